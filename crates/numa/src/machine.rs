@@ -21,7 +21,7 @@ use crate::topology::files::{Tree, meminfo_bytes};
 const FRESH_MS: u64 = 100;
 /// Requests of this size always read free memory anew.
 const LARGE_BYTES: u64 = 16 << 20;
-/// What is left to the rest of the system on every node.
+/// What is left to the rest of the system on every node, and not told as free.
 const MARGIN_BYTES: u64 = 32 << 20;
 
 /// The running machine, as far as placing memory is concerned.
@@ -124,7 +124,7 @@ impl Machine {
             .map_err(|available_bytes| MemoryError::NodeFull { node, requested_bytes: bytes, available_bytes })?;
         // What is bound already may be untouched, in which case meminfo still shows it as free.
         let promised = of.bound_bytes.load(Ordering::Relaxed);
-        let plenty = left.is_some_and(|left| left >= promised.saturating_add(MARGIN_BYTES));
+        let plenty = left.is_some_and(|left| left >= promised);
         Ok(if plenty { Grant::Strict } else { Grant::Lenient })
     }
 
@@ -178,14 +178,10 @@ impl Gauge {
             *last = read().map(|available_bytes| Reading { at: Instant::now(), available_bytes, granted_bytes: 0 });
         }
         let Some(reading) = last.as_mut() else { return Ok(None) };
-        let free = reading.available_bytes.saturating_sub(reading.granted_bytes);
-        match free.checked_sub(bytes) {
-            Some(left) if left >= MARGIN_BYTES => {
-                reading.granted_bytes += bytes;
-                Ok(Some(left))
-            }
-            _ => Err(free),
-        }
+        let free = reading.available_bytes.saturating_sub(reading.granted_bytes).saturating_sub(MARGIN_BYTES);
+        let left = free.checked_sub(bytes).ok_or(free)?;
+        reading.granted_bytes += bytes;
+        Ok(Some(left))
     }
 }
 

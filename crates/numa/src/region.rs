@@ -232,4 +232,6 @@ impl Region {
 }
 
 #[cfg(test)]
+mod real_nodes;
+#[cfg(test)]
 mod tests;

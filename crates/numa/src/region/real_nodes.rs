@@ -1,0 +1,105 @@
+//! Regions on a machine of several nodes; where there is one, these tests say that they were skipped.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::{PageMap, Topology, pin_current_thread};
+
+const MIB: usize = 1 << 20;
+/// Set to fill nodes to the brim: nothing else may need memory meanwhile, so run with one test thread.
+const FILL_NODES: &str = "NEARSIDE_TEST_FILL_NODES";
+
+/// The machine and its memory nodes, when there are several.
+fn several_nodes() -> Option<(Topology, Vec<NodeId>)> {
+    let topology = Topology::discover().expect("tests run on Linux");
+    let nodes = topology.usable_memory_nodes().to_vec();
+    if nodes.len() < 2 {
+        eprintln!("skipped: this machine has one memory node");
+        return None;
+    }
+    Some((topology, nodes))
+}
+
+fn touched(policy: Policy, len: usize) -> Region {
+    let mut region = Allocator::new(policy, Budget::unlimited()).region(len).expect("a few mebibytes");
+    region.bytes_mut().fill(1);
+    region
+}
+
+#[test]
+fn bound_regions_lie_on_their_node() {
+    let Some((_, nodes)) = several_nodes() else { return };
+    for &node in &nodes {
+        for len in [64 << 10, MIB, 5 * MIB + 4096] {
+            let region = touched(Policy::Node(node), len);
+            let map = PageMap::of(&region);
+            assert!(map.is_measured());
+            assert_eq!(map.bytes_per_node(), BTreeMap::from([(node, len as u64)]));
+            assert_eq!((map.majority(), map.node_of(region.address() + len - 1)), (Some(node), Some(node)));
+        }
+    }
+}
+
+#[test]
+fn interleaved_regions_alternate() {
+    let Some((_, nodes)) = several_nodes() else { return };
+    let page = page_bytes();
+    let pages = 32 * nodes.len();
+    let region = touched(Policy::Interleaved(nodes.clone()), pages * page);
+    let map = PageMap::of(&region);
+    let share = (pages / nodes.len() * page) as u64;
+    assert_eq!(map.bytes_per_node(), nodes.iter().map(|n| (*n, share)).collect::<BTreeMap<_, _>>());
+    // Page by page in turn: no two neighbours on one node.
+    assert_eq!(map.ranges().len(), pages);
+    let pair = vec![nodes[1], nodes[0]];
+    let map = PageMap::of(&touched(Policy::Interleaved(pair), pages * page));
+    assert_eq!(map.bytes_per_node().keys().copied().collect::<Vec<_>>(), nodes[..2]);
+}
+
+#[test]
+fn local_regions_lie_where_they_are_touched() {
+    let Some((topology, nodes)) = several_nodes() else { return };
+    for &node in &nodes {
+        let cpus = topology.node(node).expect("a node").cpus.clone();
+        let usable = cpus.iter().all(|cpu| topology.usable_cpus().contains(cpu));
+        if cpus.is_empty() || !usable {
+            continue;
+        }
+        std::thread::spawn(move || {
+            assert!(pin_current_thread(&cpus));
+            let map = PageMap::of(&touched(Policy::Local, MIB));
+            assert_eq!(map.majority(), Some(node));
+        })
+        .join()
+        .expect("no panic");
+    }
+}
+
+#[test]
+fn filling_a_node_ends_in_an_error_that_names_it() {
+    let Some((_, nodes)) = several_nodes() else { return };
+    if std::env::var_os(FILL_NODES).is_none() {
+        eprintln!("skipped: {FILL_NODES} is not set");
+        return;
+    }
+    for &node in &nodes {
+        let allocator = Allocator::new(Policy::Node(node), Budget::unlimited());
+        let mut held = Vec::new();
+        let error = loop {
+            match allocator.region(8 * MIB) {
+                Ok(mut region) => {
+                    region.bytes_mut().fill(1);
+                    held.push(region);
+                }
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, MemoryError::NodeFull { node: full, .. } if full == node), "{error}");
+        let ranges: Vec<(usize, usize)> = held.iter().map(|r| (r.address(), r.len())).collect();
+        let map = PageMap::read(&ranges);
+        let here = map.bytes_per_node().get(&node).copied().unwrap_or(0);
+        let total = (held.len() * 8 * MIB) as u64;
+        eprintln!("node {node}: {} MiB held, {} MiB of them there; {error}", total >> 20, here >> 20);
+        assert!(here * 10 >= total * 9, "{here} of {total} bytes lie on node {node}");
+    }
+}
