@@ -1,7 +1,7 @@
 //! What the machine is and where memory lies: topology, cpusets and cgroups, memory regions and policies, page map.
 //! All OS calls of Nearside live here.
 //!
-//! Invariants: `unsafe` stands in [`mod@sys`] only; a machine of one node pays nothing for being asked; what a kernel or
+//! Invariants: `unsafe` stands in `numa::sys` only; a machine of one node pays nothing for being asked; what a kernel or
 //! a container refuses is lived without and told once ([`refusals()`]).
 //!
 //! # Limits

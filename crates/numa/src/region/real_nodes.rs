@@ -17,7 +17,7 @@ fn several_nodes() -> Option<(Topology, Vec<NodeId>)> {
         eprintln!("skipped: this machine has one memory node");
         return None;
     }
-    Some((topology, nodes))
+    tests::can_place().then_some((topology, nodes))
 }
 
 fn touched(policy: Policy, len: usize) -> Region {

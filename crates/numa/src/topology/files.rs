@@ -37,6 +37,10 @@ impl Tree {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
+    pub(crate) fn is_dir(&self, path: &str) -> bool {
+        self.path(path).is_dir()
+    }
+
     /// A number, such as a package id.
     pub(crate) fn number(&self, path: &str) -> Option<i64> {
         trim(&self.text(path)?).parse().ok()

@@ -120,7 +120,7 @@ impl Reader {
         let off: IdSet =
             folders.iter().filter(|c| self.tree.number(&format!("{CPUS}/cpu{c}/online")) == Some(0)).collect();
         let on = folders.without(&off);
-        let Some(list) = list else { return on };
+        let Some(list) = list else { return self.described_cpus(on) };
         let unknown = list.without(&folders);
         if !unknown.is_empty() {
             let unknown = named("cpu", &unknown);
@@ -133,6 +133,17 @@ impl Reader {
             return if on.is_empty() { folders } else { on };
         }
         both
+    }
+
+    /// Old kernels have no list of online cpus, and folders for cpus that could be plugged in one day: those without a
+    /// description, where others have one.
+    fn described_cpus(&mut self, on: IdSet) -> IdSet {
+        let bare: IdSet = on.iter().filter(|c| !self.tree.is_dir(&format!("{CPUS}/cpu{c}/topology"))).collect();
+        if bare.is_empty() || bare == on {
+            return on;
+        }
+        self.warnings.add(format!("not described, so taken as offline: {}", named("cpu", &bare)));
+        on.without(&bare)
     }
 
     /// A list file cut to believable ids; `None` where it is missing or no list.

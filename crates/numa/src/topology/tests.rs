@@ -157,6 +157,10 @@ fn offline_cpus_and_nodes_are_left_out() {
     assert_eq!(ids(machine.usable_cpus()), [0, 1, 2, 3, 4, 6]);
     fixture.remove("sys/devices/system/cpu/online");
     assert_eq!(ids(read(&fixture).online_cpus()), [0, 1, 2, 3, 4, 6, 7]);
+    fixture.remove("sys/devices/system/cpu/cpu7/topology");
+    let machine = read(&fixture);
+    assert_eq!(ids(machine.online_cpus()), [0, 1, 2, 3, 4, 6]);
+    assert!(warned(&machine, "taken as offline: cpu 7"));
 }
 
 #[test]

@@ -69,8 +69,8 @@ fn status_set(status: &str, list_key: &str, mask_key: &str) -> Option<IdSet> {
 enum Hierarchy {
     /// cgroup v2.
     Unified,
-    /// cgroup v1 with the cpuset controller; `prefixed` files are called `cpuset.cpus`, others `cpus`.
-    Cpuset { prefixed: bool },
+    /// cgroup v1 with the cpuset controller.
+    Cpuset,
     /// cgroup v1 with the memory controller.
     Memory,
 }
@@ -130,7 +130,7 @@ impl Cgroups {
     fn folders(&self, mount: &Mount) -> Vec<String> {
         let own = match mount.hierarchy {
             Hierarchy::Unified => &self.unified,
-            Hierarchy::Cpuset { .. } => &self.cpuset,
+            Hierarchy::Cpuset => &self.cpuset,
             Hierarchy::Memory => &self.memory,
         };
         let own = own.as_deref().unwrap_or("/");
@@ -145,23 +145,23 @@ impl Cgroups {
     fn cpusets<'a>(&'a self, tree: &'a Tree) -> impl Iterator<Item = Cpuset> + 'a {
         self.mounts.iter().filter(|m| m.hierarchy != Hierarchy::Memory).map(move |mount| {
             let folders = self.folders(mount);
-            let nearest = |names: [&str; 2]| {
-                let files = folders.iter().flat_map(|folder| names.map(|name| format!("{folder}/{name}")));
+            let nearest = |names: &[&str]| {
+                let files = folders.iter().flat_map(|folder| names.iter().map(move |name| format!("{folder}/{name}")));
                 let texts = files.filter_map(|file| tree.text(&file));
                 // An empty file means that the parent's set applies.
                 texts.filter_map(|text| IdSet::parse_list(&text)).find(|set| !set.is_empty())
             };
-            match mount.hierarchy {
-                Hierarchy::Unified => Cpuset {
-                    cpus: nearest(["cpuset.cpus.effective", "cpuset.cpus"]),
-                    nodes: nearest(["cpuset.mems.effective", "cpuset.mems"]),
-                },
-                Hierarchy::Cpuset { prefixed: true } => Cpuset {
-                    cpus: nearest(["cpuset.effective_cpus", "cpuset.cpus"]),
-                    nodes: nearest(["cpuset.effective_mems", "cpuset.mems"]),
-                },
-                _ => Cpuset { cpus: nearest(["effective_cpus", "cpus"]), nodes: nearest(["effective_mems", "mems"]) },
-            }
+            let (cpus, nodes): (&[&str], &[&str]) = match mount.hierarchy {
+                Hierarchy::Unified => {
+                    (&["cpuset.cpus.effective", "cpuset.cpus"], &["cpuset.mems.effective", "cpuset.mems"])
+                }
+                // Which of the names are there depends on a mount option that mount tables do not always show.
+                _ => (
+                    &["cpuset.effective_cpus", "cpuset.cpus", "effective_cpus", "cpus"],
+                    &["cpuset.effective_mems", "cpuset.mems", "effective_mems", "mems"],
+                ),
+            };
+            Cpuset { cpus: nearest(cpus), nodes: nearest(nodes) }
         })
     }
 
@@ -171,7 +171,7 @@ impl Cgroups {
             let file = match mount.hierarchy {
                 Hierarchy::Unified => "memory.max",
                 Hierarchy::Memory => "memory.limit_in_bytes",
-                Hierarchy::Cpuset { .. } => return Vec::new(),
+                Hierarchy::Cpuset => return Vec::new(),
             };
             let texts = self.folders(mount).into_iter().filter_map(|folder| tree.text(&format!("{folder}/{file}")));
             texts.filter_map(|text| trim(&text).parse::<u64>().ok()).collect()
@@ -216,10 +216,10 @@ fn hierarchies(kind: &str, options: &str, point: &str, top: &str) -> Vec<Mount> 
     match kind {
         "cgroup2" => found.push(Hierarchy::Unified),
         // The file system that cpusets had before cgroups.
-        "cpuset" => found.push(Hierarchy::Cpuset { prefixed: false }),
+        "cpuset" => found.push(Hierarchy::Cpuset),
         "cgroup" => {
             if has("cpuset") {
-                found.push(Hierarchy::Cpuset { prefixed: !has("noprefix") });
+                found.push(Hierarchy::Cpuset);
             }
             if has("memory") {
                 found.push(Hierarchy::Memory);
