@@ -20,7 +20,7 @@ use crate::driver::Driver;
 use crate::plan::Plan;
 
 /// Statements that touch less than this run at once on the polling thread: a hand-over costs more than the work.
-pub(crate) const TINY_BYTES: u64 = 256 << 10;
+const TINY_BYTES: u64 = 256 << 10;
 
 /// Rows of a batch unless the context says otherwise.
 pub const BATCH_ROWS: usize = 8192;
@@ -45,9 +45,19 @@ impl Context {
 
 /// Prepares a plan to run. Nothing is read, and no task starts, before the first poll. A plan that is not valid gives a
 /// stream of one error.
+///
+/// A plan that touches less than 256 KiB runs on the thread that polls it; [`execute_on_workers`] leaves nothing there.
 pub fn execute(plan: Arc<Plan>, context: Context) -> Execution {
-    let schema = plan.schema();
-    Execution { handle: Arc::new(Handle { driver: Driver::new(&plan, context) }), schema }
+    start(&plan, context, TINY_BYTES)
+}
+
+/// As [`execute`], with every step a task however little it touches: for callers whose thread must not compute.
+pub fn execute_on_workers(plan: Arc<Plan>, context: Context) -> Execution {
+    start(&plan, context, 0)
+}
+
+fn start(plan: &Plan, context: Context, tiny_bytes: u64) -> Execution {
+    Execution { handle: Arc::new(Handle { driver: Driver::new(plan, context, tiny_bytes) }), schema: plan.schema() }
 }
 
 /// A running plan. Clones share its batches.

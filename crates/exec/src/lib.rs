@@ -36,7 +36,7 @@ mod predicate;
 pub mod reference;
 
 pub use error::{ExecError, PlanError};
-pub use execution::{BATCH_ROWS, Context, Execution, execute};
+pub use execution::{BATCH_ROWS, Context, Execution, execute, execute_on_workers};
 pub use expression::Expression;
 pub use parallel::SchedParallel;
 pub use plan::{Output, Plan};

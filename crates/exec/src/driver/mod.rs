@@ -29,7 +29,7 @@ use sched::Affinity;
 use crate::ExecError;
 use crate::charge::batch_bytes;
 use crate::error::stopped;
-use crate::execution::{Context, TINY_BYTES};
+use crate::execution::Context;
 use crate::locate::PageMaps;
 use crate::operators::scan::{Cursor, Next, Scan, Step as ScanStep};
 use crate::pipeline::{Pipeline, Source, Stage, compile};
@@ -78,12 +78,11 @@ enum Step {
 }
 
 impl Driver {
-    /// Compiles `plan`; nothing starts.
-    pub(crate) fn new(plan: &Plan, context: Context) -> Arc<Driver> {
-        let inline = plan.validate().is_ok() && plan.estimated_bytes() < TINY_BYTES;
+    /// Compiles `plan`; nothing starts. Below `tiny_bytes` it will run on the thread that polls.
+    pub(crate) fn new(plan: &Plan, context: Context, tiny_bytes: u64) -> Arc<Driver> {
         let compiled = plan.validate().map_err(ExecError::from).and_then(|()| compile(plan));
         match compiled {
-            Ok(pipeline) => Driver::of(pipeline, context, inline),
+            Ok(pipeline) => Driver::of(pipeline, context, plan.estimated_bytes() < tiny_bytes),
             Err(error) => Driver::build(plan.schema(), DriverSource::Nothing, Vec::new(), context, true, |bounds| {
                 let mut window = Window::new(bounds, None);
                 window.close_with(error);
