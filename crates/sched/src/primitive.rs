@@ -4,7 +4,8 @@
 //! same lines run in the product and in the model checker.
 //!
 //! # Limits
-//! Under loom only the sleep protocol is checked; the worker loop and the queues behind their lock are not built there.
+//! Under loom the models in [`crate::sleep`] and [`crate::scope`] can run and nothing else: its primitives work inside a
+//! model only. Queues are behind one lock per group and statements keep std's atomics; neither is modelled.
 
 #[cfg(not(loom))]
 pub(crate) use real::*;
@@ -15,6 +16,7 @@ pub(crate) use checked::*;
 #[cfg(not(loom))]
 mod real {
     pub(crate) use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+    pub(crate) use std::thread::yield_now;
     use std::time::Instant;
 
     /// A lock that does not poison: what it guards stays consistent across panics because no foreign code runs under it.
@@ -34,6 +36,8 @@ mod real {
 #[cfg(loom)]
 mod checked {
     pub(crate) use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+    pub(crate) use loom::thread::yield_now;
+    use std::ops::{Deref, DerefMut};
     use std::time::Instant;
 
     /// loom's lock under parking_lot's signatures. A guard is an `Option` because loom's condvar takes it by value.
@@ -49,6 +53,19 @@ mod checked {
         }
         pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
             MutexGuard(Some(self.0.lock().expect("no panic under a modelled lock")))
+        }
+    }
+
+    impl<T> Deref for MutexGuard<'_, T> {
+        type Target = T;
+        fn deref(&self) -> &T {
+            self.0.as_ref().expect("a guard is empty only while it waits")
+        }
+    }
+
+    impl<T> DerefMut for MutexGuard<'_, T> {
+        fn deref_mut(&mut self) -> &mut T {
+            self.0.as_mut().expect("a guard is empty only while it waits")
         }
     }
 

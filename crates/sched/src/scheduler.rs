@@ -37,16 +37,15 @@ impl Scheduler {
         loop {
             let layout = Layout::new(&topology, threads, config.stealing);
             let shared = Arc::new(Shared::new(layout, config.binding));
-            match start(&shared) {
-                Ok(threads) => return Arc::new(Scheduler { shared, threads: Mutex::new(threads), topology }),
-                Err((started, error)) => {
-                    assert!(!started.is_empty(), "the system refuses to start any worker thread: {error}");
-                    tracing::warn!("the system allows only {} worker threads: {error}", started.len());
-                    threads = Some(started.len());
-                    shared.end();
-                    started.into_iter().for_each(join);
-                }
-            }
+            let (started, refused) = start(&shared);
+            let Some(error) = refused else {
+                return Arc::new(Scheduler { shared, threads: Mutex::new(started), topology });
+            };
+            assert!(!started.is_empty(), "the system refuses to start any worker thread: {error}");
+            tracing::warn!("the system allows only {} worker threads: {error}", started.len());
+            threads = Some(started.len());
+            shared.end();
+            started.into_iter().for_each(join);
         }
     }
 
@@ -126,19 +125,19 @@ impl Drop for Scheduler {
     }
 }
 
-/// Starts a thread per slot; on failure gives back those that run.
-fn start(shared: &Arc<Shared>) -> Result<Vec<JoinHandle<()>>, (Vec<JoinHandle<()>>, std::io::Error)> {
+/// Starts a thread per slot, up to the first that the system refuses.
+fn start(shared: &Arc<Shared>) -> (Vec<JoinHandle<()>>, Option<std::io::Error>) {
     let mut threads = Vec::new();
     for slot in (0..shared.layout.slots().len() as u32).map(crate::SlotId) {
         let node = shared.layout.group(shared.layout.slot(slot).group).node;
         let worker = Arc::clone(shared);
         // Linux shows 15 bytes of a thread's name.
-        match Builder::new().name(format!("worker-{}-{}", node.0, slot)).spawn(move || worker::run(&worker, slot)) {
+        match Builder::new().name(format!("worker-{node}-{slot}")).spawn(move || worker::run(&worker, slot)) {
             Ok(thread) => threads.push(thread),
-            Err(error) => return Err((threads, error)),
+            Err(error) => return (threads, Some(error)),
         }
     }
-    Ok(threads)
+    (threads, None)
 }
 
 fn join(thread: JoinHandle<()>) {

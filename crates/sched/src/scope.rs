@@ -15,6 +15,9 @@
 //! # Limits
 //! One index is claimed at a time: bodies should be worth a microsecond or more.
 
+#[cfg(all(test, loom))]
+mod model;
+
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::{Arc, Weak};
@@ -23,7 +26,7 @@ use std::time::Instant;
 use crate::affinity::SlotId;
 use crate::panics;
 use crate::policy::{Layout, Target};
-use crate::primitive::{AtomicUsize, Condvar, Mutex, Ordering, fence, wait};
+use crate::primitive::{AtomicUsize, Condvar, Mutex, Ordering, fence, wait, yield_now};
 use crate::sleep::Sleep;
 use crate::statement::{Statement, Watcher};
 
@@ -136,7 +139,7 @@ impl Drop for Closing<'_> {
         self.job.close();
         // The usual way out has waited already; this is for a panic between submitting and waiting.
         while !self.job.is_finished() {
-            std::thread::yield_now();
+            yield_now();
         }
     }
 }

@@ -9,6 +9,9 @@
 //! Source: the two announcements around a fence are Dekker's; free and parked workers: Psaroudakis et al., VLDB 2015,
 //! section 5.1. Free workers do not wake by themselves here: a wake-up is never lost, so there is nothing to look for.
 
+#[cfg(all(test, loom))]
+mod model;
+
 use std::time::Instant;
 
 use crate::affinity::SlotId;
@@ -106,7 +109,8 @@ impl Sleep {
         if self.claim(slot.index(), sleeper, AWAKE) {
             return false;
         }
-        self.parkers[slot.index()].state.store(AWAKE, Ordering::Relaxed);
+        // Acquire: the caller must see the task that it was woken for, or it would not know to pass the wake-up on.
+        self.parkers[slot.index()].state.swap(AWAKE, Ordering::Acquire);
         true
     }
 

@@ -162,8 +162,7 @@ fn order<R: Runs>(on: &Arc<R>) -> Vec<(u64, u32)> {
         }),
     );
     eventually("six tasks ran", || order.lock().unwrap().len() == 6);
-    let order = order.lock().unwrap().clone();
-    order
+    order.lock().unwrap().clone()
 }
 
 #[test]
