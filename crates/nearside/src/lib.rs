@@ -1,1 +1,65 @@
+//! Nearside as a library: an in-memory analytical SQL database that keeps every query next to its data.
+//!
+//! ```
+//! use nearside::Database;
+//!
+//! # fn main() -> nearside::Result<()> {
+//! let database = Database::new()?;
+//! let session = database.session();
+//! session.execute("CREATE TABLE city (name TEXT, people BIGINT)")?;
+//! session.execute("INSERT INTO city VALUES ('Berlin', 3769962), ('Hamburg', 1899160)")?;
+//! for batch in session.query("SELECT name FROM city WHERE people > 2000000")? {
+//!     assert_eq!(batch?.num_rows(), 1);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`Database`] holds tables and workers; [`Session`] runs statements; [`ResultStream`] gives rows, as an iterator and as
+//! a stream. Synchronous calls park their own thread and may be made inside an async runtime; they never enter one.
+//!
+//! The way of a statement: `parser` (our statements, else DataFusion's), `context` (names of one catalog state), DataFusion's
+//! analysis and optimisation, `lower` (the largest native subtrees), then `exec` on `sched` workers for those and the private
+//! runtime for what is left over. Plans are kept (`plan_cache`) and bound to a snapshot when they start.
+//!
+//! # Limits
+//! One writer at a time per table; no transactions over several statements. Joins, aggregation, sorting and window functions
+//! run in DataFusion.
 
+mod catalog;
+pub mod checked;
+mod config;
+mod context;
+mod copy;
+mod database;
+mod ddl;
+mod error;
+mod estimate;
+mod explain;
+mod files;
+pub mod io;
+mod load;
+mod lower;
+mod names;
+mod native;
+mod parser;
+mod plan_cache;
+mod query;
+mod report;
+mod session;
+mod sql_text;
+mod statement;
+mod stream;
+mod types;
+mod views;
+mod write;
+
+pub use arrow;
+pub use database::{Database, DatabaseBuilder};
+pub use datafusion::common::ScalarValue;
+pub use error::{Error, Position, Result};
+pub use load::{BatchProducer, LoadOptions, LoadProgress, LoadReport, ProgressFn};
+pub use parser::Piece;
+pub use report::ColumnReport;
+pub use session::{CancelHandle, Done, Outcome, Prepared, Session};
+pub use stream::ResultStream;

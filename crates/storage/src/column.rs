@@ -1,8 +1,9 @@
 //! A stored column, whichever way it is kept.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, UInt64Array};
 use arrow::datatypes::DataType;
 use numa::Region;
 
@@ -17,6 +18,25 @@ pub enum Column {
     Coded(CodedColumn),
     /// The values.
     Plain(PlainColumn),
+    /// Which row it is: nothing is stored.
+    RowIds(RowIds),
+}
+
+/// The identity of a segment's rows within one snapshot, as an unsigned 64-bit column: the segment's place in the upper half,
+/// the row in the lower. Deletes and updates read it beside the columns of their conditions.
+#[derive(Debug, Clone, Copy)]
+pub struct RowIds {
+    /// Place of the segment among all segments of the snapshot.
+    pub segment: u32,
+    /// Rows of the segment.
+    pub rows: usize,
+}
+
+impl RowIds {
+    fn ids(&self, rows: impl Iterator<Item = u64>) -> ArrayRef {
+        let first = u64::from(self.segment) << 32;
+        Arc::new(rows.map(|row| first | row).collect::<UInt64Array>())
+    }
 }
 
 /// What of a column is placed on its own (Psaroudakis et al., VLDB 2015, section 3, has the index too).
@@ -34,6 +54,7 @@ impl Column {
         match self {
             Column::Coded(column) => column.len(),
             Column::Plain(column) => column.len(),
+            Column::RowIds(column) => column.rows,
         }
     }
 
@@ -47,6 +68,7 @@ impl Column {
         match self {
             Column::Coded(column) => column.dictionary().data_type(),
             Column::Plain(column) => column.data_type(),
+            Column::RowIds(_) => &DataType::UInt64,
         }
     }
 
@@ -54,7 +76,7 @@ impl Column {
     pub fn encoding(&self) -> Encoding {
         match self {
             Column::Coded(column) => column.dictionary().encoding(),
-            Column::Plain(_) => Encoding::Plain,
+            Column::Plain(_) | Column::RowIds(_) => Encoding::Plain,
         }
     }
 
@@ -62,7 +84,7 @@ impl Column {
     pub fn bits(&self) -> Option<u8> {
         match self {
             Column::Coded(column) => Some(column.bits()),
-            Column::Plain(_) => None,
+            Column::Plain(_) | Column::RowIds(_) => None,
         }
     }
 
@@ -71,6 +93,7 @@ impl Column {
         match self {
             Column::Coded(column) => column.null_code(),
             Column::Plain(column) => column.has_nulls(),
+            Column::RowIds(_) => false,
         }
     }
 
@@ -78,7 +101,7 @@ impl Column {
     pub fn as_coded(&self) -> Option<&CodedColumn> {
         match self {
             Column::Coded(column) => Some(column),
-            Column::Plain(_) => None,
+            Column::Plain(_) | Column::RowIds(_) => None,
         }
     }
 
@@ -87,6 +110,7 @@ impl Column {
         match self {
             Column::Coded(column) => column.codes_region().map_or(0, |region| region.len()),
             Column::Plain(column) => column.bytes(),
+            Column::RowIds(_) => 0,
         }
     }
 
@@ -94,7 +118,7 @@ impl Column {
     pub fn bytes_dictionary(&self) -> usize {
         match self {
             Column::Coded(column) => column.dictionary().bytes(),
-            Column::Plain(_) => 0,
+            Column::Plain(_) | Column::RowIds(_) => 0,
         }
     }
 
@@ -107,6 +131,7 @@ impl Column {
                 codes.into_iter().chain(dictionary.map(|region| (Component::Dictionary, region))).collect()
             }
             Column::Plain(column) => column.regions().into_iter().map(|region| (Component::Codes, region)).collect(),
+            Column::RowIds(_) => Vec::new(),
         }
     }
 
@@ -114,6 +139,7 @@ impl Column {
     pub fn slice(&self, rows: Range<usize>) -> ArrayRef {
         match self {
             Column::Plain(column) => column.slice(rows),
+            Column::RowIds(column) => column.ids(rows.map(|row| row as u64)),
             Column::Coded(column) => {
                 let mut codes = Vec::with_capacity(rows.len());
                 column.unpack(rows, &mut codes);
@@ -126,6 +152,7 @@ impl Column {
     pub fn take(&self, positions: &[u32]) -> ArrayRef {
         match self {
             Column::Plain(column) => column.take(positions),
+            Column::RowIds(column) => column.ids(positions.iter().map(|&row| u64::from(row))),
             Column::Coded(column) => {
                 let mut codes = Vec::with_capacity(positions.len());
                 column.gather(positions, &mut codes);

@@ -7,10 +7,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::Array;
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use numa::Allocator;
 
-use crate::column::Column;
+use crate::column::{Column, RowIds};
 use crate::constant::constant_column;
 use crate::deleted::DeletedRows;
 use crate::error::StoreError;
@@ -182,6 +182,22 @@ impl TableVersion {
         }
         let schema = self.schema_with(|fields| fields[column] = fields[column].clone().with_name(name));
         Ok(TableVersion { schema, ..self.with_parts(self.parts.clone()) })
+    }
+
+    /// With one more column, named `name`, that says which row of which segment each row is ([`RowIds`]).
+    pub fn with_row_ids(&self, name: &str) -> TableVersion {
+        let schema = self.schema_with(|fields| fields.push(Field::new(name, DataType::UInt64, false)));
+        let mut place = 0;
+        let mut numbered = |version: &SegmentVersion| {
+            let rows = version.segment.rows();
+            let ids = Arc::new(Column::RowIds(RowIds { segment: place, rows }));
+            place += 1;
+            let columns = version.segment.columns().iter().cloned().chain([ids]).collect();
+            SegmentVersion { segment: Arc::new(Segment::new(rows, columns)), deleted: version.deleted.clone() }
+        };
+        let parts = self.parts.iter().map(|part| Arc::new(Part { segments: part.segments.iter().map(&mut numbered).collect() }));
+        let parts = parts.collect();
+        TableVersion { schema, parts, version: self.version }
     }
 
     /// Without any row.

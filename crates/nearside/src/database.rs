@@ -1,0 +1,302 @@
+//! [`Database`]: one machine's memory and workers, and everything stored in them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::execution::session_state::SessionState;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use numa::{Budget, NodeId, Topology};
+use sched::Scheduler;
+
+use crate::catalog::{Catalog, Entry, Name};
+use crate::error::{Error, Result};
+use crate::load::{self, BatchProducer, LoadOptions, LoadReport};
+use crate::plan_cache::PlanCache;
+use crate::report::{self, ColumnReport};
+use crate::session::{Session, default_state};
+
+/// The share of the usable memory that the budget takes when none is given.
+const MEMORY_SHARE: f64 = 0.8;
+
+/// A database in memory. Clones are handles to the same one; it goes when the last handle, session and result goes.
+///
+/// ```
+/// use nearside::Database;
+///
+/// # fn main() -> nearside::Result<()> {
+/// let database = Database::builder().threads(2).memory_bytes(1 << 30).build()?;
+/// let session = database.session();
+/// session.execute("CREATE TABLE t (a INT, b TEXT); INSERT INTO t VALUES (1, 'one'), (2, 'two')")?;
+/// let batches = session.query("SELECT b FROM t WHERE a = 2")?.collect_all()?;
+/// assert_eq!(batches[0].num_rows(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Database {
+    inner: Arc<Inner>,
+}
+
+/// What every session shares.
+pub(crate) struct Inner {
+    pub topology: Arc<Topology>,
+    pub scheduler: Arc<Scheduler>,
+    pub budget: Arc<Budget>,
+    pub catalog: Arc<Catalog>,
+    pub plans: PlanCache,
+    pub environment: Arc<RuntimeEnv>,
+    statement_clock: AtomicU64,
+    default_state: OnceLock<Arc<SessionState>>,
+    runtime: OnceLock<tokio::runtime::Runtime>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("threads", &self.scheduler.threads()).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// The next statement's time: older ones have smaller numbers.
+    pub(crate) fn next_statement_time(&self) -> u64 {
+        self.statement_clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Functions and settings as every session starts with them.
+    pub(crate) fn default_state(&self) -> Arc<SessionState> {
+        Arc::clone(self.default_state.get_or_init(|| Arc::new(default_state(self))))
+    }
+
+    /// The private runtime for operators that Nearside does not have yet; started when first needed.
+    pub(crate) fn runtime(&self) -> Result<tokio::runtime::Handle> {
+        if let Some(runtime) = self.runtime.get() {
+            return Ok(runtime.handle().clone());
+        }
+        let built = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(self.scheduler.threads())
+            .thread_name("nearside-datafusion")
+            .thread_stack_size(8 << 20)
+            .enable_time()
+            .build()
+            .map_err(|e| Error::Execution(format!("the threads for a statement could not be started: {e}")))?;
+        // Another statement may have been faster; then its runtime is taken and this one ends.
+        if let Err(unneeded) = self.runtime.set(built) {
+            unneeded.shutdown_background();
+        }
+        match self.runtime.get() {
+            Some(runtime) => Ok(runtime.handle().clone()),
+            None => Err(Error::Internal("the private runtime is gone".into())),
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // The last handle may go on one of the runtime's own threads, where waiting for it is not allowed.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// What a database may use.
+#[derive(Debug, Default)]
+pub struct DatabaseBuilder {
+    threads: Option<usize>,
+    memory_bytes: Option<u64>,
+    topology: Option<Topology>,
+}
+
+impl DatabaseBuilder {
+    /// Worker threads; by default one per cpu that the process may use.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Bytes that tables and statements may hold together; by default four fifths of the memory that the process may use.
+    pub fn memory_bytes(mut self, bytes: u64) -> Self {
+        self.memory_bytes = Some(bytes);
+        self
+    }
+
+    /// The machine to run on; by default the one at hand is read. For tests and experiments.
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.topology = Some(topology);
+        self
+    }
+
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// The machine cannot be read, or no thread or no byte is allowed.
+    pub fn build(self) -> Result<Database> {
+        let topology = match self.topology {
+            Some(topology) => topology,
+            None => Topology::discover().map_err(|e| Error::Execution(e.to_string()))?,
+        };
+        if self.threads == Some(0) {
+            return Err(Error::Setting("the number of threads must be at least 1".into()));
+        }
+        let bytes = self.memory_bytes.unwrap_or((topology.memory_bytes() as f64 * MEMORY_SHARE) as u64);
+        if bytes == 0 {
+            return Err(Error::Setting("the memory budget must be at least 1 byte".into()));
+        }
+        let topology = Arc::new(topology);
+        let budget = Budget::new("database", bytes);
+        let config = sched::Config { threads: self.threads, ..sched::Config::default() };
+        let scheduler = Scheduler::new(Arc::clone(&topology), config);
+        let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
+        let environment = RuntimeEnvBuilder::new().with_disk_manager_builder(disk).build_arc()?;
+        let nodes: Vec<NodeId> = topology.usable_memory_nodes().to_vec();
+        let inner = Inner {
+            catalog: Arc::new(Catalog::new(nodes, Arc::clone(&budget))),
+            topology,
+            scheduler,
+            budget,
+            plans: PlanCache::default(),
+            environment,
+            statement_clock: AtomicU64::new(1),
+            default_state: OnceLock::new(),
+            runtime: OnceLock::new(),
+        };
+        Ok(Database { inner: Arc::new(inner) })
+    }
+}
+
+impl Database {
+    /// An empty database with the machine's defaults.
+    ///
+    /// # Errors
+    /// The machine cannot be read.
+    pub fn new() -> Result<Database> {
+        Database::builder().build()
+    }
+
+    /// An empty database with limits of your own.
+    pub fn builder() -> DatabaseBuilder {
+        DatabaseBuilder::default()
+    }
+
+    /// A session: settings, prepared statements and what is cancelled together.
+    pub fn session(&self) -> Session {
+        Session::new(Arc::clone(&self.inner))
+    }
+
+    /// Loads a file, folder or glob of Parquet, CSV, TSV, JSON lines or Arrow IPC into a new table.
+    ///
+    /// ```no_run
+    /// # fn main() -> nearside::Result<()> {
+    /// let database = nearside::Database::new()?;
+    /// let report = database.load("lineitem", "data/lineitem*.parquet", &Default::default())?;
+    /// println!("{} rows", report.rows);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// A file that is missing, damaged or does not fit its types; a name that is taken (unless `replace`); a full budget
+    /// or node. Then no table exists.
+    pub fn load(&self, table: &str, path: &str, options: &LoadOptions) -> Result<LoadReport> {
+        load::load_files(&self.inner, table, path, options)
+    }
+
+    /// [`Database::load`] for Parquet.
+    pub fn load_parquet(&self, table: &str, path: &str) -> Result<LoadReport> {
+        self.load(table, path, &LoadOptions::of(crate::io::FileFormat::Parquet))
+    }
+
+    /// [`Database::load`] for CSV.
+    pub fn load_csv(&self, table: &str, path: &str) -> Result<LoadReport> {
+        self.load(table, path, &LoadOptions::of(crate::io::FileFormat::Csv))
+    }
+
+    /// [`Database::load`] for JSON lines.
+    pub fn load_json(&self, table: &str, path: &str) -> Result<LoadReport> {
+        self.load(table, path, &LoadOptions::of(crate::io::FileFormat::JsonLines))
+    }
+
+    /// [`Database::load`] for Arrow IPC.
+    pub fn load_arrow(&self, table: &str, path: &str) -> Result<LoadReport> {
+        self.load(table, path, &LoadOptions::of(crate::io::FileFormat::ArrowIpc))
+    }
+
+    /// Loads a new table from producers of batches that run in parallel; rows keep the order of the producers.
+    ///
+    /// # Errors
+    /// As [`Database::load`], and the first error of a producer.
+    pub fn load_batches(
+        &self,
+        table: &str,
+        schema: SchemaRef,
+        producers: Vec<BatchProducer>,
+        options: &LoadOptions,
+    ) -> Result<LoadReport> {
+        load::load_batches(&self.inner, table, schema, producers, options)
+    }
+
+    /// Stores batches as a new table.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # fn main() -> nearside::Result<()> {
+    /// use nearside::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    ///
+    /// let database = nearside::Database::new()?;
+    /// let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    /// database.register("numbers", vec![RecordBatch::try_from_iter([("n", column)])?])?;
+    /// let sum = database.session().query("SELECT sum(n) FROM numbers")?.collect_all()?;
+    /// assert_eq!(sum[0].num_rows(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// No batch (a table needs columns), batches of different columns, a name that is taken, a full budget.
+    pub fn register(&self, table: &str, batches: Vec<RecordBatch>) -> Result<()> {
+        let schema = match batches.first() {
+            Some(batch) => batch.schema(),
+            None => return Err(Error::plan("register needs at least one batch, if only an empty one, to know the columns")),
+        };
+        let producer: BatchProducer = Box::new(batches.into_iter().map(Ok));
+        load::load_batches(&self.inner, table, schema, vec![producer], &LoadOptions::default()).map(|_| ())
+    }
+
+    /// The tables and views, as a statement would name them, in order.
+    pub fn table_names(&self) -> Vec<String> {
+        self.inner.catalog.state().entries().map(|(name, _)| name.shown()).collect()
+    }
+
+    /// The columns of a stored table; empty for any other name.
+    pub fn column_names(&self, table: &str) -> Vec<String> {
+        let state = self.inner.catalog.state();
+        let Ok(name) = Name::resolve(&table.into()) else { return Vec::new() };
+        match state.get(&name) {
+            Some(Entry::Table(t)) => t.version.schema.fields().iter().map(|f| f.name().clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The machine.
+    pub fn topology(&self) -> &Arc<Topology> {
+        &self.inner.topology
+    }
+
+    /// The workers.
+    pub fn scheduler(&self) -> &Arc<Scheduler> {
+        &self.inner.scheduler
+    }
+
+    /// The budget of tables and statements.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.inner.budget
+    }
+
+    /// How each stored column is encoded and where it lies, read from the kernel.
+    pub fn storage_report(&self) -> Vec<ColumnReport> {
+        report::columns(&self.inner.catalog.state())
+    }
+}

@@ -1,0 +1,362 @@
+//! From text to statements: splitting scripts, our own statements, and DataFusion's parser for the rest.
+//!
+//! Ours: `COPY t FROM 'file'`, `EXPORT DATABASE 'folder'`, `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and
+//! executed by us. Everything else is SQL as DataFusion (sqlparser's generic dialect) reads it.
+
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::planner::ContextProvider;
+use datafusion::sql::parser::{CopyToStatement, DFParserBuilder, Statement};
+use datafusion::sql::planner::{ParserOptions, SqlToRel};
+use datafusion::sql::sqlparser::ast::{ObjectName, Value};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+
+use crate::context::PlanContext;
+use crate::error::{Error, Position, Result, syntax};
+
+/// How deep expressions may nest.
+const RECURSION_MAX: usize = 200;
+
+/// One statement of a script and where it starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The text, without the semicolon.
+    pub sql: String,
+    /// Where it starts in the script.
+    pub start: Position,
+}
+
+/// A statement of ours or of DataFusion's.
+#[derive(Debug, Clone)]
+pub(crate) enum Parsed {
+    /// DataFusion's parser took it.
+    Sql(Box<Statement>),
+    /// `COPY t | (query) TO 'file'`.
+    CopyTo(CopyToStatement),
+    /// `COPY t FROM 'file'`.
+    CopyFrom(CopyFrom),
+    /// `EXPORT DATABASE 'folder'`.
+    Export(String),
+    /// `IMPORT DATABASE 'folder'`.
+    Import(String),
+}
+
+/// `COPY t [(columns)] FROM 'path' [STORED AS format] [[WITH | OPTIONS] (key value, ..)]`.
+#[derive(Debug, Clone)]
+pub(crate) struct CopyFrom {
+    /// The table.
+    pub table: ObjectName,
+    /// The columns that the file's columns go to, in order; all when empty.
+    pub columns: Vec<String>,
+    /// File, folder or glob.
+    pub path: String,
+    /// Options, keys in lower case, `format` among them.
+    pub options: Vec<(String, String)>,
+}
+
+impl Parsed {
+    /// Parses a text that holds exactly one statement.
+    pub(crate) fn one(sql: &str) -> Result<Parsed> {
+        let mut pieces = split(sql)?;
+        match pieces.len() {
+            1 => {
+                let piece = pieces.remove(0);
+                Parsed::parse(&piece.sql).map_err(|e| e.shifted(piece.start))
+            }
+            0 => Err(Error::syntax("there is no statement in the text")),
+            n => Err(Error::syntax(format!("one statement is expected here, and the text holds {n}"))),
+        }
+    }
+
+    fn parse(sql: &str) -> Result<Parsed> {
+        if let Some(own) = own_statement(sql)? {
+            return Ok(own);
+        }
+        let mut parser = DFParserBuilder::new(sql)
+            .with_dialect(&GenericDialect {})
+            .with_recursion_limit(RECURSION_MAX)
+            .build()
+            .map_err(Error::from)?;
+        let mut statements = parser.parse_statements().map_err(Error::from)?;
+        match (statements.pop_front(), statements.is_empty()) {
+            (Some(Statement::CopyTo(copy)), true) => Ok(Parsed::CopyTo(copy)),
+            (Some(statement), true) => Ok(Parsed::Sql(Box::new(statement))),
+            _ => Err(Error::syntax("one statement is expected here")),
+        }
+    }
+
+    /// The logical plan of a statement that has one.
+    pub(crate) fn plan(self, context: &PlanContext<'_>) -> Result<LogicalPlan> {
+        match self {
+            Parsed::Sql(statement) => plan_statement(*statement, context),
+            _ => Err(Error::plan("COPY, EXPORT and IMPORT cannot stand inside another statement")),
+        }
+    }
+}
+
+/// Plans one of DataFusion's statements.
+pub(crate) fn plan_statement(statement: Statement, context: &PlanContext<'_>) -> Result<LogicalPlan> {
+    let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
+    Ok(planner.statement_to_plan(statement)?)
+}
+
+/// The planner's options as the session's settings say.
+pub(crate) fn parser_options(options: &ConfigOptions) -> ParserOptions {
+    let sql = &options.sql_parser;
+    ParserOptions {
+        parse_float_as_decimal: sql.parse_float_as_decimal,
+        enable_ident_normalization: sql.enable_ident_normalization,
+        support_varchar_with_length: sql.support_varchar_with_length,
+        enable_options_value_normalization: sql.enable_options_value_normalization,
+        collect_spans: sql.collect_spans,
+        map_string_types_to_utf8view: sql.map_string_types_to_utf8view,
+        default_null_ordering: sql.default_null_ordering.as_str().into(),
+    }
+}
+
+fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
+    Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().map_err(|e| Error::Syntax {
+        message: e.message,
+        position: Some(Position { line: e.location.line, column: e.location.column }),
+    })
+}
+
+/// Splits a script at its semicolons; those in strings, quoted names and comments do not count. Empty statements are left out.
+pub fn split(script: &str) -> Result<Vec<Piece>> {
+    let mut cursor = Cursor::new(script);
+    let mut pieces = Vec::new();
+    let mut start: Option<(usize, Position)> = None;
+    for token in tokens(script)? {
+        match token.token {
+            Token::Whitespace(_) | Token::EOF => {}
+            Token::SemiColon => {
+                let end = cursor.byte_at(token.span.start);
+                if let Some((from, position)) = start.take() {
+                    pieces.push(Piece { sql: script[from..end].to_string(), start: position });
+                }
+            }
+            _ if start.is_none() => {
+                let at = token.span.start;
+                start = Some((cursor.byte_at(at), Position { line: at.line, column: at.column }));
+            }
+            _ => {}
+        }
+    }
+    if let Some((from, position)) = start {
+        pieces.push(Piece { sql: script[from..].trim_end().to_string(), start: position });
+    }
+    Ok(pieces)
+}
+
+/// True when a prompt need not wait for more: the text is empty or its last statement ends in a semicolon.
+pub fn is_complete(text: &str) -> bool {
+    let Ok(tokens) = tokens(text) else { return false };
+    let last = tokens.iter().rev().find(|t| !matches!(t.token, Token::Whitespace(_) | Token::EOF));
+    last.is_none_or(|t| t.token == Token::SemiColon)
+}
+
+/// Turns ascending line and column places into byte offsets.
+struct Cursor<'a> {
+    rest: std::str::CharIndices<'a>,
+    len: usize,
+    line: u64,
+    column: u64,
+}
+
+impl<'a> Cursor<'a> {
+    fn new(text: &'a str) -> Cursor<'a> {
+        Cursor { rest: text.char_indices(), len: text.len(), line: 1, column: 1 }
+    }
+
+    fn byte_at(&mut self, place: Location) -> usize {
+        while (self.line, self.column) < (place.line, place.column) {
+            match self.rest.next() {
+                Some((_, '\n')) => {
+                    self.line += 1;
+                    self.column = 1;
+                }
+                Some(_) => self.column += 1,
+                None => return self.len,
+            }
+        }
+        self.rest.clone().next().map_or(self.len, |(i, _)| i)
+    }
+}
+
+fn own_statement(sql: &str) -> Result<Option<Parsed>> {
+    let dialect = GenericDialect {};
+    let mut parser = match Parser::new(&dialect).with_recursion_limit(RECURSION_MAX).try_with_sql(sql) {
+        Ok(parser) => parser,
+        Err(e) => return Err(syntax(&e.to_string())),
+    };
+    let parsed = match parser.peek_token().token {
+        Token::Word(w) if w.keyword == Keyword::COPY => copy_from(&mut parser),
+        Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case("export") => {
+            database(&mut parser).map(|path| Some(Parsed::Export(path)))
+        }
+        Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case("import") => {
+            database(&mut parser).map(|path| Some(Parsed::Import(path)))
+        }
+        _ => return Ok(None),
+    };
+    let parsed = parsed.map_err(|e| syntax(&e.to_string()))?;
+    if parsed.is_some() && parser.peek_token().token != Token::EOF {
+        let found = parser.peek_token();
+        return Err(Error::Syntax {
+            message: format!("Expected: end of statement, found: {found}"),
+            position: Some(Position { line: found.span.start.line, column: found.span.start.column }),
+        });
+    }
+    Ok(parsed)
+}
+
+/// `EXPORT | IMPORT DATABASE 'folder'`.
+fn database(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+    parser.next_token();
+    parser.expect_keyword(Keyword::DATABASE)?;
+    parser.parse_literal_string()
+}
+
+/// `None` when the statement is `COPY .. TO`, which DataFusion parses.
+fn copy_from(parser: &mut Parser<'_>) -> Result<Option<Parsed>, ParserError> {
+    parser.next_token();
+    if parser.peek_token().token == Token::LParen {
+        return Ok(None);
+    }
+    let table = parser.parse_object_name(false)?;
+    let columns = parser.parse_parenthesized_column_list(IsOptional::Optional, false)?;
+    if !parser.parse_keyword(Keyword::FROM) {
+        return Ok(None);
+    }
+    let path = parser.parse_literal_string()?;
+    let mut options = Vec::new();
+    if parser.parse_keywords(&[Keyword::STORED, Keyword::AS]) {
+        options.push(("format".to_string(), parser.parse_identifier()?.value));
+    }
+    let _ = parser.parse_keyword(Keyword::WITH) || parser.parse_keyword(Keyword::OPTIONS);
+    if parser.consume_token(&Token::LParen) {
+        loop {
+            options.push(option(parser)?);
+            if !parser.consume_token(&Token::Comma) {
+                break;
+            }
+        }
+        parser.expect_token(&Token::RParen)?;
+    }
+    let columns = columns.into_iter().map(normalised).collect();
+    Ok(Some(Parsed::CopyFrom(CopyFrom { table, columns, path, options })))
+}
+
+fn option(parser: &mut Parser<'_>) -> Result<(String, String), ParserError> {
+    let key = match parser.next_token().token {
+        Token::SingleQuotedString(s) => s,
+        Token::Word(w) => w.value,
+        other => return parser.expected("the name of an option", TokenWithSpan::wrap(other)),
+    };
+    let mut key = key.to_lowercase();
+    while parser.consume_token(&Token::Period) {
+        key = format!("{key}.{}", parser.parse_identifier()?.value.to_lowercase());
+    }
+    let _ = parser.consume_token(&Token::Eq);
+    let value = match parser.peek_token().token {
+        Token::Comma | Token::RParen => "true".to_string(),
+        _ => value_text(&parser.next_token().token),
+    };
+    let key = key.rsplit('.').next().unwrap_or(&key).to_string();
+    Ok((key, value))
+}
+
+fn value_text(token: &Token) -> String {
+    match token {
+        Token::SingleQuotedString(s) | Token::EscapedStringLiteral(s) => s.clone(),
+        Token::Word(w) => w.value.clone(),
+        Token::Number(n, _) => n.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The options of DataFusion's `COPY .. TO` in the same shape: keys in lower case, without a `format.` before them.
+pub(crate) fn copy_to_options(copy: &CopyToStatement) -> Vec<(String, String)> {
+    let mut options: Vec<(String, String)> = copy
+        .options
+        .iter()
+        .map(|(key, value)| {
+            let key = key.to_lowercase();
+            let key = key.rsplit('.').next().unwrap_or(&key).to_string();
+            let text = match value {
+                Value::SingleQuotedString(s) | Value::DoubleQuotedString(s) => s.clone(),
+                Value::Number(n, _) => n.to_string(),
+                Value::Boolean(b) => b.to_string(),
+                other => other.to_string(),
+            };
+            (key, text)
+        })
+        .collect();
+    if let Some(format) = &copy.stored_as {
+        options.push(("format".into(), format.clone()));
+    }
+    options
+}
+
+/// SQL folds unquoted names to lower case.
+pub(crate) fn normalised(name: datafusion::sql::sqlparser::ast::Ident) -> String {
+    if name.quote_style.is_some() { name.value } else { name.value.to_lowercase() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(script: &str) -> Vec<String> {
+        split(script).unwrap().into_iter().map(|p| p.sql).collect()
+    }
+
+    #[test]
+    fn semicolons_inside_strings_names_and_comments_do_not_split() {
+        let script = "select ';' as \"a;b\" -- c;d\n, 1 /* ; */;\n\n ; insert into t values (1);select 2";
+        assert_eq!(
+            texts(script),
+            ["select ';' as \"a;b\" -- c;d\n, 1 /* ; */", "insert into t values (1)", "select 2"]
+        );
+        assert_eq!(split("\n  ä; select 1").unwrap()[1].start, Position { line: 2, column: 6 });
+    }
+
+    #[test]
+    fn non_ascii_text_is_cut_at_characters() {
+        assert_eq!(texts("select 'äöü€';select 'ß'"), ["select 'äöü€'", "select 'ß'"]);
+    }
+
+    #[test]
+    fn a_prompt_waits_for_the_semicolon() {
+        assert!(is_complete(""));
+        assert!(is_complete("select 1;  -- done\n"));
+        assert!(!is_complete("select 1"));
+        assert!(!is_complete("select 'a;"));
+    }
+
+    #[test]
+    fn own_statements_are_taken() {
+        assert!(matches!(Parsed::one("export database '/a'").unwrap(), Parsed::Export(p) if p == "/a"));
+        assert!(matches!(Parsed::one("IMPORT DATABASE 'x';").unwrap(), Parsed::Import(p) if p == "x"));
+        assert!(matches!(Parsed::one("copy t to 'x.csv'").unwrap(), Parsed::CopyTo(_)));
+        assert!(matches!(Parsed::one("copy (select 1) to 'x.csv'").unwrap(), Parsed::CopyTo(_)));
+        let Parsed::CopyFrom(c) = Parsed::one("copy s.t (a, \"B\") from 'x' with (format csv, header, delimiter '|')").unwrap()
+        else {
+            panic!("not a COPY FROM")
+        };
+        assert_eq!(c.columns, ["a", "B"]);
+        let pair = |k: &str, v: &str| (k.to_string(), v.to_string());
+        assert_eq!(c.options, [pair("format", "csv"), pair("header", "true"), pair("delimiter", "|")]);
+    }
+
+    #[test]
+    fn errors_say_where() {
+        let error = Parsed::one("\n\n  selec 1").unwrap_err().to_string();
+        assert!(error.contains("line 3, column 3"), "{error}");
+        let error = Parsed::one("copy t from 'x' nonsense").unwrap_err().to_string();
+        assert!(error.contains("line 1, column 17"), "{error}");
+    }
+}

@@ -1,0 +1,428 @@
+//! [`Session`]: statements in, rows or a word of thanks out.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as PlanStatement, WriteOp};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast;
+use parking_lot::{Mutex, RwLock};
+
+use crate::catalog::Name;
+use crate::context::PlanContext;
+use crate::database::Inner;
+use crate::error::{Error, Result};
+use crate::parser::{Parsed, Piece, is_complete, plan_statement, split};
+use crate::plan_cache::{Key, is_cacheable};
+use crate::statement::{Canceller, Running};
+use crate::stream::ResultStream;
+use crate::{checked, config, copy, ddl, explain, query, write};
+
+/// What a statement that returns no rows did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Done {
+    /// The words, e.g. `CREATE TABLE`.
+    pub tag: String,
+    /// How many rows it wrote or took away, where it did.
+    pub rows: Option<u64>,
+}
+
+impl Done {
+    pub(crate) fn new(tag: &str) -> Done {
+        Done { tag: tag.into(), rows: None }
+    }
+
+    pub(crate) fn rows(tag: &str, rows: u64) -> Done {
+        Done { tag: tag.into(), rows: Some(rows) }
+    }
+}
+
+impl std::fmt::Display for Done {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.rows {
+            Some(rows) => write!(f, "{} {rows}", self.tag),
+            None => f.write_str(&self.tag),
+        }
+    }
+}
+
+/// What came of a statement.
+#[derive(Debug)]
+pub enum Outcome {
+    /// Rows, as they come.
+    Rows(ResultStream),
+    /// Something was done.
+    Done(Done),
+}
+
+/// A conversation with a database. Clones share settings and prepared statements; use one session per client.
+///
+/// Statements may be run from any thread, several at a time, inside and outside async runtimes: a synchronous call parks
+/// its own thread and never enters a runtime.
+#[derive(Clone, Debug)]
+pub struct Session {
+    inner: Arc<Inner>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Functions and settings, and a number that tells settings apart.
+    state: RwLock<(Arc<SessionState>, u64)>,
+    prepared: Mutex<HashMap<String, Arc<LogicalPlan>>>,
+    running: Mutex<Vec<Weak<Running>>>,
+}
+
+/// Tells settings apart in the plan cache's keys; 0 are the defaults.
+static SETTINGS: AtomicU64 = AtomicU64::new(1);
+
+/// Functions and settings as every session starts with them.
+pub(crate) fn default_state(inner: &Inner) -> SessionState {
+    let builder = SessionStateBuilder::new()
+        .with_config(config::session_config(inner.scheduler.threads()))
+        .with_runtime_env(Arc::clone(&inner.environment))
+        .with_default_features();
+    checked::register(builder).build()
+}
+
+impl Session {
+    pub(crate) fn new(inner: Arc<Inner>) -> Session {
+        let state = inner.default_state();
+        let shared = Shared {
+            state: RwLock::new((state, 0)),
+            prepared: Mutex::new(HashMap::new()),
+            running: Mutex::new(Vec::new()),
+        };
+        Session { inner, shared: Arc::new(shared) }
+    }
+
+    /// Runs every statement of the text, in order; rows of all but the last are thrown away.
+    ///
+    /// # Errors
+    /// The first statement that fails; those before it have taken effect, those after it have not run.
+    pub fn execute(&self, sql: &str) -> Result<Outcome> {
+        let mut outcome = Outcome::Done(Done::new("nothing to do"));
+        for piece in split(sql)? {
+            if let Outcome::Rows(rows) = outcome {
+                rows.collect_all()?;
+            }
+            outcome = self.run(&piece.sql).map_err(|e| e.shifted(piece.start))?;
+        }
+        Ok(outcome)
+    }
+
+    /// Runs one statement and gives its rows; a statement without rows gives one row with the `count` of rows it wrote.
+    ///
+    /// # Errors
+    /// Wrong SQL, unknown names, more than one statement; failures of execution come with the rows.
+    pub fn query(&self, sql: &str) -> Result<ResultStream> {
+        match self.run(sql)? {
+            Outcome::Rows(rows) => Ok(rows),
+            Outcome::Done(done) => write::count_result(done.rows.unwrap_or(0)),
+        }
+    }
+
+    /// Runs one statement.
+    ///
+    /// # Errors
+    /// As [`Session::query`].
+    pub fn run(&self, sql: &str) -> Result<Outcome> {
+        let (state, settings) = self.state();
+        let running = Arc::new(Running::start(&self.inner, state));
+        self.track(&running);
+        let key = Key { sql: sql.to_string(), settings, ddl_version: running.catalog.ddl_version };
+        if config::nearside(running.state.config_options()).plan_cache
+            && let Some(plan) = self.inner.plans.get(&key)
+        {
+            return Ok(Outcome::Rows(query::start(&plan, running)?));
+        }
+        let pieces = split(sql)?;
+        let start = pieces.first().map(|p| p.start);
+        self.dispatch(Parsed::one(sql)?, &running, key).map_err(|e| match start {
+            Some(start) => e.shifted(start),
+            None => e,
+        })
+    }
+
+    /// Plans a query once, to run it often with other values for `$1`, `$2`, ..
+    ///
+    /// ```
+    /// # fn main() -> nearside::Result<()> {
+    /// let session = nearside::Database::new()?.session();
+    /// session.execute("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 100)")?;
+    /// let prepared = session.prepare("SELECT count(*) FROM t WHERE n <= $1")?;
+    /// let batches = prepared.query(&[10_i64.into()])?.collect_all()?;
+    /// assert_eq!(batches[0].num_rows(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Wrong SQL, unknown names, a statement that is not a query.
+    pub fn prepare(&self, sql: &str) -> Result<Prepared> {
+        let (state, _) = self.state();
+        let running = Running::start(&self.inner, state);
+        let plan = Parsed::one(sql)?.plan(&self.context(&running))?;
+        if matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Statement(_)) {
+            return Err(Error::Unsupported("only queries can be prepared; run this statement with execute".into()));
+        }
+        let types = plan.get_parameter_types()?;
+        let count = types.len();
+        let mut parameter_types = vec![None; count];
+        for (name, data_type) in types {
+            let index = name.trim_start_matches('$').parse::<usize>().unwrap_or(0);
+            match parameter_types.get_mut(index.wrapping_sub(1)) {
+                Some(slot) => *slot = data_type,
+                None => return Err(Error::plan(format!("parameter {name}: parameters are $1 to ${count}, without gaps"))),
+            }
+        }
+        Ok(Prepared { session: self.clone(), sql: sql.to_string(), parameter_types })
+    }
+
+    /// Splits a script into its statements.
+    ///
+    /// # Errors
+    /// A string, quoted name or comment that does not end.
+    pub fn statements(&self, sql: &str) -> Result<Vec<Piece>> {
+        split(sql)
+    }
+
+    /// True when the text needs no further line: a prompt runs it instead of asking for more.
+    pub fn is_complete(&self, text: &str) -> bool {
+        is_complete(text)
+    }
+
+    /// Cancels what this session runs, from any thread.
+    pub fn cancel_handle(&self) -> CancelHandle {
+        CancelHandle { shared: Arc::downgrade(&self.shared) }
+    }
+
+    fn state(&self) -> (Arc<SessionState>, u64) {
+        let state = self.shared.state.read();
+        (Arc::clone(&state.0), state.1)
+    }
+
+    fn track(&self, running: &Arc<Running>) {
+        let mut all = self.shared.running.lock();
+        all.retain(|r| r.strong_count() > 0);
+        all.push(Arc::downgrade(running));
+    }
+
+    fn context<'a>(&self, running: &'a Running) -> PlanContext<'a> {
+        PlanContext { state: &running.state, catalog: Arc::clone(&running.catalog), inner: &running.inner, depth: 0 }
+    }
+
+    fn dispatch(&self, parsed: Parsed, running: &Arc<Running>, key: Key) -> Result<Outcome> {
+        match parsed {
+            Parsed::Sql(statement) => self.sql(*statement, running, key),
+            Parsed::CopyTo(copy) => copy::copy_to(copy, running).map(Outcome::Done),
+            Parsed::CopyFrom(copy) => copy::copy_from(copy, running).map(Outcome::Done),
+            Parsed::Export(folder) => copy::export(&folder, running).map(Outcome::Done),
+            Parsed::Import(folder) => copy::import(&folder, running).map(Outcome::Done),
+        }
+    }
+
+    fn sql(&self, statement: Statement, running: &Arc<Running>, key: Key) -> Result<Outcome> {
+        match &statement {
+            Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
+            Statement::Statement(inner) => match inner.as_ref() {
+                ast::Statement::AlterTable(alter) => return ddl::alter_table(alter, running).map(Outcome::Done),
+                ast::Statement::StartTransaction { .. } | ast::Statement::Commit { .. } | ast::Statement::Rollback { .. } => {
+                    return Err(Error::Unsupported(
+                        "transactions over several statements are not supported; each statement is atomic by itself".into(),
+                    ));
+                }
+                _ => {}
+            },
+            Statement::CreateExternalTable(create) => return ddl::create_external(create, running).map(Outcome::Done),
+            _ => {}
+        }
+        let plan = plan_statement(statement.clone(), &self.context(running))?;
+        match plan {
+            LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => write::dml(statement, dml, running).map(Outcome::Done),
+            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
+                write::create_table(create, running).map(Outcome::Done)
+            }
+            LogicalPlan::Ddl(other) => ddl::ddl(other, running).map(Outcome::Done),
+            LogicalPlan::Statement(statement) => self.setting(statement, running),
+            LogicalPlan::DescribeTable(describe) => explain::describe(&describe).map(Outcome::Rows),
+            LogicalPlan::Copy(_) | LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => {
+                Err(Error::Unsupported("this form of the statement is not supported; see docs/sql.md".into()))
+            }
+            plan => {
+                let cacheable = is_cacheable(&plan);
+                let plan = Arc::new(query::prepare(plan, running)?);
+                if cacheable {
+                    self.inner.plans.put(key, Arc::clone(&plan));
+                }
+                Ok(Outcome::Rows(query::start(&plan, Arc::clone(running))?))
+            }
+        }
+    }
+
+    fn setting(&self, statement: PlanStatement, running: &Arc<Running>) -> Result<Outcome> {
+        match statement {
+            PlanStatement::SetVariable(set) => {
+                self.change_state(|state| {
+                    let variable = set.variable.to_lowercase();
+                    let options = state.config_mut().options_mut();
+                    options.set(&variable, &set.value).map_err(|e| setting_error(&variable, e.into(), options))
+                })?;
+                Ok(Outcome::Done(Done::new("SET")))
+            }
+            PlanStatement::ResetVariable(reset) => {
+                let variable = reset.variable.to_lowercase();
+                let defaults = self.inner.default_state();
+                let default = defaults.config_options().entries().into_iter().find(|e| e.key == variable);
+                let default = default.and_then(|e| e.value);
+                self.change_state(|state| match default {
+                    Some(value) => {
+                        let options = state.config_mut().options_mut();
+                        options.set(&variable, &value).map_err(|e| setting_error(&variable, e.into(), options))
+                    }
+                    None => Err(setting_error(&variable, Error::Internal("it has no default".into()), state.config_options())),
+                })?;
+                Ok(Outcome::Done(Done::new("RESET")))
+            }
+            PlanStatement::Prepare(prepare) => {
+                let mut all = self.shared.prepared.lock();
+                if all.contains_key(&prepare.name) {
+                    return Err(Error::Exists { kind: "prepared statement", name: prepare.name });
+                }
+                all.insert(prepare.name, prepare.input);
+                Ok(Outcome::Done(Done::new("PREPARE")))
+            }
+            PlanStatement::Execute(execute) => {
+                let plan = self.shared.prepared.lock().get(&execute.name).cloned();
+                let plan = plan.ok_or_else(|| Error::NotFound {
+                    kind: "prepared statement",
+                    name: execute.name.clone(),
+                    nearest: None,
+                })?;
+                let values = execute.parameters.into_iter().map(|p| match p {
+                    datafusion::logical_expr::Expr::Literal(value, _) => Ok(value),
+                    other => Err(Error::plan(format!("a parameter must be a literal, not {other}"))),
+                });
+                let values = values.collect::<Result<Vec<_>>>()?;
+                let plan = LogicalPlan::clone(&plan).with_param_values(ParamValues::from(values))?;
+                Ok(Outcome::Rows(query::run(plan, Arc::clone(running))?))
+            }
+            PlanStatement::Deallocate(deallocate) => match self.shared.prepared.lock().remove(&deallocate.name) {
+                Some(_) => Ok(Outcome::Done(Done::new("DEALLOCATE"))),
+                None => {
+                    Err(Error::NotFound { kind: "prepared statement", name: deallocate.name, nearest: None })
+                }
+            },
+            other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
+        }
+    }
+
+    fn change_state(&self, change: impl FnOnce(&mut SessionState) -> Result<()>) -> Result<()> {
+        let mut current = self.shared.state.write();
+        let mut state = SessionState::clone(&current.0);
+        change(&mut state)?;
+        *current = (Arc::new(state), SETTINGS.fetch_add(1, Ordering::Relaxed));
+        Ok(())
+    }
+}
+
+fn setting_error(variable: &str, error: Error, options: &datafusion::config::ConfigOptions) -> Error {
+    let entries = options.entries();
+    if entries.iter().any(|e| e.key == variable) {
+        return Error::Setting(format!("setting '{variable}': {error}"));
+    }
+    let nearest = crate::names::nearest(variable, entries.iter().map(|e| e.key.as_str()));
+    Error::NotFound { kind: "setting", name: variable.into(), nearest }
+}
+
+/// A query planned with places for values.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    session: Session,
+    sql: String,
+    parameter_types: Vec<Option<arrow::datatypes::DataType>>,
+}
+
+impl Prepared {
+    /// The types of `$1`, `$2`, .. as far as the query tells them.
+    pub fn parameter_types(&self) -> &[Option<arrow::datatypes::DataType>] {
+        &self.parameter_types
+    }
+
+    /// Runs the query with values for its parameters.
+    ///
+    /// # Errors
+    /// Another number of values than parameters, values that do not fit; otherwise as [`Session::query`].
+    pub fn query(&self, values: &[ScalarValue]) -> Result<ResultStream> {
+        if values.len() != self.parameter_types.len() {
+            return Err(Error::plan(format!(
+                "the statement has {} parameters, and {} values were given",
+                self.parameter_types.len(),
+                values.len()
+            )));
+        }
+        let session = &self.session;
+        let (state, settings) = session.state();
+        let running = Arc::new(Running::start(&session.inner, state));
+        session.track(&running);
+        // The parsed and named plan is kept; values are put in before it is optimised, so that they prune.
+        let sql = format!("PREPARED {}", self.sql);
+        let key = Key { sql, settings, ddl_version: running.catalog.ddl_version };
+        let plan = match session.inner.plans.get(&key) {
+            Some(plan) => plan,
+            None => {
+                let plan = Arc::new(Parsed::one(&self.sql)?.plan(&session.context(&running))?);
+                session.inner.plans.put(key, Arc::clone(&plan));
+                plan
+            }
+        };
+        let mut values = values.to_vec();
+        for (value, data_type) in values.iter_mut().zip(&self.parameter_types) {
+            if let Some(data_type) = data_type {
+                *value = value.cast_to(data_type)?;
+            }
+        }
+        let plan = LogicalPlan::clone(&plan).with_param_values(ParamValues::from(values))?;
+        query::run(plan, running)
+    }
+}
+
+/// Cancels what a session runs; it does not keep the session alive.
+#[derive(Debug, Clone)]
+pub struct CancelHandle {
+    shared: Weak<Shared>,
+}
+
+impl CancelHandle {
+    /// Cancels every statement of the session that runs now. True when there was one.
+    pub fn cancel(&self) -> bool {
+        let Some(shared) = self.shared.upgrade() else { return false };
+        let running: Vec<Canceller> =
+            shared.running.lock().iter().filter_map(|r| r.upgrade()).map(|r| r.canceller()).collect();
+        for canceller in &running {
+            canceller.cancel();
+        }
+        !running.is_empty()
+    }
+}
+
+/// A table's name in one of sqlparser's trees.
+pub(crate) fn object_name(name: &ast::ObjectName) -> Result<Name> {
+    let parts = name.0.iter().map(|part| match part.as_ident() {
+        Some(ident) => Ok(crate::parser::normalised(ident.clone())),
+        None => Err(Error::plan(format!("'{name}' is not a table's name"))),
+    });
+    let parts = parts.collect::<Result<Vec<_>>>()?;
+    let reference = match parts.as_slice() {
+        [table] => datafusion::common::TableReference::bare(table.as_str()),
+        [schema, table] => datafusion::common::TableReference::partial(schema.as_str(), table.as_str()),
+        [catalog, schema, table] => {
+            datafusion::common::TableReference::full(catalog.as_str(), schema.as_str(), table.as_str())
+        }
+        _ => return Err(Error::plan(format!("'{name}' has too many parts; write schema.table"))),
+    };
+    Name::resolve(&reference)
+}

@@ -1,0 +1,263 @@
+//! One running statement: its time, what exists for it, its budget, and how it is cancelled.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use datafusion::config::ConfigOptions;
+use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{FunctionRegistry, TaskContext};
+use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::common::alias::AliasGenerator;
+use datafusion::common::DataFusionError;
+use datafusion::optimizer::OptimizerConfig;
+use numa::{Budget, Reservation};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::catalog::{Catalog, CatalogState};
+use crate::config;
+use crate::database::Inner;
+use crate::error::{Error, Result};
+
+/// Cancels a statement, and wakes whoever waits for its rows.
+#[derive(Debug, Default)]
+pub(crate) struct CancelSignal {
+    cancelled: AtomicBool,
+    notify: Notify,
+}
+
+impl CancelSignal {
+    fn raise(&self) {
+        self.cancelled.store(true, Ordering::Release);
+        self.notify.notify_waiters();
+    }
+
+    /// Returns when the signal is raised.
+    pub(crate) async fn raised(&self) {
+        loop {
+            let waiting = self.notify.notified();
+            if self.cancelled.load(Ordering::Acquire) {
+                return;
+            }
+            waiting.await;
+        }
+    }
+}
+
+/// One statement from its start until its last row is taken.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// What the scheduler knows of it.
+    pub statement: Arc<sched::Statement>,
+    /// The database.
+    pub inner: Arc<Inner>,
+    /// Functions and settings.
+    pub state: Arc<SessionState>,
+    /// What exists; replaced once by a writing statement when it has its table's writer lock.
+    pub catalog: Arc<CatalogState>,
+    /// Where it commits: the database's catalog, or a scratch one while IMPORT DATABASE works.
+    pub home: Arc<Catalog>,
+    signal: Arc<CancelSignal>,
+    started: DateTime<Utc>,
+    deadline: Option<Instant>,
+}
+
+impl Running {
+    /// Starts a statement: it sees what exists now, and nothing that commits later.
+    pub(crate) fn start(inner: &Arc<Inner>, state: Arc<SessionState>) -> Running {
+        let settings = config::nearside(state.config_options());
+        let limit = (settings.statement_memory_bytes > 0).then_some(settings.statement_memory_bytes);
+        let budget = inner.budget.child("statement", limit);
+        let statement = sched::Statement::new(inner.next_statement_time(), budget);
+        let deadline = (settings.statement_timeout_ms > 0)
+            .then(|| Instant::now() + Duration::from_millis(settings.statement_timeout_ms));
+        if let Some(deadline) = deadline {
+            statement.set_deadline(deadline);
+        }
+        Running {
+            statement,
+            inner: Arc::clone(inner),
+            state,
+            catalog: inner.catalog.state(),
+            home: Arc::clone(&inner.catalog),
+            signal: Arc::default(),
+            started: Utc::now(),
+            deadline,
+        }
+    }
+
+    /// The same statement over what exists now.
+    pub(crate) fn refreshed(&self) -> Running {
+        self.over(self.home.state())
+    }
+
+    /// The same statement over another state.
+    pub(crate) fn over(&self, catalog: Arc<CatalogState>) -> Running {
+        Running {
+            statement: Arc::clone(&self.statement),
+            inner: Arc::clone(&self.inner),
+            state: Arc::clone(&self.state),
+            catalog,
+            home: Arc::clone(&self.home),
+            signal: Arc::clone(&self.signal),
+            started: self.started,
+            deadline: self.deadline,
+        }
+    }
+
+    /// The same statement in an empty catalog of its own.
+    pub(crate) fn scratch(&self) -> Running {
+        let home = Arc::new(self.home.scratch());
+        Running { home: Arc::clone(&home), ..self.over(home.state()) }
+    }
+
+    /// A way to cancel it from any thread.
+    pub(crate) fn canceller(&self) -> Canceller {
+        Canceller { statement: Arc::clone(&self.statement), signal: Arc::clone(&self.signal) }
+    }
+
+    /// An error when it was cancelled or is out of time.
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.deadline.is_some_and(|d| Instant::now() > d) {
+            return Err(Error::Timeout);
+        }
+        if self.statement.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
+    }
+
+    /// The instant after which it fails.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
+    /// How it is told to stop.
+    pub(crate) fn signal(&self) -> &Arc<CancelSignal> {
+        &self.signal
+    }
+
+    /// What DataFusion's operators run with: this statement's budget, no spilling to disk.
+    pub(crate) fn task_context(&self) -> Arc<TaskContext> {
+        let runtime = RuntimeEnv {
+            memory_pool: Arc::new(StatementPool::new(Arc::clone(self.statement.budget()))),
+            ..RuntimeEnv::clone(self.state.runtime_env())
+        };
+        let state = &self.state;
+        Arc::new(TaskContext::new(
+            None,
+            state.session_id().to_string(),
+            state.config().clone(),
+            state.scalar_functions().clone(),
+            state.higher_order_functions().clone(),
+            state.aggregate_functions().clone(),
+            state.window_functions().clone(),
+            Arc::new(runtime),
+        ))
+    }
+}
+
+/// The optimiser asks the statement for the time that `now()` stands for.
+impl OptimizerConfig for Running {
+    fn query_execution_start_time(&self) -> Option<DateTime<Utc>> {
+        Some(self.started)
+    }
+
+    fn alias_generator(&self) -> &Arc<AliasGenerator> {
+        self.state.alias_generator()
+    }
+
+    fn options(&self) -> Arc<ConfigOptions> {
+        Arc::clone(self.state.config_options())
+    }
+
+    fn function_registry(&self) -> Option<&dyn FunctionRegistry> {
+        Some(self.state.as_ref())
+    }
+}
+
+/// Cancels one statement.
+#[derive(Debug, Clone)]
+pub(crate) struct Canceller {
+    statement: Arc<sched::Statement>,
+    signal: Arc<CancelSignal>,
+}
+
+impl Canceller {
+    /// Cancels it; more than once is as good as once.
+    pub(crate) fn cancel(&self) {
+        self.statement.cancel();
+        self.signal.raise();
+    }
+}
+
+/// DataFusion's accounting on our budgets. Growth that may not fail (`grow`) is booked where there is room and
+/// remembered as debt otherwise, so that the next growth that may fail does.
+#[derive(Debug)]
+struct StatementPool {
+    budget: Arc<Budget>,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug, Default)]
+struct Held {
+    reservation: Option<Reservation>,
+    debt: u64,
+}
+
+impl StatementPool {
+    fn new(budget: Arc<Budget>) -> StatementPool {
+        StatementPool { budget, held: Mutex::default() }
+    }
+
+    fn add(&self, held: &mut Held, bytes: u64) -> Result<(), numa::MemoryError> {
+        let bytes = bytes + held.debt;
+        match &mut held.reservation {
+            Some(all) => all.grow(bytes)?,
+            None => held.reservation = Some(self.budget.reserve(bytes)?),
+        }
+        held.debt = 0;
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for StatementPool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "statement budget, {} bytes in use", self.reserved())
+    }
+}
+
+impl MemoryPool for StatementPool {
+    fn name(&self) -> &str {
+        "nearside statement budget"
+    }
+
+    fn grow(&self, _: &MemoryReservation, additional: usize) {
+        let mut held = self.held.lock();
+        if self.add(&mut held, additional as u64).is_err() {
+            held.debt += additional as u64;
+        }
+    }
+
+    fn shrink(&self, _: &MemoryReservation, shrink: usize) {
+        let mut held = self.held.lock();
+        let mut bytes = shrink as u64;
+        let from_debt = bytes.min(held.debt);
+        held.debt -= from_debt;
+        bytes -= from_debt;
+        if let Some(reservation) = &mut held.reservation {
+            let bytes = bytes.min(reservation.bytes());
+            reservation.shrink(bytes);
+        }
+    }
+
+    fn try_grow(&self, _: &MemoryReservation, additional: usize) -> Result<(), DataFusionError> {
+        let mut held = self.held.lock();
+        self.add(&mut held, additional as u64).map_err(|e| Error::from(e).into_datafusion())
+    }
+
+    fn reserved(&self) -> usize {
+        let held = self.held.lock();
+        (held.reservation.as_ref().map_or(0, Reservation::bytes) + held.debt) as usize
+    }
+}

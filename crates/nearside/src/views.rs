@@ -1,0 +1,192 @@
+//! System views: `nearside.nodes`, `nearside.cpus`, `nearside.columns`, `nearside.workers`, `nearside.settings`.
+//!
+//! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are then.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringViewArray, UInt32Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::catalog::{MemTable, TableProvider};
+use datafusion::execution::session_state::SessionState;
+
+use crate::catalog::{CatalogState, Name};
+use crate::database::Inner;
+use crate::error::{Error, Result};
+use crate::names::nearest;
+use crate::report;
+
+const NODES: &str = "nodes";
+const CPUS: &str = "cpus";
+const COLUMNS: &str = "columns";
+const WORKERS: &str = "workers";
+const SETTINGS: &str = "settings";
+
+/// Names and columns of all system views.
+pub(crate) fn schemas() -> Vec<(&'static str, SchemaRef)> {
+    [NODES, CPUS, COLUMNS, WORKERS, SETTINGS].into_iter().map(|n| (n, schema(n))).collect()
+}
+
+fn schema(view: &str) -> SchemaRef {
+    let text = |name: &str| Field::new(name, DataType::Utf8View, true);
+    let number = |name: &str| Field::new(name, DataType::Int64, true);
+    let id = |name: &str| Field::new(name, DataType::UInt32, true);
+    let flag = |name: &str| Field::new(name, DataType::Boolean, true);
+    let fields = match view {
+        NODES => vec![
+            id("node"),
+            id("package"),
+            text("cpus"),
+            number("memory_bytes"),
+            flag("usable"),
+            text("distances"),
+            number("stored_bytes"),
+        ],
+        CPUS => vec![id("cpu"), id("node"), id("package"), id("core"), flag("usable")],
+        COLUMNS => vec![
+            text("schema"),
+            text("table"),
+            text("column"),
+            text("type"),
+            text("encoding"),
+            id("bits"),
+            number("rows"),
+            number("segments"),
+            number("codes_bytes"),
+            number("dictionary_bytes"),
+            id("node"),
+            text("bytes_by_node"),
+        ],
+        WORKERS => vec![
+            id("worker"),
+            id("node"),
+            id("cpu"),
+            flag("pinned"),
+            text("state"),
+            number("tasks_run"),
+            number("stolen"),
+            Field::new("busy_seconds", DataType::Float64, true),
+        ],
+        _ => vec![text("name"), text("value"), text("description")],
+    };
+    Arc::new(Schema::new(fields))
+}
+
+/// The rows of a system view now.
+pub(crate) fn system_table(
+    name: &Name,
+    inner: &Arc<Inner>,
+    catalog: &CatalogState,
+    state: &SessionState,
+) -> Result<Arc<dyn TableProvider>> {
+    let columns = match name.table.as_str() {
+        NODES => nodes(inner, catalog),
+        CPUS => cpus(inner),
+        COLUMNS => columns(catalog),
+        WORKERS => workers(inner),
+        SETTINGS => settings(state),
+        other => {
+            let views = schemas();
+            return Err(Error::NotFound {
+                kind: "system view",
+                name: name.shown(),
+                nearest: nearest(other, views.iter().map(|(n, _)| *n)).map(|n| format!("nearside.{n}")),
+            });
+        }
+    };
+    let schema = schema(&name.table);
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
+    Ok(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?))
+}
+
+fn text<S: AsRef<str>>(values: impl Iterator<Item = Option<S>>) -> ArrayRef {
+    Arc::new(values.collect::<StringViewArray>())
+}
+
+fn numbers(values: impl Iterator<Item = u64>) -> ArrayRef {
+    Arc::new(values.map(|v| Some(i64::try_from(v).unwrap_or(i64::MAX))).collect::<Int64Array>())
+}
+
+fn ids(values: impl Iterator<Item = Option<u32>>) -> ArrayRef {
+    Arc::new(values.collect::<UInt32Array>())
+}
+
+fn flags(values: impl Iterator<Item = bool>) -> ArrayRef {
+    Arc::new(values.map(Some).collect::<BooleanArray>())
+}
+
+fn pairs<K: std::fmt::Display, V: std::fmt::Display>(values: impl Iterator<Item = (K, V)>) -> String {
+    values.map(|(k, v)| format!("{k}:{v}")).collect::<Vec<_>>().join(" ")
+}
+
+fn nodes(inner: &Arc<Inner>, catalog: &CatalogState) -> Vec<ArrayRef> {
+    let topology = &inner.topology;
+    let nodes = topology.nodes();
+    let columns = report::columns(catalog);
+    let stored = |node| columns.iter().filter_map(|c| c.bytes_by_node.get(&node)).sum::<u64>();
+    let cpus = |n: &numa::Node| n.cpus.iter().map(|c| c.to_string()).collect::<Vec<_>>().join(",");
+    vec![
+        ids(nodes.iter().map(|n| Some(n.id.0))),
+        ids(nodes.iter().map(|n| n.package.map(|p| p.0))),
+        text(nodes.iter().map(|n| Some(cpus(n)))),
+        numbers(nodes.iter().map(|n| n.memory_bytes)),
+        flags(nodes.iter().map(|n| topology.usable_memory_nodes().contains(&n.id))),
+        text(nodes.iter().map(|n| Some(pairs(n.distances.iter())))),
+        numbers(nodes.iter().map(|n| stored(n.id))),
+    ]
+}
+
+fn cpus(inner: &Arc<Inner>) -> Vec<ArrayRef> {
+    let topology = &inner.topology;
+    let cpus = topology.online_cpus();
+    let core = |cpu| topology.cores().iter().position(|c| c.cpus.contains(&cpu));
+    vec![
+        ids(cpus.iter().map(|c| Some(c.0))),
+        ids(cpus.iter().map(|c| topology.node_of_cpu(*c).map(|n| n.0))),
+        ids(cpus.iter().map(|c| core(*c).and_then(|i| topology.cores()[i].package).map(|p| p.0))),
+        ids(cpus.iter().map(|c| core(*c).map(|i| i as u32))),
+        flags(cpus.iter().map(|c| topology.usable_cpus().contains(c))),
+    ]
+}
+
+fn columns(catalog: &CatalogState) -> Vec<ArrayRef> {
+    let all = report::columns(catalog);
+    let majority = |c: &report::ColumnReport| c.bytes_by_node.iter().max_by_key(|(_, b)| **b).map(|(n, _)| n.0);
+    vec![
+        text(all.iter().map(|c| Some(&c.schema))),
+        text(all.iter().map(|c| Some(&c.table))),
+        text(all.iter().map(|c| Some(&c.column))),
+        text(all.iter().map(|c| Some(&c.data_type))),
+        text(all.iter().map(|c| Some(&c.encoding))),
+        ids(all.iter().map(|c| c.bits.map(u32::from))),
+        numbers(all.iter().map(|c| c.rows)),
+        numbers(all.iter().map(|c| c.segments)),
+        numbers(all.iter().map(|c| c.codes_bytes)),
+        numbers(all.iter().map(|c| c.dictionary_bytes)),
+        ids(all.iter().map(majority)),
+        text(all.iter().map(|c| Some(pairs(c.bytes_by_node.iter())))),
+    ]
+}
+
+fn workers(inner: &Arc<Inner>) -> Vec<ArrayRef> {
+    let workers = inner.scheduler.stats().workers;
+    vec![
+        ids(workers.iter().map(|w| Some(w.id.0))),
+        ids(workers.iter().map(|w| Some(w.node.0))),
+        ids(workers.iter().map(|w| Some(w.cpu.0))),
+        flags(workers.iter().map(|w| w.pinned)),
+        text(workers.iter().map(|w| Some(w.state.name()))),
+        numbers(workers.iter().map(|w| w.tasks_run)),
+        numbers(workers.iter().map(|w| w.stolen)),
+        Arc::new(workers.iter().map(|w| Some(w.busy.as_secs_f64())).collect::<Float64Array>()),
+    ]
+}
+
+fn settings(state: &SessionState) -> Vec<ArrayRef> {
+    let mut entries = state.config_options().entries();
+    entries.sort_by(|a, b| (!a.key.starts_with("nearside."), &a.key).cmp(&(!b.key.starts_with("nearside."), &b.key)));
+    vec![
+        text(entries.iter().map(|e| Some(&e.key))),
+        text(entries.iter().map(|e| e.value.as_ref())),
+        text(entries.iter().map(|e| Some(e.description))),
+    ]
+}

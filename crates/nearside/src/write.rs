@@ -1,0 +1,429 @@
+//! Statements that write rows: INSERT, DELETE, UPDATE, TRUNCATE, CREATE TABLE (AS).
+//!
+//! Each holds its table's writer lock from before it takes its snapshot until it commits; rows are staged and encoded
+//! outside any lock that readers see, and one commit makes them visible. A statement that fails leaves nothing behind.
+//!
+//! # Limits
+//! One writer at a time per table, until data-oriented units own ranges. Uniqueness is checked by grouping the whole table
+//! after every insert.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::{Column as ColumnName, Constraint, Constraints};
+use datafusion::logical_expr::logical_plan::dml::InsertOp;
+use datafusion::logical_expr::{
+    CreateMemoryTable, DmlStatement, Expr, Filter, Limit, LogicalPlan, Projection, SubqueryAlias, TableScanBuilder,
+    WriteOp,
+};
+use datafusion::sql::parser::Statement;
+use exec::SchedParallel;
+use storage::{Part, RowsToDelete, SegmentVersion, Staged, Stager, TableVersion};
+
+use crate::catalog::{CatalogState, Entry, Name, TableEntry};
+use crate::context::{PlanContext, ROW_ID, StoredSource};
+use crate::error::{Error, Result};
+use crate::parser::{Parsed, plan_statement};
+use crate::query;
+use crate::session::Done;
+use crate::statement::Running;
+use crate::stream::ResultStream;
+
+/// How long a writer waits at a time before it looks whether it was cancelled.
+const LOCK_WAIT: Duration = Duration::from_millis(20);
+
+/// One row that says how many rows were written.
+pub(crate) fn count_result(rows: u64) -> Result<ResultStream> {
+    let schema = Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]));
+    let column: ArrayRef = Arc::new(UInt64Array::from(vec![rows]));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![column])?;
+    Ok(ResultStream::ready(schema, vec![batch]))
+}
+
+/// Runs `work` as the one writer of a table, over what exists once it is that.
+pub(crate) fn as_writer<T>(
+    name: &Name,
+    running: &Arc<Running>,
+    work: impl FnOnce(&TableEntry, &Arc<Running>) -> Result<T>,
+) -> Result<T> {
+    let meta = Arc::clone(&running.catalog.table(name)?.meta);
+    let _writer = loop {
+        running.check()?;
+        if let Some(guard) = meta.writer.try_lock_for(LOCK_WAIT) {
+            break guard;
+        }
+    };
+    let running = Arc::new(running.refreshed());
+    let table = Arc::clone(running.catalog.table(name)?);
+    if !Arc::ptr_eq(&table.meta, &meta) {
+        return Err(Error::Execution(format!("table '{}' was replaced meanwhile; run the statement again", name.shown())));
+    }
+    work(&table, &running)
+}
+
+/// INSERT, DELETE, UPDATE and TRUNCATE.
+pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running>) -> Result<Done> {
+    let name = Name::resolve(&dml.table_name)?;
+    if !dml.target.is::<StoredSource>() {
+        return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
+    }
+    as_writer(&name, running, |table, running| {
+        // The columns may have changed while this statement waited for its turn.
+        let context =
+            PlanContext { state: &running.state, catalog: Arc::clone(&running.catalog), inner: &running.inner, depth: 0 };
+        let LogicalPlan::Dml(dml) = plan_statement(statement, &context)? else {
+            return Err(Error::Internal("the statement planned to something else the second time".into()));
+        };
+        let input = Arc::unwrap_or_clone(dml.input);
+        match dml.op {
+            WriteOp::Insert(InsertOp::Append) => insert(table, input, running),
+            WriteOp::Insert(InsertOp::Overwrite) => overwrite(table, input, running),
+            WriteOp::Insert(InsertOp::Replace) => {
+                Err(Error::Unsupported("REPLACE INTO is not supported; use DELETE and INSERT".into()))
+            }
+            WriteOp::Delete => delete(table, input, running),
+            WriteOp::Update => update(table, input, running),
+            WriteOp::Truncate => truncate(table, running),
+            other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
+        }
+    })
+}
+
+fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
+    let rows = query::run(input, Arc::clone(running))?;
+    let part = stage(rows, &table.version.schema, table, running)?;
+    let count = rows_of(&part);
+    if count > 0 {
+        let version = table.version.with_appended(part);
+        commit(table, compacted(version, table, running)?, running)?;
+    }
+    Ok(Done::rows("INSERT", count))
+}
+
+fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
+    let rows = query::run(input, Arc::clone(running))?;
+    let part = stage(rows, &table.version.schema, table, running)?;
+    let count = rows_of(&part);
+    commit(table, table.version.truncated().with_appended(part), running)?;
+    Ok(Done::rows("INSERT", count))
+}
+
+fn truncate(table: &TableEntry, running: &Arc<Running>) -> Result<Done> {
+    let rows = table.version.rows() as u64;
+    commit(table, table.version.truncated(), running)?;
+    Ok(Done::rows("TRUNCATE", rows))
+}
+
+fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
+    let input = with_row_ids(input, table)?;
+    let row_id = row_id_column(&input)?;
+    let plan = LogicalPlan::Projection(Projection::try_new(vec![Expr::Column(row_id)], Arc::new(input))?);
+    let mut deleted = Deleted::default();
+    for batch in query::run(plan, Arc::clone(running))? {
+        deleted.add(batch?.column(0))?;
+    }
+    let count = deleted.rows;
+    if count > 0 {
+        let version = deleted.apply(table)?;
+        commit(table, compacted(version, table, running)?, running)?;
+    }
+    Ok(Done::rows("DELETE", count))
+}
+
+fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
+    let plan = with_row_ids(input, table)?;
+    let last = plan.schema().fields().len() - 1;
+    let schema = Arc::clone(&table.version.schema);
+    let mut deleted = Deleted::default();
+    let mut stager = Stager::new(Arc::clone(&schema), table.meta.staging());
+    for batch in query::run(plan, Arc::clone(running))? {
+        let batch = batch?;
+        deleted.add(batch.column(last))?;
+        let columns: Vec<usize> = (0..last).collect();
+        let batch = fitted(&batch.project(&columns)?, &schema)?;
+        stager.append(&batch)?;
+    }
+    let count = deleted.rows;
+    if count > 0 {
+        let part = build(&schema, vec![stager.finish()?], table, running)?;
+        let version = deleted.apply(table)?.with_appended(part);
+        commit(table, compacted(version, table, running)?, running)?;
+    }
+    Ok(Done::rows("UPDATE", count))
+}
+
+/// The plan of a DELETE's or UPDATE's rows, with the rows' identities as one more column.
+fn with_row_ids(plan: LogicalPlan, table: &TableEntry) -> Result<LogicalPlan> {
+    Ok(match plan {
+        LogicalPlan::TableScan(scan) => {
+            let source = Arc::new(StoredSource::with_row_ids(table));
+            let builder = TableScanBuilder::new(scan.table_name, source).with_filters(scan.filters);
+            LogicalPlan::TableScan(builder.with_fetch(scan.fetch).build()?)
+        }
+        LogicalPlan::Filter(filter) => {
+            let input = with_row_ids(Arc::unwrap_or_clone(filter.input), table)?;
+            LogicalPlan::Filter(Filter::try_new(filter.predicate, Arc::new(input))?)
+        }
+        LogicalPlan::SubqueryAlias(alias) => {
+            let input = with_row_ids(Arc::unwrap_or_clone(alias.input), table)?;
+            LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(Arc::new(input), alias.alias)?)
+        }
+        LogicalPlan::Limit(limit) => {
+            let input = with_row_ids(Arc::unwrap_or_clone(limit.input), table)?;
+            LogicalPlan::Limit(Limit { skip: limit.skip, fetch: limit.fetch, input: Arc::new(input) })
+        }
+        LogicalPlan::Projection(projection) => {
+            let input = with_row_ids(Arc::unwrap_or_clone(projection.input), table)?;
+            let mut exprs = projection.expr;
+            exprs.push(Expr::Column(row_id_column(&input)?));
+            LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?)
+        }
+        other => {
+            return Err(Error::Unsupported(format!("this form of DELETE or UPDATE is not supported: {}", other.display())));
+        }
+    })
+}
+
+fn row_id_column(plan: &LogicalPlan) -> Result<ColumnName> {
+    let found = plan.schema().columns().into_iter().find(|c| c.name == ROW_ID);
+    found.ok_or_else(|| Error::Internal("the rows' identities are missing".into()))
+}
+
+/// Rows to take away, by segment.
+#[derive(Default)]
+struct Deleted {
+    by_segment: BTreeMap<usize, Vec<u32>>,
+    rows: u64,
+}
+
+impl Deleted {
+    /// Row identities: the segment's place in the snapshot in the upper half, the row in the lower.
+    fn add(&mut self, ids: &ArrayRef) -> Result<()> {
+        let ids = ids.as_any().downcast_ref::<UInt64Array>();
+        let ids = ids.ok_or_else(|| Error::Internal("row identities of another type".into()))?;
+        for id in ids.values() {
+            self.by_segment.entry((id >> 32) as usize).or_default().push(*id as u32);
+        }
+        self.rows += ids.len() as u64;
+        Ok(())
+    }
+
+    fn apply(self, table: &TableEntry) -> Result<TableVersion> {
+        let mut places = Vec::new();
+        for (part, segments) in table.version.parts.iter().enumerate() {
+            places.extend((0..segments.segments.len()).map(|segment| (part, segment)));
+        }
+        let mut deletes = Vec::with_capacity(self.by_segment.len());
+        for (place, rows) in self.by_segment {
+            let Some(&(part, segment)) = places.get(place) else {
+                return Err(Error::Internal("a row identity names no segment".into()));
+            };
+            deletes.push(RowsToDelete { part, segment, rows });
+        }
+        Ok(table.version.with_deleted(&deletes, &table.meta.staging())?)
+    }
+}
+
+/// Stages a query's rows and encodes them as segments.
+pub(crate) fn stage(
+    rows: impl Iterator<Item = Result<RecordBatch>>,
+    schema: &SchemaRef,
+    table: &TableEntry,
+    running: &Arc<Running>,
+) -> Result<Part> {
+    let mut stager = Stager::new(Arc::clone(schema), table.meta.staging());
+    for batch in rows {
+        stager.append(&fitted(&batch?, schema)?)?;
+    }
+    build(schema, vec![stager.finish()?], table, running)
+}
+
+/// Encodes what producers staged, on the workers.
+pub(crate) fn build(
+    schema: &SchemaRef,
+    staged: Vec<Staged>,
+    table: &TableEntry,
+    running: &Arc<Running>,
+) -> Result<Part> {
+    let allocators = table.meta.allocators(schema.fields().len());
+    let parallel =
+        SchedParallel { scheduler: Arc::clone(&running.inner.scheduler), statement: Arc::clone(&running.statement) };
+    let part = storage::build_part(schema, staged, &allocators, &parallel);
+    running.check()?;
+    let part = part?;
+    not_null(schema, &part.segments, &table.name)?;
+    Ok(part)
+}
+
+fn rows_of(part: &Part) -> u64 {
+    part.segments.iter().map(|s| s.segment.rows() as u64).sum()
+}
+
+/// The batch with the schema's types; a value that does not fit is an error.
+pub(crate) fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
+        if column.data_type() == field.data_type() {
+            return Ok(Arc::clone(column));
+        }
+        let options = arrow::compute::CastOptions { safe: false, ..Default::default() };
+        arrow::compute::cast_with_options(column, field.data_type(), &options)
+            .map_err(|e| Error::Execution(format!("column '{}': {}", field.name(), Error::from(e))))
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let fields = schema.fields().iter().map(|f| Arc::new(Field::clone(f).with_nullable(true))).collect::<Vec<_>>();
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
+}
+
+fn not_null(schema: &SchemaRef, segments: &[SegmentVersion], name: &Name) -> Result<()> {
+    for (i, field) in schema.fields().iter().enumerate() {
+        if !field.is_nullable() && segments.iter().any(|s| s.segment.columns()[i].has_nulls()) {
+            return Err(Error::Execution(format!(
+                "column '{}' of table '{}' does not allow NULL, and a row has none for it",
+                field.name(),
+                name.shown()
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Merges small neighbouring segments when there are many.
+fn compacted(version: TableVersion, table: &TableEntry, running: &Arc<Running>) -> Result<TableVersion> {
+    let Some(last) = version.parts.last() else { return Ok(version) };
+    let sizes: Vec<usize> = last.segments.iter().map(SegmentVersion::live_rows).collect();
+    let Some(range) = storage::compaction(&sizes) else { return Ok(version) };
+    let allocators = table.meta.allocators(version.schema.fields().len());
+    let parallel =
+        SchedParallel { scheduler: Arc::clone(&running.inner.scheduler), statement: Arc::clone(&running.statement) };
+    let merged = storage::compact(&version.schema, &last.segments[range.clone()], &allocators, &parallel);
+    running.check()?;
+    Ok(version.with_replaced(version.parts.len() - 1, range, merged?)?)
+}
+
+/// Makes a version the table's, after its keys were checked.
+pub(crate) fn commit(table: &TableEntry, version: TableVersion, running: &Arc<Running>) -> Result<()> {
+    check_keys(table, &version, running)?;
+    running.check()?;
+    running.home.commit(|state| state.set_version(table.id, version))
+}
+
+/// Fails when two rows share a key.
+pub(crate) fn check_keys(table: &TableEntry, version: &TableVersion, running: &Arc<Running>) -> Result<()> {
+    if table.keys.is_empty() {
+        return Ok(());
+    }
+    let mut state = CatalogState::clone(&running.catalog);
+    let mut entry = TableEntry::clone(table);
+    entry.version = Arc::new(version.clone());
+    state.put(table.name.clone(), Entry::Table(Arc::new(entry)))?;
+    let state = Arc::new(state);
+    for key in table.keys.iter() {
+        let quoted: Vec<String> = key.iter().map(|c| quoted(c)).collect();
+        let sql = format!(
+            "SELECT {columns} FROM {schema}.{table} WHERE {present} GROUP BY {columns} HAVING count(*) > 1 LIMIT 1",
+            columns = quoted.join(", "),
+            schema = self::quoted(&table.name.schema),
+            table = self::quoted(&table.name.table),
+            present = quoted.iter().map(|c| format!("{c} IS NOT NULL")).collect::<Vec<_>>().join(" AND "),
+        );
+        let running = Arc::new(running.over(Arc::clone(&state)));
+        let context =
+            PlanContext { state: &running.state, catalog: Arc::clone(&state), inner: &running.inner, depth: 0 };
+        let plan = Parsed::one(&sql)?.plan(&context)?;
+        for batch in query::run(plan, Arc::clone(&running))? {
+            let batch = batch?;
+            if batch.num_rows() > 0 {
+                let values = batch.columns().iter().map(|c| {
+                    arrow::util::display::array_value_to_string(c, 0).unwrap_or_else(|_| "?".into())
+                });
+                return Err(Error::Execution(format!(
+                    "table '{}' would hold two rows with the key ({}) = ({})",
+                    table.name.shown(),
+                    key.join(", "),
+                    values.collect::<Vec<_>>().join(", ")
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A name as SQL text, whatever it holds.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// CREATE TABLE and CREATE TABLE AS.
+pub(crate) fn create_table(create: CreateMemoryTable, running: &Arc<Running>) -> Result<Done> {
+    let name = Name::resolve(&create.name)?;
+    if let Some(existing) = running.catalog.get(&name) {
+        match (create.if_not_exists, create.or_replace) {
+            (true, _) => return Ok(Done::new("CREATE TABLE")),
+            (false, true) if matches!(existing, Entry::Table(_)) => {}
+            _ => return Err(Error::Exists { kind: existing.kind(), name: name.shown() }),
+        }
+    }
+    let input = Arc::unwrap_or_clone(create.input);
+    let declared = matches!(input, LogicalPlan::EmptyRelation(_));
+    let schema = stored_schema(input.schema().as_arrow(), &create.constraints, declared)?;
+    let mut table = running.home.new_table(name.clone(), Arc::clone(&schema));
+    table.defaults = Arc::new(create.column_defaults.into_iter().collect::<HashMap<_, _>>());
+    table.keys = Arc::new(keys(&create.constraints, &schema));
+    let mut count = None;
+    if !declared {
+        let rows = query::run(input, Arc::clone(running))?;
+        let part = stage(rows, &schema, &table, running)?;
+        count = Some(rows_of(&part));
+        let version = table.version.with_appended(part);
+        check_keys(&table, &version, running)?;
+        table.version = Arc::new(version);
+    }
+    running.check()?;
+    let replaces = create.or_replace;
+    running.home.commit(|state| {
+        match state.get(&name) {
+            Some(Entry::Table(_)) if replaces => {}
+            Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
+            None => {}
+        }
+        state.put(name.clone(), Entry::Table(Arc::new(table)))
+    })?;
+    Ok(Done { tag: "CREATE TABLE".into(), rows: count })
+}
+
+/// A query's columns as a table stores them: surface types, unique names, NOT NULL where a primary key says so.
+///
+/// What a query happens to give without NULLs is not thereby forbidden them: only declared columns can be NOT NULL.
+fn stored_schema(schema: &Schema, constraints: &Constraints, declared: bool) -> Result<SchemaRef> {
+    let mut required: Vec<usize> = Vec::new();
+    for constraint in constraints.iter() {
+        if let Constraint::PrimaryKey(columns) = constraint {
+            required.extend(columns);
+        }
+    }
+    let surfaced = storage::surface_schema(schema);
+    let mut seen = std::collections::HashSet::new();
+    let mut fields = Vec::with_capacity(surfaced.fields().len());
+    for (i, field) in surfaced.fields().iter().enumerate() {
+        if !seen.insert(field.name().to_lowercase()) {
+            return Err(Error::plan(format!("column '{}' stands twice; give one of them another name", field.name())));
+        }
+        if field.name() == ROW_ID {
+            return Err(Error::plan(format!("the column name '{ROW_ID}' is taken by Nearside; use another")));
+        }
+        let nullable = (field.is_nullable() || !declared) && !required.contains(&i);
+        fields.push(Field::new(field.name(), field.data_type().clone(), nullable));
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+fn keys(constraints: &Constraints, schema: &SchemaRef) -> Vec<Vec<String>> {
+    let sets = constraints.iter().map(|c| match c {
+        Constraint::PrimaryKey(columns) | Constraint::Unique(columns) => columns,
+    });
+    sets.map(|columns| columns.iter().map(|&i| schema.field(i).name().clone()).collect()).collect()
+}

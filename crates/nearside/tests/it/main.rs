@@ -1,0 +1,3 @@
+//! The library from outside: SQL files, sessions, files and failures. One binary of modules, for link time.
+
+mod slt;
