@@ -1,1 +1,2 @@
-
+//! Nearside (module under construction on this branch: `io`).
+pub mod io;
