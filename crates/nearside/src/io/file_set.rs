@@ -15,6 +15,7 @@ use super::json;
 use super::options::ReadOptions;
 use super::parquet::ParquetFile;
 use super::producer::{Producer, Progress};
+use super::runs::{cut_runs, with_shares};
 use super::surface::{agree, project, surface_type};
 use super::text::TextSource;
 
@@ -68,7 +69,10 @@ impl FileSet {
     pub fn open(path: &str, options: &ReadOptions) -> Result<FileSet, FileError> {
         let (paths, format) = discover(path, options.format)?;
         options.check(format)?;
-        let files = paths.into_iter().map(|p| source_file(p, format, options)).collect::<Result<Vec<_>, _>>()?;
+        let files = paths
+            .into_iter()
+            .map(|p| source_file(p, format, options))
+            .collect::<Result<Vec<_>, _>>()?;
         let mut set = match format {
             FileFormat::Csv | FileFormat::Tsv => open_csv(format, files, options)?,
             FileFormat::JsonLines => open_json(files, options)?,
@@ -118,9 +122,15 @@ impl FileSet {
         for (i, file) in self.files.iter().enumerate() {
             let pieces = self.pieces_of(file, parallelism);
             match &self.contents {
-                Contents::Csv { plans } => self.csv_producers(file, &plans[i], pieces, &mut producers),
+                Contents::Csv { plans } => {
+                    self.csv_producers(file, &plans[i], pieces, &mut producers)
+                }
                 Contents::Json => {
-                    let (schema, rows, progress) = (Arc::clone(&self.schema), self.batch_rows, self.progress.clone());
+                    let (schema, rows, progress) = (
+                        Arc::clone(&self.schema),
+                        self.batch_rows,
+                        self.progress.clone(),
+                    );
                     let source = text_source(file, None);
                     producers.push(Producer::new(&file.path, file.bytes, move || {
                         json::read(&source, schema, rows, progress)
@@ -157,23 +167,41 @@ impl FileSet {
             return 1;
         }
         let wanted = u128::from(PIECES_PER_THREAD) * parallelism as u128;
-        let share = (wanted * u128::from(file.bytes)).div_ceil(u128::from(self.total_bytes().max(1)));
+        let share =
+            (wanted * u128::from(file.bytes)).div_ceil(u128::from(self.total_bytes().max(1)));
         usize::try_from(share).unwrap_or(usize::MAX).max(1)
     }
 
-    fn csv_producers(&self, file: &SourceFile, plan: &Arc<CsvPlan>, pieces: usize, producers: &mut Vec<Producer>) {
+    fn csv_producers(
+        &self,
+        file: &SourceFile,
+        plan: &Arc<CsvPlan>,
+        pieces: usize,
+        producers: &mut Vec<Producer>,
+    ) {
         let whole = file.compression != Compression::None;
-        let most = usize::try_from(file.bytes / self.piece_bytes_min).unwrap_or(usize::MAX).max(1);
+        let most = usize::try_from(file.bytes / self.piece_bytes_min)
+            .unwrap_or(usize::MAX)
+            .max(1);
         let pieces = if whole { 1 } else { pieces.min(most) };
         // A file that cannot be scanned is read in one piece, which then tells why.
         let one = || vec![0..file.bytes];
-        let ranges = csv::split(&file.path, file.bytes, pieces, &plan.dialect).unwrap_or_else(|_| one());
+        let ranges = csv::split(
+            &file.path,
+            file.bytes,
+            pieces,
+            plan.data_start,
+            &plan.dialect,
+        )
+        .unwrap_or_else(|_| one());
         let alone = ranges.len() == 1;
         for range in ranges {
             let bytes = range.end - range.start;
             let source = text_source(file, (!alone).then_some(range));
             let (plan, progress) = (Arc::clone(plan), self.progress.clone());
-            producers.push(Producer::new(&file.path, bytes, move || csv::read(&source, plan, progress)));
+            producers.push(Producer::new(&file.path, bytes, move || {
+                csv::read(&source, plan, progress)
+            }));
         }
     }
 
@@ -183,7 +211,13 @@ impl FileSet {
         self
     }
 
-    fn new(format: FileFormat, files: Vec<SourceFile>, fields: Fields, rows: u64, contents: Contents) -> FileSet {
+    fn new(
+        format: FileFormat,
+        files: Vec<SourceFile>,
+        fields: Fields,
+        rows: u64,
+        contents: Contents,
+    ) -> FileSet {
         FileSet {
             format,
             files,
@@ -207,21 +241,39 @@ impl std::fmt::Debug for FileSet {
     }
 }
 
-fn source_file(path: PathBuf, format: FileFormat, options: &ReadOptions) -> Result<SourceFile, FileError> {
-    let bytes = std::fs::metadata(&path).map_err(|e| FileError::reading(&path, &e))?.len();
+fn source_file(
+    path: PathBuf,
+    format: FileFormat,
+    options: &ReadOptions,
+) -> Result<SourceFile, FileError> {
+    let bytes = std::fs::metadata(&path)
+        .map_err(|e| FileError::reading(&path, &e))?
+        .len();
     let compression = match options.compression {
         _ if !format.is_text() => Compression::None,
         Some(compression) => compression,
         None => Compression::of_file(&path)?,
     };
-    Ok(SourceFile { path, bytes, compression })
+    Ok(SourceFile {
+        path,
+        bytes,
+        compression,
+    })
 }
 
 fn text_source(file: &SourceFile, range: Option<Range<u64>>) -> TextSource {
-    TextSource { path: file.path.clone(), compression: file.compression, range }
+    TextSource {
+        path: file.path.clone(),
+        compression: file.compression,
+        range,
+    }
 }
 
-fn open_csv(format: FileFormat, files: Vec<SourceFile>, options: &ReadOptions) -> Result<FileSet, FileError> {
+fn open_csv(
+    format: FileFormat,
+    files: Vec<SourceFile>,
+    options: &ReadOptions,
+) -> Result<FileSet, FileError> {
     let dialect = Dialect::new(format, options);
     let sample = (SAMPLE_BYTES_ALL / files.len() as u64).clamp(1 << 20, SAMPLE_BYTES_FILE);
     let mut shapes = Vec::with_capacity(files.len());
@@ -242,25 +294,52 @@ fn open_csv(format: FileFormat, files: Vec<SourceFile>, options: &ReadOptions) -
             positions: fields.iter().map(position).collect(),
             inferred: fields.iter().map(inferred).collect(),
             batch_rows: options.batch_rows(),
+            data_start: shape.data_start,
         })
     });
     let plans = plans.collect();
-    let rows = files.iter().zip(&shapes).map(|(file, shape)| estimate_rows(file, shape)).sum();
-    Ok(FileSet::new(format, files, fields, rows, Contents::Csv { plans }))
+    let rows = files
+        .iter()
+        .zip(&shapes)
+        .map(|(file, shape)| estimate_rows(file, shape))
+        .sum();
+    Ok(FileSet::new(
+        format,
+        files,
+        fields,
+        rows,
+        Contents::Csv { plans },
+    ))
 }
 
 fn estimate_rows(file: &SourceFile, shape: &CsvShape) -> u64 {
-    let bytes = if shape.whole { shape.bytes } else { file.bytes.max(shape.bytes) };
+    let bytes = if shape.whole {
+        shape.bytes
+    } else {
+        file.bytes.max(shape.bytes)
+    };
     (u128::from(shape.rows) * u128::from(bytes) / u128::from(shape.bytes.max(1))) as u64
 }
 
 /// The fields of all files: names by the first one, types that hold what was seen in any.
-fn csv_fields(files: &[SourceFile], shapes: &[CsvShape], options: &ReadOptions) -> Result<Fields, FileError> {
+fn csv_fields(
+    files: &[SourceFile],
+    shapes: &[CsvShape],
+    options: &ReadOptions,
+) -> Result<Fields, FileError> {
     let first = &shapes[0];
     let named = |shape: &CsvShape| -> Fields {
-        shape.names.iter().map(|n| Arc::new(Field::new(n, DataType::Utf8View, true))).collect()
+        shape
+            .names
+            .iter()
+            .map(|n| Arc::new(Field::new(n, DataType::Utf8View, true)))
+            .collect()
     };
-    let names: Vec<(&Path, Fields)> = files.iter().zip(shapes).map(|(f, s)| (f.path.as_path(), named(s))).collect();
+    let names: Vec<(&Path, Fields)> = files
+        .iter()
+        .zip(shapes)
+        .map(|(f, s)| (f.path.as_path(), named(s)))
+        .collect();
     agree(&names)?;
     check_given(&files[0].path, &names[0].1, options)?;
     let field = |(i, name): (usize, &String)| {
@@ -283,23 +362,36 @@ fn check_given(file: &Path, fields: &Fields, options: &ReadOptions) -> Result<()
     for (column, _) in &options.types {
         if fields.find(column).is_none() {
             let names = list_names(fields.iter().map(|f| f.name().as_str()));
-            let message = format!("a type is given for it and there is no such column; the columns are {names}");
-            return Err(FileError::new(FileErrorKind::Options, message).at(file).column(column));
+            let message = format!(
+                "a type is given for it and there is no such column; the columns are {names}"
+            );
+            return Err(FileError::new(FileErrorKind::Options, message)
+                .at(file)
+                .column(column));
         }
     }
     Ok(())
 }
 
 fn open_json(files: Vec<SourceFile>, options: &ReadOptions) -> Result<FileSet, FileError> {
-    let given: Vec<&str> = options.types.iter().map(|(name, _)| name.as_str()).collect();
+    let given: Vec<&str> = options
+        .types
+        .iter()
+        .map(|(name, _)| name.as_str())
+        .collect();
     let mut root = json::Guess::default();
     let mut rows = 0;
-    for file in &files {
-        rows += json::infer(&text_source(file, None), &mut root, &given)?;
+    for (i, file) in files.iter().enumerate() {
+        rows += json::infer(&text_source(file, None), i, &mut root, &given)?;
     }
     let first = &files[0].path;
-    let types: Vec<_> = options.types.iter().map(|(name, t)| (name.clone(), surface_type(t))).collect();
-    let fields = root.fields(&types, options.columns.as_deref()).map_err(|e| e.at(first))?;
+    let paths: Vec<&Path> = files.iter().map(|f| f.path.as_path()).collect();
+    let types: Vec<_> = options
+        .types
+        .iter()
+        .map(|(name, t)| (name.clone(), surface_type(t)))
+        .collect();
+    let fields = root.fields(&types, options.columns.as_deref(), &paths)?;
     if fields.is_empty() {
         let message = "holds no JSON object, so its columns cannot be known";
         return Err(FileError::new(FileErrorKind::Schema, message).at(first));
@@ -307,82 +399,53 @@ fn open_json(files: Vec<SourceFile>, options: &ReadOptions) -> Result<FileSet, F
     check_given(first, &fields, options)?;
     let fields = project(first, &fields, options.columns.as_deref())?;
     json::check_types(first, &Arc::new(Schema::new(fields.clone())))?;
-    Ok(FileSet::new(FileFormat::JsonLines, files, fields, rows, Contents::Json))
+    Ok(FileSet::new(
+        FileFormat::JsonLines,
+        files,
+        fields,
+        rows,
+        Contents::Json,
+    ))
 }
 
 fn open_parquet(files: Vec<SourceFile>, options: &ReadOptions) -> Result<FileSet, FileError> {
-    let opened = files.iter().map(|f| ParquetFile::open(&f.path)).collect::<Result<Vec<_>, _>>()?;
-    let all: Vec<(&Path, Fields)> = files.iter().zip(&opened).map(|(f, o)| (f.path.as_path(), o.fields())).collect();
+    let opened = files
+        .iter()
+        .map(|f| ParquetFile::open(&f.path))
+        .collect::<Result<Vec<_>, _>>()?;
+    let all: Vec<(&Path, Fields)> = files
+        .iter()
+        .zip(&opened)
+        .map(|(f, o)| (f.path.as_path(), o.fields()))
+        .collect();
     let fields = project(&files[0].path, &agree(&all)?, options.columns.as_deref())?;
     let rows = opened.iter().map(ParquetFile::rows).sum();
-    Ok(FileSet::new(FileFormat::Parquet, files, fields, rows, Contents::Parquet(opened)))
+    Ok(FileSet::new(
+        FileFormat::Parquet,
+        files,
+        fields,
+        rows,
+        Contents::Parquet(opened),
+    ))
 }
 
 fn open_ipc(files: Vec<SourceFile>, options: &ReadOptions) -> Result<FileSet, FileError> {
-    let opened = files.iter().map(|f| IpcFile::open(&f.path)).collect::<Result<Vec<_>, _>>()?;
-    let all: Vec<(&Path, Fields)> =
-        files.iter().zip(&opened).map(|(f, o)| (f.path.as_path(), o.fields().clone())).collect();
+    let opened = files
+        .iter()
+        .map(|f| IpcFile::open(&f.path))
+        .collect::<Result<Vec<_>, _>>()?;
+    let all: Vec<(&Path, Fields)> = files
+        .iter()
+        .zip(&opened)
+        .map(|(f, o)| (f.path.as_path(), o.fields().clone()))
+        .collect();
     let fields = project(&files[0].path, &agree(&all)?, options.columns.as_deref())?;
     let rows = opened.iter().map(IpcFile::rows).sum();
-    Ok(FileSet::new(FileFormat::ArrowIpc, files, fields, rows, Contents::Ipc(opened)))
-}
-
-/// Cuts consecutive items of the given sizes into at most `runs` runs of about equal size; at least one run, which is
-/// empty if there is no item.
-fn cut_runs(sizes: &[u64], runs: usize) -> Vec<Range<usize>> {
-    let total: u128 = sizes.iter().map(|s| u128::from(*s)).sum();
-    let runs = runs.clamp(1, sizes.len().max(1));
-    let mut result = Vec::with_capacity(runs);
-    let mut start = 0;
-    let mut done: u128 = 0;
-    for (i, size) in sizes.iter().enumerate() {
-        done += u128::from(*size);
-        let due = done * runs as u128 >= total * (result.len() as u128 + 1);
-        // As many items must be left as runs, and the last run takes the rest.
-        if due && result.len() + 1 < runs {
-            result.push(start..i + 1);
-            start = i + 1;
-        }
-    }
-    if start < sizes.len() || result.is_empty() {
-        result.push(start..sizes.len());
-    }
-    result
-}
-
-/// Each run with its share of the file's bytes; the shares add up to `file_bytes`.
-fn with_shares(
-    runs: Vec<Range<usize>>,
-    sizes: &[u64],
-    file_bytes: u64,
-) -> impl Iterator<Item = (Range<usize>, u64)> + use<> {
-    let total: u128 = sizes.iter().map(|s| u128::from(*s)).sum::<u128>().max(1);
-    let count = runs.len();
-    let sums: Vec<u128> = runs.iter().map(|run| sizes[run.clone()].iter().map(|s| u128::from(*s)).sum()).collect();
-    let mut given = 0;
-    runs.into_iter().zip(sums).enumerate().map(move |(i, (run, sum))| {
-        let share = (u128::from(file_bytes) * sum / total) as u64;
-        let share = if i + 1 == count { file_bytes - given } else { share };
-        given += share;
-        (run, share)
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_cover_all_items_in_order() {
-        for (sizes, runs) in [(vec![], 4), (vec![5], 4), (vec![1, 1, 1, 1], 2), (vec![0, 0, 9, 0], 3), (vec![7; 100], 8)] {
-            let cut = cut_runs(&sizes, runs);
-            assert!(!cut.is_empty() && cut.len() <= runs);
-            assert_eq!(cut[0].start, 0);
-            assert_eq!(cut.last().map(|r| r.end), Some(sizes.len()));
-            assert!(cut.windows(2).all(|w| w[0].end == w[1].start && w[0].start < w[0].end));
-            let shares: u64 = with_shares(cut, &sizes, 1000).map(|(_, bytes)| bytes).sum();
-            assert_eq!(shares, 1000);
-        }
-        assert_eq!(cut_runs(&[1, 1, 1, 1], 2), vec![0..2, 2..4]);
-    }
+    Ok(FileSet::new(
+        FileFormat::ArrowIpc,
+        files,
+        fields,
+        rows,
+        Contents::Ipc(opened),
+    ))
 }

@@ -26,6 +26,7 @@ mod json;
 mod options;
 mod parquet;
 mod producer;
+mod runs;
 mod surface;
 mod text;
 mod write;

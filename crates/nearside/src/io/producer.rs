@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
-use super::error::{FileError, FileErrorKind};
+use super::error::{FileError, FileErrorKind, shorten};
 
 /// Told how many bytes of the files were consumed since it was last called; called from the threads that read.
 pub type Progress = Arc<dyn Fn(u64) + Send + Sync>;
@@ -37,7 +37,11 @@ impl Producer {
         bytes: u64,
         open: impl FnOnce() -> Result<Batches, FileError> + Send + 'static,
     ) -> Producer {
-        Producer { file: file.to_path_buf(), bytes, state: State::Waiting(Box::new(open)) }
+        Producer {
+            file: file.to_path_buf(),
+            bytes,
+            state: State::Waiting(Box::new(open)),
+        }
     }
 
     /// The file it reads.
@@ -52,7 +56,9 @@ impl Producer {
 
     fn advance(&mut self) -> Option<Result<RecordBatch, FileError>> {
         if let State::Waiting(_) = self.state {
-            let State::Waiting(open) = std::mem::replace(&mut self.state, State::Done) else { return None };
+            let State::Waiting(open) = std::mem::replace(&mut self.state, State::Done) else {
+                return None;
+            };
             match open() {
                 Ok(batches) => self.state = State::Open(batches),
                 Err(e) => return Some(Err(e)),
@@ -82,23 +88,33 @@ impl std::iter::FusedIterator for Producer {}
 
 impl std::fmt::Debug for Producer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Producer").field("file", &self.file).field("bytes", &self.bytes).finish_non_exhaustive()
+        f.debug_struct("Producer")
+            .field("file", &self.file)
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
     }
 }
 
 /// Runs a decoder of other people's on bytes that may be hostile: a panic in it becomes an error about `file`.
 /// What the decoder had half done is dropped with the error, so no broken state is seen afterwards.
-pub(crate) fn guarded<T>(file: &Path, work: impl FnOnce() -> Result<T, FileError>) -> Result<T, FileError> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(result) => result,
-        Err(panic) => {
-            let text = panic
-                .downcast_ref::<String>()
-                .map(String::as_str)
-                .or_else(|| panic.downcast_ref::<&str>().copied())
-                .unwrap_or("its decoder gave up");
-            let message = format!("cannot be decoded, it seems to be damaged: {}", super::error::shorten(text, 300));
-            Err(FileError::new(FileErrorKind::Corrupt, message).at(file))
-        }
-    }
+pub(crate) fn guarded<T>(
+    file: &Path,
+    work: impl FnOnce() -> Result<T, FileError>,
+) -> Result<T, FileError> {
+    caught(work).unwrap_or_else(|text| {
+        let message = format!("cannot be decoded, it seems to be damaged: {text}");
+        Err(FileError::new(FileErrorKind::Corrupt, message).at(file))
+    })
+}
+
+/// Runs code of other people's that may panic; `Err` is the panic's text.
+pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied())
+            .unwrap_or("it gave up without a reason");
+        shorten(text, 300)
+    })
 }

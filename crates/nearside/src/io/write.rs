@@ -15,17 +15,18 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{FileWriter as IpcWriter, IpcWriteOptions};
-use arrow::json::writer::{LineDelimited, Writer as JsonWriter, WriterBuilder as JsonWriterBuilder};
+use arrow::json::writer::{
+    LineDelimited, Writer as JsonWriter, WriterBuilder as JsonWriterBuilder,
+};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression as ParquetCompression, ZstdLevel};
-use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 
 use super::csv::CsvEncoder;
 use super::error::{FileError, FileErrorKind, arrow_text, parquet_text};
 use super::format::{Compression, FileFormat};
 use super::options::WriteOptions;
-use super::producer::guarded;
+use super::producer::caught;
 use super::surface::check_names;
 
 /// What a finished file holds.
@@ -50,13 +51,10 @@ pub fn write(
     options: &WriteOptions,
     schema: &SchemaRef,
 ) -> Result<FileWriter, FileError> {
-    options.check()?;
+    options.check(format)?;
     check_names(path, schema.fields().iter().map(|f| f.name().as_str()))?;
     let compression = choose_compression(path, format, compression)?;
-    let delimiter = options.delimiter.unwrap_or(if format == FileFormat::Tsv { b'\t' } else { b',' });
-    if options.null.as_bytes().contains(&delimiter) {
-        return Err(FileError::new(FileErrorKind::Options, "the text of NULL must not hold the delimiter"));
-    }
+    let delimiter = options.delimiter.unwrap_or(format.delimiter());
     let (target, temporary, file) = create(path)?;
     // From here on, dropping the writer removes the temporary file.
     let mut writer = FileWriter {
@@ -74,7 +72,11 @@ pub fn write(
         FileFormat::JsonLines => {
             let out = Output::new(out, compression).map_err(|e| FileError::writing(path, &e))?;
             // NULLs are spelled out, or a column of nothing else would be lost.
-            Ok(Sink::Json(Box::new(JsonWriterBuilder::new().with_explicit_nulls(true).build(out))))
+            Ok(Sink::Json(Box::new(
+                JsonWriterBuilder::new()
+                    .with_explicit_nulls(true)
+                    .build(out),
+            )))
         }
         FileFormat::Csv | FileFormat::Tsv => {
             let fail = |e: io::Error| FileError::writing(path, &e);
@@ -124,17 +126,28 @@ impl FileWriter {
         let (path, sink, schema) = (&self.shown, &mut self.sink, &self.schema);
         guarded(path, || match sink {
             Sink::Parquet(writer) => {
-                let batch = with_schema(batch, schema).map_err(|e| write_error(path, &arrow_text(&e)))?;
-                writer.write(&batch).map_err(|e| write_error(path, &parquet_text(&e)))
+                let batch =
+                    with_schema(batch, schema).map_err(|e| write_error(path, &arrow_text(&e)))?;
+                writer
+                    .write(&batch)
+                    .map_err(|e| write_error(path, &parquet_text(&e)))
             }
-            Sink::Csv(encoder, out) => encoder.batch(batch, out).map_err(|e| write_error(path, &arrow_text(&e))),
+            Sink::Csv(encoder, out) => encoder
+                .batch(batch, out)
+                .map_err(|e| write_error(path, &arrow_text(&e))),
             Sink::Json(writer) => {
-                let batch = with_schema(batch, schema).map_err(|e| write_error(path, &arrow_text(&e)))?;
-                writer.write(&batch).map_err(|e| write_error(path, &arrow_text(&e)))
+                let batch =
+                    with_schema(batch, schema).map_err(|e| write_error(path, &arrow_text(&e)))?;
+                writer
+                    .write(&batch)
+                    .map_err(|e| write_error(path, &arrow_text(&e)))
             }
             Sink::Ipc(writer, stored) => {
-                let batch = compact(batch, stored).map_err(|e| write_error(path, &arrow_text(&e)))?;
-                writer.write(&batch).map_err(|e| write_error(path, &arrow_text(&e)))
+                let batch =
+                    compact(batch, stored).map_err(|e| write_error(path, &arrow_text(&e)))?;
+                writer
+                    .write(&batch)
+                    .map_err(|e| write_error(path, &arrow_text(&e)))
             }
             Sink::Closed => Err(write_error(path, "it is closed")),
         })?;
@@ -151,15 +164,23 @@ impl FileWriter {
         let path = &self.shown;
         let io_fail = |e: io::Error| FileError::writing(path, &e);
         let out = guarded(path, || match sink {
-            Sink::Parquet(writer) => writer.into_inner().map_err(|e| write_error(path, &parquet_text(&e))),
+            Sink::Parquet(writer) => writer
+                .into_inner()
+                .map_err(|e| write_error(path, &parquet_text(&e))),
             Sink::Csv(_, out) => out.finish().map_err(io_fail),
             Sink::Json(mut writer) => {
-                writer.finish().map_err(|e| write_error(path, &arrow_text(&e)))?;
+                writer
+                    .finish()
+                    .map_err(|e| write_error(path, &arrow_text(&e)))?;
                 writer.into_inner().finish().map_err(io_fail)
             }
             Sink::Ipc(mut writer, _) => {
-                writer.finish().map_err(|e| write_error(path, &arrow_text(&e)))?;
-                writer.into_inner().map_err(|e| write_error(path, &arrow_text(&e)))
+                writer
+                    .finish()
+                    .map_err(|e| write_error(path, &arrow_text(&e)))?;
+                writer
+                    .into_inner()
+                    .map_err(|e| write_error(path, &arrow_text(&e)))
             }
             Sink::Closed => Err(write_error(path, "it is closed")),
         })?;
@@ -167,13 +188,18 @@ impl FileWriter {
         let bytes = file.metadata().map_err(io_fail)?.len();
         if let Some(temporary) = self.temporary.take() {
             // Without the sync, a crash could leave the new name with nothing behind it.
-            let placed = file.sync_all().and_then(|()| std::fs::rename(&temporary, &self.target));
+            let placed = file
+                .sync_all()
+                .and_then(|()| std::fs::rename(&temporary, &self.target));
             if let Err(e) = placed {
                 self.temporary = Some(temporary);
                 return Err(io_fail(e));
             }
         }
-        Ok(WriteReport { rows: self.rows, bytes })
+        Ok(WriteReport {
+            rows: self.rows,
+            bytes,
+        })
     }
 }
 
@@ -189,8 +215,16 @@ impl Drop for FileWriter {
 
 impl std::fmt::Debug for FileWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FileWriter").field("target", &self.target).field("rows", &self.rows).finish_non_exhaustive()
+        f.debug_struct("FileWriter")
+            .field("target", &self.target)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
     }
+}
+
+/// Runs an encoder of other people's: where it panics on what it cannot encode, that becomes an error.
+fn guarded<T>(path: &Path, work: impl FnOnce() -> Result<T, FileError>) -> Result<T, FileError> {
+    caught(work).unwrap_or_else(|text| Err(write_error(path, &text)))
 }
 
 fn write_error(path: &Path, text: &str) -> FileError {
@@ -217,7 +251,10 @@ fn choose_compression(
         return Ok(chosen);
     }
     let names: Vec<String> = allowed.iter().map(C::to_string).collect();
-    let message = format!("{format} files cannot be compressed with {chosen}; use {}", names.join(", "));
+    let message = format!(
+        "{format} files cannot be compressed with {chosen}; use {}",
+        names.join(", ")
+    );
     Err(FileError::new(FileErrorKind::Options, message).at(path))
 }
 
@@ -242,7 +279,11 @@ fn create(path: &Path) -> Result<(PathBuf, Option<PathBuf>, File), FileError> {
     };
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
     let temporary = target.with_file_name(format!(".{name}.{}.{number}.tmp", std::process::id()));
-    let file = OpenOptions::new().write(true).create_new(true).open(&temporary).map_err(fail)?;
+    let file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&temporary)
+        .map_err(fail)?;
     Ok((target, Some(temporary), file))
 }
 
@@ -264,12 +305,17 @@ fn parquet_sink(
         .set_max_row_group_row_count(Some(options.row_group_rows))
         .set_created_by(format!("nearside {}", env!("CARGO_PKG_VERSION")))
         .build();
-    let unstorable = |e: ParquetError| {
-        let message = format!("a column's type cannot be stored in Parquet, cast it in the query: {}", parquet_text(&e));
-        FileError::new(FileErrorKind::Write, message).at(path)
-    };
-    let writer = ArrowWriter::try_new(out, Arc::clone(schema), Some(properties)).map_err(unstorable)?;
-    Ok(Sink::Parquet(Box::new(writer)))
+    // The writer panics on types that it has no place for.
+    let made = caught(|| ArrowWriter::try_new(out, Arc::clone(schema), Some(properties)));
+    match made.and_then(|made| made.map_err(|e| parquet_text(&e))) {
+        Ok(writer) => Ok(Sink::Parquet(Box::new(writer))),
+        Err(text) => {
+            let message = format!(
+                "a column's type cannot be stored in Parquet, cast it in the query: {text}"
+            );
+            Err(FileError::new(FileErrorKind::Write, message).at(path))
+        }
+    }
 }
 
 fn ipc_sink(
@@ -294,7 +340,9 @@ fn ipc_sink(
         .collect();
     let stored = Arc::new(Schema::new(stored));
     let fail = |e: ArrowError| write_error(path, &arrow_text(&e));
-    let options = IpcWriteOptions::default().try_with_compression(kind).map_err(fail)?;
+    let options = IpcWriteOptions::default()
+        .try_with_compression(kind)
+        .map_err(fail)?;
     let writer = IpcWriter::try_new_with_options(out, &stored, options).map_err(fail)?;
     Ok(Sink::Ipc(Box::new(writer), stored))
 }
@@ -307,15 +355,20 @@ fn with_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, A
 /// The batch with views replaced by what `stored` says: a view array writes all its buffers, also what no row of a
 /// filtered batch refers to.
 fn compact(batch: &RecordBatch, stored: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let options = CastOptions {
+        safe: false,
+        ..CastOptions::default()
+    };
     let columns = batch
         .columns()
         .iter()
         .zip(stored.fields())
-        .map(|(column, field)| match column.data_type() == field.data_type() {
-            true => Ok(Arc::clone(column)),
-            false => cast_with_options(column, field.data_type(), &options),
-        })
+        .map(
+            |(column, field)| match column.data_type() == field.data_type() {
+                true => Ok(Arc::clone(column)),
+                false => cast_with_options(column, field.data_type(), &options),
+            },
+        )
         .collect::<Result<Vec<_>, ArrowError>>()?;
     RecordBatch::try_new(Arc::clone(stored), columns)
 }
@@ -330,8 +383,14 @@ enum Output {
 impl Output {
     fn new(out: BufWriter<File>, compression: Compression) -> io::Result<Output> {
         Ok(match compression {
-            Compression::Gzip => Output::Gzip(flate2::write::GzEncoder::new(out, flate2::Compression::default())),
-            Compression::Zstd => Output::Zstd(zstd::stream::write::Encoder::new(out, zstd::DEFAULT_COMPRESSION_LEVEL)?),
+            Compression::Gzip => Output::Gzip(flate2::write::GzEncoder::new(
+                out,
+                flate2::Compression::default(),
+            )),
+            Compression::Zstd => Output::Zstd(zstd::stream::write::Encoder::new(
+                out,
+                zstd::DEFAULT_COMPRESSION_LEVEL,
+            )?),
             _ => Output::Plain(out),
         })
     }

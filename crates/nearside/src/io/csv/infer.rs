@@ -1,9 +1,9 @@
 //! Names and types of a CSV file's columns, from its header and its first records.
 
+use arrow::array::timezone::Tz;
 use arrow::array::types::{Date32Type, Float64Type};
 use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
 use arrow::datatypes::{DataType, TimeUnit};
-use arrow::array::timezone::Tz;
 
 use super::Dialect;
 use super::records::{FieldKind, Records, next_records};
@@ -71,19 +71,35 @@ impl Guess {
 /// Which kind of value `value` is. Says a kind only if the column builder of the kind's type reads the value.
 fn classify(value: &str) -> u16 {
     let bytes = value.as_bytes();
-    let Some(&first) = bytes.first() else { return Guess::TEXT };
+    let Some(&first) = bytes.first() else {
+        return Guess::TEXT;
+    };
     let unsigned = bytes.strip_prefix(b"-").unwrap_or(bytes);
     if !unsigned.is_empty() && unsigned.iter().all(u8::is_ascii_digit) {
-        return if value.parse::<i64>().is_ok() { Guess::INT } else { Guess::HUGE };
+        return if value.parse::<i64>().is_ok() {
+            Guess::INT
+        } else {
+            Guess::HUGE
+        };
     }
     if bytes.len() >= 10 && first.is_ascii_digit() && bytes[4] == b'-' && bytes[7] == b'-' {
         return classify_time(value);
     }
     match first {
-        b'0'..=b'9' | b'-' | b'.' if unsigned.first().is_some_and(|b| b.is_ascii_digit() || *b == b'.') => {
-            if Float64Type::parse(value).is_some() { Guess::FLOAT } else { Guess::TEXT }
+        b'0'..=b'9' | b'-' | b'.'
+            if unsigned
+                .first()
+                .is_some_and(|b| b.is_ascii_digit() || *b == b'.') =>
+        {
+            if Float64Type::parse(value).is_some() {
+                Guess::FLOAT
+            } else {
+                Guess::TEXT
+            }
         }
-        b't' | b'T' | b'f' | b'F' if value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false") => {
+        b't' | b'T' | b'f' | b'F'
+            if value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false") =>
+        {
             Guess::BOOL
         }
         _ if matches!(value, "NaN" | "nan" | "inf" | "-inf") => Guess::FLOAT,
@@ -94,9 +110,16 @@ fn classify(value: &str) -> u16 {
 fn classify_time(value: &str) -> u16 {
     let bytes = value.as_bytes();
     if bytes.len() == 10 {
-        return if Date32Type::parse(value).is_some() { Guess::DATE } else { Guess::TEXT };
+        return if Date32Type::parse(value).is_some() {
+            Guess::DATE
+        } else {
+            Guess::TEXT
+        };
     }
-    let clock = bytes.len() >= 19 && matches!(bytes[10], b' ' | b'T') && bytes[13] == b':' && bytes[16] == b':';
+    let clock = bytes.len() >= 19
+        && matches!(bytes[10], b' ' | b'T')
+        && bytes[13] == b':'
+        && bytes[16] == b':';
     if !clock {
         return Guess::TEXT;
     }
@@ -104,7 +127,9 @@ fn classify_time(value: &str) -> u16 {
         Ok(utc) => utc,
         Err(_) => return Guess::TEXT,
     };
-    let Ok(time) = string_to_datetime(&utc, value) else { return Guess::TEXT };
+    let Ok(time) = string_to_datetime(&utc, value) else {
+        return Guess::TEXT;
+    };
     let rest = &bytes[19..];
     let (digits, zone) = match rest.strip_prefix(b".") {
         Some(fraction) => {
@@ -133,12 +158,25 @@ pub(crate) struct CsvShape {
     pub bytes: u64,
     /// Whether that was the whole file.
     pub whole: bool,
+    /// Where the records of data begin in the uncompressed text: after the header, if there is one.
+    pub data_start: u64,
 }
 
 /// Looks at about the first `bytes_max` bytes of a file.
-pub(crate) fn infer(source: &TextSource, dialect: &Dialect, bytes_max: u64) -> Result<CsvShape, FileError> {
+pub(crate) fn infer(
+    source: &TextSource,
+    dialect: &Dialect,
+    bytes_max: u64,
+) -> Result<CsvShape, FileError> {
     let mut buffer = source.open(None)?;
-    let mut shape = CsvShape { names: Vec::new(), guesses: Vec::new(), rows: 0, bytes: 0, whole: false };
+    let mut shape = CsvShape {
+        names: Vec::new(),
+        guesses: Vec::new(),
+        rows: 0,
+        bytes: 0,
+        whole: false,
+        data_start: 0,
+    };
     let first = next_records(&mut buffer, dialect, None, 1, usize::MAX)?;
     if first.rows == 0 {
         let message = if dialect.header {
@@ -153,6 +191,7 @@ pub(crate) fn infer(source: &TextSource, dialect: &Dialect, bytes_max: u64) -> R
     shape.guesses = vec![Guess::default(); shape.names.len()];
     check_names(&source.path, shape.names.iter().map(String::as_str))?;
     if dialect.header {
+        shape.data_start = (buffer.bom_bytes() + first.bytes) as u64;
         buffer.consume(first.bytes);
     }
     let width = shape.names.len();
@@ -173,12 +212,22 @@ pub(crate) fn infer(source: &TextSource, dialect: &Dialect, bytes_max: u64) -> R
     }
 }
 
-fn names(buffer: &TextBuffer, first: &Records, dialect: &Dialect) -> Result<Vec<String>, FileError> {
+fn names(
+    buffer: &TextBuffer,
+    first: &Records,
+    dialect: &Dialect,
+) -> Result<Vec<String>, FileError> {
     let text = pending_text(buffer, first.bytes)?;
     let mut scratch = String::new();
     let name = |(i, span): (usize, &super::records::Span)| {
-        let name = span.text(text, dialect.quote.unwrap_or(b'"'), &mut scratch).trim();
-        if dialect.header && !name.is_empty() { name.to_string() } else { format!("column_{}", i + 1) }
+        let name = span
+            .text(text, dialect.quote.unwrap_or(b'"'), &mut scratch)
+            .trim();
+        if dialect.header && !name.is_empty() {
+            name.to_string()
+        } else {
+            format!("column_{}", i + 1)
+        }
     };
     Ok(first.spans.iter().enumerate().map(name).collect())
 }
@@ -206,5 +255,6 @@ fn look(
 
 /// The pending bytes before `end`, which were checked to be UTF-8.
 pub(super) fn pending_text(buffer: &TextBuffer, end: usize) -> Result<&str, FileError> {
-    std::str::from_utf8(&buffer.pending()[..end]).map_err(|e| FileError::corrupt(buffer.path(), "UTF-8 text", e))
+    std::str::from_utf8(&buffer.pending()[..end])
+        .map_err(|e| FileError::corrupt(buffer.path(), "UTF-8 text", e))
 }

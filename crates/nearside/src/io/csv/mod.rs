@@ -39,9 +39,8 @@ pub(crate) struct Dialect {
 
 impl Dialect {
     pub(crate) fn new(format: FileFormat, options: &ReadOptions) -> Dialect {
-        let delimiter = if format == FileFormat::Tsv { b'\t' } else { b',' };
         Dialect {
-            delimiter: options.delimiter.unwrap_or(delimiter),
+            delimiter: options.delimiter.unwrap_or(format.delimiter()),
             quote: Some(options.quote.unwrap_or(b'"')).filter(|q| *q != 0),
             header: options.header.unwrap_or(true),
             null: options.null.clone().unwrap_or_default(),

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Fields as SchemaFields, SchemaRef};
 
+use super::Dialect;
 use super::columns::{Fields, Misfit, readable};
 use super::infer::pending_text;
 use super::records::{Records, next_records};
-use super::Dialect;
 use crate::io::error::{FileError, FileErrorKind, arrow_text, quoted};
 use crate::io::producer::{Batches, Progress};
 use crate::io::text::{TextBuffer, TextSource};
@@ -30,6 +30,8 @@ pub(crate) struct CsvPlan {
     /// Which of them have types that were inferred from a part of the file: errors then say so.
     pub inferred: Vec<bool>,
     pub batch_rows: usize,
+    /// Where data begins in the file; a piece that starts at 0 reads the header too.
+    pub data_start: u64,
 }
 
 impl CsvPlan {
@@ -38,15 +40,24 @@ impl CsvPlan {
         match fields.iter().find(|f| !readable(f.data_type())) {
             None => Ok(()),
             Some(field) => {
-                let message = format!("text cannot be read as {}; give another type", field.data_type());
-                Err(FileError::new(FileErrorKind::Options, message).at(file).column(field.name()))
+                let message = format!(
+                    "text cannot be read as {}; give another type",
+                    field.data_type()
+                );
+                Err(FileError::new(FileErrorKind::Options, message)
+                    .at(file)
+                    .column(field.name()))
             }
         }
     }
 }
 
 /// The batches of `source`, which must start at a record (or at the file's start, where a header may stand).
-pub(crate) fn read(source: &TextSource, plan: Arc<CsvPlan>, progress: Option<Progress>) -> Result<Batches, FileError> {
+pub(crate) fn read(
+    source: &TextSource,
+    plan: Arc<CsvPlan>,
+    progress: Option<Progress>,
+) -> Result<Batches, FileError> {
     let mut buffer = source.open(progress)?;
     let at_start = source.range.as_ref().is_none_or(|r| r.start == 0);
     if plan.dialect.header && at_start {
@@ -73,8 +84,13 @@ impl Reader {
     fn advance(&mut self) -> Result<Option<RecordBatch>, FileError> {
         loop {
             let plan = &self.plan;
-            let records =
-                next_records(&mut self.buffer, &plan.dialect, Some(plan.width), plan.batch_rows, BATCH_BYTES)?;
+            let records = next_records(
+                &mut self.buffer,
+                &plan.dialect,
+                Some(plan.width),
+                plan.batch_rows,
+                BATCH_BYTES,
+            )?;
             if records.bytes == 0 {
                 return Ok(None);
             }
@@ -94,7 +110,12 @@ impl Reader {
         let mut columns = Vec::with_capacity(plan.positions.len());
         for (i, position) in plan.positions.iter().enumerate() {
             let text = pending_text(&self.buffer, records.bytes)?;
-            let fields = Fields { text, records, dialect: &plan.dialect, column: *position };
+            let fields = Fields {
+                text,
+                records,
+                dialect: &plan.dialect,
+                column: *position,
+            };
             match fields.build(plan.schema.field(i).data_type()) {
                 Ok(column) => columns.push(column),
                 Err(misfit) => return Err(self.misfit(records, i, &misfit)),
@@ -122,7 +143,13 @@ impl Reader {
             )
         };
         records
-            .error_at(&mut self.buffer, misfit.row, self.plan.positions[column], FileErrorKind::Value, message)
+            .error_at(
+                &mut self.buffer,
+                misfit.row,
+                self.plan.positions[column],
+                FileErrorKind::Value,
+                message,
+            )
             .column(field.name())
             .value(&misfit.value)
     }
@@ -136,7 +163,10 @@ fn type_words(t: &DataType) -> String {
         DataType::Date32 => "a date (YYYY-MM-DD)".to_string(),
         DataType::Timestamp(_, None) => "a timestamp (YYYY-MM-DD HH:MM:SS)".to_string(),
         DataType::Timestamp(_, Some(_)) => "a timestamp with a zone".to_string(),
-        DataType::Decimal32(p, s) | DataType::Decimal64(p, s) | DataType::Decimal128(p, s) | DataType::Decimal256(p, s) => {
+        DataType::Decimal32(p, s)
+        | DataType::Decimal64(p, s)
+        | DataType::Decimal128(p, s)
+        | DataType::Decimal256(p, s) => {
             format!("a decimal of {p} digits, {s} of them after the point")
         }
         other => format!("of type {other}"),

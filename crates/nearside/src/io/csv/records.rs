@@ -24,7 +24,11 @@ pub(super) struct Span {
 impl Span {
     fn new(start: usize, end: usize, kind: FieldKind) -> Span {
         // Callers keep what is pending below 4 GiB.
-        Span { start: start as u32, end: end as u32, kind }
+        Span {
+            start: start as u32,
+            end: end as u32,
+            kind,
+        }
     }
 
     pub(super) fn range(self) -> std::ops::Range<usize> {
@@ -86,7 +90,9 @@ fn fields(
 ) -> Result<Option<usize>, Fault> {
     loop {
         if dialect.quote.is_some() && data.get(at).copied() == dialect.quote {
-            let Some((span, after)) = quoted(dialect, data, at, ended)? else { return Ok(None) };
+            let Some((span, after)) = quoted(dialect, data, at, ended)? else {
+                return Ok(None);
+            };
             spans.push(span);
             match data.get(after) {
                 None => return Ok(Some(after)),
@@ -112,7 +118,11 @@ fn fields(
                 return Ok(Some(end + 1));
             }
             None if ended => {
-                spans.push(Span::new(at, trim_return(data, at, data.len()), FieldKind::Plain));
+                spans.push(Span::new(
+                    at,
+                    trim_return(data, at, data.len()),
+                    FieldKind::Plain,
+                ));
                 return Ok(Some(data.len()));
             }
             None => return Ok(None),
@@ -121,17 +131,30 @@ fn fields(
 }
 
 fn trim_return(data: &[u8], start: usize, end: usize) -> usize {
-    if end > start && data[end - 1] == b'\r' { end - 1 } else { end }
+    if end > start && data[end - 1] == b'\r' {
+        end - 1
+    } else {
+        end
+    }
 }
 
 /// The quoted field that opens at `at`, and what follows its closing quote.
-fn quoted(dialect: &Dialect, data: &[u8], at: usize, ended: bool) -> Result<Option<(Span, usize)>, Fault> {
+fn quoted(
+    dialect: &Dialect,
+    data: &[u8],
+    at: usize,
+    ended: bool,
+) -> Result<Option<(Span, usize)>, Fault> {
     let quote = dialect.quote.unwrap_or(b'"');
     let mut kind = FieldKind::Quoted;
     let mut from = at + 1;
     loop {
         let Some(close) = find_byte(data, from, quote) else {
-            return if ended { Err(Fault::Unclosed(at)) } else { Ok(None) };
+            return if ended {
+                Err(Fault::Unclosed(at))
+            } else {
+                Ok(None)
+            };
         };
         match data.get(close + 1) {
             Some(&b) if b == quote => {
@@ -177,7 +200,12 @@ pub(super) fn next_records(
     rows_max: usize,
     bytes_max: usize,
 ) -> Result<Records, FileError> {
-    let mut records = Records { spans: Vec::new(), width: width.unwrap_or(0), rows: 0, bytes: 0 };
+    let mut records = Records {
+        spans: Vec::new(),
+        width: width.unwrap_or(0),
+        rows: 0,
+        bytes: 0,
+    };
     records.spans.reserve(records.width * rows_max.min(4096));
     while records.rows < rows_max && records.bytes < bytes_max {
         let before = records.spans.len();
@@ -188,7 +216,13 @@ pub(super) fn next_records(
             buffer.fill()?;
             continue;
         }
-        let step = record(dialect, buffer.pending(), records.bytes, buffer.ended(), &mut records.spans);
+        let step = record(
+            dialect,
+            buffer.pending(),
+            records.bytes,
+            buffer.ended(),
+            &mut records.spans,
+        );
         match step {
             Ok(Some(next)) => {
                 let start = records.bytes;
@@ -219,25 +253,40 @@ pub(super) fn next_records(
                 }
                 buffer.fill()?;
             }
-            Err(Fault::Unclosed(at)) => {
-                let message = "a quote opens here and is never closed";
-                return Err(buffer.error_at(at, FileErrorKind::Record, message));
-            }
-            Err(Fault::AfterQuote(at)) => {
-                let message = format!(
-                    "a quoted field goes on after its closing quote; a quote inside a quoted field must be doubled, \
-                     and {} must follow its end",
-                    if dialect.delimiter == b'\t' { "a tab".to_string() } else { format!("{:?}", dialect.delimiter as char) }
-                );
-                return Err(buffer.error_at(at, FileErrorKind::Record, message));
-            }
+            Err(fault) => return Err(explain(buffer, dialect, &fault)),
         }
     }
     Ok(records)
 }
 
+fn explain(buffer: &mut TextBuffer, dialect: &Dialect, fault: &Fault) -> FileError {
+    match *fault {
+        Fault::Unclosed(at) => {
+            let message = "a quote opens here and is never closed";
+            buffer.error_at(at, FileErrorKind::Record, message)
+        }
+        Fault::AfterQuote(at) => {
+            let delimiter = match dialect.delimiter {
+                b'\t' => "a tab".to_string(),
+                other => format!("{:?}", other as char),
+            };
+            let message = format!(
+                "a quoted field goes on after its closing quote; a quote inside a quoted field must be doubled, and \
+                 {delimiter} must follow its end"
+            );
+            buffer.error_at(at, FileErrorKind::Record, message)
+        }
+    }
+}
+
 fn wrong_width(buffer: &mut TextBuffer, start: usize, expected: usize, found: usize) -> FileError {
-    let fields = |n: usize| if n == 1 { "1 field".to_string() } else { format!("{n} fields") };
+    let fields = |n: usize| {
+        if n == 1 {
+            "1 field".to_string()
+        } else {
+            format!("{n} fields")
+        }
+    };
     let message = format!("expected {}, found {found}", fields(expected));
     buffer.error_at(start, FileErrorKind::Record, message)
 }

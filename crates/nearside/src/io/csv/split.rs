@@ -23,20 +23,34 @@ enum State {
     Closing,
 }
 
-/// At most `pieces` ranges that cover the file of `len` bytes, each starting at a record.
-pub(crate) fn split(path: &Path, len: u64, pieces: usize, dialect: &Dialect) -> io::Result<Vec<Range<u64>>> {
+/// At most `pieces` ranges that cover the file of `len` bytes, each starting at a record; the first one holds all that
+/// stands before `data_start`.
+pub(crate) fn split(
+    path: &Path,
+    len: u64,
+    pieces: usize,
+    data_start: u64,
+    dialect: &Dialect,
+) -> io::Result<Vec<Range<u64>>> {
     let target = |piece: usize| (u128::from(len) * piece as u128 / pieces as u128) as u64;
     let mut scanner = Scanner {
         dialect,
         state: State::Outside,
         base: 0,
         previous: b'\n',
-        targets: (1..pieces).map(target).collect(),
+        targets: (1..pieces)
+            .map(|piece| target(piece).max(data_start + 1))
+            .collect(),
         cuts: Vec::new(),
     };
     if !scanner.targets.is_empty() {
         let mut file = File::open(path)?;
-        let mut chunk = vec![0u8; CHUNK_BYTES];
+        let mut chunk = vec![
+            0u8;
+            usize::try_from(len)
+                .unwrap_or(CHUNK_BYTES)
+                .clamp(1, CHUNK_BYTES)
+        ];
         while scanner.next_target().is_some() {
             match fill(&mut file, &mut chunk)? {
                 0 => break,
@@ -68,7 +82,11 @@ impl Scanner<'_> {
     /// The first target that no cut has reached.
     fn next_target(&mut self) -> Option<u64> {
         let reached = self.cuts.last().copied().unwrap_or(0);
-        while self.targets.front().is_some_and(|target| *target <= reached) {
+        while self
+            .targets
+            .front()
+            .is_some_and(|target| *target <= reached)
+        {
             self.targets.pop_front();
         }
         self.targets.front().copied()
@@ -81,7 +99,9 @@ impl Scanner<'_> {
         while at < chunk.len() {
             match self.state {
                 State::Outside => {
-                    let next = quote.and_then(|q| find_byte(chunk, at, q)).unwrap_or(chunk.len());
+                    let next = quote
+                        .and_then(|q| find_byte(chunk, at, q))
+                        .unwrap_or(chunk.len());
                     self.cut(chunk, at, next);
                     if next < chunk.len() && self.opens(chunk, next, text_start) {
                         self.state = State::Inside;
@@ -108,20 +128,30 @@ impl Scanner<'_> {
 
     /// Whether the quote at `at` stands at a field's start.
     fn opens(&self, chunk: &[u8], at: usize, text_start: usize) -> bool {
-        let before = if at == 0 { self.previous } else { chunk[at - 1] };
+        let before = if at == 0 {
+            self.previous
+        } else {
+            chunk[at - 1]
+        };
         before == b'\n' || before == self.dialect.delimiter || self.base == 0 && at == text_start
     }
 
     /// Cuts after line ends within `from..to` of the chunk, none of which are in quotes.
     fn cut(&mut self, chunk: &[u8], mut from: usize, to: usize) {
         while from < to {
-            let Some(target) = self.next_target() else { return };
+            let Some(target) = self.next_target() else {
+                return;
+            };
             // The line end before a record at `target` stands at `target - 1`.
-            let start = usize::try_from((target - 1).saturating_sub(self.base)).unwrap_or(usize::MAX).max(from);
+            let start = usize::try_from((target - 1).saturating_sub(self.base))
+                .unwrap_or(usize::MAX)
+                .max(from);
             if start >= to {
                 return;
             }
-            let Some(end) = find_byte(&chunk[..to], start, b'\n') else { return };
+            let Some(end) = find_byte(&chunk[..to], start, b'\n') else {
+                return;
+            };
             self.cuts.push(self.base + end as u64 + 1);
             from = end + 1;
         }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields};
@@ -10,6 +11,13 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use super::read::{Line, next_line};
 use crate::io::error::{FileError, FileErrorKind, shorten};
 use crate::io::text::TextSource;
+
+/// A line of one of the files.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    file: usize,
+    line: u64,
+}
 
 /// The kinds of values that a member was seen to hold.
 #[derive(Debug, Clone, Default)]
@@ -21,25 +29,30 @@ pub(crate) struct Guess {
     negative: bool,
     float: bool,
     text: bool,
-    /// First lines of a scalar, an object and a list, 0 for none: what an error about a mix points at.
-    scalar_line: u64,
-    object_line: u64,
-    list_line: u64,
+    /// Where a scalar, an object and a list came first: what an error about a mix points at.
+    scalar: Option<Place>,
+    object: Option<Place>,
+    list: Option<Place>,
     members: Vec<(String, Guess)>,
     by_name: HashMap<String, usize>,
     item: Option<Box<Guess>>,
 }
 
-/// Adds the lines of a file to `root` and returns how many there are. Members named in `given` are not looked into.
-pub(crate) fn infer(source: &TextSource, root: &mut Guess, given: &[&str]) -> Result<u64, FileError> {
+/// Adds the lines of the file that is number `file` of several to `root` and returns how many there are. Members named
+/// in `given` are not looked into.
+pub(crate) fn infer(
+    source: &TextSource,
+    file: usize,
+    root: &mut Guess,
+    given: &[&str],
+) -> Result<u64, FileError> {
     let mut buffer = source.open(None)?;
     let mut rows = 0;
-    // Lines of this file only: a mix between two files is found when both are known.
-    let mut line_number = 1;
+    let mut place = Place { file, line: 1 };
     while let Some(Line { start, end, next }) = next_line(&mut buffer, 0)? {
         let pending = &buffer.pending()[start..end];
         if !pending.trim_ascii().is_empty() {
-            let parsed = parse(pending, root, line_number, given);
+            let parsed = parse(pending, root, place, given);
             if let Err(message) = parsed {
                 buffer.check_utf8(end)?;
                 return Err(buffer.error_at(0, FileErrorKind::Record, message));
@@ -47,24 +60,34 @@ pub(crate) fn infer(source: &TextSource, root: &mut Guess, given: &[&str]) -> Re
             rows += 1;
         }
         buffer.consume(next);
-        line_number += 1;
+        place.line += 1;
     }
     Ok(rows)
 }
 
-fn parse(line: &[u8], root: &mut Guess, number: u64, given: &[&str]) -> Result<(), String> {
+fn parse(line: &[u8], root: &mut Guess, place: Place, given: &[&str]) -> Result<(), String> {
     if line.trim_ascii_start().first() != Some(&b'{') {
         let hint = "each line must hold one JSON object, from { to }; a file that is one array or one object over \
                     several lines must be converted to lines first";
         return Err(hint.to_string());
     }
     let mut deserializer = serde_json::Deserializer::from_slice(line);
-    let seed = Look { guess: root, line: number, given };
-    let result = seed.deserialize(&mut deserializer).and_then(|()| deserializer.end());
+    let seed = Look {
+        guess: root,
+        place,
+        given,
+    };
+    let result = seed
+        .deserialize(&mut deserializer)
+        .and_then(|()| deserializer.end());
     result.map_err(|e| {
         let text = e.to_string();
         let text = text.split(" at line ").next().unwrap_or(&text);
-        format!("is not one JSON object: {} at character {}", shorten(text, 200), e.column())
+        format!(
+            "is not one JSON object: {} at character {}",
+            shorten(text, 200),
+            e.column()
+        )
     })
 }
 
@@ -75,6 +98,7 @@ impl Guess {
         &self,
         given: &[(String, DataType)],
         columns: Option<&[String]>,
+        files: &[&Path],
     ) -> Result<Fields, FileError> {
         let wanted = |name: &String| columns.is_none_or(|columns| columns.contains(name));
         self.members
@@ -83,7 +107,7 @@ impl Guess {
                 let data_type = match given.iter().find(|(column, _)| column == name) {
                     Some((_, data_type)) => data_type.clone(),
                     None if !wanted(name) => DataType::Null,
-                    None => guess.data_type(name, DataType::Utf8View)?,
+                    None => guess.data_type(name, DataType::Utf8View, files)?,
                 };
                 Ok(Arc::new(Field::new(name, data_type, true)))
             })
@@ -91,26 +115,45 @@ impl Guess {
     }
 
     /// The type of what was seen; `text` is the type of strings at this depth.
-    fn data_type(&self, path: &str, text: DataType) -> Result<DataType, FileError> {
-        let kinds = [(self.scalar_line, "a plain value"), (self.object_line, "an object"), (self.list_line, "a list")];
-        let seen: Vec<_> = kinds.iter().filter(|(line, _)| *line > 0).collect();
-        if let [(line_a, a), (line_b, b), ..] = seen.as_slice() {
+    fn data_type(
+        &self,
+        path: &str,
+        text: DataType,
+        files: &[&Path],
+    ) -> Result<DataType, FileError> {
+        let kinds = [
+            (self.scalar, "a plain value"),
+            (self.object, "an object"),
+            (self.list, "a list"),
+        ];
+        let mut seen: Vec<_> = kinds
+            .into_iter()
+            .filter_map(|(place, what)| Some((place?, what)))
+            .collect();
+        seen.sort_by_key(|(place, _)| (place.file, place.line));
+        if let [(before, was), (here, is), ..] = seen.as_slice() {
             let message = format!(
-                "is {a} in line {line_a} and {b} in line {line_b}; a member must hold one kind of value, so leave it \
-                 out of the columns or convert the file"
+                "is {is} here and {was} in line {} of {}; a member must hold one kind of value, so convert the file or \
+                 read the other columns only",
+                before.line,
+                files[before.file].display()
             );
-            return Err(FileError::new(FileErrorKind::Schema, message).column(path).line(*line_a.max(line_b)));
+            let error = FileError::new(FileErrorKind::Schema, message).at(files[here.file]);
+            return Err(error.line(here.line).column(path));
         }
-        if self.object_line > 0 {
+        if self.object.is_some() {
             let members = self.members.iter().map(|(name, guess)| {
-                let data_type = guess.data_type(&format!("{path}.{name}"), DataType::Utf8)?;
+                let data_type =
+                    guess.data_type(&format!("{path}.{name}"), DataType::Utf8, files)?;
                 Ok(Arc::new(Field::new(name, data_type, true)))
             });
-            return Ok(DataType::Struct(members.collect::<Result<Fields, FileError>>()?));
+            return Ok(DataType::Struct(
+                members.collect::<Result<Fields, FileError>>()?,
+            ));
         }
-        if self.list_line > 0 {
+        if self.list.is_some() {
             let item = match &self.item {
-                Some(item) => item.data_type(&format!("{path}[]"), DataType::Utf8)?,
+                Some(item) => item.data_type(&format!("{path}[]"), DataType::Utf8, files)?,
                 None => DataType::Utf8,
             };
             return Ok(DataType::new_list(item, true));
@@ -136,22 +179,12 @@ impl Guess {
         };
         &mut self.members[index].1
     }
-
-    fn scalar(&mut self, line: u64) {
-        first(&mut self.scalar_line, line);
-    }
-}
-
-fn first(slot: &mut u64, line: u64) {
-    if *slot == 0 {
-        *slot = line;
-    }
 }
 
 /// Adds one value to a guess while it is parsed.
 struct Look<'a> {
     guess: &'a mut Guess,
-    line: u64,
+    place: Place,
     /// Members of the value that are not looked into.
     given: &'a [&'a str],
 }
@@ -177,52 +210,63 @@ impl<'de> Visitor<'de> for Look<'_> {
 
     fn visit_bool<E>(self, _: bool) -> Result<(), E> {
         self.guess.boolean = true;
-        self.guess.scalar(self.line);
+        self.guess.scalar.get_or_insert(self.place);
         Ok(())
     }
 
     fn visit_i64<E>(self, value: i64) -> Result<(), E> {
         self.guess.integer = true;
         self.guess.negative |= value < 0;
-        self.guess.scalar(self.line);
+        self.guess.scalar.get_or_insert(self.place);
         Ok(())
     }
 
     fn visit_u64<E>(self, value: u64) -> Result<(), E> {
         self.guess.integer = true;
         self.guess.huge |= i64::try_from(value).is_err();
-        self.guess.scalar(self.line);
+        self.guess.scalar.get_or_insert(self.place);
         Ok(())
     }
 
     fn visit_f64<E>(self, _: f64) -> Result<(), E> {
         self.guess.float = true;
-        self.guess.scalar(self.line);
+        self.guess.scalar.get_or_insert(self.place);
         Ok(())
     }
 
     fn visit_str<E>(self, _: &str) -> Result<(), E> {
         self.guess.text = true;
-        self.guess.scalar(self.line);
+        self.guess.scalar.get_or_insert(self.place);
         Ok(())
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
-        first(&mut self.guess.list_line, self.line);
+        self.guess.list.get_or_insert(self.place);
         let item = self.guess.item.get_or_insert_default();
-        while items.next_element_seed(Look { guess: &mut *item, line: self.line, given: &[] })?.is_some() {}
+        while items
+            .next_element_seed(Look {
+                guess: &mut *item,
+                place: self.place,
+                given: &[],
+            })?
+            .is_some()
+        {}
         Ok(())
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
-        first(&mut self.guess.object_line, self.line);
+        self.guess.object.get_or_insert(self.place);
         while let Some(name) = members.next_key::<String>()? {
             let ignored = self.given.contains(&name.as_str());
             let member = self.guess.member(name);
             if ignored {
                 members.next_value::<IgnoredAny>()?;
             } else {
-                members.next_value_seed(Look { guess: member, line: self.line, given: &[] })?;
+                members.next_value_seed(Look {
+                    guess: member,
+                    place: self.place,
+                    given: &[],
+                })?;
             }
         }
         Ok(())

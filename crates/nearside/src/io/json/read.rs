@@ -29,11 +29,19 @@ pub(super) fn next_line(buffer: &mut TextBuffer, start: usize) -> Result<Option<
     loop {
         let pending = buffer.pending();
         if let Some(end) = find_byte(pending, from, b'\n') {
-            return Ok(Some(Line { start, end, next: end + 1 }));
+            return Ok(Some(Line {
+                start,
+                end,
+                next: end + 1,
+            }));
         }
         if buffer.ended() {
             let end = pending.len();
-            return Ok((end > start).then_some(Line { start, end, next: end }));
+            return Ok((end > start).then_some(Line {
+                start,
+                end,
+                next: end,
+            }));
         }
         from = pending.len();
         if from - start > RECORD_BYTES_MAX {
@@ -47,7 +55,10 @@ pub(super) fn next_line(buffer: &mut TextBuffer, start: usize) -> Result<Option<
 /// Refuses given types that arrow-json cannot decode to.
 pub(crate) fn check_types(file: &Path, schema: &SchemaRef) -> Result<(), FileError> {
     decoder(schema, 1).map(|_| ()).map_err(|e| {
-        let message = format!("JSON cannot be read as one of the given types: {}", arrow_text(&e));
+        let message = format!(
+            "JSON cannot be read as one of the given types: {}",
+            arrow_text(&e)
+        );
         FileError::new(FileErrorKind::Options, message).at(file)
     })
 }
@@ -60,13 +71,22 @@ pub(crate) fn read(
     progress: Option<Progress>,
 ) -> Result<Batches, FileError> {
     let buffer = source.open(progress)?;
-    let decoder = decoder(&schema, batch_rows).map_err(|e| FileError::corrupt(&source.path, "JSON lines", arrow_text(&e)))?;
-    Ok(Box::new(Reader { buffer, decoder, schema, batch_rows }))
+    let decoder = decoder(&schema, batch_rows)
+        .map_err(|e| FileError::corrupt(&source.path, "JSON lines", arrow_text(&e)))?;
+    Ok(Box::new(Reader {
+        buffer,
+        decoder,
+        schema,
+        batch_rows,
+    }))
 }
 
 fn decoder(schema: &SchemaRef, batch_rows: usize) -> Result<Decoder, ArrowError> {
     // Columns that hold numbers in some lines and texts in others are text columns: numbers keep their spelling.
-    ReaderBuilder::new(Arc::clone(schema)).with_batch_size(batch_rows).with_coerce_primitive(true).build_decoder()
+    ReaderBuilder::new(Arc::clone(schema))
+        .with_batch_size(batch_rows)
+        .with_coerce_primitive(true)
+        .build_decoder()
 }
 
 struct Reader {
@@ -89,7 +109,9 @@ impl Reader {
         let mut at = 0;
         let mut rows = 0;
         while rows < self.batch_rows && at < BATCH_BYTES {
-            let Some(line) = next_line(&mut self.buffer, at)? else { break };
+            let Some(line) = next_line(&mut self.buffer, at)? else {
+                break;
+            };
             let text = &self.buffer.pending()[line.start..line.end];
             if !text.trim_ascii().is_empty() {
                 // The schema's inference saw that a line is one object; a file may have changed since.
@@ -120,12 +142,20 @@ impl Reader {
     fn locate(&mut self, end: usize, text: &str) -> FileError {
         let mut at = 0;
         while at < end {
-            let Ok(Some(line)) = next_line(&mut self.buffer, at) else { break };
+            let Ok(Some(line)) = next_line(&mut self.buffer, at) else {
+                break;
+            };
             for column in 0..self.schema.fields().len() {
-                let Ok(one) = self.schema.project(&[column]) else { continue };
-                let Ok(mut decoder) = decoder(&Arc::new(one), 1) else { continue };
+                let Ok(one) = self.schema.project(&[column]) else {
+                    continue;
+                };
+                let Ok(mut decoder) = decoder(&Arc::new(one), 1) else {
+                    continue;
+                };
                 let text = &self.buffer.pending()[line.start..line.end];
-                let Err(e) = decoder.decode(text).and_then(|_| decoder.flush()) else { continue };
+                let Err(e) = decoder.decode(text).and_then(|_| decoder.flush()) else {
+                    continue;
+                };
                 let name = self.schema.field(column).name().clone();
                 let value = value_of(text, &name);
                 let mut error = self.error_at(line.start, &arrow_text(&e)).column(&name);
@@ -138,7 +168,10 @@ impl Reader {
     }
 
     fn error_at(&mut self, offset: usize, text: &str) -> FileError {
-        let message = format!("a value is not of its column's type: {}; give the column another type", shorten(text, 200));
+        let message = format!(
+            "a value is not of its column's type: {}; give the column another type",
+            shorten(text, 200)
+        );
         self.buffer.error_at(offset, FileErrorKind::Value, message)
     }
 }
