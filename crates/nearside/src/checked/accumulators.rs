@@ -137,16 +137,16 @@ impl<T: ArrowPrimitiveType> StepwiseSum<T> {
     }
 
     fn overflow(&self) -> ArithmeticError {
+        let (kind, advice) = match self.data_type.is_decimal() {
+            true => ("decimal", "cast the argument to DOUBLE"),
+            false => ("interval", "total fewer rows at a time"),
+        };
         ArithmeticError::Aggregate {
-            kind: if self.data_type.is_decimal() {
-                "decimal"
-            } else {
-                "interval"
-            },
+            kind,
             aggregate: self.name.clone(),
             what: "the total",
             target: sql_type_name(&self.data_type),
-            advice: "total a part of the rows, or cast the argument to DOUBLE",
+            advice,
         }
     }
 

@@ -148,9 +148,8 @@ fn exact_state(name: &str, input: &DataType, average: bool) -> Vec<FieldRef> {
         DataType::Decimal128(_, s) => *s,
         _ => 0,
     };
-    let field = |part: &str, t, nullable| {
-        Arc::new(Field::new(format_state_name(name, part), t, nullable))
-    };
+    let field =
+        |part: &str, t, nullable| Arc::new(Field::new(format_state_name(name, part), t, nullable));
     let mut fields = Vec::with_capacity(3);
     if average {
         fields.push(field("count", DataType::UInt64, true));
@@ -199,12 +198,14 @@ impl AggregateUDFImpl for CheckedSum {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
-            [DataType::Decimal128(p, s)] => {
-                Ok(DataType::Decimal128(p.saturating_add(SUM_DIGITS).min(38), *s))
-            }
-            [DataType::Decimal256(p, s)] => {
-                Ok(DataType::Decimal256(p.saturating_add(SUM_DIGITS).min(76), *s))
-            }
+            [DataType::Decimal128(p, s)] => Ok(DataType::Decimal128(
+                p.saturating_add(SUM_DIGITS).min(38),
+                *s,
+            )),
+            [DataType::Decimal256(p, s)] => Ok(DataType::Decimal256(
+                p.saturating_add(SUM_DIGITS).min(76),
+                *s,
+            )),
             [t] if total_type(t).as_ref() == Some(t) => Ok(t.clone()),
             _ => plan_err!("sum takes numbers and intervals, not {types:?}"),
         }

@@ -57,12 +57,8 @@ impl ArithmeticError {
             DataFusionError::External(inner) => inner.downcast_ref::<ArithmeticError>().cloned(),
             DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
                 ArrowError::DivideByZero => Some(ArithmeticError::DivisionByZero),
-                ArrowError::ArithmeticOverflow(text) => {
-                    let text = text
-                        .strip_prefix("Overflow happened on: ")
-                        .unwrap_or(text);
-                    Some(ArithmeticError::Kernel(text.to_string()))
-                }
+                ArrowError::ArithmeticOverflow(text) => Some(kernel(text)),
+                ArrowError::ComputeError(text) if says_overflow(text) => Some(kernel(text)),
                 ArrowError::ExternalError(inner) => {
                     if let Some(found) = inner.downcast_ref::<ArithmeticError>() {
                         return Some(found.clone());
@@ -73,9 +69,25 @@ impl ArithmeticError {
                 }
                 _ => None,
             },
+            DataFusionError::Execution(text) if says_overflow(text) => Some(kernel(text)),
             _ => None,
         }
     }
+}
+
+/// A kernel's message without the words that the error's own already say.
+fn kernel(text: &str) -> ArithmeticError {
+    let text = ["Overflow happened on: ", "Date arithmetic overflow: "]
+        .iter()
+        .find_map(|prefix| text.strip_prefix(prefix))
+        .unwrap_or(text);
+    ArithmeticError::Kernel(text.to_string())
+}
+
+/// Whether a kernel's or function's message (`abs`, `lcm`, `factorial`, dates plus intervals) is about an overflow.
+fn says_overflow(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    text.contains("overflow") || text.contains("timestamp out of range")
 }
 
 impl From<ArithmeticError> for DataFusionError {

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
-use arrow::compute::{and, prep_null_mask_filter};
 use arrow::datatypes::{Decimal128Type, Int64Type, UInt64Type};
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
@@ -194,21 +193,20 @@ fn for_rows(
     }
 }
 
-/// The rows that count: not NULL and let through by the filter. `None`: all.
-fn selected(array: &dyn Array, filter: Option<&BooleanArray>) -> Result<Option<BooleanBuffer>> {
+/// The rows that count: not NULL and let through by the filter, where a NULL lets nothing through. `None`: all.
+fn selected(array: &dyn Array, filter: Option<&BooleanArray>) -> Option<BooleanBuffer> {
     let valid = array
         .nulls()
         .filter(|nulls| nulls.null_count() > 0)
         .map(|nulls| nulls.inner().clone());
-    Ok(match (valid, filter) {
-        (valid, None) => valid,
-        (None, Some(filter)) => Some(prep_null_mask_filter(filter).values().clone()),
-        (Some(valid), Some(filter)) => {
-            let filter = prep_null_mask_filter(filter);
-            let both = and(&BooleanArray::new(valid, None), &filter)?;
-            Some(both.values().clone())
-        }
-    })
+    let passed = filter.map(|filter| match filter.nulls() {
+        Some(nulls) => filter.values() & nulls.inner(),
+        None => filter.values().clone(),
+    });
+    match (valid, passed) {
+        (Some(valid), Some(passed)) => Some(&valid & &passed),
+        (valid, passed) => valid.or(passed),
+    }
 }
 
 impl<T> GroupsAccumulator for GroupTotals<T>
@@ -225,7 +223,7 @@ where
     ) -> Result<()> {
         self.resize(total_num_groups);
         let array = values[0].as_primitive::<T>();
-        let mask = selected(array, opt_filter)?;
+        let mask = selected(array, opt_filter);
         let values = array.values();
         self.accumulate(
             group_indices,
@@ -252,7 +250,7 @@ where
         };
         let low = rest[0].as_primitive::<Decimal128Type>();
         let wraps = rest[1].as_primitive::<Int64Type>().values();
-        let mask = selected(low, None)?;
+        let mask = selected(low, None);
         let low = low.values();
         self.accumulate(
             group_indices,
@@ -312,7 +310,7 @@ where
         opt_filter: Option<&BooleanArray>,
     ) -> Result<Vec<ArrayRef>> {
         let array = values[0].as_primitive::<T>();
-        let mask = selected(array, opt_filter)?;
+        let mask = selected(array, opt_filter);
         let low: Vec<i128> = array.values().iter().map(|&v| v.into()).collect();
         let counts = match self.finish.wanted {
             Wanted::Sum => None,

@@ -102,28 +102,23 @@ pub(super) fn negate(arg: &ColumnarValue, rows: usize) -> Result<ColumnarValue> 
         other => return internal_err!("checked negation does not cover {other}"),
     };
     let t = zero.data_type();
-    binary(
-        Operator::Minus,
-        &ColumnarValue::Scalar(zero),
-        arg,
-        rows,
-        &t,
-    )
-    .map_err(|error| match ArithmeticError::of(&error) {
-        Some(ArithmeticError::Overflow {
-            kind,
-            operation,
-            target,
-        }) => ArithmeticError::Overflow {
-            kind,
-            operation: match operation.strip_prefix("0 - ") {
-                Some(value) => format!("-({value})"),
-                None => operation,
-            },
-            target,
+    binary(Operator::Minus, &ColumnarValue::Scalar(zero), arg, rows, &t).map_err(|error| {
+        match ArithmeticError::of(&error) {
+            Some(ArithmeticError::Overflow {
+                kind,
+                operation,
+                target,
+            }) => ArithmeticError::Overflow {
+                kind,
+                operation: match operation.strip_prefix("0 - ") {
+                    Some(value) => format!("-({value})"),
+                    None => operation,
+                },
+                target,
+            }
+            .into(),
+            _ => error,
         }
-        .into(),
-        _ => error,
     })
 }
 
@@ -194,9 +189,8 @@ fn flagged<I: ArrowPrimitiveType, O: ArrowPrimitiveType>(
         (true, true) => out.push(keep(f(l[0], r[0]))),
     }
     if bad {
-        let found = (0..rows).find(|&i| {
-            nulls.is_none_or(|n| n.is_valid(i)) && f(l[left.row(i)], r[right.row(i)]).1
-        });
+        let found = (0..rows)
+            .find(|&i| nulls.is_none_or(|n| n.is_valid(i)) && f(l[left.row(i)], r[right.row(i)]).1);
         if let Some(row) = found {
             return Err(row);
         }
@@ -263,9 +257,10 @@ macro_rules! impl_signed {
     ($t:ty, $wide:ty) => {
         // The sign of the sum differs from that of both operands; of the difference: the operands' signs differ and
         // the difference has not the sign of the first.
-        impl_integer!($t, $wide, |a, b, s| ((a ^ s) & (b ^ s)) < 0, |a, b, d| (
-            (a ^ b) & (a ^ d)
-        ) < 0);
+        impl_integer!($t, $wide, |a, b, s| ((a ^ s) & (b ^ s)) < 0, |a, b, d| ((a
+            ^ b)
+            & (a ^ d))
+            < 0);
     };
 }
 
@@ -344,9 +339,7 @@ fn days_between(left: &Operand, right: &Operand, rows: usize) -> Result<ArrayRef
             kind: "date",
             operation: format!(
                 "{} ms - {} ms",
-                left.array
-                    .as_primitive::<Date64Type>()
-                    .value(left.row(row)),
+                left.array.as_primitive::<Date64Type>().value(left.row(row)),
                 right
                     .array
                     .as_primitive::<Date64Type>()

@@ -98,6 +98,32 @@ pub(super) fn plain(expr: Expr) -> Result<Expr, Expr> {
     Err(Expr::ScalarFunction(ScalarFunction { func, args }))
 }
 
+/// The operator and operands of a checked `+ - * / %` (two operands) or unary minus (one), for code that lowers a plan
+/// and would rather see the operator than a function; `None` for every other expression.
+pub fn as_operator(expr: &Expr) -> Option<(Operator, &[Expr])> {
+    let Expr::ScalarFunction(call) = expr else {
+        return None;
+    };
+    let inner = call.func.inner();
+    if let Some(arithmetic) = inner.downcast_ref::<Arithmetic>() {
+        return Some((arithmetic.op, &call.args));
+    }
+    inner
+        .is::<Negate>()
+        .then_some((Operator::Minus, call.args.as_slice()))
+}
+
+/// Whether `expr` is a call of one of the functions of this module.
+pub(super) fn is_checked(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if is_checked_function(&call.func))
+}
+
+/// Whether `function` is one of this module's.
+pub(super) fn is_checked_function(function: &ScalarUDF) -> bool {
+    let inner = function.inner();
+    inner.is::<Arithmetic>() || inner.is::<Negate>()
+}
+
 /// The type of `l op r`, as DataFusion's plain operator has it.
 pub(super) fn result_type(op: &Operator, l: &DataType, r: &DataType) -> Result<DataType> {
     if l == r && l.is_integer() {

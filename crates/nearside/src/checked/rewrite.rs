@@ -12,6 +12,7 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::optimizer::AnalyzerRule;
 
+use super::guard::{guard, guard_condition};
 use super::operators;
 
 /// The analyzer rule: replaces every `+ - * / %` on integers and decimals, and unary minus on integers, by its
@@ -61,9 +62,18 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         )?);
     }
     let names = NamePreserver::new(&plan);
+    let is_condition = matches!(
+        plan,
+        LogicalPlan::Filter(_) | LogicalPlan::Join(_) | LogicalPlan::TableScan(_)
+    );
     let rewritten = plan.map_expressions(|expr| {
         let name = names.save(&expr);
-        Ok(checked(expr, &schema)?.update_data(|e| name.restore(e)))
+        let expr = operators_checked(expr, &schema)?;
+        let expr = expr.transform_data(|e| match is_condition {
+            true => guard_condition(e, &schema),
+            false => guard(e, &schema),
+        })?;
+        Ok(expr.update_data(|e| name.restore(e)))
     })?;
     if rewritten.transformed {
         rewritten.map_data(LogicalPlan::recompute_schema)
@@ -75,6 +85,10 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 /// `expr` with its operators checked, as the analyzer rule does it; for expressions that are no part of a plan.
 /// `schema` holds the columns that it names; the types must have been coerced.
 pub fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    operators_checked(expr, schema)?.transform_data(|e| guard(e, schema))
+}
+
+fn operators_checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     expr.transform_up(|e| match e {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let function = match operators::function(op) {

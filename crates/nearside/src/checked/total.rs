@@ -41,10 +41,7 @@ impl Total {
     }
 
     fn as_i256(self) -> i256 {
-        i256::from_parts(
-            self.low as u128,
-            (self.low >> 127) + i128::from(self.wraps),
-        )
+        i256::from_parts(self.low as u128, (self.low >> 127) + i128::from(self.wraps))
     }
 }
 
@@ -117,7 +114,7 @@ impl Finish {
         let (kind, advice) = match &self.data_type {
             DataType::Int64 | DataType::UInt64 => ("integer", "cast the argument to DECIMAL"),
             DataType::Decimal128(..) => ("decimal", "cast the argument to DOUBLE"),
-            _ => ("interval", "total a part of it, such as its days"),
+            _ => ("interval", "total fewer rows at a time"),
         };
         ArithmeticError::Aggregate {
             kind,
