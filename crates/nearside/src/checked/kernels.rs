@@ -1,0 +1,560 @@
+//! Checked `+ - * / %` and unary minus over arrow arrays of integers and decimals.
+//!
+//! Arrow's own checked kernels return at the first bad row, which keeps the compiler from vectorising the loop. Here
+//! a loop computes every wrapped result and folds "something overflowed" into one flag; only when the flag is up is
+//! the batch walked again for the first bad row that is not NULL (values under a NULL are arbitrary and may
+//! overflow freely). Decimals are checked against their declared precision too, which arrow does not do: arrow
+//! raises only when the 128 bits are exceeded, and 10^38 is smaller than 2^127.
+//!
+//! # Limits
+//! Decimal operands are taken to lie within their own declared precision, as everything that Nearside loads or
+//! computes does; where the result's precision then cannot be exceeded, it is not checked.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::compute::kernels::numeric;
+use arrow::datatypes::{
+    DataType, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
+    DecimalType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type, i256,
+};
+use arrow::error::ArrowError;
+use datafusion::common::{Result, ScalarValue, internal_err};
+use datafusion::logical_expr::{ColumnarValue, Operator};
+use datafusion::physical_expr_common::datum::apply;
+
+use super::error::{ArithmeticError, sql_type_name};
+
+/// Milliseconds in a day: what `Date64 - Date64` divides by.
+const DAY_MS: i64 = 86_400_000;
+/// The first value that `DECIMAL(38, _)` cannot hold, as its unscaled magnitude.
+const DECIMAL128_END: u128 = 10u128.pow(38);
+
+/// `lhs op rhs` for two operands of one family (integers of one type, decimals of one width, dates in ms), giving
+/// `result`. Fails on overflow and on division by zero; a NULL on either side gives NULL.
+pub(super) fn binary(
+    op: Operator,
+    lhs: &ColumnarValue,
+    rhs: &ColumnarValue,
+    rows: usize,
+    result: &DataType,
+) -> Result<ColumnarValue> {
+    let (lt, rt) = (lhs.data_type(), rhs.data_type());
+    if lt.is_null() || rt.is_null() {
+        return Ok(ColumnarValue::Scalar(ScalarValue::try_from(result)?));
+    }
+    let both_scalar = matches!(
+        (lhs, rhs),
+        (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_))
+    );
+    let rows = if both_scalar { 1 } else { rows };
+    let left = Operand::new(lhs)?;
+    let right = Operand::new(rhs)?;
+
+    macro_rules! integers {
+        ($t:ty) => {
+            integer::<$t>(op, &left, &right, rows)
+        };
+    }
+    let array = match (&lt, &rt) {
+        (DataType::Int8, DataType::Int8) => integers!(Int8Type),
+        (DataType::Int16, DataType::Int16) => integers!(Int16Type),
+        (DataType::Int32, DataType::Int32) => integers!(Int32Type),
+        (DataType::Int64, DataType::Int64) => integers!(Int64Type),
+        (DataType::UInt8, DataType::UInt8) => integers!(UInt8Type),
+        (DataType::UInt16, DataType::UInt16) => integers!(UInt16Type),
+        (DataType::UInt32, DataType::UInt32) => integers!(UInt32Type),
+        (DataType::UInt64, DataType::UInt64) => integers!(UInt64Type),
+        (DataType::Decimal128(..), DataType::Decimal128(..)) => {
+            decimal128(op, &left, &right, rows, result)
+        }
+        (DataType::Decimal32(..), DataType::Decimal32(..)) => {
+            return arrow_decimal::<Decimal32Type>(op, lhs, rhs);
+        }
+        (DataType::Decimal64(..), DataType::Decimal64(..)) => {
+            return arrow_decimal::<Decimal64Type>(op, lhs, rhs);
+        }
+        (DataType::Decimal256(..), DataType::Decimal256(..)) => {
+            return arrow_decimal::<Decimal256Type>(op, lhs, rhs);
+        }
+        (DataType::Date64, DataType::Date64) if op == Operator::Minus => {
+            days_between(&left, &right, rows)
+        }
+        _ => return internal_err!("checked arithmetic does not cover {lt} {op} {rt}"),
+    }?;
+    if both_scalar {
+        ScalarValue::try_from_array(&array, 0).map(ColumnarValue::Scalar)
+    } else {
+        Ok(ColumnarValue::Array(array))
+    }
+}
+
+/// `-arg` for a signed integer; fails on the one value whose negative does not exist.
+pub(super) fn negate(arg: &ColumnarValue, rows: usize) -> Result<ColumnarValue> {
+    let zero = match arg.data_type() {
+        DataType::Int8 => ScalarValue::Int8(Some(0)),
+        DataType::Int16 => ScalarValue::Int16(Some(0)),
+        DataType::Int32 => ScalarValue::Int32(Some(0)),
+        DataType::Int64 => ScalarValue::Int64(Some(0)),
+        DataType::Null => return Ok(arg.clone()),
+        other => return internal_err!("checked negation does not cover {other}"),
+    };
+    let t = zero.data_type();
+    binary(Operator::Minus, &ColumnarValue::Scalar(zero), arg, rows, &t).map_err(|error| {
+        match ArithmeticError::of(&error) {
+            Some(ArithmeticError::Overflow {
+                kind,
+                operation,
+                target,
+            }) => ArithmeticError::Overflow {
+                kind,
+                operation: match operation.strip_prefix("0 - ") {
+                    Some(value) => format!("-({value})"),
+                    None => operation,
+                },
+                target,
+            }
+            .into(),
+            _ => error,
+        }
+    })
+}
+
+/// One side of an operation: an array, or a scalar as an array of one row.
+struct Operand {
+    array: ArrayRef,
+    scalar: bool,
+}
+
+impl Operand {
+    fn new(value: &ColumnarValue) -> Result<Operand> {
+        Ok(match value {
+            ColumnarValue::Array(array) => Operand {
+                array: Arc::clone(array),
+                scalar: false,
+            },
+            ColumnarValue::Scalar(scalar) => Operand {
+                array: scalar.to_array()?,
+                scalar: true,
+            },
+        })
+    }
+
+    /// The row of the array that row `i` of the batch reads.
+    fn row(&self, i: usize) -> usize {
+        if self.scalar { 0 } else { i }
+    }
+}
+
+/// The NULLs of the result, or `None` when a scalar NULL makes all of it NULL.
+fn union_nulls(left: &Operand, right: &Operand) -> Option<Option<NullBuffer>> {
+    let side = |operand: &Operand| match operand.scalar {
+        true if operand.array.null_count() > 0 => None,
+        true => Some(None),
+        false => Some(operand.array.nulls().cloned()),
+    };
+    let (l, r) = (side(left)?, side(right)?);
+    Some(NullBuffer::union(l.as_ref(), r.as_ref()))
+}
+
+/// Runs `f` over all rows and returns the results; when any row of them was bad and not NULL, its number instead.
+/// `f` is total: for a bad row it returns any value and `true`.
+fn flagged<I: ArrowPrimitiveType, O: ArrowPrimitiveType>(
+    left: &Operand,
+    right: &Operand,
+    rows: usize,
+    nulls: Option<&NullBuffer>,
+    f: impl Fn(I::Native, I::Native) -> (O::Native, bool),
+) -> Result<Vec<O::Native>, usize> {
+    let l = left.array.as_primitive::<I>().values();
+    let r = right.array.as_primitive::<I>().values();
+    let mut out = Vec::with_capacity(rows);
+    let mut bad = false;
+    let mut keep = |(value, overflow): (O::Native, bool)| {
+        bad |= overflow;
+        value
+    };
+    match (left.scalar, right.scalar) {
+        (false, false) => out.extend(l.iter().zip(r.iter()).map(|(&a, &b)| keep(f(a, b)))),
+        (false, true) => {
+            let b = r[0];
+            out.extend(l.iter().map(|&a| keep(f(a, b))));
+        }
+        (true, false) => {
+            let a = l[0];
+            out.extend(r.iter().map(|&b| keep(f(a, b))));
+        }
+        (true, true) => out.push(keep(f(l[0], r[0]))),
+    }
+    if bad {
+        let found = (0..rows)
+            .find(|&i| nulls.is_none_or(|n| n.is_valid(i)) && f(l[left.row(i)], r[right.row(i)]).1);
+        if let Some(row) = found {
+            return Err(row);
+        }
+    }
+    Ok(out)
+}
+
+/// The fixed-width integers, with the flag of each operation written so that the compiler can vectorise it.
+trait Integer: Copy + PartialEq + std::fmt::Display {
+    fn add(self, other: Self) -> (Self, bool);
+    fn sub(self, other: Self) -> (Self, bool);
+    fn mul(self, other: Self) -> (Self, bool);
+    /// `true` for a zero divisor and for `MIN / -1`.
+    fn div(self, other: Self) -> (Self, bool);
+    /// `true` for a zero divisor; `MIN % -1` is 0.
+    fn rem(self, other: Self) -> (Self, bool);
+    fn is_zero(self) -> bool;
+}
+
+macro_rules! impl_integer {
+    ($t:ty, $wide:ty, $add:expr, $sub:expr) => {
+        impl Integer for $t {
+            #[inline(always)]
+            fn add(self, other: Self) -> (Self, bool) {
+                let sum = self.wrapping_add(other);
+                let overflow: fn($t, $t, $t) -> bool = $add;
+                (sum, overflow(self, other, sum))
+            }
+            #[inline(always)]
+            fn sub(self, other: Self) -> (Self, bool) {
+                let difference = self.wrapping_sub(other);
+                let overflow: fn($t, $t, $t) -> bool = $sub;
+                (difference, overflow(self, other, difference))
+            }
+            #[inline(always)]
+            fn mul(self, other: Self) -> (Self, bool) {
+                let product = (self as $wide) * (other as $wide);
+                (product as $t, product as $t as $wide != product)
+            }
+            #[inline(always)]
+            fn div(self, other: Self) -> (Self, bool) {
+                match self.checked_div(other) {
+                    Some(quotient) => (quotient, false),
+                    None => (0, true),
+                }
+            }
+            #[inline(always)]
+            fn rem(self, other: Self) -> (Self, bool) {
+                if other == 0 {
+                    (0, true)
+                } else {
+                    (self.wrapping_rem(other), false)
+                }
+            }
+            #[inline(always)]
+            fn is_zero(self) -> bool {
+                self == 0
+            }
+        }
+    };
+}
+
+macro_rules! impl_signed {
+    ($t:ty, $wide:ty) => {
+        // The sign of the sum differs from that of both operands; of the difference: the operands' signs differ and
+        // the difference has not the sign of the first.
+        impl_integer!($t, $wide, |a, b, s| ((a ^ s) & (b ^ s)) < 0, |a, b, d| ((a
+            ^ b)
+            & (a ^ d))
+            < 0);
+    };
+}
+
+macro_rules! impl_unsigned {
+    ($t:ty, $wide:ty) => {
+        impl_integer!($t, $wide, |a, _, s| s < a, |a, b, _| a < b);
+    };
+}
+
+impl_signed!(i8, i32);
+impl_signed!(i16, i32);
+impl_signed!(i32, i64);
+impl_signed!(i64, i128);
+impl_unsigned!(u8, u32);
+impl_unsigned!(u16, u32);
+impl_unsigned!(u32, u64);
+impl_unsigned!(u64, u128);
+
+fn integer<T: ArrowPrimitiveType>(
+    op: Operator,
+    left: &Operand,
+    right: &Operand,
+    rows: usize,
+) -> Result<ArrayRef>
+where
+    T::Native: Integer,
+{
+    let Some(nulls) = union_nulls(left, right) else {
+        return Ok(Arc::new(PrimitiveArray::<T>::new_null(rows)));
+    };
+    let n = nulls.as_ref();
+    let values = match op {
+        Operator::Plus => flagged::<T, T>(left, right, rows, n, Integer::add),
+        Operator::Minus => flagged::<T, T>(left, right, rows, n, Integer::sub),
+        Operator::Multiply => flagged::<T, T>(left, right, rows, n, Integer::mul),
+        Operator::Divide => flagged::<T, T>(left, right, rows, n, Integer::div),
+        Operator::Modulo => flagged::<T, T>(left, right, rows, n, Integer::rem),
+        other => return internal_err!("checked arithmetic does not cover {other}"),
+    };
+    match values {
+        Ok(values) => Ok(Arc::new(PrimitiveArray::<T>::new(
+            ScalarBuffer::from(values),
+            nulls,
+        ))),
+        Err(row) => {
+            let a = left.array.as_primitive::<T>().value(left.row(row));
+            let b = right.array.as_primitive::<T>().value(right.row(row));
+            if matches!(op, Operator::Divide | Operator::Modulo) && b.is_zero() {
+                return Err(ArithmeticError::DivisionByZero.into());
+            }
+            Err(ArithmeticError::Overflow {
+                kind: "integer",
+                operation: format!("{a} {op} {b}"),
+                target: sql_type_name(&T::DATA_TYPE),
+            }
+            .into())
+        }
+    }
+}
+
+/// Whole days between two dates in milliseconds, as `Date64 - Date64` gives them; the difference may not fit.
+fn days_between(left: &Operand, right: &Operand, rows: usize) -> Result<ArrayRef> {
+    let Some(nulls) = union_nulls(left, right) else {
+        return Ok(Arc::new(PrimitiveArray::<Int64Type>::new_null(rows)));
+    };
+    let values = flagged::<Date64Type, Int64Type>(left, right, rows, nulls.as_ref(), |a, b| {
+        let (ms, overflow) = Integer::sub(a, b);
+        (ms / DAY_MS, overflow)
+    });
+    match values {
+        Ok(values) => Ok(Arc::new(PrimitiveArray::<Int64Type>::new(
+            ScalarBuffer::from(values),
+            nulls,
+        ))),
+        Err(row) => Err(ArithmeticError::Overflow {
+            kind: "date",
+            operation: format!(
+                "{} ms - {} ms",
+                left.array.as_primitive::<Date64Type>().value(left.row(row)),
+                right
+                    .array
+                    .as_primitive::<Date64Type>()
+                    .value(right.row(row))
+            ),
+            target: sql_type_name(&DataType::Int64),
+        }
+        .into()),
+    }
+}
+
+/// Precision and scale of a 128-bit decimal.
+fn parts(t: &DataType) -> Result<(u8, i8)> {
+    match t {
+        DataType::Decimal128(p, s) => Ok((*p, *s)),
+        other => internal_err!("a decimal was expected, found {other}"),
+    }
+}
+
+#[inline(always)]
+fn too_long(value: i128) -> bool {
+    value.unsigned_abs() >= DECIMAL128_END
+}
+
+/// 10^`n` where it fits in 128 bits.
+fn ten_to(n: i32) -> Option<i128> {
+    u32::try_from(n).ok().and_then(|n| 10i128.checked_pow(n))
+}
+
+fn decimal128(
+    op: Operator,
+    left: &Operand,
+    right: &Operand,
+    rows: usize,
+    result: &DataType,
+) -> Result<ArrayRef> {
+    let (p1, s1) = parts(left.array.data_type())?;
+    let (p2, s2) = parts(right.array.data_type())?;
+    let (precision, scale) = parts(result)?;
+    let finish = |values: Vec<i128>, nulls: Option<NullBuffer>| -> Result<ArrayRef> {
+        let array = PrimitiveArray::<Decimal128Type>::new(ScalarBuffer::from(values), nulls)
+            .with_precision_and_scale(precision, scale)?;
+        Ok(Arc::new(array))
+    };
+    let Some(nulls) = union_nulls(left, right) else {
+        let array = PrimitiveArray::<Decimal128Type>::new_null(rows)
+            .with_precision_and_scale(precision, scale)?;
+        return Ok(Arc::new(array));
+    };
+    let n = nulls.as_ref();
+    type D = Decimal128Type;
+    let values = match op {
+        Operator::Plus | Operator::Minus => {
+            let subtract = op == Operator::Minus;
+            // The digits that a sum may need exceed what its type may have: only then can it be too long.
+            let check = i32::from(p1) - i32::from(s1) >= 38 - i32::from(scale)
+                || i32::from(p2) - i32::from(s2) >= 38 - i32::from(scale);
+            let shift = |s: i8| ten_to(i32::from(scale) - i32::from(s));
+            match (shift(s1), shift(s2)) {
+                (Some(1), Some(1)) => flagged::<D, D>(left, right, rows, n, |a, b| {
+                    let (value, overflow) = if subtract {
+                        a.overflowing_sub(b)
+                    } else {
+                        a.overflowing_add(b)
+                    };
+                    (value, overflow | (check && too_long(value)))
+                }),
+                (Some(lm), Some(rm)) => flagged::<D, D>(left, right, rows, n, |a, b| {
+                    let (a, o1) = mul128(a, lm);
+                    let (b, o2) = mul128(b, rm);
+                    let (value, o3) = if subtract {
+                        a.overflowing_sub(b)
+                    } else {
+                        a.overflowing_add(b)
+                    };
+                    (value, o1 | o2 | o3 | (check && too_long(value)))
+                }),
+                // A shift of more than 38 digits: only zeros survive it.
+                (lm, rm) => flagged::<D, D>(left, right, rows, n, |a, b| {
+                    let shifted = |v: i128, m: Option<i128>| match m {
+                        Some(m) => mul128(v, m),
+                        None => (0, v != 0),
+                    };
+                    let (a, o1) = shifted(a, lm);
+                    let (b, o2) = shifted(b, rm);
+                    let (value, o3) = if subtract {
+                        a.overflowing_sub(b)
+                    } else {
+                        a.overflowing_add(b)
+                    };
+                    (value, o1 | o2 | o3 | too_long(value))
+                }),
+            }
+        }
+        Operator::Multiply => {
+            let check = u32::from(p1) + u32::from(p2) > 38;
+            flagged::<D, D>(left, right, rows, n, |a, b| {
+                let (value, overflow) = mul128(a, b);
+                (value, overflow | (check && too_long(value)))
+            })
+        }
+        Operator::Divide => {
+            let shift = i32::from(scale) - i32::from(s1) + i32::from(s2);
+            flagged::<D, D>(left, right, rows, n, |a, b| {
+                divide128(a, b, shift).map_or((0, true), |v| (v, too_long(v)))
+            })
+        }
+        Operator::Modulo => {
+            let shift = |s: i8| ten_to(i32::from(s1.max(s2)) - i32::from(s));
+            let (lm, rm) = (shift(s1), shift(s2));
+            flagged::<D, D>(left, right, rows, n, |a, b| {
+                remainder128(a, b, lm, rm).map_or((0, true), |v| (v, too_long(v)))
+            })
+        }
+        other => return internal_err!("checked arithmetic does not cover {other}"),
+    };
+    match values {
+        Ok(values) => finish(values, nulls),
+        Err(row) => {
+            let a = left.array.as_primitive::<D>().value(left.row(row));
+            let b = right.array.as_primitive::<D>().value(right.row(row));
+            if matches!(op, Operator::Divide | Operator::Modulo) && b == 0 {
+                return Err(ArithmeticError::DivisionByZero.into());
+            }
+            Err(ArithmeticError::Overflow {
+                kind: "decimal",
+                operation: format!(
+                    "{} {op} {}",
+                    D::format_decimal(a, p1, s1),
+                    D::format_decimal(b, p2, s2)
+                ),
+                target: sql_type_name(result),
+            }
+            .into())
+        }
+    }
+}
+
+/// `a * b`; one hardware multiplication when both fit 64 bits, as prices and quantities do.
+#[inline(always)]
+fn mul128(a: i128, b: i128) -> (i128, bool) {
+    let (low_a, low_b) = (a as i64, b as i64);
+    if i128::from(low_a) == a && i128::from(low_b) == b {
+        (i128::from(low_a) * i128::from(low_b), false)
+    } else {
+        a.overflowing_mul(b)
+    }
+}
+
+/// `a * 10^shift / b`, cut off; `None` when `b` is zero or the quotient does not fit 128 bits. The dividend may need
+/// more than 128 bits though the quotient does not: then 256 bits carry it.
+#[inline]
+fn divide128(a: i128, b: i128, shift: i32) -> Option<i128> {
+    if b == 0 {
+        return None;
+    }
+    if let Some(m) = ten_to(shift) {
+        let (dividend, overflow) = mul128(a, m);
+        if !overflow {
+            return dividend.checked_div(b);
+        }
+    } else if shift < 0 {
+        // A negative scale on the right: the divisor grows instead.
+        let divisor = ten_to(-shift).and_then(|m| b.checked_mul(m));
+        return Some(divisor.map_or(0, |d| a.checked_div(d).unwrap_or(0)));
+    }
+    let dividend =
+        i256::from_i128(a).checked_mul(i256::from_i128(10).checked_pow(shift.unsigned_abs())?)?;
+    dividend.checked_div(i256::from_i128(b))?.to_i128()
+}
+
+/// `a % b` after both are brought to one scale; `None` when `b` is zero or the remainder does not fit 128 bits.
+#[inline]
+fn remainder128(a: i128, b: i128, lm: Option<i128>, rm: Option<i128>) -> Option<i128> {
+    if b == 0 {
+        return None;
+    }
+    let (lm, rm) = (lm?, rm?);
+    if let (Some(a), Some(b)) = (a.checked_mul(lm), b.checked_mul(rm)) {
+        return Some(a.wrapping_rem(b));
+    }
+    let a = i256::from_i128(a).checked_mul(i256::from_i128(lm))?;
+    let b = i256::from_i128(b).checked_mul(i256::from_i128(rm))?;
+    a.checked_rem(b)?.to_i128()
+}
+
+/// The widths that SQL text seldom makes: arrow's kernels, which check the width, then the precision.
+fn arrow_decimal<T: DecimalType>(
+    op: Operator,
+    lhs: &ColumnarValue,
+    rhs: &ColumnarValue,
+) -> Result<ColumnarValue> {
+    let kernel = match op {
+        Operator::Plus => numeric::add,
+        Operator::Minus => numeric::sub,
+        Operator::Multiply => numeric::mul,
+        Operator::Divide => numeric::div,
+        Operator::Modulo => numeric::rem,
+        other => return internal_err!("checked arithmetic does not cover {other}"),
+    };
+    let value = apply(lhs, rhs, kernel)?;
+    let check = |array: &dyn Array| -> Result<(), ArrowError> {
+        let decimals = array.as_primitive::<T>();
+        decimals.validate_decimal_precision(decimals.precision())
+    };
+    let checked = match &value {
+        ColumnarValue::Array(array) => check(array.as_ref()),
+        ColumnarValue::Scalar(scalar) => check(scalar.to_array()?.as_ref()),
+    };
+    checked.map_err(|error| {
+        let text = error.to_string();
+        let text = text
+            .strip_prefix("Invalid argument error: ")
+            .unwrap_or(&text);
+        ArithmeticError::Kernel(text.to_string())
+    })?;
+    Ok(value)
+}

@@ -1,0 +1,156 @@
+//! Puts checked operators into a plan, and takes them out again for display.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::guard::{guard, guard_condition};
+use super::operators;
+
+/// The analyzer rule: replaces every `+ - * / %` on integers and decimals, and unary minus on integers, by its
+/// checked form. Runs after type coercion, since it asks for the operands' final types. A plan that went through it
+/// already is left as it is.
+#[derive(Debug, Default)]
+pub struct CheckedArithmetic;
+
+impl AnalyzerRule for CheckedArithmetic {
+    fn name(&self) -> &str {
+        "checked_arithmetic"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(rewrite_node)?.data)
+    }
+}
+
+/// Replaces the operators in the expressions of one plan node; its inputs were done before.
+fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut found = false;
+    plan.apply_expressions(|expr| {
+        expr.apply(|e| {
+            found |= is_candidate(e);
+            Ok(if found {
+                datafusion::common::tree_node::TreeNodeRecursion::Stop
+            } else {
+                datafusion::common::tree_node::TreeNodeRecursion::Continue
+            })
+        })
+    })?;
+    if !found {
+        return Ok(Transformed::no(plan));
+    }
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        // A scan's filters may name columns that its projection leaves out.
+        schema.merge(&DFSchema::try_from_qualified_schema(
+            scan.table_name.clone(),
+            &scan.source.schema(),
+        )?);
+    }
+    if let LogicalPlan::Dml(dml) = &plan {
+        schema.merge(&DFSchema::try_from_qualified_schema(
+            dml.table_name.clone(),
+            &dml.target.schema(),
+        )?);
+    }
+    let names = NamePreserver::new(&plan);
+    let is_condition = matches!(
+        plan,
+        LogicalPlan::Filter(_) | LogicalPlan::Join(_) | LogicalPlan::TableScan(_)
+    );
+    let rewritten = plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let expr = operators_checked(expr, &schema)?;
+        let expr = expr.transform_data(|e| match is_condition {
+            true => guard_condition(e, &schema),
+            false => guard(e, &schema),
+        })?;
+        Ok(expr.update_data(|e| name.restore(e)))
+    })?;
+    if rewritten.transformed {
+        rewritten.map_data(LogicalPlan::recompute_schema)
+    } else {
+        Ok(rewritten)
+    }
+}
+
+/// `expr` with its operators checked, as the analyzer rule does it; for expressions that are no part of a plan.
+/// `schema` holds the columns that it names; the types must have been coerced.
+pub fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    operators_checked(expr, schema)?.transform_data(|e| guard(e, schema))
+}
+
+fn operators_checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    expr.transform_up(|e| match e {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let function = match operators::function(op) {
+                Some(function) if covers(op, &left.get_type(schema)?, &right.get_type(schema)?) => {
+                    function
+                }
+                _ => {
+                    return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr {
+                        left,
+                        op,
+                        right,
+                    })));
+                }
+            };
+            Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction {
+                func: Arc::clone(function),
+                args: vec![*left, *right],
+            })))
+        }
+        Expr::Negative(arg) if arg.get_type(schema)?.is_signed_integer() => {
+            Ok(Transformed::yes(operators::negate(*arg)))
+        }
+        other => Ok(Transformed::no(other)),
+    })
+}
+
+/// `expr` with plain operators in the place of checked ones: reads as it was written. For display only.
+pub fn plain(expr: Expr) -> Result<Transformed<Expr>> {
+    expr.transform_up(|e| {
+        Ok(match operators::plain(e) {
+            Ok(operator) => Transformed::yes(operator),
+            Err(other) => Transformed::no(other),
+        })
+    })
+}
+
+/// `plan` with plain operators in the place of checked ones, for EXPLAIN: `a + b` instead of `+(a, b)`. Never to be
+/// run: what it computes may wrap.
+pub fn plain_plan(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let plan = plan.transform_up_with_subqueries(|node| node.map_expressions(plain))?;
+    Ok(plan.data)
+}
+
+fn is_candidate(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryExpr(binary) => operators::function(binary.op).is_some(),
+        Expr::Negative(_) => true,
+        _ => false,
+    }
+}
+
+/// Whether `l op r` is arithmetic that DataFusion's plain operator gets wrong, in result or in message. Dates with
+/// intervals, timestamps, durations and intervals are checked by arrow's kernels already; floats have no overflow.
+fn covers(op: Operator, l: &DataType, r: &DataType) -> bool {
+    let exact = |t: &DataType| t.is_integer() || t.is_decimal() || t.is_null();
+    match (l, r) {
+        (DataType::Date64, DataType::Date64) => op == Operator::Minus,
+        (DataType::Null, DataType::Null) => false,
+        (l, r) if l.is_integer() && r.is_integer() => l == r,
+        (l, r) if l.is_decimal() && r.is_decimal() => {
+            std::mem::discriminant(l) == std::mem::discriminant(r)
+        }
+        (l, r) => exact(l) && exact(r) && (l.is_null() || r.is_null()),
+    }
+}
