@@ -1,1 +1,57 @@
-fn main(){}
+//! `cargo xtask`: the checks of this repository, run the same way by people and by `.ci/run`.
+//!
+//! - `cargo xtask ci` runs format, tidy, clippy and tests; each can be left out by a flag.
+//! - `cargo xtask tidy` checks the invariants that `ARCHITECTURE.md` lists; it also runs as a test of this crate, so that
+//!   `cargo test --workspace` is never greener than tidy.
+//!
+//! # Limits
+//! Tidy reads source text with a small lexer of its own. It does not expand macros and knows no types.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+mod ci;
+mod tidy;
+
+const USAGE: &str = "\
+usage: cargo xtask <command> [flags]
+
+commands:
+  ci      format, tidy, clippy, tests; leave one out with --no-fmt, --no-tidy, --no-clippy or --no-tests
+  tidy    the invariants of ARCHITECTURE.md; --accept-long-functions records today's long functions
+  help    this text
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["ci", flags @ ..] => match ci::Steps::from_flags(flags) {
+            Ok(steps) => ci::run(&workspace_root(), steps),
+            Err(flag) => used_wrongly(&format!("ci knows no flag {flag}")),
+        },
+        ["tidy"] => tidy::command(&workspace_root()),
+        ["tidy", "--accept-long-functions"] => tidy::accept_long_functions(&workspace_root()),
+        ["help" | "--help" | "-h"] => {
+            print!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        [] => used_wrongly("a command is missing"),
+        other => used_wrongly(&format!("there is no command `{}`", other.join(" "))),
+    }
+}
+
+/// Says what was wrong and what there is; exit code 2, as for every command of this project.
+fn used_wrongly(problem: &str) -> ExitCode {
+    eprintln!("xtask: {problem}\n\n{USAGE}");
+    ExitCode::from(2)
+}
+
+/// The folder that holds the workspace's `Cargo.toml`.
+///
+/// Cargo says at run time where this crate lies; the path of the build is the answer only when the program is started by hand.
+fn workspace_root() -> PathBuf {
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).filter(|path| path.ends_with("xtask"));
+    let here = here.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf());
+    here.parent().map_or_else(|| here.clone(), Path::to_path_buf)
+}

@@ -1,1 +1,28 @@
+//! Execution: what a lowered SQL statement runs as.
+//!
+//! A [`Plan`] is a small tree of operators over a snapshot of a table. [`execute`] compiles it into pipelines whose
+//! morsels (one per 64 Ki rows of a segment) run as tasks on `sched` workers, each near the pages that it reads, and
+//! hands back an [`Execution`] that any number of consumers, synchronous or not, drain together.
+//!
+//! Invariants:
+//! - No SQL and no DataFusion here: functions arrive as [`Expression`], an opaque trait over Arrow arrays.
+//! - Values stay codes as long as possible: a predicate is bound to codes once per dictionary, never once per row, and
+//!   only rows that survive are materialised.
+//! - A worker never blocks on a consumer; a window of morsels is in flight and consuming opens it further.
+//! - [`reference`](mod@reference) means the same and is compared by property tests.
+//!
+//! The design is `docs/design/exec.md`; finding matches and materialising them follows Psaroudakis et al., VLDB 2015,
+//! section 5.2.
+//!
+//! # Limits
+//! Scan, filter, projection and limit; joins, aggregation and sorting run elsewhere so far.
 
+mod error;
+mod expression;
+mod plan;
+mod predicate;
+
+pub use error::{ExecError, PlanError};
+pub use expression::Expression;
+pub use plan::{Output, Plan};
+pub use predicate::{CompareOp, Predicate};
