@@ -122,7 +122,7 @@ where
                     continue;
                 }
                 value.clear();
-                formatter.value(row).write(&mut value).map_err(unprintable)?;
+                formatter.value(row).write(&mut value)?;
                 push_csv(&mut line, &value);
             }
             line.push('\n');
@@ -142,13 +142,6 @@ fn push_csv(line: &mut String, value: &str) {
     line.push('"');
     line.push_str(&value.replace('"', "\"\""));
     line.push('"');
-}
-
-fn unprintable(error: arrow::util::display::FormatError) -> Failure {
-    match error {
-        arrow::util::display::FormatError::Arrow(error) => Failure::from(error),
-        arrow::util::display::FormatError::Format(_) => Failure::new("a value cannot be written as text"),
-    }
 }
 
 // --- table ---
@@ -206,7 +199,7 @@ impl Layout {
             for (formatter, width) in formatters(batch, "NULL")?.iter().zip(&mut widths) {
                 for row in 0..batch.num_rows().min(WIDTH_ROWS) {
                     value.clear();
-                    formatter.value(row).write(&mut value).map_err(unprintable)?;
+                    formatter.value(row).write(&mut value)?;
                     *width = (*width).max(display_width(&escaped(&value)));
                 }
             }
@@ -240,7 +233,7 @@ impl Layout {
             for (i, formatter) in formatters.iter().enumerate() {
                 line.push_str(if i > 0 { "|" } else { "" });
                 value.clear();
-                formatter.value(row).write(&mut value).map_err(unprintable)?;
+                formatter.value(row).write(&mut value)?;
                 self.push_cell(&mut line, i, &escaped(&value));
             }
             line.truncate(line.trim_end().len());

@@ -17,6 +17,8 @@ pub struct Statement {
     pub text: String,
     /// The line on which `text` starts, from 1.
     pub line: usize,
+    /// The character of that line at which it starts, from 1.
+    pub column: usize,
     /// A backslash command rather than SQL.
     pub command: bool,
 }
@@ -39,8 +41,9 @@ pub struct Splitter {
     text: String,
     /// Everything before this byte has been looked at.
     at: usize,
-    /// The line of `text`'s first byte.
+    /// Line and character of `text`'s first byte, from 1.
     line: usize,
+    column: usize,
     /// The first byte of the statement that is not blank or comment, once one was seen.
     start: Option<usize>,
     inside: Inside,
@@ -48,7 +51,7 @@ pub struct Splitter {
 
 impl Default for Splitter {
     fn default() -> Splitter {
-        Splitter { text: String::new(), at: 0, line: 1, start: None, inside: Inside::Nothing }
+        Splitter { text: String::new(), at: 0, line: 1, column: 1, start: None, inside: Inside::Nothing }
     }
 }
 
@@ -94,7 +97,7 @@ impl Splitter {
             None if matches!(self.inside, Inside::BlockComment(_)) => Some(self.take(0, end, end, false)),
             None => None,
         };
-        *self = Splitter { line: self.line, ..Splitter::default() };
+        *self = Splitter { line: self.line, column: self.column, ..Splitter::default() };
         rest.filter(|statement| !statement.text.is_empty())
     }
 
@@ -104,19 +107,29 @@ impl Splitter {
     }
 
     fn take(&mut self, start: usize, end: usize, next: usize, command: bool) -> Statement {
-        let line = self.line + count_lines(&self.text[..start]);
+        let (line, column) = self.place(start);
         let text = self.text[start..end].trim_end().to_string();
         self.discard(next);
-        Statement { text, line, command }
+        Statement { text, line, column, command }
     }
 
     fn discard(&mut self, next: usize) {
         let next = next.min(self.text.len());
-        self.line += count_lines(&self.text[..next]);
+        (self.line, self.column) = self.place(next);
         self.text.drain(..next);
         self.at = 0;
         self.start = None;
         self.inside = Inside::Nothing;
+    }
+
+    /// Line and character of a byte of `text`.
+    fn place(&self, at: usize) -> (usize, usize) {
+        let before = &self.text[..at];
+        let line = self.line + before.bytes().filter(|&b| b == b'\n').count();
+        match before.rfind('\n') {
+            Some(end) => (line, before[end + 1..].chars().count() + 1),
+            None => (line, self.column + before.chars().count()),
+        }
     }
 
     /// Looks at the token at `at` and moves behind it.
@@ -187,10 +200,6 @@ fn dollar_tag(rest: &str) -> Option<&str> {
     word.then(|| &rest[..=end])
 }
 
-fn count_lines(text: &str) -> usize {
-    text.bytes().filter(|&b| b == b'\n').count()
-}
-
 /// Every statement of a whole text.
 pub fn split(text: &str) -> Vec<Statement> {
     let mut splitter = Splitter::default();
@@ -247,8 +256,8 @@ mod tests {
     #[test]
     fn leading_comments_do_not_move_the_line() {
         let statements = split("-- head\n\nselect 1;\n/* two\nlines */ select\n2; select 3\n;");
-        let lines: Vec<_> = statements.iter().map(|s| (s.text.as_str(), s.line)).collect();
-        assert_eq!(lines, [("select 1", 3), ("select\n2", 5), ("select 3", 6)]);
+        let places: Vec<_> = statements.iter().map(|s| (s.text.as_str(), s.line, s.column)).collect();
+        assert_eq!(places, [("select 1", 3, 1), ("select\n2", 5, 10), ("select 3", 6, 4)]);
     }
 
     #[test]
