@@ -1,1 +1,42 @@
+//! What the machine is and where memory lies: topology, cpusets and cgroups, memory regions and policies, page map.
+//! All OS calls of Nearside live here.
+//!
+//! Invariants: `unsafe` stands in [`mod@sys`] only; a machine of one node pays nothing for being asked; what a kernel or
+//! a container refuses is lived without and told once ([`refusals()`]).
+//!
+//! # Limits
+//! Linux. Memory tiers, dies, drawings, the probe, moving pages and striping are not built yet; `docs/design/numa.md`.
+//!
+//! ```
+//! use numa::{Allocator, Budget, PageMap, Policy, Topology};
+//!
+//! let machine = Topology::discover()?;
+//! let node = machine.usable_memory_nodes()[0];
+//! let budget = Budget::new("example", 1 << 20);
+//! let mut region = Allocator::new(Policy::Node(node), budget).region(100_000)?;
+//! region.words_mut::<u32>()[0] = 7;
+//! assert!(PageMap::of(&region).bytes_per_node().len() <= machine.nodes().len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
+mod budget;
+mod error;
+mod id_set;
+mod ids;
+mod machine;
+mod page_map;
+mod process;
+mod refusals;
+mod region;
+mod sys;
+mod topology;
+
+pub use budget::{Budget, Reservation};
+pub use error::{MemoryError, TopologyError};
+pub use ids::{CpuId, NodeId, PackageId};
+pub use page_map::{PageMap, PageRange};
+pub use process::{current_cpu, peak_resident_bytes, pin_current_thread, resident_bytes};
+pub use refusals::{Refusal, refusals};
+pub use region::{Allocator, Policy, Region};
+pub use sys::memory::Word;
+pub use topology::{Cache, CacheKind, Core, Node, Package, Topology};

@@ -1,0 +1,238 @@
+//! Raw memory for regions: private anonymous mappings and, for small sizes, 64-byte aligned heap blocks.
+//!
+//! Invariants: [`Memory`] owns `len_bytes` readable and writable, initialised (zeroed or since written) bytes at an
+//! address that is a multiple of 64, and nobody else refers to them; so shared slices follow `&self` and exclusive ones
+//! follow `&mut self`.
+
+use std::alloc::{self, Layout};
+use std::io;
+use std::ptr::NonNull;
+
+use super::{Mode, mask_words, page_bytes};
+use crate::id_set::IdSet;
+
+/// Every [`Memory`] starts at a multiple of this: a cache line, and the widest vector there is.
+pub(crate) const ALIGN_BYTES: usize = 64;
+/// What one huge page of x86-64 and of arm64 with 4 KiB pages covers.
+pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A plain number that any bit pattern is a value of, so that zeroed or raw bytes may be seen as it. Sealed.
+pub trait Word: sealed::Sealed + Copy + Send + Sync + 'static {}
+
+macro_rules! words {
+    ($($t:ty)*) => { $(
+        impl sealed::Sealed for $t {}
+        impl Word for $t {}
+        const _: () = assert!(align_of::<$t>() <= ALIGN_BYTES);
+    )* };
+}
+words!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
+
+/// Where the bytes come from, which says how they go back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// Nothing was allocated (length 0).
+    Nothing,
+    /// The heap, with this capacity and [`ALIGN_BYTES`].
+    Heap { capacity: usize },
+    /// A mapping of this many bytes, whole pages.
+    Mapping { mapped: usize },
+}
+
+/// Owned bytes; see the module's invariants.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    start: NonNull<u8>,
+    len_bytes: usize,
+    source: Source,
+}
+
+// SAFETY: the bytes are owned by this value alone and are plain data, so it may move to and be shared with any thread.
+unsafe impl Send for Memory {}
+// SAFETY: as above; `&Memory` only gives shared slices.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// No bytes.
+    pub(crate) fn empty() -> Memory {
+        // The address is a multiple of ALIGN_BYTES, is not null and is never read.
+        let start = NonNull::without_provenance(const { std::num::NonZero::new(ALIGN_BYTES).unwrap() });
+        Memory { start, len_bytes: 0, source: Source::Nothing }
+    }
+
+    /// `len_bytes` zeroed bytes of the heap.
+    pub(crate) fn heap(len_bytes: usize) -> io::Result<Memory> {
+        if len_bytes == 0 {
+            return Ok(Memory::empty());
+        }
+        let layout = heap_layout(len_bytes)?;
+        // SAFETY: the layout's size is not zero.
+        let start = unsafe { alloc::alloc_zeroed(layout) };
+        let start = NonNull::new(start).ok_or_else(out_of_memory)?;
+        Ok(Memory { start, len_bytes, source: Source::Heap { capacity: layout.size() } })
+    }
+
+    /// `len_bytes` zeroed bytes mapped for themselves, in whole pages, none of them touched yet. With `huge` the address
+    /// is a multiple of [`HUGE_PAGE_BYTES`] and huge pages are asked for.
+    pub(crate) fn map(len_bytes: usize, huge: bool) -> io::Result<Memory> {
+        if len_bytes == 0 {
+            return Ok(Memory::empty());
+        }
+        let mapped = round_up(len_bytes, page_bytes())?;
+        let slack = if huge { HUGE_PAGE_BYTES } else { 0 };
+        let asked = mapped.checked_add(slack).ok_or_else(out_of_memory)?;
+        // SAFETY: an anonymous private mapping at an address of the kernel's choice replaces nothing.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                asked,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let base = base.cast::<u8>();
+        let lead = if huge { base.align_offset(HUGE_PAGE_BYTES).min(slack) } else { 0 };
+        // SAFETY: `lead + mapped <= asked`, so the result stays inside the mapping.
+        let start = unsafe { base.add(lead) };
+        unmap(base, lead);
+        // SAFETY: `lead + mapped <= asked`, so this is inside the mapping or just past its end.
+        unmap(unsafe { start.add(mapped) }, slack - lead);
+        if huge {
+            // SAFETY: the range is our mapping, not yet referred to. A refusal (no huge pages in this kernel) is no fault.
+            unsafe { libc::madvise(start.cast(), mapped, libc::MADV_HUGEPAGE) };
+        }
+        let start = NonNull::new(start).ok_or_else(out_of_memory)?;
+        Ok(Memory { start, len_bytes, source: Source::Mapping { mapped } })
+    }
+
+    /// Sets where pages that are not there yet will come from. Heap blocks stay as they are.
+    pub(crate) fn bind(&self, mode: Mode, nodes: &IdSet) -> io::Result<()> {
+        let Source::Mapping { mapped } = self.source else { return Ok(()) };
+        let mask = mask_words(nodes, u32::MAX);
+        let bits = mask.len() * libc::c_ulong::BITS as usize;
+        // SAFETY: the range is our mapping; the kernel reads `bits` bits of `mask` (it counts one bit more than it reads).
+        let done = unsafe {
+            libc::syscall(libc::SYS_mbind, self.start.as_ptr(), mapped, mode.raw(), mask.as_ptr(), bits + 1, 0)
+        };
+        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+
+    pub(crate) fn address(&self) -> usize {
+        self.start.as_ptr().addr()
+    }
+
+    pub(crate) fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+
+    /// Bytes taken from the system for it: whole pages of a mapping.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self.source {
+            Source::Nothing => 0,
+            Source::Heap { capacity } => capacity,
+            Source::Mapping { mapped } => mapped,
+        }
+    }
+
+    pub(crate) fn is_mapped(&self) -> bool {
+        matches!(self.source, Source::Mapping { .. })
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: the module's invariant: `len_bytes` initialised bytes at `start`, shared with `&self`.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len_bytes) }
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the module's invariant, exclusive with `&mut self`.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len_bytes) }
+    }
+
+    pub(crate) fn words<T: Word>(&self) -> &[T] {
+        // SAFETY: `start` is aligned for every Word, `len / size` words lie within the initialised bytes, and every bit
+        // pattern is a value of a Word.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr().cast(), self.len_bytes / size_of::<T>()) }
+    }
+
+    pub(crate) fn words_mut<T: Word>(&mut self) -> &mut [T] {
+        // SAFETY: as in `words`, exclusive with `&mut self`; every value of a Word is a bit pattern that bytes may have.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.len_bytes / size_of::<T>()) }
+    }
+
+    /// Cuts it to its first `len_bytes` bytes (no more than it has) and gives back what is no longer needed: whole pages
+    /// of a mapping, the rest of a heap block when that is worth a copy. A heap block may move.
+    pub(crate) fn shrink(&mut self, len_bytes: usize) {
+        if len_bytes >= self.len_bytes {
+            return;
+        }
+        if len_bytes == 0 {
+            *self = Memory::empty();
+            return;
+        }
+        match self.source {
+            Source::Nothing => {}
+            Source::Heap { capacity } if len_bytes <= capacity / 2 => {
+                // On failure the block simply stays as large as it is.
+                if let Ok(mut smaller) = Memory::heap(len_bytes) {
+                    smaller.bytes_mut().copy_from_slice(&self.bytes()[..len_bytes]);
+                    *self = smaller;
+                }
+            }
+            Source::Heap { .. } => {}
+            Source::Mapping { mapped } => {
+                let kept = round_up(len_bytes, page_bytes()).map_or(mapped, |kept| kept.min(mapped));
+                // SAFETY: `kept <= mapped`, so this is inside the mapping or just past its end.
+                unmap(unsafe { self.start.as_ptr().add(kept) }, mapped - kept);
+                self.source = Source::Mapping { mapped: kept };
+            }
+        }
+        self.len_bytes = len_bytes;
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        match self.source {
+            Source::Nothing => {}
+            Source::Heap { capacity } => {
+                if let Ok(layout) = heap_layout(capacity) {
+                    // SAFETY: allocated with this very layout; `capacity` is already a multiple of the alignment.
+                    unsafe { alloc::dealloc(self.start.as_ptr(), layout) };
+                }
+            }
+            Source::Mapping { mapped } => unmap(self.start.as_ptr(), mapped),
+        }
+    }
+}
+
+/// Gives whole pages of one of our own mappings back. Private to this file: callers pass ranges that they own and that
+/// nothing refers to any more.
+fn unmap(start: *mut u8, len_bytes: usize) {
+    if len_bytes > 0 {
+        // SAFETY: the range belongs to a mapping that this file made, is page-aligned, and no reference into it is left.
+        // A failure (too many mappings to split one) leaves memory mapped, which is waste and no fault.
+        unsafe { libc::munmap(start.cast(), len_bytes) };
+    }
+}
+
+fn heap_layout(len_bytes: usize) -> io::Result<Layout> {
+    let capacity = round_up(len_bytes, ALIGN_BYTES)?;
+    Layout::from_size_align(capacity, ALIGN_BYTES).map_err(|_| out_of_memory())
+}
+
+fn round_up(len_bytes: usize, to: usize) -> io::Result<usize> {
+    len_bytes.checked_next_multiple_of(to).ok_or_else(out_of_memory)
+}
+
+fn out_of_memory() -> io::Error {
+    io::Error::from_raw_os_error(libc::ENOMEM)
+}

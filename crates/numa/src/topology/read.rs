@@ -1,0 +1,433 @@
+//! Reads a machine from its sysfs and procfs.
+//!
+//! Each piece is taken from the best file that can be read, then from the next best; whatever had to be assumed is a
+//! warning. Order of trust for cpus: `cpu/online` with each cpu's own `online`, the cpu folders, `/proc`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use super::files::{ID_MAX, Tree, meminfo_bytes};
+use super::usable::{Usable, usable};
+use super::{Cache, CacheKind, Core, DISTANCE_REMOTE, DISTANCE_SELF, Node, Topology, packages_of};
+use crate::error::TopologyError;
+use crate::id_set::{IdSet, trim};
+use crate::ids::{CpuId, NodeId, PackageId};
+
+const CPUS: &str = "sys/devices/system/cpu";
+const NODES: &str = "sys/devices/system/node";
+/// More warnings than this are counted, not spelled out.
+const WARNINGS_MAX: usize = 50;
+/// No cpu has more levels and kinds of cache than this.
+const CACHE_INDEX_MAX: u32 = 15;
+
+/// See [`Topology::read`].
+pub(super) fn read(root: &Path) -> Result<Topology, TopologyError> {
+    let fault = |reason: String| TopologyError::Root { root: root.to_path_buf(), reason };
+    let kind = std::fs::metadata(root).map_err(|e| fault(e.to_string()))?;
+    if !kind.is_dir() {
+        return Err(fault("it is not a folder".to_string()));
+    }
+    // Other spellings of `/` are this machine too.
+    let live = root.canonicalize().is_ok_and(|path| path == Path::new("/"));
+    let mut reader = Reader { tree: Tree::new(root), warnings: Warnings::default() };
+    let online = reader.online_cpus();
+    if online.is_empty() {
+        return Err(TopologyError::NoCpus { root: root.to_path_buf() });
+    }
+    Ok(reader.machine(&online, live))
+}
+
+/// Distinct warnings in the order they arose.
+#[derive(Debug, Default)]
+pub(super) struct Warnings {
+    list: Vec<String>,
+    seen: BTreeSet<String>,
+    more: usize,
+}
+
+impl Warnings {
+    pub(super) fn add(&mut self, warning: String) {
+        if self.list.len() >= WARNINGS_MAX {
+            self.more += 1;
+        } else if self.seen.insert(warning.clone()) {
+            self.list.push(warning);
+        }
+    }
+
+    fn finish(mut self) -> Vec<String> {
+        if self.more > 0 {
+            self.list.push(format!("{} more warnings like these", self.more));
+        }
+        self.list
+    }
+}
+
+struct Reader {
+    tree: Tree,
+    warnings: Warnings,
+}
+
+impl Reader {
+    fn machine(mut self, online: &IdSet, live: bool) -> Topology {
+        let mut nodes = self.nodes(online);
+        let node_by_cpu: BTreeMap<CpuId, NodeId> =
+            nodes.iter().flat_map(|n| n.cpus.iter().map(|cpu| (*cpu, n.id))).collect();
+        let homeless = online.without(&node_by_cpu.keys().map(|cpu| cpu.0).collect());
+        if !homeless.is_empty() {
+            self.warnings.add(format!("online cpus {homeless} belong to no online node; they are used without a node"));
+        }
+        let package_by_cpu = self.package_by_cpu(online);
+        let packages = packages_of(&mut nodes, &package_by_cpu);
+        let cores = self.cores(online, &node_by_cpu, &package_by_cpu);
+        let caches = self.caches(online);
+        let memory_nodes = self.memory_nodes(&nodes);
+        let Usable { cpus, nodes: usable_nodes, memory_limit_bytes } =
+            usable(&self.tree, live, online, &memory_nodes, &mut self.warnings);
+        let in_nodes = nodes
+            .iter()
+            .filter(|n| usable_nodes.contains(n.id.0))
+            .fold(0u64, |sum, n| sum.saturating_add(n.memory_bytes));
+        let memory_bytes = if in_nodes > 0 { in_nodes } else { self.machine_memory_bytes().unwrap_or(0) };
+        let memory_bytes = match memory_limit_bytes {
+            Some(limit) if memory_bytes == 0 => limit,
+            Some(limit) => memory_bytes.min(limit),
+            None => memory_bytes,
+        };
+        Topology {
+            nodes,
+            packages,
+            cores,
+            caches,
+            online_cpus: online.iter().map(CpuId).collect(),
+            usable_cpus: cpus.iter().map(CpuId).collect(),
+            usable_memory_nodes: usable_nodes.iter().map(NodeId).collect(),
+            memory_limit_bytes,
+            memory_bytes,
+            warnings: self.warnings.finish(),
+            node_by_cpu,
+        }
+    }
+
+    /// The cpus that are switched on; empty when nothing tells of any.
+    fn online_cpus(&mut self) -> IdSet {
+        let folders = self.tree.numbered(CPUS, "cpu");
+        let list = self.believed_list(&format!("{CPUS}/online"), "cpus are taken from their folders");
+        if folders.is_empty() {
+            let found = list.filter(|l| !l.is_empty()).unwrap_or_else(|| self.cpus_of_proc());
+            if !found.is_empty() {
+                self.warnings.add(format!("no cpu is described in {CPUS}; cores, caches and packages are unknown"));
+            }
+            return found;
+        }
+        let off: IdSet =
+            folders.iter().filter(|c| self.tree.number(&format!("{CPUS}/cpu{c}/online")) == Some(0)).collect();
+        let on = folders.without(&off);
+        let Some(list) = list else { return on };
+        let unknown = list.without(&folders);
+        if !unknown.is_empty() {
+            self.warnings.add(format!("cpus {unknown} are said to be online but are not described; they are left out"));
+        }
+        let both = on.intersect(&list);
+        if both.is_empty() {
+            self.warnings
+                .add(format!("{CPUS}/online names no cpu that is there; all described cpus are taken as online"));
+            return if on.is_empty() { folders } else { on };
+        }
+        both
+    }
+
+    /// A list file cut to believable ids; `None` where it is missing or no list.
+    fn believed_list(&mut self, path: &str, instead: &str) -> Option<IdSet> {
+        let text = self.tree.text(path)?;
+        let Some(list) = IdSet::parse_list(&text) else {
+            self.warnings.add(format!("{path} is not a list of numbers; {instead}"));
+            return None;
+        };
+        let believed = list.intersect(&IdSet::from_ranges(vec![(0, ID_MAX)]));
+        if believed != list {
+            self.warnings.add(format!("{path} names numbers above {ID_MAX}; they are left out"));
+        }
+        Some(believed)
+    }
+
+    /// `processor : 3` of x86 and most others, `processor 3:` of s390; else the `cpu3` lines of the statistics.
+    fn cpus_of_proc(&self) -> IdSet {
+        let id = |text: &str| text.trim().parse::<u32>().ok().filter(|id| *id <= ID_MAX);
+        let cpuinfo = self.tree.text("proc/cpuinfo").unwrap_or_default();
+        let listed: IdSet = cpuinfo
+            .lines()
+            .filter_map(|line| line.strip_prefix("processor"))
+            .filter_map(|rest| rest.split(':').map(str::trim).find(|s| !s.is_empty()).and_then(id))
+            .collect();
+        if !listed.is_empty() {
+            return listed;
+        }
+        let stat = self.tree.text("proc/stat").unwrap_or_default();
+        stat.lines().filter_map(|line| line.split_whitespace().next()?.strip_prefix("cpu").and_then(id)).collect()
+    }
+
+    fn nodes(&mut self, online: &IdSet) -> Vec<Node> {
+        let ids = self.node_ids();
+        if ids.is_empty() {
+            self.warnings.add(format!("{NODES} describes no node; the machine is taken as one node 0 with all cpus"));
+            let memory_bytes = self.machine_memory_bytes().unwrap_or(0);
+            let distances = BTreeMap::from([(NodeId(0), DISTANCE_SELF)]);
+            let cpus = online.iter().map(CpuId).collect();
+            return vec![Node { id: NodeId(0), package: None, cpus, memory_bytes, distances }];
+        }
+        let has_cpu = self.tree.text(&format!("{NODES}/has_cpu")).as_deref().and_then(IdSet::parse_list);
+        let mut taken = IdSet::default();
+        let mut nodes = Vec::with_capacity(ids.len());
+        for &id in &ids {
+            let cpus = self.node_cpus(id).intersect(online);
+            let twice = cpus.intersect(&taken);
+            if !twice.is_empty() {
+                self.warnings.add(format!(
+                    "cpus {twice} are in several nodes; they are taken as of the lowest, not of node {id}"
+                ));
+            }
+            let cpus = cpus.without(&taken);
+            taken = taken.iter().chain(cpus.iter()).collect();
+            if cpus.is_empty() && has_cpu.as_ref().is_some_and(|h| h.contains(id.0)) {
+                self.warnings.add(format!("node {id} is said to have cpus but none of its cpus is online"));
+            }
+            let memory_bytes = self.node_memory_bytes(id, ids.len() == 1);
+            let distances = self.distances(id, &ids);
+            nodes.push(Node { id, package: None, cpus: cpus.iter().map(CpuId).collect(), memory_bytes, distances });
+        }
+        nodes
+    }
+
+    fn node_ids(&mut self) -> Vec<NodeId> {
+        let there = self.tree.numbered(NODES, "node");
+        if let Some(list) = self.believed_list(&format!("{NODES}/online"), "nodes are taken from their folders") {
+            let unknown = list.without(&there);
+            if !unknown.is_empty() {
+                self.warnings
+                    .add(format!("nodes {unknown} are said to be online but are not described; they are left out"));
+            }
+            let off = there.without(&list);
+            if !off.is_empty() {
+                let taken = if off == there { "; as no other is there, they are used all the same" } else { "" };
+                self.warnings.add(format!("nodes {off} are described but not said to be online{taken}"));
+            }
+        }
+        if let Some(possible) = self.tree.text(&format!("{NODES}/has_memory")).as_deref().and_then(IdSet::parse_list) {
+            let gone = possible.intersect(&IdSet::from_ranges(vec![(0, ID_MAX)])).without(&there);
+            if !gone.is_empty() {
+                self.warnings.add(format!("nodes {gone} are said to have memory but are offline"));
+            }
+        }
+        self.tree.online_nodes()
+    }
+
+    /// The cpus of a node, online or not.
+    fn node_cpus(&mut self, id: NodeId) -> IdSet {
+        let folder = format!("{NODES}/node{id}");
+        match self.tree.set(&format!("{folder}/cpulist"), &format!("{folder}/cpumap")) {
+            Some(Some(set)) => set,
+            _ => {
+                self.warnings.add(format!("the cpus of node {id} are not listed; they are taken from its links"));
+                self.tree.numbered(&folder, "cpu")
+            }
+        }
+    }
+
+    fn node_memory_bytes(&mut self, id: NodeId, alone: bool) -> u64 {
+        let text = self.tree.text(&format!("{NODES}/node{id}/meminfo"));
+        if let Some(bytes) = text.and_then(|t| meminfo_bytes(&t, "MemTotal")) {
+            return bytes;
+        }
+        let whole = if alone { self.machine_memory_bytes() } else { None };
+        let assumed = if whole.is_some() { "the machine's" } else { "0" };
+        self.warnings.add(format!("the memory of node {id} is not told; {assumed} is assumed"));
+        whole.unwrap_or(0)
+    }
+
+    fn machine_memory_bytes(&self) -> Option<u64> {
+        meminfo_bytes(&self.tree.text("proc/meminfo")?, "MemTotal")
+    }
+
+    /// Nodes that memory can come from: those with some, and those that may have some for all the kernel tells.
+    fn memory_nodes(&self, nodes: &[Node]) -> IdSet {
+        let has_memory = self.tree.text(&format!("{NODES}/has_memory")).as_deref().and_then(IdSet::parse_list);
+        let with: IdSet = nodes
+            .iter()
+            .filter(|n| n.memory_bytes > 0 || has_memory.as_ref().is_some_and(|h| h.contains(n.id.0)))
+            .map(|n| n.id.0)
+            .collect();
+        if with.is_empty() { nodes.iter().map(|n| n.id.0).collect() } else { with }
+    }
+
+    /// One row of the distance table. The kernel prints one number per online node, in ascending order; trees recorded
+    /// while nodes went offline have one per possible node.
+    fn distances(&mut self, id: NodeId, online: &[NodeId]) -> BTreeMap<NodeId, u32> {
+        let path = format!("{NODES}/node{id}/distance");
+        let text = self.tree.text(&path).unwrap_or_default();
+        let row: Vec<Option<u32>> = trim(&text).split_whitespace().map(|w| w.parse().ok()).collect();
+        let possible = self.tree.text(&format!("{NODES}/possible")).as_deref().and_then(IdSet::parse_list);
+        let possible: Vec<NodeId> =
+            possible.filter(|p| p.len() == row.len() as u64).iter().flat_map(|p| p.iter()).map(NodeId).collect();
+        let positional: Vec<NodeId> = (0..row.len() as u32).map(NodeId).collect();
+        let at = |ids: &[NodeId]| ids.iter().position(|n| *n == id).and_then(|i| row.get(i).copied().flatten());
+        let fits = |ids: &[NodeId]| ids.len() == row.len() && online.iter().all(|n| ids.contains(n));
+        let candidates = [online, &possible, &positional];
+        let columns = candidates
+            .iter()
+            .find(|ids| fits(ids) && at(ids) == Some(DISTANCE_SELF))
+            .or_else(|| candidates.iter().find(|ids| fits(ids)))
+            .map_or(online, |ids| ids);
+        let told: BTreeMap<NodeId, u32> =
+            columns.iter().copied().zip(row.iter().copied()).filter_map(|(n, d)| Some((n, d?))).collect();
+        online.iter().map(|&to| (to, self.believed_distance(id, to, told.get(&to).copied()))).collect()
+    }
+
+    fn believed_distance(&mut self, from: NodeId, to: NodeId, told: Option<u32>) -> u32 {
+        match told {
+            Some(DISTANCE_SELF) if from == to => DISTANCE_SELF,
+            Some(other) if from == to => {
+                self.warnings.add(format!("node {from} is said to be {other} from itself; {DISTANCE_SELF} is assumed"));
+                DISTANCE_SELF
+            }
+            Some(distance) if distance >= DISTANCE_SELF => distance,
+            Some(distance) => {
+                self.warnings.add(format!("node {from} is said to be {distance} from node {to}, nearer than from itself; {DISTANCE_REMOTE} is assumed"));
+                DISTANCE_REMOTE
+            }
+            None => {
+                let assumed = if from == to { DISTANCE_SELF } else { DISTANCE_REMOTE };
+                self.warnings.add(format!("node {from} tells no distances, or not all; {DISTANCE_SELF} to itself and {DISTANCE_REMOTE} to others are assumed"));
+                assumed
+            }
+        }
+    }
+
+    fn package_by_cpu(&mut self, online: &IdSet) -> BTreeMap<CpuId, PackageId> {
+        let told: BTreeMap<CpuId, PackageId> = online
+            .iter()
+            .filter_map(|cpu| {
+                let id = self.tree.number(&format!("{CPUS}/cpu{cpu}/topology/physical_package_id"))?;
+                Some((CpuId(cpu), PackageId(u32::try_from(id).ok()?)))
+            })
+            .collect();
+        let silent = online.without(&told.keys().map(|cpu| cpu.0).collect());
+        if !silent.is_empty() {
+            self.warnings.add(format!("the packages of cpus {silent} are not told"));
+        }
+        told
+    }
+
+    fn cores(
+        &mut self,
+        online: &IdSet,
+        nodes: &BTreeMap<CpuId, NodeId>,
+        packages: &BTreeMap<CpuId, PackageId>,
+    ) -> Vec<Core> {
+        let mut core_of: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut cores: Vec<Core> = Vec::new();
+        let mut by_core_id: BTreeMap<(PackageId, i64), usize> = BTreeMap::new();
+        let mut silent = Vec::new();
+        for cpu in online.iter() {
+            if core_of.contains_key(&cpu) {
+                continue;
+            }
+            let id = CpuId(cpu);
+            let siblings = self.siblings(cpu);
+            if siblings.is_none() {
+                silent.push(cpu);
+                // Old kernels name the core but not its cpus.
+                let key =
+                    packages.get(&id).copied().zip(self.tree.number(&format!("{CPUS}/cpu{cpu}/topology/core_id")));
+                if let Some(core) = key.and_then(|key| by_core_id.get(&key).copied()) {
+                    cores[core].cpus.push(id);
+                    core_of.insert(cpu, core);
+                    continue;
+                }
+                if let Some(key) = key {
+                    by_core_id.insert(key, cores.len());
+                }
+            }
+            // A cpu that is in a core already stays there, whatever another cpu says of it.
+            let named = siblings.unwrap_or_default().intersect(online);
+            let mut cpus: Vec<CpuId> =
+                named.iter().filter(|c| *c != cpu && !core_of.contains_key(c)).map(CpuId).collect();
+            cpus.push(id);
+            cpus.sort_unstable();
+            core_of.extend(cpus.iter().map(|c| (c.0, cores.len())));
+            cores.push(Core { cpus, node: nodes.get(&id).copied(), package: packages.get(&id).copied() });
+        }
+        if !silent.is_empty() {
+            let silent: IdSet = silent.into_iter().collect();
+            self.warnings.add(format!(
+                "which cpus share a core with cpus {silent} is not told; core ids are used, or each is taken as a core"
+            ));
+        }
+        cores
+    }
+
+    fn siblings(&self, cpu: u32) -> Option<IdSet> {
+        let of = |list: &str, mask: &str| {
+            let folder = format!("{CPUS}/cpu{cpu}/topology");
+            self.tree.set(&format!("{folder}/{list}"), &format!("{folder}/{mask}")).flatten()
+        };
+        of("core_cpus_list", "core_cpus").or_else(|| of("thread_siblings_list", "thread_siblings"))
+    }
+
+    fn caches(&mut self, online: &IdSet) -> Vec<Cache> {
+        let mut caches: BTreeMap<(u32, CacheKind, Vec<CpuId>), u64> = BTreeMap::new();
+        let mut unclear = Vec::new();
+        for cpu in online.iter() {
+            let folder = format!("{CPUS}/cpu{cpu}/cache");
+            for index in self.tree.numbered(&folder, "index").iter().take_while(|i| *i <= CACHE_INDEX_MAX) {
+                match self.cache(&format!("{folder}/index{index}"), cpu, online) {
+                    Some((level, kind, cpus, size_bytes)) => {
+                        let size = caches.entry((level, kind, cpus)).or_insert(0);
+                        *size = (*size).max(size_bytes);
+                    }
+                    None => unclear.push(cpu),
+                }
+            }
+        }
+        if !unclear.is_empty() {
+            let unclear: IdSet = unclear.into_iter().collect();
+            self.warnings
+                .add(format!("some caches of cpus {unclear} are described without level or type; they are left out"));
+        }
+        caches.into_iter().map(|((level, kind, cpus), size_bytes)| Cache { level, kind, size_bytes, cpus }).collect()
+    }
+
+    fn cache(&self, folder: &str, cpu: u32, online: &IdSet) -> Option<(u32, CacheKind, Vec<CpuId>, u64)> {
+        let level = self
+            .tree
+            .number(&format!("{folder}/level"))
+            .and_then(|l| u32::try_from(l).ok())
+            .filter(|l| (1..=9).contains(l))?;
+        let kind = match trim(&self.tree.text(&format!("{folder}/type"))?) {
+            "Data" => CacheKind::Data,
+            "Instruction" => CacheKind::Instruction,
+            "Unified" => CacheKind::Unified,
+            _ => return None,
+        };
+        let size_bytes = self.tree.text(&format!("{folder}/size")).and_then(|t| cache_bytes(&t)).unwrap_or(0);
+        let shared = self.tree.set(&format!("{folder}/shared_cpu_list"), &format!("{folder}/shared_cpu_map")).flatten();
+        let shared = shared.unwrap_or_default().intersect(online);
+        let cpus = if shared.contains(cpu) { shared.iter().map(CpuId).collect() } else { vec![CpuId(cpu)] };
+        Some((level, kind, cpus, size_bytes))
+    }
+}
+
+/// `512K`, `8M` or plain bytes.
+fn cache_bytes(text: &str) -> Option<u64> {
+    let text = trim(text);
+    let (digits, unit) = match text.strip_suffix(['K', 'M', 'G']) {
+        Some(digits) => (digits, text.chars().last()),
+        None => (text, None),
+    };
+    let shift = match unit {
+        Some('K') => 10,
+        Some('M') => 20,
+        Some('G') => 30,
+        _ => 0,
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}

@@ -1,0 +1,308 @@
+//! The shared state of one `parallel_for`, and the one place where a lifetime is erased.
+//!
+//! The indices of a `parallel_for` are sorted into *lanes*, one per queue that the policy chose for them. A lane has a
+//! cursor; to run an index is to move a cursor past it. Queues hold only a few entries per lane (as many as workers
+//! could help), each of which runs indices till its lane is empty, so an index costs a counter and not a queue access.
+//!
+//! Invariants:
+//! - An index is run at most once (the cursor's addition is atomic), and exactly once unless the job is closed early.
+//! - The body is called only between [`Job::enter`] and [`Job::leave`], for an index that was claimed. [`scoped`] does
+//!   not return before all lanes are exhausted and nobody is between the two. Hence no call outlives `scoped`, while an
+//!   entry that a worker finds later touches counters only.
+//! - While a lane has unclaimed indices, an entry of it is queued or somebody works on it who will requeue it.
+//!
+//! # Limits
+//! One index is claimed at a time: bodies should be worth a microsecond or more.
+
+use std::marker::PhantomData;
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use crate::affinity::SlotId;
+use crate::panics;
+use crate::policy::{Layout, Target};
+use crate::primitive::{AtomicUsize, Condvar, Mutex, Ordering, fence, wait};
+use crate::sleep::Sleep;
+use crate::statement::{Statement, Watcher};
+
+/// Where a closed lane's cursor stands: behind every end, and far from overflow.
+const CLOSED: usize = usize::MAX / 2;
+
+/// The indices of a job that were routed to one queue.
+pub(crate) struct Lane {
+    pub(crate) target: Target,
+    /// A part of the job's `order`.
+    range: Range<usize>,
+    cursor: AtomicUsize,
+}
+
+impl Lane {
+    pub(crate) fn len(&self) -> usize {
+        self.range.len()
+    }
+}
+
+/// Who waits for a job.
+pub(crate) enum Waiter {
+    /// A thread that is no worker.
+    Thread(Mutex<()>, Condvar),
+    /// The worker of a slot, which sleeps as workers do.
+    Worker(SlotId, Arc<Sleep>),
+}
+
+/// What a worker did for a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Participation {
+    /// Nothing is left that this worker may run.
+    Exhausted,
+    /// Something more urgent came; the entry must be queued again.
+    Yielded,
+}
+
+/// How many indices a worker ran, and how many of them belonged to another group.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ran {
+    pub(crate) tasks: u64,
+    pub(crate) stolen: u64,
+}
+
+/// A `parallel_for` that is under way.
+pub(crate) struct Job {
+    body: Body,
+    /// The indices, those of a lane side by side and ascending.
+    order: Vec<usize>,
+    lanes: Vec<Lane>,
+    /// Threads between `enter` and `leave`.
+    active: AtomicUsize,
+    statement: Arc<Statement>,
+    /// Indices that were closed off before anybody claimed them.
+    skipped: AtomicUsize,
+    /// The text of the first panic.
+    panicked: Mutex<Option<String>>,
+    waiter: Waiter,
+}
+
+/// The body of a job without its lifetime.
+struct Body(*const (dyn Fn(usize) + Sync));
+
+// SAFETY: the pointer is to a `Sync` closure, which any thread may call through a shared reference.
+unsafe impl Send for Body {}
+// SAFETY: as above; `Body` gives nothing but shared access.
+unsafe impl Sync for Body {}
+
+/// Makes a job of `body`, lends it to `run`, and comes back only when nobody can call `body` any more: also when `run`
+/// gives up early or panics, in which case indices that nobody had begun are never run.
+pub(crate) fn scoped<R>(
+    body: &(dyn Fn(usize) + Sync),
+    routes: &[Target],
+    statement: &Arc<Statement>,
+    waiter: Waiter,
+    run: impl FnOnce(&Arc<Job>) -> R,
+) -> R {
+    // SAFETY: only the lifetime changes. The pointer is followed in `Job::call` alone, for a claimed index and between
+    // `enter` and `leave`; `Closing` below, dropped on every way out of this function and so within the lifetime of
+    // `body`, makes claims impossible and then waits until nobody is between the two.
+    let erased = unsafe {
+        std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const (dyn Fn(usize) + Sync + 'static)>(body)
+    };
+    let closing = Closing { job: Arc::new(Job::new(Body(erased), routes, statement, waiter)), body: PhantomData };
+    run(&closing.job)
+}
+
+/// Ends a job when dropped.
+struct Closing<'a> {
+    job: Arc<Job>,
+    body: PhantomData<&'a (dyn Fn(usize) + Sync)>,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.job.close();
+        // The usual way out has waited already; this is for a panic between submitting and waiting.
+        while !self.job.is_finished() {
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Job {
+    fn new(body: Body, routes: &[Target], statement: &Arc<Statement>, waiter: Waiter) -> Job {
+        let mut order: Vec<usize> = (0..routes.len()).collect();
+        order.sort_by_key(|index| routes[*index]);
+        let mut lanes: Vec<Lane> = Vec::new();
+        for (place, index) in order.iter().enumerate() {
+            match lanes.last_mut().filter(|lane| lane.target == routes[*index]) {
+                Some(lane) => lane.range.end = place + 1,
+                None => {
+                    let range = place..place + 1;
+                    lanes.push(Lane { target: routes[*index], cursor: AtomicUsize::new(range.start), range });
+                }
+            }
+        }
+        Job {
+            body,
+            order,
+            lanes,
+            active: AtomicUsize::new(0),
+            skipped: AtomicUsize::new(0),
+            statement: Arc::clone(statement),
+            panicked: Mutex::new(None),
+            waiter,
+        }
+    }
+
+    pub(crate) fn lanes(&self) -> &[Lane] {
+        &self.lanes
+    }
+
+    /// The text of the first panic in the body.
+    pub(crate) fn panicked(&self) -> Option<String> {
+        self.panicked.lock().clone()
+    }
+
+    /// How many indices were closed off; final once the job is finished.
+    pub(crate) fn skipped(&self) -> usize {
+        self.skipped.load(Ordering::Relaxed)
+    }
+
+    /// Runs indices that the worker of `slot` may run: of the lane `home` first, then of the others in the order of its
+    /// search. After each, `yields` says whether to stop for something more urgent.
+    pub(crate) fn participate(
+        &self,
+        layout: &Layout,
+        slot: SlotId,
+        home: Option<usize>,
+        ran: &mut Ran,
+        yields: impl Fn() -> bool,
+    ) -> Participation {
+        self.enter();
+        let _leave = Leaving(self);
+        let group = layout.slot(slot).group;
+        let own = self.lanes.iter().filter(|lane| lane.target == Target::Slot(slot));
+        let reached = layout.search(group).iter().flat_map(|step| {
+            let here = move |lane: &&Lane| matches!(lane.target, Target::Group(group, kind) if group == step.group && step.reach.includes(kind));
+            self.lanes.iter().filter(here)
+        });
+        for lane in home.map(|home| &self.lanes[home]).into_iter().chain(own).chain(reached) {
+            let foreign = layout.group_of(lane.target) != group;
+            while let Some(index) = self.claim(lane) {
+                self.call(index);
+                ran.tasks += 1;
+                ran.stolen += u64::from(foreign);
+                if yields() {
+                    return Participation::Yielded;
+                }
+            }
+        }
+        Participation::Exhausted
+    }
+
+    /// Blocks a thread that is no worker until the job is finished.
+    pub(crate) fn wait_as_thread(&self) {
+        let Waiter::Thread(lock, condvar) = &self.waiter else {
+            unreachable!("a worker waits in its own loop");
+        };
+        let mut guard = lock.lock();
+        loop {
+            // Whoever stops the statement or leaves last takes the lock before it notifies, so it comes either before
+            // these two looks or after the wait has begun.
+            let cancelled = self.statement.is_cancelled();
+            if cancelled {
+                self.close();
+            }
+            if self.is_finished() {
+                return;
+            }
+            let until: Option<Instant> = if cancelled { None } else { self.statement.deadline() };
+            wait(condvar, &mut guard, until);
+        }
+    }
+
+    /// Makes every unclaimed index unclaimable.
+    pub(crate) fn close(&self) {
+        for lane in &self.lanes {
+            let cursor = lane.cursor.swap(CLOSED, Ordering::AcqRel);
+            self.skipped.fetch_add(lane.range.end.saturating_sub(cursor), Ordering::Relaxed);
+        }
+        // Pairs with the fence in `leave`: either we see that the last one left, or it sees that we closed.
+        fence(Ordering::SeqCst);
+    }
+
+    /// Whether all indices were run or closed off and nobody runs any.
+    pub(crate) fn is_finished(&self) -> bool {
+        // Cursors first: one that reads exhausted tells of the claims before it, and each claim of an `enter` before it.
+        self.is_exhausted() && self.active.load(Ordering::Acquire) == 0
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.lanes.iter().all(|lane| lane.cursor.load(Ordering::Acquire) >= lane.range.end)
+    }
+
+    fn claim(&self, lane: &Lane) -> Option<usize> {
+        if lane.cursor.load(Ordering::Relaxed) >= lane.range.end {
+            return None;
+        }
+        if self.statement.is_cancelled() {
+            self.close();
+            return None;
+        }
+        let place = lane.cursor.fetch_add(1, Ordering::AcqRel);
+        (place < lane.range.end).then(|| self.order[place])
+    }
+
+    fn call(&self, index: usize) {
+        // SAFETY: `index` was claimed and we are between `enter` and `leave`, so `scoped` has not returned and the
+        // closure that it borrows is alive.
+        let body = unsafe { &*self.body.0 };
+        if let Err(text) = panics::caught(|| body(index)) {
+            self.panicked.lock().get_or_insert_with(|| text.clone());
+            self.close();
+            self.statement.fail(text);
+        }
+    }
+
+    fn enter(&self) {
+        self.active.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn leave(&self) {
+        if self.active.fetch_sub(1, Ordering::AcqRel) == 1 {
+            fence(Ordering::SeqCst);
+            if self.is_exhausted() {
+                self.notify();
+            }
+        }
+    }
+
+    fn notify(&self) {
+        match &self.waiter {
+            Waiter::Thread(lock, condvar) => {
+                drop(lock.lock());
+                condvar.notify_one();
+            }
+            Waiter::Worker(slot, sleep) => sleep.wake_slot(*slot),
+        }
+    }
+
+    /// This job as its statement tells it of changes.
+    pub(crate) fn watcher(self: &Arc<Job>) -> Weak<dyn Watcher> {
+        let weak: Weak<Job> = Arc::downgrade(self);
+        weak
+    }
+}
+
+impl Watcher for Job {
+    fn statement_changed(&self, _statement: &Statement) {
+        self.notify();
+    }
+}
+
+/// Leaves a job when dropped, so that no way out of `participate` forgets it.
+struct Leaving<'a>(&'a Job);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        self.0.leave();
+    }
+}

@@ -1,0 +1,264 @@
+//! A running SQL statement as its tasks see it: how urgent, how much memory, and whether to stop.
+//!
+//! Invariants: a statement stops once, for the first reason that reaches it, and never runs again; whoever waits for it
+//! hears of every change.
+//!
+//! # Limits
+//! A deadline is noticed by whoever looks next (a task's check, a worker that takes a task, a waiting caller); no timer
+//! runs for it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use numa::Budget;
+use parking_lot::Mutex;
+
+use crate::affinity::Priority;
+
+const RUNNING: u8 = 0;
+const CANCELLED: u8 = 1;
+const PAST_DEADLINE: u8 = 2;
+const FAILED: u8 = 3;
+const SHUT_DOWN: u8 = 4;
+
+/// No deadline, in nanoseconds since the statement began.
+const NO_DEADLINE: u64 = u64::MAX;
+
+/// The statement has stopped; [`Statement::stopped`] says why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cancelled;
+
+impl fmt::Display for Cancelled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the statement was cancelled")
+    }
+}
+
+impl std::error::Error for Cancelled {}
+
+/// Why a statement stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// Someone asked for it.
+    Cancelled,
+    /// Its deadline passed.
+    Deadline,
+    /// A task of it panicked, with this text; or its owner called [`Statement::fail`].
+    Failed(String),
+    /// The scheduler ended while tasks of it were queued.
+    ShutDown,
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stopped::Cancelled => f.write_str("the statement was cancelled"),
+            Stopped::Deadline => f.write_str("the statement took longer than its time limit"),
+            Stopped::Failed(text) => write!(f, "a task of the statement failed: {text}"),
+            Stopped::ShutDown => f.write_str("the scheduler was shut down before the statement was done"),
+        }
+    }
+}
+
+/// Someone who must hear that a statement stopped or got another deadline. Called without any lock held.
+pub(crate) trait Watcher: Send + Sync {
+    fn statement_changed(&self, statement: &Statement);
+}
+
+/// One SQL statement: what its tasks share. Cheap to share, safe to cancel from any thread.
+pub struct Statement {
+    priority: Priority,
+    budget: Arc<Budget>,
+    state: AtomicU8,
+    began: Instant,
+    /// Nanoseconds since `began`.
+    deadline_ns: AtomicU64,
+    failure: Mutex<Option<String>>,
+    watchers: Mutex<Vec<Weak<dyn Watcher>>>,
+    /// The scheduler that already watches this statement (0: none), so that most submissions take no lock.
+    scheduler: AtomicU64,
+}
+
+impl Statement {
+    /// A statement issued at `time` (any clock, older goes first) whose memory is charged to `budget`.
+    pub fn new(time: u64, budget: Arc<Budget>) -> Arc<Statement> {
+        let priority = Priority { user: Priority::USER_DEFAULT, statement_time: time };
+        Statement::with_priority(priority, budget)
+    }
+
+    /// A statement of this priority whose memory is charged to `budget`.
+    pub fn with_priority(priority: Priority, budget: Arc<Budget>) -> Arc<Statement> {
+        Arc::new(Statement {
+            priority,
+            budget,
+            state: AtomicU8::new(RUNNING),
+            began: Instant::now(),
+            deadline_ns: AtomicU64::new(NO_DEADLINE),
+            failure: Mutex::new(None),
+            watchers: Mutex::new(Vec::new()),
+            scheduler: AtomicU64::new(0),
+        })
+    }
+
+    /// When the statement was issued.
+    pub fn time(&self) -> u64 {
+        self.priority.statement_time
+    }
+
+    /// How urgent its tasks are.
+    pub fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    /// What its memory is charged to.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// Stops the statement: its queued tasks are dropped soon, running ones stop at their next [`Statement::check`].
+    /// Does nothing when it has stopped already.
+    pub fn cancel(&self) {
+        self.stop(CANCELLED);
+    }
+
+    /// Stops the statement as failed, with a text that says why. The first reason to stop is kept.
+    pub fn fail(&self, text: impl Into<String>) {
+        // The text goes first, so that whoever sees the state finds it; it is read only when FAILED won.
+        self.failure.lock().get_or_insert(text.into());
+        self.stop(FAILED);
+    }
+
+    /// Stops the statement at `deadline`, or lifts or moves an earlier deadline.
+    pub fn set_deadline(&self, deadline: Instant) {
+        let since_began = deadline.saturating_duration_since(self.began).as_nanos();
+        let deadline_ns = u64::try_from(since_began).unwrap_or(NO_DEADLINE);
+        self.deadline_ns.store(deadline_ns, Ordering::Release);
+        self.tell_watchers();
+    }
+
+    /// When the statement will be stopped, if it has a deadline.
+    pub fn deadline(&self) -> Option<Instant> {
+        match self.deadline_ns.load(Ordering::Acquire) {
+            NO_DEADLINE => None,
+            deadline_ns => self.began.checked_add(Duration::from_nanos(deadline_ns)),
+        }
+    }
+
+    /// Whether the statement has stopped, whatever the reason. Cheap enough for every task and every few thousand rows.
+    pub fn is_cancelled(&self) -> bool {
+        if self.state.load(Ordering::Acquire) != RUNNING {
+            return true;
+        }
+        if self.deadline_ns.load(Ordering::Relaxed) == NO_DEADLINE {
+            return false;
+        }
+        let past = self.deadline().is_some_and(|deadline| Instant::now() >= deadline);
+        if past {
+            // Watchers need not be told: whoever waits for this statement wakes up at its deadline.
+            let _ = self.state.compare_exchange(RUNNING, PAST_DEADLINE, Ordering::AcqRel, Ordering::Acquire);
+        }
+        past
+    }
+
+    /// `Err` once the statement has stopped.
+    pub fn check(&self) -> Result<(), Cancelled> {
+        if self.is_cancelled() { Err(Cancelled) } else { Ok(()) }
+    }
+
+    /// Why the statement stopped; `None` while it runs.
+    pub fn stopped(&self) -> Option<Stopped> {
+        if !self.is_cancelled() {
+            return None;
+        }
+        Some(match self.state.load(Ordering::Acquire) {
+            CANCELLED => Stopped::Cancelled,
+            PAST_DEADLINE => Stopped::Deadline,
+            FAILED => Stopped::Failed(self.failure.lock().clone().unwrap_or_default()),
+            _ => Stopped::ShutDown,
+        })
+    }
+
+    /// Stops the statement because its scheduler ended.
+    pub(crate) fn shut_down(&self) {
+        self.stop(SHUT_DOWN);
+    }
+
+    /// Whether a reason to stop is already recorded; looks at no clock.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.state.load(Ordering::Acquire) != RUNNING
+    }
+
+    /// Tells `watcher` of every change from now on. It must look at the state itself after this returns.
+    pub(crate) fn watch(&self, watcher: Weak<dyn Watcher>) {
+        let mut watchers = self.watchers.lock();
+        watchers.retain(|known| known.strong_count() > 0);
+        watchers.push(watcher);
+    }
+
+    /// Ends a [`Statement::watch`].
+    pub(crate) fn unwatch(&self, watcher: &Weak<dyn Watcher>) {
+        self.watchers.lock().retain(|known| !std::ptr::addr_eq(known.as_ptr(), watcher.as_ptr()));
+    }
+
+    /// Has the scheduler numbered `id` watch this statement, once.
+    pub(crate) fn watch_once(&self, id: u64, watcher: impl FnOnce() -> Weak<dyn Watcher>) {
+        if self.scheduler.load(Ordering::Acquire) != id {
+            self.watch(watcher());
+            self.scheduler.store(id, Ordering::Release);
+        }
+    }
+
+    fn stop(&self, reason: u8) {
+        if self.state.compare_exchange(RUNNING, reason, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            self.tell_watchers();
+        }
+    }
+
+    fn tell_watchers(&self) {
+        let watchers: Vec<Arc<dyn Watcher>> = self.watchers.lock().iter().filter_map(Weak::upgrade).collect();
+        for watcher in watchers {
+            watcher.statement_changed(self);
+        }
+    }
+}
+
+impl fmt::Debug for Statement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Statement").field("priority", &self.priority).field("stopped", &self.stopped()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn statement() -> Arc<Statement> {
+        Statement::new(7, Budget::unlimited())
+    }
+
+    #[test]
+    fn the_first_reason_to_stop_is_kept() {
+        let statement = statement();
+        assert_eq!((statement.check(), statement.stopped()), (Ok(()), None));
+        statement.fail("first");
+        statement.cancel();
+        statement.fail("second");
+        assert_eq!(statement.check(), Err(Cancelled));
+        assert_eq!(statement.stopped(), Some(Stopped::Failed("first".into())));
+    }
+
+    #[test]
+    fn a_deadline_stops_and_can_be_moved_before_it_passes() {
+        let statement = statement();
+        let far = Instant::now() + Duration::from_secs(3600);
+        statement.set_deadline(far);
+        assert!(!statement.is_cancelled());
+        assert!(statement.deadline().is_some_and(|deadline| deadline <= far));
+        statement.set_deadline(Instant::now());
+        assert_eq!(statement.stopped(), Some(Stopped::Deadline));
+        statement.set_deadline(far);
+        assert!(statement.is_cancelled(), "a stopped statement stays stopped");
+    }
+}
