@@ -37,9 +37,9 @@ impl Progress {
         self.0.inc(n);
     }
 
-    /// `done` of `total` are done.
-    pub fn set(&self, done: u64, total: Option<u64>) {
-        if let Some(total) = total {
+    /// `done` of `total` are done; a total of 0 is not known.
+    pub fn set(&self, done: u64, total: u64) {
+        if total > 0 {
             self.0.set_length(total);
         }
         self.0.set_position(done);

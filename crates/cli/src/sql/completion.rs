@@ -78,7 +78,8 @@ fn starts_like(name: &str, prefix: &str) -> bool {
     name.to_lowercase().starts_with(&prefix)
 }
 
-fn unquoted(name: &str) -> String {
+/// `name` as the catalog has it.
+pub fn unquoted(name: &str) -> String {
     match name.strip_prefix('"').and_then(|n| n.strip_suffix('"')) {
         Some(inner) => inner.replace("\"\"", "\""),
         None => name.to_lowercase(),
@@ -86,7 +87,7 @@ fn unquoted(name: &str) -> String {
 }
 
 /// `name` as SQL must write it.
-pub fn quoted(name: &str) -> String {
+fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit();
     let simple = name.chars().all(plain) && !name.starts_with(|c: char| c.is_ascii_digit()) && !name.is_empty();
     if simple { name.to_string() } else { format!("\"{}\"", name.replace('"', "\"\"")) }

@@ -149,7 +149,7 @@ fn load_table(database: &Database, load: &Load, types: &[ColumnType]) -> Result<
     let types = types.iter().filter(|of| of.table == load.table);
     let options = LoadOptions {
         types: types.map(|of| (of.column.clone(), of.sql_type.clone())).collect(),
-        progress: Some(Arc::new(move |at: LoadProgress| bar.set(at.bytes_read, at.bytes_total))),
+        progress: Some(Arc::new(move |at: LoadProgress| bar.set(at.bytes, at.total_bytes))),
         ..LoadOptions::default()
     };
     let loaded = database.load(&load.table, &load.path, &options);

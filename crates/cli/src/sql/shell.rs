@@ -4,11 +4,11 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt8Array, UInt64Array};
 use arrow::error::ArrowError;
-use nearside::{Database, Error, Outcome, Session};
+use nearside::{ColumnReport, Database, Error, Outcome, Session};
 
-use super::completion::quoted;
+use super::completion::unquoted;
 use super::output::{self, Format};
 use super::script::Statement;
 use crate::failure::Failure;
@@ -23,6 +23,9 @@ const HELP: &str = "\
   \\?            this help
 A statement ends with ; and may span lines. Ctrl-C cancels a running statement, or clears the line.
 ";
+
+/// The schema that names need not mention.
+const DEFAULT_SCHEMA: &str = "public";
 
 /// Where statements come from, for error messages.
 #[derive(Clone, Copy, Debug)]
@@ -157,11 +160,11 @@ impl Shell {
     fn list_tables(&mut self) -> Result<(), Failure> {
         let names = self.database.table_names();
         let report = self.database.storage_report();
-        let of = |name: &str| report.iter().filter(|column| column.table == name).collect::<Vec<_>>();
-        let rows = names.iter().map(|name| of(name).first().map(|column| column.rows as u64));
+        let of = |name: &str| report.iter().filter(|column| shown_name(column) == name).collect::<Vec<_>>();
+        let rows = names.iter().map(|name| of(name).first().map(|column| column.rows));
         let bytes = names.iter().map(|name| {
             let columns = of(name);
-            (!columns.is_empty()).then(|| columns.iter().map(|column| column.bytes()).sum::<u64>())
+            (!columns.is_empty()).then(|| columns.iter().map(|column| bytes_of(column)).sum::<u64>())
         });
         let rows: ArrayRef = Arc::new(rows.collect::<UInt64Array>());
         let bytes: ArrayRef = Arc::new(bytes.collect::<UInt64Array>());
@@ -169,10 +172,32 @@ impl Shell {
         self.write(RecordBatch::try_from_iter([("table", table), ("rows", rows), ("bytes", bytes)])?)
     }
 
-    /// A stored table's columns come with their storage; a view has names and types only.
+    /// A stored table's columns come with their storage; of anything else the names and types are told.
     fn describe(&mut self, table: &str) -> Result<(), Failure> {
-        let _ = quoted(table);
-        todo_describe()
+        let name = unquoted(table);
+        let report = self.database.storage_report();
+        let columns: Vec<&ColumnReport> = report.iter().filter(|column| shown_name(column) == name).collect();
+        if columns.is_empty() {
+            let rows = match self.session.run(&format!("DESCRIBE {table}")) {
+                Ok(Outcome::Rows(rows)) => rows.collect_all(),
+                Ok(Outcome::Done(_)) => Ok(Vec::new()),
+                Err(error) => Err(error),
+            };
+            let rows = rows.map_err(|error| Failure::new(error.to_string()))?;
+            return rows.into_iter().try_for_each(|batch| self.write(batch));
+        }
+        let text = |of: &dyn Fn(&ColumnReport) -> String| -> ArrayRef {
+            Arc::new(StringArray::from_iter_values(columns.iter().map(|column| of(column))))
+        };
+        let bits: ArrayRef = Arc::new(columns.iter().map(|column| column.bits).collect::<UInt8Array>());
+        let bytes: ArrayRef = Arc::new(columns.iter().map(|column| Some(bytes_of(column))).collect::<UInt64Array>());
+        self.write(RecordBatch::try_from_iter([
+            ("column", text(&|column| column.column.clone())),
+            ("type", text(&|column| column.data_type.clone())),
+            ("encoding", text(&|column| column.encoding.clone())),
+            ("bits", bits),
+            ("bytes", bytes),
+        ])?)
     }
 
     fn write(&mut self, batch: RecordBatch) -> Result<(), Failure> {
@@ -184,6 +209,18 @@ impl Shell {
         }
         Ok(())
     }
+}
+
+/// The table's name as `table_names` and statements have it.
+fn shown_name(column: &ColumnReport) -> String {
+    match column.schema.as_str() {
+        DEFAULT_SCHEMA => column.table.clone(),
+        schema => format!("{schema}.{}", column.table),
+    }
+}
+
+fn bytes_of(column: &ColumnReport) -> u64 {
+    column.codes_bytes + column.dictionary_bytes
 }
 
 fn shown_time(time: Duration) -> String {

@@ -13,6 +13,12 @@ use crate::progress::Progress;
 pub fn generate(database: &Database, scale: f64) -> Result<(), Failure> {
     let rows = Table::ALL.iter().map(|table| table.rows(scale)).sum();
     let progress = Progress::new(Some(rows), "text");
+    let loaded = generate_tables(database, scale, &progress);
+    progress.clear();
+    loaded
+}
+
+fn generate_tables(database: &Database, scale: f64, progress: &Progress) -> Result<(), Failure> {
     let threads = database.scheduler().threads();
     let mut text = Some(Text::generate());
     for (i, table) in Table::ALL.into_iter().enumerate() {
@@ -34,7 +40,6 @@ pub fn generate(database: &Database, scale: f64) -> Result<(), Failure> {
         drop(words);
         database.load_batches(table.name(), table.schema(), producers, &LoadOptions::default())?;
     }
-    progress.clear();
     Ok(())
 }
 
@@ -45,7 +50,7 @@ pub fn load(database: &Database, folder: &Path) -> Result<f64, Failure> {
         let progress = Progress::new(None, table.name());
         let bar = progress.clone();
         let options = LoadOptions {
-            progress: Some(Arc::new(move |at: LoadProgress| bar.set(at.bytes_read, at.bytes_total))),
+            progress: Some(Arc::new(move |at: LoadProgress| bar.set(at.bytes, at.total_bytes))),
             ..LoadOptions::default()
         };
         let path = path.to_str().ok_or_else(|| Failure::new(format!("the path {} is not UTF-8", path.display())))?;
@@ -73,5 +78,5 @@ fn find(folder: &Path, table: Table) -> Result<PathBuf, Failure> {
 /// The rows of a loaded table.
 pub fn row_count(database: &Database, table: Table) -> u64 {
     let report = database.storage_report();
-    report.iter().find(|column| column.table == table.name()).map_or(0, |column| column.rows as u64)
+    report.iter().find(|column| column.table == table.name()).map_or(0, |column| column.rows)
 }

@@ -170,10 +170,10 @@ fn tables(database: &Database) -> Vec<TableReport> {
     let report = |table: Table| {
         let mut report = TableReport { table: table.name().to_string(), ..TableReport::default() };
         for column in columns.iter().filter(|column| column.table == table.name()) {
-            report.rows = column.rows as u64;
-            for (node, bytes) in &column.bytes_per_node {
+            report.rows = column.rows;
+            report.bytes += column.codes_bytes + column.dictionary_bytes;
+            for (node, bytes) in &column.bytes_by_node {
                 *report.bytes_per_node.entry(node.0).or_default() += bytes;
-                report.bytes += bytes;
             }
         }
         report
