@@ -50,3 +50,9 @@ impl From<ArrowError> for Failure {
         }
     }
 }
+
+impl From<nearside::Error> for Failure {
+    fn from(error: nearside::Error) -> Failure {
+        Failure::Message(error.to_string())
+    }
+}

@@ -41,9 +41,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let topology = topology.map_err(|error| Failure::new(error.to_string()))?;
     let text = match arguments.format {
         Format::Text => topology.render_text(),
-        Format::Json => {
-            serde_json::to_string_pretty(&topology).map_err(|error| Failure::new(format!("cannot write JSON: {error}")))?
-        }
+        Format::Json => serde_json::to_string_pretty(&topology)
+            .map_err(|error| Failure::new(format!("cannot write JSON: {error}")))?,
     };
     writeln!(std::io::stdout(), "{}", text.trim_end())?;
     Ok(ExitCode::SUCCESS)

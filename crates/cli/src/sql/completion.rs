@@ -62,8 +62,7 @@ fn columns_of(table: &str, prefix: &str, names: &dyn Names) -> Vec<String> {
 fn any_name(word: &str, names: &dyn Names) -> Vec<String> {
     let upper = word.chars().any(char::is_uppercase) && !word.chars().any(char::is_lowercase);
     let keywords = KEYWORDS.split_whitespace().filter(|k| starts_like(k, word));
-    let mut offered: Vec<String> =
-        keywords.map(|k| if upper { k.to_uppercase() } else { k.to_string() }).collect();
+    let mut offered: Vec<String> = keywords.map(|k| if upper { k.to_uppercase() } else { k.to_string() }).collect();
     for table in names.tables() {
         offered.extend(names.columns(&table).iter().filter(|c| starts_like(c, word)).map(|c| quoted(c)));
         if starts_like(&table, word) {

@@ -74,10 +74,7 @@ fn formatters<'a>(batch: &'a RecordBatch, null: &'a str) -> Result<Vec<ArrayForm
 
 // --- JSON ---
 
-fn write_json<E>(
-    out: &mut dyn Write,
-    batches: impl Iterator<Item = Result<RecordBatch, E>>,
-) -> Result<u64, Failure>
+fn write_json<E>(out: &mut dyn Write, batches: impl Iterator<Item = Result<RecordBatch, E>>) -> Result<u64, Failure>
 where
     Failure: From<E>,
 {

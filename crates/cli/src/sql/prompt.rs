@@ -7,6 +7,7 @@
 
 use std::env;
 use std::fs;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use nearside::Database;
@@ -38,7 +39,7 @@ pub fn run(mut shell: Shell) -> Result<(), Failure> {
         let _ = editor.load_history(path);
     }
     shell.interrupts().at_prompt();
-    println!("Nearside {}. \\? for help, \\q to quit.", crate::VERSION);
+    writeln!(io::stdout(), "Nearside {}. \\? for help, \\q to quit.", crate::VERSION)?;
     loop {
         let text = match editor.readline(PROMPT) {
             Ok(text) => text,

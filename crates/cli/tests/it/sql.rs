@@ -46,7 +46,8 @@ fn json_is_an_array_per_statement() {
 
 #[test]
 fn commands_work_in_scripts() {
-    let script = "CREATE TABLE fruit AS SELECT 'apple' AS name, 3 AS n;\n\\d\n\\d fruit\n\\timing\nSELECT 1;\n\\q\nnonsense";
+    let script =
+        "CREATE TABLE fruit AS SELECT 'apple' AS name, 3 AS n;\n\\d\n\\d fruit\n\\timing\nSELECT 1;\n\\q\nnonsense";
     let out = run_with(&["sql"], script.as_bytes()).ok();
     for piece in ["fruit", "name", "Timing is on.", "Time: "] {
         assert!(out.contains(piece), "{piece} in\n{out}");
@@ -122,7 +123,10 @@ fn limits_are_kept() {
     let query = "SELECT a.value % 1000000 AS k, count(*) FROM generate_series(1, 3000000) a GROUP BY k ORDER BY k";
     let sentence = run(&["sql", "--memory", "4MiB", "-c", query]).failed();
     assert!(sentence.to_lowercase().contains("memory") || sentence.contains("budget"), "{sentence}");
-    assert_eq!(run(&["sql", "--memory", "50%", "--threads", "1", "--format", "csv", "-c", "SELECT 1 AS n"]).ok(), "n\n1\n");
+    assert_eq!(
+        run(&["sql", "--memory", "50%", "--threads", "1", "--format", "csv", "-c", "SELECT 1 AS n"]).ok(),
+        "n\n1\n"
+    );
 }
 
 #[test]

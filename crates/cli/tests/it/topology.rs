@@ -48,9 +48,7 @@ fn a_recorded_machine_is_read_from_its_tree() {
     }
     let root = root.to_str().expect("UTF-8");
     let machine = parsed(&["topology", "--root", root, "--format", "json"]);
-    let node = |id: u32, package: u32, cpus: [u32; 2], distances: Value| {
-        json!({"id": id, "package": package, "cpus": cpus, "memory_bytes": 1_u64 << 30, "distances": distances})
-    };
+    let node = |id: u32, package: u32, cpus: [u32; 2], distances: Value| json!({"id": id, "package": package, "cpus": cpus, "memory_bytes": 1_u64 << 30, "distances": distances});
     assert_eq!(machine["nodes"][0], node(0, 0, [0, 1], json!({"0": 10, "2": 21})));
     assert_eq!(machine["nodes"][1], node(2, 1, [2, 3], json!({"0": 21, "2": 10})));
     assert_eq!(machine["nodes"].as_array().map(Vec::len), Some(2));
