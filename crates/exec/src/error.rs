@@ -7,6 +7,7 @@
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use numa::MemoryError;
+use sched::{Statement, Stopped};
 use storage::StoreError;
 
 /// Why a running plan stopped. An [`Execution`](crate::Execution) reports one of these once and then ends.
@@ -40,6 +41,18 @@ impl From<ArrowError> for ExecError {
         match error {
             ArrowError::MemoryError(text) => ExecError::Evaluation(format!("out of memory: {text}")),
             other => ExecError::Evaluation(other.to_string()),
+        }
+    }
+}
+
+/// What consumers of a statement that has stopped are told.
+pub(crate) fn stopped(statement: &Statement) -> ExecError {
+    match statement.stopped() {
+        Some(Stopped::Cancelled) => ExecError::Cancelled,
+        Some(Stopped::Deadline) => ExecError::DeadlineExceeded,
+        Some(Stopped::Failed(text)) => ExecError::Panicked(text),
+        Some(Stopped::ShutDown) | None => {
+            ExecError::Evaluation("the scheduler was shut down before the statement was done".into())
         }
     }
 }

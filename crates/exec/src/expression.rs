@@ -43,11 +43,8 @@ pub trait Expression: Send + Sync + Debug {
 
 /// Schema of the batch that `expression` is evaluated over: its columns of `input`.
 pub(crate) fn argument_schema(expression: &dyn Expression, input: &Schema) -> SchemaRef {
-    let fields: Vec<_> = expression
-        .columns()
-        .iter()
-        .map(|&c| Arc::new(input.field(c).clone().with_nullable(true)))
-        .collect();
+    let fields: Vec<_> =
+        expression.columns().iter().map(|&c| Arc::new(input.field(c).clone().with_nullable(true))).collect();
     Arc::new(Schema::new(fields))
 }
 
@@ -93,10 +90,7 @@ impl Remapped {
         let mut columns = mapped.clone();
         columns.sort_unstable();
         columns.dedup();
-        let positions = mapped
-            .iter()
-            .map(|m| columns.binary_search(m).expect("built from the same list"))
-            .collect();
+        let positions = mapped.iter().map(|m| columns.binary_search(m).expect("built from the same list")).collect();
         Arc::new(Remapped { inner, columns, positions })
     }
 }

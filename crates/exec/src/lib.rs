@@ -17,12 +17,27 @@
 //! # Limits
 //! Scan, filter, projection and limit; joins, aggregation and sorting run elsewhere so far.
 
+mod bind;
+mod charge;
+mod codes;
+mod driver;
+mod entries;
 mod error;
+mod estimate;
+mod execution;
 mod expression;
+mod locate;
+mod mask;
+mod operators;
+mod parallel;
+mod pipeline;
 mod plan;
 mod predicate;
+pub mod reference;
 
 pub use error::{ExecError, PlanError};
+pub use execution::{BATCH_ROWS, Context, Execution, execute};
 pub use expression::Expression;
+pub use parallel::SchedParallel;
 pub use plan::{Output, Plan};
 pub use predicate::{CompareOp, Predicate};

@@ -12,9 +12,9 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use storage::TableVersion;
 
-use crate::expression::Expression;
-use crate::predicate::{column_type, same_type, validate_expression, Predicate};
 use crate::PlanError;
+use crate::expression::Expression;
+use crate::predicate::{Predicate, column_type, same_type, validate_expression};
 
 /// Bytes that one materialised value of a variable width is taken to have.
 const VARIABLE_WIDTH_BYTES: u64 = 32;
@@ -189,12 +189,7 @@ impl Plan {
                     .iter()
                     .map(|&c| snapshot.schema.fields().get(c).map_or("?", |f| f.name().as_str()))
                     .collect();
-                format!(
-                    "Scan: {table} [{}] parts={} rows={}",
-                    names.join(", "),
-                    snapshot.parts.len(),
-                    snapshot.rows()
-                )
+                format!("Scan: {table} [{}] parts={} rows={}", names.join(", "), snapshot.parts.len(), snapshot.rows())
             }
             Plan::Filter { input, predicate } => format!("Filter: {}", predicate.describe(&input.schema())),
             Plan::Project { input, outputs } => {

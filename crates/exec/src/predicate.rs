@@ -13,8 +13,8 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use crate::expression::{Expression, Remapped};
 use crate::PlanError;
+use crate::expression::{Expression, Remapped};
 
 /// How many list members [`Predicate::describe`] shows.
 const LISTED_MAX: usize = 8;
@@ -263,11 +263,7 @@ pub(crate) fn column_type<'a>(
 }
 
 /// Fails with both types when they differ.
-pub(crate) fn same_type(
-    expected: &DataType,
-    found: &DataType,
-    context: &dyn Fn() -> String,
-) -> Result<(), PlanError> {
+pub(crate) fn same_type(expected: &DataType, found: &DataType, context: &dyn Fn() -> String) -> Result<(), PlanError> {
     if expected == found {
         return Ok(());
     }

@@ -60,7 +60,7 @@ impl Budget {
 
     /// The most bytes that were reserved at a time since the start or since [`Budget::reset_peak`].
     pub fn peak_bytes(&self) -> u64 {
-        self.peak_bytes.load(Ordering::Relaxed).max(self.used_bytes())
+        self.peak_bytes.load(Ordering::Relaxed)
     }
 
     /// Lets the peak start again from what is in use now.
@@ -86,29 +86,25 @@ impl Budget {
         std::iter::successors(Some(self), |b| b.parent.as_deref())
     }
 
+    /// From here up; an ancestor's refusal undoes what was taken below it.
     fn take(&self, bytes: u64) -> Result<(), MemoryError> {
-        for (taken, budget) in self.with_ancestors().enumerate() {
-            if let Err(error) = budget.take_here(bytes) {
-                for below in self.with_ancestors().take(taken) {
-                    below.give_here(bytes);
-                }
-                return Err(error);
-            }
+        let used_bytes = self.take_here(bytes)?;
+        if let Some(parent) = &self.parent {
+            parent.take(bytes).inspect_err(|_| self.give_here(bytes))?;
         }
         // Only after all agreed, so that a refused request does not show as a peak.
-        for budget in self.with_ancestors() {
-            budget.peak_bytes.fetch_max(budget.used_bytes(), Ordering::Relaxed);
-        }
+        self.peak_bytes.fetch_max(used_bytes, Ordering::Relaxed);
         Ok(())
     }
 
-    fn take_here(&self, bytes: u64) -> Result<(), MemoryError> {
+    /// What is in use with `bytes` more.
+    fn take_here(&self, bytes: u64) -> Result<u64, MemoryError> {
         let limit = self.limit_bytes.unwrap_or(u64::MAX);
         self.used_bytes
             .try_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
                 used.checked_add(bytes).filter(|sum| *sum <= limit)
             })
-            .map(|_| ())
+            .map(|before| before + bytes)
             .map_err(|used_bytes| MemoryError::OverBudget {
                 budget: self.name.clone(),
                 limit_bytes: limit,
@@ -201,3 +197,6 @@ impl Drop for Reservation {
         self.budget.give(self.bytes);
     }
 }
+
+#[cfg(test)]
+mod tests;

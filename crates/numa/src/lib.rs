@@ -21,6 +21,8 @@
 
 mod budget;
 mod error;
+#[cfg(test)]
+mod fixture;
 mod id_set;
 mod ids;
 mod machine;

@@ -137,6 +137,7 @@ impl Machine {
     }
 
     /// Bytes of live regions that were strictly bound to this node.
+    #[cfg(test)]
     pub(crate) fn bound_bytes(&self, node: NodeId) -> u64 {
         self.gauge(node).map_or(0, |of| of.bound_bytes.load(Ordering::Relaxed))
     }

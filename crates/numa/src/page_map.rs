@@ -10,6 +10,7 @@
 //! Source: Psaroudakis et al., VLDB 2015, section 4.3 (the page socket mapping, PSM).
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::Range;
 
 use crate::ids::NodeId;
@@ -107,44 +108,33 @@ impl PageMap {
     }
 
     /// Asks the kernel for every page of these disjoint ascending spans.
-    fn measure(spans: &[Range<usize>]) -> std::io::Result<PageMap> {
-        let page = sys::page_bytes();
-        let mut map = PageMap { ranges: Vec::new(), asked_bytes: total(spans), measured: true };
-        let mut pages: Vec<Range<usize>> = Vec::new();
-        let mut addresses: Vec<usize> = Vec::new();
-        let mut nodes = Vec::new();
-        for span in spans {
-            let mut at = span.start;
-            while at < span.end {
-                // The first page may start before the span and the last end behind it; only the span's bytes count.
-                let end = (at / page * page).saturating_add(page).min(span.end);
-                pages.push(at..end);
-                addresses.push(at / page * page);
-                at = end;
-                if pages.len() == PAGES_PER_CALL {
-                    map.ask(&mut pages, &mut addresses, &mut nodes)?;
-                }
-            }
-        }
-        map.ask(&mut pages, &mut addresses, &mut nodes)?;
-        Ok(map)
+    fn measure(spans: &[Range<usize>]) -> io::Result<PageMap> {
+        PageMap::build(spans, sys::page_bytes(), PAGES_PER_CALL, sys::nodes_of_pages)
     }
 
-    fn ask(
-        &mut self,
-        pages: &mut Vec<Range<usize>>,
-        addresses: &mut Vec<usize>,
-        nodes: &mut Vec<Option<u32>>,
-    ) -> std::io::Result<()> {
-        if pages.is_empty() {
-            return Ok(());
+    /// Asks `look_up` for the node of every page of the spans, `batch` pages at a time. It is given addresses of pages
+    /// and appends one answer for each.
+    fn build(
+        spans: &[Range<usize>],
+        page_bytes: usize,
+        batch: usize,
+        look_up: impl Fn(&[usize], &mut Vec<Option<u32>>) -> io::Result<()>,
+    ) -> io::Result<PageMap> {
+        let mut map = PageMap { ranges: Vec::new(), asked_bytes: total(spans), measured: true };
+        let mut pieces: Vec<Range<usize>> = Vec::new();
+        let mut pages: Vec<usize> = Vec::new();
+        let mut nodes = Vec::new();
+        let mut all = spans.iter().flat_map(|span| PagesOf { left: span.clone(), page_bytes }).peekable();
+        while all.peek().is_some() {
+            pieces.extend(all.by_ref().take(batch));
+            pages.extend(pieces.iter().map(|piece| piece.start / page_bytes * page_bytes));
+            look_up(&pages, &mut nodes)?;
+            for (piece, node) in pieces.drain(..).zip(nodes.drain(..)) {
+                map.push(piece, node.map(NodeId));
+            }
+            pages.clear();
         }
-        sys::nodes_of_pages(addresses, nodes)?;
-        for (page, node) in pages.drain(..).zip(nodes.drain(..)) {
-            self.push(page, node.map(NodeId));
-        }
-        addresses.clear();
-        Ok(())
+        Ok(map)
     }
 
     fn assume(spans: &[Range<usize>], node: Option<NodeId>) -> PageMap {
@@ -162,6 +152,26 @@ impl PageMap {
             Some(last) if last.end == piece.start && last.node == node => last.end = piece.end,
             _ => self.ranges.push(PageRange { start: piece.start, end: piece.end, node }),
         }
+    }
+}
+
+/// The pages of a span, ascending; the first and the last only as far as the span covers them.
+struct PagesOf {
+    left: Range<usize>,
+    page_bytes: usize,
+}
+
+impl Iterator for PagesOf {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        if self.left.is_empty() {
+            return None;
+        }
+        let start = self.left.start;
+        let end = (start / self.page_bytes * self.page_bytes).saturating_add(self.page_bytes).min(self.left.end);
+        self.left.start = end;
+        Some(start..end)
     }
 }
 

@@ -230,3 +230,6 @@ impl Region {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,8 @@
 //! - The body is called only between [`Job::enter`] and [`Job::leave`], for an index that was claimed. [`scoped`] does
 //!   not return before all lanes are exhausted and nobody is between the two. Hence no call outlives `scoped`, while an
 //!   entry that a worker finds later touches counters only.
-//! - While a lane has unclaimed indices, an entry of it is queued or somebody works on it who will requeue it.
+//! - While a lane has unclaimed indices, an entry of it is queued or somebody works on it who will requeue it; while it
+//!   has more than those at work on it will begin with, an entry is queued, so that whoever gets free finds it.
 //!
 //! # Limits
 //! One index is claimed at a time: bodies should be worth a microsecond or more.
@@ -35,11 +36,25 @@ pub(crate) struct Lane {
     /// A part of the job's `order`.
     range: Range<usize>,
     cursor: AtomicUsize,
+    /// Entries of this lane that are in a queue.
+    queued: AtomicUsize,
 }
 
 impl Lane {
     pub(crate) fn len(&self) -> usize {
         self.range.len()
+    }
+
+    /// Notes that entries are about to be queued.
+    pub(crate) fn entries_queued(&self, entries: usize) {
+        self.queued.fetch_add(entries, Ordering::Relaxed);
+    }
+
+    /// Notes that an entry was taken. Returns whether it was the last one while there is more to do than its taker
+    /// begins with: then another must be queued, for whoever gets free later or further away.
+    pub(crate) fn entry_taken(&self) -> bool {
+        let others = self.queued.fetch_sub(1, Ordering::Relaxed) - 1;
+        others == 0 && self.cursor.load(Ordering::Relaxed) + 1 < self.range.end
     }
 }
 
@@ -136,7 +151,8 @@ impl Job {
                 Some(lane) => lane.range.end = place + 1,
                 None => {
                     let range = place..place + 1;
-                    lanes.push(Lane { target: routes[*index], cursor: AtomicUsize::new(range.start), range });
+                    let cursor = AtomicUsize::new(range.start);
+                    lanes.push(Lane { target: routes[*index], cursor, range, queued: AtomicUsize::new(0) });
                 }
             }
         }
@@ -154,6 +170,11 @@ impl Job {
 
     pub(crate) fn lanes(&self) -> &[Lane] {
         &self.lanes
+    }
+
+    /// How many indices the job has.
+    pub(crate) fn tasks(&self) -> usize {
+        self.order.len()
     }
 
     /// The text of the first panic in the body.

@@ -143,10 +143,6 @@ impl Memory {
         }
     }
 
-    pub(crate) fn is_mapped(&self) -> bool {
-        matches!(self.source, Source::Mapping { .. })
-    }
-
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: the module's invariant: `len_bytes` initialised bytes at `start`, shared with `&self`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len_bytes) }

@@ -6,6 +6,8 @@
 //! # Limits
 //! Linux only. Node masks are built for the highest node asked for, so no constant bounds the number of nodes.
 
+#[cfg(test)]
+pub(crate) mod deny;
 pub(crate) mod memory;
 
 use std::io;

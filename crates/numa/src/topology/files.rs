@@ -37,25 +37,17 @@ impl Tree {
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    pub(crate) fn is_dir(&self, path: &str) -> bool {
-        self.path(path).is_dir()
-    }
-
     /// A number, such as a package id.
     pub(crate) fn number(&self, path: &str) -> Option<i64> {
         trim(&self.text(path)?).parse().ok()
     }
 
-    /// A set that is given as a list in one file or as a mask in another: the list when it can be read. The inner
-    /// option is `None` when a file is there but neither can be read.
-    pub(crate) fn set(&self, list: &str, mask: &str) -> Option<Option<IdSet>> {
-        let list = self.text(list);
-        if let Some(set) = list.as_deref().and_then(IdSet::parse_list) {
-            return Some(Some(set));
+    /// A set that is given as a list in one file and as a mask in another.
+    pub(crate) fn set(&self, list: &str, mask: &str) -> TwiceTold {
+        TwiceTold {
+            list: self.text(list).as_deref().and_then(IdSet::parse_list),
+            mask: self.text(mask).as_deref().and_then(IdSet::parse_mask),
         }
-        let mask = self.text(mask);
-        let set = mask.as_deref().and_then(IdSet::parse_mask);
-        if set.is_none() && list.is_none() && mask.is_none() { None } else { Some(set) }
     }
 
     /// The numbers N of the entries `<prefix>N` of a folder, up to [`ID_MAX`], whatever the entries are.
@@ -78,6 +70,26 @@ impl Tree {
     fn path(&self, path: &str) -> PathBuf {
         let inner: PathBuf = Path::new(path).components().filter(|c| matches!(c, Component::Normal(_))).collect();
         self.root.join(inner)
+    }
+}
+
+/// A set that the kernel tells in two ways, each as far as it can be read.
+#[derive(Debug)]
+pub(crate) struct TwiceTold {
+    list: Option<IdSet>,
+    mask: Option<IdSet>,
+}
+
+impl TwiceTold {
+    /// The mask where there is one: all kernels have it, and lists were wrong in some (caches on AMD family 15h, the
+    /// cpus of nodes with offline cpus).
+    pub(crate) fn best(self) -> Option<IdSet> {
+        self.mask.or(self.list)
+    }
+
+    /// Whether both are told and differ among these ids.
+    pub(crate) fn differs(&self, among: &IdSet) -> bool {
+        matches!((&self.list, &self.mask), (Some(a), Some(b)) if a.intersect(among) != b.intersect(among))
     }
 }
 

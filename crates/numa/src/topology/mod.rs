@@ -10,6 +10,7 @@
 //! Dies, clusters, memory tiers and hop classes are not read yet.
 
 pub(crate) mod files;
+mod nodes;
 mod read;
 mod render;
 mod synthetic;
@@ -230,3 +231,5 @@ fn packages_of(nodes: &mut [Node], package_by_cpu: &BTreeMap<CpuId, PackageId>) 
 mod recorded;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod usable_tests;

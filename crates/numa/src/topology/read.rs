@@ -6,15 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::files::{ID_MAX, Tree, meminfo_bytes};
+use super::files::{ID_MAX, Tree};
 use super::usable::{Usable, usable};
-use super::{Cache, CacheKind, Core, DISTANCE_REMOTE, DISTANCE_SELF, Node, Topology, packages_of};
+use super::{Cache, CacheKind, Core, Topology, packages_of};
 use crate::error::TopologyError;
 use crate::id_set::{IdSet, trim};
 use crate::ids::{CpuId, NodeId, PackageId};
 
-const CPUS: &str = "sys/devices/system/cpu";
-const NODES: &str = "sys/devices/system/node";
+pub(super) const CPUS: &str = "sys/devices/system/cpu";
 /// More warnings than this are counted, not spelled out.
 const WARNINGS_MAX: usize = 50;
 /// No cpu has more levels and kinds of cache than this.
@@ -29,7 +28,7 @@ pub(super) fn read(root: &Path) -> Result<Topology, TopologyError> {
     }
     // Other spellings of `/` are this machine too.
     let live = root.canonicalize().is_ok_and(|path| path == Path::new("/"));
-    let mut reader = Reader { tree: Tree::new(root), warnings: Warnings::default() };
+    let mut reader = Reader { tree: Tree::new(root), warnings: Warnings::default(), memory_unknown: IdSet::default() };
     let online = reader.online_cpus();
     if online.is_empty() {
         return Err(TopologyError::NoCpus { root: root.to_path_buf() });
@@ -62,9 +61,12 @@ impl Warnings {
     }
 }
 
-struct Reader {
-    tree: Tree,
-    warnings: Warnings,
+/// A tree being read and what was odd about it so far. Its nodes are read in `nodes.rs`.
+pub(super) struct Reader {
+    pub(super) tree: Tree,
+    pub(super) warnings: Warnings,
+    /// Nodes whose memory is not told.
+    pub(super) memory_unknown: IdSet,
 }
 
 impl Reader {
@@ -72,10 +74,6 @@ impl Reader {
         let mut nodes = self.nodes(online);
         let node_by_cpu: BTreeMap<CpuId, NodeId> =
             nodes.iter().flat_map(|n| n.cpus.iter().map(|cpu| (*cpu, n.id))).collect();
-        let homeless = online.without(&node_by_cpu.keys().map(|cpu| cpu.0).collect());
-        if !homeless.is_empty() {
-            self.warnings.add(format!("online cpus {homeless} belong to no online node; they are used without a node"));
-        }
         let package_by_cpu = self.package_by_cpu(online);
         let packages = packages_of(&mut nodes, &package_by_cpu);
         let cores = self.cores(online, &node_by_cpu, &package_by_cpu);
@@ -125,7 +123,8 @@ impl Reader {
         let Some(list) = list else { return on };
         let unknown = list.without(&folders);
         if !unknown.is_empty() {
-            self.warnings.add(format!("cpus {unknown} are said to be online but are not described; they are left out"));
+            let unknown = named("cpu", &unknown);
+            self.warnings.add(format!("said to be online but not described, so left out: {unknown}"));
         }
         let both = on.intersect(&list);
         if both.is_empty() {
@@ -137,7 +136,7 @@ impl Reader {
     }
 
     /// A list file cut to believable ids; `None` where it is missing or no list.
-    fn believed_list(&mut self, path: &str, instead: &str) -> Option<IdSet> {
+    pub(super) fn believed_list(&mut self, path: &str, instead: &str) -> Option<IdSet> {
         let text = self.tree.text(path)?;
         let Some(list) = IdSet::parse_list(&text) else {
             self.warnings.add(format!("{path} is not a list of numbers; {instead}"));
@@ -166,142 +165,6 @@ impl Reader {
         stat.lines().filter_map(|line| line.split_whitespace().next()?.strip_prefix("cpu").and_then(id)).collect()
     }
 
-    fn nodes(&mut self, online: &IdSet) -> Vec<Node> {
-        let ids = self.node_ids();
-        if ids.is_empty() {
-            self.warnings.add(format!("{NODES} describes no node; the machine is taken as one node 0 with all cpus"));
-            let memory_bytes = self.machine_memory_bytes().unwrap_or(0);
-            let distances = BTreeMap::from([(NodeId(0), DISTANCE_SELF)]);
-            let cpus = online.iter().map(CpuId).collect();
-            return vec![Node { id: NodeId(0), package: None, cpus, memory_bytes, distances }];
-        }
-        let has_cpu = self.tree.text(&format!("{NODES}/has_cpu")).as_deref().and_then(IdSet::parse_list);
-        let mut taken = IdSet::default();
-        let mut nodes = Vec::with_capacity(ids.len());
-        for &id in &ids {
-            let cpus = self.node_cpus(id).intersect(online);
-            let twice = cpus.intersect(&taken);
-            if !twice.is_empty() {
-                self.warnings.add(format!(
-                    "cpus {twice} are in several nodes; they are taken as of the lowest, not of node {id}"
-                ));
-            }
-            let cpus = cpus.without(&taken);
-            taken = taken.iter().chain(cpus.iter()).collect();
-            if cpus.is_empty() && has_cpu.as_ref().is_some_and(|h| h.contains(id.0)) {
-                self.warnings.add(format!("node {id} is said to have cpus but none of its cpus is online"));
-            }
-            let memory_bytes = self.node_memory_bytes(id, ids.len() == 1);
-            let distances = self.distances(id, &ids);
-            nodes.push(Node { id, package: None, cpus: cpus.iter().map(CpuId).collect(), memory_bytes, distances });
-        }
-        nodes
-    }
-
-    fn node_ids(&mut self) -> Vec<NodeId> {
-        let there = self.tree.numbered(NODES, "node");
-        if let Some(list) = self.believed_list(&format!("{NODES}/online"), "nodes are taken from their folders") {
-            let unknown = list.without(&there);
-            if !unknown.is_empty() {
-                self.warnings
-                    .add(format!("nodes {unknown} are said to be online but are not described; they are left out"));
-            }
-            let off = there.without(&list);
-            if !off.is_empty() {
-                let taken = if off == there { "; as no other is there, they are used all the same" } else { "" };
-                self.warnings.add(format!("nodes {off} are described but not said to be online{taken}"));
-            }
-        }
-        if let Some(possible) = self.tree.text(&format!("{NODES}/has_memory")).as_deref().and_then(IdSet::parse_list) {
-            let gone = possible.intersect(&IdSet::from_ranges(vec![(0, ID_MAX)])).without(&there);
-            if !gone.is_empty() {
-                self.warnings.add(format!("nodes {gone} are said to have memory but are offline"));
-            }
-        }
-        self.tree.online_nodes()
-    }
-
-    /// The cpus of a node, online or not.
-    fn node_cpus(&mut self, id: NodeId) -> IdSet {
-        let folder = format!("{NODES}/node{id}");
-        match self.tree.set(&format!("{folder}/cpulist"), &format!("{folder}/cpumap")) {
-            Some(Some(set)) => set,
-            _ => {
-                self.warnings.add(format!("the cpus of node {id} are not listed; they are taken from its links"));
-                self.tree.numbered(&folder, "cpu")
-            }
-        }
-    }
-
-    fn node_memory_bytes(&mut self, id: NodeId, alone: bool) -> u64 {
-        let text = self.tree.text(&format!("{NODES}/node{id}/meminfo"));
-        if let Some(bytes) = text.and_then(|t| meminfo_bytes(&t, "MemTotal")) {
-            return bytes;
-        }
-        let whole = if alone { self.machine_memory_bytes() } else { None };
-        let assumed = if whole.is_some() { "the machine's" } else { "0" };
-        self.warnings.add(format!("the memory of node {id} is not told; {assumed} is assumed"));
-        whole.unwrap_or(0)
-    }
-
-    fn machine_memory_bytes(&self) -> Option<u64> {
-        meminfo_bytes(&self.tree.text("proc/meminfo")?, "MemTotal")
-    }
-
-    /// Nodes that memory can come from: those with some, and those that may have some for all the kernel tells.
-    fn memory_nodes(&self, nodes: &[Node]) -> IdSet {
-        let has_memory = self.tree.text(&format!("{NODES}/has_memory")).as_deref().and_then(IdSet::parse_list);
-        let with: IdSet = nodes
-            .iter()
-            .filter(|n| n.memory_bytes > 0 || has_memory.as_ref().is_some_and(|h| h.contains(n.id.0)))
-            .map(|n| n.id.0)
-            .collect();
-        if with.is_empty() { nodes.iter().map(|n| n.id.0).collect() } else { with }
-    }
-
-    /// One row of the distance table. The kernel prints one number per online node, in ascending order; trees recorded
-    /// while nodes went offline have one per possible node.
-    fn distances(&mut self, id: NodeId, online: &[NodeId]) -> BTreeMap<NodeId, u32> {
-        let path = format!("{NODES}/node{id}/distance");
-        let text = self.tree.text(&path).unwrap_or_default();
-        let row: Vec<Option<u32>> = trim(&text).split_whitespace().map(|w| w.parse().ok()).collect();
-        let possible = self.tree.text(&format!("{NODES}/possible")).as_deref().and_then(IdSet::parse_list);
-        let possible: Vec<NodeId> =
-            possible.filter(|p| p.len() == row.len() as u64).iter().flat_map(|p| p.iter()).map(NodeId).collect();
-        let positional: Vec<NodeId> = (0..row.len() as u32).map(NodeId).collect();
-        let at = |ids: &[NodeId]| ids.iter().position(|n| *n == id).and_then(|i| row.get(i).copied().flatten());
-        let fits = |ids: &[NodeId]| ids.len() == row.len() && online.iter().all(|n| ids.contains(n));
-        let candidates = [online, &possible, &positional];
-        let columns = candidates
-            .iter()
-            .find(|ids| fits(ids) && at(ids) == Some(DISTANCE_SELF))
-            .or_else(|| candidates.iter().find(|ids| fits(ids)))
-            .map_or(online, |ids| ids);
-        let told: BTreeMap<NodeId, u32> =
-            columns.iter().copied().zip(row.iter().copied()).filter_map(|(n, d)| Some((n, d?))).collect();
-        online.iter().map(|&to| (to, self.believed_distance(id, to, told.get(&to).copied()))).collect()
-    }
-
-    fn believed_distance(&mut self, from: NodeId, to: NodeId, told: Option<u32>) -> u32 {
-        match told {
-            Some(DISTANCE_SELF) if from == to => DISTANCE_SELF,
-            Some(other) if from == to => {
-                self.warnings.add(format!("node {from} is said to be {other} from itself; {DISTANCE_SELF} is assumed"));
-                DISTANCE_SELF
-            }
-            Some(distance) if distance >= DISTANCE_SELF => distance,
-            Some(distance) => {
-                self.warnings.add(format!("node {from} is said to be {distance} from node {to}, nearer than from itself; {DISTANCE_REMOTE} is assumed"));
-                DISTANCE_REMOTE
-            }
-            None => {
-                let assumed = if from == to { DISTANCE_SELF } else { DISTANCE_REMOTE };
-                self.warnings.add(format!("node {from} tells no distances, or not all; {DISTANCE_SELF} to itself and {DISTANCE_REMOTE} to others are assumed"));
-                assumed
-            }
-        }
-    }
-
     fn package_by_cpu(&mut self, online: &IdSet) -> BTreeMap<CpuId, PackageId> {
         let told: BTreeMap<CpuId, PackageId> = online
             .iter()
@@ -312,7 +175,7 @@ impl Reader {
             .collect();
         let silent = online.without(&told.keys().map(|cpu| cpu.0).collect());
         if !silent.is_empty() {
-            self.warnings.add(format!("the packages of cpus {silent} are not told"));
+            self.warnings.add(format!("the kernel names no package for {}", named("cpu", &silent)));
         }
         told
     }
@@ -368,7 +231,7 @@ impl Reader {
     fn siblings(&self, cpu: u32) -> Option<IdSet> {
         let of = |list: &str, mask: &str| {
             let folder = format!("{CPUS}/cpu{cpu}/topology");
-            self.tree.set(&format!("{folder}/{list}"), &format!("{folder}/{mask}")).flatten()
+            self.tree.set(&format!("{folder}/{list}"), &format!("{folder}/{mask}")).best()
         };
         of("core_cpus_list", "core_cpus").or_else(|| of("thread_siblings_list", "thread_siblings"))
     }
@@ -396,7 +259,7 @@ impl Reader {
         caches.into_iter().map(|((level, kind, cpus), size_bytes)| Cache { level, kind, size_bytes, cpus }).collect()
     }
 
-    fn cache(&self, folder: &str, cpu: u32, online: &IdSet) -> Option<(u32, CacheKind, Vec<CpuId>, u64)> {
+    fn cache(&mut self, folder: &str, cpu: u32, online: &IdSet) -> Option<(u32, CacheKind, Vec<CpuId>, u64)> {
         let level = self
             .tree
             .number(&format!("{folder}/level"))
@@ -409,8 +272,11 @@ impl Reader {
             _ => return None,
         };
         let size_bytes = self.tree.text(&format!("{folder}/size")).and_then(|t| cache_bytes(&t)).unwrap_or(0);
-        let shared = self.tree.set(&format!("{folder}/shared_cpu_list"), &format!("{folder}/shared_cpu_map")).flatten();
-        let shared = shared.unwrap_or_default().intersect(online);
+        let shared = self.tree.set(&format!("{folder}/shared_cpu_list"), &format!("{folder}/shared_cpu_map"));
+        if shared.differs(online) {
+            self.warnings.add("lists and masks of the cpus that share a cache differ; the masks are taken".to_string());
+        }
+        let shared = shared.best().unwrap_or_default().intersect(online);
         let cpus = if shared.contains(cpu) { shared.iter().map(CpuId).collect() } else { vec![CpuId(cpu)] };
         Some((level, kind, cpus, size_bytes))
     }
@@ -430,4 +296,9 @@ fn cache_bytes(text: &str) -> Option<u64> {
         _ => 0,
     };
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
+}
+
+/// `cpu 3` or `cpus 3-5,7`.
+pub(super) fn named(what: &str, ids: &IdSet) -> String {
+    format!("{what}{} {ids}", if ids.len() == 1 { "" } else { "s" })
 }

@@ -61,13 +61,11 @@ fn tree(machine: &Topology, out: &mut String) -> std::fmt::Result {
             write_node(machine, node, out)?;
         }
     }
-    for node in machine.nodes().iter().filter(|n| n.package.is_none()) {
-        let of: IdSet = machine.packages().iter().filter(|p| p.nodes.contains(&node.id)).map(|p| p.id.0).collect();
-        if of.len() > 1 {
-            writeln!(out, "across packages {of}")?;
-        } else {
-            writeln!(out, "in no known package")?;
-        }
+    let mut others = machine.nodes().iter().filter(|n| n.package.is_none()).peekable();
+    if others.peek().is_some() {
+        writeln!(out, "{}", if machine.packages().is_empty() { "no packages known" } else { "in no one package" })?;
+    }
+    for node in others {
         write_node(machine, node, out)?;
     }
     Ok(())
@@ -76,7 +74,9 @@ fn tree(machine: &Topology, out: &mut String) -> std::fmt::Result {
 fn write_node(machine: &Topology, node: &Node, out: &mut String) -> std::fmt::Result {
     let usable = if machine.usable_memory_nodes().contains(&node.id) { "" } else { " (memory not usable)" };
     let memory = if node.memory_bytes == 0 { "memory unknown or none".to_string() } else { size(node.memory_bytes) };
-    writeln!(out, "  node {}: {}, {memory}{usable}", node.id, cpus_text(&node.cpus))?;
+    let across: IdSet = machine.packages().iter().filter(|p| p.nodes.contains(&node.id)).map(|p| p.id.0).collect();
+    let across = if across.len() > 1 { format!(", in packages {across}") } else { String::new() };
+    writeln!(out, "  node {}: {}, {memory}{usable}{across}", node.id, cpus_text(&node.cpus))?;
     let cores = machine.cores().iter().filter(|c| c.node == Some(node.id));
     let mut by_threads: BTreeMap<usize, usize> = BTreeMap::new();
     for core in cores {

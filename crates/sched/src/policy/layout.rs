@@ -203,7 +203,7 @@ impl Layout {
 fn cpus_by_node(topology: &Topology) -> Vec<(NodeId, Vec<CpuId>)> {
     let mut sibling: BTreeMap<CpuId, usize> = BTreeMap::new();
     for core in topology.cores() {
-        let usable = core.cpus.iter().filter(|cpu| topology.usable_cpus().contains(cpu));
+        let usable = core.cpus.iter().filter(|cpu| topology.usable_cpus().binary_search(cpu).is_ok());
         sibling.extend(usable.enumerate().map(|(rank, cpu)| (*cpu, rank)));
     }
     let first_node = topology.nodes().first().map_or(NodeId(0), |node| node.id);
@@ -211,9 +211,7 @@ fn cpus_by_node(topology: &Topology) -> Vec<(NodeId, Vec<CpuId>)> {
     for cpu in topology.usable_cpus() {
         nodes.entry(topology.node_of_cpu(*cpu).unwrap_or(first_node)).or_default().push(*cpu);
     }
-    if nodes.is_empty() {
-        nodes.insert(first_node, vec![CpuId(0)]);
-    }
+    assert!(!nodes.is_empty(), "a topology has at least one usable cpu");
     for cpus in nodes.values_mut() {
         cpus.sort_by_key(|cpu| (sibling.get(cpu).copied().unwrap_or(0), *cpu));
     }

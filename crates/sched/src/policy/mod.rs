@@ -18,6 +18,8 @@
 
 mod layout;
 mod queues;
+#[cfg(test)]
+mod tests;
 
 pub use layout::{GroupPlace, Layout, SlotPlace, Step, Wake};
 pub use queues::{GroupQueues, Queue, Taken};

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use super::Shared;
 use super::group::{Entry, Work};
 use crate::affinity::{Affinity, SlotId};
-use crate::policy::Target;
+use crate::policy::{GroupId, Target};
 use crate::primitive::{Condvar, Mutex};
 use crate::scope::{Job, Participation, Ran, Waiter, scoped};
 use crate::sleep::Sleeper;
@@ -98,22 +98,33 @@ impl Shared {
         (0..tasks).map(one).collect()
     }
 
-    /// Queues, per lane, an entry for each worker of its group that could help; the caller counts as one of its own.
+    /// Queues, per lane, an entry for each worker of its group that could help, or one where only others can; the caller
+    /// is one worker that needs none. Further ones are queued as these are taken.
     fn queue_lanes(&self, job: &Arc<Job>, statement: &Arc<Statement>, caller: Option<SlotId>) {
         for (lane, of) in job.lanes().iter().enumerate() {
-            let place = self.layout.group(self.layout.group_of(of.target));
-            let entries = match (of.target, caller) {
-                (Target::Slot(slot), Some(caller)) if slot == caller => 0,
-                (Target::Slot(_), _) => 1,
-                (Target::Group(..), Some(caller)) if place.slots.contains(&caller) => {
-                    of.len().min(place.slots.len() - 1)
+            let caller = caller.filter(|caller| self.layout.may_take(*caller, of.target));
+            let (near, all) = match of.target {
+                Target::Slot(_) => (1, 1),
+                Target::Group(group, _) => {
+                    let slots = |group: &GroupId| self.layout.group(*group).slots.len();
+                    (slots(&group), self.layout.takers(of.target).iter().map(slots).sum())
                 }
-                (Target::Group(..), _) => of.len().min(place.slots.len()),
             };
-            if entries > 0 {
-                let help = || Work::Help { job: Arc::clone(job), lane };
-                self.queue(of.target, entries, || Entry { statement: Arc::clone(statement), work: help() });
-            }
+            let helpers = all - usize::from(caller.is_some());
+            let entries = match caller {
+                Some(_) if job.tasks() == 1 => 0,
+                _ => near.min(of.len()).min(helpers),
+            };
+            self.queue_help(job, lane, statement, entries);
+        }
+    }
+
+    /// Queues so many entries of a lane.
+    pub(crate) fn queue_help(&self, job: &Arc<Job>, lane: usize, statement: &Arc<Statement>, entries: usize) {
+        if entries > 0 {
+            job.lanes()[lane].entries_queued(entries);
+            let help = || Work::Help { job: Arc::clone(job), lane };
+            self.queue(job.lanes()[lane].target, entries, || Entry { statement: Arc::clone(statement), work: help() });
         }
     }
 

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::group::{Entry, Found, Work};
+use super::group::{Found, Work};
 use super::{Shared, WORKS_FOR};
 use crate::affinity::{Binding, Priority, SlotId};
 use crate::panics;
@@ -91,6 +91,9 @@ impl Shared {
                 meter.count(Ran { tasks: 1, stolen: u64::from(stolen) });
             }
             Work::Help { job, lane } => {
+                if job.lanes()[lane].entry_taken() {
+                    self.queue_help(&job, lane, &entry.statement, 1);
+                }
                 let own = self.layout.slot(slot);
                 let (group, rank) = (&self.groups[own.group.index()], entry.statement.priority().rank());
                 let mut ran = Ran::default();
@@ -98,8 +101,7 @@ impl Shared {
                 let participation = job.participate(&self.layout, slot, Some(lane), &mut ran, yields);
                 meter.count(ran);
                 if participation == Participation::Yielded {
-                    let mut again = Some(Entry { statement: entry.statement, work: Work::Help { job, lane } });
-                    self.queue(target, 1, || again.take().expect("asked for one"));
+                    self.queue_help(&job, lane, &entry.statement, 1);
                 }
             }
         }

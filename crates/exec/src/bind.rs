@@ -1,0 +1,109 @@
+//! Binding: what a leaf of a predicate asks of values, as a set of codes of one dictionary.
+//!
+//! Boundaries are found by binary search, once per dictionary. NULL never compares: its code is in a set only where a NULL
+//! test asks for it.
+//!
+//! Source: Psaroudakis et al., VLDB 2015, section 5.2, "Finding the qualifying matches".
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::Array;
+use storage::{CodedColumn, Dictionary};
+
+use crate::ExecError;
+use crate::codes::CodeRanges;
+use crate::operators::filter::RowTest;
+use crate::predicate::CompareOp;
+
+/// How the codes of a column are to be read: its dictionary, and whether code 0 is NULL.
+#[derive(Clone)]
+pub(crate) struct Coding {
+    dictionary: Arc<Dictionary>,
+    null_code: bool,
+}
+
+impl Coding {
+    /// The coding of a column.
+    pub(crate) fn of(column: &CodedColumn) -> Coding {
+        Coding { dictionary: column.dictionary().clone(), null_code: column.null_code() }
+    }
+
+    /// Equal for columns whose codes mean the same, for as long as a segment keeps the dictionary alive.
+    pub(crate) fn key(&self) -> (usize, bool) {
+        (Arc::as_ptr(&self.dictionary) as usize, self.null_code)
+    }
+
+    /// The dictionary.
+    pub(crate) fn dictionary(&self) -> &Arc<Dictionary> {
+        &self.dictionary
+    }
+
+    /// Is code 0 NULL?
+    pub(crate) fn null_code(&self) -> bool {
+        self.null_code
+    }
+
+    /// Number of vids.
+    pub(crate) fn vids(&self) -> u32 {
+        self.dictionary.len() as u32
+    }
+
+    /// Number of codes: vids, and one for NULL.
+    pub(crate) fn codes(&self) -> u32 {
+        self.vids() + u32::from(self.null_code)
+    }
+
+    /// The codes of some vids.
+    fn of_vids(&self, vids: Range<u32>) -> Range<u32> {
+        let shift = u32::from(self.null_code);
+        vids.start + shift..vids.end + shift
+    }
+
+    fn set(&self, vids: impl IntoIterator<Item = Range<u32>>) -> CodeRanges {
+        CodeRanges::ascending(vids.into_iter().map(|r| self.of_vids(r)), self.codes())
+    }
+
+    /// The codes for which `test` is TRUE, if it is a comparison, a list or a NULL test.
+    pub(crate) fn bind(&self, test: &RowTest) -> Result<Option<CodeRanges>, ExecError> {
+        if let Some((op, value)) = test.as_compare() {
+            return self.bind_compare(op, value.as_ref()).map(Some);
+        }
+        if let Some((values, negated)) = test.as_in() {
+            return self.bind_in(values.as_ref(), negated).map(Some);
+        }
+        Ok(test.as_is_null().map(|negated| match (negated, self.null_code) {
+            (true, _) => self.set([0..self.vids()]),
+            (false, true) => CodeRanges::one(0..1, self.codes()),
+            (false, false) => CodeRanges::none(self.codes()),
+        }))
+    }
+
+    fn bind_compare(&self, op: CompareOp, value: &dyn Array) -> Result<CodeRanges, ExecError> {
+        let below = || self.dictionary.lower_bound(value);
+        let up_to = || self.dictionary.upper_bound(value);
+        let vids = self.vids();
+        Ok(match op {
+            CompareOp::Eq => self.set([below()?..up_to()?]),
+            CompareOp::NotEq => self.set([0..below()?, up_to()?..vids]),
+            CompareOp::Lt => self.set([0..below()?]),
+            CompareOp::LtEq => self.set([0..up_to()?]),
+            CompareOp::Gt => self.set([up_to()?..vids]),
+            CompareOp::GtEq => self.set([below()?..vids]),
+        })
+    }
+
+    fn bind_in(&self, values: &dyn Array, negated: bool) -> Result<CodeRanges, ExecError> {
+        let mut found = Vec::with_capacity(values.len());
+        for i in 0..values.len() {
+            let value = values.slice(i, 1);
+            found.push(self.dictionary.lower_bound(&value)?..self.dictionary.upper_bound(&value)?);
+        }
+        found.sort_unstable_by_key(|r| r.start);
+        let members = self.set(found);
+        if !negated {
+            return Ok(members);
+        }
+        Ok(members.complement().intersect(&self.set([0..self.vids()])))
+    }
+}

@@ -1,0 +1,132 @@
+//! [`Execution`]: a running plan as its consumers see it, and [`Context`], what it runs with.
+//!
+//! Clones share one stream: each poll hands out the next ready batch to whoever asks first. Batches come in the order of
+//! the plan's rows; with several consumers the order among them is free.
+//!
+//! Invariants: an error ends the stream and is reported once; after the end every poll gives `None`; dropping the last
+//! clone stops what still runs. A consumer that waits is woken when there is something for it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use sched::{Scheduler, Statement};
+
+use crate::ExecError;
+use crate::driver::Driver;
+use crate::plan::Plan;
+
+/// Statements that touch less than this run at once on the polling thread: a hand-over costs more than the work.
+pub(crate) const TINY_BYTES: u64 = 256 << 10;
+
+/// Rows of a batch unless the context says otherwise.
+pub const BATCH_ROWS: usize = 8192;
+
+/// What a plan runs with.
+#[derive(Clone)]
+pub struct Context {
+    /// Whose workers run it.
+    pub scheduler: Arc<Scheduler>,
+    /// The statement that it is part of: its time, budget, deadline and cancellation.
+    pub statement: Arc<Statement>,
+    /// Most rows of a batch; at least 1.
+    pub batch_rows: usize,
+}
+
+impl Context {
+    /// With batches of [`BATCH_ROWS`].
+    pub fn new(scheduler: Arc<Scheduler>, statement: Arc<Statement>) -> Context {
+        Context { scheduler, statement, batch_rows: BATCH_ROWS }
+    }
+}
+
+/// Prepares a plan to run. Nothing is read, and no task starts, before the first poll. A plan that is not valid gives a
+/// stream of one error.
+pub fn execute(plan: Arc<Plan>, context: Context) -> Execution {
+    let schema = plan.schema();
+    Execution { handle: Arc::new(Handle { driver: Driver::new(&plan, context) }), schema }
+}
+
+/// A running plan. Clones share its batches.
+#[derive(Clone)]
+pub struct Execution {
+    handle: Arc<Handle>,
+    schema: SchemaRef,
+}
+
+/// Held by every clone; the last one to go stops the driver, which tasks keep alive for a little longer.
+struct Handle {
+    driver: Arc<Driver>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.driver.abandon();
+    }
+}
+
+impl Execution {
+    /// Schema of every batch.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The next batch, never empty; `None` at the end. When pending, the waker is called once there is more.
+    pub fn poll_next(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<RecordBatch, ExecError>>> {
+        self.handle.driver.poll_next(cx.waker(), false)
+    }
+
+    /// The next batch, waiting for it on this thread. A worker of a scheduler that calls this runs what is queued here
+    /// instead of waiting for it.
+    pub fn next_blocking(&self) -> Option<Result<RecordBatch, ExecError>> {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        loop {
+            match self.handle.driver.poll_next(&waker, Scheduler::on_worker()) {
+                Poll::Ready(next) => return next,
+                // A deadline has no timer of its own: whoever waits looks at it.
+                Poll::Pending => match self.handle.driver.time_left() {
+                    Some(left) => std::thread::park_timeout(left),
+                    None => std::thread::park(),
+                },
+            }
+        }
+    }
+
+    /// All batches, or the first error.
+    pub fn collect_blocking(&self) -> Result<Vec<RecordBatch>, ExecError> {
+        std::iter::from_fn(|| self.next_blocking()).collect()
+    }
+
+    /// A future of the next batch, for callers without a stream trait at hand.
+    pub fn next(&self) -> impl Future<Output = Option<Result<RecordBatch, ExecError>>> + Send + '_ {
+        NextBatch(self)
+    }
+}
+
+impl std::fmt::Debug for Execution {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Execution").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+struct NextBatch<'a>(&'a Execution);
+
+impl Future for NextBatch<'_> {
+    type Output = Option<Result<RecordBatch, ExecError>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        self.0.poll_next(cx)
+    }
+}
+
+/// Wakes a thread that waits in [`Execution::next_blocking`].
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

@@ -1,0 +1,42 @@
+//! [`SchedParallel`]: lends the scheduler's workers to `storage`, which has no threads of its own.
+
+use std::sync::Arc;
+
+use numa::NodeId;
+use sched::{Affinity, Scheduler, Statement, Stopped, TaskError};
+use storage::{Interrupted, Parallel};
+
+/// Runs the tasks of a parallel step of `storage` as tasks of a statement, each near its node.
+#[derive(Clone)]
+pub struct SchedParallel {
+    /// Whose workers.
+    pub scheduler: Arc<Scheduler>,
+    /// On whose behalf: its priority, deadline and cancellation.
+    pub statement: Arc<Statement>,
+}
+
+impl SchedParallel {
+    /// Workers of `scheduler` on behalf of `statement`.
+    pub fn new(scheduler: Arc<Scheduler>, statement: Arc<Statement>) -> SchedParallel {
+        SchedParallel { scheduler, statement }
+    }
+}
+
+impl Parallel for SchedParallel {
+    fn for_each(
+        &self,
+        tasks: usize,
+        node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
+        body: &(dyn Fn(usize) + Sync),
+    ) -> Result<(), Interrupted> {
+        let affinity = |task: usize| node_of(task).map_or(Affinity::Anywhere, Affinity::near);
+        self.scheduler.parallel_for(&self.statement, tasks, &affinity, body).map_err(|error| match error {
+            TaskError::Panicked(text) => Interrupted::Panicked(text),
+            TaskError::Cancelled => match self.statement.stopped() {
+                // The one that panicked may have been another task of the statement.
+                Some(Stopped::Failed(text)) => Interrupted::Panicked(text),
+                _ => Interrupted::Cancelled,
+            },
+        })
+    }
+}

@@ -1,0 +1,216 @@
+//! Regions on this machine, and on machines whose free memory is written in files. Node 0 is real wherever tests run,
+//! so a made-up second node is enough to see real policy calls.
+
+use std::fs;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::fixture::Fixture;
+use crate::sys::deny::without_calls;
+use crate::{PageMap, Topology, pin_current_thread, refusals};
+
+const MIB: usize = 1 << 20;
+
+/// A machine of nodes 0 and 1 with this much free on each.
+fn two_nodes(free_kib: [u64; 2]) -> (Fixture, Arc<Machine>) {
+    let fixture = Fixture::machine(&[0, 1], 2);
+    for (node, free) in free_kib.into_iter().enumerate() {
+        fixture.node_memory(node as u32, 8 << 20, free);
+    }
+    let machine = Arc::new(Machine::read(fixture.root()));
+    (fixture, machine)
+}
+
+/// The policy that the kernel has for the mapping at this address, such as `bind:0`.
+fn kernel_policy(address: usize) -> Option<String> {
+    let maps = fs::read_to_string("/proc/self/numa_maps").ok()?;
+    let starts = |line: &str| usize::from_str_radix(line.split_whitespace().next()?, 16).ok();
+    // Neighbours with the same policy are one line.
+    let line = maps.lines().rfind(|line| starts(line).is_some_and(|start| start <= address))?;
+    line.split_whitespace().nth(1).map(str::to_string)
+}
+
+fn refused_calls() -> Vec<(&'static str, String)> {
+    refusals().into_iter().map(|r| (r.call, r.error)).collect()
+}
+
+#[test]
+fn regions_are_zeroed_aligned_and_counted() {
+    let budget = Budget::new("test", 64 << 20);
+    let allocator = Allocator::new(Policy::Local, Arc::clone(&budget));
+    for len in [0, 1, 63, 64, 65, 4096, 65_535, 65_536, 100_000, 2 * MIB, 5 * MIB + 1] {
+        let mut region = allocator.region(len).expect("fits");
+        assert_eq!((region.len(), region.is_empty()), (len, len == 0));
+        assert_eq!(region.address() % if len >= 2 * MIB { 2 * MIB } else { 64 }, 0);
+        assert!(region.bytes().iter().all(|b| *b == 0), "{len} bytes are not zero");
+        region.bytes_mut().fill(0xab);
+        assert!(region.words::<u64>().iter().all(|w| *w == 0xabab_abab_abab_abab));
+        assert_eq!(region.words::<u128>().len(), len / 16);
+        assert!(region.held_bytes() >= len);
+        assert_eq!(budget.used_bytes(), region.held_bytes() as u64);
+    }
+    assert_eq!(budget.used_bytes(), 0);
+    let error = allocator.region(65 * MIB).expect_err("over budget");
+    assert!(matches!(error, MemoryError::OverBudget { .. }), "{error}");
+    assert_eq!(budget.used_bytes(), 0);
+}
+
+#[test]
+fn impossible_sizes_are_errors() {
+    for len in [usize::MAX, usize::MAX - 4096, 1 << 60] {
+        let error = Allocator::unplaced().region(len).expect_err("no machine has that");
+        assert!(matches!(error, MemoryError::MachineFull { .. } | MemoryError::System { .. }), "{error}");
+        let budget = Budget::unlimited();
+        assert!(Allocator::new(Policy::Node(NodeId(0)), Arc::clone(&budget)).region(len).is_err());
+        assert_eq!(budget.used_bytes(), 0);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn shrinking_keeps_what_is_left(len in 0usize..400_000, cuts in prop::collection::vec(0usize..400_000, 0..4)) {
+        let budget = Budget::unlimited();
+        let mut region = Allocator::new(Policy::Local, Arc::clone(&budget)).region(len).expect("fits");
+        let mut plain: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
+        region.bytes_mut().copy_from_slice(&plain);
+        for cut in cuts {
+            region.shrink(cut);
+            plain.truncate(cut);
+            prop_assert_eq!(region.bytes(), &plain[..]);
+            prop_assert_eq!(budget.used_bytes(), region.held_bytes() as u64);
+            // Whole pages go back; a heap block may stay up to twice as large.
+            prop_assert!(region.held_bytes() <= 2 * plain.len() + page_bytes());
+        }
+    }
+}
+
+#[test]
+fn a_region_can_be_read_from_many_threads() {
+    let mut region = Allocator::unplaced().region(MIB).expect("fits");
+    for (i, word) in region.words_mut::<u32>().iter_mut().enumerate() {
+        *word = i as u32;
+    }
+    let sum = |words: &[u32]| words.iter().map(|w| u64::from(*w)).sum::<u64>();
+    let expected = sum(region.words());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| assert_eq!(sum(region.words()), expected));
+        }
+    });
+}
+
+#[test]
+fn the_kernel_gets_the_policy() {
+    let (_fixture, machine) = two_nodes([4 << 20, 4 << 20]);
+    let allocator = Allocator::on_machine(Policy::Node(NodeId(0)), None, Arc::clone(&machine));
+    let mut region = allocator.region(3 * MIB).expect("fits");
+    if kernel_policy(region.address()).is_none() {
+        eprintln!("skipped: this kernel has no numa_maps");
+        return;
+    }
+    assert_eq!(kernel_policy(region.address()).as_deref(), Some("bind:0"));
+    assert_eq!(machine.bound_bytes(NodeId(0)), 3 * MIB as u64);
+    region.bytes_mut().fill(1);
+    let map = PageMap::of(&region);
+    assert!(!map.is_measured() || map.bytes_per_node().into_iter().eq([(NodeId(0), 3 * MIB as u64)]));
+    region.shrink(MIB);
+    assert_eq!(machine.bound_bytes(NodeId(0)), MIB as u64);
+    drop(region);
+    assert_eq!(machine.bound_bytes(NodeId(0)), 0);
+    // The kernel drops node 1, which is not there, from the set; the policy still arrives.
+    let policy = Policy::Interleaved(vec![NodeId(1), NodeId(0)]);
+    let region = Allocator::on_machine(policy, None, Arc::clone(&machine)).region(MIB).expect("fits");
+    assert_eq!(kernel_policy(region.address()).as_deref(), Some("interleave:0"));
+    let one = Policy::Interleaved(vec![NodeId(0)]);
+    let region = Allocator::on_machine(one, None, machine).region(MIB).expect("fits");
+    assert_eq!(kernel_policy(region.address()).as_deref(), Some("bind:0"));
+}
+
+#[test]
+fn one_node_gets_no_policy_call() {
+    let fixture = Fixture::machine(&[0], 2);
+    let machine = Arc::new(Machine::read(fixture.root()));
+    let region = Allocator::on_machine(Policy::Node(NodeId(0)), None, machine).region(MIB).expect("fits");
+    let policy = kernel_policy(region.address());
+    assert!(policy.is_none_or(|p| p == "default"));
+}
+
+#[test]
+fn a_full_node_is_an_error_that_names_it() {
+    let (fixture, machine) = two_nodes([4 << 20, 100 << 10]);
+    let on = |policy| Allocator::on_machine(policy, None, Arc::clone(&machine));
+    let error = on(Policy::Node(NodeId(1))).region(80 * MIB).expect_err("100 MiB less the margin");
+    assert_eq!(error, MemoryError::NodeFull { node: NodeId(1), requested_bytes: 80 << 20, available_bytes: 100 << 20 },);
+    assert!(error.to_string().contains("node 1 is full"), "{error}");
+    let error = on(Policy::Interleaved(vec![NodeId(0), NodeId(1)])).region(200 * MIB).expect_err("half is too much");
+    assert!(matches!(error, MemoryError::NodeFull { node: NodeId(1), .. }), "{error}");
+    assert!(on(Policy::Node(NodeId(0))).region(80 * MIB).is_ok());
+    // Page cache can be had back.
+    fixture.node_file("node1/meminfo", "Node 1 MemFree: 1024 kB\nNode 1 Inactive(file): 204800 kB\n");
+    assert!(on(Policy::Node(NodeId(1))).region(80 * MIB).is_ok());
+    // Half of the machine's 16 GiB are available, wherever they are.
+    let error = on(Policy::Local).region(9 << 30).expect_err("more than is available");
+    assert!(matches!(error, MemoryError::MachineFull { .. }), "{error}");
+    let fixture = Fixture::machine(&[3], 2);
+    let machine = Arc::new(Machine::read(fixture.root()));
+    let error = Allocator::on_machine(Policy::Node(NodeId(3)), None, machine).region(5 << 30).expect_err("full");
+    assert!(matches!(error, MemoryError::NodeFull { node: NodeId(3), .. }), "{error}");
+}
+
+#[test]
+fn small_requests_add_up_and_promises_loosen_the_policy() {
+    let (_fixture, machine) = two_nodes([160 << 10, 160 << 10]);
+    let allocator = Allocator::on_machine(Policy::Node(NodeId(0)), None, Arc::clone(&machine));
+    let Some(_) = kernel_policy(allocator.region(MIB).expect("fits").address()) else {
+        eprintln!("skipped: this kernel has no numa_maps");
+        return;
+    };
+    // meminfo never changes here, as if nothing were touched: strict at first, preferred when promises near the edge.
+    let regions: Vec<Region> = (0..10).map(|_| allocator.region(15 * MIB).expect("fits")).collect();
+    let policies: Vec<String> = regions.iter().filter_map(|r| kernel_policy(r.address())).collect();
+    assert_eq!(policies.first().map(String::as_str), Some("bind:0"));
+    assert_eq!(policies.last().map(String::as_str), Some("prefer:0"));
+}
+
+#[test]
+fn nodes_that_are_not_there_leave_memory_unplaced_and_are_told_once() {
+    let (_fixture, machine) = two_nodes([4 << 20, 4 << 20]);
+    for _ in 0..3 {
+        let allocator = Allocator::on_machine(Policy::Node(NodeId(77)), None, Arc::clone(&machine));
+        allocator.region(MIB).expect("unplaced").bytes_mut().fill(1);
+    }
+    let told: Vec<_> = refusals().into_iter().filter(|r| r.error.contains("not online")).collect();
+    assert_eq!(told.len(), 1);
+    assert!(told[0].count >= 3);
+    // Node 1 is online as far as the machine knows, and not in this kernel (where it is, it is simply placed).
+    let region = Allocator::on_machine(Policy::Node(NodeId(1)), None, machine).region(MIB).expect("placed or not");
+    assert!(Machine::this().has(NodeId(1)) || kernel_policy(region.address()).is_none_or(|p| p == "default"));
+}
+
+#[test]
+fn everything_works_where_the_kernel_refuses() {
+    let (_fixture, machine) = two_nodes([4 << 20, 4 << 20]);
+    let calls = [libc::SYS_mbind, libc::SYS_move_pages, libc::SYS_sched_setaffinity, libc::SYS_sched_getaffinity];
+    for errno in [libc::EPERM, libc::ENOSYS] {
+        let ran = without_calls(&calls, errno, || {
+            let allocator = Allocator::on_machine(Policy::Node(NodeId(0)), None, Arc::clone(&machine));
+            let mut region = allocator.region(MIB).expect("unplaced");
+            region.bytes_mut().fill(1);
+            let map = PageMap::of(&region);
+            assert!(!map.is_measured());
+            assert_eq!(map.bytes_per_node().into_iter().collect::<Vec<_>>(), [(NodeId(0), MIB as u64)]);
+            let topology = Topology::discover().expect("sysfs is still there");
+            assert!(!pin_current_thread(&topology.usable_cpus()[..1]));
+        });
+        if ran.is_none() {
+            return;
+        }
+        let error = io::Error::from_raw_os_error(errno).to_string();
+        for call in ["mbind", "move_pages", "sched_setaffinity", "sched_getaffinity"] {
+            let told = refused_calls().iter().filter(|(c, e)| *c == call && *e == error).count();
+            assert_eq!(told, 1, "{call}: {error}");
+        }
+    }
+}

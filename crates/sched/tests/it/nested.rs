@@ -1,0 +1,84 @@
+//! `parallel_for` inside `parallel_for`: on few threads, across nodes, never a deadlock.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use numa::NodeId;
+use sched::{Affinity, Scheduler, Stealing};
+
+use crate::support::{anywhere, eventually, machine, statement, threads};
+
+fn three_levels(scheduler: &Scheduler, time: u64, affinity: &(dyn Fn(usize) -> Affinity + Sync)) -> usize {
+    let (statement, count) = (statement(time), AtomicUsize::new(0));
+    let ran = scheduler.parallel_for(&statement, 5, affinity, &|_| {
+        let ran = scheduler.parallel_for(&statement, 4, affinity, &|_| {
+            let ran = scheduler.parallel_for(&statement, 3, affinity, &|_| {
+                assert!(Scheduler::on_worker());
+                count.fetch_add(1, Ordering::Relaxed);
+            });
+            assert_eq!(ran, Ok(()));
+        });
+        assert_eq!(ran, Ok(()));
+    });
+    assert_eq!((ran, Scheduler::on_worker()), (Ok(()), false));
+    count.into_inner()
+}
+
+#[test]
+fn one_thread_is_enough() {
+    assert_eq!(three_levels(&threads(1), 1, &anywhere), 60);
+}
+
+#[test]
+fn hard_tasks_on_other_nodes_do_not_deadlock() {
+    let scheduler = machine(2, 2, 1, Stealing::Off);
+    for round in 0..20 {
+        assert_eq!(three_levels(&scheduler, round, &|index| Affinity::on(NodeId(index as u32 % 4))), 60);
+    }
+}
+
+#[test]
+fn statements_that_wait_for_each_others_nodes_all_end() {
+    // Each statement begins on one node and nests hard tasks on the other: every worker waits for another's node.
+    let scheduler = machine(2, 1, 1, Stealing::Off);
+    std::thread::scope(|scope| {
+        for client in 0..8u32 {
+            let scheduler = &scheduler;
+            scope.spawn(move || {
+                for round in 0..50u64 {
+                    let (statement, count) = (statement(round % 7), AtomicUsize::new(0));
+                    let (here, there) = (NodeId(client % 2), NodeId((client + 1) % 2));
+                    let ran = scheduler.parallel_for(&statement, 2, &|_| Affinity::on(here), &|_| {
+                        let ran = scheduler.parallel_for(&statement, 2, &|_| Affinity::on(there), &|_| {
+                            count.fetch_add(1, Ordering::Relaxed);
+                        });
+                        assert_eq!(ran, Ok(()));
+                    });
+                    assert_eq!((ran, count.into_inner()), (Ok(()), 4));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn a_waiting_worker_leaves_less_urgent_tasks_alone() {
+    // The worker of node 0 waits for node 1, which waits for the flag that only a later task would raise: if the
+    // waiting worker took younger tasks, this would end before anyone releases it.
+    let scheduler = machine(2, 1, 1, Stealing::Off);
+    let (younger, released) = (Arc::new(AtomicUsize::new(0)), AtomicUsize::new(0));
+    let old = statement(1);
+    let ran = scheduler.parallel_for(&old, 1, &|_| Affinity::on(NodeId(0)), &|_| {
+        let count = Arc::clone(&younger);
+        scheduler.spawn(&statement(2), Affinity::on(NodeId(0)), move || {
+            count.fetch_add(1, Ordering::SeqCst);
+        });
+        let ran = scheduler.parallel_for(&old, 1, &|_| Affinity::on(NodeId(1)), &|_| {
+            std::thread::sleep(std::time::Duration::from_millis(30));
+            released.store(younger.load(Ordering::SeqCst) + 1, Ordering::SeqCst);
+        });
+        assert_eq!(ran, Ok(()));
+    });
+    assert_eq!((ran, released.into_inner()), (Ok(()), 1));
+    eventually("the younger task runs in the end", || younger.load(Ordering::SeqCst) == 1);
+}

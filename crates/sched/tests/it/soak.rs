@@ -1,0 +1,131 @@
+//! Everything at once, from many threads: nothing lost, nothing left.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use numa::{NodeId, PackageId};
+use sched::{Affinity, Place, Priority, Scheduler, SlotId, Statement, Stealing, TaskError};
+
+use crate::support::{eventually, machine};
+
+const SUBMITTERS: u64 = 8;
+/// Spawned tasks per submitter; a tenth of them loop over ten more each.
+const TASKS: u64 = 6_500;
+const LOOP: usize = 10;
+
+/// A linear congruential generator: enough disorder, and the same every time.
+struct Random(u64);
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    fn affinity(&mut self) -> Affinity {
+        let hard = self.below(2) == 0;
+        match self.below(5) {
+            0 => Affinity::Slot(SlotId(self.below(8) as u32)),
+            1 => Affinity::Near { place: Place::Package(PackageId(self.below(2) as u32)), hard },
+            2 | 3 => Affinity::Near { place: Place::Node(NodeId(self.below(4) as u32)), hard },
+            _ => Affinity::Anywhere,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    ran: AtomicU64,
+    /// Tasks whose closure is gone, run or not.
+    gone: AtomicU64,
+    calls: AtomicU64,
+    loops_done: AtomicU64,
+    loops_given_up: AtomicU64,
+}
+
+struct Gone(Arc<Counts>);
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.gone.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// What one task does.
+fn task(scheduler: &Scheduler, statement: &Arc<Statement>, counts: &Counts, kind: u64, affinity: Affinity) {
+    counts.ran.fetch_add(1, Ordering::Relaxed);
+    match kind {
+        0 => std::panic::resume_unwind(Box::new("meant to happen")),
+        1 => statement.cancel(),
+        2..=11 => {
+            let ran = scheduler.parallel_for(statement, LOOP, &|_| affinity, &|_| {
+                counts.calls.fetch_add(1, Ordering::Relaxed);
+            });
+            match ran {
+                Ok(()) => counts.loops_done.fetch_add(1, Ordering::Relaxed),
+                Err(TaskError::Cancelled | TaskError::Panicked(_)) => {
+                    counts.loops_given_up.fetch_add(1, Ordering::Relaxed)
+                }
+            };
+        }
+        _ => {}
+    }
+}
+
+fn submit(scheduler: &Arc<Scheduler>, counts: &Arc<Counts>, submitter: u64) {
+    let mut random = Random(submitter);
+    let mut statement = None;
+    for number in 0..TASKS {
+        if number % 50 == 0 || statement.is_none() {
+            let priority = Priority { user: random.below(3) as u8, statement_time: number };
+            let fresh = Statement::with_priority(priority, numa::Budget::unlimited());
+            if random.below(10) == 0 {
+                fresh.set_deadline(Instant::now() + Duration::from_micros(random.below(2000)));
+            }
+            statement = Some(fresh);
+        }
+        let Some(statement) = &statement else { continue };
+        let (affinity, kind) = (random.affinity(), random.below(120));
+        let (inner, own, gone) = (Arc::clone(scheduler), Arc::clone(statement), Gone(Arc::clone(counts)));
+        scheduler.spawn(statement, affinity, move || task(&inner, &own, &gone.0, kind, affinity));
+    }
+}
+
+#[test]
+fn a_hundred_thousand_mixed_tasks() {
+    for stealing in [Stealing::Off, Stealing::Any] {
+        let scheduler = machine(2, 2, 2, stealing);
+        let counts = Arc::new(Counts::default());
+        std::thread::scope(|scope| {
+            for submitter in 0..SUBMITTERS {
+                let (scheduler, counts) = (&scheduler, &counts);
+                scope.spawn(move || submit(scheduler, counts, submitter));
+            }
+        });
+        let all = SUBMITTERS * TASKS;
+        eventually("every task was run or dropped", || counts.gone.load(Ordering::Relaxed) == all);
+        // A worker counts after the task's closure has gone.
+        let counted = || {
+            let stats = scheduler.stats();
+            stats.workers.iter().map(|worker| worker.tasks_run).sum::<u64>() + stats.dropped
+        };
+        let loops = || counts.loops_done.load(Ordering::Relaxed) + counts.loops_given_up.load(Ordering::Relaxed);
+        let ran = counts.ran.load(Ordering::Relaxed);
+        assert!(ran > all / 4 && ran < all, "{ran} of {all} ran: some are dropped, many are not");
+        assert!(counts.loops_done.load(Ordering::Relaxed) > 0 && counts.loops_given_up.load(Ordering::Relaxed) > 0);
+        assert!(counts.calls.load(Ordering::Relaxed) >= counts.loops_done.load(Ordering::Relaxed) * LOOP as u64);
+        // A loop that is refused from the start counts no call at all; every other call is run or dropped.
+        eventually("statistics agree", || {
+            let most = all + loops() * LOOP as u64;
+            let least = all + counts.calls.load(Ordering::Relaxed);
+            (least..=most).contains(&counted())
+        });
+        let queued = |scheduler: &Scheduler| {
+            let stats = scheduler.stats();
+            stats.groups.iter().map(|g| g.queued_stealable + g.queued_hard + g.queued_private).sum::<usize>()
+        };
+        eventually("queues are empty", || queued(&scheduler) == 0);
+        // The tasks' clones are gone, so this is the last handle; dropping it joins every worker.
+        eventually("tasks gave their handles back", || Arc::strong_count(&scheduler) == 1);
+        drop(scheduler);
+    }
+}

@@ -1,0 +1,103 @@
+//! From staged rows to a part: dictionaries first, then codes, granule by granule.
+//!
+//! 1. Per column, in parallel: what the producers know of their values is put together and the smallest encoding chosen.
+//! 2. Per group of columns: the final memory is allocated, runs of granules are packed in parallel, each freeing what it
+//!    has read. Groups keep the peak at the staged bytes and one group more.
+//!
+//! Strings that were staged as they are move into the column without a copy, also where a producer ended amid a granule.
+
+mod encode;
+mod numbers;
+mod plan;
+mod strings;
+
+use arrow::datatypes::SchemaRef;
+use numa::{Allocator, NodeId, Policy};
+use std::sync::Arc;
+
+use crate::SEGMENT_ROWS_MAX;
+use crate::column::Column;
+use crate::error::StoreError;
+use crate::parallel::{Parallel, map};
+use crate::segment::{Part, Segment, SegmentVersion};
+use crate::stage::{Staged, StagedColumn};
+use crate::types::surface_type;
+use plan::PlannedColumn;
+
+/// Columns are packed in groups of at least this many bytes, so that small tables take one step.
+const GROUP_BYTES_MIN: usize = 64 << 20;
+
+/// Makes a part of what producers staged: their rows in the order of the vector, in segments of at most
+/// [`SEGMENT_ROWS_MAX`] rows that share one dictionary per column. `allocators` has one allocator per column of `schema`,
+/// for its codes and its dictionary. Staging memory is freed as the part grows.
+///
+/// # Errors
+/// [`StoreError::Memory`] or [`StoreError::Interrupted`]; nothing is left behind.
+pub fn build_part(
+    schema: &SchemaRef,
+    staged: Vec<Staged>,
+    allocators: &[Allocator],
+    parallel: &dyn Parallel,
+) -> Result<Part, StoreError> {
+    let count = schema.fields().len();
+    assert_eq!(allocators.len(), count, "one allocator per column");
+    assert!(staged.iter().all(|producer| producer.columns.len() == count), "producers staged another schema");
+    let rows: usize = staged.iter().map(|producer| producer.rows).sum();
+    let columns = transposed(staged, count);
+    let node = |column: usize| node_of_policy(&allocators[column]);
+
+    let inputs = columns.into_iter().enumerate().collect();
+    let planned = map(parallel, inputs, &node, &|(column, producers): (usize, Vec<StagedColumn>)| {
+        let data_type = surface_type(schema.field(column).data_type());
+        plan::plan_column(data_type, producers, rows, &allocators[column])
+    })?;
+
+    let mut finished: Vec<Vec<Column>> = Vec::with_capacity(count);
+    let total: usize = planned.iter().map(|column| column.new_bytes).sum();
+    let mut rest = planned.into_iter().peekable();
+    while rest.peek().is_some() {
+        let mut group: Vec<(PlannedColumn, &Allocator)> = Vec::new();
+        let mut bytes = 0;
+        while let Some(column) = rest.next_if(|c| group.is_empty() || bytes + c.new_bytes <= group_limit(total)) {
+            bytes += column.new_bytes;
+            group.push((column, &allocators[finished.len() + group.len()]));
+        }
+        finished.extend(encode::encode_group(group, rows, parallel)?);
+    }
+    Ok(Part { segments: segments(finished, rows) })
+}
+
+/// The node that an allocator's memory lies on, if it is one.
+pub(crate) fn node_of_policy(allocator: &Allocator) -> Option<NodeId> {
+    match allocator.policy() {
+        Policy::Node(node) => Some(*node),
+        Policy::Local | Policy::Interleaved(_) => None,
+    }
+}
+
+fn group_limit(total: usize) -> usize {
+    (total / 8).max(GROUP_BYTES_MIN)
+}
+
+/// Producers' columns to columns' producers.
+fn transposed(staged: Vec<Staged>, count: usize) -> Vec<Vec<StagedColumn>> {
+    let mut columns: Vec<Vec<StagedColumn>> = (0..count).map(|_| Vec::with_capacity(staged.len())).collect();
+    for producer in staged {
+        for (column, staged) in columns.iter_mut().zip(producer.columns) {
+            column.push(staged);
+        }
+    }
+    columns
+}
+
+/// Puts the columns' segments together.
+fn segments(columns: Vec<Vec<Column>>, rows: usize) -> Vec<SegmentVersion> {
+    let mut columns: Vec<_> = columns.into_iter().map(Vec::into_iter).collect();
+    let starts = (0..rows).step_by(SEGMENT_ROWS_MAX);
+    starts
+        .map(|start| {
+            let of_segment = columns.iter_mut().filter_map(Iterator::next).map(Arc::new).collect();
+            SegmentVersion::new(Segment::new((rows - start).min(SEGMENT_ROWS_MAX), of_segment))
+        })
+        .collect()
+}

@@ -1,0 +1,138 @@
+//! What a column becomes: the encoding by measured size, and how staged rows turn into it.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use numa::{Allocator, Region};
+
+use crate::affine::Affine;
+use crate::build::numbers::{SortedKeys, plan_numbers};
+use crate::build::strings::plan_strings;
+use crate::coded::code_bits;
+use crate::dictionary::Dictionary;
+use crate::error::StoreError;
+use crate::kernels::words_for;
+use crate::plain::PlainData;
+use crate::stage::StagedColumn;
+use crate::stage::chunk::NumberChunk;
+use crate::stage::table::StringTable;
+
+/// Codes are taken over plain values up to this size more: groups, joins and predicates run on codes.
+const CODED_BONUS_BYTES: usize = 64 << 10;
+
+/// A column whose encoding is chosen.
+pub(crate) struct PlannedColumn {
+    pub(crate) data_type: DataType,
+    pub(crate) plan: Plan,
+    /// Staged rows, in order.
+    pub(crate) sources: Vec<Source>,
+    /// Bytes that encoding will allocate.
+    pub(crate) new_bytes: usize,
+}
+
+/// Into what the rows are turned.
+pub(crate) enum Plan {
+    /// Codes.
+    Coded { dictionary: Arc<Dictionary>, null_code: bool, mapping: Mapping },
+    /// Native numbers.
+    Fixed,
+    /// Strings; the tables are those of producers that staged ids.
+    Bytes { tables: Vec<Option<StringTable>> },
+    /// Arrow arrays.
+    Arrays,
+}
+
+/// From what was staged to the code.
+pub(crate) enum Mapping {
+    /// Every code is 0.
+    Zero,
+    /// A key's vid is computed.
+    Affine(Affine),
+    /// A key's vid is looked up.
+    Sorted(SortedKeys),
+    /// The codes of each producer's ids, `u32` each.
+    Ids(Vec<Option<Region>>),
+}
+
+/// Consecutive staged rows.
+#[derive(Clone)]
+pub(crate) struct Source {
+    pub(crate) rows: usize,
+    /// Which producer's ids they are.
+    pub(crate) producer: usize,
+    pub(crate) data: SourceData,
+}
+
+#[derive(Clone)]
+pub(crate) enum SourceData {
+    Chunk(Arc<NumberChunk>),
+    Piece(Arc<PlainData>),
+}
+
+impl Source {
+    pub(crate) fn chunk(chunk: NumberChunk, producer: usize) -> Source {
+        Source { rows: chunk.rows, producer, data: SourceData::Chunk(Arc::new(chunk)) }
+    }
+
+    pub(crate) fn piece(rows: usize, data: Arc<PlainData>) -> Source {
+        Source { rows, producer: 0, data: SourceData::Piece(data) }
+    }
+}
+
+impl PlannedColumn {
+    /// A coded column of `rows` rows.
+    pub(crate) fn coded(
+        dictionary: Dictionary,
+        null_code: bool,
+        mapping: Mapping,
+        sources: Vec<Source>,
+        rows: usize,
+    ) -> PlannedColumn {
+        let bits = code_bits(&dictionary, null_code);
+        // Without bits nothing of the staged rows is needed any more.
+        let (mapping, sources) = if bits == 0 { (Mapping::Zero, Vec::new()) } else { (mapping, sources) };
+        let data_type = dictionary.data_type().clone();
+        let plan = Plan::Coded { dictionary: Arc::new(dictionary), null_code, mapping };
+        PlannedColumn { data_type, plan, sources, new_bytes: 4 * words_for(rows, bits) }
+    }
+}
+
+/// Puts the producers of one column together and chooses its encoding.
+pub(crate) fn plan_column(
+    data_type: DataType,
+    producers: Vec<StagedColumn>,
+    rows: usize,
+    allocator: &Allocator,
+) -> Result<PlannedColumn, StoreError> {
+    let (mut numbers, mut strings, mut arrays) = (Vec::new(), Vec::new(), Vec::new());
+    for producer in producers {
+        match producer {
+            StagedColumn::Numbers(staged) => numbers.push(staged),
+            StagedColumn::Strings(staged) => strings.push(staged),
+            StagedColumn::Arrays(staged) => arrays.extend(staged),
+        }
+    }
+    use crate::types::Physical;
+    match Physical::of(&data_type) {
+        Physical::Bytes => plan_strings(data_type, strings, rows, allocator),
+        Physical::Opaque => Ok(plan_arrays(data_type, arrays)),
+        _ => plan_numbers(data_type, numbers, rows, allocator),
+    }
+}
+
+fn plan_arrays(data_type: DataType, arrays: Vec<ArrayRef>) -> PlannedColumn {
+    let piece = |array: ArrayRef| Source::piece(array.len(), Arc::new(PlainData::Array(array)));
+    let sources = arrays.into_iter().map(piece).collect();
+    PlannedColumn { data_type, plan: Plan::Arrays, sources, new_bytes: 0 }
+}
+
+/// Whether codes that take `coded` bytes, the dictionary included, are worth it where the values take `plain`.
+pub(crate) fn worth_coding(coded: u128, plain: u128) -> bool {
+    coded <= plain + plain / 4 + CODED_BONUS_BYTES as u128
+}
+
+/// Bytes of `rows` codes of `bits` bits.
+pub(crate) fn code_bytes(rows: usize, bits: u8) -> u128 {
+    rows as u128 * u128::from(bits) / 8
+}

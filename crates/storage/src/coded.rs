@@ -1,0 +1,166 @@
+//! A column kept as bit-packed codes and a dictionary.
+//!
+//! # Invariants
+//! Every code is NULL's (0, with `null_code`) or a vid of the dictionary; the bounds of each granule are exact.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use numa::Region;
+
+use crate::dictionary::Dictionary;
+use crate::kernels::compare::{RangeTest, select_range};
+use crate::kernels::gather::gather;
+use crate::kernels::member::select_set;
+use crate::kernels::unpack::unpack;
+use crate::kernels::{MASK_WORDS, bits_for, block_words, words_for};
+use crate::predicate::{CodePredicate, Outcome};
+use crate::region_vec::words_of;
+use crate::{BLOCK_ROWS, GRANULE_ROWS};
+
+/// One column of a segment, as codes.
+#[derive(Debug)]
+pub struct CodedColumn {
+    rows: usize,
+    dictionary: Arc<Dictionary>,
+    null_code: bool,
+    bits: u8,
+    /// Absent where all codes are 0.
+    codes: Option<Region>,
+    /// Smallest and largest code of each granule.
+    bounds: Vec<(u32, u32)>,
+}
+
+/// Bits of the codes of a column with this dictionary.
+pub(crate) fn code_bits(dictionary: &Dictionary, null_code: bool) -> u8 {
+    let codes = dictionary.len() as u32 + u32::from(null_code);
+    bits_for(codes.saturating_sub(1))
+}
+
+impl CodedColumn {
+    /// Puts the pieces together. `codes` holds the packed codes of `rows` rows with [`code_bits`] bits, `bounds` one pair
+    /// per granule.
+    pub(crate) fn new(
+        rows: usize,
+        dictionary: Arc<Dictionary>,
+        null_code: bool,
+        codes: Option<Region>,
+        bounds: Vec<(u32, u32)>,
+    ) -> CodedColumn {
+        let bits = code_bits(&dictionary, null_code);
+        assert_eq!(bounds.len(), rows.div_ceil(GRANULE_ROWS));
+        assert!(codes.as_ref().map_or(0, |c| c.len()) >= 4 * words_for(rows, bits));
+        CodedColumn { rows, dictionary, null_code, bits, codes, bounds }
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// True where there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// What the codes stand for.
+    pub fn dictionary(&self) -> &Arc<Dictionary> {
+        &self.dictionary
+    }
+
+    /// Whether code 0 is NULL and a code is its vid plus one; else a code is its vid.
+    pub fn null_code(&self) -> bool {
+        self.null_code
+    }
+
+    /// Bits of a code: 0 to 32.
+    pub fn bits(&self) -> u8 {
+        self.bits
+    }
+
+    /// Smallest and largest code of a granule.
+    pub fn code_bounds(&self, granule: usize) -> (u32, u32) {
+        self.bounds[granule]
+    }
+
+    /// Keeps in `mask` the rows whose codes pass: bit `i` stands for row `rows.start + i`. `rows.start` is a multiple of
+    /// 256; `mask` has a word for every 64 rows at least, and bits of the last one beyond `rows` come out as 0.
+    pub fn select(&self, rows: Range<usize>, p: &CodePredicate, mask: &mut [u64]) {
+        assert!(rows.start.is_multiple_of(BLOCK_ROWS) && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
+        let mask = &mut mask[..rows.len().div_ceil(64)];
+        let mut row = rows.start;
+        while row < rows.end {
+            let granule = row / GRANULE_ROWS;
+            let end = rows.end.min((granule + 1) * GRANULE_ROWS);
+            let part = &mut mask[(row - rows.start) / 64..(end - rows.start).div_ceil(64)];
+            let (min, max) = self.bounds[granule];
+            match p.outcome(min, max) {
+                Outcome::Nothing => part.fill(0),
+                Outcome::Everything => {}
+                Outcome::Unsure => self.select_blocks(row..end, p, part),
+            }
+            row = end;
+        }
+        if !rows.len().is_multiple_of(64)
+            && let Some(last) = mask.last_mut()
+        {
+            *last &= (1 << (rows.len() % 64)) - 1;
+        }
+    }
+
+    /// The blocks of rows of one granule whose summary did not decide.
+    fn select_blocks(&self, rows: Range<usize>, p: &CodePredicate, mask: &mut [u64]) {
+        let size = block_words(self.bits);
+        let words = &self.words()[rows.start / BLOCK_ROWS * size..rows.end.div_ceil(BLOCK_ROWS) * size];
+        let whole = rows.len() / BLOCK_ROWS;
+        let (mask, mask_tail) = mask.split_at_mut(whole * MASK_WORDS);
+        let (words, words_tail) = words.split_at(whole * size);
+        test_blocks(words, self.bits, p, mask);
+        if !mask_tail.is_empty() {
+            let mut padded = [0; MASK_WORDS];
+            padded[..mask_tail.len()].copy_from_slice(mask_tail);
+            test_blocks(words_tail, self.bits, p, &mut padded);
+            mask_tail.copy_from_slice(&padded[..mask_tail.len()]);
+        }
+    }
+
+    /// Appends the codes of `rows`, any range, to `out`.
+    pub fn unpack(&self, rows: Range<usize>, out: &mut Vec<u32>) {
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
+        unpack(self.words(), self.bits, rows, out);
+    }
+
+    /// Appends the codes at `positions`, rows of the segment in any order, to `out`.
+    pub fn gather(&self, positions: &[u32], out: &mut Vec<u32>) {
+        gather(self.words(), self.bits, self.rows, positions, out);
+    }
+
+    /// The values of `codes`, in the surface type.
+    pub fn materialize(&self, codes: &[u32]) -> ArrayRef {
+        self.dictionary.materialize(codes, self.null_code)
+    }
+
+    /// The region of the codes, unless they take none.
+    pub(crate) fn codes_region(&self) -> Option<&Region> {
+        self.codes.as_ref()
+    }
+
+    fn words(&self) -> &[u32] {
+        words_of(self.codes.as_ref(), words_for(self.rows, self.bits))
+    }
+}
+
+fn test_blocks(words: &[u32], bits: u8, p: &CodePredicate, mask: &mut [u64]) {
+    match p {
+        CodePredicate::Nothing => mask.fill(0),
+        CodePredicate::Everything => {}
+        CodePredicate::Range { lo, hi } => {
+            select_range(words, bits, RangeTest { lo: *lo, hi: *hi, negated: false }, mask);
+        }
+        CodePredicate::NotRange { lo, hi } => {
+            select_range(words, bits, RangeTest { lo: *lo, hi: *hi, negated: true }, mask);
+        }
+        CodePredicate::Set(set) => select_set(words, bits, set.words(), mask),
+    }
+}

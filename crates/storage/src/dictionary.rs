@@ -1,0 +1,250 @@
+//! Dictionaries: vid <-> value, ascending, so that a comparison of values is a comparison of vids.
+//!
+//! Psaroudakis et al., VLDB 2015, section 2, has sorted dictionaries; the affine ones are ours.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, new_empty_array, new_null_array};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow::datatypes::DataType;
+use numa::Region;
+
+use crate::affine::Affine;
+use crate::error::StoreError;
+use crate::kernels::share::region_buffer;
+use crate::strings::StringValues;
+use crate::types::{Native, Physical, number_array, wide_key_at, with_native};
+
+/// How a column's values are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// Codes; the value is computed as `base + step * vid`.
+    Affine,
+    /// Codes; the values are a sorted vector of numbers.
+    SortedFixed,
+    /// Codes; the values are a sorted vector of strings or binary values.
+    SortedStrings,
+    /// The values themselves.
+    Plain,
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Encoding::Affine => "affine",
+            Encoding::SortedFixed => "sorted",
+            Encoding::SortedStrings => "sorted strings",
+            Encoding::Plain => "plain",
+        })
+    }
+}
+
+/// The values of a column and part that is kept as codes.
+pub struct Dictionary {
+    data_type: DataType,
+    physical: Physical,
+    len: u32,
+    values: Values,
+}
+
+enum Values {
+    Affine(Affine),
+    /// Native values in key order.
+    Fixed(Option<Arc<Region>>),
+    Strings(StringValues),
+}
+
+impl Dictionary {
+    /// `len` numbers in equal steps. The highest vid stays below `u32::MAX - 1`, so that NULL has a code too.
+    pub(crate) fn affine(data_type: DataType, affine: Affine, len: u32) -> Dictionary {
+        let physical = Physical::of(&data_type);
+        assert!(physical.is_number() && len < u32::MAX);
+        Dictionary { data_type, physical, len, values: Values::Affine(affine) }
+    }
+
+    /// `len` numbers; `values` holds them as native values in key order, without repeats.
+    pub(crate) fn fixed(data_type: DataType, values: Option<Region>, len: u32) -> Dictionary {
+        let physical = Physical::of(&data_type);
+        assert!(physical.is_number() && len < u32::MAX);
+        Dictionary { data_type, physical, len, values: Values::Fixed(values.map(Arc::new)) }
+    }
+
+    /// Strings or binary values.
+    pub(crate) fn strings(data_type: DataType, values: StringValues) -> Dictionary {
+        let physical = Physical::of(&data_type);
+        assert!(physical == Physical::Bytes && values.len() < u32::MAX as usize);
+        Dictionary { data_type, physical, len: values.len() as u32, values: Values::Strings(values) }
+    }
+
+    /// Number of vids. An affine dictionary has vids that do not occur.
+    pub fn len(&self) -> usize {
+        self.len as usize
+    }
+
+    /// True for the dictionary of a column that holds only NULLs.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The surface type of the values.
+    pub fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// Affine, sorted numbers or sorted strings.
+    pub fn encoding(&self) -> Encoding {
+        match &self.values {
+            Values::Affine(_) => Encoding::Affine,
+            Values::Fixed(_) => Encoding::SortedFixed,
+            Values::Strings(_) => Encoding::SortedStrings,
+        }
+    }
+
+    /// Bytes of the values; 0 for an affine dictionary.
+    pub fn bytes(&self) -> usize {
+        self.regions().iter().map(|region| region.len()).sum()
+    }
+
+    /// The first vid whose value is at least `value`, an array of one value of the dictionary's type; [`len`](Self::len)
+    /// if there is none.
+    ///
+    /// # Errors
+    /// [`StoreError::NotComparable`] for another type (decimals: another scale), [`StoreError::NotOneValue`] for NULL or
+    /// another length.
+    pub fn lower_bound(&self, value: &dyn Array) -> Result<u32, StoreError> {
+        self.bound(value, false)
+    }
+
+    /// The first vid whose value is above `value`; see [`lower_bound`](Self::lower_bound).
+    ///
+    /// # Errors
+    /// As [`lower_bound`](Self::lower_bound).
+    pub fn upper_bound(&self, value: &dyn Array) -> Result<u32, StoreError> {
+        self.bound(value, true)
+    }
+
+    /// The values of a range of vids, ascending, for functions that are evaluated once per entry.
+    pub fn values(&self, vids: Range<u32>) -> ArrayRef {
+        assert!(vids.end <= self.len, "vid {} of {}", vids.end, self.len);
+        if vids.is_empty() {
+            return new_empty_array(&self.data_type);
+        }
+        match &self.values {
+            Values::Affine(affine) => {
+                let (len, values) = (vids.len(), affine.values(self.physical, self.len, vids));
+                number_array(&self.data_type, len, values, None)
+            }
+            Values::Fixed(region) => {
+                let (len, width) = (vids.len(), self.physical.width_bytes());
+                let range = vids.start as usize * width..vids.end as usize * width;
+                let values = region.as_ref().map_or_else(Buffer::default, |region| region_buffer(region, range));
+                number_array(&self.data_type, len, values, None)
+            }
+            Values::Strings(strings) => strings.slice(&self.data_type, vids.start as usize..vids.end as usize),
+        }
+    }
+
+    /// The values of `codes`; with `null_code`, code 0 is NULL and the vid is the code less one.
+    pub(crate) fn materialize(&self, codes: &[u32], null_code: bool) -> ArrayRef {
+        if codes.is_empty() {
+            return new_empty_array(&self.data_type);
+        }
+        if self.len == 0 {
+            return new_null_array(&self.data_type, codes.len());
+        }
+        if !null_code {
+            return self.gather(codes.iter().copied(), None);
+        }
+        let nulls = NullBuffer::new(BooleanBuffer::collect_bool(codes.len(), |i| codes[i] != 0));
+        let nulls = (nulls.null_count() > 0).then_some(nulls);
+        // A NULL's slot holds the first value: any would do.
+        self.gather(codes.iter().map(|&code| code.saturating_sub(1)), nulls)
+    }
+
+    /// The regions that hold the values.
+    pub(crate) fn regions(&self) -> Vec<&Region> {
+        match &self.values {
+            Values::Affine(_) => Vec::new(),
+            Values::Fixed(region) => region.iter().map(|region| region.as_ref()).collect(),
+            Values::Strings(strings) => strings.regions().collect(),
+        }
+    }
+
+    fn gather(&self, vids: impl ExactSizeIterator<Item = u32>, nulls: Option<NullBuffer>) -> ArrayRef {
+        let len = vids.len();
+        let values = match &self.values {
+            Values::Strings(strings) => return strings.gather(&self.data_type, vids, nulls),
+            Values::Affine(affine) => affine.values(self.physical, self.len, vids),
+            Values::Fixed(None) => Buffer::default(),
+            Values::Fixed(Some(region)) => with_native!(self.physical, N => {
+                let entries = &region.words::<N>()[..self.len as usize];
+                Buffer::from_vec(vids.map(|vid| entries[vid as usize]).collect::<Vec<N>>())
+            }),
+        };
+        number_array(&self.data_type, len, values, nulls)
+    }
+
+    fn bound(&self, value: &dyn Array, upper: bool) -> Result<u32, StoreError> {
+        if !comparable(&self.data_type, value.data_type()) {
+            let (expected, found) = (self.data_type.clone(), value.data_type().clone());
+            return Err(StoreError::NotComparable { expected, found });
+        }
+        if value.len() != 1 || value.is_null(0) {
+            return Err(StoreError::NotOneValue { values: value.len(), nulls: value.null_count() });
+        }
+        Ok(match &self.values {
+            Values::Affine(affine) if upper => affine.upper_bound(wide_key_at(value, 0), self.len),
+            Values::Affine(affine) => affine.lower_bound(wide_key_at(value, 0), self.len),
+            Values::Fixed(None) => 0,
+            Values::Fixed(Some(region)) => {
+                let key = wide_key_at(value, 0);
+                with_native!(self.physical, N => {
+                    let entries = &region.words::<N>()[..self.len as usize];
+                    let before = |entry: &N| entry.wide_key() < key || upper && entry.wide_key() == key;
+                    entries.partition_point(before) as u32
+                })
+            }
+            Values::Strings(strings) => {
+                let wanted = bytes_at(value, 0);
+                let (mut from, mut to) = (0, strings.len());
+                while from < to {
+                    let middle = from + (to - from) / 2;
+                    let entry = strings.value(middle);
+                    if entry < wanted || upper && entry == wanted {
+                        from = middle + 1;
+                    } else {
+                        to = middle;
+                    }
+                }
+                from as u32
+            }
+        })
+    }
+}
+
+impl fmt::Debug for Dictionary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Dictionary({}, {} values, {})", self.encoding(), self.len, self.data_type)
+    }
+}
+
+/// Whether keys or bytes of type `found` mean the same as those of `expected`.
+fn comparable(expected: &DataType, found: &DataType) -> bool {
+    match (expected, found) {
+        (DataType::Decimal32(_, a), DataType::Decimal32(_, b))
+        | (DataType::Decimal64(_, a), DataType::Decimal64(_, b))
+        | (DataType::Decimal128(_, a), DataType::Decimal128(_, b)) => a == b,
+        _ => expected == found,
+    }
+}
+
+/// The bytes of value `i` of an array of views or of fixed-size binary.
+pub(crate) fn bytes_at(array: &dyn Array, i: usize) -> &[u8] {
+    match array.data_type() {
+        DataType::Utf8View => array.as_string_view().value(i).as_bytes(),
+        DataType::BinaryView => array.as_binary_view().value(i),
+        _ => array.as_fixed_size_binary().value(i),
+    }
+}

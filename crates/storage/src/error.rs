@@ -1,0 +1,86 @@
+//! What can go wrong between a batch of rows and a stored column.
+
+use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+use numa::MemoryError;
+
+use crate::parallel::Interrupted;
+
+/// Why rows could not be stored, changed or compared. Every variant but `Memory` and `Interrupted` is a fault of the
+/// data or of the caller's statement, and its text is fit for a user.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A batch has another number of columns than the table.
+    #[error("the rows have {found} columns, the table has {expected}")]
+    ColumnCount {
+        /// Columns of the table.
+        expected: usize,
+        /// Columns of the batch.
+        found: usize,
+    },
+    /// A batch's column has another type than the table's.
+    #[error("column \"{column}\" is of type {expected}, the rows have {found}; cast them to {expected}")]
+    TypeMismatch {
+        /// The column's name.
+        column: String,
+        /// The column's type.
+        expected: DataType,
+        /// What the batch brought.
+        found: DataType,
+    },
+    /// A NULL for a column that takes none.
+    #[error("column \"{column}\" is NOT NULL, the rows have a NULL there")]
+    NullNotAllowed {
+        /// The column's name.
+        column: String,
+    },
+    /// A string or binary value of 2 GiB or more.
+    #[error("a value of column \"{column}\" has {bytes} bytes; values must be shorter than 2 GiB")]
+    ValueTooLong {
+        /// The column's name.
+        column: String,
+        /// Length of the value.
+        bytes: usize,
+    },
+    /// A constant of another type than the dictionary it is compared with.
+    #[error("a value of type {found} cannot be compared with a column of type {expected}; cast it to {expected}")]
+    NotComparable {
+        /// The dictionary's type.
+        expected: DataType,
+        /// The constant's type.
+        found: DataType,
+    },
+    /// A constant that is NULL or not exactly one value.
+    #[error("one value that is not NULL is needed here, got {values} of which {nulls} NULL")]
+    NotOneValue {
+        /// Values given.
+        values: usize,
+        /// NULLs among them.
+        nulls: usize,
+    },
+    /// A table must keep unique column names.
+    #[error("the table already has a column \"{column}\"")]
+    DuplicateColumn {
+        /// The column's name.
+        column: String,
+    },
+    /// An index that no column, part, segment or row has.
+    #[error("there is no {what} {index}, only {count}")]
+    NotThere {
+        /// "column", "part", "segment" or "row".
+        what: &'static str,
+        /// The index asked for.
+        index: usize,
+        /// How many there are.
+        count: usize,
+    },
+    /// The budget or the node's memory is used up.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The caller's threads stopped before all was done.
+    #[error(transparent)]
+    Interrupted(#[from] Interrupted),
+    /// Arrow could not bring the rows into the table's types.
+    #[error("cannot store the rows: {0}")]
+    Arrow(#[from] ArrowError),
+}

@@ -1,0 +1,369 @@
+//! A column kept as its values, where a dictionary does not pay or the type has no order of ours.
+//!
+//! The column is a list of pieces of at most one granule's rows, as producers staged them: a granule that a producer ended
+//! before it was full is not filled up, so nothing has to be copied when producers are put together.
+//!
+//! # Invariants
+//! Pieces follow each other without gaps and cover the column; the bytes of one piece's strings fit one arrow buffer.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, new_empty_array};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow::compute::{concat, interleave};
+use arrow::datatypes::DataType;
+use numa::Region;
+
+use crate::GRANULE_ROWS;
+use crate::kernels::share::region_buffer;
+use crate::strings::{INLINE_BYTES_MAX, array_of_views, copy_long_values, make_view, moved_view, view_len};
+use crate::types::{Physical, number_array, with_native};
+
+/// Results refer to stored bytes only where at least this share of what they refer to is theirs (as 1 in this many):
+/// who accounts for a batch counts every byte of its buffers.
+const SHARED_WASTE_MAX: usize = 2;
+
+/// One column of a segment, as values.
+#[derive(Debug)]
+pub struct PlainColumn {
+    data_type: DataType,
+    rows: usize,
+    nulls: bool,
+    pieces: Vec<Piece>,
+    /// The piece that holds each granule's first row.
+    first_pieces: Vec<u32>,
+}
+
+/// Rows `start .. start + rows` of a column: rows `offset ..` of `data`.
+#[derive(Debug, Clone)]
+pub(crate) struct Piece {
+    pub(crate) start: usize,
+    pub(crate) rows: usize,
+    pub(crate) offset: usize,
+    pub(crate) data: Arc<PlainData>,
+}
+
+/// The values of a piece.
+#[derive(Debug)]
+pub(crate) enum PlainData {
+    Fixed(FixedData),
+    Bytes(BytesData),
+    Array(ArrayRef),
+}
+
+/// Native values, and a bit for each that is not NULL.
+#[derive(Debug)]
+pub(crate) struct FixedData {
+    pub(crate) values: Arc<Region>,
+    pub(crate) validity: Option<Arc<Region>>,
+}
+
+/// Strings or binary values one after the other, where each starts and the last one ends, and validity as above.
+#[derive(Debug)]
+pub(crate) struct BytesData {
+    pub(crate) offsets: Region,
+    pub(crate) bytes: Option<Arc<Region>>,
+    pub(crate) validity: Option<Arc<Region>>,
+}
+
+impl PlainData {
+    fn validity(&self) -> Option<&Arc<Region>> {
+        match self {
+            PlainData::Fixed(data) => data.validity.as_ref(),
+            PlainData::Bytes(data) => data.validity.as_ref(),
+            PlainData::Array(_) => None,
+        }
+    }
+
+    pub(crate) fn is_valid(&self, row: usize) -> bool {
+        match self {
+            PlainData::Array(array) => array.is_valid(row),
+            _ => self.validity().is_none_or(|bits| bits.words::<u64>()[row / 64] >> (row % 64) & 1 == 1),
+        }
+    }
+
+    fn has_nulls(&self) -> bool {
+        match self {
+            PlainData::Array(array) => array.logical_null_count() > 0,
+            _ => self.validity().is_some(),
+        }
+    }
+
+    fn regions(&self) -> Vec<&Region> {
+        match self {
+            PlainData::Fixed(data) => {
+                let validity = data.validity.iter().map(|r| r.as_ref());
+                std::iter::once(data.values.as_ref()).chain(validity).collect()
+            }
+            PlainData::Bytes(data) => {
+                let rest = data.bytes.iter().chain(&data.validity).map(|r| r.as_ref());
+                std::iter::once(&data.offsets).chain(rest).collect()
+            }
+            PlainData::Array(_) => Vec::new(),
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            PlainData::Array(array) => array.get_array_memory_size(),
+            _ => self.regions().iter().map(|region| region.len()).sum(),
+        }
+    }
+}
+
+impl BytesData {
+    /// The bytes of all values.
+    pub(crate) fn all_bytes(&self) -> &[u8] {
+        self.bytes.as_ref().map_or(&[], |region| region.bytes())
+    }
+
+    /// Where the bytes of a row's value lie.
+    pub(crate) fn range(&self, row: usize) -> Range<usize> {
+        let offsets = &self.offsets.words::<u32>()[row..row + 2];
+        offsets[0] as usize..offsets[1] as usize
+    }
+}
+
+impl PlainColumn {
+    /// The column of surface type `data_type` made of these pieces.
+    pub(crate) fn new(data_type: DataType, pieces: Vec<Piece>) -> PlainColumn {
+        let rows = pieces.last().map_or(0, |piece| piece.start + piece.rows);
+        let mut expected = 0;
+        for piece in &pieces {
+            assert!(piece.start == expected && piece.rows > 0);
+            expected += piece.rows;
+        }
+        let starts = (0..rows.div_ceil(GRANULE_ROWS)).map(|granule| granule * GRANULE_ROWS);
+        let piece_at = |row: usize| pieces.partition_point(|piece| piece.start <= row) as u32 - 1;
+        let first_pieces = starts.map(piece_at).collect();
+        let nulls = pieces.iter().any(|piece| piece.data.has_nulls());
+        PlainColumn { data_type, rows, nulls, pieces, first_pieces }
+    }
+
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// True where there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The surface type.
+    pub fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    /// Whether a NULL may be among the values; never false where one is.
+    pub fn has_nulls(&self) -> bool {
+        self.nulls
+    }
+
+    /// The values of `rows`, in the surface type; shares the stored bytes where it can.
+    pub fn slice(&self, rows: Range<usize>) -> ArrayRef {
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
+        if rows.is_empty() {
+            return new_empty_array(&self.data_type);
+        }
+        let first = self.piece_of(rows.start);
+        let parts = self.pieces[first..].iter().take_while(|piece| piece.start < rows.end).map(|piece| {
+            let from = rows.start.max(piece.start) - piece.start;
+            let to = rows.end.min(piece.start + piece.rows) - piece.start;
+            (piece, piece.offset + from..piece.offset + to)
+        });
+        let arrays: Vec<ArrayRef> = parts.map(|(piece, rows)| self.slice_piece(&piece.data, rows)).collect();
+        self.joined(arrays)
+    }
+
+    /// The values at `positions`, rows of the segment in any order, in the surface type.
+    pub fn take(&self, positions: &[u32]) -> ArrayRef {
+        if positions.is_empty() {
+            return new_empty_array(&self.data_type);
+        }
+        let mut last = 0;
+        let places: Vec<(usize, usize)> = positions
+            .iter()
+            .map(|&position| {
+                let row = position as usize;
+                let piece = &self.pieces[last];
+                if !(piece.start..piece.start + piece.rows).contains(&row) {
+                    last = self.piece_of(row);
+                }
+                let piece = &self.pieces[last];
+                (last, row - piece.start + piece.offset)
+            })
+            .collect();
+        match Physical::of(&self.data_type) {
+            Physical::Bytes => self.take_bytes(&places),
+            Physical::Opaque => self.take_arrays(&places),
+            physical => self.take_fixed(&places, physical),
+        }
+    }
+
+    /// Bytes of the values.
+    pub(crate) fn bytes(&self) -> usize {
+        self.distinct_data().map(|data| data.bytes()).sum()
+    }
+
+    /// The regions behind the values.
+    pub(crate) fn regions(&self) -> Vec<&Region> {
+        self.distinct_data().flat_map(|data| data.regions()).collect()
+    }
+
+    /// The data of the pieces; what neighbours share is listed once.
+    fn distinct_data(&self) -> impl Iterator<Item = &PlainData> {
+        let mut previous: *const PlainData = std::ptr::null();
+        self.pieces.iter().map(|piece| piece.data.as_ref()).filter(move |data| {
+            let here: *const PlainData = *data;
+            std::mem::replace(&mut previous, here) != here
+        })
+    }
+
+    fn piece_of(&self, row: usize) -> usize {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        let granule = row / GRANULE_ROWS;
+        let from = self.first_pieces[granule] as usize;
+        let to = self.first_pieces.get(granule + 1).map_or(self.pieces.len(), |&piece| piece as usize + 1);
+        from + self.pieces[from..to].partition_point(|piece| piece.start <= row) - 1
+    }
+
+    fn slice_piece(&self, data: &PlainData, rows: Range<usize>) -> ArrayRef {
+        let nulls = data.validity().map(|bits| slice_validity(bits, rows.clone()));
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+        match data {
+            PlainData::Array(array) => array.slice(rows.start, rows.len()),
+            PlainData::Fixed(fixed) => {
+                let width = Physical::of(&self.data_type).width_bytes();
+                let values = region_buffer(&fixed.values, rows.start * width..rows.end * width);
+                number_array(&self.data_type, rows.len(), values, nulls)
+            }
+            PlainData::Bytes(strings) => {
+                let all = strings.all_bytes();
+                let offsets = &strings.offsets.words::<u32>()[rows.start..=rows.end];
+                let base = offsets[0] as usize;
+                let views = offsets.windows(2).map(|ends| {
+                    let (from, to) = (ends[0] as usize, ends[1] as usize);
+                    make_view(&all[from..to], 0, from - base)
+                });
+                let views: Vec<u128> = views.collect();
+                let buffers: Vec<Buffer> = match &strings.bytes {
+                    Some(region) => vec![region_buffer(region, base..offsets[rows.len()] as usize)],
+                    None => Vec::new(),
+                };
+                array_of_views(&self.data_type, views.into(), buffers.into(), nulls)
+            }
+        }
+    }
+
+    fn joined(&self, arrays: Vec<ArrayRef>) -> ArrayRef {
+        if let [array] = &arrays[..] {
+            return Arc::clone(array);
+        }
+        let parts: Vec<&dyn Array> = arrays.iter().map(|array| array.as_ref()).collect();
+        concat(&parts).expect("pieces of one column have one type and fit one array")
+    }
+
+    fn nulls_at(&self, places: &[(usize, usize)]) -> Option<NullBuffer> {
+        if !self.nulls {
+            return None;
+        }
+        let valid = |i: usize| self.pieces[places[i].0].data.is_valid(places[i].1);
+        let nulls = NullBuffer::new(BooleanBuffer::collect_bool(places.len(), valid));
+        (nulls.null_count() > 0).then_some(nulls)
+    }
+
+    fn take_fixed(&self, places: &[(usize, usize)], physical: Physical) -> ArrayRef {
+        let values = with_native!(physical, N => {
+            let value = |&(piece, row): &(usize, usize)| match self.pieces[piece].data.as_ref() {
+                PlainData::Fixed(fixed) => fixed.values.words::<N>()[row],
+                _ => unreachable!("numbers are kept at a fixed width"),
+            };
+            Buffer::from_vec(places.iter().map(value).collect::<Vec<N>>())
+        });
+        number_array(&self.data_type, places.len(), values, self.nulls_at(places))
+    }
+
+    fn take_bytes(&self, places: &[(usize, usize)]) -> ArrayRef {
+        let mut taken = Taken::default();
+        let mut views = Vec::with_capacity(places.len());
+        for &(piece, row) in places {
+            let PlainData::Bytes(strings) = self.pieces[piece].data.as_ref() else {
+                unreachable!("strings are kept as bytes")
+            };
+            let range = strings.range(row);
+            let value = &strings.all_bytes()[range.clone()];
+            let buffer = if value.len() > INLINE_BYTES_MAX { taken.touch(piece, strings, &range) } else { 0 };
+            views.push(make_view(value, buffer, range.start));
+        }
+        let buffers = taken.buffers(&mut views);
+        array_of_views(&self.data_type, views.into(), buffers, self.nulls_at(places))
+    }
+
+    fn take_arrays(&self, places: &[(usize, usize)]) -> ArrayRef {
+        let mut arrays: Vec<&dyn Array> = Vec::new();
+        // Each piece's place among `arrays`, once it is used.
+        let mut slots = vec![None; self.pieces.len()];
+        let mut indices = Vec::with_capacity(places.len());
+        for &(piece, row) in places {
+            let slot = *slots[piece].get_or_insert_with(|| {
+                let PlainData::Array(array) = self.pieces[piece].data.as_ref() else {
+                    unreachable!("types without a layout of ours are kept as arrays")
+                };
+                arrays.push(array.as_ref());
+                arrays.len() - 1
+            });
+            indices.push((slot, row));
+        }
+        interleave(&arrays, &indices).expect("pieces of one column have one type and fit one array")
+    }
+}
+
+/// The pieces whose long values a `take` refers to, and the bytes it needs of each.
+#[derive(Default)]
+struct Taken<'a> {
+    pieces: Vec<(usize, &'a BytesData, Range<usize>)>,
+    long_bytes: usize,
+}
+
+impl<'a> Taken<'a> {
+    /// Notes that `range` of a piece is needed and returns the number of its buffer.
+    fn touch(&mut self, piece: usize, strings: &'a BytesData, range: &Range<usize>) -> usize {
+        self.long_bytes += range.len();
+        // Positions mostly ascend, so the piece is mostly the last one.
+        let known = self.pieces.iter().rposition(|(p, ..)| *p == piece);
+        let buffer = known.unwrap_or_else(|| {
+            self.pieces.push((piece, strings, range.clone()));
+            self.pieces.len() - 1
+        });
+        let needed = &mut self.pieces[buffer].2;
+        *needed = needed.start.min(range.start)..needed.end.max(range.end);
+        buffer
+    }
+
+    /// The buffers of the views, which are moved there: the stored bytes where most of them are needed, else a copy.
+    fn buffers(self, views: &mut [u128]) -> Arc<[Buffer]> {
+        let spanned: usize = self.pieces.iter().map(|(.., needed)| needed.len()).sum();
+        if spanned > SHARED_WASTE_MAX * self.long_bytes {
+            let source: Vec<&[u8]> = self.pieces.iter().map(|(_, strings, _)| strings.all_bytes()).collect();
+            return copy_long_values(views, &source);
+        }
+        for view in views.iter_mut().filter(|view| view_len(**view) > INLINE_BYTES_MAX) {
+            let (buffer, offset) = ((*view >> 64) as u32 as usize, (*view >> 96) as u32 as usize);
+            *view = moved_view(*view, buffer, offset - self.pieces[buffer].2.start);
+        }
+        let shared = self.pieces.into_iter().map(|(_, strings, needed)| match &strings.bytes {
+            Some(region) => region_buffer(region, needed),
+            None => Buffer::default(),
+        });
+        shared.collect::<Vec<_>>().into()
+    }
+}
+
+/// The validity of `rows` as arrow sees it, without a copy.
+fn slice_validity(bits: &Arc<Region>, rows: Range<usize>) -> NullBuffer {
+    let first_byte = rows.start / 8;
+    let buffer = region_buffer(bits, first_byte..rows.end.div_ceil(8));
+    NullBuffer::new(BooleanBuffer::new(buffer, rows.start - 8 * first_byte, rows.len()))
+}

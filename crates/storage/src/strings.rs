@@ -1,0 +1,243 @@
+//! Strings and binary values: arrow's 16-byte views, and a sorted dictionary made of them.
+//!
+//! A view holds a value of up to 12 bytes itself; of a longer one it holds the length, the first four bytes and where
+//! the bytes lie. A sorted dictionary is one region of views and one of the long values' bytes, so short values cost 16
+//! bytes each and nothing else, and materialising is a gather of views.
+//!
+//! # Limits
+//! A value is shorter than 2 GiB, as arrow's views demand.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, FixedSizeBinaryArray};
+use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
+use arrow::datatypes::DataType;
+use numa::{Allocator, MemoryError, Region};
+
+use crate::kernels::share::{region_buffer, view_array};
+
+/// Longest value that a view holds itself.
+pub(crate) const INLINE_BYTES_MAX: usize = 12;
+/// Longest buffer that views refer to: their offsets are signed 32-bit numbers to other arrow implementations.
+pub(crate) const BUFFER_BYTES_MAX: usize = i32::MAX as usize;
+/// Dictionaries with more bytes of long values than this are not shared with results: who accounts for a batch counts
+/// every buffer it refers to in full, and would count the whole dictionary for every few rows.
+const SHARED_BYTES_MAX: usize = 1 << 20;
+
+/// The view of `value`; `buffer` and `offset` say where its bytes lie if it is a long one.
+#[inline]
+pub(crate) fn make_view(value: &[u8], buffer: usize, offset: usize) -> u128 {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&(value.len() as u32).to_le_bytes());
+    if value.len() <= INLINE_BYTES_MAX {
+        bytes[4..4 + value.len()].copy_from_slice(value);
+    } else {
+        bytes[4..8].copy_from_slice(&value[..4]);
+        bytes[8..12].copy_from_slice(&(buffer as u32).to_le_bytes());
+        bytes[12..].copy_from_slice(&(offset as u32).to_le_bytes());
+    }
+    u128::from_le_bytes(bytes)
+}
+
+/// Length of the value behind a view.
+#[inline]
+pub(crate) fn view_len(view: u128) -> usize {
+    view as u32 as usize
+}
+
+/// Where a long value lies: buffer and offset.
+#[inline]
+fn view_place(view: u128) -> (usize, usize) {
+    ((view >> 64) as u32 as usize, (view >> 96) as u32 as usize)
+}
+
+/// `view`, a long one, moved to another place.
+#[inline]
+pub(crate) fn moved_view(view: u128, buffer: usize, offset: usize) -> u128 {
+    view & u128::from(u64::MAX) | (buffer as u128) << 64 | (offset as u128) << 96
+}
+
+/// The array of surface type `t` (views, or fixed-size binary) with these views over `buffers`.
+pub(crate) fn array_of_views(
+    t: &DataType,
+    views: ScalarBuffer<u128>,
+    buffers: Arc<[Buffer]>,
+    nulls: Option<NullBuffer>,
+) -> ArrayRef {
+    let DataType::FixedSizeBinary(width) = t else {
+        return view_array(*t == DataType::Utf8View, views, buffers, nulls);
+    };
+    let width = *width as usize;
+    let mut bytes = Vec::with_capacity(views.len() * width);
+    for (i, view) in views.iter().enumerate() {
+        if nulls.as_ref().is_some_and(|n| n.is_null(i)) {
+            bytes.resize(bytes.len() + width, 0);
+        } else if width <= INLINE_BYTES_MAX {
+            bytes.extend_from_slice(&view.to_le_bytes()[4..4 + width]);
+        } else {
+            let (buffer, offset) = view_place(*view);
+            bytes.extend_from_slice(&buffers[buffer][offset..offset + width]);
+        }
+    }
+    let (rows, bytes) = (views.len(), Buffer::from_vec(bytes));
+    let array = FixedSizeBinaryArray::try_new_with_len(width as i32, bytes, nulls, rows);
+    Arc::new(array.expect("every value has the type's width"))
+}
+
+/// Copies the long values that `views` refer to into fresh buffers of exactly their bytes and moves the views there. A run
+/// of equal views is copied once.
+pub(crate) fn copy_long_values(views: &mut [u128], source: &[&[u8]]) -> Arc<[Buffer]> {
+    let mut total = 0;
+    let mut previous = 0;
+    for &view in views.iter() {
+        if view_len(view) > INLINE_BYTES_MAX && view != previous {
+            total += view_len(view);
+        }
+        previous = view;
+    }
+    let mut buffers = Vec::new();
+    let mut current: Vec<u8> = Vec::with_capacity(total.min(BUFFER_BYTES_MAX));
+    let (mut previous, mut previous_moved) = (0, 0);
+    for view in views {
+        let len = view_len(*view);
+        if len <= INLINE_BYTES_MAX {
+            continue;
+        }
+        if *view == previous {
+            *view = previous_moved;
+            continue;
+        }
+        if current.len() + len > BUFFER_BYTES_MAX {
+            buffers.push(Buffer::from_vec(std::mem::take(&mut current)));
+        }
+        let (buffer, offset) = view_place(*view);
+        previous = *view;
+        *view = moved_view(*view, buffers.len(), current.len());
+        previous_moved = *view;
+        current.extend_from_slice(&source[buffer][offset..offset + len]);
+    }
+    if !current.is_empty() {
+        buffers.push(Buffer::from_vec(current));
+    }
+    buffers.into()
+}
+
+/// Sorted values: one view each, and the bytes of the long ones.
+pub(crate) struct StringValues {
+    len: usize,
+    views: Option<Arc<Region>>,
+    bytes: Option<Arc<Region>>,
+    /// The bytes as the buffers that the views refer to.
+    buffers: Arc<[Buffer]>,
+}
+
+impl StringValues {
+    /// Stores `len` values, ascending and without repeats, whose long ones have `long_bytes` bytes in all.
+    pub(crate) fn build<'a>(
+        allocator: &Allocator,
+        len: usize,
+        long_bytes: usize,
+        values: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<StringValues, MemoryError> {
+        let mut views = if len > 0 { Some(allocator.region(len * 16)?) } else { None };
+        let mut bytes = if long_bytes > 0 { Some(allocator.region(long_bytes)?) } else { None };
+        // Where each buffer starts within the bytes, and how far they are filled.
+        let (mut cuts, mut filled) = (vec![0], 0);
+        let slots = views.as_mut().map_or(&mut [][..], |region| &mut region.words_mut::<u128>()[..len]);
+        let target = bytes.as_mut().map_or(&mut [][..], |region| &mut region.bytes_mut()[..long_bytes]);
+        let mut stored = 0;
+        for (slot, value) in slots.iter_mut().zip(values) {
+            let mut start = cuts[cuts.len() - 1];
+            if value.len() > INLINE_BYTES_MAX {
+                if filled - start + value.len() > BUFFER_BYTES_MAX {
+                    start = filled;
+                    cuts.push(start);
+                }
+                target[filled..filled + value.len()].copy_from_slice(value);
+            }
+            *slot = make_view(value, cuts.len() - 1, filled - start);
+            filled += if value.len() > INLINE_BYTES_MAX { value.len() } else { 0 };
+            stored += 1;
+        }
+        assert_eq!((stored, filled), (len, long_bytes), "the caller counted the values");
+        let bytes = bytes.map(Arc::new);
+        let buffers = match &bytes {
+            Some(region) => {
+                cuts.push(filled);
+                cuts.windows(2).map(|cut| region_buffer(region, cut[0]..cut[1])).collect()
+            }
+            None => Vec::new(),
+        };
+        Ok(StringValues { len, views: views.map(Arc::new), bytes, buffers: buffers.into() })
+    }
+
+    /// How many values there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn views(&self) -> &[u128] {
+        match &self.views {
+            Some(region) => &region.words::<u128>()[..self.len],
+            None => &[],
+        }
+    }
+
+    /// The bytes of a value.
+    pub(crate) fn value(&self, vid: usize) -> &[u8] {
+        let view = self.views()[vid];
+        let len = view_len(view);
+        if len > INLINE_BYTES_MAX {
+            let (buffer, offset) = view_place(view);
+            return &self.buffers[buffer].as_slice()[offset..offset + len];
+        }
+        match &self.views {
+            // Views are kept little-endian in memory on every platform that arrow's views work on.
+            Some(region) => &region.bytes()[16 * vid + 4..16 * vid + 4 + len],
+            None => &[],
+        }
+    }
+
+    /// The values of the vids as an array of surface type `t`; what stands where `nulls` has a null does not matter.
+    pub(crate) fn gather(
+        &self,
+        t: &DataType,
+        vids: impl ExactSizeIterator<Item = u32>,
+        nulls: Option<NullBuffer>,
+    ) -> ArrayRef {
+        let stored = self.views();
+        let mut views: Vec<u128> = vids.map(|vid| stored[vid as usize]).collect();
+        if self.shared_whole() {
+            return array_of_views(t, views.into(), Arc::clone(&self.buffers), nulls);
+        }
+        if let Some(nulls) = &nulls {
+            for (i, view) in views.iter_mut().enumerate() {
+                *view = if nulls.is_valid(i) { *view } else { 0 };
+            }
+        }
+        let source: Vec<&[u8]> = self.buffers.iter().map(|b| b.as_slice()).collect();
+        let buffers = copy_long_values(&mut views, &source);
+        array_of_views(t, views.into(), buffers, nulls)
+    }
+
+    /// A range of the values as an array, without a copy of views or bytes where that is most of the dictionary.
+    pub(crate) fn slice(&self, t: &DataType, vids: Range<usize>) -> ArrayRef {
+        match &self.views {
+            Some(region) if self.shared_whole() || vids.len() * 2 > self.len => {
+                let views = ScalarBuffer::from(region_buffer(region, 16 * vids.start..16 * vids.end));
+                array_of_views(t, views, Arc::clone(&self.buffers), None)
+            }
+            _ => self.gather(t, vids.start as u32..vids.end as u32, None),
+        }
+    }
+
+    /// The regions behind the values.
+    pub(crate) fn regions(&self) -> impl Iterator<Item = &Region> {
+        self.views.iter().chain(self.bytes.iter()).map(|region| region.as_ref())
+    }
+
+    fn shared_whole(&self) -> bool {
+        self.bytes.as_ref().is_none_or(|bytes| bytes.len() <= SHARED_BYTES_MAX)
+    }
+}
