@@ -25,6 +25,8 @@ use super::shell::{Next, Origin, Shell};
 use crate::failure::Failure;
 
 const PROMPT: &str = "nearside> ";
+/// What every database has beside the user's tables.
+const SYSTEM_VIEWS: [&str; 4] = ["nearside.nodes", "nearside.cpus", "nearside.columns", "nearside.workers"];
 const HISTORY_ENTRIES_MAX: usize = 10_000;
 
 /// Reads and runs until `\q` or Ctrl-D.
@@ -102,7 +104,9 @@ struct Assistant {
 
 impl Names for Assistant {
     fn tables(&self) -> Vec<String> {
-        self.database.table_names()
+        let mut names = self.database.table_names();
+        names.extend(SYSTEM_VIEWS.map(String::from));
+        names
     }
 
     fn columns(&self, table: &str) -> Vec<String> {
