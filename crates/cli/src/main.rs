@@ -1,1 +1,72 @@
-fn main(){}
+//! `nearside`: the one command. Argument parsing, dispatch and exit codes; each subcommand is a module.
+//!
+//! Invariants: exit code 0 is done, 1 failed, 2 used wrongly; every error is one sentence on standard error; a reader of
+//! our output that goes away (`| head`) is no error.
+
+mod failure;
+mod interrupt;
+mod progress;
+mod size;
+mod sql;
+mod topology;
+mod tpch;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+
+/// The program's version with the revision it was built from.
+const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("NEARSIDE_REVISION"), ")");
+
+#[derive(Parser)]
+#[command(
+    name = "nearside",
+    version = VERSION,
+    about = "An in-memory analytical SQL database that keeps every query next to its data",
+    arg_required_else_help = true,
+    after_help = "Examples:
+  nearside tpch                                        generate TPC-H at scale 1, run and check the 22 queries
+  nearside sql                                         a prompt
+  nearside sql --load trips='trips/*.parquet' -c 'SELECT count(*) FROM trips'
+  nearside topology                                    what this machine is
+
+Exit codes: 0 done, 1 failed, 2 used wrongly."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run TPC-H: load it, run the 22 queries, check every answer
+    Tpch(tpch::Arguments),
+    /// Run SQL: at a prompt, from standard input, from a file or from the command line
+    Sql(sql::Arguments),
+    /// Show what the machine is and what this process may use of it
+    Topology(topology::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Tpch(arguments) => tpch::run(&arguments),
+        Command::Sql(arguments) => sql::run(&arguments),
+        Command::Topology(arguments) => topology::run(&arguments),
+    };
+    match result {
+        Ok(code) => code,
+        Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
+        Err(failure) => {
+            report(&failure);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// One sentence on standard error, which may itself be closed.
+fn report(failure: &Failure) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "error: {failure}");
+}

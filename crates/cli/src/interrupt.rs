@@ -1,0 +1,72 @@
+//! Ctrl-C: it cancels the statement that runs, and ends the program only where nothing runs and nobody is at a prompt.
+//!
+//! A thread of ours receives SIGINT (no work is done in a signal handler). At the prompt the terminal is in raw mode and
+//! Ctrl-C arrives as a key, so a SIGINT that comes while nothing runs was sent by someone else and is ignored there.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use signal_hook::consts::SIGINT;
+use signal_hook::iterator::Signals;
+
+/// What a program that is interrupted while it is idle ends with.
+const EXIT_CODE: i32 = 1;
+
+type Cancel = Arc<dyn Fn() + Send + Sync>;
+
+#[derive(Default)]
+struct State {
+    cancel: Option<Cancel>,
+    at_prompt: bool,
+}
+
+/// Receives SIGINT for the rest of the program's life.
+#[derive(Clone)]
+pub struct Interrupts {
+    state: Arc<Mutex<State>>,
+}
+
+impl Interrupts {
+    /// Starts the thread.
+    pub fn install() -> io::Result<Interrupts> {
+        let interrupts = Interrupts { state: Arc::default() };
+        let mut signals = Signals::new([SIGINT])?;
+        let state = interrupts.state.clone();
+        std::thread::Builder::new().name("interrupt".into()).spawn(move || {
+            for _ in signals.forever() {
+                let (cancel, at_prompt) = {
+                    let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                    (state.cancel.clone(), state.at_prompt)
+                };
+                match cancel {
+                    Some(cancel) => cancel(),
+                    None if at_prompt => {}
+                    None => std::process::exit(EXIT_CODE),
+                }
+            }
+        })?;
+        Ok(interrupts)
+    }
+
+    /// From now on someone is at a prompt.
+    pub fn at_prompt(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).at_prompt = true;
+    }
+
+    /// While the guard lives, Ctrl-C calls `cancel`.
+    pub fn during(&self, cancel: impl Fn() + Send + Sync + 'static) -> Running<'_> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).cancel = Some(Arc::new(cancel));
+        Running { interrupts: self }
+    }
+}
+
+/// See [`Interrupts::during`].
+pub struct Running<'a> {
+    interrupts: &'a Interrupts,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.interrupts.state.lock().unwrap_or_else(PoisonError::into_inner).cancel = None;
+    }
+}

@@ -1,0 +1,82 @@
+//! Loading the eight tables: generated, or from a folder of Parquet files.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nearside::{BatchProducer, Database, LoadOptions, LoadProgress};
+
+use super::generate::{Table, Text};
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// Generates all tables at `scale` and loads them as they come: no table ever exists as Arrow batches.
+pub fn generate(database: &Database, scale: f64) -> Result<(), Failure> {
+    let rows = Table::ALL.iter().map(|table| table.rows(scale)).sum();
+    let progress = Progress::new(Some(rows), "text");
+    let loaded = generate_tables(database, scale, &progress);
+    progress.clear();
+    loaded
+}
+
+fn generate_tables(database: &Database, scale: f64, progress: &Progress) -> Result<(), Failure> {
+    let threads = database.scheduler().threads();
+    let mut text = Some(Text::generate());
+    for (i, table) in Table::ALL.into_iter().enumerate() {
+        progress.say(table.name());
+        // The last table's streams hold the text alone, so that it goes before their rows are encoded.
+        let last = i + 1 == Table::ALL.len();
+        let Some(words) = (if last { text.take() } else { text.clone() }) else { break };
+        let parts = table.parts(scale, threads);
+        let producers = (1..=parts).map(|part| {
+            let progress = progress.clone();
+            let batches = words.batches(table, scale, part, parts).map(move |batch| {
+                let batch = batch.map_err(nearside::Error::from)?;
+                progress.advance(batch.num_rows() as u64);
+                Ok(batch)
+            });
+            Box::new(batches) as BatchProducer
+        });
+        let producers = producers.collect();
+        drop(words);
+        database.load_batches(table.name(), table.schema(), producers, &LoadOptions::default())?;
+    }
+    Ok(())
+}
+
+/// Loads `region.parquet` .. `lineitem.parquet` (or folders `region` .. of Parquet files) of `folder`; gives the scale.
+pub fn load(database: &Database, folder: &Path) -> Result<f64, Failure> {
+    let paths: Vec<PathBuf> = Table::ALL.iter().map(|table| find(folder, *table)).collect::<Result<_, _>>()?;
+    for (table, path) in Table::ALL.into_iter().zip(paths) {
+        let progress = Progress::new(None, table.name());
+        let bar = progress.clone();
+        let options = LoadOptions {
+            progress: Some(Arc::new(move |at: LoadProgress| bar.set(at.bytes, at.total_bytes))),
+            ..LoadOptions::default()
+        };
+        let path = path.to_str().ok_or_else(|| Failure::new(format!("the path {} is not UTF-8", path.display())))?;
+        let loaded = database.load(table.name(), path, &options);
+        progress.clear();
+        loaded?;
+    }
+    let suppliers = row_count(database, Table::Supplier);
+    Ok(suppliers as f64 / Table::Supplier.rows(1.0) as f64)
+}
+
+fn find(folder: &Path, table: Table) -> Result<PathBuf, Failure> {
+    let file = folder.join(format!("{}.parquet", table.name()));
+    let inner = folder.join(table.name());
+    if file.is_file() {
+        Ok(file)
+    } else if inner.is_dir() {
+        Ok(inner)
+    } else {
+        let folder = folder.display();
+        Err(Failure::new(format!("{folder} holds no {}.parquet; TPC-H needs all eight tables there", table.name())))
+    }
+}
+
+/// The rows of a loaded table.
+pub fn row_count(database: &Database, table: Table) -> u64 {
+    let report = database.storage_report();
+    report.iter().find(|column| column.table == table.name()).map_or(0, |column| column.rows)
+}
