@@ -195,7 +195,10 @@ impl TableVersion {
             let columns = version.segment.columns().iter().cloned().chain([ids]).collect();
             SegmentVersion { segment: Arc::new(Segment::new(rows, columns)), deleted: version.deleted.clone() }
         };
-        let parts = self.parts.iter().map(|part| Arc::new(Part { segments: part.segments.iter().map(&mut numbered).collect() }));
+        let parts = self
+            .parts
+            .iter()
+            .map(|part| Arc::new(Part { segments: part.segments.iter().map(&mut numbered).collect() }));
         let parts = parts.collect();
         TableVersion { schema, parts, version: self.version }
     }

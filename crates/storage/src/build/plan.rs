@@ -18,7 +18,7 @@ use crate::stage::StagedColumn;
 use crate::stage::chunk::NumberChunk;
 use crate::stage::table::StringTable;
 
-/// Codes are taken over plain values up to this size more: groups, joins and predicates run on codes.
+/// Codes are taken over plain values up to this much more, and an eighth: groups, joins and predicates run on codes.
 const CODED_BONUS_BYTES: usize = 64 << 10;
 
 /// A column whose encoding is chosen.
@@ -129,7 +129,7 @@ fn plan_arrays(data_type: DataType, arrays: Vec<ArrayRef>) -> PlannedColumn {
 
 /// Whether codes that take `coded` bytes, the dictionary included, are worth it where the values take `plain`.
 pub(crate) fn worth_coding(coded: u128, plain: u128) -> bool {
-    coded <= plain + plain / 4 + CODED_BONUS_BYTES as u128
+    coded <= plain + plain / 8 + CODED_BONUS_BYTES as u128
 }
 
 /// Bytes of `rows` codes of `bits` bits.
