@@ -281,7 +281,7 @@ impl Job {
         let body = unsafe { &*self.body.0 };
         if let Err(text) = panics::caught(|| body(index)) {
             self.panicked.lock().get_or_insert_with(|| text.clone());
-            self.close();
+            // Whoever claims next sees the statement stopped, and closes the job.
             self.statement.fail(text);
         }
     }

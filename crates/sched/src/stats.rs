@@ -25,7 +25,7 @@ pub enum WorkerState {
     Working,
     /// Sleeps in the middle of a task, until others have finished their part of its `parallel_for`.
     Inactive,
-    /// Awake and looking for a task.
+    /// Awake and looking for a task, or still starting.
     Free,
     /// Asleep until it is woken.
     Parked,
@@ -148,7 +148,7 @@ impl Default for Meter {
             tasks: AtomicU64::new(0),
             stolen: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
-            state: AtomicU8::new(WorkerState::Parked as u8),
+            state: AtomicU8::new(WorkerState::Free as u8),
             pinned: AtomicBool::new(false),
             busy_ns: AtomicU64::new(0),
             busy_since_ns: AtomicU64::new(0),

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use group::{Entry, Group};
+use group::{Entry, Group, Work};
 
 use crate::affinity::{Affinity, Binding, SlotId};
 use crate::policy::{Layout, Target, Wake};
@@ -164,7 +164,10 @@ impl Shared {
         }
         for group in &self.groups {
             for entry in group.remove_where(|_| true) {
-                entry.statement.shut_down();
+                // Entries of loops are left over: a loop's caller has a handle, so no loop is under way.
+                if matches!(entry.work, Work::Task(_)) {
+                    entry.statement.shut_down();
+                }
                 entry.discard(&self.dropped);
             }
         }

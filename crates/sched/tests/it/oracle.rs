@@ -121,12 +121,15 @@ fn run<R: Runs>(on: &Arc<R>, statement: &Arc<Statement>, tally: &Arc<Tally>, pro
 }
 
 /// Runs a program as one statement; gives its sum, unless it failed.
-fn outcome<R: Runs>(on: &Arc<R>, program: &[Node]) -> Option<u64> {
+fn outcome<R: Runs>(on: Arc<R>, program: &[Node]) -> Option<u64> {
     let (statement, tally) = (statement(1), Arc::new(Tally::default()));
     // The tree is a task itself, so that a panic in it is the statement's.
     let whole = [Node::Spawn(program.to_vec())];
-    run(on, &statement, &tally, &whole);
+    run(&on, &statement, &tally, &whole);
     eventually("all tasks ended", || tally.ended.load(Ordering::SeqCst) == tally.spawned.load(Ordering::SeqCst));
+    // A worker records a panic after the task's closure has gone. Dropping the last handle waits for that.
+    eventually("tasks gave their handles back", || Arc::strong_count(&on) == 1);
+    drop(on);
     (!statement.is_cancelled()).then(|| tally.sum.load(Ordering::Relaxed))
 }
 
@@ -136,10 +139,10 @@ proptest! {
     #[test]
     fn same_outcome_as_inline(program in nodes(), stealing in 0usize..3) {
         let stealing = [Stealing::Off, Stealing::Neighbour, Stealing::Any][stealing];
-        let expected = outcome(&Arc::new(Inline::new()), &program);
-        prop_assert_eq!(outcome(&threads(1), &program), expected);
-        prop_assert_eq!(outcome(&machine(2, 2, 1, stealing), &program), expected);
-        prop_assert_eq!(outcome(&machine(1, 2, 2, stealing), &program), expected);
+        let expected = outcome(Arc::new(Inline::new()), &program);
+        prop_assert_eq!(outcome(threads(1), &program), expected);
+        prop_assert_eq!(outcome(machine(2, 2, 1, stealing), &program), expected);
+        prop_assert_eq!(outcome(machine(1, 2, 2, stealing), &program), expected);
     }
 }
 

@@ -29,6 +29,10 @@ fn nodes_used(scheduler: &Scheduler, affinity: impl Fn(usize) -> Affinity + Sync
     nodes.into_inner().unwrap()
 }
 
+fn all_parked(scheduler: &Scheduler) -> bool {
+    scheduler.stats().workers.iter().all(|worker| worker.state == WorkerState::Parked)
+}
+
 #[test]
 fn hard_tasks_never_leave_their_node() {
     for stealing in [Stealing::Off, Stealing::Neighbour, Stealing::Any] {
@@ -92,6 +96,8 @@ fn a_slot_runs_what_is_its_own() {
 fn tasks_without_affinity_spread_over_idle_groups() {
     // No stealing: each group must be given its share. Each task waits for one on every other node.
     let scheduler = machine(4, 1, 1, Stealing::Off);
+    // A worker that is still starting counts as busy.
+    eventually("all workers parked", || all_parked(&scheduler));
     let began = AtomicUsize::new(0);
     scheduler
         .parallel_for(&statement(1), 4, &anywhere, &|_| {
@@ -124,9 +130,7 @@ fn statistics_tell_what_happened() {
     scheduler
         .parallel_for(&statement(1), 100, &anywhere, &|_| thread::sleep(std::time::Duration::from_micros(100)))
         .unwrap();
-    eventually("all workers parked", || {
-        scheduler.stats().workers.iter().all(|worker| worker.state == WorkerState::Parked)
-    });
+    eventually("all workers parked", || all_parked(&scheduler));
     let stats = scheduler.stats();
     assert_eq!(stats.workers.iter().map(|worker| worker.tasks_run).sum::<u64>(), 100);
     let busy: u128 = stats.workers.iter().map(|worker| worker.busy.as_millis()).sum();
@@ -158,8 +162,7 @@ fn an_idle_scheduler_uses_no_cpu() {
             folders.lock().unwrap().push(folder.display().to_string());
         });
     }
-    let parked = || scheduler.stats().workers.iter().all(|worker| worker.state == WorkerState::Parked);
-    eventually("all workers have run and parked", || folders.lock().unwrap().len() == 8 && parked());
+    eventually("all workers have run and parked", || folders.lock().unwrap().len() == 8 && all_parked(&scheduler));
     let folders = folders.lock().unwrap().clone();
     // A worker says that it parks a moment before the kernel takes it off its cpu: on a busy machine that takes a while,
     // so any quiet stretch will do. One that woke up now and then would never have one.

@@ -57,8 +57,11 @@ fn task(scheduler: &Scheduler, statement: &Arc<Statement>, counts: &Counts, kind
         0 => std::panic::resume_unwind(Box::new("meant to happen")),
         1 => statement.cancel(),
         2..=11 => {
-            let ran = scheduler.parallel_for(statement, LOOP, &|_| affinity, &|_| {
+            let ran = scheduler.parallel_for(statement, LOOP, &|_| affinity, &|index| {
                 counts.calls.fetch_add(1, Ordering::Relaxed);
+                if kind == 2 && index == LOOP / 2 {
+                    statement.cancel();
+                }
             });
             match ran {
                 Ok(()) => counts.loops_done.fetch_add(1, Ordering::Relaxed),
