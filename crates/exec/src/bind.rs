@@ -60,8 +60,8 @@ impl Coding {
         vids.start + shift..vids.end + shift
     }
 
-    fn set(&self, vids: impl IntoIterator<Item = Range<u32>>) -> CodeRanges {
-        CodeRanges::ascending(vids.into_iter().map(|r| self.of_vids(r)), self.codes())
+    fn set(&self, vids: Range<u32>) -> CodeRanges {
+        CodeRanges::one(self.of_vids(vids), self.codes())
     }
 
     /// The codes for which `test` is TRUE, if it is a comparison, a list or a NULL test.
@@ -73,7 +73,7 @@ impl Coding {
             return self.bind_in(values.as_ref(), negated).map(Some);
         }
         Ok(test.as_is_null().map(|negated| match (negated, self.null_code) {
-            (true, _) => self.set([0..self.vids()]),
+            (true, _) => self.set(0..self.vids()),
             (false, true) => CodeRanges::one(0..1, self.codes()),
             (false, false) => CodeRanges::none(self.codes()),
         }))
@@ -84,12 +84,12 @@ impl Coding {
         let up_to = || self.dictionary.upper_bound(value);
         let vids = self.vids();
         Ok(match op {
-            CompareOp::Eq => self.set([below()?..up_to()?]),
-            CompareOp::NotEq => self.set([0..below()?, up_to()?..vids]),
-            CompareOp::Lt => self.set([0..below()?]),
-            CompareOp::LtEq => self.set([0..up_to()?]),
-            CompareOp::Gt => self.set([up_to()?..vids]),
-            CompareOp::GtEq => self.set([below()?..vids]),
+            CompareOp::Eq => self.set(below()?..up_to()?),
+            CompareOp::NotEq => self.set(0..below()?).union(&self.set(up_to()?..vids)),
+            CompareOp::Lt => self.set(0..below()?),
+            CompareOp::LtEq => self.set(0..up_to()?),
+            CompareOp::Gt => self.set(up_to()?..vids),
+            CompareOp::GtEq => self.set(below()?..vids),
         })
     }
 
@@ -97,13 +97,13 @@ impl Coding {
         let mut found = Vec::with_capacity(values.len());
         for i in 0..values.len() {
             let value = values.slice(i, 1);
-            found.push(self.dictionary.lower_bound(&value)?..self.dictionary.upper_bound(&value)?);
+            found.push(self.of_vids(self.dictionary.lower_bound(&value)?..self.dictionary.upper_bound(&value)?));
         }
         found.sort_unstable_by_key(|r| r.start);
-        let members = self.set(found);
+        let members = CodeRanges::ascending(found, self.codes());
         if !negated {
             return Ok(members);
         }
-        Ok(members.complement().intersect(&self.set([0..self.vids()])))
+        Ok(members.complement().intersect(&self.set(0..self.vids())))
     }
 }

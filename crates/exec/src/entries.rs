@@ -29,7 +29,7 @@ pub(crate) struct Entries {
     coding: Coding,
     function: Function,
     chunks: Vec<Mutex<Option<ArrayRef>>>,
-    /// Some entry made it fail.
+    /// Some entry made it fail, or there is no room.
     failed: AtomicBool,
     reservations: Mutex<Vec<Reservation>>,
 }
@@ -85,19 +85,23 @@ impl Entries {
         &self.coding
     }
 
-    /// Evaluates one chunk and charges its result to the statement. A failure of the expression is remembered, not
-    /// reported; running out of memory is an error.
+    /// Evaluates one chunk and charges its result to the statement. A failure of the expression, and a budget without room
+    /// for the result, is remembered, not reported: rows are then evaluated a batch at a time.
     pub(crate) fn evaluate_chunk(&self, chunk: usize, statement: &Statement) -> Result<(), ExecError> {
         if self.failed.load(Ordering::Relaxed) {
             return Ok(());
         }
-        match self.chunk_results(chunk) {
-            Ok(results) => {
-                self.reservations.lock().push(statement.budget().reserve(array_bytes(results.as_ref()))?);
+        let charged = self.chunk_results(chunk).and_then(|results| {
+            let reservation = statement.budget().reserve(array_bytes(results.as_ref()))?;
+            Ok((results, reservation))
+        });
+        match charged {
+            Ok((results, reservation)) => {
+                self.reservations.lock().push(reservation);
                 *self.chunks[chunk].lock() = Some(results);
                 Ok(())
             }
-            Err(ExecError::Evaluation(_)) => {
+            Err(ExecError::Evaluation(_) | ExecError::Memory(_)) => {
                 self.failed.store(true, Ordering::Relaxed);
                 Ok(())
             }

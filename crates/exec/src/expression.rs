@@ -82,7 +82,7 @@ pub(crate) struct Remapped {
 
 impl Remapped {
     /// `map` gives the new number of each column that `inner` reads.
-    pub(crate) fn new(inner: Arc<dyn Expression>, map: &dyn Fn(usize) -> usize) -> Arc<dyn Expression> {
+    pub(crate) fn over(inner: Arc<dyn Expression>, map: &dyn Fn(usize) -> usize) -> Arc<dyn Expression> {
         let mapped: Vec<usize> = inner.columns().iter().map(|&c| map(c)).collect();
         if mapped == inner.columns() {
             return inner;

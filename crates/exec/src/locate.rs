@@ -20,7 +20,10 @@ use storage::{Column, Component};
 const LARGE_BYTES: usize = 4 << 20;
 
 /// Maps of live columns, by the column's address; an entry whose column is gone is replaced or swept.
-static KNOWN: LazyLock<Mutex<HashMap<usize, (Weak<Column>, Arc<PageMap>)>>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<HashMap<usize, Known>>> = LazyLock::new(Mutex::default);
+
+/// A column and its map.
+type Known = (Weak<Column>, Arc<PageMap>);
 
 /// Access to page maps on a machine with several nodes.
 pub(crate) struct PageMaps;
@@ -36,7 +39,7 @@ impl PageMaps {
     pub(crate) fn locator(&self, column: &Arc<Column>) -> Option<Locator> {
         let region = codes_region(column).filter(|region| region.len() >= LARGE_BYTES)?;
         let key = Arc::as_ptr(column) as usize;
-        let same = |(live, _): &&(Weak<Column>, Arc<PageMap>)| live.ptr_eq(&Arc::downgrade(column));
+        let same = |(live, _): &&Known| live.ptr_eq(&Arc::downgrade(column));
         let known = KNOWN.lock().get(&key).filter(same).map(|(_, map)| map.clone());
         let map = known.unwrap_or_else(|| {
             // Read without the lock: asking the kernel about gigabytes takes a while.

@@ -258,6 +258,6 @@ fn remapped(lower: &[Output], expression: &Arc<dyn Expression>, field: &FieldRef
     if !expression.columns().iter().all(|&c| places[c].is_some()) {
         return None;
     }
-    let expression = Remapped::new(expression.clone(), &|c| places[c].expect("checked for every column it reads"));
+    let expression = Remapped::over(expression.clone(), &|c| places[c].expect("checked for every column it reads"));
     Some(Output::Expression { expression, field: field.clone() })
 }

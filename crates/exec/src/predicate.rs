@@ -169,7 +169,7 @@ impl Predicate {
             Predicate::And(parts) => Predicate::And(parts.iter().map(|p| p.map_columns(map)).collect()),
             Predicate::Or(parts) => Predicate::Or(parts.iter().map(|p| p.map_columns(map)).collect()),
             Predicate::Not(inner) => Predicate::Not(Box::new(inner.map_columns(map))),
-            Predicate::Boolean(expression) => Predicate::Boolean(Remapped::new(expression.clone(), map)),
+            Predicate::Boolean(expression) => Predicate::Boolean(Remapped::over(expression.clone(), map)),
         }
     }
 

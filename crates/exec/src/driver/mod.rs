@@ -12,6 +12,8 @@
 //! - A queued step whose task is dropped unrun (its statement stopped, the scheduler ended) ends its slot with an error.
 
 mod window;
+#[cfg(test)]
+mod window_tests;
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -333,10 +335,10 @@ impl Driver {
         }
         let reservation = statement.budget().reserve(batch_bytes(&batch))?;
         let wanted = self.state.lock().window.emit(number, Charged { batch, reservation });
-        if wanted {
+        if wanted == Some(true) {
             self.pump(false);
         }
-        Ok(wanted)
+        Ok(wanted.is_some())
     }
 
     /// What a consumer gets for an item; the batches are its own from here.

@@ -152,17 +152,13 @@ impl<S> Window<S> {
         self.slots.iter().any(|s| s.step.is_some())
     }
 
-    /// Takes a batch that a step has made. False where its slot is gone: it may stop.
-    pub(crate) fn emit(&mut self, number: u64, charged: Charged) -> bool {
+    /// Takes a batch that a step has made, and says whether it can move on: only the front slot's can. `None` where the
+    /// slot is gone: the step may stop.
+    pub(crate) fn emit(&mut self, number: u64, charged: Charged) -> Option<bool> {
         let bytes = charged.reservation.bytes();
-        match self.slot(number) {
-            Some(slot) => {
-                slot.batches.push_back(charged);
-                self.held_bytes += bytes;
-                true
-            }
-            None => false,
-        }
+        self.slot(number)?.batches.push_back(charged);
+        self.held_bytes += bytes;
+        Some(number == self.first)
     }
 
     /// A step has ended. After an error nothing more is pushed.

@@ -29,8 +29,6 @@ use crate::predicate::{CompareOp, Predicate};
 
 /// Rows that a row test is evaluated over at a time; a multiple of 64, small enough for the values to stay in cache.
 const CHUNK_ROWS: usize = 8192;
-/// Share of rows that a test over arrays is taken to let through, for estimates only.
-const ROW_TEST_FRACTION: f64 = 0.5;
 
 /// A predicate, free of NOT above its leaves, with its leaves numbered.
 pub(crate) struct Filter {
@@ -196,14 +194,15 @@ impl Bound {
         }
     }
 
-    /// Share of rows that pass, were codes evenly used and parts independent of each other.
-    pub(crate) fn fraction(&self) -> f64 {
+    /// Share of rows that pass, were codes evenly used and parts independent of each other; a row test lets the share
+    /// `row_test` through.
+    pub(crate) fn fraction(&self, row_test: f64) -> f64 {
         match self {
             Bound::Constant(value) => f64::from(u8::from(*value)),
             Bound::Codes(test) => test.set.fraction(),
-            Bound::Rows(_) => ROW_TEST_FRACTION,
-            Bound::And(parts) => parts.iter().map(Bound::fraction).product(),
-            Bound::Or(parts) => parts.iter().map(Bound::fraction).sum::<f64>().min(1.0),
+            Bound::Rows(_) => row_test,
+            Bound::And(parts) => parts.iter().map(|p| p.fraction(row_test)).product(),
+            Bound::Or(parts) => parts.iter().map(|p| p.fraction(row_test)).sum::<f64>().min(1.0),
         }
     }
 

@@ -337,7 +337,7 @@ fn storage_borrows_the_workers() {
     let parallel = SchedParallel::new(scheduler(), statement.clone());
     let sum = AtomicUsize::new(0);
     let nodes = scheduler().topology().nodes().to_vec();
-    let node_of = |i: usize| (i % 3 > 0).then(|| nodes[i % nodes.len()].id);
+    let node_of = |i: usize| (!i.is_multiple_of(3)).then(|| nodes[i % nodes.len()].id);
     parallel
         .for_each(1000, &node_of, &|i| {
             sum.fetch_add(i, Ordering::Relaxed);
