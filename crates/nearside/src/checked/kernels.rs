@@ -3,12 +3,7 @@
 //! Arrow's own checked kernels return at the first bad row, which keeps the compiler from vectorising the loop. Here
 //! a loop computes every wrapped result and folds "something overflowed" into one flag; only when the flag is up is
 //! the batch walked again for the first bad row that is not NULL (values under a NULL are arbitrary and may
-//! overflow freely). Decimals are checked against their declared precision too, which arrow does not do: arrow
-//! raises only when the 128 bits are exceeded, and 10^38 is smaller than 2^127.
-//!
-//! # Limits
-//! Decimal operands are taken to lie within their own declared precision, as everything that Nearside loads or
-//! computes does; where the result's precision then cannot be exceeded, it is not checked.
+//! overflow freely). Decimals of 128 bits have a file of their own, [`super::decimal`].
 
 use std::sync::Arc;
 
@@ -16,21 +11,19 @@ use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray}
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::kernels::numeric;
 use arrow::datatypes::{
-    DataType, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type, Decimal256Type,
-    DecimalType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
-    UInt64Type, i256,
+    DataType, Date64Type, Decimal32Type, Decimal64Type, Decimal256Type, DecimalType, Int8Type,
+    Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::error::ArrowError;
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr_common::datum::apply;
 
+use super::decimal::decimal128;
 use super::error::{ArithmeticError, sql_type_name};
 
 /// Milliseconds in a day: what `Date64 - Date64` divides by.
 const DAY_MS: i64 = 86_400_000;
-/// The first value that `DECIMAL(38, _)` cannot hold, as its unscaled magnitude.
-const DECIMAL128_END: u128 = 10u128.pow(38);
 
 /// `lhs op rhs` for two operands of one family (integers of one type, decimals of one width, dates in ms), giving
 /// `result`. Fails on overflow and on division by zero; a NULL on either side gives NULL.
@@ -123,9 +116,9 @@ pub(super) fn negate(arg: &ColumnarValue, rows: usize) -> Result<ColumnarValue> 
 }
 
 /// One side of an operation: an array, or a scalar as an array of one row.
-struct Operand {
-    array: ArrayRef,
-    scalar: bool,
+pub(super) struct Operand {
+    pub array: ArrayRef,
+    pub scalar: bool,
 }
 
 impl Operand {
@@ -143,13 +136,13 @@ impl Operand {
     }
 
     /// The row of the array that row `i` of the batch reads.
-    fn row(&self, i: usize) -> usize {
+    pub fn row(&self, i: usize) -> usize {
         if self.scalar { 0 } else { i }
     }
 }
 
 /// The NULLs of the result, or `None` when a scalar NULL makes all of it NULL.
-fn union_nulls(left: &Operand, right: &Operand) -> Option<Option<NullBuffer>> {
+pub(super) fn union_nulls(left: &Operand, right: &Operand) -> Option<Option<NullBuffer>> {
     let side = |operand: &Operand| match operand.scalar {
         true if operand.array.null_count() > 0 => None,
         true => Some(None),
@@ -161,7 +154,7 @@ fn union_nulls(left: &Operand, right: &Operand) -> Option<Option<NullBuffer>> {
 
 /// Runs `f` over all rows and returns the results; when any row of them was bad and not NULL, its number instead.
 /// `f` is total: for a bad row it returns any value and `true`.
-fn flagged<I: ArrowPrimitiveType, O: ArrowPrimitiveType>(
+pub(super) fn flagged<I: ArrowPrimitiveType, O: ArrowPrimitiveType>(
     left: &Operand,
     right: &Operand,
     rows: usize,
@@ -349,181 +342,6 @@ fn days_between(left: &Operand, right: &Operand, rows: usize) -> Result<ArrayRef
         }
         .into()),
     }
-}
-
-/// Precision and scale of a 128-bit decimal.
-fn parts(t: &DataType) -> Result<(u8, i8)> {
-    match t {
-        DataType::Decimal128(p, s) => Ok((*p, *s)),
-        other => internal_err!("a decimal was expected, found {other}"),
-    }
-}
-
-#[inline(always)]
-fn too_long(value: i128) -> bool {
-    value.unsigned_abs() >= DECIMAL128_END
-}
-
-/// 10^`n` where it fits in 128 bits.
-fn ten_to(n: i32) -> Option<i128> {
-    u32::try_from(n).ok().and_then(|n| 10i128.checked_pow(n))
-}
-
-fn decimal128(
-    op: Operator,
-    left: &Operand,
-    right: &Operand,
-    rows: usize,
-    result: &DataType,
-) -> Result<ArrayRef> {
-    let (p1, s1) = parts(left.array.data_type())?;
-    let (p2, s2) = parts(right.array.data_type())?;
-    let (precision, scale) = parts(result)?;
-    let finish = |values: Vec<i128>, nulls: Option<NullBuffer>| -> Result<ArrayRef> {
-        let array = PrimitiveArray::<Decimal128Type>::new(ScalarBuffer::from(values), nulls)
-            .with_precision_and_scale(precision, scale)?;
-        Ok(Arc::new(array))
-    };
-    let Some(nulls) = union_nulls(left, right) else {
-        let array = PrimitiveArray::<Decimal128Type>::new_null(rows)
-            .with_precision_and_scale(precision, scale)?;
-        return Ok(Arc::new(array));
-    };
-    let n = nulls.as_ref();
-    type D = Decimal128Type;
-    let values = match op {
-        Operator::Plus | Operator::Minus => {
-            let subtract = op == Operator::Minus;
-            // The digits that a sum may need exceed what its type may have: only then can it be too long.
-            let check = i32::from(p1) - i32::from(s1) >= 38 - i32::from(scale)
-                || i32::from(p2) - i32::from(s2) >= 38 - i32::from(scale);
-            let shift = |s: i8| ten_to(i32::from(scale) - i32::from(s));
-            match (shift(s1), shift(s2)) {
-                (Some(1), Some(1)) => flagged::<D, D>(left, right, rows, n, |a, b| {
-                    let (value, overflow) = if subtract {
-                        a.overflowing_sub(b)
-                    } else {
-                        a.overflowing_add(b)
-                    };
-                    (value, overflow | (check && too_long(value)))
-                }),
-                (Some(lm), Some(rm)) => flagged::<D, D>(left, right, rows, n, |a, b| {
-                    let (a, o1) = mul128(a, lm);
-                    let (b, o2) = mul128(b, rm);
-                    let (value, o3) = if subtract {
-                        a.overflowing_sub(b)
-                    } else {
-                        a.overflowing_add(b)
-                    };
-                    (value, o1 | o2 | o3 | (check && too_long(value)))
-                }),
-                // A shift of more than 38 digits: only zeros survive it.
-                (lm, rm) => flagged::<D, D>(left, right, rows, n, |a, b| {
-                    let shifted = |v: i128, m: Option<i128>| match m {
-                        Some(m) => mul128(v, m),
-                        None => (0, v != 0),
-                    };
-                    let (a, o1) = shifted(a, lm);
-                    let (b, o2) = shifted(b, rm);
-                    let (value, o3) = if subtract {
-                        a.overflowing_sub(b)
-                    } else {
-                        a.overflowing_add(b)
-                    };
-                    (value, o1 | o2 | o3 | too_long(value))
-                }),
-            }
-        }
-        Operator::Multiply => {
-            let check = u32::from(p1) + u32::from(p2) > 38;
-            flagged::<D, D>(left, right, rows, n, |a, b| {
-                let (value, overflow) = mul128(a, b);
-                (value, overflow | (check && too_long(value)))
-            })
-        }
-        Operator::Divide => {
-            let shift = i32::from(scale) - i32::from(s1) + i32::from(s2);
-            flagged::<D, D>(left, right, rows, n, |a, b| {
-                divide128(a, b, shift).map_or((0, true), |v| (v, too_long(v)))
-            })
-        }
-        Operator::Modulo => {
-            let shift = |s: i8| ten_to(i32::from(s1.max(s2)) - i32::from(s));
-            let (lm, rm) = (shift(s1), shift(s2));
-            flagged::<D, D>(left, right, rows, n, |a, b| {
-                remainder128(a, b, lm, rm).map_or((0, true), |v| (v, too_long(v)))
-            })
-        }
-        other => return internal_err!("checked arithmetic does not cover {other}"),
-    };
-    match values {
-        Ok(values) => finish(values, nulls),
-        Err(row) => {
-            let a = left.array.as_primitive::<D>().value(left.row(row));
-            let b = right.array.as_primitive::<D>().value(right.row(row));
-            if matches!(op, Operator::Divide | Operator::Modulo) && b == 0 {
-                return Err(ArithmeticError::DivisionByZero.into());
-            }
-            Err(ArithmeticError::Overflow {
-                kind: "decimal",
-                operation: format!(
-                    "{} {op} {}",
-                    D::format_decimal(a, p1, s1),
-                    D::format_decimal(b, p2, s2)
-                ),
-                target: sql_type_name(result),
-            }
-            .into())
-        }
-    }
-}
-
-/// `a * b`; one hardware multiplication when both fit 64 bits, as prices and quantities do.
-#[inline(always)]
-fn mul128(a: i128, b: i128) -> (i128, bool) {
-    let (low_a, low_b) = (a as i64, b as i64);
-    if i128::from(low_a) == a && i128::from(low_b) == b {
-        (i128::from(low_a) * i128::from(low_b), false)
-    } else {
-        a.overflowing_mul(b)
-    }
-}
-
-/// `a * 10^shift / b`, cut off; `None` when `b` is zero or the quotient does not fit 128 bits. The dividend may need
-/// more than 128 bits though the quotient does not: then 256 bits carry it.
-#[inline]
-fn divide128(a: i128, b: i128, shift: i32) -> Option<i128> {
-    if b == 0 {
-        return None;
-    }
-    if let Some(m) = ten_to(shift) {
-        let (dividend, overflow) = mul128(a, m);
-        if !overflow {
-            return dividend.checked_div(b);
-        }
-    } else if shift < 0 {
-        // A negative scale on the right: the divisor grows instead.
-        let divisor = ten_to(-shift).and_then(|m| b.checked_mul(m));
-        return Some(divisor.map_or(0, |d| a.checked_div(d).unwrap_or(0)));
-    }
-    let dividend =
-        i256::from_i128(a).checked_mul(i256::from_i128(10).checked_pow(shift.unsigned_abs())?)?;
-    dividend.checked_div(i256::from_i128(b))?.to_i128()
-}
-
-/// `a % b` after both are brought to one scale; `None` when `b` is zero or the remainder does not fit 128 bits.
-#[inline]
-fn remainder128(a: i128, b: i128, lm: Option<i128>, rm: Option<i128>) -> Option<i128> {
-    if b == 0 {
-        return None;
-    }
-    let (lm, rm) = (lm?, rm?);
-    if let (Some(a), Some(b)) = (a.checked_mul(lm), b.checked_mul(rm)) {
-        return Some(a.wrapping_rem(b));
-    }
-    let a = i256::from_i128(a).checked_mul(i256::from_i128(lm))?;
-    let b = i256::from_i128(b).checked_mul(i256::from_i128(rm))?;
-    a.checked_rem(b)?.to_i128()
 }
 
 /// The widths that SQL text seldom makes: arrow's kernels, which check the width, then the precision.

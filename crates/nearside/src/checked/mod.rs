@@ -18,10 +18,10 @@
 //! is off) and DataFusion's `abs`, `factorial`, `gcd`, `lcm`, `round`, `ceil`, `floor`, `median`; they stay.
 //! [`ArithmeticError::of`] recognises their errors too. `power` is DOUBLE. Shifts and bit operations have no overflow.
 //!
-//! [`CheckedSum`] and [`CheckedAvg`] total exactly and check the range once at the end ([`total`]), so whether a query
+//! [`CheckedSum`] and [`CheckedAvg`] total exactly and check the range once at the end (module `total`), so whether a query
 //! fails does not depend on the order of rows or tasks.
 //!
-//! Since errors are now more common than DataFusion assumes, [`guard`] and [`lazy`] keep `CASE`, `AND`, `OR` and
+//! Since errors are now more common than DataFusion assumes, the modules `guard` and `lazy` keep `CASE`, `AND`, `OR` and
 //! `FILTER` from evaluating what they exclude.
 //!
 //! # Installing
@@ -37,11 +37,12 @@
 //! instead of 8 bytes per group.
 //!
 //! # Limits
-//! See [`kernels`], [`aggregates`], [`guard`] and [`lazy`]. In DataFusion's EXPLAIN of a physical plan an operator
+//! See the modules `decimal`, `aggregates`, `guard` and `lazy`. In DataFusion's EXPLAIN of a physical plan an operator
 //! reads `+(a, b)`. DataFusion's `sum(a + 1)` to `sum(a) + count(a)` rewrite is gone: it overflows elsewhere than the text.
 
 mod accumulators;
 mod aggregates;
+mod decimal;
 mod error;
 mod groups;
 mod guard;

@@ -5,6 +5,7 @@
 //! tells the planner what the operator told it (strictness, ordering, bounds). It is not in any registry: SQL text
 //! cannot call it by name.
 
+use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, FieldRef};
@@ -113,6 +114,33 @@ pub fn as_operator(expr: &Expr) -> Option<(Operator, &[Expr])> {
         .then_some((Operator::Minus, call.args.as_slice()))
 }
 
+/// `left op right` as the plain operator's column name has it. The planner asks for names at every level of an
+/// expression, so this is one pass into one string, without recursion.
+fn name_of(op: Operator, left: &Expr, right: &Expr) -> String {
+    enum Piece<'a> {
+        Operand(&'a Expr),
+        Sign(Operator),
+    }
+    let mut name = String::new();
+    let mut pieces = vec![Piece::Operand(right), Piece::Sign(op), Piece::Operand(left)];
+    while let Some(piece) = pieces.pop() {
+        // Writing to a string does not fail.
+        let _ = match piece {
+            Piece::Sign(op) => write!(name, " {op} "),
+            Piece::Operand(expr) => match as_operator(expr) {
+                Some((op, [left, right])) => {
+                    pieces.push(Piece::Operand(right));
+                    pieces.push(Piece::Sign(op));
+                    pieces.push(Piece::Operand(left));
+                    Ok(())
+                }
+                _ => write!(name, "{}", expr.schema_name()),
+            },
+        };
+    }
+    name
+}
+
 /// Whether `expr` is a call of one of the functions of this module.
 pub(super) fn is_checked(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if is_checked_function(&call.func))
@@ -132,6 +160,22 @@ pub(super) fn result_type(op: &Operator, l: &DataType, r: &DataType) -> Result<D
     BinaryTypeCoercer::new(l, op, r).get_result_type()
 }
 
+impl Arithmetic {
+    /// Whether `expr` is the integer that, on the right, leaves the other operand as it is. Both are of one type then.
+    fn is_neutral(&self, expr: &Expr) -> Result<bool> {
+        let Expr::Literal(value, _) = expr else {
+            return Ok(false);
+        };
+        let t = value.data_type();
+        Ok(t.is_integer()
+            && match self.op {
+                Operator::Plus | Operator::Minus => *value == ScalarValue::new_zero(&t)?,
+                Operator::Multiply | Operator::Divide => *value == ScalarValue::new_one(&t)?,
+                _ => false,
+            })
+    }
+}
+
 impl ScalarUDFImpl for Arithmetic {
     fn name(&self) -> &str {
         self.name
@@ -145,12 +189,7 @@ impl ScalarUDFImpl for Arithmetic {
         let [left, right] = args else {
             return internal_err!("{} takes two arguments", self.name);
         };
-        Ok(format!(
-            "{} {} {}",
-            left.schema_name(),
-            self.op,
-            right.schema_name()
-        ))
+        Ok(name_of(self.op, left, right))
     }
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
@@ -180,35 +219,31 @@ impl ScalarUDFImpl for Arithmetic {
         kernels::binary(self.op, left, right, args.number_rows, args.return_type())
     }
 
-    /// NULL operands and neutral elements; nothing that would drop an operand which may fail.
+    /// NULL operands and neutral elements; nothing that would drop an operand which may fail. Types are asked for only
+    /// where they are needed, see `operators_checked`.
     fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
         let [left, right] = args.as_slice() else {
             return Ok(ExprSimplifyResult::Original(args));
         };
-        let (lt, rt) = (info.get_data_type(left)?, info.get_data_type(right)?);
         let is_null = |e: &Expr| matches!(e, Expr::Literal(value, _) if value.is_null());
         if is_null(left) || is_null(right) {
+            let (lt, rt) = (info.get_data_type(left)?, info.get_data_type(right)?);
             let null = ScalarValue::try_from(&result_type(&self.op, &lt, &rt)?)?;
             return Ok(ExprSimplifyResult::Simplified(Expr::Literal(null, None)));
         }
-        if lt != rt || !lt.is_integer() {
+        let commutes = matches!(self.op, Operator::Plus | Operator::Multiply);
+        let other = if self.is_neutral(right)? {
+            left
+        } else if commutes && self.is_neutral(left)? {
+            right
+        } else {
+            return Ok(ExprSimplifyResult::Original(args));
+        };
+        if matches!(other, Expr::Placeholder(_)) {
+            // It may have no type yet.
             return Ok(ExprSimplifyResult::Original(args));
         }
-        let is = |e: &Expr, value: &ScalarValue| matches!(e, Expr::Literal(v, _) if v == value);
-        let (zero, one) = (ScalarValue::new_zero(&lt)?, ScalarValue::new_one(&lt)?);
-        let neutral = match self.op {
-            Operator::Plus | Operator::Minus => &zero,
-            Operator::Multiply | Operator::Divide => &one,
-            _ => return Ok(ExprSimplifyResult::Original(args)),
-        };
-        let commutes = matches!(self.op, Operator::Plus | Operator::Multiply);
-        if is(right, neutral) {
-            return Ok(ExprSimplifyResult::Simplified(left.clone()));
-        }
-        if commutes && is(left, neutral) {
-            return Ok(ExprSimplifyResult::Simplified(right.clone()));
-        }
-        Ok(ExprSimplifyResult::Original(args))
+        Ok(ExprSimplifyResult::Simplified(other.clone()))
     }
 
     fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {

@@ -88,25 +88,21 @@ pub fn checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     operators_checked(expr, schema)?.transform_data(|e| guard(e, schema))
 }
 
+/// Goes from the top down: the type of a plain operator is cheap to ask for, that of a function computes the name of
+/// every function below it, which for a sum of hundreds of terms is felt.
 fn operators_checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    expr.transform_up(|e| match e {
+    expr.transform_down(|e| match e {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            let function = match operators::function(op) {
-                Some(function) if covers(op, &left.get_type(schema)?, &right.get_type(schema)?) => {
-                    function
-                }
-                _ => {
-                    return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr {
-                        left,
-                        op,
-                        right,
-                    })));
-                }
-            };
-            Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction {
-                func: Arc::clone(function),
-                args: vec![*left, *right],
-            })))
+            if let Some(function) = operators::function(op)
+                && covers(op, &left.get_type(schema)?, &right.get_type(schema)?)
+            {
+                return Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction {
+                    func: Arc::clone(function),
+                    args: vec![*left, *right],
+                })));
+            }
+            let unchanged = BinaryExpr { left, op, right };
+            Ok(Transformed::no(Expr::BinaryExpr(unchanged)))
         }
         Expr::Negative(arg) if arg.get_type(schema)?.is_signed_integer() => {
             Ok(Transformed::yes(operators::negate(*arg)))

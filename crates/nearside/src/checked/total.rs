@@ -90,7 +90,7 @@ impl Finish {
             wanted,
             data_type: result.clone(),
             low_type: DataType::Decimal128(38, scale),
-            name: name.to_string(),
+            name: display_name(name),
             min,
             max,
         })
@@ -126,6 +126,16 @@ impl Finish {
             target: sql_type_name(&self.data_type),
             advice,
         }
+    }
+}
+
+/// The call's name; for a DISTINCT that DataFusion turned into two aggregations, its argument's made-up name is hidden.
+fn display_name(name: &str) -> String {
+    match name.split_once("(alias") {
+        Some((function, rest)) if rest.trim_end_matches(')').parse::<u32>().is_ok() => {
+            format!("{function}(DISTINCT ..)")
+        }
+        _ => name.to_string(),
     }
 }
 

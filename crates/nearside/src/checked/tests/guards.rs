@@ -93,7 +93,9 @@ fn and_or_in_projections() {
     for (op, table) in [
         (
             "and",
-            ["false", "", "", "false", "", "", "false", "true", "false"],
+            [
+                "true", "false", "", "false", "false", "false", "", "false", "",
+            ],
         ),
         (
             "or",

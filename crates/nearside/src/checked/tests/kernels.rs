@@ -20,6 +20,9 @@ const OPERATORS: [Operator; 5] = [
     Operator::Modulo,
 ];
 
+/// Two operands, either of which may be NULL.
+type Pair<N> = (Option<N>, Option<N>);
+
 /// The exact result; `None` for a zero divisor.
 fn exact(op: Operator, a: i128, b: i128) -> Option<i128> {
     match op {
@@ -32,11 +35,11 @@ fn exact(op: Operator, a: i128, b: i128) -> Option<i128> {
 }
 
 /// Runs `op` for every pairing of array and scalar operands and compares with `exact`.
-fn compare_integers<T: ArrowPrimitiveType>(pairs: &[(Option<T::Native>, Option<T::Native>)])
+fn compare_integers<T: ArrowPrimitiveType>(pairs: &[Pair<T::Native>])
 where
     T::Native: Into<i128> + TryFrom<i128>,
 {
-    let column = |side: fn(&(Option<T::Native>, Option<T::Native>)) -> Option<T::Native>| {
+    let column = |side: fn(&Pair<T::Native>) -> Option<T::Native>| {
         Arc::new(pairs.iter().map(side).collect::<PrimitiveArray<T>>()) as ArrayRef
     };
     let (left, right) = (column(|p| p.0), column(|p| p.1));
@@ -91,11 +94,11 @@ fn edgy(min: i128, max: i128) -> impl Strategy<Value = Option<i128>> {
     ]
 }
 
-fn pairs(min: i128, max: i128) -> impl Strategy<Value = Vec<(Option<i128>, Option<i128>)>> {
+fn pairs(min: i128, max: i128) -> impl Strategy<Value = Vec<Pair<i128>>> {
     prop::collection::vec((edgy(min, max), edgy(min, max)), 1..4)
 }
 
-fn narrow<N: TryFrom<i128>>(pairs: &[(Option<i128>, Option<i128>)]) -> Vec<(Option<N>, Option<N>)> {
+fn narrow<N: TryFrom<i128>>(pairs: &[Pair<i128>]) -> Vec<Pair<N>> {
     let one = |v: Option<i128>| v.and_then(|v| N::try_from(v).ok());
     pairs.iter().map(|&(a, b)| (one(a), one(b))).collect()
 }
@@ -182,7 +185,7 @@ proptest! {
         }
         let mut expected = i256::ZERO;
         for &v in values.iter().take(leave) {
-            expected = expected + i256::from_i128(v);
+            expected += i256::from_i128(v);
         }
         let found = i256::from_parts(total.low as u128, (total.low >> 127) + i128::from(total.wraps));
         prop_assert_eq!(found, expected);

@@ -2,7 +2,6 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::TreeNode;
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::{col, lit};
 use datafusion::optimizer::AnalyzerRule;
@@ -147,7 +146,8 @@ fn columns_in_every_clause() {
         "select count(*) from t where b in (select a + 1 from t)",
         "select (select max(y.a + 1) from t y where y.g = x.g) from t x",
         "select x.b from t x where exists (select 1 from t y where y.a + 1 = x.b)",
-        "select array_agg(a + 1), abs(a + 1) from t",
+        "select array_agg(a + 1) from t",
+        "select abs(a + 1) from t",
         "select case when a + 1 > 0 then 1 end from t",
         "select b from t where a + 1 between 0 and 5",
         "select b from t where a + 1 in (0, 5, 7, 9)",
@@ -302,7 +302,7 @@ fn dates_casts_and_functions_were_checked_already() {
 fn floats_are_left_alone() {
     let sql = Sql::new();
     sql.gives(
-        "select cast(1 as double) / 0, cast(1 as double) / 0 - cast(1 as double) / 0, cast(1e308 as double) * 10",
+        "select cast(1 as double) / 0, cast(1 as double) / 0 - cast(1 as double) / 0, cast('1e308' as double) * 10",
         &["inf|NaN|inf"],
     );
 }
@@ -334,13 +334,10 @@ fn names_types_and_plans_stay() {
     let plan = sql
         .rows("explain select count(*) from t x left join t y on x.b + 1 = y.b where y.b + 1 > 0");
     assert!(plan[0].contains("Inner Join"), "{}", plan[0]);
+    // Neutral elements and constants go.
     let plan = sql.rows("explain select b + 0, b * 1, 2 + 3, b + (null + 1) from t");
-    assert!(
-        plan[0].contains("Int64(5)")
-            && !plan[0].contains('+'.to_string().as_str().repeat(2).as_str()),
-        "{}",
-        plan[0]
-    );
+    assert!(plan[0].contains("Int64(5)"), "{}", plan[0]);
+    assert!(!plan[0].contains("(t.b, "), "{}", plan[0]);
 }
 
 #[test]
@@ -409,11 +406,17 @@ fn expressions_outside_plans() {
 
 #[test]
 fn long_generated_expressions_plan_in_reasonable_time() {
-    let sql = Sql::new();
-    let sum = vec!["b"; 300].join(" + ");
-    let started = std::time::Instant::now();
-    sql.gives(&format!("select {sum} from t where b = 1"), &["300"]);
-    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    // On a stack of its own: DataFusion itself recurses, and a test's stack is small.
+    let planning = std::thread::Builder::new().stack_size(32 << 20).spawn(|| {
+        let sql = Sql::new();
+        let started = std::time::Instant::now();
+        let sum = vec!["b"; 300].join(" + ");
+        sql.gives(&format!("select {sum} from t where b = 1"), &["300"]);
+        started.elapsed()
+    });
+    let took = planning.unwrap().join().unwrap();
+    // Names are quadratic, in DataFusion too; cubic, it was half a minute.
+    assert!(took.as_secs() < 20, "{took:?}");
 }
 
 #[test]
