@@ -1,11 +1,11 @@
 //! How fast this machine stages, builds, scans and gathers: `cargo run --release -p nearside-storage --example throughput`.
 //!
-//! One thread, data made up here: the rates are per core. The first argument is the number of rows of the table, in
+//! One thread, data made up here. Times are the thread's own time on a cpu, so the rates are per core and other programs
+//! disturb them little. The first argument is the number of rows of the table, in
 //! millions (6 if absent).
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Instant;
 
 use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int32Array, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -13,6 +13,8 @@ use numa::{Allocator, Budget, Policy};
 use storage::{CodePredicate, CodeSet, Column, Parallel, Part, Segment, Serial, Stager, TableVersion, build_part};
 
 const BATCH_ROWS: usize = 8192;
+/// How often each read is repeated: the clock ticks every few milliseconds.
+const ROUNDS: usize = 20;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let millions: usize = std::env::args().nth(1).map_or(Ok(6), |text| text.parse())?;
@@ -96,17 +98,18 @@ fn load(rows: usize, parallel: &dyn Parallel) -> Result<(), Box<dyn std::error::
     let mut stager = Stager::new(Arc::clone(&schema), allocator.clone());
     let mut random = Random(88_172_645_463_325_252);
     let (mut staging_s, mut arrow_bytes) = (0.0, 0);
+    let column_ns = staging_ns_per_value(&schema)?;
     while stager.rows() < rows {
         let batch = batch(&schema, stager.rows(), &mut random)?;
         arrow_bytes += batch.get_array_memory_size();
-        let start = Instant::now();
+        let start = cpu_s();
         stager.append(&batch)?;
-        staging_s += start.elapsed().as_secs_f64();
+        staging_s += cpu_s() - start;
     }
-    let start = Instant::now();
+    let start = cpu_s();
     let staged = vec![stager.finish()?];
     let part = build_part(&schema, staged, &vec![allocator; schema.fields().len()], parallel)?;
-    let build_s = start.elapsed().as_secs_f64();
+    let build_s = cpu_s() - start;
     let mebi = |bytes: usize| bytes as f64 / 1048576.0;
     let table = TableVersion::empty(&schema).with_appended(part.clone());
     println!(
@@ -116,23 +119,42 @@ fn load(rows: usize, parallel: &dyn Parallel) -> Result<(), Box<dyn std::error::
         mebi(table.bytes()),
         mebi(budget.peak_bytes() as usize)
     );
-    for (field, column) in schema.fields().iter().zip(part.segments[0].segment.columns()) {
+    let columns = part.segments[0].segment.columns();
+    for ((field, column), ns) in schema.fields().iter().zip(columns).zip(column_ns) {
         let bits = column.bits().map_or(String::new(), |bits| format!("{bits} bits"));
-        println!("  {:<14} {:<15} {bits}", field.name(), column.encoding().to_string());
+        println!("  {:<14} {:<15} {bits:<8} staging {ns:.1} ns per value", field.name(), column.encoding().to_string());
     }
     reads(&part);
     Ok(())
+}
+
+/// What staging each column takes by itself.
+fn staging_ns_per_value(schema: &SchemaRef) -> Result<Vec<f64>, Box<dyn std::error::Error>> {
+    let mut random = Random(88_172_645_463_325_252);
+    let batches = (0..160).map(|i| batch(schema, i * BATCH_ROWS, &mut random)).collect::<Result<Vec<_>, _>>()?;
+    let mut all = Vec::new();
+    for column in 0..schema.fields().len() {
+        let projected = Arc::new(schema.project(&[column])?);
+        let start = cpu_s();
+        let mut stager = Stager::new(projected, Allocator::unplaced());
+        for batch in &batches {
+            stager.append(&batch.project(&[column])?)?;
+        }
+        black_box(stager.finish()?);
+        all.push((cpu_s() - start) * 1e9 / (batches.len() * BATCH_ROWS) as f64);
+    }
+    Ok(all)
 }
 
 /// Values out of the part just made.
 fn reads(part: &Part) {
     let segment: &Segment = &part.segments[0].segment;
     for column in [4, 7, 10, 12] {
-        let start = Instant::now();
-        for from in (0..segment.rows()).step_by(BATCH_ROWS) {
+        let start = cpu_s();
+        for from in (0..ROUNDS).flat_map(|_| (0..segment.rows()).step_by(BATCH_ROWS)) {
             black_box(segment.column(column).slice(from..segment.rows().min(from + BATCH_ROWS)));
         }
-        report(&format!("slice column {column}"), segment.rows(), start);
+        report(&format!("slice column {column}"), ROUNDS * segment.rows(), start);
     }
 }
 
@@ -156,35 +178,41 @@ fn scans() -> Result<(), Box<dyn std::error::Error>> {
         let set = CodePredicate::Set(Arc::new(CodeSet::new((0..=top).filter(|code| code % 3 == 0))));
         for (name, predicate) in [("range", &half), ("set", &set)] {
             let mut mask = vec![0; 1024];
-            let start = Instant::now();
-            for granule in 0..rows / storage::GRANULE_ROWS {
+            let start = cpu_s();
+            for granule in (0..ROUNDS).flat_map(|_| 0..rows / storage::GRANULE_ROWS) {
                 mask.fill(u64::MAX);
                 let from = granule * storage::GRANULE_ROWS;
                 coded.select(from..from + storage::GRANULE_ROWS, predicate, &mut mask);
                 black_box(&mask);
             }
-            report(name, rows, start);
+            report(name, ROUNDS * rows, start);
         }
         let mut codes = Vec::new();
-        let start = Instant::now();
-        for from in (0..rows).step_by(BATCH_ROWS) {
+        let start = cpu_s();
+        for from in (0..ROUNDS).flat_map(|_| (0..rows).step_by(BATCH_ROWS)) {
             codes.clear();
             coded.unpack(from..from + BATCH_ROWS, &mut codes);
             black_box(&codes);
         }
-        report("unpack", rows, start);
+        report("unpack", ROUNDS * rows, start);
         let positions: Vec<u32> = (0..BATCH_ROWS as u32).map(|i| i * 7).collect();
-        let start = Instant::now();
-        for _ in 0..500 {
+        let start = cpu_s();
+        for _ in 0..10_000 {
             codes.clear();
             coded.gather(&positions, &mut codes);
             black_box(&codes);
         }
-        report("gather", 500 * BATCH_ROWS, start);
+        report("gather", 10_000 * BATCH_ROWS, start);
     }
     Ok(())
 }
 
-fn report(what: &str, rows: usize, start: Instant) {
-    println!("  {what:<16} {:.2} G rows/s", rows as f64 / start.elapsed().as_secs_f64() / 1e9);
+fn report(what: &str, rows: usize, start: f64) {
+    println!("  {what:<16} {:.2} G rows/s", rows as f64 / (cpu_s() - start) / 1e9);
+}
+
+/// Seconds that this thread has run.
+fn cpu_s() -> f64 {
+    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    statistics.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e9
 }

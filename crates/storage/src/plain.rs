@@ -17,7 +17,7 @@ use numa::Region;
 
 use crate::GRANULE_ROWS;
 use crate::kernels::share::region_buffer;
-use crate::strings::{INLINE_BYTES_MAX, array_of_views, copy_long_values, make_view, moved_view, view_len};
+use crate::strings::{INLINE_BYTES_MAX, array_of_views, copy_long_values, moved_view, view_len, view_within};
 use crate::types::{Physical, number_array, with_native};
 
 /// Results refer to stored bytes only where at least this share of what they refer to is theirs (as 1 in this many):
@@ -245,7 +245,7 @@ impl PlainColumn {
                 let base = offsets[0] as usize;
                 let views = offsets.windows(2).map(|ends| {
                     let (from, to) = (ends[0] as usize, ends[1] as usize);
-                    make_view(&all[from..to], 0, from - base)
+                    view_within(all, from..to, 0, from - base)
                 });
                 let views: Vec<u128> = views.collect();
                 let buffers: Vec<Buffer> = match &strings.bytes {
@@ -293,9 +293,8 @@ impl PlainColumn {
                 unreachable!("strings are kept as bytes")
             };
             let range = strings.range(row);
-            let value = &strings.all_bytes()[range.clone()];
-            let buffer = if value.len() > INLINE_BYTES_MAX { taken.touch(piece, strings, &range) } else { 0 };
-            views.push(make_view(value, buffer, range.start));
+            let buffer = if range.len() > INLINE_BYTES_MAX { taken.touch(piece, strings, &range) } else { 0 };
+            views.push(view_within(strings.all_bytes(), range.clone(), buffer, range.start));
         }
         let buffers = taken.buffers(&mut views);
         array_of_views(&self.data_type, views.into(), buffers, self.nulls_at(places))

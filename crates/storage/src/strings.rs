@@ -40,6 +40,24 @@ pub(crate) fn make_view(value: &[u8], buffer: usize, offset: usize) -> u128 {
     u128::from_le_bytes(bytes)
 }
 
+/// The view of `bytes[range]`, which lies at `offset` of buffer `buffer` if it is a long value.
+#[inline]
+pub(crate) fn view_within(bytes: &[u8], range: Range<usize>, buffer: usize, offset: usize) -> u128 {
+    let len = range.len();
+    // Twelve bytes at once and what is too much masked away: copying a few bytes of a length that is not known costs more.
+    let Some(head) = bytes.get(range.start..range.start + INLINE_BYTES_MAX) else {
+        return make_view(&bytes[range], buffer, offset);
+    };
+    let mut padded = [0; 16];
+    padded[4..].copy_from_slice(head);
+    let head = u128::from_le_bytes(padded);
+    if len <= INLINE_BYTES_MAX {
+        let kept = u128::MAX >> (96 - 8 * len);
+        return head & kept | len as u128;
+    }
+    moved_view(head | len as u128, buffer, offset)
+}
+
 /// Length of the value behind a view.
 #[inline]
 pub(crate) fn view_len(view: u128) -> usize {
@@ -239,5 +257,21 @@ impl StringValues {
 
     fn shared_whole(&self) -> bool {
         self.bytes.as_ref().is_none_or(|bytes| bytes.len() <= SHARED_BYTES_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ways_to_make_a_view_agree() {
+        let bytes: Vec<u8> = (1..=60).collect();
+        for start in 0..60 {
+            for end in start..60 {
+                let view = make_view(&bytes[start..end], 3, 1000 + start);
+                assert_eq!(view_within(&bytes, start..end, 3, 1000 + start), view, "{start}..{end}");
+            }
+        }
     }
 }

@@ -326,7 +326,7 @@ fn write_numbers<N: Native>(chunk: &NumberChunk, rows: Range<usize>, slots: &mut
 
 /// Strings: what was staged as it is moves, ids are decoded.
 fn bytes_pieces(
-    tables: &[Option<StringTable>],
+    tables: &[Option<Box<StringTable>>],
     granules: Vec<Vec<Slice>>,
     target: &Target<'_>,
 ) -> Result<Vec<NewPiece>, StoreError> {

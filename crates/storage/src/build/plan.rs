@@ -38,7 +38,7 @@ pub(crate) enum Plan {
     /// Native numbers.
     Fixed,
     /// Strings; the tables are those of producers that staged ids.
-    Bytes { tables: Vec<Option<StringTable>> },
+    Bytes { tables: Vec<Option<Box<StringTable>>> },
     /// Arrow arrays.
     Arrays,
 }

@@ -21,7 +21,7 @@ const VIEW_BYTES: usize = 16;
 
 /// One producer that staged ids.
 struct Coded {
-    table: StringTable,
+    table: Box<StringTable>,
     chunks: Vec<NumberChunk>,
 }
 
@@ -106,7 +106,7 @@ fn long_len(value: &[u8]) -> usize {
     if value.len() > INLINE_BYTES_MAX { value.len() } else { 0 }
 }
 
-fn chunk_sources(coded: Vec<Coded>) -> (Vec<Source>, Vec<Option<StringTable>>) {
+fn chunk_sources(coded: Vec<Coded>) -> (Vec<Source>, Vec<Option<Box<StringTable>>>) {
     let (mut sources, mut tables) = (Vec::new(), Vec::new());
     for (producer, Coded { table, chunks }) in coded.into_iter().enumerate() {
         sources.extend(chunks.into_iter().map(|chunk| Source::chunk(chunk, producer)));

@@ -107,6 +107,10 @@ impl BytesWriter {
         value: &impl Fn(usize) -> &'a [u8],
     ) -> Result<(), MemoryError> {
         if self.offsets.len() == 0 {
+            if !self.sealed.is_empty() {
+                // The next piece will likely be as large as the last one.
+                self.offsets.reserve(GRANULE_ROWS + 1)?;
+            }
             self.offsets.push(0)?;
         }
         let start = self.bytes.len();

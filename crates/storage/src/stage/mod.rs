@@ -38,8 +38,8 @@ pub struct Stager {
 }
 
 enum ColumnStage {
-    Numbers(NumberStage),
-    Strings(StringStage),
+    Numbers(Box<NumberStage>),
+    Strings(Box<StringStage>),
     Arrays(ArrayStage),
 }
 
@@ -61,9 +61,9 @@ impl Stager {
     pub fn new(schema: SchemaRef, allocator: Allocator) -> Stager {
         let schema = Arc::new(surface_schema(&schema));
         let column = |field: &Arc<arrow::datatypes::Field>| match Physical::of(field.data_type()) {
-            Physical::Bytes => ColumnStage::Strings(StringStage::new(field.name(), &allocator)),
+            Physical::Bytes => ColumnStage::Strings(Box::new(StringStage::new(field.name(), &allocator))),
             Physical::Opaque => ColumnStage::Arrays(ArrayStage::default()),
-            physical => ColumnStage::Numbers(NumberStage::new(physical, &allocator)),
+            physical => ColumnStage::Numbers(Box::new(NumberStage::new(physical, &allocator))),
         };
         let columns = schema.fields().iter().map(column).collect();
         Stager { schema, columns, rows: 0, scratch: Scratch::default(), failed: false }

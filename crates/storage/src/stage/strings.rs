@@ -34,14 +34,22 @@ pub(crate) struct StringStage {
 }
 
 enum Mode {
-    Coded { table: StringTable, ids: RegionVec<u32>, validity: OpenValidity, chunks: Vec<NumberChunk> },
-    Plain(BytesWriter),
+    Coded(Box<OpenIds>),
+    Plain(Box<BytesWriter>),
+}
+
+/// The dictionary so far, the ids of the open chunk and the chunks before it.
+struct OpenIds {
+    table: StringTable,
+    ids: RegionVec<u32>,
+    validity: OpenValidity,
+    chunks: Vec<NumberChunk>,
 }
 
 /// What is left of it.
 pub(crate) enum StagedStrings {
     /// Ids of the table's values.
-    Coded { table: StringTable, chunks: Vec<NumberChunk>, total_bytes: usize },
+    Coded { table: Box<StringTable>, chunks: Vec<NumberChunk>, total_bytes: usize },
     /// The values.
     Plain { pieces: Vec<StagedPiece>, total_bytes: usize },
 }
@@ -51,12 +59,12 @@ impl StringStage {
         StringStage {
             column: column.to_string(),
             allocator: allocator.clone(),
-            mode: Mode::Coded {
+            mode: Mode::Coded(Box::new(OpenIds {
                 table: StringTable::new(allocator),
                 ids: RegionVec::new(allocator),
                 validity: OpenValidity::new(allocator),
                 chunks: Vec::new(),
-            },
+            })),
             may_be_plain: true,
             total_bytes: 0,
         }
@@ -113,9 +121,10 @@ impl StringStage {
         self.seal()?;
         let total_bytes = self.total_bytes;
         Ok(match self.mode {
-            Mode::Coded { mut table, chunks, .. } => {
+            Mode::Coded(open) => {
+                let OpenIds { mut table, chunks, .. } = *open;
                 table.freeze();
-                StagedStrings::Coded { table, chunks, total_bytes }
+                StagedStrings::Coded { table: Box::new(table), chunks, total_bytes }
             }
             Mode::Plain(writer) => StagedStrings::Plain { pieces: writer.finish(), total_bytes },
         })
@@ -149,7 +158,8 @@ impl StringStage {
                     writer.append(nulls, from..rows.end, &value)?;
                     return Ok(());
                 }
-                Mode::Coded { table, ids, validity, .. } => {
+                Mode::Coded(open) => {
+                    let OpenIds { table, ids, validity, .. } = open.as_mut();
                     let part = from..rows.end.min(from + GRANULE_ROWS - ids.len());
                     from = part.end;
                     validity.append(nulls, part.clone())?;
@@ -168,7 +178,8 @@ impl StringStage {
 
     /// Seals the open chunk, and changes to plain staging once the dictionary does not pay.
     fn seal(&mut self) -> Result<(), StoreError> {
-        let Mode::Coded { table, ids, validity, chunks } = &mut self.mode else { return Ok(()) };
+        let Mode::Coded(open) = &mut self.mode else { return Ok(()) };
+        let OpenIds { table, ids, validity, chunks } = open.as_mut();
         if ids.len() == 0 {
             return Ok(());
         }
@@ -182,7 +193,7 @@ impl StringStage {
             for chunk in chunks.drain(..) {
                 decode_ids(&chunk, 0..chunk.rows, table, &mut writer)?;
             }
-            self.mode = Mode::Plain(writer);
+            self.mode = Mode::Plain(Box::new(writer));
         }
         Ok(())
     }
