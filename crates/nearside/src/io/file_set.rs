@@ -184,20 +184,21 @@ impl FileSet {
             .unwrap_or(usize::MAX)
             .max(1);
         let pieces = if whole { 1 } else { pieces.min(most) };
-        // A file that cannot be scanned is read in one piece, which then tells why.
-        let one = || vec![0..file.bytes];
         let ranges = csv::split(
             &file.path,
             file.bytes,
             pieces,
             plan.data_start,
             &plan.dialect,
-        )
-        .unwrap_or_else(|_| one());
-        let alone = ranges.len() == 1;
+        );
+        // A file that cannot be scanned is read in one piece, which then tells why.
+        let ranges: Vec<Option<Range<u64>>> = match ranges {
+            Ok(ranges) if ranges.len() > 1 => ranges.into_iter().map(Some).collect(),
+            _ => vec![None],
+        };
         for range in ranges {
-            let bytes = range.end - range.start;
-            let source = text_source(file, (!alone).then_some(range));
+            let bytes = range.as_ref().map_or(file.bytes, |r| r.end - r.start);
+            let source = text_source(file, range);
             let (plan, progress) = (Arc::clone(plan), self.progress.clone());
             producers.push(Producer::new(&file.path, bytes, move || {
                 csv::read(&source, plan, progress)

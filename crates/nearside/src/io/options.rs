@@ -89,13 +89,9 @@ impl ReadOptions {
                 return Err(FileError::new(FileErrorKind::Options, message));
             }
         }
-        if let Some(columns) = &self.columns {
-            if columns.is_empty() {
-                return Err(FileError::new(
-                    FileErrorKind::Options,
-                    "the list of columns to read is empty",
-                ));
-            }
+        if self.columns.as_ref().is_some_and(Vec::is_empty) {
+            let message = "the list of columns to read is empty";
+            return Err(FileError::new(FileErrorKind::Options, message));
         }
         match format.is_delimited() {
             true => check_delimiter(self.delimiter.unwrap_or(format.delimiter()), self.quote),

@@ -85,7 +85,7 @@ pub fn write(
             if options.header {
                 encoder.header(schema, &mut out).map_err(fail)?;
             }
-            Ok(Sink::Csv(encoder, out))
+            Ok(Sink::Csv(encoder, Box::new(out)))
         }
     })?;
     Ok(writer)
@@ -105,7 +105,7 @@ pub struct FileWriter {
 
 enum Sink {
     Parquet(Box<ArrowWriter<BufWriter<File>>>),
-    Csv(CsvEncoder, Output),
+    Csv(CsvEncoder, Box<Output>),
     Json(Box<JsonWriter<Output, LineDelimited>>),
     /// With the schema as it is stored.
     Ipc(Box<IpcWriter<BufWriter<File>>>, SchemaRef),

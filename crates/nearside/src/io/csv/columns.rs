@@ -1,5 +1,6 @@
 //! Builds one Arrow column from the fields of a run of records.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow::array::builder::{BooleanBuilder, PrimitiveBuilder, StringViewBuilder};
@@ -37,14 +38,14 @@ impl Fields<'_> {
         match data_type {
             T::Utf8View => Ok(self.strings()),
             T::Boolean => self.booleans(),
-            T::Int8 => self.parsed::<Int8Type>(data_type),
-            T::Int16 => self.parsed::<Int16Type>(data_type),
-            T::Int32 => self.parsed::<Int32Type>(data_type),
-            T::Int64 => self.parsed::<Int64Type>(data_type),
-            T::UInt8 => self.parsed::<UInt8Type>(data_type),
-            T::UInt16 => self.parsed::<UInt16Type>(data_type),
-            T::UInt32 => self.parsed::<UInt32Type>(data_type),
-            T::UInt64 => self.parsed::<UInt64Type>(data_type),
+            T::Int8 => self.integers::<Int8Type>(data_type),
+            T::Int16 => self.integers::<Int16Type>(data_type),
+            T::Int32 => self.integers::<Int32Type>(data_type),
+            T::Int64 => self.integers::<Int64Type>(data_type),
+            T::UInt8 => self.integers::<UInt8Type>(data_type),
+            T::UInt16 => self.integers::<UInt16Type>(data_type),
+            T::UInt32 => self.integers::<UInt32Type>(data_type),
+            T::UInt64 => self.integers::<UInt64Type>(data_type),
             T::Float32 => self.parsed::<Float32Type>(data_type),
             T::Float64 => self.parsed::<Float64Type>(data_type),
             T::Date32 => self.parsed::<Date32Type>(data_type),
@@ -123,6 +124,13 @@ impl Fields<'_> {
             true
         })?;
         Ok(Arc::new(builder.finish()))
+    }
+
+    fn integers<T: ArrowPrimitiveType>(&self, data_type: &DataType) -> Result<ArrayRef, Misfit>
+    where
+        T::Native: FromStr,
+    {
+        self.primitives::<T>(data_type, |text| text.parse().ok())
     }
 
     fn parsed<T: ArrowPrimitiveType + Parser>(

@@ -200,7 +200,7 @@ fn an_unreadable_file_says_so() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
     let path = folder.put("a.csv", "x\n1\n");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0)).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o000)).unwrap();
     if std::fs::File::open(&path).is_ok() {
         eprintln!("skipped: this user may read every file");
         return;
