@@ -85,7 +85,7 @@ fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
 }
 
 fn check_one(number: u8, scale: f64, batch: RecordBatch) -> Check {
-    check(query(number).unwrap(), scale, &batch.schema(), &[batch])
+    check(query(number).unwrap(), scale, Text::OfTheAnswers, &batch.schema(), &[batch])
 }
 
 #[test]
@@ -110,4 +110,24 @@ fn results_are_checked_as_arrow() {
     let count: ArrayRef = Arc::new(Int64Array::from(vec![9]));
     assert_eq!(check_one(21, 0.01, batch(vec![("s_name", name), ("numwait", count)])), Check::Ok);
     assert_eq!(check_one(6, 0.5, batch(vec![("revenue", decimal(Some(1), 4))])), Check::NoAnswer);
+}
+
+#[test]
+fn another_generators_text_is_left_out_and_told() {
+    let row = |name: &str, address: &str| {
+        let name: ArrayRef = Arc::new(StringViewArray::from(vec![name]));
+        let address: ArrayRef = Arc::new(StringViewArray::from(vec![address]));
+        batch(vec![("s_name", name), ("s_address", address)])
+    };
+    let check = |text, batch: &RecordBatch| check(query(20).unwrap(), 0.01, text, &batch.schema(), &[batch.clone()]);
+    let same = row("Supplier#000000013", "kgTZjbt4CAa4c3SlirlBLqIL41YbCj");
+    let other = row("Supplier#000000013", "HK71HQyWoqRWOX8GI FpgAifW,2PoH");
+    let wrong = row("Supplier#000000014", "kgTZjbt4CAa4c3SlirlBLqIL41YbCj");
+    assert_eq!(check(Text::OfTheAnswers, &same), Check::Ok);
+    assert!(matches!(check(Text::OfTheAnswers, &other), Check::Differs(_)));
+    assert_eq!(check(Text::Other, &other), Check::OkButText);
+    assert!(matches!(check(Text::Other, &wrong), Check::Differs(_)));
+    let counts = super::check(query(13).unwrap(), 0.01, Text::Other, &same.schema(), &[]);
+    assert_eq!(counts, Check::NoAnswerForText);
+    assert!(counts.passes() && !counts.was_compared());
 }

@@ -27,7 +27,7 @@ use nearside::{Database, Session};
 
 use crate::failure::Failure;
 use crate::size::human;
-use answers::Check;
+use answers::{Check, Text};
 use generate::Table;
 use queries::{QUERIES, Query};
 use report::{QueryReport, Report, TableReport};
@@ -88,8 +88,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     report.write_load(&mut out)?;
     Report::write_query_header(&mut out)?;
     let session = database.session();
+    let text = data::text_of(&database);
     for query in chosen(&arguments.queries) {
-        let done = measure(&session, query, report.scale, arguments.runs);
+        let done = measure(&session, query, report.scale, text, arguments.runs);
         Report::write_query(&mut out, &done)?;
         report.queries.push(done);
     }
@@ -133,7 +134,7 @@ fn load(database: &Database, arguments: &Arguments) -> Result<Report, Failure> {
     let (scale, source) = match &arguments.data {
         None => {
             let scale = arguments.scale.unwrap_or(1.0);
-            data::generate(database, scale)?;
+            data::generate_all(database, scale)?;
             (scale, "generated")
         }
         Some(folder) => {
@@ -181,7 +182,7 @@ fn tables(database: &Database) -> Vec<TableReport> {
     Table::ALL.into_iter().rev().map(report).collect()
 }
 
-fn measure(session: &Session, query: &Query, scale: f64, runs: u16) -> QueryReport {
+fn measure(session: &Session, query: &Query, scale: f64, text: Text, runs: u16) -> QueryReport {
     let mut times = Vec::new();
     let mut rows = None;
     let mut check = Check::Ok;
@@ -195,7 +196,7 @@ fn measure(session: &Session, query: &Query, scale: f64, runs: u16) -> QueryRepo
                 rows = Some(batches.iter().map(|batch| batch.num_rows() as u64).sum());
                 // The first wrong run is the one to tell of.
                 if check.passes() {
-                    check = answers::check(query, scale, &schema, &batches);
+                    check = answers::check(query, scale, text, &schema, &batches);
                 }
             }
         }
