@@ -12,6 +12,34 @@
 //! # Limits
 //! The index (vid -> positions) and the delta are not here yet. Arrays of types that have no order of ours (lists,
 //! structs, intervals, ...) are kept as arrow arrays in the allocator of the process, outside regions and budgets.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use arrow::array::{AsArray, Date32Array, RecordBatch};
+//! use arrow::datatypes::{DataType, Date32Type, Field, Schema};
+//! use numa::Allocator;
+//! use storage::{CodePredicate, Serial, Stager, TableVersion, build_part};
+//!
+//! let schema = Arc::new(Schema::new(vec![Field::new("shipped", DataType::Date32, true)]));
+//! let mut stager = Stager::new(schema.clone(), Allocator::unplaced());
+//! let days = Date32Array::from_iter((0..1000).map(|row| (row % 10 != 0).then_some(9000 + row % 365)));
+//! stager.append(&RecordBatch::try_new(schema.clone(), vec![Arc::new(days)])?)?;
+//! let part = build_part(&schema, vec![stager.finish()?], &[Allocator::unplaced()], &Serial)?;
+//! let table = TableVersion::empty(&schema).with_appended(part);
+//!
+//! // shipped < 9005: a bound in the dictionary, then a scan of codes. NULL is code 0, the first vid is code 1.
+//! let segment = &table.segments().next().expect("one segment").segment;
+//! let column = segment.column(0).as_coded().expect("dates in a range have codes");
+//! let hi = column.dictionary().lower_bound(&Date32Array::from(vec![9005]))?;
+//! let mut mask = vec![u64::MAX; segment.rows().div_ceil(64)];
+//! column.select(0..segment.rows(), &CodePredicate::Range { lo: 1, hi }, &mut mask);
+//! assert_eq!(mask.iter().map(|word| word.count_ones()).sum::<u32>(), 13);
+//! assert_eq!(segment.column(0).take(&[1, 366]).as_primitive::<Date32Type>().values(), &[9001, 9001]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+#![deny(unsafe_code)]
 
 mod affine;
 mod build;

@@ -140,3 +140,15 @@ pub(crate) fn check_reads(column: &Column, expected: &ArrayRef, random: &mut dat
         assert_same(&column.take(&positions), &taken, &format!("positions {positions:?}"));
     }
 }
+
+/// What is handed between threads can be.
+#[test]
+fn handed_between_threads() {
+    fn sent<T: Send>() {}
+    fn shared<T: Send + Sync>() {}
+    sent::<Stager>();
+    sent::<Staged>();
+    shared::<TableVersion>();
+    shared::<CodePredicate>();
+    shared::<StoreError>();
+}
