@@ -211,6 +211,27 @@ fn operators_above_a_limit_see_only_its_rows() {
     );
 }
 
+/// Pipelines over pipelines wake each other from several threads at once; a wake-up lost anywhere would hang.
+#[test]
+fn no_wake_up_is_lost_between_pipelines() {
+    let limited = scan(&counting(6 * GRANULE)).limit(1, None);
+    let plan = limited.filter(is_one_of(vec![7, 5 * GRANULE])).unwrap().limit(0, Some(9));
+    let plan = plan.filter(is_one_of(vec![5 * GRANULE])).unwrap();
+    let (send, receive) = mpsc::channel();
+    std::thread::spawn(move || {
+        for _ in 0..100 {
+            let batches = started(&plan, context()).collect_blocking().unwrap();
+            if send.send(batches.iter().flat_map(column_of_numbers).collect::<Vec<_>>()).is_err() {
+                return;
+            }
+        }
+    });
+    for _ in 0..100 {
+        let rows = receive.recv_timeout(Duration::from_secs(60)).expect("an execution hangs");
+        assert_eq!(rows, [Some(5 * GRANULE)]);
+    }
+}
+
 #[test]
 fn a_panic_ends_its_statement_only() {
     let bomb = Function::new(Kind::Panic, vec![0]);
