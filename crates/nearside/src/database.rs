@@ -260,7 +260,9 @@ impl Database {
         let schema = match batches.first() {
             Some(batch) => batch.schema(),
             None => {
-                return Err(Error::plan("register needs at least one batch, if only an empty one, to know the columns"));
+                return Err(Error::plan(
+                    "register needs at least one batch, if only an empty one, to know the columns",
+                ));
             }
         };
         let producer: BatchProducer = Box::new(batches.into_iter().map(Ok));

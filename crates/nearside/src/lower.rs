@@ -385,7 +385,7 @@ impl PhysicalExpression {
         let narrow = Schema::new(columns.iter().map(|&i| Arc::clone(&schema.fields()[i])).collect::<Vec<_>>());
         let data_type = inner.data_type(&narrow)?;
         let fallible = fallible(&expr);
-        Ok(PhysicalExpression { inner, columns, data_type, fallible, text: expr.to_string() })
+        Ok(PhysicalExpression { inner, columns, data_type, fallible, text: checked::plain(expr)?.data.to_string() })
     }
 }
 

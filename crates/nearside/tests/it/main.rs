@@ -1,3 +1,4 @@
 //! The library from outside: SQL files, sessions, files and failures. One binary of modules, for link time.
 
+mod session;
 mod slt;

@@ -1,0 +1,232 @@
+//! Sessions from outside: cancellation, time-outs, budgets, snapshots, plans that are kept, async callers.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use nearside::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use nearside::arrow::datatypes::Int64Type;
+use nearside::{BatchProducer, Database, Error, LoadOptions, Outcome, ScalarValue, Session};
+
+fn database() -> Database {
+    Database::builder().threads(2).memory_bytes(1 << 30).build().unwrap()
+}
+
+fn numbers(database: &Database, table: &str, rows: i64) {
+    let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..rows));
+    database.register(table, vec![RecordBatch::try_from_iter([("n", column)]).unwrap()]).unwrap();
+}
+
+fn one(session: &Session, sql: &str) -> i64 {
+    let batches = session.query(sql).unwrap().collect_all().unwrap();
+    let batch = batches.iter().find(|b| b.num_rows() > 0).unwrap();
+    batch.column(0).as_primitive::<Int64Type>().value(0)
+}
+
+/// Work that would take hours, of each kind that has to be told to stop.
+const ENDLESS: [&str; 4] = [
+    // No row ever comes out of the join.
+    "SELECT count(*) FROM generate_series(1, 10000000) a(x) CROSS JOIN generate_series(1, 10000000) b(y) WHERE x * y % 7 = 8",
+    // Rows come out and are swallowed.
+    "SELECT count(*) FROM generate_series(1, 1000000) a(x) CROSS JOIN generate_series(1, 10000000) b(y)",
+    "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n FROM r) SELECT count(*) FROM r",
+    // Native below, DataFusion above.
+    "SELECT count(*) FROM numbers a CROSS JOIN numbers b CROSS JOIN numbers c WHERE a.n + b.n + c.n = -1",
+];
+
+#[test]
+fn a_statement_is_cancelled_and_the_session_goes_on() {
+    let database = database();
+    numbers(&database, "numbers", 200_000);
+    for sql in ENDLESS {
+        let session = database.session();
+        let handle = session.cancel_handle();
+        let canceller = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(300));
+            handle.cancel()
+        });
+        let started = Instant::now();
+        let error = session.query(sql).and_then(|rows| rows.collect_all()).unwrap_err();
+        assert!(matches!(error, Error::Cancelled), "{sql}: {error}");
+        assert!(canceller.join().unwrap());
+        assert!(started.elapsed() < Duration::from_secs(20), "{sql} took {:?}", started.elapsed());
+        assert_eq!(one(&session, "SELECT count(*) FROM numbers"), 200_000);
+    }
+}
+
+#[test]
+fn a_statement_runs_into_its_time_out() {
+    let database = database();
+    numbers(&database, "numbers", 200_000);
+    let session = database.session();
+    session.execute("SET nearside.statement_timeout_ms = 200").unwrap();
+    for sql in ENDLESS {
+        let started = Instant::now();
+        let error = session.query(sql).and_then(|rows| rows.collect_all()).unwrap_err();
+        assert!(matches!(error, Error::Timeout), "{sql}: {error}");
+        assert!(started.elapsed() < Duration::from_secs(20), "{sql} took {:?}", started.elapsed());
+    }
+    session.execute("RESET nearside.statement_timeout_ms").unwrap();
+    assert_eq!(one(&session, "SELECT count(*) FROM numbers"), 200_000);
+}
+
+#[test]
+fn over_its_budget_a_statement_fails_alone() {
+    let database = Database::builder().threads(2).memory_bytes(64 << 20).build().unwrap();
+    numbers(&database, "numbers", 1_000_000);
+    let session = database.session();
+    let before = database.budget().used_bytes();
+    for sql in [
+        "SELECT a.n FROM numbers a ORDER BY a.n % 1000, a.n || 'some text that makes every row longer'",
+        "SELECT n || 'x' AS k, count(*) FROM numbers GROUP BY k",
+        "CREATE TABLE big AS SELECT md5(CAST(a.n AS TEXT)) AS t FROM numbers a, generate_series(1, 10)",
+    ] {
+        let outcome = session.execute(sql).and_then(|outcome| match outcome {
+            Outcome::Rows(rows) => rows.collect_all().map(|_| ()),
+            Outcome::Done(_) => Ok(()),
+        });
+        assert!(matches!(outcome, Err(Error::Memory(_))), "{sql}: {outcome:?}");
+        assert_eq!(one(&session, "SELECT count(*) FROM numbers"), 1_000_000);
+    }
+    assert_eq!(database.table_names(), ["numbers"]);
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while database.budget().used_bytes() != before && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(database.budget().used_bytes(), before, "a failed statement kept memory");
+}
+
+#[test]
+fn a_failed_load_leaves_no_table() {
+    let database = database();
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    let batch = RecordBatch::try_from_iter([("n", column)]).unwrap();
+    let schema = batch.schema();
+    let bad: BatchProducer =
+        Box::new(vec![Ok(batch.clone()), Err(Error::Execution("the source broke".into()))].into_iter());
+    let good: BatchProducer = Box::new(vec![Ok(batch)].into_iter());
+    let error = database.load_batches("t", schema.clone(), vec![good, bad], &LoadOptions::default()).unwrap_err();
+    assert_eq!(error.to_string(), "the source broke");
+    let panics: BatchProducer = Box::new(std::iter::from_fn(|| panic!("a bug in the source")));
+    let error = database.load_batches("t", schema, vec![panics], &LoadOptions::default()).unwrap_err();
+    assert!(matches!(&error, Error::Internal(text) if text.contains("a bug in the source")), "{error}");
+    assert!(database.table_names().is_empty());
+}
+
+#[test]
+fn a_reader_keeps_its_snapshot_while_others_write() {
+    let database = database();
+    numbers(&database, "numbers", 500_000);
+    let session = database.session();
+    let mut rows = session.query("SELECT n FROM numbers").unwrap();
+    let first = rows.next().unwrap().unwrap().num_rows();
+    let other = database.session();
+    other.execute("DELETE FROM numbers WHERE n >= 10; INSERT INTO numbers VALUES (-1)").unwrap();
+    other.execute("DROP TABLE numbers").unwrap();
+    let rest: usize = rows.map(|batch| batch.unwrap().num_rows()).sum();
+    assert_eq!(first + rest, 500_000);
+}
+
+#[test]
+fn writers_of_one_table_lose_nothing() {
+    let database = database();
+    database.session().execute("CREATE TABLE t (a BIGINT); CREATE TABLE u (a BIGINT)").unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..8 {
+            let session = database.session();
+            scope.spawn(move || {
+                for i in 0..25 {
+                    session.execute(&format!("INSERT INTO t VALUES ({writer}), ({i})")).unwrap();
+                    session.execute(&format!("INSERT INTO u VALUES ({i})")).unwrap();
+                    session.execute(&format!("UPDATE u SET a = a + 1 WHERE a = {i}")).unwrap();
+                    if i % 5 == 0 {
+                        session.execute("DELETE FROM u WHERE a > 100").unwrap();
+                    }
+                }
+            });
+        }
+    });
+    let session = database.session();
+    assert_eq!(one(&session, "SELECT count(*) FROM t"), 400);
+    assert_eq!(one(&session, "SELECT count(*) FROM u"), 200);
+}
+
+#[test]
+fn kept_plans_see_new_rows_and_new_columns() {
+    let database = database();
+    let session = database.session();
+    session.execute("CREATE TABLE t (a BIGINT); INSERT INTO t VALUES (1)").unwrap();
+    let sql = "SELECT sum(a) FROM t WHERE a < 100";
+    assert_eq!(one(&session, sql), 1);
+    session.execute("INSERT INTO t VALUES (2), (300)").unwrap();
+    assert_eq!(one(&session, sql), 3);
+    session.execute("DELETE FROM t WHERE a = 1").unwrap();
+    assert_eq!(one(&session, sql), 2);
+    session.execute("ALTER TABLE t RENAME COLUMN a TO b; ALTER TABLE t ADD COLUMN a BIGINT DEFAULT 5").unwrap();
+    assert_eq!(one(&session, sql), 10);
+    session.execute("CREATE OR REPLACE TABLE t AS SELECT CAST(7 AS BIGINT) AS a").unwrap();
+    assert_eq!(one(&session, sql), 7);
+    let first = one(&session, "SELECT CAST(extract(epoch FROM now()) * 1000000 AS BIGINT)");
+    std::thread::sleep(Duration::from_millis(20));
+    assert!(one(&session, "SELECT CAST(extract(epoch FROM now()) * 1000000 AS BIGINT)") > first, "now() froze");
+}
+
+#[test]
+fn prepared_queries_take_values() {
+    let database = database();
+    numbers(&database, "numbers", 1000);
+    let session = database.session();
+    let prepared = session.prepare("SELECT count(*) FROM numbers WHERE n BETWEEN $1 AND $2").unwrap();
+    assert_eq!(prepared.parameter_types().len(), 2);
+    for (low, high) in [(0, 9), (10, 10), (990, 2000)] {
+        let batches = prepared
+            .query(&[ScalarValue::from(low as i64), ScalarValue::from(high as i64)])
+            .unwrap()
+            .collect_all()
+            .unwrap();
+        let count = batches[0].column(0).as_primitive::<Int64Type>().value(0);
+        assert_eq!(count, (high.min(999) - low + 1) as i64);
+    }
+    let error = prepared.query(&[ScalarValue::from(1_i64)]).unwrap_err().to_string();
+    assert!(error.contains("2 parameters"), "{error}");
+    assert!(session.prepare("INSERT INTO numbers VALUES ($1)").is_err());
+}
+
+#[test]
+fn works_inside_async_runtimes() {
+    let database = database();
+    numbers(&database, "numbers", 300_000);
+    let session = database.session();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (sync, streamed) = runtime.block_on(async {
+        // A synchronous call inside a runtime parks its thread and must not panic or need the runtime to turn.
+        let sync = one(&session, "SELECT sum(n) FROM numbers");
+        let mut streamed = 0;
+        let mut rows = session.query("SELECT n, count(*) FROM numbers WHERE n >= 5 GROUP BY n").unwrap();
+        while let Some(batch) = futures::StreamExt::next(&mut rows).await {
+            streamed += batch.unwrap().num_rows();
+        }
+        (sync, streamed)
+    });
+    assert_eq!((sync, streamed), (44999850000, 299_995));
+    runtime.block_on(async move {
+        // The last handle may go inside a runtime.
+        drop(session);
+        drop(database);
+    });
+}
+
+#[test]
+fn explain_says_who_runs_what() {
+    let database = database();
+    numbers(&database, "numbers", 100);
+    let session = database.session();
+    let engines = |sql: &str| -> Vec<String> {
+        let batches = session.query(sql).unwrap().collect_all().unwrap();
+        let column = batches[0].column(1).as_string_view();
+        column.iter().map(|e| e.unwrap().to_string()).collect()
+    };
+    let native = engines("EXPLAIN SELECT n + 1 FROM numbers WHERE n > 5 LIMIT 3");
+    assert!(native.iter().all(|e| e == "nearside"), "{native:?}");
+    let mixed = engines("EXPLAIN ANALYZE SELECT count(*) FROM numbers WHERE n > 5");
+    assert!(mixed.iter().any(|e| e == "datafusion") && mixed.iter().any(|e| e == "nearside"), "{mixed:?}");
+}
