@@ -49,16 +49,9 @@ impl Name {
         if let Some(catalog) = reference.catalog()
             && catalog != CATALOG
         {
-            return Err(Error::NotFound {
-                kind: "catalog",
-                name: catalog.into(),
-                nearest: Some(CATALOG.into()),
-            });
+            return Err(Error::NotFound { kind: "catalog", name: catalog.into(), nearest: Some(CATALOG.into()) });
         }
-        Ok(Name {
-            schema: reference.schema().unwrap_or(DEFAULT_SCHEMA).into(),
-            table: reference.table().into(),
-        })
+        Ok(Name { schema: reference.schema().unwrap_or(DEFAULT_SCHEMA).into(), table: reference.table().into() })
     }
 
     /// The name as a user would write it: without the default schema.

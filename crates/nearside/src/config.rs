@@ -1,7 +1,7 @@
 //! Settings: what `SET nearside.*` changes, and DataFusion's own settings as Nearside starts them.
 
 use datafusion::common::extensions_options;
-use datafusion::config::ConfigExtension;
+use datafusion::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::prelude::SessionConfig;
 
 use crate::catalog::{CATALOG, DEFAULT_SCHEMA};
@@ -41,7 +41,22 @@ pub(crate) fn session_config(threads: usize) -> SessionConfig {
     config
 }
 
+/// Every setting under its full name: ours first, then DataFusion's.
+pub(crate) fn entries(config: &ConfigOptions) -> Vec<ConfigEntry> {
+    let mut entries = nearside(config).entries();
+    for entry in &mut entries {
+        if !entry.key.starts_with(NearsideOptions::PREFIX) {
+            entry.key = format!("{}.{}", NearsideOptions::PREFIX, entry.key);
+        }
+    }
+    let mut others = config.entries();
+    others.retain(|e| e.key.starts_with("datafusion."));
+    others.sort_by(|a, b| a.key.cmp(&b.key));
+    entries.extend(others);
+    entries
+}
+
 /// The `nearside.*` settings of a configuration.
-pub(crate) fn nearside(config: &datafusion::config::ConfigOptions) -> NearsideOptions {
+pub(crate) fn nearside(config: &ConfigOptions) -> NearsideOptions {
     config.extensions.get::<NearsideOptions>().cloned().unwrap_or_default()
 }

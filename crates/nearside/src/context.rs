@@ -9,18 +9,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use datafusion::catalog::{CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableProvider, TableFunctionArgs};
 use datafusion::catalog::information_schema::InformationSchemaProvider;
-use datafusion::common::{Constraints, Constraint, DFSchema, DataFusionError, Result as DfResult, TableReference, plan_err};
+use datafusion::catalog::{
+    CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableFunctionArgs, TableProvider,
+};
+use datafusion::common::{
+    Constraint, Constraints, DFSchema, DataFusionError, Result as DfResult, TableReference, plan_err,
+};
 use datafusion::config::ConfigOptions;
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::provider_as_source;
 use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, TypePlanner, RelationPlanner};
+use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{
-    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableProviderFilterPushDown, TableSource,
-    TableType, WindowUDF,
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableProviderFilterPushDown,
+    TableSource, TableType, WindowUDF,
 };
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::prelude::Column;
@@ -58,9 +62,10 @@ impl StoredSource {
     /// For reading and inserting.
     pub(crate) fn new(table: &TableEntry) -> StoredSource {
         let schema = Arc::clone(&table.version.schema);
-        let keys = table.keys.iter().map(|key| {
-            Constraint::Unique(key.iter().filter_map(|c| schema.index_of(c).ok()).collect())
-        });
+        let keys = table
+            .keys
+            .iter()
+            .map(|key| Constraint::Unique(key.iter().filter_map(|c| schema.index_of(c).ok()).collect()));
         StoredSource {
             id: table.id,
             name: table.name.clone(),

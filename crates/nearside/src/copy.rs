@@ -78,7 +78,18 @@ impl Options<'_> {
 /// How to read files, from a statement's options.
 pub(crate) fn read_options(pairs: &[(String, String)]) -> Result<ReadOptions> {
     let options = Options { pairs };
-    options.only(&["format", "compression", "header", "has_header", "delimiter", "delim", "sep", "quote", "null", "nullstr"])?;
+    options.only(&[
+        "format",
+        "compression",
+        "header",
+        "has_header",
+        "delimiter",
+        "delim",
+        "sep",
+        "quote",
+        "null",
+        "nullstr",
+    ])?;
     Ok(ReadOptions {
         format: options.format()?,
         compression: options.compression()?,
@@ -98,7 +109,16 @@ pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<Running>) -> Result<D
     let pairs = copy_to_options(&copy);
     let options = Options { pairs: &pairs };
     options.only(&[
-        "format", "compression", "header", "has_header", "delimiter", "delim", "sep", "null", "nullstr", "row_group_size",
+        "format",
+        "compression",
+        "header",
+        "has_header",
+        "delimiter",
+        "delim",
+        "sep",
+        "null",
+        "nullstr",
+        "row_group_size",
         "row_group_rows",
     ])?;
     let path = Path::new(&copy.target);
@@ -111,7 +131,8 @@ pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<Running>) -> Result<D
             )));
         }
     };
-    let mut write = WriteOptions { delimiter: options.byte(&["delimiter", "delim", "sep"])?, ..WriteOptions::default() };
+    let mut write =
+        WriteOptions { delimiter: options.byte(&["delimiter", "delim", "sep"])?, ..WriteOptions::default() };
     if let Some(header) = options.bool("header")? {
         write.header = header;
     }
@@ -205,12 +226,7 @@ fn open_for(path: &str, options: &ReadOptions, table: &TableEntry, targets: &[us
 }
 
 /// Adds the producers' rows to a table in one commit; other columns get their defaults.
-fn append(
-    table: &TableEntry,
-    producers: Vec<BatchProducer>,
-    targets: &[usize],
-    running: &Arc<Running>,
-) -> Result<u64> {
+fn append(table: &TableEntry, producers: Vec<BatchProducer>, targets: &[usize], running: &Arc<Running>) -> Result<u64> {
     let schema = Arc::clone(&table.version.schema);
     let fillers = fillers(table, targets, running)?;
     let arranged = producers.into_iter().map(|producer| {
@@ -255,9 +271,10 @@ fn arrange(batch: &RecordBatch, targets: &[usize], fillers: &Fillers, schema: &A
             (None, None) => return Err(Error::Internal("a column is neither filled nor given".into())),
         }
     }
-    let fields = all.iter().zip(schema.fields()).map(|(a, f)| {
-        Arc::new(arrow::datatypes::Field::new(f.name(), a.data_type().clone(), true))
-    });
+    let fields = all
+        .iter()
+        .zip(schema.fields())
+        .map(|(a, f)| Arc::new(arrow::datatypes::Field::new(f.name(), a.data_type().clone(), true)));
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), all)?;
     fitted(&batch, schema)
 }
@@ -282,7 +299,14 @@ pub(crate) fn export(folder: &str, running: &Arc<Running>) -> Result<Done> {
             Entry::Table(table) => {
                 let file = file_name(name);
                 let sql = format!("SELECT * FROM {}", sql_text::name(name));
-                rows += write_query(&sql, &folder.join(&file), FileFormat::Parquet, None, &WriteOptions::default(), running)?;
+                rows += write_query(
+                    &sql,
+                    &folder.join(&file),
+                    FileFormat::Parquet,
+                    None,
+                    &WriteOptions::default(),
+                    running,
+                )?;
                 script.push_str(&format!("{};\n", sql_text::create_table(table, running)?));
                 script.push_str(&format!("COPY {} FROM {};\n", sql_text::name(name), sql_text::text(&file)));
                 tables += 1;
@@ -293,7 +317,8 @@ pub(crate) fn export(folder: &str, running: &Arc<Running>) -> Result<Done> {
     for view in views_in_order(running)? {
         script.push_str(&format!("{view};\n"));
     }
-    std::fs::write(&target, script).map_err(|e| Error::Execution(format!("{}: cannot be written: {e}", target.display())))?;
+    std::fs::write(&target, script)
+        .map_err(|e| Error::Execution(format!("{}: cannot be written: {e}", target.display())))?;
     Ok(Done { tag: format!("EXPORT of {tables} tables,"), rows: Some(rows) })
 }
 
@@ -386,7 +411,9 @@ fn import_statement(statement: DfStatement, running: &Arc<Running>) -> Result<Do
         return Err(Error::Execution(format!("'{statement}' does not belong in an exported database")));
     }
     match plan_statement(statement, &context(running))? {
-        LogicalPlan::Ddl(datafusion::logical_expr::DdlStatement::CreateMemoryTable(create)) => create_table(create, running),
+        LogicalPlan::Ddl(datafusion::logical_expr::DdlStatement::CreateMemoryTable(create)) => {
+            create_table(create, running)
+        }
         LogicalPlan::Ddl(other) => crate::ddl::ddl(other, running),
         _ => Err(Error::Internal("a CREATE planned to something else".into())),
     }

@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::execution::session_state::SessionState;
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::execution::session_state::SessionState;
 use numa::{Budget, NodeId, Topology};
 use sched::Scheduler;
 
@@ -259,7 +259,9 @@ impl Database {
     pub fn register(&self, table: &str, batches: Vec<RecordBatch>) -> Result<()> {
         let schema = match batches.first() {
             Some(batch) => batch.schema(),
-            None => return Err(Error::plan("register needs at least one batch, if only an empty one, to know the columns")),
+            None => {
+                return Err(Error::plan("register needs at least one batch, if only an empty one, to know the columns"));
+            }
         };
         let producer: BatchProducer = Box::new(batches.into_iter().map(Ok));
         load::load_batches(&self.inner, table, schema, vec![producer], &LoadOptions::default()).map(|_| ())

@@ -7,10 +7,13 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{Field, FieldRef};
 use datafusion::common::{SchemaReference, TableReference};
 use datafusion::logical_expr::{
-    CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, Expr, LogicalPlan, LogicalPlanBuilder,
+    CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, Expr, LogicalPlan,
+    LogicalPlanBuilder,
 };
 use datafusion::sql::parser::{CreateExternalTable, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, RenameTableNameKind, Statement, Value};
+use datafusion::sql::sqlparser::ast::{
+    AlterTable, AlterTableOperation, ColumnDef, RenameTableNameKind, Statement, Value,
+};
 
 use crate::catalog::{CATALOG, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::context::{PlanContext, ROW_ID};
@@ -38,9 +41,9 @@ pub(crate) fn ddl(statement: DdlStatement, running: &Arc<Running>) -> Result<Don
             remove(&drop.name, "view", drop.if_exists, running, |e| matches!(e, Entry::View(_)))?;
             Ok(Done::new("DROP VIEW"))
         }
-        DdlStatement::CreateCatalog(_) => Err(Error::Unsupported(
-            "there is one database per process; use CREATE SCHEMA to group tables".into(),
-        )),
+        DdlStatement::CreateCatalog(_) => {
+            Err(Error::Unsupported("there is one database per process; use CREATE SCHEMA to group tables".into()))
+        }
         DdlStatement::CreateFunction(_) | DdlStatement::DropFunction(_) => {
             Err(Error::Unsupported("functions cannot be defined in SQL".into()))
         }
@@ -88,7 +91,11 @@ fn create_schema(create: CreateCatalogSchema, running: &Arc<Running>) -> Result<
     let schema = in_catalog(&create.schema_name)?;
     running.home.commit(|state| {
         if state.has_schema(&schema) {
-            return if create.if_not_exists { Ok(()) } else { Err(Error::Exists { kind: "schema", name: schema.clone() }) };
+            return if create.if_not_exists {
+                Ok(())
+            } else {
+                Err(Error::Exists { kind: "schema", name: schema.clone() })
+            };
         }
         state.create_schema(&schema);
         Ok(())
@@ -156,7 +163,9 @@ fn remove(
 pub(crate) fn create_external(create: &CreateExternalTable, running: &Arc<Running>) -> Result<Done> {
     let name = object_name(&create.name)?;
     let [path] = create.locations.as_slice() else {
-        return Err(Error::Unsupported("an external table has one LOCATION; use a folder or a glob for many files".into()));
+        return Err(Error::Unsupported(
+            "an external table has one LOCATION; use a folder or a glob for many files".into(),
+        ));
     };
     if !create.table_partition_cols.is_empty() || create.unbounded || !create.order_exprs.is_empty() {
         return Err(Error::Unsupported(
@@ -265,11 +274,7 @@ fn column_index(table: &TableEntry, column: &str) -> Result<usize> {
 fn add_column(table: &mut TableEntry, column: &ColumnDef, if_not_exists: bool, running: &Arc<Running>) -> Result<()> {
     let (field, default) = column_field(column, running)?;
     if table.version.schema.index_of(field.name()).is_ok() {
-        return if if_not_exists {
-            Ok(())
-        } else {
-            Err(Error::Exists { kind: "column", name: field.name().clone() })
-        };
+        return if if_not_exists { Ok(()) } else { Err(Error::Exists { kind: "column", name: field.name().clone() }) };
     }
     let value = default.as_ref().map(|d| default_value(d, &field, running)).transpose()?;
     let rows = table.version.rows();

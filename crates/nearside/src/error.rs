@@ -101,9 +101,7 @@ fn at(position: &Option<Position>) -> String {
 }
 
 fn hint(nearest: &Option<String>) -> String {
-    nearest
-        .as_ref()
-        .map_or_else(String::new, |n| format!("; did you mean '{n}'?"))
+    nearest.as_ref().map_or_else(String::new, |n| format!("; did you mean '{n}'?"))
 }
 
 impl Error {
@@ -279,9 +277,18 @@ fn sentence(text: &str) -> String {
     let text = text.split("\n\nbacktrace:").next().unwrap_or(text);
     let text = text.split("\nThis issue was likely caused by a bug").next().unwrap_or(text);
     let mut text = text.trim().trim_end_matches('.');
-    for prefix in ["Error during planning: ", "Execution error: ", "Arrow error: ", "Cast error: ", "Compute error: ",
-        "Invalid argument error: ", "External error: ", "This feature is not implemented: ", "Parser error: ",
-        "Arithmetic overflow: Overflow happened on: "] {
+    for prefix in [
+        "Error during planning: ",
+        "Execution error: ",
+        "Arrow error: ",
+        "Cast error: ",
+        "Compute error: ",
+        "Invalid argument error: ",
+        "External error: ",
+        "This feature is not implemented: ",
+        "Parser error: ",
+        "Arithmetic overflow: Overflow happened on: ",
+    ] {
         text = text.trim_start_matches(prefix);
     }
     if text == "Divide by zero error" {

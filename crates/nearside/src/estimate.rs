@@ -36,7 +36,8 @@ type Origin<'a> = Option<(&'a TableVersion, usize)>;
 fn walk(plan: &Plan) -> (f64, Vec<Origin<'_>>) {
     match plan {
         Plan::Scan { snapshot, columns, .. } => {
-            let origins = columns.iter().map(|&c| (c < snapshot.schema.fields().len()).then_some((snapshot.as_ref(), c)));
+            let origins =
+                columns.iter().map(|&c| (c < snapshot.schema.fields().len()).then_some((snapshot.as_ref(), c)));
             (snapshot.rows() as f64, origins.collect())
         }
         Plan::Filter { input, predicate } => {
@@ -90,7 +91,11 @@ fn share(predicate: &Predicate, origins: &[Origin<'_>]) -> f64 {
             if *negated { 1.0 - found } else { found }
         }
         Predicate::IsNull { negated, .. } => {
-            if *negated { 0.95 } else { 0.05 }
+            if *negated {
+                0.95
+            } else {
+                0.05
+            }
         }
         Predicate::Boolean(_) => UNKNOWN_SHARE,
     }

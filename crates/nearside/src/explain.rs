@@ -18,6 +18,7 @@ use crate::parser::plan_statement;
 use crate::query;
 use crate::statement::Running;
 use crate::stream::{ResultStream, block_on};
+use crate::watched::WatchedExec;
 
 const NEARSIDE: &str = "nearside";
 const DATAFUSION: &str = "datafusion";
@@ -103,6 +104,9 @@ fn physical_lines(plan: &Arc<dyn ExecutionPlan>, depth: usize, analyze: bool, li
     let metrics = plan.metrics().filter(|_| analyze).map(|m| m.aggregate_by_name());
     let rows = metrics.as_ref().and_then(|m| m.output_rows()).map(|n| n as i64);
     let microseconds = metrics.as_ref().and_then(|m| m.elapsed_compute()).map(|n| (n / 1000) as i64);
+    if let Some(watched) = plan.downcast_ref::<WatchedExec>() {
+        return physical_lines(watched.inner(), depth, analyze, lines);
+    }
     if let Some(native) = plan.downcast_ref::<NativeExec>() {
         let first = lines.len();
         native_lines(native.plan(), depth, lines);

@@ -84,15 +84,17 @@ impl TableProvider for FileTable {
         };
         let files = Arc::new(files);
         let partitions = self.threads.max(1);
-        let streams: Vec<_> = (0..partitions).map(|partition| {
-            Arc::new(FilePartition {
-                files: Arc::clone(&files),
-                partition,
-                partitions,
-                schema: Arc::clone(&schema),
-                no_columns: empty,
-            }) as Arc<dyn PartitionStream>
-        }).collect();
+        let streams: Vec<_> = (0..partitions)
+            .map(|partition| {
+                Arc::new(FilePartition {
+                    files: Arc::clone(&files),
+                    partition,
+                    partitions,
+                    schema: Arc::clone(&schema),
+                    no_columns: empty,
+                }) as Arc<dyn PartitionStream>
+            })
+            .collect();
         StreamingTable::try_new(schema, streams)?.scan(state, None, &[], limit).await
     }
 }
@@ -120,7 +122,8 @@ impl PartitionStream for FilePartition {
         let (partition, schema, no_columns) = (self.partition, Arc::clone(&self.schema), self.no_columns);
         builder.spawn_blocking(move || {
             for batch in pieces.into_iter().skip(partition * share).take(share).flatten() {
-                let batch = batch.map_err(|e| Error::from(e).into_datafusion()).and_then(|b| renamed(b, &schema, no_columns));
+                let batch =
+                    batch.map_err(|e| Error::from(e).into_datafusion()).and_then(|b| renamed(b, &schema, no_columns));
                 let failed = batch.is_err();
                 if sender.blocking_send(batch).is_err() || failed {
                     break;

@@ -28,6 +28,7 @@
 
 mod catalog;
 pub mod checked;
+mod coerce;
 mod config;
 mod context;
 mod copy;
@@ -52,6 +53,7 @@ mod statement;
 mod stream;
 mod types;
 mod views;
+mod watched;
 mod write;
 
 pub use arrow;

@@ -174,11 +174,7 @@ fn load(
     let staged = stage_parallel(&schema, producers, &table, &running, &report)?;
     let part = build(&schema, staged, &table, &running)?;
     let version = table.version.with_appended(part);
-    let report = LoadReport {
-        rows: version.rows() as u64,
-        bytes: version.bytes() as u64,
-        elapsed: started.elapsed(),
-    };
+    let report = LoadReport { rows: version.rows() as u64, bytes: version.bytes() as u64, elapsed: started.elapsed() };
     table.version = Arc::new(version);
     inner.catalog.commit(|state| {
         match state.get(&name) {
@@ -226,8 +222,8 @@ pub(crate) fn stage_parallel(
         let Some(producer) = producers[i].lock().take() else { return };
         let stop = || failed.load(Ordering::Relaxed);
         let work = std::panic::AssertUnwindSafe(|| stage_one(schema, producer, table, running, &stop, report));
-        let result = std::panic::catch_unwind(work)
-            .unwrap_or_else(|panic| Err(Error::Internal(panic_text(panic.as_ref()))));
+        let result =
+            std::panic::catch_unwind(work).unwrap_or_else(|panic| Err(Error::Internal(panic_text(panic.as_ref()))));
         if result.is_err() {
             failed.store(true, Ordering::Relaxed);
         }
@@ -278,8 +274,10 @@ fn stage_one(
 
 /// Batches whose types surface to the table's go in as they are; others must cast without loss.
 fn surfaced(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
-    let fits = batch.columns().iter().zip(schema.fields()).all(|(column, field)| {
-        storage::surface_type(column.data_type()) == *field.data_type()
-    });
+    let fits = batch
+        .columns()
+        .iter()
+        .zip(schema.fields())
+        .all(|(column, field)| storage::surface_type(column.data_type()) == *field.data_type());
     if fits { Ok(batch.clone()) } else { fitted(batch, schema) }
 }

@@ -171,9 +171,9 @@ pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState) -> Result<Plan
         .source
         .downcast_ref::<StoredSource>()
         .ok_or_else(|| Error::Internal(format!("table {} is not stored here", scan.table_name)))?;
-    let table = catalog
-        .by_id(source.id)
-        .ok_or_else(|| Error::Execution(format!("table '{}' was dropped meanwhile; run the statement again", source.name.shown())))?;
+    let table = catalog.by_id(source.id).ok_or_else(|| {
+        Error::Execution(format!("table '{}' was dropped meanwhile; run the statement again", source.name.shown()))
+    })?;
     let wanted: Vec<usize> = match &scan.projection {
         Some(columns) => columns.clone(),
         None => (0..source.schema.fields().len()).collect(),
@@ -343,7 +343,9 @@ fn same_type(value: &ScalarValue, data_type: &DataType) -> Option<ScalarValue> {
         return Some(value.clone());
     }
     match (value, data_type) {
-        (ScalarValue::Utf8(s) | ScalarValue::LargeUtf8(s), DataType::Utf8View) => Some(ScalarValue::Utf8View(s.clone())),
+        (ScalarValue::Utf8(s) | ScalarValue::LargeUtf8(s), DataType::Utf8View) => {
+            Some(ScalarValue::Utf8View(s.clone()))
+        }
         (ScalarValue::Binary(s) | ScalarValue::LargeBinary(s), DataType::BinaryView) => {
             Some(ScalarValue::BinaryView(s.clone()))
         }

@@ -163,9 +163,7 @@ impl ExecutionPlan for NativeExec {
     }
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
-        let execution = self.execution.get_or_init(|| {
-            exec::execute(Arc::clone(&self.plan), context_of(&self.running))
-        });
+        let execution = self.execution.get_or_init(|| exec::execute(Arc::clone(&self.plan), context_of(&self.running)));
         Ok(Box::pin(NativeStream {
             execution: execution.clone(),
             schema: Arc::clone(&self.schema),

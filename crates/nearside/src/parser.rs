@@ -3,12 +3,14 @@
 //! Ours: `COPY t FROM 'file'`, `EXPORT DATABASE 'folder'`, `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and
 //! executed by us. Everything else is SQL as DataFusion (sqlparser's generic dialect) reads it.
 
+use std::ops::ControlFlow;
+
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::logical_expr::planner::ContextProvider;
 use datafusion::sql::parser::{CopyToStatement, DFParserBuilder, Statement};
 use datafusion::sql::planner::{ParserOptions, SqlToRel};
-use datafusion::sql::sqlparser::ast::{ObjectName, Value};
+use datafusion::sql::sqlparser::ast::{self, ObjectName, Value, visit_expressions_mut};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
@@ -98,9 +100,37 @@ impl Parsed {
 }
 
 /// Plans one of DataFusion's statements.
-pub(crate) fn plan_statement(statement: Statement, context: &PlanContext<'_>) -> Result<LogicalPlan> {
+pub(crate) fn plan_statement(mut statement: Statement, context: &PlanContext<'_>) -> Result<LogicalPlan> {
+    floats_are_doubles(&mut statement);
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
     Ok(planner.statement_to_plan(statement)?)
+}
+
+/// Numbers with an exponent are DOUBLEs: as decimals, which other numbers with a point are, most would not fit.
+fn floats_are_doubles(statement: &mut Statement) {
+    match statement {
+        Statement::Statement(inner) => {
+            let _ = visit_expressions_mut(inner.as_mut(), |expr: &mut ast::Expr| {
+                if let ast::Expr::Value(value) = expr
+                    && let Value::Number(text, _) = &value.value
+                    && text.contains(['e', 'E'])
+                {
+                    let span = value.span;
+                    let text = Value::SingleQuotedString(text.to_string());
+                    *expr = ast::Expr::Cast {
+                        kind: ast::CastKind::Cast,
+                        expr: Box::new(ast::Expr::Value(ast::ValueWithSpan { value: text, span })),
+                        data_type: ast::DataType::Double(ast::ExactNumberInfo::None),
+                        array: false,
+                        format: None,
+                    };
+                }
+                ControlFlow::<()>::Continue(())
+            });
+        }
+        Statement::Explain(explain) => floats_are_doubles(&mut explain.statement),
+        _ => {}
+    }
 }
 
 /// The planner's options as the session's settings say.
@@ -343,7 +373,8 @@ mod tests {
         assert!(matches!(Parsed::one("IMPORT DATABASE 'x';").unwrap(), Parsed::Import(p) if p == "x"));
         assert!(matches!(Parsed::one("copy t to 'x.csv'").unwrap(), Parsed::CopyTo(_)));
         assert!(matches!(Parsed::one("copy (select 1) to 'x.csv'").unwrap(), Parsed::CopyTo(_)));
-        let Parsed::CopyFrom(c) = Parsed::one("copy s.t (a, \"B\") from 'x' with (format csv, header, delimiter '|')").unwrap()
+        let Parsed::CopyFrom(c) =
+            Parsed::one("copy s.t (a, \"B\") from 'x' with (format csv, header, delimiter '|')").unwrap()
         else {
             panic!("not a COPY FROM")
         };

@@ -11,6 +11,7 @@ use crate::lower::{bind, lower, wholly_native};
 use crate::native::{NativePlanner, context_of};
 use crate::statement::Running;
 use crate::stream::{ResultStream, block_on};
+use crate::watched::watch;
 
 /// Analyses, optimises and lowers a plan; the result can be kept and started often.
 pub(crate) fn prepare(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
@@ -33,13 +34,12 @@ pub(crate) fn start(plan: &LogicalPlan, running: Arc<Running>) -> Result<ResultS
     ResultStream::spawn(physical, running)
 }
 
-/// The physical plan of a prepared plan, with checked arithmetic throughout.
+/// The physical plan of a prepared plan, its joins heeding cancellation.
 pub(crate) fn physical(plan: &LogicalPlan, running: &Arc<Running>) -> Result<Arc<dyn ExecutionPlan>> {
-    let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(NativePlanner {
-        running: Arc::clone(running),
-    })]);
+    let planner =
+        DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(NativePlanner { running: Arc::clone(running) })]);
     let physical = block_on(planner.create_physical_plan(plan, running.state.as_ref()))?;
-    Ok(physical)
+    watch(physical, running)
 }
 
 /// Prepares and starts in one go.

@@ -19,7 +19,7 @@ use crate::parser::{Parsed, Piece, is_complete, plan_statement, split};
 use crate::plan_cache::{Key, is_cacheable};
 use crate::statement::{Canceller, Running};
 use crate::stream::ResultStream;
-use crate::{checked, config, copy, ddl, explain, query, write};
+use crate::{checked, coerce, config, copy, ddl, explain, query, write};
 
 /// What a statement that returns no rows did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,7 +84,8 @@ pub(crate) fn default_state(inner: &Inner) -> SessionState {
     let builder = SessionStateBuilder::new()
         .with_config(config::session_config(inner.scheduler.threads()))
         .with_runtime_env(Arc::clone(&inner.environment))
-        .with_default_features();
+        .with_default_features()
+        .with_analyzer_rules(coerce::analyzer_rules());
     checked::register(builder).build()
 }
 
@@ -176,7 +177,9 @@ impl Session {
             let index = name.trim_start_matches('$').parse::<usize>().unwrap_or(0);
             match parameter_types.get_mut(index.wrapping_sub(1)) {
                 Some(slot) => *slot = data_type,
-                None => return Err(Error::plan(format!("parameter {name}: parameters are $1 to ${count}, without gaps"))),
+                None => {
+                    return Err(Error::plan(format!("parameter {name}: parameters are $1 to ${count}, without gaps")));
+                }
             }
         }
         Ok(Prepared { session: self.clone(), sql: sql.to_string(), parameter_types })
@@ -230,9 +233,12 @@ impl Session {
             Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
             Statement::Statement(inner) => match inner.as_ref() {
                 ast::Statement::AlterTable(alter) => return ddl::alter_table(alter, running).map(Outcome::Done),
-                ast::Statement::StartTransaction { .. } | ast::Statement::Commit { .. } | ast::Statement::Rollback { .. } => {
+                ast::Statement::StartTransaction { .. }
+                | ast::Statement::Commit { .. }
+                | ast::Statement::Rollback { .. } => {
                     return Err(Error::Unsupported(
-                        "transactions over several statements are not supported; each statement is atomic by itself".into(),
+                        "transactions over several statements are not supported; each statement is atomic by itself"
+                            .into(),
                     ));
                 }
                 _ => {}
@@ -276,14 +282,18 @@ impl Session {
             PlanStatement::ResetVariable(reset) => {
                 let variable = reset.variable.to_lowercase();
                 let defaults = self.inner.default_state();
-                let default = defaults.config_options().entries().into_iter().find(|e| e.key == variable);
+                let default = config::entries(defaults.config_options()).into_iter().find(|e| e.key == variable);
                 let default = default.and_then(|e| e.value);
                 self.change_state(|state| match default {
                     Some(value) => {
                         let options = state.config_mut().options_mut();
                         options.set(&variable, &value).map_err(|e| setting_error(&variable, e.into(), options))
                     }
-                    None => Err(setting_error(&variable, Error::Internal("it has no default".into()), state.config_options())),
+                    None => Err(setting_error(
+                        &variable,
+                        Error::Internal("it has no default".into()),
+                        state.config_options(),
+                    )),
                 })?;
                 Ok(Outcome::Done(Done::new("RESET")))
             }
@@ -312,9 +322,7 @@ impl Session {
             }
             PlanStatement::Deallocate(deallocate) => match self.shared.prepared.lock().remove(&deallocate.name) {
                 Some(_) => Ok(Outcome::Done(Done::new("DEALLOCATE"))),
-                None => {
-                    Err(Error::NotFound { kind: "prepared statement", name: deallocate.name, nearest: None })
-                }
+                None => Err(Error::NotFound { kind: "prepared statement", name: deallocate.name, nearest: None }),
             },
             other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
         }
@@ -330,7 +338,7 @@ impl Session {
 }
 
 fn setting_error(variable: &str, error: Error, options: &datafusion::config::ConfigOptions) -> Error {
-    let entries = options.entries();
+    let entries = config::entries(options);
     if entries.iter().any(|e| e.key == variable) {
         return Error::Setting(format!("setting '{variable}': {error}"));
     }

@@ -66,9 +66,8 @@ fn with_casts(table: &TableEntry, fields: &arrow::datatypes::Fields) -> Result<S
             table.name.shown()
         )));
     }
-    let column = |f: &Arc<Field>| {
-        format!("arrow_cast(NULL, {}) AS {}", text(&f.data_type().to_string()), quoted(f.name()))
-    };
+    let column =
+        |f: &Arc<Field>| format!("arrow_cast(NULL, {}) AS {}", text(&f.data_type().to_string()), quoted(f.name()));
     let columns: Vec<String> = fields.iter().map(column).collect();
     Ok(format!("CREATE TABLE {} AS SELECT {} WHERE false", name(&table.name), columns.join(", ")))
 }

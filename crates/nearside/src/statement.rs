@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
+use datafusion::common::DataFusionError;
+use datafusion::common::alias::AliasGenerator;
 use datafusion::config::ConfigOptions;
-use datafusion::execution::session_state::SessionState;
-use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnv;
-use datafusion::common::alias::AliasGenerator;
-use datafusion::common::DataFusionError;
+use datafusion::execution::session_state::SessionState;
+use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::optimizer::OptimizerConfig;
 use numa::{Budget, Reservation};
 use parking_lot::Mutex;

@@ -57,7 +57,13 @@ impl std::fmt::Debug for ResultStream {
 impl ResultStream {
     /// Rows that are there already.
     pub(crate) fn ready(schema: SchemaRef, batches: Vec<RecordBatch>) -> ResultStream {
-        ResultStream { schema, source: Source::Ready(batches.into_iter()), running: None, canceller: None, ended: false }
+        ResultStream {
+            schema,
+            source: Source::Ready(batches.into_iter()),
+            running: None,
+            canceller: None,
+            ended: false,
+        }
     }
 
     /// The rows of a wholly native plan.
@@ -93,9 +99,9 @@ impl ResultStream {
         let item = match &mut self.source {
             Source::Ready(batches) => Poll::Ready(batches.next().map(Ok)),
             Source::Channel(receiver) => receiver.poll_next_unpin(cx),
-            Source::Native(execution) => execution.poll_next(cx).map(|item| {
-                item.map(|batch| Ok(conform(batch.map_err(Error::from)?, &self.schema)?))
-            }),
+            Source::Native(execution) => execution
+                .poll_next(cx)
+                .map(|item| item.map(|batch| Ok(conform(batch.map_err(Error::from)?, &self.schema)?))),
         };
         if let Poll::Ready(None | Some(Err(_))) = item {
             self.finish();

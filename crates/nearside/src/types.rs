@@ -13,7 +13,8 @@ use crate::statement::Running;
 
 /// The Arrow type of an SQL type's name, e.g. `DECIMAL(15, 2)`, as a column of a table would have it.
 pub(crate) fn parse(text: &str, running: &Arc<Running>) -> Result<DataType> {
-    let wrong = || Error::plan(format!("'{text}' is not a type; use SQL's names, e.g. BIGINT, DECIMAL(15, 2), DATE, TEXT"));
+    let wrong =
+        || Error::plan(format!("'{text}' is not a type; use SQL's names, e.g. BIGINT, DECIMAL(15, 2), DATE, TEXT"));
     let context =
         PlanContext { state: &running.state, catalog: Arc::clone(&running.catalog), inner: &running.inner, depth: 0 };
     let parsed = Parsed::one(&format!("CREATE TABLE t (c {text})")).map_err(|_| wrong())?;

@@ -13,7 +13,7 @@ use crate::catalog::{CatalogState, Name};
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::names::nearest;
-use crate::report;
+use crate::{config, report};
 
 const NODES: &str = "nodes";
 const CPUS: &str = "cpus";
@@ -182,8 +182,7 @@ fn workers(inner: &Arc<Inner>) -> Vec<ArrayRef> {
 }
 
 fn settings(state: &SessionState) -> Vec<ArrayRef> {
-    let mut entries = state.config_options().entries();
-    entries.sort_by(|a, b| (!a.key.starts_with("nearside."), &a.key).cmp(&(!b.key.starts_with("nearside."), &b.key)));
+    let entries = config::entries(state.config_options());
     vec![
         text(entries.iter().map(|e| Some(&e.key))),
         text(entries.iter().map(|e| e.value.as_ref())),

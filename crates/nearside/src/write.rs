@@ -59,7 +59,10 @@ pub(crate) fn as_writer<T>(
     let running = Arc::new(running.refreshed());
     let table = Arc::clone(running.catalog.table(name)?);
     if !Arc::ptr_eq(&table.meta, &meta) {
-        return Err(Error::Execution(format!("table '{}' was replaced meanwhile; run the statement again", name.shown())));
+        return Err(Error::Execution(format!(
+            "table '{}' was replaced meanwhile; run the statement again",
+            name.shown()
+        )));
     }
     work(&table, &running)
 }
@@ -72,8 +75,12 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
     }
     as_writer(&name, running, |table, running| {
         // The columns may have changed while this statement waited for its turn.
-        let context =
-            PlanContext { state: &running.state, catalog: Arc::clone(&running.catalog), inner: &running.inner, depth: 0 };
+        let context = PlanContext {
+            state: &running.state,
+            catalog: Arc::clone(&running.catalog),
+            inner: &running.inner,
+            depth: 0,
+        };
         let LogicalPlan::Dml(dml) = plan_statement(statement, &context)? else {
             return Err(Error::Internal("the statement planned to something else the second time".into()));
         };
@@ -182,7 +189,10 @@ fn with_row_ids(plan: LogicalPlan, table: &TableEntry) -> Result<LogicalPlan> {
             LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?)
         }
         other => {
-            return Err(Error::Unsupported(format!("this form of DELETE or UPDATE is not supported: {}", other.display())));
+            return Err(Error::Unsupported(format!(
+                "this form of DELETE or UPDATE is not supported: {}",
+                other.display()
+            )));
         }
     })
 }
@@ -337,9 +347,10 @@ pub(crate) fn check_keys(table: &TableEntry, version: &TableVersion, running: &A
         for batch in query::run(plan, Arc::clone(&running))? {
             let batch = batch?;
             if batch.num_rows() > 0 {
-                let values = batch.columns().iter().map(|c| {
-                    arrow::util::display::array_value_to_string(c, 0).unwrap_or_else(|_| "?".into())
-                });
+                let values = batch
+                    .columns()
+                    .iter()
+                    .map(|c| arrow::util::display::array_value_to_string(c, 0).unwrap_or_else(|_| "?".into()));
                 return Err(Error::Execution(format!(
                     "table '{}' would hold two rows with the key ({}) = ({})",
                     table.name.shown(),

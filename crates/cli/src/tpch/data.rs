@@ -59,6 +59,19 @@ pub fn load(database: &Database, folder: &Path) -> Result<f64, Failure> {
     Ok(suppliers as f64 / Table::Supplier.rows(1.0) as f64)
 }
 
+/// Writes the eight tables to `folder` as `region.parquet` .. `lineitem.parquet`.
+pub fn save(database: &Database, folder: &Path) -> Result<(), Failure> {
+    std::fs::create_dir_all(folder)
+        .map_err(|error| Failure::new(format!("cannot make the folder {}: {error}", folder.display())))?;
+    let session = database.session();
+    for table in Table::ALL {
+        let path = folder.join(format!("{}.parquet", table.name()));
+        let path = path.to_str().ok_or_else(|| Failure::new(format!("the path {} is not UTF-8", path.display())))?;
+        session.execute(&format!("COPY {} TO '{}'", table.name(), path.replace('\'', "''")))?;
+    }
+    Ok(())
+}
+
 fn find(folder: &Path, table: Table) -> Result<PathBuf, Failure> {
     let file = folder.join(format!("{}.parquet", table.name()));
     let inner = folder.join(table.name());

@@ -42,6 +42,7 @@ const SCALE_MAX: f64 = 100_000.0;
   nearside tpch --scale 10 --runs 5
   nearside tpch --queries 1,6 --threads 2
   nearside tpch --data sf10/ --json times.json
+  nearside tpch --scale 1 --save sf1/      also writes sf1/lineitem.parquet, ..
 
 Answers are checked at the scales 0.01, 0.1 and 1. The exit code is 1 when one is wrong or a query fails.
 The JSON file holds {machine, scale, threads, load_s, resident_bytes, peak_resident_bytes, revision, tables,
@@ -62,6 +63,9 @@ pub struct Arguments {
     /// Read lineitem.parquet, orders.parquet, .. from this folder instead of generating
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    /// Write the tables to this folder as Parquet files once they are loaded, for --data and for other engines
+    #[arg(long, value_name = "DIR")]
+    save: Option<PathBuf>,
     /// Write the figures to this file too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -86,6 +90,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut report = load(&database, arguments)?;
     let mut out = io::stdout();
     report.write_load(&mut out)?;
+    if let Some(folder) = &arguments.save {
+        data::save(&database, folder)?;
+    }
     Report::write_query_header(&mut out)?;
     let session = database.session();
     let text = data::text_of(&database);

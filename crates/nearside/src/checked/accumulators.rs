@@ -6,9 +6,7 @@ use std::hash::Hash;
 use std::mem::{size_of, size_of_val};
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, PrimitiveArray,
-};
+use arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{DataType, Decimal128Type, Int64Type, UInt64Type};
 use datafusion::common::{HashMap, Result, ScalarValue};
@@ -31,20 +29,12 @@ pub(super) struct ExactAccumulator<T> {
 
 impl<T> ExactAccumulator<T> {
     pub fn new(finish: Finish) -> Self {
-        ExactAccumulator {
-            finish,
-            total: Total::default(),
-            count: 0,
-            _input: std::marker::PhantomData,
-        }
+        ExactAccumulator { finish, total: Total::default(), count: 0, _input: std::marker::PhantomData }
     }
 }
 
 /// Calls `f` with every value of `array` that is not NULL; returns how many there are.
-fn for_each_valid<T: ArrowPrimitiveType>(
-    array: &PrimitiveArray<T>,
-    mut f: impl FnMut(T::Native),
-) -> u64 {
+fn for_each_valid<T: ArrowPrimitiveType>(array: &PrimitiveArray<T>, mut f: impl FnMut(T::Native)) -> u64 {
     if array.null_count() == 0 {
         array.values().iter().for_each(|&v| f(v));
     } else {
@@ -84,10 +74,7 @@ where
         let low = rest[0].as_primitive::<Decimal128Type>();
         let wraps = rest[1].as_primitive::<Int64Type>();
         for row in (0..low.len()).filter(|&row| low.is_valid(row)) {
-            self.total.merge(Total {
-                low: low.value(row),
-                wraps: wraps.value(row),
-            });
+            self.total.merge(Total { low: low.value(row), wraps: wraps.value(row) });
             self.count += counts.map_or(1, |counts| counts.value(row));
         }
         Ok(())
@@ -128,12 +115,7 @@ pub(super) struct StepwiseSum<T: ArrowPrimitiveType> {
 
 impl<T: ArrowPrimitiveType> StepwiseSum<T> {
     pub fn new(name: &str, data_type: &DataType) -> Self {
-        StepwiseSum {
-            name: name.to_string(),
-            data_type: data_type.clone(),
-            sum: T::Native::default(),
-            count: 0,
-        }
+        StepwiseSum { name: name.to_string(), data_type: data_type.clone(), sum: T::Native::default(), count: 0 }
     }
 
     fn overflow(&self) -> ArithmeticError {
@@ -150,11 +132,7 @@ impl<T: ArrowPrimitiveType> StepwiseSum<T> {
         }
     }
 
-    fn apply(
-        &mut self,
-        values: &ArrayRef,
-        step: impl Fn(T::Native, T::Native) -> Option<T::Native>,
-    ) -> Result<u64> {
+    fn apply(&mut self, values: &ArrayRef, step: impl Fn(T::Native, T::Native) -> Option<T::Native>) -> Result<u64> {
         let mut sum = Some(self.sum);
         let counted = for_each_valid(values.as_primitive::<T>(), |v| {
             sum = sum.and_then(|s| step(s, v));
@@ -207,10 +185,7 @@ where
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let value = (self.count > 0).then_some(self.sum);
-        Ok(vec![ScalarValue::new_primitive::<T>(
-            value,
-            &self.data_type,
-        )?])
+        Ok(vec![ScalarValue::new_primitive::<T>(value, &self.data_type)?])
     }
 
     fn size(&self) -> usize {
@@ -230,10 +205,7 @@ pub(super) struct DistinctAccumulator<T: ArrowPrimitiveType> {
 
 impl<T: ArrowPrimitiveType> Debug for DistinctAccumulator<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DistinctAccumulator")
-            .field("values", &self.copies.len())
-            .field("inner", &self.inner)
-            .finish()
+        f.debug_struct("DistinctAccumulator").field("values", &self.copies.len()).field("inner", &self.inner).finish()
     }
 }
 
@@ -243,11 +215,7 @@ where
 {
     /// Distinct values of type `input` for `inner`.
     pub fn new(input: &DataType, inner: Box<dyn Accumulator>) -> Self {
-        DistinctAccumulator {
-            copies: HashMap::default(),
-            input: input.clone(),
-            inner,
-        }
+        DistinctAccumulator { copies: HashMap::default(), input: input.clone(), inner }
     }
 
     fn array(&self, values: Vec<T::Native>) -> ArrayRef {
@@ -316,14 +284,11 @@ where
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let values = self.array(self.copies.keys().copied().collect());
-        let list =
-            datafusion::common::utils::SingleRowListArrayBuilder::new(values).build_list_scalar();
+        let list = datafusion::common::utils::SingleRowListArrayBuilder::new(values).build_list_scalar();
         Ok(vec![list])
     }
 
     fn size(&self) -> usize {
-        size_of_val(self)
-            + self.copies.capacity() * size_of::<(T::Native, u64)>()
-            + self.inner.size()
+        size_of_val(self) + self.copies.capacity() * size_of::<(T::Native, u64)>() + self.inner.size()
     }
 }

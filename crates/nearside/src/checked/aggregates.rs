@@ -11,9 +11,9 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{
-    DataType, Decimal128Type, Decimal256Type, DurationMicrosecondType, DurationMillisecondType,
-    DurationNanosecondType, DurationSecondType, Field, FieldRef, Int64Type, IntervalDayTimeType,
-    IntervalMonthDayNanoType, IntervalUnit, IntervalYearMonthType, TimeUnit, UInt64Type,
+    DataType, Decimal128Type, Decimal256Type, DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType,
+    DurationSecondType, Field, FieldRef, Int64Type, IntervalDayTimeType, IntervalMonthDayNanoType, IntervalUnit,
+    IntervalYearMonthType, TimeUnit, UInt64Type,
 };
 use datafusion::common::{Result, not_impl_err, plan_err};
 use datafusion::functions_aggregate::average::Avg;
@@ -21,8 +21,8 @@ use datafusion::functions_aggregate::sum::Sum;
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
-    SetMonotonicity, Signature, Volatility,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
+    Signature, Volatility,
 };
 
 use super::accumulators::{DistinctAccumulator, ExactAccumulator, StepwiseSum};
@@ -53,10 +53,7 @@ pub struct CheckedSum {
 
 impl Default for CheckedSum {
     fn default() -> Self {
-        CheckedSum {
-            signature: Signature::user_defined(Volatility::Immutable),
-            floats: Sum::new(),
-        }
+        CheckedSum { signature: Signature::user_defined(Volatility::Immutable), floats: Sum::new() }
     }
 }
 
@@ -106,19 +103,11 @@ fn is_exact(t: &DataType) -> bool {
 }
 
 /// The accumulator of one group, one frame or all rows.
-fn exact_accumulator(
-    finish: Finish,
-    input: &DataType,
-    distinct: bool,
-) -> Result<Box<dyn Accumulator>> {
+fn exact_accumulator(finish: Finish, input: &DataType, distinct: bool) -> Result<Box<dyn Accumulator>> {
     macro_rules! make {
         ($t:ty) => {{
             let inner = Box::new(ExactAccumulator::<$t>::new(finish));
-            Ok(if distinct {
-                Box::new(DistinctAccumulator::<$t>::new(input, inner))
-            } else {
-                inner
-            })
+            Ok(if distinct { Box::new(DistinctAccumulator::<$t>::new(input, inner)) } else { inner })
         }};
     }
     dispatch_exact!(input, make, not_impl_err!("no exact total for {input}"))
@@ -148,8 +137,7 @@ fn exact_state(name: &str, input: &DataType, average: bool) -> Vec<FieldRef> {
         DataType::Decimal128(_, s) => *s,
         _ => 0,
     };
-    let field =
-        |part: &str, t, nullable| Arc::new(Field::new(format_state_name(name, part), t, nullable));
+    let field = |part: &str, t, nullable| Arc::new(Field::new(format_state_name(name, part), t, nullable));
     let mut fields = Vec::with_capacity(3);
     if average {
         fields.push(field("count", DataType::UInt64, true));
@@ -167,10 +155,9 @@ fn total_type(t: &DataType) -> Option<DataType> {
         t if t.is_unsigned_integer() => DataType::UInt64,
         t if t.is_floating() => DataType::Float64,
         DataType::Decimal32(p, s) | DataType::Decimal64(p, s) => DataType::Decimal128(*p, *s),
-        DataType::Decimal128(..)
-        | DataType::Decimal256(..)
-        | DataType::Duration(_)
-        | DataType::Interval(_) => t.clone(),
+        DataType::Decimal128(..) | DataType::Decimal256(..) | DataType::Duration(_) | DataType::Interval(_) => {
+            t.clone()
+        }
         DataType::Dictionary(_, value) => return total_type(value),
         DataType::RunEndEncoded(_, value) => return total_type(value.data_type()),
         _ => return None,
@@ -198,14 +185,8 @@ impl AggregateUDFImpl for CheckedSum {
 
     fn return_type(&self, types: &[DataType]) -> Result<DataType> {
         match types {
-            [DataType::Decimal128(p, s)] => Ok(DataType::Decimal128(
-                p.saturating_add(SUM_DIGITS).min(38),
-                *s,
-            )),
-            [DataType::Decimal256(p, s)] => Ok(DataType::Decimal256(
-                p.saturating_add(SUM_DIGITS).min(76),
-                *s,
-            )),
+            [DataType::Decimal128(p, s)] => Ok(DataType::Decimal128(p.saturating_add(SUM_DIGITS).min(38), *s)),
+            [DataType::Decimal256(p, s)] => Ok(DataType::Decimal256(p.saturating_add(SUM_DIGITS).min(76), *s)),
             [t] if total_type(t).as_ref() == Some(t) => Ok(t.clone()),
             _ => plan_err!("sum takes numbers and intervals, not {types:?}"),
         }
@@ -222,11 +203,7 @@ impl AggregateUDFImpl for CheckedSum {
             ($t:ty) => {{
                 let result = args.return_field.data_type();
                 let inner = Box::new(StepwiseSum::<$t>::new(args.name, result));
-                Ok(if args.is_distinct {
-                    Box::new(DistinctAccumulator::<$t>::new(&input, inner))
-                } else {
-                    inner
-                })
+                Ok(if args.is_distinct { Box::new(DistinctAccumulator::<$t>::new(&input, inner)) } else { inner })
             }};
         }
         match input {
@@ -263,10 +240,7 @@ impl AggregateUDFImpl for CheckedSum {
         !args.is_distinct && (is_exact(input) || *input == DataType::Float64)
     }
 
-    fn create_groups_accumulator(
-        &self,
-        args: AccumulatorArgs,
-    ) -> Result<Box<dyn GroupsAccumulator>> {
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
         let input = args.expr_fields[0].data_type();
         if !is_exact(input) {
             return self.floats.create_groups_accumulator(args);
@@ -284,11 +258,7 @@ impl AggregateUDFImpl for CheckedSum {
     }
 
     fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
-        if data_type.is_unsigned_integer() {
-            SetMonotonicity::Increasing
-        } else {
-            SetMonotonicity::NotMonotonic
-        }
+        if data_type.is_unsigned_integer() { SetMonotonicity::Increasing } else { SetMonotonicity::NotMonotonic }
     }
 
     fn documentation(&self) -> Option<&Documentation> {
@@ -328,9 +298,9 @@ impl AggregateUDFImpl for CheckedAvg {
         };
         match total_type(t) {
             Some(DataType::Int64 | DataType::UInt64) => Ok(vec![DataType::Float64]),
-            Some(DataType::Decimal256(p, _)) if p > AVG_DIGITS_MAX => plan_err!(
-                "avg takes decimals of at most {AVG_DIGITS_MAX} digits, not {p}; cast the argument"
-            ),
+            Some(DataType::Decimal256(p, _)) if p > AVG_DIGITS_MAX => {
+                plan_err!("avg takes decimals of at most {AVG_DIGITS_MAX} digits, not {p}; cast the argument")
+            }
             Some(DataType::Interval(_)) | None => {
                 plan_err!("avg takes numbers, not {t}; cast the argument")
             }
@@ -370,9 +340,7 @@ impl AggregateUDFImpl for CheckedAvg {
             DataType::Decimal128(..) | DataType::Duration(_) if args.is_distinct => {
                 Ok(distinct_state(args.name, input))
             }
-            DataType::Decimal128(..) | DataType::Duration(_) => {
-                Ok(exact_state(args.name, input, true))
-            }
+            DataType::Decimal128(..) | DataType::Duration(_) => Ok(exact_state(args.name, input, true)),
             _ => self.others.state_fields(args),
         }
     }
@@ -384,10 +352,7 @@ impl AggregateUDFImpl for CheckedAvg {
         }
     }
 
-    fn create_groups_accumulator(
-        &self,
-        args: AccumulatorArgs,
-    ) -> Result<Box<dyn GroupsAccumulator>> {
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
         let input = args.expr_fields[0].data_type();
         match average_finish(args.name, input, args.return_field.data_type())? {
             Some(finish) => exact_groups(finish, input),

@@ -55,15 +55,10 @@ pub(super) fn decimal128(
     rows: usize,
     result: &DataType,
 ) -> Result<ArrayRef> {
-    let (l, r) = (
-        Form::of(left.array.data_type())?,
-        Form::of(right.array.data_type())?,
-    );
+    let (l, r) = (Form::of(left.array.data_type())?, Form::of(right.array.data_type())?);
     let form = Form::of(result)?;
     let finish = |array: PrimitiveArray<D>| -> Result<ArrayRef> {
-        Ok(Arc::new(
-            array.with_precision_and_scale(form.precision, form.scale)?,
-        ))
+        Ok(Arc::new(array.with_precision_and_scale(form.precision, form.scale)?))
     };
     let Some(nulls) = union_nulls(left, right) else {
         return finish(PrimitiveArray::<D>::new_null(rows));
@@ -75,9 +70,7 @@ pub(super) fn decimal128(
         Operator::Multiply => products(left, right, rows, n, [l, r]),
         Operator::Divide => {
             let shift = i32::from(form.scale) - i32::from(l.scale) + i32::from(r.scale);
-            flagged::<D, D>(left, right, rows, n, |a, b| {
-                divide(a, b, shift).map_or((0, true), |v| (v, too_long(v)))
-            })
+            flagged::<D, D>(left, right, rows, n, |a, b| divide(a, b, shift).map_or((0, true), |v| (v, too_long(v))))
         }
         Operator::Modulo => {
             let common = i32::from(l.scale.max(r.scale));
@@ -96,17 +89,8 @@ pub(super) fn decimal128(
 }
 
 /// What is wrong in `row`.
-fn fault(
-    op: Operator,
-    left: &Operand,
-    right: &Operand,
-    row: usize,
-    result: &DataType,
-) -> Result<ArithmeticError> {
-    let (l, r) = (
-        Form::of(left.array.data_type())?,
-        Form::of(right.array.data_type())?,
-    );
+fn fault(op: Operator, left: &Operand, right: &Operand, row: usize, result: &DataType) -> Result<ArithmeticError> {
+    let (l, r) = (Form::of(left.array.data_type())?, Form::of(right.array.data_type())?);
     let a = left.array.as_primitive::<D>().value(left.row(row));
     let b = right.array.as_primitive::<D>().value(right.row(row));
     if matches!(op, Operator::Divide | Operator::Modulo) && b == 0 {
@@ -131,8 +115,7 @@ fn sums(
 ) -> Result<Vec<i128>, usize> {
     // Only where a sum may need more digits than its type can have can it be too long.
     let check = l.whole().max(r.whole()) >= DIGITS - i32::from(form.scale);
-    let finish =
-        move |(value, overflow): (i128, bool)| (value, overflow | (check && too_long(value)));
+    let finish = move |(value, overflow): (i128, bool)| (value, overflow | (check && too_long(value)));
     if l.scale == r.scale {
         return flagged::<D, D>(left, right, rows, nulls, |a, b| finish(step(a, b)));
     }

@@ -63,9 +63,7 @@ impl ArithmeticError {
                     if let Some(found) = inner.downcast_ref::<ArithmeticError>() {
                         return Some(found.clone());
                     }
-                    inner
-                        .downcast_ref::<DataFusionError>()
-                        .and_then(ArithmeticError::of)
+                    inner.downcast_ref::<DataFusionError>().and_then(ArithmeticError::of)
                 }
                 _ => None,
             },

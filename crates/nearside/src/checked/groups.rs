@@ -78,13 +78,7 @@ impl<T> GroupTotals<T> {
             Wanted::Sum => Counts::Any(Vec::new()),
             Wanted::Average { .. } => Counts::Number(Vec::new()),
         };
-        GroupTotals {
-            finish,
-            low: Vec::new(),
-            wraps: Vec::new(),
-            counts,
-            _input: std::marker::PhantomData,
-        }
+        GroupTotals { finish, low: Vec::new(), wraps: Vec::new(), counts, _input: std::marker::PhantomData }
     }
 
     fn resize(&mut self, groups: usize) {
@@ -154,11 +148,7 @@ impl<T> GroupTotals<T> {
         nulls: Option<NullBuffer>,
     ) -> Vec<ArrayRef> {
         let groups = low.len();
-        let wraps = if wraps.is_empty() {
-            vec![0; groups]
-        } else {
-            wraps
-        };
+        let wraps = if wraps.is_empty() { vec![0; groups] } else { wraps };
         let low = PrimitiveArray::<Decimal128Type>::new(ScalarBuffer::from(low), nulls)
             .with_data_type(self.finish.low_type.clone());
         let wraps = PrimitiveArray::<Int64Type>::new(ScalarBuffer::from(wraps), None);
@@ -174,11 +164,7 @@ impl<T> GroupTotals<T> {
 }
 
 #[inline(always)]
-fn for_rows(
-    group_indices: &[usize],
-    mask: Option<&BooleanBuffer>,
-    mut f: impl FnMut(usize, usize),
-) {
+fn for_rows(group_indices: &[usize], mask: Option<&BooleanBuffer>, mut f: impl FnMut(usize, usize)) {
     match mask {
         None => {
             for (row, &group) in group_indices.iter().enumerate() {
@@ -195,10 +181,7 @@ fn for_rows(
 
 /// The rows that count: not NULL and let through by the filter, where a NULL lets nothing through. `None`: all.
 fn selected(array: &dyn Array, filter: Option<&BooleanArray>) -> Option<BooleanBuffer> {
-    let valid = array
-        .nulls()
-        .filter(|nulls| nulls.null_count() > 0)
-        .map(|nulls| nulls.inner().clone());
+    let valid = array.nulls().filter(|nulls| nulls.null_count() > 0).map(|nulls| nulls.inner().clone());
     let passed = filter.map(|filter| match filter.nulls() {
         Some(nulls) => filter.values() & nulls.inner(),
         None => filter.values().clone(),
@@ -225,39 +208,21 @@ where
         let array = values[0].as_primitive::<T>();
         let mask = selected(array, opt_filter);
         let values = array.values();
-        self.accumulate(
-            group_indices,
-            mask.as_ref(),
-            |row| values[row].into(),
-            |_| 1,
-        );
+        self.accumulate(group_indices, mask.as_ref(), |row| values[row].into(), |_| 1);
         Ok(())
     }
 
-    fn merge_batch(
-        &mut self,
-        values: &[ArrayRef],
-        group_indices: &[usize],
-        total_num_groups: usize,
-    ) -> Result<()> {
+    fn merge_batch(&mut self, values: &[ArrayRef], group_indices: &[usize], total_num_groups: usize) -> Result<()> {
         self.resize(total_num_groups);
         let (counts, rest) = match self.finish.wanted {
             Wanted::Sum => (None, values),
-            Wanted::Average { .. } => (
-                Some(values[0].as_primitive::<UInt64Type>().values()),
-                &values[1..],
-            ),
+            Wanted::Average { .. } => (Some(values[0].as_primitive::<UInt64Type>().values()), &values[1..]),
         };
         let low = rest[0].as_primitive::<Decimal128Type>();
         let wraps = rest[1].as_primitive::<Int64Type>().values();
         let mask = selected(low, None);
         let low = low.values();
-        self.accumulate(
-            group_indices,
-            mask.as_ref(),
-            |row| low[row],
-            |row| counts.map_or(1, |counts| counts[row]),
-        );
+        self.accumulate(group_indices, mask.as_ref(), |row| low[row], |row| counts.map_or(1, |counts| counts[row]));
         if wraps.iter().any(|&w| w != 0) {
             for_rows(group_indices, mask.as_ref(), |row, group| {
                 if wraps[row] != 0 {
@@ -289,9 +254,7 @@ where
             values.push(value);
         }
         let array = PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls);
-        Ok(Arc::new(
-            array.with_data_type(self.finish.data_type.clone()),
-        ))
+        Ok(Arc::new(array.with_data_type(self.finish.data_type.clone())))
     }
 
     fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
@@ -304,11 +267,7 @@ where
         Ok(self.state_arrays(low, wraps, counts, nulls))
     }
 
-    fn convert_to_state(
-        &self,
-        values: &[ArrayRef],
-        opt_filter: Option<&BooleanArray>,
-    ) -> Result<Vec<ArrayRef>> {
+    fn convert_to_state(&self, values: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
         let array = values[0].as_primitive::<T>();
         let mask = selected(array, opt_filter);
         let low: Vec<i128> = array.values().iter().map(|&v| v.into()).collect();

@@ -29,18 +29,10 @@ pub fn can_fail(expr: &Expr) -> bool {
 /// `expr` of a WHERE or ON: the conjunctions and disjunctions at the top stay, what is below them is guarded.
 pub(super) fn guard_condition(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     expr.transform_down(|e| match e {
-        Expr::BinaryExpr(BinaryExpr {
-            op: Operator::And | Operator::Or,
-            ..
-        })
-        | Expr::Not(_) => Ok(Transformed::no(e)),
+        Expr::BinaryExpr(BinaryExpr { op: Operator::And | Operator::Or, .. }) | Expr::Not(_) => Ok(Transformed::no(e)),
         other => {
             let guarded = guard(other, schema)?;
-            Ok(Transformed::new(
-                guarded.data,
-                guarded.transformed,
-                TreeNodeRecursion::Jump,
-            ))
+            Ok(Transformed::new(guarded.data, guarded.transformed, TreeNodeRecursion::Jump))
         }
     })
 }
@@ -52,10 +44,7 @@ pub(super) fn guard(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> 
             return Ok(Transformed::new(e, false, TreeNodeRecursion::Jump));
         }
         match e {
-            Expr::BinaryExpr(BinaryExpr {
-                op: op @ (Operator::And | Operator::Or),
-                ..
-            }) => {
+            Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) => {
                 let chain = lazy_chain(e, op, schema)?;
                 Ok(Transformed::new(chain, true, TreeNodeRecursion::Jump))
             }
@@ -87,32 +76,20 @@ fn lazy_chain(expr: Expr, op: Operator, schema: &DFSchema) -> Result<Expr> {
     operands.truncate(last_risky);
     Ok(Expr::Case(Case {
         expr: Some(Box::new(lit(decided))),
-        when_then_expr: operands
-            .into_iter()
-            .map(|operand| (Box::new(operand), Box::new(lit(decided))))
-            .collect(),
+        when_then_expr: operands.into_iter().map(|operand| (Box::new(operand), Box::new(lit(decided)))).collect(),
         else_expr: Some(Box::new(whole)),
     }))
 }
 
 /// Whether `expr` is what [`lazy_chain`] made: its parts are guarded already.
 fn is_lazy(expr: &Expr) -> bool {
-    let Expr::Case(Case {
-        expr: Some(base),
-        when_then_expr,
-        else_expr: Some(whole),
-    }) = expr
-    else {
+    let Expr::Case(Case { expr: Some(base), when_then_expr, else_expr: Some(whole) }) = expr else {
         return false;
     };
     let Expr::Literal(ScalarValue::Boolean(Some(decided)), _) = base.as_ref() else {
         return false;
     };
-    let op = if *decided {
-        Operator::Or
-    } else {
-        Operator::And
-    };
+    let op = if *decided { Operator::Or } else { Operator::And };
     when_then_expr
         .iter()
         .all(|(_, then)| matches!(then.as_ref(), Expr::Literal(ScalarValue::Boolean(Some(b)), _) if b == decided))
@@ -124,13 +101,9 @@ fn guard_case(mut case: Case, schema: &DFSchema) -> Result<Transformed<Expr>> {
     if case.expr.is_some() {
         return Ok(Transformed::no(Expr::Case(case)));
     }
-    let later_when = case
-        .when_then_expr
-        .iter()
-        .skip(1)
-        .any(|(when, _)| can_fail(when));
-    let outcome = case.when_then_expr.iter().any(|(_, then)| can_fail(then))
-        || case.else_expr.as_deref().is_some_and(can_fail);
+    let later_when = case.when_then_expr.iter().skip(1).any(|(when, _)| can_fail(when));
+    let outcome =
+        case.when_then_expr.iter().any(|(_, then)| can_fail(then)) || case.else_expr.as_deref().is_some_and(can_fail);
     let boolean = || -> Result<bool> {
         match case.when_then_expr.first() {
             Some((_, then)) => Ok(then.get_type(schema)?.equals_datatype(&BOOLEAN)),
@@ -150,21 +123,13 @@ const BOOLEAN: arrow::datatypes::DataType = arrow::datatypes::DataType::Boolean;
 fn guard_aggregate(mut call: AggregateFunction) -> Transformed<Expr> {
     let filter = call.params.filter.as_deref().cloned();
     let changed = filter.is_some_and(|filter| guard_arguments(&mut call.params.args, &filter));
-    Transformed::new(
-        Expr::AggregateFunction(call),
-        changed,
-        TreeNodeRecursion::Continue,
-    )
+    Transformed::new(Expr::AggregateFunction(call), changed, TreeNodeRecursion::Continue)
 }
 
 fn guard_window(mut call: WindowFunction) -> Transformed<Expr> {
     let filter = call.params.filter.as_deref().cloned();
     let changed = filter.is_some_and(|filter| guard_arguments(&mut call.params.args, &filter));
-    Transformed::new(
-        Expr::WindowFunction(Box::new(call)),
-        changed,
-        TreeNodeRecursion::Continue,
-    )
+    Transformed::new(Expr::WindowFunction(Box::new(call)), changed, TreeNodeRecursion::Continue)
 }
 
 fn guard_arguments(args: &mut [Expr], filter: &Expr) -> bool {

@@ -11,8 +11,8 @@ use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray}
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::compute::kernels::numeric;
 use arrow::datatypes::{
-    DataType, Date64Type, Decimal32Type, Decimal64Type, Decimal256Type, DecimalType, Int8Type,
-    Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Date64Type, Decimal32Type, Decimal64Type, Decimal256Type, DecimalType, Int8Type, Int16Type, Int32Type,
+    Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::error::ArrowError;
 use datafusion::common::{Result, ScalarValue, internal_err};
@@ -38,10 +38,7 @@ pub(super) fn binary(
     if lt.is_null() || rt.is_null() {
         return Ok(ColumnarValue::Scalar(ScalarValue::try_from(result)?));
     }
-    let both_scalar = matches!(
-        (lhs, rhs),
-        (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_))
-    );
+    let both_scalar = matches!((lhs, rhs), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
     let rows = if both_scalar { 1 } else { rows };
     let left = Operand::new(lhs)?;
     let right = Operand::new(rhs)?;
@@ -60,9 +57,7 @@ pub(super) fn binary(
         (DataType::UInt16, DataType::UInt16) => integers!(UInt16Type),
         (DataType::UInt32, DataType::UInt32) => integers!(UInt32Type),
         (DataType::UInt64, DataType::UInt64) => integers!(UInt64Type),
-        (DataType::Decimal128(..), DataType::Decimal128(..)) => {
-            decimal128(op, &left, &right, rows, result)
-        }
+        (DataType::Decimal128(..), DataType::Decimal128(..)) => decimal128(op, &left, &right, rows, result),
         (DataType::Decimal32(..), DataType::Decimal32(..)) => {
             return arrow_decimal::<Decimal32Type>(op, lhs, rhs);
         }
@@ -72,9 +67,7 @@ pub(super) fn binary(
         (DataType::Decimal256(..), DataType::Decimal256(..)) => {
             return arrow_decimal::<Decimal256Type>(op, lhs, rhs);
         }
-        (DataType::Date64, DataType::Date64) if op == Operator::Minus => {
-            days_between(&left, &right, rows)
-        }
+        (DataType::Date64, DataType::Date64) if op == Operator::Minus => days_between(&left, &right, rows),
         _ => return internal_err!("checked arithmetic does not cover {lt} {op} {rt}"),
     }?;
     if both_scalar {
@@ -97,11 +90,7 @@ pub(super) fn negate(arg: &ColumnarValue, rows: usize) -> Result<ColumnarValue> 
     let t = zero.data_type();
     binary(Operator::Minus, &ColumnarValue::Scalar(zero), arg, rows, &t).map_err(|error| {
         match ArithmeticError::of(&error) {
-            Some(ArithmeticError::Overflow {
-                kind,
-                operation,
-                target,
-            }) => ArithmeticError::Overflow {
+            Some(ArithmeticError::Overflow { kind, operation, target }) => ArithmeticError::Overflow {
                 kind,
                 operation: match operation.strip_prefix("0 - ") {
                     Some(value) => format!("-({value})"),
@@ -124,14 +113,8 @@ pub(super) struct Operand {
 impl Operand {
     fn new(value: &ColumnarValue) -> Result<Operand> {
         Ok(match value {
-            ColumnarValue::Array(array) => Operand {
-                array: Arc::clone(array),
-                scalar: false,
-            },
-            ColumnarValue::Scalar(scalar) => Operand {
-                array: scalar.to_array()?,
-                scalar: true,
-            },
+            ColumnarValue::Array(array) => Operand { array: Arc::clone(array), scalar: false },
+            ColumnarValue::Scalar(scalar) => Operand { array: scalar.to_array()?, scalar: true },
         })
     }
 
@@ -182,8 +165,7 @@ pub(super) fn flagged<I: ArrowPrimitiveType, O: ArrowPrimitiveType>(
         (true, true) => out.push(keep(f(l[0], r[0]))),
     }
     if bad {
-        let found = (0..rows)
-            .find(|&i| nulls.is_none_or(|n| n.is_valid(i)) && f(l[left.row(i)], r[right.row(i)]).1);
+        let found = (0..rows).find(|&i| nulls.is_none_or(|n| n.is_valid(i)) && f(l[left.row(i)], r[right.row(i)]).1);
         if let Some(row) = found {
             return Err(row);
         }
@@ -232,11 +214,7 @@ macro_rules! impl_integer {
             }
             #[inline(always)]
             fn rem(self, other: Self) -> (Self, bool) {
-                if other == 0 {
-                    (0, true)
-                } else {
-                    (self.wrapping_rem(other), false)
-                }
+                if other == 0 { (0, true) } else { (self.wrapping_rem(other), false) }
             }
             #[inline(always)]
             fn is_zero(self) -> bool {
@@ -250,10 +228,7 @@ macro_rules! impl_signed {
     ($t:ty, $wide:ty) => {
         // The sign of the sum differs from that of both operands; of the difference: the operands' signs differ and
         // the difference has not the sign of the first.
-        impl_integer!($t, $wide, |a, b, s| ((a ^ s) & (b ^ s)) < 0, |a, b, d| ((a
-            ^ b)
-            & (a ^ d))
-            < 0);
+        impl_integer!($t, $wide, |a, b, s| ((a ^ s) & (b ^ s)) < 0, |a, b, d| ((a ^ b) & (a ^ d)) < 0);
     };
 }
 
@@ -272,12 +247,7 @@ impl_unsigned!(u16, u32);
 impl_unsigned!(u32, u64);
 impl_unsigned!(u64, u128);
 
-fn integer<T: ArrowPrimitiveType>(
-    op: Operator,
-    left: &Operand,
-    right: &Operand,
-    rows: usize,
-) -> Result<ArrayRef>
+fn integer<T: ArrowPrimitiveType>(op: Operator, left: &Operand, right: &Operand, rows: usize) -> Result<ArrayRef>
 where
     T::Native: Integer,
 {
@@ -294,10 +264,7 @@ where
         other => return internal_err!("checked arithmetic does not cover {other}"),
     };
     match values {
-        Ok(values) => Ok(Arc::new(PrimitiveArray::<T>::new(
-            ScalarBuffer::from(values),
-            nulls,
-        ))),
+        Ok(values) => Ok(Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::from(values), nulls))),
         Err(row) => {
             let a = left.array.as_primitive::<T>().value(left.row(row));
             let b = right.array.as_primitive::<T>().value(right.row(row));
@@ -324,19 +291,13 @@ fn days_between(left: &Operand, right: &Operand, rows: usize) -> Result<ArrayRef
         (ms / DAY_MS, overflow)
     });
     match values {
-        Ok(values) => Ok(Arc::new(PrimitiveArray::<Int64Type>::new(
-            ScalarBuffer::from(values),
-            nulls,
-        ))),
+        Ok(values) => Ok(Arc::new(PrimitiveArray::<Int64Type>::new(ScalarBuffer::from(values), nulls))),
         Err(row) => Err(ArithmeticError::Overflow {
             kind: "date",
             operation: format!(
                 "{} ms - {} ms",
                 left.array.as_primitive::<Date64Type>().value(left.row(row)),
-                right
-                    .array
-                    .as_primitive::<Date64Type>()
-                    .value(right.row(row))
+                right.array.as_primitive::<Date64Type>().value(right.row(row))
             ),
             target: sql_type_name(&DataType::Int64),
         }
@@ -345,11 +306,7 @@ fn days_between(left: &Operand, right: &Operand, rows: usize) -> Result<ArrayRef
 }
 
 /// The widths that SQL text seldom makes: arrow's kernels, which check the width, then the precision.
-fn arrow_decimal<T: DecimalType>(
-    op: Operator,
-    lhs: &ColumnarValue,
-    rhs: &ColumnarValue,
-) -> Result<ColumnarValue> {
+fn arrow_decimal<T: DecimalType>(op: Operator, lhs: &ColumnarValue, rhs: &ColumnarValue) -> Result<ColumnarValue> {
     let kernel = match op {
         Operator::Plus => numeric::add,
         Operator::Minus => numeric::sub,
@@ -369,9 +326,7 @@ fn arrow_decimal<T: DecimalType>(
     };
     checked.map_err(|error| {
         let text = error.to_string();
-        let text = text
-            .strip_prefix("Invalid argument error: ")
-            .unwrap_or(&text);
+        let text = text.strip_prefix("Invalid argument error: ").unwrap_or(&text);
         ArithmeticError::Kernel(text.to_string())
     })?;
     Ok(value)

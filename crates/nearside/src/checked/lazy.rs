@@ -26,9 +26,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::joins::utils::JoinFilter;
-use datafusion::physical_plan::joins::{
-    HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder,
-};
+use datafusion::physical_plan::joins::{HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder};
 
 use super::operators;
 
@@ -45,11 +43,7 @@ impl PhysicalOptimizerRule for LazyConditions {
         true
     }
 
-    fn optimize(
-        &self,
-        plan: Arc<dyn ExecutionPlan>,
-        _config: &ConfigOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(plan.transform_up(rewrite_node)?.data)
     }
 }
@@ -58,9 +52,7 @@ fn rewrite_node(plan: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn Exec
     if let Some(filter) = plan.downcast_ref::<FilterExec>() {
         let schema = filter.input().schema();
         if let Some(predicate) = lazy(filter.predicate(), &schema)? {
-            let filter = FilterExecBuilder::from(filter)
-                .with_predicate(predicate)
-                .build()?;
+            let filter = FilterExecBuilder::from(filter).with_predicate(predicate).build()?;
             return Ok(Transformed::yes(Arc::new(filter)));
         }
     } else if let Some(join) = plan.downcast_ref::<HashJoinExec>() {
@@ -86,13 +78,8 @@ fn lazy_join_filter(filter: Option<&JoinFilter>) -> Result<Option<JoinFilter>> {
         return Ok(None);
     };
     let expression = lazy(filter.expression(), filter.schema())?;
-    Ok(expression.map(|expression| {
-        JoinFilter::new(
-            expression,
-            filter.column_indices().to_vec(),
-            Arc::clone(filter.schema()),
-        )
-    }))
+    Ok(expression
+        .map(|expression| JoinFilter::new(expression, filter.column_indices().to_vec(), Arc::clone(filter.schema()))))
 }
 
 /// `expr` with lazy ANDs and ORs where an operand can fail; `None` when there is nothing to do.
@@ -110,15 +97,10 @@ fn lazy(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Result<Option<Arc<dyn 
         }
         let mut operands = Vec::new();
         flatten(&e, op, &mut operands);
-        let (risky, safe): (Vec<_>, Vec<_>) =
-            operands.into_iter().partition(|o| can_fail(o, schema));
-        let eager = safe.into_iter().reduce(|left, right| {
-            Arc::new(BinaryExpr::new(left, op, right)) as Arc<dyn PhysicalExpr>
-        });
-        let chain = eager
-            .into_iter()
-            .chain(risky)
-            .reduce(|left, right| Arc::new(LazyBoolean { left, op, right }));
+        let (risky, safe): (Vec<_>, Vec<_>) = operands.into_iter().partition(|o| can_fail(o, schema));
+        let eager =
+            safe.into_iter().reduce(|left, right| Arc::new(BinaryExpr::new(left, op, right)) as Arc<dyn PhysicalExpr>);
+        let chain = eager.into_iter().chain(risky).reduce(|left, right| Arc::new(LazyBoolean { left, op, right }));
         Ok(chain.map_or_else(|| Transformed::no(e), Transformed::yes))
     })?;
     Ok(rewritten.transformed.then_some(rewritten.data))
@@ -128,10 +110,7 @@ fn flatten(expr: &Arc<dyn PhysicalExpr>, op: Operator, into: &mut Vec<Arc<dyn Ph
     // By hand rather than by recursion: generated conditions can be thousands long.
     let mut stack = vec![Arc::clone(expr)];
     while let Some(next) = stack.pop() {
-        let sides = match (
-            next.downcast_ref::<BinaryExpr>(),
-            next.downcast_ref::<LazyBoolean>(),
-        ) {
+        let sides = match (next.downcast_ref::<BinaryExpr>(), next.downcast_ref::<LazyBoolean>()) {
             (Some(binary), _) if *binary.op() == op => Some((binary.left(), binary.right())),
             (_, Some(lazy)) if lazy.op == op => Some((&lazy.left, &lazy.right)),
             _ => None,
@@ -148,8 +127,7 @@ fn flatten(expr: &Arc<dyn PhysicalExpr>, op: Operator, into: &mut Vec<Arc<dyn Ph
 
 /// Whether a row's values can make `expr` fail: a checked operator over a column, or a cast of text.
 fn can_fail(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> bool {
-    let reads_column =
-        |e: &Arc<dyn PhysicalExpr>| e.exists(|c| Ok(c.is::<Column>())).unwrap_or(true);
+    let reads_column = |e: &Arc<dyn PhysicalExpr>| e.exists(|c| Ok(c.is::<Column>())).unwrap_or(true);
     expr.exists(|e| {
         let suspect = if let Some(call) = e.downcast_ref::<ScalarFunctionExpr>() {
             operators::is_checked_function(call.fun())
@@ -229,10 +207,7 @@ impl PhysicalExpr for LazyBoolean {
         if !undecided.has_true() {
             return Ok(ColumnarValue::Array(Arc::new(left.clone())));
         }
-        let right = self
-            .right
-            .evaluate_selection(batch, &undecided)?
-            .into_array(rows)?;
+        let right = self.right.evaluate_selection(batch, &undecided)?.into_array(rows)?;
         let right = right.as_boolean();
         // What was not evaluated may hold anything: make it undecided, so that `left` decides.
         let skipped = BooleanBuffer::clone(undecided.values());
@@ -252,10 +227,7 @@ impl PhysicalExpr for LazyBoolean {
         vec![&self.left, &self.right]
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn PhysicalExpr>>,
-    ) -> Result<Arc<dyn PhysicalExpr>> {
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
         let Ok([left, right]) = <[_; 2]>::try_from(children) else {
             return internal_err!("{} takes two operands", self.op);
         };

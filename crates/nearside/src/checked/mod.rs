@@ -78,19 +78,13 @@ pub fn register(mut builder: SessionStateBuilder) -> SessionStateBuilder {
         .aggregate_functions()
         .get_or_insert_with(SessionStateDefaults::default_aggregate_functions)
         .extend(aggregate_functions());
-    builder
-        .with_analyzer_rule(Arc::new(CheckedArithmetic))
-        .with_physical_optimizer_rule(Arc::new(LazyConditions))
+    builder.with_analyzer_rule(Arc::new(CheckedArithmetic)).with_physical_optimizer_rule(Arc::new(LazyConditions))
 }
 
 /// DataFusion's `create_physical_expr` with checked operators: for an expression that was not part of an analysed
 /// plan, or may not have been (one that was is left as it is). The types in `expr` must have been coerced; `schema`
 /// holds the columns that it names. Errors are DataFusion's planning errors.
-pub fn create_physical_expr(
-    expr: &Expr,
-    schema: &DFSchema,
-    props: &ExecutionProps,
-) -> Result<Arc<dyn PhysicalExpr>> {
+pub fn create_physical_expr(expr: &Expr, schema: &DFSchema, props: &ExecutionProps) -> Result<Arc<dyn PhysicalExpr>> {
     let expr = checked(expr.clone(), schema)?.data;
     let context = PhysicalPlanningContext::default();
     datafusion::physical_expr::create_physical_expr(&expr, schema, props, &context)

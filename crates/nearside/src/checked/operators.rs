@@ -16,8 +16,8 @@ use datafusion::logical_expr::interval_arithmetic::{Interval, apply_operator};
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
 };
 
 use super::kernels;
@@ -46,35 +46,23 @@ static FUNCTIONS: LazyLock<[(Operator, Arc<ScalarUDF>); 5]> = LazyLock::new(|| {
         (Operator::Modulo, "%"),
     ]
     .map(|(op, name)| {
-        let function = Arithmetic {
-            op,
-            name,
-            signature: Signature::any(2, Volatility::Immutable),
-        };
+        let function = Arithmetic { op, name, signature: Signature::any(2, Volatility::Immutable) };
         (op, Arc::new(ScalarUDF::new_from_impl(function)))
     })
 });
 
 static NEGATE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-    Arc::new(ScalarUDF::new_from_impl(Negate {
-        signature: Signature::any(1, Volatility::Immutable),
-    }))
+    Arc::new(ScalarUDF::new_from_impl(Negate { signature: Signature::any(1, Volatility::Immutable) }))
 });
 
 /// `left op right`, checked; `None` when `op` is not one of `+ - * / %`.
 pub(super) fn function(op: Operator) -> Option<&'static Arc<ScalarUDF>> {
-    FUNCTIONS
-        .iter()
-        .find(|(candidate, _)| *candidate == op)
-        .map(|(_, function)| function)
+    FUNCTIONS.iter().find(|(candidate, _)| *candidate == op).map(|(_, function)| function)
 }
 
 /// `-arg`, checked.
 pub(super) fn negate(arg: Expr) -> Expr {
-    Expr::ScalarFunction(ScalarFunction {
-        func: Arc::clone(&NEGATE),
-        args: vec![arg],
-    })
+    Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&NEGATE), args: vec![arg] })
 }
 
 /// The plain operator that `expr` is the checked form of, if it is one; children as they are.
@@ -87,11 +75,7 @@ pub(super) fn plain(expr: Expr) -> Result<Expr, Expr> {
     {
         let right = Box::new(args.remove(1));
         let left = Box::new(args.remove(0));
-        return Ok(Expr::BinaryExpr(BinaryExpr {
-            left,
-            op: arithmetic.op,
-            right,
-        }));
+        return Ok(Expr::BinaryExpr(BinaryExpr { left, op: arithmetic.op, right }));
     }
     if func.inner().is::<Negate>() && args.len() == 1 {
         return Ok(Expr::Negative(Box::new(args.remove(0))));
@@ -109,9 +93,7 @@ pub fn as_operator(expr: &Expr) -> Option<(Operator, &[Expr])> {
     if let Some(arithmetic) = inner.downcast_ref::<Arithmetic>() {
         return Some((arithmetic.op, &call.args));
     }
-    inner
-        .is::<Negate>()
-        .then_some((Operator::Minus, call.args.as_slice()))
+    inner.is::<Negate>().then_some((Operator::Minus, call.args.as_slice()))
 }
 
 /// `left op right` as the plain operator's column name has it. The planner asks for names at every level of an
@@ -248,14 +230,10 @@ impl ScalarUDFImpl for Arithmetic {
 
     fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
         match (self.op, inputs) {
-            (Operator::Plus | Operator::Minus, [left, right]) => {
-                apply_operator(&self.op, left, right)
+            (Operator::Plus | Operator::Minus, [left, right]) => apply_operator(&self.op, left, right),
+            (_, [left, right]) => {
+                Interval::make_unbounded(&result_type(&self.op, &left.data_type(), &right.data_type())?)
             }
-            (_, [left, right]) => Interval::make_unbounded(&result_type(
-                &self.op,
-                &left.data_type(),
-                &right.data_type(),
-            )?),
             _ => internal_err!("{} takes two arguments", self.name),
         }
     }
@@ -269,9 +247,7 @@ impl ScalarUDFImpl for Arithmetic {
         Ok(match self.op {
             Operator::Plus => left.add(&right),
             Operator::Minus => left.sub(&right),
-            _ if left == SortProperties::Singleton && right == SortProperties::Singleton => {
-                SortProperties::Singleton
-            }
+            _ if left == SortProperties::Singleton && right == SortProperties::Singleton => SortProperties::Singleton,
             _ => SortProperties::Unordered,
         })
     }

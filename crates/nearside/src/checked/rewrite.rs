@@ -50,22 +50,13 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = &plan {
         // A scan's filters may name columns that its projection leaves out.
-        schema.merge(&DFSchema::try_from_qualified_schema(
-            scan.table_name.clone(),
-            &scan.source.schema(),
-        )?);
+        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
     }
     if let LogicalPlan::Dml(dml) = &plan {
-        schema.merge(&DFSchema::try_from_qualified_schema(
-            dml.table_name.clone(),
-            &dml.target.schema(),
-        )?);
+        schema.merge(&DFSchema::try_from_qualified_schema(dml.table_name.clone(), &dml.target.schema())?);
     }
     let names = NamePreserver::new(&plan);
-    let is_condition = matches!(
-        plan,
-        LogicalPlan::Filter(_) | LogicalPlan::Join(_) | LogicalPlan::TableScan(_)
-    );
+    let is_condition = matches!(plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_) | LogicalPlan::TableScan(_));
     let rewritten = plan.map_expressions(|expr| {
         let name = names.save(&expr);
         let expr = operators_checked(expr, &schema)?;
@@ -75,11 +66,7 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         })?;
         Ok(expr.update_data(|e| name.restore(e)))
     })?;
-    if rewritten.transformed {
-        rewritten.map_data(LogicalPlan::recompute_schema)
-    } else {
-        Ok(rewritten)
-    }
+    if rewritten.transformed { rewritten.map_data(LogicalPlan::recompute_schema) } else { Ok(rewritten) }
 }
 
 /// `expr` with its operators checked, as the analyzer rule does it; for expressions that are no part of a plan.
@@ -144,9 +131,7 @@ fn covers(op: Operator, l: &DataType, r: &DataType) -> bool {
         (DataType::Date64, DataType::Date64) => op == Operator::Minus,
         (DataType::Null, DataType::Null) => false,
         (l, r) if l.is_integer() && r.is_integer() => l == r,
-        (l, r) if l.is_decimal() && r.is_decimal() => {
-            std::mem::discriminant(l) == std::mem::discriminant(r)
-        }
+        (l, r) if l.is_decimal() && r.is_decimal() => std::mem::discriminant(l) == std::mem::discriminant(r),
         (l, r) => exact(l) && exact(r) && (l.is_null() || r.is_null()),
     }
 }

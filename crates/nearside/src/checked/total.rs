@@ -73,9 +73,7 @@ impl Finish {
         let (min, max) = match result {
             DataType::Int64 | DataType::Duration(_) => (i128::from(i64::MIN), i128::from(i64::MAX)),
             DataType::UInt64 => (0, i128::from(u64::MAX)),
-            DataType::Interval(IntervalUnit::YearMonth) => {
-                (i128::from(i32::MIN), i128::from(i32::MAX))
-            }
+            DataType::Interval(IntervalUnit::YearMonth) => (i128::from(i32::MIN), i128::from(i32::MAX)),
             DataType::Decimal128(p, _) => {
                 let end = 10i128.pow(u32::from(*p));
                 (1 - end, end - 1)
@@ -147,9 +145,5 @@ fn average(total: Total, count: u64, shift: u32) -> Option<i128> {
     {
         return scaled.checked_div(i128::from(count));
     }
-    total
-        .as_i256()
-        .checked_mul(i256::from_i128(factor))?
-        .checked_div(i256::from_i128(i128::from(count)))?
-        .to_i128()
+    total.as_i256().checked_mul(i256::from_i128(factor))?.checked_div(i256::from_i128(i128::from(count)))?.to_i128()
 }

@@ -9,15 +9,9 @@ use super::error::{FileError, FileErrorKind};
 use super::format::FileFormat;
 
 /// The files behind `path` in the order in which their rows come, and their format.
-pub(crate) fn discover(
-    path: &str,
-    wanted: Option<FileFormat>,
-) -> Result<(Vec<PathBuf>, FileFormat), FileError> {
+pub(crate) fn discover(path: &str, wanted: Option<FileFormat>) -> Result<(Vec<PathBuf>, FileFormat), FileError> {
     if path.is_empty() {
-        return Err(FileError::new(
-            FileErrorKind::NotFound,
-            "the path is empty; give a file, a folder or a pattern",
-        ));
+        return Err(FileError::new(FileErrorKind::NotFound, "the path is empty; give a file, a folder or a pattern"));
     }
     let literal = Path::new(path);
     let metadata = match std::fs::metadata(literal) {
@@ -34,17 +28,15 @@ pub(crate) fn discover(
         return with_format(files, wanted);
     }
     if !metadata.is_file() {
-        let message = "is neither a regular file nor a folder, and cannot be read twice as a load needs; copy it to a file";
+        let message =
+            "is neither a regular file nor a folder, and cannot be read twice as a load needs; copy it to a file";
         return Err(FileError::new(FileErrorKind::Unreadable, message).at(literal));
     }
     with_format(vec![literal.to_path_buf()], wanted)
 }
 
 fn expand(pattern: &str) -> Result<Vec<PathBuf>, FileError> {
-    let options = glob::MatchOptions {
-        require_literal_leading_dot: true,
-        ..glob::MatchOptions::new()
-    };
+    let options = glob::MatchOptions { require_literal_leading_dot: true, ..glob::MatchOptions::new() };
     let matches = glob::glob_with(pattern, options).map_err(|e| {
         let message = format!("{pattern:?} is not a pattern of files: {}", e.msg);
         FileError::new(FileErrorKind::Options, message)
@@ -72,10 +64,7 @@ fn list_folder(folder: &Path, wanted: Option<FileFormat>) -> Result<Vec<PathBuf>
     let mut others = Vec::new();
     for entry in entries {
         let path = entry.map_err(|e| FileError::reading(folder, &e))?.path();
-        let name = path
-            .file_name()
-            .map(|n| n.to_string_lossy().into_owned())
-            .unwrap_or_default();
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         if name.starts_with(['.', '_']) || !path.is_file() {
             continue;
         }
@@ -86,16 +75,9 @@ fn list_folder(folder: &Path, wanted: Option<FileFormat>) -> Result<Vec<PathBuf>
         }
     }
     // Who says the format may have files without extensions.
-    let mut files = if known.is_empty() && wanted.is_some() {
-        others
-    } else {
-        known
-    };
+    let mut files = if known.is_empty() && wanted.is_some() { others } else { known };
     if files.is_empty() {
-        let what = wanted.map_or(
-            "Parquet, CSV, TSV, JSON lines or Arrow IPC".to_string(),
-            |w| w.to_string(),
-        );
+        let what = wanted.map_or("Parquet, CSV, TSV, JSON lines or Arrow IPC".to_string(), |w| w.to_string());
         let message = format!("the folder holds no {what} file");
         return Err(FileError::new(FileErrorKind::NotFound, message).at(folder));
     }
@@ -103,10 +85,7 @@ fn list_folder(folder: &Path, wanted: Option<FileFormat>) -> Result<Vec<PathBuf>
     Ok(files)
 }
 
-fn with_format(
-    files: Vec<PathBuf>,
-    wanted: Option<FileFormat>,
-) -> Result<(Vec<PathBuf>, FileFormat), FileError> {
+fn with_format(files: Vec<PathBuf>, wanted: Option<FileFormat>) -> Result<(Vec<PathBuf>, FileFormat), FileError> {
     if let Some(format) = wanted {
         return Ok((files, format));
     }

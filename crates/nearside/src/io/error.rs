@@ -53,14 +53,7 @@ pub struct FileError {
 
 impl FileError {
     pub(crate) fn new(kind: FileErrorKind, message: impl Into<String>) -> FileError {
-        FileError {
-            kind,
-            file: None,
-            line: None,
-            column: None,
-            value: None,
-            message: message.into(),
-        }
+        FileError { kind, file: None, line: None, column: None, value: None, message: message.into() }
     }
 
     pub(crate) fn at(mut self, file: &Path) -> FileError {
@@ -87,25 +80,13 @@ impl FileError {
     pub(crate) fn reading(file: &Path, error: &std::io::Error) -> FileError {
         use std::io::ErrorKind as K;
         let (kind, message) = match error.kind() {
-            K::NotFound => (
-                FileErrorKind::NotFound,
-                "there is no such file or folder".to_string(),
-            ),
-            K::PermissionDenied => (
-                FileErrorKind::Unreadable,
-                "may not be read by this user: permission denied".to_string(),
-            ),
-            K::UnexpectedEof => (
-                FileErrorKind::Corrupt,
-                format!("ends too early, it seems to be truncated ({error})"),
-            ),
-            K::InvalidData | K::InvalidInput => {
-                (FileErrorKind::Corrupt, format!("is damaged: {error}"))
+            K::NotFound => (FileErrorKind::NotFound, "there is no such file or folder".to_string()),
+            K::PermissionDenied => {
+                (FileErrorKind::Unreadable, "may not be read by this user: permission denied".to_string())
             }
-            _ => (
-                FileErrorKind::Unreadable,
-                format!("cannot be read: {error}"),
-            ),
+            K::UnexpectedEof => (FileErrorKind::Corrupt, format!("ends too early, it seems to be truncated ({error})")),
+            K::InvalidData | K::InvalidInput => (FileErrorKind::Corrupt, format!("is damaged: {error}")),
+            _ => (FileErrorKind::Unreadable, format!("cannot be read: {error}")),
         };
         FileError::new(kind, message).at(file)
     }
@@ -118,8 +99,7 @@ impl FileError {
     /// A decoder's complaint about the bytes of `file`.
     pub(crate) fn corrupt(file: &Path, format: &str, error: impl std::fmt::Display) -> FileError {
         let error = shorten(&error.to_string(), 300);
-        let message =
-            format!("cannot be read as {format}, it seems to be truncated or damaged: {error}");
+        let message = format!("cannot be read as {format}, it seems to be truncated or damaged: {error}");
         FileError::new(FileErrorKind::Corrupt, message).at(file)
     }
 
@@ -129,18 +109,10 @@ impl FileError {
             let _ = write!(text, "{}", file.display());
         }
         if let Some(line) = self.line {
-            let _ = write!(
-                text,
-                "{}line {line}",
-                if text.is_empty() { "" } else { ", " }
-            );
+            let _ = write!(text, "{}line {line}", if text.is_empty() { "" } else { ", " });
         }
         if let Some(column) = &self.column {
-            let _ = write!(
-                text,
-                "{}column {column:?}",
-                if text.is_empty() { "" } else { ", " }
-            );
+            let _ = write!(text, "{}column {column:?}", if text.is_empty() { "" } else { ", " });
         }
         if !text.is_empty() {
             text.push_str(": ");

@@ -69,10 +69,7 @@ impl FileSet {
     pub fn open(path: &str, options: &ReadOptions) -> Result<FileSet, FileError> {
         let (paths, format) = discover(path, options.format)?;
         options.check(format)?;
-        let files = paths
-            .into_iter()
-            .map(|p| source_file(p, format, options))
-            .collect::<Result<Vec<_>, _>>()?;
+        let files = paths.into_iter().map(|p| source_file(p, format, options)).collect::<Result<Vec<_>, _>>()?;
         let mut set = match format {
             FileFormat::Csv | FileFormat::Tsv => open_csv(format, files, options)?,
             FileFormat::JsonLines => open_json(files, options)?,
@@ -122,15 +119,9 @@ impl FileSet {
         for (i, file) in self.files.iter().enumerate() {
             let pieces = self.pieces_of(file, parallelism);
             match &self.contents {
-                Contents::Csv { plans } => {
-                    self.csv_producers(file, &plans[i], pieces, &mut producers)
-                }
+                Contents::Csv { plans } => self.csv_producers(file, &plans[i], pieces, &mut producers),
                 Contents::Json => {
-                    let (schema, rows, progress) = (
-                        Arc::clone(&self.schema),
-                        self.batch_rows,
-                        self.progress.clone(),
-                    );
+                    let (schema, rows, progress) = (Arc::clone(&self.schema), self.batch_rows, self.progress.clone());
                     let source = text_source(file, None);
                     producers.push(Producer::new(&file.path, file.bytes, move || {
                         json::read(&source, schema, rows, progress)
@@ -167,30 +158,15 @@ impl FileSet {
             return 1;
         }
         let wanted = u128::from(PIECES_PER_THREAD) * parallelism as u128;
-        let share =
-            (wanted * u128::from(file.bytes)).div_ceil(u128::from(self.total_bytes().max(1)));
+        let share = (wanted * u128::from(file.bytes)).div_ceil(u128::from(self.total_bytes().max(1)));
         usize::try_from(share).unwrap_or(usize::MAX).max(1)
     }
 
-    fn csv_producers(
-        &self,
-        file: &SourceFile,
-        plan: &Arc<CsvPlan>,
-        pieces: usize,
-        producers: &mut Vec<Producer>,
-    ) {
+    fn csv_producers(&self, file: &SourceFile, plan: &Arc<CsvPlan>, pieces: usize, producers: &mut Vec<Producer>) {
         let whole = file.compression != Compression::None;
-        let most = usize::try_from(file.bytes / self.piece_bytes_min)
-            .unwrap_or(usize::MAX)
-            .max(1);
+        let most = usize::try_from(file.bytes / self.piece_bytes_min).unwrap_or(usize::MAX).max(1);
         let pieces = if whole { 1 } else { pieces.min(most) };
-        let ranges = csv::split(
-            &file.path,
-            file.bytes,
-            pieces,
-            plan.data_start,
-            &plan.dialect,
-        );
+        let ranges = csv::split(&file.path, file.bytes, pieces, plan.data_start, &plan.dialect);
         // A file that cannot be scanned is read in one piece, which then tells why.
         let ranges: Vec<Option<Range<u64>>> = match ranges {
             Ok(ranges) if ranges.len() > 1 => ranges.into_iter().map(Some).collect(),
@@ -200,9 +176,7 @@ impl FileSet {
             let bytes = range.as_ref().map_or(file.bytes, |r| r.end - r.start);
             let source = text_source(file, range);
             let (plan, progress) = (Arc::clone(plan), self.progress.clone());
-            producers.push(Producer::new(&file.path, bytes, move || {
-                csv::read(&source, plan, progress)
-            }));
+            producers.push(Producer::new(&file.path, bytes, move || csv::read(&source, plan, progress)));
         }
     }
 
@@ -212,13 +186,7 @@ impl FileSet {
         self
     }
 
-    fn new(
-        format: FileFormat,
-        files: Vec<SourceFile>,
-        fields: Fields,
-        rows: u64,
-        contents: Contents,
-    ) -> FileSet {
+    fn new(format: FileFormat, files: Vec<SourceFile>, fields: Fields, rows: u64, contents: Contents) -> FileSet {
         FileSet {
             format,
             files,
@@ -242,39 +210,21 @@ impl std::fmt::Debug for FileSet {
     }
 }
 
-fn source_file(
-    path: PathBuf,
-    format: FileFormat,
-    options: &ReadOptions,
-) -> Result<SourceFile, FileError> {
-    let bytes = std::fs::metadata(&path)
-        .map_err(|e| FileError::reading(&path, &e))?
-        .len();
+fn source_file(path: PathBuf, format: FileFormat, options: &ReadOptions) -> Result<SourceFile, FileError> {
+    let bytes = std::fs::metadata(&path).map_err(|e| FileError::reading(&path, &e))?.len();
     let compression = match options.compression {
         _ if !format.is_text() => Compression::None,
         Some(compression) => compression,
         None => Compression::of_file(&path)?,
     };
-    Ok(SourceFile {
-        path,
-        bytes,
-        compression,
-    })
+    Ok(SourceFile { path, bytes, compression })
 }
 
 fn text_source(file: &SourceFile, range: Option<Range<u64>>) -> TextSource {
-    TextSource {
-        path: file.path.clone(),
-        compression: file.compression,
-        range,
-    }
+    TextSource { path: file.path.clone(), compression: file.compression, range }
 }
 
-fn open_csv(
-    format: FileFormat,
-    files: Vec<SourceFile>,
-    options: &ReadOptions,
-) -> Result<FileSet, FileError> {
+fn open_csv(format: FileFormat, files: Vec<SourceFile>, options: &ReadOptions) -> Result<FileSet, FileError> {
     let dialect = Dialect::new(format, options);
     let sample = (SAMPLE_BYTES_ALL / files.len() as u64).clamp(1 << 20, SAMPLE_BYTES_FILE);
     let mut shapes = Vec::with_capacity(files.len());
@@ -299,48 +249,22 @@ fn open_csv(
         })
     });
     let plans = plans.collect();
-    let rows = files
-        .iter()
-        .zip(&shapes)
-        .map(|(file, shape)| estimate_rows(file, shape))
-        .sum();
-    Ok(FileSet::new(
-        format,
-        files,
-        fields,
-        rows,
-        Contents::Csv { plans },
-    ))
+    let rows = files.iter().zip(&shapes).map(|(file, shape)| estimate_rows(file, shape)).sum();
+    Ok(FileSet::new(format, files, fields, rows, Contents::Csv { plans }))
 }
 
 fn estimate_rows(file: &SourceFile, shape: &CsvShape) -> u64 {
-    let bytes = if shape.whole {
-        shape.bytes
-    } else {
-        file.bytes.max(shape.bytes)
-    };
+    let bytes = if shape.whole { shape.bytes } else { file.bytes.max(shape.bytes) };
     (u128::from(shape.rows) * u128::from(bytes) / u128::from(shape.bytes.max(1))) as u64
 }
 
 /// The fields of all files: names by the first one, types that hold what was seen in any.
-fn csv_fields(
-    files: &[SourceFile],
-    shapes: &[CsvShape],
-    options: &ReadOptions,
-) -> Result<Fields, FileError> {
+fn csv_fields(files: &[SourceFile], shapes: &[CsvShape], options: &ReadOptions) -> Result<Fields, FileError> {
     let first = &shapes[0];
     let named = |shape: &CsvShape| -> Fields {
-        shape
-            .names
-            .iter()
-            .map(|n| Arc::new(Field::new(n, DataType::Utf8View, true)))
-            .collect()
+        shape.names.iter().map(|n| Arc::new(Field::new(n, DataType::Utf8View, true))).collect()
     };
-    let names: Vec<(&Path, Fields)> = files
-        .iter()
-        .zip(shapes)
-        .map(|(f, s)| (f.path.as_path(), named(s)))
-        .collect();
+    let names: Vec<(&Path, Fields)> = files.iter().zip(shapes).map(|(f, s)| (f.path.as_path(), named(s))).collect();
     agree(&names)?;
     check_given(&files[0].path, &names[0].1, options)?;
     let field = |(i, name): (usize, &String)| {
@@ -363,23 +287,15 @@ fn check_given(file: &Path, fields: &Fields, options: &ReadOptions) -> Result<()
     for (column, _) in &options.types {
         if fields.find(column).is_none() {
             let names = list_names(fields.iter().map(|f| f.name().as_str()));
-            let message = format!(
-                "a type is given for it and there is no such column; the columns are {names}"
-            );
-            return Err(FileError::new(FileErrorKind::Options, message)
-                .at(file)
-                .column(column));
+            let message = format!("a type is given for it and there is no such column; the columns are {names}");
+            return Err(FileError::new(FileErrorKind::Options, message).at(file).column(column));
         }
     }
     Ok(())
 }
 
 fn open_json(files: Vec<SourceFile>, options: &ReadOptions) -> Result<FileSet, FileError> {
-    let given: Vec<&str> = options
-        .types
-        .iter()
-        .map(|(name, _)| name.as_str())
-        .collect();
+    let given: Vec<&str> = options.types.iter().map(|(name, _)| name.as_str()).collect();
     let mut root = json::Guess::default();
     let mut rows = 0;
     for (i, file) in files.iter().enumerate() {
@@ -387,11 +303,7 @@ fn open_json(files: Vec<SourceFile>, options: &ReadOptions) -> Result<FileSet, F
     }
     let first = &files[0].path;
     let paths: Vec<&Path> = files.iter().map(|f| f.path.as_path()).collect();
-    let types: Vec<_> = options
-        .types
-        .iter()
-        .map(|(name, t)| (name.clone(), surface_type(t)))
-        .collect();
+    let types: Vec<_> = options.types.iter().map(|(name, t)| (name.clone(), surface_type(t))).collect();
     let fields = root.fields(&types, options.columns.as_deref(), &paths)?;
     if fields.is_empty() {
         let message = "holds no JSON object, so its columns cannot be known";
@@ -400,53 +312,22 @@ fn open_json(files: Vec<SourceFile>, options: &ReadOptions) -> Result<FileSet, F
     check_given(first, &fields, options)?;
     let fields = project(first, &fields, options.columns.as_deref())?;
     json::check_types(first, &Arc::new(Schema::new(fields.clone())))?;
-    Ok(FileSet::new(
-        FileFormat::JsonLines,
-        files,
-        fields,
-        rows,
-        Contents::Json,
-    ))
+    Ok(FileSet::new(FileFormat::JsonLines, files, fields, rows, Contents::Json))
 }
 
 fn open_parquet(files: Vec<SourceFile>, options: &ReadOptions) -> Result<FileSet, FileError> {
-    let opened = files
-        .iter()
-        .map(|f| ParquetFile::open(&f.path))
-        .collect::<Result<Vec<_>, _>>()?;
-    let all: Vec<(&Path, Fields)> = files
-        .iter()
-        .zip(&opened)
-        .map(|(f, o)| (f.path.as_path(), o.fields()))
-        .collect();
+    let opened = files.iter().map(|f| ParquetFile::open(&f.path)).collect::<Result<Vec<_>, _>>()?;
+    let all: Vec<(&Path, Fields)> = files.iter().zip(&opened).map(|(f, o)| (f.path.as_path(), o.fields())).collect();
     let fields = project(&files[0].path, &agree(&all)?, options.columns.as_deref())?;
     let rows = opened.iter().map(ParquetFile::rows).sum();
-    Ok(FileSet::new(
-        FileFormat::Parquet,
-        files,
-        fields,
-        rows,
-        Contents::Parquet(opened),
-    ))
+    Ok(FileSet::new(FileFormat::Parquet, files, fields, rows, Contents::Parquet(opened)))
 }
 
 fn open_ipc(files: Vec<SourceFile>, options: &ReadOptions) -> Result<FileSet, FileError> {
-    let opened = files
-        .iter()
-        .map(|f| IpcFile::open(&f.path))
-        .collect::<Result<Vec<_>, _>>()?;
-    let all: Vec<(&Path, Fields)> = files
-        .iter()
-        .zip(&opened)
-        .map(|(f, o)| (f.path.as_path(), o.fields().clone()))
-        .collect();
+    let opened = files.iter().map(|f| IpcFile::open(&f.path)).collect::<Result<Vec<_>, _>>()?;
+    let all: Vec<(&Path, Fields)> =
+        files.iter().zip(&opened).map(|(f, o)| (f.path.as_path(), o.fields().clone())).collect();
     let fields = project(&files[0].path, &agree(&all)?, options.columns.as_deref())?;
     let rows = opened.iter().map(IpcFile::rows).sum();
-    Ok(FileSet::new(
-        FileFormat::ArrowIpc,
-        files,
-        fields,
-        rows,
-        Contents::Ipc(opened),
-    ))
+    Ok(FileSet::new(FileFormat::ArrowIpc, files, fields, rows, Contents::Ipc(opened)))
 }

@@ -61,10 +61,7 @@ impl FileFormat {
 
     /// Whether the format is text, and so may be compressed as a whole.
     pub fn is_text(self) -> bool {
-        matches!(
-            self,
-            FileFormat::Csv | FileFormat::Tsv | FileFormat::JsonLines
-        )
+        matches!(self, FileFormat::Csv | FileFormat::Tsv | FileFormat::JsonLines)
     }
 
     /// Whether fields are separated by a delimiter.
@@ -118,9 +115,7 @@ impl FileFormat {
         let unpacked: &[u8] = match Compression::sniff(head) {
             Compression::Gzip => {
                 // The head is cut off, so an error at its end is expected.
-                let _ = flate2::read::MultiGzDecoder::new(head)
-                    .take(SNIFF_BYTES as u64)
-                    .read_to_end(&mut text);
+                let _ = flate2::read::MultiGzDecoder::new(head).take(SNIFF_BYTES as u64).read_to_end(&mut text);
                 &text
             }
             Compression::Zstd => {
@@ -135,9 +130,7 @@ impl FileFormat {
         if unpacked.contains(&0) {
             return None;
         }
-        let first_line = unpacked
-            .split(|b| *b == b'\n')
-            .find(|line| !line.trim_ascii().is_empty())?;
+        let first_line = unpacked.split(|b| *b == b'\n').find(|line| !line.trim_ascii().is_empty())?;
         if first_line.trim_ascii_start().starts_with(b"{") {
             return Some(FileFormat::JsonLines);
         }
@@ -151,11 +144,7 @@ impl FileFormat {
 impl Compression {
     /// What the last extension of a name promises.
     pub fn from_path(path: &Path) -> Compression {
-        let name = path
-            .file_name()
-            .and_then(|n| n.to_str())
-            .unwrap_or("")
-            .to_ascii_lowercase();
+        let name = path.file_name().and_then(|n| n.to_str()).unwrap_or("").to_ascii_lowercase();
         strip_compression(&name).1
     }
 
@@ -250,9 +239,7 @@ impl FromStr for FileFormat {
             "json" | "jsonl" | "ndjson" | "jsonlines" => FileFormat::JsonLines,
             "arrow" | "ipc" | "feather" => FileFormat::ArrowIpc,
             _ => {
-                let message = format!(
-                    "there is no file format {text:?}; use parquet, csv, tsv, jsonl or arrow"
-                );
+                let message = format!("there is no file format {text:?}; use parquet, csv, tsv, jsonl or arrow");
                 return Err(FileError::new(FileErrorKind::Options, message));
             }
         })
@@ -270,9 +257,7 @@ impl FromStr for Compression {
             "snappy" => Compression::Snappy,
             "lz4" => Compression::Lz4,
             _ => {
-                let message = format!(
-                    "there is no compression {text:?}; use none, gzip, zstd, snappy or lz4"
-                );
+                let message = format!("there is no compression {text:?}; use none, gzip, zstd, snappy or lz4");
                 return Err(FileError::new(FileErrorKind::Options, message));
             }
         })

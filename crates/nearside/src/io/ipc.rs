@@ -44,14 +44,9 @@ impl IpcFile {
             let mut file = File::open(path).map_err(|e| FileError::reading(path, &e))?;
             let mut head = [0u8; 6];
             let is_file = file.read_exact(&mut head).is_ok() && head == MAGIC;
-            let walk = if is_file {
-                walk_file(&mut file)
-            } else {
-                walk_stream(&mut file)
-            };
+            let walk = if is_file { walk_file(&mut file) } else { walk_stream(&mut file) };
             let batches = walk.map_err(|text| FileError::corrupt(path, "Arrow IPC", text))?;
-            file.seek(SeekFrom::Start(0))
-                .map_err(|e| FileError::reading(path, &e))?;
+            file.seek(SeekFrom::Start(0)).map_err(|e| FileError::reading(path, &e))?;
             let fail = |e: ArrowError| FileError::corrupt(path, "Arrow IPC", arrow_text(&e));
             let reader = BufReader::new(file);
             let schema = if is_file {
@@ -61,12 +56,7 @@ impl IpcFile {
             };
             check_names(path, schema.fields().iter().map(|f| f.name().as_str()))?;
             let fields = surface_fields(schema.fields());
-            Ok(IpcFile {
-                path: path.to_path_buf(),
-                is_file,
-                fields,
-                batches,
-            })
+            Ok(IpcFile { path: path.to_path_buf(), is_file, fields, batches })
         })
     }
 
@@ -82,11 +72,7 @@ impl IpcFile {
     /// Bytes of each batch that can be read on its own; of all, for a stream.
     pub(crate) fn piece_bytes(&self) -> Vec<u64> {
         let bytes = self.batches.iter().map(|(_, bytes)| *bytes);
-        if self.is_file {
-            bytes.collect()
-        } else {
-            vec![bytes.sum()]
-        }
+        if self.is_file { bytes.collect() } else { vec![bytes.sum()] }
     }
 
     /// The batches of consecutive pieces in the shape of `schema`.
@@ -101,31 +87,17 @@ impl IpcFile {
         let fail = |e: ArrowError| FileError::corrupt(&self.path, "Arrow IPC", arrow_text(&e));
         let file = File::open(&self.path).map_err(|e| FileError::reading(&self.path, &e))?;
         let reader = BufReader::new(file);
-        let (batches, rows): (
-            Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>,
-            u64,
-        ) = if self.is_file {
+        let (batches, rows): (Box<dyn Iterator<Item = Result<RecordBatch, ArrowError>> + Send>, u64) = if self.is_file {
             let mut reader = FileReader::try_new(reader, None).map_err(fail)?;
-            let rows = self.batches[pieces.clone()]
-                .iter()
-                .map(|(rows, _)| rows)
-                .sum();
+            let rows = self.batches[pieces.clone()].iter().map(|(rows, _)| rows).sum();
             if !pieces.is_empty() {
                 reader.set_index(pieces.start).map_err(fail)?;
             }
             (Box::new(reader.take(pieces.len())), rows)
         } else {
-            (
-                Box::new(StreamReader::try_new(reader, None).map_err(fail)?),
-                self.rows(),
-            )
+            (Box::new(StreamReader::try_new(reader, None).map_err(fail)?), self.rows())
         };
-        let progress = Share {
-            progress,
-            bytes,
-            rows,
-            bytes_told: 0,
-        };
+        let progress = Share { progress, bytes, rows, bytes_told: 0 };
         Ok(Box::new(Reader {
             path: self.path.clone(),
             batches,
@@ -144,49 +116,27 @@ fn walk_file(file: &mut File) -> Result<Vec<(u64, u64)>, String> {
     if len < 20 {
         return Err("it ends before its footer".to_string());
     }
-    let trailer: [u8; 10] = read_at(file, len - 10, 10)?
-        .try_into()
-        .map_err(|_| "it has no trailer".to_string())?;
+    let trailer: [u8; 10] = read_at(file, len - 10, 10)?.try_into().map_err(|_| "it has no trailer".to_string())?;
     let footer_bytes = read_footer_length(trailer).map_err(|e| arrow_text(&e))? as u64;
-    let start = (len - 10)
-        .checked_sub(footer_bytes)
-        .ok_or("its footer is longer than the file")?;
+    let start = (len - 10).checked_sub(footer_bytes).ok_or("its footer is longer than the file")?;
     let footer_data = read_at(file, start, footer_bytes)?;
-    let footer =
-        root_as_footer(&footer_data).map_err(|e| format!("its footer does not decode: {e}"))?;
+    let footer = root_as_footer(&footer_data).map_err(|e| format!("its footer does not decode: {e}"))?;
     let mut batches = Vec::new();
-    let dictionaries = footer
-        .dictionaries()
-        .iter()
-        .flat_map(|blocks| blocks.iter())
-        .map(|b| (b, false))
-        .collect::<Vec<_>>();
-    let records = footer
-        .recordBatches()
-        .iter()
-        .flat_map(|blocks| blocks.iter())
-        .map(|b| (b, true))
-        .collect::<Vec<_>>();
+    let dictionaries =
+        footer.dictionaries().iter().flat_map(|blocks| blocks.iter()).map(|b| (b, false)).collect::<Vec<_>>();
+    let records = footer.recordBatches().iter().flat_map(|blocks| blocks.iter()).map(|b| (b, true)).collect::<Vec<_>>();
     for (block, is_batch) in dictionaries.into_iter().chain(records) {
-        let (Ok(offset), Ok(meta), Ok(body)) = (
-            u64::try_from(block.offset()),
-            u64::try_from(block.metaDataLength()),
-            u64::try_from(block.bodyLength()),
-        ) else {
+        let (Ok(offset), Ok(meta), Ok(body)) =
+            (u64::try_from(block.offset()), u64::try_from(block.metaDataLength()), u64::try_from(block.bodyLength()))
+        else {
             return Err("its footer names a block of negative size".to_string());
         };
-        let end = offset
-            .checked_add(meta)
-            .and_then(|end| end.checked_add(body));
+        let end = offset.checked_add(meta).and_then(|end| end.checked_add(body));
         if meta < 8 || end.is_none_or(|end| end > len) {
             return Err("its footer names a block beyond the end of the file".to_string());
         }
         let head = read_at(file, offset, meta)?;
-        let message = if head[..4] == CONTINUATION {
-            &head[8..]
-        } else {
-            &head[4..]
-        };
+        let message = if head[..4] == CONTINUATION { &head[8..] } else { &head[4..] };
         let rows = check_message(file, message, offset + meta, body)?;
         if is_batch {
             batches.push((rows, meta + body));
@@ -221,10 +171,8 @@ fn walk_stream(file: &mut File) -> Result<Vec<(u64, u64)>, String> {
         }
         let head = read_at(file, at, meta)?;
         at += meta;
-        let message =
-            root_as_message(&head).map_err(|e| format!("a message does not decode: {e}"))?;
-        let body = u64::try_from(message.bodyLength())
-            .map_err(|_| "a message has a negative size".to_string())?;
+        let message = root_as_message(&head).map_err(|e| format!("a message does not decode: {e}"))?;
+        let body = u64::try_from(message.bodyLength()).map_err(|_| "a message has a negative size".to_string())?;
         if body > len - at {
             return Err("it ends within a message".to_string());
         }
@@ -241,17 +189,9 @@ fn walk_stream(file: &mut File) -> Result<Vec<(u64, u64)>, String> {
 }
 
 /// Checks what a batch's buffers claim; its rows.
-fn check_message(
-    file: &mut File,
-    message: &[u8],
-    body_at: u64,
-    body_bytes: u64,
-) -> Result<u64, String> {
-    let message =
-        root_as_message(message).map_err(|e| format!("a message does not decode: {e}"))?;
-    if u64::try_from(message.bodyLength()).is_ok_and(|claimed| claimed > body_bytes)
-        || message.bodyLength() < 0
-    {
+fn check_message(file: &mut File, message: &[u8], body_at: u64, body_bytes: u64) -> Result<u64, String> {
+    let message = root_as_message(message).map_err(|e| format!("a message does not decode: {e}"))?;
+    if u64::try_from(message.bodyLength()).is_ok_and(|claimed| claimed > body_bytes) || message.bodyLength() < 0 {
         return Err("a message is longer than its place".to_string());
     }
     let dictionary = message.header_as_dictionary_batch().and_then(|d| d.data());
@@ -263,29 +203,17 @@ fn check_message(
     }
     let compressed = batch.compression().is_some();
     for buffer in batch.buffers().iter().flatten() {
-        let (Ok(offset), Ok(length)) = (
-            u64::try_from(buffer.offset()),
-            u64::try_from(buffer.length()),
-        ) else {
+        let (Ok(offset), Ok(length)) = (u64::try_from(buffer.offset()), u64::try_from(buffer.length())) else {
             return Err("a buffer has a negative size".to_string());
         };
-        if offset
-            .checked_add(length)
-            .is_none_or(|end| end > body_bytes)
-        {
+        if offset.checked_add(length).is_none_or(|end| end > body_bytes) {
             return Err("a buffer lies beyond its message".to_string());
         }
         if compressed && length >= 8 {
             let prefix = read_at(file, body_at + offset, 8)?;
-            let claimed = i64::from_le_bytes(
-                prefix
-                    .try_into()
-                    .map_err(|_| "a buffer is cut off".to_string())?,
-            );
+            let claimed = i64::from_le_bytes(prefix.try_into().map_err(|_| "a buffer is cut off".to_string())?);
             if claimed > BUFFER_BYTES_MAX {
-                return Err(format!(
-                    "a compressed buffer claims {claimed} bytes, more than 4 GiB"
-                ));
+                return Err(format!("a compressed buffer claims {claimed} bytes, more than 4 GiB"));
             }
         }
     }
@@ -295,8 +223,7 @@ fn check_message(
 /// `length` bytes at `offset`; callers have compared both with the file's length.
 fn read_at(file: &mut File, offset: u64, length: u64) -> Result<Vec<u8>, String> {
     let mut data = vec![0u8; usize::try_from(length).map_err(|e| e.to_string())?];
-    file.seek(SeekFrom::Start(offset))
-        .map_err(|e| e.to_string())?;
+    file.seek(SeekFrom::Start(offset)).map_err(|e| e.to_string())?;
     file.read_exact(&mut data).map_err(|e| e.to_string())?;
     Ok(data)
 }
@@ -324,11 +251,7 @@ impl Iterator for Reader {
                     return None;
                 }
                 Some(Err(e)) => {
-                    return Some(Err(FileError::corrupt(
-                        &self.path,
-                        "Arrow IPC",
-                        arrow_text(&e),
-                    )));
+                    return Some(Err(FileError::corrupt(&self.path, "Arrow IPC", arrow_text(&e))));
                 }
                 Some(Ok(batch)) => match self.adapter.adapt(&self.path, &batch) {
                     Ok(batch) => batch,

@@ -57,8 +57,7 @@ impl ReadOptions {
     /// Refuses what cannot apply to `format`, so that a slip is not ignored in silence.
     pub(crate) fn check(&self, format: FileFormat) -> Result<(), FileError> {
         let refuse = |what: &str| {
-            let message =
-                format!("the option {what} has no meaning for {format} files; leave it out");
+            let message = format!("the option {what} has no meaning for {format} files; leave it out");
             Err(FileError::new(FileErrorKind::Options, message))
         };
         if !format.is_delimited() {
@@ -80,12 +79,8 @@ impl ReadOptions {
             if !format.is_text() {
                 return refuse("compression");
             }
-            if !matches!(
-                compression,
-                Compression::None | Compression::Gzip | Compression::Zstd
-            ) {
-                let message =
-                    format!("{format} files are compressed with gzip or zstd, not {compression}");
+            if !matches!(compression, Compression::None | Compression::Gzip | Compression::Zstd) {
+                let message = format!("{format} files are compressed with gzip or zstd, not {compression}");
                 return Err(FileError::new(FileErrorKind::Options, message));
             }
         }
@@ -105,18 +100,13 @@ fn check_delimiter(delimiter: u8, quote: Option<u8>) -> Result<(), FileError> {
     for (byte, what) in [(delimiter, "delimiter"), (quote, "quote character")] {
         let off = what != "delimiter" && byte == 0;
         if !off && (!byte.is_ascii() || matches!(byte, b'\n' | b'\r' | 0)) {
-            let message = format!(
-                "the {what} must be one ASCII character other than a line end, not {:?}",
-                byte as char
-            );
+            let message =
+                format!("the {what} must be one ASCII character other than a line end, not {:?}", byte as char);
             return Err(FileError::new(FileErrorKind::Options, message));
         }
     }
     if delimiter == quote {
-        return Err(FileError::new(
-            FileErrorKind::Options,
-            "delimiter and quote character must differ",
-        ));
+        return Err(FileError::new(FileErrorKind::Options, "delimiter and quote character must differ"));
     }
     Ok(())
 }
@@ -136,22 +126,14 @@ pub struct WriteOptions {
 
 impl Default for WriteOptions {
     fn default() -> Self {
-        WriteOptions {
-            header: true,
-            delimiter: None,
-            null: String::new(),
-            row_group_rows: 256 * 1024,
-        }
+        WriteOptions { header: true, delimiter: None, null: String::new(), row_group_rows: 256 * 1024 }
     }
 }
 
 impl WriteOptions {
     pub(crate) fn check(&self, format: FileFormat) -> Result<(), FileError> {
         if self.row_group_rows == 0 {
-            return Err(FileError::new(
-                FileErrorKind::Options,
-                "a row group must hold at least one row",
-            ));
+            return Err(FileError::new(FileErrorKind::Options, "a row group must hold at least one row"));
         }
         if self.null.contains(['"', '\n', '\r']) {
             let message = "the text of NULL must hold no quote and no line end";

@@ -16,8 +16,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Fields, Schema, SchemaRef};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
-    ParquetRecordBatchReaderBuilder,
+    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
@@ -41,23 +40,12 @@ impl ParquetFile {
     pub(crate) fn open(path: &Path) -> Result<ParquetFile, FileError> {
         guarded(path, || {
             let file = File::open(path).map_err(|e| FileError::reading(path, &e))?;
-            let bytes = file
-                .metadata()
-                .map_err(|e| FileError::reading(path, &e))?
-                .len();
+            let bytes = file.metadata().map_err(|e| FileError::reading(path, &e))?.len();
             check_magic(path, bytes)?;
-            let metadata =
-                load(&file).map_err(|e| FileError::corrupt(path, "Parquet", parquet_text(&e)))?;
-            check_footer(metadata.metadata(), bytes)
-                .map_err(|text| FileError::corrupt(path, "Parquet", text))?;
-            check_names(
-                path,
-                metadata.schema().fields().iter().map(|f| f.name().as_str()),
-            )?;
-            Ok(ParquetFile {
-                path: path.to_path_buf(),
-                metadata,
-            })
+            let metadata = load(&file).map_err(|e| FileError::corrupt(path, "Parquet", parquet_text(&e)))?;
+            check_footer(metadata.metadata(), bytes).map_err(|text| FileError::corrupt(path, "Parquet", text))?;
+            check_names(path, metadata.schema().fields().iter().map(|f| f.name().as_str()))?;
+            Ok(ParquetFile { path: path.to_path_buf(), metadata })
         })
     }
 
@@ -71,20 +59,13 @@ impl ParquetFile {
     }
 
     fn group_rows(&self) -> impl Iterator<Item = u64> + '_ {
-        self.metadata
-            .metadata()
-            .row_groups()
-            .iter()
-            .map(|g| u64::try_from(g.num_rows()).unwrap_or(0))
+        self.metadata.metadata().row_groups().iter().map(|g| u64::try_from(g.num_rows()).unwrap_or(0))
     }
 
     /// Compressed bytes of each row group.
     pub(crate) fn group_bytes(&self) -> Vec<u64> {
         let groups = self.metadata.metadata().row_groups();
-        groups
-            .iter()
-            .map(|g| u64::try_from(g.compressed_size()).unwrap_or(0))
-            .collect()
+        groups.iter().map(|g| u64::try_from(g.compressed_size()).unwrap_or(0)).collect()
     }
 
     /// The batches of consecutive row groups in the shape of `schema`.
@@ -109,31 +90,15 @@ impl ParquetFile {
             .map(|(i, _)| i)
             .collect();
         let mask = ProjectionMask::roots(self.metadata.parquet_schema(), roots);
-        let rows = self
-            .group_rows()
-            .skip(groups.start)
-            .take(groups.len())
-            .sum();
-        let reader =
-            ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
-                .with_projection(mask)
-                .with_batch_size(batch_rows)
-                .with_row_groups(groups.collect())
-                .build()
-                .map_err(fail)?;
-        let progress = Share {
-            progress,
-            bytes,
-            rows,
-            bytes_told: 0,
-        };
-        Ok(Box::new(Reader {
-            path: self.path.clone(),
-            reader,
-            adapter: Adapter::new(schema),
-            rows_read: 0,
-            progress,
-        }))
+        let rows = self.group_rows().skip(groups.start).take(groups.len()).sum();
+        let reader = ParquetRecordBatchReaderBuilder::new_with_metadata(file, self.metadata.clone())
+            .with_projection(mask)
+            .with_batch_size(batch_rows)
+            .with_row_groups(groups.collect())
+            .build()
+            .map_err(fail)?;
+        let progress = Share { progress, bytes, rows, bytes_told: 0 };
+        Ok(Box::new(Reader { path: self.path.clone(), reader, adapter: Adapter::new(schema), rows_read: 0, progress }))
     }
 }
 
@@ -150,15 +115,14 @@ fn check_magic(path: &Path, bytes: u64) -> Result<(), FileError> {
     file.seek(SeekFrom::End(-4)).map_err(fail)?;
     file.read_exact(&mut tail).map_err(fail)?;
     if head == MAGIC_ENCRYPTED || tail == MAGIC_ENCRYPTED {
-        let message =
-            "is an encrypted Parquet file, which Nearside does not read; decrypt it first";
+        let message = "is an encrypted Parquet file, which Nearside does not read; decrypt it first";
         return Err(FileError::new(FileErrorKind::Format, message).at(path));
     }
     match (head == MAGIC, tail == MAGIC) {
         (true, true) => Ok(()),
-        (true, false) => not_parquet(
-            "ends too early to be a Parquet file: its footer is missing, it seems to be truncated",
-        ),
+        (true, false) => {
+            not_parquet("ends too early to be a Parquet file: its footer is missing, it seems to be truncated")
+        }
         _ => not_parquet("is not a Parquet file; give its format if it has another"),
     }
 }
@@ -168,18 +132,9 @@ fn check_magic(path: &Path, bytes: u64) -> Result<(), FileError> {
 fn load(file: &File) -> Result<ArrowReaderMetadata, ParquetError> {
     let loaded = match ArrowReaderMetadata::load(file, ArrowReaderOptions::new()) {
         Ok(loaded) => loaded,
-        Err(_) => ArrowReaderMetadata::load(
-            file,
-            ArrowReaderOptions::new().with_skip_arrow_metadata(true),
-        )?,
+        Err(_) => ArrowReaderMetadata::load(file, ArrowReaderOptions::new().with_skip_arrow_metadata(true))?,
     };
-    let surface = |f: &Arc<Field>| {
-        Arc::new(
-            f.as_ref()
-                .clone()
-                .with_data_type(surface_type(f.data_type())),
-        )
-    };
+    let surface = |f: &Arc<Field>| Arc::new(f.as_ref().clone().with_data_type(surface_type(f.data_type())));
     let fields: Fields = loaded.schema().fields().iter().map(surface).collect();
     let options = ArrowReaderOptions::new().with_schema(Arc::new(Schema::new(fields)));
     // Where a type cannot be decoded to its surface at once, it is cast after decoding.
@@ -193,19 +148,14 @@ fn check_footer(metadata: &ParquetMetaData, bytes: u64) -> Result<(), String> {
             return Err(format!("row group {g} has a negative size"));
         }
         for column in group.columns() {
-            let start = column
-                .dictionary_page_offset()
-                .unwrap_or(i64::MAX)
-                .min(column.data_page_offset());
+            let start = column.dictionary_page_offset().unwrap_or(i64::MAX).min(column.data_page_offset());
             let end = start.checked_add(column.compressed_size());
             let within = start >= 0
                 && column.compressed_size() >= 0
                 && end.is_some_and(|end| u64::try_from(end).is_ok_and(|end| end <= bytes));
             if !within {
                 let name = column.column_path().string();
-                return Err(format!(
-                    "row group {g} says that column {name} lies beyond the end of the file"
-                ));
+                return Err(format!("row group {g} says that column {name} lies beyond the end of the file"));
             }
         }
     }
@@ -230,16 +180,9 @@ impl Iterator for Reader {
                 self.progress.rows_done(self.rows_read);
                 Some(self.adapter.adapt(&self.path, &batch))
             }
-            Some(Err(e)) => Some(Err(FileError::corrupt(
-                &self.path,
-                "Parquet",
-                super::error::arrow_text(&e),
-            ))),
+            Some(Err(e)) => Some(Err(FileError::corrupt(&self.path, "Parquet", super::error::arrow_text(&e)))),
             None if self.rows_read != self.progress.rows => {
-                let text = format!(
-                    "its footer promises {} rows and {} are there",
-                    self.progress.rows, self.rows_read
-                );
+                let text = format!("its footer promises {} rows and {} are there", self.progress.rows, self.rows_read);
                 // Told once: the producer ends after an error.
                 Some(Err(FileError::corrupt(&self.path, "Parquet", text)))
             }
@@ -261,8 +204,7 @@ pub(crate) struct Share {
 
 impl Share {
     pub(crate) fn rows_done(&mut self, rows: u64) {
-        let done = (u128::from(self.bytes) * u128::from(rows.min(self.rows))
-            / u128::from(self.rows.max(1))) as u64;
+        let done = (u128::from(self.bytes) * u128::from(rows.min(self.rows)) / u128::from(self.rows.max(1))) as u64;
         self.tell(done);
     }
 

@@ -37,11 +37,7 @@ impl Producer {
         bytes: u64,
         open: impl FnOnce() -> Result<Batches, FileError> + Send + 'static,
     ) -> Producer {
-        Producer {
-            file: file.to_path_buf(),
-            bytes,
-            state: State::Waiting(Box::new(open)),
-        }
+        Producer { file: file.to_path_buf(), bytes, state: State::Waiting(Box::new(open)) }
     }
 
     /// The file it reads.
@@ -88,19 +84,13 @@ impl std::iter::FusedIterator for Producer {}
 
 impl std::fmt::Debug for Producer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Producer")
-            .field("file", &self.file)
-            .field("bytes", &self.bytes)
-            .finish_non_exhaustive()
+        f.debug_struct("Producer").field("file", &self.file).field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }
 
 /// Runs a decoder of other people's on bytes that may be hostile: a panic in it becomes an error about `file`.
 /// What the decoder had half done is dropped with the error, so no broken state is seen afterwards.
-pub(crate) fn guarded<T>(
-    file: &Path,
-    work: impl FnOnce() -> Result<T, FileError>,
-) -> Result<T, FileError> {
+pub(crate) fn guarded<T>(file: &Path, work: impl FnOnce() -> Result<T, FileError>) -> Result<T, FileError> {
     caught(work).unwrap_or_else(|text| {
         let message = format!("cannot be decoded, it seems to be damaged: {text}");
         Err(FileError::new(FileErrorKind::Corrupt, message).at(file))

@@ -33,24 +33,14 @@ pub(crate) fn with_shares(
 ) -> impl Iterator<Item = (Range<usize>, u64)> + use<> {
     let total: u128 = sizes.iter().map(|s| u128::from(*s)).sum::<u128>().max(1);
     let count = runs.len();
-    let sums: Vec<u128> = runs
-        .iter()
-        .map(|run| sizes[run.clone()].iter().map(|s| u128::from(*s)).sum())
-        .collect();
+    let sums: Vec<u128> = runs.iter().map(|run| sizes[run.clone()].iter().map(|s| u128::from(*s)).sum()).collect();
     let mut given = 0;
-    runs.into_iter()
-        .zip(sums)
-        .enumerate()
-        .map(move |(i, (run, sum))| {
-            let share = (u128::from(file_bytes) * sum / total) as u64;
-            let share = if i + 1 == count {
-                file_bytes - given
-            } else {
-                share
-            };
-            given += share;
-            (run, share)
-        })
+    runs.into_iter().zip(sums).enumerate().map(move |(i, (run, sum))| {
+        let share = (u128::from(file_bytes) * sum / total) as u64;
+        let share = if i + 1 == count { file_bytes - given } else { share };
+        given += share;
+        (run, share)
+    })
 }
 
 #[cfg(test)]
@@ -59,21 +49,14 @@ mod tests {
 
     #[test]
     fn runs_cover_all_items_in_order() {
-        for (sizes, runs) in [
-            (vec![], 4),
-            (vec![5], 4),
-            (vec![1, 1, 1, 1], 2),
-            (vec![0, 0, 9, 0], 3),
-            (vec![7; 100], 8),
-        ] {
+        for (sizes, runs) in
+            [(vec![], 4), (vec![5], 4), (vec![1, 1, 1, 1], 2), (vec![0, 0, 9, 0], 3), (vec![7; 100], 8)]
+        {
             let cut = cut_runs(&sizes, runs);
             assert!(!cut.is_empty() && cut.len() <= runs);
             assert_eq!(cut[0].start, 0);
             assert_eq!(cut.last().map(|r| r.end), Some(sizes.len()));
-            assert!(
-                cut.windows(2)
-                    .all(|w| w[0].end == w[1].start && w[0].start < w[0].end)
-            );
+            assert!(cut.windows(2).all(|w| w[0].end == w[1].start && w[0].start < w[0].end));
             let shares: u64 = with_shares(cut, &sizes, 1000).map(|(_, bytes)| bytes).sum();
             assert_eq!(shares, 1000);
         }

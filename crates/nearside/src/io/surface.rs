@@ -26,23 +26,11 @@ pub(crate) fn surface_type(t: &DataType) -> DataType {
 
 /// The surface of a file's fields.
 pub(crate) fn surface_fields(fields: &Fields) -> Fields {
-    fields
-        .iter()
-        .map(|f| {
-            Arc::new(Field::new(
-                f.name(),
-                surface_type(f.data_type()),
-                f.is_nullable(),
-            ))
-        })
-        .collect()
+    fields.iter().map(|f| Arc::new(Field::new(f.name(), surface_type(f.data_type()), f.is_nullable()))).collect()
 }
 
 /// Refuses a file without columns or with two of one name.
-pub(crate) fn check_names<'a>(
-    file: &Path,
-    names: impl Iterator<Item = &'a str>,
-) -> Result<(), FileError> {
+pub(crate) fn check_names<'a>(file: &Path, names: impl Iterator<Item = &'a str>) -> Result<(), FileError> {
     let mut seen = std::collections::HashMap::new();
     for (i, name) in names.enumerate() {
         if let Some(before) = seen.insert(name, i) {
@@ -51,9 +39,7 @@ pub(crate) fn check_names<'a>(
                 before + 1,
                 i + 1
             );
-            return Err(FileError::new(FileErrorKind::Schema, message)
-                .at(file)
-                .column(name));
+            return Err(FileError::new(FileErrorKind::Schema, message).at(file).column(name));
         }
     }
     if seen.is_empty() {
@@ -70,14 +56,8 @@ pub(crate) fn agree(files: &[(&Path, Fields)]) -> Result<Fields, FileError> {
     for (file, fields) in &files[1..] {
         for (i, field) in first.iter().enumerate() {
             let Some((_, other)) = fields.find(field.name()) else {
-                let message = format!(
-                    "lacks the column {:?} that {} has",
-                    field.name(),
-                    first_file.display()
-                );
-                return Err(FileError::new(FileErrorKind::Schema, message)
-                    .at(file)
-                    .column(field.name()));
+                let message = format!("lacks the column {:?} that {} has", field.name(), first_file.display());
+                return Err(FileError::new(FileErrorKind::Schema, message).at(file).column(field.name()));
             };
             if other.data_type() != field.data_type() {
                 let message = format!(
@@ -86,35 +66,21 @@ pub(crate) fn agree(files: &[(&Path, Fields)]) -> Result<Fields, FileError> {
                     field.data_type(),
                     first_file.display()
                 );
-                return Err(FileError::new(FileErrorKind::Schema, message)
-                    .at(file)
-                    .column(field.name()));
+                return Err(FileError::new(FileErrorKind::Schema, message).at(file).column(field.name()));
             }
             nullable[i] |= other.is_nullable();
         }
         if let Some(extra) = fields.iter().find(|f| first.find(f.name()).is_none()) {
-            let message = format!(
-                "has the column {:?} that {} lacks",
-                extra.name(),
-                first_file.display()
-            );
-            return Err(FileError::new(FileErrorKind::Schema, message)
-                .at(file)
-                .column(extra.name()));
+            let message = format!("has the column {:?} that {} lacks", extra.name(), first_file.display());
+            return Err(FileError::new(FileErrorKind::Schema, message).at(file).column(extra.name()));
         }
     }
     let merged = first.iter().zip(nullable);
-    Ok(merged
-        .map(|(f, nullable)| Arc::new(f.as_ref().clone().with_nullable(nullable)))
-        .collect())
+    Ok(merged.map(|(f, nullable)| Arc::new(f.as_ref().clone().with_nullable(nullable))).collect())
 }
 
 /// The named columns of `fields`, in the order of the names.
-pub(crate) fn project(
-    file: &Path,
-    fields: &Fields,
-    columns: Option<&[String]>,
-) -> Result<Fields, FileError> {
+pub(crate) fn project(file: &Path, fields: &Fields, columns: Option<&[String]>) -> Result<Fields, FileError> {
     let Some(columns) = columns else {
         return Ok(fields.clone());
     };
@@ -129,9 +95,7 @@ pub(crate) fn project(
             None => {
                 let names = list_names(fields.iter().map(|f| f.name().as_str()));
                 let message = format!("there is no such column; the columns are {names}");
-                Err(FileError::new(FileErrorKind::Schema, message)
-                    .at(file)
-                    .column(name))
+                Err(FileError::new(FileErrorKind::Schema, message).at(file).column(name))
             }
         })
         .collect()
@@ -146,17 +110,10 @@ pub(crate) struct Adapter {
 
 impl Adapter {
     pub(crate) fn new(schema: SchemaRef) -> Adapter {
-        Adapter {
-            schema,
-            positions: None,
-        }
+        Adapter { schema, positions: None }
     }
 
-    pub(crate) fn adapt(
-        &mut self,
-        file: &Path,
-        batch: &RecordBatch,
-    ) -> Result<RecordBatch, FileError> {
+    pub(crate) fn adapt(&mut self, file: &Path, batch: &RecordBatch) -> Result<RecordBatch, FileError> {
         let positions = match &self.positions {
             Some(positions) => positions,
             None => self.positions.insert(self.locate(file, &batch.schema())?),
@@ -175,9 +132,7 @@ impl Adapter {
             Some((position, _)) => Ok(position),
             None => {
                 let message = "the column was there when the file was opened and is gone now";
-                Err(FileError::new(FileErrorKind::Schema, message)
-                    .at(file)
-                    .column(field.name()))
+                Err(FileError::new(FileErrorKind::Schema, message).at(file).column(field.name()))
             }
         };
         self.schema.fields().iter().map(position).collect()
@@ -188,19 +143,10 @@ fn to_type(file: &Path, column: &ArrayRef, field: &Field) -> Result<ArrayRef, Fi
     if column.data_type() == field.data_type() {
         return Ok(Arc::clone(column));
     }
-    let options = CastOptions {
-        safe: false,
-        ..CastOptions::default()
-    };
+    let options = CastOptions { safe: false, ..CastOptions::default() };
     cast_with_options(column, field.data_type(), &options).map_err(|e| {
-        let message = format!(
-            "its type {} cannot be read as {}: {}",
-            column.data_type(),
-            field.data_type(),
-            arrow_text(&e)
-        );
-        FileError::new(FileErrorKind::Schema, message)
-            .at(file)
-            .column(field.name())
+        let message =
+            format!("its type {} cannot be read as {}: {}", column.data_type(), field.data_type(), arrow_text(&e));
+        FileError::new(FileErrorKind::Schema, message).at(file).column(field.name())
     })
 }

@@ -35,10 +35,7 @@ impl TextSource {
             file.seek(SeekFrom::Start(range.start)).map_err(fail)?;
             limit = range.end - range.start;
         }
-        let raw = Counted {
-            file: file.take(limit),
-            progress,
-        };
+        let raw = Counted { file: file.take(limit), progress };
         let reader: Box<dyn Read + Send> = match self.compression {
             Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(raw)),
             Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(raw).map_err(fail)?),
@@ -51,10 +48,7 @@ impl TextSource {
             (None, _) => file_bytes.saturating_mul(8),
         };
         // One more than there is, so that the end is seen without growing the buffer.
-        let read_bytes = usize::try_from(expected)
-            .unwrap_or(READ_BYTES)
-            .saturating_add(1)
-            .clamp(64, READ_BYTES);
+        let read_bytes = usize::try_from(expected).unwrap_or(READ_BYTES).saturating_add(1).clamp(64, READ_BYTES);
         let first_line = match &self.range {
             Some(range) if range.start > 0 => None,
             _ => Some(1),
@@ -165,16 +159,9 @@ impl TextBuffer {
     }
 
     /// An error about the pending byte at `offset`.
-    pub(crate) fn error_at(
-        &mut self,
-        offset: usize,
-        kind: FileErrorKind,
-        message: impl Into<String>,
-    ) -> FileError {
+    pub(crate) fn error_at(&mut self, offset: usize, kind: FileErrorKind, message: impl Into<String>) -> FileError {
         let line = self.line_at(offset);
-        FileError::new(kind, message)
-            .at(&self.source.path)
-            .line(line)
+        FileError::new(kind, message).at(&self.source.path).line(line)
     }
 
     /// The pending bytes before `end` as text.
@@ -183,8 +170,7 @@ impl TextBuffer {
             Ok(_) => Ok(()),
             Err(e) => {
                 let byte = self.pending()[e.valid_up_to()];
-                let message =
-                    format!("is not valid UTF-8 (byte 0x{byte:02x}); convert the file to UTF-8");
+                let message = format!("is not valid UTF-8 (byte 0x{byte:02x}); convert the file to UTF-8");
                 Err(self.error_at(e.valid_up_to(), FileErrorKind::Corrupt, message))
             }
         }
@@ -194,11 +180,7 @@ impl TextBuffer {
         self.fill()?;
         let pending = self.pending();
         if pending.starts_with(&[0xff, 0xfe]) || pending.starts_with(&[0xfe, 0xff]) {
-            return Err(self.error_at(
-                0,
-                FileErrorKind::Corrupt,
-                "is UTF-16 text; convert the file to UTF-8",
-            ));
+            return Err(self.error_at(0, FileErrorKind::Corrupt, "is UTF-16 text; convert the file to UTF-8"));
         }
         if pending.starts_with(BOM) {
             self.start += BOM.len();
@@ -216,9 +198,7 @@ pub(crate) fn bom_bytes(head: &[u8]) -> usize {
 /// Line ends in `data`; written so that the compiler vectorises it.
 pub(crate) fn count_lines(data: &[u8]) -> u64 {
     // Sums of at most 255 ones fit a byte, so the inner loop stays in byte lanes.
-    data.chunks(255)
-        .map(|chunk| u64::from(chunk.iter().map(|b| u8::from(*b == b'\n')).sum::<u8>()))
-        .sum()
+    data.chunks(255).map(|chunk| u64::from(chunk.iter().map(|b| u8::from(*b == b'\n')).sum::<u8>())).sum()
 }
 
 fn count_lines_of_file(path: &Path, bytes: u64) -> io::Result<u64> {
@@ -250,20 +230,14 @@ pub(crate) fn find_either(data: &[u8], from: usize, a: u8, b: u8) -> Option<usiz
     let mut words = tail.chunks_exact(8);
     let mut at = from;
     for word in &mut words {
-        let word = u64::from_le_bytes([
-            word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7],
-        ]);
+        let word = u64::from_le_bytes([word[0], word[1], word[2], word[3], word[4], word[5], word[6], word[7]]);
         let hits = equal_bytes(word, a) | equal_bytes(word, b);
         if hits != 0 {
             return Some(at + hits.trailing_zeros() as usize / 8);
         }
         at += 8;
     }
-    words
-        .remainder()
-        .iter()
-        .position(|x| *x == a || *x == b)
-        .map(|i| at + i)
+    words.remainder().iter().position(|x| *x == a || *x == b).map(|i| at + i)
 }
 
 /// Offset of the first `byte` at or after `from`.

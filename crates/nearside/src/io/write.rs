@@ -15,9 +15,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{FileWriter as IpcWriter, IpcWriteOptions};
-use arrow::json::writer::{
-    LineDelimited, Writer as JsonWriter, WriterBuilder as JsonWriterBuilder,
-};
+use arrow::json::writer::{LineDelimited, Writer as JsonWriter, WriterBuilder as JsonWriterBuilder};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression as ParquetCompression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
@@ -72,11 +70,7 @@ pub fn write(
         FileFormat::JsonLines => {
             let out = Output::new(out, compression).map_err(|e| FileError::writing(path, &e))?;
             // NULLs are spelled out, or a column of nothing else would be lost.
-            Ok(Sink::Json(Box::new(
-                JsonWriterBuilder::new()
-                    .with_explicit_nulls(true)
-                    .build(out),
-            )))
+            Ok(Sink::Json(Box::new(JsonWriterBuilder::new().with_explicit_nulls(true).build(out))))
         }
         FileFormat::Csv | FileFormat::Tsv => {
             let fail = |e: io::Error| FileError::writing(path, &e);
@@ -126,28 +120,17 @@ impl FileWriter {
         let (path, sink, schema) = (&self.shown, &mut self.sink, &self.schema);
         guarded(path, || match sink {
             Sink::Parquet(writer) => {
-                let batch =
-                    with_schema(batch, schema).map_err(|e| write_error(path, &arrow_text(&e)))?;
-                writer
-                    .write(&batch)
-                    .map_err(|e| write_error(path, &parquet_text(&e)))
+                let batch = with_schema(batch, schema).map_err(|e| write_error(path, &arrow_text(&e)))?;
+                writer.write(&batch).map_err(|e| write_error(path, &parquet_text(&e)))
             }
-            Sink::Csv(encoder, out) => encoder
-                .batch(batch, out)
-                .map_err(|e| write_error(path, &arrow_text(&e))),
+            Sink::Csv(encoder, out) => encoder.batch(batch, out).map_err(|e| write_error(path, &arrow_text(&e))),
             Sink::Json(writer) => {
-                let batch =
-                    with_schema(batch, schema).map_err(|e| write_error(path, &arrow_text(&e)))?;
-                writer
-                    .write(&batch)
-                    .map_err(|e| write_error(path, &arrow_text(&e)))
+                let batch = with_schema(batch, schema).map_err(|e| write_error(path, &arrow_text(&e)))?;
+                writer.write(&batch).map_err(|e| write_error(path, &arrow_text(&e)))
             }
             Sink::Ipc(writer, stored) => {
-                let batch =
-                    compact(batch, stored).map_err(|e| write_error(path, &arrow_text(&e)))?;
-                writer
-                    .write(&batch)
-                    .map_err(|e| write_error(path, &arrow_text(&e)))
+                let batch = compact(batch, stored).map_err(|e| write_error(path, &arrow_text(&e)))?;
+                writer.write(&batch).map_err(|e| write_error(path, &arrow_text(&e)))
             }
             Sink::Closed => Err(write_error(path, "it is closed")),
         })?;
@@ -164,23 +147,15 @@ impl FileWriter {
         let path = &self.shown;
         let io_fail = |e: io::Error| FileError::writing(path, &e);
         let out = guarded(path, || match sink {
-            Sink::Parquet(writer) => writer
-                .into_inner()
-                .map_err(|e| write_error(path, &parquet_text(&e))),
+            Sink::Parquet(writer) => writer.into_inner().map_err(|e| write_error(path, &parquet_text(&e))),
             Sink::Csv(_, out) => out.finish().map_err(io_fail),
             Sink::Json(mut writer) => {
-                writer
-                    .finish()
-                    .map_err(|e| write_error(path, &arrow_text(&e)))?;
+                writer.finish().map_err(|e| write_error(path, &arrow_text(&e)))?;
                 writer.into_inner().finish().map_err(io_fail)
             }
             Sink::Ipc(mut writer, _) => {
-                writer
-                    .finish()
-                    .map_err(|e| write_error(path, &arrow_text(&e)))?;
-                writer
-                    .into_inner()
-                    .map_err(|e| write_error(path, &arrow_text(&e)))
+                writer.finish().map_err(|e| write_error(path, &arrow_text(&e)))?;
+                writer.into_inner().map_err(|e| write_error(path, &arrow_text(&e)))
             }
             Sink::Closed => Err(write_error(path, "it is closed")),
         })?;
@@ -188,18 +163,13 @@ impl FileWriter {
         let bytes = file.metadata().map_err(io_fail)?.len();
         if let Some(temporary) = self.temporary.take() {
             // Without the sync, a crash could leave the new name with nothing behind it.
-            let placed = file
-                .sync_all()
-                .and_then(|()| std::fs::rename(&temporary, &self.target));
+            let placed = file.sync_all().and_then(|()| std::fs::rename(&temporary, &self.target));
             if let Err(e) = placed {
                 self.temporary = Some(temporary);
                 return Err(io_fail(e));
             }
         }
-        Ok(WriteReport {
-            rows: self.rows,
-            bytes,
-        })
+        Ok(WriteReport { rows: self.rows, bytes })
     }
 }
 
@@ -215,10 +185,7 @@ impl Drop for FileWriter {
 
 impl std::fmt::Debug for FileWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("FileWriter")
-            .field("target", &self.target)
-            .field("rows", &self.rows)
-            .finish_non_exhaustive()
+        f.debug_struct("FileWriter").field("target", &self.target).field("rows", &self.rows).finish_non_exhaustive()
     }
 }
 
@@ -231,11 +198,7 @@ fn write_error(path: &Path, text: &str) -> FileError {
     FileError::new(FileErrorKind::Write, format!("cannot be written: {text}")).at(path)
 }
 
-fn choose_compression(
-    path: &Path,
-    format: FileFormat,
-    given: Option<Compression>,
-) -> Result<Compression, FileError> {
+fn choose_compression(path: &Path, format: FileFormat, given: Option<Compression>) -> Result<Compression, FileError> {
     use Compression as C;
     let allowed: &[C] = match format {
         FileFormat::Parquet => &[C::None, C::Gzip, C::Zstd, C::Snappy],
@@ -251,10 +214,7 @@ fn choose_compression(
         return Ok(chosen);
     }
     let names: Vec<String> = allowed.iter().map(C::to_string).collect();
-    let message = format!(
-        "{format} files cannot be compressed with {chosen}; use {}",
-        names.join(", ")
-    );
+    let message = format!("{format} files cannot be compressed with {chosen}; use {}", names.join(", "));
     Err(FileError::new(FileErrorKind::Options, message).at(path))
 }
 
@@ -279,11 +239,7 @@ fn create(path: &Path) -> Result<(PathBuf, Option<PathBuf>, File), FileError> {
     };
     let number = COUNTER.fetch_add(1, Ordering::Relaxed);
     let temporary = target.with_file_name(format!(".{name}.{}.{number}.tmp", std::process::id()));
-    let file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&temporary)
-        .map_err(fail)?;
+    let file = OpenOptions::new().write(true).create_new(true).open(&temporary).map_err(fail)?;
     Ok((target, Some(temporary), file))
 }
 
@@ -310,9 +266,7 @@ fn parquet_sink(
     match made.and_then(|made| made.map_err(|e| parquet_text(&e))) {
         Ok(writer) => Ok(Sink::Parquet(Box::new(writer))),
         Err(text) => {
-            let message = format!(
-                "a column's type cannot be stored in Parquet, cast it in the query: {text}"
-            );
+            let message = format!("a column's type cannot be stored in Parquet, cast it in the query: {text}");
             Err(FileError::new(FileErrorKind::Write, message).at(path))
         }
     }
@@ -340,9 +294,7 @@ fn ipc_sink(
         .collect();
     let stored = Arc::new(Schema::new(stored));
     let fail = |e: ArrowError| write_error(path, &arrow_text(&e));
-    let options = IpcWriteOptions::default()
-        .try_with_compression(kind)
-        .map_err(fail)?;
+    let options = IpcWriteOptions::default().try_with_compression(kind).map_err(fail)?;
     let writer = IpcWriter::try_new_with_options(out, &stored, options).map_err(fail)?;
     Ok(Sink::Ipc(Box::new(writer), stored))
 }
@@ -355,20 +307,15 @@ fn with_schema(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, A
 /// The batch with views replaced by what `stored` says: a view array writes all its buffers, also what no row of a
 /// filtered batch refers to.
 fn compact(batch: &RecordBatch, stored: &SchemaRef) -> Result<RecordBatch, ArrowError> {
-    let options = CastOptions {
-        safe: false,
-        ..CastOptions::default()
-    };
+    let options = CastOptions { safe: false, ..CastOptions::default() };
     let columns = batch
         .columns()
         .iter()
         .zip(stored.fields())
-        .map(
-            |(column, field)| match column.data_type() == field.data_type() {
-                true => Ok(Arc::clone(column)),
-                false => cast_with_options(column, field.data_type(), &options),
-            },
-        )
+        .map(|(column, field)| match column.data_type() == field.data_type() {
+            true => Ok(Arc::clone(column)),
+            false => cast_with_options(column, field.data_type(), &options),
+        })
         .collect::<Result<Vec<_>, ArrowError>>()?;
     RecordBatch::try_new(Arc::clone(stored), columns)
 }
@@ -383,14 +330,8 @@ enum Output {
 impl Output {
     fn new(out: BufWriter<File>, compression: Compression) -> io::Result<Output> {
         Ok(match compression {
-            Compression::Gzip => Output::Gzip(flate2::write::GzEncoder::new(
-                out,
-                flate2::Compression::default(),
-            )),
-            Compression::Zstd => Output::Zstd(zstd::stream::write::Encoder::new(
-                out,
-                zstd::DEFAULT_COMPRESSION_LEVEL,
-            )?),
+            Compression::Gzip => Output::Gzip(flate2::write::GzEncoder::new(out, flate2::Compression::default())),
+            Compression::Zstd => Output::Zstd(zstd::stream::write::Encoder::new(out, zstd::DEFAULT_COMPRESSION_LEVEL)?),
             _ => Output::Plain(out),
         })
     }

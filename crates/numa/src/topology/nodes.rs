@@ -110,7 +110,13 @@ impl Reader {
     fn node_memory_bytes(&mut self, id: NodeId, alone: bool) -> u64 {
         let text = self.tree.text(&format!("{NODES}/node{id}/meminfo"));
         if let Some(bytes) = text.and_then(|t| meminfo_bytes(&t, "MemTotal")) {
-            return bytes;
+            // Memory that was plugged in later is missing from the node's count on some virtual machines.
+            let whole = self.machine_memory_bytes().filter(|whole| alone && *whole > bytes);
+            if whole.is_some() {
+                self.warnings
+                    .add(format!("node {id} tells of less memory than the machine has; the machine's is taken"));
+            }
+            return whole.unwrap_or(bytes);
         }
         self.memory_unknown = self.memory_unknown.iter().chain([id.0]).collect();
         let whole = if alone { self.machine_memory_bytes() } else { None };

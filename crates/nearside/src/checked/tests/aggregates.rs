@@ -5,9 +5,7 @@ use arrow::datatypes::DataType;
 use super::Sql;
 
 fn overflow(call: &str) -> String {
-    format!(
-        "integer overflow in {call}: the total does not fit BIGINT; cast the argument to DECIMAL"
-    )
+    format!("integer overflow in {call}: the total does not fit BIGINT; cast the argument to DECIMAL")
 }
 
 #[test]
@@ -16,11 +14,7 @@ fn result_types() {
     let types = |text: &str| -> Vec<DataType> {
         let batches = sql.run(text).unwrap();
         let schema = batches[0].schema();
-        schema
-            .fields()
-            .iter()
-            .map(|f| f.data_type().clone())
-            .collect()
+        schema.fields().iter().map(|f| f.data_type().clone()).collect()
     };
     assert_eq!(
         types(
@@ -39,9 +33,7 @@ fn result_types() {
         ]
     );
     assert_eq!(
-        types(
-            "select avg(b), avg(i), avg(e), mean(e), avg(r) from (select *, cast(b as real) as r from t)"
-        ),
+        types("select avg(b), avg(i), avg(e), mean(e), avg(r) from (select *, cast(b as real) as r from t)"),
         [
             DataType::Float64,
             DataType::Float64,
@@ -59,41 +51,24 @@ fn totals_that_fit_whatever_the_order() {
     sql.gives("select sum(a) from t", &["0"]);
     for order in ["asc", "desc"] {
         sql.gives(
-            &format!(
-                "select sum(a) from (select a from t union all select a from t order by a {order})"
-            ),
+            &format!("select sum(a) from (select a from t union all select a from t order by a {order})"),
             &["0"],
         );
     }
-    sql.gives(
-        "select sum(d) from (select d from t union all select -d from t)",
-        &["0.00"],
-    );
+    sql.gives("select sum(d) from (select d from t union all select -d from t)", &["0.00"]);
     sql.gives("select g % 1, sum(a) from t group by g % 1", &["0|0"]);
     sql.gives("select sum(a), sum(d), avg(d) from t where false", &["||"]);
-    sql.gives_set(
-        "select g, sum(e), avg(e), sum(b) from t group by g",
-        &["1|3.75|1.875000|1", "2|3.00|3.000000|1"],
-    );
+    sql.gives_set("select g, sum(e), avg(e), sum(b) from t group by g", &["1|3.75|1.875000|1", "2|3.00|3.000000|1"]);
 }
 
 #[test]
 fn totals_that_do_not_fit() {
     let sql = Sql::new();
     sql.fails("select sum(a) from t where a > 0", &overflow("sum(t.a)"));
-    sql.fails(
-        "select sum(a) from (select a from t where a < 0 union all select -1)",
-        &overflow("sum(a)"),
-    );
+    sql.fails("select sum(a) from (select a from t where a < 0 union all select -1)", &overflow("sum(a)"));
     sql.fails("select g, sum(a) from t group by g", &overflow("sum(t.a)"));
-    sql.fails(
-        "select sum(distinct a) from t where a > 0",
-        &overflow("sum(DISTINCT ..)"),
-    );
-    sql.fails(
-        "select g, sum(distinct a), count(distinct b) from t group by g",
-        &overflow("sum(DISTINCT t.a)"),
-    );
+    sql.fails("select sum(distinct a) from t where a > 0", &overflow("sum(DISTINCT ..)"));
+    sql.fails("select g, sum(distinct a), count(distinct b) from t group by g", &overflow("sum(DISTINCT t.a)"));
     sql.fails(
         "select sum(x) from (values (18446744073709551615), (cast(1 as bigint unsigned))) v(x)",
         "integer overflow in sum(v.x): the total does not fit BIGINT UNSIGNED; cast the argument to DECIMAL",
@@ -101,10 +76,7 @@ fn totals_that_do_not_fit() {
     let decimal = "decimal overflow in sum(t.d): the total does not fit DECIMAL(38, 2); cast the argument to DOUBLE";
     sql.fails("select sum(d) from t where d > 0", decimal);
     sql.fails("select g, sum(d) from t group by g", decimal);
-    sql.gives(
-        "select sum(cast(a as decimal(38, 0))) from t where a > 0",
-        &["9223372036854775808"],
-    );
+    sql.gives("select sum(cast(a as decimal(38, 0))) from t where a > 0", &["9223372036854775808"]);
     // Far beyond 128 bits on the way, in the total and back again.
     sql.fails(
         "select sum(d) from (select d from t, generate_series(1, 1000) s(v) where d > 0)",
@@ -126,10 +98,7 @@ fn averages() {
     );
     // The total does not fit, the average does.
     let big = "select cast(99999999999999999999999999999999.99 as decimal(38, 2)) as x, v % 3 as g from generate_series(1, 30000) s(v)";
-    sql.gives(
-        &format!("select avg(x) from ({big})"),
-        &["99999999999999999999999999999999.990000"],
-    );
+    sql.gives(&format!("select avg(x) from ({big})"), &["99999999999999999999999999999999.990000"]);
     sql.gives_set(
         &format!("select g, avg(x), avg(distinct x) from ({big}) group by g"),
         &[
@@ -143,19 +112,13 @@ fn averages() {
         &["2.250000|2.250000|2.250000|true"],
     );
     sql.gives("select avg(b), avg(i - i) from t", &["0.5|0.0"]);
+    sql.gives("select avg(x) from (values (-0.02), (-0.03)) v(x)", &["-0.025000"]);
+    sql.gives("select avg(x) from (values (cast(1 as decimal(3, 0))), (0), (0)) v(x)", &["0.3333"]);
     sql.gives(
-        "select avg(x) from (values (-0.02), (-0.03)) v(x)",
-        &["-0.025000"],
+        "select avg(arrow_cast(b, 'Decimal64(18, 0)')), avg(arrow_cast(e, 'Decimal256(40, 2)')) from t",
+        &["0.5000|2.250000"],
     );
-    sql.gives(
-        "select avg(x) from (values (cast(1 as decimal(3, 0))), (0), (0)) v(x)",
-        &["0.3333"],
-    );
-    sql.gives("select avg(arrow_cast(b, 'Decimal64(18, 0)')), avg(arrow_cast(e, 'Decimal256(40, 2)')) from t", &["0.5000|2.250000"]);
-    assert!(
-        sql.run("select avg(arrow_cast(1, 'Decimal256(70, 2)'))")
-            .is_err()
-    );
+    assert!(sql.run("select avg(arrow_cast(1, 'Decimal256(70, 2)'))").is_err());
 }
 
 #[test]
@@ -170,10 +133,7 @@ fn distinct_and_filter() {
         &format!("select g, sum(distinct b), sum(b), sum(b) filter (where b > 0), sum(distinct e) filter (where b > 7) from {twice} group by g"),
         &["1|1|2|2|", "2|1|2|4|"],
     );
-    sql.gives(
-        "select sum(a) filter (where a < 0), sum(a) filter (where null) from t",
-        &["-9223372036854775808|"],
-    );
+    sql.gives("select sum(a) filter (where a < 0), sum(a) filter (where null) from t", &["-9223372036854775808|"]);
     sql.fails("select sum(a) filter (where a > 0) from t", "integer overflow in sum(t.a) FILTER (WHERE t.a > Int64(0)): the total does not fit BIGINT; cast the argument to DECIMAL");
 }
 
@@ -181,14 +141,9 @@ fn distinct_and_filter() {
 fn window_frames() {
     let sql = Sql::new();
     // Rows by b: MIN, MAX, 1, NULL. Running totals stay in range; MAX + 1 in a frame does not.
-    sql.gives(
-        "select sum(a) over (order by b) from t",
-        &["-9223372036854775808", "-1", "0", "0"],
-    );
+    sql.gives("select sum(a) over (order by b) from t", &["-9223372036854775808", "-1", "0", "0"]);
     let frame = "order by b rows between 1 preceding and current row";
-    let error = sql
-        .fault(&format!("select sum(a) over ({frame}) from t"))
-        .to_string();
+    let error = sql.fault(&format!("select sum(a) over ({frame}) from t")).to_string();
     assert!(error.contains("the total does not fit BIGINT"), "{error}");
     // A frame that leaves the big values behind is exact again.
     sql.gives(
@@ -222,7 +177,10 @@ fn window_frames() {
 #[test]
 fn durations_and_intervals() {
     let sql = Sql::new();
-    sql.gives("select sum(x), avg(x) from (select arrow_cast(v, 'Duration(Second)') as x from generate_series(1, 4) s(v))", &["PT10S|PT2S"]);
+    sql.gives(
+        "select sum(x), avg(x) from (select arrow_cast(v, 'Duration(Second)') as x from generate_series(1, 4) s(v))",
+        &["PT10S|PT2S"],
+    );
     let error = sql.fault("select sum(x) from (select arrow_cast(v, 'Duration(Nanosecond)') as x from (values (9223372036854775807), (1)) s(v))");
     assert_eq!(
         error.to_string(),
@@ -261,16 +219,10 @@ fn unusual_arguments() {
         "select sum() from t",
     ] {
         let error = sql.run(text).unwrap_err().to_string();
-        assert!(
-            error.contains("sum") || error.contains("avg"),
-            "{text}: {error}"
-        );
+        assert!(error.contains("sum") || error.contains("avg"), "{text}: {error}");
     }
     sql.gives("select sum(null), avg(null) from t", &["|"]);
-    sql.gives(
-        "select sum(arrow_cast(b, 'Dictionary(Int32, Int64)')) from t",
-        &["2"],
-    );
+    sql.gives("select sum(arrow_cast(b, 'Dictionary(Int32, Int64)')) from t", &["2"]);
 }
 
 #[test]

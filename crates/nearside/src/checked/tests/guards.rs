@@ -12,18 +12,9 @@ fn case_guards() {
         &format!("select {guarded}, case when b <> 0 then a / b else 0 end, case when b <> 0 then a / b + 1 end from t where g = 1"),
         &["|0|", "1|1|2"],
     );
-    sql.gives(
-        "select case b when 0 then 0 else 10 / b end from t",
-        &["0", "10", "-10", "5"],
-    );
-    sql.gives(
-        "select case when b = 0 then 0 when 10 / b > 3 then 1 else 10 / b end from t",
-        &["0", "1", "-10", "1"],
-    );
-    sql.gives(
-        "select case when b = 100 then 9223372036854775807 + 1 else 5 end from t limit 1",
-        &["5"],
-    );
+    sql.gives("select case b when 0 then 0 else 10 / b end from t", &["0", "10", "-10", "5"]);
+    sql.gives("select case when b = 0 then 0 when 10 / b > 3 then 1 else 10 / b end from t", &["0", "1", "-10", "1"]);
+    sql.gives("select case when b = 100 then 9223372036854775807 + 1 else 5 end from t limit 1", &["5"]);
     // Boolean ones, which the optimizer would take apart.
     for case in [
         "case when b <> 0 then 10 / b > 1 else false end",
@@ -32,17 +23,10 @@ fn case_guards() {
         "case when b = 0 then 1 when 10 / b > 1 then 2 else 3 end = 2",
     ] {
         sql.gives(&format!("select b from t where {case}"), &["1", "2"]);
-        sql.gives(
-            &format!("select b from t where coalesce({case}, false)"),
-            &["1", "2"],
-        );
+        sql.gives(&format!("select b from t where coalesce({case}, false)"), &["1", "2"]);
         sql.gives(
             &format!("select count(*) from t where not ({case})"),
-            &[if case.ends_with("1 end") && !case.contains("else") {
-                "1"
-            } else {
-                "2"
-            }],
+            &[if case.ends_with("1 end") && !case.contains("else") { "1" } else { "2" }],
         );
         sql.gives(
             &format!(
@@ -52,55 +36,23 @@ fn case_guards() {
             &["1", "2"],
         );
     }
-    sql.gives(
-        "select b from t where coalesce(10 / nullif(b, 0), 0) > 1",
-        &["1", "2"],
-    );
+    sql.gives("select b from t where coalesce(10 / nullif(b, 0), 0) > 1", &["1", "2"]);
 }
 
 #[test]
 fn and_or_in_projections() {
     let sql = Sql::new();
-    sql.gives(
-        "select b <> 0 and 10 / b > 1 from t",
-        &["false", "true", "false", "true"],
-    );
-    sql.gives(
-        "select b = 0 or 10 / b > 1 from t",
-        &["true", "true", "false", "true"],
-    );
-    sql.gives(
-        "select b <> 0 and b > -5 and 10 / b > 1 and b is not null from t",
-        &["false", "true", "false", "true"],
-    );
-    sql.gives(
-        "select case when b <> 0 and 10 / b > 1 then 1 else 0 end from t",
-        &["0", "1", "0", "1"],
-    );
-    sql.gives(
-        "select sum(case when b <> 0 and 10 / b > 1 then 1 else 0 end) from t",
-        &["2"],
-    );
-    sql.gives(
-        "select count(*) filter (where b <> 0 and 10 / b > 1) from t",
-        &["2"],
-    );
-    sql.gives(
-        "select b from t order by b <> 0 and 10 / b > 1, b",
-        &["-1", "0", "1", "2"],
-    );
+    sql.gives("select b <> 0 and 10 / b > 1 from t", &["false", "true", "false", "true"]);
+    sql.gives("select b = 0 or 10 / b > 1 from t", &["true", "true", "false", "true"]);
+    sql.gives("select b <> 0 and b > -5 and 10 / b > 1 and b is not null from t", &["false", "true", "false", "true"]);
+    sql.gives("select case when b <> 0 and 10 / b > 1 then 1 else 0 end from t", &["0", "1", "0", "1"]);
+    sql.gives("select sum(case when b <> 0 and 10 / b > 1 then 1 else 0 end) from t", &["2"]);
+    sql.gives("select count(*) filter (where b <> 0 and 10 / b > 1) from t", &["2"]);
+    sql.gives("select b from t order by b <> 0 and 10 / b > 1, b", &["-1", "0", "1", "2"]);
     // Three-valued logic survives.
     for (op, table) in [
-        (
-            "and",
-            [
-                "true", "false", "", "false", "false", "false", "", "false", "",
-            ],
-        ),
-        (
-            "or",
-            ["true", "", "", "", "true", "false", "true", "true", "true"],
-        ),
+        ("and", ["true", "false", "", "false", "false", "false", "", "false", ""]),
+        ("or", ["true", "", "", "", "true", "false", "true", "true", "true"]),
     ] {
         let rows = "(values (1), (0), (cast(null as bigint))) p(x), (values (1), (0), (cast(null as bigint))) q(y)";
         let text = format!(
@@ -110,9 +62,7 @@ fn and_or_in_projections() {
             let (left, right) = row.split_once('|').unwrap();
             assert_eq!(left, right, "{text}");
         }
-        let mut values = sql.rows(&format!(
-            "select (x > 0) {op} (1 / (y + 1) < 1) from {rows}"
-        ));
+        let mut values = sql.rows(&format!("select (x > 0) {op} (1 / (y + 1) < 1) from {rows}"));
         let mut expected = table.to_vec();
         values.sort();
         expected.sort_unstable();
@@ -140,63 +90,34 @@ fn conditions() {
         sql.gives_set(text, &["1", "2"]);
     }
     let pairs = "x.b <> y.b and 10 / (x.b - y.b) > 9";
-    sql.gives_set(
-        &format!("select x.b, y.b from t x join t y on {pairs}"),
-        &["0|-1", "1|0", "2|1"],
-    );
-    sql.gives_set(
-        &format!("select x.b, y.b from t x join t y on x.g = y.g and {pairs}"),
-        &["1|0"],
-    );
+    sql.gives_set(&format!("select x.b, y.b from t x join t y on {pairs}"), &["0|-1", "1|0", "2|1"]);
+    sql.gives_set(&format!("select x.b, y.b from t x join t y on x.g = y.g and {pairs}"), &["1|0"]);
     sql.gives_set(
         &format!("select x.b, y.b from t x left join t y on x.g = y.g and {pairs}"),
         &["1|0", "0|", "-1|", "2|"],
     );
-    sql.gives(
-        "select s from (values ('1'), ('x')) v(s) where s <> 'x' and cast(s as int) > 0",
-        &["1"],
-    );
+    sql.gives("select s from (values ('1'), ('x')) v(s) where s <> 'x' and cast(s as int) > 0", &["1"]);
     sql.fails("select b from t where 10 / b > 1", "division by zero");
-    sql.fails(
-        "select b from t where b < 2 and 10 / b > 1",
-        "division by zero",
-    );
+    sql.fails("select b from t where b < 2 and 10 / b > 1", "division by zero");
 }
 
 #[test]
 fn aggregate_filters() {
     let sql = Sql::new();
-    sql.gives(
-        "select sum(10 / b) filter (where b <> 0), count(10 / b) filter (where b <> 0) from t",
-        &["5|3"],
+    sql.gives("select sum(10 / b) filter (where b <> 0), count(10 / b) filter (where b <> 0) from t", &["5|3"]);
+    sql.gives_set(
+        "select g, sum(10 / b) filter (where b <> 0), sum(distinct 10 / b) filter (where b <> 0) from t group by g",
+        &["1|10|10", "2|-5|-5"],
     );
-    sql.gives_set("select g, sum(10 / b) filter (where b <> 0), sum(distinct 10 / b) filter (where b <> 0) from t group by g", &["1|10|10", "2|-5|-5"]);
-    sql.gives(
-        "select sum(10 / b) filter (where b <> 0) over (order by b) from t",
-        &["-10", "-10", "0", "5"],
-    );
-    sql.gives(
-        "select array_agg(10 / b) filter (where b <> 0 and 10 / b > 1) from t",
-        &["[10, 5]"],
-    );
-    sql.fails(
-        "select sum(10 / b) filter (where g = 1) from t",
-        "division by zero",
-    );
-    let batches = sql
-        .run("select sum(10 / b) filter (where b <> 0) from t")
-        .unwrap();
-    assert_eq!(
-        batches[0].schema().field(0).name(),
-        "sum(Int64(10) / t.b) FILTER (WHERE t.b != Int64(0))"
-    );
+    sql.gives("select sum(10 / b) filter (where b <> 0) over (order by b) from t", &["-10", "-10", "0", "5"]);
+    sql.gives("select array_agg(10 / b) filter (where b <> 0 and 10 / b > 1) from t", &["[10, 5]"]);
+    sql.fails("select sum(10 / b) filter (where g = 1) from t", "division by zero");
+    let batches = sql.run("select sum(10 / b) filter (where b <> 0) from t").unwrap();
+    assert_eq!(batches[0].schema().field(0).name(), "sum(Int64(10) / t.b) FILTER (WHERE t.b != Int64(0))");
 }
 
 #[test]
 fn lazy_functions() {
     let sql = Sql::new();
-    sql.gives(
-        "select coalesce(b, 1 / 0), nvl(b, 1 / 0), nvl2(b, b, 1 / 0) from t where b = 1",
-        &["1|1|1"],
-    );
+    sql.gives("select coalesce(b, 1 / 0), nvl(b, 1 / 0), nvl2(b, b, 1 / 0) from t where b = 1", &["1|1|1"]);
 }

@@ -12,13 +12,8 @@ use super::super::kernels::binary;
 use super::super::operators::result_type;
 use super::super::total::Total;
 
-const OPERATORS: [Operator; 5] = [
-    Operator::Plus,
-    Operator::Minus,
-    Operator::Multiply,
-    Operator::Divide,
-    Operator::Modulo,
-];
+const OPERATORS: [Operator; 5] =
+    [Operator::Plus, Operator::Minus, Operator::Multiply, Operator::Divide, Operator::Modulo];
 
 /// Two operands, either of which may be NULL.
 type Pair<N> = (Option<N>, Option<N>);
@@ -43,13 +38,9 @@ where
         Arc::new(pairs.iter().map(side).collect::<PrimitiveArray<T>>()) as ArrayRef
     };
     let (left, right) = (column(|p| p.0), column(|p| p.1));
-    let scalar =
-        |array: &ArrayRef| ColumnarValue::Scalar(ScalarValue::try_from_array(array, 0).unwrap());
+    let scalar = |array: &ArrayRef| ColumnarValue::Scalar(ScalarValue::try_from_array(array, 0).unwrap());
     let operands = [
-        (
-            ColumnarValue::Array(Arc::clone(&left)),
-            ColumnarValue::Array(Arc::clone(&right)),
-        ),
+        (ColumnarValue::Array(Arc::clone(&left)), ColumnarValue::Array(Arc::clone(&right))),
         (scalar(&left), ColumnarValue::Array(Arc::clone(&right))),
         (ColumnarValue::Array(Arc::clone(&left)), scalar(&right)),
         (scalar(&left), scalar(&right)),
@@ -194,12 +185,7 @@ proptest! {
 
 #[test]
 fn the_row_that_fails_is_the_one_named() {
-    let left: ArrayRef = Arc::new(PrimitiveArray::<Int64Type>::from(vec![
-        1,
-        2,
-        i64::MAX,
-        i64::MAX,
-    ]));
+    let left: ArrayRef = Arc::new(PrimitiveArray::<Int64Type>::from(vec![1, 2, i64::MAX, i64::MAX]));
     let right: ArrayRef = Arc::new(PrimitiveArray::<Int64Type>::from(vec![1, 2, 3, 4]));
     let error = binary(
         Operator::Plus,
@@ -209,8 +195,5 @@ fn the_row_that_fails_is_the_one_named() {
         &arrow::datatypes::DataType::Int64,
     )
     .unwrap_err();
-    assert!(
-        error.to_string().contains("9223372036854775807 + 3 "),
-        "{error}"
-    );
+    assert!(error.to_string().contains("9223372036854775807 + 3 "), "{error}");
 }

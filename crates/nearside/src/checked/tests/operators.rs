@@ -7,8 +7,7 @@ use datafusion::logical_expr::{col, lit};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::super::{
-    ArithmeticError, CheckedArithmetic, as_operator, can_fail, checked, create_physical_expr,
-    plain_plan,
+    ArithmeticError, CheckedArithmetic, as_operator, can_fail, checked, create_physical_expr, plain_plan,
 };
 use super::Sql;
 
@@ -18,62 +17,27 @@ const MAX_PLUS_ONE: &str = "integer overflow: 9223372036854775807 + 1 does not f
 fn constants_are_folded_checked() {
     let sql = Sql::new();
     sql.fails("select 9223372036854775807 + 1", MAX_PLUS_ONE);
-    sql.fails(
-        "select -9223372036854775808 - 1",
-        "integer overflow: -9223372036854775808 - 1 does not fit BIGINT",
-    );
-    sql.fails(
-        "select 9223372036854775807 * 2",
-        "integer overflow: 9223372036854775807 * 2 does not fit BIGINT",
-    );
-    sql.fails(
-        "select -(-9223372036854775808)",
-        "integer overflow: -(-9223372036854775808) does not fit BIGINT",
-    );
-    sql.fails(
-        "select -9223372036854775808 / -1",
-        "integer overflow: -9223372036854775808 / -1 does not fit BIGINT",
-    );
+    sql.fails("select -9223372036854775808 - 1", "integer overflow: -9223372036854775808 - 1 does not fit BIGINT");
+    sql.fails("select 9223372036854775807 * 2", "integer overflow: 9223372036854775807 * 2 does not fit BIGINT");
+    sql.fails("select -(-9223372036854775808)", "integer overflow: -(-9223372036854775808) does not fit BIGINT");
+    sql.fails("select -9223372036854775808 / -1", "integer overflow: -9223372036854775808 / -1 does not fit BIGINT");
     sql.gives("select -9223372036854775808 % -1", &["0"]);
     sql.gives(
         "select 9223372036854775806 + 1, -9223372036854775807 - 1, 9223372036854775807 + 0",
         &["9223372036854775807|-9223372036854775808|9223372036854775807"],
     );
-    for text in [
-        "select 1 / 0",
-        "select 1 % 0",
-        "select 1.5 / 0",
-        "select 1.5 % 0.0",
-    ] {
+    for text in ["select 1 / 0", "select 1 % 0", "select 1.5 / 0", "select 1.5 % 0.0"] {
         sql.fails(text, "division by zero");
         assert_eq!(sql.fault(text).sqlstate(), "22012");
     }
     // Constants that only optimizer rules bring together.
-    sql.fails(
-        "select x + 1 from (select 9223372036854775807 as x)",
-        MAX_PLUS_ONE,
-    );
-    sql.fails(
-        "select case when true then 9223372036854775807 else 0 end + 1",
-        MAX_PLUS_ONE,
-    );
-    sql.fails(
-        "select coalesce(9223372036854775807, a) + 1 from t",
-        MAX_PLUS_ONE,
-    );
-    sql.fails(
-        "select * from (values (9223372036854775807 + 1))",
-        MAX_PLUS_ONE,
-    );
-    sql.fails(
-        "insert into t(a) values (9223372036854775807 + 1)",
-        MAX_PLUS_ONE,
-    );
+    sql.fails("select x + 1 from (select 9223372036854775807 as x)", MAX_PLUS_ONE);
+    sql.fails("select case when true then 9223372036854775807 else 0 end + 1", MAX_PLUS_ONE);
+    sql.fails("select coalesce(9223372036854775807, a) + 1 from t", MAX_PLUS_ONE);
+    sql.fails("select * from (values (9223372036854775807 + 1))", MAX_PLUS_ONE);
+    sql.fails("insert into t(a) values (9223372036854775807 + 1)", MAX_PLUS_ONE);
     // Not reached, so no error.
-    sql.gives(
-        "select case when false then 9223372036854775807 + 1 else 5 end",
-        &["5"],
-    );
+    sql.gives("select case when false then 9223372036854775807 + 1 else 5 end", &["5"]);
     sql.gives("select b from t where b < 0 limit 1 + 1", &["-1"]);
 }
 
@@ -97,32 +61,16 @@ fn every_integer_width() {
             "int unsigned" => "INTEGER UNSIGNED".to_string(),
             other => other.to_uppercase(),
         };
-        let overflow =
-            |operation: String| format!("integer overflow: {operation} does not fit {target}");
-        sql.fails(
-            &format!("select {hi} + {one}"),
-            &overflow(format!("{max} + 1")),
-        );
-        sql.fails(
-            &format!("select {lo} - {one}"),
-            &overflow(format!("{min} - 1")),
-        );
-        sql.fails(
-            &format!("select {hi} * {}", cast("2")),
-            &overflow(format!("{max} * 2")),
-        );
+        let overflow = |operation: String| format!("integer overflow: {operation} does not fit {target}");
+        sql.fails(&format!("select {hi} + {one}"), &overflow(format!("{max} + 1")));
+        sql.fails(&format!("select {lo} - {one}"), &overflow(format!("{min} - 1")));
+        sql.fails(&format!("select {hi} * {}", cast("2")), &overflow(format!("{max} * 2")));
         sql.fails(&format!("select {one} / {}", cast("0")), "division by zero");
         sql.fails(&format!("select {one} % {}", cast("0")), "division by zero");
-        sql.gives(
-            &format!("select {hi} - {one} + {one}, {lo} + {one} - {one}"),
-            &[&format!("{max}|{min}")],
-        );
+        sql.gives(&format!("select {hi} - {one} + {one}, {lo} + {one} - {one}"), &[&format!("{max}|{min}")]);
         if !name.ends_with("unsigned") {
             sql.fails(&format!("select - {lo}"), &overflow(format!("-({min})")));
-            sql.fails(
-                &format!("select {lo} / {}", cast("-1")),
-                &overflow(format!("{min} / -1")),
-            );
+            sql.fails(&format!("select {lo} / {}", cast("-1")), &overflow(format!("{min} / -1")));
             sql.gives(&format!("select - {hi}"), &[&format!("-{max}")]);
         }
     }
@@ -159,24 +107,11 @@ fn columns_in_every_clause() {
     ] {
         sql.fails(text, MAX_PLUS_ONE);
     }
-    sql.fails(
-        "select -a from t",
-        "integer overflow: -(-9223372036854775808) does not fit BIGINT",
-    );
-    sql.fails(
-        "select i + i from t",
-        "integer overflow: 2147483647 + 2147483647 does not fit INTEGER",
-    );
-    sql.gives(
-        "select i + 1 from t",
-        &["2147483648", "2", "-2147483647", ""],
-    );
-    sql.gives(
-        "select a - b from t where g = 1",
-        &["9223372036854775807", "0"],
-    );
-    sql.run("create view v as select a + 1 as c, b from t")
-        .unwrap();
+    sql.fails("select -a from t", "integer overflow: -(-9223372036854775808) does not fit BIGINT");
+    sql.fails("select i + i from t", "integer overflow: 2147483647 + 2147483647 does not fit INTEGER");
+    sql.gives("select i + 1 from t", &["2147483648", "2", "-2147483647", ""]);
+    sql.gives("select a - b from t where g = 1", &["9223372036854775807", "0"]);
+    sql.run("create view v as select a + 1 as c, b from t").unwrap();
     sql.fails("select c from v", MAX_PLUS_ONE);
     sql.gives("select b from v where b > 0", &["1", "2"]);
     sql.fails(
@@ -196,14 +131,8 @@ fn values_under_null_do_not_count() {
         "select a + x from (values (9223372036854775807, null), (null, 9223372036854775807), (1, 2)) v(a, x)",
         &["", "", "3"],
     );
-    sql.gives(
-        "select a / x from (values (1, cast(null as bigint)), (6, 2)) v(a, x)",
-        &["", "3"],
-    );
-    sql.gives(
-        "select null + 1, a + null, null / 0, -null from t limit 1",
-        &["|||"],
-    );
+    sql.gives("select a / x from (values (1, cast(null as bigint)), (6, 2)) v(a, x)", &["", "3"]);
+    sql.gives("select null + 1, a + null, null / 0, -null from t limit 1", &["|||"]);
 }
 
 #[test]
@@ -224,10 +153,7 @@ fn decimals_keep_to_their_precision() {
     }
     sql.fails("select e / (e - e) from t", "division by zero");
     sql.fails("select e % (e - e) from t", "division by zero");
-    sql.gives(
-        "select d - d, d + 0 from t where b = 0",
-        &[&format!("0.00|{max}")],
-    );
+    sql.gives("select d - d, d + 0 from t where b = 0", &[&format!("0.00|{max}")]);
     sql.gives(
         "select e * e, e + e, e - 10, e / 3, e % 2, -e from t where b = 1",
         &["5.0625|4.50|-7.75|0.750000|0.25|-2.25"],
@@ -253,14 +179,8 @@ fn decimals_keep_to_their_precision() {
             _ => 76,
         };
         let text = format!("select {} + {}", nines(digits), nines(digits));
-        assert!(
-            matches!(sql.fault(&text), ArithmeticError::Kernel(_)),
-            "{text}"
-        );
-        sql.gives(
-            &format!("select {} - {}", nines(digits), nines(digits)),
-            &["0"],
-        );
+        assert!(matches!(sql.fault(&text), ArithmeticError::Kernel(_)), "{text}");
+        sql.gives(&format!("select {} - {}", nines(digits), nines(digits)), &["0"]);
     }
 }
 
@@ -310,29 +230,15 @@ fn floats_are_left_alone() {
 #[test]
 fn names_types_and_plans_stay() {
     let sql = Sql::new();
-    let batches = sql
-        .run("select b + 1, -b, (b + 1) * 2, e * (1 - e) from t")
-        .unwrap();
+    let batches = sql.run("select b + 1, -b, (b + 1) * 2, e * (1 - e) from t").unwrap();
     let schema = batches[0].schema();
     let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
-    assert_eq!(
-        names,
-        [
-            "t.b + Int64(1)",
-            "(- t.b)",
-            "t.b + Int64(1) * Int64(2)",
-            "t.e * Int64(1) - t.e"
-        ]
-    );
+    assert_eq!(names, ["t.b + Int64(1)", "(- t.b)", "t.b + Int64(1) * Int64(2)", "t.e * Int64(1) - t.e"]);
     assert_eq!(schema.field(3).data_type(), &DataType::Decimal128(38, 4));
-    sql.gives(
-        "select b + 1 from t group by b + 1 order by b + 1",
-        &["0", "1", "2", "3"],
-    );
+    sql.gives("select b + 1 from t group by b + 1 order by b + 1", &["0", "1", "2", "3"]);
     sql.gives("select sum(b + 1) as s from t order by s + 0", &["6"]);
     // Strictness survives: the outer join becomes an inner one.
-    let plan = sql
-        .rows("explain select count(*) from t x left join t y on x.b + 1 = y.b where y.b + 1 > 0");
+    let plan = sql.rows("explain select count(*) from t x left join t y on x.b + 1 = y.b where y.b + 1 > 0");
     assert!(plan[0].contains("Inner Join"), "{}", plan[0]);
     // Neutral elements and constants go.
     let plan = sql.rows("explain select b + 0, b * 1, 2 + 3, b + (null + 1) from t");
@@ -345,41 +251,21 @@ fn analysis_is_idempotent_and_reversible_for_display() {
     let sql = Sql::new();
     let text = "select b + 1, sum(10 / b) filter (where b <> 0) from t where b <> 0 and -b > 1 group by b + 1";
     let state = sql.context.state();
-    let plan = sql
-        .runtime
-        .block_on(state.create_logical_plan(text))
-        .unwrap();
+    let plan = sql.runtime.block_on(state.create_logical_plan(text)).unwrap();
     let config = state.config_options();
-    let once = state
-        .analyzer()
-        .execute_and_check(plan, config, |_, _| {})
-        .unwrap();
+    let once = state.analyzer().execute_and_check(plan, config, |_, _| {}).unwrap();
     let twice = CheckedArithmetic.analyze(once.clone(), config).unwrap();
     assert_eq!(once, twice);
-    let again = state
-        .analyzer()
-        .execute_and_check(once.clone(), config, |_, _| {})
-        .unwrap();
+    let again = state.analyzer().execute_and_check(once.clone(), config, |_, _| {}).unwrap();
     assert_eq!(once, again);
-    assert!(
-        once.display_indent()
-            .to_string()
-            .contains("+(t.b, Int64(1))")
-    );
+    assert!(once.display_indent().to_string().contains("+(t.b, Int64(1))"));
     let shown = plain_plan(once).unwrap().display_indent().to_string();
-    assert!(
-        shown.contains("t.b + Int64(1)") && !shown.contains("+("),
-        "{shown}"
-    );
+    assert!(shown.contains("t.b + Int64(1)") && !shown.contains("+("), "{shown}");
 }
 
 #[test]
 fn expressions_outside_plans() {
-    let schema = arrow::datatypes::Schema::new(vec![arrow::datatypes::Field::new(
-        "a",
-        DataType::Int64,
-        true,
-    )]);
+    let schema = arrow::datatypes::Schema::new(vec![arrow::datatypes::Field::new("a", DataType::Int64, true)]);
     let df_schema = DFSchema::try_from(schema.clone()).unwrap();
     let expr = col("a") + lit(1i64);
     assert!(!can_fail(&expr));
@@ -391,16 +277,10 @@ fn expressions_outside_plans() {
     assert!(as_operator(&expr).is_none());
     let physical = create_physical_expr(&expr, &df_schema, &ExecutionProps::new()).unwrap();
     let column = arrow::array::Int64Array::from(vec![Some(i64::MAX), None]);
-    let batch = arrow::array::RecordBatch::try_new(
-        std::sync::Arc::new(schema),
-        vec![std::sync::Arc::new(column)],
-    )
-    .unwrap();
+    let batch =
+        arrow::array::RecordBatch::try_new(std::sync::Arc::new(schema), vec![std::sync::Arc::new(column)]).unwrap();
     let error = physical.evaluate(&batch).unwrap_err();
-    assert_eq!(
-        ArithmeticError::of(&error).unwrap().to_string(),
-        MAX_PLUS_ONE
-    );
+    assert_eq!(ArithmeticError::of(&error).unwrap().to_string(), MAX_PLUS_ONE);
     assert!(physical.evaluate(&batch.slice(1, 1)).is_ok());
 }
 
@@ -429,18 +309,11 @@ fn no_plain_arithmetic_is_left_after_optimizing() {
         "select x.b - y.b from t x join t y on x.b + 1 = y.b where x.g % 2 = 1 and y.b * 2 in (select b + 1 from t)",
         "select sum(b + 1) over (order by g), -b from t order by b / 7",
     ] {
-        let plan = sql
-            .runtime
-            .block_on(state.create_logical_plan(text))
-            .unwrap();
+        let plan = sql.runtime.block_on(state.create_logical_plan(text)).unwrap();
         let plan = state.optimize(&plan).unwrap();
         plan.apply_with_subqueries(|node| {
             for expr in node.expressions() {
-                assert_eq!(
-                    checked(expr.clone(), &merged(node)).unwrap().data,
-                    expr,
-                    "{text}: {expr}"
-                );
+                assert_eq!(checked(expr.clone(), &merged(node)).unwrap().data, expr, "{text}: {expr}");
             }
             Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
         })

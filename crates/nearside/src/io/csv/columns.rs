@@ -64,11 +64,7 @@ impl Fields<'_> {
     }
 
     /// Calls `each` with every value in turn, `None` for NULL.
-    fn values(
-        &self,
-        text_column: bool,
-        mut each: impl FnMut(Option<&str>) -> bool,
-    ) -> Result<(), Misfit> {
+    fn values(&self, text_column: bool, mut each: impl FnMut(Option<&str>) -> bool) -> Result<(), Misfit> {
         let mut scratch = String::new();
         let quote = self.dialect.quote.unwrap_or(b'"');
         let null = self.dialect.null.as_str();
@@ -92,10 +88,7 @@ impl Fields<'_> {
                 }
             };
             if !each(value) {
-                return Err(Misfit {
-                    row,
-                    value: value.unwrap_or_default().to_string(),
-                });
+                return Err(Misfit { row, value: value.unwrap_or_default().to_string() });
             }
         }
         Ok(())
@@ -133,10 +126,7 @@ impl Fields<'_> {
         self.primitives::<T>(data_type, |text| text.parse().ok())
     }
 
-    fn parsed<T: ArrowPrimitiveType + Parser>(
-        &self,
-        data_type: &DataType,
-    ) -> Result<ArrayRef, Misfit> {
+    fn parsed<T: ArrowPrimitiveType + Parser>(&self, data_type: &DataType) -> Result<ArrayRef, Misfit> {
         self.primitives::<T>(data_type, |text| T::parse(text))
     }
 
@@ -145,8 +135,7 @@ impl Fields<'_> {
         data_type: &DataType,
         parse: impl Fn(&str) -> Option<T::Native>,
     ) -> Result<ArrayRef, Misfit> {
-        let mut builder = PrimitiveBuilder::<T>::with_capacity(self.records.rows)
-            .with_data_type(data_type.clone());
+        let mut builder = PrimitiveBuilder::<T>::with_capacity(self.records.rows).with_data_type(data_type.clone());
         self.values(false, |value| {
             match value {
                 None => builder.append_null(),
@@ -160,12 +149,7 @@ impl Fields<'_> {
         Ok(Arc::new(builder.finish()))
     }
 
-    fn decimals<T: DecimalType>(
-        &self,
-        data_type: &DataType,
-        precision: u8,
-        scale: i8,
-    ) -> Result<ArrayRef, Misfit> {
+    fn decimals<T: DecimalType>(&self, data_type: &DataType, precision: u8, scale: i8) -> Result<ArrayRef, Misfit> {
         self.primitives::<T>(data_type, |text| {
             if !fits_scale(text, scale) {
                 return None;
@@ -175,59 +159,39 @@ impl Fields<'_> {
         })
     }
 
-    fn timestamps(
-        &self,
-        data_type: &DataType,
-        unit: TimeUnit,
-        zone: Option<&str>,
-    ) -> Result<ArrayRef, Misfit> {
+    fn timestamps(&self, data_type: &DataType, unit: TimeUnit, zone: Option<&str>) -> Result<ArrayRef, Misfit> {
         let Ok(zone) = zone.unwrap_or("+00:00").parse::<Tz>() else {
             // The schema was checked when the files were opened, so this zone is known.
             return self.cast(data_type);
         };
         let time = |text: &str| string_to_datetime(&zone, text).ok();
         match unit {
-            TimeUnit::Second => self
-                .primitives::<TimestampSecondType>(data_type, |t| time(t).map(|t| t.timestamp())),
-            TimeUnit::Millisecond => self.primitives::<TimestampMillisecondType>(data_type, |t| {
-                time(t).map(|t| t.timestamp_millis())
-            }),
-            TimeUnit::Microsecond => self.primitives::<TimestampMicrosecondType>(data_type, |t| {
-                time(t).map(|t| t.timestamp_micros())
-            }),
-            TimeUnit::Nanosecond => self.primitives::<TimestampNanosecondType>(data_type, |t| {
-                time(t).and_then(|t| t.timestamp_nanos_opt())
-            }),
+            TimeUnit::Second => self.primitives::<TimestampSecondType>(data_type, |t| time(t).map(|t| t.timestamp())),
+            TimeUnit::Millisecond => {
+                self.primitives::<TimestampMillisecondType>(data_type, |t| time(t).map(|t| t.timestamp_millis()))
+            }
+            TimeUnit::Microsecond => {
+                self.primitives::<TimestampMicrosecondType>(data_type, |t| time(t).map(|t| t.timestamp_micros()))
+            }
+            TimeUnit::Nanosecond => {
+                self.primitives::<TimestampNanosecondType>(data_type, |t| time(t).and_then(|t| t.timestamp_nanos_opt()))
+            }
         }
     }
 
     /// Types without a parser above go through Arrow's cast from text.
     fn cast(&self, data_type: &DataType) -> Result<ArrayRef, Misfit> {
-        let text_column = matches!(
-            data_type,
-            DataType::BinaryView | DataType::FixedSizeBinary(_)
-        );
+        let text_column = matches!(data_type, DataType::BinaryView | DataType::FixedSizeBinary(_));
         let mut builder = StringViewBuilder::with_capacity(self.records.rows);
         self.values(text_column, |value| {
             builder.append_option(value);
             true
         })?;
         let strings = builder.finish();
-        let misfit = |row: usize| Misfit {
-            row,
-            value: strings.value(row).to_string(),
-        };
-        let options = CastOptions {
-            safe: true,
-            ..CastOptions::default()
-        };
-        let first_value = || {
-            (0..strings.len())
-                .find(|row| strings.is_valid(*row))
-                .unwrap_or(0)
-        };
-        let array =
-            cast_with_options(&strings, data_type, &options).map_err(|_| misfit(first_value()))?;
+        let misfit = |row: usize| Misfit { row, value: strings.value(row).to_string() };
+        let options = CastOptions { safe: true, ..CastOptions::default() };
+        let first_value = || (0..strings.len()).find(|row| strings.is_valid(*row)).unwrap_or(0);
+        let array = cast_with_options(&strings, data_type, &options).map_err(|_| misfit(first_value()))?;
         match (0..strings.len()).find(|row| strings.is_valid(*row) && array.is_null(*row)) {
             Some(row) => Err(misfit(row)),
             None => Ok(array),
@@ -246,10 +210,7 @@ fn parse_bool(text: &str) -> Option<bool> {
         ("yes", true),
         ("no", false),
     ];
-    WORDS
-        .iter()
-        .find(|(word, _)| text.eq_ignore_ascii_case(word))
-        .map(|(_, value)| *value)
+    WORDS.iter().find(|(word, _)| text.eq_ignore_ascii_case(word)).map(|(_, value)| *value)
 }
 
 /// Whether `text` looks like a number and loses no digit at `scale`; Arrow's parser would cut digits off in silence.
@@ -268,10 +229,7 @@ fn fits_scale(text: &str, scale: i8) -> bool {
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
     let fraction = fraction.trim_end_matches('0');
     // How many digits stand after the point, less than none for 1200.
-    let places = match (
-        fraction.len(),
-        whole.len() - whole.trim_end_matches('0').len(),
-    ) {
+    let places = match (fraction.len(), whole.len() - whole.trim_end_matches('0').len()) {
         (0, zeros) if zeros == whole.trim_start_matches(['+', '-']).len() => return true,
         (0, zeros) => -(zeros as i64),
         (digits, _) => digits as i64,
@@ -283,9 +241,7 @@ fn fits_scale(text: &str, scale: i8) -> bool {
 pub(super) fn readable(data_type: &DataType) -> bool {
     use DataType as T;
     match data_type {
-        T::Timestamp(_, zone) => zone
-            .as_deref()
-            .is_none_or(|zone| zone.parse::<Tz>().is_ok()),
+        T::Timestamp(_, zone) => zone.as_deref().is_none_or(|zone| zone.parse::<Tz>().is_ok()),
         T::Decimal32(..) | T::Decimal64(..) | T::Decimal128(..) | T::Decimal256(..) => true,
         T::Null | T::Dictionary(..) | T::RunEndEncoded(..) | T::Union(..) | T::Map(..) => false,
         other if other.is_nested() => false,

@@ -76,30 +76,20 @@ fn classify(value: &str) -> u16 {
     };
     let unsigned = bytes.strip_prefix(b"-").unwrap_or(bytes);
     if !unsigned.is_empty() && unsigned.iter().all(u8::is_ascii_digit) {
-        return if value.parse::<i64>().is_ok() {
-            Guess::INT
-        } else {
-            Guess::HUGE
-        };
+        return if value.parse::<i64>().is_ok() { Guess::INT } else { Guess::HUGE };
     }
     if bytes.len() >= 10 && first.is_ascii_digit() && bytes[4] == b'-' && bytes[7] == b'-' {
         return classify_time(value);
     }
     match first {
-        b'0'..=b'9' | b'-' | b'.'
-            if unsigned
-                .first()
-                .is_some_and(|b| b.is_ascii_digit() || *b == b'.') =>
-        {
+        b'0'..=b'9' | b'-' | b'.' if unsigned.first().is_some_and(|b| b.is_ascii_digit() || *b == b'.') => {
             if Float64Type::parse(value).is_some() {
                 Guess::FLOAT
             } else {
                 Guess::TEXT
             }
         }
-        b't' | b'T' | b'f' | b'F'
-            if value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false") =>
-        {
+        b't' | b'T' | b'f' | b'F' if value.eq_ignore_ascii_case("true") || value.eq_ignore_ascii_case("false") => {
             Guess::BOOL
         }
         _ if matches!(value, "NaN" | "nan" | "inf" | "-inf") => Guess::FLOAT,
@@ -110,16 +100,9 @@ fn classify(value: &str) -> u16 {
 fn classify_time(value: &str) -> u16 {
     let bytes = value.as_bytes();
     if bytes.len() == 10 {
-        return if Date32Type::parse(value).is_some() {
-            Guess::DATE
-        } else {
-            Guess::TEXT
-        };
+        return if Date32Type::parse(value).is_some() { Guess::DATE } else { Guess::TEXT };
     }
-    let clock = bytes.len() >= 19
-        && matches!(bytes[10], b' ' | b'T')
-        && bytes[13] == b':'
-        && bytes[16] == b':';
+    let clock = bytes.len() >= 19 && matches!(bytes[10], b' ' | b'T') && bytes[13] == b':' && bytes[16] == b':';
     if !clock {
         return Guess::TEXT;
     }
@@ -163,20 +146,9 @@ pub(crate) struct CsvShape {
 }
 
 /// Looks at about the first `bytes_max` bytes of a file.
-pub(crate) fn infer(
-    source: &TextSource,
-    dialect: &Dialect,
-    bytes_max: u64,
-) -> Result<CsvShape, FileError> {
+pub(crate) fn infer(source: &TextSource, dialect: &Dialect, bytes_max: u64) -> Result<CsvShape, FileError> {
     let mut buffer = source.open(None)?;
-    let mut shape = CsvShape {
-        names: Vec::new(),
-        guesses: Vec::new(),
-        rows: 0,
-        bytes: 0,
-        whole: false,
-        data_start: 0,
-    };
+    let mut shape = CsvShape { names: Vec::new(), guesses: Vec::new(), rows: 0, bytes: 0, whole: false, data_start: 0 };
     let first = next_records(&mut buffer, dialect, None, 1, usize::MAX)?;
     if first.rows == 0 {
         let message = if dialect.header {
@@ -212,32 +184,17 @@ pub(crate) fn infer(
     }
 }
 
-fn names(
-    buffer: &TextBuffer,
-    first: &Records,
-    dialect: &Dialect,
-) -> Result<Vec<String>, FileError> {
+fn names(buffer: &TextBuffer, first: &Records, dialect: &Dialect) -> Result<Vec<String>, FileError> {
     let text = pending_text(buffer, first.bytes)?;
     let mut scratch = String::new();
     let name = |(i, span): (usize, &super::records::Span)| {
-        let name = span
-            .text(text, dialect.quote.unwrap_or(b'"'), &mut scratch)
-            .trim();
-        if dialect.header && !name.is_empty() {
-            name.to_string()
-        } else {
-            format!("column_{}", i + 1)
-        }
+        let name = span.text(text, dialect.quote.unwrap_or(b'"'), &mut scratch).trim();
+        if dialect.header && !name.is_empty() { name.to_string() } else { format!("column_{}", i + 1) }
     };
     Ok(first.spans.iter().enumerate().map(name).collect())
 }
 
-fn look(
-    buffer: &TextBuffer,
-    records: &Records,
-    dialect: &Dialect,
-    guesses: &mut [Guess],
-) -> Result<(), FileError> {
+fn look(buffer: &TextBuffer, records: &Records, dialect: &Dialect, guesses: &mut [Guess]) -> Result<(), FileError> {
     let text = pending_text(buffer, records.bytes)?;
     let mut scratch = String::new();
     for row in records.spans.chunks_exact(records.width) {
@@ -255,6 +212,5 @@ fn look(
 
 /// The pending bytes before `end`, which were checked to be UTF-8.
 pub(super) fn pending_text(buffer: &TextBuffer, end: usize) -> Result<&str, FileError> {
-    std::str::from_utf8(&buffer.pending()[..end])
-        .map_err(|e| FileError::corrupt(buffer.path(), "UTF-8 text", e))
+    std::str::from_utf8(&buffer.pending()[..end]).map_err(|e| FileError::corrupt(buffer.path(), "UTF-8 text", e))
 }

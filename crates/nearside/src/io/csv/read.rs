@@ -40,24 +40,15 @@ impl CsvPlan {
         match fields.iter().find(|f| !readable(f.data_type())) {
             None => Ok(()),
             Some(field) => {
-                let message = format!(
-                    "text cannot be read as {}; give another type",
-                    field.data_type()
-                );
-                Err(FileError::new(FileErrorKind::Options, message)
-                    .at(file)
-                    .column(field.name()))
+                let message = format!("text cannot be read as {}; give another type", field.data_type());
+                Err(FileError::new(FileErrorKind::Options, message).at(file).column(field.name()))
             }
         }
     }
 }
 
 /// The batches of `source`, which must start at a record (or at the file's start, where a header may stand).
-pub(crate) fn read(
-    source: &TextSource,
-    plan: Arc<CsvPlan>,
-    progress: Option<Progress>,
-) -> Result<Batches, FileError> {
+pub(crate) fn read(source: &TextSource, plan: Arc<CsvPlan>, progress: Option<Progress>) -> Result<Batches, FileError> {
     let mut buffer = source.open(progress)?;
     let at_start = source.range.as_ref().is_none_or(|r| r.start == 0);
     if plan.dialect.header && at_start {
@@ -84,13 +75,8 @@ impl Reader {
     fn advance(&mut self) -> Result<Option<RecordBatch>, FileError> {
         loop {
             let plan = &self.plan;
-            let records = next_records(
-                &mut self.buffer,
-                &plan.dialect,
-                Some(plan.width),
-                plan.batch_rows,
-                BATCH_BYTES,
-            )?;
+            let records =
+                next_records(&mut self.buffer, &plan.dialect, Some(plan.width), plan.batch_rows, BATCH_BYTES)?;
             if records.bytes == 0 {
                 return Ok(None);
             }
@@ -110,12 +96,7 @@ impl Reader {
         let mut columns = Vec::with_capacity(plan.positions.len());
         for (i, position) in plan.positions.iter().enumerate() {
             let text = pending_text(&self.buffer, records.bytes)?;
-            let fields = Fields {
-                text,
-                records,
-                dialect: &plan.dialect,
-                column: *position,
-            };
+            let fields = Fields { text, records, dialect: &plan.dialect, column: *position };
             match fields.build(plan.schema.field(i).data_type()) {
                 Ok(column) => columns.push(column),
                 Err(misfit) => return Err(self.misfit(records, i, &misfit)),
@@ -143,13 +124,7 @@ impl Reader {
             )
         };
         records
-            .error_at(
-                &mut self.buffer,
-                misfit.row,
-                self.plan.positions[column],
-                FileErrorKind::Value,
-                message,
-            )
+            .error_at(&mut self.buffer, misfit.row, self.plan.positions[column], FileErrorKind::Value, message)
             .column(field.name())
             .value(&misfit.value)
     }

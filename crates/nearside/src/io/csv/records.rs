@@ -24,11 +24,7 @@ pub(super) struct Span {
 impl Span {
     fn new(start: usize, end: usize, kind: FieldKind) -> Span {
         // Callers keep what is pending below 4 GiB.
-        Span {
-            start: start as u32,
-            end: end as u32,
-            kind,
-        }
+        Span { start: start as u32, end: end as u32, kind }
     }
 
     pub(super) fn range(self) -> std::ops::Range<usize> {
@@ -118,11 +114,7 @@ fn fields(
                 return Ok(Some(end + 1));
             }
             None if ended => {
-                spans.push(Span::new(
-                    at,
-                    trim_return(data, at, data.len()),
-                    FieldKind::Plain,
-                ));
+                spans.push(Span::new(at, trim_return(data, at, data.len()), FieldKind::Plain));
                 return Ok(Some(data.len()));
             }
             None => return Ok(None),
@@ -131,30 +123,17 @@ fn fields(
 }
 
 fn trim_return(data: &[u8], start: usize, end: usize) -> usize {
-    if end > start && data[end - 1] == b'\r' {
-        end - 1
-    } else {
-        end
-    }
+    if end > start && data[end - 1] == b'\r' { end - 1 } else { end }
 }
 
 /// The quoted field that opens at `at`, and what follows its closing quote.
-fn quoted(
-    dialect: &Dialect,
-    data: &[u8],
-    at: usize,
-    ended: bool,
-) -> Result<Option<(Span, usize)>, Fault> {
+fn quoted(dialect: &Dialect, data: &[u8], at: usize, ended: bool) -> Result<Option<(Span, usize)>, Fault> {
     let quote = dialect.quote.unwrap_or(b'"');
     let mut kind = FieldKind::Quoted;
     let mut from = at + 1;
     loop {
         let Some(close) = find_byte(data, from, quote) else {
-            return if ended {
-                Err(Fault::Unclosed(at))
-            } else {
-                Ok(None)
-            };
+            return if ended { Err(Fault::Unclosed(at)) } else { Ok(None) };
         };
         match data.get(close + 1) {
             Some(&b) if b == quote => {
@@ -200,12 +179,7 @@ pub(super) fn next_records(
     rows_max: usize,
     bytes_max: usize,
 ) -> Result<Records, FileError> {
-    let mut records = Records {
-        spans: Vec::new(),
-        width: width.unwrap_or(0),
-        rows: 0,
-        bytes: 0,
-    };
+    let mut records = Records { spans: Vec::new(), width: width.unwrap_or(0), rows: 0, bytes: 0 };
     records.spans.reserve(records.width * rows_max.min(4096));
     while records.rows < rows_max && records.bytes < bytes_max {
         let before = records.spans.len();
@@ -216,13 +190,7 @@ pub(super) fn next_records(
             buffer.fill()?;
             continue;
         }
-        let step = record(
-            dialect,
-            buffer.pending(),
-            records.bytes,
-            buffer.ended(),
-            &mut records.spans,
-        );
+        let step = record(dialect, buffer.pending(), records.bytes, buffer.ended(), &mut records.spans);
         match step {
             Ok(Some(next)) => {
                 let start = records.bytes;
@@ -245,10 +213,8 @@ pub(super) fn next_records(
             }
             Ok(None) => {
                 if buffer.pending().len() - records.bytes > RECORD_BYTES_MAX {
-                    let message = format!(
-                        "the record is longer than {} MiB; is a quote left open here?",
-                        RECORD_BYTES_MAX >> 20
-                    );
+                    let message =
+                        format!("the record is longer than {} MiB; is a quote left open here?", RECORD_BYTES_MAX >> 20);
                     return Err(buffer.error_at(records.bytes, FileErrorKind::Record, message));
                 }
                 buffer.fill()?;
@@ -281,11 +247,7 @@ fn explain(buffer: &mut TextBuffer, dialect: &Dialect, fault: &Fault) -> FileErr
 
 fn wrong_width(buffer: &mut TextBuffer, start: usize, expected: usize, found: usize) -> FileError {
     let fields = |n: usize| {
-        if n == 1 {
-            "1 field".to_string()
-        } else {
-            format!("{n} fields")
-        }
+        if n == 1 { "1 field".to_string() } else { format!("{n} fields") }
     };
     let message = format!("expected {}, found {found}", fields(expected));
     buffer.error_at(start, FileErrorKind::Record, message)

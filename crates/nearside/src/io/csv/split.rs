@@ -38,19 +38,12 @@ pub(crate) fn split(
         state: State::Outside,
         base: 0,
         previous: b'\n',
-        targets: (1..pieces)
-            .map(|piece| target(piece).max(data_start + 1))
-            .collect(),
+        targets: (1..pieces).map(|piece| target(piece).max(data_start + 1)).collect(),
         cuts: Vec::new(),
     };
     if !scanner.targets.is_empty() {
         let mut file = File::open(path)?;
-        let mut chunk = vec![
-            0u8;
-            usize::try_from(len)
-                .unwrap_or(CHUNK_BYTES)
-                .clamp(1, CHUNK_BYTES)
-        ];
+        let mut chunk = vec![0u8; usize::try_from(len).unwrap_or(CHUNK_BYTES).clamp(1, CHUNK_BYTES)];
         while scanner.next_target().is_some() {
             match fill(&mut file, &mut chunk)? {
                 0 => break,
@@ -82,11 +75,7 @@ impl Scanner<'_> {
     /// The first target that no cut has reached.
     fn next_target(&mut self) -> Option<u64> {
         let reached = self.cuts.last().copied().unwrap_or(0);
-        while self
-            .targets
-            .front()
-            .is_some_and(|target| *target <= reached)
-        {
+        while self.targets.front().is_some_and(|target| *target <= reached) {
             self.targets.pop_front();
         }
         self.targets.front().copied()
@@ -99,9 +88,7 @@ impl Scanner<'_> {
         while at < chunk.len() {
             match self.state {
                 State::Outside => {
-                    let next = quote
-                        .and_then(|q| find_byte(chunk, at, q))
-                        .unwrap_or(chunk.len());
+                    let next = quote.and_then(|q| find_byte(chunk, at, q)).unwrap_or(chunk.len());
                     self.cut(chunk, at, next);
                     if next < chunk.len() && self.opens(chunk, next, text_start) {
                         self.state = State::Inside;
@@ -128,11 +115,7 @@ impl Scanner<'_> {
 
     /// Whether the quote at `at` stands at a field's start.
     fn opens(&self, chunk: &[u8], at: usize, text_start: usize) -> bool {
-        let before = if at == 0 {
-            self.previous
-        } else {
-            chunk[at - 1]
-        };
+        let before = if at == 0 { self.previous } else { chunk[at - 1] };
         before == b'\n' || before == self.dialect.delimiter || self.base == 0 && at == text_start
     }
 
@@ -143,9 +126,7 @@ impl Scanner<'_> {
                 return;
             };
             // The line end before a record at `target` stands at `target - 1`.
-            let start = usize::try_from((target - 1).saturating_sub(self.base))
-                .unwrap_or(usize::MAX)
-                .max(from);
+            let start = usize::try_from((target - 1).saturating_sub(self.base)).unwrap_or(usize::MAX).max(from);
             if start >= to {
                 return;
             }

@@ -17,11 +17,7 @@ pub(crate) struct CsvEncoder {
 
 impl CsvEncoder {
     pub(crate) fn new(delimiter: u8, null: &str) -> CsvEncoder {
-        CsvEncoder {
-            delimiter,
-            null: null.to_string(),
-            line: Vec::new(),
-        }
+        CsvEncoder { delimiter, null: null.to_string(), line: Vec::new() }
     }
 
     /// Writes the line of column names.
@@ -38,18 +34,11 @@ impl CsvEncoder {
     }
 
     /// Writes the rows of `batch`.
-    pub(crate) fn batch(
-        &mut self,
-        batch: &RecordBatch,
-        out: &mut impl Write,
-    ) -> Result<(), ArrowError> {
+    pub(crate) fn batch(&mut self, batch: &RecordBatch, out: &mut impl Write) -> Result<(), ArrowError> {
         // No null text here: NULL is told by the array, so that a value that looks like it can be quoted.
         let options = FormatOptions::default().with_display_error(false);
-        let columns = batch
-            .columns()
-            .iter()
-            .map(|array| Column::new(array, &options))
-            .collect::<Result<Vec<_>, ArrowError>>()?;
+        let columns =
+            batch.columns().iter().map(|array| Column::new(array, &options)).collect::<Result<Vec<_>, ArrowError>>()?;
         let mut scratch = String::new();
         for row in 0..batch.num_rows() {
             self.line.clear();
@@ -57,11 +46,7 @@ impl CsvEncoder {
                 if i > 0 {
                     self.line.push(self.delimiter);
                 }
-                if column
-                    .nulls
-                    .as_ref()
-                    .is_some_and(|nulls| nulls.is_null(row))
-                {
+                if column.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
                     self.line.extend_from_slice(self.null.as_bytes());
                     continue;
                 }
@@ -117,9 +102,6 @@ impl<'a> Column<'a> {
             DataType::Utf8View => Values::Text(array),
             _ => Values::Formatted(ArrayFormatter::try_new(array.as_ref(), options)?),
         };
-        Ok(Column {
-            nulls: array.logical_nulls(),
-            values,
-        })
+        Ok(Column { nulls: array.logical_nulls(), values })
     }
 }

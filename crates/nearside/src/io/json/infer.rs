@@ -40,12 +40,7 @@ pub(crate) struct Guess {
 
 /// Adds the lines of the file that is number `file` of several to `root` and returns how many there are. Members named
 /// in `given` are not looked into.
-pub(crate) fn infer(
-    source: &TextSource,
-    file: usize,
-    root: &mut Guess,
-    given: &[&str],
-) -> Result<u64, FileError> {
+pub(crate) fn infer(source: &TextSource, file: usize, root: &mut Guess, given: &[&str]) -> Result<u64, FileError> {
     let mut buffer = source.open(None)?;
     let mut rows = 0;
     let mut place = Place { file, line: 1 };
@@ -72,22 +67,12 @@ fn parse(line: &[u8], root: &mut Guess, place: Place, given: &[&str]) -> Result<
         return Err(hint.to_string());
     }
     let mut deserializer = serde_json::Deserializer::from_slice(line);
-    let seed = Look {
-        guess: root,
-        place,
-        given,
-    };
-    let result = seed
-        .deserialize(&mut deserializer)
-        .and_then(|()| deserializer.end());
+    let seed = Look { guess: root, place, given };
+    let result = seed.deserialize(&mut deserializer).and_then(|()| deserializer.end());
     result.map_err(|e| {
         let text = e.to_string();
         let text = text.split(" at line ").next().unwrap_or(&text);
-        format!(
-            "is not one JSON object: {} at character {}",
-            shorten(text, 200),
-            e.column()
-        )
+        format!("is not one JSON object: {} at character {}", shorten(text, 200), e.column())
     })
 }
 
@@ -115,21 +100,9 @@ impl Guess {
     }
 
     /// The type of what was seen; `text` is the type of strings at this depth.
-    fn data_type(
-        &self,
-        path: &str,
-        text: DataType,
-        files: &[&Path],
-    ) -> Result<DataType, FileError> {
-        let kinds = [
-            (self.scalar, "a plain value"),
-            (self.object, "an object"),
-            (self.list, "a list"),
-        ];
-        let mut seen: Vec<_> = kinds
-            .into_iter()
-            .filter_map(|(place, what)| Some((place?, what)))
-            .collect();
+    fn data_type(&self, path: &str, text: DataType, files: &[&Path]) -> Result<DataType, FileError> {
+        let kinds = [(self.scalar, "a plain value"), (self.object, "an object"), (self.list, "a list")];
+        let mut seen: Vec<_> = kinds.into_iter().filter_map(|(place, what)| Some((place?, what))).collect();
         seen.sort_by_key(|(place, _)| (place.file, place.line));
         if let [(before, was), (here, is), ..] = seen.as_slice() {
             let message = format!(
@@ -143,13 +116,10 @@ impl Guess {
         }
         if self.object.is_some() {
             let members = self.members.iter().map(|(name, guess)| {
-                let data_type =
-                    guess.data_type(&format!("{path}.{name}"), DataType::Utf8, files)?;
+                let data_type = guess.data_type(&format!("{path}.{name}"), DataType::Utf8, files)?;
                 Ok(Arc::new(Field::new(name, data_type, true)))
             });
-            return Ok(DataType::Struct(
-                members.collect::<Result<Fields, FileError>>()?,
-            ));
+            return Ok(DataType::Struct(members.collect::<Result<Fields, FileError>>()?));
         }
         if self.list.is_some() {
             let item = match &self.item {
@@ -243,14 +213,7 @@ impl<'de> Visitor<'de> for Look<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
         self.guess.list.get_or_insert(self.place);
         let item = self.guess.item.get_or_insert_default();
-        while items
-            .next_element_seed(Look {
-                guess: &mut *item,
-                place: self.place,
-                given: &[],
-            })?
-            .is_some()
-        {}
+        while items.next_element_seed(Look { guess: &mut *item, place: self.place, given: &[] })?.is_some() {}
         Ok(())
     }
 
@@ -262,11 +225,7 @@ impl<'de> Visitor<'de> for Look<'_> {
             if ignored {
                 members.next_value::<IgnoredAny>()?;
             } else {
-                members.next_value_seed(Look {
-                    guess: member,
-                    place: self.place,
-                    given: &[],
-                })?;
+                members.next_value_seed(Look { guess: member, place: self.place, given: &[] })?;
             }
         }
         Ok(())

@@ -29,19 +29,11 @@ pub(super) fn next_line(buffer: &mut TextBuffer, start: usize) -> Result<Option<
     loop {
         let pending = buffer.pending();
         if let Some(end) = find_byte(pending, from, b'\n') {
-            return Ok(Some(Line {
-                start,
-                end,
-                next: end + 1,
-            }));
+            return Ok(Some(Line { start, end, next: end + 1 }));
         }
         if buffer.ended() {
             let end = pending.len();
-            return Ok((end > start).then_some(Line {
-                start,
-                end,
-                next: end,
-            }));
+            return Ok((end > start).then_some(Line { start, end, next: end }));
         }
         from = pending.len();
         if from - start > RECORD_BYTES_MAX {
@@ -55,10 +47,7 @@ pub(super) fn next_line(buffer: &mut TextBuffer, start: usize) -> Result<Option<
 /// Refuses given types that arrow-json cannot decode to.
 pub(crate) fn check_types(file: &Path, schema: &SchemaRef) -> Result<(), FileError> {
     decoder(schema, 1).map(|_| ()).map_err(|e| {
-        let message = format!(
-            "JSON cannot be read as one of the given types: {}",
-            arrow_text(&e)
-        );
+        let message = format!("JSON cannot be read as one of the given types: {}", arrow_text(&e));
         FileError::new(FileErrorKind::Options, message).at(file)
     })
 }
@@ -71,22 +60,14 @@ pub(crate) fn read(
     progress: Option<Progress>,
 ) -> Result<Batches, FileError> {
     let buffer = source.open(progress)?;
-    let decoder = decoder(&schema, batch_rows)
-        .map_err(|e| FileError::corrupt(&source.path, "JSON lines", arrow_text(&e)))?;
-    Ok(Box::new(Reader {
-        buffer,
-        decoder,
-        schema,
-        batch_rows,
-    }))
+    let decoder =
+        decoder(&schema, batch_rows).map_err(|e| FileError::corrupt(&source.path, "JSON lines", arrow_text(&e)))?;
+    Ok(Box::new(Reader { buffer, decoder, schema, batch_rows }))
 }
 
 fn decoder(schema: &SchemaRef, batch_rows: usize) -> Result<Decoder, ArrowError> {
     // Columns that hold numbers in some lines and texts in others are text columns: numbers keep their spelling.
-    ReaderBuilder::new(Arc::clone(schema))
-        .with_batch_size(batch_rows)
-        .with_coerce_primitive(true)
-        .build_decoder()
+    ReaderBuilder::new(Arc::clone(schema)).with_batch_size(batch_rows).with_coerce_primitive(true).build_decoder()
 }
 
 struct Reader {
@@ -168,10 +149,8 @@ impl Reader {
     }
 
     fn error_at(&mut self, offset: usize, text: &str) -> FileError {
-        let message = format!(
-            "a value is not of its column's type: {}; give the column another type",
-            shorten(text, 200)
-        );
+        let message =
+            format!("a value is not of its column's type: {}; give the column another type", shorten(text, 200));
         self.buffer.error_at(offset, FileErrorKind::Value, message)
     }
 }

@@ -32,29 +32,19 @@ fn fuzz(name: &str, content: &[u8], flips: usize) {
     let cuts = (0..content.len()).step_by((content.len() / 200).max(1));
     for cut in cuts {
         let path = folder.put(name, &content[..cut]);
-        assert!(
-            survives(&path),
-            "cut to {cut} of {} bytes is still a whole {name}",
-            content.len()
-        );
+        assert!(survives(&path), "cut to {cut} of {} bytes is still a whole {name}", content.len());
     }
     // A fixed sequence: a failure must be one that can be run again.
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     let mut next = |below: usize| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below
     };
     for flip in 0..flips {
         let mut damaged = content.to_vec();
         // Footers and headers decide most: half of the flips go to the last tenth.
         let tail = damaged.len() / 10;
-        let at = if flip % 2 == 0 {
-            damaged.len() - 1 - next(tail)
-        } else {
-            next(damaged.len())
-        };
+        let at = if flip % 2 == 0 { damaged.len() - 1 - next(tail) } else { next(damaged.len()) };
         match flip % 3 {
             0 => damaged[at] ^= 1 << next(8),
             1 => damaged[at] = [0x00, 0xff, 0x7f, 0x80][next(4)],
@@ -66,26 +56,14 @@ fn fuzz(name: &str, content: &[u8], flips: usize) {
         let path = folder.put(name, &damaged);
         errors += usize::from(survives(&path));
     }
-    assert!(
-        errors > flips / 20,
-        "only {errors} of {flips} damages were noticed in {name}"
-    );
+    assert!(errors > flips / 20, "only {errors} of {flips} damages were noticed in {name}");
 }
 
 fn stored(format: FileFormat, compression: Compression) -> Vec<u8> {
     let folder = Folder::new();
     let path = folder.join("t");
-    let options = WriteOptions {
-        row_group_rows: 60,
-        ..WriteOptions::default()
-    };
-    store(
-        &path,
-        format,
-        Some(compression),
-        &options,
-        &[every_type(100), every_type(50)],
-    );
+    let options = WriteOptions { row_group_rows: 60, ..WriteOptions::default() };
+    store(&path, format, Some(compression), &options, &[every_type(100), every_type(50)]);
     std::fs::read(path).unwrap()
 }
 
@@ -107,8 +85,7 @@ fn damaged_ipc_files() {
 fn damaged_ipc_streams() {
     let mut content = Vec::new();
     let batch = every_type(100);
-    let mut writer =
-        arrow::ipc::writer::StreamWriter::try_new(&mut content, &batch.schema()).unwrap();
+    let mut writer = arrow::ipc::writer::StreamWriter::try_new(&mut content, &batch.schema()).unwrap();
     writer.write(&batch).unwrap();
     writer.write(&batch).unwrap();
     writer.finish().unwrap();
@@ -152,21 +129,9 @@ fn sentences_for_damaged_parquet() {
         error(&content[..content.len() / 2]),
         "t.parquet: ends too early to be a Parquet file: its footer is missing, it seems to be truncated"
     );
-    assert_eq!(
-        error(b"a,b\n1,2\n3,4\n5,6\n"),
-        "t.parquet: is not a Parquet file; give its format if it has another"
-    );
+    assert_eq!(error(b"a,b\n1,2\n3,4\n5,6\n"), "t.parquet: is not a Parquet file; give its format if it has another");
     // Row groups beyond the end: the middle is missing, head and footer are there.
-    let gutted = [
-        &content[..100],
-        &content[content.len() - content.len() / 3..],
-    ]
-    .concat();
+    let gutted = [&content[..100], &content[content.len() - content.len() / 3..]].concat();
     let text = error(&gutted);
-    assert!(
-        text.starts_with(
-            "t.parquet: cannot be read as Parquet, it seems to be truncated or damaged:"
-        ),
-        "{text}"
-    );
+    assert!(text.starts_with("t.parquet: cannot be read as Parquet, it seems to be truncated or damaged:"), "{text}");
 }

@@ -10,22 +10,8 @@ fn plain() -> ReadOptions {
 }
 
 fn type_of(values: &[&str]) -> DataType {
-    let batch = csv(
-        format!(
-            "a,b\n{}",
-            values
-                .iter()
-                .map(|v| format!("{v},x\n"))
-                .collect::<String>()
-        ),
-        &plain(),
-    );
-    batch
-        .unwrap_or_else(|e| panic!("{e}"))
-        .schema()
-        .field(0)
-        .data_type()
-        .clone()
+    let batch = csv(format!("a,b\n{}", values.iter().map(|v| format!("{v},x\n")).collect::<String>()), &plain());
+    batch.unwrap_or_else(|e| panic!("{e}")).schema().field(0).data_type().clone()
 }
 
 #[test]
@@ -45,14 +31,8 @@ fn types_are_inferred_and_widen() {
         (&["2024-02-29T01:02:03.123456"], micros()),
         (&["2024-02-29T01:02:03.123456789"], nanos),
         (&["9999-01-01T01:02:03.123456789"], DataType::Utf8View),
-        (
-            &["2024-02-29T01:02:03Z", "2024-02-29 01:02:03+02:00"],
-            zoned,
-        ),
-        (
-            &["2024-02-29T01:02:03Z", "2024-02-29 01:02:03"],
-            DataType::Utf8View,
-        ),
+        (&["2024-02-29T01:02:03Z", "2024-02-29 01:02:03+02:00"], zoned),
+        (&["2024-02-29T01:02:03Z", "2024-02-29 01:02:03"], DataType::Utf8View),
         (&["1", "2", "three"], DataType::Utf8View),
         (&["", ""], DataType::Utf8View),
         (&["-", "1"], DataType::Utf8View),
@@ -71,35 +51,14 @@ fn values_are_what_the_text_says() {
     )
     .unwrap();
     assert_eq!(batch.num_rows(), 3);
-    assert_eq!(
-        texts(&batch, "i"),
-        [Some("1".into()), None, Some("-7".into())]
-    );
-    assert_eq!(
-        texts(&batch, "f"),
-        [Some("2.5".into()), None, Some("1000.0".into())]
-    );
-    assert_eq!(
-        texts(&batch, "d"),
-        [Some("2024-01-02".into()), None, Some("1970-01-01".into())]
-    );
-    assert_eq!(
-        texts(&batch, "t")[0].as_deref(),
-        Some("2024-01-02T03:04:05.500")
-    );
-    assert_eq!(
-        texts(&batch, "z")[0].as_deref(),
-        Some("2024-01-02T01:00:00Z")
-    );
-    assert_eq!(
-        texts(&batch, "b"),
-        [Some("true".into()), None, Some("false".into())]
-    );
+    assert_eq!(texts(&batch, "i"), [Some("1".into()), None, Some("-7".into())]);
+    assert_eq!(texts(&batch, "f"), [Some("2.5".into()), None, Some("1000.0".into())]);
+    assert_eq!(texts(&batch, "d"), [Some("2024-01-02".into()), None, Some("1970-01-01".into())]);
+    assert_eq!(texts(&batch, "t")[0].as_deref(), Some("2024-01-02T03:04:05.500"));
+    assert_eq!(texts(&batch, "z")[0].as_deref(), Some("2024-01-02T01:00:00Z"));
+    assert_eq!(texts(&batch, "b"), [Some("true".into()), None, Some("false".into())]);
     // An empty field is NULL, a quoted empty one an empty text.
-    assert_eq!(
-        texts(&batch, "s"),
-        [Some("a,\"b\"\r\nc".into()), None, Some("".into())]
-    );
+    assert_eq!(texts(&batch, "s"), [Some("a,\"b\"\r\nc".into()), None, Some("".into())]);
 }
 
 #[test]
@@ -120,25 +79,11 @@ fn given_types_are_read() {
     assert_eq!(batch.column(4).data_type(), &DataType::BinaryView);
     assert_eq!(batch.column(4).as_binary_view().value(0), b"ab");
 
-    for value in [
-        "12.345",
-        "123456789.00",
-        "1.2.3",
-        "1e99999",
-        "e5",
-        "1e-3",
-        "1.2345e1",
-        "12e20",
-        "--1",
-        &"9".repeat(300),
-    ] {
+    for value in
+        ["12.345", "123456789.00", "1.2.3", "1e99999", "e5", "1e-3", "1.2345e1", "12e20", "--1", &"9".repeat(300)]
+    {
         let text = csv_error(format!("d,u,s,t,x\n{value},1,a,,\n"), &options);
-        assert!(
-            text.contains(
-                "is not a decimal of 10 digits, 2 of them after the point, the type given"
-            ),
-            "{text}"
-        );
+        assert!(text.contains("is not a decimal of 10 digits, 2 of them after the point, the type given"), "{text}");
     }
     for (value, read) in [
         ("1.5e1", "15.00"),
@@ -159,77 +104,39 @@ fn given_types_are_read() {
         "t.csv, line 2, column \"u\": \"256\" is not of type UInt8, the type given for the column; correct the value or \
          give another type"
     );
-    let nested = ReadOptions {
-        types: vec![("a".into(), DataType::new_list(DataType::Int8, true))],
-        ..plain()
-    };
+    let nested = ReadOptions { types: vec![("a".into(), DataType::new_list(DataType::Int8, true))], ..plain() };
     assert!(csv_error("a\n1\n", &nested).contains("text cannot be read as List"));
-    let unknown = ReadOptions {
-        types: vec![("b".into(), DataType::Int8)],
-        ..plain()
-    };
+    let unknown = ReadOptions { types: vec![("b".into(), DataType::Int8)], ..plain() };
     assert!(csv_error("a\n1\n", &unknown).contains("no such column; the columns are a"));
 }
 
 #[test]
 fn nulls_follow_the_null_text() {
-    let options = ReadOptions {
-        null: Some("NA".into()),
-        ..plain()
-    };
+    let options = ReadOptions { null: Some("NA".into()), ..plain() };
     let batch = csv("i,s\n1,NA\nNA,\"NA\"\n,\n\"\",x\n", &options).unwrap();
     assert_eq!(texts(&batch, "i"), [Some("1".into()), None, None, None]);
-    assert_eq!(
-        texts(&batch, "s"),
-        [None, Some("NA".into()), Some("".into()), Some("x".into())]
-    );
+    assert_eq!(texts(&batch, "s"), [None, Some("NA".into()), Some("".into()), Some("x".into())]);
 }
 
 #[test]
 fn one_column_keeps_its_blank_lines_and_others_skip_them() {
-    assert_eq!(
-        texts(&csv("a\n1\n\n3\n", &plain()).unwrap(), "a"),
-        [Some("1".into()), None, Some("3".into())]
-    );
-    assert_eq!(
-        csv("a,b\n1,2\n\n3,4\n\r\n", &plain()).unwrap().num_rows(),
-        2
-    );
+    assert_eq!(texts(&csv("a\n1\n\n3\n", &plain()).unwrap(), "a"), [Some("1".into()), None, Some("3".into())]);
+    assert_eq!(csv("a,b\n1,2\n\n3,4\n\r\n", &plain()).unwrap().num_rows(), 2);
 }
 
 #[test]
 fn dialects() {
-    let options = ReadOptions {
-        delimiter: Some(b'|'),
-        quote: Some(b'\''),
-        header: Some(false),
-        ..plain()
-    };
+    let options = ReadOptions { delimiter: Some(b'|'), quote: Some(b'\''), header: Some(false), ..plain() };
     let batch = csv("1|'a|''b'|5\" pipe\n2|c|\n", &options).unwrap();
     assert_eq!(texts(&batch, "column_2"), some(&["a|'b", "c"]));
     assert_eq!(texts(&batch, "column_3"), [Some("5\" pipe".into()), None]);
-    let raw = ReadOptions {
-        quote: Some(0),
-        ..plain()
-    };
-    assert_eq!(
-        texts(&csv("a,b\n\"x,\"y\n", &raw).unwrap(), "a"),
-        some(&["\"x"])
-    );
+    let raw = ReadOptions { quote: Some(0), ..plain() };
+    assert_eq!(texts(&csv("a,b\n\"x,\"y\n", &raw).unwrap(), "a"), some(&["\"x"]));
     let folder = Folder::new();
     let path = folder.put("t.tsv", "a\tb\n1\tx,y\n");
     assert_eq!(texts(&read(&path, &plain()).unwrap(), "b"), some(&["x,y"]));
-    for (delimiter, quote) in [
-        (Some(b'"'), None),
-        (Some(b'\n'), None),
-        (None, Some(b',')),
-        (Some(0xe9), None),
-    ] {
-        let options = ReadOptions {
-            delimiter,
-            quote,
-            ..plain()
-        };
+    for (delimiter, quote) in [(Some(b'"'), None), (Some(b'\n'), None), (None, Some(b',')), (Some(0xe9), None)] {
+        let options = ReadOptions { delimiter, quote, ..plain() };
         let error = csv("a,b\n1,2\n", &options);
         // A quote that equals the default delimiter is only known with the format.
         assert!(error.is_err(), "{delimiter:?} {quote:?}");
@@ -238,20 +145,10 @@ fn dialects() {
 
 #[test]
 fn columns_are_chosen_and_ordered() {
-    let columns = |names: &[&str]| ReadOptions {
-        columns: Some(names.iter().map(|n| n.to_string()).collect()),
-        ..plain()
-    };
+    let columns =
+        |names: &[&str]| ReadOptions { columns: Some(names.iter().map(|n| n.to_string()).collect()), ..plain() };
     let batch = csv("a,b,c\n1,2,3\n", &columns(&["c", "a"])).unwrap();
-    assert_eq!(
-        batch
-            .schema()
-            .fields()
-            .iter()
-            .map(|f| f.name().as_str())
-            .collect::<Vec<_>>(),
-        ["c", "a"]
-    );
+    assert_eq!(batch.schema().fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>(), ["c", "a"]);
     assert_eq!(texts(&batch, "c"), some(&["3"]));
     assert_eq!(
         csv_error("a,b\n1,2\n", &columns(&["x"])),
@@ -264,55 +161,28 @@ fn columns_are_chosen_and_ordered() {
 #[test]
 fn bad_files_get_their_sentence() {
     let cases: &[(&[u8], &str)] = &[
-        (
-            b"",
-            "t.csv: the file is empty: it has no header line to name its columns",
-        ),
+        (b"", "t.csv: the file is empty: it has no header line to name its columns"),
         (
             b"a,b,a\n1,2,3\n",
             "t.csv, column \"a\": columns 1 and 3 have the same name \"a\"; rename one of them in the file",
         ),
-        (
-            b"a,b\n1,2\n\"x\ny\",4\n1,2,3\n",
-            "t.csv, line 5: expected 2 fields, found 3",
-        ),
-        (
-            b"a,b\n1,2\n\n7\n",
-            "t.csv, line 4: expected 2 fields, found 1",
-        ),
-        (
-            b"a,b\n1,\"2\n3,4\n",
-            "t.csv, line 2: a quote opens here and is never closed",
-        ),
+        (b"a,b\n1,2\n\"x\ny\",4\n1,2,3\n", "t.csv, line 5: expected 2 fields, found 3"),
+        (b"a,b\n1,2\n\n7\n", "t.csv, line 4: expected 2 fields, found 1"),
+        (b"a,b\n1,\"2\n3,4\n", "t.csv, line 2: a quote opens here and is never closed"),
         (
             b"a,b\n1,2\n3,\"x\"y\n",
             "t.csv, line 3: a quoted field goes on after its closing quote; a quote inside a quoted field must be \
              doubled, and ',' must follow its end",
         ),
-        (
-            b"a,b\n1,2\n3,caf\xe9\n",
-            "t.csv, line 3: is not valid UTF-8 (byte 0xe9); convert the file to UTF-8",
-        ),
-        (
-            b"a\xe9,b\n1,2\n",
-            "t.csv, line 1: is not valid UTF-8 (byte 0xe9); convert the file to UTF-8",
-        ),
-        (
-            b"\xff\xfea\0,\0b\0",
-            "t.csv, line 1: is UTF-16 text; convert the file to UTF-8",
-        ),
+        (b"a,b\n1,2\n3,caf\xe9\n", "t.csv, line 3: is not valid UTF-8 (byte 0xe9); convert the file to UTF-8"),
+        (b"a\xe9,b\n1,2\n", "t.csv, line 1: is not valid UTF-8 (byte 0xe9); convert the file to UTF-8"),
+        (b"\xff\xfea\0,\0b\0", "t.csv, line 1: is UTF-16 text; convert the file to UTF-8"),
     ];
     for (text, expected) in cases {
         assert_eq!(csv_error(text, &plain()), *expected);
     }
-    let headless = ReadOptions {
-        header: Some(false),
-        ..plain()
-    };
-    assert_eq!(
-        csv_error("", &headless),
-        "t.csv: the file is empty, so its columns cannot be known"
-    );
+    let headless = ReadOptions { header: Some(false), ..plain() };
+    assert_eq!(csv_error("", &headless), "t.csv: the file is empty, so its columns cannot be known");
 }
 
 #[test]
@@ -320,13 +190,7 @@ fn header_only_is_a_table_without_rows() {
     for text in ["a,b", "a,b\n", "a,b\r\n"] {
         let batch = csv(text, &plain()).unwrap();
         assert_eq!(batch.num_rows(), 0);
-        assert_eq!(
-            types_of(&batch),
-            [
-                ("a".into(), DataType::Utf8View),
-                ("b".into(), DataType::Utf8View)
-            ]
-        );
+        assert_eq!(types_of(&batch), [("a".into(), DataType::Utf8View), ("b".into(), DataType::Utf8View)]);
     }
 }
 
@@ -344,32 +208,20 @@ fn a_late_misfit_names_file_line_column_and_value() {
     let path = folder.put("big.csv", &text);
     let set = open(&path, &plain()).with_piece_bytes_min(1 << 20);
     let line = 2 + rows as u64 * 2;
-    assert!(
-        set.row_estimate().abs_diff(rows as u64) < 100,
-        "{} of {rows}",
-        set.row_estimate()
-    );
+    assert!(set.row_estimate().abs_diff(rows as u64) < 100, "{} of {rows}", set.row_estimate());
     // The line must be right also when the piece does not start at the file's start.
     for parallelism in [1, 4] {
         let error = rows_of(&set, parallelism).unwrap_err();
-        assert_eq!(
-            (error.kind, error.line, error.column.as_deref()),
-            (FileErrorKind::Value, Some(line), Some("id"))
-        );
+        assert_eq!((error.kind, error.line, error.column.as_deref()), (FileErrorKind::Value, Some(line), Some("id")));
         assert_eq!(error.value.as_deref(), Some("n/a"));
         let text = error.to_string();
         assert!(
-            text.contains(
-                "\"n/a\" is not a 64-bit integer, which is what the beginning of the file held"
-            ),
+            text.contains("\"n/a\" is not a 64-bit integer, which is what the beginning of the file held"),
             "{text}"
         );
         assert!(text.contains("give the column its type"), "{text}");
     }
-    let options = ReadOptions {
-        types: vec![("id".into(), DataType::Utf8View)],
-        ..plain()
-    };
+    let options = ReadOptions { types: vec![("id".into(), DataType::Utf8View)], ..plain() };
     let all = rows_of(&open(&path, &options).with_piece_bytes_min(1 << 20), 4).unwrap();
     assert_eq!(all.num_rows(), rows + 1);
 }
@@ -383,23 +235,12 @@ fn several_files_agree_or_say_why_not() {
     assert_eq!(texts(&batch, "a"), some(&["1.0", "2.5"]));
     assert_eq!(texts(&batch, "b"), some(&["x", "y"]));
     folder.put("3.csv", "a,c\n1,x\n");
-    let error = FileSet::open(folder.path().to_str().unwrap(), &plain())
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("3.csv")
-            && error.contains("lacks the column \"b\"")
-            && error.contains("1.csv"),
-        "{error}"
-    );
+    let error = FileSet::open(folder.path().to_str().unwrap(), &plain()).unwrap_err().to_string();
+    assert!(error.contains("3.csv") && error.contains("lacks the column \"b\"") && error.contains("1.csv"), "{error}");
     folder.put("3.csv", "a,b,c\n1,x,2\n");
-    let error = FileSet::open(folder.path().to_str().unwrap(), &plain())
-        .unwrap_err()
-        .to_string();
+    let error = FileSet::open(folder.path().to_str().unwrap(), &plain()).unwrap_err().to_string();
     assert!(
-        error.contains("3.csv")
-            && error.contains("has the column \"c\"")
-            && error.contains("1.csv lacks"),
+        error.contains("3.csv") && error.contains("has the column \"c\"") && error.contains("1.csv lacks"),
         "{error}"
     );
 }
@@ -418,37 +259,17 @@ fn compressed_text_is_told_by_its_bytes() {
     let zst = zstd::stream::encode_all(text.as_bytes(), 1).unwrap();
     // Two members, as `cat a.gz b.gz` makes them.
     let two = [gzip("a,b\n1,2\n"), gzip("3,4\n")].concat();
-    for (name, content) in [
-        ("a.csv.gz", gzip(text)),
-        ("b.csv.zst", zst),
-        ("c.csv", two),
-        ("d.csv.gz", text.into()),
-    ] {
+    for (name, content) in [("a.csv.gz", gzip(text)), ("b.csv.zst", zst), ("c.csv", two), ("d.csv.gz", text.into())] {
         let path = folder.put(name, content);
-        assert_eq!(
-            texts(&read(&path, &plain()).unwrap(), "b"),
-            some(&["2", "4"]),
-            "{name}"
-        );
+        assert_eq!(texts(&read(&path, &plain()).unwrap(), "b"), some(&["2", "4"]), "{name}");
     }
     let mut cut = gzip(&"1,2\n".repeat(10_000));
     cut.truncate(cut.len() - 10);
     let path = folder.put("e.csv.gz", cut);
     let error = read(&path, &plain()).unwrap_err().to_string();
-    assert!(
-        error.contains("e.csv.gz: ends too early, it seems to be truncated"),
-        "{error}"
-    );
-    let options = ReadOptions {
-        compression: Some(Compression::Snappy),
-        ..plain()
-    };
-    assert!(
-        read(&path, &options)
-            .unwrap_err()
-            .to_string()
-            .contains("with gzip or zstd, not snappy")
-    );
+    assert!(error.contains("e.csv.gz: ends too early, it seems to be truncated"), "{error}");
+    let options = ReadOptions { compression: Some(Compression::Snappy), ..plain() };
+    assert!(read(&path, &options).unwrap_err().to_string().contains("with gzip or zstd, not snappy"));
 }
 
 #[test]
@@ -458,11 +279,9 @@ fn progress_adds_up() {
     let path = folder.put("t.csv", format!("a,b\n{}", "1,\"x\ny\"\n".repeat(5000)));
     let told = Arc::new(AtomicU64::new(0));
     let sum = Arc::clone(&told);
-    let set = open(&path, &plain())
-        .with_piece_bytes_min(1000)
-        .with_progress(Arc::new(move |bytes| {
-            sum.fetch_add(bytes, Ordering::Relaxed);
-        }));
+    let set = open(&path, &plain()).with_piece_bytes_min(1000).with_progress(Arc::new(move |bytes| {
+        sum.fetch_add(bytes, Ordering::Relaxed);
+    }));
     assert!(set.producers(4).len() > 4);
     assert_eq!(rows_of(&set, 4).unwrap().num_rows(), 5000);
     assert_eq!(told.load(Ordering::Relaxed), set.total_bytes());

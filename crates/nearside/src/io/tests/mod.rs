@@ -84,15 +84,9 @@ pub(super) fn csv_error(text: impl AsRef<[u8]>, options: &ReadOptions) -> String
 
 /// The column as text, NULL as `None`.
 pub(super) fn texts(batch: &RecordBatch, name: &str) -> Vec<Option<String>> {
-    let column = batch
-        .column_by_name(name)
-        .unwrap_or_else(|| panic!("a column {name}"));
+    let column = batch.column_by_name(name).unwrap_or_else(|| panic!("a column {name}"));
     let column = arrow::compute::cast(column, &DataType::Utf8).expect("a cast to text");
-    column
-        .as_string::<i32>()
-        .iter()
-        .map(|v| v.map(str::to_string))
-        .collect()
+    column.as_string::<i32>().iter().map(|v| v.map(str::to_string)).collect()
 }
 
 pub(super) fn some(values: &[&str]) -> Vec<Option<String>> {
@@ -103,90 +97,25 @@ pub(super) fn some(values: &[&str]) -> Vec<Option<String>> {
 pub(super) fn every_type(rows: usize) -> RecordBatch {
     let n = |i: usize| i % 7 != 3;
     let strings: StringViewArray = (0..rows)
-        .map(|i| {
-            n(i).then(|| {
-                [
-                    "",
-                    "a",
-                    "quote \" here",
-                    "line\nend",
-                    "comma, and a long text",
-                ][i % 5]
-            })
-        })
+        .map(|i| n(i).then(|| ["", "a", "quote \" here", "line\nend", "comma, and a long text"][i % 5]))
         .collect();
-    let binary: BinaryViewArray = (0..rows)
-        .map(|i| n(i).then(|| vec![i as u8, 0xff, 0]))
-        .collect();
-    let decimal: Decimal128Array = (0..rows)
-        .map(|i| n(i).then_some(i as i128 * 101 - 5000))
-        .collect();
+    let binary: BinaryViewArray = (0..rows).map(|i| n(i).then(|| vec![i as u8, 0xff, 0])).collect();
+    let decimal: Decimal128Array = (0..rows).map(|i| n(i).then_some(i as i128 * 101 - 5000)).collect();
     let list = ListArray::from_iter_primitive::<arrow::datatypes::Int32Type, _, _>(
         (0..rows).map(|i| n(i).then(|| (0..i % 4).map(|x| Some(x as i32)).collect::<Vec<_>>())),
     );
     let columns: Vec<(&str, ArrayRef)> = vec![
-        (
-            "bool",
-            Arc::new(
-                (0..rows)
-                    .map(|i| n(i).then_some(i % 2 == 0))
-                    .collect::<BooleanArray>(),
-            ),
-        ),
-        (
-            "i8",
-            Arc::new(
-                (0..rows)
-                    .map(|i| n(i).then_some(i as i8))
-                    .collect::<Int8Array>(),
-            ),
-        ),
-        (
-            "u16",
-            Arc::new(
-                (0..rows)
-                    .map(|i| n(i).then_some(i as u16))
-                    .collect::<UInt16Array>(),
-            ),
-        ),
-        (
-            "i64",
-            Arc::new(
-                (0..rows)
-                    .map(|i| n(i).then_some(i as i64 * -1_000_000_007))
-                    .collect::<Int64Array>(),
-            ),
-        ),
-        (
-            "f64",
-            Arc::new(
-                (0..rows)
-                    .map(|i| n(i).then_some(i as f64 / 3.0))
-                    .collect::<Float64Array>(),
-            ),
-        ),
-        (
-            "decimal",
-            Arc::new(
-                decimal
-                    .with_precision_and_scale(15, 2)
-                    .expect("a precision"),
-            ),
-        ),
-        (
-            "date",
-            Arc::new(
-                (0..rows)
-                    .map(|i| n(i).then_some(i as i32 * 31))
-                    .collect::<Date32Array>(),
-            ),
-        ),
+        ("bool", Arc::new((0..rows).map(|i| n(i).then_some(i % 2 == 0)).collect::<BooleanArray>())),
+        ("i8", Arc::new((0..rows).map(|i| n(i).then_some(i as i8)).collect::<Int8Array>())),
+        ("u16", Arc::new((0..rows).map(|i| n(i).then_some(i as u16)).collect::<UInt16Array>())),
+        ("i64", Arc::new((0..rows).map(|i| n(i).then_some(i as i64 * -1_000_000_007)).collect::<Int64Array>())),
+        ("f64", Arc::new((0..rows).map(|i| n(i).then_some(i as f64 / 3.0)).collect::<Float64Array>())),
+        ("decimal", Arc::new(decimal.with_precision_and_scale(15, 2).expect("a precision"))),
+        ("date", Arc::new((0..rows).map(|i| n(i).then_some(i as i32 * 31)).collect::<Date32Array>())),
         (
             "ts",
             Arc::new(
-                (0..rows)
-                    .map(|i| n(i).then_some(i as i64 * 86_399_123_456))
-                    .collect::<TimestampMicrosecondArray>(),
+                (0..rows).map(|i| n(i).then_some(i as i64 * 86_399_123_456)).collect::<TimestampMicrosecondArray>(),
             ),
         ),
         (
@@ -202,15 +131,8 @@ pub(super) fn every_type(rows: usize) -> RecordBatch {
         ("bytes", Arc::new(binary)),
         ("list", Arc::new(list)),
     ];
-    let fields: Vec<Field> = columns
-        .iter()
-        .map(|(name, c)| Field::new(*name, c.data_type().clone(), true))
-        .collect();
-    RecordBatch::try_new(
-        Arc::new(Schema::new(fields)),
-        columns.into_iter().map(|(_, c)| c).collect(),
-    )
-    .expect("a batch")
+    let fields: Vec<Field> = columns.iter().map(|(name, c)| Field::new(*name, c.data_type().clone(), true)).collect();
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns.into_iter().map(|(_, c)| c).collect()).expect("a batch")
 }
 
 pub(super) fn store(
@@ -221,8 +143,7 @@ pub(super) fn store(
     batches: &[RecordBatch],
 ) -> WriteReport {
     let schema: SchemaRef = batches[0].schema();
-    let mut writer =
-        write(path, format, compression, options, &schema).unwrap_or_else(|e| panic!("{e}"));
+    let mut writer = write(path, format, compression, options, &schema).unwrap_or_else(|e| panic!("{e}"));
     for batch in batches {
         writer.write(batch).unwrap_or_else(|e| panic!("{e}"));
     }
@@ -230,12 +151,7 @@ pub(super) fn store(
 }
 
 pub(super) fn types_of(batch: &RecordBatch) -> Vec<(String, DataType)> {
-    batch
-        .schema()
-        .fields()
-        .iter()
-        .map(|f| (f.name().clone(), f.data_type().clone()))
-        .collect()
+    batch.schema().fields().iter().map(|f| (f.name().clone(), f.data_type().clone())).collect()
 }
 
 pub(super) fn micros() -> DataType {

@@ -10,9 +10,7 @@ use arrow::ipc::writer::StreamWriter;
 use super::*;
 
 fn put_parquet(path: &Path, batch: &RecordBatch, group_rows: usize) {
-    let properties = WriterProperties::builder()
-        .set_max_row_group_row_count(Some(group_rows))
-        .build();
+    let properties = WriterProperties::builder().set_max_row_group_row_count(Some(group_rows)).build();
     let file = std::fs::File::create(path).unwrap();
     let mut writer = ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
     writer.write(batch).unwrap();
@@ -28,14 +26,10 @@ fn row_groups_are_read_in_pieces_and_in_order() {
     }
     let told = Arc::new(AtomicU64::new(0));
     let sum = Arc::clone(&told);
-    let options = ReadOptions {
-        batch_rows: 32,
-        ..ReadOptions::default()
-    };
-    let set =
-        open(folder.path().to_str().unwrap(), &options).with_progress(Arc::new(move |bytes| {
-            sum.fetch_add(bytes, Ordering::Relaxed);
-        }));
+    let options = ReadOptions { batch_rows: 32, ..ReadOptions::default() };
+    let set = open(folder.path().to_str().unwrap(), &options).with_progress(Arc::new(move |bytes| {
+        sum.fetch_add(bytes, Ordering::Relaxed);
+    }));
     assert_eq!(set.row_estimate(), 2000);
     let both = concat_batches(set.schema(), [&batch, &batch]).unwrap();
     for (parallelism, pieces) in [(1, 2), (2, 8), (100, 30)] {
@@ -44,10 +38,7 @@ fn row_groups_are_read_in_pieces_and_in_order() {
         assert_eq!(rows_of(&set, parallelism).unwrap(), both);
         assert_eq!(told.load(Ordering::Relaxed), set.total_bytes());
     }
-    let options = ReadOptions {
-        columns: Some(vec!["text".into(), "i8".into()]),
-        ..ReadOptions::default()
-    };
+    let options = ReadOptions { columns: Some(vec!["text".into(), "i8".into()]), ..ReadOptions::default() };
     let some = read(folder.path().to_str().unwrap(), &options).unwrap();
     assert_eq!(some, both.project(&[9, 1]).unwrap());
 }
@@ -67,18 +58,12 @@ fn file_types_become_surface_types_and_metadata_goes() {
     let fields: Vec<Field> = columns
         .iter()
         .enumerate()
-        .map(|(i, c)| {
-            Field::new(format!("c{i}"), c.data_type().clone(), false).with_metadata(meta.clone())
-        })
+        .map(|(i, c)| Field::new(format!("c{i}"), c.data_type().clone(), false).with_metadata(meta.clone()))
         .collect();
     let schema = Arc::new(Schema::new_with_metadata(fields, meta));
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
     put_parquet(&folder.join("a.parquet"), &batch, 2);
-    let mut stream = StreamWriter::try_new(
-        std::fs::File::create(folder.join("b.arrow")).unwrap(),
-        &schema,
-    )
-    .unwrap();
+    let mut stream = StreamWriter::try_new(std::fs::File::create(folder.join("b.arrow")).unwrap(), &schema).unwrap();
     stream.write(&batch).unwrap();
     stream.write(&batch).unwrap();
     stream.finish().unwrap();
@@ -89,11 +74,7 @@ fn file_types_become_surface_types_and_metadata_goes() {
         assert_eq!(read.num_rows() as u64, rows);
         assert!(read.schema().metadata().is_empty());
         for (i, field) in read.schema().fields().iter().enumerate() {
-            let expected = if i < 3 {
-                DataType::Utf8View
-            } else {
-                DataType::BinaryView
-            };
+            let expected = if i < 3 { DataType::Utf8View } else { DataType::BinaryView };
             assert_eq!(field.data_type(), &expected, "{name} {i}");
             assert!(field.metadata().is_empty() && !field.is_nullable());
         }
@@ -107,42 +88,20 @@ fn several_files_agree_by_name_and_type() {
     let table = |columns: Vec<(&str, ArrayRef)>| RecordBatch::try_from_iter(columns).unwrap();
     let ints = || Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef;
     let words = || Arc::new(StringArray::from(vec![Some("p"), None])) as ArrayRef;
-    put_parquet(
-        &folder.join("1.parquet"),
-        &table(vec![("i", ints()), ("s", words())]),
-        10,
-    );
-    put_parquet(
-        &folder.join("2.parquet"),
-        &table(vec![("s", words()), ("i", ints())]),
-        10,
-    );
+    put_parquet(&folder.join("1.parquet"), &table(vec![("i", ints()), ("s", words())]), 10);
+    put_parquet(&folder.join("2.parquet"), &table(vec![("s", words()), ("i", ints())]), 10);
     let base = folder.path().to_str().unwrap();
     let batch = read(base, &ReadOptions::default()).unwrap();
     assert_eq!(texts(&batch, "i"), some(&["1", "2", "1", "2"]));
     assert_eq!(batch.schema().field(0).name(), "i");
 
-    put_parquet(
-        &folder.join("3.parquet"),
-        &table(vec![("i", words()), ("s", words())]),
-        10,
-    );
-    let error = FileSet::open(base, &ReadOptions::default())
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("3.parquet, column \"i\": the type is Utf8View while it is Int32 in"),
-        "{error}"
-    );
+    put_parquet(&folder.join("3.parquet"), &table(vec![("i", words()), ("s", words())]), 10);
+    let error = FileSet::open(base, &ReadOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("3.parquet, column \"i\": the type is Utf8View while it is Int32 in"), "{error}");
     assert!(error.contains("1.parquet"), "{error}");
     put_parquet(&folder.join("3.parquet"), &table(vec![("i", ints())]), 10);
-    let error = FileSet::open(base, &ReadOptions::default())
-        .unwrap_err()
-        .to_string();
-    assert!(
-        error.contains("3.parquet, column \"s\": lacks the column \"s\" that"),
-        "{error}"
-    );
+    let error = FileSet::open(base, &ReadOptions::default()).unwrap_err().to_string();
+    assert!(error.contains("3.parquet, column \"s\": lacks the column \"s\" that"), "{error}");
 }
 
 #[test]
@@ -152,26 +111,12 @@ fn ipc_files_are_cut_between_batches() {
     let whole = concat_batches(&batches[0].schema(), &batches).unwrap();
     for compression in [Compression::None, Compression::Zstd, Compression::Lz4] {
         let path = folder.join("t.arrow");
-        let report = store(
-            &path,
-            FileFormat::ArrowIpc,
-            Some(compression),
-            &WriteOptions::default(),
-            &batches,
-        );
-        let options = ReadOptions {
-            batch_rows: 15,
-            ..ReadOptions::default()
-        };
+        let report = store(&path, FileFormat::ArrowIpc, Some(compression), &WriteOptions::default(), &batches);
+        let options = ReadOptions { batch_rows: 15, ..ReadOptions::default() };
         let set = open(path.to_str().unwrap(), &options);
         assert_eq!(set.row_estimate(), report.rows);
         assert_eq!(set.producers(2).len(), 8);
-        assert!(
-            set.producers(2)
-                .into_iter()
-                .flatten()
-                .all(|b| b.unwrap().num_rows() <= 15)
-        );
+        assert!(set.producers(2).into_iter().flatten().all(|b| b.unwrap().num_rows() <= 15));
         for parallelism in [1, 2, 9] {
             assert_eq!(rows_of(&set, parallelism).unwrap(), whole);
         }
@@ -184,13 +129,7 @@ fn tables_without_rows() {
     let empty = every_type(0);
     for format in [FileFormat::Parquet, FileFormat::ArrowIpc] {
         let path = folder.join(&format!("t.{}", format.extension()));
-        store(
-            &path,
-            format,
-            None,
-            &WriteOptions::default(),
-            std::slice::from_ref(&empty),
-        );
+        store(&path, format, None, &WriteOptions::default(), std::slice::from_ref(&empty));
         let set = open(path.to_str().unwrap(), &ReadOptions::default());
         assert_eq!(set.producers(4).len(), 1);
         assert_eq!(rows_of(&set, 4).unwrap(), empty);

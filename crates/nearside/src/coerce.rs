@@ -1,0 +1,114 @@
+//! Where a float meets a decimal, both become DOUBLE, as in other SQL databases.
+//!
+//! DataFusion makes them DECIMAL(30, 15), which most doubles do not fit: with literals that are decimals (`price > 0.5`)
+//! comparing a DOUBLE column would fail on its large values and be wrong on its small ones. The rule runs before
+//! DataFusion's coercion, over operators, BETWEEN, IN, CASE and the arguments of scalar functions.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::analyzer::Analyzer;
+
+/// The analyzer rule.
+#[derive(Debug, Default)]
+pub(crate) struct FloatsWin;
+
+/// DataFusion's analyzer rules with this one before them.
+pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(FloatsWin)];
+    rules.extend(Analyzer::new().rules);
+    rules
+}
+
+impl AnalyzerRule for FloatsWin {
+    fn name(&self) -> &str {
+        "floats_win"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.transform_up_with_subqueries(rewrite_plan)?.data)
+    }
+}
+
+fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
+    }
+    let names: Vec<_> = plan.expressions().iter().map(|e| e.schema_name().to_string()).collect();
+    let keeps_names = matches!(plan, LogicalPlan::Projection(_));
+    let mut place = 0;
+    let rewritten = plan.map_expressions(|expr| {
+        let rewritten = expr.transform_up(|e| rewrite(e, &schema))?;
+        // A projection's columns are named after their expressions, which a cast would change.
+        let name = names.get(place);
+        place += 1;
+        Ok(match name {
+            Some(name) if rewritten.transformed && keeps_names && rewritten.data.schema_name().to_string() != *name => {
+                rewritten.map_data(|e| Ok(e.alias(name.clone())))?
+            }
+            _ => rewritten,
+        })
+    })?;
+    match rewritten.transformed {
+        true => rewritten.map_data(LogicalPlan::recompute_schema),
+        false => Ok(rewritten),
+    }
+}
+
+fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match expr {
+        Expr::BinaryExpr(mut binary) => {
+            let mut sides = [*binary.left, *binary.right];
+            let changed = unify(&mut sides.iter_mut().collect::<Vec<_>>(), schema);
+            let [left, right] = sides;
+            binary.left = Box::new(left);
+            binary.right = Box::new(right);
+            Ok(Transformed::new_transformed(Expr::BinaryExpr(binary), changed))
+        }
+        Expr::Between(mut between) => {
+            let mut all = [between.expr.as_mut(), between.low.as_mut(), between.high.as_mut()];
+            let changed = unify(&mut all, schema);
+            Ok(Transformed::new_transformed(Expr::Between(between), changed))
+        }
+        Expr::InList(mut list) => {
+            let mut all: Vec<&mut Expr> = list.list.iter_mut().collect();
+            all.push(list.expr.as_mut());
+            let changed = unify(&mut all, schema);
+            Ok(Transformed::new_transformed(Expr::InList(list), changed))
+        }
+        Expr::Case(mut case) => {
+            let mut results: Vec<&mut Expr> = case.when_then_expr.iter_mut().map(|(_, then)| then.as_mut()).collect();
+            results.extend(case.else_expr.as_deref_mut());
+            let changed = unify(&mut results, schema);
+            Ok(Transformed::new_transformed(Expr::Case(case), changed))
+        }
+        Expr::ScalarFunction(mut function) => {
+            let changed = unify(&mut function.args.iter_mut().collect::<Vec<_>>(), schema);
+            Ok(Transformed::new_transformed(Expr::ScalarFunction(function), changed))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// Casts the decimals among expressions to DOUBLE when there is a float too. True when it did.
+fn unify(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    // What has no type yet is left to DataFusion, which says why.
+    let types: Vec<Option<DataType>> = all.iter().map(|e| e.get_type(schema).ok()).collect();
+    let any = |test: fn(&DataType) -> bool| types.iter().flatten().any(test);
+    if !any(DataType::is_floating) || !any(DataType::is_decimal) {
+        return false;
+    }
+    for (expr, data_type) in all.iter_mut().zip(&types) {
+        if data_type.as_ref().is_some_and(DataType::is_decimal) {
+            **expr = cast(std::mem::take(*expr), DataType::Float64);
+        }
+    }
+    true
+}
