@@ -1,4 +1,5 @@
-//! Ctrl-C: it cancels the statement that runs, and ends the program only where nothing runs and nobody is at a prompt.
+//! Ctrl-C: it cancels the statement that runs, and ends the program only where nobody is at a prompt and nothing runs, or
+//! what runs was asked to stop before and did not.
 //!
 //! A thread of ours receives SIGINT (no work is done in a signal handler). At the prompt the terminal is in raw mode and
 //! Ctrl-C arrives as a key, so a SIGINT that comes while nothing runs was sent by someone else and is ignored there.
@@ -17,6 +18,8 @@ type Cancel = Arc<dyn Fn() + Send + Sync>;
 #[derive(Default)]
 struct State {
     cancel: Option<Cancel>,
+    /// What runs was cancelled already.
+    cancelled: bool,
     at_prompt: bool,
 }
 
@@ -34,15 +37,16 @@ impl Interrupts {
         let state = interrupts.state.clone();
         std::thread::Builder::new().name("interrupt".into()).spawn(move || {
             for _ in signals.forever() {
-                let (cancel, at_prompt) = {
-                    let state = state.lock().unwrap_or_else(PoisonError::into_inner);
-                    (state.cancel.clone(), state.at_prompt)
+                let cancel = {
+                    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
+                    let again = std::mem::replace(&mut state.cancelled, true);
+                    match &state.cancel {
+                        Some(cancel) if state.at_prompt || !again => cancel.clone(),
+                        None if state.at_prompt => continue,
+                        _ => std::process::exit(EXIT_CODE),
+                    }
                 };
-                match cancel {
-                    Some(cancel) => cancel(),
-                    None if at_prompt => {}
-                    None => std::process::exit(EXIT_CODE),
-                }
+                cancel();
             }
         })?;
         Ok(interrupts)
@@ -55,7 +59,10 @@ impl Interrupts {
 
     /// While the guard lives, Ctrl-C calls `cancel`.
     pub fn during(&self, cancel: impl Fn() + Send + Sync + 'static) -> Running<'_> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).cancel = Some(Arc::new(cancel));
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.cancel = Some(Arc::new(cancel));
+        state.cancelled = false;
+        drop(state);
         Running { interrupts: self }
     }
 }

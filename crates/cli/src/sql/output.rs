@@ -333,5 +333,4 @@ fn char_width(c: char) -> usize {
 }
 
 #[cfg(test)]
-#[path = "output_tests.rs"]
 mod tests;

@@ -26,7 +26,8 @@ use crate::failure::Failure;
 
 const PROMPT: &str = "nearside> ";
 /// What every database has beside the user's tables.
-const SYSTEM_VIEWS: [&str; 4] = ["nearside.nodes", "nearside.cpus", "nearside.columns", "nearside.workers"];
+const SYSTEM_VIEWS: [&str; 5] =
+    ["nearside.nodes", "nearside.cpus", "nearside.columns", "nearside.workers", "nearside.settings"];
 const HISTORY_ENTRIES_MAX: usize = 10_000;
 
 /// Reads and runs until `\q` or Ctrl-D.

@@ -262,5 +262,4 @@ fn shown(value: &str) -> &str {
 }
 
 #[cfg(test)]
-#[path = "answers_tests.rs"]
 mod tests;

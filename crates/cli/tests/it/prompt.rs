@@ -38,7 +38,7 @@ fn statements_commands_and_completion() {
     terminal.send("\\timing\r");
     terminal.expect("Timing is on.");
     // Keyword, column and table from their beginnings.
-    terminal.send("sel\tmax(stri\t) from zeb\t;\r");
+    terminal.send("sel\t max(stri\t) from zeb\t;\r");
     terminal.expect("12345");
     terminal.expect("Time: ");
     // An error does not end the prompt.

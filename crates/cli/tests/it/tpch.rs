@@ -13,7 +13,9 @@ fn all_answers_are_right_generated_and_from_parquet() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("times.json");
     let path = path.to_str().expect("UTF-8");
-    let out = run(&["tpch", "--scale", "0.01", "--runs", "2", "--json", path]).ok();
+    let data = folder.path().join("data");
+    let data = data.to_str().expect("UTF-8");
+    let out = run(&["tpch", "--scale", "0.01", "--runs", "2", "--json", path, "--save", data]).ok();
     for piece in ["machine", "lineitem", "60,175", "total", "resident", "all 22 ok"] {
         assert!(out.contains(piece), "{piece} in\n{out}");
     }
@@ -34,6 +36,10 @@ fn all_answers_are_right_generated_and_from_parquet() {
         assert!(query["best_s"].as_f64() > Some(0.0) && query["best_s"].as_f64() <= query["median_s"].as_f64());
         assert!(query["rows"].as_u64() > Some(0), "{query}");
     }
+    // The same from the files, whose scale is found out.
+    let out = run(&["tpch", "--data", data, "--runs", "1", "--json", path]).ok();
+    assert!(out.contains("all 22 ok") && out.contains("60,175"), "{out}");
+    assert_eq!(json(path)["scale"], 0.01);
 }
 
 #[test]

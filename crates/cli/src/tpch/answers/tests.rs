@@ -119,7 +119,8 @@ fn another_generators_text_is_left_out_and_told() {
         let address: ArrayRef = Arc::new(StringViewArray::from(vec![address]));
         batch(vec![("s_name", name), ("s_address", address)])
     };
-    let check = |text, batch: &RecordBatch| check(query(20).unwrap(), 0.01, text, &batch.schema(), &[batch.clone()]);
+    let check =
+        |text, batch: &RecordBatch| check(query(20).unwrap(), 0.01, text, &batch.schema(), std::slice::from_ref(batch));
     let same = row("Supplier#000000013", "kgTZjbt4CAa4c3SlirlBLqIL41YbCj");
     let other = row("Supplier#000000013", "HK71HQyWoqRWOX8GI FpgAifW,2PoH");
     let wrong = row("Supplier#000000014", "kgTZjbt4CAa4c3SlirlBLqIL41YbCj");
