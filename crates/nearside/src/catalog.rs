@@ -65,8 +65,9 @@ impl Name {
 pub(crate) struct TableMeta {
     /// Held by the one statement that writes the table.
     pub writer: Mutex<()>,
-    /// Which node each column's components go to (round-robin: Psaroudakis et al., VLDB 2015, section 4.2, RR).
-    next_column: AtomicUsize,
+    /// Whose turn the first column is.
+    first_turn: usize,
+    /// The nodes that columns' components go to, in turn (Psaroudakis et al., VLDB 2015, section 4.2, RR).
     nodes: Arc<[NodeId]>,
     budget: Arc<Budget>,
 }
@@ -74,12 +75,11 @@ pub(crate) struct TableMeta {
 impl TableMeta {
     /// One allocator per column: columns go to the usable nodes in turn.
     pub(crate) fn allocators(&self, columns: usize) -> Vec<Allocator> {
-        let first = self.next_column.load(Ordering::Relaxed);
-        (0..columns).map(|i| self.allocator(first + i)).collect()
+        (0..columns).map(|i| self.allocator(self.first_turn + i)).collect()
     }
 
-    /// Where producers stage rows: on the node they run on.
-    pub(crate) fn staging(&self) -> Allocator {
+    /// Where what stays with the table but belongs to no column lies: on the node of whoever writes it.
+    pub(crate) fn unplaced(&self) -> Allocator {
         Allocator::new(Policy::Local, Arc::clone(&self.budget))
     }
 
@@ -139,6 +139,15 @@ pub(crate) enum Entry {
 }
 
 impl Entry {
+    /// The word with its article.
+    pub(crate) fn described(&self) -> &'static str {
+        match self {
+            Entry::Table(_) => "a table",
+            Entry::View(_) => "a view",
+            Entry::External(_) => "an external table",
+        }
+    }
+
     /// The word for an error message.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
@@ -187,7 +196,7 @@ impl CatalogState {
     pub(crate) fn table(&self, name: &Name) -> Result<&Arc<TableEntry>> {
         match self.get(name) {
             Some(Entry::Table(t)) => Ok(t),
-            Some(other) => Err(Error::plan(format!("'{}' is a {}, not a table", name.shown(), other.kind()))),
+            Some(other) => Err(Error::plan(format!("'{}' is {}, not a table", name.shown(), other.described()))),
             None => Err(self.not_found("table", name)),
         }
     }
@@ -289,7 +298,7 @@ impl CatalogState {
     /// New rows for a table that must still exist; its columns stay as they are.
     pub(crate) fn set_version(&mut self, id: u64, version: TableVersion) -> Result<()> {
         let Some(name) = self.names.get(&id).cloned() else {
-            return Err(Error::Execution("the table was dropped while the statement ran".into()));
+            return Err(Error::Execution("the table that is written was dropped while the statement ran".into()));
         };
         if let Some(Entry::Table(table)) = self.entries.get_mut(&name) {
             let mut entry = TableEntry::clone(table);
@@ -359,7 +368,7 @@ impl Catalog {
         let columns = schema.fields().len();
         let meta = TableMeta {
             writer: Mutex::new(()),
-            next_column: AtomicUsize::new(self.next_column.fetch_add(columns, Ordering::Relaxed)),
+            first_turn: self.next_column.fetch_add(columns, Ordering::Relaxed),
             nodes: Arc::clone(&self.nodes),
             budget: Arc::clone(&self.budget),
         };

@@ -2,7 +2,7 @@
 //!
 //! DataFusion makes them DECIMAL(30, 15), which most doubles do not fit: with literals that are decimals (`price > 0.5`)
 //! comparing a DOUBLE column would fail on its large values and be wrong on its small ones. The rule runs before
-//! DataFusion's coercion, over operators, BETWEEN, IN, CASE and the arguments of scalar functions.
+//! DataFusion's coercion, over operators, BETWEEN, IN, CASE and the arguments of numeric functions.
 
 use std::sync::Arc;
 
@@ -14,6 +14,10 @@ use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::Analyzer;
+
+/// Functions whose arguments meet; others (structs, texts, lists) keep each argument as it is.
+const NUMERIC_FUNCTIONS: [&str; 12] =
+    ["coalesce", "nullif", "nvl", "ifnull", "greatest", "least", "power", "pow", "atan2", "log", "nanvl", "mod"];
 
 /// The analyzer rule.
 #[derive(Debug, Default)]
@@ -56,10 +60,8 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             _ => rewritten,
         })
     })?;
-    match rewritten.transformed {
-        true => rewritten.map_data(LogicalPlan::recompute_schema),
-        false => Ok(rewritten),
-    }
+    // Also where only something below has changed its type.
+    rewritten.map_data(LogicalPlan::recompute_schema)
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -89,7 +91,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let changed = unify(&mut results, schema);
             Ok(Transformed::new_transformed(Expr::Case(case), changed))
         }
-        Expr::ScalarFunction(mut function) => {
+        Expr::ScalarFunction(mut function) if NUMERIC_FUNCTIONS.contains(&function.name()) => {
             let changed = unify(&mut function.args.iter_mut().collect::<Vec<_>>(), schema);
             Ok(Transformed::new_transformed(Expr::ScalarFunction(function), changed))
         }

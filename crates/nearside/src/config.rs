@@ -38,6 +38,8 @@ pub(crate) fn session_config(threads: usize) -> SessionConfig {
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.collect_spans = true;
     options.execution.planning_concurrency = 1;
+    // So that TIMESTAMP WITH TIME ZONE has one.
+    options.execution.time_zone = Some("+00:00".into());
     config
 }
 

@@ -37,9 +37,6 @@ use crate::lower::is_exact;
 use crate::parser::Parsed;
 use crate::views;
 
-/// Views of views of views: deeper than this is a loop.
-const VIEW_DEPTH_MAX: usize = 64;
-
 /// The hidden column that DELETE and UPDATE read: which row of which segment.
 pub(crate) const ROW_ID: &str = "__nearside_row";
 
@@ -136,8 +133,8 @@ pub(crate) struct PlanContext<'a> {
     pub catalog: Arc<CatalogState>,
     /// Machine, workers and budget, for the system views.
     pub inner: &'a Arc<Inner>,
-    /// How many views are being planned inside each other.
-    pub depth: usize,
+    /// The views that are being planned, from the outermost in.
+    pub planning: Vec<Name>,
 }
 
 impl PlanContext<'_> {
@@ -165,6 +162,10 @@ impl PlanContext<'_> {
     }
 
     fn information_schema(&self, name: &Name) -> Result<Arc<dyn TableSource>> {
+        if name.table == "df_settings" {
+            // What SHOW reads; DataFusion's own lists the names of extensions' settings without their prefix.
+            return Ok(provider_as_source(views::settings_table(self.state)?));
+        }
         let list = Arc::new(CatalogView { catalog: Arc::clone(&self.catalog), schemas: self.describe()? });
         let provider = InformationSchemaProvider::new(list);
         match ready(provider.table(&name.table))?? {
@@ -205,18 +206,17 @@ impl PlanContext<'_> {
     }
 
     fn view(&self, name: &Name, view: &ViewEntry) -> Result<Arc<dyn TableSource>> {
-        if self.depth >= VIEW_DEPTH_MAX {
-            return Err(Error::plan(format!("view '{}' refers to itself through other views", name.shown())));
+        if self.planning.contains(name) {
+            return Err(Error::plan(format!("view '{}' refers to itself", name.shown())));
         }
-        let inner = PlanContext {
-            state: self.state,
-            catalog: Arc::clone(&self.catalog),
-            inner: self.inner,
-            depth: self.depth + 1,
-        };
-        let plan = Parsed::one(&view.sql)?
-            .plan(&inner)
-            .map_err(|e| Error::plan(format!("view '{}' can no longer be used: {e}", name.shown())))?;
+        let mut planning = self.planning.clone();
+        planning.push(name.clone());
+        let outermost = self.planning.is_empty();
+        let inner = PlanContext { state: self.state, catalog: Arc::clone(&self.catalog), inner: self.inner, planning };
+        let plan = Parsed::one(&view.sql)?.plan(&inner).map_err(|e| match outermost {
+            true => Error::plan(format!("view '{}' can no longer be used: {e}", name.shown())),
+            false => e,
+        })?;
         let plan = with_column_names(plan, &view.columns)?;
         let schema = Arc::new(plan.schema().as_arrow().clone());
         Ok(Arc::new(ViewSource { schema, plan }))

@@ -13,7 +13,6 @@ use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as DfStat
 use datafusion::sql::sqlparser::ast::Statement;
 
 use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
-use crate::context::PlanContext;
 use crate::error::{Error, Result};
 use crate::io::{self, Compression, FileFormat, FileSet, ReadOptions, WriteOptions};
 use crate::load::{BatchProducer, file_producers, stage_parallel};
@@ -22,7 +21,7 @@ use crate::query;
 use crate::session::{Done, object_name};
 use crate::sql_text;
 use crate::statement::Running;
-use crate::write::{as_writer, build, commit, create_table, fitted, quoted};
+use crate::write::{as_writer, build, commit_checked, compacted, create_table, fitted, quoted};
 
 /// The file of an exported database that holds its statements.
 const SCHEMA_FILE: &str = "schema.sql";
@@ -162,7 +161,7 @@ fn write_query(
     options: &WriteOptions,
     running: &Arc<Running>,
 ) -> Result<u64> {
-    let plan = Parsed::one(sql)?.plan(&context(running))?;
+    let plan = Parsed::one(sql)?.plan(&running.plan_context())?;
     let rows = query::run(plan, Arc::clone(running))?;
     let mut writer = io::write(path, format, compression, options, rows.schema())?;
     for batch in rows {
@@ -170,10 +169,6 @@ fn write_query(
         running.check()?;
     }
     Ok(writer.finish()?.rows)
-}
-
-fn context(running: &Arc<Running>) -> PlanContext<'_> {
-    PlanContext { state: &running.state, catalog: Arc::clone(&running.catalog), inner: &running.inner, depth: 0 }
 }
 
 /// `COPY t FROM 'file'`: columns go by position.
@@ -193,6 +188,9 @@ fn target_columns(table: &TableEntry, columns: &[String]) -> Result<Vec<usize>> 
     let schema = &table.version.schema;
     if columns.is_empty() {
         return Ok((0..schema.fields().len()).collect());
+    }
+    if let Some(twice) = columns.iter().enumerate().find(|(i, c)| columns[..*i].contains(c)).map(|(_, c)| c) {
+        return Err(Error::plan(format!("column '{twice}' stands twice in the list")));
     }
     let found = columns.iter().map(|column| {
         schema.index_of(column).map_err(|_| Error::NotFound {
@@ -233,10 +231,10 @@ fn append(table: &TableEntry, producers: Vec<BatchProducer>, targets: &[usize], 
         let (schema, fillers, targets) = (Arc::clone(&schema), fillers.clone(), targets.to_vec());
         Box::new(producer.map(move |batch| arrange(&batch?, &targets, &fillers, &schema))) as BatchProducer
     });
-    let staged = stage_parallel(&schema, arranged.collect(), table, running, &|_| {})?;
+    let staged = stage_parallel(&schema, arranged.collect(), running, &|_| {})?;
     let part = build(&schema, staged, table, running)?;
     let count = part.segments.iter().map(|s| s.segment.rows() as u64).sum();
-    commit(table, table.version.with_appended(part), running)?;
+    commit_checked(table, compacted(table.version.with_appended(part), table, running)?, running)?;
     Ok(count)
 }
 
@@ -288,6 +286,12 @@ pub(crate) fn export(folder: &str, running: &Arc<Running>) -> Result<Done> {
     if target.exists() {
         return Err(Error::Execution(format!("{} holds a database already; choose another folder", folder.display())));
     }
+    if let Some((name, _)) = running.catalog.entries().find(|(_, e)| matches!(e, Entry::External(_))) {
+        return Err(Error::Unsupported(format!(
+            "external table '{}' cannot be exported; drop it, or CREATE TABLE .. AS SELECT from it first",
+            name.shown()
+        )));
+    }
     let mut script = String::from("-- A Nearside database: read it with IMPORT DATABASE.\n");
     for schema in running.catalog.schemas().filter(|s| *s != crate::catalog::DEFAULT_SCHEMA) {
         script.push_str(&format!("CREATE SCHEMA {};\n", quoted(schema)));
@@ -317,7 +321,9 @@ pub(crate) fn export(folder: &str, running: &Arc<Running>) -> Result<Done> {
     for view in views_in_order(running)? {
         script.push_str(&format!("{view};\n"));
     }
-    std::fs::write(&target, script)
+    let unfinished = folder.join(format!(".{SCHEMA_FILE}.unfinished"));
+    std::fs::write(&unfinished, script)
+        .and_then(|()| std::fs::rename(&unfinished, &target))
         .map_err(|e| Error::Execution(format!("{}: cannot be written: {e}", target.display())))?;
     Ok(Done { tag: format!("EXPORT of {tables} tables,"), rows: Some(rows) })
 }
@@ -410,7 +416,7 @@ fn import_statement(statement: DfStatement, running: &Arc<Running>) -> Result<Do
     if !is_create {
         return Err(Error::Execution(format!("'{statement}' does not belong in an exported database")));
     }
-    match plan_statement(statement, &context(running))? {
+    match plan_statement(statement, &running.plan_context())? {
         LogicalPlan::Ddl(datafusion::logical_expr::DdlStatement::CreateMemoryTable(create)) => {
             create_table(create, running)
         }

@@ -53,11 +53,16 @@ pub(crate) fn ddl(statement: DdlStatement, running: &Arc<Running>) -> Result<Don
 }
 
 fn create_view(create: CreateView, running: &Arc<Running>) -> Result<Done> {
+    if create.temporary {
+        return Err(Error::Unsupported("temporary views are not supported; leave TEMPORARY out".into()));
+    }
     let name = Name::resolve(&create.name)?;
     let Some(definition) = create.definition else {
         return Err(Error::Internal("a view without its SQL".into()));
     };
     let (sql, columns) = view_query(&definition)?;
+    // Planned once more as the view itself: it must not read itself, through others or in place of the one it replaces.
+    Parsed::one(&sql)?.plan(&PlanContext { planning: vec![name.clone()], ..running.plan_context() })?;
     let view = Arc::new(ViewEntry { sql, columns });
     running.home.commit(|state| {
         match state.get(&name) {
@@ -145,10 +150,10 @@ fn remove(
             Some(entry) if fits(entry) => {}
             Some(entry) => {
                 return Err(Error::plan(format!(
-                    "'{}' is a {other}, not a {kind}; use DROP {}",
+                    "'{}' is {other}, not a {kind}; use DROP {}",
                     name.shown(),
                     if matches!(entry, Entry::View(_)) { "VIEW" } else { "TABLE" },
-                    other = entry.kind()
+                    other = entry.described()
                 )));
             }
             None if if_exists => return Ok(()),
@@ -220,7 +225,7 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<Running>) -> Result<
         running.check()?;
         let new_name = changed.name.clone();
         running.home.commit(|state| {
-            if !state.by_id(table.id).is_some_and(|t| t.name == name) {
+            if state.by_id(table.id).is_none_or(|t| t.name != name) {
                 return Err(Error::Execution(format!("table '{}' was dropped while the statement ran", name.shown())));
             }
             if new_name != name && state.get(&new_name).is_some() {
@@ -278,7 +283,8 @@ fn add_column(table: &mut TableEntry, column: &ColumnDef, if_not_exists: bool, r
     }
     let value = default.as_ref().map(|d| default_value(d, &field, running)).transpose()?;
     let rows = table.version.rows();
-    if rows > 0 && !field.is_nullable() && value.as_ref().is_none_or(|v| v.is_null(0)) {
+    let missing = value.as_ref().is_none_or(|v| v.is_null(0));
+    if rows > 0 && missing && !field.is_nullable() {
         return Err(Error::Execution(format!(
             "column '{}' does not allow NULL, and the table's {rows} rows need a value for it; give a DEFAULT",
             field.name()
@@ -300,8 +306,7 @@ fn add_column(table: &mut TableEntry, column: &ColumnDef, if_not_exists: bool, r
 
 /// The field and default of a column's definition, planned as CREATE TABLE plans it.
 fn column_field(column: &ColumnDef, running: &Arc<Running>) -> Result<(FieldRef, Option<Expr>)> {
-    let context =
-        PlanContext { state: &running.state, catalog: Arc::clone(&running.catalog), inner: &running.inner, depth: 0 };
+    let context = running.plan_context();
     let plan = Parsed::one(&format!("CREATE TABLE new_column ({column})"))?.plan(&context)?;
     let LogicalPlan::Ddl(datafusion::logical_expr::DdlStatement::CreateMemoryTable(CreateMemoryTable {
         input,
@@ -326,6 +331,12 @@ fn column_field(column: &ColumnDef, running: &Arc<Running>) -> Result<(FieldRef,
 
 /// A default's value now, as one row of the column's type.
 pub(crate) fn default_value(default: &Expr, field: &FieldRef, running: &Arc<Running>) -> Result<ArrayRef> {
+    if default.is_volatile() {
+        return Err(Error::Unsupported(format!(
+            "the default of column '{}' differs from row to row, and can be filled in by INSERT only",
+            field.name()
+        )));
+    }
     let plan = LogicalPlanBuilder::empty(true).project(vec![default.clone().alias(field.name())])?.build()?;
     let batches = query::run(plan, Arc::clone(running))?.collect_all()?;
     let batch = batches.first().ok_or_else(|| Error::Internal("a default gave no value".into()))?;

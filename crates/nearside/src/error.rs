@@ -14,6 +14,9 @@ use storage::StoreError;
 use crate::io::FileError;
 use crate::names::nearest;
 
+/// Longer messages of other libraries are cut.
+const SENTENCE_CHARS_MAX: usize = 400;
+
 /// The library's result.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -63,7 +66,7 @@ pub enum Error {
         nearest: Option<String>,
     },
     /// A name that is taken.
-    #[error("{kind} '{name}' already exists; drop it first, or use IF NOT EXISTS or OR REPLACE")]
+    #[error("{kind} '{name}' already exists{}", way_out(.kind))]
     Exists {
         /// `table`, `view`, ..
         kind: &'static str,
@@ -98,6 +101,15 @@ pub enum Error {
 
 fn at(position: &Option<Position>) -> String {
     position.map_or_else(String::new, |p| format!(" at {p}"))
+}
+
+fn way_out(kind: &str) -> &'static str {
+    match kind {
+        "table" | "view" | "external table" => "; drop it first, or use another name, IF NOT EXISTS or OR REPLACE",
+        "schema" => "; drop it first, or use IF NOT EXISTS",
+        "prepared statement" => "; DEALLOCATE it first",
+        _ => "; use another name",
+    }
 }
 
 fn hint(nearest: &Option<String>) -> String {
@@ -157,7 +169,7 @@ fn convert(error: DataFusionError, position: Option<Position>) -> Error {
             let position = position.or_else(|| position_of(&first));
             convert(first, position)
         }
-        DataFusionError::Shared(inner) => shared(&inner, position),
+        DataFusionError::Shared(inner) => shared(&inner),
         DataFusionError::External(inner) => match inner.downcast::<Error>() {
             Ok(own) => *own,
             Err(inner) => match inner.downcast::<DataFusionError>() {
@@ -168,7 +180,7 @@ fn convert(error: DataFusionError, position: Option<Position>) -> Error {
         DataFusionError::ArrowError(inner, _) => from_arrow(*inner, position),
         DataFusionError::SQL(inner, _) => syntax(&inner.to_string()),
         DataFusionError::SchemaError(inner, _) => from_schema(*inner, position),
-        DataFusionError::ResourcesExhausted(text) => Error::Memory(text),
+        DataFusionError::ResourcesExhausted(text) => exhausted(&text),
         DataFusionError::NotImplemented(text) => Error::Unsupported(format!("not supported: {}", sentence(&text))),
         DataFusionError::Plan(text) => Error::Plan { message: sentence(&text), position },
         DataFusionError::Configuration(text) => Error::Setting(sentence(&text)),
@@ -179,19 +191,26 @@ fn convert(error: DataFusionError, position: Option<Position>) -> Error {
     }
 }
 
+/// DataFusion speaks of spilling to disk, which is off.
+fn exhausted(text: &str) -> Error {
+    let text = if text.contains("DiskManager") { "" } else { text };
+    let more = "the statement needs more memory than its budget has; raise nearside.statement_memory_bytes or the database's memory";
+    Error::Memory(if text.is_empty() { more.into() } else { format!("{more} ({})", sentence(text)) })
+}
+
 /// A shared error cannot be taken apart by value: its sentence is kept, and the kinds that callers tell apart.
-fn shared(error: &DataFusionError, position: Option<Position>) -> Error {
+fn shared(error: &DataFusionError) -> Error {
     match error {
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => shared(inner, position),
-        DataFusionError::Shared(inner) => shared(inner, position),
-        DataFusionError::ResourcesExhausted(text) => Error::Memory(text.clone()),
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => shared(inner),
+        DataFusionError::Shared(inner) => shared(inner),
+        DataFusionError::ResourcesExhausted(text) => exhausted(text),
         DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
             Some(Error::Memory(text)) => Error::Memory(text.clone()),
             Some(Error::Cancelled) => Error::Cancelled,
             Some(Error::Timeout) => Error::Timeout,
             Some(other) => Error::Execution(other.to_string()),
             None => match inner.downcast_ref::<DataFusionError>() {
-                Some(inner) => shared(inner, position),
+                Some(inner) => shared(inner),
                 None => Error::Execution(inner.to_string()),
             },
         },
@@ -294,7 +313,12 @@ fn sentence(text: &str) -> String {
     if text == "Divide by zero error" {
         return "division by zero".into();
     }
-    text.to_string()
+    // One line, and not the syntax trees that some messages end in.
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(SENTENCE_CHARS_MAX) {
+        Some((end, _)) => format!("{} ..", &line[..end]),
+        None => line,
+    }
 }
 
 impl From<ArrowError> for Error {

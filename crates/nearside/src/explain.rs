@@ -8,16 +8,14 @@ use datafusion::logical_expr::{DescribeTable, LogicalPlan};
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::sql::parser::{ExplainStatement, Statement};
 use exec::Plan;
-use futures::StreamExt;
 
-use crate::context::PlanContext;
 use crate::error::{Error, Result};
 use crate::lower::{bind, wholly_native};
 use crate::native::{NativeExec, context_of};
 use crate::parser::plan_statement;
 use crate::query;
 use crate::statement::Running;
-use crate::stream::{ResultStream, block_on};
+use crate::stream::ResultStream;
 use crate::watched::WatchedExec;
 
 const NEARSIDE: &str = "nearside";
@@ -37,8 +35,7 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<Running>) -> Res
     let Statement::Statement(_) = explain.statement.as_ref() else {
         return Err(Error::Unsupported("EXPLAIN is for queries and for INSERT, UPDATE and DELETE".into()));
     };
-    let context =
-        PlanContext { state: &running.state, catalog: Arc::clone(&running.catalog), inner: &running.inner, depth: 0 };
+    let context = running.plan_context();
     let plan = match plan_statement(explain.statement.as_ref().clone(), &context)? {
         LogicalPlan::Dml(dml) if explain.options.analyze => {
             return Err(Error::Unsupported(format!("EXPLAIN ANALYZE {} is not supported: it would write", dml.name())));
@@ -60,7 +57,7 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<Running>) -> Res
     }
     match wholly_native(&prepared) {
         Some(native) => {
-            let plan = Arc::new(bind(native, &running.catalog)?);
+            let plan = Arc::new(bind(native, &running.catalog, &running.props())?);
             let first = lines.len();
             native_lines(&plan, 0, &mut lines);
             if explain.options.analyze {
@@ -86,8 +83,7 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<Running>) -> Res
 fn drain_native(plan: &Arc<Plan>, running: &Arc<Running>) -> Result<i64> {
     let execution = exec::execute(Arc::clone(plan), context_of(running));
     let mut rows = 0;
-    let mut batches = futures::stream::poll_fn(|cx| execution.poll_next(cx));
-    while let Some(batch) = block_on(batches.next()) {
+    while let Some(batch) = execution.next_blocking() {
         rows += batch?.num_rows() as i64;
     }
     Ok(rows)

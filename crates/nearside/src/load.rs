@@ -1,5 +1,8 @@
 //! Loading tables from files and producers of batches, in parallel and streaming: what was read is staged in compact form at
 //! once, and no whole copy in Arrow ever exists.
+//!
+//! # Limits
+//! A load through the library cannot be cancelled from outside; a producer that returns an error ends it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,16 +15,17 @@ use parking_lot::Mutex;
 use sched::Affinity;
 use storage::{Staged, Stager};
 
-use crate::catalog::{Entry, Name, TableEntry};
+use crate::catalog::{Entry, Name};
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::io::{FileFormat, FileSet, ReadOptions};
 use crate::statement::Running;
 use crate::stream::panic_text;
 use crate::types;
-use crate::write::{build, fitted};
+use crate::write::{build, fitted, staging};
 
-/// A piece of a table's rows, made on whichever worker runs it.
+/// A piece of a table's rows, made on whichever worker runs it. It must not wait for statements of the same database: their
+/// operators may need the very worker that waits.
 pub type BatchProducer = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// How far a load is. Called often, from several threads.
@@ -171,7 +175,7 @@ fn load(
             progress(LoadProgress { rows, bytes: bytes.load(Ordering::Relaxed), total_bytes });
         }
     };
-    let staged = stage_parallel(&schema, producers, &table, &running, &report)?;
+    let staged = stage_parallel(&schema, producers, &running, &report)?;
     let part = build(&schema, staged, &table, &running)?;
     let version = table.version.with_appended(part);
     let report = LoadReport { rows: version.rows() as u64, bytes: version.bytes() as u64, elapsed: started.elapsed() };
@@ -210,7 +214,6 @@ fn nullable(schema: &Schema) -> Result<SchemaRef> {
 pub(crate) fn stage_parallel(
     schema: &SchemaRef,
     producers: Vec<BatchProducer>,
-    table: &TableEntry,
     running: &Arc<Running>,
     report: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Staged>> {
@@ -221,7 +224,7 @@ pub(crate) fn stage_parallel(
     let body = |i: usize| {
         let Some(producer) = producers[i].lock().take() else { return };
         let stop = || failed.load(Ordering::Relaxed);
-        let work = std::panic::AssertUnwindSafe(|| stage_one(schema, producer, table, running, &stop, report));
+        let work = std::panic::AssertUnwindSafe(|| stage_one(schema, producer, running, &stop, report));
         let result =
             std::panic::catch_unwind(work).unwrap_or_else(|panic| Err(Error::Internal(panic_text(panic.as_ref()))));
         if result.is_err() {
@@ -247,12 +250,11 @@ pub(crate) fn stage_parallel(
 fn stage_one(
     schema: &SchemaRef,
     producer: BatchProducer,
-    table: &TableEntry,
     running: &Running,
     stop: &dyn Fn() -> bool,
     report: &(dyn Fn(u64) + Sync),
 ) -> Result<Staged> {
-    let mut stager = Stager::new(Arc::clone(schema), table.meta.staging());
+    let mut stager = Stager::new(Arc::clone(schema), staging(running));
     for batch in producer {
         running.check()?;
         if stop() {
@@ -266,13 +268,22 @@ fn stage_one(
                 schema.fields().len()
             )));
         }
+        let names =
+            batch.schema_ref().fields().iter().zip(schema.fields()).find(|(have, want)| have.name() != want.name());
+        if let Some((have, want)) = names {
+            return Err(Error::Execution(format!(
+                "a batch has column '{}' where the table has '{}'; all batches need the same columns in the same order",
+                have.name(),
+                want.name()
+            )));
+        }
         stager.append(&surfaced(&batch, schema)?)?;
         report(batch.num_rows() as u64);
     }
     Ok(stager.finish()?)
 }
 
-/// Batches whose types surface to the table's go in as they are; others must cast without loss.
+/// Batches whose types surface to the table's go in as they are; others are cast as SQL's CAST does.
 fn surfaced(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     let fits = batch
         .columns()

@@ -137,25 +137,25 @@ pub(crate) fn is_exact(expr: &Expr) -> bool {
 }
 
 /// The plan of a native subtree over the rows of one catalog state.
-pub(crate) fn bind(plan: &LogicalPlan, catalog: &CatalogState) -> Result<Plan> {
+pub(crate) fn bind(plan: &LogicalPlan, catalog: &CatalogState, props: &ExecutionProps) -> Result<Plan> {
     match plan {
-        LogicalPlan::TableScan(scan) => bind_scan(scan, catalog),
+        LogicalPlan::TableScan(scan) => bind_scan(scan, catalog, props),
         LogicalPlan::Filter(filter) => {
-            let input = bind(&filter.input, catalog)?;
-            let predicate = predicate(&filter.predicate, filter.input.schema())?;
+            let input = bind(&filter.input, catalog, props)?;
+            let predicate = predicate(&filter.predicate, filter.input.schema(), props)?;
             filtered(input, predicate)
         }
         LogicalPlan::Projection(projection) => {
-            let input = bind(&projection.input, catalog)?;
+            let input = bind(&projection.input, catalog, props)?;
             let schema = projection.input.schema();
             let fields = projection.schema.fields();
-            let outputs = projection.expr.iter().zip(fields).map(|(expr, field)| output(expr, field, schema));
+            let outputs = projection.expr.iter().zip(fields).map(|(expr, field)| output(expr, field, schema, props));
             let outputs = outputs.collect::<Result<Vec<_>>>()?;
             input.project(outputs).map_err(bug)
         }
-        LogicalPlan::SubqueryAlias(alias) => bind(&alias.input, catalog),
+        LogicalPlan::SubqueryAlias(alias) => bind(&alias.input, catalog, props),
         LogicalPlan::Limit(limit) => {
-            let input = bind(&limit.input, catalog)?;
+            let input = bind(&limit.input, catalog, props)?;
             match (limit.get_skip_type()?, limit.get_fetch_type()?) {
                 (SkipType::Literal(skip), FetchType::Literal(fetch)) => Ok(input.limit(skip, fetch)),
                 _ => Err(Error::Internal("a limit that is no literal was lowered".into())),
@@ -166,7 +166,7 @@ pub(crate) fn bind(plan: &LogicalPlan, catalog: &CatalogState) -> Result<Plan> {
 }
 
 /// The plan of one scan, filters and limit pushed into it included.
-pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState) -> Result<Plan> {
+pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState, props: &ExecutionProps) -> Result<Plan> {
     let source = scan
         .source
         .downcast_ref::<StoredSource>()
@@ -174,6 +174,15 @@ pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState) -> Result<Plan
     let table = catalog.by_id(source.id).ok_or_else(|| {
         Error::Execution(format!("table '{}' was dropped meanwhile; run the statement again", source.name.shown()))
     })?;
+    let stored = &table.version.schema;
+    let kept = source.schema.fields().iter().zip(stored.fields());
+    let altered = kept.into_iter().any(|(a, b)| a.name() != b.name() || a.data_type() != b.data_type());
+    if altered || source.schema.fields().len() != stored.fields().len() + usize::from(source.row_ids) {
+        return Err(Error::Execution(format!(
+            "table '{}' was altered meanwhile; run the statement again",
+            source.name.shown()
+        )));
+    }
     let wanted: Vec<usize> = match &scan.projection {
         Some(columns) => columns.clone(),
         None => (0..source.schema.fields().len()).collect(),
@@ -204,7 +213,7 @@ pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState) -> Result<Plan
     let schema = DFSchema::new_with_metadata(fields.collect(), full.metadata().clone())?;
     let mut plan = Plan::scan(source.name.shown(), snapshot, read.clone()).map_err(bug)?;
     for filter in &scan.filters {
-        plan = filtered(plan, predicate(filter, &schema)?)?;
+        plan = filtered(plan, predicate(filter, &schema, props)?)?;
     }
     if read.len() > wanted.len() {
         let outputs = (0..wanted.len()).map(|i| {
@@ -231,31 +240,33 @@ fn bug(error: exec::PlanError) -> Error {
     Error::Internal(error.to_string())
 }
 
-fn output(expr: &Expr, field: &Arc<Field>, schema: &DFSchema) -> Result<Output> {
+fn output(expr: &Expr, field: &Arc<Field>, schema: &DFSchema, props: &ExecutionProps) -> Result<Output> {
     let field = Arc::clone(field);
     if let Expr::Column(column) = expr.clone().unalias() {
         return Ok(Output::Column { column: schema.index_of_column(&column)?, field });
     }
-    let expression = PhysicalExpression::new(expr, schema)?;
-    // What is declared and what the function returns can differ in nullability only.
-    let field = match field.data_type() == expression.data_type() {
-        true => field,
-        false => Arc::new(Field::clone(&field).with_data_type(expression.data_type().clone())),
-    };
+    let expression = PhysicalExpression::new(expr, schema, props)?;
+    if field.data_type() != expression.data_type() {
+        return Err(Error::Internal(format!(
+            "{expr} was planned as {} and evaluates to {}",
+            field.data_type(),
+            expression.data_type()
+        )));
+    }
     Ok(Output::Expression { expression: Arc::new(expression), field })
 }
 
 /// A filter as `exec` understands it.
-fn predicate(expr: &Expr, schema: &DFSchema) -> Result<Predicate> {
+fn predicate(expr: &Expr, schema: &DFSchema, props: &ExecutionProps) -> Result<Predicate> {
     let structured = match expr {
-        Expr::Alias(alias) => return predicate(&alias.expr, schema),
+        Expr::Alias(alias) => return predicate(&alias.expr, schema, props),
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
-            return Ok(Predicate::And(vec![predicate(left, schema)?, predicate(right, schema)?]));
+            return Ok(Predicate::And(vec![predicate(left, schema, props)?, predicate(right, schema, props)?]));
         }
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) => {
-            return Ok(Predicate::Or(vec![predicate(left, schema)?, predicate(right, schema)?]));
+            return Ok(Predicate::Or(vec![predicate(left, schema, props)?, predicate(right, schema, props)?]));
         }
-        Expr::Not(inner) => return Ok(Predicate::Not(Box::new(predicate(inner, schema)?))),
+        Expr::Not(inner) => return Ok(Predicate::Not(Box::new(predicate(inner, schema, props)?))),
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => compare(left, *op, right, schema)?,
         Expr::Between(between) => {
             let low = compare(&between.expr, Operator::GtEq, &between.low, schema)?;
@@ -273,7 +284,7 @@ fn predicate(expr: &Expr, schema: &DFSchema) -> Result<Predicate> {
     };
     match structured {
         Some(predicate) => Ok(predicate),
-        None => Ok(Predicate::Boolean(Arc::new(PhysicalExpression::new(expr, schema)?))),
+        None => Ok(Predicate::Boolean(Arc::new(PhysicalExpression::new(expr, schema, props)?))),
     }
 }
 
@@ -293,7 +304,33 @@ fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Result
         _ => return Ok(None),
     };
     let Some((column, field)) = comparable(column, schema)? else { return Ok(None) };
-    Ok(literal_array(literal, field.data_type()).map(|value| Predicate::Compare { column, op, value }))
+    let Some(literal) = same_type(literal, field.data_type()) else { return Ok(None) };
+    match zeros(&literal) {
+        Some([minus, plus]) => compare_zero(column, op, &minus, &plus).map(Some),
+        None => Ok(literal_array(&literal).map(|value| Predicate::Compare { column, op, value })),
+    }
+}
+
+/// Both zeros, when the literal is one of them: SQL has them equal, and dictionaries keep every bit pattern apart.
+fn zeros(literal: &ScalarValue) -> Option<[ScalarValue; 2]> {
+    match literal {
+        ScalarValue::Float64(Some(0.0)) => Some([ScalarValue::from(-0.0_f64), ScalarValue::from(0.0_f64)]),
+        ScalarValue::Float32(Some(0.0)) => Some([ScalarValue::from(-0.0_f32), ScalarValue::from(0.0_f32)]),
+        _ => None,
+    }
+}
+
+/// A comparison with zero: minus zero is the lesser of the two in the order of dictionaries.
+fn compare_zero(column: usize, op: CompareOp, minus: &ScalarValue, plus: &ScalarValue) -> Result<Predicate> {
+    let bound = match op {
+        CompareOp::Eq | CompareOp::NotEq => {
+            let values = ScalarValue::iter_to_array([minus.clone(), plus.clone()])?;
+            return Ok(Predicate::In { column, values, negated: op == CompareOp::NotEq });
+        }
+        CompareOp::Lt | CompareOp::GtEq => minus,
+        CompareOp::LtEq | CompareOp::Gt => plus,
+    };
+    Ok(Predicate::Compare { column, op, value: bound.to_array()? })
 }
 
 fn in_list(list: &InList, schema: &DFSchema) -> Result<Option<Predicate>> {
@@ -303,7 +340,10 @@ fn in_list(list: &InList, schema: &DFSchema) -> Result<Option<Predicate>> {
     for item in &list.list {
         let Expr::Literal(value, _) = item else { return Ok(None) };
         match same_type(value, field.data_type()) {
-            Some(value) if !value.is_null() => values.push(value),
+            Some(value) if !value.is_null() => match zeros(&value) {
+                Some(both) => values.extend(both),
+                None => values.push(value),
+            },
             _ => return Ok(None),
         }
     }
@@ -329,15 +369,15 @@ fn comparable<'a>(column: &Column, schema: &'a DFSchema) -> Result<Option<(usize
     Ok((simple && !matches!(field.data_type(), DataType::Interval(_))).then_some((index, field)))
 }
 
-/// The literal as an array of the column's type, where that loses nothing.
-fn literal_array(value: &ScalarValue, data_type: &DataType) -> Option<ArrayRef> {
-    let value = same_type(value, data_type)?;
+/// The literal as an array, unless it is NULL.
+fn literal_array(value: &ScalarValue) -> Option<ArrayRef> {
     if value.is_null() {
         return None;
     }
     value.to_array().ok()
 }
 
+/// The literal in the column's type, where that is only another way to hold the same value.
 fn same_type(value: &ScalarValue, data_type: &DataType) -> Option<ScalarValue> {
     if value.data_type() == *data_type {
         return Some(value.clone());
@@ -365,9 +405,9 @@ pub(crate) struct PhysicalExpression {
 
 impl PhysicalExpression {
     /// Plans `expr` over rows of `schema`; arithmetic is checked.
-    pub(crate) fn new(expr: &Expr, schema: &DFSchema) -> Result<PhysicalExpression> {
+    pub(crate) fn new(expr: &Expr, schema: &DFSchema, props: &ExecutionProps) -> Result<PhysicalExpression> {
         let expr = expr.clone().unalias();
-        let planned = checked::create_physical_expr(&expr, schema, &ExecutionProps::new())?;
+        let planned = checked::create_physical_expr(&expr, schema, props)?;
         let mut columns: Vec<usize> = collect_columns(&planned).iter().map(|c| c.index()).collect();
         columns.sort_unstable();
         columns.dedup();
@@ -399,7 +439,19 @@ fn fallible(expr: &Expr) -> bool {
             Expr::Between(_) | Expr::InList(_) | Expr::Alias(_) => false,
             // A pattern from a column may be malformed.
             Expr::Like(like) => !matches!(like.pattern.as_ref(), Expr::Literal(..)),
-            Expr::BinaryExpr(b) => !(b.op.supports_propagation() || b.op.is_logic_operator()),
+            Expr::BinaryExpr(b) => !matches!(
+                b.op,
+                Operator::Eq
+                    | Operator::NotEq
+                    | Operator::Lt
+                    | Operator::LtEq
+                    | Operator::Gt
+                    | Operator::GtEq
+                    | Operator::IsDistinctFrom
+                    | Operator::IsNotDistinctFrom
+                    | Operator::And
+                    | Operator::Or
+            ),
             _ => true,
         })
     });

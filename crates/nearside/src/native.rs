@@ -50,7 +50,7 @@ impl ExtensionPlanner for NativePlanner {
         _: &PhysicalPlanningContext,
     ) -> DfResult<Option<Arc<dyn ExecutionPlan>>> {
         let Some(node) = node.as_any().downcast_ref::<NativeNode>() else { return Ok(None) };
-        let plan = bind(&node.plan, &self.running.catalog).map_err(Error::into_datafusion)?;
+        let plan = bind(&node.plan, &self.running.catalog, &self.running.props()).map_err(Error::into_datafusion)?;
         let schema = Arc::new(node.plan.schema().as_arrow().clone());
         Ok(Some(Arc::new(NativeExec::new(plan, schema, &self.running))))
     }
@@ -65,7 +65,7 @@ impl ExtensionPlanner for NativePlanner {
         if !scan.source.is::<StoredSource>() {
             return Ok(None);
         }
-        let plan = bind_scan(scan, &self.running.catalog).map_err(Error::into_datafusion)?;
+        let plan = bind_scan(scan, &self.running.catalog, &self.running.props()).map_err(Error::into_datafusion)?;
         let schema = Arc::new(scan.projected_schema.as_arrow().clone());
         Ok(Some(Arc::new(NativeExec::new(plan, schema, &self.running))))
     }
@@ -163,7 +163,10 @@ impl ExecutionPlan for NativeExec {
     }
 
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
-        let execution = self.execution.get_or_init(|| exec::execute(Arc::clone(&self.plan), context_of(&self.running)));
+        let execution = self.execution.get_or_init(|| {
+            // Whoever polls is a thread of the private runtime, which native operators must not run on.
+            exec::execute_on_workers(Arc::clone(&self.plan), context_of(&self.running))
+        });
         Ok(Box::pin(NativeStream {
             execution: execution.clone(),
             schema: Arc::clone(&self.schema),

@@ -15,6 +15,8 @@ use crate::context::StoredSource;
 
 /// Plans kept at a time.
 const PLANS_MAX: usize = 512;
+/// Longer statements are not kept: their plans are as long, and no budget counts them.
+const SQL_BYTES_MAX: usize = 64 << 10;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Key {
@@ -24,6 +26,8 @@ pub(crate) struct Key {
     pub settings: u64,
     /// Which names and columns it was planned with.
     pub ddl_version: u64,
+    /// Whether the plan still waits for values and for optimising.
+    pub prepared: bool,
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +58,9 @@ impl PlanCache {
 
     /// Keeps a plan; the one unused for longest goes when there are too many.
     pub(crate) fn put(&self, key: Key, plan: Arc<LogicalPlan>) {
+        if key.sql.len() > SQL_BYTES_MAX {
+            return;
+        }
         let mut plans = self.plans.lock();
         if plans.by_key.len() >= PLANS_MAX {
             let oldest = plans.by_key.iter().min_by_key(|(_, (used, _))| *used).map(|(k, _)| k.clone());
@@ -74,7 +81,8 @@ impl PlanCache {
 }
 
 /// True when the plan of a query means the same tomorrow: stored tables only, and no function that depends on the moment.
-pub(crate) fn is_cacheable(plan: &LogicalPlan) -> bool {
+/// A plan that is yet to be optimised for each run (`prepared`) may hold such functions, and parameters.
+pub(crate) fn is_cacheable(plan: &LogicalPlan, prepared: bool) -> bool {
     let mut cacheable = true;
     let walked = plan.apply_with_subqueries(|node| {
         match node {
@@ -85,7 +93,7 @@ pub(crate) fn is_cacheable(plan: &LogicalPlan) -> bool {
             _ => {}
         }
         for expr in node.expressions() {
-            if expr.exists(|e| Ok(is_momentary(e))).unwrap_or(true) {
+            if !prepared && expr.exists(|e| Ok(is_momentary(e))).unwrap_or(true) {
                 cacheable = false;
             }
         }
@@ -111,7 +119,7 @@ mod tests {
     fn the_plan_unused_for_longest_goes_first() {
         let cache = PlanCache::default();
         let plan = Arc::new(LogicalPlanBuilder::empty(true).build().unwrap());
-        let key = |i: usize| Key { sql: i.to_string(), settings: 0, ddl_version: 0 };
+        let key = |i: usize| Key { sql: i.to_string(), settings: 0, ddl_version: 0, prepared: false };
         for i in 0..PLANS_MAX {
             cache.put(key(i), Arc::clone(&plan));
         }

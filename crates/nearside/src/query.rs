@@ -25,7 +25,7 @@ pub(crate) fn prepare(plan: LogicalPlan, running: &Running) -> Result<LogicalPla
 pub(crate) fn start(plan: &LogicalPlan, running: Arc<Running>) -> Result<ResultStream> {
     running.check()?;
     if let Some(native) = wholly_native(plan) {
-        let bound = bind(native, &running.catalog)?;
+        let bound = bind(native, &running.catalog, &running.props())?;
         let schema = Arc::new(plan.schema().as_arrow().clone());
         let execution = exec::execute(Arc::new(bound), context_of(&running));
         return Ok(ResultStream::native(schema, execution, running));

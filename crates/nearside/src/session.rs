@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::config::ConfigField;
+use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as PlanStatement, WriteOp};
 use datafusion::sql::parser::Statement;
@@ -12,7 +14,6 @@ use datafusion::sql::sqlparser::ast;
 use parking_lot::{Mutex, RwLock};
 
 use crate::catalog::Name;
-use crate::context::PlanContext;
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::parser::{Parsed, Piece, is_complete, plan_statement, split};
@@ -72,7 +73,8 @@ pub struct Session {
 struct Shared {
     /// Functions and settings, and a number that tells settings apart.
     state: RwLock<(Arc<SessionState>, u64)>,
-    prepared: Mutex<HashMap<String, Arc<LogicalPlan>>>,
+    /// PREPARE statements as parsed: they are planned anew for each EXECUTE, so that they follow the tables.
+    prepared: Mutex<HashMap<String, Statement>>,
     running: Mutex<Vec<Weak<Running>>>,
 }
 
@@ -108,7 +110,9 @@ impl Session {
         let mut outcome = Outcome::Done(Done::new("nothing to do"));
         for piece in split(sql)? {
             if let Outcome::Rows(rows) = outcome {
-                rows.collect_all()?;
+                for batch in rows {
+                    batch?;
+                }
             }
             outcome = self.run(&piece.sql).map_err(|e| e.shifted(piece.start))?;
         }
@@ -131,10 +135,11 @@ impl Session {
     /// # Errors
     /// As [`Session::query`].
     pub fn run(&self, sql: &str) -> Result<Outcome> {
+        not_on_a_worker()?;
         let (state, settings) = self.state();
         let running = Arc::new(Running::start(&self.inner, state));
         self.track(&running);
-        let key = Key { sql: sql.to_string(), settings, ddl_version: running.catalog.ddl_version };
+        let key = Key { sql: sql.to_string(), settings, ddl_version: running.catalog.ddl_version, prepared: false };
         if config::nearside(running.state.config_options()).plan_cache
             && let Some(plan) = self.inner.plans.get(&key)
         {
@@ -166,9 +171,9 @@ impl Session {
     pub fn prepare(&self, sql: &str) -> Result<Prepared> {
         let (state, _) = self.state();
         let running = Running::start(&self.inner, state);
-        let plan = Parsed::one(sql)?.plan(&self.context(&running))?;
+        let plan = Parsed::one(sql)?.plan(&running.plan_context())?;
         if matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Statement(_)) {
-            return Err(Error::Unsupported("only queries can be prepared; run this statement with execute".into()));
+            return Err(only_queries());
         }
         let types = plan.get_parameter_types()?;
         let count = types.len();
@@ -214,10 +219,6 @@ impl Session {
         all.push(Arc::downgrade(running));
     }
 
-    fn context<'a>(&self, running: &'a Running) -> PlanContext<'a> {
-        PlanContext { state: &running.state, catalog: Arc::clone(&running.catalog), inner: &running.inner, depth: 0 }
-    }
-
     fn dispatch(&self, parsed: Parsed, running: &Arc<Running>, key: Key) -> Result<Outcome> {
         match parsed {
             Parsed::Sql(statement) => self.sql(*statement, running, key),
@@ -232,6 +233,7 @@ impl Session {
         match &statement {
             Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
             Statement::Statement(inner) => match inner.as_ref() {
+                ast::Statement::Prepare { .. } => return prepare(&self.shared, &statement, running).map(Outcome::Done),
                 ast::Statement::AlterTable(alter) => return ddl::alter_table(alter, running).map(Outcome::Done),
                 ast::Statement::StartTransaction { .. }
                 | ast::Statement::Commit { .. }
@@ -246,7 +248,7 @@ impl Session {
             Statement::CreateExternalTable(create) => return ddl::create_external(create, running).map(Outcome::Done),
             _ => {}
         }
-        let plan = plan_statement(statement.clone(), &self.context(running))?;
+        let plan = plan_statement(statement.clone(), &running.plan_context())?;
         match plan {
             LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => write::dml(statement, dml, running).map(Outcome::Done),
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
@@ -259,7 +261,8 @@ impl Session {
                 Err(Error::Unsupported("this form of the statement is not supported; see docs/sql.md".into()))
             }
             plan => {
-                let cacheable = is_cacheable(&plan);
+                let cacheable =
+                    config::nearside(running.state.config_options()).plan_cache && is_cacheable(&plan, false);
                 let plan = Arc::new(query::prepare(plan, running)?);
                 if cacheable {
                     self.inner.plans.put(key, Arc::clone(&plan));
@@ -283,35 +286,26 @@ impl Session {
                 let variable = reset.variable.to_lowercase();
                 let defaults = self.inner.default_state();
                 let default = config::entries(defaults.config_options()).into_iter().find(|e| e.key == variable);
-                let default = default.and_then(|e| e.value);
-                self.change_state(|state| match default {
-                    Some(value) => {
-                        let options = state.config_mut().options_mut();
-                        options.set(&variable, &value).map_err(|e| setting_error(&variable, e.into(), options))
-                    }
-                    None => Err(setting_error(
-                        &variable,
-                        Error::Internal("it has no default".into()),
-                        state.config_options(),
-                    )),
+                self.change_state(|state| {
+                    let options = state.config_mut().options_mut();
+                    let done = match default.map(|e| e.value) {
+                        Some(Some(value)) => options.set(&variable, &value),
+                        // Its default is to be unset.
+                        Some(None) => ConfigField::reset(options, &variable),
+                        None => return Err(setting_error(&variable, Error::plan("there is no such setting"), options)),
+                    };
+                    done.map_err(|e| setting_error(&variable, e.into(), options))
                 })?;
                 Ok(Outcome::Done(Done::new("RESET")))
             }
-            PlanStatement::Prepare(prepare) => {
-                let mut all = self.shared.prepared.lock();
-                if all.contains_key(&prepare.name) {
-                    return Err(Error::Exists { kind: "prepared statement", name: prepare.name });
-                }
-                all.insert(prepare.name, prepare.input);
-                Ok(Outcome::Done(Done::new("PREPARE")))
-            }
             PlanStatement::Execute(execute) => {
-                let plan = self.shared.prepared.lock().get(&execute.name).cloned();
-                let plan = plan.ok_or_else(|| Error::NotFound {
+                let statement = self.shared.prepared.lock().get(&execute.name).cloned();
+                let statement = statement.ok_or_else(|| Error::NotFound {
                     kind: "prepared statement",
                     name: execute.name.clone(),
                     nearest: None,
                 })?;
+                let plan = prepared_query(statement, running)?.input;
                 let values = execute.parameters.into_iter().map(|p| match p {
                     datafusion::logical_expr::Expr::Literal(value, _) => Ok(value),
                     other => Err(Error::plan(format!("a parameter must be a literal, not {other}"))),
@@ -332,6 +326,13 @@ impl Session {
         let mut current = self.shared.state.write();
         let mut state = SessionState::clone(&current.0);
         change(&mut state)?;
+        // Functions that depend on settings (now() on the time zone) keep a copy of them.
+        let options = Arc::clone(state.config_options());
+        let functions = state.scalar_functions().values();
+        let changed: Vec<_> = functions.filter_map(|f| f.inner().with_updated_config(&options)).collect();
+        for function in changed {
+            state.register_udf(Arc::new(function))?;
+        }
         *current = (Arc::new(state), SETTINGS.fetch_add(1, Ordering::Relaxed));
         Ok(())
     }
@@ -372,18 +373,22 @@ impl Prepared {
                 values.len()
             )));
         }
+        not_on_a_worker()?;
         let session = &self.session;
         let (state, settings) = session.state();
         let running = Arc::new(Running::start(&session.inner, state));
         session.track(&running);
         // The parsed and named plan is kept; values are put in before it is optimised, so that they prune.
-        let sql = format!("PREPARED {}", self.sql);
-        let key = Key { sql, settings, ddl_version: running.catalog.ddl_version };
+        let sql = self.sql.clone();
+        let key = Key { sql, settings, ddl_version: running.catalog.ddl_version, prepared: true };
+        let keep = config::nearside(running.state.config_options()).plan_cache;
         let plan = match session.inner.plans.get(&key) {
-            Some(plan) => plan,
-            None => {
-                let plan = Arc::new(Parsed::one(&self.sql)?.plan(&session.context(&running))?);
-                session.inner.plans.put(key, Arc::clone(&plan));
+            Some(plan) if keep => plan,
+            _ => {
+                let plan = Arc::new(Parsed::one(&self.sql)?.plan(&running.plan_context())?);
+                if keep && is_cacheable(&plan, true) {
+                    session.inner.plans.put(key, Arc::clone(&plan));
+                }
                 plan
             }
         };
@@ -395,6 +400,42 @@ impl Prepared {
         }
         let plan = LogicalPlan::clone(&plan).with_param_values(ParamValues::from(values))?;
         query::run(plan, running)
+    }
+}
+
+/// `PREPARE name AS query`.
+fn prepare(shared: &Shared, statement: &Statement, running: &Arc<Running>) -> Result<Done> {
+    let name = prepared_query(statement.clone(), running)?.name;
+    let mut all = shared.prepared.lock();
+    if all.contains_key(&name) {
+        return Err(Error::Exists { kind: "prepared statement", name });
+    }
+    all.insert(name, statement.clone());
+    Ok(Done::new("PREPARE"))
+}
+
+/// A PREPARE statement's plan over what exists now.
+fn prepared_query(statement: Statement, running: &Arc<Running>) -> Result<datafusion::logical_expr::Prepare> {
+    match plan_statement(statement, &running.plan_context())? {
+        LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => match prepare.input.as_ref() {
+            LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Statement(_) => Err(only_queries()),
+            _ => Ok(prepare),
+        },
+        _ => Err(Error::Internal("a PREPARE planned to something else".into())),
+    }
+}
+
+fn only_queries() -> Error {
+    Error::Unsupported("only queries can be prepared; run this statement as it is".into())
+}
+
+/// A worker that waited for a statement could be the one that the statement needs.
+pub(crate) fn not_on_a_worker() -> Result<()> {
+    match sched::Scheduler::on_worker() {
+        true => Err(Error::Unsupported(
+            "statements cannot run inside a producer of batches; take their rows before the load starts".into(),
+        )),
+        false => Ok(()),
     }
 }
 

@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 use datafusion::common::DataFusionError;
 use datafusion::common::alias::AliasGenerator;
 use datafusion::config::ConfigOptions;
+use datafusion::execution::context::ExecutionProps;
 use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
@@ -19,6 +20,7 @@ use tokio::sync::Notify;
 
 use crate::catalog::{Catalog, CatalogState};
 use crate::config;
+use crate::context::PlanContext;
 use crate::database::Inner;
 use crate::error::{Error, Result};
 
@@ -114,6 +116,19 @@ impl Running {
         Running { home: Arc::clone(&home), ..self.over(home.state()) }
     }
 
+    /// What expressions are planned with: the time of the statement and the session's settings.
+    pub(crate) fn props(&self) -> ExecutionProps {
+        let mut props = ExecutionProps::new();
+        props.query_execution_start_time = Some(self.started);
+        props.config_options = Some(Arc::clone(self.state.config_options()));
+        props
+    }
+
+    /// What the SQL planner asks on its behalf.
+    pub(crate) fn plan_context(&self) -> PlanContext<'_> {
+        PlanContext { state: &self.state, catalog: Arc::clone(&self.catalog), inner: &self.inner, planning: Vec::new() }
+    }
+
     /// A way to cancel it from any thread.
     pub(crate) fn canceller(&self) -> Canceller {
         Canceller { statement: Arc::clone(&self.statement), signal: Arc::clone(&self.signal) }
@@ -121,7 +136,7 @@ impl Running {
 
     /// An error when it was cancelled or is out of time.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.deadline.is_some_and(|d| Instant::now() > d) {
+        if self.deadline.is_some_and(|d| Instant::now() >= d) {
             return Err(Error::Timeout);
         }
         if self.statement.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }

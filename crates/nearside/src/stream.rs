@@ -18,6 +18,7 @@ use futures::{FutureExt, SinkExt, Stream, StreamExt, select_biased};
 
 use crate::error::{Error, Result};
 use crate::native::conform;
+use crate::session::not_on_a_worker;
 use crate::statement::{Canceller, Running};
 
 /// Batches that may wait for the consumer.
@@ -137,27 +138,48 @@ impl Iterator for ResultStream {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        match &self.source {
+            // On a worker this helps with the morsels instead of waiting for other workers.
+            Source::Native(execution) if !self.ended => {
+                let item = execution.next_blocking();
+                let item = item.map(|batch| Ok(conform(batch.map_err(Error::from)?, &self.schema)?));
+                if matches!(item, None | Some(Err(_))) {
+                    self.finish();
+                }
+                return item;
+            }
+            Source::Channel(_) if !self.ended => {
+                if let Err(error) = not_on_a_worker() {
+                    self.finish();
+                    return Some(Err(error));
+                }
+            }
+            _ => {}
+        }
         block_on(std::future::poll_fn(|cx| self.poll_batch(cx)))
     }
 }
 
 /// Takes a plan's batches to the consumer until they end, fail, are cancelled or run out of time.
 async fn pump(plan: Arc<dyn ExecutionPlan>, running: Arc<Running>, mut sender: mpsc::Sender<Result<RecordBatch>>) {
-    let work = AssertUnwindSafe(forward(plan, Arc::clone(&running), sender.clone())).catch_unwind();
     let signal = Arc::clone(running.signal());
-    let stopped = async {
-        match running.deadline() {
-            None => signal.raised().await,
-            Some(deadline) => {
-                let _ = tokio::time::timeout_at(deadline.into(), signal.raised()).await;
+    // The block owns the operators and what they hold: both are gone before the error waits to be taken.
+    let outcome = {
+        let work = AssertUnwindSafe(forward(plan, Arc::clone(&running), sender.clone())).catch_unwind();
+        let stopped = async {
+            match running.deadline() {
+                None => signal.raised().await,
+                Some(deadline) => {
+                    let _ = tokio::time::timeout_at(deadline.into(), signal.raised()).await;
+                }
             }
+        };
+        let mut work = std::pin::pin!(work.fuse());
+        let mut stopped = std::pin::pin!(stopped.fuse());
+        select_biased! {
+            () = stopped => running.check().and(Err(Error::Timeout)),
+            done = work => done.unwrap_or_else(|panic| Err(Error::Internal(panic_text(panic.as_ref())))),
         }
-    };
-    let mut work = std::pin::pin!(work.fuse());
-    let mut stopped = std::pin::pin!(stopped.fuse());
-    let outcome = select_biased! {
-        () = stopped => running.check(),
-        done = work => done.unwrap_or_else(|panic| Err(Error::Internal(panic_text(panic.as_ref())))),
     };
     if let Err(error) = outcome {
         let _ = sender.send(Err(error)).await;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion::logical_expr::LogicalPlan;
 
-use crate::context::PlanContext;
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::parser::Parsed;
@@ -15,8 +14,7 @@ use crate::statement::Running;
 pub(crate) fn parse(text: &str, running: &Arc<Running>) -> Result<DataType> {
     let wrong =
         || Error::plan(format!("'{text}' is not a type; use SQL's names, e.g. BIGINT, DECIMAL(15, 2), DATE, TEXT"));
-    let context =
-        PlanContext { state: &running.state, catalog: Arc::clone(&running.catalog), inner: &running.inner, depth: 0 };
+    let context = running.plan_context();
     let parsed = Parsed::one(&format!("CREATE TABLE t (c {text})")).map_err(|_| wrong())?;
     match parsed.plan(&context).map_err(|_| wrong())? {
         LogicalPlan::Ddl(datafusion::logical_expr::DdlStatement::CreateMemoryTable(create)) => {

@@ -98,6 +98,13 @@ pub(crate) fn system_table(
     Ok(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?))
 }
 
+/// The settings, under the names that SET takes.
+pub(crate) fn settings_table(state: &SessionState) -> Result<Arc<dyn TableProvider>> {
+    let schema = schema(SETTINGS);
+    let batch = RecordBatch::try_new(Arc::clone(&schema), settings(state))?;
+    Ok(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?))
+}
+
 fn text<S: AsRef<str>>(values: impl Iterator<Item = Option<S>>) -> ArrayRef {
     Arc::new(values.collect::<StringViewArray>())
 }

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::{Column as ColumnName, Constraint, Constraints};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column as ColumnName, Constraint, Constraints, DFSchema};
 use datafusion::logical_expr::logical_plan::dml::InsertOp;
 use datafusion::logical_expr::{
     CreateMemoryTable, DmlStatement, Expr, Filter, Limit, LogicalPlan, Projection, SubqueryAlias, TableScanBuilder,
@@ -21,10 +22,11 @@ use datafusion::logical_expr::{
 };
 use datafusion::sql::parser::Statement;
 use exec::SchedParallel;
+use numa::{Allocator, Budget, Policy, Reservation};
 use storage::{Part, RowsToDelete, SegmentVersion, Staged, Stager, TableVersion};
 
 use crate::catalog::{CatalogState, Entry, Name, TableEntry};
-use crate::context::{PlanContext, ROW_ID, StoredSource};
+use crate::context::{ROW_ID, StoredSource};
 use crate::error::{Error, Result};
 use crate::parser::{Parsed, plan_statement};
 use crate::query;
@@ -75,12 +77,7 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
     }
     as_writer(&name, running, |table, running| {
         // The columns may have changed while this statement waited for its turn.
-        let context = PlanContext {
-            state: &running.state,
-            catalog: Arc::clone(&running.catalog),
-            inner: &running.inner,
-            depth: 0,
-        };
+        let context = running.plan_context();
         let LogicalPlan::Dml(dml) = plan_statement(statement, &context)? else {
             return Err(Error::Internal("the statement planned to something else the second time".into()));
         };
@@ -99,13 +96,27 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
     })
 }
 
+/// The planner gives a VALUES list the columns' NOT NULL and would name its own columns in the error; ours names the table's.
+fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let relaxed = plan.transform_up(|node| match node {
+        LogicalPlan::Values(mut values) => {
+            let fields = values.schema.iter().map(|(q, f)| (q.cloned(), Arc::new(Field::clone(f).with_nullable(true))));
+            values.schema = Arc::new(DFSchema::new_with_metadata(fields.collect(), values.schema.metadata().clone())?);
+            Ok(Transformed::yes(LogicalPlan::Values(values)))
+        }
+        other => Transformed::no(other).map_data(LogicalPlan::recompute_schema),
+    })?;
+    Ok(relaxed.data)
+}
+
 fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
+    let input = nullable_values(input)?;
     let rows = query::run(input, Arc::clone(running))?;
     let part = stage(rows, &table.version.schema, table, running)?;
     let count = rows_of(&part);
     if count > 0 {
         let version = table.version.with_appended(part);
-        commit(table, compacted(version, table, running)?, running)?;
+        commit_checked(table, compacted(version, table, running)?, running)?;
     }
     Ok(Done::rows("INSERT", count))
 }
@@ -114,7 +125,7 @@ fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> 
     let rows = query::run(input, Arc::clone(running))?;
     let part = stage(rows, &table.version.schema, table, running)?;
     let count = rows_of(&part);
-    commit(table, table.version.truncated().with_appended(part), running)?;
+    commit_checked(table, table.version.truncated().with_appended(part), running)?;
     Ok(Done::rows("INSERT", count))
 }
 
@@ -130,7 +141,7 @@ fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Res
     let plan = LogicalPlan::Projection(Projection::try_new(vec![Expr::Column(row_id)], Arc::new(input))?);
     let mut deleted = Deleted::default();
     for batch in query::run(plan, Arc::clone(running))? {
-        deleted.add(batch?.column(0))?;
+        deleted.add(batch?.column(0), running.statement.budget())?;
     }
     let count = deleted.rows;
     if count > 0 {
@@ -145,10 +156,10 @@ fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Res
     let last = plan.schema().fields().len() - 1;
     let schema = Arc::clone(&table.version.schema);
     let mut deleted = Deleted::default();
-    let mut stager = Stager::new(Arc::clone(&schema), table.meta.staging());
+    let mut stager = Stager::new(Arc::clone(&schema), staging(running));
     for batch in query::run(plan, Arc::clone(running))? {
         let batch = batch?;
-        deleted.add(batch.column(last))?;
+        deleted.add(batch.column(last), running.statement.budget())?;
         let columns: Vec<usize> = (0..last).collect();
         let batch = fitted(&batch.project(&columns)?, &schema)?;
         stager.append(&batch)?;
@@ -157,7 +168,7 @@ fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Res
     if count > 0 {
         let part = build(&schema, vec![stager.finish()?], table, running)?;
         let version = deleted.apply(table)?.with_appended(part);
-        commit(table, compacted(version, table, running)?, running)?;
+        commit_checked(table, compacted(version, table, running)?, running)?;
     }
     Ok(Done::rows("UPDATE", count))
 }
@@ -207,11 +218,13 @@ fn row_id_column(plan: &LogicalPlan) -> Result<ColumnName> {
 struct Deleted {
     by_segment: BTreeMap<usize, Vec<u32>>,
     rows: u64,
+    held: Vec<Reservation>,
 }
 
 impl Deleted {
     /// Row identities: the segment's place in the snapshot in the upper half, the row in the lower.
-    fn add(&mut self, ids: &ArrayRef) -> Result<()> {
+    fn add(&mut self, ids: &ArrayRef, budget: &Arc<Budget>) -> Result<()> {
+        self.held.push(budget.reserve((ids.len() * size_of::<u32>()) as u64)?);
         let ids = ids.as_any().downcast_ref::<UInt64Array>();
         let ids = ids.ok_or_else(|| Error::Internal("row identities of another type".into()))?;
         for id in ids.values() {
@@ -233,8 +246,13 @@ impl Deleted {
             };
             deletes.push(RowsToDelete { part, segment, rows });
         }
-        Ok(table.version.with_deleted(&deletes, &table.meta.staging())?)
+        Ok(table.version.with_deleted(&deletes, &table.meta.unplaced())?)
     }
+}
+
+/// Where rows are staged: on the node of whoever stages them, in the statement's budget.
+pub(crate) fn staging(running: &Running) -> Allocator {
+    Allocator::new(Policy::Local, Arc::clone(running.statement.budget()))
 }
 
 /// Stages a query's rows and encodes them as segments.
@@ -244,7 +262,7 @@ pub(crate) fn stage(
     table: &TableEntry,
     running: &Arc<Running>,
 ) -> Result<Part> {
-    let mut stager = Stager::new(Arc::clone(schema), table.meta.staging());
+    let mut stager = Stager::new(Arc::clone(schema), staging(running));
     for batch in rows {
         stager.append(&fitted(&batch?, schema)?)?;
     }
@@ -259,8 +277,7 @@ pub(crate) fn build(
     running: &Arc<Running>,
 ) -> Result<Part> {
     let allocators = table.meta.allocators(schema.fields().len());
-    let parallel =
-        SchedParallel { scheduler: Arc::clone(&running.inner.scheduler), statement: Arc::clone(&running.statement) };
+    let parallel = SchedParallel::new(Arc::clone(&running.inner.scheduler), Arc::clone(&running.statement));
     let part = storage::build_part(schema, staged, &allocators, &parallel);
     running.check()?;
     let part = part?;
@@ -302,21 +319,25 @@ fn not_null(schema: &SchemaRef, segments: &[SegmentVersion], name: &Name) -> Res
 }
 
 /// Merges small neighbouring segments when there are many.
-fn compacted(version: TableVersion, table: &TableEntry, running: &Arc<Running>) -> Result<TableVersion> {
+pub(crate) fn compacted(version: TableVersion, table: &TableEntry, running: &Arc<Running>) -> Result<TableVersion> {
     let Some(last) = version.parts.last() else { return Ok(version) };
     let sizes: Vec<usize> = last.segments.iter().map(SegmentVersion::live_rows).collect();
     let Some(range) = storage::compaction(&sizes) else { return Ok(version) };
     let allocators = table.meta.allocators(version.schema.fields().len());
-    let parallel =
-        SchedParallel { scheduler: Arc::clone(&running.inner.scheduler), statement: Arc::clone(&running.statement) };
+    let parallel = SchedParallel::new(Arc::clone(&running.inner.scheduler), Arc::clone(&running.statement));
     let merged = storage::compact(&version.schema, &last.segments[range.clone()], &allocators, &parallel);
     running.check()?;
     Ok(version.with_replaced(version.parts.len() - 1, range, merged?)?)
 }
 
-/// Makes a version the table's, after its keys were checked.
-pub(crate) fn commit(table: &TableEntry, version: TableVersion, running: &Arc<Running>) -> Result<()> {
+/// Makes a version with new rows the table's, after its keys were checked.
+pub(crate) fn commit_checked(table: &TableEntry, version: TableVersion, running: &Arc<Running>) -> Result<()> {
     check_keys(table, &version, running)?;
+    commit(table, version, running)
+}
+
+/// Makes a version the table's that has lost rows only.
+fn commit(table: &TableEntry, version: TableVersion, running: &Arc<Running>) -> Result<()> {
     running.check()?;
     running.home.commit(|state| state.set_version(table.id, version))
 }
@@ -341,8 +362,7 @@ pub(crate) fn check_keys(table: &TableEntry, version: &TableVersion, running: &A
             present = quoted.iter().map(|c| format!("{c} IS NOT NULL")).collect::<Vec<_>>().join(" AND "),
         );
         let running = Arc::new(running.over(Arc::clone(&state)));
-        let context =
-            PlanContext { state: &running.state, catalog: Arc::clone(&state), inner: &running.inner, depth: 0 };
+        let context = running.plan_context();
         let plan = Parsed::one(&sql)?.plan(&context)?;
         for batch in query::run(plan, Arc::clone(&running))? {
             let batch = batch?;
@@ -370,6 +390,9 @@ pub(crate) fn quoted(name: &str) -> String {
 
 /// CREATE TABLE and CREATE TABLE AS.
 pub(crate) fn create_table(create: CreateMemoryTable, running: &Arc<Running>) -> Result<Done> {
+    if create.temporary {
+        return Err(Error::Unsupported("temporary tables are not supported; leave TEMPORARY out".into()));
+    }
     let name = Name::resolve(&create.name)?;
     if let Some(existing) = running.catalog.get(&name) {
         match (create.if_not_exists, create.or_replace) {
@@ -394,10 +417,11 @@ pub(crate) fn create_table(create: CreateMemoryTable, running: &Arc<Running>) ->
         table.version = Arc::new(version);
     }
     running.check()?;
-    let replaces = create.or_replace;
+    let (replaces, keeps) = (create.or_replace, create.if_not_exists);
     running.home.commit(|state| {
         match state.get(&name) {
             Some(Entry::Table(_)) if replaces => {}
+            Some(_) if keeps => return Ok(()),
             Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
             None => {}
         }
@@ -420,7 +444,7 @@ fn stored_schema(schema: &Schema, constraints: &Constraints, declared: bool) -> 
     let mut seen = std::collections::HashSet::new();
     let mut fields = Vec::with_capacity(surfaced.fields().len());
     for (i, field) in surfaced.fields().iter().enumerate() {
-        if !seen.insert(field.name().to_lowercase()) {
+        if !seen.insert(field.name()) {
             return Err(Error::plan(format!("column '{}' stands twice; give one of them another name", field.name())));
         }
         if field.name() == ROW_ID {
