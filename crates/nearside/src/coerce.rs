@@ -15,6 +15,8 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::Analyzer;
 
+use crate::refuse::RefuseWrongAnswers;
+
 /// Functions whose arguments meet; others (structs, texts, lists) keep each argument as it is.
 const NUMERIC_FUNCTIONS: [&str; 12] =
     ["coalesce", "nullif", "nvl", "ifnull", "greatest", "least", "power", "pow", "atan2", "log", "nanvl", "mod"];
@@ -23,9 +25,9 @@ const NUMERIC_FUNCTIONS: [&str; 12] =
 #[derive(Debug, Default)]
 pub(crate) struct FloatsWin;
 
-/// DataFusion's analyzer rules with this one before them.
+/// DataFusion's analyzer rules with ours before them.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(FloatsWin)];
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(RefuseWrongAnswers), Arc::new(FloatsWin)];
     rules.extend(Analyzer::new().rules);
     rules
 }

@@ -46,6 +46,7 @@ mod native;
 mod parser;
 mod plan_cache;
 mod query;
+mod refuse;
 mod report;
 mod session;
 mod sql_text;

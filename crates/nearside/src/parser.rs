@@ -22,6 +22,9 @@ use crate::error::{Error, Position, Result, syntax};
 /// How deep expressions may nest.
 const RECURSION_MAX: usize = 200;
 
+/// How many operators may follow each other in one expression.
+const OPERATORS_MAX: usize = 2000;
+
 /// One statement of a script and where it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
@@ -74,6 +77,7 @@ impl Parsed {
     }
 
     fn parse(sql: &str) -> Result<Parsed> {
+        check_tokens(sql)?;
         if let Some(own) = own_statement(sql)? {
             return Ok(own);
         }
@@ -101,16 +105,18 @@ impl Parsed {
 
 /// Plans one of DataFusion's statements.
 pub(crate) fn plan_statement(mut statement: Statement, context: &PlanContext<'_>) -> Result<LogicalPlan> {
-    floats_are_doubles(&mut statement);
+    mend(&mut statement);
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
     Ok(planner.statement_to_plan(statement)?)
 }
 
-/// Numbers with an exponent are DOUBLEs: as decimals, which other numbers with a point are, most would not fit.
-fn floats_are_doubles(statement: &mut Statement) {
+/// Sets right what the parser or the planner would take otherwise than SQL has it.
+fn mend(statement: &mut Statement) {
     match statement {
         Statement::Statement(inner) => {
             let _ = visit_expressions_mut(inner.as_mut(), |expr: &mut ast::Expr| {
+                bind_distinct_tightly(expr);
+                // Numbers with an exponent are DOUBLEs: as decimals, which other numbers with a point are, most would not fit.
                 if let ast::Expr::Value(value) = expr
                     && let Value::Number(text, _) = &value.value
                     && text.contains(['e', 'E'])
@@ -128,9 +134,74 @@ fn floats_are_doubles(statement: &mut Statement) {
                 ControlFlow::<()>::Continue(())
             });
         }
-        Statement::Explain(explain) => floats_are_doubles(&mut explain.statement),
+        Statement::Explain(explain) => mend(&mut explain.statement),
         _ => {}
     }
+}
+
+/// `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`; the parser takes all of `b AND c` to the right of FROM.
+fn bind_distinct_tightly(expr: &mut ast::Expr) {
+    let (ast::Expr::IsDistinctFrom(_, right) | ast::Expr::IsNotDistinctFrom(_, right)) = &mut *expr else { return };
+    if !is_logic(right) {
+        return;
+    }
+    let mut outer = std::mem::replace(right.as_mut(), ast::Expr::Value(Value::Null.into()));
+    let mut test = std::mem::replace(expr, ast::Expr::Value(Value::Null.into()));
+    // The leftmost operand below the ANDs and ORs is what FROM is about.
+    let mut place = &mut outer;
+    while is_logic(place) {
+        let ast::Expr::BinaryOp { left, .. } = place else { return };
+        place = left.as_mut();
+    }
+    if let ast::Expr::IsDistinctFrom(_, right) | ast::Expr::IsNotDistinctFrom(_, right) = &mut test {
+        std::mem::swap(right.as_mut(), place);
+    }
+    *place = test;
+    *expr = outer;
+}
+
+fn is_logic(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::BinaryOp { op: ast::BinaryOperator::And | ast::BinaryOperator::Or, .. })
+}
+
+/// Refuses what would be ignored, or would exhaust the stack of the threads that plan and evaluate it.
+fn check_tokens(sql: &str) -> Result<()> {
+    let mut operators = vec![0_usize];
+    for token in tokens(sql)? {
+        let position = Some(Position { line: token.span.start.line, column: token.span.start.column });
+        match &token.token {
+            Token::LParen | Token::LBracket => operators.push(0),
+            Token::RParen | Token::RBracket if operators.len() > 1 => {
+                operators.pop();
+            }
+            Token::Comma | Token::SemiColon => {
+                if let Some(count) = operators.last_mut() {
+                    *count = 0;
+                }
+            }
+            Token::Word(w) if w.quote_style.is_none() && w.keyword == Keyword::TABLESAMPLE => {
+                return Err(Error::Syntax { message: "TABLESAMPLE is not supported".into(), position });
+            }
+            Token::Word(w) if matches!(w.keyword, Keyword::SELECT | Keyword::FROM | Keyword::WHERE) => {
+                if let Some(count) = operators.last_mut() {
+                    *count = 0;
+                }
+            }
+            Token::Word(w) if !matches!(w.keyword, Keyword::AND | Keyword::OR) => {}
+            Token::Whitespace(_) | Token::Number(..) | Token::SingleQuotedString(_) | Token::Period => {}
+            _ => {
+                let Some(count) = operators.last_mut() else { continue };
+                *count += 1;
+                if *count > OPERATORS_MAX {
+                    let message = format!(
+                        "an expression has more than {OPERATORS_MAX} operators in a row; use IN, a join with VALUES, or several statements"
+                    );
+                    return Err(Error::Syntax { message, position });
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The planner's options as the session's settings say.
@@ -381,6 +452,17 @@ mod tests {
         assert_eq!(c.columns, ["a", "B"]);
         let pair = |k: &str, v: &str| (k.to_string(), v.to_string());
         assert_eq!(c.options, [pair("format", "csv"), pair("header", "true"), pair("delimiter", "|")]);
+    }
+
+    #[test]
+    fn long_chains_of_operators_are_refused_and_long_lists_are_not() {
+        let chain = format!("SELECT {}", vec!["a"; 3000].join(" - "));
+        let error = Parsed::one(&chain).unwrap_err().to_string();
+        assert!(error.contains("2000 operators"), "{error}");
+        let list = format!("SELECT a IN ({}) FROM t", vec!["-1"; 3000].join(", "));
+        assert!(Parsed::one(&list).is_ok());
+        let rows = format!("INSERT INTO t VALUES {}", vec!["(1, -2 * 3, 'x')"; 3000].join(", "));
+        assert!(Parsed::one(&rows).is_ok());
     }
 
     #[test]

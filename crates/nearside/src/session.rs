@@ -20,7 +20,7 @@ use crate::parser::{Parsed, Piece, is_complete, plan_statement, split};
 use crate::plan_cache::{Key, is_cacheable};
 use crate::statement::{Canceller, Running};
 use crate::stream::ResultStream;
-use crate::{checked, coerce, config, copy, ddl, explain, query, write};
+use crate::{checked, coerce, config, copy, ddl, explain, query, views, write};
 
 /// What a statement that returns no rows did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -233,6 +233,9 @@ impl Session {
         match &statement {
             Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
             Statement::Statement(inner) => match inner.as_ref() {
+                ast::Statement::ShowVariable { variable } if is_ours(variable) => {
+                    return views::show(variable, &running.state).map(Outcome::Rows);
+                }
                 ast::Statement::Prepare { .. } => return prepare(&self.shared, &statement, running).map(Outcome::Done),
                 ast::Statement::AlterTable(alter) => return ddl::alter_table(alter, running).map(Outcome::Done),
                 ast::Statement::StartTransaction { .. }
@@ -423,6 +426,11 @@ fn prepared_query(statement: Statement, running: &Arc<Running>) -> Result<datafu
         },
         _ => Err(Error::Internal("a PREPARE planned to something else".into())),
     }
+}
+
+/// DataFusion shows its own settings only.
+fn is_ours(variable: &[ast::Ident]) -> bool {
+    variable.first().is_some_and(|i| i.value.eq_ignore_ascii_case("nearside"))
 }
 
 fn only_queries() -> Error {

@@ -8,11 +8,13 @@ use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::execution::session_state::SessionState;
+use datafusion::sql::sqlparser::ast;
 
 use crate::catalog::{CatalogState, Name};
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::names::nearest;
+use crate::stream::ResultStream;
 use crate::{config, report};
 
 const NODES: &str = "nodes";
@@ -103,6 +105,21 @@ pub(crate) fn settings_table(state: &SessionState) -> Result<Arc<dyn TableProvid
     let schema = schema(SETTINGS);
     let batch = RecordBatch::try_new(Arc::clone(&schema), settings(state))?;
     Ok(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?))
+}
+
+/// `SHOW nearside.name`: the setting and its value.
+pub(crate) fn show(variable: &[ast::Ident], state: &SessionState) -> Result<ResultStream> {
+    let name = variable.iter().map(|i| i.value.to_lowercase()).collect::<Vec<_>>().join(".");
+    let entries = config::entries(state.config_options());
+    let Some(entry) = entries.iter().find(|e| e.key == name) else {
+        let found = nearest(&name, entries.iter().map(|e| e.key.as_str()));
+        return Err(Error::NotFound { kind: "setting", name, nearest: found });
+    };
+    let field = |name: &str| Field::new(name, DataType::Utf8View, true);
+    let schema = Arc::new(Schema::new(vec![field("name"), field("value")]));
+    let columns = vec![text(std::iter::once(Some(&entry.key))), text(std::iter::once(entry.value.as_ref()))];
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
+    Ok(ResultStream::ready(schema, vec![batch]))
 }
 
 fn text<S: AsRef<str>>(values: impl Iterator<Item = Option<S>>) -> ArrayRef {
