@@ -16,7 +16,7 @@ use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
 use crate::error::{Error, Result};
 use crate::io::{self, Compression, FileFormat, FileSet, ReadOptions, WriteOptions};
 use crate::load::{BatchProducer, file_producers, stage_parallel};
-use crate::parser::{CopyFrom, Parsed, copy_to_options, plan_statement, split};
+use crate::parser::{CopyFrom, Parsed, option_pairs, plan_statement, split};
 use crate::query;
 use crate::session::{Done, object_name};
 use crate::sql_text;
@@ -105,7 +105,7 @@ pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<Running>) -> Result<D
     if !copy.partitioned_by.is_empty() {
         return Err(Error::Unsupported("COPY .. TO with PARTITIONED BY is not supported".into()));
     }
-    let pairs = copy_to_options(&copy);
+    let pairs = option_pairs(&copy.options, copy.stored_as.as_deref());
     let options = Options { pairs: &pairs };
     options.only(&[
         "format",

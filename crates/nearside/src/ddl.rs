@@ -21,7 +21,7 @@ use crate::copy::read_options;
 use crate::error::{Error, Result};
 use crate::files::FileTable;
 use crate::names::nearest;
-use crate::parser::{Parsed, normalised};
+use crate::parser::{Parsed, normalised, option_pairs};
 use crate::session::{Done, object_name};
 use crate::statement::Running;
 use crate::write::{as_writer, fitted};
@@ -177,21 +177,7 @@ pub(crate) fn create_external(create: &CreateExternalTable, running: &Arc<Runnin
             "PARTITIONED BY, WITH ORDER and UNBOUNDED are not supported for external tables".into(),
         ));
     }
-    let mut pairs: Vec<(String, String)> = create
-        .options
-        .iter()
-        .map(|(key, value)| {
-            let key = key.to_lowercase();
-            let key = key.rsplit('.').next().unwrap_or(&key).to_string();
-            let text = match value {
-                Value::SingleQuotedString(s) => s.clone(),
-                Value::Number(n, _) => n.to_string(),
-                other => other.to_string(),
-            };
-            (key, text)
-        })
-        .collect();
-    pairs.push(("format".into(), create.file_type.clone()));
+    let pairs = option_pairs(&create.options, Some(&create.file_type));
     let mut options = read_options(&pairs)?;
     for column in &create.columns {
         let data_type = types::parse(&column.data_type.to_string(), running)?;

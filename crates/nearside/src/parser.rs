@@ -379,27 +379,22 @@ fn value_text(token: &Token) -> String {
     }
 }
 
-/// The options of DataFusion's `COPY .. TO` in the same shape: keys in lower case, without a `format.` before them.
-pub(crate) fn copy_to_options(copy: &CopyToStatement) -> Vec<(String, String)> {
-    let mut options: Vec<(String, String)> = copy
-        .options
-        .iter()
-        .map(|(key, value)| {
-            let key = key.to_lowercase();
-            let key = key.rsplit('.').next().unwrap_or(&key).to_string();
-            let text = match value {
-                Value::SingleQuotedString(s) | Value::DoubleQuotedString(s) => s.clone(),
-                Value::Number(n, _) => n.to_string(),
-                Value::Boolean(b) => b.to_string(),
-                other => other.to_string(),
-            };
-            (key, text)
-        })
-        .collect();
-    if let Some(format) = &copy.stored_as {
-        options.push(("format".into(), format.clone()));
-    }
-    options
+/// The options of DataFusion's statements in the same shape: keys in lower case, without a `format.` before them, and the
+/// format among them.
+pub(crate) fn option_pairs(options: &[(String, Value)], format: Option<&str>) -> Vec<(String, String)> {
+    let pair = |(key, value): &(String, Value)| {
+        let key = key.to_lowercase();
+        let key = key.rsplit('.').next().unwrap_or(&key).to_string();
+        let text = match value {
+            Value::SingleQuotedString(s) | Value::DoubleQuotedString(s) => s.clone(),
+            Value::Number(n, _) => n.to_string(),
+            Value::Boolean(b) => b.to_string(),
+            other => other.to_string(),
+        };
+        (key, text)
+    };
+    let format = format.map(|f| ("format".to_string(), f.to_string()));
+    options.iter().map(pair).chain(format).collect()
 }
 
 /// SQL folds unquoted names to lower case.

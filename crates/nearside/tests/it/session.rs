@@ -48,7 +48,7 @@ fn a_statement_is_cancelled_and_the_session_goes_on() {
         let error = session.query(sql).and_then(|rows| rows.collect_all()).unwrap_err();
         assert!(matches!(error, Error::Cancelled), "{sql}: {error}");
         assert!(canceller.join().unwrap());
-        assert!(started.elapsed() < Duration::from_secs(20), "{sql} took {:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(60), "{sql} took {:?}", started.elapsed());
         assert_eq!(one(&session, "SELECT count(*) FROM numbers"), 200_000);
     }
 }
@@ -63,7 +63,7 @@ fn a_statement_runs_into_its_time_out() {
         let started = Instant::now();
         let error = session.query(sql).and_then(|rows| rows.collect_all()).unwrap_err();
         assert!(matches!(error, Error::Timeout), "{sql}: {error}");
-        assert!(started.elapsed() < Duration::from_secs(20), "{sql} took {:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(60), "{sql} took {:?}", started.elapsed());
     }
     session.execute("RESET nearside.statement_timeout_ms").unwrap();
     assert_eq!(one(&session, "SELECT count(*) FROM numbers"), 200_000);
