@@ -11,9 +11,7 @@ use datafusion::logical_expr::{
     LogicalPlanBuilder,
 };
 use datafusion::sql::parser::{CreateExternalTable, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::{
-    AlterTable, AlterTableOperation, ColumnDef, RenameTableNameKind, Statement, Value,
-};
+use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, RenameTableNameKind, Statement};
 
 use crate::catalog::{CATALOG, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::context::{PlanContext, ROW_ID};
