@@ -14,6 +14,7 @@ use sched::Scheduler;
 use crate::catalog::{Catalog, Entry, Name};
 use crate::error::{Error, Result};
 use crate::load::{self, BatchProducer, LoadOptions, LoadReport};
+use crate::placement::change::ChangeLog;
 use crate::plan_cache::PlanCache;
 use crate::report::{self, ColumnReport};
 use crate::session::{Session, default_state};
@@ -48,6 +49,8 @@ pub(crate) struct Inner {
     pub catalog: Arc<Catalog>,
     pub plans: PlanCache,
     pub environment: Arc<RuntimeEnv>,
+    /// The last changes of placements.
+    pub changes: ChangeLog,
     statement_clock: AtomicU64,
     default_state: OnceLock<Arc<SessionState>>,
     runtime: OnceLock<tokio::runtime::Runtime>,
@@ -159,6 +162,7 @@ impl DatabaseBuilder {
             budget,
             plans: PlanCache::default(),
             environment,
+            changes: ChangeLog::default(),
             statement_clock: AtomicU64::new(1),
             default_state: OnceLock::new(),
             runtime: OnceLock::new(),

@@ -1,11 +1,14 @@
-//! System views: `nearside.nodes`, `nearside.cpus`, `nearside.columns`, `nearside.workers`, `nearside.settings`.
+//! System views: `nearside.nodes`, `nearside.cpus`, `nearside.columns`, `nearside.pages`, `nearside.memory`,
+//! `nearside.placement_changes`, `nearside.workers`, `nearside.settings`.
 //!
 //! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are then.
+
+mod memory;
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringViewArray, UInt32Array};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast;
@@ -20,12 +23,15 @@ use crate::{config, report};
 const NODES: &str = "nodes";
 const CPUS: &str = "cpus";
 const COLUMNS: &str = "columns";
+const PAGES: &str = "pages";
+const MEMORY: &str = "memory";
+const CHANGES: &str = "placement_changes";
 const WORKERS: &str = "workers";
 const SETTINGS: &str = "settings";
 
 /// Names and columns of all system views.
 pub(crate) fn schemas() -> Vec<(&'static str, SchemaRef)> {
-    [NODES, CPUS, COLUMNS, WORKERS, SETTINGS].into_iter().map(|n| (n, schema(n))).collect()
+    [NODES, CPUS, COLUMNS, PAGES, MEMORY, CHANGES, WORKERS, SETTINGS].into_iter().map(|n| (n, schema(n))).collect()
 }
 
 fn schema(view: &str) -> SchemaRef {
@@ -57,6 +63,34 @@ fn schema(view: &str) -> SchemaRef {
             number("dictionary_bytes"),
             id("node"),
             text("bytes_by_node"),
+            text("placement"),
+            number("parts"),
+        ],
+        PAGES => vec![
+            text("schema"),
+            text("table"),
+            text("column"),
+            id("part"),
+            text("component"),
+            id("node"),
+            number("bytes"),
+            number("pages"),
+            flag("measured"),
+        ],
+        MEMORY => vec![text("owner"), id("node"), text("kind"), number("bytes")],
+        CHANGES => vec![
+            Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, None), true),
+            text("schema"),
+            text("table"),
+            text("from_placement"),
+            text("to_placement"),
+            number("moved_bytes"),
+            number("already_bytes"),
+            number("copied_bytes"),
+            number("rewritten_bytes"),
+            number("stuck_bytes"),
+            Field::new("seconds", DataType::Float64, true),
+            text("error"),
         ],
         WORKERS => vec![
             id("worker"),
@@ -84,6 +118,9 @@ pub(crate) fn system_table(
         NODES => nodes(inner, catalog),
         CPUS => cpus(inner),
         COLUMNS => columns(catalog),
+        PAGES => memory::pages(catalog),
+        MEMORY => memory::memory(),
+        CHANGES => memory::changes(inner),
         WORKERS => workers(inner),
         SETTINGS => settings(state),
         other => {
@@ -188,6 +225,8 @@ fn columns(catalog: &CatalogState) -> Vec<ArrayRef> {
         numbers(all.iter().map(|c| c.dictionary_bytes)),
         ids(all.iter().map(majority)),
         text(all.iter().map(|c| Some(pairs(c.bytes_by_node.iter())))),
+        text(all.iter().map(|c| Some(&c.placement))),
+        numbers(all.iter().map(|c| c.parts)),
     ]
 }
 
