@@ -8,7 +8,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
-use numa::{Budget, NodeId, Topology};
+use numa::{Attributes, Budget, NodeId, Topology};
 use sched::Scheduler;
 
 use crate::catalog::{Catalog, Entry, Name};
@@ -44,6 +44,7 @@ pub struct Database {
 /// What every session shares.
 pub(crate) struct Inner {
     pub topology: Arc<Topology>,
+    pub attributes: Option<Attributes>,
     pub scheduler: Arc<Scheduler>,
     pub budget: Arc<Budget>,
     pub catalog: Arc<Catalog>,
@@ -111,6 +112,7 @@ pub struct DatabaseBuilder {
     threads: Option<usize>,
     memory_bytes: Option<u64>,
     topology: Option<Topology>,
+    attributes: Option<Attributes>,
 }
 
 impl DatabaseBuilder {
@@ -132,15 +134,24 @@ impl DatabaseBuilder {
         self
     }
 
+    /// What was measured of this machine's memory (`nearside probe --json`).
+    pub fn attributes(mut self, attributes: Attributes) -> Self {
+        self.attributes = Some(attributes);
+        self
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
-    /// The machine cannot be read, or no thread or no byte is allowed.
+    /// The machine cannot be read, no thread or no byte is allowed, or the attributes are those of another machine.
     pub fn build(self) -> Result<Database> {
         let topology = match self.topology {
             Some(topology) => topology,
             None => Topology::discover().map_err(|e| Error::Execution(e.to_string()))?,
         };
+        if let Some(attributes) = &self.attributes {
+            same_machine(attributes, &topology)?;
+        }
         if self.threads == Some(0) {
             return Err(Error::Setting("the number of threads must be at least 1".into()));
         }
@@ -158,6 +169,7 @@ impl DatabaseBuilder {
         let inner = Inner {
             catalog: Arc::new(Catalog::new(nodes, Arc::clone(&budget))),
             topology,
+            attributes: self.attributes,
             scheduler,
             budget,
             plans: PlanCache::default(),
@@ -169,6 +181,22 @@ impl DatabaseBuilder {
         };
         Ok(Database { inner: Arc::new(inner) })
     }
+}
+
+/// Fails when figures were measured on a machine of other nodes or cpus.
+fn same_machine(attributes: &Attributes, topology: &Topology) -> Result<()> {
+    let shape = |t: &Topology| t.nodes().iter().map(|n| (n.id, n.cpus.clone())).collect::<Vec<_>>();
+    if shape(&attributes.topology) == shape(topology) {
+        return Ok(());
+    }
+    Err(Error::Setting(format!(
+        "the figures given are those of another machine ({}: {} nodes, {} cpus; this one: {} nodes, {} cpus); run nearside probe here",
+        attributes.machine,
+        attributes.topology.nodes().len(),
+        attributes.topology.online_cpus().len(),
+        topology.nodes().len(),
+        topology.online_cpus().len()
+    )))
 }
 
 impl Database {

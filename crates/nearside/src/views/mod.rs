@@ -1,4 +1,4 @@
-//! System views: `nearside.nodes`, `nearside.cpus`, `nearside.columns`, `nearside.pages`, `nearside.memory`,
+//! System views: `nearside.nodes`, `nearside.cpus`, `nearside.links`, `nearside.columns`, `nearside.pages`, `nearside.memory`,
 //! `nearside.placement_changes`, `nearside.workers`, `nearside.settings`.
 //!
 //! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are then.
@@ -12,6 +12,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast;
+use numa::{Attributes, NodeId};
 
 use crate::catalog::{CatalogState, Name};
 use crate::database::Inner;
@@ -22,6 +23,7 @@ use crate::{config, report};
 
 const NODES: &str = "nodes";
 const CPUS: &str = "cpus";
+const LINKS: &str = "links";
 const COLUMNS: &str = "columns";
 const PAGES: &str = "pages";
 const MEMORY: &str = "memory";
@@ -31,7 +33,7 @@ const SETTINGS: &str = "settings";
 
 /// Names and columns of all system views.
 pub(crate) fn schemas() -> Vec<(&'static str, SchemaRef)> {
-    [NODES, CPUS, COLUMNS, PAGES, MEMORY, CHANGES, WORKERS, SETTINGS].into_iter().map(|n| (n, schema(n))).collect()
+    [NODES, CPUS, LINKS, COLUMNS, PAGES, MEMORY, CHANGES, WORKERS, SETTINGS].into_iter().map(|n| (n, schema(n))).collect()
 }
 
 fn schema(view: &str) -> SchemaRef {
@@ -39,6 +41,7 @@ fn schema(view: &str) -> SchemaRef {
     let number = |name: &str| Field::new(name, DataType::Int64, true);
     let id = |name: &str| Field::new(name, DataType::UInt32, true);
     let flag = |name: &str| Field::new(name, DataType::Boolean, true);
+    let decimal = |name: &str| Field::new(name, DataType::Float64, true);
     let fields = match view {
         NODES => vec![
             id("node"),
@@ -50,6 +53,15 @@ fn schema(view: &str) -> SchemaRef {
             number("stored_bytes"),
         ],
         CPUS => vec![id("cpu"), id("node"), id("package"), id("core"), flag("usable")],
+        LINKS => vec![
+            id("from_node"),
+            id("to_node"),
+            id("distance"),
+            decimal("latency_ns"),
+            decimal("read_bytes_per_second"),
+            decimal("write_bytes_per_second"),
+            decimal("copy_bytes_per_second"),
+        ],
         COLUMNS => vec![
             text("schema"),
             text("table"),
@@ -89,7 +101,7 @@ fn schema(view: &str) -> SchemaRef {
             number("copied_bytes"),
             number("rewritten_bytes"),
             number("stuck_bytes"),
-            Field::new("seconds", DataType::Float64, true),
+            decimal("seconds"),
             text("error"),
         ],
         WORKERS => vec![
@@ -100,7 +112,7 @@ fn schema(view: &str) -> SchemaRef {
             text("state"),
             number("tasks_run"),
             number("stolen"),
-            Field::new("busy_seconds", DataType::Float64, true),
+            decimal("busy_seconds"),
         ],
         _ => vec![text("name"), text("value"), text("description")],
     };
@@ -117,6 +129,7 @@ pub(crate) fn system_table(
     let columns = match name.table.as_str() {
         NODES => nodes(inner, catalog),
         CPUS => cpus(inner),
+        LINKS => links(inner),
         COLUMNS => columns(catalog),
         PAGES => memory::pages(catalog),
         MEMORY => memory::memory(),
@@ -206,6 +219,26 @@ fn cpus(inner: &Arc<Inner>) -> Vec<ArrayRef> {
         ids(cpus.iter().map(|c| core(*c).and_then(|i| topology.cores()[i].package).map(|p| p.0))),
         ids(cpus.iter().map(|c| core(*c).map(|i| i as u32))),
         flags(cpus.iter().map(|c| topology.usable_cpus().contains(c))),
+    ]
+}
+
+/// From every node with cpus to every node: what the firmware says, and what was measured where `--machine` gave it.
+fn links(inner: &Arc<Inner>) -> Vec<ArrayRef> {
+    let nodes = inner.topology.nodes();
+    let from = nodes.iter().filter(|n| !n.cpus.is_empty());
+    let all: Vec<_> = from.flat_map(|f| nodes.iter().map(|t| (f.id, t.id))).collect();
+    let figure = |of: fn(&Attributes, NodeId, NodeId) -> Option<f64>| -> ArrayRef {
+        let figures = all.iter().map(|(f, t)| inner.attributes.as_ref().and_then(|a| of(a, *f, *t)));
+        Arc::new(figures.collect::<Float64Array>())
+    };
+    vec![
+        ids(all.iter().map(|(f, _)| Some(f.0))),
+        ids(all.iter().map(|(_, t)| Some(t.0))),
+        ids(all.iter().map(|(f, t)| Some(inner.topology.distance(*f, *t)))),
+        figure(Attributes::latency_ns),
+        figure(Attributes::read_bytes_per_second),
+        figure(Attributes::write_bytes_per_second),
+        figure(Attributes::copy_bytes_per_second),
     ]
 }
 
