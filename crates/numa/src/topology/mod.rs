@@ -7,15 +7,19 @@
 //!
 //! # Limits
 //! An online cpu may belong to no node (its node is offline): it is usable, `node_of_cpu` is `None`, a warning tells.
-//! Dies, clusters, memory tiers and hop classes are not read yet.
+//! What memory without cpus is made of is a guess (`memory.rs`); the cores of a package are told alike or not by their
+//! caches only, so that fast and slow cores of one package look the same.
 
 mod derive;
 mod facts;
 pub(crate) mod files;
+mod groups;
+mod memory;
 mod nodes;
 mod read;
 mod render;
 mod synthetic;
+mod system;
 mod types;
 mod usable;
 
@@ -243,6 +247,8 @@ fn packages_of(nodes: &mut [Node], package_by_cpu: &BTreeMap<CpuId, PackageId>) 
     packages.into_values().collect()
 }
 
+#[cfg(test)]
+mod facts_tests;
 #[cfg(test)]
 mod recorded;
 #[cfg(test)]
