@@ -11,14 +11,15 @@
 //! caches only, so that fast and slow cores of one package look the same.
 
 mod derive;
+pub(crate) mod drawing;
 mod facts;
 pub(crate) mod files;
 mod groups;
 mod memory;
 mod nodes;
 mod read;
-mod render;
-mod synthetic;
+pub(crate) mod render;
+pub(crate) mod synthetic;
 mod system;
 mod types;
 mod usable;
@@ -220,9 +221,16 @@ impl Topology {
         derive::home_package(self.node(node)?, self.nodes())
     }
 
-    /// The machine as text: a tree of packages and nodes, what the process may use, the distances, the warnings.
+    /// The machine as text: a tree of packages and nodes, what the process may use, memory tiers,
+    /// distances and hop classes, the warnings.
     pub fn render_text(&self) -> String {
         render::text(self)
+    }
+
+    /// The machine as a drawing, in SVG: packages with their nodes, cpus, caches and memory, the distances as a heat
+    /// map, and the warnings. It refers to nothing outside itself.
+    pub fn render_svg(&self) -> String {
+        drawing::svg(self)
     }
 }
 

@@ -46,6 +46,9 @@ pub(super) fn check(machine: &Topology) {
     let back: Topology = serde_json::from_value(json).expect("its own JSON");
     assert_eq!(&back, machine);
     assert!(machine.render_text().contains("machine: "));
+    let svg = machine.render_svg();
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && !svg.contains("NaN") && !svg.contains("inf"));
+    assert!(machine.nodes().iter().all(|n| svg.contains(&format!(">node {}<", n.id))));
 }
 
 /// What follows from the facts, against the obvious reading of them.
