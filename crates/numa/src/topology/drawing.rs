@@ -131,7 +131,7 @@ fn packages(machine: &Topology, top: f64, canvas: &mut Canvas) -> Extent {
     // None sorts first, but what has no package comes last.
     let unpackaged = by_package.remove(&None);
     let several = by_package.len() + usize::from(unpackaged.is_some());
-    let named = by_package.into_iter().map(|(id, nodes)| (id, nodes)).chain(unpackaged.map(|nodes| (None, nodes)));
+    let named = by_package.into_iter().chain(unpackaged.map(|nodes| (None, nodes)));
     let mut boxes: Vec<PackageBox<'_>> =
         named.map(|(id, nodes)| package_box(machine, id, nodes, if several == 1 { 4 } else { 2 })).collect();
     // Boxes of one width line up; a single odd one does not widen all others.
@@ -224,7 +224,9 @@ fn package_box<'a>(
     let title = match id {
         Some(id) => {
             let sub_domains = machine.sub_domains().iter().any(|s| s.package == id);
-            format!("package {id}{}", if sub_domains { ": sub-domains" } else { "" })
+            let bare = machine.packages().iter().find(|p| p.id == id && nodes.is_empty());
+            let cpus = bare.map(|p| format!(": {}, {}", count(p.cpus.len(), "cpu"), shortened(&cpu_list(&p.cpus), 30)));
+            format!("package {id}{}{}", if sub_domains { ": sub-domains" } else { "" }, cpus.unwrap_or_default())
         }
         None if machine.packages().is_empty() => "no packages known".to_string(),
         None => "in no one package".to_string(),

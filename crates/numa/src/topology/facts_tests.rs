@@ -87,7 +87,7 @@ fn everything_is_read() {
     let json = serde_json::to_value(&machine).expect("serializes");
     assert_eq!(json["nodes"][2]["memory_kind"], "cxl");
     assert_eq!(json["tiers"][1]["nodes"], serde_json::json!([4]));
-    assert_eq!(json["hop_classes"][1]["name"], "same package");
+    assert_eq!(json["hop_classes"][1]["name"], "attached memory");
 }
 
 #[test]
@@ -99,7 +99,10 @@ fn memory_without_cpus_belongs_to_the_nearest_package() {
         (Some(PackageId(0)), Some(PackageId(2)))
     );
     let names: Vec<_> = machine.hop_classes().iter().map(|c| (c.name.as_str(), c.distance, c.pairs)).collect();
-    assert_eq!(names, [("local", 10, 2), ("same package", 17, 1), ("1 hop", 21, 2), ("2 hops", 28, 1)]);
+    assert_eq!(
+        names,
+        [("local", 10, 2), ("attached memory", 17, 1), ("1 hop", 21, 2), ("attached memory, 1 hop", 28, 1)]
+    );
     assert_eq!(machine.hop_class(NodeId(0), NodeId(4)).map(|c| c.kind), Some(HopKind::Package));
     assert_eq!(machine.hop_class(NodeId(4), NodeId(0)), None);
     assert!(machine.sub_domains().is_empty());
@@ -158,6 +161,17 @@ fn the_kind_of_memory_is_taken_from_what_speaks_for_it() {
     assert_eq!(kind(&|f| tier(f, 4, "0,2,4")), (MemoryKind::Cxl, 1));
     // Its cpus are only switched off.
     assert_eq!(kind(&|f| f.node_file("node4/cpulist", "8-11\n")), (MemoryKind::Dram, 0));
+}
+
+#[test]
+fn a_lone_node_is_not_given_the_memory_of_one_that_went() {
+    let fixture = Fixture::machine(&[1], 2);
+    fixture.write("proc/meminfo", "MemTotal: 16777216 kB\n");
+    // Memory that was plugged in later.
+    assert_eq!(read(&fixture).nodes()[0].memory_bytes, 16 << 30);
+    fixture.node_file("has_memory", "0-1\n");
+    let machine = read(&fixture);
+    assert_eq!((machine.nodes()[0].memory_bytes, machine.memory_bytes()), (8 << 30, 8 << 30));
 }
 
 #[test]

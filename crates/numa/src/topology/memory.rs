@@ -41,7 +41,7 @@ impl Reader {
             node.access = self.access(&folder, &ids);
             node.kernel_tier = kernel_tiers.iter().find(|(_, nodes)| nodes.contains(node.id.0)).map(|(tier, _)| *tier);
         }
-        let of_phi = cpu_model.is_some_and(|m| m.contains("Xeon Phi") || m.contains("XEON PHI"));
+        let of_phi = self.is_xeon_phi(cpu_model);
         let kinds: Vec<MemoryKind> = nodes
             .iter()
             .map(|node| match devices.get(&node.id) {
@@ -56,6 +56,16 @@ impl Reader {
         for (node, kind) in nodes.iter_mut().zip(kinds) {
             node.memory_kind = kind;
         }
+    }
+
+    /// Machines whose memory without cpus is HBM on the package: by name, or by what no other x86 cpu can do.
+    fn is_xeon_phi(&self, cpu_model: Option<&str>) -> bool {
+        let named = cpu_model.is_some_and(|m| m.to_ascii_lowercase().contains("xeon phi"));
+        named
+            || self
+                .tree
+                .text("proc/cpuinfo")
+                .is_some_and(|t| t.lines().any(|l| l.starts_with("flags") && l.contains(" avx512er")))
     }
 
     /// The bytes of an ordinary page: asked of the kernel for this machine; else from the huge pages that go with it.
