@@ -29,6 +29,7 @@ mod ids;
 mod machine;
 mod machines;
 mod page_map;
+mod policy;
 mod process;
 mod refusals;
 mod region;
@@ -41,9 +42,10 @@ pub use error::{MemoryError, TopologyError};
 pub use ids::{CpuId, NodeId, PackageId};
 pub use machines::{MachineDescription, MachineError, PublishedMachine, published_machines};
 pub use page_map::{PageMap, PageRange};
+pub use policy::Policy;
 pub use process::{current_cpu, peak_resident_bytes, pin_current_thread, resident_bytes};
 pub use refusals::{Refusal, refusals};
-pub use region::{Allocator, Policy, Region};
+pub use region::{Allocator, Region};
 pub use sys::memory::Word;
 pub use topology::{
     Access, Cache, CacheKind, Core, CpuGroup, CpuQuota, HopClass, HopKind, MemoryKind, Node, Package, Pages, SideCache,
