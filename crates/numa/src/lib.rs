@@ -36,7 +36,7 @@ mod topology;
 pub use budget::{Budget, Reservation};
 pub use error::{MemoryError, TopologyError};
 pub use ids::{CpuId, NodeId, PackageId};
-pub use page_map::{PageMap, PageRange};
+pub use page_map::{Interleaving, PageMap, PageRange, Pattern};
 pub use process::{current_cpu, peak_resident_bytes, pin_current_thread, resident_bytes};
 pub use refusals::{Refusal, refusals};
 pub use region::{Allocator, Policy, Region};
