@@ -6,7 +6,7 @@ use super::collapse::Collapse;
 use super::interleaving::PageRange;
 use super::spans::{Span, difference, disjoint, intersection, union};
 use super::PageMap;
-use crate::region::Policy;
+use crate::policy::Policy;
 
 impl PageMap {
     /// Reads where these `(address, length)` ranges lie and adds them. What the map has already is not read again.

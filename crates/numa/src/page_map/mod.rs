@@ -22,8 +22,9 @@ use std::ops::Range;
 
 use crate::ids::NodeId;
 use crate::machine::Machine;
+use crate::policy::Policy;
 use crate::refusals::refused;
-use crate::region::{Policy, Region};
+use crate::region::Region;
 use crate::sys::page_bytes;
 
 use collapse::Collapse;
@@ -53,7 +54,7 @@ impl PageMap {
 
     /// Reads where a region lies. Where the kernel refuses to tell, its policy's node is assumed.
     pub fn of(region: &Region) -> PageMap {
-        PageMap::read_assuming(&[(region.address(), region.len())], region.policy())
+        PageMap::read_assuming(&[(region.address(), region.len())], &region.policy())
     }
 
     /// As [`PageMap::read`], for ranges whose policy is known in case the kernel refuses to tell.
