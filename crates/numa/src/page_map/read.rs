@@ -30,7 +30,7 @@ pub(super) fn measure(spans: &[Span]) -> io::Result<Vec<PageRange>> {
         Some(table) => table.present(window),
         None => unknown(window),
     };
-    build(spans, page_bytes(), PAGES_PER_CALL, stretches, nodes_of_pages)
+    build(spans, [page_bytes(), HUGE_PAGE_BYTES], PAGES_PER_CALL, stretches, nodes_of_pages)
 }
 
 /// What is taken to be there where the page table cannot be read: every page, and none of them huge.
@@ -43,7 +43,7 @@ pub(super) fn unknown(window: &Span) -> Vec<Stretch> {
 /// one answer for each.
 pub(super) fn build(
     spans: &[Span],
-    page_bytes: usize,
+    [page_bytes, huge_bytes]: [usize; 2],
     batch: usize,
     stretches: impl Fn(&Span) -> Vec<Stretch>,
     look_up: impl Fn(&[usize], &mut Vec<Option<u32>>) -> io::Result<()>,
@@ -53,7 +53,7 @@ pub(super) fn build(
     let windows = spans.iter().flat_map(|span| Pieces { left: span.clone(), unit: WINDOW_BYTES });
     let mut all = windows
         .flat_map(|window| stretches(&window))
-        .flat_map(|s| Pieces { left: s.bytes, unit: if s.huge { HUGE_PAGE_BYTES } else { page_bytes } })
+        .flat_map(|s| Pieces { left: s.bytes, unit: if s.huge { huge_bytes } else { page_bytes } })
         .peekable();
     while all.peek().is_some() {
         pieces.extend(all.by_ref().take(batch));
