@@ -4,9 +4,14 @@
 
 use super::collapse::Collapse;
 use super::interleaving::PageRange;
-use super::spans::{Span, difference, disjoint, intersection, union};
+use super::spans::{Span, difference, disjoint, intersection, total, union};
 use super::PageMap;
+use crate::ids::NodeId;
+use crate::machine::Machine;
+use crate::moving::{MoveError, Moved, Target, check_room, move_back, move_to};
 use crate::policy::Policy;
+use crate::sys::memory::HUGE_PAGE_BYTES;
+use crate::sys::page_bytes;
 
 impl PageMap {
     /// Reads where these `(address, length)` ranges lie and adds them. What the map has already is not read again.
@@ -18,7 +23,7 @@ impl PageMap {
     pub fn add_assuming(&mut self, ranges: &[(usize, usize)], policy: &Policy) {
         let new = difference(&disjoint(ranges), &self.asked);
         if !new.is_empty() {
-            self.add_map(&PageMap::read_spans(new, policy));
+            self.add_map(&PageMap::read_assuming(&pairs(&new), policy));
         }
     }
 
@@ -59,8 +64,60 @@ impl PageMap {
         let again = intersection(&disjoint(ranges), &self.asked);
         self.forget(&again);
         if !again.is_empty() {
-            self.add_map(&PageMap::read_spans(again, &Policy::Local));
+            self.add_map(&PageMap::read(&pairs(&again)));
         }
+    }
+
+    /// Moves the whole pages that lie within this `(address, length)` range and that the map has, and tells of them as
+    /// they lie then. Only pages move: those that are touched later follow their policy as before, which
+    /// [`Region::place`](crate::Region::place) would change too.
+    ///
+    /// # Errors
+    /// `Memory` with the node that is full; nothing has moved then.
+    pub fn move_range(&mut self, range: (usize, usize), node: NodeId) -> Result<Moved, MoveError> {
+        self.send(range, &[node])
+    }
+
+    /// As [`move_range`](PageMap::move_range), page by page in turn over these nodes, from the lowest on. Huge pages take
+    /// turns whole where each node gets eight of them or more. No node, no change.
+    ///
+    /// # Errors
+    /// As `move_range`.
+    pub fn interleave_range(&mut self, range: (usize, usize), nodes: &[NodeId]) -> Result<Moved, MoveError> {
+        self.send(range, nodes)
+    }
+
+    fn send(&mut self, range: (usize, usize), nodes: &[NodeId]) -> Result<Moved, MoveError> {
+        let (machine, page) = (Machine::this(), page_bytes());
+        let mut nodes: Vec<NodeId> = nodes.to_vec();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let mut sum = Moved::default();
+        if nodes.is_empty() {
+            return Ok(sum);
+        }
+        let had = intersection(&self.asked, &disjoint(&[range]));
+        let spans = had.iter().map(|span| span.start.div_ceil(page) * page..span.end / page * page);
+        let spans: Vec<Span> = spans.filter(|span| !span.is_empty()).collect();
+        let huge = total(&spans) >= (HUGE_PAGE_BYTES * nodes.len() * 8) as u64 || nodes.len() == 1;
+        let target = Target::Turns { nodes, huge };
+        let before = PageMap::read(&pairs(&spans));
+        for (i, span) in spans.iter().enumerate() {
+            let result = check_room(span, &target, &before, &machine)
+                .and_then(|()| move_to(span, &target, &before, &machine, &|| false));
+            match result {
+                Ok(moved) => sum += moved,
+                Err(error) => {
+                    for done in &spans[..i] {
+                        move_back(done, &before, &machine);
+                    }
+                    self.refresh(&pairs(&spans));
+                    return Err(error);
+                }
+            }
+        }
+        self.refresh(&pairs(&spans));
+        Ok(sum)
     }
 
     fn forget(&mut self, gone: &[Span]) {
@@ -78,6 +135,11 @@ impl PageMap {
         spans.iter().flat_map(|span| self.cut(span)).for_each(|range| ranges.append(range));
         ranges.finish()
     }
+}
+
+/// Spans as `(address, length)`.
+fn pairs(spans: &[Span]) -> Vec<(usize, usize)> {
+    spans.iter().map(|span| (span.start, span.end - span.start)).collect()
 }
 
 /// Two lists of ranges that have no byte in common, as one.

@@ -54,25 +54,30 @@ impl PageMap {
 
     /// Reads where a region lies. Where the kernel refuses to tell, its policy's node is assumed.
     pub fn of(region: &Region) -> PageMap {
-        PageMap::read_assuming(&[(region.address(), region.len())], &region.policy())
+        let asked = disjoint(&[(region.address(), region.len())]);
+        PageMap::read_spans(asked, |span| match Machine::this().only_node() {
+            Some(node) => vec![(span.clone(), node)],
+            None => region.runs(),
+        })
     }
 
     /// As [`PageMap::read`], for ranges whose policy is known in case the kernel refuses to tell.
     pub fn read_assuming(ranges: &[(usize, usize)], policy: &Policy) -> PageMap {
-        PageMap::read_spans(disjoint(ranges), policy)
+        let node = match policy.nodes().as_slice() {
+            [node] => Some(*node),
+            _ => None,
+        };
+        let node = Machine::this().only_node().or(node);
+        PageMap::read_spans(disjoint(ranges), |span| node.map(|node| (span.clone(), node)).into_iter().collect())
     }
 
-    fn read_spans(asked: Vec<Span>, policy: &Policy) -> PageMap {
+    /// Reads these spans; `assume` says which runs of one are on which node in case the kernel refuses to tell.
+    fn read_spans(asked: Vec<Span>, assume: impl Fn(&Span) -> Vec<(Span, NodeId)>) -> PageMap {
         match read::measure(&asked) {
             Ok(ranges) => PageMap { ranges, asked, measured: true },
             Err(error) => {
                 refused("move_pages", &error, "where memory lies is assumed from its policy, not measured");
-                let node = match policy {
-                    Policy::Node(node) => Some(*node),
-                    Policy::Interleaved(nodes) if nodes.len() == 1 => nodes.first().copied(),
-                    _ => None,
-                };
-                PageMap::assume(asked, Machine::this().only_node().or(node))
+                PageMap::assume(asked, assume)
             }
         }
     }
@@ -100,9 +105,14 @@ impl PageMap {
 
     /// The node that holds the most bytes of these addresses; the lowest of them on a tie.
     pub fn majority_within(&self, bytes: Range<usize>) -> Option<NodeId> {
+        most(&self.bytes_within(bytes))
+    }
+
+    /// How many of these addresses lie on each node.
+    pub fn bytes_within(&self, bytes: Range<usize>) -> BTreeMap<NodeId, u64> {
         let mut per_node = BTreeMap::new();
         self.cut(&bytes).for_each(|range| range.count(&mut per_node));
-        most(&per_node)
+        per_node
     }
 
     /// How many of the bytes asked for lie on each node.
@@ -164,10 +174,15 @@ impl PageMap {
         bytes.into_iter().map(|(node, bytes)| (node, bytes.div_ceil(page_bytes as u64))).collect()
     }
 
-    fn assume(asked: Vec<Span>, node: Option<NodeId>) -> PageMap {
+    fn assume(asked: Vec<Span>, assume: impl Fn(&Span) -> Vec<(Span, NodeId)>) -> PageMap {
         let mut ranges = Collapse::new();
-        if let Some(node) = node {
-            asked.iter().for_each(|span| ranges.push(span.clone(), node));
+        for span in &asked {
+            for (run, node) in assume(span) {
+                let run = run.start.max(span.start)..run.end.min(span.end);
+                if !run.is_empty() {
+                    ranges.push(run, node);
+                }
+            }
         }
         PageMap { ranges: ranges.finish(), asked, measured: false }
     }

@@ -259,12 +259,12 @@ fn patterns_are_told_by_name() {
 #[test]
 fn assumed_maps_say_so() {
     let spans = disjoint(&[(0, 10), (10, 10), (100, 5)]);
-    let map = PageMap::assume(spans.clone(), Some(NodeId(2)));
+    let map = PageMap::assume(spans.clone(), |span| vec![(span.clone(), NodeId(2))]);
     assert!(!map.is_measured());
     assert_eq!(map.node_of(19), Some(NodeId(2)));
     assert_eq!(map.node_of(20), None);
     assert_eq!(map.bytes_per_node(), BTreeMap::from([(NodeId(2), 25)]));
-    let nothing = PageMap::assume(spans, None);
+    let nothing = PageMap::assume(spans, |_| Vec::new());
     assert_eq!((nothing.majority(), nothing.unknown_bytes()), (None, 25));
     let mut sum = PageMap::empty();
     sum.add_map(&map);

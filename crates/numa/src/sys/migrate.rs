@@ -64,3 +64,11 @@ pub(crate) fn split_huge_page(address: usize) {
     // SAFETY: advice that leaves contents and addresses as they are, for one page; a bad address is an error, ignored.
     unsafe { libc::madvise(start, page, libc::MADV_COLD) };
 }
+
+/// Asks for huge pages in these bytes (whole pages of a mapping of ours), or for none. It is only a wish.
+pub(crate) fn advise_huge_pages(bytes: Range<usize>, wanted: bool) {
+    let start = std::ptr::without_provenance_mut::<libc::c_void>(bytes.start);
+    let advice = if wanted { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+    // SAFETY: advice that changes no byte and no address; a refusal (no huge pages in this kernel) is no fault.
+    unsafe { libc::madvise(start, bytes.end - bytes.start, advice) };
+}
