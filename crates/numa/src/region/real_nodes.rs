@@ -10,7 +10,7 @@ const MIB: usize = 1 << 20;
 const FILL_NODES: &str = "NEARSIDE_TEST_FILL_NODES";
 
 /// The machine and its memory nodes, when there are several.
-fn several_nodes() -> Option<(Topology, Vec<NodeId>)> {
+pub(super) fn several_nodes() -> Option<(Topology, Vec<NodeId>)> {
     let topology = Topology::discover().expect("tests run on Linux");
     let nodes = topology.usable_memory_nodes().to_vec();
     if nodes.len() < 2 {
@@ -20,7 +20,7 @@ fn several_nodes() -> Option<(Topology, Vec<NodeId>)> {
     tests::can_place().then_some((topology, nodes))
 }
 
-fn touched(policy: Policy, len: usize) -> Region {
+pub(super) fn touched(policy: Policy, len: usize) -> Region {
     let mut region = Allocator::new(policy, Budget::unlimited()).region(len).expect("a few mebibytes");
     region.bytes_mut().fill(1);
     region
