@@ -19,6 +19,13 @@ fn counted(policy: Policy, len: usize) -> Region {
     region
 }
 
+/// Looks at both ends of every page, so that a round is short and many of them meet pages on their way.
+fn looks_intact(region: &Region) -> bool {
+    let (words, step) = (region.words::<u64>(), page_bytes() / 8);
+    let ends = (0..words.len()).step_by(step).flat_map(|at| [at, (at + step).min(words.len()) - 1]);
+    ends.into_iter().all(|i| words[i] == i as u64)
+}
+
 fn is_intact(region: &Region) -> bool {
     region.words::<u64>().iter().enumerate().all(|(i, word)| *word == i as u64)
 }
@@ -32,7 +39,7 @@ fn under_readers<T>(region: &Region, body: impl FnOnce() -> T) -> T {
                 scope.spawn(|| {
                     let mut rounds = 0;
                     while rounds == 0 || !done.load(Ordering::Relaxed) {
-                        assert!(is_intact(region), "a reader saw other content");
+                        assert!(looks_intact(region), "a reader saw other content");
                         rounds += 1;
                     }
                 })
@@ -41,6 +48,7 @@ fn under_readers<T>(region: &Region, body: impl FnOnce() -> T) -> T {
         let result = body();
         done.store(true, Ordering::Relaxed);
         readers.into_iter().for_each(|reader| reader.join().expect("readers see their content"));
+        assert!(is_intact(region), "content was lost");
         result
     })
 }
@@ -61,7 +69,7 @@ fn runs_of(map: &PageMap, region: &Region) -> Vec<(Range<u64>, NodeId)> {
 fn regions_move_between_nodes_while_they_are_read() {
     let Some((_, nodes)) = several_nodes() else { return };
     // With huge pages and without, and not of whole huge pages.
-    for len in [256 << 10, 5 * MIB, 20 * MIB] {
+    for len in [256 << 10, 5 * MIB, 12 * MIB] {
         let region = counted(Policy::Node(nodes[0]), len);
         for &node in nodes.iter().skip(1).chain(&nodes[..1]) {
             let (placements, before) = (region.placements(), PageMap::of(&region));
@@ -89,7 +97,8 @@ fn regions_are_striped_weighted_and_interleaved_in_place() {
         Policy::Interleaved(vec![nodes[1], nodes[0]]),
         Policy::Node(nodes[1]),
     ];
-    for len in [64 * page as usize, 5 * MIB + 4096, 70 * MIB] {
+    // Over two nodes, the last one is large enough for huge pages to take turns.
+    for len in [64 * page as usize, 5 * MIB + 4096, 34 * MIB] {
         let region = counted(Policy::Node(nodes[0]), len);
         for policy in &policies {
             let moved = under_readers(&region, || region.place(policy, &|| false)).expect("there is room");
@@ -113,16 +122,10 @@ fn regions_are_striped_weighted_and_interleaved_in_place() {
                 let mut cuts = expected(policy, &region);
                 // The map ends with the region, the policy with its last page.
                 cuts.last_mut().expect("runs").0.end = len as u64;
-                assert_eq!(runs_of(&map.subset(&[(region.address(), len)]), &region), joined_at(&map, cuts), "{what}");
+                assert_eq!(runs_of(&map.subset(&[(region.address(), len)]), &region), cuts, "{what}");
             }
         }
     }
-}
-
-/// The same runs: a map may tell one in pieces, where a cycle ends and another range goes on.
-fn joined_at(map: &PageMap, cuts: Vec<(Range<u64>, NodeId)>) -> Vec<(Range<u64>, NodeId)> {
-    assert!(map.ranges().len() <= cuts.len());
-    cuts
 }
 
 #[test]
@@ -169,7 +172,7 @@ fn parts_of_a_region_are_placed_apart() {
 #[test]
 fn a_stopped_move_leaves_everything_where_it_was() {
     let Some((_, nodes)) = several_nodes() else { return };
-    let region = counted(Policy::Striped { nodes: nodes[..2].to_vec(), chunk_bytes: 0 }, 40 * MIB);
+    let region = counted(Policy::Striped { nodes: nodes[..2].to_vec(), chunk_bytes: 0 }, 28 * MIB);
     let (policy, map) = (region.policy(), PageMap::of(&region));
     for steps in [0, 1, 3] {
         let asked = std::cell::Cell::new(0);
@@ -221,7 +224,7 @@ fn ranges_of_a_page_map_move() {
 #[test]
 fn the_speed_of_moving() {
     let Some((_, nodes)) = several_nodes() else { return };
-    let region = counted(Policy::Node(nodes[0]), 64 * MIB);
+    let region = counted(Policy::Node(nodes[0]), 34 * MIB);
     for policy in [Policy::Node(nodes[1]), Policy::Interleaved(nodes.clone()), Policy::Node(nodes[0])] {
         let started = Instant::now();
         let moved = region.place(&policy, &|| false).expect("there is room");
