@@ -232,7 +232,10 @@ fn move_step(
     sum.stuck_bytes = size_of_pages(&wrong);
     sum.moved_bytes = wrong_at_first.saturating_sub(sum.stuck_bytes);
     let mut stuck: BTreeMap<NodeId, u64> = BTreeMap::new();
-    wrong.iter().filter(|_| tried.is_ok()).for_each(|page| *stuck.entry(page.to).or_insert(0) += page.bytes.len() as u64);
+    wrong
+        .iter()
+        .filter(|_| tried.is_ok())
+        .for_each(|page| *stuck.entry(page.to).or_insert(0) += page.bytes.len() as u64);
     for (node, bytes) in stuck {
         machine.ask_node(node, bytes)?;
     }

@@ -46,8 +46,13 @@ fn pages_get_the_node_of_their_run_or_turn() {
         Stretch { bytes: base + 4 * huge..base + 5 * huge, huge: false },
         Stretch { bytes: base + 5 * huge..base + 6 * huge - page, huge: true },
     ];
-    let cuts = [(base - huge, base + huge, 4), (base + huge, base + 2 * huge + page, 1), (base + 2 * huge + page, base + 5 * huge - 2 * page, 2)];
-    let in_runs = |at: usize| cuts.iter().find(|(start, end, _)| (*start..*end).contains(&at)).map(|(_, _, node)| *node);
+    let cuts = [
+        (base - huge, base + huge, 4),
+        (base + huge, base + 2 * huge + page, 1),
+        (base + 2 * huge + page, base + 5 * huge - 2 * page, 2),
+    ];
+    let in_runs =
+        |at: usize| cuts.iter().find(|(start, end, _)| (*start..*end).contains(&at)).map(|(_, _, node)| *node);
     check(&stretches, &runs(&cuts), in_runs);
     for coarse in [false, true] {
         let nodes = vec![NodeId(1), NodeId(5), NodeId(6)];

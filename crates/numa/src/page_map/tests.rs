@@ -35,7 +35,9 @@ fn read_layout(layout: &Layout, ranges: &[(usize, usize)], batch: usize) -> Page
     };
     let is_huge = |page: usize| {
         let first = page / HUGE * HUGE;
-        (first..first + HUGE).step_by(PAGE).all(|p| node_in(layout, p).is_some() && node_in(layout, p) == node_in(layout, first))
+        (first..first + HUGE)
+            .step_by(PAGE)
+            .all(|p| node_in(layout, p).is_some() && node_in(layout, p) == node_in(layout, first))
     };
     let stretches = |window: &Span| {
         let pages = read::Pieces { left: window.clone(), unit: PAGE };

@@ -178,9 +178,7 @@ impl Region {
         match target {
             None => Ok(Moved { already_bytes: present(), ..Moved::default() }),
             // Who does not tell where pages are does not move them either.
-            Some(_) if !before.is_measured() => {
-                Ok(Moved { stuck_bytes: addresses.len() as u64, ..Moved::default() })
-            }
+            Some(_) if !before.is_measured() => Ok(Moved { stuck_bytes: addresses.len() as u64, ..Moved::default() }),
             Some(target) => move_to(addresses, target, before, machine, stop),
         }
     }
