@@ -272,12 +272,7 @@ fn boot(request: &Request, load: &Load, home: &Path, folder: &Path) -> Result<Ou
         if let Some(words) = line.strip_prefix("@vm begin ")
             && let Some(run) = words.trim().parse::<usize>().ok().and_then(|index| load.runs.get(index))
         {
-            println!(
-                "vm: {} {} after {:.0} s",
-                run.program.rsplit('/').next().unwrap_or(""),
-                shown(run),
-                begin.elapsed().as_secs_f64()
-            );
+            println!("vm: {} after {:.0} s", shown(run), begin.elapsed().as_secs_f64());
         } else if request.verbose && !line.starts_with("@vm") {
             println!("{line}");
         }
@@ -413,6 +408,9 @@ fn sum(run: &Run, found: &report::RunReport) -> String {
 
 /// A run's name, with what was chosen of it.
 fn shown(run: &Run) -> String {
+    if run.name.starts_with("canary") || run.kind == Kind::Program {
+        return run.name.clone();
+    }
     let chosen = run.arguments.iter().skip_while(|word| *word != "--show-output").skip(1);
     let chosen: Vec<&str> = chosen.map(String::as_str).collect();
     if run.kind == Kind::Program || chosen.is_empty() {

@@ -127,7 +127,11 @@ impl Request {
             "--cpuless" => machine.cpuless = true,
             "--workspace" => self.workspace = true,
             "--verbose" => self.verbose = true,
-            "--self-check" => self.self_check = true,
+            "--self-check" => {
+                self.self_check = true;
+                // Small, since one of its tests eats all memory.
+                (machine.nodes, machine.node_mib) = (2, 192);
+            }
             "--nodes" | "--cpus" | "--packages" | "--memory" | "--timeout" | "--test-threads" => {
                 let value = value_of(flag, next)?;
                 let number: u32 = value.parse().map_err(|_| format!("{flag}: `{value}` is no whole number"))?;
