@@ -28,19 +28,25 @@ mod ids;
 mod machine;
 mod page_map;
 mod policy;
+mod pool;
 mod process;
+mod recycle;
 mod refusals;
 mod region;
 mod sys;
 mod topology;
+mod usage;
 
 pub use budget::{Budget, Reservation};
 pub use error::{MemoryError, TopologyError};
 pub use ids::{CpuId, NodeId, PackageId};
 pub use page_map::{PageMap, PageRange};
 pub use policy::Policy;
-pub use process::{current_cpu, peak_resident_bytes, pin_current_thread, resident_bytes};
+pub use process::{
+    current_cpu, current_node, peak_resident_bytes, pin_current_thread, release_recycled, resident_bytes,
+};
 pub use refusals::{Refusal, refusals};
-pub use region::{Allocator, Region};
+pub use region::{Allocator, Fallback, HugePages, Region, Reserved};
 pub use sys::memory::Word;
 pub use topology::{Cache, CacheKind, Core, Node, Package, Topology};
+pub use usage::{Usage, UsageKind, usage};

@@ -10,9 +10,9 @@ use proptest::prelude::*;
 use super::*;
 use crate::fixture::Fixture;
 use crate::id_set::IdSet;
-use crate::machine::Machine;
 use crate::sys::Mode;
 use crate::sys::deny::without_calls;
+use crate::sys::memory::Pages;
 use crate::{Budget, MemoryError, NodeId};
 use crate::{PageMap, Topology, pin_current_thread, refusals};
 
@@ -30,7 +30,7 @@ fn two_nodes(free_kib: [u64; 2]) -> (Fixture, Arc<Machine>) {
 
 /// Whether policies can be set and read back here at all; containers often refuse that.
 pub(super) fn can_place() -> bool {
-    let memory = Memory::map(MIB, false).expect("a mebibyte");
+    let memory = Memory::map(MIB, Pages::Default).expect("a mebibyte");
     let set = memory.bind(0..MIB, Mode::Bind, &IdSet::from_iter([0]));
     let works = set.is_ok() && kernel_policy(memory.address()).is_some_and(|p| p == "bind:0");
     if !works {
