@@ -206,7 +206,7 @@ impl Machine {
         };
         let limit = self.details().topology.as_ref().and_then(Topology::memory_limit_bytes);
         let share_of_limit = limit.map_or(u64::MAX, |bytes| bytes / SHARE_OF_LIMIT / self.nodes.len() as u64);
-        of.recycler.keep(memory, kind, (free / SHARE_OF_FREE).min(share_of_limit));
+        of.recycler.keep(memory, kind, (free / SHARE_OF_FREE).min(share_of_limit), Instant::now());
     }
 
     /// Gives back what is kept on all nodes for reuse: how many bytes.

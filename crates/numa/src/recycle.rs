@@ -7,8 +7,8 @@
 //! back when the node or the machine runs short, before anybody is refused memory.
 //!
 //! # Limits
-//! Age is looked at when memory is taken or given back, by no thread of its own: an idle process keeps what it has
-//! until [`release_recycled`](crate::release_recycled) is called. The contents are those of the last user in this process.
+//! Age is looked at when memory is given back, by no thread of its own: an idle process keeps what it has until
+//! [`release_recycled`](crate::release_recycled) is called. The contents are those of the last user in this process.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 5.2 (virtual memory of output vectors is reused).
 
@@ -71,18 +71,19 @@ impl Recycler {
     }
 
     /// Keeps a mapping while all that is kept stays within `limit_bytes`; older ones make room.
-    pub(crate) fn keep(&self, memory: Memory, kind: Kind, limit_bytes: u64) {
+    pub(crate) fn keep(&self, memory: Memory, kind: Kind, limit_bytes: u64, now: Instant) {
         let bytes = memory.held_bytes() as u64;
         if bytes > limit_bytes {
             return;
         }
-        let now = Instant::now();
         let mut kept = self.lock();
         kept.push(Kept { memory, kind, since: now });
         let mut total: u64 = kept.iter().map(|k| k.memory.held_bytes() as u64).sum();
         let mut surplus = 0;
         for (i, old) in kept.iter().enumerate() {
-            let stays = total <= limit_bytes && kept.len() - i <= KEPT_MAX && now - old.since < AGE_MAX;
+            let stays = total <= limit_bytes
+                && kept.len() - i <= KEPT_MAX
+                && now.saturating_duration_since(old.since) < AGE_MAX;
             if stays {
                 break;
             }
