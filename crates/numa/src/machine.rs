@@ -267,7 +267,7 @@ impl Gauge {
     /// What is free by a reading that may be [`FRESH_MS`] old; 0 where the kernel does not tell.
     fn free(&self, read: impl FnOnce() -> Option<u64>) -> u64 {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if !last.as_ref().is_some_and(|r| r.at.elapsed() < Duration::from_millis(FRESH_MS)) {
+        if last.as_ref().is_none_or(|r| r.at.elapsed() >= Duration::from_millis(FRESH_MS)) {
             *last = read().map(|available_bytes| Reading { at: Instant::now(), available_bytes, granted_bytes: 0 });
         }
         last.as_ref().map_or(0, |r| r.available_bytes.saturating_sub(r.granted_bytes).saturating_sub(MARGIN_BYTES))

@@ -41,7 +41,7 @@ pub struct Region {
     placements: AtomicU64,
     /// The node of a machine that has just one: all bytes are there.
     only_node: Option<NodeId>,
-    recycle: Option<Recycle>,
+    recycle: Option<Box<Recycle>>,
 }
 
 /// What was asked of the kernel for a region.
@@ -138,14 +138,18 @@ impl Region {
     pub(crate) fn set_policy(&self, policy: Policy) {
         let laid_out_bytes = self.held_bytes() as u64;
         let mut placed = self.placed();
-        self.count_of(&placed, Counts::take);
+        let count = |placed: &Placed, change: fn(&Counts, Option<NodeId>, UsageKind, u64)| {
+            placed.count(&self.memory, self.reservation.as_ref(), self.only_node, change);
+        };
+        count(&placed, Counts::take);
         // What is placed anew is there already, so nothing is promised any more.
         *placed = Placed { policy, laid_out_bytes, bounds: Vec::new() };
-        self.count_of(&placed, Counts::add);
+        count(&placed, Counts::add);
         drop(placed);
         self.placements.fetch_add(1, Ordering::Release);
     }
 
+    #[inline]
     fn new(
         memory: Memory,
         reservation: Option<Reservation>,
@@ -156,7 +160,7 @@ impl Region {
         let laid_out_bytes = memory.held_bytes() as u64;
         let placed = Mutex::new(Placed { policy, laid_out_bytes, bounds });
         let placements = AtomicU64::new(0);
-        let region = Region { memory, reservation, placed, placements, only_node, recycle: None };
+        let mut region = Region { memory, reservation, placed, placements, only_node, recycle: None };
         region.count(Counts::add);
         region
     }
@@ -174,25 +178,11 @@ impl Region {
         Some(smaller)
     }
 
-    /// Adds its bytes to its owner's counters, or takes them off.
-    fn count(&self, change: impl Fn(&Counts, Option<NodeId>, UsageKind, u64)) {
-        self.count_of(&self.placed(), change);
-    }
-
-    fn count_of(&self, placed: &Placed, change: impl Fn(&Counts, Option<NodeId>, UsageKind, u64)) {
-        let counts = Counts::of(self.reservation.as_ref());
-        let kind = if self.memory.is_block() { UsageKind::Pool } else { UsageKind::Region };
-        let held = self.held_bytes() as u64;
-        match (&placed.policy, self.only_node) {
-            (_, Some(node)) => change(counts, Some(node), kind, held),
-            (Policy::Local, None) => change(counts, None, kind, held),
-            (Policy::Node(node), None) => change(counts, Some(*node), kind, held),
-            (policy, None) => {
-                for (node, bytes) in shares_of(policy, placed.laid_out_bytes, 0..held) {
-                    change(counts, Some(node), kind, bytes);
-                }
-            }
-        }
+    /// Adds its bytes to its owner's counters, or takes them off. Nobody else can see it, so nothing is locked.
+    #[inline]
+    fn count(&mut self, change: impl Fn(&Counts, Option<NodeId>, UsageKind, u64)) {
+        let Region { memory, reservation, placed, only_node, .. } = self;
+        placed.get_mut().unwrap_or_else(PoisonError::into_inner).count(memory, reservation.as_ref(), *only_node, change);
     }
 
     fn placed(&self) -> MutexGuard<'_, Placed> {
@@ -205,13 +195,39 @@ impl Drop for Region {
     fn drop(&mut self) {
         self.count(Counts::take);
         // What was moved meanwhile may lie anywhere.
-        if let Some(Recycle { machine, node, kind }) = self.recycle.take().filter(|_| self.placements() == 0) {
+        if let Some(recycle) = self.recycle.take().filter(|_| self.placements() == 0) {
+            let Recycle { machine, node, kind } = *recycle;
             machine.recycle(node, std::mem::replace(&mut self.memory, Memory::empty()), kind);
         }
     }
 }
 
 impl Placed {
+    /// Adds a region's bytes to its owner's counters, or takes them off.
+    #[inline]
+    fn count(
+        &self,
+        memory: &Memory,
+        reservation: Option<&Reservation>,
+        only_node: Option<NodeId>,
+        change: impl Fn(&Counts, Option<NodeId>, UsageKind, u64),
+    ) {
+        let counts = Counts::of(reservation);
+        let kind = if memory.is_block() { UsageKind::Pool } else { UsageKind::Region };
+        let held = memory.held_bytes() as u64;
+        match (&self.policy, only_node) {
+            _ if held == 0 => {}
+            (_, Some(node)) => change(counts, Some(node), kind, held),
+            (Policy::Local, None) => change(counts, None, kind, held),
+            (Policy::Node(node), None) => change(counts, Some(*node), kind, held),
+            (policy, None) => {
+                for (node, bytes) in shares_of(policy, self.laid_out_bytes, 0..held) {
+                    change(counts, Some(node), kind, bytes);
+                }
+            }
+        }
+    }
+
     /// Gives up the promises for what lies behind the first `held` bytes.
     fn shrink_to(&mut self, held: u64) {
         if self.bounds.is_empty() {

@@ -91,10 +91,12 @@ impl Counts {
         }
     }
 
+    #[inline]
     pub(crate) fn add(&self, node: Option<NodeId>, kind: UsageKind, bytes: u64) {
         self.cell(node, kind).fetch_add(bytes, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn take(&self, node: Option<NodeId>, kind: UsageKind, bytes: u64) {
         self.cell(node, kind).fetch_sub(bytes, Ordering::Relaxed);
     }

@@ -121,7 +121,7 @@ impl Allocator {
         let bytes = scratch_bytes(len_bytes).filter(|_| len_bytes >= RECYCLED_BYTES_MIN);
         let (Some(node), Some(bytes)) = (node, bytes) else { return self.region(len_bytes) };
         let kind = Kind { placed: self.is_placed(), huge: self.pages(bytes) == Pages::Huge };
-        let recycle = |node| Some(Recycle { machine: Arc::clone(&self.machine), node, kind });
+        let recycle = |node| Some(Box::new(Recycle { machine: Arc::clone(&self.machine), node, kind }));
         let Some(memory) = self.machine.take_recycled(node, bytes, kind) else {
             let mut region = self.mapped(len_bytes, bytes)?;
             // A full node may have been replaced by another, or by none.
