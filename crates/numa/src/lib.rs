@@ -19,6 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod attributes;
 mod budget;
 mod error;
 #[cfg(test)]
@@ -37,6 +38,7 @@ mod sys;
 mod topology;
 mod usage;
 
+pub use attributes::{Attributes, AttributesError, ByThreads, Latency, Loaded, Stream, TransferKind};
 pub use budget::{Budget, Reservation};
 pub use error::{MemoryError, TopologyError};
 pub use ids::{CpuId, NodeId, PackageId};
@@ -48,5 +50,8 @@ pub use process::{
 pub use refusals::{Refusal, refusals};
 pub use region::{Allocator, Fallback, HugePages, Region, Reserved};
 pub use sys::memory::Word;
-pub use topology::{Cache, CacheKind, Core, Node, Package, Topology};
+pub use topology::{
+    Access, Cache, CacheKind, Core, CpuGroup, CpuQuota, HopClass, HopKind, MemoryKind, Node, Package, Pages, SideCache,
+    SubDomains, Tier, Topology,
+};
 pub use usage::{Usage, UsageKind, usage};

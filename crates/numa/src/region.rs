@@ -48,8 +48,15 @@ pub struct Region {
 #[derive(Debug)]
 struct Placed {
     policy: Policy,
+    /// What only regions with policy calls have; in a box, so that the others stay small and quick to hand on.
+    laid_out: Option<Box<LaidOut>>,
+}
+
+/// How a policy was laid over a mapping.
+#[derive(Debug)]
+struct LaidOut {
     /// The length that the policy's cuts follow: the region's when the policy was set.
-    laid_out_bytes: u64,
+    bytes: u64,
     /// Bytes that only one node may supply, per node.
     bounds: Vec<Bound>,
 }
@@ -143,7 +150,7 @@ impl Region {
         };
         count(&placed, Counts::take);
         // What is placed anew is there already, so nothing is promised any more.
-        *placed = Placed { policy, laid_out_bytes, bounds: Vec::new() };
+        *placed = Placed::new(policy, laid_out_bytes, Vec::new());
         count(&placed, Counts::add);
         drop(placed);
         self.placements.fetch_add(1, Ordering::Release);
@@ -157,8 +164,7 @@ impl Region {
         bounds: Vec<Bound>,
         only_node: Option<NodeId>,
     ) -> Region {
-        let laid_out_bytes = memory.held_bytes() as u64;
-        let placed = Mutex::new(Placed { policy, laid_out_bytes, bounds });
+        let placed = Mutex::new(Placed::new(policy, memory.held_bytes() as u64, bounds));
         let placements = AtomicU64::new(0);
         let mut region = Region { memory, reservation, placed, placements, only_node, recycle: None };
         region.count(Counts::add);
@@ -203,6 +209,13 @@ impl Drop for Region {
 }
 
 impl Placed {
+    #[inline]
+    fn new(policy: Policy, laid_out_bytes: u64, bounds: Vec<Bound>) -> Placed {
+        let runs = matches!(policy, Policy::Striped { .. } | Policy::Weighted(_));
+        let laid_out = (runs || !bounds.is_empty()).then(|| Box::new(LaidOut { bytes: laid_out_bytes, bounds }));
+        Placed { policy, laid_out }
+    }
+
     /// Adds a region's bytes to its owner's counters, or takes them off.
     #[inline]
     fn count(
@@ -221,7 +234,8 @@ impl Placed {
             (Policy::Local, None) => change(counts, None, kind, held),
             (Policy::Node(node), None) => change(counts, Some(*node), kind, held),
             (policy, None) => {
-                for (node, bytes) in shares_of(policy, self.laid_out_bytes, 0..held) {
+                let laid_out_bytes = self.laid_out.as_ref().map_or(held, |laid_out| laid_out.bytes);
+                for (node, bytes) in shares_of(policy, laid_out_bytes, 0..held) {
                     change(counts, Some(node), kind, bytes);
                 }
             }
@@ -230,11 +244,9 @@ impl Placed {
 
     /// Gives up the promises for what lies behind the first `held` bytes.
     fn shrink_to(&mut self, held: u64) {
-        if self.bounds.is_empty() {
-            return;
-        }
-        let shares = shares_of(&self.policy, self.laid_out_bytes, 0..held);
-        for bound in &mut self.bounds {
+        let Some(laid_out) = &mut self.laid_out else { return };
+        let shares = shares_of(&self.policy, laid_out.bytes, 0..held);
+        for bound in &mut laid_out.bounds {
             bound.shrink_to(shares.get(&bound.node()).copied().unwrap_or(0));
         }
     }
