@@ -188,7 +188,12 @@ impl Region {
     #[inline]
     fn count(&mut self, change: impl Fn(&Counts, Option<NodeId>, UsageKind, u64)) {
         let Region { memory, reservation, placed, only_node, .. } = self;
-        placed.get_mut().unwrap_or_else(PoisonError::into_inner).count(memory, reservation.as_ref(), *only_node, change);
+        placed.get_mut().unwrap_or_else(PoisonError::into_inner).count(
+            memory,
+            reservation.as_ref(),
+            *only_node,
+            change,
+        );
     }
 
     fn placed(&self) -> MutexGuard<'_, Placed> {
