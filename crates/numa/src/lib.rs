@@ -27,6 +27,7 @@ mod fixture;
 mod id_set;
 mod ids;
 mod machine;
+mod moving;
 mod page_map;
 mod policy;
 mod pool;
@@ -42,13 +43,14 @@ pub use attributes::{Attributes, AttributesError, ByThreads, Latency, Loaded, St
 pub use budget::{Budget, Reservation};
 pub use error::{MemoryError, TopologyError};
 pub use ids::{CpuId, NodeId, PackageId};
-pub use page_map::{PageMap, PageRange};
+pub use moving::{MoveError, Moved};
+pub use page_map::{Interleaving, PageMap, PageRange, Pattern};
 pub use policy::Policy;
 pub use process::{
     current_cpu, current_node, peak_resident_bytes, pin_current_thread, release_recycled, resident_bytes,
 };
 pub use refusals::{Refusal, refusals};
-pub use region::{Allocator, Fallback, HugePages, Region, Reserved};
+pub use region::{Allocator, Fallback, HugePages, Region, RegionPlacement, Reserved};
 pub use sys::memory::Word;
 pub use topology::{
     Access, Cache, CacheKind, Core, CpuGroup, CpuQuota, HopClass, HopKind, MemoryKind, Node, Package, Pages, SideCache,

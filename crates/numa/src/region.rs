@@ -25,11 +25,16 @@ use crate::sys::memory::{Memory, Word};
 use crate::sys::page_bytes;
 use crate::usage::{Counts, UsageKind};
 
+use segments::Segment;
+
 mod allocator;
+mod place;
 mod plan;
 mod reserved;
+mod segments;
 
 pub use allocator::{Allocator, Fallback, HugePages};
+pub use place::RegionPlacement;
 pub use reserved::Reserved;
 
 /// Owned memory of a fixed place; see the module's invariants. It goes back, with its share of the budget, on drop.
@@ -42,6 +47,10 @@ pub struct Region {
     /// The node of a machine that has just one: all bytes are there.
     only_node: Option<NodeId>,
     recycle: Option<Box<Recycle>>,
+    /// Its allocator's rule, for when it is placed anew.
+    huge_pages: HugePages,
+    /// Held while its pages move.
+    moving: Mutex<()>,
 }
 
 /// What was asked of the kernel for a region.
@@ -59,6 +68,8 @@ struct LaidOut {
     bytes: u64,
     /// Bytes that only one node may supply, per node.
     bounds: Vec<Bound>,
+    /// Which bytes follow which policy, where parts were placed apart: ascending, without gaps; else empty.
+    segments: Vec<Segment>,
 }
 
 /// Where the mapping of a scratch region is kept when it is dropped.
@@ -90,8 +101,9 @@ impl Region {
         self.memory.held_bytes()
     }
 
-    /// The policy it follows: what it was made by (or fell back to), or the last that it was placed by since. Where its
-    /// pages really are is for the page map to say.
+    /// The policy it follows: what it was made by (or fell back to), or the last that it was placed by since; that of its
+    /// largest part where parts of it were placed apart ([`policies`](Region::policies) names all). Where its pages really
+    /// are is for the page map to say.
     pub fn policy(&self) -> Policy {
         self.placed().policy.clone()
     }
@@ -140,22 +152,6 @@ impl Region {
         self.count(Counts::add);
     }
 
-    /// Notes that its pages follow another policy from now on; the caller moved them.
-    #[allow(dead_code)]
-    pub(crate) fn set_policy(&self, policy: Policy) {
-        let laid_out_bytes = self.held_bytes() as u64;
-        let mut placed = self.placed();
-        let count = |placed: &Placed, change: fn(&Counts, Option<NodeId>, UsageKind, u64)| {
-            placed.count(&self.memory, self.reservation.as_ref(), self.only_node, change);
-        };
-        count(&placed, Counts::take);
-        // What is placed anew is there already, so nothing is promised any more.
-        *placed = Placed::new(policy, laid_out_bytes, Vec::new());
-        count(&placed, Counts::add);
-        drop(placed);
-        self.placements.fetch_add(1, Ordering::Release);
-    }
-
     #[inline]
     fn new(
         memory: Memory,
@@ -166,7 +162,16 @@ impl Region {
     ) -> Region {
         let placed = Mutex::new(Placed::new(policy, memory.held_bytes() as u64, bounds));
         let placements = AtomicU64::new(0);
-        let mut region = Region { memory, reservation, placed, placements, only_node, recycle: None };
+        let mut region = Region {
+            memory,
+            reservation,
+            placed,
+            placements,
+            moving: Mutex::new(()),
+            only_node,
+            recycle: None,
+            huge_pages: HugePages::Auto,
+        };
         region.count(Counts::add);
         region
     }
@@ -217,7 +222,8 @@ impl Placed {
     #[inline]
     fn new(policy: Policy, laid_out_bytes: u64, bounds: Vec<Bound>) -> Placed {
         let runs = matches!(policy, Policy::Striped { .. } | Policy::Weighted(_));
-        let laid_out = (runs || !bounds.is_empty()).then(|| Box::new(LaidOut { bytes: laid_out_bytes, bounds }));
+        let laid_out = (runs || !bounds.is_empty())
+            .then(|| Box::new(LaidOut { bytes: laid_out_bytes, bounds, segments: Vec::new() }));
         Placed { policy, laid_out }
     }
 
@@ -236,21 +242,47 @@ impl Placed {
         match (&self.policy, only_node) {
             _ if held == 0 => {}
             (_, Some(node)) => change(counts, Some(node), kind, held),
-            (Policy::Local, None) => change(counts, None, kind, held),
-            (Policy::Node(node), None) => change(counts, Some(*node), kind, held),
-            (policy, None) => {
-                let laid_out_bytes = self.laid_out.as_ref().map_or(held, |laid_out| laid_out.bytes);
-                for (node, bytes) in shares_of(policy, laid_out_bytes, 0..held) {
-                    change(counts, Some(node), kind, bytes);
+            (Policy::Local, None) if self.is_whole() => change(counts, None, kind, held),
+            (Policy::Node(node), None) if self.is_whole() => change(counts, Some(*node), kind, held),
+            _ => {
+                let shares = self.shares(held as usize);
+                let left = held - shares.values().sum::<u64>();
+                for (node, bytes) in shares.into_iter().map(|(node, bytes)| (Some(node), bytes)).chain([(None, left)]) {
+                    change(counts, node, kind, bytes);
                 }
             }
         }
     }
 
+    /// Whether all of it follows one policy.
+    fn is_whole(&self) -> bool {
+        self.laid_out.as_ref().is_none_or(|laid_out| laid_out.segments.is_empty())
+    }
+
+    /// Which of its first `held` bytes follow which policy.
+    fn segments(&self, held: usize) -> Vec<Segment> {
+        match &self.laid_out {
+            Some(laid_out) if !laid_out.segments.is_empty() => {
+                laid_out.segments.iter().filter_map(|segment| segment.cut(&(0..held))).collect()
+            }
+            laid_out => {
+                let over = laid_out.as_ref().map_or(held, |laid_out| laid_out.bytes as usize);
+                Segment::whole(0..over, self.policy.clone()).cut(&(0..held)).into_iter().collect()
+            }
+        }
+    }
+
+    /// How many of its first `held` bytes shall lie on each node.
+    fn shares(&self, held: usize) -> BTreeMap<NodeId, u64> {
+        let mut shares = BTreeMap::new();
+        self.segments(held).iter().for_each(|segment| segment.count(&mut shares));
+        shares
+    }
+
     /// Gives up the promises for what lies behind the first `held` bytes.
     fn shrink_to(&mut self, held: u64) {
+        let shares = if self.laid_out.is_some() { self.shares(held as usize) } else { BTreeMap::new() };
         let Some(laid_out) = &mut self.laid_out else { return };
-        let shares = shares_of(&self.policy, laid_out.bytes, 0..held);
         for bound in &mut laid_out.bounds {
             bound.shrink_to(shares.get(&bound.node()).copied().unwrap_or(0));
         }
@@ -274,6 +306,10 @@ fn shares_of(policy: &Policy, laid_out_bytes: u64, of: Range<u64>) -> BTreeMap<N
     shares
 }
 
+#[cfg(test)]
+mod place_tests;
+#[cfg(test)]
+mod real_moves;
 #[cfg(test)]
 mod real_nodes;
 #[cfg(test)]

@@ -24,7 +24,7 @@ use crate::sys::{Mode, page_bytes};
 /// Below this, a request is not worth a mapping of its own where placement makes no difference.
 const UNPLACED_HEAP_BYTES: usize = 64 << 10;
 /// Interleaving uses huge pages only when every node gets this many, or the spread would be too coarse.
-const HUGE_PAGES_PER_NODE_MIN: usize = 8;
+pub(super) const HUGE_PAGES_PER_NODE_MIN: usize = 8;
 
 /// When regions have huge pages (of 2 MiB), which save look-ups of addresses and page faults, and cost zeroing and
 /// memory where only little of them is used. They never lie across two runs of a policy.
@@ -142,6 +142,7 @@ impl Allocator {
         let memory = memory.with_len(len_bytes);
         let mut region = Region::new(memory, reservation, self.policy.clone(), Vec::new(), self.machine.only_node());
         region.recycle = recycle(node);
+        region.huge_pages = self.huge_pages;
         Ok(region)
     }
 
@@ -262,7 +263,10 @@ impl Allocator {
         let plan = self.plan(held as u64, 0..held as u64)?;
         let memory = Memory::map(held, pages).map_err(|error| system(held as u64, error))?;
         let bounds: Vec<Bound> = plan.carry_out(&self.machine, |bytes, mode, nodes| memory.bind(bytes, mode, nodes))?;
-        Ok(Region::new(memory.with_len(len_bytes), reservation, plan.policy, bounds, self.machine.only_node()))
+        let memory = memory.with_len(len_bytes);
+        let mut region = Region::new(memory, reservation, plan.policy, bounds, self.machine.only_node());
+        region.huge_pages = self.huge_pages;
+        Ok(region)
     }
 
     /// Tries its policy, and others by its rule for full nodes.

@@ -11,8 +11,9 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::migrate::set_policy;
 use super::slab::Block;
-use super::{Mode, mask_words, page_bytes};
+use super::{Mode, page_bytes};
 use crate::id_set::IdSet;
 use crate::pool::{self, Pool};
 
@@ -113,7 +114,7 @@ impl Memory {
         if start >= end {
             return Ok(());
         }
-        bind_pages(self.address() + start..self.address() + end, mode, nodes)
+        set_policy(self.address() + start..self.address() + end, Some((mode, nodes)))
     }
 
     pub(crate) fn address(&self) -> usize {
@@ -275,17 +276,6 @@ pub(super) fn map_pages(len_bytes: usize, protection: libc::c_int, pages: Pages)
     }
     let start = NonNull::new(start).ok_or_else(out_of_memory)?;
     Ok((start, mapped))
-}
-
-/// Sets where pages of a page-aligned range that are not there yet will come from.
-pub(super) fn bind_pages(addresses: Range<usize>, mode: Mode, nodes: &IdSet) -> io::Result<()> {
-    let mask = mask_words(nodes, u32::MAX);
-    let bits = mask.len() * libc::c_ulong::BITS as usize;
-    let len = addresses.end - addresses.start;
-    // SAFETY: mbind changes no byte of memory, only where new pages come from; the kernel checks the range and reads
-    // `bits` bits of `mask` (it counts one bit more than it reads).
-    let done = unsafe { libc::syscall(libc::SYS_mbind, addresses.start, len, mode.raw(), mask.as_ptr(), bits + 1, 0) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Gives whole pages of one of our own mappings back. For the files of this folder: callers pass ranges that they own and that

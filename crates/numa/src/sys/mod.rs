@@ -9,7 +9,9 @@
 #[cfg(test)]
 pub(crate) mod deny;
 pub(crate) mod memory;
+pub(crate) mod migrate;
 pub(crate) mod reserved;
+pub(crate) mod scan;
 pub(crate) mod slab;
 
 use std::io;

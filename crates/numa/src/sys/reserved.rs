@@ -7,7 +7,8 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use super::memory::{Pages, Word, bind_pages, map_pages, unmap};
+use super::memory::{Pages, Word, map_pages, unmap};
+use super::migrate::set_policy;
 use super::{Mode, page_bytes};
 use crate::id_set::IdSet;
 
@@ -71,7 +72,7 @@ impl Addresses {
         if pages.is_empty() {
             return Ok(());
         }
-        bind_pages(self.address() + pages.start..self.address() + pages.end, mode, nodes)
+        set_policy(self.address() + pages.start..self.address() + pages.end, Some((mode, nodes)))
     }
 
     /// Makes these pages memory, zeroed; they must not be committed yet.
