@@ -140,7 +140,7 @@ fn packages(machine: &Topology, top: f64, canvas: &mut Canvas) -> Extent {
         of.width = if of.width > 0.7 * widest { widest } else { of.width };
     }
     let area: f64 = boxes.iter().map(|b| (b.width + GAP) * (b.height + GAP)).sum();
-    let wide = (area * 1.1).sqrt().max(widest + 1.0).max(420.0);
+    let wide = (area * 1.25).sqrt().max(widest + 1.0).max(420.0);
     let (mut x, mut y, mut row_height, mut right) = (MARGIN, top, 0.0f64, MARGIN);
     for of in &boxes {
         if x > MARGIN && x + of.width > MARGIN + wide {
@@ -243,12 +243,13 @@ fn draw_package(machine: &Topology, of: &PackageBox<'_>, x: f64, y: f64, canvas:
     let style = format!(r##"rx="6" fill="#f4f6f8" stroke="{EDGE}""##);
     canvas.rect(x, y, of.width, of.height, &style);
     canvas.bold(x + PAD, y + PAD + 7.0, 12.0, &of.title);
-    let widest = of.nodes.iter().map(|n| n.width).fold(0.0, f64::max);
+    let columns = of.columns as f64;
+    let width = (of.width - 2.0 * PAD - (columns - 1.0) * GAP / 2.0) / columns;
     let mut top = y + PAD + LINE;
     for row in of.nodes.chunks(of.columns) {
         let height = row.iter().map(|n| n.height).fold(0.0, f64::max);
         for (i, node) in row.iter().enumerate() {
-            draw_node(machine, node, x + PAD + i as f64 * (widest + GAP / 2.0), top, (widest, height), canvas);
+            draw_node(machine, node, x + PAD + i as f64 * (width + GAP / 2.0), top, (width, height), canvas);
         }
         top += height + GAP / 2.0;
     }
