@@ -9,6 +9,7 @@
 #[cfg(test)]
 pub(crate) mod deny;
 pub(crate) mod memory;
+pub(crate) mod probe;
 
 use std::io;
 
