@@ -19,6 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod attributes;
 mod budget;
 mod error;
 #[cfg(test)]
@@ -33,6 +34,7 @@ mod region;
 mod sys;
 mod topology;
 
+pub use attributes::{Attributes, AttributesError, ByThreads, Latency, Loaded, Stream, TransferKind};
 pub use budget::{Budget, Reservation};
 pub use error::{MemoryError, TopologyError};
 pub use ids::{CpuId, NodeId, PackageId};
@@ -41,4 +43,7 @@ pub use process::{current_cpu, peak_resident_bytes, pin_current_thread, resident
 pub use refusals::{Refusal, refusals};
 pub use region::{Allocator, Policy, Region};
 pub use sys::memory::Word;
-pub use topology::{Cache, CacheKind, Core, Node, Package, Topology};
+pub use topology::{
+    Access, Cache, CacheKind, Core, CpuGroup, CpuQuota, HopClass, HopKind, MemoryKind, Node, Package, Pages, SideCache,
+    SubDomains, Tier, Topology,
+};

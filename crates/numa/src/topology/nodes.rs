@@ -19,7 +19,7 @@ impl Reader {
             let memory_bytes = self.machine_memory_bytes().unwrap_or(0);
             let distances = BTreeMap::from([(NodeId(0), DISTANCE_SELF)]);
             let cpus = online.iter().map(CpuId).collect();
-            return vec![Node { id: NodeId(0), package: None, cpus, memory_bytes, distances }];
+            return vec![Node { cpus, memory_bytes, distances, ..Node::bare(NodeId(0)) }];
         }
         let has_cpu = self.tree.text(&format!("{NODES}/has_cpu")).as_deref().and_then(IdSet::parse_list);
         let mut taken = IdSet::default();
@@ -39,7 +39,8 @@ impl Reader {
             }
             let memory_bytes = self.node_memory_bytes(id, ids.len() == 1);
             let distances = self.distances(id, &ids);
-            nodes.push(Node { id, package: None, cpus: cpus.iter().map(CpuId).collect(), memory_bytes, distances });
+            let cpus = cpus.iter().map(CpuId).collect();
+            nodes.push(Node { cpus, memory_bytes, distances, ..Node::bare(id) });
         }
         let homeless = online.without(&taken);
         let adopted = self.adopt(&mut nodes, &homeless);

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use super::facts::Facts;
 use super::files::{ID_MAX, Tree};
 use super::usable::{Usable, usable};
 use super::{Cache, CacheKind, Core, Topology, packages_of};
@@ -91,7 +92,7 @@ impl Reader {
             Some(limit) => memory_bytes.min(limit),
             None => memory_bytes,
         };
-        Topology {
+        let facts = Facts {
             nodes,
             packages,
             cores,
@@ -102,8 +103,9 @@ impl Reader {
             memory_limit_bytes,
             memory_bytes,
             warnings: self.warnings.finish(),
-            node_by_cpu,
-        }
+            ..Facts::default()
+        };
+        facts.finish()
     }
 
     /// The cpus that are switched on; empty when nothing tells of any.

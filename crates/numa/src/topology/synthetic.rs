@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::facts::Facts;
 use super::{Cache, CacheKind, Core, DISTANCE_SELF, Node, Topology, packages_of};
 use crate::ids::{CpuId, NodeId, PackageId};
 
@@ -47,12 +48,12 @@ pub(super) fn machine(packages: u32, nodes_per_package: u32, cores_per_node: u32
         node_cpus.sort_unstable();
         caches.push(Cache { level: 3, kind: CacheKind::Unified, size_bytes: 32 << 20, cpus: node_cpus.clone() });
         let distances = (0..nodes_total).map(|other| (NodeId(other), distance(n, other))).collect();
-        nodes.push(Node { id: node, package: None, cpus: node_cpus, memory_bytes: NODE_MEMORY_BYTES, distances });
+        nodes.push(Node { cpus: node_cpus, memory_bytes: NODE_MEMORY_BYTES, distances, ..Node::bare(node) });
     }
     caches.sort_by(|a, b| (a.level, a.kind, &a.cpus).cmp(&(b.level, b.kind, &b.cpus)));
     let packages = packages_of(&mut nodes, &package_by_cpu);
     let online_cpus: Vec<CpuId> = node_by_cpu.keys().copied().collect();
-    Topology {
+    let facts = Facts {
         packages,
         cores,
         caches,
@@ -61,8 +62,8 @@ pub(super) fn machine(packages: u32, nodes_per_package: u32, cores_per_node: u32
         usable_memory_nodes: nodes.iter().map(|n| n.id).collect(),
         memory_limit_bytes: None,
         memory_bytes: NODE_MEMORY_BYTES * u64::from(nodes_total),
-        warnings: Vec::new(),
-        node_by_cpu,
         nodes,
-    }
+        ..Facts::default()
+    };
+    facts.finish()
 }

@@ -38,6 +38,8 @@ pub(super) fn check(machine: &Topology) {
     let json = serde_json::to_value(machine).expect("serializes");
     let keys = ["nodes", "packages", "online_cpus", "usable_cpus", "usable_memory_nodes", "warnings"];
     assert!(keys.iter().all(|key| json[key].is_array()), "{json}");
+    let back: Topology = serde_json::from_value(json).expect("its own JSON");
+    assert_eq!(&back, machine);
     assert!(machine.render_text().contains("machine: "));
 }
 
