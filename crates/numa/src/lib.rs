@@ -28,6 +28,7 @@ mod id_set;
 mod ids;
 mod machine;
 mod page_map;
+mod policy;
 mod process;
 mod refusals;
 mod region;
@@ -39,9 +40,10 @@ pub use budget::{Budget, Reservation};
 pub use error::{MemoryError, TopologyError};
 pub use ids::{CpuId, NodeId, PackageId};
 pub use page_map::{PageMap, PageRange};
+pub use policy::Policy;
 pub use process::{current_cpu, peak_resident_bytes, pin_current_thread, resident_bytes};
 pub use refusals::{Refusal, refusals};
-pub use region::{Allocator, Policy, Region};
+pub use region::{Allocator, Region};
 pub use sys::memory::Word;
 pub use topology::{
     Access, Cache, CacheKind, Core, CpuGroup, CpuQuota, HopClass, HopKind, MemoryKind, Node, Package, Pages, SideCache,

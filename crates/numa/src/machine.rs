@@ -194,6 +194,19 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
+    /// The node that must supply them.
+    pub(crate) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// Counts `bytes` more.
+    pub(crate) fn grow(&mut self, bytes: u64) {
+        if let Some(of) = self.machine.gauge(self.node) {
+            of.bound_bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        self.bytes += bytes;
+    }
+
     /// Counts only `bytes` from now on.
     pub(crate) fn shrink_to(&mut self, bytes: u64) {
         let less = self.bytes.saturating_sub(bytes);

@@ -15,8 +15,9 @@ use std::ops::Range;
 
 use crate::ids::NodeId;
 use crate::machine::Machine;
+use crate::policy::Policy;
 use crate::refusals::refused;
-use crate::region::{Policy, Region};
+use crate::region::Region;
 use crate::sys;
 
 /// Pages asked of the kernel in one call: half a mebibyte of addresses.
@@ -50,7 +51,7 @@ impl PageMap {
 
     /// Reads where a region lies. Where the kernel refuses to tell, its policy's node is assumed.
     pub fn of(region: &Region) -> PageMap {
-        PageMap::read_assuming(&[(region.address(), region.len())], region.policy())
+        PageMap::read_assuming(&[(region.address(), region.len())], &region.policy())
     }
 
     /// As [`PageMap::read`], for ranges whose policy is known in case the kernel refuses to tell.

@@ -1,174 +1,43 @@
 //! Regions: the memory that bulk data lives in, with a placement policy and a budget.
 //!
-//! Invariants: a region starts zeroed, at a multiple of 64 bytes; its bytes are counted in its budget as long as it
-//! lives; a mapped region of two or more mebibytes starts at a multiple of 2 MiB and asks for huge pages. On a machine
-//! of one node no policy call is ever made. A refused policy call leaves the region unplaced and is told once
-//! ([`refusals`](crate::refusals())).
+//! Invariants: a region starts at a multiple of 64 bytes, zeroed unless it was asked for as scratch; its bytes are
+//! counted in its budget as long as it lives; a mapped region of two or more mebibytes starts at a multiple of 2 MiB and
+//! asks for huge pages, unless its allocator says otherwise. On a machine of one node no policy call is ever made. A
+//! refused policy call leaves the region unplaced and is told once ([`refusals`](crate::refusals())).
 //!
 //! # Limits
-//! Requests of a few pages come from the heap, which places by first touch whatever the policy. Striped and weighted
-//! placements, moving, and pools per node are not built yet (`docs/design/numa.md`).
+//! Requests of a few pages without a node come from the heap, which places by first touch.
 
-use std::io;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::budget::{Budget, Reservation};
-use crate::error::MemoryError;
-use crate::id_set::IdSet;
-use crate::ids::NodeId;
-use crate::machine::{Bound, Grant, Machine};
-use crate::refusals::refused;
-use crate::sys::memory::{HUGE_PAGE_BYTES, Memory, Word};
-use crate::sys::{Mode, page_bytes};
+use crate::budget::Reservation;
+use crate::machine::Bound;
+use crate::policy::Policy;
+use crate::sys::memory::{Memory, Word};
+use crate::sys::page_bytes;
 
-/// Below this, a request is not worth a mapping of its own where placement makes no difference.
-const UNPLACED_HEAP_BYTES: usize = 64 << 10;
-/// The same where it does, in pages.
-const PLACED_HEAP_PAGES: usize = 4;
-/// Interleaving uses huge pages only when every node gets this many, or the spread would be too coarse.
-const HUGE_PAGES_PER_NODE_MIN: usize = 8;
-/// What users lose when policy calls are refused.
-const UNPLACED: &str = "memory is not placed on the nodes asked for";
+mod allocator;
 
-/// Where the pages of a region come from.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Policy {
-    /// The node of the cpu that touches a page first.
-    Local,
-    /// This node.
-    Node(NodeId),
-    /// These nodes, page by page in turn.
-    Interleaved(Vec<NodeId>),
-}
-
-/// Makes regions by one policy, counted in one budget. Cheap to clone.
-#[derive(Clone, Debug)]
-pub struct Allocator {
-    policy: Policy,
-    budget: Option<Arc<Budget>>,
-    machine: Arc<Machine>,
-}
-
-impl Allocator {
-    /// An allocator by this policy whose regions count in this budget.
-    pub fn new(policy: Policy, budget: Arc<Budget>) -> Allocator {
-        Allocator { policy, budget: Some(budget), machine: Machine::this() }
-    }
-
-    /// An allocator without placement and budget, for tests and what is not worth counting.
-    pub fn unplaced() -> Allocator {
-        Allocator { policy: Policy::Local, budget: None, machine: Machine::this() }
-    }
-
-    /// The same budget with another policy.
-    pub fn with_policy(&self, policy: Policy) -> Allocator {
-        Allocator { policy, ..self.clone() }
-    }
-
-    /// A zeroed region of `len_bytes` bytes.
-    ///
-    /// # Errors
-    /// [`MemoryError`] says which budget is used up, which node is full, or what the kernel said; nothing is kept then.
-    pub fn region(&self, len_bytes: usize) -> Result<Region, MemoryError> {
-        let placed = self.machine.has_choice() && self.policy != Policy::Local;
-        let heap_bytes = if placed { PLACED_HEAP_PAGES * page_bytes() } else { UNPLACED_HEAP_BYTES };
-        let on_heap = len_bytes < heap_bytes;
-        let unit = if on_heap { crate::sys::memory::ALIGN_BYTES } else { page_bytes() };
-        let held = len_bytes.checked_next_multiple_of(unit).unwrap_or(usize::MAX) as u64;
-        let reservation = self.budget.as_ref().map(|b| b.reserve(held)).transpose()?;
-        let system = |error: io::Error| MemoryError::System { requested_bytes: held, reason: error.to_string() };
-        if on_heap {
-            let memory = Memory::heap(len_bytes).map_err(system)?;
-            return Ok(Region { memory, reservation, policy: self.policy.clone(), bound: None });
-        }
-        let plan = self.plan(held)?;
-        let memory = Memory::map(len_bytes, self.wants_huge_pages(len_bytes)).map_err(system)?;
-        let bound = self.place(&memory, plan).map_err(system)?;
-        Ok(Region { memory, reservation, policy: self.policy.clone(), bound })
-    }
-
-    /// The policy of its regions.
-    pub fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
-    /// The budget that its regions count in.
-    pub fn budget(&self) -> Option<&Arc<Budget>> {
-        self.budget.as_ref()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn on_machine(policy: Policy, budget: Option<Arc<Budget>>, machine: Arc<Machine>) -> Allocator {
-        Allocator { policy, budget, machine }
-    }
-
-    fn wants_huge_pages(&self, len_bytes: usize) -> bool {
-        let nodes = match &self.policy {
-            Policy::Interleaved(nodes) if self.machine.has_choice() && nodes.len() > 1 => nodes.len(),
-            _ => 0,
-        };
-        len_bytes >= HUGE_PAGE_BYTES * (nodes * HUGE_PAGES_PER_NODE_MIN).max(1)
-    }
-
-    /// Checks free memory and decides which policy call to make, if any.
-    fn plan(&self, bytes: u64) -> Result<Option<(Mode, IdSet)>, MemoryError> {
-        let machine = &self.machine;
-        if !machine.has_choice() {
-            return machine.ask_anywhere(bytes, self.policy != Policy::Local).map(|()| None);
-        }
-        let wanted: &[NodeId] = match &self.policy {
-            Policy::Local => return machine.ask_anywhere(bytes, false).map(|()| None),
-            Policy::Node(node) => std::slice::from_ref(node),
-            Policy::Interleaved(nodes) => nodes,
-        };
-        let mut online: Vec<NodeId> = wanted.iter().copied().filter(|n| machine.has(*n)).collect();
-        online.sort_unstable();
-        online.dedup();
-        if online.len() < wanted.len() && wanted.iter().any(|n| !machine.has(*n)) {
-            refused("mbind", &io::Error::other("a node that was asked for is not online"), UNPLACED);
-        }
-        if online.is_empty() {
-            return machine.ask_anywhere(bytes, false).map(|()| None);
-        }
-        let share = bytes.div_ceil(online.len() as u64);
-        let mut grant = Grant::Strict;
-        for node in &online {
-            if machine.ask_node(*node, share)? == Grant::Lenient {
-                grant = Grant::Lenient;
-            }
-        }
-        let mode = match (online.len(), grant) {
-            (1, Grant::Strict) => Mode::Bind,
-            (1, Grant::Lenient) => Mode::Preferred,
-            _ => Mode::Interleave,
-        };
-        Ok(Some((mode, online.into_iter().map(|n| n.0).collect())))
-    }
-
-    /// Makes the policy call. A refusal leaves the memory unplaced; only a kernel without memory is an error.
-    fn place(&self, memory: &Memory, plan: Option<(Mode, IdSet)>) -> io::Result<Option<Bound>> {
-        let Some((mode, nodes)) = plan else { return Ok(None) };
-        match memory.bind(mode, &nodes) {
-            Ok(()) => {
-                let strict = nodes.iter().next().filter(|_| mode == Mode::Bind);
-                Ok(strict.map(|node| self.machine.bound(NodeId(node), memory.held_bytes() as u64)))
-            }
-            Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => Err(error),
-            Err(error) => {
-                refused("mbind", &error, UNPLACED);
-                Ok(None)
-            }
-        }
-    }
-}
+pub use allocator::Allocator;
 
 /// Owned memory of a fixed place; see the module's invariants. It goes back, with its share of the budget, on drop.
 #[derive(Debug)]
 pub struct Region {
     memory: Memory,
     reservation: Option<Reservation>,
+    placed: Mutex<Placed>,
+    placements: AtomicU64,
+}
+
+/// What was asked of the kernel for a region.
+#[derive(Debug)]
+struct Placed {
     policy: Policy,
-    bound: Option<Bound>,
+    /// The length that the policy's cuts follow: the region's when the policy was set.
+    laid_out_bytes: u64,
+    /// Bytes that only one node may supply, per node.
+    bounds: Vec<Bound>,
 }
 
 impl Region {
@@ -192,9 +61,15 @@ impl Region {
         self.memory.held_bytes()
     }
 
-    /// The policy it was made by. Where its pages really are is for the page map to say.
-    pub fn policy(&self) -> &Policy {
-        &self.policy
+    /// The policy it follows: what it was made by (or fell back to), or the last that it was placed by since. Where its
+    /// pages really are is for the page map to say.
+    pub fn policy(&self) -> Policy {
+        self.placed().policy.clone()
+    }
+
+    /// How often its placement was changed: whoever keeps a page map of it reads it anew when this grew.
+    pub fn placements(&self) -> u64 {
+        self.placements.load(Ordering::Acquire)
     }
 
     /// Its bytes.
@@ -225,8 +100,40 @@ impl Region {
         if let Some(reservation) = &mut self.reservation {
             reservation.shrink(reservation.bytes().saturating_sub(held));
         }
-        if let Some(bound) = &mut self.bound {
-            bound.shrink_to(held);
+        self.placed.get_mut().unwrap_or_else(PoisonError::into_inner).shrink_to(held);
+    }
+
+    /// Notes that its pages follow another policy from now on; the caller moved them.
+    #[allow(dead_code)]
+    pub(crate) fn set_policy(&self, policy: Policy) {
+        let laid_out_bytes = self.held_bytes() as u64;
+        // What is placed anew is there already, so nothing is promised any more.
+        *self.placed() = Placed { policy, laid_out_bytes, bounds: Vec::new() };
+        self.placements.fetch_add(1, Ordering::Release);
+    }
+
+    fn new(memory: Memory, reservation: Option<Reservation>, policy: Policy, bounds: Vec<Bound>) -> Region {
+        let laid_out_bytes = memory.held_bytes() as u64;
+        let placed = Mutex::new(Placed { policy, laid_out_bytes, bounds });
+        Region { memory, reservation, placed, placements: AtomicU64::new(0) }
+    }
+
+    fn placed(&self) -> MutexGuard<'_, Placed> {
+        // Replaced as a whole or not at all, so a panic elsewhere while it was held does not matter.
+        self.placed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Placed {
+    /// Gives up the promises for what lies behind the first `held` bytes.
+    fn shrink_to(&mut self, held: u64) {
+        if self.bounds.is_empty() {
+            return;
+        }
+        let cuts = self.policy.cuts(self.laid_out_bytes, page_bytes() as u64);
+        for bound in &mut self.bounds {
+            let on_it = cuts.iter().filter(|(_, node)| *node == bound.node());
+            bound.shrink_to(on_it.map(|(bytes, _)| bytes.end.min(held).saturating_sub(bytes.start)).sum());
         }
     }
 }

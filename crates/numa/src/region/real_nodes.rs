@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::{PageMap, Topology, pin_current_thread};
+use crate::{Budget, MemoryError, NodeId, PageMap, Topology, pin_current_thread};
 
 const MIB: usize = 1 << 20;
 /// Set to fill nodes to the brim: nothing else may need memory meanwhile, so run with one test thread.
@@ -54,6 +54,32 @@ fn interleaved_regions_alternate() {
     let pair = vec![nodes[1], nodes[0]];
     let map = PageMap::of(&touched(Policy::Interleaved(pair), pages * page));
     assert_eq!(map.bytes_per_node().keys().copied().collect::<Vec<_>>(), nodes[..2]);
+}
+
+#[test]
+fn stripes_and_weighted_runs_lie_as_the_policy_cuts_them() {
+    let Some((_, nodes)) = several_nodes() else { return };
+    let page = page_bytes() as u64;
+    let weights: Vec<(NodeId, u32)> = nodes.iter().copied().zip(1..).collect();
+    let policies = [
+        Policy::Striped { nodes: nodes.clone(), chunk_bytes: 0 },
+        Policy::Striped { nodes: nodes.iter().rev().copied().collect(), chunk_bytes: 3 * page },
+        Policy::Striped { nodes: vec![nodes[1], nodes[0]], chunk_bytes: 64 << 10 },
+        Policy::Weighted(weights),
+    ];
+    for policy in policies {
+        for len in [16 * page, (1 << 20) + page, (8 << 20) + 1] {
+            let region = touched(policy.clone(), len as usize);
+            assert_eq!(region.policy(), policy);
+            let map = PageMap::of(&region);
+            assert!(map.is_measured());
+            let found = map.ranges().iter().map(|r| {
+                let start = (r.start - region.address()) as u64;
+                (start..start + (r.end - r.start) as u64, r.node)
+            });
+            assert_eq!(found.collect::<Vec<_>>(), policy.cuts(len, page), "{policy:?} over {len} bytes");
+        }
+    }
 }
 
 #[test]

@@ -2,12 +2,18 @@
 //! so a made-up second node is enough to see real policy calls.
 
 use std::fs;
+use std::io;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::fixture::Fixture;
+use crate::id_set::IdSet;
+use crate::machine::Machine;
+use crate::sys::Mode;
 use crate::sys::deny::without_calls;
+use crate::{Budget, MemoryError, NodeId};
 use crate::{PageMap, Topology, pin_current_thread, refusals};
 
 const MIB: usize = 1 << 20;
@@ -25,7 +31,7 @@ fn two_nodes(free_kib: [u64; 2]) -> (Fixture, Arc<Machine>) {
 /// Whether policies can be set and read back here at all; containers often refuse that.
 pub(super) fn can_place() -> bool {
     let memory = Memory::map(MIB, false).expect("a mebibyte");
-    let set = memory.bind(Mode::Bind, &IdSet::from_iter([0]));
+    let set = memory.bind(0..MIB, Mode::Bind, &IdSet::from_iter([0]));
     let works = set.is_ok() && kernel_policy(memory.address()).is_some_and(|p| p == "bind:0");
     if !works {
         eprintln!("skipped: policies cannot be set or not be read back here ({set:?})");
@@ -222,4 +228,34 @@ fn everything_works_where_the_kernel_refuses() {
             assert_eq!(told, 1, "{call}: {error}");
         }
     }
+}
+
+/// The policy of every page of a mapping, by the kernel's list of mappings.
+fn kernel_policies(address: usize, len: usize) -> Vec<String> {
+    (address..address + len).step_by(page_bytes()).filter_map(kernel_policy).collect()
+}
+
+#[test]
+fn stripes_and_weights_are_runs_in_the_kernel() {
+    if !can_place() {
+        return;
+    }
+    // Node 0 is the only one that is surely there: runs of it stand between runs that the kernel refused or bound.
+    let (_fixture, machine) = two_nodes([4 << 20, 4 << 20]);
+    let page = page_bytes();
+    let on = |policy| Allocator::on_machine(policy, None, Arc::clone(&machine));
+    let striped = Policy::Striped { nodes: vec![NodeId(0), NodeId(0)], chunk_bytes: page as u64 };
+    let mut region = on(striped.clone()).region(64 * page).expect("fits");
+    assert_eq!(kernel_policies(region.address(), 64 * page), vec!["bind:0"; 64]);
+    assert_eq!((region.policy(), machine.bound_bytes(NodeId(0))), (striped, 64 * page as u64));
+    region.shrink(10 * page);
+    assert_eq!(machine.bound_bytes(NodeId(0)), 10 * page as u64);
+    drop(region);
+    assert_eq!(machine.bound_bytes(NodeId(0)), 0);
+    // The first run is bound before node 1 is refused, where node 1 is not there; memory is usable either way.
+    let weighted = Policy::Weighted(vec![(NodeId(0), 3), (NodeId(1), 1)]);
+    let mut region = on(weighted.clone()).region(64 * page).expect("fits");
+    region.bytes_mut().fill(3);
+    assert_eq!(region.policy(), weighted);
+    assert_eq!(kernel_policies(region.address(), 3 * page), vec!["bind:0"; 3]);
 }

@@ -6,6 +6,7 @@
 
 use std::alloc::{self, Layout};
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 use super::{Mode, mask_words, page_bytes};
@@ -114,16 +115,16 @@ impl Memory {
         Ok(Memory { start, len_bytes, source: Source::Mapping { mapped } })
     }
 
-    /// Sets where pages that are not there yet will come from. Heap blocks stay as they are.
-    pub(crate) fn bind(&self, mode: Mode, nodes: &IdSet) -> io::Result<()> {
+    /// Sets where pages of these bytes that are not there yet will come from: all whose first byte lies within, of the
+    /// mapping's pages. Heap blocks stay as they are.
+    pub(crate) fn bind(&self, bytes: Range<usize>, mode: Mode, nodes: &IdSet) -> io::Result<()> {
         let Source::Mapping { mapped } = self.source else { return Ok(()) };
-        let mask = mask_words(nodes, u32::MAX);
-        let bits = mask.len() * libc::c_ulong::BITS as usize;
-        // SAFETY: the range is our mapping; the kernel reads `bits` bits of `mask` (it counts one bit more than it reads).
-        let done = unsafe {
-            libc::syscall(libc::SYS_mbind, self.start.as_ptr(), mapped, mode.raw(), mask.as_ptr(), bits + 1, 0)
-        };
-        if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+        let start = bytes.start.min(mapped).next_multiple_of(page_bytes());
+        let end = bytes.end.min(mapped).next_multiple_of(page_bytes());
+        if start >= end {
+            return Ok(());
+        }
+        bind_pages(self.address() + start..self.address() + end, mode, nodes)
     }
 
     pub(crate) fn address(&self) -> usize {
@@ -208,6 +209,17 @@ impl Drop for Memory {
             Source::Mapping { mapped } => unmap(self.start.as_ptr(), mapped),
         }
     }
+}
+
+/// Sets where pages of a page-aligned range that are not there yet will come from.
+fn bind_pages(addresses: Range<usize>, mode: Mode, nodes: &IdSet) -> io::Result<()> {
+    let mask = mask_words(nodes, u32::MAX);
+    let bits = mask.len() * libc::c_ulong::BITS as usize;
+    let len = addresses.end - addresses.start;
+    // SAFETY: mbind changes no byte of memory, only where new pages come from; the kernel checks the range and reads
+    // `bits` bits of `mask` (it counts one bit more than it reads).
+    let done = unsafe { libc::syscall(libc::SYS_mbind, addresses.start, len, mode.raw(), mask.as_ptr(), bits + 1, 0) };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Gives whole pages of one of our own mappings back. Private to this file: callers pass ranges that they own and that

@@ -71,7 +71,7 @@ pub fn build_part(
 pub(crate) fn node_of_policy(allocator: &Allocator) -> Option<NodeId> {
     match allocator.policy() {
         Policy::Node(node) => Some(*node),
-        Policy::Local | Policy::Interleaved(_) => None,
+        _ => None,
     }
 }
 
