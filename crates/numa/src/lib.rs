@@ -29,6 +29,7 @@ mod ids;
 mod machine;
 mod page_map;
 mod policy;
+pub mod probe;
 mod process;
 mod refusals;
 mod region;

@@ -220,13 +220,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sum_of_the_streams_is_the_plain_sum(len in 0usize..700, cuts in prop::array::uniform3(0usize..700), seed: u64) {
+        fn the_sum_of_the_streams_is_the_plain_sum(len in 0usize..700, cut in 0usize..700, seed: u64) {
             let all = words(len, seed);
-            let mut cuts = cuts.map(|c| c.min(len));
-            cuts.sort_unstable();
-            let [a, b, c] = cuts;
+            let (first, second) = all.split_at(cut.min(len));
             let expected = all.iter().fold(0u64, |sum, word| sum.wrapping_add(*word));
-            let streams = [&all[..a], &all[a..b], &all[b..c], &all[c..]];
+            let streams = [first, second];
             prop_assert_eq!(sum(streams), expected);
             prop_assert_eq!(portable::sum(streams), expected);
         }
