@@ -8,7 +8,7 @@ use super::{DISTANCE_REMOTE, DISTANCE_SELF, Node};
 use crate::id_set::{IdSet, trim};
 use crate::ids::{CpuId, NodeId};
 
-const NODES: &str = "sys/devices/system/node";
+pub(super) const NODES: &str = "sys/devices/system/node";
 
 impl Reader {
     /// The online nodes with their online cpus, memory and distances.
