@@ -30,12 +30,15 @@ mod machine;
 mod machines;
 mod page_map;
 mod policy;
+mod pool;
 pub mod probe;
 mod process;
+mod recycle;
 mod refusals;
 mod region;
 mod sys;
 mod topology;
+mod usage;
 
 pub use attributes::{Attributes, AttributesError, ByThreads, Latency, Loaded, Stream, TransferKind};
 pub use budget::{Budget, Reservation};
@@ -44,10 +47,14 @@ pub use ids::{CpuId, NodeId, PackageId};
 pub use machines::{MachineDescription, MachineError, PublishedMachine, published_machines};
 pub use page_map::{PageMap, PageRange};
 pub use policy::Policy;
-pub use process::{current_cpu, peak_resident_bytes, pin_current_thread, resident_bytes};
+pub use process::{
+    current_cpu, current_node, peak_resident_bytes, pin_current_thread, release_recycled, resident_bytes,
+};
 pub use refusals::{Refusal, refusals};
-pub use region::{Allocator, Region};
+pub use region::{Allocator, Fallback, HugePages, Region, Reserved};
 pub use sys::memory::Word;
+pub use topology::{Cache, CacheKind, Core, Node, Package, Topology};
+pub use usage::{Usage, UsageKind, usage};
 pub use topology::{
     Access, Cache, CacheKind, Core, CpuGroup, CpuQuota, HopClass, HopKind, MemoryKind, Node, Package, Pages, SideCache,
     SubDomains, Tier, Topology,

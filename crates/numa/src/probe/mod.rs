@@ -12,7 +12,8 @@
 //! seconds, and what did not fit is named.
 //!
 //! # Limits
-//! Bandwidths are the best of several windows, latencies the median: on a machine that is busy both are worse than it can.
+//! Idle latencies and bandwidths are the best of many short windows, latencies under load medians; on a machine that is
+//! busy all of them are worse than it can.
 //! Caches that a virtual machine hides may serve more than they should. Prefetchers and the frequency are left as they are.
 //!
 //! Source: Seidel 2011, NUMA Building Blocks, section 2.1 and Tables 2.3 to 2.5; Greinsmark 2020, chapter 4 (latency and

@@ -21,8 +21,11 @@ const UNIT_BYTES: u64 = 2 << 20;
 const CACHES: u64 = 4;
 /// Laying one link of the chase, in nanoseconds.
 const LINK_NS: u64 = 25;
-/// Starting and ending the threads of a cell.
-const CELL_OVERHEAD: Duration = Duration::from_micros(500);
+/// Starting and ending the threads of a cell: so much, and so much more for each thread.
+const CELL_OVERHEAD: Duration = Duration::from_micros(200);
+const THREAD_OVERHEAD: Duration = Duration::from_micros(30);
+/// So many threads of a node together make pages come faster; more wait for each other in the kernel.
+const TOUCHING_THREADS_MAX: usize = 4;
 /// The share of the time that setting up may take.
 const SETUP_SHARE: f64 = 0.3;
 /// Foreign targets, besides the local one, at which threads grow and load is put on.
@@ -37,10 +40,10 @@ pub(super) struct Tempo {
     pub(super) total: Duration,
     /// No cell is begun after this, whatever the plan hoped for.
     pub(super) deadline: Duration,
-    /// Repetitions of a bandwidth cell.
-    pub(super) windows: u32,
-    pub(super) latency_window: Duration,
-    pub(super) bandwidth_window: Duration,
+    /// For each cpu and target. Many short windows: on a busy machine some of them are left alone.
+    pub(super) latency: Timing,
+    /// For each cell.
+    pub(super) bandwidth: Timing,
     /// Cpus of a node whose latency is measured.
     pub(super) latency_cpus: usize,
     /// Points of a curve of threads.
@@ -54,9 +57,8 @@ impl Tempo {
     pub(super) const FULL: Tempo = Tempo {
         total: Duration::from_secs(40),
         deadline: Duration::from_secs(50),
-        windows: 10,
-        latency_window: Duration::from_millis(60),
-        bandwidth_window: Duration::from_millis(50),
+        latency: Timing { windows: 60, window: Duration::from_micros(5000) },
+        bandwidth: Timing { windows: 40, window: Duration::from_millis(12) },
         latency_cpus: 16,
         thread_points: 256,
         buffer_bytes_min: 128 << 20,
@@ -65,9 +67,8 @@ impl Tempo {
     pub(super) const QUICK: Tempo = Tempo {
         total: Duration::from_secs(6),
         deadline: Duration::from_secs(8),
-        windows: 4,
-        latency_window: Duration::from_millis(25),
-        bandwidth_window: Duration::from_millis(25),
+        latency: Timing { windows: 30, window: Duration::from_micros(2500) },
+        bandwidth: Timing { windows: 12, window: Duration::from_millis(8) },
         latency_cpus: 4,
         thread_points: 16,
         buffer_bytes_min: 64 << 20,
@@ -132,32 +133,34 @@ impl Plan {
         let all = pairs(facts, &measured);
         let few = representatives(facts, &measured);
 
-        let (latency_cpus, latency_pairs, latency) = latency(facts, tempo, &all, &few, share(25), &mut notes);
-        let full = (tempo.windows, tempo.bandwidth_window);
+        let (latency_cpus, latency_pairs, latency) = latency(facts, tempo, &all, &few, share(30), &mut notes);
+        let threads = facts.initiators.iter().map(|i| i.cpus.len()).max().unwrap_or(1);
+        let threads_all = facts.initiators.iter().map(|i| i.cpus.len()).sum();
         let mut bandwidth_pairs = all.clone();
-        let mut bandwidth = divide(share(35), 3 * all.len(), full, MIN_BANDWIDTH_WINDOW);
+        let mut bandwidth = divide(share(35), 3 * all.len(), threads, tempo.bandwidth, MIN_BANDWIDTH_WINDOW);
         if bandwidth.is_none() && few.len() < all.len() {
             notes.push(thinned("bandwidth", few.len(), all.len()));
-            bandwidth = divide(share(35), 3 * few.len(), full, MIN_BANDWIDTH_WINDOW);
+            bandwidth = divide(share(35), 3 * few.len(), threads, tempo.bandwidth, MIN_BANDWIDTH_WINDOW);
             bandwidth_pairs = few;
         }
         let curves = curve_pairs(facts, &measured);
         let threads_max = curves.first().map_or(0, |pair| facts.initiators[pair.initiator].cpus.len());
         let curve_threads = points(threads_max, tempo.thread_points);
         let curve_cells = 2 * curves.len() * curve_threads.len();
-        let half = (tempo.windows.div_ceil(2), tempo.bandwidth_window);
+        let loads = curves.len() * LOAD_SHARES.len();
+        let half = Timing { windows: tempo.bandwidth.windows.div_ceil(2), ..tempo.bandwidth };
         Plan {
             latency_cpus,
             latency,
             latency_pairs,
             bandwidth: bandwidth.unwrap_or(LEAST),
             bandwidth_pairs,
-            curve: divide(share(15), curve_cells, half, MIN_BANDWIDTH_WINDOW / 2).unwrap_or(LEAST),
-            loaded: divide(share(12), curves.len() * LOAD_SHARES.len(), half, MIN_BANDWIDTH_WINDOW).unwrap_or(LEAST),
+            curve: divide(share(13), curve_cells, threads, half, MIN_BANDWIDTH_WINDOW / 2).unwrap_or(LEAST),
+            loaded: divide(share(10), loads, threads, half, MIN_BANDWIDTH_WINDOW).unwrap_or(LEAST),
             curves,
             curve_threads,
             stream_bytes,
-            stream: divide(share(13), 8, full, MIN_BANDWIDTH_WINDOW).unwrap_or(LEAST),
+            stream: divide(share(12), 8, threads_all, tempo.bandwidth, MIN_BANDWIDTH_WINDOW).unwrap_or(LEAST),
             buffers,
             notes,
         }
@@ -173,20 +176,26 @@ impl Plan {
 /// Below these a window tells more of the clock and the start than of the memory.
 const MIN_BANDWIDTH_WINDOW: Duration = Duration::from_millis(4);
 const MIN_LATENCY_WINDOW: Duration = Duration::from_millis(1);
+/// Below these, fewer cpus are measured, longer.
+const LATENCY_WINDOWS_MIN: u32 = 8;
 /// The fewest repetitions of which a best or a median can be told.
 const MIN_WINDOWS: u32 = 2;
 /// What is done where even the least does not fit the time; the deadline then cuts.
 const LEAST: Timing = Timing { windows: MIN_WINDOWS, window: Duration::from_millis(2) };
 
-/// Divides a share of the time over cells: first the windows get shorter, then fewer. `None` where that does not do.
-fn divide(share: Duration, cells: usize, (windows, window): (u32, Duration), least: Duration) -> Option<Timing> {
-    let per_cell = share.checked_div(u32::try_from(cells.max(1)).unwrap_or(u32::MAX))?.saturating_sub(CELL_OVERHEAD);
-    let each = per_cell / windows.max(1);
+/// Divides a share of the time over cells of so many threads each: first the windows get shorter, then fewer. `None` where
+/// that does not do.
+fn divide(share: Duration, cells: usize, threads: usize, wanted: Timing, least: Duration) -> Option<Timing> {
+    let cells = u32::try_from(cells.max(1)).unwrap_or(u32::MAX);
+    let overhead = CELL_OVERHEAD + THREAD_OVERHEAD * u32::try_from(threads).unwrap_or(u32::MAX);
+    let per_cell = (share / cells).saturating_sub(overhead);
+    let each = per_cell / wanted.windows.max(1);
     if each >= least {
-        return Some(Timing { windows, window: each.min(window) });
+        return Some(Timing { windows: wanted.windows, window: each.min(wanted.window) });
     }
-    let fitting = (per_cell.as_nanos() / least.as_nanos().max(1)) as u32;
-    (fitting >= MIN_WINDOWS).then_some(Timing { windows: fitting.min(windows), window: least.min(window) })
+    let fitting = u32::try_from(per_cell.as_nanos() / least.as_nanos().max(1)).unwrap_or(u32::MAX);
+    let windows = fitting.min(wanted.windows);
+    (fitting >= MIN_WINDOWS).then_some(Timing { windows, window: least.min(wanted.window) })
 }
 
 /// Which cpus chase on which pairs, and for how long: fewer cpus of a node first, then fewer pairs.
@@ -199,13 +208,13 @@ fn latency(
     notes: &mut Vec<String>,
 ) -> (Vec<Vec<CpuId>>, Vec<Pair>, Timing) {
     let mut most = tempo.latency_cpus;
-    let windows = (tempo.windows.div_ceil(2), tempo.latency_window);
     loop {
         let cpus: Vec<Vec<CpuId>> = facts.initiators.iter().map(|i| sample(i, most)).collect();
         let cells = |pairs: &[Pair]| pairs.iter().map(|p| cpus[p.initiator].len()).sum();
-        // Short windows are good enough for the last cpu only.
-        let least = if most > 1 { MIN_LATENCY_WINDOW * 5 } else { MIN_LATENCY_WINDOW };
-        let (pairs, timing) = match divide(share, cells(all), windows, least) {
+        let fit = |pairs| divide(share, cells(pairs), 1, tempo.latency, MIN_LATENCY_WINDOW);
+        // More cpus are worth it only while each still gets some windows.
+        let enough = |timing: &Timing| most == 1 || timing.windows >= LATENCY_WINDOWS_MIN.min(tempo.latency.windows);
+        let (pairs, timing) = match fit(all).filter(enough) {
             Some(timing) => (all.to_vec(), timing),
             None if most > 1 => {
                 most /= 2;
@@ -213,7 +222,7 @@ fn latency(
             }
             None if few.len() < all.len() => {
                 notes.push(thinned("latency", few.len(), all.len()));
-                (few.to_vec(), divide(share, cells(few), windows, least).unwrap_or(LEAST))
+                (few.to_vec(), fit(few).unwrap_or(LEAST))
             }
             None => (all.to_vec(), LEAST),
         };
@@ -341,10 +350,14 @@ fn cut_note(notes: &mut Vec<String>, what: &str, bytes: u64, wanted: u64, cache_
 }
 
 fn setup_time(facts: &Facts, buffers: &[Buffer], stream_bytes: u64) -> Duration {
-    let touched = buffers.iter().fold(2 * 3 * stream_bytes, |sum, b| sum.saturating_add(b.bytes));
+    let threads = facts.initiators.iter().map(|i| i.cpus.len().min(TOUCHING_THREADS_MAX));
+    let (one, all) = (threads.clone().min().unwrap_or(1).max(1), threads.sum::<usize>().max(1));
+    let buffer_bytes: u64 = buffers.iter().map(|b| b.bytes).sum();
     let links: u64 = buffers.iter().map(|b| b.chase_bytes / super::chase::LINE_BYTES as u64).sum();
-    let touching = touched as f64 / facts.touch_bytes_per_second.max(1.0);
-    Duration::from_secs_f64(touching.min(1e6)) + Duration::from_nanos(links.saturating_mul(LINK_NS))
+    // Two times three arrays for STREAM.
+    let touching = buffer_bytes as f64 / one as f64 + 6.0 * stream_bytes as f64 / all as f64;
+    let seconds = touching / facts.touch_bytes_per_second.max(1.0);
+    Duration::from_secs_f64(seconds.min(1e6)) + Duration::from_nanos(links.saturating_mul(LINK_NS))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::plan::{LOAD_SHARES, Tempo};
+use super::team::Timing;
 use super::*;
 use crate::attributes::{ByThreads, Latency, Loaded, Stream, TransferKind};
 use crate::ids::NodeId;
@@ -10,9 +11,8 @@ use crate::sys::deny::without_calls;
 const TINY: Tempo = Tempo {
     total: Duration::from_millis(600),
     deadline: Duration::from_secs(20),
-    windows: 2,
-    latency_window: Duration::from_millis(1),
-    bandwidth_window: Duration::from_millis(1),
+    latency: Timing { windows: 2, window: Duration::from_millis(1) },
+    bandwidth: Timing { windows: 2, window: Duration::from_millis(1) },
     latency_cpus: 2,
     thread_points: 4,
     buffer_bytes_min: 4 << 20,
@@ -156,7 +156,7 @@ fn tables_have_units_origin_and_every_figure() {
     let text = text(&attributes);
     for expected in [
         "A model <8 nodes & more>: 8 nodes, 128 usable cpus",
-        "measured 2026-11-18T07:06:40Z by nearside 0.1.0 (abcdef)",
+        "measured 2026-11-18T11:06:40Z by nearside 0.1.0 (abcdef)",
         "Idle latency, ns: average over the cpus\n",
         "Idle latency, ns: minimum over the cpus\n  cpus of  memory 0",
         "   node 0      89.5     108.5     108.5     108.5     194.0",

@@ -41,7 +41,7 @@ fn a_small_machine_is_measured_wholly() {
         assert_eq!((buffer.chase_bytes, buffer.bytes), (128 << 20, 256 << 20));
         assert_eq!(plan.stream_bytes, 128 << 20);
         assert!(time(&plan, &facts) < Duration::from_secs(most), "{:?}", time(&plan, &facts));
-        assert_eq!(plan.bandwidth.windows, tempo.windows);
+        assert_eq!((plan.latency, plan.bandwidth), (tempo.latency, tempo.bandwidth));
     }
 }
 
@@ -109,13 +109,17 @@ fn curves_go_to_the_own_the_nearest_and_the_farthest() {
 #[test]
 fn time_is_divided_by_shorter_then_fewer_windows() {
     let ms = Duration::from_millis;
-    let divided = |share, cells| divide(ms(share), cells, (10, ms(50)), ms(4));
-    assert_eq!(divided(10_000, 2), Some(Timing { windows: 10, window: ms(50) }));
-    let each = (ms(100) - CELL_OVERHEAD) / 10;
+    let wanted = Timing { windows: 10, window: ms(50) };
+    let divided = |share, cells| divide(ms(share), cells, 1, wanted, ms(4));
+    assert_eq!(divided(10_000, 2), Some(wanted));
+    let each = (ms(100) - CELL_OVERHEAD - THREAD_OVERHEAD) / 10;
     assert_eq!(divided(1_000, 10), Some(Timing { windows: 10, window: each }));
     assert_eq!(divided(200, 10), Some(Timing { windows: 4, window: ms(4) }));
     assert_eq!(divided(50, 10), None);
     assert_eq!(divided(0, 0), None);
+    // Threads take time to start.
+    let many = divide(ms(200), 10, 200, wanted, ms(4)).map(|timing| timing.windows);
+    assert_eq!(many, Some(3));
 }
 
 proptest! {
