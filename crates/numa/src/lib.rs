@@ -53,9 +53,8 @@ pub use process::{
 pub use refusals::{Refusal, refusals};
 pub use region::{Allocator, Fallback, HugePages, Region, Reserved};
 pub use sys::memory::Word;
-pub use topology::{Cache, CacheKind, Core, Node, Package, Topology};
-pub use usage::{Usage, UsageKind, usage};
 pub use topology::{
     Access, Cache, CacheKind, Core, CpuGroup, CpuQuota, HopClass, HopKind, MemoryKind, Node, Package, Pages, SideCache,
     SubDomains, Tier, Topology,
 };
+pub use usage::{Usage, UsageKind, usage};

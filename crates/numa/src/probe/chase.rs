@@ -115,6 +115,9 @@ mod tests {
     #[test]
     fn a_cycle_uses_the_largest_power_of_two_of_lines() {
         let line = LINE_WORDS as usize;
-        assert_eq!([0, line - 1, line, 2 * line, 3 * line, 5 * line].map(usable_words), [0, 0, line, 2 * line, 2 * line, 4 * line]);
+        assert_eq!(
+            [0, line - 1, line, 2 * line, 3 * line, 5 * line].map(usable_words),
+            [0, 0, line, 2 * line, 2 * line, 4 * line]
+        );
     }
 }

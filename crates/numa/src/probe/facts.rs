@@ -69,7 +69,8 @@ impl Facts {
         let rows = rows.iter().enumerate();
         let initiators: Vec<Initiator> = rows.filter_map(|(row, node)| initiator(topology, row, *node)).collect();
         let columns = columns.iter().enumerate();
-        let target = |(column, node): (usize, &NodeId)| Target { column, node: *node, free_bytes: node_free_bytes(*node) };
+        let target =
+            |(column, node): (usize, &NodeId)| Target { column, node: *node, free_bytes: node_free_bytes(*node) };
         let targets: Vec<Target> = columns.map(target).collect();
         let distances = initiators
             .iter()
@@ -81,7 +82,8 @@ impl Facts {
 }
 
 fn initiator(topology: &Topology, row: usize, node: NodeId) -> Option<Initiator> {
-    let usable = |cpu: &CpuId| topology.usable_cpus().binary_search(cpu).is_ok() && topology.node_of_cpu(*cpu) == Some(node);
+    let usable =
+        |cpu: &CpuId| topology.usable_cpus().binary_search(cpu).is_ok() && topology.node_of_cpu(*cpu) == Some(node);
     let cores: Vec<Vec<CpuId>> = topology
         .cores()
         .iter()
@@ -89,11 +91,13 @@ fn initiator(topology: &Topology, row: usize, node: NodeId) -> Option<Initiator>
         .filter(|cpus| !cpus.is_empty())
         .collect();
     let most = cores.iter().map(Vec::len).max()?;
-    let cpus: Vec<CpuId> = (0..most).flat_map(|nth| cores.iter().filter_map(move |core| core.get(nth)).copied()).collect();
+    let cpus: Vec<CpuId> =
+        (0..most).flat_map(|nth| cores.iter().filter_map(move |core| core.get(nth)).copied()).collect();
     let elsewhere: Vec<CpuId> = cpus.iter().copied().filter(|cpu| !cores[0].contains(cpu)).collect();
     let loaders = if elsewhere.is_empty() { cpus[1..].to_vec() } else { elsewhere };
     let known = last_level(topology, &cpus).map(|c| c.size_bytes);
-    let (max, total) = known.fold((0, 0), |(max, total): (u64, u64), bytes| (max.max(bytes), total.saturating_add(bytes)));
+    let (max, total) =
+        known.fold((0, 0), |(max, total): (u64, u64), bytes| (max.max(bytes), total.saturating_add(bytes)));
     let assumed = |bytes: u64| if bytes == 0 { CACHE_BYTES_ASSUMED } else { bytes };
     Some(Initiator {
         row,
@@ -109,7 +113,10 @@ fn initiator(topology: &Topology, row: usize, node: NodeId) -> Option<Initiator>
 /// The caches of the highest level that hold data for one of these cpus.
 fn last_level<'a>(topology: &'a Topology, cpus: &'a [CpuId]) -> impl Iterator<Item = &'a Cache> {
     let level = |cpu: &CpuId| {
-        let of = topology.caches().iter().filter(|c| c.kind != CacheKind::Instruction && c.size_bytes > 0 && c.cpus.contains(cpu));
+        let of = topology
+            .caches()
+            .iter()
+            .filter(|c| c.kind != CacheKind::Instruction && c.size_bytes > 0 && c.cpus.contains(cpu));
         of.map(|c| c.level).max()
     };
     let levels: Vec<Option<u32>> = cpus.iter().map(level).collect();

@@ -227,7 +227,9 @@ fn latency(
             None => (all.to_vec(), LEAST),
         };
         if let Some(largest) = facts.initiators.iter().map(|i| i.cpus.len()).max().filter(|n| *n > most) {
-            notes.push(format!("latency was measured from {most} cpus of a node, spread over its cores, where it has up to {largest}"));
+            notes.push(format!(
+                "latency was measured from {most} cpus of a node, spread over its cores, where it has up to {largest}"
+            ));
         }
         return (cpus, pairs, timing);
     }
@@ -246,7 +248,9 @@ fn sample(initiator: &Initiator, most: usize) -> Vec<CpuId> {
 }
 
 fn thinned(what: &str, few: usize, all: usize) -> String {
-    format!("{what} was measured between {few} of {all} pairs of nodes, for every node one of each distance: the time does not suffice for all")
+    format!(
+        "{what} was measured between {few} of {all} pairs of nodes, for every node one of each distance: the time does not suffice for all"
+    )
 }
 
 fn pairs(facts: &Facts, targets: &[usize]) -> Vec<Pair> {
@@ -306,7 +310,8 @@ fn sizes(facts: &Facts, tempo: &Tempo, notes: &mut Vec<String>) -> (Vec<Buffer>,
     let stream_wanted = within(cache_all.saturating_mul(CACHES));
 
     // What memory allows.
-    let spread = facts.targets.iter().map(|t| t.free_bytes).min().unwrap_or(0).saturating_mul(facts.targets.len() as u64);
+    let spread =
+        facts.targets.iter().map(|t| t.free_bytes).min().unwrap_or(0).saturating_mul(facts.targets.len() as u64);
     let stream_free = facts.free_bytes.min(spread) / 6 / UNIT_BYTES * UNIT_BYTES;
     let mut buffers = Vec::new();
     for (target, of) in facts.targets.iter().enumerate() {

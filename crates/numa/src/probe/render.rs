@@ -130,7 +130,10 @@ pub(super) fn loads(attributes: &Attributes) -> Vec<Load> {
     loads
 }
 
-fn cells<'a, T>(attributes: &'a Attributes, matrix: &'a [Vec<Option<T>>]) -> impl Iterator<Item = (NodeId, NodeId, &'a T)> {
+fn cells<'a, T>(
+    attributes: &'a Attributes,
+    matrix: &'a [Vec<Option<T>>],
+) -> impl Iterator<Item = (NodeId, NodeId, &'a T)> {
     attributes.nodes.iter().zip(matrix).flat_map(|(from, row)| {
         attributes.targets.iter().zip(row).filter_map(|(to, cell)| cell.as_ref().map(|cell| (*from, *to, cell)))
     })
@@ -147,7 +150,13 @@ fn gb(bytes_per_second: f64) -> String {
     if gb < 0.95 { format!("{gb:.3}") } else { format!("{gb:.1}") }
 }
 
-fn matrix<T>(out: &mut String, title: &str, attributes: &Attributes, matrix: &[Vec<Option<T>>], show: impl Fn(&T) -> String) {
+fn matrix<T>(
+    out: &mut String,
+    title: &str,
+    attributes: &Attributes,
+    matrix: &[Vec<Option<T>>],
+    show: impl Fn(&T) -> String,
+) {
     if matrix.is_empty() {
         return;
     }
@@ -202,7 +211,11 @@ fn by_threads(out: &mut String, attributes: &Attributes) {
         });
         rows.push(std::iter::once((i + 1).to_string()).chain(cells).collect());
     }
-    table(out, "Bandwidth by threads, GB/s and times that of one thread (cpus of a node to the memory of a node)", &rows);
+    table(
+        out,
+        "Bandwidth by threads, GB/s and times that of one thread (cpus of a node to the memory of a node)",
+        &rows,
+    );
 }
 
 fn loaded(out: &mut String, attributes: &Attributes) {

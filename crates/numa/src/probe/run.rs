@@ -342,12 +342,20 @@ fn summary(figures: &[f64]) -> Option<Latency> {
 
 fn closing_notes(log: &Log, plan: &Plan, facts: &Facts, topology: &Topology) -> Vec<String> {
     let mut notes = Vec::new();
-    let told = |timing: super::team::Timing| format!("{} windows of {:.1} ms", timing.windows, timing.window.as_secs_f64() * 1e3);
-    notes.push(format!("idle latency: the best of {} for each cpu; bandwidth: the best of {}; under load: medians", told(plan.latency), told(plan.bandwidth)));
+    let told = |timing: super::team::Timing| {
+        format!("{} windows of {:.1} ms", timing.windows, timing.window.as_secs_f64() * 1e3)
+    };
+    notes.push(format!(
+        "idle latency: the best of {} for each cpu; bandwidth: the best of {}; under load: medians",
+        told(plan.latency),
+        told(plan.bandwidth)
+    ));
     let shares: Vec<f64> = log.spreads.iter().map(|(_, spread)| *spread).collect();
     if let Some((what, worst)) = log.spreads.iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
         let (usual, worst) = (median(&shares) * 100.0, worst * 100.0);
-        notes.push(format!("spread: the median window of a bandwidth is {usual:.0}% below the best, at most {worst:.0}% ({what})"));
+        notes.push(format!(
+            "spread: the median window of a bandwidth is {usual:.0}% below the best, at most {worst:.0}% ({what})"
+        ));
     }
     notes.extend(page_note(&log.huge_shares));
     if !has_streaming_stores() {
@@ -362,12 +370,20 @@ fn closing_notes(log: &Log, plan: &Plan, facts: &Facts, topology: &Topology) -> 
     if log.late > 0 {
         notes.push(format!("{} measurements were left out: the time was over", log.late));
     }
-    if let Some(largest) = facts.initiators.iter().map(|i| i.cpus.len()).max().filter(|n| *n > plan.curve_threads.len() && !plan.curves.is_empty()) {
+    if let Some(largest) = facts
+        .initiators
+        .iter()
+        .map(|i| i.cpus.len())
+        .max()
+        .filter(|n| *n > plan.curve_threads.len() && !plan.curves.is_empty())
+    {
         notes.push(format!("threads grow to {} of {largest}", plan.curve_threads.len()));
     }
     let cpus: usize = facts.initiators.iter().map(|i| i.cpus.len()).sum();
     if let Some(allowed) = topology.cpu_quota().map(|quota| quota.cpus()).filter(|allowed| *allowed < cpus) {
-        notes.push(format!("the control group allows the time of {allowed} cpus on {cpus}: bandwidth of many threads is throttled"));
+        notes.push(format!(
+            "the control group allows the time of {allowed} cpus on {cpus}: bandwidth of many threads is throttled"
+        ));
     }
     notes
 }

@@ -135,7 +135,11 @@ fn what_is_too_late_is_left_out_and_counted() {
     let result = run::run(&topology, &late, &SystemClock::new(), &mut |_, _| {});
     assert_eq!(result.read.iter().flatten().flatten().count(), 0);
     assert!(result.stream.is_empty() && result.by_threads.is_empty() && result.loaded.is_empty());
-    assert!(result.notes.iter().any(|n| n.ends_with("measurements were left out: the time was over")), "{:?}", result.notes);
+    assert!(
+        result.notes.iter().any(|n| n.ends_with("measurements were left out: the time was over")),
+        "{:?}",
+        result.notes
+    );
 }
 
 #[test]

@@ -9,9 +9,9 @@
 #[cfg(test)]
 pub(crate) mod deny;
 pub(crate) mod memory;
+pub(crate) mod probe;
 pub(crate) mod reserved;
 pub(crate) mod slab;
-pub(crate) mod probe;
 
 use std::io;
 

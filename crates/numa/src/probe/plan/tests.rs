@@ -56,7 +56,11 @@ fn a_machine_of_64_nodes_fits_by_shorter_windows_and_fewer_pairs() {
     assert_eq!(plan.bandwidth_pairs.len(), 64 * 3);
     let beyond: BTreeSet<usize> = plan.bandwidth_pairs.iter().map(|p| p.target).collect();
     assert_eq!(beyond.len(), 64, "the farther targets differ by initiator");
-    assert!(plan.notes.iter().any(|n| n.starts_with("bandwidth was measured between 192 of 4096 pairs")), "{:?}", plan.notes);
+    assert!(
+        plan.notes.iter().any(|n| n.starts_with("bandwidth was measured between 192 of 4096 pairs")),
+        "{:?}",
+        plan.notes
+    );
     assert!(plan.notes.iter().any(|n| n.contains("cpus of a node") || n.contains("cpus of node")), "{:?}", plan.notes);
 }
 

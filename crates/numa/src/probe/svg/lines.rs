@@ -42,9 +42,7 @@ impl Chart<'_> {
         let (y_step, y_top) = ticks(y_max);
         let (x_step, x_top) = if self.whole { whole_ticks(x_max) } else { ticks(x_max) };
         let x_top = if self.whole { x_max.max(2.0) } else { x_top };
-        let at = |(x, y): (f64, f64)| {
-            (LEFT + (x - x_min) / (x_top - x_min) * WIDTH, TOP + HEIGHT - y / y_top * HEIGHT)
-        };
+        let at = |(x, y): (f64, f64)| (LEFT + (x - x_min) / (x_top - x_min) * WIDTH, TOP + HEIGHT - y / y_top * HEIGHT);
         let mut body = String::new();
         text(&mut body, 0.0, 14.0, "font-size=\"15\" font-weight=\"bold\"", &format!("{}, {}", self.title, self.y));
         let mut y = 0.0;
@@ -93,7 +91,10 @@ fn draw_line(body: &mut String, line: &Line, at: impl Fn((f64, f64)) -> (f64, f6
             let (x, y) = at(*point);
             let fill = COLOURS[line.colour % COLOURS.len()];
             let told = format!("{} at {}", short(point.1), short(point.0));
-            let _ = writeln!(body, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{fill}\"><title>{told}</title></circle>");
+            let _ = writeln!(
+                body,
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{fill}\"><title>{told}</title></circle>"
+            );
         }
     }
 }

@@ -68,9 +68,15 @@ fn charts(attributes: &Attributes) -> Vec<Panel> {
         colour: colour((from, to)),
         dashed: false,
     });
-    let threads = Chart { title: "Bandwidth by threads", x: "threads", y: "GB/s", whole: true, lines: by_threads.collect() };
-    let load =
-        Chart { title: "Latency under load", x: "GB/s read by the others", y: "ns", whole: false, lines: by_load.collect() };
+    let threads =
+        Chart { title: "Bandwidth by threads", x: "threads", y: "GB/s", whole: true, lines: by_threads.collect() };
+    let load = Chart {
+        title: "Latency under load",
+        x: "GB/s read by the others",
+        y: "ns",
+        whole: false,
+        lines: by_load.collect(),
+    };
     [threads, load].into_iter().filter_map(|chart| chart.draw()).collect()
 }
 
@@ -124,7 +130,13 @@ fn escape(content: &str) -> String {
 
 /// A figure with as many digits as a cell holds: `7.25`, `12.4`, `350`.
 fn short(value: f64) -> String {
-    let digits = if value.abs() >= 99.95 { 0 } else if value.abs() >= 9.995 { 1 } else { 2 };
+    let digits = if value.abs() >= 99.95 {
+        0
+    } else if value.abs() >= 9.995 {
+        1
+    } else {
+        2
+    };
     format!("{value:.digits$}")
 }
 

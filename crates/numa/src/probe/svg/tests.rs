@@ -26,9 +26,11 @@ fn balanced(svg: &str) -> Result<usize, String> {
 
 fn attribute_values<'a>(svg: &'a str, name: &'a str) -> impl Iterator<Item = f64> + 'a {
     let mark = format!(" {name}=\"");
-    svg.match_indices(&mark).map(|(at, mark)| at + mark.len()).collect::<Vec<_>>().into_iter().filter_map(move |start| {
-        svg[start..].split('"').next().and_then(|value| value.parse().ok())
-    })
+    svg.match_indices(&mark)
+        .map(|(at, mark)| at + mark.len())
+        .collect::<Vec<_>>()
+        .into_iter()
+        .filter_map(move |start| svg[start..].split('"').next().and_then(|value| value.parse().ok()))
 }
 
 /// With NEARSIDE_TEST_PICTURES set, pictures are left in that folder to be looked at.
@@ -44,7 +46,14 @@ fn eight_nodes_are_drawn_with_all_their_figures() {
     keep("eight-nodes.svg", &picture);
     balanced(&picture).expect("well-formed");
     assert!(picture.contains("A model &lt;8 nodes &amp; more&gt;"));
-    for title in ["Idle latency, ns", "Read bandwidth, GB/s", "Write bandwidth, GB/s", "Copy bandwidth", "Bandwidth by threads, GB/s", "Latency under load, ns"] {
+    for title in [
+        "Idle latency, ns",
+        "Read bandwidth, GB/s",
+        "Write bandwidth, GB/s",
+        "Copy bandwidth",
+        "Bandwidth by threads, GB/s",
+        "Latency under load, ns",
+    ] {
         assert!(picture.contains(title), "{title}");
     }
     // The scale's pieces and cells of four matrices; one cell has no figure and is told by a dash.
@@ -87,10 +96,8 @@ fn nothing_measured_is_a_title_only() {
 fn many(nodes: u32) -> Attributes {
     let topology = Topology::synthetic(nodes.div_ceil(2), nodes.min(2), 4, 1);
     let ids: Vec<_> = topology.nodes().iter().map(|n| n.id).collect();
-    let matrix: Vec<Vec<Option<f64>>> = ids
-        .iter()
-        .map(|a| ids.iter().map(|b| Some(4e11 / f64::from(topology.distance(*a, *b)))).collect())
-        .collect();
+    let matrix: Vec<Vec<Option<f64>>> =
+        ids.iter().map(|a| ids.iter().map(|b| Some(4e11 / f64::from(topology.distance(*a, *b)))).collect()).collect();
     let latency = |rate: f64| crate::Latency { min_ns: 1e12 / rate, avg_ns: 4e12 / rate, max_ns: 5e12 / rate };
     let mut attributes = Attributes::empty(topology, format!("{nodes} nodes"), "made up");
     attributes.latency = matrix.iter().map(|row| row.iter().map(|rate| rate.map(latency)).collect()).collect();
