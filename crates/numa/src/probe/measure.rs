@@ -15,8 +15,10 @@ use crate::ids::CpuId;
 use crate::sys::probe as kernels;
 use crate::sys::probe::READ_STREAMS;
 
-/// Words of each place of a slice in one step: 64 KiB, long enough to forget the call, short enough to end in time.
+/// Words of an array in one step: 64 KiB, long enough to forget the call, short enough to end in time.
 const STEP_WORDS: usize = 8 << 10;
+/// Words of each place in one step of reading, 128 KiB in all.
+const READ_WORDS: usize = (16 << 10) / READ_STREAMS;
 /// The same for load that is put on at a given rate: 8 KiB, so that it comes evenly.
 const PACED_WORDS: usize = 1 << 10;
 /// Links followed between two looks at the clock.
@@ -93,7 +95,7 @@ fn turn(at: &mut usize, words: usize, len: usize) -> std::ops::Range<usize> {
 /// Bytes read per second.
 pub(super) fn read(cpus: &[CpuId], words: &[u64], timing: Timing, clock: &dyn Clock) -> Tallies {
     let mut readers: Vec<Reader> = words.chunks_exact(slice_words(words.len(), cpus.len())).map(Reader::new).collect();
-    team::run(cpus, &mut readers, timing, clock, |reader| reader.step(STEP_WORDS))
+    team::run(cpus, &mut readers, timing, clock, |reader| reader.step(READ_WORDS))
 }
 
 /// Bytes written per second.
@@ -101,7 +103,7 @@ pub(super) fn write(cpus: &[CpuId], words: &mut [u64], timing: Timing, clock: &d
     let each = slice_words(words.len(), cpus.len());
     let mut slices: Vec<(&mut [u64], usize)> = words.chunks_exact_mut(each).map(|slice| (slice, 0)).collect();
     team::run(cpus, &mut slices, timing, clock, |(slice, at)| {
-        let range = turn(at, READ_STREAMS * STEP_WORDS, slice.len());
+        let range = turn(at, 2 * STEP_WORDS, slice.len());
         kernels::fill(&mut slice[range.clone()], 1);
         (range.len() * size_of::<u64>()) as u64
     })
@@ -195,7 +197,7 @@ pub(super) fn loaded(
     let mut run = |rate: f64| {
         let tallies = under_load(chaser, loaders, links, &mut at, words, rate, timing, clock);
         let point = tallies.threads.split_first().map(|(one, others)| UnderLoad {
-            rate: median(&Tallies { threads: others.to_vec(), ..Tallies::default() }.rates()),
+            rate: median(&team::rates(others)),
             latency_ns: median(&one.iter().map(|t| t.ns_per_unit()).collect::<Vec<_>>()),
         });
         all.push(tallies);
@@ -235,7 +237,7 @@ fn under_load(
             std::thread::sleep(REST);
             0
         }
-        Role::Load { reader, pace } if pace.rate.is_infinite() => reader.step(STEP_WORDS / 4),
+        Role::Load { reader, pace } if pace.rate.is_infinite() => reader.step(READ_WORDS / 4),
         Role::Load { reader, pace } => {
             let bytes = reader.step(PACED_WORDS / READ_STREAMS);
             let due = pace.next(bytes, clock.now());
@@ -296,11 +298,11 @@ mod tests {
 
     #[test]
     fn figures_follow_from_the_bytes_and_the_clock() {
-        // One thread asks the clock twice a step: 1 ms for each step of two times 64 KiB, so long as a window is one step.
+        // One thread asks the clock before and after each step: 1 ms for each, and a window is one step of 128 KiB.
         let clock = Ticks::of(Duration::from_millis(1));
         let one = Timing { windows: 3, window: Duration::from_micros(1) };
         let mut words = vec![0u64; 1 << 16];
-        let step = (READ_STREAMS * STEP_WORDS * 8) as f64 * 1000.0;
+        let step = (128 << 10) as f64 * 1000.0;
         assert_eq!(read(&[CpuId(0)], &words, one, &clock).rates(), [step; 3]);
         assert_eq!(write(&[CpuId(0)], &mut words, one, &clock).rates(), [step; 3]);
         assert!(words[..2 * STEP_WORDS].iter().all(|word| *word == 1));

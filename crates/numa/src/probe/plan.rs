@@ -166,10 +166,15 @@ impl Plan {
         }
     }
 
-    /// The cells to measure, as many as progress is told of: each pair in each of the four matrices, each curve twice,
-    /// each load once, STREAM twice.
+    /// The cells to measure, as many as progress is told of: those of all targets, and STREAM twice.
     pub(super) fn cells(&self) -> usize {
-        self.latency_pairs.len() + 3 * self.bandwidth_pairs.len() + 3 * self.curves.len() + 2
+        self.buffers.iter().map(|buffer| self.cells_of(buffer.target)).sum::<usize>() + 2
+    }
+
+    /// The cells of one target: each pair in each of the four matrices, each curve twice, each load once.
+    pub(super) fn cells_of(&self, target: usize) -> usize {
+        let of = |pairs: &[Pair]| pairs.iter().filter(|pair| pair.target == target).count();
+        of(&self.latency_pairs) + 3 * of(&self.bandwidth_pairs) + 3 * of(&self.curves)
     }
 }
 

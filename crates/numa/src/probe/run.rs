@@ -109,6 +109,11 @@ impl<'a> Prober<'a> {
     fn target(&mut self, buffer: &Buffer) {
         let node = self.facts.targets[buffer.target].node;
         self.say(&format!("memory of node {node}"));
+        if self.clock.now() > self.deadline {
+            // Not even touching the memory would be in time.
+            self.log.late += self.plan.cells_of(buffer.target);
+            return;
+        }
         let mut region = match self.allocate(Policy::Node(node), buffer.bytes) {
             Ok(region) => region,
             Err(error) => return self.left_out(node, &error.to_string()),

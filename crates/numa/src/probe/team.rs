@@ -1,10 +1,11 @@
 //! Threads that are pinned, start together and count what they do in windows of time.
 //!
-//! Invariants: each window starts when all threads are there; a thread's rate is its own amount by its own time, so a
-//! thread that was held up lowers its rate and not that of the others; a thread that could not be started is told and
-//! waited for by nobody.
+//! Invariants: each window starts for all when the first thread that was let go looks at the clock, and ends for all at the
+//! same time, so a thread that comes late, because its cpu was busy, makes the sum smaller; were each to have a window of
+//! its own, threads that took turns would seem to run side by side. A thread that could not be started is told and waited
+//! for by nobody.
 
-use std::sync::{Arc, Barrier, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Barrier, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use super::clock::Clock;
@@ -25,20 +26,16 @@ pub(super) struct Timing {
 pub(super) struct Tally {
     /// Bytes or steps.
     pub(super) amount: u64,
-    /// How long it took.
-    pub(super) elapsed: Duration,
+    /// When it began with them.
+    pub(super) begin: Duration,
+    /// When it was done.
+    pub(super) end: Duration,
 }
 
 impl Tally {
-    /// Amount per second; 0 where no time passed.
-    pub(super) fn rate(self) -> f64 {
-        let seconds = self.elapsed.as_secs_f64();
-        if seconds > 0.0 { self.amount as f64 / seconds } else { 0.0 }
-    }
-
-    /// Nanoseconds per unit of the amount.
+    /// Nanoseconds of this thread's own time per unit of the amount.
     pub(super) fn ns_per_unit(self) -> f64 {
-        self.elapsed.as_secs_f64() * 1e9 / self.amount.max(1) as f64
+        self.end.saturating_sub(self.begin).as_secs_f64() * 1e9 / self.amount.max(1) as f64
     }
 }
 
@@ -54,11 +51,24 @@ pub(super) struct Tallies {
 }
 
 impl Tallies {
-    /// The threads' rates added up, for each window.
+    /// What all threads did in a second, for each window: from the begin of the first to the end of the last.
     pub(super) fn rates(&self) -> Vec<f64> {
-        let windows = self.threads.iter().map(Vec::len).min().unwrap_or(0);
-        (0..windows).map(|w| self.threads.iter().map(|t| t[w].rate()).sum()).collect()
+        rates(&self.threads)
     }
+}
+
+/// See [`Tallies::rates`].
+pub(super) fn rates(threads: &[Vec<Tally>]) -> Vec<f64> {
+    let windows = threads.iter().map(Vec::len).min().unwrap_or(0);
+    let rate = |w: usize| {
+        let tallies = || threads.iter().map(|t| t[w]);
+        let amount: u64 = tallies().map(|t| t.amount).sum();
+        let begin = tallies().map(|t| t.begin).min().unwrap_or_default();
+        let end = tallies().map(|t| t.end).max().unwrap_or_default();
+        let seconds = end.saturating_sub(begin).as_secs_f64();
+        if seconds > 0.0 { amount as f64 / seconds } else { 0.0 }
+    };
+    (0..windows).map(rate).collect()
 }
 
 /// Where threads wait until it is known how many there are.
@@ -95,13 +105,14 @@ pub(super) fn run<S: Send>(
     step: impl Fn(&mut S) -> u64 + Sync,
 ) -> Tallies {
     let gate = Gate::default();
+    let starts: Vec<OnceLock<Duration>> = (0..timing.windows).map(|_| OnceLock::new()).collect();
     let body = |cpu: CpuId, state: &mut S| {
         let pinned = pin_current_thread(&[cpu]);
         let barrier = gate.wait();
-        let mut tallies = Vec::with_capacity(timing.windows as usize);
-        for _ in 0..timing.windows {
+        let mut tallies = Vec::with_capacity(starts.len());
+        for start in &starts {
             barrier.wait();
-            tallies.push(window(timing.window, clock, || step(state)));
+            tallies.push(window(start, timing.window, clock, || step(state)));
         }
         (pinned, tallies)
     };
@@ -126,15 +137,16 @@ pub(super) fn run<S: Send>(
     })
 }
 
-/// Repeats `step` until the time is over, at least once.
-fn window(length: Duration, clock: &dyn Clock, mut step: impl FnMut() -> u64) -> Tally {
-    let start = clock.now();
+/// Repeats `step` until the window that began at `start` is over, at least once.
+fn window(start: &OnceLock<Duration>, length: Duration, clock: &dyn Clock, mut step: impl FnMut() -> u64) -> Tally {
+    let begin = clock.now();
+    let over = *start.get_or_init(|| begin) + length;
     let mut amount = 0;
     loop {
         amount += step();
-        let elapsed = clock.now().saturating_sub(start);
-        if elapsed >= length {
-            return Tally { amount, elapsed };
+        let end = clock.now();
+        if end >= over {
+            return Tally { amount, begin, end };
         }
     }
 }
@@ -144,21 +156,26 @@ mod tests {
     use super::super::clock::{SystemClock, Ticks};
     use super::*;
 
+    const MS: fn(u64) -> Duration = Duration::from_millis;
+
     #[test]
     fn a_window_counts_what_is_done_until_its_time_is_over() {
-        let clock = Ticks::of(Duration::from_millis(2));
-        let tally = window(Duration::from_millis(5), &clock, || 10);
-        assert_eq!(tally, Tally { amount: 30, elapsed: Duration::from_millis(6) });
-        assert_eq!(tally.rate(), 5000.0);
+        let clock = Ticks::of(MS(2));
+        let tally = window(&OnceLock::new(), MS(5), &clock, || 10);
+        assert_eq!(tally, Tally { amount: 30, begin: MS(0), end: MS(6) });
         assert_eq!(tally.ns_per_unit(), 200_000.0);
-        assert_eq!(Tally::default().rate(), 0.0);
+        // Who comes late ends with the others: at 5 ms, though it begins at 8.
+        let started = OnceLock::from(MS(0));
+        assert_eq!(window(&started, MS(5), &clock, || 10), Tally { amount: 10, begin: MS(8), end: MS(10) });
     }
 
     #[test]
-    fn rates_of_threads_add_up_by_window() {
-        let tally = |amount| Tally { amount, elapsed: Duration::from_secs(2) };
-        let threads = vec![vec![tally(2), tally(4)], vec![tally(6), tally(8)]];
-        assert_eq!(Tallies { threads, ..Tallies::default() }.rates(), [4.0, 6.0]);
+    fn threads_that_take_turns_do_not_seem_to_run_side_by_side() {
+        let tally = |amount, begin, end| Tally { amount, begin: MS(begin), end: MS(end) };
+        let together = vec![vec![tally(20, 0, 2000)], vec![tally(20, 0, 2000)]];
+        let in_turn = vec![vec![tally(20, 0, 2000)], vec![tally(20, 2000, 4000)]];
+        assert_eq!((rates(&together), rates(&in_turn)), (vec![20.0], vec![10.0]));
+        assert_eq!(rates(&[vec![tally(5, 3, 3)]]), [0.0]);
         assert!(Tallies::default().rates().is_empty());
     }
 
@@ -175,7 +192,7 @@ mod tests {
         for (i, (windows, state)) in result.threads.iter().zip(states).enumerate() {
             assert_eq!(windows.len(), 3);
             assert_eq!(windows.iter().map(|t| t.amount).sum::<u64>(), state - 100 * i as u64);
-            assert!(windows.iter().all(|t| t.amount > 0 && t.elapsed >= timing.window));
+            assert!(windows.iter().all(|t| t.amount > 0 && t.end >= t.begin));
         }
     }
 }

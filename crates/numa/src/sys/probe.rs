@@ -11,9 +11,7 @@
 
 /// Reading goes through this many places of a slice at a time: one place alone stalls at every page, where the
 /// prefetchers stop.
-pub(crate) const READ_STREAMS: usize = 2;
-/// A cache line of `u64`.
-const LINE_WORDS: usize = 8;
+pub(crate) const READ_STREAMS: usize = 4;
 
 /// The scalar of STREAM's scale and triad.
 pub(crate) const SCALAR: f64 = 3.0;
@@ -79,22 +77,10 @@ pub(crate) fn chase(links: &[u64], mut at: u64, steps: u64) -> u64 {
 
 /// The plain loops: what the vector versions mean, and what runs where there are none.
 pub(crate) mod portable {
-    use super::{LINE_WORDS, READ_STREAMS, SCALAR};
+    use super::{READ_STREAMS, SCALAR};
 
-    #[inline(always)]
     pub(crate) fn sum(streams: [&[u64]; READ_STREAMS]) -> u64 {
-        let shortest = streams.iter().map(|s| s.len() / LINE_WORDS).min().unwrap_or(0) * LINE_WORDS;
-        let mut sums = [[0u64; LINE_WORDS]; READ_STREAMS];
-        let heads = streams.map(|s| &s[..shortest]);
-        for at in (0..shortest).step_by(LINE_WORDS) {
-            for (sum, head) in sums.iter_mut().zip(heads) {
-                for (s, word) in sum.iter_mut().zip(&head[at..at + LINE_WORDS]) {
-                    *s = s.wrapping_add(*word);
-                }
-            }
-        }
-        let tails = streams.iter().flat_map(|s| &s[shortest..]);
-        sums.iter().flatten().chain(tails).fold(0, |total, word| total.wrapping_add(*word))
+        streams.iter().fold(0, |sum, words| words.iter().fold(sum, |sum: u64, word| sum.wrapping_add(*word)))
     }
 
     pub(crate) fn fill(to: &mut [u64], value: u64) {
@@ -123,8 +109,9 @@ pub(crate) mod portable {
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use std::arch::x86_64::{
-        __m256d, __m256i, _mm_sfence, _mm256_add_pd, _mm256_loadu_pd, _mm256_mul_pd, _mm256_set1_epi64x,
-        _mm256_set1_pd, _mm256_stream_pd, _mm256_stream_si256,
+        __m256d, __m256i, _mm_sfence, _mm256_add_epi64, _mm256_add_pd, _mm256_loadu_pd, _mm256_loadu_si256,
+        _mm256_mul_pd, _mm256_set1_epi64x, _mm256_set1_pd, _mm256_setzero_si256, _mm256_storeu_si256, _mm256_stream_pd,
+        _mm256_stream_si256,
     };
 
     use super::{READ_STREAMS, SCALAR, portable};
@@ -135,9 +122,29 @@ mod avx2 {
     const LANES: usize = 4;
     const _: () = assert!(LANES * size_of::<u64>() == VECTOR_BYTES && LANES * size_of::<f64>() == VECTOR_BYTES);
 
+    /// Two vectors, a cache line, of each slice in turn. The compiler's own vectors of such a loop are gathered word by
+    /// word and a fifth slower than memory.
     #[target_feature(enable = "avx2")]
     pub(super) fn sum(streams: [&[u64]; READ_STREAMS]) -> u64 {
-        portable::sum(streams)
+        let shortest = streams.iter().map(|words| words.len()).min().unwrap_or(0) / (2 * LANES) * (2 * LANES);
+        let mut sums = [_mm256_setzero_si256(); 2 * READ_STREAMS];
+        for at in (0..shortest).step_by(2 * LANES) {
+            for (pair, words) in sums.chunks_exact_mut(2).zip(streams) {
+                // SAFETY: `at + 2 * LANES <= shortest`, which no slice is shorter than; the loads may be unaligned.
+                let [first, second] = unsafe {
+                    let place = words.as_ptr().add(at);
+                    [_mm256_loadu_si256(place.cast()), _mm256_loadu_si256(place.add(LANES).cast())]
+                };
+                pair[0] = _mm256_add_epi64(pair[0], first);
+                pair[1] = _mm256_add_epi64(pair[1], second);
+            }
+        }
+        let mut lanes = [0u64; LANES];
+        let total = sums.into_iter().fold(_mm256_setzero_si256(), |total, sum| _mm256_add_epi64(total, sum));
+        // SAFETY: `lanes` is one vector long; the store may be unaligned.
+        unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), total) };
+        let ends = portable::sum(streams.map(|words| &words[shortest..]));
+        lanes.iter().fold(ends, |sum, lane| sum.wrapping_add(*lane))
     }
 
     #[target_feature(enable = "avx2")]
@@ -220,13 +227,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sum_of_the_streams_is_the_plain_sum(len in 0usize..700, cut in 0usize..700, seed: u64) {
+        fn the_sum_of_the_streams_is_the_plain_sum(len in 0usize..900, cuts in prop::array::uniform3(0usize..900), seed: u64) {
             let all = words(len, seed);
-            let (first, second) = all.split_at(cut.min(len));
+            let mut cuts = cuts.map(|cut| cut.min(len));
+            cuts.sort_unstable();
+            let [a, b, c] = cuts;
             let expected = all.iter().fold(0u64, |sum, word| sum.wrapping_add(*word));
-            let streams = [first, second];
+            let streams = [&all[..a], &all[a..b], &all[b..c], &all[c..]];
             prop_assert_eq!(sum(streams), expected);
             prop_assert_eq!(portable::sum(streams), expected);
+            let quarter = len / 4;
+            let equal = [0, 1, 2, 3].map(|i| &all[i * quarter..(i + 1) * quarter]);
+            prop_assert_eq!(sum(equal), portable::sum(equal));
         }
 
         #[test]
