@@ -6,6 +6,8 @@
 //! # Limits
 //! Caches are believed as the kernel describes them; a virtual machine may describe less than the host has.
 
+use std::collections::BTreeMap;
+
 use crate::ids::{CpuId, NodeId};
 use crate::topology::{Cache, CacheKind, Topology};
 
@@ -111,18 +113,51 @@ fn initiator(topology: &Topology, row: usize, node: NodeId) -> Option<Initiator>
 }
 
 /// The caches of the highest level that hold data for one of these cpus.
-fn last_level<'a>(topology: &'a Topology, cpus: &'a [CpuId]) -> impl Iterator<Item = &'a Cache> {
-    let level = |cpu: &CpuId| {
-        let of = topology
-            .caches()
-            .iter()
-            .filter(|c| c.kind != CacheKind::Instruction && c.size_bytes > 0 && c.cpus.contains(cpu));
-        of.map(|c| c.level).max()
-    };
-    let levels: Vec<Option<u32>> = cpus.iter().map(level).collect();
-    topology.caches().iter().filter(move |c| {
-        c.kind != CacheKind::Instruction
-            && c.size_bytes > 0
-            && cpus.iter().zip(&levels).any(|(cpu, level)| *level == Some(c.level) && c.cpus.contains(cpu))
-    })
+fn last_level<'a>(topology: &'a Topology, cpus: &[CpuId]) -> impl Iterator<Item = &'a Cache> {
+    let mut levels: BTreeMap<CpuId, u32> = cpus.iter().map(|cpu| (*cpu, 0)).collect();
+    let data = |cache: &&Cache| cache.kind != CacheKind::Instruction && cache.size_bytes > 0;
+    for cache in topology.caches().iter().filter(data) {
+        for cpu in &cache.cpus {
+            if let Some(level) = levels.get_mut(cpu) {
+                *level = cache.level.max(*level);
+            }
+        }
+    }
+    let last = move |cache: &&Cache| cache.cpus.iter().any(|cpu| levels.get(cpu) == Some(&cache.level));
+    topology.caches().iter().filter(data).filter(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts(topology: &Topology) -> Facts {
+        let nodes: Vec<NodeId> = topology.nodes().iter().map(|n| n.id).collect();
+        Facts::of(topology, &nodes, &nodes, 1 << 30, |node| u64::from(node.0) + 1, 1e9)
+    }
+
+    #[test]
+    fn a_node_has_its_own_caches_cpus_and_memory() {
+        let facts = facts(&Topology::synthetic(2, 2, 4, 2));
+        assert_eq!((facts.initiators.len(), facts.targets.len()), (4, 4));
+        for (i, from) in facts.initiators.iter().enumerate() {
+            assert_eq!((from.row, from.cpus.len(), from.cores), (i, 8, 4));
+            // One L3 for each node; L1 and L2 are not its last level.
+            assert_eq!((from.cache_bytes_max, from.cache_bytes_total), (32 << 20, 32 << 20));
+        }
+        assert_eq!(facts.targets.iter().map(|t| t.free_bytes).collect::<Vec<_>>(), [1, 2, 3, 4]);
+        assert_eq!(facts.distances[0], [10, 12, 21, 21]);
+        assert!(facts.caches_known);
+    }
+
+    #[test]
+    fn caches_that_nobody_describes_are_assumed() {
+        let root = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(root.path().join("proc")).expect("a folder");
+        std::fs::write(root.path().join("proc/cpuinfo"), "processor : 0\nprocessor : 1\n").expect("a file");
+        let facts = facts(&Topology::read(root.path()).expect("two cpus"));
+        assert!(!facts.caches_known);
+        assert_eq!(facts.initiators[0].cache_bytes_total, CACHE_BYTES_ASSUMED);
+        assert_eq!(facts.initiators[0].cpus, [CpuId(0), CpuId(1)]);
+    }
 }

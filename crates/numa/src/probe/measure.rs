@@ -49,7 +49,7 @@ pub(super) fn touch(cpus: &[CpuId], words: &mut [u64], value: u64, clock: &dyn C
     let once = Timing { windows: 1, window: Duration::ZERO };
     team::run(cpus, &mut slices, once, clock, |slice| {
         kernels::fill(slice, value);
-        size_of_val::<[u64]>(slice) as u64
+        size_of_val(&**slice) as u64
     })
 }
 

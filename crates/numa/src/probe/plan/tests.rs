@@ -127,6 +127,9 @@ fn time_is_divided_by_shorter_then_fewer_windows() {
 }
 
 proptest! {
+    // A machine takes a while to make up.
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn no_plan_passes_its_memory_or_its_time(
         packages in 1u32..9, nodes in 1u32..5, cores in 1u32..33, smt in 1u32..3,

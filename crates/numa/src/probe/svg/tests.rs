@@ -61,7 +61,7 @@ fn eight_nodes_are_drawn_with_all_their_figures() {
     assert_eq!(picture.matches('\u{2013}').count(), 1);
     assert!(picture.contains(">190<") && picture.contains(">85.0<"));
     assert_eq!(picture.matches("stroke-dasharray").count(), 2 * 3);
-    assert!(picture.contains("NaN") == false && !picture.contains("inf"));
+    assert!(!picture.contains("NaN") && !picture.contains("inf"));
 }
 
 #[test]
