@@ -41,6 +41,6 @@ pub use page_map::{PageMap, PageRange};
 pub use policy::Policy;
 pub use process::{current_cpu, peak_resident_bytes, pin_current_thread, resident_bytes};
 pub use refusals::{Refusal, refusals};
-pub use region::{Allocator, Region};
+pub use region::{Allocator, MoveError, Moved, Region, RegionPlacement, current_node};
 pub use sys::memory::Word;
 pub use topology::{Cache, CacheKind, Core, Node, Package, Topology};

@@ -18,8 +18,10 @@ use crate::sys::memory::{Memory, Word};
 use crate::sys::page_bytes;
 
 mod allocator;
+mod moving;
 
 pub use allocator::Allocator;
+pub use moving::{MoveError, Moved, RegionPlacement, current_node};
 
 /// Owned memory of a fixed place; see the module's invariants. It goes back, with its share of the budget, on drop.
 #[derive(Debug)]
