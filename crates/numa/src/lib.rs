@@ -41,7 +41,7 @@ pub use ids::{CpuId, NodeId, PackageId};
 pub use moving::{MoveError, Moved};
 pub use page_map::{Interleaving, PageMap, PageRange, Pattern};
 pub use policy::Policy;
-pub use process::{current_cpu, peak_resident_bytes, pin_current_thread, resident_bytes};
+pub use process::{current_cpu, current_node, peak_resident_bytes, pin_current_thread, resident_bytes};
 pub use refusals::{Refusal, refusals};
 pub use region::{Allocator, Region, RegionPlacement};
 pub use sys::memory::Word;
