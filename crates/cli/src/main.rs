@@ -5,6 +5,7 @@
 
 mod failure;
 mod interrupt;
+mod machine;
 mod progress;
 mod size;
 mod sql;

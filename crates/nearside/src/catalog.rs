@@ -24,6 +24,8 @@ use storage::TableVersion;
 use crate::error::{Error, Result};
 use crate::io::ReadOptions;
 use crate::names::nearest;
+use crate::placement::TablePlacement;
+use crate::placement::spec::Spec;
 
 /// The catalog's name in three-part names.
 pub(crate) const CATALOG: &str = "nearside";
@@ -65,30 +67,13 @@ impl Name {
 pub(crate) struct TableMeta {
     /// Held by the one statement that writes the table.
     pub writer: Mutex<()>,
-    /// Whose turn the first column is.
-    first_turn: usize,
-    /// The nodes that columns' components go to, in turn (Psaroudakis et al., VLDB 2015, section 4.2, RR).
-    nodes: Arc<[NodeId]>,
     budget: Arc<Budget>,
 }
 
 impl TableMeta {
-    /// One allocator per column: columns go to the usable nodes in turn.
-    pub(crate) fn allocators(&self, columns: usize) -> Vec<Allocator> {
-        (0..columns).map(|i| self.allocator(self.first_turn + i)).collect()
-    }
-
-    /// Where what stays with the table but belongs to no column lies: on the node of whoever writes it.
-    pub(crate) fn unplaced(&self) -> Allocator {
+    /// The budget that the table's memory counts in; what belongs to no column lies on the node of whoever writes it.
+    pub(crate) fn allocator(&self) -> Allocator {
         Allocator::new(Policy::Local, Arc::clone(&self.budget))
-    }
-
-    fn allocator(&self, turn: usize) -> Allocator {
-        let policy = match self.nodes.len() {
-            0 | 1 => Policy::Local,
-            n => Policy::Node(self.nodes[turn % n]),
-        };
-        Allocator::new(policy, Arc::clone(&self.budget))
     }
 }
 
@@ -101,6 +86,8 @@ pub(crate) struct TableEntry {
     pub name: Name,
     /// What outlives versions.
     pub meta: Arc<TableMeta>,
+    /// Where its columns and parts lie.
+    pub placement: Arc<TablePlacement>,
     /// Columns and rows.
     pub version: Arc<TableVersion>,
     /// Default values by column name.
@@ -295,16 +282,12 @@ impl CatalogState {
         Ok(())
     }
 
-    /// New rows for a table that must still exist; its columns stay as they are.
-    pub(crate) fn set_version(&mut self, id: u64, version: TableVersion) -> Result<()> {
-        let Some(name) = self.names.get(&id).cloned() else {
+    /// New rows and a new placement for a table that must still exist; its name and columns stay as they are.
+    pub(crate) fn set_table(&mut self, table: TableEntry) -> Result<()> {
+        let Some(Entry::Table(entry)) = self.names.get(&table.id).and_then(|name| self.entries.get_mut(name)) else {
             return Err(Error::Execution("the table that is written was dropped while the statement ran".into()));
         };
-        if let Some(Entry::Table(table)) = self.entries.get_mut(&name) {
-            let mut entry = TableEntry::clone(table);
-            entry.version = Arc::new(version);
-            *table = Arc::new(entry);
-        }
+        *entry = Arc::new(table);
         Ok(())
     }
 }
@@ -363,22 +346,19 @@ impl Catalog {
         Ok(value)
     }
 
-    /// A table that nobody sees yet; its columns start at the next node in turn.
-    pub(crate) fn new_table(&self, name: Name, schema: SchemaRef) -> TableEntry {
-        let columns = schema.fields().len();
-        let meta = TableMeta {
-            writer: Mutex::new(()),
-            first_turn: self.next_column.fetch_add(columns, Ordering::Relaxed),
-            nodes: Arc::clone(&self.nodes),
-            budget: Arc::clone(&self.budget),
-        };
-        TableEntry {
+    /// A table that nobody sees yet, placed by RR from the next node in turn on.
+    pub(crate) fn new_table(&self, name: Name, schema: SchemaRef) -> Result<TableEntry> {
+        let first_turn = self.next_column.fetch_add(schema.fields().len(), Ordering::Relaxed);
+        let placement = TablePlacement::new(Spec::default(), first_turn, &self.nodes, &schema)?;
+        let meta = TableMeta { writer: Mutex::new(()), budget: Arc::clone(&self.budget) };
+        Ok(TableEntry {
+            placement: Arc::new(placement),
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
             name,
             meta: Arc::new(meta),
             version: Arc::new(TableVersion::empty(&schema)),
             defaults: Arc::new(HashMap::new()),
             keys: Arc::new(Vec::new()),
-        }
+        })
     }
 }

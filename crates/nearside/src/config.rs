@@ -18,6 +18,8 @@ extensions_options! {
         pub statement_memory_bytes: u64, default = 0
         /// Keep the plans of queries and use them again when nothing they depend on has changed.
         pub plan_cache: bool, default = true
+        /// Where new tables lie when nothing else is said, as in CREATE TABLE .. WITH (placement = '..'): rr, ivp, pp(..), ..
+        pub placement: String, default = "rr".to_string()
     }
 }
 

@@ -16,12 +16,13 @@ use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
 use crate::error::{Error, Result};
 use crate::io::{self, Compression, FileFormat, FileSet, ReadOptions, WriteOptions};
 use crate::load::{BatchProducer, file_producers, stage_parallel};
-use crate::parser::{CopyFrom, Parsed, option_pairs, plan_statement, split};
+use crate::parser::{CopyFrom, Parsed, option_pairs, plan_statement, split, take_placement};
+use crate::placement::stage::{build, compacted};
 use crate::query;
 use crate::session::{Done, object_name};
 use crate::sql_text;
 use crate::statement::Running;
-use crate::write::{as_writer, build, commit_checked, compacted, create_table, fitted, quoted};
+use crate::write::{as_writer, commit_checked, create_table, fitted, quoted};
 
 /// The file of an exported database that holds its statements.
 const SCHEMA_FILE: &str = "schema.sql";
@@ -231,10 +232,10 @@ fn append(table: &TableEntry, producers: Vec<BatchProducer>, targets: &[usize], 
         let (schema, fillers, targets) = (Arc::clone(&schema), fillers.clone(), targets.to_vec());
         Box::new(producer.map(move |batch| arrange(&batch?, &targets, &fillers, &schema))) as BatchProducer
     });
-    let staged = stage_parallel(&schema, arranged.collect(), running, &|_| {})?;
-    let part = build(&schema, staged, table, running)?;
-    let count = part.segments.iter().map(|s| s.segment.rows() as u64).sum();
-    commit_checked(table, compacted(table.version.with_appended(part), table, running)?, running)?;
+    let staged = stage_parallel(table, arranged.collect(), running, &|_| {})?;
+    let new = build(staged, table, running)?;
+    let count = new.rows();
+    commit_checked(compacted(new.appended_to(table, &table.version), running)?, running)?;
     Ok(count)
 }
 
@@ -408,7 +409,7 @@ fn glob_escaped(path: &str) -> String {
     if path.contains(['*', '?', '[']) { glob::Pattern::escape(path) } else { path.to_string() }
 }
 
-fn import_statement(statement: DfStatement, running: &Arc<Running>) -> Result<Done> {
+fn import_statement(mut statement: DfStatement, running: &Arc<Running>) -> Result<Done> {
     let is_create = matches!(&statement, DfStatement::Statement(s) if matches!(
         s.as_ref(),
         Statement::CreateTable(_) | Statement::CreateView(_) | Statement::CreateSchema { .. }
@@ -416,9 +417,10 @@ fn import_statement(statement: DfStatement, running: &Arc<Running>) -> Result<Do
     if !is_create {
         return Err(Error::Execution(format!("'{statement}' does not belong in an exported database")));
     }
+    let placement = take_placement(&mut statement)?;
     match plan_statement(statement, &running.plan_context())? {
         LogicalPlan::Ddl(datafusion::logical_expr::DdlStatement::CreateMemoryTable(create)) => {
-            create_table(create, running)
+            create_table(create, placement.as_deref(), running)
         }
         LogicalPlan::Ddl(other) => crate::ddl::ddl(other, running),
         _ => Err(Error::Internal("a CREATE planned to something else".into())),

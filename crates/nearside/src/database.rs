@@ -8,12 +8,13 @@ use arrow::datatypes::SchemaRef;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
-use numa::{Budget, NodeId, Topology};
+use numa::{Attributes, Budget, NodeId, Topology};
 use sched::Scheduler;
 
 use crate::catalog::{Catalog, Entry, Name};
 use crate::error::{Error, Result};
 use crate::load::{self, BatchProducer, LoadOptions, LoadReport};
+use crate::placement::change::ChangeLog;
 use crate::plan_cache::PlanCache;
 use crate::report::{self, ColumnReport};
 use crate::session::{Session, default_state};
@@ -43,11 +44,14 @@ pub struct Database {
 /// What every session shares.
 pub(crate) struct Inner {
     pub topology: Arc<Topology>,
+    pub attributes: Option<Attributes>,
     pub scheduler: Arc<Scheduler>,
     pub budget: Arc<Budget>,
     pub catalog: Arc<Catalog>,
     pub plans: PlanCache,
     pub environment: Arc<RuntimeEnv>,
+    /// The last changes of placements.
+    pub changes: ChangeLog,
     statement_clock: AtomicU64,
     default_state: OnceLock<Arc<SessionState>>,
     runtime: OnceLock<tokio::runtime::Runtime>,
@@ -108,6 +112,7 @@ pub struct DatabaseBuilder {
     threads: Option<usize>,
     memory_bytes: Option<u64>,
     topology: Option<Topology>,
+    attributes: Option<Attributes>,
 }
 
 impl DatabaseBuilder {
@@ -129,15 +134,24 @@ impl DatabaseBuilder {
         self
     }
 
+    /// What was measured of this machine's memory (`nearside probe --json`).
+    pub fn attributes(mut self, attributes: Attributes) -> Self {
+        self.attributes = Some(attributes);
+        self
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
-    /// The machine cannot be read, or no thread or no byte is allowed.
+    /// The machine cannot be read, no thread or no byte is allowed, or the attributes are those of another machine.
     pub fn build(self) -> Result<Database> {
         let topology = match self.topology {
             Some(topology) => topology,
             None => Topology::discover().map_err(|e| Error::Execution(e.to_string()))?,
         };
+        if let Some(attributes) = &self.attributes {
+            same_machine(attributes, &topology)?;
+        }
         if self.threads == Some(0) {
             return Err(Error::Setting("the number of threads must be at least 1".into()));
         }
@@ -155,16 +169,34 @@ impl DatabaseBuilder {
         let inner = Inner {
             catalog: Arc::new(Catalog::new(nodes, Arc::clone(&budget))),
             topology,
+            attributes: self.attributes,
             scheduler,
             budget,
             plans: PlanCache::default(),
             environment,
+            changes: ChangeLog::default(),
             statement_clock: AtomicU64::new(1),
             default_state: OnceLock::new(),
             runtime: OnceLock::new(),
         };
         Ok(Database { inner: Arc::new(inner) })
     }
+}
+
+/// Fails when figures were measured on a machine of other nodes or cpus.
+fn same_machine(attributes: &Attributes, topology: &Topology) -> Result<()> {
+    let shape = |t: &Topology| t.nodes().iter().map(|n| (n.id, n.cpus.clone())).collect::<Vec<_>>();
+    if shape(&attributes.topology) == shape(topology) {
+        return Ok(());
+    }
+    Err(Error::Setting(format!(
+        "the figures given are those of another machine ({}: {} nodes, {} cpus; this one: {} nodes, {} cpus); run nearside probe here",
+        attributes.machine,
+        attributes.topology.nodes().len(),
+        attributes.topology.online_cpus().len(),
+        topology.nodes().len(),
+        topology.online_cpus().len()
+    )))
 }
 
 impl Database {

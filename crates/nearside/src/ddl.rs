@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{Field, FieldRef};
+use arrow::datatypes::{Field, FieldRef, Schema};
 use datafusion::common::{SchemaReference, TableReference};
 use datafusion::logical_expr::{
     CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, Expr, LogicalPlan,
@@ -274,8 +274,9 @@ fn add_column(table: &mut TableEntry, column: &ColumnDef, if_not_exists: bool, r
             field.name()
         )));
     }
-    let columns = table.version.schema.fields().len();
-    let allocators = table.meta.allocators(columns + 1);
+    let mut fields = table.version.schema.fields().to_vec();
+    fields.push(Arc::clone(&field));
+    let allocators = table.placement.allocators(0, &Arc::new(Schema::new(fields)), &table.meta.allocator());
     let allocator = allocators.last().ok_or_else(|| Error::Internal("a table without allocators".into()))?;
     let value = value.filter(|v| !v.is_null(0));
     let version = table.version.with_column_added(&field, value.as_deref(), allocator)?;
@@ -324,7 +325,7 @@ pub(crate) fn default_value(default: &Expr, field: &FieldRef, running: &Arc<Runn
     let plan = LogicalPlanBuilder::empty(true).project(vec![default.clone().alias(field.name())])?.build()?;
     let batches = query::run(plan, Arc::clone(running))?.collect_all()?;
     let batch = batches.first().ok_or_else(|| Error::Internal("a default gave no value".into()))?;
-    let schema = Arc::new(arrow::datatypes::Schema::new(vec![Arc::clone(field)]));
+    let schema = Arc::new(Schema::new(vec![Arc::clone(field)]));
     Ok(Arc::clone(fitted(batch, &schema)?.column(0)))
 }
 
@@ -340,6 +341,7 @@ fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<
     if let Some(key) = table.keys.iter().find(|k| k.iter().any(|c| c == column)) {
         return Err(Error::plan(format!("column '{column}' belongs to the key ({})", key.join(", "))));
     }
+    table.placement = Arc::new(table.placement.without(column)?);
     table.version = Arc::new(table.version.with_column_dropped(index)?);
     let mut defaults = HashMap::clone(&table.defaults);
     defaults.remove(column);
@@ -356,6 +358,7 @@ fn rename_column(table: &mut TableEntry, from: &str, to: &str) -> Result<()> {
         return Err(Error::Exists { kind: "column", name: to.into() });
     }
     table.version = Arc::new(table.version.with_column_renamed(index, to)?);
+    table.placement = Arc::new(table.placement.renamed(from, to));
     let mut defaults = HashMap::clone(&table.defaults);
     if let Some(default) = defaults.remove(from) {
         defaults.insert(to.to_string(), default);

@@ -44,6 +44,7 @@ mod lower;
 mod names;
 mod native;
 mod parser;
+mod placement;
 mod plan_cache;
 mod query;
 mod refuse;

@@ -13,16 +13,17 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::TableReference;
 use parking_lot::Mutex;
 use sched::Affinity;
-use storage::{Staged, Stager};
+use storage::Staged;
 
-use crate::catalog::{Entry, Name};
+use crate::catalog::{Entry, Name, TableEntry};
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::io::{FileFormat, FileSet, ReadOptions};
+use crate::placement::stage::{PartStager, build};
 use crate::statement::Running;
 use crate::stream::panic_text;
 use crate::types;
-use crate::write::{build, fitted, staging};
+use crate::write::{fitted, new_table};
 
 /// A piece of a table's rows, made on whichever worker runs it. It must not wait for statements of the same database: their
 /// operators may need the very worker that waits.
@@ -59,6 +60,8 @@ pub struct LoadOptions {
     pub progress: Option<ProgressFn>,
     /// Take the place of a table of the same name.
     pub replace: bool,
+    /// Where the table lies, as in `WITH (placement = '..')` (docs/placement.md); by default each column on one node in turn.
+    pub placement: Option<String>,
 }
 
 impl std::fmt::Debug for LoadOptions {
@@ -167,7 +170,7 @@ fn load(
     let started = Instant::now();
     let schema = nullable(&storage::surface_schema(&schema))?;
     let running = Arc::new(Running::start(inner, inner.default_state()));
-    let mut table = inner.catalog.new_table(name.clone(), Arc::clone(&schema));
+    let table = new_table(name.clone(), schema, options.placement.as_deref(), &running)?;
     let rows = AtomicU64::new(0);
     let report = |added: u64| {
         let rows = rows.fetch_add(added, Ordering::Relaxed) + added;
@@ -175,11 +178,10 @@ fn load(
             progress(LoadProgress { rows, bytes: bytes.load(Ordering::Relaxed), total_bytes });
         }
     };
-    let staged = stage_parallel(&schema, producers, &running, &report)?;
-    let part = build(&schema, staged, &table, &running)?;
-    let version = table.version.with_appended(part);
+    let staged = stage_parallel(&table, producers, &running, &report)?;
+    let table = build(staged, &table, &running)?.appended_to(&table, &table.version);
+    let version = &table.version;
     let report = LoadReport { rows: version.rows() as u64, bytes: version.bytes() as u64, elapsed: started.elapsed() };
-    table.version = Arc::new(version);
     inner.catalog.commit(|state| {
         match state.get(&name) {
             Some(Entry::Table(_)) if options.replace => {}
@@ -212,19 +214,19 @@ fn nullable(schema: &Schema) -> Result<SchemaRef> {
 
 /// Runs the producers on the workers; each stages its own rows. The first error stops the others.
 pub(crate) fn stage_parallel(
-    schema: &SchemaRef,
+    table: &TableEntry,
     producers: Vec<BatchProducer>,
     running: &Arc<Running>,
     report: &(dyn Fn(u64) + Sync),
-) -> Result<Vec<Staged>> {
+) -> Result<Vec<Vec<Staged>>> {
     let count = producers.len();
     let producers: Vec<Mutex<Option<BatchProducer>>> = producers.into_iter().map(|p| Mutex::new(Some(p))).collect();
-    let results: Vec<Mutex<Option<Result<Staged>>>> = (0..count).map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<Result<Vec<Staged>>>>> = (0..count).map(|_| Mutex::new(None)).collect();
     let failed = AtomicBool::new(false);
     let body = |i: usize| {
         let Some(producer) = producers[i].lock().take() else { return };
         let stop = || failed.load(Ordering::Relaxed);
-        let work = std::panic::AssertUnwindSafe(|| stage_one(schema, producer, running, &stop, report));
+        let work = std::panic::AssertUnwindSafe(|| stage_one(table, producer, running, &stop, report));
         let result =
             std::panic::catch_unwind(work).unwrap_or_else(|panic| Err(Error::Internal(panic_text(panic.as_ref()))));
         if result.is_err() {
@@ -248,13 +250,14 @@ pub(crate) fn stage_parallel(
 }
 
 fn stage_one(
-    schema: &SchemaRef,
+    table: &TableEntry,
     producer: BatchProducer,
     running: &Running,
     stop: &dyn Fn() -> bool,
     report: &(dyn Fn(u64) + Sync),
-) -> Result<Staged> {
-    let mut stager = Stager::new(Arc::clone(schema), staging(running));
+) -> Result<Vec<Staged>> {
+    let schema = &table.version.schema;
+    let mut stager = PartStager::new(table, running)?;
     for batch in producer {
         running.check()?;
         if stop() {
@@ -280,7 +283,7 @@ fn stage_one(
         stager.append(&surfaced(&batch, schema)?)?;
         report(batch.num_rows() as u64);
     }
-    Ok(stager.finish()?)
+    stager.finish()
 }
 
 /// Batches whose types surface to the table's go in as they are; others are cast as SQL's CAST does.

@@ -1,6 +1,6 @@
 //! From text to statements: splitting scripts, our own statements, and DataFusion's parser for the rest.
 //!
-//! Ours: `COPY t FROM 'file'`, `EXPORT DATABASE 'folder'`, `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and
+//! Ours: `ALTER TABLE .. SET PLACEMENT` and `.. NUMA NODE`, `COPY t FROM 'file'`, `EXPORT DATABASE 'folder'`, `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and
 //! executed by us. Everything else is SQL as DataFusion (sqlparser's generic dialect) reads it.
 
 use std::ops::ControlFlow;
@@ -18,6 +18,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Toke
 
 use crate::context::PlanContext;
 use crate::error::{Error, Position, Result, syntax};
+use crate::placement::change::{AlterPlacement, Change};
 
 /// How deep expressions may nest.
 const RECURSION_MAX: usize = 200;
@@ -43,6 +44,8 @@ pub(crate) enum Parsed {
     CopyTo(CopyToStatement),
     /// `COPY t FROM 'file'`.
     CopyFrom(CopyFrom),
+    /// `ALTER TABLE t SET PLACEMENT ..` and `.. NUMA NODE ..`.
+    AlterPlacement(AlterPlacement),
     /// `EXPORT DATABASE 'folder'`.
     Export(String),
     /// `IMPORT DATABASE 'folder'`.
@@ -204,6 +207,35 @@ fn check_tokens(sql: &str) -> Result<()> {
     Ok(())
 }
 
+/// Takes `WITH (placement = '..')` off CREATE TABLE: the planner would refuse it.
+///
+/// # Errors
+/// Other options, and values that are no text.
+pub(crate) fn take_placement(statement: &mut Statement) -> Result<Option<String>> {
+    let Statement::Statement(inner) = statement else { return Ok(None) };
+    let ast::Statement::CreateTable(create) = inner.as_mut() else { return Ok(None) };
+    let ast::CreateTableOptions::With(options) = &create.table_options else { return Ok(None) };
+    let mut placement = None;
+    for option in options {
+        let ast::SqlOption::KeyValue { key, value } = option else {
+            return Err(Error::plan(format!("WITH ({option}): an option is name = value, as placement = 'ivp'")));
+        };
+        let key = key.value.to_lowercase();
+        if key != "placement" {
+            return Err(Error::NotFound { kind: "table option", name: key, nearest: Some("placement".into()) });
+        }
+        let text = match value {
+            ast::Expr::Value(ast::ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => text.clone(),
+            other => other.to_string(),
+        };
+        if placement.replace(text).is_some() {
+            return Err(Error::plan("WITH (..): placement stands twice"));
+        }
+    }
+    create.table_options = ast::CreateTableOptions::None;
+    Ok(placement)
+}
+
 /// The planner's options as the session's settings say.
 pub(crate) fn parser_options(options: &ConfigOptions) -> ParserOptions {
     let sql = &options.sql_parser;
@@ -295,6 +327,7 @@ fn own_statement(sql: &str) -> Result<Option<Parsed>> {
     };
     let parsed = match parser.peek_token().token {
         Token::Word(w) if w.keyword == Keyword::COPY => copy_from(&mut parser),
+        Token::Word(w) if w.keyword == Keyword::ALTER => alter_placement(&mut parser),
         Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case("export") => {
             database(&mut parser).map(|path| Some(Parsed::Export(path)))
         }
@@ -319,6 +352,113 @@ fn database(parser: &mut Parser<'_>) -> Result<String, ParserError> {
     parser.next_token();
     parser.expect_keyword(Keyword::DATABASE)?;
     parser.parse_literal_string()
+}
+
+/// `ALTER TABLE [IF EXISTS] t [ALTER [COLUMN] c] (SET PLACEMENT .. | [ROWS a TO b] NUMA NODE ..)` and
+/// `ALTER TABLE t PARTITION p NUMA NODE ..`; `None` for every other ALTER.
+fn alter_placement(parser: &mut Parser<'_>) -> Result<Option<Parsed>, ParserError> {
+    if !parser.parse_keywords(&[Keyword::ALTER, Keyword::TABLE]) {
+        return Ok(None);
+    }
+    let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
+    // What is wrong with a name is for the other parser to say.
+    let Ok(table) = parser.parse_object_name(false) else { return Ok(None) };
+    let mut column = None;
+    if parser.parse_keyword(Keyword::ALTER) {
+        let _ = parser.parse_keyword(Keyword::COLUMN);
+        let Ok(name) = parser.parse_identifier() else { return Ok(None) };
+        column = Some(normalised(name));
+    }
+    let change = if word(parser, "set") && word(parser, "placement") {
+        let text = placement_text(parser)?;
+        match column {
+            Some(column) => Change::Column { column, text },
+            None => Change::Table(text),
+        }
+    } else if column.is_none() && parser.parse_keyword(Keyword::PARTITION) {
+        let part = parser.parse_literal_uint()? as usize;
+        match numa_nodes(parser)?.as_slice() {
+            [node] => Change::Part { part, node: *node },
+            _ => return parser.expected("one node for a part", parser.peek_token()),
+        }
+    } else if parser.parse_keyword(Keyword::ROWS) {
+        let from = parser.parse_literal_uint()?;
+        parser.expect_keyword(Keyword::TO)?;
+        let rows = Some(from..parser.parse_literal_uint()?);
+        Change::Nodes { column, rows, nodes: numa_nodes(parser)? }
+    } else if is_word(parser, "numa") {
+        Change::Nodes { column, rows: None, nodes: numa_nodes(parser)? }
+    } else {
+        return Ok(None);
+    };
+    Ok(Some(Parsed::AlterPlacement(AlterPlacement { table, if_exists, change })))
+}
+
+fn is_word(parser: &Parser<'_>, word: &str) -> bool {
+    matches!(parser.peek_token().token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
+}
+
+fn word(parser: &mut Parser<'_>, word: &str) -> bool {
+    let found = is_word(parser, word);
+    if found {
+        parser.next_token();
+    }
+    found
+}
+
+/// A placement as a string, or as words up to the end.
+fn placement_text(parser: &mut Parser<'_>) -> Result<String, ParserError> {
+    if let Token::SingleQuotedString(text) = parser.peek_token().token {
+        parser.next_token();
+        return Ok(text);
+    }
+    let mut text = String::new();
+    while parser.peek_token().token != Token::EOF {
+        text.push_str(&parser.next_token().token.to_string());
+        text.push(' ');
+    }
+    Ok(text.trim_end().to_string())
+}
+
+/// `NUMA NODE ('0', '2' TO '3') [IMMEDIATE]`, `NUMA NODE 1`; no nodes for `NUMA NODE NULL`.
+fn numa_nodes(parser: &mut Parser<'_>) -> Result<Vec<u32>, ParserError> {
+    if !word(parser, "numa") || !word(parser, "node") {
+        return parser.expected("NUMA NODE ('node', ..)", parser.peek_token());
+    }
+    let mut nodes = Vec::new();
+    if parser.parse_keyword(Keyword::NULL) {
+    } else if parser.consume_token(&Token::LParen) {
+        loop {
+            let from = node(parser)?;
+            let to = if parser.parse_keyword(Keyword::TO) { node(parser)? } else { from };
+            if to < from || to - from > 4096 {
+                return parser.expected("a range of nodes from the lower to the higher", parser.peek_token());
+            }
+            nodes.extend(from..=to);
+            if !parser.consume_token(&Token::Comma) {
+                break;
+            }
+        }
+        parser.expect_token(&Token::RParen)?;
+    } else {
+        nodes.push(node(parser)?);
+    }
+    // Other systems ask whether it is to be done now or at the next load; it is always done now.
+    word(parser, "immediate");
+    Ok(nodes)
+}
+
+fn node(parser: &mut Parser<'_>) -> Result<u32, ParserError> {
+    let token = parser.next_token();
+    let number = match &token.token {
+        Token::SingleQuotedString(text) => text.trim().parse().ok(),
+        Token::Number(text, _) => text.parse().ok(),
+        _ => None,
+    };
+    match number {
+        Some(node) => Ok(node),
+        None => parser.expected("a node's number", token),
+    }
 }
 
 /// `None` when the statement is `COPY .. TO`, which DataFusion parses.
@@ -447,6 +587,39 @@ mod tests {
         assert_eq!(c.columns, ["a", "B"]);
         let pair = |k: &str, v: &str| (k.to_string(), v.to_string());
         assert_eq!(c.options, [pair("format", "csv"), pair("header", "true"), pair("delimiter", "|")]);
+    }
+
+    #[test]
+    fn changes_of_placement_are_taken_and_other_alters_are_left() {
+        let change = |sql: &str| match Parsed::one(sql).unwrap() {
+            Parsed::AlterPlacement(alter) => alter.change,
+            other => panic!("{sql}: {other:?}"),
+        };
+        assert_eq!(change("alter table t set placement 'ivp(4)'"), Change::Table("ivp(4)".into()));
+        assert_eq!(change("ALTER TABLE s.t SET PLACEMENT pp(4, hash(\"K\"))"), Change::Table("pp ( 4 , hash ( \"K\" ) )".into()));
+        let text = "replicated".to_string();
+        assert_eq!(
+            change("alter table if exists t alter column C set placement replicated"),
+            Change::Column { column: "c".into(), text }
+        );
+        let nodes = |column: Option<&str>, rows, nodes: &[u32]| Change::Nodes {
+            column: column.map(str::to_string),
+            rows,
+            nodes: nodes.to_vec(),
+        };
+        assert_eq!(change("alter table t numa node ('0')"), nodes(None, None, &[0]));
+        assert_eq!(change("alter table t numa node (1, '3' to '5') immediate"), nodes(None, None, &[1, 3, 4, 5]));
+        assert_eq!(change("alter table t numa node null"), nodes(None, None, &[]));
+        assert_eq!(change("alter table t alter c numa node 2"), nodes(Some("c"), None, &[2]));
+        assert_eq!(change("alter table t rows 0 to 65536 numa node (1)"), nodes(None, Some(0..65536), &[1]));
+        assert_eq!(change("alter table t partition 3 numa node ('1')"), Change::Part { part: 3, node: 1 });
+        for sql in ["alter table t add column c int", "alter table t rename to u", "alter table t alter column c drop default"] {
+            assert!(matches!(Parsed::one(sql), Ok(Parsed::Sql(_))), "{sql}");
+        }
+        for sql in ["alter table t numa node", "alter table t numa node ('x')", "alter table t rows 1 numa node (0)",
+            "alter table t partition 1 numa node (0, 1)", "alter table t numa node (3 to 1)"] {
+            assert!(matches!(Parsed::one(sql), Err(Error::Syntax { .. })), "{sql}");
+        }
     }
 
     #[test]

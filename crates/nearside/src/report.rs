@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use numa::{NodeId, PageMap};
+use numa::{NodeId, PageMap, Region};
 use serde::Serialize;
-use storage::Column;
+use storage::{Column, Component};
 
 use crate::catalog::{CatalogState, TableEntry};
 
@@ -33,6 +33,10 @@ pub struct ColumnReport {
     pub dictionary_bytes: u64,
     /// Bytes of its pages on each node, as the kernel says.
     pub bytes_by_node: BTreeMap<NodeId, u64>,
+    /// Where it is meant to lie, as `WITH (placement = '..')` has it.
+    pub placement: String,
+    /// Parts of the table.
+    pub parts: u64,
     /// Bytes in pages that the kernel has not placed yet or would not tell of.
     pub unplaced_bytes: u64,
 }
@@ -59,6 +63,8 @@ fn column(table: &TableEntry, index: usize) -> ColumnReport {
         codes_bytes: 0,
         dictionary_bytes: 0,
         bytes_by_node: BTreeMap::new(),
+        placement: table.placement.column_text(field.name()),
+        parts: table.version.parts.len() as u64,
         unplaced_bytes: 0,
     };
     let mut dictionaries = std::collections::HashSet::new();
@@ -90,4 +96,75 @@ fn column(table: &TableEntry, index: usize) -> ColumnReport {
     report.bytes_by_node = map.bytes_per_node();
     report.unplaced_bytes = map.unknown_bytes();
     report
+}
+
+/// Where one component of a column and part lies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PagesReport {
+    pub schema: String,
+    pub table: String,
+    pub column: String,
+    pub part: u32,
+    pub component: &'static str,
+    /// `None`: pages that are nowhere yet, or of which the kernel does not tell.
+    pub node: Option<NodeId>,
+    pub bytes: u64,
+    /// Whether the kernel told, or the policy is believed.
+    pub measured: bool,
+}
+
+/// Every component of every column and part, node by node.
+pub(crate) fn pages(catalog: &CatalogState) -> Vec<PagesReport> {
+    let mut all = Vec::new();
+    for table in catalog.tables() {
+        for (index, field) in table.version.schema.fields().iter().enumerate() {
+            for (part, segments) in table.version.parts.iter().enumerate() {
+                let columns = segments.segments.iter().filter_map(|s| s.segment.columns().get(index));
+                let mut components: BTreeMap<Component, Vec<&Region>> = BTreeMap::new();
+                for (component, region) in columns.flat_map(|column| column.components()) {
+                    components.entry(component).or_default().push(region);
+                }
+                for (component, regions) in components {
+                    let component = match component {
+                        Component::Codes => "codes",
+                        Component::Dictionary => "dictionary",
+                    };
+                    let (by_node, measured) = bytes_by_node(regions);
+                    all.extend(by_node.into_iter().map(|(node, bytes)| PagesReport {
+                        schema: table.name.schema.clone(),
+                        table: table.name.table.clone(),
+                        column: field.name().clone(),
+                        part: part as u32,
+                        component,
+                        node,
+                        bytes,
+                        measured,
+                    }));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// Bytes of regions on each node, each region once; and whether the kernel told.
+fn bytes_by_node(mut regions: Vec<&Region>) -> (BTreeMap<Option<NodeId>, u64>, bool) {
+    regions.sort_unstable_by_key(|region| region.address());
+    regions.dedup_by_key(|region| region.address());
+    regions.retain(|region| !region.is_empty());
+    let ranges: Vec<_> = regions.iter().map(|region| (region.address(), region.len())).collect();
+    let together = PageMap::read(&ranges);
+    let measured = together.is_measured();
+    // Where the kernel does not tell, each region's own policy is the best there is to say.
+    let maps = if measured { vec![together] } else { regions.into_iter().map(PageMap::of).collect() };
+    let mut by_node = BTreeMap::new();
+    for map in maps {
+        for (node, bytes) in map.bytes_per_node() {
+            *by_node.entry(Some(node)).or_insert(0) += bytes;
+        }
+        if map.unknown_bytes() > 0 {
+            *by_node.entry(None).or_insert(0) += map.unknown_bytes();
+        }
+    }
+    (by_node, measured)
 }

@@ -16,11 +16,11 @@ use parking_lot::{Mutex, RwLock};
 use crate::catalog::Name;
 use crate::database::Inner;
 use crate::error::{Error, Result};
-use crate::parser::{Parsed, Piece, is_complete, plan_statement, split};
+use crate::parser::{Parsed, Piece, is_complete, plan_statement, split, take_placement};
 use crate::plan_cache::{Key, is_cacheable};
 use crate::statement::{Canceller, Running};
 use crate::stream::ResultStream;
-use crate::{checked, coerce, config, copy, ddl, explain, query, views, write};
+use crate::{checked, coerce, config, copy, ddl, explain, placement, query, views, write};
 
 /// What a statement that returns no rows did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -224,12 +224,14 @@ impl Session {
             Parsed::Sql(statement) => self.sql(*statement, running, key),
             Parsed::CopyTo(copy) => copy::copy_to(copy, running).map(Outcome::Done),
             Parsed::CopyFrom(copy) => copy::copy_from(copy, running).map(Outcome::Done),
+            Parsed::AlterPlacement(alter) => placement::change::alter(&alter, running).map(Outcome::Done),
             Parsed::Export(folder) => copy::export(&folder, running).map(Outcome::Done),
             Parsed::Import(folder) => copy::import(&folder, running).map(Outcome::Done),
         }
     }
 
-    fn sql(&self, statement: Statement, running: &Arc<Running>, key: Key) -> Result<Outcome> {
+    fn sql(&self, mut statement: Statement, running: &Arc<Running>, key: Key) -> Result<Outcome> {
+        let placement = take_placement(&mut statement)?;
         match &statement {
             Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
             Statement::Statement(inner) => match inner.as_ref() {
@@ -255,7 +257,7 @@ impl Session {
         match plan {
             LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => write::dml(statement, dml, running).map(Outcome::Done),
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
-                write::create_table(create, running).map(Outcome::Done)
+                write::create_table(create, placement.as_deref(), running).map(Outcome::Done)
             }
             LogicalPlan::Ddl(other) => ddl::ddl(other, running).map(Outcome::Done),
             LogicalPlan::Statement(statement) => self.setting(statement, running),
@@ -281,6 +283,9 @@ impl Session {
                 self.change_state(|state| {
                     let variable = set.variable.to_lowercase();
                     let options = state.config_mut().options_mut();
+                    if variable == "nearside.placement" {
+                        placement::spec::Spec::parse(&set.value)?;
+                    }
                     options.set(&variable, &set.value).map_err(|e| setting_error(&variable, e.into(), options))
                 })?;
                 Ok(Outcome::Done(Done::new("SET")))

@@ -7,6 +7,7 @@ use datafusion::sql::unparser::expr_to_sql;
 
 use crate::catalog::{Name, TableEntry, ViewEntry};
 use crate::error::{Error, Result};
+use crate::placement::spec::Spec;
 use crate::statement::Running;
 use crate::types;
 use crate::write::quoted;
@@ -55,7 +56,7 @@ fn with_types(table: &TableEntry, types: &[String]) -> Result<String> {
     for key in table.keys.iter() {
         lines.push(format!("UNIQUE ({})", key.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(", ")));
     }
-    Ok(format!("CREATE TABLE {} ({})", name(&table.name), lines.join(", ")))
+    Ok(format!("CREATE TABLE {} ({}){}", name(&table.name), lines.join(", "), with_placement(table)))
 }
 
 fn with_casts(table: &TableEntry, fields: &arrow::datatypes::Fields) -> Result<String> {
@@ -69,7 +70,16 @@ fn with_casts(table: &TableEntry, fields: &arrow::datatypes::Fields) -> Result<S
     let column =
         |f: &Arc<Field>| format!("arrow_cast(NULL, {}) AS {}", text(&f.data_type().to_string()), quoted(f.name()));
     let columns: Vec<String> = fields.iter().map(column).collect();
-    Ok(format!("CREATE TABLE {} AS SELECT {} WHERE false", name(&table.name), columns.join(", ")))
+    let placement = with_placement(table);
+    Ok(format!("CREATE TABLE {}{placement} AS SELECT {} WHERE false", name(&table.name), columns.join(", ")))
+}
+
+/// ` WITH (placement = '..')`, where it is not the usual one.
+fn with_placement(table: &TableEntry) -> String {
+    match table.placement.spec() {
+        spec if *spec == Spec::default() => String::new(),
+        spec => format!(" WITH (placement = {})", text(&spec.to_string())),
+    }
 }
 
 /// SQL's name of a type, if reading it back gives the same type.

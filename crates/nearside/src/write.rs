@@ -21,14 +21,17 @@ use datafusion::logical_expr::{
     WriteOp,
 };
 use datafusion::sql::parser::Statement;
-use exec::SchedParallel;
-use numa::{Allocator, Budget, Policy, Reservation};
-use storage::{Part, RowsToDelete, SegmentVersion, Staged, Stager, TableVersion};
+use numa::{Budget, Reservation};
+use storage::{RowsToDelete, SegmentVersion, TableVersion};
 
 use crate::catalog::{CatalogState, Entry, Name, TableEntry};
 use crate::context::{ROW_ID, StoredSource};
 use crate::error::{Error, Result};
+use crate::config;
 use crate::parser::{Parsed, plan_statement};
+use crate::placement::change::resolved;
+use crate::placement::spec::Spec;
+use crate::placement::stage::{NewRows, PartStager, build, compacted};
 use crate::query;
 use crate::session::Done;
 use crate::statement::Running;
@@ -112,26 +115,25 @@ fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
 fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
     let input = nullable_values(input)?;
     let rows = query::run(input, Arc::clone(running))?;
-    let part = stage(rows, &table.version.schema, table, running)?;
-    let count = rows_of(&part);
+    let new = stage(rows, table, running)?;
+    let count = new.rows();
     if count > 0 {
-        let version = table.version.with_appended(part);
-        commit_checked(table, compacted(version, table, running)?, running)?;
+        commit_checked(compacted(new.appended_to(table, &table.version), running)?, running)?;
     }
     Ok(Done::rows("INSERT", count))
 }
 
 fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
     let rows = query::run(input, Arc::clone(running))?;
-    let part = stage(rows, &table.version.schema, table, running)?;
-    let count = rows_of(&part);
-    commit_checked(table, table.version.truncated().with_appended(part), running)?;
+    let new = stage(rows, table, running)?;
+    let count = new.rows();
+    commit_checked(new.appended_to(table, &table.version.truncated()), running)?;
     Ok(Done::rows("INSERT", count))
 }
 
 fn truncate(table: &TableEntry, running: &Arc<Running>) -> Result<Done> {
     let rows = table.version.rows() as u64;
-    commit(table, table.version.truncated(), running)?;
+    commit(TableEntry { version: Arc::new(table.version.truncated()), ..table.clone() }, running)?;
     Ok(Done::rows("TRUNCATE", rows))
 }
 
@@ -145,8 +147,8 @@ fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Res
     }
     let count = deleted.rows;
     if count > 0 {
-        let version = deleted.apply(table)?;
-        commit(table, compacted(version, table, running)?, running)?;
+        let version = Arc::new(deleted.apply(table)?);
+        commit(compacted(TableEntry { version, ..table.clone() }, running)?, running)?;
     }
     Ok(Done::rows("DELETE", count))
 }
@@ -156,7 +158,7 @@ fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Res
     let last = plan.schema().fields().len() - 1;
     let schema = Arc::clone(&table.version.schema);
     let mut deleted = Deleted::default();
-    let mut stager = Stager::new(Arc::clone(&schema), staging(running));
+    let mut stager = PartStager::new(table, running)?;
     for batch in query::run(plan, Arc::clone(running))? {
         let batch = batch?;
         deleted.add(batch.column(last), running.statement.budget())?;
@@ -166,9 +168,9 @@ fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Res
     }
     let count = deleted.rows;
     if count > 0 {
-        let part = build(&schema, vec![stager.finish()?], table, running)?;
-        let version = deleted.apply(table)?.with_appended(part);
-        commit_checked(table, compacted(version, table, running)?, running)?;
+        let new = build(vec![stager.finish()?], table, running)?;
+        let version = deleted.apply(table)?;
+        commit_checked(compacted(new.appended_to(table, &version), running)?, running)?;
     }
     Ok(Done::rows("UPDATE", count))
 }
@@ -246,47 +248,21 @@ impl Deleted {
             };
             deletes.push(RowsToDelete { part, segment, rows });
         }
-        Ok(table.version.with_deleted(&deletes, &table.meta.unplaced())?)
+        Ok(table.version.with_deleted(&deletes, &table.meta.allocator())?)
     }
 }
 
-/// Where rows are staged: on the node of whoever stages them, in the statement's budget.
-pub(crate) fn staging(running: &Running) -> Allocator {
-    Allocator::new(Policy::Local, Arc::clone(running.statement.budget()))
-}
-
-/// Stages a query's rows and encodes them as segments.
+/// Stages a query's rows and encodes them for the table's parts.
 pub(crate) fn stage(
     rows: impl Iterator<Item = Result<RecordBatch>>,
-    schema: &SchemaRef,
     table: &TableEntry,
     running: &Arc<Running>,
-) -> Result<Part> {
-    let mut stager = Stager::new(Arc::clone(schema), staging(running));
+) -> Result<NewRows> {
+    let mut stager = PartStager::new(table, running)?;
     for batch in rows {
-        stager.append(&fitted(&batch?, schema)?)?;
+        stager.append(&fitted(&batch?, &table.version.schema)?)?;
     }
-    build(schema, vec![stager.finish()?], table, running)
-}
-
-/// Encodes what producers staged, on the workers.
-pub(crate) fn build(
-    schema: &SchemaRef,
-    staged: Vec<Staged>,
-    table: &TableEntry,
-    running: &Arc<Running>,
-) -> Result<Part> {
-    let allocators = table.meta.allocators(schema.fields().len());
-    let parallel = SchedParallel::new(Arc::clone(&running.inner.scheduler), Arc::clone(&running.statement));
-    let part = storage::build_part(schema, staged, &allocators, &parallel);
-    running.check()?;
-    let part = part?;
-    not_null(schema, &part.segments, &table.name)?;
-    Ok(part)
-}
-
-fn rows_of(part: &Part) -> u64 {
-    part.segments.iter().map(|s| s.segment.rows() as u64).sum()
+    build(vec![stager.finish()?], table, running)
 }
 
 /// The batch with the schema's types; a value that does not fit is an error.
@@ -305,7 +281,8 @@ pub(crate) fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBa
     Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
 }
 
-fn not_null(schema: &SchemaRef, segments: &[SegmentVersion], name: &Name) -> Result<()> {
+/// Fails when a row has no value where the schema wants one.
+pub(crate) fn not_null(schema: &SchemaRef, segments: &[SegmentVersion], name: &Name) -> Result<()> {
     for (i, field) in schema.fields().iter().enumerate() {
         if !field.is_nullable() && segments.iter().any(|s| s.segment.columns()[i].has_nulls()) {
             return Err(Error::Execution(format!(
@@ -318,39 +295,25 @@ fn not_null(schema: &SchemaRef, segments: &[SegmentVersion], name: &Name) -> Res
     Ok(())
 }
 
-/// Merges small neighbouring segments when there are many.
-pub(crate) fn compacted(version: TableVersion, table: &TableEntry, running: &Arc<Running>) -> Result<TableVersion> {
-    let Some(last) = version.parts.last() else { return Ok(version) };
-    let sizes: Vec<usize> = last.segments.iter().map(SegmentVersion::live_rows).collect();
-    let Some(range) = storage::compaction(&sizes) else { return Ok(version) };
-    let allocators = table.meta.allocators(version.schema.fields().len());
-    let parallel = SchedParallel::new(Arc::clone(&running.inner.scheduler), Arc::clone(&running.statement));
-    let merged = storage::compact(&version.schema, &last.segments[range.clone()], &allocators, &parallel);
-    running.check()?;
-    Ok(version.with_replaced(version.parts.len() - 1, range, merged?)?)
-}
-
-/// Makes a version with new rows the table's, after its keys were checked.
-pub(crate) fn commit_checked(table: &TableEntry, version: TableVersion, running: &Arc<Running>) -> Result<()> {
-    check_keys(table, &version, running)?;
-    commit(table, version, running)
+/// Makes new rows the table's, after its keys were checked.
+pub(crate) fn commit_checked(table: TableEntry, running: &Arc<Running>) -> Result<()> {
+    check_keys(&table, running)?;
+    commit(table, running)
 }
 
 /// Makes a version the table's that has lost rows only.
-fn commit(table: &TableEntry, version: TableVersion, running: &Arc<Running>) -> Result<()> {
+fn commit(table: TableEntry, running: &Arc<Running>) -> Result<()> {
     running.check()?;
-    running.home.commit(|state| state.set_version(table.id, version))
+    running.home.commit(|state| state.set_table(table))
 }
 
 /// Fails when two rows share a key.
-pub(crate) fn check_keys(table: &TableEntry, version: &TableVersion, running: &Arc<Running>) -> Result<()> {
+pub(crate) fn check_keys(table: &TableEntry, running: &Arc<Running>) -> Result<()> {
     if table.keys.is_empty() {
         return Ok(());
     }
     let mut state = CatalogState::clone(&running.catalog);
-    let mut entry = TableEntry::clone(table);
-    entry.version = Arc::new(version.clone());
-    state.put(table.name.clone(), Entry::Table(Arc::new(entry)))?;
+    state.put(table.name.clone(), Entry::Table(Arc::new(table.clone())))?;
     let state = Arc::new(state);
     for key in table.keys.iter() {
         let quoted: Vec<String> = key.iter().map(|c| quoted(c)).collect();
@@ -389,7 +352,13 @@ pub(crate) fn quoted(name: &str) -> String {
 }
 
 /// CREATE TABLE and CREATE TABLE AS.
-pub(crate) fn create_table(create: CreateMemoryTable, running: &Arc<Running>) -> Result<Done> {
+///
+/// `placement`: what `WITH (placement = '..')` said.
+pub(crate) fn create_table(
+    create: CreateMemoryTable,
+    placement: Option<&str>,
+    running: &Arc<Running>,
+) -> Result<Done> {
     if create.temporary {
         return Err(Error::Unsupported("temporary tables are not supported; leave TEMPORARY out".into()));
     }
@@ -404,17 +373,16 @@ pub(crate) fn create_table(create: CreateMemoryTable, running: &Arc<Running>) ->
     let input = Arc::unwrap_or_clone(create.input);
     let declared = matches!(input, LogicalPlan::EmptyRelation(_));
     let schema = stored_schema(input.schema().as_arrow(), &create.constraints, declared)?;
-    let mut table = running.home.new_table(name.clone(), Arc::clone(&schema));
+    let mut table = new_table(name.clone(), schema.clone(), placement, running)?;
     table.defaults = Arc::new(create.column_defaults.into_iter().collect::<HashMap<_, _>>());
     table.keys = Arc::new(keys(&create.constraints, &schema));
     let mut count = None;
     if !declared {
         let rows = query::run(input, Arc::clone(running))?;
-        let part = stage(rows, &schema, &table, running)?;
-        count = Some(rows_of(&part));
-        let version = table.version.with_appended(part);
-        check_keys(&table, &version, running)?;
-        table.version = Arc::new(version);
+        let new = stage(rows, &table, running)?;
+        count = Some(new.rows());
+        table = new.appended_to(&table, &table.version);
+        check_keys(&table, running)?;
     }
     running.check()?;
     let (replaces, keeps) = (create.or_replace, create.if_not_exists);
@@ -428,6 +396,20 @@ pub(crate) fn create_table(create: CreateMemoryTable, running: &Arc<Running>) ->
         state.put(name.clone(), Entry::Table(Arc::new(table)))
     })?;
     Ok(Done { tag: "CREATE TABLE".into(), rows: count })
+}
+
+/// A table that nobody sees yet, placed as the statement says, or as the session's `nearside.placement` does.
+pub(crate) fn new_table(
+    name: Name,
+    schema: SchemaRef,
+    placement: Option<&str>,
+    running: &Arc<Running>,
+) -> Result<TableEntry> {
+    let mut table = running.home.new_table(name, schema)?;
+    let setting = config::nearside(running.state.config_options()).placement;
+    let spec = Spec::parse(placement.unwrap_or(&setting))?;
+    table.placement = Arc::new(resolved(spec, &table, running)?);
+    Ok(table)
 }
 
 /// A query's columns as a table stores them: surface types, unique names, NOT NULL where a primary key says so.

@@ -5,7 +5,7 @@
 //! a container refuses is lived without and told once ([`refusals()`]).
 //!
 //! # Limits
-//! Linux. Memory tiers, dies, drawings, the probe, moving pages and striping are not built yet; `docs/design/numa.md`.
+//! Linux. What is left is listed in `docs/design/numa.md`.
 //!
 //! ```
 //! use numa::{Allocator, Budget, PageMap, Policy, Topology};
@@ -19,6 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod attributes;
 mod budget;
 mod error;
 #[cfg(test)]
@@ -26,6 +27,7 @@ mod fixture;
 mod id_set;
 mod ids;
 mod machine;
+mod machines;
 mod moving;
 mod page_map;
 mod policy;
@@ -35,9 +37,11 @@ mod region;
 mod sys;
 mod topology;
 
+pub use attributes::{Attributes, AttributesError, ByThreads, Latency, Loaded, Stream, TransferKind};
 pub use budget::{Budget, Reservation};
 pub use error::{MemoryError, TopologyError};
 pub use ids::{CpuId, NodeId, PackageId};
+pub use machines::{MachineDescription, MachineError, PublishedMachine, published_machines};
 pub use moving::{MoveError, Moved};
 pub use page_map::{Interleaving, PageMap, PageRange, Pattern};
 pub use policy::Policy;
@@ -45,4 +49,7 @@ pub use process::{current_cpu, current_node, peak_resident_bytes, pin_current_th
 pub use refusals::{Refusal, refusals};
 pub use region::{Allocator, Region, RegionPlacement};
 pub use sys::memory::Word;
-pub use topology::{Cache, CacheKind, Core, Node, Package, Topology};
+pub use topology::{
+    Access, Cache, CacheKind, Core, CpuGroup, CpuQuota, HopClass, HopKind, MemoryKind, Node, Package, Pages, SideCache,
+    SubDomains, Tier, Topology,
+};

@@ -72,7 +72,7 @@ pub(crate) enum Target<'a> {
     Turns {
         /// At least one.
         nodes: Vec<NodeId>,
-        /// Whether huge pages take turns as they are; otherwise they are split.
+        /// Whether the pages are huge ones, whatever they are now; otherwise those are split.
         huge: bool,
     },
     /// Where this map says that they were; what it does not know stays.
@@ -88,34 +88,19 @@ struct Page {
 
 impl Target<'_> {
     /// The node for the page at the start of these bytes, and up to which address that node is meant.
-    fn of(&self, bytes: &Range<usize>, huge_page: bool) -> Option<(NodeId, usize)> {
+    fn of(&self, bytes: &Range<usize>) -> Option<(NodeId, usize)> {
         match self {
             Target::Runs(runs) => {
                 let (run, node) = runs.get(runs.partition_point(|(run, _)| run.end <= bytes.start))?;
                 run.contains(&bytes.start).then_some((*node, run.end))
             }
             Target::Turns { nodes, huge } => {
-                let unit = if *huge && huge_page { HUGE_PAGE_BYTES } else { page_bytes() };
+                let unit = if *huge { HUGE_PAGE_BYTES } else { page_bytes() };
                 let turn = bytes.start / unit;
                 Some((nodes[turn % nodes.len()], if nodes.len() == 1 { bytes.end } else { (turn + 1) * unit }))
             }
             Target::Back(map) => map.run_from(bytes.start).map(|(run, node)| (node, run.end)),
         }
-    }
-
-    /// An address within each huge page that the ends of `bytes` or a change of node may cut.
-    fn cut_pages(&self, bytes: &Range<usize>) -> Vec<usize> {
-        let mut ends = vec![bytes.end];
-        if let Target::Runs(runs) = self {
-            ends.extend(runs.iter().map(|(run, _)| run.end).filter(|end| bytes.contains(end)));
-        }
-        // What lies behind the end may be another's; the byte before it is in the same huge page.
-        let mut pages: Vec<usize> =
-            ends.into_iter().filter(|end| !end.is_multiple_of(HUGE_PAGE_BYTES)).map(|end| end - 1).collect();
-        if !bytes.start.is_multiple_of(HUGE_PAGE_BYTES) {
-            pages.push(bytes.start);
-        }
-        pages
     }
 
     /// How many bytes of `bytes` must come to each node, given where its pages are now. Pages that are nowhere yet count:
@@ -144,12 +129,6 @@ impl Target<'_> {
         needs.retain(|_, bytes| *bytes > 0);
         needs
     }
-}
-
-/// Splits the huge pages in which the node changes. To be done before the policies of their parts differ: from then on
-/// the kernel no longer tells such a page from small ones, but still moves it as a whole.
-pub(crate) fn split_at_cuts(bytes: &Range<usize>, target: &Target<'_>) {
-    target.cut_pages(bytes).into_iter().for_each(split_huge_page);
 }
 
 /// Asks whether each node has room for what shall come to it.
@@ -253,7 +232,10 @@ fn move_step(
     sum.stuck_bytes = size_of_pages(&wrong);
     sum.moved_bytes = wrong_at_first.saturating_sub(sum.stuck_bytes);
     let mut stuck: BTreeMap<NodeId, u64> = BTreeMap::new();
-    wrong.iter().filter(|_| tried.is_ok()).for_each(|page| *stuck.entry(page.to).or_insert(0) += page.bytes.len() as u64);
+    wrong
+        .iter()
+        .filter(|_| tried.is_ok())
+        .for_each(|page| *stuck.entry(page.to).or_insert(0) += page.bytes.len() as u64);
     for (node, bytes) in stuck {
         machine.ask_node(node, bytes)?;
     }
@@ -275,7 +257,9 @@ fn pages_of(bytes: &Range<usize>, target: &Target<'_>, table: &Option<PageTable>
     pages_in(scan(), target).0
 }
 
-/// The pages of these stretches, and the huge ones among them that must be split first.
+/// The pages of these stretches, and one page of each huge one that must be split first. That may be one that does not
+/// look huge: where policies or protections differ, or the kernel does not tell, its parts look like base pages, but
+/// still move as one.
 fn pages_in(stretches: Vec<Stretch>, target: &Target<'_>) -> (Vec<Page>, Vec<usize>) {
     let (mut pages, mut cut) = (Vec::new(), Vec::new());
     for Stretch { bytes, huge } in stretches {
@@ -284,11 +268,18 @@ fn pages_in(stretches: Vec<Stretch>, target: &Target<'_>) -> (Vec<Page>, Vec<usi
         while start < bytes.end {
             let page = start..((start / unit + 1) * unit).min(bytes.end);
             start = page.end;
-            let Some((to, until)) = target.of(&page, huge) else { continue };
+            let Some((to, until)) = target.of(&page) else { continue };
             if huge && (until < page.end || page.len() < HUGE_PAGE_BYTES) {
                 cut.push(page.start);
             }
             pages.push(Page { bytes: page, to });
+        }
+    }
+    let huge_page = |page: &Page| page.bytes.start / HUGE_PAGE_BYTES;
+    for block in pages.chunk_by(|a, b| huge_page(a) == huge_page(b)).filter(|block| block.len() > 1) {
+        let whole = block.iter().map(|page| page.bytes.len()).sum::<usize>() == HUGE_PAGE_BYTES;
+        if !(whole && block.iter().all(|page| page.to == block[0].to)) {
+            cut.push(block[0].bytes.start);
         }
     }
     (pages, cut)

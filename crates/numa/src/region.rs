@@ -135,6 +135,8 @@ impl Placed {
 }
 
 #[cfg(test)]
+mod place_tests;
+#[cfg(test)]
 mod real_moves;
 #[cfg(test)]
 mod real_nodes;

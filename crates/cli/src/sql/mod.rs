@@ -21,6 +21,7 @@ use nearside::{Database, LoadOptions, LoadProgress};
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
+use crate::machine::with_machine;
 use crate::progress::Progress;
 use crate::size::Size;
 use output::Format;
@@ -57,6 +58,12 @@ pub struct Arguments {
     /// Worker threads [default: one per usable cpu]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
+    /// Where loaded tables lie, as in CREATE TABLE .. WITH (placement = '..'): rr, ivp, pp(4, hash(k)), ..
+    #[arg(long, value_name = "PLACEMENT")]
+    placement: Option<String>,
+    /// This machine's figures, as `nearside probe --json` wrote them
+    #[arg(long, value_name = "FILE")]
+    machine: Option<String>,
     /// Memory for tables and statements, like 512MB, 4GiB or 80% [default: 80%]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
@@ -125,9 +132,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let topology = numa::Topology::discover().map_err(|e| Failure::new(e.to_string()))?;
         builder = builder.memory_bytes(size.resolve(topology.memory_bytes())).topology(topology);
     }
-    let database = builder.build()?;
+    let database = with_machine(builder, arguments.machine.as_deref())?.build()?;
     for load in &arguments.load {
-        load_table(&database, load, &arguments.types)?;
+        load_table(&database, load, arguments)?;
     }
     let mut shell = Shell::new(database, interrupts, arguments.format);
     match (&arguments.file, arguments.command.is_empty()) {
@@ -143,13 +150,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn load_table(database: &Database, load: &Load, types: &[ColumnType]) -> Result<(), Failure> {
+fn load_table(database: &Database, load: &Load, arguments: &Arguments) -> Result<(), Failure> {
     let progress = Progress::new(None, load.table.clone());
     let bar = progress.clone();
-    let types = types.iter().filter(|of| of.table == load.table);
+    let types = arguments.types.iter().filter(|of| of.table == load.table);
     let options = LoadOptions {
         types: types.map(|of| (of.column.clone(), of.sql_type.clone())).collect(),
         progress: Some(Arc::new(move |at: LoadProgress| bar.set(at.bytes, at.total_bytes))),
+        placement: arguments.placement.clone(),
         ..LoadOptions::default()
     };
     let loaded = database.load(&load.table, &load.path, &options);

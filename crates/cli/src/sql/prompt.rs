@@ -26,8 +26,17 @@ use crate::failure::Failure;
 
 const PROMPT: &str = "nearside> ";
 /// What every database has beside the user's tables.
-const SYSTEM_VIEWS: [&str; 5] =
-    ["nearside.nodes", "nearside.cpus", "nearside.columns", "nearside.workers", "nearside.settings"];
+const SYSTEM_VIEWS: [&str; 9] = [
+    "nearside.nodes",
+    "nearside.cpus",
+    "nearside.links",
+    "nearside.columns",
+    "nearside.pages",
+    "nearside.memory",
+    "nearside.placement_changes",
+    "nearside.workers",
+    "nearside.settings",
+];
 const HISTORY_ENTRIES_MAX: usize = 10_000;
 
 /// Reads and runs until `\q` or Ctrl-D.

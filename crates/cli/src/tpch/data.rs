@@ -8,19 +8,25 @@ use nearside::{BatchProducer, Database, LoadOptions, LoadProgress};
 
 use super::answers::Text;
 use super::generate::{self, Table};
+use super::placements::{self, Placement};
 use crate::failure::Failure;
 use crate::progress::Progress;
 
 /// Generates all tables at `scale` and loads them as they come: no table ever exists as Arrow batches.
-pub fn generate_all(database: &Database, scale: f64) -> Result<(), Failure> {
+pub fn generate_all(database: &Database, scale: f64, placements: &[Placement]) -> Result<(), Failure> {
     let rows = Table::ALL.iter().map(|table| table.rows(scale)).sum();
     let progress = Progress::new(Some(rows), "region");
-    let loaded = generate_tables(database, scale, &progress);
+    let loaded = generate_tables(database, scale, placements, &progress);
     progress.clear();
     loaded
 }
 
-fn generate_tables(database: &Database, scale: f64, progress: &Progress) -> Result<(), Failure> {
+fn generate_tables(
+    database: &Database,
+    scale: f64,
+    placements: &[Placement],
+    progress: &Progress,
+) -> Result<(), Failure> {
     let threads = database.scheduler().threads();
     for table in Table::ALL {
         progress.say(table.name());
@@ -35,19 +41,21 @@ fn generate_tables(database: &Database, scale: f64, progress: &Progress) -> Resu
             Box::new(batches) as BatchProducer
         });
         let producers = producers.collect();
-        database.load_batches(table.name(), table.schema(), producers, &LoadOptions::default())?;
+        let options = LoadOptions { placement: placements::of(placements, table), ..LoadOptions::default() };
+        database.load_batches(table.name(), table.schema(), producers, &options)?;
     }
     Ok(())
 }
 
 /// Loads `region.parquet` .. `lineitem.parquet` (or folders `region` .. of Parquet files) of `folder`; gives the scale.
-pub fn load(database: &Database, folder: &Path) -> Result<f64, Failure> {
+pub fn load(database: &Database, folder: &Path, placements: &[Placement]) -> Result<f64, Failure> {
     let paths: Vec<PathBuf> = Table::ALL.iter().map(|table| find(folder, *table)).collect::<Result<_, _>>()?;
     for (table, path) in Table::ALL.into_iter().zip(paths) {
         let progress = Progress::new(None, table.name());
         let bar = progress.clone();
         let options = LoadOptions {
             progress: Some(Arc::new(move |at: LoadProgress| bar.set(at.bytes, at.total_bytes))),
+            placement: placements::of(placements, table),
             ..LoadOptions::default()
         };
         let path = path.to_str().ok_or_else(|| Failure::new(format!("the path {} is not UTF-8", path.display())))?;

@@ -10,6 +10,7 @@
 pub mod answers;
 pub mod data;
 pub mod generate;
+pub mod placements;
 pub mod queries;
 pub mod report;
 
@@ -26,9 +27,11 @@ use clap::Args;
 use nearside::{Database, Session};
 
 use crate::failure::Failure;
+use crate::machine::with_machine;
 use crate::size::human;
 use answers::{Check, Text};
 use generate::Table;
+use placements::Placement;
 use queries::{QUERIES, Query};
 use report::{QueryReport, Report, TableReport};
 
@@ -42,6 +45,7 @@ const SCALE_MAX: f64 = 100_000.0;
   nearside tpch --scale 10 --runs 5
   nearside tpch --queries 1,6 --threads 2
   nearside tpch --data sf10/ --json times.json
+  nearside tpch --placement ivp --placement 'lineitem=pp(4, hash(l_orderkey))'
   nearside tpch --scale 1 --save sf1/      also writes sf1/lineitem.parquet, ..
 
 Answers are checked at the scales 0.01, 0.1 and 1. The exit code is 1 when one is wrong or a query fails.
@@ -66,6 +70,12 @@ pub struct Arguments {
     /// Write the tables to this folder as Parquet files once they are loaded, for --data and for other engines
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
+    /// Where tables lie, as in CREATE TABLE .. WITH (placement = '..'): rr, ivp, pp(4), .., for all tables or for one [default: rr]
+    #[arg(long, value_name = "[TABLE=]PLACEMENT", value_parser = placements::parse)]
+    placement: Vec<Placement>,
+    /// This machine's figures, as `nearside probe --json` wrote them
+    #[arg(long, value_name = "FILE")]
+    machine: Option<String>,
     /// Write the figures to this file too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -86,7 +96,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(threads) = arguments.threads {
         builder = builder.threads(usize::from(threads));
     }
-    let database = builder.build()?;
+    let database = with_machine(builder, arguments.machine.as_deref())?.build()?;
     let mut report = load(&database, arguments)?;
     let mut out = io::stdout();
     report.write_load(&mut out)?;
@@ -141,11 +151,11 @@ fn load(database: &Database, arguments: &Arguments) -> Result<Report, Failure> {
     let (scale, source) = match &arguments.data {
         None => {
             let scale = arguments.scale.unwrap_or(1.0);
-            data::generate_all(database, scale)?;
+            data::generate_all(database, scale, &arguments.placement)?;
             (scale, "generated")
         }
         Some(folder) => {
-            let scale = data::load(database, folder)?;
+            let scale = data::load(database, folder, &arguments.placement)?;
             if let Some(wanted) = arguments.scale.filter(|wanted| *wanted != scale) {
                 let folder = folder.display();
                 return Err(Failure::new(format!("the data in {folder} is of scale {scale}, not {wanted}")));

@@ -1,4 +1,5 @@
 //! The library from outside: SQL files, sessions, files and failures. One binary of modules, for link time.
 
+mod placement;
 mod session;
 mod slt;

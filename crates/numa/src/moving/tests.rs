@@ -1,5 +1,7 @@
 //! What is asked for, on made-up addresses; moving itself needs several nodes: `region::real_moves`.
 
+use std::collections::BTreeSet;
+
 use super::*;
 use crate::sys::page_bytes;
 
@@ -7,27 +9,29 @@ fn runs(runs: &[(usize, usize, u32)]) -> Target<'static> {
     Target::Runs(runs.iter().map(|&(start, end, node)| (start..end, NodeId(node))).collect())
 }
 
-/// Every page of some stretches, its target and whether it must be split, page by page and address by address.
-fn plain(stretches: &[Stretch], node_of: impl Fn(usize, bool) -> Option<u32>) -> (Vec<(usize, u32)>, Vec<usize>) {
-    let (mut pages, mut cut) = (Vec::new(), Vec::new());
+/// Every page of some stretches and its target, and the huge pages (by number) that must be split: those of whose base
+/// pages some have another target, or are not within.
+fn plain(stretches: &[Stretch], node_of: impl Fn(usize) -> Option<u32>) -> (Vec<(usize, u32)>, BTreeSet<usize>) {
+    let mut pages = Vec::new();
+    let mut parts: BTreeMap<usize, Vec<u32>> = BTreeMap::new();
     for Stretch { bytes, huge } in stretches {
-        let unit = if *huge { HUGE_PAGE_BYTES } else { page_bytes() };
-        for number in bytes.start / unit..bytes.end.div_ceil(unit) {
-            let page = (number * unit).max(bytes.start)..((number + 1) * unit).min(bytes.end);
-            let Some(node) = node_of(page.start, *huge) else { continue };
-            let same = page.clone().step_by(page_bytes()).all(|at| node_of(at, *huge) == Some(node));
-            if *huge && !(same && page.len() == unit) {
-                cut.push(page.start);
+        for at in bytes.clone().step_by(page_bytes()) {
+            let first = at == bytes.start || at.is_multiple_of(HUGE_PAGE_BYTES);
+            let Some(node) = node_of(at) else { continue };
+            if first || !huge {
+                pages.push((at, node));
             }
-            pages.push((page.start, node));
+            parts.entry(at / HUGE_PAGE_BYTES).or_default().push(node);
         }
     }
-    (pages, cut)
+    parts.retain(|_, nodes| nodes.len() < HUGE_PAGE_BYTES / page_bytes() || nodes.iter().any(|node| *node != nodes[0]));
+    (pages, parts.into_keys().collect())
 }
 
-fn check(stretches: &[Stretch], target: &Target<'_>, node_of: impl Fn(usize, bool) -> Option<u32>) {
+fn check(stretches: &[Stretch], target: &Target<'_>, node_of: impl Fn(usize) -> Option<u32>) {
     let (pages, cut) = pages_in(stretches.to_vec(), target);
     let pages: Vec<(usize, u32)> = pages.iter().map(|page| (page.bytes.start, page.to.0)).collect();
+    let cut: BTreeSet<usize> = cut.into_iter().map(|at| at / HUGE_PAGE_BYTES).collect();
     assert_eq!((pages, cut), plain(stretches, node_of));
 }
 
@@ -39,28 +43,24 @@ fn pages_get_the_node_of_their_run_or_turn() {
         Stretch { bytes: base - 3 * page..base, huge: true },
         Stretch { bytes: base..base + 3 * huge, huge: true },
         Stretch { bytes: base + 3 * huge + page..base + 3 * huge + 9 * page, huge: false },
+        Stretch { bytes: base + 4 * huge..base + 5 * huge, huge: false },
         Stretch { bytes: base + 5 * huge..base + 6 * huge - page, huge: true },
     ];
-    let cuts = [(base - huge, base + huge, 4), (base + huge, base + 2 * huge + page, 1), (base + 2 * huge + page, base + 4 * huge, 2)];
-    let in_runs = |at: usize, _| cuts.iter().find(|(start, end, _)| (*start..*end).contains(&at)).map(|(_, _, node)| *node);
+    let cuts = [
+        (base - huge, base + huge, 4),
+        (base + huge, base + 2 * huge + page, 1),
+        (base + 2 * huge + page, base + 5 * huge - 2 * page, 2),
+    ];
+    let in_runs =
+        |at: usize| cuts.iter().find(|(start, end, _)| (*start..*end).contains(&at)).map(|(_, _, node)| *node);
     check(&stretches, &runs(&cuts), in_runs);
     for coarse in [false, true] {
         let nodes = vec![NodeId(1), NodeId(5), NodeId(6)];
-        let turn = |at: usize, is_huge| Some([1, 5, 6][at / if coarse && is_huge { huge } else { page } % 3]);
+        let turn = |at: usize| Some([1, 5, 6][at / if coarse { huge } else { page } % 3]);
         check(&stretches, &Target::Turns { nodes, huge: coarse }, turn);
     }
-    check(&stretches, &Target::Turns { nodes: vec![NodeId(3)], huge: false }, |_, _| Some(3));
-    check(&stretches, &Target::Back(&PageMap::empty()), |_, _| None);
-}
-
-#[test]
-fn only_cuts_within_huge_pages_split_them() {
-    let (page, huge) = (page_bytes(), HUGE_PAGE_BYTES);
-    let bytes = 10 * huge..20 * huge;
-    let target = runs(&[(10 * huge, 12 * huge, 0), (12 * huge, 13 * huge + page, 1), (13 * huge + page, 20 * huge, 0)]);
-    assert_eq!(target.cut_pages(&bytes), [13 * huge + page - 1]);
-    let inner = 10 * huge + page..11 * huge - page;
-    assert_eq!(target.cut_pages(&inner), [11 * huge - page - 1, 10 * huge + page]);
+    check(&stretches, &Target::Turns { nodes: vec![NodeId(3)], huge: false }, |_| Some(3));
+    check(&stretches, &Target::Back(&PageMap::empty()), |_| None);
 }
 
 #[test]

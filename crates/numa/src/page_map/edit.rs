@@ -2,10 +2,10 @@
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 4.3 (the operations of the PSM).
 
+use super::PageMap;
 use super::collapse::Collapse;
 use super::interleaving::PageRange;
 use super::spans::{Span, difference, disjoint, intersection, total, union};
-use super::PageMap;
 use crate::ids::NodeId;
 use crate::machine::Machine;
 use crate::moving::{MoveError, Moved, Target, check_room, move_back, move_to};

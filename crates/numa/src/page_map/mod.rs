@@ -94,7 +94,13 @@ impl PageMap {
 
     /// The run of bytes on one node that an address stands in: from that address up to where the node changes.
     pub fn run_from(&self, address: usize) -> Option<(Range<usize>, NodeId)> {
-        let (node, end) = self.range_of(address)?.at(address);
+        let mut next = self.ranges.partition_point(|r| r.start <= address);
+        let (node, mut end) = self.range_of(address)?.at(address);
+        // The next range may begin on the same node, if one of the two is interleaved.
+        while let Some(range) = self.ranges.get(next).filter(|r| r.start == end && r.node == node) {
+            end = range.at(end).1;
+            next += 1;
+        }
         Some((address..end, node))
     }
 
@@ -139,7 +145,14 @@ impl PageMap {
 
     /// Every run of bytes on one node, ascending: as many as there are pages where memory is interleaved.
     pub fn runs(&self) -> impl Iterator<Item = (Range<usize>, NodeId)> + '_ {
-        self.ranges.iter().flat_map(PageRange::runs)
+        let mut pieces = self.ranges.iter().flat_map(PageRange::runs).peekable();
+        std::iter::from_fn(move || {
+            let (mut run, node) = pieces.next()?;
+            while let Some((more, _)) = pieces.next_if(|(next, on)| next.start == run.end && *on == node) {
+                run.end = more.end;
+            }
+            Some((run, node))
+        })
     }
 
     /// How all of it lies.

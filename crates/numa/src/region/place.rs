@@ -22,7 +22,7 @@ use crate::error::MemoryError;
 use crate::id_set::IdSet;
 use crate::ids::NodeId;
 use crate::machine::Machine;
-use crate::moving::{MoveError, Moved, Target, check_room, move_back, move_to, split_at_cuts};
+use crate::moving::{MoveError, Moved, Target, check_room, move_back, move_to};
 use crate::page_map::PageMap;
 use crate::policy::Policy;
 use crate::refusals::refused;
@@ -142,6 +142,7 @@ impl Region {
         let before = self.map_of(&bytes);
         let target = self.target_of(&new);
         let addresses = self.addresses(&bytes);
+        self.hold_pages_apart(&bytes);
         let result = self.move_pages(machine, &new, &addresses, target.as_ref(), &before, stop);
         match result {
             Ok(_) => self.record(new),
@@ -151,6 +152,7 @@ impl Region {
                 self.placements.fetch_add(1, Ordering::Release);
             }
         }
+        self.let_pages_join(&self.segments_within(&bytes));
         result
     }
 
@@ -166,7 +168,6 @@ impl Region {
     ) -> Result<Moved, MoveError> {
         if let Some(target) = target {
             check_room(addresses, target, before, machine)?;
-            split_at_cuts(addresses, target);
         }
         let system = |error: io::Error| MemoryError::System {
             requested_bytes: addresses.len() as u64,
@@ -177,9 +178,7 @@ impl Region {
         match target {
             None => Ok(Moved { already_bytes: present(), ..Moved::default() }),
             // Who does not tell where pages are does not move them either.
-            Some(_) if !before.is_measured() => {
-                Ok(Moved { stuck_bytes: addresses.len() as u64, ..Moved::default() })
-            }
+            Some(_) if !before.is_measured() => Ok(Moved { stuck_bytes: addresses.len() as u64, ..Moved::default() }),
             Some(target) => move_to(addresses, target, before, machine, stop),
         }
     }
@@ -193,26 +192,41 @@ impl Region {
         let segments = to.segments.iter().filter_map(|segment| segment.cut(&(0..held)));
         let mut moved = Moved::default();
         if machine.has_choice() {
+            self.hold_pages_apart(&(0..held));
             for segment in segments.clone() {
-                if let Some(target) = self.target_of(&segment) {
-                    split_at_cuts(&self.addresses(&segment.bytes), &target);
-                }
                 self.follow(&segment, false).unwrap_or_default();
             }
             if to.map.is_measured() {
                 moved = move_back(&self.addresses(&(0..held)), &to.map, machine);
             }
+            self.let_pages_join(&segments.clone().collect::<Vec<_>>());
         }
         segments.for_each(|segment| self.record(segment));
         moved
     }
 
+    /// Keeps the kernel from joining base pages to huge ones for a while. It chooses the node when it begins to, and would
+    /// take pages along that have moved since.
+    fn hold_pages_apart(&self, bytes: &Range<usize>) {
+        if self.has_huge_pages() {
+            advise_huge_pages(self.addresses(bytes), false);
+        }
+    }
+
+    /// Lets it do so again where these segments, which it follows from now on, want that.
+    fn let_pages_join(&self, segments: &[Segment]) {
+        for segment in segments.iter().filter(|_| self.has_huge_pages()) {
+            advise_huge_pages(self.addresses(&segment.bytes), segment.wants_huge_pages());
+        }
+    }
+
+    fn has_huge_pages(&self) -> bool {
+        self.address().is_multiple_of(HUGE_PAGE_BYTES) && self.held_bytes() >= HUGE_PAGE_BYTES
+    }
+
     /// Tells the kernel where pages of this segment that are not there yet shall come from. `strictly` binds those runs
     /// whose bytes are still counted as bound. A refusal leaves them as they are; only a kernel out of memory is an error.
     fn follow(&self, segment: &Segment, strictly: bool) -> io::Result<()> {
-        if self.address().is_multiple_of(HUGE_PAGE_BYTES) && self.held_bytes() >= HUGE_PAGE_BYTES {
-            advise_huge_pages(self.addresses(&segment.bytes), segment.wants_huge_pages());
-        }
         let bound: Vec<NodeId> = self.placed().bounds.iter().map(|bound| bound.node()).collect();
         let mut calls: Vec<(Range<usize>, Option<(Mode, IdSet)>)> = Vec::new();
         for (bytes, node) in segment.runs() {

@@ -38,7 +38,8 @@ impl Segment {
     /// Its runs of bytes on one node; none where it is interleaved over several, or lies anywhere.
     pub(super) fn runs(&self) -> Vec<(Range<usize>, NodeId)> {
         let cuts = self.policy.cuts(self.over.len() as u64, page_bytes() as u64).into_iter();
-        let moved = cuts.map(|(cut, node)| (self.over.start + cut.start as usize..self.over.start + cut.end as usize, node));
+        let moved =
+            cuts.map(|(cut, node)| (self.over.start + cut.start as usize..self.over.start + cut.end as usize, node));
         let within = moved.map(|(run, node)| (run.start.max(self.bytes.start)..run.end.min(self.bytes.end), node));
         within.filter(|(run, _)| !run.is_empty()).collect()
     }
@@ -73,7 +74,8 @@ impl Segment {
 pub(super) fn put(segments: &mut Vec<Segment>, new: Segment) {
     let mut all: Vec<Segment> = Vec::with_capacity(segments.len() + 2);
     all.extend(segments.iter().filter_map(|segment| segment.cut(&(0..new.bytes.start))));
-    let behind: Vec<Segment> = segments.iter().filter_map(|segment| segment.cut(&(new.bytes.end..usize::MAX))).collect();
+    let behind: Vec<Segment> =
+        segments.iter().filter_map(|segment| segment.cut(&(new.bytes.end..usize::MAX))).collect();
     all.push(new);
     all.extend(behind);
     segments.clear();

@@ -7,20 +7,31 @@
 //!
 //! # Limits
 //! An online cpu may belong to no node (its node is offline): it is usable, `node_of_cpu` is `None`, a warning tells.
-//! Dies, clusters, memory tiers and hop classes are not read yet.
+//! What memory without cpus is made of is a guess (`memory.rs`); the cores of a package are told alike or not by their
+//! caches only, so that fast and slow cores of one package look the same.
 
+mod derive;
+pub(crate) mod drawing;
+mod facts;
 pub(crate) mod files;
+mod groups;
+mod memory;
 mod nodes;
 mod read;
-mod render;
-mod synthetic;
+pub(crate) mod render;
+pub(crate) mod synthetic;
+mod system;
+mod types;
 mod usable;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use serde::Serialize;
-
+use self::facts::Facts;
+pub use self::types::{
+    Access, Cache, CacheKind, Core, CpuGroup, CpuQuota, HopClass, HopKind, MemoryKind, Node, Package, Pages, SideCache,
+    SubDomains, Tier,
+};
 use crate::error::TopologyError;
 use crate::ids::{CpuId, NodeId, PackageId};
 
@@ -29,83 +40,12 @@ pub(crate) const DISTANCE_SELF: u32 = 10;
 /// Distance between nodes of which the kernel tells none: the kernel's own default.
 pub(crate) const DISTANCE_REMOTE: u32 = 20;
 
-/// A machine; see the module's invariants. Serializes to the JSON of `nearside topology`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A machine; see the module's invariants. Serializes to the JSON of `nearside topology`, and back to an equal one.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    nodes: Vec<Node>,
-    packages: Vec<Package>,
-    cores: Vec<Core>,
-    caches: Vec<Cache>,
-    online_cpus: Vec<CpuId>,
-    usable_cpus: Vec<CpuId>,
-    usable_memory_nodes: Vec<NodeId>,
-    memory_limit_bytes: Option<u64>,
-    memory_bytes: u64,
-    warnings: Vec<String>,
-    #[serde(skip)]
+    facts: Facts,
     node_by_cpu: BTreeMap<CpuId, NodeId>,
-}
-
-/// A NUMA node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Node {
-    /// The kernel's number.
-    pub id: NodeId,
-    /// The package of all its cpus; `None` when it has no cpus, they lie in several packages, or the kernel names none.
-    pub package: Option<PackageId>,
-    /// Its online cpus, ascending; none for nodes of memory only.
-    pub cpus: Vec<CpuId>,
-    /// Its memory in bytes, used or not; 0 where the kernel does not tell or it has none.
-    pub memory_bytes: u64,
-    /// How far it is to the memory of every online node, 10 to itself; may be asymmetric.
-    pub distances: BTreeMap<NodeId, u32>,
-}
-
-/// A package (physical socket) with an online cpu.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Package {
-    /// The kernel's number.
-    pub id: PackageId,
-    /// The nodes that have a cpu in it, ascending; more than one are sub-domains.
-    pub nodes: Vec<NodeId>,
-    /// Its online cpus, ascending.
-    pub cpus: Vec<CpuId>,
-}
-
-/// Cpus that share L1 and L2.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Core {
-    /// Its online cpus, ascending.
-    pub cpus: Vec<CpuId>,
-    /// The node of its first cpu.
-    pub node: Option<NodeId>,
-    /// The package of its first cpu.
-    pub package: Option<PackageId>,
-}
-
-/// What a cache holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CacheKind {
-    /// Data only.
-    Data,
-    /// Instructions only.
-    Instruction,
-    /// Both.
-    Unified,
-}
-
-/// One cache of the machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Cache {
-    /// 1 is the nearest to the core.
-    pub level: u32,
-    /// What it holds.
-    pub kind: CacheKind,
-    /// Its size in bytes; 0 where the kernel does not tell.
-    pub size_bytes: u64,
-    /// The online cpus that share it, ascending.
-    pub cpus: Vec<CpuId>,
+    class_by_distance: BTreeMap<(HopKind, u32), usize>,
 }
 
 impl Topology {
@@ -135,57 +75,57 @@ impl Topology {
 
     /// The online nodes, ascending by id.
     pub fn nodes(&self) -> &[Node] {
-        &self.nodes
+        &self.facts.nodes
     }
 
     /// The packages, ascending by id; empty where the kernel names none.
     pub fn packages(&self) -> &[Package] {
-        &self.packages
+        &self.facts.packages
     }
 
     /// The cores, ascending by their first cpu.
     pub fn cores(&self) -> &[Core] {
-        &self.cores
+        &self.facts.cores
     }
 
     /// The caches, by level, kind and first cpu; empty where the kernel describes none.
     pub fn caches(&self) -> &[Cache] {
-        &self.caches
+        &self.facts.caches
     }
 
     /// The cpus that are switched on, ascending.
     pub fn online_cpus(&self) -> &[CpuId] {
-        &self.online_cpus
+        &self.facts.online_cpus
     }
 
     /// The online cpus that the affinity mask and the cgroup allow, ascending; never empty.
     pub fn usable_cpus(&self) -> &[CpuId] {
-        &self.usable_cpus
+        &self.facts.usable_cpus
     }
 
     /// The nodes with memory that the cgroup allows, ascending; never empty.
     pub fn usable_memory_nodes(&self) -> &[NodeId] {
-        &self.usable_memory_nodes
+        &self.facts.usable_memory_nodes
     }
 
     /// The tightest memory limit of the process's cgroup and its ancestors, in bytes.
     pub fn memory_limit_bytes(&self) -> Option<u64> {
-        self.memory_limit_bytes
+        self.facts.memory_limit_bytes
     }
 
     /// The memory of the usable nodes in bytes, no more than the limit; 0 where nothing tells.
     pub fn memory_bytes(&self) -> u64 {
-        self.memory_bytes
+        self.facts.memory_bytes
     }
 
     /// What the kernel said that cannot be right or is missing, and what was assumed instead.
     pub fn warnings(&self) -> &[String] {
-        &self.warnings
+        &self.facts.warnings
     }
 
     /// The node with this id.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.binary_search_by_key(&id, |n| n.id).ok().map(|i| &self.nodes[i])
+        self.nodes().binary_search_by_key(&id, |n| n.id).ok().map(|i| &self.nodes()[i])
     }
 
     /// The node of an online cpu; `None` for a cpu of no online node.
@@ -200,9 +140,97 @@ impl Topology {
         known.unwrap_or(if from == to { DISTANCE_SELF } else { DISTANCE_REMOTE })
     }
 
-    /// The machine as text: a tree of packages and nodes, what the process may use, the distances, the warnings.
+    /// The model name of its cpus, as far as the kernel tells.
+    pub fn cpu_model(&self) -> Option<&str> {
+        self.facts.cpu_model.as_deref()
+    }
+
+    /// The dies, by package and first cpu; empty where no package has more than one.
+    pub fn dies(&self) -> &[CpuGroup] {
+        &self.facts.dies
+    }
+
+    /// The clusters of cores below a package or die, as some Arm and x86 machines have them, by first cpu.
+    pub fn clusters(&self) -> &[CpuGroup] {
+        &self.facts.clusters
+    }
+
+    /// The books of a mainframe: groups of packages, by first cpu.
+    pub fn books(&self) -> &[CpuGroup] {
+        &self.facts.books
+    }
+
+    /// The drawers of a mainframe: groups of books, by first cpu.
+    pub fn drawers(&self) -> &[CpuGroup] {
+        &self.facts.drawers
+    }
+
+    /// The tightest quota of cpu time of the process's control groups.
+    pub fn cpu_quota(&self) -> Option<CpuQuota> {
+        self.facts.cpu_quota
+    }
+
+    /// How many threads to work with by default: the usable cpus, no more than the quota of cpu time keeps busy.
+    pub fn default_threads(&self) -> usize {
+        self.facts.default_threads
+    }
+
+    /// The memory budget by default: four fifths of [`memory_bytes`](Topology::memory_bytes).
+    pub fn default_memory_bytes(&self) -> u64 {
+        self.facts.default_memory_bytes
+    }
+
+    /// The packages whose nodes are sub-domains, with these.
+    pub fn sub_domains(&self) -> &[SubDomains] {
+        &self.facts.sub_domains
+    }
+
+    /// The memory tiers, the fastest first; nodes without memory are in none.
+    pub fn tiers(&self) -> &[Tier] {
+        &self.facts.tiers
+    }
+
+    /// The memory tier of a node; `None` for nodes without memory.
+    pub fn tier_of(&self, node: NodeId) -> Option<u32> {
+        self.tiers().iter().find(|t| t.nodes.contains(&node)).map(|t| t.tier)
+    }
+
+    /// The classes of pairs of nodes, the nearest first.
+    pub fn hop_classes(&self) -> &[HopClass] {
+        &self.facts.hop_classes
+    }
+
+    /// The class of this pair of nodes; `None` when one is not there or `from` has no cpus while others have.
+    pub fn hop_class(&self, from: NodeId, to: NodeId) -> Option<&HopClass> {
+        let (from, to) = (self.node(from)?, self.node(to)?);
+        if from.cpus.is_empty() && self.nodes().iter().any(|n| !n.cpus.is_empty()) {
+            return None;
+        }
+        let kind = derive::hop_kind(from, to, self.nodes());
+        let class = self.class_by_distance.get(&(kind, *from.distances.get(&to.id)?))?;
+        self.hop_classes().get(*class)
+    }
+
+    /// The nodes with cpus that reach this node's memory at the least distance: itself if it has cpus.
+    pub fn nearest_cpu_nodes(&self, node: NodeId) -> Vec<NodeId> {
+        self.node(node).map_or_else(Vec::new, |node| derive::nearest_to(node, self.nodes()))
+    }
+
+    /// The package that a node's memory belongs to: its own, or for a node without cpus the one it is nearest to.
+    pub fn home_package(&self, node: NodeId) -> Option<PackageId> {
+        derive::home_package(self.node(node)?, self.nodes())
+    }
+
+    /// The machine as text: a tree of packages and nodes, what the process may use, memory tiers,
+    /// distances and hop classes, the warnings.
     pub fn render_text(&self) -> String {
         render::text(self)
+    }
+
+    /// The machine as a drawing, in SVG: packages with their nodes, cpus, caches and memory, the distances as a heat
+    /// map, and the warnings. It refers to nothing outside itself.
+    pub fn render_svg(&self) -> String {
+        drawing::svg(self)
     }
 }
 
@@ -227,6 +255,8 @@ fn packages_of(nodes: &mut [Node], package_by_cpu: &BTreeMap<CpuId, PackageId>) 
     packages.into_values().collect()
 }
 
+#[cfg(test)]
+mod facts_tests;
 #[cfg(test)]
 mod recorded;
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::{DISTANCE_REMOTE, DISTANCE_SELF, Node};
 use crate::id_set::{IdSet, trim};
 use crate::ids::{CpuId, NodeId};
 
-const NODES: &str = "sys/devices/system/node";
+pub(super) const NODES: &str = "sys/devices/system/node";
 
 impl Reader {
     /// The online nodes with their online cpus, memory and distances.
@@ -19,7 +19,7 @@ impl Reader {
             let memory_bytes = self.machine_memory_bytes().unwrap_or(0);
             let distances = BTreeMap::from([(NodeId(0), DISTANCE_SELF)]);
             let cpus = online.iter().map(CpuId).collect();
-            return vec![Node { id: NodeId(0), package: None, cpus, memory_bytes, distances }];
+            return vec![Node { cpus, memory_bytes, distances, ..Node::bare(NodeId(0)) }];
         }
         let has_cpu = self.tree.text(&format!("{NODES}/has_cpu")).as_deref().and_then(IdSet::parse_list);
         let mut taken = IdSet::default();
@@ -37,9 +37,12 @@ impl Reader {
             if cpus.is_empty() && has_cpu.as_ref().is_some_and(|h| h.contains(id.0)) {
                 self.warnings.add(format!("node {id} is said to have cpus but none of its cpus is online"));
             }
-            let memory_bytes = self.node_memory_bytes(id, ids.len() == 1);
+            // Where another node with memory went offline, the machine's memory is not this node's.
+            let alone = ids.len() == 1 && self.has_memory().is_none_or(|with| with.iter().all(|node| node == id.0));
+            let memory_bytes = self.node_memory_bytes(id, alone);
             let distances = self.distances(id, &ids);
-            nodes.push(Node { id, package: None, cpus: cpus.iter().map(CpuId).collect(), memory_bytes, distances });
+            let cpus = cpus.iter().map(CpuId).collect();
+            nodes.push(Node { cpus, memory_bytes, distances, ..Node::bare(id) });
         }
         let homeless = online.without(&taken);
         let adopted = self.adopt(&mut nodes, &homeless);

@@ -1,14 +1,18 @@
-//! System views: `nearside.nodes`, `nearside.cpus`, `nearside.columns`, `nearside.workers`, `nearside.settings`.
+//! System views: `nearside.nodes`, `nearside.cpus`, `nearside.links`, `nearside.columns`, `nearside.pages`, `nearside.memory`,
+//! `nearside.placement_changes`, `nearside.workers`, `nearside.settings`.
 //!
 //! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are then.
+
+mod memory;
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringViewArray, UInt32Array};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast;
+use numa::{Attributes, NodeId};
 
 use crate::catalog::{CatalogState, Name};
 use crate::database::Inner;
@@ -19,13 +23,17 @@ use crate::{config, report};
 
 const NODES: &str = "nodes";
 const CPUS: &str = "cpus";
+const LINKS: &str = "links";
 const COLUMNS: &str = "columns";
+const PAGES: &str = "pages";
+const MEMORY: &str = "memory";
+const CHANGES: &str = "placement_changes";
 const WORKERS: &str = "workers";
 const SETTINGS: &str = "settings";
 
 /// Names and columns of all system views.
 pub(crate) fn schemas() -> Vec<(&'static str, SchemaRef)> {
-    [NODES, CPUS, COLUMNS, WORKERS, SETTINGS].into_iter().map(|n| (n, schema(n))).collect()
+    [NODES, CPUS, LINKS, COLUMNS, PAGES, MEMORY, CHANGES, WORKERS, SETTINGS].into_iter().map(|n| (n, schema(n))).collect()
 }
 
 fn schema(view: &str) -> SchemaRef {
@@ -33,6 +41,7 @@ fn schema(view: &str) -> SchemaRef {
     let number = |name: &str| Field::new(name, DataType::Int64, true);
     let id = |name: &str| Field::new(name, DataType::UInt32, true);
     let flag = |name: &str| Field::new(name, DataType::Boolean, true);
+    let decimal = |name: &str| Field::new(name, DataType::Float64, true);
     let fields = match view {
         NODES => vec![
             id("node"),
@@ -44,6 +53,15 @@ fn schema(view: &str) -> SchemaRef {
             number("stored_bytes"),
         ],
         CPUS => vec![id("cpu"), id("node"), id("package"), id("core"), flag("usable")],
+        LINKS => vec![
+            id("from_node"),
+            id("to_node"),
+            id("distance"),
+            decimal("latency_ns"),
+            decimal("read_bytes_per_second"),
+            decimal("write_bytes_per_second"),
+            decimal("copy_bytes_per_second"),
+        ],
         COLUMNS => vec![
             text("schema"),
             text("table"),
@@ -57,6 +75,34 @@ fn schema(view: &str) -> SchemaRef {
             number("dictionary_bytes"),
             id("node"),
             text("bytes_by_node"),
+            text("placement"),
+            number("parts"),
+        ],
+        PAGES => vec![
+            text("schema"),
+            text("table"),
+            text("column"),
+            id("part"),
+            text("component"),
+            id("node"),
+            number("bytes"),
+            number("pages"),
+            flag("measured"),
+        ],
+        MEMORY => vec![text("owner"), id("node"), text("kind"), number("bytes")],
+        CHANGES => vec![
+            Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, None), true),
+            text("schema"),
+            text("table"),
+            text("from_placement"),
+            text("to_placement"),
+            number("moved_bytes"),
+            number("already_bytes"),
+            number("copied_bytes"),
+            number("rewritten_bytes"),
+            number("stuck_bytes"),
+            decimal("seconds"),
+            text("error"),
         ],
         WORKERS => vec![
             id("worker"),
@@ -66,7 +112,7 @@ fn schema(view: &str) -> SchemaRef {
             text("state"),
             number("tasks_run"),
             number("stolen"),
-            Field::new("busy_seconds", DataType::Float64, true),
+            decimal("busy_seconds"),
         ],
         _ => vec![text("name"), text("value"), text("description")],
     };
@@ -83,7 +129,11 @@ pub(crate) fn system_table(
     let columns = match name.table.as_str() {
         NODES => nodes(inner, catalog),
         CPUS => cpus(inner),
+        LINKS => links(inner),
         COLUMNS => columns(catalog),
+        PAGES => memory::pages(catalog),
+        MEMORY => memory::memory(),
+        CHANGES => memory::changes(inner),
         WORKERS => workers(inner),
         SETTINGS => settings(state),
         other => {
@@ -172,6 +222,26 @@ fn cpus(inner: &Arc<Inner>) -> Vec<ArrayRef> {
     ]
 }
 
+/// From every node with cpus to every node: what the firmware says, and what was measured where `--machine` gave it.
+fn links(inner: &Arc<Inner>) -> Vec<ArrayRef> {
+    let nodes = inner.topology.nodes();
+    let from = nodes.iter().filter(|n| !n.cpus.is_empty());
+    let all: Vec<_> = from.flat_map(|f| nodes.iter().map(|t| (f.id, t.id))).collect();
+    let figure = |of: fn(&Attributes, NodeId, NodeId) -> Option<f64>| -> ArrayRef {
+        let figures = all.iter().map(|(f, t)| inner.attributes.as_ref().and_then(|a| of(a, *f, *t)));
+        Arc::new(figures.collect::<Float64Array>())
+    };
+    vec![
+        ids(all.iter().map(|(f, _)| Some(f.0))),
+        ids(all.iter().map(|(_, t)| Some(t.0))),
+        ids(all.iter().map(|(f, t)| Some(inner.topology.distance(*f, *t)))),
+        figure(Attributes::latency_ns),
+        figure(Attributes::read_bytes_per_second),
+        figure(Attributes::write_bytes_per_second),
+        figure(Attributes::copy_bytes_per_second),
+    ]
+}
+
 fn columns(catalog: &CatalogState) -> Vec<ArrayRef> {
     let all = report::columns(catalog);
     let majority = |c: &report::ColumnReport| c.bytes_by_node.iter().max_by_key(|(_, b)| **b).map(|(n, _)| n.0);
@@ -188,6 +258,8 @@ fn columns(catalog: &CatalogState) -> Vec<ArrayRef> {
         numbers(all.iter().map(|c| c.dictionary_bytes)),
         ids(all.iter().map(majority)),
         text(all.iter().map(|c| Some(pairs(c.bytes_by_node.iter())))),
+        text(all.iter().map(|c| Some(&c.placement))),
+        numbers(all.iter().map(|c| c.parts)),
     ]
 }
 
