@@ -5,7 +5,7 @@
 //! a container refuses is lived without and told once ([`refusals()`]).
 //!
 //! # Limits
-//! Linux. Memory tiers, dies, drawings, the probe, moving pages and striping are not built yet; `docs/design/numa.md`.
+//! Linux. What is left is listed in `docs/design/numa.md`.
 //!
 //! ```
 //! use numa::{Allocator, Budget, PageMap, Policy, Topology};
@@ -27,6 +27,8 @@ mod fixture;
 mod id_set;
 mod ids;
 mod machine;
+mod machines;
+mod moving;
 mod page_map;
 mod policy;
 mod process;
@@ -39,11 +41,13 @@ pub use attributes::{Attributes, AttributesError, ByThreads, Latency, Loaded, St
 pub use budget::{Budget, Reservation};
 pub use error::{MemoryError, TopologyError};
 pub use ids::{CpuId, NodeId, PackageId};
-pub use page_map::{PageMap, PageRange};
+pub use machines::{MachineDescription, MachineError, PublishedMachine, published_machines};
+pub use moving::{MoveError, Moved};
+pub use page_map::{Interleaving, PageMap, PageRange, Pattern};
 pub use policy::Policy;
 pub use process::{current_cpu, peak_resident_bytes, pin_current_thread, resident_bytes};
 pub use refusals::{Refusal, refusals};
-pub use region::{Allocator, Region};
+pub use region::{Allocator, Region, RegionPlacement};
 pub use sys::memory::Word;
 pub use topology::{
     Access, Cache, CacheKind, Core, CpuGroup, CpuQuota, HopClass, HopKind, MemoryKind, Node, Package, Pages, SideCache,

@@ -207,6 +207,11 @@ impl Bound {
         self.bytes += bytes;
     }
 
+    /// Counts `bytes` less, if it has so many.
+    pub(crate) fn shrink_by(&mut self, bytes: u64) {
+        self.shrink_to(self.bytes.saturating_sub(bytes));
+    }
+
     /// Counts only `bytes` from now on.
     pub(crate) fn shrink_to(&mut self, bytes: u64) {
         let less = self.bytes.saturating_sub(bytes);

@@ -18,8 +18,11 @@ use crate::sys::memory::{Memory, Word};
 use crate::sys::page_bytes;
 
 mod allocator;
+mod place;
+mod segments;
 
 pub use allocator::Allocator;
+pub use place::RegionPlacement;
 
 /// Owned memory of a fixed place; see the module's invariants. It goes back, with its share of the budget, on drop.
 #[derive(Debug)]
@@ -27,6 +30,7 @@ pub struct Region {
     memory: Memory,
     reservation: Option<Reservation>,
     placed: Mutex<Placed>,
+    places: place::Places,
     placements: AtomicU64,
 }
 
@@ -61,8 +65,9 @@ impl Region {
         self.memory.held_bytes()
     }
 
-    /// The policy it follows: what it was made by (or fell back to), or the last that it was placed by since. Where its
-    /// pages really are is for the page map to say.
+    /// The policy it follows: what it was made by (or fell back to), or the last that it was placed by since; that of its
+    /// largest part where parts of it were placed apart ([`policies`](Region::policies) names all). Where its pages really
+    /// are is for the page map to say.
     pub fn policy(&self) -> Policy {
         self.placed().policy.clone()
     }
@@ -103,19 +108,10 @@ impl Region {
         self.placed.get_mut().unwrap_or_else(PoisonError::into_inner).shrink_to(held);
     }
 
-    /// Notes that its pages follow another policy from now on; the caller moved them.
-    #[allow(dead_code)]
-    pub(crate) fn set_policy(&self, policy: Policy) {
-        let laid_out_bytes = self.held_bytes() as u64;
-        // What is placed anew is there already, so nothing is promised any more.
-        *self.placed() = Placed { policy, laid_out_bytes, bounds: Vec::new() };
-        self.placements.fetch_add(1, Ordering::Release);
-    }
-
     fn new(memory: Memory, reservation: Option<Reservation>, policy: Policy, bounds: Vec<Bound>) -> Region {
         let laid_out_bytes = memory.held_bytes() as u64;
         let placed = Mutex::new(Placed { policy, laid_out_bytes, bounds });
-        Region { memory, reservation, placed, placements: AtomicU64::new(0) }
+        Region { memory, reservation, placed, places: place::Places::default(), placements: AtomicU64::new(0) }
     }
 
     fn placed(&self) -> MutexGuard<'_, Placed> {
@@ -138,6 +134,10 @@ impl Placed {
     }
 }
 
+#[cfg(test)]
+mod place_tests;
+#[cfg(test)]
+mod real_moves;
 #[cfg(test)]
 mod real_nodes;
 #[cfg(test)]

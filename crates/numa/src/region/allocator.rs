@@ -20,7 +20,7 @@ const UNPLACED_HEAP_BYTES: usize = 64 << 10;
 /// The same where it does, in pages.
 const PLACED_HEAP_PAGES: usize = 4;
 /// Interleaving uses huge pages only when every node gets this many, or the spread would be too coarse.
-const HUGE_PAGES_PER_NODE_MIN: usize = 8;
+pub(super) const HUGE_PAGES_PER_NODE_MIN: usize = 8;
 /// What users lose when policy calls are refused.
 const UNPLACED: &str = "memory is not placed on the nodes asked for";
 

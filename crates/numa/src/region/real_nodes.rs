@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::{Budget, MemoryError, NodeId, PageMap, Topology, pin_current_thread};
+use crate::{Budget, MemoryError, NodeId, PageMap, Pattern, Topology, pin_current_thread};
 
 const MIB: usize = 1 << 20;
 /// Set to fill nodes to the brim: nothing else may need memory meanwhile, so run with one test thread.
 const FILL_NODES: &str = "NEARSIDE_TEST_FILL_NODES";
 
 /// The machine and its memory nodes, when there are several.
-fn several_nodes() -> Option<(Topology, Vec<NodeId>)> {
+pub(super) fn several_nodes() -> Option<(Topology, Vec<NodeId>)> {
     let topology = Topology::discover().expect("tests run on Linux");
     let nodes = topology.usable_memory_nodes().to_vec();
     if nodes.len() < 2 {
@@ -20,7 +20,7 @@ fn several_nodes() -> Option<(Topology, Vec<NodeId>)> {
     tests::can_place().then_some((topology, nodes))
 }
 
-fn touched(policy: Policy, len: usize) -> Region {
+pub(super) fn touched(policy: Policy, len: usize) -> Region {
     let mut region = Allocator::new(policy, Budget::unlimited()).region(len).expect("a few mebibytes");
     region.bytes_mut().fill(1);
     region
@@ -50,7 +50,9 @@ fn interleaved_regions_alternate() {
     let share = (pages / nodes.len() * page) as u64;
     assert_eq!(map.bytes_per_node(), nodes.iter().map(|n| (*n, share)).collect::<BTreeMap<_, _>>());
     // Page by page in turn: no two neighbours on one node.
-    assert_eq!(map.ranges().len(), pages);
+    assert_eq!(map.runs().count(), pages);
+    assert_eq!(map.ranges().len(), 1);
+    assert!(matches!(map.pattern(), Pattern::Interleaved { page_bytes: size, .. } if size == page));
     let pair = vec![nodes[1], nodes[0]];
     let map = PageMap::of(&touched(Policy::Interleaved(pair), pages * page));
     assert_eq!(map.bytes_per_node().keys().copied().collect::<Vec<_>>(), nodes[..2]);
@@ -73,9 +75,9 @@ fn stripes_and_weighted_runs_lie_as_the_policy_cuts_them() {
             assert_eq!(region.policy(), policy);
             let map = PageMap::of(&region);
             assert!(map.is_measured());
-            let found = map.ranges().iter().map(|r| {
+            let found = map.runs().map(|(r, node)| {
                 let start = (r.start - region.address()) as u64;
-                (start..start + (r.end - r.start) as u64, r.node)
+                (start..start + (r.end - r.start) as u64, node)
             });
             assert_eq!(found.collect::<Vec<_>>(), policy.cuts(len, page), "{policy:?} over {len} bytes");
         }

@@ -19,7 +19,7 @@ use crate::{PageMap, Topology, pin_current_thread, refusals};
 const MIB: usize = 1 << 20;
 
 /// A machine of nodes 0 and 1 with this much free on each.
-fn two_nodes(free_kib: [u64; 2]) -> (Fixture, Arc<Machine>) {
+pub(super) fn two_nodes(free_kib: [u64; 2]) -> (Fixture, Arc<Machine>) {
     let fixture = Fixture::machine(&[0, 1], 2);
     for (node, free) in free_kib.into_iter().enumerate() {
         fixture.node_memory(node as u32, 8 << 20, free);
@@ -40,7 +40,7 @@ pub(super) fn can_place() -> bool {
 }
 
 /// The policy that the kernel has for the mapping at this address, such as `bind:0`.
-fn kernel_policy(address: usize) -> Option<String> {
+pub(super) fn kernel_policy(address: usize) -> Option<String> {
     let maps = fs::read_to_string("/proc/self/numa_maps").ok()?;
     let starts = |line: &str| usize::from_str_radix(line.split_whitespace().next()?, 16).ok();
     // Neighbours with the same policy are one line.
@@ -48,7 +48,7 @@ fn kernel_policy(address: usize) -> Option<String> {
     line.split_whitespace().nth(1).map(str::to_string)
 }
 
-fn refused_calls() -> Vec<(&'static str, String)> {
+pub(super) fn refused_calls() -> Vec<(&'static str, String)> {
     refusals().into_iter().map(|r| (r.call, r.error)).collect()
 }
 

@@ -9,7 +9,8 @@ use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use super::{Mode, mask_words, page_bytes};
+use super::migrate::set_policy;
+use super::{Mode, page_bytes};
 use crate::id_set::IdSet;
 
 /// Every [`Memory`] starts at a multiple of this: a cache line, and the widest vector there is.
@@ -124,7 +125,12 @@ impl Memory {
         if start >= end {
             return Ok(());
         }
-        bind_pages(self.address() + start..self.address() + end, mode, nodes)
+        set_policy(self.address() + start..self.address() + end, Some((mode, nodes)))
+    }
+
+    /// Whether its pages belong to it alone, so that they can be placed for themselves.
+    pub(crate) fn is_mapping(&self) -> bool {
+        matches!(self.source, Source::Mapping { .. })
     }
 
     pub(crate) fn address(&self) -> usize {
@@ -209,17 +215,6 @@ impl Drop for Memory {
             Source::Mapping { mapped } => unmap(self.start.as_ptr(), mapped),
         }
     }
-}
-
-/// Sets where pages of a page-aligned range that are not there yet will come from.
-fn bind_pages(addresses: Range<usize>, mode: Mode, nodes: &IdSet) -> io::Result<()> {
-    let mask = mask_words(nodes, u32::MAX);
-    let bits = mask.len() * libc::c_ulong::BITS as usize;
-    let len = addresses.end - addresses.start;
-    // SAFETY: mbind changes no byte of memory, only where new pages come from; the kernel checks the range and reads
-    // `bits` bits of `mask` (it counts one bit more than it reads).
-    let done = unsafe { libc::syscall(libc::SYS_mbind, addresses.start, len, mode.raw(), mask.as_ptr(), bits + 1, 0) };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Gives whole pages of one of our own mappings back. Private to this file: callers pass ranges that they own and that

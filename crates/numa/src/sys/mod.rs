@@ -9,6 +9,8 @@
 #[cfg(test)]
 pub(crate) mod deny;
 pub(crate) mod memory;
+pub(crate) mod migrate;
+pub(crate) mod scan;
 
 use std::io;
 

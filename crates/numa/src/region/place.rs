@@ -1,0 +1,321 @@
+//! Places regions anew: sets the policy of their pages and moves those that are there, while other threads read them.
+//!
+//! Invariants: a region is placed by one thread at a time; what is recorded of its policy changes only once all pages
+//! were asked to move; when a placement is given up, policy and pages go back before the error is returned. The kernel
+//! gets one policy call for each run of a policy (at most 256 in a region), never one for each page.
+//!
+//! # Limits
+//! Pages that are placed here prefer their node instead of being bound to it: those that are touched later spill over
+//! when it is full. Blocks of the heap and of pools do not move.
+//!
+//! Source: Psaroudakis et al., VLDB 2015, section 4.2 (moving a placement) and 4.3.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::Region;
+use super::segments::{Segment, put};
+use crate::error::MemoryError;
+use crate::id_set::IdSet;
+use crate::ids::NodeId;
+use crate::machine::Machine;
+use crate::moving::{MoveError, Moved, Target, check_room, move_back, move_to};
+use crate::page_map::PageMap;
+use crate::policy::Policy;
+use crate::refusals::refused;
+use crate::sys::memory::HUGE_PAGE_BYTES;
+use crate::sys::migrate::{advise_huge_pages, set_policy};
+use crate::sys::{Mode, page_bytes};
+
+/// What users lose when policy calls are refused.
+const UNPLACED: &str = "memory is not placed on the nodes asked for";
+
+/// What a region knows of being placed, apart from its first policy.
+#[derive(Debug, Default)]
+pub(super) struct Places {
+    /// Held while pages move.
+    moving: Mutex<()>,
+    /// Ascending, without gaps; empty while the whole region follows one policy.
+    segments: Mutex<Vec<Segment>>,
+}
+
+/// Where a region lay at a moment: its policy and its pages. See [`Region::restore`].
+#[derive(Clone, Debug)]
+pub struct RegionPlacement {
+    segments: Vec<Segment>,
+    map: PageMap,
+}
+
+impl Region {
+    /// Whether its pages can move: whether it is a mapping of its own. Otherwise it is a few pages of the heap or of a
+    /// pool, which lie among others, and is copied instead.
+    pub fn is_movable(&self) -> bool {
+        self.memory.is_mapping()
+    }
+
+    /// Moves its pages to where `policy` wants them, and lets pages that are touched later follow it too. Others may
+    /// read meanwhile. A few mebibytes move at a time; `stop` is asked before each such step, and `true` ends it.
+    ///
+    /// Nodes that are not online are left out, as when a region is made. What cannot move (see
+    /// [`is_movable`](Region::is_movable)) is told as stuck.
+    ///
+    /// # Errors
+    /// `Stopped`, or `Memory` with the node that is full; policy and pages are then as they were.
+    pub fn place(&self, policy: &Policy, stop: &dyn Fn() -> bool) -> Result<Moved, MoveError> {
+        self.place_range(0..self.len(), policy, stop)
+    }
+
+    /// As [`place`](Region::place), for the whole pages that lie within these bytes of it. The last page counts as whole.
+    ///
+    /// # Errors
+    /// As `place`.
+    pub fn place_range(
+        &self,
+        bytes: Range<usize>,
+        policy: &Policy,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Moved, MoveError> {
+        self.place_on(&Machine::this(), bytes, policy, stop)
+    }
+
+    /// The policies it follows, by bytes of it, ascending: several where parts of it were placed apart.
+    pub fn policies(&self) -> Vec<(Range<usize>, Policy)> {
+        self.segments().into_iter().map(|segment| (segment.bytes, segment.policy)).collect()
+    }
+
+    /// How many bytes of it shall lie on each node, by its policies; bytes that may lie anywhere are left out.
+    pub fn shares(&self) -> BTreeMap<NodeId, u64> {
+        let mut shares = BTreeMap::new();
+        self.segments().iter().for_each(|segment| segment.count(&mut shares));
+        shares
+    }
+
+    /// The runs of addresses that shall lie on one node, ascending; bytes that alternate or may lie anywhere are left out.
+    pub(crate) fn runs(&self) -> Vec<(Range<usize>, NodeId)> {
+        let runs = self.segments().into_iter().flat_map(|segment| segment.runs());
+        runs.map(|(bytes, node)| (self.addresses(&bytes), node)).collect()
+    }
+
+    /// Where it lies now, to be restored later.
+    pub fn snapshot(&self) -> RegionPlacement {
+        let _moving = lock(&self.places.moving);
+        RegionPlacement { segments: self.segments(), map: self.map_of(&(0..self.held_bytes())) }
+    }
+
+    /// Takes policy and pages back to where they were, as far as the nodes have room. It cannot be stopped.
+    pub fn restore(&self, to: &RegionPlacement) -> Moved {
+        self.restore_on(&Machine::this(), to)
+    }
+
+    pub(super) fn place_on(
+        &self,
+        machine: &Machine,
+        bytes: Range<usize>,
+        policy: &Policy,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Moved, MoveError> {
+        let bytes = self.whole_pages(bytes);
+        if bytes.is_empty() {
+            return Ok(Moved::default());
+        }
+        if !self.is_movable() {
+            return Ok(Moved { stuck_bytes: bytes.len() as u64, ..Moved::default() });
+        }
+        let _moving = lock(&self.places.moving);
+        let new = Segment::whole(bytes.clone(), policy.only(|node| machine.has(node)));
+        if !machine.has_choice() {
+            self.record(new);
+            return Ok(Moved { already_bytes: bytes.len() as u64, ..Moved::default() });
+        }
+        if policy.nodes().iter().any(|node| !machine.has(*node)) {
+            refused("mbind", &io::Error::other("a node that was asked for is not online"), UNPLACED);
+            if !new.policy.is_placed() {
+                return Ok(Moved { stuck_bytes: bytes.len() as u64, ..Moved::default() });
+            }
+        }
+        if stop() {
+            return Err(MoveError::Stopped);
+        }
+        let before = self.map_of(&bytes);
+        let target = self.target_of(&new);
+        let addresses = self.addresses(&bytes);
+        self.hold_pages_apart(&bytes);
+        let result = self.move_pages(machine, &new, &addresses, target.as_ref(), &before, stop);
+        match result {
+            Ok(_) => self.record(new),
+            Err(_) => {
+                self.segments_within(&bytes).iter().for_each(|old| self.follow(old, true).unwrap_or_default());
+                // Pages may have come and gone: maps read meanwhile are stale.
+                self.placements.fetch_add(1, Ordering::Release);
+            }
+        }
+        self.let_pages_join(&self.segments_within(&bytes));
+        result
+    }
+
+    /// Sets the policy and moves the pages; on an error the pages are back, the policy is not yet.
+    fn move_pages(
+        &self,
+        machine: &Machine,
+        new: &Segment,
+        addresses: &Range<usize>,
+        target: Option<&Target<'_>>,
+        before: &PageMap,
+        stop: &dyn Fn() -> bool,
+    ) -> Result<Moved, MoveError> {
+        if let Some(target) = target {
+            check_room(addresses, target, before, machine)?;
+        }
+        let system = |error: io::Error| MemoryError::System {
+            requested_bytes: addresses.len() as u64,
+            reason: format!("its policy could not be set: {error}"),
+        };
+        self.follow(new, false).map_err(system)?;
+        let present = || before.bytes_per_node().values().sum();
+        match target {
+            None => Ok(Moved { already_bytes: present(), ..Moved::default() }),
+            // Who does not tell where pages are does not move them either.
+            Some(_) if !before.is_measured() => Ok(Moved { stuck_bytes: addresses.len() as u64, ..Moved::default() }),
+            Some(target) => move_to(addresses, target, before, machine, stop),
+        }
+    }
+
+    fn restore_on(&self, machine: &Machine, to: &RegionPlacement) -> Moved {
+        if !self.is_movable() {
+            return Moved::default();
+        }
+        let _moving = lock(&self.places.moving);
+        let held = self.held_bytes();
+        let segments = to.segments.iter().filter_map(|segment| segment.cut(&(0..held)));
+        let mut moved = Moved::default();
+        if machine.has_choice() {
+            self.hold_pages_apart(&(0..held));
+            for segment in segments.clone() {
+                self.follow(&segment, false).unwrap_or_default();
+            }
+            if to.map.is_measured() {
+                moved = move_back(&self.addresses(&(0..held)), &to.map, machine);
+            }
+            self.let_pages_join(&segments.clone().collect::<Vec<_>>());
+        }
+        segments.for_each(|segment| self.record(segment));
+        moved
+    }
+
+    /// Keeps the kernel from joining base pages to huge ones for a while. It chooses the node when it begins to, and would
+    /// take pages along that have moved since.
+    fn hold_pages_apart(&self, bytes: &Range<usize>) {
+        if self.has_huge_pages() {
+            advise_huge_pages(self.addresses(bytes), false);
+        }
+    }
+
+    /// Lets it do so again where these segments, which it follows from now on, want that.
+    fn let_pages_join(&self, segments: &[Segment]) {
+        for segment in segments.iter().filter(|_| self.has_huge_pages()) {
+            advise_huge_pages(self.addresses(&segment.bytes), segment.wants_huge_pages());
+        }
+    }
+
+    fn has_huge_pages(&self) -> bool {
+        self.address().is_multiple_of(HUGE_PAGE_BYTES) && self.held_bytes() >= HUGE_PAGE_BYTES
+    }
+
+    /// Tells the kernel where pages of this segment that are not there yet shall come from. `strictly` binds those runs
+    /// whose bytes are still counted as bound. A refusal leaves them as they are; only a kernel out of memory is an error.
+    fn follow(&self, segment: &Segment, strictly: bool) -> io::Result<()> {
+        let bound: Vec<NodeId> = self.placed().bounds.iter().map(|bound| bound.node()).collect();
+        let mut calls: Vec<(Range<usize>, Option<(Mode, IdSet)>)> = Vec::new();
+        for (bytes, node) in segment.runs() {
+            let mode = if strictly && bound.contains(&node) { Mode::Bind } else { Mode::Preferred };
+            calls.push((bytes, Some((mode, IdSet::from_iter([node.0])))));
+        }
+        if calls.is_empty() {
+            let nodes = segment.policy.nodes();
+            let all = (Mode::Interleave, nodes.iter().map(|n| n.0).collect());
+            calls.push((segment.bytes.clone(), (!nodes.is_empty()).then_some(all)));
+        }
+        for (bytes, call) in calls {
+            let call = call.as_ref().map(|(mode, nodes)| (*mode, nodes));
+            match set_policy(self.addresses(&bytes), call) {
+                Ok(()) => {}
+                Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => return Err(error),
+                Err(error) => {
+                    refused("mbind", &error, UNPLACED);
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the pages of a segment shall lie; `None` for anywhere.
+    fn target_of(&self, segment: &Segment) -> Option<Target<'static>> {
+        let runs: Vec<_> = segment.runs().into_iter().map(|(bytes, node)| (self.addresses(&bytes), node)).collect();
+        let nodes = segment.policy.nodes();
+        match runs.is_empty() {
+            false => Some(Target::Runs(runs)),
+            true if nodes.is_empty() => None,
+            true => Some(Target::Turns { nodes, huge: segment.wants_huge_pages() }),
+        }
+    }
+
+    /// Notes that these bytes follow another policy from now on.
+    fn record(&self, new: Segment) {
+        let mut gone: BTreeMap<NodeId, u64> = BTreeMap::new();
+        self.segments_within(&new.bytes).iter().for_each(|old| old.count(&mut gone));
+        let mut segments = self.segments();
+        put(&mut segments, new);
+        {
+            // What is placed anew prefers its node and binds nothing, so nothing is promised for it any more.
+            let mut placed = self.placed();
+            for bound in &mut placed.bounds {
+                bound.shrink_by(gone.get(&bound.node()).copied().unwrap_or(0));
+            }
+            placed.policy = super::segments::main_policy(&segments);
+            placed.laid_out_bytes = segments.iter().map(Segment::laid_out_bytes).max().unwrap_or(0) as u64;
+        }
+        *lock(&self.places.segments) = if segments.len() == 1 { Vec::new() } else { segments };
+        self.placements.fetch_add(1, Ordering::Release);
+    }
+
+    /// The segments of the whole region.
+    fn segments(&self) -> Vec<Segment> {
+        let segments = lock(&self.places.segments).clone();
+        let held = self.held_bytes();
+        if segments.is_empty() {
+            let placed = self.placed();
+            let mut whole = Segment::whole(0..placed.laid_out_bytes as usize, placed.policy.clone());
+            whole.bytes.end = held;
+            return vec![whole];
+        }
+        segments.iter().filter_map(|segment| segment.cut(&(0..held))).collect()
+    }
+
+    fn segments_within(&self, bytes: &Range<usize>) -> Vec<Segment> {
+        self.segments().iter().filter_map(|segment| segment.cut(bytes)).collect()
+    }
+
+    fn map_of(&self, bytes: &Range<usize>) -> PageMap {
+        PageMap::read(&[(self.address() + bytes.start, bytes.len())])
+    }
+
+    fn addresses(&self, bytes: &Range<usize>) -> Range<usize> {
+        self.address() + bytes.start..self.address() + bytes.end
+    }
+
+    fn whole_pages(&self, bytes: Range<usize>) -> Range<usize> {
+        let page = page_bytes();
+        let start = bytes.start.min(self.held_bytes()).next_multiple_of(page);
+        let end = if bytes.end >= self.len() { self.held_bytes() } else { bytes.end / page * page };
+        start..end.max(start)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Lists are replaced as a whole or not at all, so a panic elsewhere while it was held does not matter.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
