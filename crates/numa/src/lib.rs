@@ -32,6 +32,7 @@ mod moving;
 mod page_map;
 mod policy;
 mod pool;
+pub mod probe;
 mod process;
 mod recycle;
 mod refusals;
