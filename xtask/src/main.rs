@@ -3,6 +3,7 @@
 //! - `cargo xtask ci` runs format, tidy, clippy and tests; each can be left out by a flag.
 //! - `cargo xtask tidy` checks the invariants that `ARCHITECTURE.md` lists; it also runs as a test of this crate, so that
 //!   `cargo test --workspace` is never greener than tidy.
+//! - `cargo xtask vm` runs tests in an emulated machine of several nodes.
 //!
 //! # Limits
 //! Tidy reads source text with a small lexer of its own. It does not expand macros and knows no types.
@@ -12,6 +13,7 @@ use std::process::ExitCode;
 
 mod ci;
 mod tidy;
+mod vm;
 
 const USAGE: &str = "\
 usage: cargo xtask <command> [flags]
@@ -19,6 +21,7 @@ usage: cargo xtask <command> [flags]
 commands:
   ci      format, tidy, clippy, tests; leave one out with --no-fmt, --no-tidy, --no-clippy or --no-tests
   tidy    the invariants of ARCHITECTURE.md; --accept-long-functions records today's long functions
+  vm      tests in an emulated machine of several nodes; `cargo xtask vm --help` says more
   help    this text
 ";
 
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         },
         ["tidy"] => tidy::command(&workspace_root()),
         ["tidy", "--accept-long-functions"] => tidy::accept_long_functions(&workspace_root()),
+        ["vm", words @ ..] => vm::command(&workspace_root(), words),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");
             ExitCode::SUCCESS

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::{Field, FieldRef};
+use arrow::datatypes::{Field, FieldRef, Schema};
 use datafusion::common::{SchemaReference, TableReference};
 use datafusion::logical_expr::{
     CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, Expr, LogicalPlan,
@@ -325,7 +325,7 @@ pub(crate) fn default_value(default: &Expr, field: &FieldRef, running: &Arc<Runn
     let plan = LogicalPlanBuilder::empty(true).project(vec![default.clone().alias(field.name())])?.build()?;
     let batches = query::run(plan, Arc::clone(running))?.collect_all()?;
     let batch = batches.first().ok_or_else(|| Error::Internal("a default gave no value".into()))?;
-    let schema = Arc::new(arrow::datatypes::Schema::new(vec![Arc::clone(field)]));
+    let schema = Arc::new(Schema::new(vec![Arc::clone(field)]));
     Ok(Arc::clone(fitted(batch, &schema)?.column(0)))
 }
 

@@ -5,7 +5,7 @@
 //! a container refuses is lived without and told once ([`refusals()`]).
 //!
 //! # Limits
-//! Linux. Memory tiers, dies, drawings, the probe, moving pages and striping are not built yet; `docs/design/numa.md`.
+//! Linux. What is left is listed in `docs/design/numa.md`.
 //!
 //! ```
 //! use numa::{Allocator, Budget, PageMap, Policy, Topology};
@@ -27,10 +27,12 @@ mod fixture;
 mod id_set;
 mod ids;
 mod machine;
+mod machines;
 mod moving;
 mod page_map;
 mod policy;
 mod pool;
+pub mod probe;
 mod process;
 mod recycle;
 mod refusals;
@@ -43,6 +45,7 @@ pub use attributes::{Attributes, AttributesError, ByThreads, Latency, Loaded, St
 pub use budget::{Budget, Reservation};
 pub use error::{MemoryError, TopologyError};
 pub use ids::{CpuId, NodeId, PackageId};
+pub use machines::{MachineDescription, MachineError, PublishedMachine, published_machines};
 pub use moving::{MoveError, Moved};
 pub use page_map::{Interleaving, PageMap, PageRange, Pattern};
 pub use policy::Policy;

@@ -236,14 +236,14 @@ impl Machine {
     }
 
     /// What the kernel could hand out over all nodes before it had to kill.
-    fn available_bytes(&self) -> Option<u64> {
+    pub(crate) fn available_bytes(&self) -> Option<u64> {
         let text = Tree::new(&self.root).text("proc/meminfo")?;
         let available = meminfo_bytes(&text, "MemAvailable")?;
         Some(available.saturating_add(meminfo_bytes(&text, "SwapFree").unwrap_or(0)))
     }
 
     /// Free pages and page cache of one node: what a strictly bound page can get there.
-    fn node_available_bytes(&self, node: NodeId) -> Option<u64> {
+    pub(crate) fn node_available_bytes(&self, node: NodeId) -> Option<u64> {
         let text = Tree::new(&self.root).text(&format!("sys/devices/system/node/node{node}/meminfo"))?;
         let value = |key| meminfo_bytes(&text, key);
         let cache = ["Active(file)", "Inactive(file)"].iter().filter_map(|k| value(k)).fold(0u64, u64::saturating_add);

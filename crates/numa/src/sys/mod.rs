@@ -10,6 +10,7 @@
 pub(crate) mod deny;
 pub(crate) mod memory;
 pub(crate) mod migrate;
+pub(crate) mod probe;
 pub(crate) mod reserved;
 pub(crate) mod scan;
 pub(crate) mod slab;

@@ -5,7 +5,7 @@
 //! # Limits
 //! Tiers are an order, not a measure: by what the firmware declares, else by kind, else by distance.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::Facts;
 use super::types::{HopClass, HopKind, MemoryKind, Node, SubDomains, Tier};
@@ -114,10 +114,15 @@ pub(super) fn hop_kind(from: &Node, to: &Node, nodes: &[Node]) -> HopKind {
 }
 
 fn hop_classes(nodes: &[Node]) -> Vec<HopClass> {
-    let mut pairs: BTreeMap<(HopKind, u32), u64> = BTreeMap::new();
+    /// The pairs of a class, and whether all of them lead to memory without cpus.
+    struct Pairs {
+        pairs: u64,
+        attached: bool,
+    }
     let homes: BTreeMap<NodeId, Option<PackageId>> = nodes.iter().map(|n| (n.id, home_package(n, nodes))).collect();
-    let any_cpus = nodes.iter().any(|n| !n.cpus.is_empty());
-    for from in nodes.iter().filter(|n| !n.cpus.is_empty() || !any_cpus) {
+    let cpuless: BTreeSet<NodeId> = nodes.iter().filter(|n| n.cpus.is_empty()).map(|n| n.id).collect();
+    let mut found: BTreeMap<(HopKind, u32), Pairs> = BTreeMap::new();
+    for from in nodes.iter().filter(|n| !cpuless.contains(&n.id) || cpuless.len() == nodes.len()) {
         for (to, &distance) in &from.distances {
             let home = homes.get(to).copied().flatten();
             let kind = match from.id == *to {
@@ -125,20 +130,27 @@ fn hop_classes(nodes: &[Node]) -> Vec<HopClass> {
                 false if from.package.is_some() && from.package == home => HopKind::Package,
                 false => HopKind::Remote,
             };
-            *pairs.entry((kind, distance)).or_insert(0) += 1;
+            let of = found.entry((kind, distance)).or_insert(Pairs { pairs: 0, attached: true });
+            of.pairs += 1;
+            of.attached &= cpuless.contains(to);
         }
     }
-    let of_package = pairs.keys().filter(|(kind, _)| *kind == HopKind::Package).count();
-    let mut classes = Vec::with_capacity(pairs.len());
-    let mut rank = (HopKind::Local, 0);
-    for ((kind, distance), pairs) in pairs {
-        rank = (kind, if rank.0 == kind { rank.1 + 1 } else { 1 });
-        let name = match (kind, rank.1) {
+    let alike = |kind, attached| found.iter().filter(|((k, _), p)| *k == kind && p.attached == attached).count();
+    let of_package = [false, true].map(|attached| alike(HopKind::Package, attached));
+    let mut ranks: BTreeMap<(HopKind, bool), usize> = BTreeMap::new();
+    let mut classes = Vec::with_capacity(found.len());
+    for ((kind, distance), Pairs { pairs, attached }) in found {
+        let rank = ranks.entry((kind, attached)).or_insert(0);
+        *rank += 1;
+        let step = |of: usize| if of > 1 { format!(", step {rank}") } else { String::new() };
+        let name = match (kind, attached) {
             (HopKind::Local, _) => "local".to_string(),
-            (HopKind::Package, _) if of_package == 1 => "same package".to_string(),
-            (HopKind::Package, n) => format!("same package, step {n}"),
-            (HopKind::Remote, 1) => "1 hop".to_string(),
-            (HopKind::Remote, n) => format!("{n} hops"),
+            (HopKind::Package, false) => format!("same package{}", step(of_package[0])),
+            (HopKind::Package, true) => format!("attached memory{}", step(of_package[1])),
+            (HopKind::Remote, attached) => {
+                let hops = format!("{rank} hop{}", if *rank == 1 { "" } else { "s" });
+                if attached { format!("attached memory, {hops}") } else { hops }
+            }
         };
         classes.push(HopClass { class: classes.len() as u32, kind, name, distance, pairs });
     }

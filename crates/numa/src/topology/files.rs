@@ -11,6 +11,8 @@ use crate::ids::NodeId;
 
 /// No file of sysfs or procfs that is read here comes near this; a longer one is cut.
 const FILE_BYTES_MAX: u64 = 4 << 20;
+/// No folder whose names are read here has nearly as many.
+const ENTRIES_MAX: usize = 4096;
 /// Ids above this are not believed: the largest kernels are built for 8192 cpus and 1024 nodes.
 pub(crate) const ID_MAX: u32 = 65_535;
 
@@ -27,13 +29,18 @@ impl Tree {
 
     /// The text of a regular file; bytes that are no UTF-8 are replaced.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
+        self.head(path, FILE_BYTES_MAX)
+    }
+
+    /// The beginning of a regular file: some are long, and costly for the kernel to make up to their end.
+    pub(crate) fn head(&self, path: &str, bytes_max: u64) -> Option<String> {
         let path = self.path(path);
         // Opening a pipe would wait for a writer that never comes.
         if !fs::metadata(&path).ok()?.is_file() {
             return None;
         }
         let mut bytes = Vec::new();
-        File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        File::open(path).ok()?.take(bytes_max).read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -59,6 +66,20 @@ impl Tree {
         let Ok(entries) = fs::read_dir(self.path(folder)) else { return IdSet::default() };
         let names = entries.flatten().filter_map(|e| e.file_name().into_string().ok());
         names.filter_map(|name| name.strip_prefix(prefix).and_then(canonical_id)).filter(|id| *id <= ID_MAX).collect()
+    }
+
+    /// The names of a folder's entries, sorted; no more than [`ENTRIES_MAX`].
+    pub(crate) fn names(&self, folder: &str) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path(folder)) else { return Vec::new() };
+        let names = entries.flatten().take(ENTRIES_MAX).filter_map(|e| e.file_name().into_string().ok());
+        let mut names: Vec<String> = names.collect();
+        names.sort_unstable();
+        names
+    }
+
+    /// Where a link points to, as it is written, whether that is there or not.
+    pub(crate) fn link(&self, path: &str) -> Option<String> {
+        fs::read_link(self.path(path)).ok().map(|target| target.to_string_lossy().into_owned())
     }
 
     /// The nodes that have a folder and are not said to be offline.

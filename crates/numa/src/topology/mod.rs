@@ -7,15 +7,20 @@
 //!
 //! # Limits
 //! An online cpu may belong to no node (its node is offline): it is usable, `node_of_cpu` is `None`, a warning tells.
-//! Dies, clusters, memory tiers and hop classes are not read yet.
+//! What memory without cpus is made of is a guess (`memory.rs`); the cores of a package are told alike or not by their
+//! caches only, so that fast and slow cores of one package look the same.
 
 mod derive;
+pub(crate) mod drawing;
 mod facts;
 pub(crate) mod files;
+mod groups;
+mod memory;
 mod nodes;
 mod read;
-mod render;
-mod synthetic;
+pub(crate) mod render;
+pub(crate) mod synthetic;
+mod system;
 mod types;
 mod usable;
 
@@ -216,9 +221,16 @@ impl Topology {
         derive::home_package(self.node(node)?, self.nodes())
     }
 
-    /// The machine as text: a tree of packages and nodes, what the process may use, the distances, the warnings.
+    /// The machine as text: a tree of packages and nodes, what the process may use, memory tiers,
+    /// distances and hop classes, the warnings.
     pub fn render_text(&self) -> String {
         render::text(self)
+    }
+
+    /// The machine as a drawing, in SVG: packages with their nodes, cpus, caches and memory, the distances as a heat
+    /// map, and the warnings. It refers to nothing outside itself.
+    pub fn render_svg(&self) -> String {
+        drawing::svg(self)
     }
 }
 
@@ -243,6 +255,8 @@ fn packages_of(nodes: &mut [Node], package_by_cpu: &BTreeMap<CpuId, PackageId>) 
     packages.into_values().collect()
 }
 
+#[cfg(test)]
+mod facts_tests;
 #[cfg(test)]
 mod recorded;
 #[cfg(test)]

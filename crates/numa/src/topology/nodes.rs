@@ -8,7 +8,7 @@ use super::{DISTANCE_REMOTE, DISTANCE_SELF, Node};
 use crate::id_set::{IdSet, trim};
 use crate::ids::{CpuId, NodeId};
 
-const NODES: &str = "sys/devices/system/node";
+pub(super) const NODES: &str = "sys/devices/system/node";
 
 impl Reader {
     /// The online nodes with their online cpus, memory and distances.
@@ -37,7 +37,9 @@ impl Reader {
             if cpus.is_empty() && has_cpu.as_ref().is_some_and(|h| h.contains(id.0)) {
                 self.warnings.add(format!("node {id} is said to have cpus but none of its cpus is online"));
             }
-            let memory_bytes = self.node_memory_bytes(id, ids.len() == 1);
+            // Where another node with memory went offline, the machine's memory is not this node's.
+            let alone = ids.len() == 1 && self.has_memory().is_none_or(|with| with.iter().all(|node| node == id.0));
+            let memory_bytes = self.node_memory_bytes(id, alone);
             let distances = self.distances(id, &ids);
             let cpus = cpus.iter().map(CpuId).collect();
             nodes.push(Node { cpus, memory_bytes, distances, ..Node::bare(id) });

@@ -8,8 +8,9 @@ use std::path::Path;
 
 use super::facts::Facts;
 use super::files::{ID_MAX, Tree};
-use super::usable::{Usable, usable};
-use super::{Cache, CacheKind, Core, Topology, packages_of};
+use super::groups::{Groups, Homes};
+use super::usable::usable;
+use super::{Cache, CacheKind, Core, Node, Topology, packages_of};
 use crate::error::TopologyError;
 use crate::id_set::{IdSet, trim};
 use crate::ids::{CpuId, NodeId, PackageId};
@@ -19,6 +20,9 @@ pub(super) const CPUS: &str = "sys/devices/system/cpu";
 const WARNINGS_MAX: usize = 50;
 /// No cpu has more levels and kinds of cache than this.
 const CACHE_INDEX_MAX: u32 = 15;
+/// The first cpu's part of `cpuinfo` is shorter than this; making all of it takes the kernel long on large machines.
+pub(super) const FIRST_CPU_BYTES: u64 = 16 << 10;
+const CPU_MODEL_CHARS_MAX: usize = 100;
 
 /// See [`Topology::read`].
 pub(super) fn read(root: &Path) -> Result<Topology, TopologyError> {
@@ -29,12 +33,13 @@ pub(super) fn read(root: &Path) -> Result<Topology, TopologyError> {
     }
     // Other spellings of `/` are this machine too.
     let live = root.canonicalize().is_ok_and(|path| path == Path::new("/"));
-    let mut reader = Reader { tree: Tree::new(root), warnings: Warnings::default(), memory_unknown: IdSet::default() };
+    let mut reader =
+        Reader { tree: Tree::new(root), warnings: Warnings::default(), memory_unknown: IdSet::default(), live };
     let online = reader.online_cpus();
     if online.is_empty() {
         return Err(TopologyError::NoCpus { root: root.to_path_buf() });
     }
-    Ok(reader.machine(&online, live))
+    Ok(reader.machine(&online))
 }
 
 /// Distinct warnings in the order they arose.
@@ -68,44 +73,74 @@ pub(super) struct Reader {
     pub(super) warnings: Warnings,
     /// Nodes whose memory is not told.
     pub(super) memory_unknown: IdSet,
+    /// Whether this is the machine that runs us.
+    pub(super) live: bool,
 }
 
 impl Reader {
-    fn machine(mut self, online: &IdSet, live: bool) -> Topology {
+    fn machine(mut self, online: &IdSet) -> Topology {
+        let cpu_model = self.cpu_model();
         let mut nodes = self.nodes(online);
+        self.describe_memory(&mut nodes, cpu_model.as_deref());
         let node_by_cpu: BTreeMap<CpuId, NodeId> =
             nodes.iter().flat_map(|n| n.cpus.iter().map(|cpu| (*cpu, n.id))).collect();
         let package_by_cpu = self.package_by_cpu(online);
         let packages = packages_of(&mut nodes, &package_by_cpu);
         let cores = self.cores(online, &node_by_cpu, &package_by_cpu);
         let caches = self.caches(online);
+        let homes = Homes { nodes: &node_by_cpu, packages: &package_by_cpu };
+        let Groups { dies, clusters, books, drawers } = self.groups(online, &homes, &packages, &cores);
         let memory_nodes = self.memory_nodes(&nodes);
-        let Usable { cpus, nodes: usable_nodes, memory_limit_bytes } =
-            usable(&self.tree, live, online, &memory_nodes, &mut self.warnings);
-        let in_nodes = nodes
-            .iter()
-            .filter(|n| usable_nodes.contains(n.id.0))
-            .fold(0u64, |sum, n| sum.saturating_add(n.memory_bytes));
-        let memory_bytes = if in_nodes > 0 { in_nodes } else { self.machine_memory_bytes().unwrap_or(0) };
-        let memory_bytes = match memory_limit_bytes {
-            Some(limit) if memory_bytes == 0 => limit,
-            Some(limit) => memory_bytes.min(limit),
-            None => memory_bytes,
-        };
+        let usable = usable(&self.tree, self.live, online, &memory_nodes, &mut self.warnings);
+        self.warn_of_settings(&nodes, online, &usable);
+        let memory_bytes = self.usable_memory_bytes(&nodes, &usable.nodes, usable.memory_limit_bytes);
         let facts = Facts {
             nodes,
             packages,
             cores,
             caches,
             online_cpus: online.iter().map(CpuId).collect(),
-            usable_cpus: cpus.iter().map(CpuId).collect(),
-            usable_memory_nodes: usable_nodes.iter().map(NodeId).collect(),
-            memory_limit_bytes,
+            usable_cpus: usable.cpus.iter().map(CpuId).collect(),
+            usable_memory_nodes: usable.nodes.iter().map(NodeId).collect(),
+            memory_limit_bytes: usable.memory_limit_bytes,
             memory_bytes,
             warnings: self.warnings.finish(),
+            cpu_model,
+            dies,
+            clusters,
+            books,
+            drawers,
+            cpu_quota: usable.cpu_quota,
             ..Facts::default()
         };
         facts.finish()
+    }
+
+    /// The memory of the usable nodes, no more than the limit.
+    fn usable_memory_bytes(&self, nodes: &[Node], usable: &IdSet, limit: Option<u64>) -> u64 {
+        let usable = nodes.iter().filter(|n| usable.contains(n.id.0));
+        let in_nodes = usable.fold(0u64, |sum, n| sum.saturating_add(n.memory_bytes));
+        let bytes = if in_nodes > 0 { in_nodes } else { self.machine_memory_bytes().unwrap_or(0) };
+        match limit {
+            Some(limit) if bytes == 0 => limit,
+            Some(limit) => bytes.min(limit),
+            None => bytes,
+        }
+    }
+
+    /// What the first cpu is called, with single blanks.
+    fn cpu_model(&self) -> Option<String> {
+        let cpuinfo = self.tree.head("proc/cpuinfo", FIRST_CPU_BYTES)?;
+        let value = |key: &str| {
+            cpuinfo.lines().find_map(|line| {
+                let (name, value) = line.split_once(':')?;
+                (trim(name) == key).then(|| value.split_whitespace().collect::<Vec<_>>().join(" "))
+            })
+        };
+        let model = ["model name", "cpu model", "Processor", "cpu", "family"].into_iter().find_map(value)?;
+        // Control characters would spoil a terminal.
+        let model: String = model.chars().filter(|c| !c.is_control()).take(CPU_MODEL_CHARS_MAX).collect();
+        Some(model).filter(|m| !m.is_empty())
     }
 
     /// The cpus that are switched on; empty when nothing tells of any.
@@ -179,7 +214,7 @@ impl Reader {
     }
 
     fn package_by_cpu(&mut self, online: &IdSet) -> BTreeMap<CpuId, PackageId> {
-        let told: BTreeMap<CpuId, PackageId> = online
+        let mut told: BTreeMap<CpuId, PackageId> = online
             .iter()
             .filter_map(|cpu| {
                 let id = self.tree.number(&format!("{CPUS}/cpu{cpu}/topology/physical_package_id"))?;
@@ -190,6 +225,7 @@ impl Reader {
         if !silent.is_empty() {
             self.warnings.add(format!("the kernel names no package for {}", named("cpu", &silent)));
         }
+        self.unique_packages(&mut told);
         told
     }
 

@@ -34,6 +34,11 @@ pub(super) fn check(machine: &Topology) {
     for cache in machine.caches() {
         assert!(!cache.cpus.is_empty() && ascending(&cache.cpus) && online(&cache.cpus));
     }
+    for group in machine.dies().iter().chain(machine.clusters()).chain(machine.books()).chain(machine.drawers()) {
+        assert!(!group.cpus.is_empty() && ascending(&group.cpus) && online(&group.cpus));
+        assert!(group.nodes.iter().all(|id| machine.node(*id).is_some()));
+    }
+    check_derived(machine);
     assert!(machine.warnings().len() <= 51);
     let json = serde_json::to_value(machine).expect("serializes");
     let keys = ["nodes", "packages", "online_cpus", "usable_cpus", "usable_memory_nodes", "warnings"];
@@ -41,6 +46,44 @@ pub(super) fn check(machine: &Topology) {
     let back: Topology = serde_json::from_value(json).expect("its own JSON");
     assert_eq!(&back, machine);
     assert!(machine.render_text().contains("machine: "));
+    let svg = machine.render_svg();
+    assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && !svg.contains("NaN") && !svg.contains("inf"));
+    assert!(machine.nodes().iter().all(|n| svg.contains(&format!(">node {}<", n.id))));
+}
+
+/// What follows from the facts, against the obvious reading of them.
+fn check_derived(machine: &Topology) {
+    assert!((1..=machine.usable_cpus().len()).contains(&machine.default_threads()));
+    assert!(machine.default_memory_bytes() <= machine.memory_bytes());
+    let mut in_tiers: Vec<NodeId> = machine.tiers().iter().flat_map(|t| t.nodes.iter().copied()).collect();
+    in_tiers.sort_unstable();
+    let any = machine.nodes().iter().any(|n| n.memory_bytes > 0);
+    let with: Vec<NodeId> = machine.nodes().iter().filter(|n| !any || n.memory_bytes > 0).map(|n| n.id).collect();
+    assert_eq!(in_tiers, with);
+    assert!(machine.tiers().iter().zip(0..).all(|(t, i)| t.tier == i && !t.nodes.is_empty()));
+    let classes = machine.hop_classes();
+    assert!(classes.iter().zip(0..).all(|(c, i)| c.class == i && c.pairs > 0));
+    assert!(classes.windows(2).all(|w| (w[0].kind, w[0].distance) < (w[1].kind, w[1].distance)));
+    let mut pairs = vec![0; classes.len()];
+    for from in machine.nodes() {
+        for to in machine.nodes() {
+            let Some(class) = machine.hop_class(from.id, to.id) else { continue };
+            assert_eq!(class.distance, machine.distance(from.id, to.id));
+            assert_eq!(class.kind == HopKind::Local, from.id == to.id);
+            pairs[class.class as usize] += 1;
+        }
+        let package: u64 = machine.pages_bytes(from.id);
+        assert!(package <= from.memory_bytes && from.free_bytes.is_none_or(|free| free <= from.memory_bytes));
+        assert!(machine.nearest_cpu_nodes(from.id).iter().all(|id| machine.node(*id).is_some()));
+    }
+    assert!(classes.iter().zip(pairs).all(|(c, pairs)| c.pairs == pairs));
+}
+
+impl Topology {
+    /// What a node's pages add up to.
+    fn pages_bytes(&self, node: NodeId) -> u64 {
+        self.node(node).map_or(0, |n| n.pages.iter().map(|p| p.size_bytes * p.total).sum())
+    }
 }
 
 pub(super) fn ids(cpus: &[CpuId]) -> Vec<u32> {
@@ -329,14 +372,16 @@ pub(super) fn apply(path: &Path, damage: &Damage) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(80))]
     #[test]
     fn damaged_trees_never_panic(hits in prop::collection::vec((any::<prop::sample::Index>(), damage()), 1..12)) {
-        let fixture = Fixture::machine(&[0, 2], 4);
+        let fixture = super::facts_tests::rich();
         fixture.write("proc/mounts", "cgroup2 /cg cgroup2 rw 0 0\ncgroup /cg1 cgroup rw,cpuset,memory 0 0\n");
         fixture.write("proc/self/cgroup", "0::/a/b\n3:memory,cpuset:/a\n");
         fixture.write("cg/a/b/cpuset.cpus.effective", "0-3\n");
         fixture.write("cg/a/memory.max", "123456789\n");
+        fixture.write("cg/a/b/cpu.max", "150000 100000\n");
+        fixture.write("proc/sys/kernel/numa_balancing", "1\n");
         fixture.write("cg1/a/cpuset.mems", "0\n");
         fixture.write("proc/self/status", "Cpus_allowed_list:\t0-2\nMems_allowed:\t5\n");
         let files = fixture.files();

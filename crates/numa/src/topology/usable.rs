@@ -1,5 +1,5 @@
-//! What of the machine this process may use: its affinity mask, and the cpusets and memory limits of its cgroups, v1
-//! and v2, wherever they are mounted.
+//! What of the machine this process may use: its affinity mask, and the cpusets, memory limits and cpu quotas of its
+//! cgroups, v1 and v2, wherever they are mounted.
 //!
 //! A cgroup's folder is looked for under each mount of its hierarchy; where a container shows only a part of the
 //! hierarchy, the nearest ancestor that is there counts. All sources are intersected: each can only take away.
@@ -7,6 +7,7 @@
 //! # Limits
 //! Only `memory.max` and `memory.limit_in_bytes` bound memory; `memory.high` throttles and is left to the user.
 
+use super::CpuQuota;
 use super::files::Tree;
 use super::read::Warnings;
 use crate::id_set::{IdSet, trim};
@@ -22,6 +23,7 @@ pub(super) struct Usable {
     pub(super) cpus: IdSet,
     pub(super) nodes: IdSet,
     pub(super) memory_limit_bytes: Option<u64>,
+    pub(super) cpu_quota: Option<CpuQuota>,
 }
 
 /// Cuts online cpus and nodes with memory to what is allowed. An allowance that leaves nothing is not believed.
@@ -39,7 +41,7 @@ pub(super) fn usable(tree: &Tree, live: bool, online: &IdSet, memory_nodes: &IdS
         narrow(&mut cpus, cpuset.cpus, "the cgroup's cpuset holds no cpu that could be used; it is ignored", warnings);
         narrow(&mut nodes, cpuset.nodes, "the cgroup's cpuset holds no node with memory; it is ignored", warnings);
     }
-    Usable { cpus, nodes, memory_limit_bytes: cgroups.memory_limit_bytes(tree) }
+    Usable { cpus, nodes, memory_limit_bytes: cgroups.memory_limit_bytes(tree), cpu_quota: cgroups.cpu_quota(tree) }
 }
 
 fn narrow(set: &mut IdSet, allowed: Option<IdSet>, ignored: &str, warnings: &mut Warnings) {
@@ -73,6 +75,8 @@ enum Hierarchy {
     Cpuset,
     /// cgroup v1 with the memory controller.
     Memory,
+    /// cgroup v1 with the cpu controller.
+    Cpu,
 }
 
 #[derive(Debug)]
@@ -97,6 +101,7 @@ struct Cgroups {
     unified: Option<String>,
     cpuset: Option<String>,
     memory: Option<String>,
+    cpu: Option<String>,
 }
 
 impl Cgroups {
@@ -117,6 +122,9 @@ impl Cgroups {
             if has("memory") {
                 cgroups.memory = path();
             }
+            if has("cpu") {
+                cgroups.cpu = path();
+            }
         }
         // Kernels without /proc/self/cgroup, and recordings that leave it out, still tell the cpuset.
         if let Some(path) = tree.text("proc/self/cpuset").map(|t| trim(&t).to_string()).filter(|p| !p.is_empty()) {
@@ -132,6 +140,7 @@ impl Cgroups {
             Hierarchy::Unified => &self.unified,
             Hierarchy::Cpuset => &self.cpuset,
             Hierarchy::Memory => &self.memory,
+            Hierarchy::Cpu => &self.cpu,
         };
         let own = own.as_deref().unwrap_or("/");
         let below = match own.strip_prefix(mount.top.trim_end_matches('/')) {
@@ -143,7 +152,7 @@ impl Cgroups {
     }
 
     fn cpusets<'a>(&'a self, tree: &'a Tree) -> impl Iterator<Item = Cpuset> + 'a {
-        self.mounts.iter().filter(|m| m.hierarchy != Hierarchy::Memory).map(move |mount| {
+        self.mounts.iter().filter(|m| matches!(m.hierarchy, Hierarchy::Unified | Hierarchy::Cpuset)).map(move |mount| {
             let folders = self.folders(mount);
             let nearest = |names: &[&str]| {
                 let files = folders.iter().flat_map(|folder| names.iter().map(move |name| format!("{folder}/{name}")));
@@ -171,13 +180,41 @@ impl Cgroups {
             let file = match mount.hierarchy {
                 Hierarchy::Unified => "memory.max",
                 Hierarchy::Memory => "memory.limit_in_bytes",
-                Hierarchy::Cpuset => return Vec::new(),
+                Hierarchy::Cpuset | Hierarchy::Cpu => return Vec::new(),
             };
             let texts = self.folders(mount).into_iter().filter_map(|folder| tree.text(&format!("{folder}/{file}")));
             texts.filter_map(|text| trim(&text).parse::<u64>().ok()).collect()
         });
         limits.filter(|bytes| *bytes < UNLIMITED_BYTES_MIN).min()
     }
+
+    /// The tightest quota of the process's cgroups and all their ancestors.
+    fn cpu_quota(&self, tree: &Tree) -> Option<CpuQuota> {
+        let of_folder = |hierarchy: Hierarchy, folder: &str| match hierarchy {
+            Hierarchy::Unified => {
+                let text = tree.text(&format!("{folder}/cpu.max"))?;
+                let (most, period) = trim(&text).split_once(char::is_whitespace)?;
+                quota(most, period)
+            }
+            Hierarchy::Cpu => {
+                let text = |name: &str| tree.text(&format!("{folder}/{name}"));
+                quota(&text("cpu.cfs_quota_us")?, &text("cpu.cfs_period_us")?)
+            }
+            Hierarchy::Cpuset | Hierarchy::Memory => None,
+        };
+        let folders = self.mounts.iter().flat_map(|m| self.folders(m).into_iter().map(|f| (m.hierarchy, f)));
+        let quotas = folders.filter_map(|(hierarchy, folder)| of_folder(hierarchy, &folder));
+        // By the share of a period: a / b < c / d as a * d < c * b, in numbers that cannot overflow.
+        let product = |a: u64, b: u64| u128::from(a) * u128::from(b);
+        quotas.min_by(|a, b| product(a.quota_us, b.period_us).cmp(&product(b.quota_us, a.period_us)))
+    }
+}
+
+/// A quota of cpu time; `None` for no limit, or figures that are none.
+fn quota(quota: &str, period: &str) -> Option<CpuQuota> {
+    let quota_us = trim(quota).parse::<u64>().ok().filter(|us| *us > 0)?;
+    let period_us = trim(period).parse::<u64>().ok().filter(|us| *us > 0)?;
+    Some(CpuQuota { quota_us, period_us })
 }
 
 /// The mounts of cgroup file systems. `mountinfo` also tells which part of the hierarchy a mount shows.
@@ -223,6 +260,9 @@ fn hierarchies(kind: &str, options: &str, point: &str, top: &str) -> Vec<Mount> 
             }
             if has("memory") {
                 found.push(Hierarchy::Memory);
+            }
+            if has("cpu") {
+                found.push(Hierarchy::Cpu);
             }
         }
         _ => {}

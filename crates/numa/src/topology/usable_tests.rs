@@ -33,7 +33,38 @@ fn version_2_takes_the_nearest_cpuset_and_the_tightest_limit() {
     assert_eq!(read.usable_memory_nodes(), [NodeId(1)]);
     assert_eq!((read.memory_limit_bytes(), read.memory_bytes()), (Some(4_000_000), 4_000_000));
     assert_eq!(read.online_cpus().len(), 8);
-    assert_eq!(read.warnings(), [""; 0]);
+    assert!(read.warnings()[0].starts_with("cpus 1-3 may be used, but not the memory"), "{:?}", read.warnings());
+    assert!(read.warnings()[1].contains("memory limit is 3.8 MiB"), "{:?}", read.warnings());
+    assert_eq!((read.warnings().len(), read.default_memory_bytes()), (2, 3_200_000));
+}
+
+#[test]
+fn the_tightest_quota_bounds_the_threads() {
+    let fixture = machine("none /cg cgroup2 rw 0 0\n", "0::/job/task\n");
+    fixture.write("cg/job/task/cpu.max", "max 100000\n");
+    assert_eq!((read(&fixture).cpu_quota(), read(&fixture).default_threads()), (None, 8));
+    fixture.write("cg/job/task/cpu.max", "400000 100000\n");
+    fixture.write("cg/job/cpu.max", "125000 50000\n");
+    let machine_ = read(&fixture);
+    assert_eq!(machine_.cpu_quota(), Some(CpuQuota { quota_us: 125_000, period_us: 50_000 }));
+    assert_eq!(machine_.default_threads(), 3);
+    assert!(machine_.warnings()[0].contains("the time of 2.5 of 8 cpus"), "{:?}", machine_.warnings());
+    // A quota of more than the cpus is no bound.
+    fixture.write("cg/job/cpu.max", "2000000 100000\n");
+    fixture.write("cg/job/task/cpu.max", "900000 100000\n");
+    assert_eq!((read(&fixture).default_threads(), read(&fixture).warnings().len()), (8, 0));
+    for nonsense in ["", "5", "-1 100000", "0 100000", "100000 0", "x y", "99999999999999999999 1"] {
+        fixture.write("cg/job/cpu.max", nonsense);
+        fixture.write("cg/job/task/cpu.max", nonsense);
+        assert_eq!(read(&fixture).cpu_quota(), None, "{nonsense:?}");
+    }
+    // Version 1, where the controller shares its mount with another.
+    let fixture = machine("cgroup /cpu cgroup rw,cpu,cpuacct 0 0\n", "2:cpu,cpuacct:/box\n");
+    fixture.write("cpu/box/cpu.cfs_quota_us", "-1\n");
+    fixture.write("cpu/box/cpu.cfs_period_us", "100000\n");
+    assert_eq!(read(&fixture).cpu_quota(), None);
+    fixture.write("cpu/box/cpu.cfs_quota_us", "50000\n");
+    assert_eq!(read(&fixture).default_threads(), 1);
 }
 
 #[test]

@@ -1,0 +1,172 @@
+//! Machines that are not the one at hand: what `--machine` takes.
+//!
+//! A description is a probe's JSON file, the JSON of `nearside topology`, the name of a machine that a paper measured
+//! (`published.rs`), or a short specification (`spec.rs` has the grammar).
+//!
+//! # Limits
+//! A published machine is as exact as its paper: the notes of its attributes say what was derived or assumed.
+
+mod figures;
+mod published;
+mod render;
+mod spec;
+
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+use crate::attributes::{Attributes, AttributesError};
+use crate::topology::Topology;
+
+/// A description is no longer than this.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+
+/// A machine, and what is known of its speed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachineDescription {
+    /// What it is.
+    pub topology: Topology,
+    /// How fast it is; `None` where nothing tells.
+    pub attributes: Option<Attributes>,
+}
+
+/// A machine that a paper measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PublishedMachine {
+    /// What `--machine` takes.
+    pub name: &'static str,
+    /// Its cpus.
+    pub cpu: &'static str,
+    /// The paper and its table.
+    pub source: &'static str,
+}
+
+/// Why a text describes no machine.
+#[derive(Debug, Error)]
+pub enum MachineError {
+    /// The file could not be read, or holds something else.
+    #[error("'{}' describes no machine: {reason}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// It is neither a file, nor a name, nor a specification.
+    #[error(
+        "there is no machine '{name}'; did you mean '{nearest}'? Give a file of 'nearside probe --json', a specification such as 4x2x8x2, or a name ('nearside topology --machine list' lists them)"
+    )]
+    Unknown {
+        /// What was given.
+        name: String,
+        /// The published machine whose name is most like it.
+        nearest: &'static str,
+    },
+    /// It looks like a specification, but is none.
+    #[error("'{text}' specifies no machine: {reason}")]
+    Specification {
+        /// What was given.
+        text: String,
+        /// What is wrong with it, and what would be right.
+        reason: String,
+    },
+}
+
+impl MachineDescription {
+    /// Reads a description: the name of a published machine, a specification (it begins with a shape and names no file),
+    /// or the path of a JSON file.
+    ///
+    /// ```
+    /// let machine = numa::MachineDescription::parse("2x2x8x2;mem=64G")?;
+    /// assert_eq!(machine.topology.nodes().len(), 4);
+    /// assert!(numa::MachineDescription::parse("eris-sgi-64")?.attributes.is_some());
+    /// # Ok::<(), numa::MachineError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`MachineError`], which says what would be right.
+    pub fn parse(text: &str) -> Result<MachineDescription, MachineError> {
+        let text = text.trim();
+        if let Some(facts) = published::find(text) {
+            return Ok(facts.describe());
+        }
+        let path = Path::new(text);
+        let exists = path.exists();
+        if !exists && is_specification(text) {
+            return spec::parse(text).map_err(|reason| MachineError::Specification { text: text.to_string(), reason });
+        }
+        if exists || text.contains('/') || text.ends_with(".json") {
+            return read(path).map_err(|reason| MachineError::File { path: path.to_path_buf(), reason });
+        }
+        // The beginning of a name is nearer than anything.
+        let distance = |m: &PublishedMachine| (text.is_empty() || !m.name.starts_with(text), edits(text, m.name));
+        let nearest = published_machines().into_iter().min_by_key(distance).map_or("", |m| m.name);
+        Err(MachineError::Unknown { name: text.to_string(), nearest })
+    }
+}
+
+impl MachineDescription {
+    /// The machine as text, then its figures as tables and what must be known of them.
+    pub fn render_text(&self) -> String {
+        let mut text = self.topology.render_text();
+        if let Some(attributes) = &self.attributes {
+            render::figures(attributes, &mut text);
+        }
+        text
+    }
+}
+
+/// Whether a text begins with a shape, right or wrong.
+fn is_specification(text: &str) -> bool {
+    let shape = text.split(';').next().unwrap_or_default();
+    shape.starts_with(|c: char| c.is_ascii_digit())
+        && shape.chars().all(|c| c.is_ascii_digit() || matches!(c, 'x' | 'X' | ' ' | '.' | '-'))
+}
+
+/// The machines that [`MachineDescription::parse`] knows by name.
+pub fn published_machines() -> Vec<PublishedMachine> {
+    published::MACHINES.iter().map(|m| PublishedMachine { name: m.name, cpu: m.cpu, source: m.source }).collect()
+}
+
+/// A probe's file, or a topology.
+fn read(path: &Path) -> Result<MachineDescription, String> {
+    let kind = std::fs::metadata(path).map_err(|e| e.to_string())?;
+    if !kind.is_file() {
+        return Err("it is not a file; a recorded tree is read with --root".to_string());
+    }
+    if kind.len() > FILE_BYTES_MAX {
+        return Err(format!("it is larger than {} MiB", FILE_BYTES_MAX >> 20));
+    }
+    let text = std::fs::read_to_string(path).map_err(|e| e.to_string())?;
+    match Attributes::from_json(&text) {
+        Ok(attributes) => {
+            Ok(MachineDescription { topology: attributes.topology.clone(), attributes: Some(attributes) })
+        }
+        Err(AttributesError::Json(of_probe)) => match serde_json::from_str::<Topology>(&text) {
+            Ok(topology) => Ok(MachineDescription { topology, attributes: None }),
+            Err(of_topology) => Err(format!(
+                "as a result of 'nearside probe --json': {of_probe}; as one of 'nearside topology --format json': {of_topology}"
+            )),
+        },
+        Err(other) => Err(other.to_string()),
+    }
+}
+
+/// How many characters must be inserted, removed or replaced to make one text the other (Levenshtein distance).
+fn edits(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests;
