@@ -73,7 +73,8 @@ impl Recycler {
     /// Keeps a mapping while all that is kept stays within `limit_bytes`; older ones make room.
     pub(crate) fn keep(&self, memory: Memory, kind: Kind, limit_bytes: u64, now: Instant) {
         let bytes = memory.held_bytes() as u64;
-        if bytes > limit_bytes {
+        // What was shrunk to little, or to nothing, is not worth keeping.
+        if bytes > limit_bytes || bytes < RECYCLED_BYTES_MIN as u64 {
             return;
         }
         let mut kept = self.lock();

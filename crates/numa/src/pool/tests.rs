@@ -48,7 +48,7 @@ fn operations() -> impl Strategy<Value = Vec<Operation>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn matches_a_plain_list(operations in operations()) {
         let (_fixture, machine) = machine();
@@ -98,7 +98,7 @@ fn threads_free_what_others_took_and_all_slabs_go_back() {
             let (senders, machine, budget) = (senders.clone(), &machine, &budget);
             threads.push(scope.spawn(move || {
                 let mut kept = Vec::new();
-                for i in 0..2000usize {
+                for i in 0..1000usize {
                     let len = 1 + i.wrapping_mul(2654435761).wrapping_add(me * 977) % POOL_BYTES_MAX;
                     let mut region = allocator(machine, budget, (i % 2) as u32).region(len).expect("plenty");
                     assert!(region.bytes().iter().all(|b| *b == 0));

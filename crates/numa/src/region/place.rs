@@ -32,8 +32,8 @@ use crate::sys::migrate::{advise_huge_pages, set_policy};
 use crate::sys::{Mode, page_bytes};
 use crate::usage::{Counts, UsageKind};
 
-/// Bytes of a region, and the policy call they get; `None` is the node of whoever touches them.
-type PolicyCall = (Range<usize>, Option<(Mode, IdSet)>);
+/// A policy call: which bytes, and the nodes; none for the node of the cpu that touches a page.
+type Call = (Range<usize>, Option<(Mode, IdSet)>);
 
 /// Where a region lay at a moment: its policy and its pages. See [`Region::restore`].
 #[derive(Clone, Debug)]
@@ -219,7 +219,7 @@ impl Region {
             Some(laid_out) => laid_out.bounds.iter().map(|bound| bound.node()).collect(),
             None => Vec::new(),
         };
-        let mut calls: Vec<PolicyCall> = Vec::new();
+        let mut calls: Vec<Call> = Vec::new();
         for (bytes, node) in segment.runs() {
             let mode = if strictly && bound.contains(&node) { Mode::Bind } else { Mode::Preferred };
             calls.push((bytes, Some((mode, IdSet::from_iter([node.0])))));
