@@ -25,13 +25,13 @@ use crate::sys::memory::{Memory, Word};
 use crate::sys::page_bytes;
 use crate::usage::{Counts, UsageKind};
 
-use segments::Segment;
+use sections::Section;
 
 mod allocator;
 mod place;
 mod plan;
 mod reserved;
-mod segments;
+mod sections;
 
 pub use allocator::{Allocator, Fallback, HugePages};
 pub use place::RegionPlacement;
@@ -69,7 +69,7 @@ struct LaidOut {
     /// Bytes that only one node may supply, per node.
     bounds: Vec<Bound>,
     /// Which bytes follow which policy, where parts were placed apart: ascending, without gaps; else empty.
-    segments: Vec<Segment>,
+    sections: Vec<Section>,
 }
 
 /// Where the mapping of a scratch region is kept when it is dropped.
@@ -223,7 +223,7 @@ impl Placed {
     fn new(policy: Policy, laid_out_bytes: u64, bounds: Vec<Bound>) -> Placed {
         let runs = matches!(policy, Policy::Striped { .. } | Policy::Weighted(_));
         let laid_out = (runs || !bounds.is_empty())
-            .then(|| Box::new(LaidOut { bytes: laid_out_bytes, bounds, segments: Vec::new() }));
+            .then(|| Box::new(LaidOut { bytes: laid_out_bytes, bounds, sections: Vec::new() }));
         Placed { policy, laid_out }
     }
 
@@ -256,18 +256,18 @@ impl Placed {
 
     /// Whether all of it follows one policy.
     fn is_whole(&self) -> bool {
-        self.laid_out.as_ref().is_none_or(|laid_out| laid_out.segments.is_empty())
+        self.laid_out.as_ref().is_none_or(|laid_out| laid_out.sections.is_empty())
     }
 
     /// Which of its first `held` bytes follow which policy.
-    fn segments(&self, held: usize) -> Vec<Segment> {
+    fn sections(&self, held: usize) -> Vec<Section> {
         match &self.laid_out {
-            Some(laid_out) if !laid_out.segments.is_empty() => {
-                laid_out.segments.iter().filter_map(|segment| segment.cut(&(0..held))).collect()
+            Some(laid_out) if !laid_out.sections.is_empty() => {
+                laid_out.sections.iter().filter_map(|section| section.cut(&(0..held))).collect()
             }
             laid_out => {
                 let over = laid_out.as_ref().map_or(held, |laid_out| laid_out.bytes as usize);
-                Segment::whole(0..over, self.policy.clone()).cut(&(0..held)).into_iter().collect()
+                Section::whole(0..over, self.policy.clone()).cut(&(0..held)).into_iter().collect()
             }
         }
     }
@@ -275,7 +275,7 @@ impl Placed {
     /// How many of its first `held` bytes shall lie on each node.
     fn shares(&self, held: usize) -> BTreeMap<NodeId, u64> {
         let mut shares = BTreeMap::new();
-        self.segments(held).iter().for_each(|segment| segment.count(&mut shares));
+        self.sections(held).iter().for_each(|section| section.count(&mut shares));
         shares
     }
 

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{MutexGuard, PoisonError};
 
 use super::plan::{UNPLACED, online};
-use super::segments::{Segment, main_policy, put};
+use super::sections::{Section, main_policy, put};
 use super::{LaidOut, Placed, Region};
 use crate::error::MemoryError;
 use crate::id_set::IdSet;
@@ -38,7 +38,7 @@ type Call = (Range<usize>, Option<(Mode, IdSet)>);
 /// Where a region lay at a moment: its policy and its pages. See [`Region::restore`].
 #[derive(Clone, Debug)]
 pub struct RegionPlacement {
-    segments: Vec<Segment>,
+    sections: Vec<Section>,
     map: PageMap,
 }
 
@@ -76,7 +76,7 @@ impl Region {
 
     /// The policies it follows, by bytes of it, ascending: several where parts of it were placed apart.
     pub fn policies(&self) -> Vec<(Range<usize>, Policy)> {
-        self.segments().into_iter().map(|segment| (segment.bytes, segment.policy)).collect()
+        self.sections().into_iter().map(|section| (section.bytes, section.policy)).collect()
     }
 
     /// How many bytes of it shall lie on each node, by its policies; bytes that may lie anywhere are left out.
@@ -86,14 +86,14 @@ impl Region {
 
     /// The runs of addresses that shall lie on one node, ascending; bytes that alternate or may lie anywhere are left out.
     pub(crate) fn runs(&self) -> Vec<(Range<usize>, NodeId)> {
-        let runs = self.segments().into_iter().flat_map(|segment| segment.runs());
+        let runs = self.sections().into_iter().flat_map(|section| section.runs());
         runs.map(|(bytes, node)| (self.addresses(&bytes), node)).collect()
     }
 
     /// Where it lies now, to be restored later.
     pub fn snapshot(&self) -> RegionPlacement {
         let _moving = self.lock_moving();
-        RegionPlacement { segments: self.segments(), map: self.map_of(&(0..self.held_bytes())) }
+        RegionPlacement { sections: self.sections(), map: self.map_of(&(0..self.held_bytes())) }
     }
 
     /// Takes policy and pages back to where they were, as far as the nodes have room. It cannot be stopped.
@@ -117,10 +117,10 @@ impl Region {
         }
         let _moving = self.lock_moving();
         if !machine.has_choice() {
-            self.record(Segment::whole(bytes.clone(), policy.clone()));
+            self.record(Section::whole(bytes.clone(), policy.clone()));
             return Ok(Moved { already_bytes: bytes.len() as u64, ..Moved::default() });
         }
-        let new = Segment::whole(bytes.clone(), online(machine, policy));
+        let new = Section::whole(bytes.clone(), online(machine, policy));
         if policy.is_placed() && !new.policy.is_placed() {
             return Ok(Moved { stuck_bytes: bytes.len() as u64, ..Moved::default() });
         }
@@ -135,12 +135,12 @@ impl Region {
         match result {
             Ok(_) => self.record(new),
             Err(_) => {
-                self.segments_within(&bytes).iter().for_each(|old| self.follow(old, true).unwrap_or_default());
+                self.sections_within(&bytes).iter().for_each(|old| self.follow(old, true).unwrap_or_default());
                 // Pages may have come and gone: maps read meanwhile are stale.
                 self.placements.fetch_add(1, Ordering::Release);
             }
         }
-        self.let_pages_join(&self.segments_within(&bytes));
+        self.let_pages_join(&self.sections_within(&bytes));
         result
     }
 
@@ -148,7 +148,7 @@ impl Region {
     fn move_pages(
         &self,
         machine: &Machine,
-        new: &Segment,
+        new: &Section,
         addresses: &Range<usize>,
         target: Option<&Target<'_>>,
         before: &PageMap,
@@ -177,19 +177,19 @@ impl Region {
         }
         let _moving = self.lock_moving();
         let held = self.held_bytes();
-        let segments = to.segments.iter().filter_map(|segment| segment.cut(&(0..held)));
+        let sections = to.sections.iter().filter_map(|section| section.cut(&(0..held)));
         let mut moved = Moved::default();
         if machine.has_choice() {
             self.hold_pages_apart(&(0..held));
-            for segment in segments.clone() {
-                self.follow(&segment, false).unwrap_or_default();
+            for section in sections.clone() {
+                self.follow(&section, false).unwrap_or_default();
             }
             if to.map.is_measured() {
                 moved = move_back(&self.addresses(&(0..held)), &to.map, machine);
             }
-            self.let_pages_join(&segments.clone().collect::<Vec<_>>());
+            self.let_pages_join(&sections.clone().collect::<Vec<_>>());
         }
-        segments.for_each(|segment| self.record(segment));
+        sections.for_each(|section| self.record(section));
         moved
     }
 
@@ -201,10 +201,10 @@ impl Region {
         }
     }
 
-    /// Lets it do so again where these segments, which it follows from now on, want that.
-    fn let_pages_join(&self, segments: &[Segment]) {
-        for segment in segments.iter().filter(|_| self.has_huge_pages()) {
-            advise_huge_pages(self.addresses(&segment.bytes), segment.wants_huge_pages(self.huge_pages));
+    /// Lets it do so again where these sections, which it follows from now on, want that.
+    fn let_pages_join(&self, sections: &[Section]) {
+        for section in sections.iter().filter(|_| self.has_huge_pages()) {
+            advise_huge_pages(self.addresses(&section.bytes), section.wants_huge_pages(self.huge_pages));
         }
     }
 
@@ -212,22 +212,22 @@ impl Region {
         self.address().is_multiple_of(HUGE_PAGE_BYTES) && self.held_bytes() >= HUGE_PAGE_BYTES
     }
 
-    /// Tells the kernel where pages of this segment that are not there yet shall come from. `strictly` binds those runs
+    /// Tells the kernel where pages of this section that are not there yet shall come from. `strictly` binds those runs
     /// whose bytes are still counted as bound. A refusal leaves them as they are; only a kernel out of memory is an error.
-    fn follow(&self, segment: &Segment, strictly: bool) -> io::Result<()> {
+    fn follow(&self, section: &Section, strictly: bool) -> io::Result<()> {
         let bound: Vec<NodeId> = match &self.placed().laid_out {
             Some(laid_out) => laid_out.bounds.iter().map(|bound| bound.node()).collect(),
             None => Vec::new(),
         };
         let mut calls: Vec<Call> = Vec::new();
-        for (bytes, node) in segment.runs() {
+        for (bytes, node) in section.runs() {
             let mode = if strictly && bound.contains(&node) { Mode::Bind } else { Mode::Preferred };
             calls.push((bytes, Some((mode, IdSet::from_iter([node.0])))));
         }
         if calls.is_empty() {
-            let nodes = segment.policy.nodes();
+            let nodes = section.policy.nodes();
             let all = (Mode::Interleave, nodes.iter().map(|n| n.0).collect());
-            calls.push((segment.bytes.clone(), (!nodes.is_empty()).then_some(all)));
+            calls.push((section.bytes.clone(), (!nodes.is_empty()).then_some(all)));
         }
         for (bytes, call) in calls {
             let call = call.as_ref().map(|(mode, nodes)| (*mode, nodes));
@@ -243,40 +243,40 @@ impl Region {
         Ok(())
     }
 
-    /// Where the pages of a segment shall lie; `None` for anywhere.
-    fn target_of(&self, segment: &Segment) -> Option<Target<'static>> {
-        let runs: Vec<_> = segment.runs().into_iter().map(|(bytes, node)| (self.addresses(&bytes), node)).collect();
-        let nodes = segment.policy.nodes();
+    /// Where the pages of a section shall lie; `None` for anywhere.
+    fn target_of(&self, section: &Section) -> Option<Target<'static>> {
+        let runs: Vec<_> = section.runs().into_iter().map(|(bytes, node)| (self.addresses(&bytes), node)).collect();
+        let nodes = section.policy.nodes();
         match runs.is_empty() {
             false => Some(Target::Runs(runs)),
             true if nodes.is_empty() => None,
-            true => Some(Target::Turns { nodes, huge: segment.wants_huge_pages(self.huge_pages) }),
+            true => Some(Target::Turns { nodes, huge: section.wants_huge_pages(self.huge_pages) }),
         }
     }
 
     /// Notes that these bytes follow another policy from now on.
-    fn record(&self, new: Segment) {
+    fn record(&self, new: Section) {
         let held = self.held_bytes();
         let mut placed = self.placed();
         let count = |placed: &Placed, change: fn(&Counts, Option<NodeId>, UsageKind, u64)| {
             placed.count(&self.memory, self.reservation.as_ref(), self.only_node, change);
         };
         count(&placed, Counts::take);
-        let mut segments = placed.segments(held);
+        let mut sections = placed.sections(held);
         let mut gone: BTreeMap<NodeId, u64> = BTreeMap::new();
-        segments.iter().filter_map(|old| old.cut(&new.bytes)).for_each(|old| old.count(&mut gone));
-        put(&mut segments, new);
+        sections.iter().filter_map(|old| old.cut(&new.bytes)).for_each(|old| old.count(&mut gone));
+        put(&mut sections, new);
         // What is placed anew prefers its node and binds nothing, so nothing is promised for it any more.
         let mut bounds = placed.laid_out.take().map(|laid_out| laid_out.bounds).unwrap_or_default();
         for bound in &mut bounds {
             bound.shrink_by(gone.get(&bound.node()).copied().unwrap_or(0));
         }
-        let bytes = segments.iter().map(Segment::laid_out_bytes).max().unwrap_or(0) as u64;
-        let policy = main_policy(&segments);
-        if segments.len() == 1 {
+        let bytes = sections.iter().map(Section::laid_out_bytes).max().unwrap_or(0) as u64;
+        let policy = main_policy(&sections);
+        if sections.len() == 1 {
             *placed = Placed::new(policy, bytes, bounds);
         } else {
-            *placed = Placed { policy, laid_out: Some(Box::new(LaidOut { bytes, bounds, segments })) };
+            *placed = Placed { policy, laid_out: Some(Box::new(LaidOut { bytes, bounds, sections })) };
         }
         count(&placed, Counts::add);
         drop(placed);
@@ -286,16 +286,16 @@ impl Region {
     /// Notes that all of it follows another policy.
     #[cfg(test)]
     pub(crate) fn set_policy(&self, policy: Policy) {
-        self.record(Segment::whole(0..self.held_bytes(), policy));
+        self.record(Section::whole(0..self.held_bytes(), policy));
     }
 
-    /// The segments of the whole region.
-    fn segments(&self) -> Vec<Segment> {
-        self.placed().segments(self.held_bytes())
+    /// The sections of the whole region.
+    fn sections(&self) -> Vec<Section> {
+        self.placed().sections(self.held_bytes())
     }
 
-    fn segments_within(&self, bytes: &Range<usize>) -> Vec<Segment> {
-        self.segments().iter().filter_map(|segment| segment.cut(bytes)).collect()
+    fn sections_within(&self, bytes: &Range<usize>) -> Vec<Section> {
+        self.sections().iter().filter_map(|section| section.cut(bytes)).collect()
     }
 
     fn map_of(&self, bytes: &Range<usize>) -> PageMap {

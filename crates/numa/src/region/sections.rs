@@ -1,7 +1,7 @@
-//! Segments: which bytes of a region follow which policy, as plain data.
+//! Sections: which bytes of a region follow which policy, as plain data.
 //!
 //! Invariant: a policy is laid over a range once; a part of that range, left over when the rest was placed anew, keeps
-//! the runs that it had, so what a segment says of a byte never changes.
+//! the runs that it had, so what a section says of a byte never changes.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::sys::page_bytes;
 
 /// Bytes of a region that follow one policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Segment {
+pub(super) struct Section {
     /// Which bytes of the region: whole pages.
     pub(super) bytes: Range<usize>,
     /// The policy.
@@ -24,16 +24,16 @@ pub(super) struct Segment {
     over: Range<usize>,
 }
 
-impl Segment {
+impl Section {
     /// A policy laid over these bytes.
-    pub(super) fn whole(bytes: Range<usize>, policy: Policy) -> Segment {
-        Segment { over: bytes.clone(), bytes, policy }
+    pub(super) fn whole(bytes: Range<usize>, policy: Policy) -> Section {
+        Section { over: bytes.clone(), bytes, policy }
     }
 
     /// The part of it that lies within `bytes`, if there is one.
-    pub(super) fn cut(&self, bytes: &Range<usize>) -> Option<Segment> {
+    pub(super) fn cut(&self, bytes: &Range<usize>) -> Option<Section> {
         let part = self.bytes.start.max(bytes.start)..self.bytes.end.min(bytes.end);
-        (!part.is_empty()).then(|| Segment { bytes: part, ..self.clone() })
+        (!part.is_empty()).then(|| Section { bytes: part, ..self.clone() })
     }
 
     /// Its runs of bytes on one node; none where it is interleaved over several, or lies anywhere.
@@ -72,42 +72,42 @@ impl Segment {
     }
 }
 
-/// Puts a segment over whatever was there.
-pub(super) fn put(segments: &mut Vec<Segment>, new: Segment) {
-    let mut all: Vec<Segment> = Vec::with_capacity(segments.len() + 2);
-    all.extend(segments.iter().filter_map(|segment| segment.cut(&(0..new.bytes.start))));
-    let behind: Vec<Segment> =
-        segments.iter().filter_map(|segment| segment.cut(&(new.bytes.end..usize::MAX))).collect();
+/// Puts a section over whatever was there.
+pub(super) fn put(sections: &mut Vec<Section>, new: Section) {
+    let mut all: Vec<Section> = Vec::with_capacity(sections.len() + 2);
+    all.extend(sections.iter().filter_map(|section| section.cut(&(0..new.bytes.start))));
+    let behind: Vec<Section> =
+        sections.iter().filter_map(|section| section.cut(&(new.bytes.end..usize::MAX))).collect();
     all.push(new);
     all.extend(behind);
-    segments.clear();
-    for segment in all {
-        match segments.last_mut() {
-            Some(last) if continues(last, &segment) => {
-                last.bytes.end = segment.bytes.end;
-                last.over.end = last.over.end.max(segment.over.end);
+    sections.clear();
+    for section in all {
+        match sections.last_mut() {
+            Some(last) if continues(last, &section) => {
+                last.bytes.end = section.bytes.end;
+                last.over.end = last.over.end.max(section.over.end);
             }
-            _ => segments.push(segment),
+            _ => sections.push(section),
         }
     }
 }
 
-/// Whether two neighbours say the same as one segment would.
-fn continues(a: &Segment, b: &Segment) -> bool {
+/// Whether two neighbours say the same as one section would.
+fn continues(a: &Section, b: &Section) -> bool {
     let alike_anywhere = matches!(a.policy, Policy::Local | Policy::Node(_));
     a.policy == b.policy && (a.over == b.over || alike_anywhere)
 }
 
 /// The policy of the most bytes; the first of them on a tie.
-pub(super) fn main_policy(segments: &[Segment]) -> Policy {
+pub(super) fn main_policy(sections: &[Section]) -> Policy {
     let bytes_of = |policy: &Policy| -> usize {
-        segments.iter().filter(|segment| segment.policy == *policy).map(|segment| segment.bytes.len()).sum()
+        sections.iter().filter(|section| section.policy == *policy).map(|section| section.bytes.len()).sum()
     };
     let mut most: Option<(&Policy, usize)> = None;
-    for segment in segments {
-        let bytes = bytes_of(&segment.policy);
+    for section in sections {
+        let bytes = bytes_of(&section.policy);
         if most.is_none_or(|(_, so_far)| bytes > so_far) {
-            most = Some((&segment.policy, bytes));
+            most = Some((&section.policy, bytes));
         }
     }
     most.map_or(Policy::Local, |(policy, _)| policy.clone())

@@ -1,4 +1,4 @@
-//! Segments against one policy and one node for each page.
+//! Sections against one policy and one node for each page.
 
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ fn lay(plain: &mut Plain, pages: Range<usize>, policy: &Policy) {
 
 proptest! {
     #[test]
-    fn segments_match_a_plain_list(
+    fn sections_match_a_plain_list(
         first in policies(),
         placed in prop::collection::vec((0usize..PAGES, 1usize..PAGES, policies()), 0..8),
         cut in 0usize..PAGES,
@@ -42,26 +42,26 @@ proptest! {
         let page = page_bytes();
         let mut plain: Plain = vec![(Policy::Local, None); PAGES];
         lay(&mut plain, 0..PAGES, &first);
-        let mut segments = vec![Segment::whole(0..PAGES * page, first)];
+        let mut sections = vec![Section::whole(0..PAGES * page, first)];
         for (start, len, policy) in placed {
             let pages = start..(start + len).min(PAGES);
             lay(&mut plain, pages.clone(), &policy);
-            put(&mut segments, Segment::whole(pages.start * page..pages.end * page, policy));
+            put(&mut sections, Section::whole(pages.start * page..pages.end * page, policy));
         }
         // Cutting the end off changes nothing that is said of the rest.
-        let left: Vec<Segment> = segments.iter().filter_map(|s| s.cut(&(0..cut * page))).collect();
-        for (segments, pages) in [(&segments, PAGES), (&left, cut)] {
-            prop_assert_eq!(segments.iter().map(|s| s.bytes.len()).sum::<usize>(), pages * page);
-            prop_assert!(segments.windows(2).all(|pair| pair[0].bytes.end == pair[1].bytes.start));
+        let left: Vec<Section> = sections.iter().filter_map(|s| s.cut(&(0..cut * page))).collect();
+        for (sections, pages) in [(&sections, PAGES), (&left, cut)] {
+            prop_assert_eq!(sections.iter().map(|s| s.bytes.len()).sum::<usize>(), pages * page);
+            prop_assert!(sections.windows(2).all(|pair| pair[0].bytes.end == pair[1].bytes.start));
             let mut shares: BTreeMap<NodeId, u64> = BTreeMap::new();
-            for segment in segments {
-                let runs = segment.runs();
-                for at in segment.bytes.clone().step_by(page) {
+            for section in sections {
+                let runs = section.runs();
+                for at in section.bytes.clone().step_by(page) {
                     let node = runs.iter().find(|(run, _)| run.contains(&at)).map(|(_, node)| *node);
-                    prop_assert_eq!((&segment.policy, node), (&plain[at / page].0, plain[at / page].1));
+                    prop_assert_eq!((&section.policy, node), (&plain[at / page].0, plain[at / page].1));
                 }
                 if runs.is_empty() {
-                    for (node, bytes) in segment.policy.shares(segment.bytes.len() as u64, page as u64) {
+                    for (node, bytes) in section.policy.shares(section.bytes.len() as u64, page as u64) {
                         *shares.entry(node).or_insert(0) += bytes;
                     }
                 }
@@ -70,24 +70,24 @@ proptest! {
                 node.iter().for_each(|node| *shares.entry(*node).or_insert(0) += page as u64);
             }
             let mut counted = BTreeMap::new();
-            segments.iter().for_each(|segment| segment.count(&mut counted));
+            sections.iter().for_each(|section| section.count(&mut counted));
             prop_assert_eq!(counted, shares);
         }
-        let main = main_policy(&segments);
+        let main = main_policy(&sections);
         let pages_of = |policy: &Policy| plain.iter().filter(|(p, _)| p == policy).count();
         prop_assert!(plain.iter().all(|(policy, _)| pages_of(policy) <= pages_of(&main)));
     }
 }
 
 #[test]
-fn equal_neighbours_are_one_segment() {
+fn equal_neighbours_are_one_section() {
     let page = page_bytes();
-    let mut segments = vec![Segment::whole(0..8 * page, Policy::Local)];
+    let mut sections = vec![Section::whole(0..8 * page, Policy::Local)];
     for at in [3, 1, 2] {
-        put(&mut segments, Segment::whole(at * page..(at + 1) * page, Policy::Node(NodeId(1))));
+        put(&mut sections, Section::whole(at * page..(at + 1) * page, Policy::Node(NodeId(1))));
     }
-    let told: Vec<_> = segments.iter().map(|s| (s.bytes.start / page, s.bytes.end / page)).collect();
+    let told: Vec<_> = sections.iter().map(|s| (s.bytes.start / page, s.bytes.end / page)).collect();
     assert_eq!(told, [(0, 1), (1, 4), (4, 8)]);
-    put(&mut segments, Segment::whole(page..4 * page, Policy::Local));
-    assert_eq!(segments.len(), 1);
+    put(&mut sections, Section::whole(page..4 * page, Policy::Local));
+    assert_eq!(sections.len(), 1);
 }
