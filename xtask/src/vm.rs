@@ -82,6 +82,7 @@ fn run(root: &Path, request: &Request) -> Result<bool, String> {
     let workspace = Workspace::read(root)?;
     let built = build(root, &workspace, request)?;
     let home = workspace.target.join("vm");
+    remove_old_runs(&home);
     let folder = home.join(format!("run-{}", std::process::id()));
     create(&folder)?;
     let outcome = prepare(request, &built, &folder).and_then(|load| Ok((boot(request, &load, &home, &folder)?, load)));
@@ -347,10 +348,12 @@ fn judge(request: &Request, outcome: &Outcome, runs: &[Run], folder: &Path) -> b
     }
     let passed: usize = report.runs.iter().map(|run| run.count(&Verdict::Passed)).sum();
     let skipped: usize = report.runs.iter().map(|run| run.skipped.len()).sum();
+    let programs =
+        runs.iter().zip(&report.runs).filter(|(run, found)| run.kind == Kind::Program && found.status == Some(0));
     println!(
-        "vm: {}: {} tests passed ({skipped} of them skipped) on {} in {:.0} s, {:.0} s of that to boot",
+        "vm: {}: {passed} tests ({skipped} of them skipped) and {} programs passed on {} in {:.0} s, {:.0} s of that to boot",
         if well { "all is well" } else { "FAILED" },
-        passed,
+        programs.count(),
         request.machine.describe(),
         outcome.took_s,
         report.booted_s.unwrap_or(f64::NAN),
@@ -398,11 +401,12 @@ fn sum(run: &Run, found: &report::RunReport) -> String {
     }
     let count = |verdict| found.count(&verdict);
     format!(
-        "{} passed, {} failed, {} ignored, {} skipped; {status}",
+        "{} passed, {} failed, {} ignored, {} skipped in {}; {status}",
         count(Verdict::Passed),
         count(Verdict::Failed),
         count(Verdict::Ignored),
-        found.skipped.len()
+        found.skipped.len(),
+        found.took.as_deref().unwrap_or("an unknown time"),
     )
 }
 
@@ -441,6 +445,18 @@ fn enough_memory(request: &Request) -> Result<(), String> {
             "the machine would have {wanted} MiB, but {mib} MiB are free here; use fewer --nodes or less --memory"
         )),
         _ => Ok(()),
+    }
+}
+
+/// Removes what failed and interrupted runs have left, but no run that is under way.
+fn remove_old_runs(home: &Path) {
+    let entries = fs::read_dir(home).into_iter().flatten().filter_map(Result::ok);
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let process = name.strip_prefix("run-").or(name.strip_prefix("fetch-"));
+        if process.is_some_and(|process| !Path::new("/proc").join(process).exists()) {
+            remove(&path);
+        }
     }
 }
 

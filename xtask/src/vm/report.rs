@@ -45,6 +45,8 @@ pub struct RunReport {
     pub skipped: Vec<(String, String)>,
     /// Passed and failed, as the last line counts them.
     pub counted: Option<(usize, usize)>,
+    /// How long the tests took, as the last line says; emulated time passes as the host's does.
+    pub took: Option<String>,
     /// The test that was begun last and has not ended (one at a time only).
     pub open: Option<String>,
     /// Everything it printed.
@@ -92,6 +94,7 @@ impl Report {
         } else if let Some(counts) = line.strip_prefix("test result: ") {
             self.section = None;
             run.counted = count_before(counts, " passed;").zip(count_before(counts, " failed;"));
+            run.took = counts.split_once("finished in ").map(|(_, took)| took.trim().to_owned());
         } else if let Some(rest) = line.strip_prefix("running ") {
             let number =
                 rest.strip_suffix(" tests").or(rest.strip_suffix(" test")).and_then(|number| number.parse().ok());

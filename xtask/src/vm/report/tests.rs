@@ -54,6 +54,7 @@ fn a_good_run_is_good() {
     let names: Vec<&str> = report.runs[0].tests.iter().map(|test| test.0.as_str()).collect();
     assert_eq!(names, ["region::a", "region::b", "region::c"]);
     assert_eq!(report.runs[0].counted, Some((3, 0)));
+    assert_eq!(report.runs[0].took.as_deref(), Some("0.61s"));
     assert_eq!(report.booted_s, Some(4.07));
     assert_eq!(report.runs[0].skipped[0].0, "region::c");
 }
