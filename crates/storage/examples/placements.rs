@@ -13,8 +13,8 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use numa::{Allocator, Budget, NodeId, Policy, Topology, peak_resident_bytes, resident_bytes};
 use storage::{
-    ColumnAllocator, ColumnPlacement, Component, Partitioner, Placement, Serial, Stager, TableVersion, build_part, place,
-    repartition,
+    ColumnAllocator, ColumnPlacement, Component, Partitioner, Placement, Serial, Stager, TableVersion, build_part,
+    place, repartition,
 };
 
 const BATCH_ROWS: usize = 65_536;
@@ -71,7 +71,10 @@ fn main() -> Fallible<()> {
     let table = table.with_parts(made);
     println!("PP: {pp_s:.2} s, {} MB rewritten", table.bytes() >> 20);
     report("PP", &table, &budget);
-    println!("PP peak: {:.2} of old and new together", budget.peak_bytes() as f64 / (old_bytes + table.bytes() as u64) as f64);
+    println!(
+        "PP peak: {:.2} of old and new together",
+        budget.peak_bytes() as f64 / (old_bytes + table.bytes() as u64) as f64
+    );
     println!(
         "PP against IVP: {:.1}x the time, {:.3}x the memory (the paper: 4.5x and 1.08x)",
         pp_s / ivp_s,
