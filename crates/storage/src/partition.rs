@@ -248,7 +248,7 @@ pub(crate) fn joined(hash: Option<u64>, value: Option<u64>) -> Option<u64> {
 
 /// The part of a row's hash.
 pub(crate) fn part_of_hash(hash: Option<u64>, parts: usize) -> u32 {
-    hash.map_or(0, |hash| (u128::from(hash) * parts as u128 >> 64) as u32)
+    hash.map_or(0, |hash| ((u128::from(hash) * parts as u128) >> 64) as u32)
 }
 
 /// The hash of each value, `None` for NULL. It stays the same over versions of this program.

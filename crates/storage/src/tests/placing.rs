@@ -234,7 +234,7 @@ fn segments_share_a_dictionary_after_placing_too() {
     let schema = schema_of(&DataType::Utf8View);
     let mut random = Random::new(34);
     let values = array(&DataType::Utf8View, Shape::FewDistinct, 100_000, 0, &mut random);
-    let part = built(&schema, &[values.clone()], &[], &[ColumnAllocator::unplaced()], &Serial);
+    let part = built(&schema, std::slice::from_ref(&values), &[], &[ColumnAllocator::unplaced()], &Serial);
     // Two segments with one dictionary, as a bulk load of more than a segment's rows makes them.
     let coded = part.segments[0].segment.column(0).as_coded().unwrap();
     let twin = Column::Coded(coded.moved(coded.codes().cloned(), Arc::clone(coded.dictionary())));
