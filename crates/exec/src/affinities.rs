@@ -11,13 +11,16 @@ use crate::operators::scan::{Morsel, Scan};
 use crate::pipeline::{Pipeline, Source, compile};
 use crate::plan::Plan;
 
-/// For every piece of every task of the plan's scan: the segment (its place among all of the snapshot), its rows, and the node
-/// that the task runs next to; `None` where it may run anywhere. In the order in which tasks are handed out. Nothing is run:
+/// A segment (its place among all of the snapshot), rows of it, and the node that the task which reads them runs next to; `None`
+/// where it may run anywhere.
+pub type TaskPlace = (usize, Range<usize>, Option<NodeId>);
+
+/// For every piece of every task of the plan's scan, in the order in which tasks are handed out: where it runs. Nothing is run:
 /// granules that only an evaluation per dictionary entry would exclude are listed.
 ///
 /// # Errors
 /// [`ExecError::Plan`] for a plan that is not valid.
-pub fn affinities(plan: &Plan) -> Result<Vec<(usize, Range<usize>, Option<NodeId>)>, ExecError> {
+pub fn affinities(plan: &Plan) -> Result<Vec<TaskPlace>, ExecError> {
     let morsels = morsels(plan, PageMaps::of_kernel())?.into_iter();
     Ok(morsels.flat_map(|Morsel { pieces, node }| pieces.into_iter().map(move |(s, rows)| (s, rows, node))).collect())
 }

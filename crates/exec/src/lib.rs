@@ -36,7 +36,7 @@ mod plan;
 mod predicate;
 pub mod reference;
 
-pub use affinities::affinities;
+pub use affinities::{TaskPlace, affinities};
 pub use error::{ExecError, PlanError};
 pub use execution::{BATCH_ROWS, Context, Execution, execute, execute_on_workers};
 pub use expression::Expression;

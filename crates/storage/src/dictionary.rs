@@ -15,6 +15,7 @@ use crate::affine::Affine;
 use crate::copies::Copies;
 use crate::error::StoreError;
 use crate::kernels::share::region_buffer;
+use crate::placement::Exchange;
 use crate::strings::StringValues;
 use crate::types::{Native, Physical, number_array, wide_key_at, with_native};
 
@@ -249,10 +250,7 @@ impl Values {
     ///
     /// # Errors
     /// Those of `exchange`.
-    pub(crate) fn exchanged<E>(
-        &self,
-        exchange: &mut dyn FnMut(&Arc<Region>) -> Result<Arc<Region>, E>,
-    ) -> Result<Values, E> {
+    pub(crate) fn exchanged<E>(&self, exchange: &mut Exchange<'_, E>) -> Result<Values, E> {
         Ok(match self {
             Values::Affine(affine) => Values::Affine(*affine),
             Values::Fixed(region) => Values::Fixed(region.as_ref().map(exchange).transpose()?),

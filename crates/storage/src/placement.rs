@@ -14,6 +14,8 @@
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 4.2 (RR, IVP, PP) and Figure 6.
 
+use std::sync::Arc;
+
 use numa::{Allocator, MemoryError, NodeId, Policy, Region};
 
 use crate::GRANULE_ROWS;
@@ -222,6 +224,9 @@ impl ColumnAllocator {
         self.allocator.with_policy(self.placement.codes.only_node().map_or(Policy::Local, Policy::Node))
     }
 }
+
+/// What gives the region that shall stand in another's place: the same one, or a copy.
+pub(crate) type Exchange<'a, E> = dyn FnMut(&Arc<Region>) -> Result<Arc<Region>, E> + 'a;
 
 /// Which run a granule belongs to.
 fn stripe(nodes: &[NodeId], granules: usize, segment: usize, granule: usize) -> Option<Stripe> {

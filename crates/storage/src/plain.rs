@@ -18,6 +18,7 @@ use numa::Region;
 use crate::GRANULE_ROWS;
 use crate::copies::Copies;
 use crate::kernels::share::region_buffer;
+use crate::placement::Exchange;
 use crate::strings::{INLINE_BYTES_MAX, array_of_views, copy_long_values, moved_view, view_len, view_within};
 use crate::types::{Physical, number_array, with_native};
 
@@ -110,10 +111,7 @@ impl PlainData {
     ///
     /// # Errors
     /// Those of `exchange`.
-    pub(crate) fn exchanged<E>(
-        &self,
-        exchange: &mut dyn FnMut(&Arc<Region>) -> Result<Arc<Region>, E>,
-    ) -> Result<PlainData, E> {
+    pub(crate) fn exchanged<E>(&self, exchange: &mut Exchange<'_, E>) -> Result<PlainData, E> {
         Ok(match self {
             PlainData::Fixed(data) => PlainData::Fixed(FixedData {
                 values: exchange(&data.values)?,

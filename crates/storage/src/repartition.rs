@@ -133,10 +133,9 @@ fn routed<'a>(
             }
         }
         if let Partitioner::RoundRobin { parts } = partitioner {
-            let mut number = run.first_live;
-            for route in target.iter_mut().filter(|route| **route != DELETED) {
+            let live = target.iter_mut().filter(|route| **route != DELETED);
+            for (number, route) in (run.first_live..).zip(live) {
                 *route = (number % *parts as u64) as u16;
-                number += 1;
             }
         }
         run.routes = Some(region);

@@ -16,6 +16,7 @@ use arrow::datatypes::DataType;
 use numa::{Allocator, MemoryError, Region};
 
 use crate::kernels::share::{region_buffer, view_array};
+use crate::placement::Exchange;
 
 /// Longest value that a view holds itself.
 pub(crate) const INLINE_BYTES_MAX: usize = 12;
@@ -195,10 +196,7 @@ impl StringValues {
     ///
     /// # Errors
     /// Those of `exchange`.
-    pub(crate) fn exchanged<E>(
-        &self,
-        exchange: &mut dyn FnMut(&Arc<Region>) -> Result<Arc<Region>, E>,
-    ) -> Result<StringValues, E> {
+    pub(crate) fn exchanged<E>(&self, exchange: &mut Exchange<'_, E>) -> Result<StringValues, E> {
         let views = self.views.as_ref().map(&mut *exchange).transpose()?;
         let bytes = self.bytes.as_ref().map(&mut *exchange).transpose()?;
         let same = match (&self.bytes, &bytes) {

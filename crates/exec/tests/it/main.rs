@@ -2,6 +2,7 @@
 
 mod agreement;
 mod binding;
+mod placement;
 mod plans;
 mod streaming;
 mod support;

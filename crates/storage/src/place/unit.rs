@@ -10,26 +10,21 @@ use crate::column::Column;
 use crate::copies::Copies;
 use crate::dictionary::{Dictionary, Values};
 use crate::error::StoreError;
+use crate::placement::Exchange;
 use crate::plain::PlainData;
 use crate::segment::Part;
 
 /// A component, as far as placing sees it: some regions, each of which may be exchanged for a copy.
 pub(super) trait Placed: Sized {
     /// The same bytes with each region as `exchange` gives it.
-    fn exchanged(
-        &self,
-        exchange: &mut dyn FnMut(&Arc<Region>) -> Result<Arc<Region>, StoreError>,
-    ) -> Result<Self, StoreError>;
+    fn exchanged(&self, exchange: &mut Exchange<'_, StoreError>) -> Result<Self, StoreError>;
 
     /// The regions that it consists of.
     fn regions(&self) -> Vec<&Region>;
 }
 
 impl Placed for Arc<Region> {
-    fn exchanged(
-        &self,
-        exchange: &mut dyn FnMut(&Arc<Region>) -> Result<Arc<Region>, StoreError>,
-    ) -> Result<Self, StoreError> {
+    fn exchanged(&self, exchange: &mut Exchange<'_, StoreError>) -> Result<Self, StoreError> {
         exchange(self)
     }
 
@@ -39,10 +34,7 @@ impl Placed for Arc<Region> {
 }
 
 impl Placed for Values {
-    fn exchanged(
-        &self,
-        exchange: &mut dyn FnMut(&Arc<Region>) -> Result<Arc<Region>, StoreError>,
-    ) -> Result<Self, StoreError> {
+    fn exchanged(&self, exchange: &mut Exchange<'_, StoreError>) -> Result<Self, StoreError> {
         Values::exchanged(self, exchange)
     }
 
@@ -52,10 +44,7 @@ impl Placed for Values {
 }
 
 impl Placed for Arc<PlainData> {
-    fn exchanged(
-        &self,
-        exchange: &mut dyn FnMut(&Arc<Region>) -> Result<Arc<Region>, StoreError>,
-    ) -> Result<Self, StoreError> {
+    fn exchanged(&self, exchange: &mut Exchange<'_, StoreError>) -> Result<Self, StoreError> {
         let mut new = false;
         let data = PlainData::exchanged(self, &mut |region| {
             let exchanged = exchange(region)?;

@@ -4,6 +4,7 @@ mod data;
 mod failures;
 mod partitioning;
 mod placing;
+mod real_nodes;
 mod roundtrip;
 mod select;
 mod shapes;

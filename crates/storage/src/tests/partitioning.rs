@@ -128,8 +128,10 @@ fn ranges_agree_with_comparing_one_by_one() {
             // Arrow's row format sorts as its types do; zeros and NaNs are made equal first.
             let (values, bounds) = (canonical(all.column(0)), canonical(&bounds));
             let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())]).unwrap();
-            let (rows, cuts) =
-                (converter.convert_columns(&[values.clone()]).unwrap(), converter.convert_columns(&[bounds]).unwrap());
+            let (rows, cuts) = (
+                converter.convert_columns(std::slice::from_ref(&values)).unwrap(),
+                converter.convert_columns(&[bounds]).unwrap(),
+            );
             for (i, route) in routes.iter().enumerate() {
                 let mut part = 0;
                 if values.is_valid(i) {

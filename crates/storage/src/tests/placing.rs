@@ -222,7 +222,10 @@ fn placing_keeps_every_value_and_what_is_shared() {
     let home: Vec<_> = columns.iter().map(|_| Some(ColumnPlacement::one(NodeId(0)))).collect();
     let (placed, _) = place(&version, &home, None, &allocator, &Threads, &|| false).unwrap();
     version = placed;
-    assert_eq!((version.bytes(), budget.used_bytes()), before);
+    assert_eq!(version.bytes(), before.0);
+    // What was cut to fewer bytes in place is copied without its last page's rest.
+    let less = before.1.checked_sub(budget.used_bytes());
+    assert!(less.is_some_and(|less| less < 64 << 10), "{} of {}", budget.used_bytes(), before.1);
     check_part(&version.parts[0], &columns, &mut random);
 }
 
@@ -231,7 +234,7 @@ fn segments_share_a_dictionary_after_placing_too() {
     let schema = schema_of(&DataType::Utf8View);
     let mut random = Random::new(34);
     let values = array(&DataType::Utf8View, Shape::FewDistinct, 100_000, 0, &mut random);
-    let part = built(&schema, &[values.clone()], &[], &[ColumnAllocator::unplaced()], &Serial);
+    let part = built(&schema, std::slice::from_ref(&values), &[], &[ColumnAllocator::unplaced()], &Serial);
     // Two segments with one dictionary, as a bulk load of more than a segment's rows makes them.
     let coded = part.segments[0].segment.column(0).as_coded().unwrap();
     let twin = Column::Coded(coded.moved(coded.codes().cloned(), Arc::clone(coded.dictionary())));
