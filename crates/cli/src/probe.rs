@@ -75,8 +75,8 @@ struct Output<'a> {
 
 impl<'a> Output<'a> {
     fn create(path: &'a Path) -> Result<Output<'a>, Failure> {
-        let file = File::create(path)
-            .map_err(|error| Failure::new(format!("cannot write '{}': {error}", path.display())))?;
+        let file =
+            File::create(path).map_err(|error| Failure::new(format!("cannot write '{}': {error}", path.display())))?;
         Ok(Output { path, file })
     }
 

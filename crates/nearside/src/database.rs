@@ -161,7 +161,8 @@ impl DatabaseBuilder {
         }
         let topology = Arc::new(topology);
         let budget = Budget::new("database", bytes);
-        let config = sched::Config { threads: self.threads, ..sched::Config::default() };
+        let threads = self.threads.unwrap_or_else(|| topology.default_threads());
+        let config = sched::Config { threads: Some(threads), ..sched::Config::default() };
         let scheduler = Scheduler::new(Arc::clone(&topology), config);
         let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
         let environment = RuntimeEnvBuilder::new().with_disk_manager_builder(disk).build_arc()?;

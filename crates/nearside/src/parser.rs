@@ -596,7 +596,10 @@ mod tests {
             other => panic!("{sql}: {other:?}"),
         };
         assert_eq!(change("alter table t set placement 'ivp(4)'"), Change::Table("ivp(4)".into()));
-        assert_eq!(change("ALTER TABLE s.t SET PLACEMENT pp(4, hash(\"K\"))"), Change::Table("pp ( 4 , hash ( \"K\" ) )".into()));
+        assert_eq!(
+            change("ALTER TABLE s.t SET PLACEMENT pp(4, hash(\"K\"))"),
+            Change::Table("pp ( 4 , hash ( \"K\" ) )".into())
+        );
         let text = "replicated".to_string();
         assert_eq!(
             change("alter table if exists t alter column C set placement replicated"),
@@ -613,11 +616,18 @@ mod tests {
         assert_eq!(change("alter table t alter c numa node 2"), nodes(Some("c"), None, &[2]));
         assert_eq!(change("alter table t rows 0 to 65536 numa node (1)"), nodes(None, Some(0..65536), &[1]));
         assert_eq!(change("alter table t partition 3 numa node ('1')"), Change::Part { part: 3, node: 1 });
-        for sql in ["alter table t add column c int", "alter table t rename to u", "alter table t alter column c drop default"] {
+        for sql in
+            ["alter table t add column c int", "alter table t rename to u", "alter table t alter column c drop default"]
+        {
             assert!(matches!(Parsed::one(sql), Ok(Parsed::Sql(_))), "{sql}");
         }
-        for sql in ["alter table t numa node", "alter table t numa node ('x')", "alter table t rows 1 numa node (0)",
-            "alter table t partition 1 numa node (0, 1)", "alter table t numa node (3 to 1)"] {
+        for sql in [
+            "alter table t numa node",
+            "alter table t numa node ('x')",
+            "alter table t rows 1 numa node (0)",
+            "alter table t partition 1 numa node (0, 1)",
+            "alter table t numa node (3 to 1)",
+        ] {
             assert!(matches!(Parsed::one(sql), Err(Error::Syntax { .. })), "{sql}");
         }
     }

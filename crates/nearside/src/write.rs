@@ -25,9 +25,9 @@ use numa::{Budget, Reservation};
 use storage::{RowsToDelete, SegmentVersion, TableVersion};
 
 use crate::catalog::{CatalogState, Entry, Name, TableEntry};
+use crate::config;
 use crate::context::{ROW_ID, StoredSource};
 use crate::error::{Error, Result};
-use crate::config;
 use crate::parser::{Parsed, plan_statement};
 use crate::placement::change::resolved;
 use crate::placement::spec::Spec;
@@ -354,11 +354,7 @@ pub(crate) fn quoted(name: &str) -> String {
 /// CREATE TABLE and CREATE TABLE AS.
 ///
 /// `placement`: what `WITH (placement = '..')` said.
-pub(crate) fn create_table(
-    create: CreateMemoryTable,
-    placement: Option<&str>,
-    running: &Arc<Running>,
-) -> Result<Done> {
+pub(crate) fn create_table(create: CreateMemoryTable, placement: Option<&str>, running: &Arc<Running>) -> Result<Done> {
     if create.temporary {
         return Err(Error::Unsupported("temporary tables are not supported; leave TEMPORARY out".into()));
     }

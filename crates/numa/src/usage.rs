@@ -29,6 +29,16 @@ pub enum UsageKind {
     Recycled,
 }
 
+impl std::fmt::Display for UsageKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            UsageKind::Region => "region",
+            UsageKind::Pool => "pool",
+            UsageKind::Recycled => "recycled",
+        })
+    }
+}
+
 /// Bytes of one owner on one node.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Usage {

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int32Array, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use numa::{Allocator, Budget, Policy};
-use storage::{CodePredicate, CodeSet, Column, ColumnAllocator, Parallel, Part, Segment, Serial, Stager, TableVersion, build_part};
+use storage::{
+    CodePredicate, CodeSet, Column, ColumnAllocator, Parallel, Part, Segment, Serial, Stager, TableVersion, build_part,
+};
 
 const BATCH_ROWS: usize = 8192;
 /// How often each read is repeated: the clock ticks every few milliseconds.

@@ -7,8 +7,8 @@ use arrow::array::{ArrayRef, UInt64Array};
 use arrow::datatypes::DataType;
 use numa::{NodeId, Policy, Region};
 
-use crate::coded::CodedColumn;
 use crate::GRANULE_ROWS;
+use crate::coded::CodedColumn;
 use crate::dictionary::Encoding;
 use crate::kernels::words_for;
 use crate::plain::PlainColumn;

@@ -79,7 +79,10 @@ impl Partitioner {
                 let mut hashes = vec![HASH_START; rows];
                 for &column in columns {
                     let values = surfaced(batch.column(column))?;
-                    hashes_of(&values).into_iter().zip(&mut hashes).for_each(|(value, hash)| *hash = joined(*hash, value));
+                    hashes_of(&values)
+                        .into_iter()
+                        .zip(&mut hashes)
+                        .for_each(|(value, hash)| *hash = joined(*hash, value));
                 }
                 hashes.into_iter().map(|hash| part_of_hash(hash, *parts)).collect()
             }
@@ -126,13 +129,17 @@ impl Partitioner {
                 return Err(StoreError::NotThere { what: "column", index, count: types.len() });
             };
             if Physical::of(&surface_type(t)) == Physical::Opaque {
-                return bad(format!("rows cannot be sent to parts by a column of type {t}; choose a number or text column"));
+                return bad(format!(
+                    "rows cannot be sent to parts by a column of type {t}; choose a number or text column"
+                ));
             }
         }
         let Partitioner::Range { column, bounds } = self else { return Ok(()) };
         let (expected, found) = (surface_type(&types[*column]), bounds.data_type());
         if !same_values(&expected, &surface_type(found)) {
-            return bad(format!("the bounds of the parts are of type {found}, the column of type {expected}; cast them"));
+            return bad(format!(
+                "the bounds of the parts are of type {found}, the column of type {expected}; cast them"
+            ));
         }
         if bounds.null_count() > 0 {
             return bad("a bound between parts is NULL; NULL rows go to the first part anyway".into());
@@ -241,7 +248,7 @@ pub(crate) fn joined(hash: Option<u64>, value: Option<u64>) -> Option<u64> {
 
 /// The part of a row's hash.
 pub(crate) fn part_of_hash(hash: Option<u64>, parts: usize) -> u32 {
-    hash.map_or(0, |hash| (u128::from(hash) * parts as u128 >> 64) as u32)
+    hash.map_or(0, |hash| ((u128::from(hash) * parts as u128) >> 64) as u32)
 }
 
 /// The hash of each value, `None` for NULL. It stays the same over versions of this program.

@@ -98,11 +98,7 @@ pub fn place(
 }
 
 /// The part that was just built, where its allocators say: what moved into columns without a copy is moved, copies are made.
-pub(crate) fn settled(
-    part: Part,
-    allocators: &[ColumnAllocator],
-    parallel: &dyn Parallel,
-) -> Result<Part, StoreError> {
+pub(crate) fn settled(part: Part, allocators: &[ColumnAllocator], parallel: &dyn Parallel) -> Result<Part, StoreError> {
     let Some(first) = part.segments.first() else { return Ok(part) };
     let columns = first.segment.columns().iter().zip(allocators);
     let wish = |(column, of): (&Arc<Column>, _)| wish_for_settling(column, of);

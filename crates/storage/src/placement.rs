@@ -132,9 +132,7 @@ impl Placement {
     /// The policy of a dictionary. For [`Placement::Replicated`] the first copy's.
     pub fn dictionary_policy(&self) -> Policy {
         match self {
-            Placement::Striped(nodes) if nodes.len() > 1 => {
-                Policy::Striped { nodes: nodes.clone(), chunk_bytes: 0 }
-            }
+            Placement::Striped(nodes) if nodes.len() > 1 => Policy::Striped { nodes: nodes.clone(), chunk_bytes: 0 },
             other => other.piece_policy(1, 0, 0),
         }
     }

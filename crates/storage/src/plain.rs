@@ -251,10 +251,7 @@ impl PlainColumn {
     }
 
     /// The same rows, each piece's data as `exchange` gives it.
-    pub(crate) fn moved(
-        &self,
-        exchange: impl Fn(&Copies<Arc<PlainData>>) -> Copies<Arc<PlainData>>,
-    ) -> PlainColumn {
+    pub(crate) fn moved(&self, exchange: impl Fn(&Copies<Arc<PlainData>>) -> Copies<Arc<PlainData>>) -> PlainColumn {
         let pieces = self.pieces.iter().map(|piece| Piece { data: exchange(&piece.data), ..piece.clone() }).collect();
         PlainColumn {
             data_type: self.data_type.clone(),

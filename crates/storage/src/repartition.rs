@@ -269,7 +269,8 @@ fn stage_parts(
     }
     let tasks: Vec<(usize, Range<usize>)> =
         (0..allocators.len()).flat_map(|part| groups.iter().map(move |group| (part, group.clone()))).collect();
-    let nodes: Vec<Option<NodeId>> = tasks.iter().map(|(part, _)| allocators[*part][0].placement.codes.only_node()).collect();
+    let nodes: Vec<Option<NodeId>> =
+        tasks.iter().map(|(part, _)| allocators[*part][0].placement.codes.only_node()).collect();
     let staged = map(parallel, tasks, &|i| nodes[i], &|(part, group): (usize, Range<usize>)| {
         let mut stager = Stager::new(Arc::clone(&schema), allocators[part][0].staging());
         for run in &runs[group] {

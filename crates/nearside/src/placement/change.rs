@@ -144,7 +144,10 @@ fn wanted(table: &TableEntry, change: &Change, running: &Running) -> Result<Tabl
             let spec = match nodes.as_slice() {
                 [] => Spec::default(),
                 [one] => Spec::on_node(*one),
-                _ => Spec { table: TableSpec::RoundRobin { blocks: false, nodes: Nodes::These(nodes) }, ..Spec::default() },
+                _ => Spec {
+                    table: TableSpec::RoundRobin { blocks: false, nodes: Nodes::These(nodes) },
+                    ..Spec::default()
+                },
             };
             old.changed(spec, schema)
         }

@@ -74,14 +74,21 @@ impl TablePlacement {
     }
 
     /// The placement with parts cut as another table's are: by these columns of ours, with its bounds, on its nodes.
-    pub(crate) fn like(&self, other: &TablePlacement, columns: &[String], schema: &SchemaRef) -> Result<TablePlacement> {
+    pub(crate) fn like(
+        &self,
+        other: &TablePlacement,
+        columns: &[String],
+        schema: &SchemaRef,
+    ) -> Result<TablePlacement> {
         let TableSpec::Parts(theirs) = &other.spec.table else {
             return Err(wrong("the table after 'like' is not in parts"));
         };
         let (by, wanted) = match &theirs.by {
             By::Hash(names) => (By::Hash(columns.to_vec()), names.len()),
             By::Range(_) => (By::Range(columns.first().cloned().unwrap_or_default()), 1),
-            By::RoundRobin => return Err(wrong("the table after 'like' is cut in turn, so no row has its place by a key")),
+            By::RoundRobin => {
+                return Err(wrong("the table after 'like' is cut in turn, so no row has its place by a key"));
+            }
             By::Like { .. } => return Err(Error::Internal("a stored placement refers to another".into())),
         };
         if columns.len() != wanted {
@@ -210,7 +217,12 @@ impl TablePlacement {
     ///
     /// # Errors
     /// As [`TablePlacement::new`].
-    pub(crate) fn with_column_spec(&self, column: &str, spec: ColumnSpec, schema: &SchemaRef) -> Result<TablePlacement> {
+    pub(crate) fn with_column_spec(
+        &self,
+        column: &str,
+        spec: ColumnSpec,
+        schema: &SchemaRef,
+    ) -> Result<TablePlacement> {
         let mut with = self.spec.clone();
         with.columns.insert(column.to_string(), spec);
         Ok(TablePlacement { bounds: self.bounds.clone(), ..self.changed(with, schema)? })
@@ -243,8 +255,9 @@ impl TablePlacement {
         let TableSpec::Parts(parts) = &self.spec.table else { return Err(wrong("the table is not in parts")) };
         let mut nodes = self.part_nodes(parts);
         let count = nodes.len();
-        *nodes.get_mut(part).ok_or_else(|| wrong(format!("there is no part {part}; the parts are 0 to {}", count - 1)))? =
-            node;
+        *nodes
+            .get_mut(part)
+            .ok_or_else(|| wrong(format!("there is no part {part}; the parts are 0 to {}", count - 1)))? = node;
         let mut spec = self.spec.clone();
         spec.table = TableSpec::Parts(PartsSpec { parts: Some(count), nodes: Nodes::These(nodes), ..parts.clone() });
         let bounds = self.bounds.clone();
@@ -271,9 +284,7 @@ impl TablePlacement {
         match nodes {
             Nodes::All => all.to_vec(),
             Nodes::These(list) => list.clone(),
-            Nodes::Count(count) => {
-                (0..(*count).min(all.len())).map(|i| all[(turn + i) % all.len()]).collect()
-            }
+            Nodes::Count(count) => (0..(*count).min(all.len())).map(|i| all[(turn + i) % all.len()]).collect(),
         }
     }
 

@@ -271,7 +271,18 @@ fn column_spec(words: &mut Words<'_>) -> Result<ColumnSpec> {
 
 fn where_(words: &mut Words<'_>) -> Result<Where> {
     const KNOWN: [&str; 12] = [
-        "rr", "ivp", "pp", "local", "node", "striped", "interleaved", "replicated", "codes", "dictionary", "index", "like",
+        "rr",
+        "ivp",
+        "pp",
+        "local",
+        "node",
+        "striped",
+        "interleaved",
+        "replicated",
+        "codes",
+        "dictionary",
+        "index",
+        "like",
     ];
     if words.take("local") {
         return Ok(Where::Local);

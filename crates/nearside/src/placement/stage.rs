@@ -105,7 +105,8 @@ impl NewRows {
 pub(crate) fn build(staged: Vec<Vec<Staged>>, table: &TableEntry, running: &Arc<Running>) -> Result<NewRows> {
     let schema = &table.version.schema;
     let partitioner = table.placement.partitioner(schema)?;
-    let mut by_part: Vec<Vec<Staged>> = (0..partitioner.as_ref().map_or(1, Partitioner::parts)).map(|_| Vec::new()).collect();
+    let mut by_part: Vec<Vec<Staged>> =
+        (0..partitioner.as_ref().map_or(1, Partitioner::parts)).map(|_| Vec::new()).collect();
     for producer in staged {
         for (part, staged) in by_part.iter_mut().zip(producer) {
             part.push(staged);

@@ -33,7 +33,10 @@ const SETTINGS: &str = "settings";
 
 /// Names and columns of all system views.
 pub(crate) fn schemas() -> Vec<(&'static str, SchemaRef)> {
-    [NODES, CPUS, LINKS, COLUMNS, PAGES, MEMORY, CHANGES, WORKERS, SETTINGS].into_iter().map(|n| (n, schema(n))).collect()
+    [NODES, CPUS, LINKS, COLUMNS, PAGES, MEMORY, CHANGES, WORKERS, SETTINGS]
+        .into_iter()
+        .map(|n| (n, schema(n)))
+        .collect()
 }
 
 fn schema(view: &str) -> SchemaRef {

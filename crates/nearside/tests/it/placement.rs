@@ -188,7 +188,8 @@ fn a_cancelled_change_leaves_the_old_placement() {
     table(&session, "");
     let expected = answers(&session);
     let mut cancelled = 0;
-    for (round, placement) in ["ivp", "pp(3, hash(k))", "replicated", "rr(blocks)"].iter().cycle().take(16).enumerate() {
+    for (round, placement) in ["ivp", "pp(3, hash(k))", "replicated", "rr(blocks)"].iter().cycle().take(16).enumerate()
+    {
         set(&session, "rr");
         let before = pages(&session);
         let handle = session.cancel_handle();
@@ -239,9 +240,8 @@ fn columns_lie_where_the_placement_says() {
         return;
     }
     let all: BTreeSet<u32> = nodes.iter().copied().collect();
-    let spread = |from: usize, count: usize| -> BTreeSet<u32> {
-        (0..count).map(|i| nodes[(from + i) % nodes.len()]).collect()
-    };
+    let spread =
+        |from: usize, count: usize| -> BTreeSet<u32> { (0..count).map(|i| nodes[(from + i) % nodes.len()]).collect() };
     table(&session, "WITH (placement = 'rr')");
     let check_rr = |when: &str| {
         for (i, column) in ["k", "v", "s", "d", "u"].iter().enumerate() {
@@ -276,7 +276,8 @@ fn columns_lie_where_the_placement_says() {
     }
     set(&session, "interleaved");
     assert_eq!(nodes_of(&pages(&session), |c, _, _| c == "k"), all);
-    let report = text(&session, "SELECT moved_bytes > 0, rewritten_bytes > 0, stuck_bytes FROM nearside.placement_changes");
+    let report =
+        text(&session, "SELECT moved_bytes > 0, rewritten_bytes > 0, stuck_bytes FROM nearside.placement_changes");
     assert!(report.contains("true"), "{report}");
 }
 
@@ -285,10 +286,14 @@ fn tables_cut_alike_lie_together() {
     let database = database();
     let session = database.session();
     table(&session, "WITH (placement = 'pp(4, range(k))')");
-    session.execute("CREATE TABLE other WITH (placement = 'pp(like t(b))') AS SELECT k AS b, v FROM t WHERE k % 2 = 0").unwrap();
+    session
+        .execute("CREATE TABLE other WITH (placement = 'pp(like t(b))') AS SELECT k AS b, v FROM t WHERE k % 2 = 0")
+        .unwrap();
     let bounds = |table: &str, column: &str| {
-        let sql = format!("SELECT DISTINCT part, placement FROM nearside.pages JOIN nearside.columns USING (\"table\", \"column\")
-            WHERE \"table\" = '{table}' AND \"column\" = '{column}' ORDER BY part");
+        let sql = format!(
+            "SELECT DISTINCT part, placement FROM nearside.pages JOIN nearside.columns USING (\"table\", \"column\")
+            WHERE \"table\" = '{table}' AND \"column\" = '{column}' ORDER BY part"
+        );
         text(&session, &sql)
     };
     assert_eq!(bounds("other", "b").matches("pp(4, range(b)").count(), 4, "{}", bounds("other", "b"));
@@ -318,7 +323,8 @@ fn loads_take_a_placement_and_sessions_a_default() {
     let database = database();
     let session = database.session();
     session.execute("SET nearside.placement = 'ivp(2)'; CREATE TABLE a (n BIGINT)").unwrap();
-    let placement = |table: &str| text(&session, &format!("SELECT placement FROM nearside.columns WHERE \"table\" = '{table}'"));
+    let placement =
+        |table: &str| text(&session, &format!("SELECT placement FROM nearside.columns WHERE \"table\" = '{table}'"));
     assert!(placement("a").contains("ivp(2)"));
     session.execute("CREATE TABLE b (n BIGINT) WITH (placement = 'rr')").unwrap();
     assert!(placement("b").contains(" rr "));

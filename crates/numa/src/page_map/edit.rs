@@ -103,13 +103,13 @@ impl PageMap {
         let target = Target::Turns { nodes, huge };
         let before = PageMap::read(&pairs(&spans));
         for (i, span) in spans.iter().enumerate() {
-            let result = check_room(span, &target, &before, &machine)
-                .and_then(|()| move_to(span, &target, &before, &machine, &|| false));
+            let result = check_room(span, &target, &before, machine)
+                .and_then(|()| move_to(span, &target, &before, machine, &|| false));
             match result {
                 Ok(moved) => sum += moved,
                 Err(error) => {
                     for done in &spans[..i] {
-                        move_back(done, &before, &machine);
+                        move_back(done, &before, machine);
                     }
                     self.refresh(&pairs(&spans));
                     return Err(error);

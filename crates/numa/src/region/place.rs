@@ -32,6 +32,9 @@ use crate::sys::migrate::{advise_huge_pages, set_policy};
 use crate::sys::{Mode, page_bytes};
 use crate::usage::{Counts, UsageKind};
 
+/// Bytes of a region, and the policy call they get; `None` is the node of whoever touches them.
+type PolicyCall = (Range<usize>, Option<(Mode, IdSet)>);
+
 /// Where a region lay at a moment: its policy and its pages. See [`Region::restore`].
 #[derive(Clone, Debug)]
 pub struct RegionPlacement {
@@ -68,7 +71,7 @@ impl Region {
         policy: &Policy,
         stop: &dyn Fn() -> bool,
     ) -> Result<Moved, MoveError> {
-        self.place_on(&Machine::this(), bytes, policy, stop)
+        self.place_on(Machine::this(), bytes, policy, stop)
     }
 
     /// The policies it follows, by bytes of it, ascending: several where parts of it were placed apart.
@@ -95,7 +98,7 @@ impl Region {
 
     /// Takes policy and pages back to where they were, as far as the nodes have room. It cannot be stopped.
     pub fn restore(&self, to: &RegionPlacement) -> Moved {
-        self.restore_on(&Machine::this(), to)
+        self.restore_on(Machine::this(), to)
     }
 
     pub(super) fn place_on(
@@ -216,7 +219,7 @@ impl Region {
             Some(laid_out) => laid_out.bounds.iter().map(|bound| bound.node()).collect(),
             None => Vec::new(),
         };
-        let mut calls: Vec<(Range<usize>, Option<(Mode, IdSet)>)> = Vec::new();
+        let mut calls: Vec<PolicyCall> = Vec::new();
         for (bytes, node) in segment.runs() {
             let mode = if strictly && bound.contains(&node) { Mode::Bind } else { Mode::Preferred };
             calls.push((bytes, Some((mode, IdSet::from_iter([node.0])))));

@@ -89,7 +89,8 @@ fn weighted_values(version: &TableVersion, column: usize, t: &DataType) -> Resul
             }
             None => {
                 for rows in granules(version.segment.rows()) {
-                    let positions: Vec<u32> = rows.filter(|&row| version.is_live(row)).step_by(every).map(|r| r as u32).collect();
+                    let positions: Vec<u32> =
+                        rows.filter(|&row| version.is_live(row)).step_by(every).map(|r| r as u32).collect();
                     let values = stored.take(&positions);
                     let valid = arrow::compute::is_not_null(&values)?;
                     let values = arrow::compute::filter(&values, &valid)?;

@@ -90,11 +90,10 @@ impl BytesWriter {
         let bytes = self.bytes.take().map(Arc::new);
         let validity = self.validity.seal().map(Arc::new);
         if let Some(offsets) = self.offsets.take() {
-            self.sealed
-                .push(StagedPiece {
-                    rows,
-                    data: Arc::new(PlainData::Bytes(BytesData { offsets: Arc::new(offsets), bytes, validity })),
-                });
+            self.sealed.push(StagedPiece {
+                rows,
+                data: Arc::new(PlainData::Bytes(BytesData { offsets: Arc::new(offsets), bytes, validity })),
+            });
         }
     }
 

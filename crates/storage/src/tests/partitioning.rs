@@ -88,7 +88,10 @@ fn check_repartition(version: &TableVersion, partitioner: Option<&Partitioner>, 
         }
     }
     let mut owners = std::collections::HashMap::new();
-    assert!(dictionaries.iter().all(|(dictionary, part)| *owners.entry(*dictionary).or_insert(*part) == *part), "{what}");
+    assert!(
+        dictionaries.iter().all(|(dictionary, part)| *owners.entry(*dictionary).or_insert(*part) == *part),
+        "{what}"
+    );
 }
 
 #[test]
@@ -141,7 +144,15 @@ fn ranges_agree_with_comparing_one_by_one() {
 }
 
 fn canonical(values: &ArrayRef) -> ArrayRef {
-    let float = |value: f64| if value.is_nan() { f64::NAN } else if value == 0.0 { 0.0 } else { value };
+    let float = |value: f64| {
+        if value.is_nan() {
+            f64::NAN
+        } else if value == 0.0 {
+            0.0
+        } else {
+            value
+        }
+    };
     match values.data_type() {
         DataType::Float32 | DataType::Float64 => {
             let wide = cast(values, &DataType::Float64).unwrap();
@@ -178,7 +189,10 @@ fn odd_tables() {
     let int = DataType::Int64;
     let hash = |parts| Partitioner::Hash { columns: vec![0], parts };
     // Without a row; more parts than rows; all NULL; a value in every row; no partitioner.
-    let empty = TableVersion::empty(&Schema::new(vec![Field::new("c", int.clone(), true), Field::new("n", int.clone(), false)]));
+    let empty = TableVersion::empty(&Schema::new(vec![
+        Field::new("c", int.clone(), true),
+        Field::new("n", int.clone(), false),
+    ]));
     check_repartition(&empty, Some(&hash(3)), "empty");
     assert_eq!(range_bounds(&empty, 0, 3).unwrap().len(), 2);
     check_repartition(&table(&int, Shape::Steps, &[5], &mut random), Some(&hash(64)), "few rows");
@@ -249,7 +263,11 @@ fn equal_values_of_other_types_go_to_the_same_part() {
     assert!(floats[0] == floats[1] && floats[2] == floats[3] && floats[4] == floats[5] && floats[0] != floats[2]);
     let words: ArrayRef = Arc::new(StringArray::from(vec!["", "a", "a longer one, beyond twelve bytes", "a\0"]));
     let as_words = route(cast(&words, &DataType::Utf8View).unwrap());
-    for t in [DataType::LargeUtf8, DataType::Binary, DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8))] {
+    for t in [
+        DataType::LargeUtf8,
+        DataType::Binary,
+        DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)),
+    ] {
         assert_eq!(route(cast(&words, &t).unwrap()), as_words, "{t}");
     }
     assert_ne!(as_words[1], as_words[3]);

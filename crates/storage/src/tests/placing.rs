@@ -112,7 +112,8 @@ fn what_is_built_lies_where_its_allocators_say() {
     let (schema, columns) = mixed(rows, &mut random);
     for placement in placements() {
         // One producer that ends amid a granule.
-        let column = ColumnPlacement { codes: placement.clone(), dictionary: placement.clone(), index: Placement::Local };
+        let column =
+            ColumnPlacement { codes: placement.clone(), dictionary: placement.clone(), index: Placement::Local };
         let allocators = vec![ColumnAllocator::new(column, Allocator::unplaced()); columns.len()];
         let part = built(&schema, &columns, &[100_000], &allocators, &Threads);
         check_part(&part, &columns, &mut random);
@@ -208,7 +209,11 @@ fn placing_keeps_every_value_and_what_is_shared() {
             if let Some(coded) = new.column(i).as_coded() {
                 let of = policies(new.column(i), Component::Codes);
                 assert_eq!(of.len(), copies);
-                assert_follows(&of[0], &wish.codes.codes_policy(rows, coded.bits(), 0), &format!("round {round}, column {i}"));
+                assert_follows(
+                    &of[0],
+                    &wish.codes.codes_policy(rows, coded.bits(), 0),
+                    &format!("round {round}, column {i}"),
+                );
             }
         }
         version = placed;
@@ -236,7 +241,8 @@ fn segments_share_a_dictionary_after_placing_too() {
     for placement in placements() {
         let column = ColumnPlacement { codes: placement.clone(), dictionary: placement.clone(), index: placement };
         let (placed, _) = place(&table, &[Some(column)], None, &Allocator::unplaced(), &Threads, &|| false).unwrap();
-        let of: Vec<_> = placed.segments().map(|s| s.segment.column(0).as_coded().unwrap().dictionary().clone()).collect();
+        let of: Vec<_> =
+            placed.segments().map(|s| s.segment.column(0).as_coded().unwrap().dictionary().clone()).collect();
         assert!(Arc::ptr_eq(&of[0], &of[1]));
         for version in placed.segments() {
             check_reads(version.segment.column(0), &values, &mut random);
@@ -345,7 +351,10 @@ fn rows_are_placed_by_whole_granules_of_one_column() {
     let part = built(&schema, &columns, &[], &local, &Serial);
     let table = TableVersion::empty(&schema).with_appended(part.clone()).with_appended(part);
     let counters = |version: &TableVersion| -> Vec<u64> {
-        version.segments().flat_map(|s| s.segment.columns().iter().map(|c| c.placements()).collect::<Vec<_>>()).collect()
+        version
+            .segments()
+            .flat_map(|s| s.segment.columns().iter().map(|c| c.placements()).collect::<Vec<_>>())
+            .collect()
     };
     let before = counters(&table);
     // From the last granule of the first segment into the first granule of the second.

@@ -112,7 +112,8 @@ fn compacting_keeps_the_live_rows_in_order() {
     let table = table.with_deleted(&[gone(3, (0..1000).collect()), gone(7, vec![5, 6])], &allocator).unwrap();
     let before = ids(&table);
     let segments = &table.parts[0].segments[2..9];
-    let merged = compact(&table.schema, segments, &vec![ColumnAllocator::local(allocator.clone()); 2], &Threads).unwrap();
+    let merged =
+        compact(&table.schema, segments, &vec![ColumnAllocator::local(allocator.clone()); 2], &Threads).unwrap();
     assert_eq!(merged.len(), 1);
     let after = table.with_replaced(0, 2..9, merged).unwrap();
     assert_eq!((ids(&after), after.parts[0].segments.len()), (before, 6));
