@@ -153,7 +153,9 @@ mod tests {
     #[test]
     fn what_the_kernel_does_not_tell_is_believed_of_one_node_only() {
         without_calls(&[libc::SYS_move_pages], libc::EPERM, || {
-            let region = Allocator::unplaced().with_policy(Policy::Node(NodeId(0))).region(1 << 20).expect("memory");
+            let allocator = Allocator::unplaced().with_policy(Policy::Node(NodeId(0)));
+            let mut region = allocator.region(1 << 20).expect("memory");
+            fill(region.words_mut(), 1);
             let map = PageMap::of(&region);
             assert!(!map.is_measured());
             assert_eq!(placed_on(&map, NodeId(0), Some(NodeId(0))), Ok(()));

@@ -88,6 +88,16 @@ fn this_machine_is_probed() {
     ] {
         assert!(figure.expect(&told) > 1e6);
     }
+    if crate::PageMap::read(&[]).is_measured() {
+        // On several nodes too: each memory is where it was asked for, so no pair is left out.
+        let usable = |from: &NodeId| topology.usable_cpus().iter().any(|cpu| topology.node_of_cpu(*cpu) == Some(*from));
+        for from in result.nodes.iter().filter(|from| usable(from)) {
+            for to in &result.targets {
+                assert!(result.latency(*from, *to).is_some(), "{from} to {to}: {told}");
+                assert!(result.copy_bytes_per_second(*from, *to).is_some(), "{from} to {to}: {told}");
+            }
+        }
+    }
     assert_eq!(result.stream.iter().map(|s| s.placement.as_str()).collect::<Vec<_>>(), ["first touch", "striped"]);
     assert!(!result.by_threads.is_empty());
     let back = Attributes::from_json(&result.to_json()).expect("what it wrote");
