@@ -6,6 +6,7 @@
 mod failure;
 mod interrupt;
 mod machine;
+mod probe;
 mod progress;
 mod size;
 mod sql;
@@ -32,6 +33,7 @@ const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("NEARSIDE_RE
   nearside sql                                         a prompt
   nearside sql --load trips='trips/*.parquet' -c 'SELECT count(*) FROM trips'
   nearside topology                                    what this machine is
+  nearside probe                                       what it costs its nodes to reach each other's memory
 
 Exit codes: 0 done, 1 failed, 2 used wrongly."
 )]
@@ -48,6 +50,8 @@ enum Command {
     Sql(sql::Arguments),
     /// Show what the machine is and what this process may use of it
     Topology(topology::Arguments),
+    /// Measure the latency and bandwidth between this machine's nodes
+    Probe(probe::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +59,7 @@ fn main() -> ExitCode {
         Command::Tpch(arguments) => tpch::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),
         Command::Topology(arguments) => topology::run(&arguments),
+        Command::Probe(arguments) => probe::run(&arguments),
     };
     match result {
         Ok(code) => code,

@@ -17,6 +17,7 @@
 //! # Limits
 //! Scan, filter, projection and limit; joins, aggregation and sorting run elsewhere so far.
 
+mod affinities;
 mod bind;
 mod charge;
 mod codes;
@@ -35,6 +36,7 @@ mod plan;
 mod predicate;
 pub mod reference;
 
+pub use affinities::affinities;
 pub use error::{ExecError, PlanError};
 pub use execution::{BATCH_ROWS, Context, Execution, execute, execute_on_workers};
 pub use expression::Expression;

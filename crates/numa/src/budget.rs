@@ -9,10 +9,11 @@
 //! same branch may be refused in that moment although it would just have fitted. Nothing is ever over-reserved.
 
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use crate::error::MemoryError;
+use crate::usage::Counts;
 
 /// A limit on bytes with what is in use of it.
 pub struct Budget {
@@ -21,6 +22,7 @@ pub struct Budget {
     used_bytes: AtomicU64,
     peak_bytes: AtomicU64,
     parent: Option<Arc<Budget>>,
+    counts: OnceLock<Arc<Counts>>,
 }
 
 impl Budget {
@@ -79,7 +81,13 @@ impl Budget {
     }
 
     fn build(name: String, limit_bytes: Option<u64>, parent: Option<Arc<Budget>>) -> Arc<Budget> {
-        Arc::new(Budget { name, limit_bytes, used_bytes: AtomicU64::new(0), peak_bytes: AtomicU64::new(0), parent })
+        let (used_bytes, peak_bytes, counts) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
+        Arc::new(Budget { name, limit_bytes, used_bytes, peak_bytes, parent, counts })
+    }
+
+    /// What [`usage`](crate::usage()) shows of its regions; a budget without any is not shown.
+    pub(crate) fn counts(&self) -> &Arc<Counts> {
+        self.counts.get_or_init(|| Counts::register(&self.name))
     }
 
     fn with_ancestors(&self) -> impl Iterator<Item = &Budget> {
@@ -182,6 +190,12 @@ impl Reservation {
                 Ok(())
             }
         }
+    }
+
+    /// Takes over all that another reservation of the same budget has.
+    pub(crate) fn join(&mut self, other: &mut Reservation) {
+        assert!(Arc::ptr_eq(&self.budget, &other.budget), "reservations of two budgets");
+        self.bytes += std::mem::take(&mut other.bytes);
     }
 
     /// Cuts `bytes` off, or all it has when that is less, as a reservation of its own; the budget does not notice.

@@ -31,11 +31,15 @@ mod machines;
 mod moving;
 mod page_map;
 mod policy;
+mod pool;
+pub mod probe;
 mod process;
+mod recycle;
 mod refusals;
 mod region;
 mod sys;
 mod topology;
+mod usage;
 
 pub use attributes::{Attributes, AttributesError, ByThreads, Latency, Loaded, Stream, TransferKind};
 pub use budget::{Budget, Reservation};
@@ -45,11 +49,14 @@ pub use machines::{MachineDescription, MachineError, PublishedMachine, published
 pub use moving::{MoveError, Moved};
 pub use page_map::{Interleaving, PageMap, PageRange, Pattern};
 pub use policy::Policy;
-pub use process::{current_cpu, peak_resident_bytes, pin_current_thread, resident_bytes};
+pub use process::{
+    current_cpu, current_node, peak_resident_bytes, pin_current_thread, release_recycled, resident_bytes,
+};
 pub use refusals::{Refusal, refusals};
-pub use region::{Allocator, Region, RegionPlacement};
+pub use region::{Allocator, Fallback, HugePages, Region, RegionPlacement, Reserved};
 pub use sys::memory::Word;
 pub use topology::{
     Access, Cache, CacheKind, Core, CpuGroup, CpuQuota, HopClass, HopKind, MemoryKind, Node, Package, Pages, SideCache,
     SubDomains, Tier, Topology,
 };
+pub use usage::{Usage, UsageKind, usage};

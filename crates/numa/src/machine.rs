@@ -14,7 +14,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::MemoryError;
-use crate::ids::NodeId;
+use crate::ids::{CpuId, NodeId};
+use crate::pool::Pool;
+use crate::recycle::{Kind, Recycler, SHARE_OF_FREE, SHARE_OF_LIMIT};
+use crate::sys::memory::Memory;
+use crate::topology::Topology;
 use crate::topology::files::{Tree, meminfo_bytes};
 
 /// How long a reading of free memory serves requests below [`LARGE_BYTES`].
@@ -30,14 +34,25 @@ pub(crate) struct Machine {
     root: PathBuf,
     nodes: Vec<NodeGauge>,
     whole: Gauge,
+    details: OnceLock<Details>,
 }
 
-/// One node's free memory and the bytes bound to it.
+/// One node's free memory, the bytes bound to it, and what is kept of it for reuse.
 #[derive(Debug)]
 struct NodeGauge {
     node: NodeId,
     gauge: Gauge,
     bound_bytes: AtomicU64,
+    pool: Arc<Pool>,
+    recycler: Recycler,
+}
+
+/// What is read at its first use only, since it takes milliseconds.
+#[derive(Debug)]
+struct Details {
+    topology: Option<Topology>,
+    /// By cpu id.
+    node_by_cpu: Vec<Option<NodeId>>,
 }
 
 /// A reading of free bytes and what was granted since.
@@ -64,9 +79,9 @@ pub(crate) enum Grant {
 
 impl Machine {
     /// The machine that this process runs on.
-    pub(crate) fn this() -> Arc<Machine> {
+    pub(crate) fn this() -> &'static Arc<Machine> {
         static THIS: OnceLock<Arc<Machine>> = OnceLock::new();
-        Arc::clone(THIS.get_or_init(|| Arc::new(Machine::read(Path::new("/")))))
+        THIS.get_or_init(|| Arc::new(Machine::read(Path::new("/"))))
     }
 
     /// Reads which nodes are online; a tree without nodes is one node 0.
@@ -77,9 +92,15 @@ impl Machine {
         }
         let nodes = nodes
             .into_iter()
-            .map(|node| NodeGauge { node, gauge: Gauge::default(), bound_bytes: AtomicU64::new(0) })
+            .map(|node| NodeGauge {
+                node,
+                gauge: Gauge::default(),
+                bound_bytes: AtomicU64::new(0),
+                pool: Pool::new(),
+                recycler: Recycler::default(),
+            })
             .collect();
-        Machine { root: root.to_path_buf(), nodes, whole: Gauge::default() }
+        Machine { root: root.to_path_buf(), nodes, whole: Gauge::default(), details: OnceLock::new() }
     }
 
     /// Whether there is anything to place: a machine of one node gets no policy calls at all.
@@ -105,7 +126,8 @@ impl Machine {
     /// # Errors
     /// `NodeFull` on a machine of one node whose node was asked for, `MachineFull` else.
     pub(crate) fn ask_anywhere(&self, bytes: u64, named: bool) -> Result<(), MemoryError> {
-        let free = self.whole.ask(bytes, || self.available_bytes());
+        let ask = || self.whole.ask(bytes, || self.available_bytes());
+        let free = ask().or_else(|free| if self.release_kept() > 0 { self.whole.forget(ask) } else { Err(free) });
         free.map(|_| ()).map_err(|available_bytes| match self.only_node().filter(|_| named) {
             Some(node) => MemoryError::NodeFull { node, requested_bytes: bytes, available_bytes },
             None => MemoryError::MachineFull { requested_bytes: bytes, available_bytes },
@@ -118,12 +140,12 @@ impl Machine {
     /// `NodeFull` with the node.
     pub(crate) fn ask_node(&self, node: NodeId, bytes: u64) -> Result<Grant, MemoryError> {
         let Some(of) = self.gauge(node) else { return Ok(Grant::Lenient) };
-        let left = of
-            .gauge
-            .ask(bytes, || self.node_available_bytes(node))
+        let ask = || of.gauge.ask(bytes, || self.node_available_bytes(node));
+        let left = ask()
+            .or_else(|free| if of.release_kept() > 0 { of.gauge.forget(ask) } else { Err(free) })
             .map_err(|available_bytes| MemoryError::NodeFull { node, requested_bytes: bytes, available_bytes })?;
         // What is bound already may be untouched, in which case meminfo still shows it as free.
-        let promised = of.bound_bytes.load(Ordering::Relaxed);
+        let promised = of.bound_bytes.load(Ordering::Relaxed) + of.pool.held_bytes();
         let plenty = left.is_some_and(|left| left >= promised);
         Ok(if plenty { Grant::Strict } else { Grant::Lenient })
     }
@@ -142,19 +164,86 @@ impl Machine {
         self.gauge(node).map_or(0, |of| of.bound_bytes.load(Ordering::Relaxed))
     }
 
+    /// The online node with the highest number.
+    pub(crate) fn highest_node(&self) -> NodeId {
+        self.nodes.last().map_or(NodeId(0), |n| n.node)
+    }
+
+    /// The usable node nearest to this one that is not among `full`; the lowest of equals.
+    pub(crate) fn nearest(&self, to: NodeId, full: &[NodeId]) -> Option<NodeId> {
+        let topology = self.details().topology.as_ref();
+        let usable = |node: NodeId| topology.is_none_or(|t| t.usable_memory_nodes().contains(&node));
+        let distance = |node: NodeId| topology.map_or(0, |t| t.distance(to, node));
+        let others = self.nodes.iter().map(|n| n.node).filter(|n| !full.contains(n) && usable(*n));
+        others.min_by_key(|node| (distance(*node), *node))
+    }
+
+    /// The node of a cpu.
+    pub(crate) fn node_of_cpu(&self, cpu: CpuId) -> Option<NodeId> {
+        let only = self.only_node();
+        if only.is_some() {
+            return only;
+        }
+        self.details().node_by_cpu.get(cpu.0 as usize).copied().flatten()
+    }
+
+    /// The small blocks of a node.
+    pub(crate) fn pool(&self, node: NodeId) -> Option<&Arc<Pool>> {
+        self.gauge(node).map(|of| &of.pool)
+    }
+
+    /// A kept mapping of a node; see [`Recycler::take`].
+    pub(crate) fn take_recycled(&self, node: NodeId, bytes: usize, kind: Kind) -> Option<Memory> {
+        self.gauge(node)?.recycler.take(bytes, kind)
+    }
+
+    /// Keeps a mapping of a node for reuse, or gives it back where enough is kept.
+    pub(crate) fn recycle(&self, node: NodeId, memory: Memory, kind: Kind) {
+        let Some(of) = self.gauge(node) else { return };
+        let free = match self.only_node() {
+            Some(_) => self.whole.free(|| self.available_bytes()),
+            None => of.gauge.free(|| self.node_available_bytes(node)),
+        };
+        let limit = self.details().topology.as_ref().and_then(Topology::memory_limit_bytes);
+        let share_of_limit = limit.map_or(u64::MAX, |bytes| bytes / SHARE_OF_LIMIT / self.nodes.len() as u64);
+        of.recycler.keep(memory, kind, (free / SHARE_OF_FREE).min(share_of_limit), Instant::now());
+    }
+
+    /// Gives back what is kept on all nodes for reuse: how many bytes.
+    pub(crate) fn release_kept(&self) -> u64 {
+        self.nodes.iter().map(NodeGauge::release_kept).sum()
+    }
+
+    /// Per node, the bytes of its pool's slabs and of its recycled mappings.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = (NodeId, u64, u64)> + '_ {
+        self.nodes.iter().map(|of| (of.node, of.pool.held_bytes(), of.recycler.bytes()))
+    }
+
+    fn details(&self) -> &Details {
+        self.details.get_or_init(|| {
+            let topology = Topology::read(&self.root).ok();
+            let cpus = topology.as_ref().map_or(&[][..], |t| t.online_cpus());
+            let mut node_by_cpu = vec![None; cpus.last().map_or(0, |cpu| cpu.0 as usize + 1)];
+            for cpu in cpus {
+                node_by_cpu[cpu.0 as usize] = topology.as_ref().and_then(|t| t.node_of_cpu(*cpu));
+            }
+            Details { topology, node_by_cpu }
+        })
+    }
+
     fn gauge(&self, node: NodeId) -> Option<&NodeGauge> {
         self.nodes.binary_search_by_key(&node, |n| n.node).ok().map(|i| &self.nodes[i])
     }
 
     /// What the kernel could hand out over all nodes before it had to kill.
-    fn available_bytes(&self) -> Option<u64> {
+    pub(crate) fn available_bytes(&self) -> Option<u64> {
         let text = Tree::new(&self.root).text("proc/meminfo")?;
         let available = meminfo_bytes(&text, "MemAvailable")?;
         Some(available.saturating_add(meminfo_bytes(&text, "SwapFree").unwrap_or(0)))
     }
 
     /// Free pages and page cache of one node: what a strictly bound page can get there.
-    fn node_available_bytes(&self, node: NodeId) -> Option<u64> {
+    pub(crate) fn node_available_bytes(&self, node: NodeId) -> Option<u64> {
         let text = Tree::new(&self.root).text(&format!("sys/devices/system/node/node{node}/meminfo"))?;
         let value = |key| meminfo_bytes(&text, key);
         let cache = ["Active(file)", "Inactive(file)"].iter().filter_map(|k| value(k)).fold(0u64, u64::saturating_add);
@@ -162,7 +251,28 @@ impl Machine {
     }
 }
 
+impl NodeGauge {
+    fn release_kept(&self) -> u64 {
+        self.recycler.release() + self.pool.release()
+    }
+}
+
 impl Gauge {
+    /// Does something that must not rely on an older reading.
+    fn forget<R>(&self, body: impl FnOnce() -> R) -> R {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        body()
+    }
+
+    /// What is free by a reading that may be [`FRESH_MS`] old; 0 where the kernel does not tell.
+    fn free(&self, read: impl FnOnce() -> Option<u64>) -> u64 {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_none_or(|r| r.at.elapsed() >= Duration::from_millis(FRESH_MS)) {
+            *last = read().map(|available_bytes| Reading { at: Instant::now(), available_bytes, granted_bytes: 0 });
+        }
+        last.as_ref().map_or(0, |r| r.available_bytes.saturating_sub(r.granted_bytes).saturating_sub(MARGIN_BYTES))
+    }
+
     /// Grants `bytes`: how much is left after it, `None` where the kernel does not tell (then everything is granted).
     ///
     /// # Errors

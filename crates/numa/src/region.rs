@@ -6,23 +6,36 @@
 //! refused policy call leaves the region unplaced and is told once ([`refusals`](crate::refusals())).
 //!
 //! # Limits
-//! Requests of a few pages without a node come from the heap, which places by first touch.
+//! Requests of a few pages are blocks of a node's pool, whole on one of the policy's nodes; without a node they come from
+//! the heap, which places by first touch.
 
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::budget::Reservation;
-use crate::machine::Bound;
+use crate::error::MemoryError;
+use crate::ids::NodeId;
+use crate::machine::{Bound, Machine};
 use crate::policy::Policy;
+use crate::pool::Pool;
+use crate::recycle::Kind;
 use crate::sys::memory::{Memory, Word};
 use crate::sys::page_bytes;
+use crate::usage::{Counts, UsageKind};
+
+use segments::Segment;
 
 mod allocator;
 mod place;
+mod plan;
+mod reserved;
 mod segments;
 
-pub use allocator::Allocator;
+pub use allocator::{Allocator, Fallback, HugePages};
 pub use place::RegionPlacement;
+pub use reserved::Reserved;
 
 /// Owned memory of a fixed place; see the module's invariants. It goes back, with its share of the budget, on drop.
 #[derive(Debug)]
@@ -30,18 +43,41 @@ pub struct Region {
     memory: Memory,
     reservation: Option<Reservation>,
     placed: Mutex<Placed>,
-    places: place::Places,
     placements: AtomicU64,
+    /// The node of a machine that has just one: all bytes are there.
+    only_node: Option<NodeId>,
+    recycle: Option<Box<Recycle>>,
+    /// Its allocator's rule, for when it is placed anew.
+    huge_pages: HugePages,
+    /// Held while its pages move.
+    moving: Mutex<()>,
 }
 
 /// What was asked of the kernel for a region.
 #[derive(Debug)]
 struct Placed {
     policy: Policy,
+    /// What only regions with policy calls have; in a box, so that the others stay small and quick to hand on.
+    laid_out: Option<Box<LaidOut>>,
+}
+
+/// How a policy was laid over a mapping.
+#[derive(Debug)]
+struct LaidOut {
     /// The length that the policy's cuts follow: the region's when the policy was set.
-    laid_out_bytes: u64,
+    bytes: u64,
     /// Bytes that only one node may supply, per node.
     bounds: Vec<Bound>,
+    /// Which bytes follow which policy, where parts were placed apart: ascending, without gaps; else empty.
+    segments: Vec<Segment>,
+}
+
+/// Where the mapping of a scratch region is kept when it is dropped.
+#[derive(Debug)]
+struct Recycle {
+    machine: Arc<Machine>,
+    node: NodeId,
+    kind: Kind,
 }
 
 impl Region {
@@ -100,18 +136,69 @@ impl Region {
     /// Cuts it to its first `len_bytes` bytes; whole pages behind them, and their share of the budget, go back at once.
     /// A longer length than it has changes nothing. The address may change where it is not mapped.
     pub fn shrink(&mut self, len_bytes: usize) {
-        self.memory.shrink(len_bytes);
+        if len_bytes >= self.len() {
+            return;
+        }
+        self.count(Counts::take);
+        match self.smaller_block(len_bytes) {
+            Some(smaller) => self.memory = smaller,
+            None => self.memory.shrink(len_bytes),
+        }
         let held = self.memory.held_bytes() as u64;
         if let Some(reservation) = &mut self.reservation {
             reservation.shrink(reservation.bytes().saturating_sub(held));
         }
         self.placed.get_mut().unwrap_or_else(PoisonError::into_inner).shrink_to(held);
+        self.count(Counts::add);
     }
 
-    fn new(memory: Memory, reservation: Option<Reservation>, policy: Policy, bounds: Vec<Bound>) -> Region {
-        let laid_out_bytes = memory.held_bytes() as u64;
-        let placed = Mutex::new(Placed { policy, laid_out_bytes, bounds });
-        Region { memory, reservation, placed, places: place::Places::default(), placements: AtomicU64::new(0) }
+    #[inline]
+    fn new(
+        memory: Memory,
+        reservation: Option<Reservation>,
+        policy: Policy,
+        bounds: Vec<Bound>,
+        only_node: Option<NodeId>,
+    ) -> Region {
+        let placed = Mutex::new(Placed::new(policy, memory.held_bytes() as u64, bounds));
+        let placements = AtomicU64::new(0);
+        let mut region = Region {
+            memory,
+            reservation,
+            placed,
+            placements,
+            moving: Mutex::new(()),
+            only_node,
+            recycle: None,
+            huge_pages: HugePages::Auto,
+        };
+        region.count(Counts::add);
+        region
+    }
+
+    /// The first `len_bytes` bytes in a smaller block of the same pool, where it is a block and half of it would do.
+    fn smaller_block(&self, len_bytes: usize) -> Option<Memory> {
+        let pool = self.memory.pool().filter(|_| len_bytes > 0)?;
+        if Pool::block_bytes(len_bytes) > self.held_bytes() / 2 {
+            return None;
+        }
+        // Not worth a new slab: then it stays as large as it is.
+        let no_slab = || Err(MemoryError::MachineFull { requested_bytes: len_bytes as u64, available_bytes: 0 });
+        let mut smaller = pool.take(len_bytes, no_slab).ok()?;
+        smaller.bytes_mut().copy_from_slice(&self.bytes()[..len_bytes]);
+        Some(smaller)
+    }
+
+    /// Adds its bytes to its owner's counters, or takes them off. Nobody else can see it, so nothing is locked.
+    #[inline]
+    fn count(&mut self, change: impl Fn(&Counts, Option<NodeId>, UsageKind, u64)) {
+        let Region { memory, reservation, placed, only_node, .. } = self;
+        placed.get_mut().unwrap_or_else(PoisonError::into_inner).count(
+            memory,
+            reservation.as_ref(),
+            *only_node,
+            change,
+        );
     }
 
     fn placed(&self) -> MutexGuard<'_, Placed> {
@@ -120,18 +207,103 @@ impl Region {
     }
 }
 
-impl Placed {
-    /// Gives up the promises for what lies behind the first `held` bytes.
-    fn shrink_to(&mut self, held: u64) {
-        if self.bounds.is_empty() {
-            return;
-        }
-        let cuts = self.policy.cuts(self.laid_out_bytes, page_bytes() as u64);
-        for bound in &mut self.bounds {
-            let on_it = cuts.iter().filter(|(_, node)| *node == bound.node());
-            bound.shrink_to(on_it.map(|(bytes, _)| bytes.end.min(held).saturating_sub(bytes.start)).sum());
+impl Drop for Region {
+    fn drop(&mut self) {
+        self.count(Counts::take);
+        // What was moved meanwhile may lie anywhere.
+        if let Some(recycle) = self.recycle.take().filter(|_| self.placements() == 0) {
+            let Recycle { machine, node, kind } = *recycle;
+            machine.recycle(node, std::mem::replace(&mut self.memory, Memory::empty()), kind);
         }
     }
+}
+
+impl Placed {
+    #[inline]
+    fn new(policy: Policy, laid_out_bytes: u64, bounds: Vec<Bound>) -> Placed {
+        let runs = matches!(policy, Policy::Striped { .. } | Policy::Weighted(_));
+        let laid_out = (runs || !bounds.is_empty())
+            .then(|| Box::new(LaidOut { bytes: laid_out_bytes, bounds, segments: Vec::new() }));
+        Placed { policy, laid_out }
+    }
+
+    /// Adds a region's bytes to its owner's counters, or takes them off.
+    #[inline]
+    fn count(
+        &self,
+        memory: &Memory,
+        reservation: Option<&Reservation>,
+        only_node: Option<NodeId>,
+        change: impl Fn(&Counts, Option<NodeId>, UsageKind, u64),
+    ) {
+        let counts = Counts::of(reservation);
+        let kind = if memory.is_block() { UsageKind::Pool } else { UsageKind::Region };
+        let held = memory.held_bytes() as u64;
+        match (&self.policy, only_node) {
+            _ if held == 0 => {}
+            (_, Some(node)) => change(counts, Some(node), kind, held),
+            (Policy::Local, None) if self.is_whole() => change(counts, None, kind, held),
+            (Policy::Node(node), None) if self.is_whole() => change(counts, Some(*node), kind, held),
+            _ => {
+                let shares = self.shares(held as usize);
+                let left = held - shares.values().sum::<u64>();
+                for (node, bytes) in shares.into_iter().map(|(node, bytes)| (Some(node), bytes)).chain([(None, left)]) {
+                    change(counts, node, kind, bytes);
+                }
+            }
+        }
+    }
+
+    /// Whether all of it follows one policy.
+    fn is_whole(&self) -> bool {
+        self.laid_out.as_ref().is_none_or(|laid_out| laid_out.segments.is_empty())
+    }
+
+    /// Which of its first `held` bytes follow which policy.
+    fn segments(&self, held: usize) -> Vec<Segment> {
+        match &self.laid_out {
+            Some(laid_out) if !laid_out.segments.is_empty() => {
+                laid_out.segments.iter().filter_map(|segment| segment.cut(&(0..held))).collect()
+            }
+            laid_out => {
+                let over = laid_out.as_ref().map_or(held, |laid_out| laid_out.bytes as usize);
+                Segment::whole(0..over, self.policy.clone()).cut(&(0..held)).into_iter().collect()
+            }
+        }
+    }
+
+    /// How many of its first `held` bytes shall lie on each node.
+    fn shares(&self, held: usize) -> BTreeMap<NodeId, u64> {
+        let mut shares = BTreeMap::new();
+        self.segments(held).iter().for_each(|segment| segment.count(&mut shares));
+        shares
+    }
+
+    /// Gives up the promises for what lies behind the first `held` bytes.
+    fn shrink_to(&mut self, held: u64) {
+        let shares = if self.laid_out.is_some() { self.shares(held as usize) } else { BTreeMap::new() };
+        let Some(laid_out) = &mut self.laid_out else { return };
+        for bound in &mut laid_out.bounds {
+            bound.shrink_to(shares.get(&bound.node()).copied().unwrap_or(0));
+        }
+    }
+}
+
+/// How many of the bytes `of` lie on each node by a policy whose cuts follow `laid_out_bytes`; none for `Local`.
+fn shares_of(policy: &Policy, laid_out_bytes: u64, of: Range<u64>) -> BTreeMap<NodeId, u64> {
+    let page = page_bytes() as u64;
+    let cuts = policy.cuts(laid_out_bytes, page);
+    if cuts.is_empty() {
+        return policy.shares(of.end.saturating_sub(of.start), page);
+    }
+    let mut shares = BTreeMap::new();
+    for (bytes, node) in cuts {
+        let both = bytes.start.max(of.start)..bytes.end.min(of.end);
+        if !both.is_empty() {
+            *shares.entry(node).or_insert(0) += both.end - both.start;
+        }
+    }
+    shares
 }
 
 #[cfg(test)]

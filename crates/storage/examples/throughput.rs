@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int32Array, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use numa::{Allocator, Budget, Policy};
-use storage::{CodePredicate, CodeSet, Column, Parallel, Part, Segment, Serial, Stager, TableVersion, build_part};
+use storage::{CodePredicate, CodeSet, Column, ColumnAllocator, Parallel, Part, Segment, Serial, Stager, TableVersion, build_part};
 
 const BATCH_ROWS: usize = 8192;
 /// How often each read is repeated: the clock ticks every few milliseconds.
@@ -108,7 +108,7 @@ fn load(rows: usize, parallel: &dyn Parallel) -> Result<(), Box<dyn std::error::
     }
     let start = cpu_s();
     let staged = vec![stager.finish()?];
-    let part = build_part(&schema, staged, &vec![allocator; schema.fields().len()], parallel)?;
+    let part = build_part(&schema, staged, &vec![ColumnAllocator::local(allocator); schema.fields().len()], parallel)?;
     let build_s = cpu_s() - start;
     let mebi = |bytes: usize| bytes as f64 / 1048576.0;
     let table = TableVersion::empty(&schema).with_appended(part.clone());
@@ -169,7 +169,7 @@ fn scans() -> Result<(), Box<dyn std::error::Error>> {
             let values = Int64Array::from_iter_values((0..BATCH_ROWS).map(|_| random.below(1 << bits) as i64));
             stager.append(&RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(values)])?)?;
         }
-        let part = build_part(&schema, vec![stager.finish()?], &[Allocator::unplaced()], &Serial)?;
+        let part = build_part(&schema, vec![stager.finish()?], &[ColumnAllocator::unplaced()], &Serial)?;
         let column: &Column = part.segments[0].segment.column(0);
         let Some(coded) = column.as_coded() else { continue };
         println!("{} bits", coded.bits());

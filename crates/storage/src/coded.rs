@@ -9,6 +9,7 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use numa::Region;
 
+use crate::copies::Copies;
 use crate::dictionary::Dictionary;
 use crate::kernels::compare::{RangeTest, select_range};
 use crate::kernels::gather::gather;
@@ -27,7 +28,7 @@ pub struct CodedColumn {
     null_code: bool,
     bits: u8,
     /// Absent where all codes are 0.
-    codes: Option<Region>,
+    codes: Option<Copies<Arc<Region>>>,
     /// Smallest and largest code of each granule.
     bounds: Vec<(u32, u32)>,
 }
@@ -51,7 +52,15 @@ impl CodedColumn {
         let bits = code_bits(&dictionary, null_code);
         assert_eq!(bounds.len(), rows.div_ceil(GRANULE_ROWS));
         assert!(codes.as_ref().map_or(0, |c| c.len()) >= 4 * words_for(rows, bits));
+        let codes = codes.map(|region| Copies::one(Arc::new(region)));
         CodedColumn { rows, dictionary, null_code, bits, codes, bounds }
+    }
+
+    /// The same codes and values, kept elsewhere.
+    pub(crate) fn moved(&self, codes: Option<Copies<Arc<Region>>>, dictionary: Arc<Dictionary>) -> CodedColumn {
+        assert!(codes.is_some() == self.codes.is_some() && dictionary.len() == self.dictionary.len());
+        let bounds = self.bounds.clone();
+        CodedColumn { rows: self.rows, dictionary, null_code: self.null_code, bits: self.bits, codes, bounds }
     }
 
     /// Number of rows.
@@ -141,13 +150,13 @@ impl CodedColumn {
         self.dictionary.materialize(codes, self.null_code)
     }
 
-    /// The region of the codes, unless they take none.
-    pub(crate) fn codes_region(&self) -> Option<&Region> {
+    /// The regions of the codes, unless they take none: one for each copy.
+    pub(crate) fn codes(&self) -> Option<&Copies<Arc<Region>>> {
         self.codes.as_ref()
     }
 
     fn words(&self) -> &[u32] {
-        words_of(self.codes.as_ref(), words_for(self.rows, self.bits))
+        words_of(self.codes.as_ref().map(|copies| copies.near().as_ref()), words_for(self.rows, self.bits))
     }
 }
 

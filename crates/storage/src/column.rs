@@ -5,11 +5,16 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, UInt64Array};
 use arrow::datatypes::DataType;
-use numa::Region;
+use numa::{NodeId, Policy, Region};
 
 use crate::coded::CodedColumn;
+use crate::GRANULE_ROWS;
 use crate::dictionary::Encoding;
+use crate::kernels::words_for;
 use crate::plain::PlainColumn;
+
+/// A page, as the granule counts them.
+const PAGE_BYTES: u64 = 4096;
 
 /// One column of a segment.
 #[derive(Debug)]
@@ -105,16 +110,16 @@ impl Column {
         }
     }
 
-    /// Bytes of the codes, or of the values of a plain column.
+    /// Bytes of the codes, or of the values of a plain column; every copy counts.
     pub fn bytes_codes(&self) -> usize {
         match self {
-            Column::Coded(column) => column.codes_region().map_or(0, |region| region.len()),
+            Column::Coded(column) => column.codes().into_iter().flat_map(|c| c.all()).map(|region| region.len()).sum(),
             Column::Plain(column) => column.bytes(),
             Column::RowIds(_) => 0,
         }
     }
 
-    /// Bytes of the dictionary, which the segments of a part share; 0 for a plain column.
+    /// Bytes of the dictionary, which the segments of a part share, every copy counted; 0 for a plain column.
     pub fn bytes_dictionary(&self) -> usize {
         match self {
             Column::Coded(column) => column.dictionary().bytes(),
@@ -122,16 +127,66 @@ impl Column {
         }
     }
 
-    /// The regions that hold the column, for the page map. Arrays that are kept as arrow made them are not in regions.
+    /// The regions that hold the column, those of all copies, for the page map. Arrays that are kept as arrow made them are not in regions.
     pub fn components(&self) -> Vec<(Component, &Region)> {
         match self {
             Column::Coded(column) => {
-                let codes = column.codes_region().map(|region| (Component::Codes, region));
+                let codes = column.codes().into_iter().flat_map(|copies| copies.all());
+                let codes = codes.map(|region| (Component::Codes, region.as_ref()));
                 let dictionary = column.dictionary().regions().into_iter();
-                codes.into_iter().chain(dictionary.map(|region| (Component::Dictionary, region))).collect()
+                codes.chain(dictionary.map(|region| (Component::Dictionary, region))).collect()
             }
             Column::Plain(column) => column.regions().into_iter().map(|region| (Component::Codes, region)).collect(),
             Column::RowIds(_) => Vec::new(),
+        }
+    }
+
+    /// Whether its codes (or values) have a copy on several nodes, so that a reader may run on any of them.
+    pub fn is_replicated(&self) -> bool {
+        match self {
+            Column::Coded(column) => column.codes().is_some_and(|copies| copies.is_replicated()),
+            Column::Plain(column) => column.pieces().first().is_some_and(|piece| piece.data.is_replicated()),
+            Column::RowIds(_) => false,
+        }
+    }
+
+    /// How often the placement of its codes (or values) was changed: whoever keeps a page map reads it anew when this grew.
+    pub fn placements(&self) -> u64 {
+        let codes = self.components().into_iter().filter(|(component, _)| *component == Component::Codes);
+        codes.map(|(_, region)| region.placements()).sum()
+    }
+
+    /// The bytes that hold the codes (or values, with all that belongs to them) of a granule's rows, in the first copy, and
+    /// the region that each range lies in. Columns that take no memory of ours have none.
+    pub fn granule_bytes(&self, granule: usize) -> Vec<(&Region, Range<usize>)> {
+        match self {
+            Column::Coded(column) => column.codes().map_or(Vec::new(), |copies| {
+                let (region, size) = (copies.first(), 4 * words_for(GRANULE_ROWS, column.bits()));
+                vec![(region.as_ref(), (granule * size).min(region.len())..((granule + 1) * size).min(region.len()))]
+            }),
+            Column::Plain(column) => {
+                let pieces = column.pieces_of_granule(granule).iter();
+                pieces.flat_map(|piece| piece.data.first().regions()).map(|region| (region, 0..region.len())).collect()
+            }
+            Column::RowIds(_) => Vec::new(),
+        }
+    }
+
+    /// The node that its policy names for the first byte of a granule of a column that is not replicated; the page map tells
+    /// where it really lies, at the cost of a call.
+    pub fn placed_node(&self, granule: usize) -> Option<NodeId> {
+        if self.is_replicated() {
+            return None;
+        }
+        let bytes = self.granule_bytes(granule);
+        let (region, range) = bytes.first()?;
+        match region.policy() {
+            Policy::Node(node) => Some(node),
+            policy @ Policy::Striped { .. } => {
+                let cuts = policy.cuts(region.held_bytes() as u64, PAGE_BYTES);
+                cuts.into_iter().find(|(bytes, _)| bytes.contains(&(range.start as u64))).map(|(_, node)| node)
+            }
+            _ => None,
         }
     }
 

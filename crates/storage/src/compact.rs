@@ -8,9 +8,10 @@ use arrow::datatypes::{Schema, SchemaRef};
 use numa::Allocator;
 use std::sync::Arc;
 
-use crate::build::{build_part, node_of_policy};
+use crate::build::build_part;
 use crate::error::StoreError;
 use crate::parallel::{Parallel, map};
+use crate::placement::ColumnAllocator;
 use crate::segment::SegmentVersion;
 use crate::stage::{Staged, Stager};
 use crate::{GRANULE_ROWS, SEGMENT_ROWS_MAX};
@@ -64,23 +65,25 @@ fn widened(sizes: &[usize], mut total: usize, mut range: Range<usize>) -> Range<
     range
 }
 
-/// The live rows of `segments`, in order, as new segments without deleted rows.
+/// The live rows of `segments`, in order, as new segments without deleted rows. `allocators` has one for every column; rows
+/// are staged by the first one's.
 ///
 /// # Errors
 /// [`StoreError::Memory`] or [`StoreError::Interrupted`]; the old segments are untouched.
 pub fn compact(
     schema: &SchemaRef,
     segments: &[SegmentVersion],
-    allocators: &[Allocator],
+    allocators: &[ColumnAllocator],
     parallel: &dyn Parallel,
 ) -> Result<Vec<SegmentVersion>, StoreError> {
-    let Some(staging) = allocators.first() else { return Ok(Vec::new()) };
+    let Some(first) = allocators.first() else { return Ok(Vec::new()) };
+    let staging = &first.staging();
     let mut ranges = Vec::new();
     for version in segments {
         let rows = version.segment.rows();
         ranges.extend((0..rows).step_by(PRODUCER_ROWS).map(|from| (version, from..rows.min(from + PRODUCER_ROWS))));
     }
-    let node = node_of_policy(staging);
+    let node = first.placement.codes.only_node();
     let staged = map(parallel, ranges, &|_| node, &|(version, rows): (&SegmentVersion, Range<usize>)| {
         stage_live_rows(schema, version, rows, staging)
     })?;

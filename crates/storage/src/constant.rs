@@ -10,8 +10,11 @@ use numa::Allocator;
 use crate::affine::Affine;
 use crate::coded::CodedColumn;
 use crate::column::Column;
+use crate::copies::Copies;
 use crate::dictionary::{Dictionary, bytes_at};
 use crate::error::StoreError;
+use crate::place::replicated_dictionary;
+use crate::placement::ColumnAllocator;
 use crate::plain::{Piece, PlainColumn, PlainData};
 use crate::strings::{INLINE_BYTES_MAX, StringValues};
 use crate::types::{Native, Physical, surface_type, wide_key_at, with_native};
@@ -27,7 +30,7 @@ pub fn constant_column(
     t: &DataType,
     value: Option<&dyn Array>,
     rows: usize,
-    allocator: &Allocator,
+    allocator: &ColumnAllocator,
 ) -> Result<Column, StoreError> {
     assert!(rows <= SEGMENT_ROWS_MAX);
     let t = surface_type(t);
@@ -47,7 +50,10 @@ pub fn constant_column(
         return opaque(&t, present, rows);
     }
     let null_code = present.is_none();
-    let dictionary = dictionary_of(&t, present.as_deref(), allocator)?;
+    let mut dictionary = dictionary_of(&t, present.as_deref(), &allocator.dictionary())?;
+    if let Some(nodes) = allocator.placement.dictionary.replicas() {
+        dictionary = replicated_dictionary(&dictionary, nodes, &allocator.allocator)?;
+    }
     let bounds = vec![(0, 0); rows.div_ceil(GRANULE_ROWS)];
     Ok(Column::Coded(CodedColumn::new(rows, Arc::new(dictionary), null_code, None, bounds)))
 }
@@ -89,7 +95,7 @@ fn opaque(t: &DataType, value: Option<ArrayRef>, rows: usize) -> Result<Column, 
     let starts = (0..rows).step_by(GRANULE_ROWS);
     let pieces = starts.map(|start| {
         let rows = (rows - start).min(GRANULE_ROWS);
-        Piece { start, rows, offset: 0, data: Arc::clone(&data) }
+        Piece { start, rows, offset: 0, data: Copies::one(Arc::clone(&data)) }
     });
     Ok(Column::Plain(PlainColumn::new(t.clone(), pieces.collect())))
 }

@@ -12,6 +12,7 @@ use arrow::datatypes::DataType;
 use numa::Region;
 
 use crate::affine::Affine;
+use crate::copies::Copies;
 use crate::error::StoreError;
 use crate::kernels::share::region_buffer;
 use crate::strings::StringValues;
@@ -46,10 +47,12 @@ pub struct Dictionary {
     data_type: DataType,
     physical: Physical,
     len: u32,
-    values: Values,
+    values: Copies<Values>,
 }
 
-enum Values {
+/// The values; one of the copies where there are several.
+#[derive(Clone)]
+pub(crate) enum Values {
     Affine(Affine),
     /// Native values in key order.
     Fixed(Option<Arc<Region>>),
@@ -61,21 +64,33 @@ impl Dictionary {
     pub(crate) fn affine(data_type: DataType, affine: Affine, len: u32) -> Dictionary {
         let physical = Physical::of(&data_type);
         assert!(physical.is_number() && len < u32::MAX);
-        Dictionary { data_type, physical, len, values: Values::Affine(affine) }
+        Dictionary { data_type, physical, len, values: Copies::one(Values::Affine(affine)) }
     }
 
     /// `len` numbers; `values` holds them as native values in key order, without repeats.
     pub(crate) fn fixed(data_type: DataType, values: Option<Region>, len: u32) -> Dictionary {
         let physical = Physical::of(&data_type);
         assert!(physical.is_number() && len < u32::MAX);
-        Dictionary { data_type, physical, len, values: Values::Fixed(values.map(Arc::new)) }
+        let values = Copies::one(Values::Fixed(values.map(Arc::new)));
+        Dictionary { data_type, physical, len, values }
     }
 
     /// Strings or binary values.
     pub(crate) fn strings(data_type: DataType, values: StringValues) -> Dictionary {
         let physical = Physical::of(&data_type);
         assert!(physical == Physical::Bytes && values.len() < u32::MAX as usize);
-        Dictionary { data_type, physical, len: values.len() as u32, values: Values::Strings(values) }
+        let (len, values) = (values.len() as u32, Copies::one(Values::Strings(values)));
+        Dictionary { data_type, physical, len, values }
+    }
+
+    /// The same values, kept elsewhere.
+    pub(crate) fn moved(&self, values: Copies<Values>) -> Dictionary {
+        Dictionary { data_type: self.data_type.clone(), physical: self.physical, len: self.len, values }
+    }
+
+    /// The values; one of each for every copy.
+    pub(crate) fn copies(&self) -> &Copies<Values> {
+        &self.values
     }
 
     /// Number of vids. An affine dictionary has vids that do not occur.
@@ -95,14 +110,14 @@ impl Dictionary {
 
     /// Affine, sorted numbers or sorted strings.
     pub fn encoding(&self) -> Encoding {
-        match &self.values {
+        match self.values.first() {
             Values::Affine(_) => Encoding::Affine,
             Values::Fixed(_) => Encoding::SortedFixed,
             Values::Strings(_) => Encoding::SortedStrings,
         }
     }
 
-    /// Bytes of the values; 0 for an affine dictionary.
+    /// Bytes of the values, every copy counted; 0 for an affine dictionary.
     pub fn bytes(&self) -> usize {
         self.regions().iter().map(|region| region.len()).sum()
     }
@@ -131,7 +146,7 @@ impl Dictionary {
         if vids.is_empty() {
             return new_empty_array(&self.data_type);
         }
-        match &self.values {
+        match self.values.near() {
             Values::Affine(affine) => {
                 let (len, values) = (vids.len(), affine.values(self.physical, self.len, vids));
                 number_array(&self.data_type, len, values, None)
@@ -163,18 +178,14 @@ impl Dictionary {
         self.gather(codes.iter().map(|&code| code.saturating_sub(1)), nulls)
     }
 
-    /// The regions that hold the values.
+    /// The regions that hold the values, those of all copies.
     pub(crate) fn regions(&self) -> Vec<&Region> {
-        match &self.values {
-            Values::Affine(_) => Vec::new(),
-            Values::Fixed(region) => region.iter().map(|region| region.as_ref()).collect(),
-            Values::Strings(strings) => strings.regions().collect(),
-        }
+        self.values.all().flat_map(Values::regions).collect()
     }
 
     fn gather(&self, vids: impl ExactSizeIterator<Item = u32>, nulls: Option<NullBuffer>) -> ArrayRef {
         let len = vids.len();
-        let values = match &self.values {
+        let values = match self.values.near() {
             Values::Strings(strings) => return strings.gather(&self.data_type, vids, nulls),
             Values::Affine(affine) => affine.values(self.physical, self.len, vids),
             Values::Fixed(None) => Buffer::default(),
@@ -194,7 +205,7 @@ impl Dictionary {
         if value.len() != 1 || value.is_null(0) {
             return Err(StoreError::NotOneValue { values: value.len(), nulls: value.null_count() });
         }
-        Ok(match &self.values {
+        Ok(match self.values.near() {
             Values::Affine(affine) if upper => affine.upper_bound(wide_key_at(value, 0), self.len),
             Values::Affine(affine) => affine.lower_bound(wide_key_at(value, 0), self.len),
             Values::Fixed(None) => 0,
@@ -220,6 +231,32 @@ impl Dictionary {
                 }
                 from as u32
             }
+        })
+    }
+}
+
+impl Values {
+    /// The regions that hold them.
+    pub(crate) fn regions(&self) -> Vec<&Region> {
+        match self {
+            Values::Affine(_) => Vec::new(),
+            Values::Fixed(region) => region.iter().map(|region| region.as_ref()).collect(),
+            Values::Strings(strings) => strings.regions().collect(),
+        }
+    }
+
+    /// The same with each region as `exchange` gives it.
+    ///
+    /// # Errors
+    /// Those of `exchange`.
+    pub(crate) fn exchanged<E>(
+        &self,
+        exchange: &mut dyn FnMut(&Arc<Region>) -> Result<Arc<Region>, E>,
+    ) -> Result<Values, E> {
+        Ok(match self {
+            Values::Affine(affine) => Values::Affine(*affine),
+            Values::Fixed(region) => Values::Fixed(region.as_ref().map(exchange).transpose()?),
+            Values::Strings(strings) => Values::Strings(strings.exchanged(exchange)?),
         })
     }
 }

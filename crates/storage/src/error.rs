@@ -74,6 +74,15 @@ pub enum StoreError {
         /// How many there are.
         count: usize,
     },
+    /// Rows of a column cannot be moved where every node has all of them.
+    #[error("column \"{column}\" has a copy on several nodes; place the whole column on one node or striped first")]
+    Replicated {
+        /// The column's name.
+        column: String,
+    },
+    /// A table cannot be cut into parts like this; the text says why and what would do.
+    #[error("{0}")]
+    BadPartitioner(String),
     /// The budget or the node's memory is used up.
     #[error(transparent)]
     Memory(#[from] MemoryError),

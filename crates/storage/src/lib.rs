@@ -19,13 +19,13 @@
 //! use arrow::array::{AsArray, Date32Array, RecordBatch};
 //! use arrow::datatypes::{DataType, Date32Type, Field, Schema};
 //! use numa::Allocator;
-//! use storage::{CodePredicate, Serial, Stager, TableVersion, build_part};
+//! use storage::{CodePredicate, ColumnAllocator, Serial, Stager, TableVersion, build_part};
 //!
 //! let schema = Arc::new(Schema::new(vec![Field::new("shipped", DataType::Date32, true)]));
 //! let mut stager = Stager::new(schema.clone(), Allocator::unplaced());
 //! let days = Date32Array::from_iter((0..1000).map(|row| (row % 10 != 0).then_some(9000 + row % 365)));
 //! stager.append(&RecordBatch::try_new(schema.clone(), vec![Arc::new(days)])?)?;
-//! let part = build_part(&schema, vec![stager.finish()?], &[Allocator::unplaced()], &Serial)?;
+//! let part = build_part(&schema, vec![stager.finish()?], &[ColumnAllocator::unplaced()], &Serial)?;
 //! let table = TableVersion::empty(&schema).with_appended(part);
 //!
 //! // shipped < 9005: a bound in the dictionary, then a scan of codes. NULL is code 0, the first vid is code 1.
@@ -47,14 +47,19 @@ mod coded;
 mod column;
 mod compact;
 mod constant;
+mod copies;
 mod deleted;
 mod dictionary;
 mod error;
 mod kernels;
 mod parallel;
+mod partition;
+mod place;
+mod placement;
 mod plain;
 mod predicate;
 mod region_vec;
+mod repartition;
 mod segment;
 mod stage;
 mod strings;
@@ -72,8 +77,12 @@ pub use deleted::DeletedRows;
 pub use dictionary::{Dictionary, Encoding};
 pub use error::StoreError;
 pub use parallel::{Interrupted, Parallel, Serial};
+pub use partition::Partitioner;
+pub use place::{PlaceReport, place, place_rows};
+pub use placement::{ColumnAllocator, ColumnPlacement, Placement};
 pub use plain::PlainColumn;
 pub use predicate::{CodePredicate, CodeSet};
+pub use repartition::{range_bounds, repartition};
 pub use segment::{Part, Segment, SegmentVersion};
 pub use stage::{Staged, Stager};
 pub use table::{RowsToDelete, TableVersion};

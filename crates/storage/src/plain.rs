@@ -16,6 +16,7 @@ use arrow::datatypes::DataType;
 use numa::Region;
 
 use crate::GRANULE_ROWS;
+use crate::copies::Copies;
 use crate::kernels::share::region_buffer;
 use crate::strings::{INLINE_BYTES_MAX, array_of_views, copy_long_values, moved_view, view_len, view_within};
 use crate::types::{Physical, number_array, with_native};
@@ -41,7 +42,7 @@ pub(crate) struct Piece {
     pub(crate) start: usize,
     pub(crate) rows: usize,
     pub(crate) offset: usize,
-    pub(crate) data: Arc<PlainData>,
+    pub(crate) data: Copies<Arc<PlainData>>,
 }
 
 /// The values of a piece.
@@ -62,7 +63,7 @@ pub(crate) struct FixedData {
 /// Strings or binary values one after the other, where each starts and the last one ends, and validity as above.
 #[derive(Debug)]
 pub(crate) struct BytesData {
-    pub(crate) offsets: Region,
+    pub(crate) offsets: Arc<Region>,
     pub(crate) bytes: Option<Arc<Region>>,
     pub(crate) validity: Option<Arc<Region>>,
 }
@@ -90,7 +91,8 @@ impl PlainData {
         }
     }
 
-    fn regions(&self) -> Vec<&Region> {
+    /// The regions behind it; none for an array.
+    pub(crate) fn regions(&self) -> Vec<&Region> {
         match self {
             PlainData::Fixed(data) => {
                 let validity = data.validity.iter().map(|r| r.as_ref());
@@ -98,10 +100,32 @@ impl PlainData {
             }
             PlainData::Bytes(data) => {
                 let rest = data.bytes.iter().chain(&data.validity).map(|r| r.as_ref());
-                std::iter::once(&data.offsets).chain(rest).collect()
+                std::iter::once(data.offsets.as_ref()).chain(rest).collect()
             }
             PlainData::Array(_) => Vec::new(),
         }
+    }
+
+    /// The same values with each region as `exchange` gives it; an array stays what it is.
+    ///
+    /// # Errors
+    /// Those of `exchange`.
+    pub(crate) fn exchanged<E>(
+        &self,
+        exchange: &mut dyn FnMut(&Arc<Region>) -> Result<Arc<Region>, E>,
+    ) -> Result<PlainData, E> {
+        Ok(match self {
+            PlainData::Fixed(data) => PlainData::Fixed(FixedData {
+                values: exchange(&data.values)?,
+                validity: data.validity.as_ref().map(&mut *exchange).transpose()?,
+            }),
+            PlainData::Bytes(data) => PlainData::Bytes(BytesData {
+                offsets: exchange(&data.offsets)?,
+                bytes: data.bytes.as_ref().map(&mut *exchange).transpose()?,
+                validity: data.validity.as_ref().map(&mut *exchange).transpose()?,
+            }),
+            PlainData::Array(array) => PlainData::Array(Arc::clone(array)),
+        })
     }
 
     pub(crate) fn bytes(&self) -> usize {
@@ -137,7 +161,7 @@ impl PlainColumn {
         let starts = (0..rows.div_ceil(GRANULE_ROWS)).map(|granule| granule * GRANULE_ROWS);
         let piece_at = |row: usize| pieces.partition_point(|piece| piece.start <= row) as u32 - 1;
         let first_pieces = starts.map(piece_at).collect();
-        let nulls = pieces.iter().any(|piece| piece.data.has_nulls());
+        let nulls = pieces.iter().any(|piece| piece.data.first().has_nulls());
         PlainColumn { data_type, rows, nulls, pieces, first_pieces }
     }
 
@@ -173,7 +197,7 @@ impl PlainColumn {
             let to = rows.end.min(piece.start + piece.rows) - piece.start;
             (piece, piece.offset + from..piece.offset + to)
         });
-        let arrays: Vec<ArrayRef> = parts.map(|(piece, rows)| self.slice_piece(&piece.data, rows)).collect();
+        let arrays: Vec<ArrayRef> = parts.map(|(piece, rows)| self.slice_piece(piece.data.near(), rows)).collect();
         self.joined(arrays)
     }
 
@@ -204,21 +228,49 @@ impl PlainColumn {
 
     /// Bytes of the values.
     pub(crate) fn bytes(&self) -> usize {
-        self.distinct_data().map(|data| data.bytes()).sum()
+        self.distinct_data().flat_map(Copies::all).map(|data| data.bytes()).sum()
     }
 
-    /// The regions behind the values.
+    /// The regions behind the values, those of all copies.
     pub(crate) fn regions(&self) -> Vec<&Region> {
-        self.distinct_data().flat_map(|data| data.regions()).collect()
+        self.distinct_data().flat_map(Copies::all).flat_map(|data| data.regions()).collect()
     }
 
     /// The data of the pieces; what neighbours share is listed once.
-    fn distinct_data(&self) -> impl Iterator<Item = &PlainData> {
+    fn distinct_data(&self) -> impl Iterator<Item = &Copies<Arc<PlainData>>> {
         let mut previous: *const PlainData = std::ptr::null();
-        self.pieces.iter().map(|piece| piece.data.as_ref()).filter(move |data| {
-            let here: *const PlainData = *data;
+        self.pieces.iter().map(|piece| &piece.data).filter(move |data| {
+            let here = Arc::as_ptr(data.first());
             std::mem::replace(&mut previous, here) != here
         })
+    }
+
+    /// The pieces, in row order.
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// The same rows, each piece's data as `exchange` gives it.
+    pub(crate) fn moved(
+        &self,
+        exchange: impl Fn(&Copies<Arc<PlainData>>) -> Copies<Arc<PlainData>>,
+    ) -> PlainColumn {
+        let pieces = self.pieces.iter().map(|piece| Piece { data: exchange(&piece.data), ..piece.clone() }).collect();
+        PlainColumn {
+            data_type: self.data_type.clone(),
+            rows: self.rows,
+            nulls: self.nulls,
+            pieces,
+            first_pieces: self.first_pieces.clone(),
+        }
+    }
+
+    /// The pieces that hold rows of a granule.
+    pub(crate) fn pieces_of_granule(&self, granule: usize) -> &[Piece] {
+        let first = self.first_pieces[granule] as usize;
+        let end = (granule + 1) * GRANULE_ROWS;
+        let count = self.pieces[first..].partition_point(|piece| piece.start < end);
+        &self.pieces[first..first + count]
     }
 
     fn piece_of(&self, row: usize) -> usize {
@@ -269,14 +321,14 @@ impl PlainColumn {
         if !self.nulls {
             return None;
         }
-        let valid = |i: usize| self.pieces[places[i].0].data.is_valid(places[i].1);
+        let valid = |i: usize| self.pieces[places[i].0].data.near().is_valid(places[i].1);
         let nulls = NullBuffer::new(BooleanBuffer::collect_bool(places.len(), valid));
         (nulls.null_count() > 0).then_some(nulls)
     }
 
     fn take_fixed(&self, places: &[(usize, usize)], physical: Physical) -> ArrayRef {
         let values = with_native!(physical, N => {
-            let value = |&(piece, row): &(usize, usize)| match self.pieces[piece].data.as_ref() {
+            let value = |&(piece, row): &(usize, usize)| match self.pieces[piece].data.near().as_ref() {
                 PlainData::Fixed(fixed) => fixed.values.words::<N>()[row],
                 _ => unreachable!("numbers are kept at a fixed width"),
             };
@@ -289,7 +341,7 @@ impl PlainColumn {
         let mut taken = Taken::default();
         let mut views = Vec::with_capacity(places.len());
         for &(piece, row) in places {
-            let PlainData::Bytes(strings) = self.pieces[piece].data.as_ref() else {
+            let PlainData::Bytes(strings) = self.pieces[piece].data.near().as_ref() else {
                 unreachable!("strings are kept as bytes")
             };
             let range = strings.range(row);
@@ -307,7 +359,7 @@ impl PlainColumn {
         let mut indices = Vec::with_capacity(places.len());
         for &(piece, row) in places {
             let slot = *slots[piece].get_or_insert_with(|| {
-                let PlainData::Array(array) = self.pieces[piece].data.as_ref() else {
+                let PlainData::Array(array) = self.pieces[piece].data.first().as_ref() else {
                     unreachable!("types without a layout of ours are kept as arrays")
                 };
                 arrays.push(array.as_ref());

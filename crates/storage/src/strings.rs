@@ -142,6 +142,7 @@ pub(crate) fn copy_long_values(views: &mut [u128], source: &[&[u8]]) -> Arc<[Buf
 }
 
 /// Sorted values: one view each, and the bytes of the long ones.
+#[derive(Clone)]
 pub(crate) struct StringValues {
     len: usize,
     views: Option<Arc<Region>>,
@@ -188,6 +189,34 @@ impl StringValues {
             None => Vec::new(),
         };
         Ok(StringValues { len, views: views.map(Arc::new), bytes, buffers: buffers.into() })
+    }
+
+    /// The same values with each region as `exchange` gives it: itself, or a copy.
+    ///
+    /// # Errors
+    /// Those of `exchange`.
+    pub(crate) fn exchanged<E>(
+        &self,
+        exchange: &mut dyn FnMut(&Arc<Region>) -> Result<Arc<Region>, E>,
+    ) -> Result<StringValues, E> {
+        let views = self.views.as_ref().map(&mut *exchange).transpose()?;
+        let bytes = self.bytes.as_ref().map(&mut *exchange).transpose()?;
+        let same = match (&self.bytes, &bytes) {
+            (Some(old), Some(new)) => Arc::ptr_eq(old, new),
+            _ => true,
+        };
+        let mut start = 0;
+        let buffers = match &bytes {
+            Some(region) if !same => {
+                let cut = |buffer: &Buffer| {
+                    start += buffer.len();
+                    region_buffer(region, start - buffer.len()..start)
+                };
+                self.buffers.iter().map(cut).collect()
+            }
+            _ => Arc::clone(&self.buffers),
+        };
+        Ok(StringValues { len: self.len, views, bytes, buffers })
     }
 
     /// How many values there are.

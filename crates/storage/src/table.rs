@@ -14,6 +14,7 @@ use crate::column::{Column, RowIds};
 use crate::constant::constant_column;
 use crate::deleted::DeletedRows;
 use crate::error::StoreError;
+use crate::placement::ColumnAllocator;
 use crate::segment::{Part, Segment, SegmentVersion};
 use crate::types::{surface_schema, surface_type};
 
@@ -86,6 +87,22 @@ impl TableVersion {
         self.with_parts(parts)
     }
 
+    /// With rows of several parts: the segments of item `i` join part `i`; items behind the last part become parts.
+    pub fn with_appended_parts(&self, appended: Vec<Part>) -> TableVersion {
+        let mut parts = self.parts.clone();
+        for (i, part) in appended.into_iter().enumerate() {
+            match parts.get_mut(i) {
+                Some(_) if part.segments.is_empty() => {}
+                Some(known) => {
+                    let segments = known.segments.iter().cloned().chain(part.segments).collect();
+                    *known = Arc::new(Part { segments });
+                }
+                None => parts.push(Arc::new(part)),
+            }
+        }
+        self.with_parts(parts)
+    }
+
     /// With these parts instead.
     pub fn with_parts(&self, parts: Vec<Arc<Part>>) -> TableVersion {
         TableVersion { schema: Arc::clone(&self.schema), parts, version: self.version + 1 }
@@ -143,7 +160,7 @@ impl TableVersion {
         &self,
         field: &Field,
         value: Option<&dyn Array>,
-        allocator: &Allocator,
+        allocator: &ColumnAllocator,
     ) -> Result<TableVersion, StoreError> {
         self.check_name(field.name())?;
         let null = value.is_none_or(|value| value.len() == 1 && value.is_null(0));

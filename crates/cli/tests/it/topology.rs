@@ -48,9 +48,18 @@ fn a_recorded_machine_is_read_from_its_tree() {
     }
     let root = root.to_str().expect("UTF-8");
     let machine = parsed(&["topology", "--root", root, "--format", "json"]);
-    let node = |id: u32, package: u32, cpus: [u32; 2], distances: Value| json!({"id": id, "package": package, "cpus": cpus, "memory_bytes": 1_u64 << 30, "distances": distances});
-    assert_eq!(machine["nodes"][0], node(0, 0, [0, 1], json!({"0": 10, "2": 21})));
-    assert_eq!(machine["nodes"][1], node(2, 1, [2, 3], json!({"0": 21, "2": 10})));
+    let node = |at: usize, id: u32, package: u32, cpus: [u32; 2], distances: Value| {
+        let told =
+            json!({"id": id, "package": package, "cpus": cpus, "memory_bytes": 1_u64 << 30, "distances": distances});
+        for (key, value) in told.as_object().expect("an object") {
+            assert_eq!(&machine["nodes"][at][key], value, "{key}");
+        }
+    };
+    node(0, 0, 0, [0, 1], json!({"0": 10, "2": 21}));
+    node(1, 2, 1, [2, 3], json!({"0": 21, "2": 10}));
+    assert_eq!(machine["nodes"][1]["free_bytes"], 512_u64 << 20);
+    assert_eq!(machine["hop_classes"][1]["name"], "1 hop");
+    assert_eq!(machine["default_threads"], 4);
     assert_eq!(machine["nodes"].as_array().map(Vec::len), Some(2));
     assert_eq!(machine["online_cpus"], json!([0, 1, 2, 3]));
     assert_eq!(machine["packages"].as_array().map(Vec::len), Some(2));
@@ -62,4 +71,32 @@ fn a_recorded_machine_is_read_from_its_tree() {
 fn a_tree_that_is_none_is_an_error() {
     let sentence = run(&["topology", "--root", "/nonexistent/tree"]).failed();
     assert!(sentence.contains("/nonexistent/tree"), "{sentence}");
+}
+
+#[test]
+fn a_machine_is_described_by_name_specification_or_file() {
+    let list = run(&["topology", "--machine", "list"]).ok();
+    assert!(list.lines().count() == 13 && list.contains("eris-sgi-64"), "{list}");
+    assert_eq!(parsed(&["topology", "--machine", "list", "--format", "json"])[5]["name"], "eris-amd-8");
+    let machine = parsed(&["topology", "--machine", "eris-sgi-64", "--format", "json"]);
+    assert_eq!(machine["nodes"].as_array().map(Vec::len), Some(64));
+    assert!(run(&["topology", "--machine", "skylake-2-snc-on"]).ok().contains("latency in ns"));
+    let imaginary = parsed(&["topology", "--machine", "2x2x4x2;mem=64G;cpuless=1", "--format", "json"]);
+    assert_eq!(imaginary["nodes"][4]["memory_kind"], "cxl");
+    assert_eq!(imaginary["tiers"][1]["nodes"], json!([4]));
+    // What was printed can be given back.
+    let folder = tempfile::tempdir().expect("a folder");
+    file(folder.path(), "machine.json", &imaginary.to_string());
+    let path = folder.path().join("machine.json");
+    assert_eq!(parsed(&["topology", "--machine", path.to_str().expect("UTF-8"), "--format", "json"]), imaginary);
+    assert!(run(&["topology", "--machine", "eris-amd8"]).failed().contains("did you mean 'eris-amd-8'"));
+    assert!(run(&["topology", "--machine", "4x2"]).failed().contains("a shape is packages"));
+}
+
+#[test]
+fn the_drawing_is_an_svg_of_its_own() {
+    let svg = run(&["topology", "--machine", "eris-amd-8", "--format", "svg"]).ok();
+    assert!(svg.starts_with("<svg ") && svg.trim_end().ends_with("</svg>"), "{svg}");
+    assert!(svg.contains(">node 7<") && svg.contains("distances") && !svg.contains("href"));
+    assert!(run(&["topology", "--format", "svg"]).ok().contains(">node 0<"));
 }

@@ -320,7 +320,7 @@ impl Driver {
 
     /// Page maps are worth reading only where there is a choice of nodes.
     fn page_maps(&self) -> Option<&'static PageMaps> {
-        (!self.inline && self.context.scheduler.topology().nodes().len() > 1).then_some(&PageMaps)
+        (!self.inline && self.context.scheduler.topology().nodes().len() > 1).then(PageMaps::of_kernel)
     }
 
     /// Sends a batch of the source through the stages and into the window. False where nobody wants more.

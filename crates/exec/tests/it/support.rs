@@ -12,7 +12,7 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef, TimeUnit};
 use exec::{Context, ExecError, Execution, Expression, Plan, execute, execute_on_workers};
 use numa::{Allocator, Budget, Topology};
 use sched::{Config, Scheduler, Statement};
-use storage::{Serial, Stager, TableVersion, build_part, surface_type};
+use storage::{ColumnAllocator, Serial, Stager, TableVersion, build_part, surface_type};
 
 /// A scheduler of three threads on two synthetic nodes.
 pub fn scheduler() -> Arc<Scheduler> {
@@ -33,7 +33,7 @@ pub fn table(schema: &SchemaRef, segments: &[RecordBatch]) -> TableVersion {
     for batch in segments {
         let mut stager = Stager::new(schema.clone(), Allocator::unplaced());
         stager.append(batch).unwrap();
-        let allocators = vec![Allocator::unplaced(); schema.fields().len()];
+        let allocators = vec![ColumnAllocator::unplaced(); schema.fields().len()];
         let part = build_part(schema, vec![stager.finish().unwrap()], &allocators, &Serial).unwrap();
         version = version.with_appended(part);
     }

@@ -1,6 +1,6 @@
 //! From a paper's figures to a machine: which class of pairs each pair of nodes is in, distances, matrices.
 //!
-//! Distances are latencies relative to local ones, times ten, as the firmware's table means them.
+//! Distances are latencies of a class of pairs relative to local ones, times ten, as the firmware's table means them.
 //!
 //! # Limits
 //! The papers' bandwidths are taken as reading unless they say otherwise.
@@ -9,7 +9,7 @@ use super::MachineDescription;
 use super::published::{GIB, MB, Published};
 use crate::attributes::{Attributes, ByThreads, Latency, Stream, TransferKind};
 use crate::ids::NodeId;
-use crate::topology::synthetic::{Blueprint, DISTANCE_PACKAGE, DISTANCE_SUB_DOMAIN};
+use crate::topology::synthetic::Blueprint;
 
 /// Memory of a node where the paper does not tell.
 const MEMORY_ASSUMED_GIB: u64 = 64;
@@ -46,7 +46,7 @@ pub(super) enum Figures {
 /// The figures of a class of pairs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Class {
-    pub(super) latency: Option<Span>,
+    pub(super) span: Span,
     pub(super) bytes_per_second: f64,
 }
 
@@ -118,7 +118,7 @@ impl Published {
         match &self.figures {
             Figures::ByClass(classes) => {
                 let class = |from, to| classes[self.links.class(from, to)];
-                attributes.latency = matrix(nodes, |from, to| class(from, to).latency.map(Span::latency));
+                attributes.latency = matrix(nodes, |from, to| Some(class(from, to).span.latency()));
                 attributes.read = matrix(nodes, |from, to| Some(class(from, to).bytes_per_second));
             }
             Figures::Matrices(of) => {
@@ -136,19 +136,14 @@ impl Published {
         MachineDescription { topology, attributes: Some(attributes) }
     }
 
+    /// By class, as firmware tells them: what differs within a class shows in the latencies.
     fn distance(&self, from: u32, to: u32) -> u32 {
+        let class = self.links.class(from, to);
         let by_latency = |local: f64, remote: f64| ((10.0 * remote / local).round() as u32).max(11);
         match &self.figures {
-            Figures::ByThreads { distances, .. } => distances[self.links.class(from, to)],
-            Figures::Matrices(of) => {
-                let row = of.latency_ns[from as usize];
-                by_latency(row[from as usize], row[to as usize])
-            }
-            Figures::ByClass(classes) => match (classes[0].latency, classes[self.links.class(from, to)].latency) {
-                (Some(local), Some(remote)) => by_latency(local.average_ns(), remote.average_ns()),
-                _ if from / self.nodes_per_package == to / self.nodes_per_package => DISTANCE_SUB_DOMAIN,
-                _ => DISTANCE_PACKAGE,
-            },
+            Figures::ByThreads { distances, .. } => distances[class],
+            Figures::Matrices(of) => by_latency(of.average_ns(self.links, 0), of.average_ns(self.links, class)),
+            Figures::ByClass(classes) => by_latency(classes[0].span.average_ns(), classes[class].span.average_ns()),
         }
     }
 
@@ -174,7 +169,7 @@ impl Published {
         }
         if !matches!(self.figures, Figures::ByThreads { .. }) {
             notes.push(
-                "distances are latencies relative to local ones, times ten; bandwidths stand as reading".to_string(),
+                "distances are the latencies of a class of pairs relative to local ones, times ten; bandwidths stand as reading".to_string(),
             );
         }
         notes.push(
@@ -195,6 +190,17 @@ impl Span {
 }
 
 impl Matrices {
+    /// The average latency of a class of pairs.
+    fn average_ns(&self, links: Links, class: usize) -> f64 {
+        let nodes = 0..self.latency_ns.len();
+        let pairs = nodes.clone().flat_map(|from| nodes.clone().map(move |to| (from, to)));
+        let of: Vec<f64> = pairs
+            .filter(|(from, to)| links.class(*from as u32, *to as u32) == class)
+            .map(|(from, to)| self.latency_ns[from][to])
+            .collect();
+        of.iter().sum::<f64>() / of.len().max(1) as f64
+    }
+
     fn latency(&self, from: usize, to: usize) -> Latency {
         let avg_ns = self.latency_ns[from][to];
         let (below, above) = self.below_above_ns[from][to];

@@ -36,11 +36,11 @@ pub(super) fn find(name: &str) -> Option<&'static Published> {
 }
 
 const fn class(latency_ns: f64, bytes_per_second: f64) -> Class {
-    Class { latency: Some(Span { low_ns: latency_ns, high_ns: latency_ns }), bytes_per_second }
+    Class { span: Span { low_ns: latency_ns, high_ns: latency_ns }, bytes_per_second }
 }
 
 const fn range(low_ns: f64, high_ns: f64, bytes_per_second: f64) -> Class {
-    Class { latency: Some(Span { low_ns, high_ns }), bytes_per_second }
+    Class { span: Span { low_ns, high_ns }, bytes_per_second }
 }
 
 /// The classes of the SGI UV 300, whole or halved.

@@ -1,28 +1,55 @@
 //! Allocators: who makes regions, by which policy and out of which budget.
+//!
+//! # Limits
+//! Free memory is checked when a mapping is made, not when its pages are touched; see `machine`.
 
 use std::io;
-use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::Region;
-use crate::budget::Budget;
+use super::plan::{self, Plan, UNPLACED};
+use super::{Recycle, Region, Reserved};
+use crate::budget::{Budget, Reservation};
 use crate::error::MemoryError;
 use crate::id_set::IdSet;
 use crate::ids::NodeId;
 use crate::machine::{Bound, Grant, Machine};
 use crate::policy::Policy;
+use crate::pool::{POOL_BYTES_MAX, Pool, SLAB_BYTES};
+use crate::recycle::{Kind, RECYCLED_BYTES_MIN, scratch_bytes};
 use crate::refusals::refused;
-use crate::sys::memory::{HUGE_PAGE_BYTES, Memory};
+use crate::sys::memory::{ALIGN_BYTES, HUGE_PAGE_BYTES, Memory, Pages};
 use crate::sys::{Mode, page_bytes};
 
 /// Below this, a request is not worth a mapping of its own where placement makes no difference.
 const UNPLACED_HEAP_BYTES: usize = 64 << 10;
-/// The same where it does, in pages.
-const PLACED_HEAP_PAGES: usize = 4;
 /// Interleaving uses huge pages only when every node gets this many, or the spread would be too coarse.
 pub(super) const HUGE_PAGES_PER_NODE_MIN: usize = 8;
-/// What users lose when policy calls are refused.
-const UNPLACED: &str = "memory is not placed on the nodes asked for";
+
+/// When regions have huge pages (of 2 MiB), which save look-ups of addresses and page faults, and cost zeroing and
+/// memory where only little of them is used. They never lie across two runs of a policy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HugePages {
+    /// Never: the kernel is told so.
+    Never,
+    /// From 2 MiB on the kernel is asked for them; interleaved regions from 8 huge pages per node on.
+    #[default]
+    Auto,
+    /// From 1 MiB on, rounded up to whole huge pages (which the budget counts), interleaved by huge page too.
+    Always,
+}
+
+/// What to do when a node that a policy names is full.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fallback {
+    /// Fail with [`MemoryError::NodeFull`].
+    #[default]
+    None,
+    /// Take the nearest node that is not full in its place; fail when all are.
+    Nearest,
+    /// Let the pages lie wherever there is room.
+    Anywhere,
+}
 
 /// Makes regions by one policy, counted in one budget. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -30,17 +57,19 @@ pub struct Allocator {
     policy: Policy,
     budget: Option<Arc<Budget>>,
     machine: Arc<Machine>,
+    huge_pages: HugePages,
+    fallback: Fallback,
 }
 
 impl Allocator {
     /// An allocator by this policy whose regions count in this budget.
     pub fn new(policy: Policy, budget: Arc<Budget>) -> Allocator {
-        Allocator { policy, budget: Some(budget), machine: Machine::this() }
+        Allocator::build(policy, Some(budget), Arc::clone(Machine::this()))
     }
 
     /// An allocator without placement and budget, for tests and what is not worth counting.
     pub fn unplaced() -> Allocator {
-        Allocator { policy: Policy::Local, budget: None, machine: Machine::this() }
+        Allocator::build(Policy::Local, None, Arc::clone(Machine::this()))
     }
 
     /// The same budget with another policy.
@@ -48,26 +77,82 @@ impl Allocator {
         Allocator { policy, ..self.clone() }
     }
 
-    /// A zeroed region of `len_bytes` bytes.
+    /// The same with another rule for huge pages; the rule of a new allocator is [`HugePages::Auto`].
+    pub fn with_huge_pages(&self, huge_pages: HugePages) -> Allocator {
+        Allocator { huge_pages, ..self.clone() }
+    }
+
+    /// The same with another rule for full nodes; the rule of a new allocator is [`Fallback::None`].
+    pub fn with_fallback(&self, fallback: Fallback) -> Allocator {
+        Allocator { fallback, ..self.clone() }
+    }
+
+    /// A zeroed region of `len_bytes` bytes. Its [`Region::policy`] says which nodes were asked, where a full one was
+    /// replaced, and where a request of a few pages lies on one node of several.
     ///
     /// # Errors
     /// [`MemoryError`] says which budget is used up, which node is full, or what the kernel said; nothing is kept then.
     pub fn region(&self, len_bytes: usize) -> Result<Region, MemoryError> {
-        let placed = self.machine.has_choice() && self.policy != Policy::Local;
-        let heap_bytes = if placed { PLACED_HEAP_PAGES * page_bytes() } else { UNPLACED_HEAP_BYTES };
-        let on_heap = len_bytes < heap_bytes;
-        let unit = if on_heap { crate::sys::memory::ALIGN_BYTES } else { page_bytes() };
-        let held = len_bytes.checked_next_multiple_of(unit).unwrap_or(usize::MAX) as u64;
-        let reservation = self.budget.as_ref().map(|b| b.reserve(held)).transpose()?;
-        let system = |error: io::Error| MemoryError::System { requested_bytes: held, reason: error.to_string() };
-        if on_heap {
-            let memory = Memory::heap(len_bytes).map_err(system)?;
-            return Ok(Region::new(memory, reservation, self.policy.clone(), Vec::new()));
+        if !self.is_placed() && len_bytes < UNPLACED_HEAP_BYTES || len_bytes == 0 {
+            return self.on_heap(len_bytes);
         }
-        let plan = self.plan(held)?;
-        let memory = Memory::map(len_bytes, self.wants_huge_pages(len_bytes)).map_err(system)?;
-        let bounds = self.place(&memory, &plan).map_err(system)?;
-        Ok(Region::new(memory, reservation, plan.policy, bounds))
+        if self.is_placed() && len_bytes <= POOL_BYTES_MAX {
+            return self.in_pool(len_bytes);
+        }
+        self.mapped(len_bytes, len_bytes)
+    }
+
+    /// A region of `len_bytes` bytes whose contents are unspecified: zeros, or what an earlier scratch region of this
+    /// process held. For buffers that live shortly and are written before they are read: their memory is kept per node
+    /// when they are dropped, up to a sixteenth of what is free there, and used again without asking the kernel.
+    ///
+    /// Requests below 64 KiB and policies over several nodes are those of [`Allocator::region`]. Others are rounded up
+    /// by at most an eighth, which the budget counts. With [`Policy::Local`] what the calling thread's node freed is used.
+    ///
+    /// # Errors
+    /// As [`Allocator::region`].
+    pub fn scratch(&self, len_bytes: usize) -> Result<Region, MemoryError> {
+        let node = match &self.policy {
+            _ if !self.machine.has_choice() => self.machine.only_node(),
+            Policy::Local => crate::process::current_cpu().and_then(|cpu| self.machine.node_of_cpu(cpu)),
+            Policy::Node(node) => Some(*node),
+            _ => None,
+        };
+        let bytes = scratch_bytes(len_bytes).filter(|_| len_bytes >= RECYCLED_BYTES_MIN);
+        let (Some(node), Some(bytes)) = (node, bytes) else { return self.region(len_bytes) };
+        let kind = Kind { placed: self.is_placed(), huge: self.pages(bytes) == Pages::Huge };
+        let recycle = |node| Some(Box::new(Recycle { machine: Arc::clone(&self.machine), node, kind }));
+        let Some(memory) = self.machine.take_recycled(node, bytes, kind) else {
+            let mut region = self.mapped(len_bytes, bytes)?;
+            // A full node may have been replaced by another, or by none.
+            let node = match region.policy() {
+                Policy::Node(node) if self.machine.has_choice() => Some(node),
+                _ => Some(node).filter(|_| !kind.placed),
+            };
+            region.recycle = node.and_then(recycle);
+            return Ok(region);
+        };
+        let reservation = match self.reserve(memory.held_bytes() as u64) {
+            Ok(reservation) => reservation,
+            Err(error) => {
+                self.machine.recycle(node, memory, kind);
+                return Err(error);
+            }
+        };
+        let memory = memory.with_len(len_bytes);
+        let mut region = Region::new(memory, reservation, self.policy.clone(), Vec::new(), self.machine.only_node());
+        region.recycle = recycle(node);
+        region.huge_pages = self.huge_pages;
+        Ok(region)
+    }
+
+    /// A range of `len_bytes` addresses without memory, for something that grows in place: it takes no memory and
+    /// nothing of the budget until parts of it are committed.
+    ///
+    /// # Errors
+    /// [`MemoryError::System`] where the kernel has no such range of addresses left.
+    pub fn reserve_range(&self, len_bytes: usize) -> Result<Reserved, MemoryError> {
+        Reserved::new(self, len_bytes)
     }
 
     /// The policy of its regions.
@@ -80,91 +165,158 @@ impl Allocator {
         self.budget.as_ref()
     }
 
+    /// Its rule for huge pages.
+    pub fn huge_pages(&self) -> HugePages {
+        self.huge_pages
+    }
+
+    /// Its rule for full nodes.
+    pub fn fallback(&self) -> Fallback {
+        self.fallback
+    }
+
     #[cfg(test)]
     pub(crate) fn on_machine(policy: Policy, budget: Option<Arc<Budget>>, machine: Arc<Machine>) -> Allocator {
-        Allocator { policy, budget, machine }
+        Allocator::build(policy, budget, machine)
     }
 
-    fn wants_huge_pages(&self, len_bytes: usize) -> bool {
+    pub(super) fn machine(&self) -> &Arc<Machine> {
+        &self.machine
+    }
+
+    pub(super) fn reserve(&self, bytes: u64) -> Result<Option<Reservation>, MemoryError> {
+        self.budget.as_ref().map(|budget| budget.reserve(bytes)).transpose()
+    }
+
+    /// Checks free memory for a mapping of which `of` bytes are to be had now, whose cuts follow `laid_out_bytes`, and
+    /// decides which policy calls to make; by the rule for full nodes where one is full.
+    pub(super) fn plan(&self, laid_out_bytes: u64, of: std::ops::Range<u64>) -> Result<Plan, MemoryError> {
+        self.falling_back(|policy| plan::plan(&self.machine, policy, laid_out_bytes, of.clone()))
+    }
+
+    /// What size of pages a mapping of this many bytes asks for.
+    pub(super) fn pages(&self, len_bytes: usize) -> Pages {
         let nodes = match &self.policy {
-            Policy::Interleaved(nodes) if self.machine.has_choice() && nodes.len() > 1 => nodes.len(),
-            _ => 0,
+            Policy::Interleaved(_) if self.machine.has_choice() => self.policy.nodes().len(),
+            _ => 1,
         };
-        len_bytes >= HUGE_PAGE_BYTES * (nodes * HUGE_PAGES_PER_NODE_MIN).max(1)
+        let wanted = match self.huge_pages {
+            HugePages::Never => return Pages::Small,
+            HugePages::Auto if nodes > 1 => HUGE_PAGE_BYTES * nodes * HUGE_PAGES_PER_NODE_MIN,
+            HugePages::Auto => HUGE_PAGE_BYTES,
+            HugePages::Always => HUGE_PAGE_BYTES / 2,
+        };
+        match len_bytes >= wanted {
+            true => Pages::Huge,
+            // Where the system gives huge pages unasked, they would be interleaved as wholes.
+            false if nodes > 1 => Pages::Small,
+            false => Pages::Default,
+        }
     }
 
-    /// Checks free memory and decides which policy calls to make, if any, for a mapping of this many bytes.
-    fn plan(&self, bytes: u64) -> Result<Plan, MemoryError> {
+    fn build(policy: Policy, budget: Option<Arc<Budget>>, machine: Arc<Machine>) -> Allocator {
+        let (huge_pages, fallback) = (HugePages::default(), Fallback::default());
+        Allocator { policy, budget, machine, huge_pages, fallback }
+    }
+
+    /// Whether there is anything to place.
+    fn is_placed(&self) -> bool {
+        self.machine.has_choice() && self.policy != Policy::Local
+    }
+
+    fn on_heap(&self, len_bytes: usize) -> Result<Region, MemoryError> {
+        let held = len_bytes.next_multiple_of(ALIGN_BYTES) as u64;
+        let reservation = self.reserve(held)?;
+        let memory = Memory::heap(len_bytes).map_err(|error| system(held, error))?;
+        Ok(Region::new(memory, reservation, self.policy.clone(), Vec::new(), self.machine.only_node()))
+    }
+
+    /// A few pages: whole on one of the policy's nodes, which is that of the first byte for stripes, else one in turn.
+    fn in_pool(&self, len_bytes: usize) -> Result<Region, MemoryError> {
         let machine = &self.machine;
-        let unplaced = |policy| Plan { policy, calls: Vec::new() };
-        if !machine.has_choice() {
-            machine.ask_anywhere(bytes, self.policy != Policy::Local)?;
-            return Ok(unplaced(self.policy.clone()));
-        }
-        if self.policy.nodes().iter().any(|n| !machine.has(*n)) {
-            refused("mbind", &io::Error::other("a node that was asked for is not online"), UNPLACED);
-        }
-        let policy = self.policy.only(|node| machine.has(node));
-        let shares = policy.shares(bytes, page_bytes() as u64);
-        if shares.is_empty() {
-            machine.ask_anywhere(bytes, false)?;
-            return Ok(unplaced(policy));
-        }
-        let mut grants = Vec::with_capacity(shares.len());
-        for (node, share) in shares {
-            grants.push((node, machine.ask_node(node, share)?));
-        }
-        let strict = |node: NodeId| grants.iter().any(|(n, grant)| *n == node && *grant == Grant::Strict);
-        let mut calls: Vec<Call> = Vec::new();
-        for (bytes, node) in policy.cuts(bytes, page_bytes() as u64) {
-            let mode = if strict(node) { Mode::Bind } else { Mode::Preferred };
-            calls.push(Call {
-                bytes: bytes.start as usize..bytes.end as usize,
-                mode,
-                nodes: IdSet::from_iter([node.0]),
-            });
-        }
-        if calls.is_empty() {
-            let nodes = policy.nodes().into_iter().map(|n| n.0).collect();
-            calls.push(Call { bytes: 0..bytes as usize, mode: Mode::Interleave, nodes });
-        }
-        Ok(Plan { policy, calls })
+        let policy = match plan::one_of(&plan::online(machine, &self.policy), next_turn) {
+            Some(node) => Policy::Node(node),
+            None => return self.on_heap(len_bytes),
+        };
+        let held = Pool::block_bytes(len_bytes) as u64;
+        let reservation = self.reserve(held)?;
+        let (memory, policy) = self.with_policy(policy).falling_back(|policy| {
+            let Policy::Node(node) = policy else {
+                machine.ask_anywhere(held, false)?;
+                return Ok((Memory::heap(len_bytes).map_err(|error| system(held, error))?, policy.clone()));
+            };
+            let Some(pool) = machine.pool(*node) else {
+                unreachable!("only online nodes are left, and they have pools")
+            };
+            Ok((pool.take(len_bytes, || slab(machine, *node))?, policy.clone()))
+        })?;
+        Ok(Region::new(memory, reservation, policy, Vec::new(), machine.only_node()))
     }
 
-    /// Makes the policy calls: bytes that are bound to one node. A refusal leaves the memory unplaced; only a kernel
-    /// without memory is an error.
-    fn place(&self, memory: &Memory, plan: &Plan) -> io::Result<Vec<Bound>> {
-        let mut bounds: Vec<Bound> = Vec::new();
-        for Call { bytes, mode, nodes } in &plan.calls {
-            match memory.bind(bytes.clone(), *mode, nodes) {
-                Ok(()) => {}
-                Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => return Err(error),
-                Err(error) => {
-                    refused("mbind", &error, UNPLACED);
-                    return Ok(bounds);
-                }
-            }
-            let Some(node) = nodes.iter().next().filter(|_| *mode == Mode::Bind).map(NodeId) else { continue };
-            let count = (bytes.end - bytes.start) as u64;
-            match bounds.iter_mut().find(|b| b.node() == node) {
-                Some(bound) => bound.grow(count),
-                None => bounds.push(self.machine.bound(node, count)),
-            }
+    /// A mapping of its own of at least `mapped_bytes` bytes, of which `len_bytes` are the region's.
+    fn mapped(&self, len_bytes: usize, mapped_bytes: usize) -> Result<Region, MemoryError> {
+        let pages = self.pages(mapped_bytes);
+        let whole = self.huge_pages == HugePages::Always && pages == Pages::Huge;
+        let unit = if whole { HUGE_PAGE_BYTES } else { page_bytes() };
+        let held = mapped_bytes.checked_next_multiple_of(unit).unwrap_or(usize::MAX);
+        let reservation = self.reserve(held as u64)?;
+        let plan = self.plan(held as u64, 0..held as u64)?;
+        let memory = Memory::map(held, pages).map_err(|error| system(held as u64, error))?;
+        let bounds: Vec<Bound> = plan.carry_out(&self.machine, |bytes, mode, nodes| memory.bind(bytes, mode, nodes))?;
+        let memory = memory.with_len(len_bytes);
+        let mut region = Region::new(memory, reservation, plan.policy, bounds, self.machine.only_node());
+        region.huge_pages = self.huge_pages;
+        Ok(region)
+    }
+
+    /// Tries its policy, and others by its rule for full nodes.
+    fn falling_back<T>(&self, attempt: impl Fn(&Policy) -> Result<T, MemoryError>) -> Result<T, MemoryError> {
+        let mut policy = self.policy.clone();
+        let mut full = Vec::new();
+        loop {
+            let error = match attempt(&policy) {
+                Err(error @ MemoryError::NodeFull { .. }) => error,
+                done => return done,
+            };
+            let MemoryError::NodeFull { node, .. } = &error else { return Err(error) };
+            full.push(*node);
+            policy = match self.fallback {
+                Fallback::Nearest if policy.nodes().contains(node) => match self.machine.nearest(*node, &full) {
+                    Some(other) => policy.replacing(*node, other),
+                    None => return Err(error),
+                },
+                Fallback::Anywhere if self.machine.has_choice() && policy.is_placed() => Policy::Local,
+                _ => return Err(error),
+            };
         }
-        Ok(bounds)
     }
 }
 
-/// What to ask of the kernel for one mapping.
-struct Plan {
-    /// What the region will say that it follows.
-    policy: Policy,
-    calls: Vec<Call>,
+/// A number that grows by one with every call on a thread: threads need not agree on whose turn it is.
+fn next_turn() -> usize {
+    static FIRST: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        // Threads start at different nodes.
+        static TURN: std::cell::Cell<usize> = std::cell::Cell::new(FIRST.fetch_add(1, Ordering::Relaxed));
+    }
+    TURN.with(|turn| turn.replace(turn.get().wrapping_add(1)))
 }
 
-/// One policy call: bytes of the mapping, and where they shall lie.
-struct Call {
-    bytes: Range<usize>,
-    mode: Mode,
-    nodes: IdSet,
+/// The mapping of a slab, bound to a node.
+fn slab(machine: &Arc<Machine>, node: NodeId) -> Result<Memory, MemoryError> {
+    let mode = match machine.ask_node(node, SLAB_BYTES as u64)? {
+        Grant::Strict => Mode::Bind,
+        Grant::Lenient => Mode::Preferred,
+    };
+    let memory = Memory::map(SLAB_BYTES, Pages::Default).map_err(|error| system(SLAB_BYTES as u64, error))?;
+    match memory.bind(0..SLAB_BYTES, mode, &IdSet::from_iter([node.0])) {
+        Ok(()) => {}
+        Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => return Err(system(SLAB_BYTES as u64, error)),
+        Err(error) => refused("mbind", &error, UNPLACED),
+    }
+    Ok(memory)
+}
+
+pub(super) fn system(requested_bytes: u64, error: io::Error) -> MemoryError {
+    MemoryError::System { requested_bytes, reason: error.to_string() }
 }

@@ -14,10 +14,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
-use super::Region;
-use super::segments::{Segment, put};
+use super::plan::{UNPLACED, online};
+use super::segments::{Segment, main_policy, put};
+use super::{LaidOut, Placed, Region};
 use crate::error::MemoryError;
 use crate::id_set::IdSet;
 use crate::ids::NodeId;
@@ -29,18 +30,7 @@ use crate::refusals::refused;
 use crate::sys::memory::HUGE_PAGE_BYTES;
 use crate::sys::migrate::{advise_huge_pages, set_policy};
 use crate::sys::{Mode, page_bytes};
-
-/// What users lose when policy calls are refused.
-const UNPLACED: &str = "memory is not placed on the nodes asked for";
-
-/// What a region knows of being placed, apart from its first policy.
-#[derive(Debug, Default)]
-pub(super) struct Places {
-    /// Held while pages move.
-    moving: Mutex<()>,
-    /// Ascending, without gaps; empty while the whole region follows one policy.
-    segments: Mutex<Vec<Segment>>,
-}
+use crate::usage::{Counts, UsageKind};
 
 /// Where a region lay at a moment: its policy and its pages. See [`Region::restore`].
 #[derive(Clone, Debug)]
@@ -88,9 +78,7 @@ impl Region {
 
     /// How many bytes of it shall lie on each node, by its policies; bytes that may lie anywhere are left out.
     pub fn shares(&self) -> BTreeMap<NodeId, u64> {
-        let mut shares = BTreeMap::new();
-        self.segments().iter().for_each(|segment| segment.count(&mut shares));
-        shares
+        self.placed().shares(self.held_bytes())
     }
 
     /// The runs of addresses that shall lie on one node, ascending; bytes that alternate or may lie anywhere are left out.
@@ -101,7 +89,7 @@ impl Region {
 
     /// Where it lies now, to be restored later.
     pub fn snapshot(&self) -> RegionPlacement {
-        let _moving = lock(&self.places.moving);
+        let _moving = self.lock_moving();
         RegionPlacement { segments: self.segments(), map: self.map_of(&(0..self.held_bytes())) }
     }
 
@@ -124,17 +112,14 @@ impl Region {
         if !self.is_movable() {
             return Ok(Moved { stuck_bytes: bytes.len() as u64, ..Moved::default() });
         }
-        let _moving = lock(&self.places.moving);
-        let new = Segment::whole(bytes.clone(), policy.only(|node| machine.has(node)));
+        let _moving = self.lock_moving();
         if !machine.has_choice() {
-            self.record(new);
+            self.record(Segment::whole(bytes.clone(), policy.clone()));
             return Ok(Moved { already_bytes: bytes.len() as u64, ..Moved::default() });
         }
-        if policy.nodes().iter().any(|node| !machine.has(*node)) {
-            refused("mbind", &io::Error::other("a node that was asked for is not online"), UNPLACED);
-            if !new.policy.is_placed() {
-                return Ok(Moved { stuck_bytes: bytes.len() as u64, ..Moved::default() });
-            }
+        let new = Segment::whole(bytes.clone(), online(machine, policy));
+        if policy.is_placed() && !new.policy.is_placed() {
+            return Ok(Moved { stuck_bytes: bytes.len() as u64, ..Moved::default() });
         }
         if stop() {
             return Err(MoveError::Stopped);
@@ -187,7 +172,7 @@ impl Region {
         if !self.is_movable() {
             return Moved::default();
         }
-        let _moving = lock(&self.places.moving);
+        let _moving = self.lock_moving();
         let held = self.held_bytes();
         let segments = to.segments.iter().filter_map(|segment| segment.cut(&(0..held)));
         let mut moved = Moved::default();
@@ -216,7 +201,7 @@ impl Region {
     /// Lets it do so again where these segments, which it follows from now on, want that.
     fn let_pages_join(&self, segments: &[Segment]) {
         for segment in segments.iter().filter(|_| self.has_huge_pages()) {
-            advise_huge_pages(self.addresses(&segment.bytes), segment.wants_huge_pages());
+            advise_huge_pages(self.addresses(&segment.bytes), segment.wants_huge_pages(self.huge_pages));
         }
     }
 
@@ -227,7 +212,10 @@ impl Region {
     /// Tells the kernel where pages of this segment that are not there yet shall come from. `strictly` binds those runs
     /// whose bytes are still counted as bound. A refusal leaves them as they are; only a kernel out of memory is an error.
     fn follow(&self, segment: &Segment, strictly: bool) -> io::Result<()> {
-        let bound: Vec<NodeId> = self.placed().bounds.iter().map(|bound| bound.node()).collect();
+        let bound: Vec<NodeId> = match &self.placed().laid_out {
+            Some(laid_out) => laid_out.bounds.iter().map(|bound| bound.node()).collect(),
+            None => Vec::new(),
+        };
         let mut calls: Vec<(Range<usize>, Option<(Mode, IdSet)>)> = Vec::new();
         for (bytes, node) in segment.runs() {
             let mode = if strictly && bound.contains(&node) { Mode::Bind } else { Mode::Preferred };
@@ -259,40 +247,48 @@ impl Region {
         match runs.is_empty() {
             false => Some(Target::Runs(runs)),
             true if nodes.is_empty() => None,
-            true => Some(Target::Turns { nodes, huge: segment.wants_huge_pages() }),
+            true => Some(Target::Turns { nodes, huge: segment.wants_huge_pages(self.huge_pages) }),
         }
     }
 
     /// Notes that these bytes follow another policy from now on.
     fn record(&self, new: Segment) {
+        let held = self.held_bytes();
+        let mut placed = self.placed();
+        let count = |placed: &Placed, change: fn(&Counts, Option<NodeId>, UsageKind, u64)| {
+            placed.count(&self.memory, self.reservation.as_ref(), self.only_node, change);
+        };
+        count(&placed, Counts::take);
+        let mut segments = placed.segments(held);
         let mut gone: BTreeMap<NodeId, u64> = BTreeMap::new();
-        self.segments_within(&new.bytes).iter().for_each(|old| old.count(&mut gone));
-        let mut segments = self.segments();
+        segments.iter().filter_map(|old| old.cut(&new.bytes)).for_each(|old| old.count(&mut gone));
         put(&mut segments, new);
-        {
-            // What is placed anew prefers its node and binds nothing, so nothing is promised for it any more.
-            let mut placed = self.placed();
-            for bound in &mut placed.bounds {
-                bound.shrink_by(gone.get(&bound.node()).copied().unwrap_or(0));
-            }
-            placed.policy = super::segments::main_policy(&segments);
-            placed.laid_out_bytes = segments.iter().map(Segment::laid_out_bytes).max().unwrap_or(0) as u64;
+        // What is placed anew prefers its node and binds nothing, so nothing is promised for it any more.
+        let mut bounds = placed.laid_out.take().map(|laid_out| laid_out.bounds).unwrap_or_default();
+        for bound in &mut bounds {
+            bound.shrink_by(gone.get(&bound.node()).copied().unwrap_or(0));
         }
-        *lock(&self.places.segments) = if segments.len() == 1 { Vec::new() } else { segments };
+        let bytes = segments.iter().map(Segment::laid_out_bytes).max().unwrap_or(0) as u64;
+        let policy = main_policy(&segments);
+        if segments.len() == 1 {
+            *placed = Placed::new(policy, bytes, bounds);
+        } else {
+            *placed = Placed { policy, laid_out: Some(Box::new(LaidOut { bytes, bounds, segments })) };
+        }
+        count(&placed, Counts::add);
+        drop(placed);
         self.placements.fetch_add(1, Ordering::Release);
+    }
+
+    /// Notes that all of it follows another policy.
+    #[cfg(test)]
+    pub(crate) fn set_policy(&self, policy: Policy) {
+        self.record(Segment::whole(0..self.held_bytes(), policy));
     }
 
     /// The segments of the whole region.
     fn segments(&self) -> Vec<Segment> {
-        let segments = lock(&self.places.segments).clone();
-        let held = self.held_bytes();
-        if segments.is_empty() {
-            let placed = self.placed();
-            let mut whole = Segment::whole(0..placed.laid_out_bytes as usize, placed.policy.clone());
-            whole.bytes.end = held;
-            return vec![whole];
-        }
-        segments.iter().filter_map(|segment| segment.cut(&(0..held))).collect()
+        self.placed().segments(self.held_bytes())
     }
 
     fn segments_within(&self, bytes: &Range<usize>) -> Vec<Segment> {
@@ -307,15 +303,15 @@ impl Region {
         self.address() + bytes.start..self.address() + bytes.end
     }
 
+    fn lock_moving(&self) -> MutexGuard<'_, ()> {
+        // It guards no data, so a panic elsewhere while it was held does not matter.
+        self.moving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn whole_pages(&self, bytes: Range<usize>) -> Range<usize> {
         let page = page_bytes();
         let start = bytes.start.min(self.held_bytes()).next_multiple_of(page);
         let end = if bytes.end >= self.len() { self.held_bytes() } else { bytes.end / page * page };
         start..end.max(start)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Lists are replaced as a whole or not at all, so a panic elsewhere while it was held does not matter.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::{Budget, MemoryError, NodeId, PageMap, Pattern, Topology, pin_current_thread};
+use crate::{Budget, MemoryError, NodeId, PageMap, Pattern, Topology, current_node, pin_current_thread, usage};
 
 const MIB: usize = 1 << 20;
 /// Set to fill nodes to the brim: nothing else may need memory meanwhile, so run with one test thread.
@@ -85,6 +85,94 @@ fn stripes_and_weighted_runs_lie_as_the_policy_cuts_them() {
 }
 
 #[test]
+fn small_regions_lie_on_their_node_whoever_frees_them() {
+    let Some((_, nodes)) = several_nodes() else { return };
+    for round in 0..3 {
+        for &node in &nodes {
+            let sizes = (0..200usize).map(|i| 1 + (i * 331 + round) % 20_000);
+            let regions: Vec<Region> = sizes.map(|len| touched(Policy::Node(node), len)).collect();
+            let ranges: Vec<(usize, usize)> = regions.iter().map(|r| (r.address(), r.len())).collect();
+            let map = PageMap::read(&ranges);
+            assert!(map.is_measured());
+            assert_eq!((map.bytes_per_node().into_keys().collect::<Vec<_>>(), map.unknown_bytes()), (vec![node], 0));
+            // Freed by a thread that took none of them; the next round takes them again.
+            std::thread::spawn(move || drop(regions)).join().expect("no panic");
+        }
+    }
+}
+
+#[test]
+fn scratch_memory_stays_on_its_node() {
+    let Some((_, nodes)) = several_nodes() else { return };
+    for &node in &nodes {
+        let allocator = Allocator::new(Policy::Node(node), Budget::unlimited());
+        for _ in 0..4 {
+            let mut scratch = allocator.scratch(3 * MIB).expect("a few mebibytes");
+            scratch.bytes_mut().fill(1);
+            let map = PageMap::of(&scratch);
+            assert_eq!(map.bytes_per_node(), BTreeMap::from([(node, 3 << 20)]));
+        }
+    }
+}
+
+#[test]
+fn committed_parts_lie_as_the_policy_cuts_the_whole_range() {
+    let Some((_, nodes)) = several_nodes() else { return };
+    let policy = Policy::Striped { nodes: nodes.clone(), chunk_bytes: 1 << 20 };
+    let len = 2 * nodes.len() * MIB;
+    let mut reserved = Allocator::new(policy.clone(), Budget::unlimited()).reserve_range(len).expect("addresses");
+    assert_eq!(PageMap::read(&[(reserved.address(), len)]).bytes_per_node(), BTreeMap::new());
+    for i in [1, 0, 3, 2].into_iter().chain(4..2 * nodes.len()) {
+        // Across the borders of chunks.
+        let part = i * MIB..((i + 1) * MIB + 64 * 1024).min(len);
+        reserved.commit(part.clone()).expect("a mebibyte");
+        reserved.bytes_mut(part).expect("committed").fill(1);
+    }
+    let map = PageMap::read(&[(reserved.address(), len)]);
+    let found = map
+        .ranges()
+        .iter()
+        .map(|r| ((r.start - reserved.address()) as u64..(r.end - reserved.address()) as u64, r.node));
+    assert_eq!(found.collect::<Vec<_>>(), policy.cuts(len as u64, page_bytes() as u64));
+    reserved.decommit(MIB..2 * MIB).expect("our own memory");
+    let map = PageMap::read(&[(reserved.address(), len)]);
+    assert_eq!((map.node_of(reserved.address() + MIB), map.unknown_bytes()), (None, 1 << 20));
+}
+
+#[test]
+fn usage_names_the_nodes() {
+    let Some((_, nodes)) = several_nodes() else { return };
+    let budget = Budget::new("real nodes", 64 << 20);
+    let on = |node: NodeId| Allocator::new(Policy::Node(node), Arc::clone(&budget));
+    let regions: Vec<[Region; 2]> = nodes
+        .iter()
+        .map(|node| [on(*node).region(MIB).expect("fits"), on(*node).region(1000).expect("fits")])
+        .collect();
+    let mine: Vec<_> = usage().into_iter().filter(|u| u.owner == "real nodes").map(|u| (u.node, u.bytes)).collect();
+    let expected: Vec<_> = nodes.iter().flat_map(|node| [(Some(*node), 1 << 20), (Some(*node), 1024)]).collect();
+    assert_eq!(mine, expected);
+    drop(regions);
+    assert!(usage().iter().all(|u| u.owner != "real nodes"));
+}
+
+#[test]
+fn threads_know_their_node() {
+    let Some((topology, _)) = several_nodes() else { return };
+    for cpu in topology.usable_cpus().to_vec() {
+        let (node, all) = (topology.node_of_cpu(cpu), topology.usable_cpus().to_vec());
+        std::thread::spawn(move || {
+            assert!(pin_current_thread(&[cpu]));
+            assert_eq!(current_node(), node);
+            // Pinned to cpus of several nodes, it is asked anew each time.
+            assert!(pin_current_thread(&all));
+            assert!(current_node().is_some());
+        })
+        .join()
+        .expect("no panic");
+    }
+}
+
+#[test]
 fn local_regions_lie_where_they_are_touched() {
     let Some((topology, nodes)) = several_nodes() else { return };
     for &node in &nodes {
@@ -127,6 +215,13 @@ fn filling_a_node_ends_in_an_error_that_names_it() {
         let map = PageMap::read(&ranges);
         let here = map.bytes_per_node().get(&node).copied().unwrap_or(0);
         let total = (held.len() * 8 * MIB) as u64;
+        let other = allocator.with_fallback(Fallback::Nearest).region(8 * MIB).expect("other nodes have room");
+        let policy = other.policy();
+        assert!(matches!(&policy, Policy::Node(other) if *other != node), "{policy:?}");
+        let mut small = allocator.with_fallback(Fallback::Nearest).region(1000).expect("other nodes have room");
+        small.bytes_mut().fill(1);
+        let anywhere = allocator.with_fallback(Fallback::Anywhere).region(8 * MIB).expect("other nodes have room");
+        assert_eq!(anywhere.policy(), Policy::Local);
         eprintln!("node {node}: {} MiB held, {} MiB of them there; {error}", total >> 20, here >> 20);
         assert!(here * 10 >= total * 9, "{here} of {total} bytes lie on node {node}");
     }

@@ -10,10 +10,10 @@ use proptest::prelude::*;
 use super::*;
 use crate::fixture::Fixture;
 use crate::id_set::IdSet;
-use crate::machine::Machine;
 use crate::sys::Mode;
 use crate::sys::deny::without_calls;
-use crate::{Budget, MemoryError, NodeId};
+use crate::sys::memory::Pages;
+use crate::{Budget, MemoryError, NodeId, current_node};
 use crate::{PageMap, Topology, pin_current_thread, refusals};
 
 const MIB: usize = 1 << 20;
@@ -30,7 +30,7 @@ pub(super) fn two_nodes(free_kib: [u64; 2]) -> (Fixture, Arc<Machine>) {
 
 /// Whether policies can be set and read back here at all; containers often refuse that.
 pub(super) fn can_place() -> bool {
-    let memory = Memory::map(MIB, false).expect("a mebibyte");
+    let memory = Memory::map(MIB, Pages::Default).expect("a mebibyte");
     let set = memory.bind(0..MIB, Mode::Bind, &IdSet::from_iter([0]));
     let works = set.is_ok() && kernel_policy(memory.address()).is_some_and(|p| p == "bind:0");
     if !works {
@@ -207,7 +207,13 @@ fn nodes_that_are_not_there_leave_memory_unplaced_and_are_told_once() {
 #[test]
 fn everything_works_where_the_kernel_refuses() {
     let (_fixture, machine) = two_nodes([4 << 20, 4 << 20]);
-    let calls = [libc::SYS_mbind, libc::SYS_move_pages, libc::SYS_sched_setaffinity, libc::SYS_sched_getaffinity];
+    let calls = [
+        libc::SYS_mbind,
+        libc::SYS_move_pages,
+        libc::SYS_sched_setaffinity,
+        libc::SYS_sched_getaffinity,
+        libc::SYS_getcpu,
+    ];
     for errno in [libc::EPERM, libc::ENOSYS] {
         let ran = without_calls(&calls, errno, || {
             let allocator = Allocator::on_machine(Policy::Node(NodeId(0)), None, Arc::clone(&machine));
@@ -216,6 +222,27 @@ fn everything_works_where_the_kernel_refuses() {
             let map = PageMap::of(&region);
             assert!(!map.is_measured());
             assert_eq!(map.bytes_per_node().into_iter().collect::<Vec<_>>(), [(NodeId(0), MIB as u64)]);
+            assert_eq!(region.policy(), Policy::Node(NodeId(0)));
+            let nodes = vec![NodeId(0), NodeId(1)];
+            let weighted = Policy::Weighted(vec![(NodeId(0), 1), (NodeId(1), 3)]);
+            for policy in
+                [Policy::Striped { nodes: nodes.clone(), chunk_bytes: 0 }, weighted, Policy::Interleaved(nodes)]
+            {
+                let allocator = allocator.with_policy(policy);
+                for len in [100, 3 * MIB] {
+                    allocator.region(len).expect("unplaced").bytes_mut().fill(2);
+                    allocator.scratch(len).expect("unplaced").bytes_mut().fill(2);
+                }
+                let mut reserved = allocator.reserve_range(MIB).expect("addresses");
+                reserved.commit(0..MIB / 2).expect("unplaced");
+                reserved.bytes_mut(0..MIB / 2).expect("committed").fill(2);
+            }
+            let nearest = allocator.with_fallback(Fallback::Nearest).with_huge_pages(HugePages::Always);
+            for len in [100, MIB, 3 * MIB] {
+                nearest.region(len).expect("unplaced").bytes_mut().fill(2);
+            }
+            // Which cpu it is needs no call that could be refused, or is simply not known.
+            assert!(current_node().is_none_or(|node| Machine::this().has(node)));
             let topology = Topology::discover().expect("sysfs is still there");
             assert!(!pin_current_thread(&topology.usable_cpus()[..1]));
         });
@@ -258,4 +285,289 @@ fn stripes_and_weights_are_runs_in_the_kernel() {
     region.bytes_mut().fill(3);
     assert_eq!(region.policy(), weighted);
     assert_eq!(kernel_policies(region.address(), 3 * page), vec!["bind:0"; 3]);
+}
+
+/// The flags of the mapping at this address, by the kernel.
+fn mapping_flags(address: usize) -> Option<String> {
+    let maps = fs::read_to_string("/proc/self/smaps").ok()?;
+    let mut inside = false;
+    for line in maps.lines() {
+        let span = line.split_whitespace().next().and_then(|word| word.split_once('-'));
+        let span =
+            span.and_then(|(a, b)| Some((usize::from_str_radix(a, 16).ok()?, usize::from_str_radix(b, 16).ok()?)));
+        if let Some((start, end)) = span {
+            inside = (start..end).contains(&address);
+        } else if let Some(flags) = line.strip_prefix("VmFlags:").filter(|_| inside) {
+            return Some(format!("{flags} "));
+        }
+    }
+    None
+}
+
+#[test]
+fn huge_pages_are_asked_for_by_the_rule() {
+    let budget = Budget::unlimited();
+    let with = |rule| Allocator::new(Policy::Local, Arc::clone(&budget)).with_huge_pages(rule);
+    if mapping_flags(with(HugePages::Auto).region(4 * MIB).expect("fits").address()).is_none_or(|f| !f.contains(" hg "))
+    {
+        eprintln!("skipped: no huge pages here, or smaps does not tell");
+        return;
+    }
+    let asked = |rule, len| {
+        let region = with(rule).region(len).expect("fits");
+        let flags = mapping_flags(region.address()).expect("it told a moment ago");
+        assert_eq!((region.len(), budget.used_bytes()), (len, region.held_bytes() as u64));
+        (flags.contains(" hg "), flags.contains(" nh "), region.held_bytes(), region.address() % (2 * MIB) == 0)
+    };
+    let small = asked(HugePages::Auto, MIB + 1);
+    assert_eq!((small.0, small.1, small.2), (false, false, MIB + page_bytes()));
+    assert_eq!(asked(HugePages::Auto, 2 * MIB), (true, false, 2 * MIB, true));
+    let never = asked(HugePages::Never, 6 * MIB);
+    assert_eq!((never.0, never.1, never.2), (false, true, 6 * MIB));
+    assert_eq!(asked(HugePages::Always, MIB), (true, false, 2 * MIB, true));
+    assert_eq!(asked(HugePages::Always, 5 * MIB + 1), (true, false, 6 * MIB, true));
+    assert!(!asked(HugePages::Always, MIB / 2).0);
+    // Interleaved: huge from eight pages per node on, or always; else never, so that pages really alternate.
+    let (_fixture, machine) = two_nodes([4 << 20, 4 << 20]);
+    let policy = Policy::Interleaved(vec![NodeId(0), NodeId(1)]);
+    let on = |rule| Allocator::on_machine(policy.clone(), None, Arc::clone(&machine)).with_huge_pages(rule);
+    assert_eq!(on(HugePages::Auto).pages(31 * MIB), Pages::Small);
+    assert_eq!(on(HugePages::Auto).pages(32 * MIB), Pages::Huge);
+    assert_eq!(on(HugePages::Always).pages(2 * MIB), Pages::Huge);
+    assert_eq!(on(HugePages::Never).pages(64 * MIB), Pages::Small);
+}
+
+#[test]
+fn a_full_node_is_replaced_where_the_caller_allows_it() {
+    let fixture = Fixture::machine(&[0, 1, 2], 2);
+    for (node, distances) in [(0, "10 40 20"), (1, "40 10 30"), (2, "20 30 10")] {
+        fixture.node_file(&format!("node{node}/distance"), distances);
+    }
+    fixture.node_memory(1, 8 << 20, 100 << 10);
+    let machine = Arc::new(Machine::read(fixture.root()));
+    let n = |ids: &[u32]| ids.iter().copied().map(NodeId).collect::<Vec<_>>();
+    let falling = |policy, fallback, len| {
+        let allocator = Allocator::on_machine(policy, None, Arc::clone(&machine)).with_fallback(fallback);
+        allocator.region(len).map(|region| region.policy())
+    };
+    let full = Policy::Node(NodeId(1));
+    for len in [80 * MIB, 1 << 30] {
+        let error = falling(full.clone(), Fallback::None, len).expect_err("68 MiB are left");
+        assert!(matches!(error, MemoryError::NodeFull { node: NodeId(1), .. }), "{error}");
+        assert_eq!(falling(full.clone(), Fallback::Nearest, len), Ok(Policy::Node(NodeId(2))));
+        assert_eq!(falling(full.clone(), Fallback::Anywhere, len), Ok(Policy::Local));
+    }
+    assert_eq!(falling(full.clone(), Fallback::Nearest, MIB), Ok(full.clone()));
+    assert_eq!(
+        falling(Policy::Striped { nodes: n(&[0, 1]), chunk_bytes: 0 }, Fallback::Nearest, 300 * MIB),
+        Ok(Policy::Striped { nodes: n(&[0, 2]), chunk_bytes: 0 })
+    );
+    assert_eq!(
+        falling(Policy::Weighted(vec![(NodeId(1), 3), (NodeId(0), 1)]), Fallback::Nearest, 300 * MIB),
+        Ok(Policy::Weighted(vec![(NodeId(2), 3), (NodeId(0), 1)]))
+    );
+    // Scratch memory and small requests fall back as well.
+    let allocator = Allocator::on_machine(full, None, Arc::clone(&machine)).with_fallback(Fallback::Nearest);
+    assert_eq!(allocator.scratch(80 * MIB).map(|r| r.policy()), Ok(Policy::Node(NodeId(2))));
+    fixture.node_memory(1, 8 << 20, 1 << 10);
+    std::thread::sleep(std::time::Duration::from_millis(150));
+    assert_eq!(allocator.region(100).map(|r| r.policy()), Ok(Policy::Node(NodeId(2))));
+    let anywhere = allocator.with_fallback(Fallback::Anywhere).region(100).expect("on the heap");
+    assert_eq!((anywhere.policy(), anywhere.len()), (Policy::Local, 100));
+    // Nowhere is room: the error names the last node that was tried.
+    for node in [0, 2] {
+        fixture.node_memory(node, 8 << 20, 100 << 10);
+    }
+    let error = allocator.region(80 * MIB).expect_err("all are full");
+    assert!(matches!(error, MemoryError::NodeFull { .. }), "{error}");
+}
+
+#[test]
+fn few_pages_lie_on_one_node_in_turn() {
+    let (_fixture, machine) = two_nodes([4 << 20, 4 << 20]);
+    let picked = |policy: Policy| {
+        let allocator = Allocator::on_machine(policy, None, Arc::clone(&machine));
+        let regions: Vec<Region> = (0..40).map(|_| allocator.region(1000).expect("fits")).collect();
+        let on = |node| regions.iter().filter(|r| r.policy() == Policy::Node(NodeId(node))).count();
+        [on(0), on(1)]
+    };
+    assert_eq!(picked(Policy::Interleaved(vec![NodeId(0), NodeId(1)])), [20, 20]);
+    assert_eq!(picked(Policy::Weighted(vec![(NodeId(0), 3), (NodeId(1), 1)])), [30, 10]);
+    assert_eq!(picked(Policy::Striped { nodes: vec![NodeId(1), NodeId(0)], chunk_bytes: 0 }), [0, 40]);
+}
+
+#[test]
+fn scratch_memory_is_used_again() {
+    for (fixture, policy) in [
+        (Fixture::machine(&[0], 2), Policy::Local),
+        (Fixture::machine(&[0, 1], 2), Policy::Node(NodeId(0))),
+        (Fixture::machine(&[0, 1], 64), Policy::Local),
+    ] {
+        let machine = Arc::new(Machine::read(fixture.root()));
+        let recycled = || machine.kept().map(|(_, _, bytes)| bytes).sum::<u64>();
+        let budget = Budget::new("scratch", 64 << 20);
+        let allocator = Allocator::on_machine(policy, Some(Arc::clone(&budget)), Arc::clone(&machine));
+        if current_node().is_none() {
+            eprintln!("skipped: the kernel does not tell which cpu this is");
+            return;
+        }
+        // On this thread's cpu, which may change meanwhile: the second machine has them all on one node.
+        let mut first = allocator.scratch(3 * MIB + 5).expect("fits");
+        assert_eq!((first.len(), budget.used_bytes()), (3 * MIB + 5, first.held_bytes() as u64));
+        first.bytes_mut().fill(0xee);
+        let (address, held) = (first.address(), first.held_bytes());
+        drop(first);
+        assert_eq!((budget.used_bytes(), recycled()), (0, held as u64));
+        let again = allocator.scratch(3 * MIB).expect("fits");
+        assert_eq!((again.address(), again.len(), again.held_bytes()), (address, 3 * MIB, held));
+        assert_eq!((budget.used_bytes(), recycled()), (held as u64, 0));
+        assert!(again.bytes().iter().all(|b| *b == 0xee), "what this test wrote before");
+        // An ordinary region is zeroed, whatever is kept.
+        drop(again);
+        assert!(allocator.region(3 * MIB).expect("fits").bytes().iter().all(|b| *b == 0));
+        // A budget that has no room for it leaves it where it is.
+        let most = allocator.region(62 * MIB).expect("fits");
+        assert!(matches!(allocator.scratch(3 * MIB), Err(MemoryError::OverBudget { .. })));
+        assert_eq!(recycled(), held as u64);
+        drop(most);
+        // What was moved or is short goes its own way.
+        let moved = allocator.scratch(3 * MIB).expect("fits");
+        moved.set_policy(Policy::Node(NodeId(0)));
+        drop(moved);
+        assert_eq!((recycled(), machine.release_kept()), (0, 0));
+        drop(allocator.scratch(1000).expect("from the heap"));
+        assert_eq!(recycled(), 0);
+    }
+}
+
+#[test]
+fn kept_memory_goes_before_anybody_is_refused() {
+    let (fixture, machine) = two_nodes([4 << 20, 4 << 20]);
+    let allocator = Allocator::on_machine(Policy::Node(NodeId(1)), None, Arc::clone(&machine));
+    drop(allocator.scratch(8 * MIB).expect("fits"));
+    drop(allocator.region(100).expect("fits"));
+    let kept = || machine.kept().map(|(_, pool, recycled)| pool + recycled).sum::<u64>();
+    assert!(kept() > 8 << 20);
+    fixture.node_memory(1, 8 << 20, 40 << 10);
+    assert!(allocator.region(20 * MIB).is_err());
+    assert!(kept() <= 256 << 10, "at most the slab with a block in this thread's cache is left");
+}
+
+#[derive(Clone, Debug)]
+enum Change {
+    Commit(usize, usize),
+    Decommit(usize, usize),
+    Write(usize, u8),
+}
+
+fn changes() -> impl Strategy<Value = Vec<Change>> {
+    let at = || 0usize..20 * 4096;
+    prop::collection::vec(
+        prop_oneof![
+            (at(), 0usize..40_000).prop_map(|(at, len)| Change::Commit(at, len)),
+            (at(), 0usize..40_000).prop_map(|(at, len)| Change::Decommit(at, len)),
+            (at(), any::<u8>()).prop_map(|(at, value)| Change::Write(at, value)),
+        ],
+        0..40,
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn reserved_ranges_match_a_plain_vector(
+        changes in changes(), len in 4096usize..20 * 4096, placed in any::<bool>(), limit in 8u64..64
+    ) {
+        let page = page_bytes();
+        let (_fixture, machine) = two_nodes([4 << 20, 4 << 20]);
+        let budget = Budget::new("reserved", limit * page as u64);
+        let policy = if placed { Policy::Striped { nodes: vec![NodeId(0), NodeId(1)], chunk_bytes: 0 } } else { Policy::Local };
+        let allocator = Allocator::on_machine(policy, Some(Arc::clone(&budget)), machine);
+        let mut reserved = allocator.reserve_range(len).expect("addresses");
+        // One entry per byte of whole pages: its value where it is committed.
+        let mut plain: Vec<Option<u8>> = vec![None; len.next_multiple_of(page)];
+        for change in changes {
+            match change {
+                Change::Commit(at, count) => {
+                    let (start, end) = (at.min(len), (at + count).min(len));
+                    let pages = if start == end { 0..0 } else { start / page * page..end.next_multiple_of(page) };
+                    let new = plain[pages.clone()].iter().filter(|b| b.is_none()).count() as u64;
+                    let fits = new <= budget.available_bytes().expect("limited");
+                    let before = budget.used_bytes();
+                    let done = reserved.commit(start..end);
+                    prop_assert_eq!(done.is_ok(), fits, "{:?}", done);
+                    prop_assert_eq!(budget.used_bytes(), if fits { before + new } else { before });
+                    if fits {
+                        plain[pages].iter_mut().for_each(|b| *b = Some(b.unwrap_or(0)));
+                    }
+                }
+                Change::Decommit(at, count) => {
+                    let (start, end) = (at.min(len), (at + count).min(len));
+                    reserved.decommit(start..end).expect("our own memory");
+                    let end = if end == len { plain.len() } else { end / page * page };
+                    if start.next_multiple_of(page) < end {
+                        plain[start.next_multiple_of(page)..end].fill(None);
+                    }
+                }
+                Change::Write(at, value) if at < len => match reserved.bytes_mut(at..at + 1) {
+                    Some(byte) => {
+                        prop_assert!(plain[at].is_some());
+                        byte[0] = value;
+                        plain[at] = Some(value);
+                    }
+                    None => prop_assert!(plain[at].is_none()),
+                },
+                Change::Write(..) => {}
+            }
+            let committed = plain.iter().filter(|b| b.is_some()).count();
+            prop_assert_eq!((reserved.committed_bytes(), budget.used_bytes()), (committed, committed as u64));
+            for start in (0..plain.len()).step_by(page) {
+                let expected: Option<Vec<u8>> = plain[start..start + page].iter().copied().collect();
+                prop_assert_eq!(reserved.bytes(start..start + page).map(<[u8]>::to_vec), expected);
+            }
+        }
+        let whole: Option<Vec<u8>> = plain.iter().copied().collect();
+        prop_assert_eq!(reserved.bytes(0..plain.len()).map(<[u8]>::to_vec), whole);
+        drop(reserved);
+        prop_assert_eq!(budget.used_bytes(), 0);
+    }
+}
+
+#[test]
+fn reserving_costs_nothing_and_ends_are_checked() {
+    let budget = Budget::new("reserving", 1 << 20);
+    let allocator = Allocator::new(Policy::Local, Arc::clone(&budget));
+    let mut reserved = allocator.reserve_range(1 << 40).expect("a tebibyte of addresses");
+    assert_eq!((budget.used_bytes(), reserved.committed_bytes(), reserved.len()), (0, 0, 1 << 40));
+    reserved.commit((1 << 39)..(1 << 39) + 10).expect("a page");
+    assert_eq!(reserved.words::<u64>(1 << 36..(1 << 36) + 512), Some(&[0u64; 512][..]));
+    assert_eq!((reserved.words::<u64>(0..1), reserved.bytes(usize::MAX - 1..usize::MAX)), (None, None));
+    assert!(matches!(reserved.commit(0..2 << 20), Err(MemoryError::OverBudget { .. })));
+    assert_eq!(budget.used_bytes(), page_bytes() as u64);
+    let error = reserved.commit(0..(1 << 40) + 1).expect_err("beyond its end");
+    assert!(error.to_string().contains("of a reserved range"), "{error}");
+    let mut empty = allocator.reserve_range(0).expect("nothing");
+    assert!(
+        empty.is_empty() && empty.commit(0..0).is_ok() && empty.decommit(0..9).is_ok() && empty.bytes(0..0).is_none()
+    );
+    assert!(allocator.reserve_range(usize::MAX / 2).is_err());
+}
+
+#[test]
+fn a_pinned_thread_knows_its_node() {
+    let topology = Topology::discover().expect("tests run on Linux");
+    for cpu in topology.usable_cpus().to_vec() {
+        let expected = topology.node_of_cpu(cpu);
+        std::thread::spawn(move || {
+            if pin_current_thread(&[cpu]) {
+                assert_eq!(current_node(), expected);
+            }
+        })
+        .join()
+        .expect("no panic");
+    }
+    let fixture = Fixture::machine(&[0, 3], 2);
+    let machine = Machine::read(fixture.root());
+    let nodes: Vec<_> = (0..5).map(|cpu| machine.node_of_cpu(crate::CpuId(cpu)).map(|n| n.0)).collect();
+    assert_eq!(nodes, [Some(0), Some(0), Some(3), Some(3), None]);
 }

@@ -1,4 +1,5 @@
-//! Raw memory for regions: private anonymous mappings and, for small sizes, 64-byte aligned heap blocks.
+//! Raw memory for regions: private anonymous mappings and, for small sizes, 64-byte aligned blocks of the heap or of a
+//! slab.
 //!
 //! Invariants: [`Memory`] owns `len_bytes` readable and writable, initialised (zeroed or since written) bytes at an
 //! address that is a multiple of 64, and nobody else refers to them; so shared slices follow `&self` and exclusive ones
@@ -8,10 +9,13 @@ use std::alloc::{self, Layout};
 use std::io;
 use std::ops::Range;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use super::migrate::set_policy;
+use super::slab::Block;
 use super::{Mode, page_bytes};
 use crate::id_set::IdSet;
+use crate::pool::{self, Pool};
 
 /// Every [`Memory`] starts at a multiple of this: a cache line, and the widest vector there is.
 pub(crate) const ALIGN_BYTES: usize = 64;
@@ -35,7 +39,7 @@ macro_rules! words {
 words!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
 
 /// Where the bytes come from, which says how they go back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Source {
     /// Nothing was allocated (length 0).
     Nothing,
@@ -43,6 +47,19 @@ enum Source {
     Heap { capacity: usize },
     /// A mapping of this many bytes, whole pages.
     Mapping { mapped: usize },
+    /// A block of a slab, owned alone.
+    Block(Block),
+}
+
+/// What size of pages a mapping asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pages {
+    /// As the system is set.
+    Default,
+    /// Huge ones where a whole one fits; the mapping is aligned to them.
+    Huge,
+    /// Never huge ones.
+    Small,
 }
 
 /// Owned bytes; see the module's invariants.
@@ -78,59 +95,26 @@ impl Memory {
         Ok(Memory { start, len_bytes, source: Source::Heap { capacity: layout.size() } })
     }
 
-    /// `len_bytes` zeroed bytes mapped for themselves, in whole pages, none of them touched yet. With `huge` the address
-    /// is a multiple of [`HUGE_PAGE_BYTES`] and huge pages are asked for.
-    pub(crate) fn map(len_bytes: usize, huge: bool) -> io::Result<Memory> {
+    /// `len_bytes` zeroed bytes mapped for themselves, in whole pages, none of them touched yet.
+    pub(crate) fn map(len_bytes: usize, pages: Pages) -> io::Result<Memory> {
         if len_bytes == 0 {
             return Ok(Memory::empty());
         }
-        let mapped = round_up(len_bytes, page_bytes())?;
-        let slack = if huge { HUGE_PAGE_BYTES } else { 0 };
-        let asked = mapped.checked_add(slack).ok_or_else(out_of_memory)?;
-        // SAFETY: an anonymous private mapping at an address of the kernel's choice replaces nothing.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                asked,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-                -1,
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let base = base.cast::<u8>();
-        let lead = if huge { base.align_offset(HUGE_PAGE_BYTES).min(slack) } else { 0 };
-        // SAFETY: `lead + mapped <= asked`, so the result stays inside the mapping.
-        let start = unsafe { base.add(lead) };
-        unmap(base, lead);
-        // SAFETY: `lead + mapped <= asked`, so this is inside the mapping or just past its end.
-        unmap(unsafe { start.add(mapped) }, slack - lead);
-        if huge {
-            // SAFETY: the range is our mapping, not yet referred to. A refusal (no huge pages in this kernel) is no fault.
-            unsafe { libc::madvise(start.cast(), mapped, libc::MADV_HUGEPAGE) };
-        }
-        let start = NonNull::new(start).ok_or_else(out_of_memory)?;
+        let (start, mapped) = map_pages(len_bytes, libc::PROT_READ | libc::PROT_WRITE, pages)?;
         Ok(Memory { start, len_bytes, source: Source::Mapping { mapped } })
     }
 
     /// Sets where pages of these bytes that are not there yet will come from: all whose first byte lies within, of the
     /// mapping's pages. Heap blocks stay as they are.
     pub(crate) fn bind(&self, bytes: Range<usize>, mode: Mode, nodes: &IdSet) -> io::Result<()> {
-        let Source::Mapping { mapped } = self.source else { return Ok(()) };
+        let Source::Mapping { mapped } = &self.source else { return Ok(()) };
+        let mapped = *mapped;
         let start = bytes.start.min(mapped).next_multiple_of(page_bytes());
         let end = bytes.end.min(mapped).next_multiple_of(page_bytes());
         if start >= end {
             return Ok(());
         }
         set_policy(self.address() + start..self.address() + end, Some((mode, nodes)))
-    }
-
-    /// Whether its pages belong to it alone, so that they can be placed for themselves.
-    pub(crate) fn is_mapping(&self) -> bool {
-        matches!(self.source, Source::Mapping { .. })
     }
 
     pub(crate) fn address(&self) -> usize {
@@ -143,11 +127,46 @@ impl Memory {
 
     /// Bytes taken from the system for it: whole pages of a mapping.
     pub(crate) fn held_bytes(&self) -> usize {
-        match self.source {
+        match &self.source {
             Source::Nothing => 0,
-            Source::Heap { capacity } => capacity,
-            Source::Mapping { mapped } => mapped,
+            Source::Heap { capacity } => *capacity,
+            Source::Mapping { mapped } => *mapped,
+            Source::Block(block) => block.bytes(),
         }
+    }
+
+    /// Whether it has whole pages of its own, which may be placed and moved.
+    pub(crate) fn is_mapping(&self) -> bool {
+        matches!(self.source, Source::Mapping { .. })
+    }
+
+    /// Whether it is a block of a slab.
+    pub(crate) fn is_block(&self) -> bool {
+        matches!(self.source, Source::Block(_))
+    }
+
+    /// The pool that it is a block of, if it is one and its pool is still there.
+    pub(crate) fn pool(&self) -> Option<Arc<Pool>> {
+        match &self.source {
+            Source::Block(block) => block.slab().home().pool(),
+            _ => None,
+        }
+    }
+
+    /// The same memory with another length, at most the bytes it holds: all of those are initialised.
+    pub(crate) fn with_len(mut self, len_bytes: usize) -> Memory {
+        assert!(len_bytes <= self.held_bytes(), "{len_bytes} of {} bytes", self.held_bytes());
+        self.len_bytes = len_bytes;
+        self
+    }
+
+    /// A block whose bytes the caller zeroed.
+    pub(super) fn from_block(block: Block, len_bytes: usize) -> Memory {
+        Memory { start: block.start(), len_bytes, source: Source::Block(block) }
+    }
+
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
@@ -181,9 +200,9 @@ impl Memory {
             *self = Memory::empty();
             return;
         }
-        match self.source {
-            Source::Nothing => {}
-            Source::Heap { capacity } if len_bytes <= capacity / 2 => {
+        match &self.source {
+            Source::Nothing | Source::Block(_) => {}
+            Source::Heap { capacity } if len_bytes <= *capacity / 2 => {
                 // On failure the block simply stays as large as it is.
                 if let Ok(mut smaller) = Memory::heap(len_bytes) {
                     smaller.bytes_mut().copy_from_slice(&self.bytes()[..len_bytes]);
@@ -192,6 +211,7 @@ impl Memory {
             }
             Source::Heap { .. } => {}
             Source::Mapping { mapped } => {
+                let mapped = *mapped;
                 let kept = round_up(len_bytes, page_bytes()).map_or(mapped, |kept| kept.min(mapped));
                 // SAFETY: `kept <= mapped`, so this is inside the mapping or just past its end.
                 unmap(unsafe { self.start.as_ptr().add(kept) }, mapped - kept);
@@ -204,8 +224,9 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        match self.source {
+        match std::mem::replace(&mut self.source, Source::Nothing) {
             Source::Nothing => {}
+            Source::Block(block) => pool::give_back(block),
             Source::Heap { capacity } => {
                 if let Ok(layout) = heap_layout(capacity) {
                     // SAFETY: allocated with this very layout; `capacity` is already a multiple of the alignment.
@@ -217,11 +238,51 @@ impl Drop for Memory {
     }
 }
 
-/// Gives whole pages of one of our own mappings back. Private to this file: callers pass ranges that they own and that
+/// Maps whole pages for at least `len_bytes` bytes, none of them touched yet: where, and how many bytes.
+pub(super) fn map_pages(len_bytes: usize, protection: libc::c_int, pages: Pages) -> io::Result<(NonNull<u8>, usize)> {
+    let huge = pages == Pages::Huge;
+    let mapped = round_up(len_bytes, page_bytes())?;
+    let slack = if huge { HUGE_PAGE_BYTES } else { 0 };
+    let asked = mapped.checked_add(slack).ok_or_else(out_of_memory)?;
+    // SAFETY: an anonymous private mapping at an address of the kernel's choice replaces nothing.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            asked,
+            protection,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(io::Error::last_os_error());
+    }
+    let base = base.cast::<u8>();
+    let lead = if huge { base.align_offset(HUGE_PAGE_BYTES).min(slack) } else { 0 };
+    // SAFETY: `lead + mapped <= asked`, so the result stays inside the mapping.
+    let start = unsafe { base.add(lead) };
+    unmap(base, lead);
+    // SAFETY: `lead + mapped <= asked`, so this is inside the mapping or just past its end.
+    unmap(unsafe { start.add(mapped) }, slack - lead);
+    let advice = match pages {
+        Pages::Default => None,
+        Pages::Huge => Some(libc::MADV_HUGEPAGE),
+        Pages::Small => Some(libc::MADV_NOHUGEPAGE),
+    };
+    if let Some(advice) = advice {
+        // SAFETY: the range is our mapping, not yet referred to. A refusal (no huge pages in this kernel) is no fault.
+        unsafe { libc::madvise(start.cast(), mapped, advice) };
+    }
+    let start = NonNull::new(start).ok_or_else(out_of_memory)?;
+    Ok((start, mapped))
+}
+
+/// Gives whole pages of one of our own mappings back. For the files of this folder: callers pass ranges that they own and that
 /// nothing refers to any more.
-fn unmap(start: *mut u8, len_bytes: usize) {
+pub(super) fn unmap(start: *mut u8, len_bytes: usize) {
     if len_bytes > 0 {
-        // SAFETY: the range belongs to a mapping that this file made, is page-aligned, and no reference into it is left.
+        // SAFETY: the range belongs to a mapping of ours, is page-aligned, and no reference into it is left.
         // A failure (too many mappings to split one) leaves memory mapped, which is waste and no fault.
         unsafe { libc::munmap(start.cast(), len_bytes) };
     }

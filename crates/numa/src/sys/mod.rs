@@ -1,6 +1,6 @@
 //! Every OS call of Nearside, each wrapped so that the rest of the crate is safe code.
 //!
-//! With [`memory`] this is the only place of the crate where `unsafe` stands. A call reports what the kernel said as an
+//! With its modules this is the only place of the crate where `unsafe` stands. A call reports what the kernel said as an
 //! `io::Error`; what that means (a refusal to live with, a full node) is decided by the callers.
 //!
 //! # Limits
@@ -10,7 +10,10 @@
 pub(crate) mod deny;
 pub(crate) mod memory;
 pub(crate) mod migrate;
+pub(crate) mod probe;
+pub(crate) mod reserved;
 pub(crate) mod scan;
+pub(crate) mod slab;
 
 use std::io;
 

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::render::{cache_name, count, cpu_list, details, memory_lines, memory_text, summary, wrapped};
+use super::render::{cache_name, count, cpu_list, details, memory_lines, memory_text, serves, summary, wrapped};
 use super::{CacheKind, CpuId, MemoryKind, Node, PackageId, Topology};
 
 /// From this many nodes on, boxes hold text only.
@@ -140,7 +140,7 @@ fn packages(machine: &Topology, top: f64, canvas: &mut Canvas) -> Extent {
         of.width = if of.width > 0.7 * widest { widest } else { of.width };
     }
     let area: f64 = boxes.iter().map(|b| (b.width + GAP) * (b.height + GAP)).sum();
-    let wide = (area * 1.1).sqrt().max(widest + 1.0).max(420.0);
+    let wide = (area * 1.25).sqrt().max(widest + 1.0).max(420.0);
     let (mut x, mut y, mut row_height, mut right) = (MARGIN, top, 0.0f64, MARGIN);
     for of in &boxes {
         if x > MARGIN && x + of.width > MARGIN + wide {
@@ -171,7 +171,7 @@ fn node_box<'a>(machine: &'a Topology, node: &'a Node, compact: bool) -> NodeBox
         lines.extend(memory_lines(node));
         lines.extend(details(machine, node));
         groups = core_groups(machine, node);
-    } else if let Some(last) = machine.caches().iter().rev().find(|c| node.cpus.contains(&c.cpus[0])) {
+    } else if let Some(last) = machine.caches().iter().rev().find(|c| serves(c, node)) {
         lines.push(format!("{} {}", cache_name(last.level, last.kind), crate::error::size(last.size_bytes)));
     }
     let text = lines.iter().map(|line| text_width(line, TEXT)).fold(70.0, f64::max);
@@ -243,12 +243,13 @@ fn draw_package(machine: &Topology, of: &PackageBox<'_>, x: f64, y: f64, canvas:
     let style = format!(r##"rx="6" fill="#f4f6f8" stroke="{EDGE}""##);
     canvas.rect(x, y, of.width, of.height, &style);
     canvas.bold(x + PAD, y + PAD + 7.0, 12.0, &of.title);
-    let widest = of.nodes.iter().map(|n| n.width).fold(0.0, f64::max);
+    let columns = of.columns as f64;
+    let width = (of.width - 2.0 * PAD - (columns - 1.0) * GAP / 2.0) / columns;
     let mut top = y + PAD + LINE;
     for row in of.nodes.chunks(of.columns) {
         let height = row.iter().map(|n| n.height).fold(0.0, f64::max);
         for (i, node) in row.iter().enumerate() {
-            draw_node(machine, node, x + PAD + i as f64 * (widest + GAP / 2.0), top, (widest, height), canvas);
+            draw_node(machine, node, x + PAD + i as f64 * (width + GAP / 2.0), top, (width, height), canvas);
         }
         top += height + GAP / 2.0;
     }
@@ -304,18 +305,23 @@ fn matrix(machine: &Topology, left: f64, top: f64, canvas: &mut Canvas) -> f64 {
     for (i, from) in machine.nodes().iter().enumerate() {
         let along = (i as f64 + 0.5) * cell;
         if i % step == 0 {
-            let size = if numbers { font.min(11.0) } else { 9.0 };
+            let size = if numbers { (cell * 0.5).min(11.0) } else { 9.0 };
             canvas.centred(x0 + along, y0 - 5.0, size, FAINT, &from.id.to_string());
             canvas.centred(x0 - 13.0, y0 + along + size * 0.36, size, FAINT, &from.id.to_string());
         }
-        for (j, to) in machine.nodes().iter().enumerate() {
-            let distance = machine.distance(from.id, to.id);
-            let (fill, ink) = colours.colour(distance);
-            let (x, y) = (x0 + j as f64 * cell, y0 + i as f64 * cell);
-            canvas.rect(x, y, cell, cell, &format!(r##"fill="{fill}" stroke="#ffffff" stroke-width="0.6""##));
+        let y = y0 + i as f64 * cell;
+        let row: Vec<u32> = machine.nodes().iter().map(|to| machine.distance(from.id, to.id)).collect();
+        let mut j = 0;
+        // Without numbers, equal neighbours are one rectangle.
+        for alike in row.chunk_by(|a, b| !numbers && a == b) {
+            let (fill, ink) = colours.colour(alike[0]);
+            let x = x0 + j as f64 * cell;
+            let line = if numbers { r##" stroke="#ffffff" stroke-width="0.6""## } else { "" };
+            canvas.rect(x, y, alike.len() as f64 * cell, cell, &format!(r#"fill="{fill}"{line}"#));
             if numbers {
-                canvas.centred(x + cell / 2.0, y + cell / 2.0 + font * 0.36, font, ink, &distance.to_string());
+                canvas.centred(x + cell / 2.0, y + cell / 2.0 + font * 0.36, font, ink, &alike[0].to_string());
             }
+            j += alike.len();
         }
     }
     let mut y = y0 + n as f64 * cell + 20.0;

@@ -1,5 +1,7 @@
 //! What is read of memory, groups of cpus and settings, and what follows from it, on machines made of a few files.
 
+use proptest::prelude::*;
+
 use super::tests::{check, ids};
 use super::*;
 use crate::fixture::Fixture;
@@ -279,4 +281,72 @@ fn json_that_is_no_machine_is_refused() {
     let machine: Topology = serde_json::from_value(first).expect("an older file");
     check(&machine);
     assert_eq!((machine.hop_classes().len(), machine.default_threads()), (4, 8));
+}
+
+/// Many nodes with cpus far apart, old and new ways of telling, nothing else: as mainframes and large machines had it.
+#[test]
+fn many_nodes_are_read_and_drawn() {
+    let fixture = Fixture::empty();
+    let nodes = 96u32;
+    for node in 0..nodes {
+        // One group of 32 cpus per mask, highest first.
+        let mut groups = vec!["00000000".to_string(); (nodes / 4) as usize];
+        let group = groups.len() - 1 - (node / 4) as usize;
+        groups[group] = format!("{:08x}", 0xffu32 << (node % 4 * 8));
+        fixture.node_file(&format!("node{node}/cpumap"), &format!("{}\n", groups.join(",")));
+        let row: Vec<String> = (0..nodes).map(|to| (10 + 12 * (node ^ to).count_ones()).to_string()).collect();
+        fixture.node_file(&format!("node{node}/distance"), &row.join(" "));
+        fixture.node_memory(node, 1 << 20, 1 << 19);
+        for cpu in node * 8..node * 8 + 8 {
+            fixture.cpu_file(&format!("cpu{cpu}/topology/physical_package_id"), &format!("{node}\n"));
+            fixture.cpu_file(&format!("cpu{cpu}/topology/core_id"), &format!("{}\n", cpu % 8 / 2));
+        }
+    }
+    let machine = read(&fixture);
+    assert_eq!((machine.nodes().len(), machine.cores().len(), machine.packages().len()), (96, 384, 96));
+    assert_eq!(ids(&machine.nodes()[95].cpus), (760..768).collect::<Vec<_>>());
+    assert_eq!(machine.hop_classes().len(), 8);
+    assert!(machine.render_text().contains("package 95, node 95: 8 cpus (760-767), 1 GiB (512 MiB free)"));
+    // Runs of equal distances are one rectangle.
+    assert!(machine.render_svg().matches("<rect").count() < 96 * 96);
+}
+
+/// The JSON of a machine with everything.
+fn rich_json() -> &'static str {
+    static JSON: std::sync::LazyLock<String> =
+        std::sync::LazyLock::new(|| serde_json::to_string(&read(&rich())).expect("serializes"));
+    &JSON
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+    /// JSON that was tampered with is refused, or can be shown.
+    #[test]
+    fn tampered_json_never_panics(hits in prop::collection::vec((any::<prop::sample::Index>(), "[0-9]{1,4}|-1|null|[18]{20}"), 1..6)) {
+        let json = rich_json();
+        let numbers: Vec<(usize, &str)> = json
+            .match_indices(|c: char| c.is_ascii_digit())
+            .filter(|(at, _)| !json.as_bytes()[at - 1].is_ascii_digit())
+            .collect();
+        let mut text = json.to_string();
+        for (which, with) in &hits {
+            let (at, _) = numbers[which.index(numbers.len())];
+            let end = at + json[at..].find(|c: char| !c.is_ascii_digit()).unwrap_or(0);
+            if text.len() == json.len() {
+                text.replace_range(at..end, with);
+            } else {
+                text = text.replacen(&json[at..end], with, 1);
+            }
+        }
+        if let Ok(machine) = serde_json::from_str::<Topology>(&text) {
+            prop_assert!(machine.render_text().contains("machine: "));
+            prop_assert!(machine.render_svg().starts_with("<svg"));
+            for from in machine.nodes() {
+                prop_assert!(machine.nodes().iter().all(|to| machine.distance(from.id, to.id) >= 10));
+                machine.hop_class(from.id, NodeId(0));
+            }
+            let back: Topology = serde_json::from_str(&serde_json::to_string(&machine).expect("serializes")).expect("its own");
+            prop_assert_eq!(back, machine);
+        }
+    }
 }

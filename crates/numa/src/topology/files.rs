@@ -29,13 +29,18 @@ impl Tree {
 
     /// The text of a regular file; bytes that are no UTF-8 are replaced.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
+        self.head(path, FILE_BYTES_MAX)
+    }
+
+    /// The beginning of a regular file: some are long, and costly for the kernel to make up to their end.
+    pub(crate) fn head(&self, path: &str, bytes_max: u64) -> Option<String> {
         let path = self.path(path);
         // Opening a pipe would wait for a writer that never comes.
         if !fs::metadata(&path).ok()?.is_file() {
             return None;
         }
         let mut bytes = Vec::new();
-        File::open(path).ok()?.take(FILE_BYTES_MAX).read_to_end(&mut bytes).ok()?;
+        File::open(path).ok()?.take(bytes_max).read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::derive;
 use super::files::{ID_MAX, meminfo_bytes};
 use super::nodes::NODES;
-use super::read::Reader;
+use super::read::{FIRST_CPU_BYTES, Reader};
 use super::{Access, MemoryKind, Node, Pages, SideCache};
 use crate::id_set::{IdSet, trim};
 use crate::ids::NodeId;
@@ -64,7 +64,7 @@ impl Reader {
         named
             || self
                 .tree
-                .text("proc/cpuinfo")
+                .head("proc/cpuinfo", FIRST_CPU_BYTES)
                 .is_some_and(|t| t.lines().any(|l| l.starts_with("flags") && l.contains(" avx512er")))
     }
 

@@ -20,6 +20,8 @@ pub(super) const CPUS: &str = "sys/devices/system/cpu";
 const WARNINGS_MAX: usize = 50;
 /// No cpu has more levels and kinds of cache than this.
 const CACHE_INDEX_MAX: u32 = 15;
+/// The first cpu's part of `cpuinfo` is shorter than this; making all of it takes the kernel long on large machines.
+pub(super) const FIRST_CPU_BYTES: u64 = 16 << 10;
 const CPU_MODEL_CHARS_MAX: usize = 100;
 
 /// See [`Topology::read`].
@@ -128,7 +130,7 @@ impl Reader {
 
     /// What the first cpu is called, with single blanks.
     fn cpu_model(&self) -> Option<String> {
-        let cpuinfo = self.tree.text("proc/cpuinfo")?;
+        let cpuinfo = self.tree.head("proc/cpuinfo", FIRST_CPU_BYTES)?;
         let value = |key: &str| {
             cpuinfo.lines().find_map(|line| {
                 let (name, value) = line.split_once(':')?;

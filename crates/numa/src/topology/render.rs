@@ -280,7 +280,7 @@ pub(super) fn details(machine: &Topology, node: &Node) -> Vec<String> {
 /// One line per level, kind, size and number of sharing cpus.
 fn cache_lines(caches: &[Cache], node: &Node) -> Vec<String> {
     let mut alike: BTreeMap<(u32, CacheKind, u64, usize), usize> = BTreeMap::new();
-    for cache in caches.iter().filter(|c| c.cpus.iter().any(|cpu| node.cpus.binary_search(cpu).is_ok())) {
+    for cache in caches.iter().filter(|c| serves(c, node)) {
         *alike.entry((cache.level, cache.kind, cache.size_bytes, cache.cpus.len())).or_insert(0) += 1;
     }
     alike
@@ -293,6 +293,12 @@ fn cache_lines(caches: &[Cache], node: &Node) -> Vec<String> {
             format!("{} {times}{bytes}, {shared}", cache_name(level, kind))
         })
         .collect()
+}
+
+/// Whether a cpu of this node shares the cache.
+pub(super) fn serves(cache: &Cache, node: &Node) -> bool {
+    let apart = cache.cpus.last() < node.cpus.first() || cache.cpus.first() > node.cpus.last();
+    !apart && cache.cpus.iter().any(|cpu| node.cpus.binary_search(cpu).is_ok())
 }
 
 /// `L1d`, `L2`, ...

@@ -372,7 +372,7 @@ pub(super) fn apply(path: &Path, damage: &Damage) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(80))]
     #[test]
     fn damaged_trees_never_panic(hits in prop::collection::vec((any::<prop::sample::Index>(), damage()), 1..12)) {
         let fixture = super::facts_tests::rich();

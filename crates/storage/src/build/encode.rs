@@ -6,16 +6,17 @@ use std::sync::Arc;
 use arrow::array::Array;
 use arrow::compute::concat;
 use arrow::datatypes::DataType;
-use numa::{Allocator, MemoryError, Region};
+use numa::{Allocator, MemoryError, NodeId, Region};
 
-use crate::build::node_of_policy;
 use crate::build::plan::{Mapping, Plan, PlannedColumn, Source, SourceData};
 use crate::coded::{CodedColumn, code_bits};
 use crate::column::Column;
+use crate::copies::Copies;
 use crate::error::StoreError;
 use crate::kernels::pack::pack;
 use crate::kernels::words_for;
 use crate::parallel::{Parallel, map};
+use crate::placement::{ColumnAllocator, Placement};
 use crate::plain::{FixedData, Piece, PlainColumn, PlainData};
 use crate::stage::bytes::BytesWriter;
 use crate::stage::chunk::{ChunkView, NumberChunk};
@@ -40,7 +41,11 @@ struct Slice {
 /// A run of granules of one column.
 struct Task<'a> {
     column: usize,
+    /// Where it writes.
+    node: Option<NodeId>,
     granules: Vec<Vec<Slice>>,
+    /// For values that are kept.
+    values: Allocator,
     /// Where the codes and their bounds go; empty where values are kept.
     words: &'a mut [u32],
     bounds: &'a mut [(u32, u32)],
@@ -66,12 +71,12 @@ struct Target<'a> {
     bits: u8,
     /// Copy pieces together instead of moving them.
     recut: bool,
-    allocator: &'a Allocator,
+    allocator: &'a ColumnAllocator,
 }
 
 /// Encodes a group of columns of `rows` rows; returns each one's segments.
 pub(crate) fn encode_group(
-    group: Vec<(PlannedColumn, &Allocator)>,
+    group: Vec<(PlannedColumn, &ColumnAllocator)>,
     rows: usize,
     parallel: &dyn Parallel,
 ) -> Result<Vec<Vec<Column>>, StoreError> {
@@ -84,15 +89,16 @@ pub(crate) fn encode_group(
             _ => 0,
         };
         memory.push(allocate(&column.plan, bits, rows, allocator)?);
-        let recut = column.sources.len() > 1 && rows / column.sources.len() < PIECE_ROWS_MIN;
+        let recut = wants_recut(&column.sources, rows, &allocator.placement.codes);
         targets.push(Target { data_type: column.data_type, plan: column.plan, bits, recut, allocator });
         sources.push(column.sources);
     }
     let mut tasks = Vec::new();
     for (column, (sources, memory)) in sources.into_iter().zip(&mut memory).enumerate() {
-        push_tasks(&mut tasks, column, sources, targets[column].bits, memory);
+        let target = &targets[column];
+        push_tasks(&mut tasks, column, sources, target, rows, memory);
     }
-    let nodes: Vec<_> = tasks.iter().map(|task| node_of_policy(targets[task.column].allocator)).collect();
+    let nodes: Vec<_> = tasks.iter().map(|task| task.node).collect();
     let columns_of: Vec<usize> = tasks.iter().map(|task| task.column).collect();
     let made = map(parallel, tasks, &|task| nodes[task], &|task: Task<'_>| encode(&targets[task.column], task))?;
     let mut pieces: Vec<Vec<NewPiece>> = targets.iter().map(|_| Vec::new()).collect();
@@ -104,38 +110,68 @@ pub(crate) fn encode_group(
 }
 
 /// The memory of a column's segments; empty where values are kept.
-fn allocate(plan: &Plan, bits: u8, rows: usize, allocator: &Allocator) -> Result<Vec<Codes>, MemoryError> {
+fn allocate(plan: &Plan, bits: u8, rows: usize, allocator: &ColumnAllocator) -> Result<Vec<Codes>, MemoryError> {
     if !matches!(plan, Plan::Coded { .. }) {
         return Ok(Vec::new());
     }
     let of_segment = |start: usize| {
         let rows = (rows - start).min(SEGMENT_ROWS_MAX);
         let words = words_for(rows, bits);
-        let region = if words > 0 { Some(allocator.region(4 * words)?) } else { None };
+        let codes = || allocator.codes(rows, bits, start / SEGMENT_ROWS_MAX).region(4 * words);
+        let region = if words > 0 { Some(codes()?) } else { None };
         Ok(Codes { region, bounds: vec![(0, 0); rows.div_ceil(GRANULE_ROWS)] })
     };
     (0..rows).step_by(SEGMENT_ROWS_MAX).map(of_segment).collect()
 }
 
-/// Cuts a column's rows into tasks.
-fn push_tasks<'a>(tasks: &mut Vec<Task<'a>>, column: usize, sources: Vec<Source>, bits: u8, memory: &'a mut [Codes]) {
+/// Whether strings are copied together instead of moved: where producers left small pieces, and where pieces have to end with
+/// granules, since granules lie on different nodes.
+fn wants_recut(sources: &[Source], rows: usize, placement: &Placement) -> bool {
+    let small = sources.len() > 1 && rows / sources.len() < PIECE_ROWS_MIN;
+    let split = matches!(placement, Placement::Striped(nodes) if nodes.len() > 1);
+    let last = sources.len().saturating_sub(1);
+    small || split && sources[..last].iter().any(|source| source.rows != GRANULE_ROWS)
+}
+
+/// Cuts a column's rows into tasks: runs of granules of one segment and, where that is known, of one node.
+fn push_tasks<'a>(
+    tasks: &mut Vec<Task<'a>>,
+    column: usize,
+    sources: Vec<Source>,
+    target: &Target<'_>,
+    rows: usize,
+    memory: &'a mut [Codes],
+) {
+    let placement = &target.allocator.placement.codes;
     let mut granules = cut(sources).into_iter();
-    if bits == 0 {
-        // Values that are kept, or codes that take no memory and have no source.
-        loop {
-            let granules: Vec<_> = granules.by_ref().take(RUN_GRANULES).collect();
-            if granules.is_empty() {
-                return;
-            }
-            tasks.push(Task { column, granules, words: &mut [], bounds: &mut [] });
-        }
+    if granules.len() == 0 {
+        // Codes that take no memory have no source.
+        return;
     }
-    for Codes { region, bounds } in memory {
-        let Some(region) = region else { unreachable!("codes with bits have memory") };
-        let run_words = words_for(RUN_GRANULES * GRANULE_ROWS, bits);
-        for (words, bounds) in region.words_mut::<u32>().chunks_mut(run_words).zip(bounds.chunks_mut(RUN_GRANULES)) {
-            let granules = granules.by_ref().take(bounds.len()).collect();
-            tasks.push(Task { column, granules, words, bounds });
+    let mut memory = memory.iter_mut();
+    for (segment, start) in (0..rows).step_by(SEGMENT_ROWS_MAX).enumerate() {
+        let count = (rows - start).min(SEGMENT_ROWS_MAX).div_ceil(GRANULE_ROWS);
+        let (mut words, mut bounds): (&mut [u32], &mut [(u32, u32)]) = match memory.next() {
+            Some(Codes { region: Some(region), bounds }) => (region.words_mut(), bounds),
+            _ => (&mut [], &mut []),
+        };
+        let mut first = 0;
+        while first < count {
+            let end = placement.run_end(count, segment, first).min(first + RUN_GRANULES);
+            let run_words = words_for((end - first) * GRANULE_ROWS, target.bits).min(words.len());
+            let run_bounds = (end - first).min(bounds.len());
+            let (of_words, of_bounds);
+            (of_words, words) = words.split_at_mut(run_words);
+            (of_bounds, bounds) = bounds.split_at_mut(run_bounds);
+            tasks.push(Task {
+                column,
+                node: placement.node_of_granule(count, segment, first),
+                granules: granules.by_ref().take(end - first).collect(),
+                values: target.allocator.piece(count, segment, first),
+                words: of_words,
+                bounds: of_bounds,
+            });
+            first = end;
         }
     }
 }
@@ -171,11 +207,11 @@ fn encode(target: &Target<'_>, task: Task<'_>) -> Result<Vec<NewPiece>, StoreErr
             let physical = Physical::of(&target.data_type);
             let mut pieces = Vec::with_capacity(task.granules.len());
             for granule in task.granules {
-                pieces.push(fixed_piece(physical, granule, target.allocator)?);
+                pieces.push(fixed_piece(physical, granule, &task.values)?);
             }
             Ok(pieces)
         }
-        Plan::Bytes { tables } => bytes_pieces(tables, task.granules, target),
+        Plan::Bytes { tables } => bytes_pieces(tables, task.granules, target.recut, &task.values),
         Plan::Arrays => array_pieces(task.granules, target.recut),
     }
 }
@@ -328,21 +364,22 @@ fn write_numbers<N: Native>(chunk: &NumberChunk, rows: Range<usize>, slots: &mut
 fn bytes_pieces(
     tables: &[Option<Box<StringTable>>],
     granules: Vec<Vec<Slice>>,
-    target: &Target<'_>,
+    recut: bool,
+    allocator: &Allocator,
 ) -> Result<Vec<NewPiece>, StoreError> {
     let mut pieces: Vec<NewPiece> = Vec::new();
-    let mut writer = BytesWriter::new(target.allocator);
+    let mut writer = BytesWriter::new(allocator);
     for granule in granules {
         for slice in granule {
             match &slice.source.data {
-                SourceData::Piece(data) if target.recut => {
+                SourceData::Piece(data) if recut => {
                     let PlainData::Bytes(bytes) = data.as_ref() else { unreachable!("strings are kept as bytes") };
                     let valid =
                         bytes.validity.is_some().then(|| (0..slice.source.rows).map(|i| data.is_valid(i)).collect());
                     writer.append(valid.as_ref(), slice.rows, |row| &bytes.all_bytes()[bytes.range(row)])?;
                 }
                 SourceData::Piece(data) => {
-                    take_written(&mut writer, &mut pieces, target.allocator);
+                    take_written(&mut writer, &mut pieces, allocator);
                     push_piece(&mut pieces, &slice.rows, data);
                 }
                 SourceData::Chunk(chunk) => {
@@ -352,7 +389,7 @@ fn bytes_pieces(
             }
         }
     }
-    take_written(&mut writer, &mut pieces, target.allocator);
+    take_written(&mut writer, &mut pieces, allocator);
     Ok(pieces)
 }
 
@@ -418,7 +455,7 @@ fn finish(target: Target<'_>, memory: Vec<Codes>, pieces: Vec<NewPiece>, rows: u
         let (mut of_segment, mut start) = (Vec::new(), 0);
         // Tasks end at segment boundaries, so no piece crosses one.
         while let Some(NewPiece { rows, offset, data }) = pieces.next_if(|_| start < SEGMENT_ROWS_MAX) {
-            of_segment.push(Piece { start, rows, offset, data });
+            of_segment.push(Piece { start, rows, offset, data: Copies::one(data) });
             start += rows;
         }
         segments.push(Column::Plain(PlainColumn::new(target.data_type.clone(), of_segment)));

@@ -4,6 +4,8 @@
 //! 2. Per group of columns: the final memory is allocated, runs of granules are packed in parallel, each freeing what it
 //!    has read. Groups keep the peak at the staged bytes and one group more.
 //!
+//! 3. What moved into a column without a copy is put where it shall lie, and copies for other nodes are made.
+//!
 //! Strings that were staged as they are move into the column without a copy, also where a producer ended amid a granule.
 
 mod encode;
@@ -12,13 +14,14 @@ mod plan;
 mod strings;
 
 use arrow::datatypes::SchemaRef;
-use numa::{Allocator, NodeId, Policy};
 use std::sync::Arc;
 
 use crate::SEGMENT_ROWS_MAX;
 use crate::column::Column;
 use crate::error::StoreError;
 use crate::parallel::{Parallel, map};
+use crate::place::settled;
+use crate::placement::ColumnAllocator;
 use crate::segment::{Part, Segment, SegmentVersion};
 use crate::stage::{Staged, StagedColumn};
 use crate::types::surface_type;
@@ -29,14 +32,14 @@ const GROUP_BYTES_MIN: usize = 64 << 20;
 
 /// Makes a part of what producers staged: their rows in the order of the vector, in segments of at most
 /// [`SEGMENT_ROWS_MAX`] rows that share one dictionary per column. `allocators` has one allocator per column of `schema`,
-/// for its codes and its dictionary. Staging memory is freed as the part grows.
+/// each component where its placement says. Staging memory is freed as the part grows.
 ///
 /// # Errors
 /// [`StoreError::Memory`] or [`StoreError::Interrupted`]; nothing is left behind.
 pub fn build_part(
     schema: &SchemaRef,
     staged: Vec<Staged>,
-    allocators: &[Allocator],
+    allocators: &[ColumnAllocator],
     parallel: &dyn Parallel,
 ) -> Result<Part, StoreError> {
     let count = schema.fields().len();
@@ -44,19 +47,19 @@ pub fn build_part(
     assert!(staged.iter().all(|producer| producer.columns.len() == count), "producers staged another schema");
     let rows: usize = staged.iter().map(|producer| producer.rows).sum();
     let columns = transposed(staged, count);
-    let node = |column: usize| node_of_policy(&allocators[column]);
+    let node = |column: usize| allocators[column].home();
 
     let inputs = columns.into_iter().enumerate().collect();
     let planned = map(parallel, inputs, &node, &|(column, producers): (usize, Vec<StagedColumn>)| {
         let data_type = surface_type(schema.field(column).data_type());
-        plan::plan_column(data_type, producers, rows, &allocators[column])
+        plan::plan_column(data_type, producers, rows, &allocators[column].dictionary())
     })?;
 
     let mut finished: Vec<Vec<Column>> = Vec::with_capacity(count);
     let total: usize = planned.iter().map(|column| column.new_bytes).sum();
     let mut rest = planned.into_iter().peekable();
     while rest.peek().is_some() {
-        let mut group: Vec<(PlannedColumn, &Allocator)> = Vec::new();
+        let mut group: Vec<(PlannedColumn, &ColumnAllocator)> = Vec::new();
         let mut bytes = 0;
         while let Some(column) = rest.next_if(|c| group.is_empty() || bytes + c.new_bytes <= group_limit(total)) {
             bytes += column.new_bytes;
@@ -64,15 +67,7 @@ pub fn build_part(
         }
         finished.extend(encode::encode_group(group, rows, parallel)?);
     }
-    Ok(Part { segments: segments(finished, rows) })
-}
-
-/// The node that an allocator's memory lies on, if it is one.
-pub(crate) fn node_of_policy(allocator: &Allocator) -> Option<NodeId> {
-    match allocator.policy() {
-        Policy::Node(node) => Some(*node),
-        _ => None,
-    }
+    settled(Part { segments: segments(finished, rows) }, allocators, parallel)
 }
 
 fn group_limit(total: usize) -> usize {

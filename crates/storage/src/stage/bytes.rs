@@ -91,7 +91,10 @@ impl BytesWriter {
         let validity = self.validity.seal().map(Arc::new);
         if let Some(offsets) = self.offsets.take() {
             self.sealed
-                .push(StagedPiece { rows, data: Arc::new(PlainData::Bytes(BytesData { offsets, bytes, validity })) });
+                .push(StagedPiece {
+                    rows,
+                    data: Arc::new(PlainData::Bytes(BytesData { offsets: Arc::new(offsets), bytes, validity })),
+                });
         }
     }
 

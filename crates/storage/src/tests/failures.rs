@@ -34,7 +34,7 @@ fn faults_of_a_batch_name_the_column_and_leave_the_stager_usable() {
 
     stager.append(&batch_of(&schema, vec![ids, names], 2)).unwrap();
     assert_eq!(stager.rows(), 2);
-    let allocators = vec![Allocator::unplaced(); 2];
+    let allocators = vec![ColumnAllocator::unplaced(); 2];
     let part = build_part(&schema, vec![stager.finish().unwrap()], &allocators, &Serial).unwrap();
     assert_eq!(part.live_rows(), 2);
 }
@@ -58,7 +58,7 @@ fn whatever_the_budget_nothing_stays_reserved() {
             let mut stager = Stager::new(Arc::clone(&schema), allocator.clone());
             stager.append(&batch)?;
             let staged = vec![stager.finish()?];
-            build_part(&schema, staged, &vec![allocator.clone(); 4], &Threads)
+            build_part(&schema, staged, &vec![ColumnAllocator::local(allocator.clone()); 4], &Threads)
         };
         match load() {
             Err(StoreError::Memory(_)) => failed += 1,
@@ -85,7 +85,7 @@ fn the_peak_stays_near_what_is_kept() {
     let mut stager = Stager::new(Arc::clone(&schema), allocator.clone());
     let unique = array(&DataType::Utf8View, Shape::Anything, 300_000, 0, &mut random);
     stager.append(&batch_of(&schema, vec![unique; 8], 300_000)).unwrap();
-    let part = build_part(&schema, vec![stager.finish().unwrap()], &vec![allocator; 8], &Serial).unwrap();
+    let part = build_part(&schema, vec![stager.finish().unwrap()], &vec![ColumnAllocator::local(allocator); 8], &Serial).unwrap();
     let kept = budget.used_bytes();
     assert!(kept > 50 << 20, "{kept}");
     assert!(budget.peak_bytes() < kept + kept / 5, "peak {} of {kept}", budget.peak_bytes());
@@ -103,7 +103,7 @@ fn a_cancelled_build_ends_with_an_error_and_frees_everything() {
         let mut stager = Stager::new(Arc::clone(&schema), allocator.clone());
         stager.append(&batch_of(&schema, vec![array.clone()], array.len())).unwrap();
         let staged = vec![stager.finish().unwrap()];
-        let error = build_part(&schema, staged, &[allocator], &Cancelling(Mutex::new(tasks))).unwrap_err();
+        let error = build_part(&schema, staged, &[ColumnAllocator::local(allocator)], &Cancelling(Mutex::new(tasks))).unwrap_err();
         assert!(matches!(error, StoreError::Interrupted(Interrupted::Cancelled)), "{error}");
         assert_eq!(budget.used_bytes(), 0);
     }

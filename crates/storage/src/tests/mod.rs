@@ -2,6 +2,8 @@
 
 mod data;
 mod failures;
+mod partitioning;
+mod placing;
 mod roundtrip;
 mod select;
 mod shapes;
@@ -90,7 +92,7 @@ pub(crate) fn load(t: &DataType, producers: &[Vec<ArrayRef>], batch_rows: usize,
         }
         stager.finish().unwrap()
     });
-    build_part(&schema, staged.collect(), &[Allocator::unplaced()], parallel).unwrap()
+    build_part(&schema, staged.collect(), &[ColumnAllocator::unplaced()], parallel).unwrap()
 }
 
 /// What the producers' rows should read as.

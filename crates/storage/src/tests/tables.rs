@@ -16,7 +16,7 @@ fn part_of(from: i64, to: i64) -> Part {
     let names: ArrayRef = Arc::new(StringArray::from_iter_values((from..to).map(|i| format!("name {}", i % 10))));
     let mut stager = Stager::new(people(), Allocator::unplaced());
     stager.append(&batch_of(&people(), vec![ids, names], (to - from) as usize)).unwrap();
-    build_part(&people(), vec![stager.finish().unwrap()], &vec![Allocator::unplaced(); 2], &Serial).unwrap()
+    build_part(&people(), vec![stager.finish().unwrap()], &vec![ColumnAllocator::unplaced(); 2], &Serial).unwrap()
 }
 
 /// The ids that are not deleted, in row order.
@@ -51,7 +51,7 @@ fn versions_leave_their_predecessors_alone() {
 
 #[test]
 fn columns_come_go_and_change_names() {
-    let allocator = Allocator::unplaced();
+    let allocator = ColumnAllocator::unplaced();
     let table =
         TableVersion::empty(&people()).with_appended(part_of(0, 100_000)).with_appended(part_of(100_000, 100_007));
     let city = Field::new("city", DataType::Utf8, false);
@@ -87,7 +87,7 @@ fn columns_come_go_and_change_names() {
 #[test]
 fn constants_of_every_type() {
     let mut random = Random::new(20);
-    let allocator = Allocator::unplaced();
+    let allocator = ColumnAllocator::unplaced();
     for t in ordered_types().into_iter().chain(opaque_types()) {
         let value = array(&t, SHAPES[0], 1, 0, &mut random);
         let rows = GRANULE_ROWS + 3;
@@ -112,14 +112,14 @@ fn compacting_keeps_the_live_rows_in_order() {
     let table = table.with_deleted(&[gone(3, (0..1000).collect()), gone(7, vec![5, 6])], &allocator).unwrap();
     let before = ids(&table);
     let segments = &table.parts[0].segments[2..9];
-    let merged = compact(&table.schema, segments, &vec![allocator.clone(); 2], &Threads).unwrap();
+    let merged = compact(&table.schema, segments, &vec![ColumnAllocator::local(allocator.clone()); 2], &Threads).unwrap();
     assert_eq!(merged.len(), 1);
     let after = table.with_replaced(0, 2..9, merged).unwrap();
     assert_eq!((ids(&after), after.parts[0].segments.len()), (before, 6));
     assert!(after.segments().all(|version| version.deleted.is_none() || version.live_rows() == 998));
     // Nothing left: no segment.
     let segments = &table.parts[0].segments[3..4];
-    assert!(compact(&table.schema, segments, &vec![allocator; 2], &Serial).unwrap().is_empty());
+    assert!(compact(&table.schema, segments, &vec![ColumnAllocator::local(allocator); 2], &Serial).unwrap().is_empty());
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn compacting_cuts_and_joins_large_segments() {
     let small = array(&t, SHAPES[5], 3000, 9, &mut random);
     let segments: Vec<SegmentVersion> =
         [&big, &small].into_iter().flat_map(|a| load(&t, &[vec![a.clone()]], 8192, &Serial).segments).collect();
-    let merged = compact(&schema_of(&t), &segments, &[Allocator::unplaced()], &Threads).unwrap();
+    let merged = compact(&schema_of(&t), &segments, &[ColumnAllocator::unplaced()], &Threads).unwrap();
     let expected = expected(&t, &[vec![big, small]]);
     check_reads(&only_column(&Part { segments: merged }), &expected, &mut random);
 }

@@ -11,8 +11,8 @@
 //! Source: Psaroudakis et al., VLDB 2015, section 5.2 (ranges as tasks, affinity from the page map of the codes' range).
 //!
 //! # Limits
-//! A morsel reads several columns and runs next to one: the widest that its filter reads, or, without a filter, the widest
-//! that it outputs.
+//! A morsel reads several columns and runs next to one: the widest that its filter reads and that lies somewhere in
+//! particular, else the widest such that it outputs.
 
 mod prepare;
 
@@ -20,6 +20,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{ArrayRef, RecordBatch};
+use numa::NodeId;
 use sched::Affinity;
 use storage::{CodePredicate, GRANULE_ROWS, Segment, SegmentVersion, TableVersion};
 
@@ -29,6 +30,7 @@ use super::filter::{Bound, Filter};
 use super::project::Projection;
 use super::{Input, Rows};
 use crate::ExecError;
+use crate::locate::PageMaps;
 use crate::mask::Mask;
 
 /// A scan with everything above it that works row by row.
@@ -77,8 +79,10 @@ pub(crate) struct Cursor {
 
 /// Some rows for one task: a granule, or several small remainders.
 pub(crate) struct Morsel {
-    /// Segment and rows; at most a granule of rows together.
-    pieces: Vec<(usize, Range<usize>)>,
+    /// Segment and rows; at most a granule of rows together, all on the same node.
+    pub(crate) pieces: Vec<(usize, Range<usize>)>,
+    /// That node, where it is known.
+    pub(crate) node: Option<NodeId>,
 }
 
 impl Scan {
@@ -106,7 +110,7 @@ impl Scan {
             return self.next_preparation(cursor);
         };
         let mut pieces: Vec<(usize, Range<usize>)> = Vec::new();
-        let mut rows = 0;
+        let (mut rows, mut node) = (0, None);
         while cursor.segment < self.segments.len() && self.rows_needed.is_none_or(|n| cursor.rows < n) {
             let version = &self.segments[cursor.segment];
             let start = cursor.granule * GRANULE_ROWS;
@@ -119,9 +123,11 @@ impl Scan {
             let bounds =
                 |c: usize| version.segment.column(c).as_coded().map(|column| column.code_bounds(cursor.granule));
             if state.filter.may_match(&bounds) {
-                if rows + piece.len() > GRANULE_ROWS {
+                let lies_on = state.locator.as_ref().and_then(|locator| locator.node_of(cursor.granule));
+                if rows + piece.len() > GRANULE_ROWS || !pieces.is_empty() && lies_on != node {
                     break;
                 }
+                node = lies_on;
                 rows += piece.len();
                 if version.deleted.is_none() && matches!(*state.filter, Bound::Constant(true)) {
                     cursor.rows += piece.len();
@@ -130,10 +136,24 @@ impl Scan {
             }
             cursor.granule += 1;
         }
-        let Some((segment, piece)) = pieces.first() else { return Next::End };
-        let locator = prepared.segments[*segment].locator.as_ref();
-        let affinity = locator.and_then(|l| l.node_of(piece.start)).map_or(Affinity::Anywhere, Affinity::near);
-        Next::Step(Step::Morsel(Morsel { pieces }), affinity)
+        if pieces.is_empty() {
+            return Next::End;
+        }
+        let affinity = node.map_or(Affinity::Anywhere, Affinity::near);
+        Next::Step(Step::Morsel(Morsel { pieces, node }), affinity)
+    }
+
+    /// Every morsel that it would hand out, before entries of dictionaries are evaluated.
+    pub(crate) fn morsels(&self, page_maps: &PageMaps) -> Result<Vec<Morsel>, ExecError> {
+        if self.rows_needed == Some(0) {
+            return Ok(Vec::new());
+        }
+        self.prepare_places(page_maps)?;
+        let (mut cursor, mut morsels) = (Cursor::default(), Vec::new());
+        while let Next::Step(Step::Morsel(morsel), _) = self.next(&mut cursor) {
+            morsels.push(morsel);
+        }
+        Ok(morsels)
     }
 
     fn next_preparation(&self, cursor: &mut Cursor) -> Next {

@@ -14,7 +14,7 @@ use arrow::array::ArrayRef;
 use numa::Reservation;
 use parking_lot::Mutex;
 use sched::Statement;
-use storage::{Column, Segment};
+use storage::Segment;
 
 use super::Scan;
 use crate::ExecError;
@@ -110,6 +110,18 @@ impl Scan {
         let binding = Binding { leaves: Mutex::new(leaves), jobs, chunks, chunks_left: Mutex::new(left) };
         assert!(self.binding.set(binding).is_ok(), "a scan is prepared once");
         if left == 0 { self.finish_preparation(page_maps) } else { Ok(()) }
+    }
+
+    /// Prepares as far as binary search goes: tests that would be evaluated per entry count as rows that may match.
+    pub(crate) fn prepare_places(&self, page_maps: &PageMaps) -> Result<(), ExecError> {
+        let mut leaves = HashMap::new();
+        for version in &self.segments {
+            self.bind_leaves(&version.segment, &mut leaves)?;
+        }
+        let (jobs, chunks) = (Vec::new(), Vec::new());
+        let binding = Binding { leaves: Mutex::new(leaves), jobs, chunks, chunks_left: Mutex::new(0) };
+        assert!(self.binding.set(binding).is_ok(), "a scan is prepared once");
+        self.finish_preparation(Some(page_maps))
     }
 
     /// Evaluates one chunk of entries; whoever ends last finishes the preparation.
@@ -221,7 +233,7 @@ impl Scan {
             let codings = self.filter_codings(segment);
             let filter = filters.entry(codings).or_insert_with(|| Arc::new(self.bound(segment, &leaves))).clone();
             let per_code = self.results_of(segment, &results);
-            let locator = page_maps.and_then(|maps| maps.locator(self.deciding_column(segment)?));
+            let locator = page_maps.and_then(|maps| self.locator(segment, maps));
             PreparedSegment { filter, per_code, locator }
         });
         let prepared = Prepared { segments: segments.collect(), _reservations: reservations };
@@ -244,18 +256,20 @@ impl Scan {
         self.projection.outputs().iter().enumerate().map(of).collect()
     }
 
-    /// The column whose pages decide where a segment's morsels run.
-    fn deciding_column<'a>(&self, segment: &'a Segment) -> Option<&'a Arc<Column>> {
-        let widest = |columns: &mut dyn Iterator<Item = usize>| {
-            columns.map(|c| segment.column(c)).max_by_key(|column| column.bytes_codes())
-        };
+    /// Where a segment's morsels run: by the column of which they read most, those that the filter reads first. A column that
+    /// lies on no node in particular leaves it to the next.
+    fn locator(&self, segment: &Segment, maps: &PageMaps) -> Option<Locator> {
         let read = self.filter.leaves().iter().flat_map(|test| test.columns().iter().copied());
-        widest(&mut read.into_iter()).or_else(|| {
-            let outputs = self.projection.outputs().iter().flat_map(|output| match output {
-                Source::Column(column) => std::slice::from_ref(column),
-                Source::Expression(expression, _) => expression.columns(),
-            });
-            widest(&mut outputs.copied())
-        })
+        let made = self.projection.outputs().iter().flat_map(|output| match output {
+            Source::Column(column) => std::slice::from_ref(column),
+            Source::Expression(expression, _) => expression.columns(),
+        });
+        let by_size = |mut columns: Vec<usize>| {
+            columns.sort_by_key(|&column| (std::cmp::Reverse(segment.column(column).bytes_codes()), column));
+            columns.dedup();
+            columns
+        };
+        let columns = by_size(read.collect()).into_iter().chain(by_size(made.copied().collect()));
+        columns.into_iter().find_map(|column| maps.locator(segment.column(column)))
     }
 }

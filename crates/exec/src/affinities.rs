@@ -1,0 +1,38 @@
+//! [`affinities`]: where the tasks of a plan's scan would run, without running them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use numa::NodeId;
+
+use crate::ExecError;
+use crate::locate::PageMaps;
+use crate::operators::scan::{Morsel, Scan};
+use crate::pipeline::{Pipeline, Source, compile};
+use crate::plan::Plan;
+
+/// For every piece of every task of the plan's scan: the segment (its place among all of the snapshot), its rows, and the node
+/// that the task runs next to; `None` where it may run anywhere. In the order in which tasks are handed out. Nothing is run:
+/// granules that only an evaluation per dictionary entry would exclude are listed.
+///
+/// # Errors
+/// [`ExecError::Plan`] for a plan that is not valid.
+pub fn affinities(plan: &Plan) -> Result<Vec<(usize, Range<usize>, Option<NodeId>)>, ExecError> {
+    let morsels = morsels(plan, PageMaps::of_kernel())?.into_iter();
+    Ok(morsels.flat_map(|Morsel { pieces, node }| pieces.into_iter().map(move |(s, rows)| (s, rows, node))).collect())
+}
+
+/// The morsels of the plan's scan by these page maps.
+pub(crate) fn morsels(plan: &Plan, page_maps: &PageMaps) -> Result<Vec<Morsel>, ExecError> {
+    plan.validate()?;
+    scan_of(compile(plan)?).morsels(page_maps)
+}
+
+fn scan_of(mut pipeline: Pipeline) -> Arc<Scan> {
+    loop {
+        match pipeline.source {
+            Source::Scan(scan) => return scan,
+            Source::Pipeline(below) => pipeline = *below,
+        }
+    }
+}

@@ -1,0 +1,363 @@
+//! Placing stored columns anew while others read them.
+//!
+//! What is large moves in place: its pages go to other nodes, addresses and contents stay, so every version that shares the
+//! memory reads on. What cannot move (small regions of the heap or of a pool) and what is to have a copy on every node is
+//! copied into new columns. A [`Unit`] is what moves as a whole: the codes of a segment, a dictionary, the data of a piece.
+//!
+//! # Invariants
+//! - A region or dictionary that columns share is one unit, and what becomes of it is shared by the same columns.
+//! - All or nothing: before a region moves, where it was is noted; after an error or a stop everything is put back and what
+//!   was copied is dropped.
+//!
+//! # Limits
+//! Arrays that are kept as arrow made them do not move: their bytes count as stuck. Putting back is best effort, as the
+//! nodes may have filled up meanwhile. The bitmaps of deleted rows stay where they are.
+//!
+//! Source: Psaroudakis et al., VLDB 2015, section 4.2 (moving and partitioning columns).
+
+mod rows;
+mod unit;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use numa::{Allocator, MoveError, Moved, NodeId, Policy, Region, RegionPlacement};
+
+use crate::coded::CodedColumn;
+use crate::column::Column;
+use crate::copies::Copies;
+use crate::dictionary::Dictionary;
+use crate::error::StoreError;
+use crate::parallel::{Interrupted, Parallel, map};
+use crate::placement::{ColumnAllocator, ColumnPlacement, Placement, copied};
+use crate::plain::PlainData;
+use crate::segment::{Part, Segment, SegmentVersion};
+use crate::table::TableVersion;
+use crate::types::Physical;
+pub use rows::place_rows;
+use unit::{Placed, Target, Unit, units_of};
+
+/// What placing did, in bytes of memory.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PlaceReport {
+    /// Moved to other nodes in place.
+    pub moved_bytes: u64,
+    /// Lay where they should.
+    pub already_bytes: u64,
+    /// Copied: what cannot move, and copies for further nodes.
+    pub copied_bytes: u64,
+    /// Could not be placed: the kernel refused, or arrow owns the memory.
+    pub stuck_bytes: u64,
+}
+
+impl PlaceReport {
+    /// Adds what else was done.
+    pub fn add(&mut self, other: &PlaceReport) {
+        self.moved_bytes += other.moved_bytes;
+        self.already_bytes += other.already_bytes;
+        self.copied_bytes += other.copied_bytes;
+        self.stuck_bytes += other.stuck_bytes;
+    }
+
+    fn add_moved(&mut self, moved: Moved) {
+        self.moved_bytes += moved.moved_bytes;
+        self.already_bytes += moved.already_bytes;
+        self.stuck_bytes += moved.stuck_bytes;
+    }
+}
+
+/// Places the columns of `version` (of one part, or of all) as `columns` says, one item per column; `None` leaves a column
+/// where it is. Readers of other versions see the same memory, moved, and are never blocked. Copies count in the budget
+/// of `allocator`. The work is spread over `parallel`, near the nodes that are written; `stop` is asked every few mebibytes.
+///
+/// # Errors
+/// [`StoreError::NotThere`] for the part, [`StoreError::Memory`], and [`StoreError::Interrupted`] once `stop` says so or the
+/// threads stop; everything lies where it was then.
+pub fn place(
+    version: &TableVersion,
+    columns: &[Option<ColumnPlacement>],
+    part: Option<usize>,
+    allocator: &Allocator,
+    parallel: &dyn Parallel,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<(TableVersion, PlaceReport), StoreError> {
+    assert_eq!(columns.len(), version.schema.fields().len(), "one placement per column");
+    let count = version.parts.len();
+    if let Some(index) = part.filter(|&part| part >= count) {
+        return Err(StoreError::NotThere { what: "part", index, count });
+    }
+    let chosen: Vec<usize> = (0..count).filter(|i| part.is_none_or(|part| part == *i)).collect();
+    let parts: Vec<&Part> = chosen.iter().map(|&i| version.parts[i].as_ref()).collect();
+    let wishes: Vec<_> = columns.iter().map(|placement| placement.as_ref().map(|p| (p, allocator))).collect();
+    let (placed, report) = placed(&parts, &wishes, parallel, stop)?;
+    let mut parts = version.parts.clone();
+    for (i, part) in chosen.into_iter().zip(placed) {
+        parts[i] = Arc::new(part);
+    }
+    Ok((version.with_parts(parts), report))
+}
+
+/// The part that was just built, where its allocators say: what moved into columns without a copy is moved, copies are made.
+pub(crate) fn settled(
+    part: Part,
+    allocators: &[ColumnAllocator],
+    parallel: &dyn Parallel,
+) -> Result<Part, StoreError> {
+    let Some(first) = part.segments.first() else { return Ok(part) };
+    let columns = first.segment.columns().iter().zip(allocators);
+    let wish = |(column, of): (&Arc<Column>, _)| wish_for_settling(column, of);
+    let wishes: Vec<Wish<'_>> = columns.map(wish).collect();
+    if wishes.iter().all(Option::is_none) {
+        return Ok(part);
+    }
+    let (mut parts, _) = placed(&[&part], &wishes, parallel, &|| false)?;
+    Ok(parts.swap_remove(0))
+}
+
+fn wish_for_settling<'a>(column: &Column, of: &'a ColumnAllocator) -> Wish<'a> {
+    let ColumnPlacement { codes, dictionary, .. } = &of.placement;
+    let staged = matches!(column, Column::Plain(plain) if Physical::of(plain.data_type()) == Physical::Bytes);
+    let wanted = codes.replicas().is_some() || dictionary.replicas().is_some() || staged && *codes != Placement::Local;
+    wanted.then_some((&of.placement, &of.allocator))
+}
+
+/// A dictionary that was just made, with a copy on each of these nodes.
+pub(crate) fn replicated_dictionary(
+    dictionary: &Dictionary,
+    nodes: &[NodeId],
+    allocator: &Allocator,
+) -> Result<Dictionary, StoreError> {
+    let (mover, mut report) = (Mover { stop: &|| false, undo: Mutex::default() }, PlaceReport::default());
+    let target = Target { policy: Policy::Node(nodes[0]), replicas: Some(nodes), allocator };
+    let copies = mover.copies(dictionary.copies(), &target, &mut report)?;
+    Ok(dictionary.moved(copies.unwrap_or_else(|| dictionary.copies().clone())))
+}
+
+/// What is to become of a column: how it shall lie and whose budget copies count in.
+type Wish<'a> = Option<(&'a ColumnPlacement, &'a Allocator)>;
+
+/// Components that are not what they were, by the address of what they replace.
+#[derive(Default)]
+pub(crate) struct Replaced {
+    codes: HashMap<usize, Copies<Arc<Region>>>,
+    dictionaries: HashMap<usize, Arc<Dictionary>>,
+    values: HashMap<usize, Copies<Arc<PlainData>>>,
+}
+
+fn placed(
+    parts: &[&Part],
+    wishes: &[Wish<'_>],
+    parallel: &dyn Parallel,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<(Vec<Part>, PlaceReport), StoreError> {
+    let units = units_of(parts, wishes);
+    let nodes: Vec<Option<NodeId>> = units.iter().map(Unit::node).collect();
+    let mover = Mover { stop, undo: Mutex::default() };
+    let replaced = Mutex::new(Replaced::default());
+    let reports = map(parallel, units, &|i| nodes[i], &|unit: Unit<'_>| unit.place(&mover, &replaced));
+    // A stop that came with the last move counts too: whoever asked sees the old placement.
+    let reports = match reports {
+        Ok(_) if stop() => Err(Interrupted::Cancelled.into()),
+        other => other,
+    };
+    let reports = reports.inspect_err(|_| mover.restore())?;
+    let mut report = PlaceReport::default();
+    reports.iter().for_each(|one| report.add(one));
+    let replaced = replaced.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok((parts.iter().map(|part| replaced.apply(part, wishes)).collect(), report))
+}
+
+impl Replaced {
+    fn apply(&self, part: &Part, wishes: &[Wish<'_>]) -> Part {
+        let segments = part.segments.iter().map(|version| {
+            let columns = version.segment.columns().iter().enumerate();
+            let columns: Vec<_> = columns
+                .map(|(i, column)| match wishes.get(i).copied().flatten() {
+                    Some(_) => self.column(column),
+                    None => Arc::clone(column),
+                })
+                .collect();
+            let kept = columns.iter().zip(version.segment.columns()).all(|(new, old)| Arc::ptr_eq(new, old));
+            let segment = if kept {
+                Arc::clone(&version.segment)
+            } else {
+                Arc::new(Segment::new(version.segment.rows(), columns))
+            };
+            SegmentVersion { segment, deleted: version.deleted.clone() }
+        });
+        Part { segments: segments.collect() }
+    }
+
+    /// The column with what was replaced; itself where nothing was.
+    fn column(&self, column: &Arc<Column>) -> Arc<Column> {
+        match column.as_ref() {
+            Column::Coded(coded) => {
+                let codes = coded.codes().and_then(|copies| self.codes.get(&address(copies.first())));
+                let dictionary = self.dictionaries.get(&address(coded.dictionary()));
+                if codes.is_none() && dictionary.is_none() {
+                    return Arc::clone(column);
+                }
+                let codes = codes.or(coded.codes()).cloned();
+                let dictionary = dictionary.unwrap_or(coded.dictionary());
+                Arc::new(Column::Coded(coded.moved(codes, Arc::clone(dictionary))))
+            }
+            Column::Plain(plain) => {
+                let new = |data: &Copies<Arc<PlainData>>| self.values.get(&address(data.first()));
+                if plain.pieces().iter().all(|piece| new(&piece.data).is_none()) {
+                    return Arc::clone(column);
+                }
+                Arc::new(Column::Plain(plain.moved(|data| new(data).unwrap_or(data).clone())))
+            }
+            Column::RowIds(_) => Arc::clone(column),
+        }
+    }
+}
+
+/// What identifies a shared component while a version holds it.
+pub(crate) fn address<T>(shared: &Arc<T>) -> usize {
+    Arc::as_ptr(shared) as usize
+}
+
+/// Moves regions, and can take it back.
+pub(crate) struct Mover<'a> {
+    stop: &'a (dyn Fn() -> bool + Sync),
+    /// Where regions were before they moved, in the order of the moves.
+    undo: Mutex<Vec<(Arc<Region>, RegionPlacement)>>,
+}
+
+impl Mover<'_> {
+    /// The region by a policy: itself where its pages can move, else a copy.
+    fn region(
+        &self,
+        region: &Arc<Region>,
+        policy: &Policy,
+        allocator: &Allocator,
+        report: &mut PlaceReport,
+    ) -> Result<Arc<Region>, StoreError> {
+        let stop: &dyn Fn() -> bool = &|| (self.stop)();
+        if region.is_movable() {
+            self.note(region);
+            report.add_moved(region.place(policy, stop).map_err(move_error)?);
+            return Ok(Arc::clone(region));
+        }
+        if *policy == Policy::Local || region.policy() == *policy {
+            report.already_bytes += region.len() as u64;
+            return Ok(Arc::clone(region));
+        }
+        self.copy(region, &allocator.with_policy(policy.clone()), report)
+    }
+
+    fn copy(
+        &self,
+        region: &Arc<Region>,
+        allocator: &Allocator,
+        report: &mut PlaceReport,
+    ) -> Result<Arc<Region>, StoreError> {
+        let copy = copied(region, allocator, &|| (self.stop)())?.ok_or(Interrupted::Cancelled)?;
+        report.copied_bytes += copy.len() as u64;
+        Ok(Arc::new(copy))
+    }
+
+    fn note(&self, region: &Arc<Region>) {
+        let before = (Arc::clone(region), region.snapshot());
+        self.undo.lock().unwrap_or_else(PoisonError::into_inner).push(before);
+    }
+
+    /// Puts every region back to where it was first seen.
+    fn restore(&self) {
+        let undo = std::mem::take(&mut *self.undo.lock().unwrap_or_else(PoisonError::into_inner));
+        for (region, before) in undo.into_iter().rev() {
+            region.restore(&before);
+        }
+    }
+
+    /// Places a component and all its copies; `None` where readers of the old one see the new placement.
+    fn copies<T: Placed>(
+        &self,
+        current: &Copies<T>,
+        target: &Target<'_>,
+        report: &mut PlaceReport,
+    ) -> Result<Option<Copies<T>>, StoreError> {
+        if current.first().regions().is_empty() {
+            return Ok(None);
+        }
+        if (self.stop)() {
+            return Err(Interrupted::Cancelled.into());
+        }
+        let Some(nodes) = target.replicas else {
+            let kept = match &target.policy {
+                Policy::Node(node) => current.on(*node),
+                _ => current.first(),
+            };
+            let mut new = current.is_replicated();
+            let placed = self.component(kept, &target.policy, target.allocator, &mut new, report)?;
+            return Ok(new.then(|| Copies::one(placed)));
+        };
+        self.replicated(current, nodes, target.allocator, report)
+    }
+
+    /// A copy on every node: those that are there stay, a single one elsewhere moves to the first node.
+    fn replicated<T: Placed>(
+        &self,
+        current: &Copies<T>,
+        nodes: &[NodeId],
+        allocator: &Allocator,
+        report: &mut PlaceReport,
+    ) -> Result<Option<Copies<T>>, StoreError> {
+        let mut there: Vec<(NodeId, &T)> = current.placed().collect();
+        if there.is_empty() {
+            let first = current.first();
+            let alone = first.regions().first().and_then(|region| match region.policy() {
+                Policy::Node(node) => Some(node),
+                _ => None,
+            });
+            there.push((alone.filter(|node| nodes.contains(node)).unwrap_or(nodes[0]), first));
+        }
+        let on = |node: NodeId| there.iter().find(|(n, _)| *n == node).map(|(_, copy)| *copy);
+        let source = nodes.iter().find_map(|&node| on(node)).unwrap_or(current.first());
+        let mut copies: Vec<(NodeId, T)> = Vec::with_capacity(nodes.len());
+        for &node in nodes {
+            if copies.iter().any(|(known, _)| *known == node) {
+                continue;
+            }
+            let policy = Policy::Node(node);
+            let copy = match on(node) {
+                Some(there) => self.component(there, &policy, allocator, &mut false, report)?,
+                None => {
+                    let near = allocator.with_policy(policy);
+                    source.exchanged(&mut |region| self.copy(region, &near, report))?
+                }
+            };
+            copies.push((node, copy));
+        }
+        Ok(Some(Copies::on_nodes(copies)))
+    }
+
+    /// One copy of a component by a policy; `new` becomes true where it is not the same memory.
+    fn component<T: Placed>(
+        &self,
+        component: &T,
+        policy: &Policy,
+        allocator: &Allocator,
+        new: &mut bool,
+        report: &mut PlaceReport,
+    ) -> Result<T, StoreError> {
+        component.exchanged(&mut |region| {
+            let placed = self.region(region, policy, allocator, report)?;
+            *new |= !Arc::ptr_eq(&placed, region);
+            Ok(placed)
+        })
+    }
+}
+
+fn move_error(error: MoveError) -> StoreError {
+    match error {
+        MoveError::Stopped => Interrupted::Cancelled.into(),
+        MoveError::Memory(error) => error.into(),
+    }
+}
+
+/// Used by what moves codes only.
+pub(crate) fn codes_of(column: &CodedColumn) -> Option<&Arc<Region>> {
+    column.codes().map(|copies| copies.first())
+}

@@ -1,0 +1,176 @@
+//! What moves as a whole, and how the parts of a table fall into it.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use numa::{Allocator, NodeId, Policy, Region};
+
+use super::{Mover, PlaceReport, Replaced, Wish, address};
+use crate::column::Column;
+use crate::copies::Copies;
+use crate::dictionary::{Dictionary, Values};
+use crate::error::StoreError;
+use crate::plain::PlainData;
+use crate::segment::Part;
+
+/// A component, as far as placing sees it: some regions, each of which may be exchanged for a copy.
+pub(super) trait Placed: Sized {
+    /// The same bytes with each region as `exchange` gives it.
+    fn exchanged(
+        &self,
+        exchange: &mut dyn FnMut(&Arc<Region>) -> Result<Arc<Region>, StoreError>,
+    ) -> Result<Self, StoreError>;
+
+    /// The regions that it consists of.
+    fn regions(&self) -> Vec<&Region>;
+}
+
+impl Placed for Arc<Region> {
+    fn exchanged(
+        &self,
+        exchange: &mut dyn FnMut(&Arc<Region>) -> Result<Arc<Region>, StoreError>,
+    ) -> Result<Self, StoreError> {
+        exchange(self)
+    }
+
+    fn regions(&self) -> Vec<&Region> {
+        vec![self]
+    }
+}
+
+impl Placed for Values {
+    fn exchanged(
+        &self,
+        exchange: &mut dyn FnMut(&Arc<Region>) -> Result<Arc<Region>, StoreError>,
+    ) -> Result<Self, StoreError> {
+        Values::exchanged(self, exchange)
+    }
+
+    fn regions(&self) -> Vec<&Region> {
+        Values::regions(self)
+    }
+}
+
+impl Placed for Arc<PlainData> {
+    fn exchanged(
+        &self,
+        exchange: &mut dyn FnMut(&Arc<Region>) -> Result<Arc<Region>, StoreError>,
+    ) -> Result<Self, StoreError> {
+        let mut new = false;
+        let data = PlainData::exchanged(self, &mut |region| {
+            let exchanged = exchange(region)?;
+            new |= !Arc::ptr_eq(&exchanged, region);
+            Ok::<_, StoreError>(exchanged)
+        })?;
+        Ok(if new { Arc::new(data) } else { Arc::clone(self) })
+    }
+
+    fn regions(&self) -> Vec<&Region> {
+        PlainData::regions(self)
+    }
+}
+
+/// Where a unit shall lie.
+pub(super) struct Target<'a> {
+    /// Of a single copy.
+    pub(super) policy: Policy,
+    /// The nodes of its copies, where there shall be several.
+    pub(super) replicas: Option<&'a [NodeId]>,
+    pub(super) allocator: &'a Allocator,
+}
+
+/// What moves as a whole.
+pub(super) enum Unit<'a> {
+    Codes(&'a Copies<Arc<Region>>, Target<'a>),
+    Dictionary(&'a Arc<Dictionary>, Target<'a>),
+    Values(&'a Copies<Arc<PlainData>>, Target<'a>),
+}
+
+impl Unit<'_> {
+    /// The node that placing it mostly writes.
+    pub(super) fn node(&self) -> Option<NodeId> {
+        let (Unit::Codes(_, target) | Unit::Dictionary(_, target) | Unit::Values(_, target)) = self;
+        match (&target.policy, target.replicas) {
+            (Policy::Node(node), None) => Some(*node),
+            _ => None,
+        }
+    }
+
+    /// Places it; what is not the same memory any more is noted in `replaced`.
+    pub(super) fn place(self, mover: &Mover<'_>, replaced: &Mutex<Replaced>) -> Result<PlaceReport, StoreError> {
+        let mut report = PlaceReport::default();
+        let replaced = || replaced.lock().unwrap_or_else(PoisonError::into_inner);
+        match self {
+            Unit::Codes(codes, target) => {
+                if let Some(new) = mover.copies(codes, &target, &mut report)? {
+                    replaced().codes.insert(address(codes.first()), new);
+                }
+            }
+            Unit::Dictionary(dictionary, target) => {
+                if let Some(new) = mover.copies(dictionary.copies(), &target, &mut report)? {
+                    let new = Arc::new(dictionary.moved(new));
+                    replaced().dictionaries.insert(address(dictionary), new);
+                }
+            }
+            Unit::Values(values, target) => {
+                if let PlainData::Array(_) = values.first().as_ref() {
+                    report.stuck_bytes += values.first().bytes() as u64;
+                } else if let Some(new) = mover.copies(values, &target, &mut report)? {
+                    replaced().values.insert(address(values.first()), new);
+                }
+            }
+        }
+        Ok(report)
+    }
+}
+
+/// The units of the parts' columns, each once.
+pub(super) fn units_of<'a>(parts: &[&'a Part], wishes: &[Wish<'a>]) -> Vec<Unit<'a>> {
+    let mut seen = HashSet::new();
+    let mut units = Vec::new();
+    for part in parts {
+        for (segment, version) in part.segments.iter().enumerate() {
+            for (column, wish) in version.segment.columns().iter().zip(wishes) {
+                if let Some(wish) = *wish {
+                    push_units(&mut units, &mut seen, column, wish, segment);
+                }
+            }
+        }
+    }
+    units
+}
+
+fn push_units<'a>(
+    units: &mut Vec<Unit<'a>>,
+    seen: &mut HashSet<usize>,
+    column: &'a Column,
+    (placement, allocator): (&'a crate::ColumnPlacement, &'a Allocator),
+    segment: usize,
+) {
+    match column {
+        Column::Coded(coded) => {
+            if let Some(codes) = coded.codes().filter(|codes| seen.insert(address(codes.first()))) {
+                let policy = placement.codes.codes_policy(coded.len(), coded.bits(), segment);
+                let target = Target { policy, replicas: placement.codes.replicas(), allocator };
+                units.push(Unit::Codes(codes, target));
+            }
+            if seen.insert(address(coded.dictionary())) {
+                let policy = placement.dictionary.dictionary_policy();
+                let target = Target { policy, replicas: placement.dictionary.replicas(), allocator };
+                units.push(Unit::Dictionary(coded.dictionary(), target));
+            }
+        }
+        Column::Plain(plain) => {
+            let granules = plain.len().div_ceil(crate::GRANULE_ROWS);
+            for piece in plain.pieces() {
+                if seen.insert(address(piece.data.first())) {
+                    let granule = piece.start / crate::GRANULE_ROWS;
+                    let policy = placement.codes.piece_policy(granules, segment, granule);
+                    let target = Target { policy, replicas: placement.codes.replicas(), allocator };
+                    units.push(Unit::Values(&piece.data, target));
+                }
+            }
+        }
+        Column::RowIds(_) => {}
+    }
+}
