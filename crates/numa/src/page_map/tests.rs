@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::spans::{difference, intersection, union};
 use super::*;
-use crate::Allocator;
 use crate::sys::scan::Stretch;
+use crate::{Allocator, Budget, Policy};
 
 const PAGE: usize = 4096;
 const CELL: usize = PAGE / 4;
@@ -306,7 +306,9 @@ fn the_kernel_tells_where_touched_pages_are() {
 fn huge_pages_are_asked_for_once_and_told_alike() {
     // Two huge pages, some base pages, a hole: whatever this kernel makes of it, asking for every page says the same.
     let huge = crate::sys::memory::HUGE_PAGE_BYTES;
-    let mut region = Allocator::unplaced().region(4 * huge).expect("a few mebibytes");
+    // Bound to a node: the thread that touches the pages may move to another meanwhile, and the kernel may move the pages.
+    let node = crate::Topology::discover().expect("tests run on Linux").usable_memory_nodes()[0];
+    let mut region = Allocator::new(Policy::Node(node), Budget::unlimited()).region(4 * huge).expect("a few mebibytes");
     region.bytes_mut()[..2 * huge + 5 * PAGE].fill(1);
     let asked = disjoint(&[(region.address() + 100, region.len() - 100)]);
     let Ok(told) = read::measure(&asked) else {
