@@ -137,9 +137,8 @@ fn prepare(request: &Request, built: &[Artifact], folder: &Path) -> Result<Load,
         for (name, path, package) in binaries {
             let program = load.program(&path, folder)?;
             let mut arguments = test.libtest_arguments();
-            if let Some(threads) = if test.fill { Some(1) } else { request.test_threads } {
-                arguments.push(format!("--test-threads={threads}"));
-            }
+            let threads = if test.fill { 1 } else { request.test_threads };
+            arguments.push(format!("--test-threads={threads}"));
             let mut environment = request.environment.clone();
             environment.extend(test.fill.then(|| (FILL_NODES.0.to_owned(), FILL_NODES.1.to_owned())));
             let mut start = "/tmp".to_owned();
@@ -416,7 +415,7 @@ fn shown(run: &Run) -> String {
         return run.name.clone();
     }
     let chosen = run.arguments.iter().skip_while(|word| *word != "--show-output").skip(1);
-    let chosen: Vec<&str> = chosen.map(String::as_str).collect();
+    let chosen: Vec<&str> = chosen.map(String::as_str).filter(|word| *word != "--test-threads=1").collect();
     if run.kind == Kind::Program || chosen.is_empty() {
         run.name.clone()
     } else {

@@ -27,7 +27,7 @@ flags:
   --memory MIB        memory of each node [512]
   --distances ROWS    like 10,21/21,10 [made from the packages]
   --timeout S         seconds that all may take, boot included [300]
-  --test-threads N    tests at a time in each binary [one per cpu]
+  --test-threads N    tests at a time in each binary [1: tests with threads of their own get in each other's way when emulated]
   --env NAME=VALUE    set for every test
   --append WORDS      more words for the kernel's command line
   --workspace         build the whole workspace, as `cargo test --workspace` does; else only the packages of the tests
@@ -46,7 +46,7 @@ pub struct Request {
     /// From the start of QEMU to its end.
     pub timeout: Duration,
     /// Tests at a time in each binary.
-    pub test_threads: Option<u32>,
+    pub test_threads: u32,
     /// Set for every test.
     pub environment: Vec<(String, String)>,
     /// Build everything, so that features are those of the workspace.
@@ -94,7 +94,7 @@ impl Request {
             machine: Machine::default(),
             tests: Vec::new(),
             timeout: Duration::from_secs(300),
-            test_threads: None,
+            test_threads: 1,
             environment: Vec::new(),
             workspace: false,
             kernel: None,
@@ -142,7 +142,7 @@ impl Request {
                     "--memory" => machine.node_mib = number,
                     "--timeout" => self.timeout = Duration::from_secs(number.into()),
                     _ if number == 0 => return Err("--test-threads is at least 1".to_owned()),
-                    _ => self.test_threads = Some(number),
+                    _ => self.test_threads = number,
                 }
             }
             "--distances" => machine.distances = Some(parse_distances(value_of(flag, next)?)?),

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 
 use super::spans::{difference, intersection, union};
 use super::*;
-use crate::Allocator;
 use crate::sys::scan::Stretch;
+use crate::{Allocator, Budget, Policy};
 
 const PAGE: usize = 4096;
 const CELL: usize = PAGE / 4;

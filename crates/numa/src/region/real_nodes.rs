@@ -129,10 +129,8 @@ fn committed_parts_lie_as_the_policy_cuts_the_whole_range() {
         reserved.bytes_mut(part).expect("committed").fill(1);
     }
     let map = PageMap::read(&[(reserved.address(), len)]);
-    let found = map
-        .ranges()
-        .iter()
-        .map(|r| ((r.start - reserved.address()) as u64..(r.end - reserved.address()) as u64, r.node));
+    let offset = |address: usize| (address - reserved.address()) as u64;
+    let found = map.runs().map(|(run, node)| (offset(run.start)..offset(run.end), node));
     assert_eq!(found.collect::<Vec<_>>(), policy.cuts(len as u64, page_bytes() as u64));
     reserved.decommit(MIB..2 * MIB).expect("our own memory");
     let map = PageMap::read(&[(reserved.address(), len)]);

@@ -104,6 +104,7 @@ fn what_may_be_skipped_depends_on_the_machine() {
     for (reason, on_one, on_two, on_cpuless) in [
         ("this machine has one memory node", true, false, false),
         ("this machine has no node without cpus", true, true, false),
+        ("needs a machine of one node", false, true, true),
         ("snc2 is not recorded here", true, true, true),
         ("the kernel refuses move_pages here", false, false, false),
     ] {
