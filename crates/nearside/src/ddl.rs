@@ -276,7 +276,7 @@ fn add_column(table: &mut TableEntry, column: &ColumnDef, if_not_exists: bool, r
     }
     let mut fields = table.version.schema.fields().to_vec();
     fields.push(Arc::clone(&field));
-    let allocators = table.placement.allocators(0, &Arc::new(Schema::new(fields)), &table.meta.allocator());
+    let allocators = table.placement.allocators(0, 0, &Arc::new(Schema::new(fields)), &table.meta.allocator());
     let allocator = allocators.last().ok_or_else(|| Error::Internal("a table without allocators".into()))?;
     let value = value.filter(|v| !v.is_null(0));
     let version = table.version.with_column_added(&field, value.as_deref(), allocator)?;

@@ -78,7 +78,7 @@ pub use dictionary::{Dictionary, Encoding};
 pub use error::StoreError;
 pub use parallel::{Interrupted, Parallel, Serial};
 pub use partition::Partitioner;
-pub use place::{PlaceReport, place, place_rows};
+pub use place::{PlaceReport, place, place_parts, place_rows};
 pub use placement::{ColumnAllocator, ColumnPlacement, Placement};
 pub use plain::PlainColumn;
 pub use predicate::{CodePredicate, CodeSet};

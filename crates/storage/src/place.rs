@@ -81,20 +81,34 @@ pub fn place(
     parallel: &dyn Parallel,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<(TableVersion, PlaceReport), StoreError> {
-    assert_eq!(columns.len(), version.schema.fields().len(), "one placement per column");
     let count = version.parts.len();
     if let Some(index) = part.filter(|&part| part >= count) {
         return Err(StoreError::NotThere { what: "part", index, count });
     }
-    let chosen: Vec<usize> = (0..count).filter(|i| part.is_none_or(|part| part == *i)).collect();
-    let parts: Vec<&Part> = chosen.iter().map(|&i| version.parts[i].as_ref()).collect();
-    let wishes: Vec<_> = columns.iter().map(|placement| placement.as_ref().map(|p| (p, allocator))).collect();
-    let (placed, report) = placed(&parts, &wishes, parallel, stop)?;
-    let mut parts = version.parts.clone();
-    for (i, part) in chosen.into_iter().zip(placed) {
-        parts[i] = Arc::new(part);
-    }
-    Ok((version.with_parts(parts), report))
+    let none = vec![None; columns.len()];
+    let of_part = |i: usize| if part.is_none_or(|part| part == i) { columns.to_vec() } else { none.clone() };
+    let parts: Vec<_> = (0..count).map(of_part).collect();
+    place_parts(version, &parts, allocator, parallel, stop)
+}
+
+/// As [`place`], with placements for each part: `parts[part][column]`. All parts or none.
+///
+/// # Errors
+/// As [`place`].
+pub fn place_parts(
+    version: &TableVersion,
+    parts: &[Vec<Option<ColumnPlacement>>],
+    allocator: &Allocator,
+    parallel: &dyn Parallel,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<(TableVersion, PlaceReport), StoreError> {
+    assert_eq!(parts.len(), version.parts.len(), "placements for each part");
+    let columns = version.schema.fields().len();
+    assert!(parts.iter().all(|part| part.len() == columns), "one placement per column");
+    let wishes = parts.iter().map(|part| part.iter().map(|p| p.as_ref().map(|p| (p, allocator))).collect());
+    let parts: Vec<(&Part, Vec<Wish<'_>>)> = version.parts.iter().map(|part| part.as_ref()).zip(wishes).collect();
+    let (placed, report) = placed(&parts, parallel, stop)?;
+    Ok((version.with_parts(placed.into_iter().map(Arc::new).collect()), report))
 }
 
 /// The part that was just built, where its allocators say: what moved into columns without a copy is moved, copies are made.
@@ -106,7 +120,7 @@ pub(crate) fn settled(part: Part, allocators: &[ColumnAllocator], parallel: &dyn
     if wishes.iter().all(Option::is_none) {
         return Ok(part);
     }
-    let (mut parts, _) = placed(&[&part], &wishes, parallel, &|| false)?;
+    let (mut parts, _) = placed(&[(&part, wishes)], parallel, &|| false)?;
     Ok(parts.swap_remove(0))
 }
 
@@ -141,12 +155,11 @@ pub(crate) struct Replaced {
 }
 
 fn placed(
-    parts: &[&Part],
-    wishes: &[Wish<'_>],
+    parts: &[(&Part, Vec<Wish<'_>>)],
     parallel: &dyn Parallel,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<(Vec<Part>, PlaceReport), StoreError> {
-    let units = units_of(parts, wishes);
+    let units = units_of(parts);
     let nodes: Vec<Option<NodeId>> = units.iter().map(Unit::node).collect();
     let mover = Mover { stop, undo: Mutex::default() };
     let replaced = Mutex::new(Replaced::default());
@@ -160,7 +173,7 @@ fn placed(
     let mut report = PlaceReport::default();
     reports.iter().for_each(|one| report.add(one));
     let replaced = replaced.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Ok((parts.iter().map(|part| replaced.apply(part, wishes)).collect(), report))
+    Ok((parts.iter().map(|(part, wishes)| replaced.apply(part, wishes)).collect(), report))
 }
 
 impl Replaced {

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use storage::{ColumnPlacement, PlaceReport};
 
 use crate::catalog::{Name, TableEntry};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::placement::spec::{By, ColumnSpec, Nodes, Spec, TableSpec, Where, wrong};
 use crate::placement::stage::{parallel, parts_of};
 use crate::placement::{TablePlacement, column_index};
@@ -124,8 +124,8 @@ fn carry_out(table: &TableEntry, change: &Change, running: &Arc<Running>, log: &
     }
     let placement = wanted(table, change, running)?;
     log.to = placement.spec().to_string();
+    // From here on the table lies where it was asked to, so it is too late to cancel.
     let entry = move_to(table, placement, running, &mut log.report)?;
-    running.check()?;
     running.home.commit(|state| state.set_table(entry))
 }
 
@@ -192,25 +192,13 @@ fn move_to(
     let schema = &table.version.schema;
     let mut entry = table.clone();
     if placement.cuts_like(&table.placement) {
-        let mut version = table.version.as_ref().clone();
-        for part in 0..version.parts.len() {
-            let columns: Vec<Option<ColumnPlacement>> = placement.columns(part, schema).into_iter().map(Some).collect();
-            let stop = || running.check().is_err();
-            let placed =
-                storage::place(&version, &columns, Some(part), &table.meta.allocator(), &parallel(running), &stop);
-            let placed = placed.map_err(Error::from).and_then(|p| running.check().map(|()| p));
-            match placed {
-                Ok((next, of_part)) => {
-                    version = next;
-                    add(&mut report.placed, &of_part);
-                }
-                Err(error) => {
-                    // What failed put its own part back; those before it go back too, whoever cancelled.
-                    put_back(table, part);
-                    return Err(running.check().err().unwrap_or(error));
-                }
-            }
-        }
+        let columns = |part| placement.columns(part, schema).into_iter().map(Some).collect();
+        let parts: Vec<Vec<Option<ColumnPlacement>>> = (0..table.version.parts.len()).map(columns).collect();
+        let stop = || running.check().is_err();
+        let allocator = table.meta.allocator();
+        let placed = storage::place_parts(&table.version, &parts, &allocator, &parallel(running), &stop);
+        let (version, placed) = placed.map_err(|error| running.check().err().unwrap_or(error.into()))?;
+        report.placed = placed;
         entry.version = Arc::new(version);
         entry.placement = Arc::new(placement);
     } else {
@@ -221,25 +209,6 @@ fn move_to(
         entry.placement = Arc::new(placement);
     }
     Ok(entry)
-}
-
-/// Moves the first `parts` parts back to where the table's placement has them.
-fn put_back(table: &TableEntry, parts: usize) {
-    for part in 0..parts {
-        let columns = table.placement.columns(part, &table.version.schema).into_iter().map(Some).collect::<Vec<_>>();
-        let placed =
-            storage::place(&table.version, &columns, Some(part), &table.meta.allocator(), &storage::Serial, &|| false);
-        if let Err(error) = placed {
-            tracing::warn!(table = %table.name.shown(), part, %error, "a part could not be moved back");
-        }
-    }
-}
-
-fn add(total: &mut PlaceReport, of_part: &PlaceReport) {
-    total.moved_bytes += of_part.moved_bytes;
-    total.already_bytes += of_part.already_bytes;
-    total.copied_bytes += of_part.copied_bytes;
-    total.stuck_bytes += of_part.stuck_bytes;
 }
 
 fn place_rows(
@@ -264,10 +233,7 @@ fn place_rows(
         None => 0..schema.fields().len(),
     };
     let stop = || running.check().is_err();
-    for column in columns {
-        let placed = storage::place_rows(&table.version, column, rows.clone(), NodeId(node), &stop);
-        running.check()?;
-        add(&mut log.report.placed, &placed?);
-    }
+    let placed = storage::place_rows(&table.version, columns, rows.clone(), NodeId(node), &stop);
+    log.report.placed = placed.map_err(|error| running.check().err().unwrap_or(error.into()))?;
     Ok(())
 }

@@ -117,11 +117,6 @@ impl TablePlacement {
         }
     }
 
-    /// Whether rows are cut into parts.
-    pub(crate) fn is_in_parts(&self) -> bool {
-        matches!(self.spec.table, TableSpec::Parts(_))
-    }
-
     /// The column whose ranges are not known yet.
     pub(crate) fn unbounded(&self) -> Option<&str> {
         match &self.spec.table {
@@ -164,9 +159,19 @@ impl TablePlacement {
         columns.map(|(i, field)| self.column(part, i, count, field.name())).collect()
     }
 
-    /// Allocators for the columns of a part.
-    pub(crate) fn allocators(&self, part: usize, schema: &SchemaRef, allocator: &Allocator) -> Vec<ColumnAllocator> {
-        let placed = self.columns(part, schema).into_iter();
+    /// Allocators for the columns of a part, for segments from the `segment`-th on.
+    pub(crate) fn allocators(
+        &self,
+        part: usize,
+        segment: usize,
+        schema: &SchemaRef,
+        allocator: &Allocator,
+    ) -> Vec<ColumnAllocator> {
+        let placed = self.columns(part, schema).into_iter().map(|column| ColumnPlacement {
+            // What is appended goes on with the turn of those before it.
+            codes: column.codes.turned(segment),
+            ..column
+        });
         placed.map(|placement| ColumnAllocator { placement, allocator: allocator.clone() }).collect()
     }
 

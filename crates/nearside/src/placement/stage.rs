@@ -114,7 +114,8 @@ pub(crate) fn build(staged: Vec<Vec<Staged>>, table: &TableEntry, running: &Arc<
     }
     let mut parts = Vec::with_capacity(by_part.len());
     for (index, staged) in by_part.into_iter().enumerate() {
-        let allocators = table.placement.allocators(index, schema, &table.meta.allocator());
+        let segments = table.version.parts.get(index).map_or(0, |part| part.segments.len());
+        let allocators = table.placement.allocators(index, segments, schema, &table.meta.allocator());
         let part = storage::build_part(schema, staged, &allocators, &parallel(running));
         running.check()?;
         let part = part?;
@@ -179,7 +180,7 @@ fn recut(
     let partitioner = placement.partitioner(schema)?;
     let parts = partitioner.as_ref().map_or(1, Partitioner::parts);
     let allocator = table.meta.allocator();
-    let allocators: Vec<_> = (0..parts).map(|part| placement.allocators(part, schema, &allocator)).collect();
+    let allocators: Vec<_> = (0..parts).map(|part| placement.allocators(part, 0, schema, &allocator)).collect();
     let parts = storage::repartition(version, partitioner.as_ref(), &allocators, &parallel(running));
     running.check()?;
     Ok(parts?)
@@ -192,7 +193,7 @@ pub(crate) fn compacted(table: TableEntry, running: &Arc<Running>) -> Result<Tab
         let segments = &version.parts[part].segments;
         let sizes: Vec<usize> = segments.iter().map(SegmentVersion::live_rows).collect();
         let Some(range) = storage::compaction(&sizes) else { continue };
-        let allocators = table.placement.allocators(part, &version.schema, &table.meta.allocator());
+        let allocators = table.placement.allocators(part, range.start, &version.schema, &table.meta.allocator());
         let merged = storage::compact(&version.schema, &segments[range.clone()], &allocators, &parallel(running));
         running.check()?;
         version = version.with_replaced(part, range, merged?)?;

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::spans::{difference, intersection, union};
 use super::*;
 use crate::sys::scan::Stretch;
-use crate::{Allocator, Budget, Policy};
+use crate::{Allocator, Policy};
 
 const PAGE: usize = 4096;
 const CELL: usize = PAGE / 4;

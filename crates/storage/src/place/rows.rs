@@ -15,46 +15,47 @@ use crate::parallel::Interrupted;
 use crate::plain::PlainData;
 use crate::table::TableVersion;
 
-/// Moves the codes (or values) of the whole granules that `rows` touch to a node. Rows are those of the table, deleted ones
+/// Moves the codes (or values) of some columns, of the whole granules that `rows` touch, to a node. Rows are those of the table, deleted ones
 /// counted. Readers go on; dictionaries stay. What cannot move in place (segments of a few pages) is left and counts as
 /// stuck: [`place`](super::place) copies it.
 ///
 /// # Errors
-/// [`StoreError::NotThere`] for the column or rows behind the last, [`StoreError::Replicated`],
+/// [`StoreError::NotThere`] for a column or rows behind the last, [`StoreError::Replicated`],
 /// [`StoreError::Memory`], and [`StoreError::Interrupted`] once `stop` says so; everything lies where it was then.
 pub fn place_rows(
     version: &TableVersion,
-    column: usize,
+    columns: Range<usize>,
     rows: Range<u64>,
     node: NodeId,
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<PlaceReport, StoreError> {
     let count = version.schema.fields().len();
-    if column >= count {
-        return Err(StoreError::NotThere { what: "column", index: column, count });
+    if columns.end > count {
+        return Err(StoreError::NotThere { what: "column", index: columns.end, count });
     }
     let total: u64 = version.segments().map(|version| version.segment.rows() as u64).sum();
     if rows.start > rows.end || rows.end > total {
         return Err(StoreError::NotThere { what: "row", index: rows.end as usize, count: total as usize });
     }
-    let mut pieces = Vec::new();
+    let (mut pieces, numbers) = (Vec::new(), columns.clone());
     let mut first = 0;
     for version in version.segments() {
         let end = first + version.segment.rows() as u64;
         let (from, to) = (rows.start.max(first), rows.end.min(end));
         if from < to {
             let granules = (from - first) as usize / GRANULE_ROWS..((to - first) as usize).div_ceil(GRANULE_ROWS);
-            pieces.push((version.segment.column(column).as_ref(), granules));
+            let columns = version.segment.columns()[columns.clone()].iter();
+            pieces.extend(columns.zip(numbers.clone()).map(|(c, i)| (i, c.as_ref(), granules.clone())));
         }
         first = end;
     }
-    if pieces.iter().any(|(column, _)| column.is_replicated()) {
-        return Err(StoreError::Replicated { column: version.schema.field(column).name().clone() });
+    if let Some((column, ..)) = pieces.iter().find(|(_, column, _)| column.is_replicated()) {
+        return Err(StoreError::Replicated { column: version.schema.field(*column).name().clone() });
     }
     let mover = Mover { stop, undo: Mutex::default() };
     let mut report = PlaceReport::default();
     let mut seen = HashSet::new();
-    let done = pieces.into_iter().try_for_each(|(column, granules)| {
+    let done = pieces.into_iter().try_for_each(|(_, column, granules)| {
         place_granules(&mover, column, granules, &Policy::Node(node), &mut seen, &mut report)
     });
     done.inspect_err(|_| mover.restore())?;

@@ -114,10 +114,10 @@ impl Unit<'_> {
 }
 
 /// The units of the parts' columns, each once.
-pub(super) fn units_of<'a>(parts: &[&'a Part], wishes: &[Wish<'a>]) -> Vec<Unit<'a>> {
+pub(super) fn units_of<'a>(parts: &[(&'a Part, Vec<Wish<'a>>)]) -> Vec<Unit<'a>> {
     let mut seen = HashSet::new();
     let mut units = Vec::new();
-    for part in parts {
+    for (part, wishes) in parts {
         for (segment, version) in part.segments.iter().enumerate() {
             for (column, wish) in version.segment.columns().iter().zip(wishes) {
                 if let Some(wish) = *wish {

@@ -334,14 +334,14 @@ fn bad_places_are_errors_that_say_what_to_do() {
     let none = vec![None; columns.len()];
     let error = place(&table, &none, Some(1), &Allocator::unplaced(), &Serial, &|| false).unwrap_err();
     assert_eq!(error.to_string(), "there is no part 1, only 1");
-    let error = place_rows(&table, 9, 0..1, NodeId(0), &|| false).unwrap_err();
+    let error = place_rows(&table, 9..10, 0..1, NodeId(0), &|| false).unwrap_err();
     assert_eq!(error.to_string(), "there is no column 9, only 6");
-    let error = place_rows(&table, 0, 5..65_537, NodeId(0), &|| false).unwrap_err();
+    let error = place_rows(&table, 0..1, 5..65_537, NodeId(0), &|| false).unwrap_err();
     assert_eq!(error.to_string(), "there is no row 65537, only 65536");
     let mut wishes = none;
     wishes[1] = Some(ColumnPlacement::replicated(nodes(&[0, 1])));
     let (table, _) = place(&table, &wishes, None, &Allocator::unplaced(), &Serial, &|| false).unwrap();
-    let error = place_rows(&table, 1, 0..1, NodeId(0), &|| false).unwrap_err();
+    let error = place_rows(&table, 1..2, 0..1, NodeId(0), &|| false).unwrap_err();
     assert!(error.to_string().starts_with("column \"c1\" has a copy on several nodes; place"), "{error}");
 }
 
@@ -362,18 +362,18 @@ fn rows_are_placed_by_whole_granules_of_one_column() {
     let before = counters(&table);
     // From the last granule of the first segment into the first granule of the second.
     let from = 3 * GRANULE_ROWS as u64 + 17;
-    let report = place_rows(&table, 0, from..rows as u64 + 1, NodeId(0), &|| false).unwrap();
+    let report = place_rows(&table, 0..1, from..rows as u64 + 1, NodeId(0), &|| false).unwrap();
     let granule_bytes = 8192 * u64::from(table.parts[0].segments[0].segment.column(0).bits().unwrap());
     let total = report.moved_bytes + report.already_bytes + report.stuck_bytes;
     assert!(total.abs_diff(2 * granule_bytes) <= 2 * 4096, "{report:?} for {granule_bytes}");
     let changed: Vec<bool> = before.iter().zip(counters(&table)).map(|(a, b)| *a != b).collect();
     assert!(changed[1..6].iter().chain(&changed[7..]).all(|changed| !changed), "{changed:?}");
     // A plain column: only the data of that granule.
-    let report = place_rows(&table, 3, 10..20, NodeId(0), &|| false).unwrap();
+    let report = place_rows(&table, 3..4, 10..20, NodeId(0), &|| false).unwrap();
     let total = report.moved_bytes + report.already_bytes + report.stuck_bytes;
     assert!((8 * 65_536..9 * 65_536 + 8192).contains(&total), "{report:?}");
-    assert_eq!(place_rows(&table, 0, 5..5, NodeId(0), &|| false).unwrap(), PlaceReport::default());
-    let stopped = place_rows(&table, 0, 0..rows as u64, NodeId(0), &|| true);
+    assert_eq!(place_rows(&table, 0..1, 5..5, NodeId(0), &|| false).unwrap(), PlaceReport::default());
+    let stopped = place_rows(&table, 0..1, 0..rows as u64, NodeId(0), &|| true);
     assert!(matches!(stopped, Err(StoreError::Interrupted(Interrupted::Cancelled))));
     check_part(&Part { segments: vec![table.parts[0].segments[0].clone()] }, &columns, &mut random);
 }

@@ -134,7 +134,7 @@ fn parts_lie_on_their_nodes_and_rows_where_they_are_sent() {
         }
     }
     let rows = 2 * GRANULE_ROWS as u64 + 5..4 * GRANULE_ROWS as u64;
-    let report = place_rows(&version, 0, rows, nodes[1], &|| false).unwrap();
+    let report = place_rows(&version, 0..1, rows, nodes[1], &|| false).unwrap();
     assert_eq!(report.stuck_bytes, 0, "{report:?}");
     let column = version.parts[0].segments[0].segment.column(0);
     let found: Vec<_> = (0..5).map(|granule| nodes_of(column, granule)).collect();
