@@ -273,7 +273,7 @@ fn no_policy_takes_many_mappings() {
 #[test]
 fn the_speed_of_moving() {
     let Some((_, nodes)) = several_nodes() else { return };
-    let region = counted(Policy::Node(nodes[0]), 16 * MIB);
+    let region = counted(Policy::Node(nodes[0]), 6 * MIB);
     for policy in [Policy::Node(nodes[1]), Policy::Interleaved(nodes.clone()), Policy::Node(nodes[0])] {
         let started = Instant::now();
         let moved = region.place(&policy, &|| false).expect("there is room");
