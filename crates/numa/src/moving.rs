@@ -223,6 +223,8 @@ fn move_step(
         if wrong.is_empty() {
             break;
         }
+        // The kernel copies pages in batches for as long as their target is the same.
+        wrong.sort_by_key(|page| page.to);
         tried = send(&wrong);
         wrong = misplaced(wrong.clone()).unwrap_or(wrong);
         if tried.is_err() || wrong.is_empty() {

@@ -79,7 +79,8 @@ impl PageMap {
     }
 
     /// As [`move_range`](PageMap::move_range), page by page in turn over these nodes, from the lowest on. Huge pages take
-    /// turns whole where each node gets eight of them or more. No node, no change.
+    /// turns whole where each node gets eight of them or more; others are split, and the kernel may join them again later
+    /// unless it is told not to. No node, no change.
     ///
     /// # Errors
     /// As `move_range`.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use super::real_nodes::{several_nodes, touched};
+use super::real_nodes::several_nodes;
 use super::*;
 use crate::moving::{MoveError, Moved};
 use crate::{Allocator, Budget, NodeId, PageMap, Pattern};
@@ -223,7 +223,10 @@ fn a_snapshot_can_be_restored() {
 fn ranges_of_a_page_map_move() {
     let Some((_, nodes)) = several_nodes() else { return };
     let (page, len) = (page_bytes(), 4 * MIB);
-    let region = touched(Policy::Node(nodes[0]), len);
+    // Without a policy of its own, nothing keeps the kernel from joining what is interleaved to huge pages again.
+    let allocator = Allocator::new(Policy::Node(nodes[0]), Budget::unlimited()).with_huge_pages(HugePages::Never);
+    let mut region = allocator.region(len).expect("a few mebibytes");
+    region.bytes_mut().fill(1);
     let mut map = PageMap::of(&region);
     let part = (region.address() + page, MIB);
     let moved = map.move_range(part, nodes[1]).expect("there is room");
@@ -270,7 +273,7 @@ fn no_policy_takes_many_mappings() {
 #[test]
 fn the_speed_of_moving() {
     let Some((_, nodes)) = several_nodes() else { return };
-    let region = counted(Policy::Node(nodes[0]), 16 * MIB);
+    let region = counted(Policy::Node(nodes[0]), 6 * MIB);
     for policy in [Policy::Node(nodes[1]), Policy::Interleaved(nodes.clone()), Policy::Node(nodes[0])] {
         let started = Instant::now();
         let moved = region.place(&policy, &|| false).expect("there is room");

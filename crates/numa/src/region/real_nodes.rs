@@ -20,7 +20,7 @@ pub(super) fn several_nodes() -> Option<(Topology, Vec<NodeId>)> {
     tests::can_place().then_some((topology, nodes))
 }
 
-pub(super) fn touched(policy: Policy, len: usize) -> Region {
+fn touched(policy: Policy, len: usize) -> Region {
     let mut region = Allocator::new(policy, Budget::unlimited()).region(len).expect("a few mebibytes");
     region.bytes_mut().fill(1);
     region
