@@ -8,6 +8,7 @@
 
 #[cfg(test)]
 pub(crate) mod deny;
+mod hinted;
 pub(crate) mod memory;
 pub(crate) mod migrate;
 pub(crate) mod probe;
@@ -108,6 +109,7 @@ pub(crate) fn nodes_of_pages(addresses: &[usize], nodes: &mut Vec<Option<u32>>) 
     if done < 0 {
         return Err(io::Error::last_os_error());
     }
+    hinted::answer(addresses, &mut status);
     nodes.extend(status.into_iter().map(|s| u32::try_from(s).ok()));
     Ok(())
 }
