@@ -17,15 +17,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::TableReference;
 use datafusion::logical_expr::Expr;
-use numa::{Allocator, Budget, NodeId, Policy};
+use numa::{Allocator, Budget, Policy};
 use parking_lot::{Mutex, RwLock};
 use storage::TableVersion;
 
 use crate::error::{Error, Result};
 use crate::io::ReadOptions;
 use crate::names::nearest;
-use crate::placement::TablePlacement;
 use crate::placement::spec::Spec;
+use crate::placement::{MachineNodes, TablePlacement};
 
 /// The catalog's name in three-part names.
 pub(crate) const CATALOG: &str = "nearside";
@@ -303,27 +303,27 @@ pub(crate) struct Catalog {
     commit: Mutex<()>,
     next_id: Arc<AtomicU64>,
     next_column: Arc<AtomicUsize>,
-    nodes: Arc<[NodeId]>,
+    nodes: Arc<MachineNodes>,
     budget: Arc<Budget>,
 }
 
 impl Catalog {
     /// An empty catalog whose tables lie on `nodes` and are charged to `budget`.
-    pub(crate) fn new(nodes: Vec<NodeId>, budget: Arc<Budget>) -> Catalog {
+    pub(crate) fn new(nodes: MachineNodes, budget: Arc<Budget>) -> Catalog {
         let state = CatalogState { schemas: BTreeSet::from([DEFAULT_SCHEMA.to_string()]), ..CatalogState::default() };
         Catalog {
             state: RwLock::new(Arc::new(state)),
             commit: Mutex::new(()),
             next_id: Arc::new(AtomicU64::new(1)),
             next_column: Arc::new(AtomicUsize::new(0)),
-            nodes: nodes.into(),
+            nodes: Arc::new(nodes),
             budget,
         }
     }
 
     /// An empty catalog whose tables can move into this one with [`CatalogState::absorb`].
     pub(crate) fn scratch(&self) -> Catalog {
-        let empty = Catalog::new(Vec::new(), Arc::clone(&self.budget));
+        let empty = Catalog::new(MachineNodes::default(), Arc::clone(&self.budget));
         Catalog {
             next_id: Arc::clone(&self.next_id),
             next_column: Arc::clone(&self.next_column),

@@ -8,12 +8,13 @@ use arrow::datatypes::SchemaRef;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
-use numa::{Attributes, Budget, NodeId, Topology};
+use numa::{Attributes, Budget, Topology};
 use sched::Scheduler;
 
 use crate::catalog::{Catalog, Entry, Name};
 use crate::error::{Error, Result};
 use crate::load::{self, BatchProducer, LoadOptions, LoadReport};
+use crate::placement::MachineNodes;
 use crate::placement::change::ChangeLog;
 use crate::plan_cache::PlanCache;
 use crate::report::{self, ColumnReport};
@@ -166,7 +167,7 @@ impl DatabaseBuilder {
         let scheduler = Scheduler::new(Arc::clone(&topology), config);
         let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
         let environment = RuntimeEnvBuilder::new().with_disk_manager_builder(disk).build_arc()?;
-        let nodes: Vec<NodeId> = topology.usable_memory_nodes().to_vec();
+        let nodes = MachineNodes::of(&topology);
         let inner = Inner {
             catalog: Arc::new(Catalog::new(nodes, Arc::clone(&budget))),
             topology,

@@ -20,6 +20,7 @@ use crate::error::{Error, Result};
 use crate::files::FileTable;
 use crate::names::nearest;
 use crate::parser::{Parsed, normalised, option_pairs};
+use crate::placement::column_index;
 use crate::session::{Done, object_name};
 use crate::statement::Running;
 use crate::write::{as_writer, fitted};
@@ -251,15 +252,6 @@ fn alter_one(table: &mut TableEntry, operation: &AlterTableOperation, running: &
     }
 }
 
-fn column_index(table: &TableEntry, column: &str) -> Result<usize> {
-    let schema = &table.version.schema;
-    schema.index_of(column).map_err(|_| Error::NotFound {
-        kind: "column",
-        name: column.into(),
-        nearest: nearest(column, schema.fields().iter().map(|f| f.name().as_str())),
-    })
-}
-
 fn add_column(table: &mut TableEntry, column: &ColumnDef, if_not_exists: bool, running: &Arc<Running>) -> Result<()> {
     let (field, default) = column_field(column, running)?;
     if table.version.schema.index_of(field.name()).is_ok() {
@@ -274,13 +266,13 @@ fn add_column(table: &mut TableEntry, column: &ColumnDef, if_not_exists: bool, r
             field.name()
         )));
     }
-    let mut fields = table.version.schema.fields().to_vec();
-    fields.push(Arc::clone(&field));
-    let allocators = table.placement.allocators(0, 0, &Arc::new(Schema::new(fields)), &table.meta.allocator());
-    let allocator = allocators.last().ok_or_else(|| Error::Internal("a table without allocators".into()))?;
     let value = value.filter(|v| !v.is_null(0));
-    let version = table.version.with_column_added(&field, value.as_deref(), allocator)?;
+    let placement = table.placement.with_column(field.name());
+    let (name, budget) = (field.name(), table.meta.allocator());
+    let allocator = |part| placement.allocator(part, 0, name, &budget);
+    let version = table.version.with_column_added(&field, value.as_deref(), &allocator)?;
     table.version = Arc::new(version);
+    table.placement = Arc::new(placement);
     if let Some(default) = default {
         let mut defaults = HashMap::clone(&table.defaults);
         defaults.insert(field.name().clone(), default);
@@ -330,7 +322,7 @@ pub(crate) fn default_value(default: &Expr, field: &FieldRef, running: &Arc<Runn
 }
 
 fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<()> {
-    let index = match column_index(table, column) {
+    let index = match column_index(&table.version.schema, column) {
         Ok(index) => index,
         Err(_) if if_exists => return Ok(()),
         Err(error) => return Err(error),
@@ -350,7 +342,7 @@ fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<
 }
 
 fn rename_column(table: &mut TableEntry, from: &str, to: &str) -> Result<()> {
-    let index = column_index(table, from)?;
+    let index = column_index(&table.version.schema, from)?;
     if to == ROW_ID {
         return Err(Error::plan(format!("the column name '{ROW_ID}' is taken by Nearside; use another")));
     }

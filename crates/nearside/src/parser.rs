@@ -101,6 +101,9 @@ impl Parsed {
     pub(crate) fn plan(self, context: &PlanContext<'_>) -> Result<LogicalPlan> {
         match self {
             Parsed::Sql(statement) => plan_statement(*statement, context),
+            Parsed::AlterPlacement(_) => {
+                Err(Error::Unsupported("ALTER TABLE cannot be prepared or stand inside another statement".into()))
+            }
             _ => Err(Error::plan("COPY, EXPORT and IMPORT cannot stand inside another statement")),
         }
     }
@@ -434,7 +437,7 @@ fn numa_nodes(parser: &mut Parser<'_>) -> Result<Vec<u32>, ParserError> {
             if to < from || to - from > 4096 {
                 return parser.expected("a range of nodes from the lower to the higher", parser.peek_token());
             }
-            nodes.extend(from..=to);
+            nodes.extend((from..=to).filter(|node| !nodes.contains(node)).collect::<Vec<_>>());
             if !parser.consume_token(&Token::Comma) {
                 break;
             }

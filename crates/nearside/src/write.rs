@@ -125,16 +125,23 @@ fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Res
 
 fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
     let rows = query::run(input, Arc::clone(running))?;
-    let new = stage(rows, table, running)?;
+    let emptied = emptied(table);
+    let new = stage(rows, &emptied, running)?;
     let count = new.rows();
-    commit_checked(new.appended_to(table, &table.version.truncated()), running)?;
+    commit_checked(new.appended_to(&emptied, &emptied.version), running)?;
     Ok(Done::rows("INSERT", count))
 }
 
 fn truncate(table: &TableEntry, running: &Arc<Running>) -> Result<Done> {
     let rows = table.version.rows() as u64;
-    commit(TableEntry { version: Arc::new(table.version.truncated()), ..table.clone() }, running)?;
+    commit(emptied(table), running)?;
     Ok(Done::rows("TRUNCATE", rows))
+}
+
+/// The table without rows.
+fn emptied(table: &TableEntry) -> TableEntry {
+    let placement = Arc::new(table.placement.emptied());
+    TableEntry { version: Arc::new(table.version.truncated()), placement, ..table.clone() }
 }
 
 fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {

@@ -108,7 +108,6 @@ impl Policy {
     }
 
     /// The same with `to` wherever it says `from`.
-    #[allow(dead_code)]
     pub(crate) fn replacing(&self, from: NodeId, to: NodeId) -> Policy {
         let swap = |node: &NodeId| if *node == from { to } else { *node };
         match self {

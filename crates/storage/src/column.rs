@@ -5,16 +5,13 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, UInt64Array};
 use arrow::datatypes::DataType;
-use numa::{NodeId, Policy, Region};
+use numa::{NodeId, Region};
 
 use crate::GRANULE_ROWS;
 use crate::coded::CodedColumn;
 use crate::dictionary::Encoding;
 use crate::kernels::words_for;
 use crate::plain::PlainColumn;
-
-/// A page, as the granule counts them.
-const PAGE_BYTES: u64 = 4096;
 
 /// One column of a segment.
 #[derive(Debug)]
@@ -180,14 +177,7 @@ impl Column {
         }
         let bytes = self.granule_bytes(granule);
         let (region, range) = bytes.first()?;
-        match region.policy() {
-            Policy::Node(node) => Some(node),
-            policy @ Policy::Striped { .. } => {
-                let cuts = policy.cuts(region.held_bytes() as u64, PAGE_BYTES);
-                cuts.into_iter().find(|(bytes, _)| bytes.contains(&(range.start as u64))).map(|(_, node)| node)
-            }
-            _ => None,
-        }
+        region.node_by_policy(range.start)
     }
 
     /// The values of `rows`, in the surface type.

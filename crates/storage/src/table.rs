@@ -151,7 +151,7 @@ impl TableVersion {
     }
 
     /// With another column behind the others that has `value` (one value of the field's type, or `None` for NULL) in
-    /// every row.
+    /// every row; `allocator_of_part` gives each part its own.
     ///
     /// # Errors
     /// [`StoreError::DuplicateColumn`], [`StoreError::NullNotAllowed`] where a table with rows would get NULLs it must
@@ -160,7 +160,7 @@ impl TableVersion {
         &self,
         field: &Field,
         value: Option<&dyn Array>,
-        allocator: &ColumnAllocator,
+        allocator_of_part: &dyn Fn(usize) -> ColumnAllocator,
     ) -> Result<TableVersion, StoreError> {
         self.check_name(field.name())?;
         let null = value.is_none_or(|value| value.len() == 1 && value.is_null(0));
@@ -169,8 +169,8 @@ impl TableVersion {
         }
         let data_type = surface_type(field.data_type());
         let schema = self.schema_with(|fields| fields.push(field.clone().with_data_type(data_type.clone())));
-        self.with_columns(schema, |rows, columns| {
-            columns.push(Arc::new(constant_column(&data_type, value, rows, allocator)?));
+        self.with_columns(schema, |part, rows, columns| {
+            columns.push(Arc::new(constant_column(&data_type, value, rows, &allocator_of_part(part))?));
             Ok(())
         })
     }
@@ -182,7 +182,7 @@ impl TableVersion {
     pub fn with_column_dropped(&self, column: usize) -> Result<TableVersion, StoreError> {
         self.check_column(column)?;
         let schema = self.schema_with(|fields| drop(fields.remove(column)));
-        self.with_columns(schema, |_, columns| {
+        self.with_columns(schema, |_, _, columns| {
             columns.remove(column);
             Ok(())
         })
@@ -251,15 +251,15 @@ impl TableVersion {
     fn with_columns(
         &self,
         schema: SchemaRef,
-        change: impl Fn(usize, &mut Vec<Arc<Column>>) -> Result<(), StoreError>,
+        change: impl Fn(usize, usize, &mut Vec<Arc<Column>>) -> Result<(), StoreError>,
     ) -> Result<TableVersion, StoreError> {
         let mut parts = Vec::with_capacity(self.parts.len());
-        for part in &self.parts {
+        for (index, part) in self.parts.iter().enumerate() {
             let mut segments = Vec::with_capacity(part.segments.len());
             for version in &part.segments {
                 let rows = version.segment.rows();
                 let mut columns = version.segment.columns().to_vec();
-                change(rows, &mut columns)?;
+                change(index, rows, &mut columns)?;
                 let segment = Arc::new(Segment::new(rows, columns));
                 segments.push(SegmentVersion { segment, deleted: version.deleted.clone() });
             }

@@ -13,11 +13,12 @@ mod words;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
-use numa::{Allocator, NodeId};
+use numa::{Allocator, NodeId, Topology};
 use storage::{ColumnAllocator, ColumnPlacement, Partitioner, Placement};
 
 use crate::error::{Error, Result};
@@ -30,10 +31,38 @@ pub(crate) struct TablePlacement {
     spec: Spec,
     /// Whose turn the first column is.
     first_turn: usize,
-    /// The nodes whose memory this process may use, ascending.
-    nodes: Arc<[NodeId]>,
+    /// Each column's place in the order of turns, which it keeps when others go.
+    turns: Arc<HashMap<String, usize>>,
+    nodes: Arc<MachineNodes>,
     /// Where one part by range ends and the next begins; absent until there are rows to learn it from.
-    bounds: Option<ArrayRef>,
+    bounds: Option<Bounds>,
+}
+
+/// The nodes of this machine that a placement may name, both ascending.
+#[derive(Debug, Default)]
+pub(crate) struct MachineNodes {
+    /// Those that `all` means: with memory for this process and cpus beside it.
+    pub usual: Vec<NodeId>,
+    /// Those whose memory this process may use: memory without cpus (CXL, HBM, ..) has to be named.
+    pub allowed: Vec<NodeId>,
+}
+
+impl MachineNodes {
+    /// Of a machine.
+    pub(crate) fn of(topology: &Topology) -> MachineNodes {
+        let allowed = topology.usable_memory_nodes().to_vec();
+        let has_cpus = |node: &&NodeId| topology.node(**node).is_some_and(|n| !n.cpus.is_empty());
+        let usual: Vec<NodeId> = allowed.iter().filter(has_cpus).copied().collect();
+        MachineNodes { usual: if usual.is_empty() { allowed.clone() } else { usual }, allowed }
+    }
+}
+
+/// The bounds of parts by range.
+#[derive(Debug, Clone)]
+struct Bounds {
+    values: ArrayRef,
+    /// Whether they are another table's, and stay when the rows that they were learned from go.
+    shared: bool,
 }
 
 impl TablePlacement {
@@ -44,10 +73,12 @@ impl TablePlacement {
     pub(crate) fn new(
         spec: Spec,
         first_turn: usize,
-        nodes: &Arc<[NodeId]>,
+        nodes: &Arc<MachineNodes>,
         schema: &SchemaRef,
     ) -> Result<TablePlacement> {
-        let placement = TablePlacement { spec, first_turn, nodes: Arc::clone(nodes), bounds: None };
+        let turns = schema.fields().iter().enumerate().map(|(i, field)| (field.name().clone(), i));
+        let turns = Arc::new(turns.collect());
+        let placement = TablePlacement { spec, first_turn, turns, nodes: Arc::clone(nodes), bounds: None };
         placement.check(schema)?;
         Ok(placement)
     }
@@ -97,16 +128,17 @@ impl TablePlacement {
         if other.bounds.is_none() && matches!(by, By::Range(_)) {
             return Err(wrong("the table after 'like' has no rows yet, so its ranges are not known; load it first"));
         }
-        let nodes = Nodes::These(other.part_nodes(theirs));
-        let table = TableSpec::Parts(PartsSpec { parts: Some(other.parts()), by, nodes });
+        // Parts begin at the same node in every table, so the same request puts them on the same nodes.
+        let table = TableSpec::Parts(PartsSpec { parts: Some(other.parts()), by, nodes: theirs.nodes.clone() });
         let placement = self.changed(Spec { table, columns: self.spec.columns.clone() }, schema)?;
         if let (Some(bounds), Some(column)) = (&other.bounds, columns.first()) {
             let own = schema.field_with_name(column).map(|f| f.data_type());
-            if own.is_ok_and(|t| t != bounds.data_type()) {
+            if own.is_ok_and(|t| t != bounds.values.data_type()) {
                 return Err(wrong(format!("column '{column}' is not of the type of the other table's bounds")));
             }
         }
-        Ok(TablePlacement { bounds: other.bounds.clone(), ..placement })
+        let bounds = other.bounds.as_ref().map(|b| Bounds { values: Arc::clone(&b.values), shared: true });
+        Ok(TablePlacement { bounds, ..placement })
     }
 
     /// How many parts the table has; 1 where its rows are not cut.
@@ -128,8 +160,13 @@ impl TablePlacement {
     }
 
     /// With the bounds of its ranges.
-    pub(crate) fn with_bounds(&self, bounds: ArrayRef) -> TablePlacement {
-        TablePlacement { bounds: Some(bounds), ..self.clone() }
+    pub(crate) fn with_bounds(&self, values: ArrayRef) -> TablePlacement {
+        TablePlacement { bounds: Some(Bounds { values, shared: false }), ..self.clone() }
+    }
+
+    /// As the table is without rows: bounds that its own rows told are forgotten.
+    pub(crate) fn emptied(&self) -> TablePlacement {
+        TablePlacement { bounds: self.bounds.clone().filter(|bounds| bounds.shared), ..self.clone() }
     }
 
     /// Which rows go to which part; `None` where there is one part, or where the bounds are not known yet.
@@ -146,7 +183,7 @@ impl TablePlacement {
             }
             By::Range(column) => {
                 let column = index(column)?;
-                self.bounds.as_ref().map(|b| Partitioner::Range { column, bounds: Arc::clone(b) })
+                self.bounds.as_ref().map(|b| Partitioner::Range { column, bounds: Arc::clone(&b.values) })
             }
             By::Like { .. } => return Err(Error::Internal("a stored placement refers to another".into())),
         })
@@ -154,9 +191,7 @@ impl TablePlacement {
 
     /// Where the columns of a part go, in the schema's order.
     pub(crate) fn columns(&self, part: usize, schema: &SchemaRef) -> Vec<ColumnPlacement> {
-        let count = schema.fields().len();
-        let columns = schema.fields().iter().enumerate();
-        columns.map(|(i, field)| self.column(part, i, count, field.name())).collect()
+        schema.fields().iter().map(|field| self.column(part, field.name())).collect()
     }
 
     /// Allocators for the columns of a part, for segments from the `segment`-th on.
@@ -167,17 +202,38 @@ impl TablePlacement {
         schema: &SchemaRef,
         allocator: &Allocator,
     ) -> Vec<ColumnAllocator> {
-        let placed = self.columns(part, schema).into_iter().map(|column| ColumnPlacement {
-            // What is appended goes on with the turn of those before it.
-            codes: column.codes.turned(segment),
-            ..column
-        });
-        placed.map(|placement| ColumnAllocator { placement, allocator: allocator.clone() }).collect()
+        schema.fields().iter().map(|field| self.allocator(part, segment, field.name(), allocator)).collect()
+    }
+
+    /// The allocator of one column.
+    pub(crate) fn allocator(
+        &self,
+        part: usize,
+        segment: usize,
+        column: &str,
+        allocator: &Allocator,
+    ) -> ColumnAllocator {
+        let placement = self.column(part, column);
+        // What is appended goes on with the turn of those before it.
+        let placement = ColumnPlacement { codes: placement.codes.turned(segment), ..placement };
+        ColumnAllocator { placement, allocator: allocator.clone() }
+    }
+
+    /// With a further column, whose turn is behind the others'.
+    pub(crate) fn with_column(&self, column: &str) -> TablePlacement {
+        let mut turns = HashMap::clone(&self.turns);
+        turns.insert(column.to_string(), self.turn_count());
+        TablePlacement { turns: Arc::new(turns), ..self.clone() }
     }
 
     /// With a column's new name wherever the old one stood.
     pub(crate) fn renamed(&self, from: &str, to: &str) -> TablePlacement {
         let mut renamed = self.clone();
+        let mut turns = HashMap::clone(&self.turns);
+        if let Some(turn) = turns.remove(from) {
+            turns.insert(to.to_string(), turn);
+        }
+        renamed.turns = Arc::new(turns);
         if let Some(spec) = renamed.spec.columns.remove(from) {
             renamed.spec.columns.insert(to.to_string(), spec);
         }
@@ -230,7 +286,8 @@ impl TablePlacement {
     ) -> Result<TablePlacement> {
         let mut with = self.spec.clone();
         with.columns.insert(column.to_string(), spec);
-        Ok(TablePlacement { bounds: self.bounds.clone(), ..self.changed(with, schema)? })
+        let (bounds, turns) = (self.bounds.clone(), Arc::clone(&self.turns));
+        Ok(TablePlacement { bounds, turns, ..self.changed(with, schema)? })
     }
 
     /// With a column placed as the table says.
@@ -247,7 +304,7 @@ impl TablePlacement {
             _ => None,
         };
         let same_bounds = match (&self.bounds, &other.bounds) {
-            (Some(ours), Some(theirs)) => ours.as_ref() == theirs.as_ref(),
+            (Some(ours), Some(theirs)) => ours.values.as_ref() == theirs.values.as_ref(),
             // The same ranges asked for again are learned again.
             (None, Some(_)) => self.unbounded().is_none(),
             (_, None) => true,
@@ -265,8 +322,8 @@ impl TablePlacement {
             .ok_or_else(|| wrong(format!("there is no part {part}; the parts are 0 to {}", count - 1)))? = node;
         let mut spec = self.spec.clone();
         spec.table = TableSpec::Parts(PartsSpec { parts: Some(count), nodes: Nodes::These(nodes), ..parts.clone() });
-        let bounds = self.bounds.clone();
-        Ok(TablePlacement { bounds, ..self.changed(spec, schema)? })
+        let (bounds, turns) = (self.bounds.clone(), Arc::clone(&self.turns));
+        Ok(TablePlacement { bounds, turns, ..self.changed(spec, schema)? })
     }
 
     /// The node of each part.
@@ -285,7 +342,7 @@ impl TablePlacement {
 
     /// These nodes; so many from a turn on, at most as many as there are.
     fn pick_from(&self, nodes: &Nodes, turn: usize) -> Vec<NodeId> {
-        let all = &self.nodes;
+        let all = &self.nodes.usual;
         match nodes {
             Nodes::All => all.to_vec(),
             Nodes::These(list) => list.clone(),
@@ -293,14 +350,20 @@ impl TablePlacement {
         }
     }
 
-    fn column(&self, part: usize, column: usize, columns: usize, name: &str) -> ColumnPlacement {
+    /// How many turns were given out.
+    fn turn_count(&self) -> usize {
+        self.turns.values().max().map_or(0, |last| last + 1)
+    }
+
+    fn column(&self, part: usize, name: &str) -> ColumnPlacement {
+        let column = self.turns.get(name).copied().unwrap_or(0);
         let own = match &self.spec.table {
             TableSpec::RoundRobin { blocks, nodes } => {
                 let nodes = self.pick(nodes);
-                let step = if *blocks { column * nodes.len() / columns.max(1) } else { column };
+                let step = if *blocks { column * nodes.len() / self.turn_count().max(1) } else { column };
                 match nodes.len() {
                     // Of one node nothing has to be asked.
-                    0 | 1 if self.nodes.len() <= 1 => Placement::Local,
+                    0 | 1 if self.nodes.allowed.len() <= 1 => Placement::Local,
                     n => Placement::One(nodes[(self.first_turn + step) % n]),
                 }
             }
@@ -322,9 +385,9 @@ impl TablePlacement {
 
     /// Where RR would put a column.
     fn turn(&self, column: usize) -> Placement {
-        match self.nodes.len() {
+        match self.nodes.usual.len() {
             0 | 1 => Placement::Local,
-            n => Placement::One(self.nodes[(self.first_turn + column) % n]),
+            n => Placement::One(self.nodes.usual[(self.first_turn + column) % n]),
         }
     }
 
@@ -369,13 +432,15 @@ impl TablePlacement {
             TableSpec::Columns(spec) => self.check_column(spec),
             TableSpec::Parts(spec) => {
                 self.check_nodes(&spec.nodes)?;
-                match &spec.by {
-                    By::Range(column) => column_index(schema, column).map(|_| ()),
-                    By::Hash(columns) | By::Like { columns, .. } => {
-                        columns.iter().try_for_each(|c| column_index(schema, c).map(|_| ()))
-                    }
-                    By::RoundRobin => Ok(()),
-                }
+                let columns = match &spec.by {
+                    By::Range(column) => std::slice::from_ref(column),
+                    By::Hash(columns) | By::Like { columns, .. } => columns,
+                    By::RoundRobin => return Ok(()),
+                };
+                let columns = columns.iter().map(|c| column_index(schema, c)).collect::<Result<Vec<_>>>()?;
+                let types: Vec<_> = schema.fields().iter().map(|field| field.data_type().clone()).collect();
+                // Whatever can be hashed can be ordered.
+                Ok(Partitioner::Hash { columns, parts: self.parts() }.check(&types)?)
             }
         }
     }
@@ -397,10 +462,10 @@ impl TablePlacement {
 
     fn check_nodes(&self, nodes: &Nodes) -> Result<()> {
         let Nodes::These(list) = nodes else { return Ok(()) };
-        match list.iter().find(|n| !self.nodes.contains(n)) {
+        match list.iter().find(|n| !self.nodes.allowed.contains(n)) {
             None => Ok(()),
             Some(node) => {
-                let known: Vec<String> = self.nodes.iter().map(|n| n.to_string()).collect();
+                let known: Vec<String> = self.nodes.allowed.iter().map(|n| n.to_string()).collect();
                 Err(wrong(format!(
                     "node {node} is not one whose memory this process may use; those are {}",
                     known.join(", ")
@@ -410,7 +475,8 @@ impl TablePlacement {
     }
 }
 
-fn column_index(schema: &SchemaRef, column: &str) -> Result<usize> {
+/// The place of a column by name, or the error that there is none.
+pub(crate) fn column_index(schema: &SchemaRef, column: &str) -> Result<usize> {
     schema.index_of(column).map_err(|_| Error::NotFound {
         kind: "column",
         name: column.into(),

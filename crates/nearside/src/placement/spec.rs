@@ -168,7 +168,7 @@ fn table_spec(words: &mut Words<'_>) -> Result<TableSpec> {
                 words.take(",");
             }
             if !words.is(")") {
-                nodes = self::nodes(words, true)?;
+                nodes = self::nodes(words, Lone::Count, Repeats::Refused)?;
             }
             words.expect(")")?;
         }
@@ -192,7 +192,7 @@ fn parts_spec(words: &mut Words<'_>) -> Result<PartsSpec> {
                 return Err(words.error(&format!("there is one number of parts, from 1 to {PARTS_MAX}")));
             }
         } else if words.is("nodes") || words.is("all") {
-            spec.nodes = nodes(words, true)?;
+            spec.nodes = nodes(words, Lone::Count, Repeats::Allowed)?;
         } else {
             let new = partitioning(words)?;
             if by.replace(new).is_some() {
@@ -246,7 +246,7 @@ fn names(words: &mut Words<'_>) -> Result<Vec<String>> {
 
 fn column_spec(words: &mut Words<'_>) -> Result<ColumnSpec> {
     if words.take("ivp") {
-        return Ok(ColumnSpec::Ivp(nodes_in_parentheses(words, true)?));
+        return Ok(ColumnSpec::Ivp(nodes_in_parentheses(words, Lone::Count)?));
     }
     if words.is("codes") || words.is("dictionary") || words.is("index") {
         let (mut codes, mut dictionary, mut index) = (None, None, None);
@@ -299,7 +299,7 @@ fn where_(words: &mut Words<'_>) -> Result<Where> {
         ("replicated", Where::Replicated),
     ] {
         if words.take(word) {
-            return nodes_in_parentheses(words, false).map(make);
+            return nodes_in_parentheses(words, Lone::Node).map(make);
         }
     }
     let hint = words.peek_word().and_then(|w| nearest(w, KNOWN.into_iter()));
@@ -309,17 +309,31 @@ fn where_(words: &mut Words<'_>) -> Result<Where> {
 }
 
 /// `(nodes)`, or nothing for all.
-fn nodes_in_parentheses(words: &mut Words<'_>, number_is_count: bool) -> Result<Nodes> {
+fn nodes_in_parentheses(words: &mut Words<'_>, lone: Lone) -> Result<Nodes> {
     if !words.take("(") {
         return Ok(Nodes::All);
     }
-    let nodes = nodes(words, number_is_count)?;
+    let nodes = nodes(words, lone, Repeats::Refused)?;
     words.expect(")")?;
     Ok(nodes)
 }
 
-/// A list of nodes. With `lone_is_count` a lone number is how many.
-fn nodes(words: &mut Words<'_>, lone_is_count: bool) -> Result<Nodes> {
+/// What a lone number means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lone {
+    Count,
+    Node,
+}
+
+/// Whether a node may stand twice: parts may share one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeats {
+    Allowed,
+    Refused,
+}
+
+/// A list of nodes.
+fn nodes(words: &mut Words<'_>, lone_means: Lone, repeats: Repeats) -> Result<Nodes> {
     if words.take("all") {
         return Ok(Nodes::All);
     }
@@ -328,7 +342,7 @@ fn nodes(words: &mut Words<'_>, lone_is_count: bool) -> Result<Nodes> {
     loop {
         let from = words.number()?.ok_or_else(|| words.expected("a node's number"))?;
         let lone = !named && list.is_empty() && !words.is("-") && !words.is(",");
-        if lone && (words.take("nodes") || lone_is_count) {
+        if lone && (words.take("nodes") || lone_means == Lone::Count) {
             return match from {
                 0 => Err(words.error("at least one node is needed")),
                 count => Ok(Nodes::Count(count as usize)),
@@ -349,7 +363,9 @@ fn nodes(words: &mut Words<'_>, lone_is_count: bool) -> Result<Nodes> {
         words.take(",");
     }
     let mut seen = std::collections::BTreeSet::new();
-    if let Some(twice) = list.iter().find(|n| !seen.insert(**n)) {
+    if repeats == Repeats::Refused
+        && let Some(twice) = list.iter().find(|n| !seen.insert(**n))
+    {
         return Err(words.error(&format!("node {twice} stands twice")));
     }
     Ok(Nodes::These(list))
@@ -503,6 +519,7 @@ mod tests {
             "pp(4, hash(a, \"B c\"))",
             "pp(4, range(a), nodes 0,1)",
             "pp(like \"orders\"(l_orderkey))",
+            "pp(4, hash(a), nodes 0,1,0,0)",
             "codes = striped, dictionary = replicated(nodes 0,1), index = interleaved",
             "rr; a: ivp(2); \"the; column\": codes = node(0)",
         ] {

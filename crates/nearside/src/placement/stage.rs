@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, UInt64Array};
-use arrow::compute::take_record_batch;
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use exec::SchedParallel;
 use numa::{Allocator, Policy};
@@ -56,15 +55,9 @@ impl PartStager {
                 None => Err(Error::Internal("a table without a part".into())),
             };
         };
-        let mut rows: Vec<Vec<u64>> = vec![Vec::new(); self.stagers.len()];
-        for (row, part) in partitioner.route(batch, first)?.into_iter().enumerate() {
-            rows[part as usize].push(row as u64);
-        }
-        for (stager, rows) in self.stagers.iter_mut().zip(rows) {
-            match rows.len() {
-                0 => {}
-                n if n == batch.num_rows() => stager.append(batch)?,
-                _ => stager.append(&take_record_batch(batch, &UInt64Array::from(rows))?)?,
+        for (stager, rows) in self.stagers.iter_mut().zip(partitioner.split(batch, first)?) {
+            if let Some(rows) = rows {
+                stager.append(&rows)?;
             }
         }
         Ok(())
@@ -124,7 +117,7 @@ pub(crate) fn build(staged: Vec<Vec<Staged>>, table: &TableEntry, running: &Arc<
     }
     let rows = NewRows { parts, placement: None };
     match table.placement.unbounded() {
-        Some(column) if rows.rows() > 0 => cut(rows, &column.to_string(), table, running),
+        Some(column) if rows.rows() > 0 => cut(rows, column, table, running),
         _ => Ok(rows),
     }
 }

@@ -7,20 +7,20 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use numa::NodeId;
 use storage::{Partitioner, Placement};
 
-use super::TablePlacement;
 use super::spec::Spec;
+use super::{MachineNodes, TablePlacement};
 
 fn schema() -> SchemaRef {
     let field = |name: &str| Field::new(name, DataType::Int64, true);
     Arc::new(Schema::new(["a", "b", "c", "d", "e", "f"].map(field).to_vec()))
 }
 
-fn nodes(ids: &[u32]) -> Arc<[NodeId]> {
-    ids.iter().copied().map(NodeId).collect()
+fn nodes(ids: &[u32]) -> Arc<MachineNodes> {
+    Arc::new(MachineNodes { usual: list(ids), allowed: list(ids) })
 }
 
 fn list(ids: &[u32]) -> Vec<NodeId> {
-    nodes(ids).to_vec()
+    ids.iter().copied().map(NodeId).collect()
 }
 
 fn placed(text: &str, turn: usize, ids: &[u32]) -> TablePlacement {
@@ -95,7 +95,8 @@ fn ranges_wait_for_their_bounds_and_are_shared() {
     assert_eq!(placement.unbounded(), None);
     let like = other.like(&placement, &["b".into()], &schema()).unwrap();
     assert!(matches!(like.partitioner(&schema()).unwrap(), Some(Partitioner::Range { column: 1, .. })));
-    assert_eq!(like.spec().to_string(), "pp(2, range(b), nodes 0,1)");
+    assert_eq!(like.spec().to_string(), "pp(2, range(b))");
+    assert!(placement.emptied().unbounded().is_some() && like.emptied().unbounded().is_none());
     assert!(other.like(&placement, &["b".into(), "c".into()], &schema()).is_err());
     assert!(other.like(&other, &["b".into()], &schema()).is_err());
 }
@@ -107,6 +108,34 @@ fn names_follow_the_columns() {
     assert_eq!(renamed.spec().to_string(), "pp(2, hash(x, b)); y: local");
     assert!(placement.without("b").is_err());
     assert_eq!(placement.without("c").unwrap().spec().to_string(), "pp(2, hash(a, b))");
+}
+
+#[test]
+fn memory_without_cpus_has_to_be_named() {
+    let nodes = Arc::new(MachineNodes { usual: list(&[0, 1]), allowed: list(&[0, 1, 2]) });
+    let placed = |text: &str| TablePlacement::new(Spec::parse(text).unwrap(), 0, &nodes, &schema()).unwrap();
+    assert_eq!(codes(&placed("rr"), 0), ones(&[0, 1, 0, 1, 0, 1]));
+    assert_eq!(codes(&placed("ivp"), 0)[0], Placement::Striped(list(&[0, 1])));
+    assert_eq!(codes(&placed("node(2)"), 0)[0], Placement::One(NodeId(2)));
+    assert_eq!(codes(&placed("rr(nodes 0-2)"), 0), ones(&[0, 1, 2, 0, 1, 2]));
+}
+
+#[test]
+fn columns_keep_their_turn_when_others_come_and_go() {
+    let placement = placed("rr", 0, &[0, 1, 2, 3]).without("b").unwrap().with_column("g").renamed("c", "z");
+    let names = ["a", "z", "d", "g"];
+    let found: Vec<Placement> = names.iter().map(|name| placement.column(0, name).codes).collect();
+    assert_eq!(found, ones(&[0, 2, 3, 2]));
+}
+
+#[test]
+fn keys_of_types_without_order_are_refused() {
+    let list = DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true)));
+    let schema = Arc::new(Schema::new(vec![Field::new("l", list, true)]));
+    for text in ["pp(2, hash(l))", "pp(2, range(l))"] {
+        let error = TablePlacement::new(Spec::parse(text).unwrap(), 0, &nodes(&[0, 1]), &schema).unwrap_err();
+        assert!(error.to_string().contains("choose a number or text column"), "{text}: {error}");
+    }
 }
 
 #[test]

@@ -69,8 +69,11 @@ fn answers(session: &Session) -> Vec<String> {
 }
 
 fn usable_nodes(session: &Session) -> Vec<u32> {
-    let batches =
-        session.query("SELECT node FROM nearside.nodes WHERE usable ORDER BY node").unwrap().collect_all().unwrap();
+    let batches = session
+        .query("SELECT node FROM nearside.nodes WHERE usable AND cpus <> '' ORDER BY node")
+        .unwrap()
+        .collect_all()
+        .unwrap();
     batches.iter().flat_map(|b| b.column(0).as_primitive::<UInt32Type>().values().to_vec()).collect()
 }
 
@@ -323,6 +326,8 @@ fn an_exported_table_keeps_its_placement() {
     session
         .execute("INSERT INTO t SELECT value, CAST(value AS VARCHAR) AS text FROM generate_series(1, 1000)")
         .unwrap();
+    session.execute("CREATE TABLE o (a BIGINT) WITH (placement = 'pp(like t(a))')").unwrap();
+    session.execute("ALTER TABLE o PARTITION 2 NUMA NODE (0)").unwrap();
     session.execute(&format!("EXPORT DATABASE '{}'", path.display())).unwrap();
     let again = self::database().session();
     again.execute(&format!("IMPORT DATABASE '{}'", path.display())).unwrap();

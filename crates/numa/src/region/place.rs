@@ -90,6 +90,12 @@ impl Region {
         runs.map(|(bytes, node)| (self.addresses(&bytes), node)).collect()
     }
 
+    /// The node that its policies name for a byte of it; `None` where they name none, or several in turn.
+    pub fn node_by_policy(&self, byte: usize) -> Option<NodeId> {
+        let section = self.sections().into_iter().find(|section| section.bytes.contains(&byte))?;
+        section.runs().into_iter().find(|(run, _)| run.contains(&byte)).map(|(_, node)| node)
+    }
+
     /// Where it lies now, to be restored later.
     pub fn snapshot(&self) -> RegionPlacement {
         let _moving = self.lock_moving();

@@ -3,7 +3,6 @@
 //! 1. Per column, in parallel: what the producers know of their values is put together and the smallest encoding chosen.
 //! 2. Per group of columns: the final memory is allocated, runs of granules are packed in parallel, each freeing what it
 //!    has read. Groups keep the peak at the staged bytes and one group more.
-//!
 //! 3. What moved into a column without a copy is put where it shall lie, and copies for other nodes are made.
 //!
 //! Strings that were staged as they are move into the column without a copy, also where a producer ended amid a granule.

@@ -56,7 +56,7 @@ fn columns_come_go_and_change_names() {
         TableVersion::empty(&people()).with_appended(part_of(0, 100_000)).with_appended(part_of(100_000, 100_007));
     let city = Field::new("city", DataType::Utf8, false);
     let value = StringArray::from(vec!["Cork"]);
-    let wider = table.with_column_added(&city, Some(&value), &allocator).unwrap();
+    let wider = table.with_column_added(&city, Some(&value), &|_| allocator.clone()).unwrap();
     assert_eq!(wider.schema.field(2).data_type(), &DataType::Utf8View);
     for version in wider.segments() {
         let rows = version.segment.rows();
@@ -65,12 +65,15 @@ fn columns_come_go_and_change_names() {
     }
     assert!(wider.bytes() < table.bytes() + 5000);
 
-    let error = table.with_column_added(&city, None, &allocator).unwrap_err();
+    let error = table.with_column_added(&city, None, &|_| allocator.clone()).unwrap_err();
     assert_eq!(error.to_string(), "column \"city\" is NOT NULL, the rows have a NULL there");
-    let error = wider.with_column_added(&city, Some(&value), &allocator).unwrap_err();
+    let error = wider.with_column_added(&city, Some(&value), &|_| allocator.clone()).unwrap_err();
     assert_eq!(error.to_string(), "the table already has a column \"city\"");
     let wrong = Field::new("n", DataType::Int64, true);
-    assert!(matches!(table.with_column_added(&wrong, Some(&value), &allocator), Err(StoreError::NotComparable { .. })));
+    assert!(matches!(
+        table.with_column_added(&wrong, Some(&value), &|_| allocator.clone()),
+        Err(StoreError::NotComparable { .. })
+    ));
 
     let narrower = wider.with_column_dropped(1).unwrap();
     assert_eq!(narrower.schema.fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>(), ["id", "city"]);
