@@ -64,7 +64,7 @@ fn column(table: &TableEntry, index: usize) -> ColumnReport {
         dictionary_bytes: 0,
         bytes_by_node: BTreeMap::new(),
         placement: table.placement.column_text(field.name()),
-        parts: table.version.parts.len() as u64,
+        parts: table.placement.parts() as u64,
         unplaced_bytes: 0,
     };
     let mut dictionaries = std::collections::HashSet::new();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, TimestampMicrosecondArray};
+use arrow::datatypes::{DataType, Field, TimeUnit};
 
 use super::{flags, ids, numbers, text};
 use crate::catalog::CatalogState;
@@ -11,6 +12,42 @@ use crate::report;
 
 /// Bytes of one page in the counts of `nearside.pages`.
 const PAGE_BYTES: u64 = 4096;
+
+/// The columns of these views.
+pub(super) fn fields(view: &str) -> Vec<Field> {
+    let field = |name: &str, data_type| Field::new(name, data_type, true);
+    let text = |name| field(name, DataType::Utf8View);
+    let number = |name| field(name, DataType::Int64);
+    let id = |name| field(name, DataType::UInt32);
+    match view {
+        super::PAGES => vec![
+            text("schema"),
+            text("table"),
+            text("column"),
+            id("part"),
+            text("component"),
+            id("node"),
+            number("bytes"),
+            number("pages"),
+            field("measured", DataType::Boolean),
+        ],
+        super::MEMORY => vec![text("owner"), id("node"), text("kind"), number("bytes")],
+        _ => vec![
+            field("at", DataType::Timestamp(TimeUnit::Microsecond, None)),
+            text("schema"),
+            text("table"),
+            text("from_placement"),
+            text("to_placement"),
+            number("moved_bytes"),
+            number("already_bytes"),
+            number("copied_bytes"),
+            number("rewritten_bytes"),
+            number("stuck_bytes"),
+            field("seconds", DataType::Float64),
+            text("error"),
+        ],
+    }
+}
 
 pub(super) fn pages(catalog: &CatalogState) -> Vec<ArrayRef> {
     let all = report::pages(catalog);

@@ -8,7 +8,7 @@ mod memory;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringViewArray, UInt32Array};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast;
@@ -81,32 +81,7 @@ fn schema(view: &str) -> SchemaRef {
             text("placement"),
             number("parts"),
         ],
-        PAGES => vec![
-            text("schema"),
-            text("table"),
-            text("column"),
-            id("part"),
-            text("component"),
-            id("node"),
-            number("bytes"),
-            number("pages"),
-            flag("measured"),
-        ],
-        MEMORY => vec![text("owner"), id("node"), text("kind"), number("bytes")],
-        CHANGES => vec![
-            Field::new("at", DataType::Timestamp(TimeUnit::Microsecond, None), true),
-            text("schema"),
-            text("table"),
-            text("from_placement"),
-            text("to_placement"),
-            number("moved_bytes"),
-            number("already_bytes"),
-            number("copied_bytes"),
-            number("rewritten_bytes"),
-            number("stuck_bytes"),
-            decimal("seconds"),
-            text("error"),
-        ],
+        PAGES | MEMORY | CHANGES => memory::fields(view),
         WORKERS => vec![
             id("worker"),
             id("node"),
