@@ -15,7 +15,7 @@ pub(crate) use checked::*;
 
 #[cfg(not(loom))]
 mod real {
-    pub(crate) use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
     pub(crate) use std::thread::yield_now;
     use std::time::Instant;
 
@@ -35,7 +35,7 @@ mod real {
 
 #[cfg(loom)]
 mod checked {
-    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
     pub(crate) use loom::thread::yield_now;
     use std::ops::{Deref, DerefMut};
     use std::time::Instant;
