@@ -28,6 +28,12 @@ impl fmt::Display for SettingError {
 
 impl std::error::Error for SettingError {}
 
+/// A setting as a few bits of a word.
+trait Packed {
+    fn packed(self) -> u64;
+    fn unpacked(word: u64) -> Self;
+}
+
 /// Declares a setting with a fixed list of values and their names.
 macro_rules! setting {
     ($(#[$doc:meta])* $name:ident, $setting:literal { $($(#[$value_doc:meta])* $value:ident = $text:literal),+ $(,)? }) => {
@@ -44,10 +50,12 @@ macro_rules! setting {
                 match self { $($name::$value => $text),+ }
             }
 
+        }
+
+        impl Packed for $name {
             fn packed(self) -> u64 {
                 self as u64
             }
-
             fn unpacked(word: u64) -> $name {
                 $name::ALL[(word as usize).min($name::ALL.len() - 1)]
             }
