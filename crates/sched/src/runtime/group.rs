@@ -11,15 +11,16 @@
 //! # Limits
 //! The locks are plain ones; groups are kept small instead (VLDB 2015 section 5.1 gives the same reason).
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+#[cfg(all(test, loom))]
+mod model;
 
-use parking_lot::{Mutex, MutexGuard};
+use std::sync::Arc;
 
 use crate::affinity::{Hint, Priority};
 use crate::handover::Handover;
 use crate::panics;
 use crate::policy::{GroupQueues, QueueKind, Reach, Running, Taken, Target};
+use crate::primitive::{AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::scope::Job;
 use crate::settings::Binding;
 use crate::statement::Statement;
@@ -44,7 +45,7 @@ pub(crate) enum Work {
 
 impl Entry {
     /// Drops what will not be run, and counts it if it was a task.
-    pub(crate) fn discard(self, dropped: &AtomicU64) {
+    pub(crate) fn discard(self, dropped: &std::sync::atomic::AtomicU64) {
         if let Work::Task(task) = self.work {
             dropped.fetch_add(1, Ordering::Relaxed);
             self.statement.tally().task_dropped();
@@ -75,7 +76,7 @@ struct Lengths {
 
 impl Lengths {
     fn new() -> Lengths {
-        Lengths { of: [const { AtomicUsize::new(0) }; QueueKind::COUNT], top: AtomicU64::new(EMPTY) }
+        Lengths { of: std::array::from_fn(|_| AtomicUsize::new(0)), top: AtomicU64::new(EMPTY) }
     }
 
     /// Adds to a length. Under the lock that guards these.
