@@ -83,9 +83,9 @@ impl Priority {
     pub const USER_DEFAULT: u8 = 128;
 
     /// An order-keeping summary in one word: the user's priority above 56 bits of statement time. Times beyond 2^56
-    /// count as equal, so this may only be used as a hint.
+    /// count as equal, so this may only be used as a hint. Never `u64::MAX`.
     pub(crate) fn rank(self) -> u64 {
-        const TIME_MAX: u64 = (1 << 56) - 1;
+        const TIME_MAX: u64 = (1 << 56) - 2;
         (u64::from(self.user) << 56) | self.statement_time.min(TIME_MAX)
     }
 }

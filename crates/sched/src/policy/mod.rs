@@ -101,6 +101,19 @@ impl Reach {
         self.0 & 1 << kind.index() != 0
     }
 
+    pub(crate) fn without(self, kind: QueueKind) -> Reach {
+        Reach(self.0 & !(1 << kind.index()))
+    }
+
+    pub(crate) fn and(self, other: Reach) -> Reach {
+        Reach(self.0 & other.0)
+    }
+
+    /// Its kind, if there is one only.
+    pub(crate) fn only(self) -> Option<QueueKind> {
+        if self.0.is_power_of_two() { QueueKind::ALL.get(self.0.trailing_zeros() as usize).copied() } else { None }
+    }
+
     /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0

@@ -142,6 +142,8 @@ pub struct GroupQueues<T> {
     shared: [Queue<T>; QueueKind::COUNT],
     private: Vec<Queue<T>>,
     sequence: u64,
+    /// The shared queues that hold something.
+    filled: Reach,
 }
 
 impl<T> GroupQueues<T> {
@@ -151,6 +153,7 @@ impl<T> GroupQueues<T> {
             shared: std::array::from_fn(|_| Queue::default()),
             private: (0..slots).map(|_| Queue::default()).collect(),
             sequence: 0,
+            filled: Reach::default(),
         }
     }
 
@@ -158,6 +161,7 @@ impl<T> GroupQueues<T> {
     pub fn push_shared(&mut self, kind: QueueKind, priority: Priority, item: T) {
         let sequence = self.next_sequence();
         self.shared[kind.index()].push(priority, sequence, item);
+        self.filled = self.filled.with(kind);
     }
 
     /// Queues `item` for the slot at `place` of this group alone.
@@ -194,7 +198,9 @@ impl<T> GroupQueues<T> {
         if !within(Some(priority), limit) {
             return None;
         }
-        self.shared[kind.index()].pop().map(|item| Taken { item, kind: Some(kind) })
+        let item = self.shared[kind.index()].pop()?;
+        self.note_emptied(kind);
+        Some(Taken { item, kind: Some(kind) })
     }
 
     /// Takes what a thief takes: the item that [`GroupQueues::take_shared`] would give, and further ones of the same
@@ -215,6 +221,7 @@ impl<T> GroupQueues<T> {
         let amount = amount(kind, of_priority).min(of_priority);
         let item = queue.pop()?;
         more.extend((1..amount).map_while(|_| queue.pop()).map(|item| (priority, item)));
+        self.note_emptied(kind);
         Some(Taken { item, kind: Some(kind) })
     }
 
@@ -255,13 +262,32 @@ impl<T> GroupQueues<T> {
         for queue in self.shared.iter_mut().chain(&mut self.private) {
             queue.remove_where(&mut unwanted, &mut out);
         }
+        QueueKind::ALL.into_iter().for_each(|kind| self.note_emptied(kind));
         out
     }
 
+    /// The most urgent priority of what the slot at `place` may take here.
+    pub fn top_own(&self, place: usize) -> Option<Priority> {
+        match (self.top_shared(), self.top_private(place)) {
+            (Some(shared), Some(private)) => Some(shared.min(private)),
+            (shared, private) => shared.or(private),
+        }
+    }
+
+    fn note_emptied(&mut self, kind: QueueKind) {
+        if self.shared[kind.index()].is_empty() {
+            self.filled = self.filled.without(kind);
+        }
+    }
+
     fn best_shared(&self, reach: Reach) -> Option<((Priority, u64), QueueKind)> {
+        let filled = self.filled.and(reach);
+        if let Some(kind) = filled.only() {
+            return self.shared[kind.index()].peek().map(|key| (key, kind));
+        }
         QueueKind::ALL
             .into_iter()
-            .filter(|kind| reach.includes(*kind))
+            .filter(|kind| filled.includes(*kind))
             .filter_map(|kind| self.shared[kind.index()].peek().map(|key| (key, kind)))
             .min_by_key(|(key, _)| *key)
     }

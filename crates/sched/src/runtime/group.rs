@@ -67,28 +67,47 @@ const EMPTY: u64 = u64::MAX;
 /// An inbox that has grown beyond this many entries is given back when it is empty.
 const INBOX_KEPT: usize = 16 * 1024;
 
-/// Lengths and most urgent rank of shared queues, or of what has arrived for them.
+/// A most urgent rank, on a cache line of its own: it is read for every task and changes seldom.
 #[derive(Debug)]
-struct Lengths {
-    of: [AtomicUsize; QueueKind::COUNT],
-    top: AtomicU64,
+#[repr(align(128))]
+struct Top(AtomicU64);
+
+impl Top {
+    fn new() -> Top {
+        Top(AtomicU64::new(EMPTY))
+    }
+
+    fn get(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// Under the lock that guards it.
+    fn set(&self, rank: u64) {
+        if self.0.load(Ordering::Relaxed) != rank {
+            self.0.store(rank, Ordering::Release);
+        }
+    }
+
+    fn raise(&self, rank: u64) {
+        if rank < self.0.load(Ordering::Relaxed) {
+            self.0.store(rank, Ordering::Release);
+        }
+    }
 }
+
+/// Lengths of shared queues, or of what has arrived for them.
+#[derive(Debug)]
+struct Lengths([AtomicUsize; QueueKind::COUNT]);
 
 impl Lengths {
     fn new() -> Lengths {
-        Lengths { of: std::array::from_fn(|_| AtomicUsize::new(0)), top: AtomicU64::new(EMPTY) }
+        Lengths(std::array::from_fn(|_| AtomicUsize::new(0)))
     }
 
     /// Adds to a length. Under the lock that guards these.
     fn add(&self, kind: QueueKind, entries: usize) {
-        let length = &self.of[kind.index()];
+        let length = &self.0[kind.index()];
         length.store(length.load(Ordering::Relaxed) + entries, Ordering::Relaxed);
-    }
-
-    fn raise_top(&self, rank: u64) {
-        if rank < self.top.load(Ordering::Relaxed) {
-            self.top.store(rank, Ordering::Relaxed);
-        }
     }
 }
 
@@ -97,6 +116,8 @@ impl Lengths {
 struct Inbox {
     lengths: Lengths,
     entries: Mutex<Vec<(QueueKind, Entry)>>,
+    /// [`EMPTY`] exactly while there is nothing.
+    top: Top,
 }
 
 /// Length and most urgent rank of a private queue.
@@ -111,6 +132,7 @@ struct PrivateSummary {
 #[repr(align(128))]
 struct Summary {
     lengths: Lengths,
+    top: Top,
     private: Vec<PrivateSummary>,
     purge: AtomicBool,
 }
@@ -135,9 +157,10 @@ impl Group {
     pub(crate) fn new(slots: usize) -> Group {
         let private = || PrivateSummary { len: AtomicUsize::new(0), top: AtomicU64::new(EMPTY) };
         Group {
-            inbox: Inbox { lengths: Lengths::new(), entries: Mutex::new(Vec::new()) },
+            inbox: Inbox { lengths: Lengths::new(), entries: Mutex::new(Vec::new()), top: Top::new() },
             summary: Summary {
                 lengths: Lengths::new(),
+                top: Top::new(),
                 private: (0..slots).map(|_| private()).collect(),
                 purge: AtomicBool::new(false),
             },
@@ -157,7 +180,7 @@ impl Group {
         }
         let pushed = inbox.len() - before;
         self.inbox.lengths.add(kind, pushed);
-        self.inbox.lengths.raise_top(top);
+        self.inbox.top.raise(top);
         pushed
     }
 
@@ -181,10 +204,16 @@ impl Group {
 
     /// What the worker at `place` of this group runs next.
     pub(crate) fn take_own(&self, place: usize, limit: Option<Priority>) -> Option<Taken<Entry>> {
-        if self.queued_shared(Reach::ALL) + self.queued_private(place) == 0 {
+        let tops = [self.inbox.top.get(), self.summary.top.get(), self.summary.private[place].top.load(Ordering::Relaxed)];
+        if tops == [EMPTY; 3] {
             return None;
         }
-        let mut sorted = self.sort_in();
+        let mut sorted = self.sorted.lock();
+        // What has arrived goes behind what is as urgent and here already.
+        let first = sorted.queues.top_own(place).map_or(EMPTY, Priority::rank);
+        if self.inbox.top.get() < first {
+            self.sort_into(&mut sorted);
+        }
         let taken = sorted.queues.take_own(place, limit)?;
         match taken.kind {
             Some(kind) => self.sum_up_shared(&sorted.queues, kind),
@@ -253,8 +282,8 @@ impl Group {
     /// Whether something more urgent than `rank` waits for the worker at `place` of this group, or a thread that
     /// wants to go on.
     pub(crate) fn has_before(&self, rank: u64, place: usize) -> bool {
-        self.inbox.lengths.top.load(Ordering::Relaxed) < rank
-            || self.summary.lengths.top.load(Ordering::Relaxed) < rank
+        self.inbox.top.get() < rank
+            || self.summary.top.get() < rank
             || self.summary.private[place].top.load(Ordering::Relaxed) < rank
             || self.handover.anyone_returns()
     }
@@ -278,30 +307,34 @@ impl Group {
     /// Entries in one shared queue.
     pub(crate) fn queued_in(&self, kind: QueueKind) -> usize {
         // The inbox first: if it reads as sorted in, the queue's length below already counts what it held.
-        let arrived = self.inbox.lengths.of[kind.index()].load(Ordering::Acquire);
-        arrived + self.summary.lengths.of[kind.index()].load(Ordering::Relaxed)
+        let arrived = self.inbox.lengths.0[kind.index()].load(Ordering::Acquire);
+        arrived + self.summary.lengths.0[kind.index()].load(Ordering::Relaxed)
     }
 
     /// The queues, with all that has arrived sorted in.
     fn sort_in(&self) -> MutexGuard<'_, Sorted> {
         let mut sorted = self.sorted.lock();
-        if self.inbox.lengths.of.iter().all(|length| length.load(Ordering::Relaxed) == 0) {
-            return sorted;
+        if self.inbox.top.get() != EMPTY {
+            self.sort_into(&mut sorted);
         }
+        sorted
+    }
+
+    fn sort_into(&self, sorted: &mut Sorted) {
         let spare = std::mem::take(&mut sorted.spare);
         let mut arrived = {
             let mut inbox = self.inbox.entries.lock();
+            // In this order: whoever finds the inbox empty finds the entries in the summary.
+            self.summary.top.raise(self.inbox.top.get());
             for kind in QueueKind::ALL {
-                let length = &self.inbox.lengths.of[kind.index()];
+                let length = &self.inbox.lengths.0[kind.index()];
                 let arrived = length.load(Ordering::Relaxed);
                 if arrived > 0 {
                     self.summary.lengths.add(kind, arrived);
-                    // Release: whoever reads it sees the line above.
                     length.store(0, Ordering::Release);
                 }
             }
-            self.summary.lengths.raise_top(self.inbox.lengths.top.load(Ordering::Relaxed));
-            self.inbox.lengths.top.store(EMPTY, Ordering::Relaxed);
+            self.inbox.top.set(EMPTY);
             std::mem::replace(&mut *inbox, spare)
         };
         for (kind, entry) in arrived.drain(..) {
@@ -311,12 +344,11 @@ impl Group {
         if arrived.capacity() <= INBOX_KEPT {
             sorted.spare = arrived;
         }
-        sorted
     }
 
     fn sum_up_shared(&self, queues: &GroupQueues<Entry>, kind: QueueKind) {
-        self.summary.lengths.of[kind.index()].store(queues.len_shared(kind), Ordering::Relaxed);
-        self.summary.lengths.top.store(queues.top_shared().map_or(EMPTY, Priority::rank), Ordering::Relaxed);
+        self.summary.lengths.0[kind.index()].store(queues.len_shared(kind), Ordering::Relaxed);
+        self.summary.top.set(queues.top_shared().map_or(EMPTY, Priority::rank));
     }
 
     fn sum_up_private(&self, queues: &GroupQueues<Entry>, place: usize) {
