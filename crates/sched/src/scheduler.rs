@@ -17,10 +17,10 @@ use parking_lot::Mutex;
 use crate::affinity::{Affinity, Config, Hint};
 use crate::panics;
 use crate::policy::concurrency::{self, Pieces};
-use crate::policy::{GroupId, Layout, Policy, Target};
+use crate::policy::{GroupId, Layout, Policy};
 use crate::runtime::completion::{Completion, promise};
 use crate::runtime::graph::{self, TaskGraph};
-use crate::runtime::group::{Entry, Work};
+use crate::runtime::group::Work;
 use crate::runtime::outside::Outside;
 use crate::runtime::parallel::{TaskError, parallel_for};
 use crate::runtime::{Shared, here, on_worker, watchdog};
@@ -96,7 +96,7 @@ impl Scheduler {
         self.shared.submit(statement, affinity, hint, Box::new(task));
     }
 
-    /// Queues many tasks of one affinity at once: cheaper than one by one, and they stay together.
+    /// Queues many tasks of one affinity at once: cheaper than one by one. They begin in this order.
     pub fn spawn_batch<F: FnOnce() + Send + 'static>(
         &self,
         statement: &Arc<Statement>,
@@ -251,33 +251,6 @@ impl Shared {
         }
         let target = self.route(statement, settings, affinity, hint);
         self.queue(target, std::iter::once(entry));
-    }
-
-    fn submit_batch(
-        &self,
-        statement: &Arc<Statement>,
-        affinity: Affinity,
-        tasks: impl Iterator<Item = Box<dyn FnOnce() + Send>>,
-    ) {
-        self.watch(statement);
-        let settings = self.settings_of(statement);
-        let entry = |task| self.entry(statement, settings, affinity, Hint::default(), Work::Task(task));
-        let entries: Vec<Entry> = tasks.map(entry).collect();
-        if statement.has_stopped() {
-            entries.into_iter().for_each(|entry| entry.discard(&self.dropped));
-            return;
-        }
-        let target = self.route(statement, settings, affinity, Hint::default());
-        match target {
-            // A policy may deal them out one by one.
-            Target::Slot(_) if !matches!(affinity, Affinity::Slot(_)) => {
-                for entry in entries {
-                    let target = self.route(statement, settings, affinity, Hint::default());
-                    self.queue(target, std::iter::once(entry));
-                }
-            }
-            _ => self.queue(target, entries),
-        }
     }
 }
 

@@ -40,7 +40,8 @@ pub enum WorkerState {
 
 impl WorkerState {
     /// All states, in the order of [`WorkerStats::in_state`].
-    pub const ALL: [WorkerState; 4] = [WorkerState::Working, WorkerState::Inactive, WorkerState::Free, WorkerState::Parked];
+    pub const ALL: [WorkerState; 4] =
+        [WorkerState::Working, WorkerState::Inactive, WorkerState::Free, WorkerState::Parked];
 
     /// The state's name in lower case, as views show it.
     pub fn name(self) -> &'static str {
@@ -221,8 +222,9 @@ pub struct QueuedTask {
     pub priority: Priority,
     /// Its statement's label.
     pub label: String,
-    /// Whether it stands for indices of a `parallel_for`.
-    pub is_loop: bool,
+    /// How many tasks of a batch are left (entries of one batch tell the same), 1 for a single task; `None` stands for
+    /// indices of a `parallel_for`.
+    pub tasks: Option<usize>,
     /// What it is estimated to cost.
     pub hint: Hint,
 }
@@ -338,7 +340,11 @@ pub(crate) fn queued_tasks(shared: &Shared, most: usize) -> Vec<QueuedTask> {
                     slot: queue.err().map(|slot| place.slots[slot]),
                     priority: entry.statement.priority(),
                     label: entry.statement.label().to_owned(),
-                    is_loop: matches!(entry.work, Work::Help { .. }),
+                    tasks: match &entry.work {
+                        Work::Task(_) => Some(1),
+                        Work::Batch(batch) => Some(batch.left()),
+                        Work::Help { .. } => None,
+                    },
                     hint: entry.hint,
                 });
             }

@@ -50,7 +50,9 @@ impl Pool {
     fn staff(&self) {
         if !self.handover.give_to_returner(SLOT) && !self.handover.give_to_spare(SLOT) {
             self.sleep.lend(SLOT);
-            if self.handover.anyone_returns() && self.sleep.take_lent_slot(SLOT) && !self.handover.give_to_returner(SLOT)
+            if self.handover.anyone_returns()
+                && self.sleep.take_lent_slot(SLOT)
+                && !self.handover.give_to_returner(SLOT)
             {
                 self.sleep.lend(SLOT);
             }

@@ -227,12 +227,14 @@ impl<T> GroupQueues<T> {
 
     /// Shows every item with its priority and queue: `Ok` a shared one, `Err` the place of a private one.
     pub fn iter(&self) -> impl Iterator<Item = (Result<QueueKind, usize>, Priority, &T)> {
-        let shared = QueueKind::ALL.into_iter().flat_map(|kind| {
-            self.shared[kind.index()].iter().map(move |(priority, item)| (Ok(kind), priority, item))
-        });
-        let private = self.private.iter().enumerate().flat_map(|(place, queue)| {
-            queue.iter().map(move |(priority, item)| (Err(place), priority, item))
-        });
+        let shared = QueueKind::ALL
+            .into_iter()
+            .flat_map(|kind| self.shared[kind.index()].iter().map(move |(priority, item)| (Ok(kind), priority, item)));
+        let private = self
+            .private
+            .iter()
+            .enumerate()
+            .flat_map(|(place, queue)| queue.iter().map(move |(priority, item)| (Err(place), priority, item)));
         shared.chain(private)
     }
 

@@ -468,7 +468,7 @@ fn machines() -> impl Strategy<Value = Machine> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn every_task_runs_once_where_and_when_it_should(
@@ -571,8 +571,7 @@ fn cores_come_before_their_siblings() {
 fn a_large_node_is_cut_and_its_groups_help_each_other_first() {
     let split = Split { cpus_min: 2, cpus_max: 4 };
     let layout = Layout::new(&Topology::synthetic(2, 1, 4, 2), None, split);
-    let sizes: Vec<(u32, usize)> =
-        layout.groups().iter().map(|group| (group.node.0, group.slots.len())).collect();
+    let sizes: Vec<(u32, usize)> = layout.groups().iter().map(|group| (group.node.0, group.slots.len())).collect();
     assert_eq!(sizes, [(0, 4), (0, 4), (1, 4), (1, 4)]);
     assert_eq!(layout.search(GroupId(0))[1], Step { group: GroupId(1), reach: Reach::ALL });
     assert_eq!(layout.takers(Target::Group(GroupId(0), QueueKind::NodeHard)), [GroupId(0), GroupId(1)]);

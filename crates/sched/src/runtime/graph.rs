@@ -165,7 +165,13 @@ impl TaskGraph {
             self.tasks[*child].parents.push(id);
         }
         let hint = Hint::default();
-        self.tasks.push(Planned { affinity, hint, parents: Vec::new(), children: children.len(), work: Box::new(work) });
+        self.tasks.push(Planned {
+            affinity,
+            hint,
+            parents: Vec::new(),
+            children: children.len(),
+            work: Box::new(work),
+        });
         TaskId(id)
     }
 }

@@ -16,6 +16,7 @@ mod model;
 
 use std::sync::Arc;
 
+use super::batch::Batch;
 use crate::affinity::{Hint, Priority};
 use crate::handover::Handover;
 use crate::panics;
@@ -39,19 +40,26 @@ pub(crate) struct Entry {
 pub(crate) enum Work {
     /// Run this.
     Task(Box<dyn FnOnce() + Send>),
+    /// Run tasks of this.
+    Batch(Arc<Batch>),
     /// Help with a `parallel_for`, beginning with this lane.
     Help { job: Arc<Job>, lane: usize },
 }
 
 impl Entry {
-    /// Drops what will not be run, and counts it if it was a task.
+    /// Drops what will not be run, and counts the tasks in it.
     pub(crate) fn discard(self, dropped: &std::sync::atomic::AtomicU64) {
-        if let Work::Task(task) = self.work {
-            dropped.fetch_add(1, Ordering::Relaxed);
+        let drop_one = |task: Box<dyn FnOnce() + Send>| {
+            dropped.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             self.statement.tally().task_dropped();
             if let Err(text) = panics::caught(|| drop(task)) {
                 tracing::warn!("a dropped task panicked: {text}");
             }
+        };
+        match self.work {
+            Work::Task(task) => drop_one(task),
+            Work::Batch(batch) => std::iter::from_fn(|| batch.claim()).for_each(drop_one),
+            Work::Help { .. } => {}
         }
     }
 }
@@ -204,7 +212,8 @@ impl Group {
 
     /// What the worker at `place` of this group runs next.
     pub(crate) fn take_own(&self, place: usize, limit: Option<Priority>) -> Option<Taken<Entry>> {
-        let tops = [self.inbox.top.get(), self.summary.top.get(), self.summary.private[place].top.load(Ordering::Relaxed)];
+        let tops =
+            [self.inbox.top.get(), self.summary.top.get(), self.summary.private[place].top.load(Ordering::Relaxed)];
         if tops == [EMPTY; 3] {
             return None;
         }

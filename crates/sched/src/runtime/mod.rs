@@ -3,7 +3,7 @@
 //! - [`group`]: a thread group's queues behind their locks, and a summary that others read without them.
 //! - [`worker`]: what a worker thread does. [`staff`]: how slots get workers, and lose them to others.
 //! - [`blocking`]: sections in which a worker does without its slot. [`outside`]: busy threads that are no workers.
-//! - [`parallel`]: loops. [`graph`]: tasks that wait for tasks. [`completion`]: waiting for one task.
+//! - [`parallel`]: loops. [`batch`]: many tasks as one. [`graph`]: tasks that wait for tasks. [`completion`]: waiting for one task.
 //! - [`watchdog`]: the thread that looks after the others.
 //! - [`Shared`]: what all of them and the handles share.
 //!
@@ -16,6 +16,7 @@
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 5.1.
 
+pub(crate) mod batch;
 pub(crate) mod blocking;
 pub(crate) mod completion;
 pub(crate) mod graph;
@@ -337,7 +338,12 @@ impl Shared {
         for group in &self.groups {
             for entry in group.remove_where(|_| true) {
                 // Entries of loops are left over: a loop's caller has a handle, so no loop is under way.
-                if matches!(entry.work, Work::Task(_)) {
+                let unrun = match &entry.work {
+                    Work::Task(_) => true,
+                    Work::Batch(batch) => batch.left() > 0,
+                    Work::Help { .. } => false,
+                };
+                if unrun {
                     entry.statement.shut_down();
                 }
                 entry.discard(&self.dropped);

@@ -127,7 +127,8 @@ impl Shared {
         let node = self.layout.group(group).node;
         let own = Arc::clone(&worker);
         // Linux shows 15 bytes of a thread's name.
-        match Builder::new().name(format!("worker-{node}-{}", worker.number)).spawn(move || worker::run(&shared, &own)) {
+        match Builder::new().name(format!("worker-{node}-{}", worker.number)).spawn(move || worker::run(&shared, &own))
+        {
             Ok(thread) => {
                 self.live.fetch_add(1, Ordering::AcqRel);
                 threads.insert(worker.number, thread);
@@ -167,7 +168,11 @@ impl Shared {
                 return None;
             }
             // Looked at after the list was entered: whoever ends the scheduler sees the entry or is seen.
-            let stood = if self.is_ending() { Stood::Notified } else { worker.stand.wait(true, Some(Instant::now() + SPARE_FOR)) };
+            let stood = if self.is_ending() {
+                Stood::Notified
+            } else {
+                worker.stand.wait(true, Some(Instant::now() + SPARE_FOR))
+            };
             match stood {
                 Stood::Given(slot) => return Some(slot),
                 _ if !handover.leave(&worker.stand) => {

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use super::batch::Manner;
 use super::group::{Entry, Found, Work};
 use super::staff::Worker;
 use super::{HERE, Here, RUNNING, Shared, WORKS_FOR};
@@ -27,8 +28,8 @@ use crate::policy::{GroupId, Load, QueueKind, Reach, Target, binds, bulk, may_wo
 use crate::scope::{Participation, Ran};
 use crate::settings::Binding;
 use crate::sleep::Sleeper;
-use crate::stats::WorkerState;
 use crate::statement::Statement;
+use crate::stats::WorkerState;
 
 /// How often a worker looks again before it announces its sleep, spinning in between and at last giving way: a task that
 /// comes within some microseconds then needs no system call.
@@ -211,6 +212,14 @@ impl Shared {
                 worker.meter.count_task(self.from(worker, target));
                 RUNNING.set(outer);
                 Some(statement)
+            }
+            Work::Batch(batch) => {
+                let outer_sticky = worker.sticky.load(Ordering::Relaxed);
+                worker.sticky.store(matches!(target, Target::Slot(_)), Ordering::Relaxed);
+                self.run_batch(worker, &batch, &statement, Manner { running, binding }, target);
+                worker.sticky.store(outer_sticky, Ordering::Relaxed);
+                RUNNING.set(outer);
+                None
             }
             Work::Help { job, lane } => {
                 if job.entry_taken(lane) {

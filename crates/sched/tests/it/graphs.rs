@@ -46,9 +46,8 @@ fn a_completion_can_be_awaited() {
 fn a_graph_reduces_a_tree_of_values() {
     let scheduler = machine(2, 1, 2, Stealing::Any);
     let mut graph = TaskGraph::new();
-    let mut level: Vec<_> = (0..64u64)
-        .map(|leaf| graph.compute(Affinity::near(NodeId(leaf as u32 % 2)), &[], move || leaf))
-        .collect();
+    let mut level: Vec<_> =
+        (0..64u64).map(|leaf| graph.compute(Affinity::near(NodeId(leaf as u32 % 2)), &[], move || leaf)).collect();
     while level.len() > 1 {
         let pairs: Vec<_> = level.chunks(2).map(<[_]>::to_vec).collect();
         let add = |pair: Vec<(TaskId, sched::Output<u64>)>| {
@@ -150,13 +149,21 @@ fn the_end_of_the_scheduler_ends_its_graphs() {
     let scheduler = threads(1);
     let (hold, held) = std::sync::mpsc::channel::<()>();
     let mut graph = TaskGraph::new();
-    let first = graph.add(Affinity::Anywhere, &[], move || held.recv().unwrap());
+    let (begins, began) = std::sync::mpsc::channel::<()>();
+    let first = graph.add(Affinity::Anywhere, &[], move || {
+        begins.send(()).unwrap();
+        held.recv().unwrap();
+    });
     graph.add(Affinity::Anywhere, &[first], || ());
-    let (statement, release) = (statement(1), thread::spawn(move || {
-        thread::sleep(std::time::Duration::from_millis(20));
-        hold.send(()).unwrap();
-    }));
+    let (statement, release) = (
+        statement(1),
+        thread::spawn(move || {
+            thread::sleep(std::time::Duration::from_millis(20));
+            hold.send(()).unwrap();
+        }),
+    );
     let ended = scheduler.run_graph(&statement, graph);
+    began.recv().unwrap();
     drop(scheduler);
     assert_eq!(ended.wait(), Err(TaskError::Cancelled));
     assert_eq!(statement.stopped(), Some(Stopped::ShutDown));

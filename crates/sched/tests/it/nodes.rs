@@ -10,7 +10,7 @@ use numa::{NodeId, Topology};
 use sched::{Affinity, Binding, Config, Preset, Scheduler, Stealing};
 
 use crate::settings::mask;
-use crate::support::statement;
+use crate::support::{settled, statement};
 
 /// This machine, if it has two nodes with cpus.
 fn nodes() -> Option<(Arc<Topology>, Vec<NodeId>)> {
@@ -77,6 +77,7 @@ fn target_steals_when_a_node_is_idle() {
     let ran = ran_on(&scheduler, 100, |_| nodes[0]);
     assert!(ran.contains(&Some(nodes[0])), "its own node works");
     assert!(ran.iter().any(|node| *node != Some(nodes[0])), "idle nodes help: {ran:?}");
+    settled(&scheduler);
     let stats = scheduler.stats();
     assert!(stats.nodes.iter().any(|node| node.node != nodes[0] && node.stolen > 0));
     // Where every node has its own to do, most of it stays.

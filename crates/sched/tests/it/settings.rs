@@ -6,15 +6,15 @@ use std::thread;
 use std::time::Duration;
 
 use numa::{CpuId, NodeId, Topology};
-use sched::policy::concurrency::Pieces;
 use sched::policy::StaticPolicy;
+use sched::policy::concurrency::Pieces;
 use sched::{
     Affinities, Affinity, Binding, Calibration, Config, Hint, Preset, Scheduler, Settings, SlotId, Split, StealAmount,
     Stealing, Watchdog, report_bytes,
 };
 
 use crate::blocking::Gauge;
-use crate::support::{anywhere, eventually, machine, statement, threads};
+use crate::support::{anywhere, eventually, machine, settled, statement, threads};
 
 /// The cpus that the calling thread may run on, as the kernel writes them.
 pub fn mask() -> String {
@@ -80,7 +80,10 @@ fn each_binding_is_seen_in_the_masks() {
 fn settings_change_while_it_runs_and_per_statement() {
     let scheduler = machine(2, 1, 1, Stealing::Any);
     assert_eq!(scheduler.settings().stealing, Stealing::Any);
-    let stolen = || scheduler.stats().workers.iter().map(|worker| worker.stolen).sum::<u64>();
+    let stolen = || {
+        settled(&scheduler);
+        scheduler.stats().workers.iter().map(|worker| worker.stolen).sum::<u64>()
+    };
     let settings = Settings { stealing: Stealing::Off, ..scheduler.settings() };
     let run = |statement: &Arc<sched::Statement>| {
         let near = |_| Affinity::near(NodeId(0));
@@ -147,7 +150,7 @@ fn hints_make_soft_tasks_hard() {
     let hard: Vec<bool> = tasks.iter().map(|task| task.queue.is_some_and(|queue| queue.is_hard())).collect();
     assert_eq!((tasks.len(), hard.iter().filter(|hard| **hard).count()), (2, 1));
     let heavy_one = tasks.iter().find(|task| task.hint == heavy).expect("it is queued");
-    assert_eq!((heavy_one.label.as_str(), heavy_one.node, heavy_one.is_loop), ("SELECT 1", NodeId(0), false));
+    assert_eq!((heavy_one.label.as_str(), heavy_one.node, heavy_one.tasks), ("SELECT 1", NodeId(0), Some(1)));
     let listed = scheduler.statements();
     let own = listed.iter().find(|statement| statement.label == "SELECT 1").expect("it is alive");
     assert_eq!((own.queued, own.tasks_run, own.stopped.clone()), (2, 0, None));
@@ -176,7 +179,8 @@ fn bulk_stealing_takes_many_and_loses_none() {
                 ran.fetch_add(1, Ordering::SeqCst);
             }
         };
-        scheduler.spawn_batch(&statement(1), Affinity::near(NodeId(0)), (0..500).map(|_| task()));
+        let many = statement(1);
+        (0..500).for_each(|_| scheduler.spawn(&many, Affinity::near(NodeId(0)), task()));
         eventually("all ran", || ran.load(Ordering::SeqCst) == before + 500);
         scheduler.stats().workers.iter().any(|worker| worker.moved > 0)
     });
@@ -192,8 +196,10 @@ fn a_policy_can_be_exchanged() {
     let config = Config { policy: Some(Arc::new(strict)), stealing: Stealing::Any, ..Config::default() };
     let scheduler = Scheduler::new(topology, config);
     let used = |statement: &Arc<sched::Statement>| -> Vec<u32> {
+        settled(&scheduler);
         let before: Vec<u64> = scheduler.stats().workers.iter().map(|worker| worker.tasks_run).collect();
         scheduler.parallel_for(statement, 100, &anywhere, &|_| thread::sleep(Duration::from_micros(50))).unwrap();
+        settled(&scheduler);
         let after = scheduler.stats().workers;
         let ran = after.iter().zip(before).filter(|(after, before)| after.tasks_run > *before);
         ran.map(|(worker, _)| worker.cpu.0).collect()
