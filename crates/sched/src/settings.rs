@@ -83,10 +83,12 @@ macro_rules! setting {
 
 setting! {
     /// Whom an idle worker may steal from. Groups of its own node it always helps, and hard tasks nobody ever steals.
+    #[derive(Default)]
     Stealing, "stealing" {
         /// No node helps another one.
         Off = "off",
         /// The other nodes of its package; where it has none, the nearest nodes.
+        #[default]
         Neighbour = "neighbour",
         /// Every node, the nearest first.
         Any = "any",
@@ -95,8 +97,10 @@ setting! {
 
 setting! {
     /// How much a thief takes.
+    #[derive(Default)]
     StealAmount, "steal" {
         /// One task.
+        #[default]
         One = "one",
         /// Up to half of what the victim has of its most urgent statement.
         Bulk = "bulk",
@@ -105,12 +109,14 @@ setting! {
 
 setting! {
     /// When worker threads are pinned to the cpus of their thread group.
+    #[derive(Default)]
     Binding, "binding" {
         /// Never: the operating system places them.
         None = "none",
         /// While they run a task with an affinity.
         Preferred = "preferred",
         /// As preferred, and also while they run the direct children of a task with an affinity.
+        #[default]
         Opportunistic = "opportunistic",
         /// From their start to their end.
         Always = "always",
@@ -119,12 +125,14 @@ setting! {
 
 setting! {
     /// What becomes of the affinities that tasks ask for. A slot's private tasks always go to their slot.
+    #[derive(Default)]
     Affinities, "affinities" {
         /// Nothing: every task may run anywhere.
         Ignored = "ignored",
         /// All are soft.
         Soft = "soft",
         /// As asked for; soft ones whose hint says that they are memory-intensive become hard.
+        #[default]
         Weighed = "weighed",
         /// All are hard.
         Hard = "hard",
@@ -140,30 +148,6 @@ setting! {
         Target = "target",
         /// Hard affinities: tasks never leave their data.
         Bound = "bound",
-    }
-}
-
-impl Default for Stealing {
-    fn default() -> Stealing {
-        Stealing::Neighbour
-    }
-}
-
-impl Default for StealAmount {
-    fn default() -> StealAmount {
-        StealAmount::One
-    }
-}
-
-impl Default for Binding {
-    fn default() -> Binding {
-        Binding::Opportunistic
-    }
-}
-
-impl Default for Affinities {
-    fn default() -> Affinities {
-        Affinities::Weighed
     }
 }
 
