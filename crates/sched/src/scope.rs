@@ -27,7 +27,7 @@ use crate::affinity::SlotId;
 use crate::handover::Stand;
 use crate::panics;
 use crate::policy::{GroupId, Layout, Target};
-use crate::primitive::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence, wait, yield_now};
+use crate::primitive::{AtomicBool, AtomicU32, AtomicUsize, Condvar, Mutex, Ordering, fence, wait, yield_now};
 use crate::sleep::Sleep;
 use crate::statement::{Statement, Watcher};
 
@@ -77,8 +77,8 @@ impl Lane {
 pub(crate) enum Waiter {
     /// A thread that is no worker.
     Thread(Mutex<()>, Condvar),
-    /// A worker, which sleeps in the slot that it had, or at its stand when it gave that away.
-    Worker { slot: SlotId, stand: Arc<Stand>, sleep: Arc<Sleep> },
+    /// A worker, which sleeps in the slot that it said it has, or at its stand when it gave that away.
+    Worker { slot: AtomicU32, stand: Arc<Stand>, sleep: Arc<Sleep> },
 }
 
 /// What a worker did for a job.
@@ -352,8 +352,18 @@ impl Job {
             }
             Waiter::Worker { slot, stand, sleep } => {
                 stand.notify();
-                sleep.wake_slot(*slot);
+                // Pairs with the fence of the waiter's announcement: we see the slot, or it sees what we tell of.
+                fence(Ordering::SeqCst);
+                sleep.wake_slot(SlotId(slot.load(Ordering::Relaxed)));
             }
+        }
+    }
+
+    /// Says in which slot the waiting worker is about to sleep: after a body that blocked it may be another one than before.
+    /// The announcement of the sleep comes after this.
+    pub(crate) fn waits_in(&self, own: SlotId) {
+        if let Waiter::Worker { slot, .. } = &self.waiter {
+            slot.store(own.0, Ordering::Relaxed);
         }
     }
 

@@ -21,7 +21,7 @@ use super::{Shared, here};
 use crate::affinity::{Affinity, Hint, SlotId};
 use crate::handover::Stood;
 use crate::policy::{GroupId, Target};
-use crate::primitive::{Condvar, Mutex};
+use crate::primitive::{AtomicU32, Condvar, Mutex};
 use crate::scope::{Job, Participation, Waiter, scoped};
 use crate::settings::Settings;
 use crate::sleep::Sleeper;
@@ -71,9 +71,11 @@ pub(crate) fn parallel_for(
         _ => shared.routes(statement, settings, tasks, affinity),
     };
     let waiter = match (&here, caller) {
-        (Some(here), Some(slot)) => {
-            Waiter::Worker { slot, stand: Arc::clone(&here.worker.stand), sleep: Arc::clone(&shared.sleep) }
-        }
+        (Some(here), Some(slot)) => Waiter::Worker {
+            slot: AtomicU32::new(slot.0),
+            stand: Arc::clone(&here.worker.stand),
+            sleep: Arc::clone(&shared.sleep),
+        },
         _ => Waiter::Thread(Mutex::new(()), Condvar::new()),
     };
     scoped(body, &routes, statement, waiter, |job| {
@@ -194,6 +196,7 @@ impl Shared {
                 self.staff(slot);
                 return self.wait_without_slot(job, statement, worker);
             }
+            job.waits_in(slot);
             self.sleep.announce(slot, Sleeper::Waiting);
             let found = self.take(worker, slot, limit);
             let unchanged = !job.is_finished() && statement.has_stopped() == cancelled && !handover.anyone_returns();

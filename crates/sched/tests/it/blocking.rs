@@ -145,6 +145,21 @@ fn loops_inside_sections_and_sections_inside_loops() {
 }
 
 #[test]
+fn a_caller_whose_slot_changed_hears_of_the_end_of_its_loop() {
+    // Calls block, so the caller of the inner loop comes back to any slot of its group, and then waits for the others.
+    let scheduler = machine(1, 2, 2, Stealing::Off);
+    for round in 0..200 {
+        let ran = scheduler.parallel_for(&statement(round), 3, &anywhere, &|_| {
+            let inner = scheduler.parallel_for(&statement(round), 6, &anywhere, &|index| {
+                blocking(|| thread::sleep(Duration::from_micros(20 * index as u64)));
+            });
+            assert_eq!(inner, Ok(()));
+        });
+        assert_eq!(ran, Ok(()));
+    }
+}
+
+#[test]
 fn where_no_more_threads_are_allowed_a_blocking_worker_keeps_its_slot() {
     let topology = Arc::new(Topology::synthetic(1, 1, 2, 1));
     let scheduler = Scheduler::new(topology, Config { workers_max: Some(2), ..Config::default() });
