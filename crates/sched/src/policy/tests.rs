@@ -258,10 +258,10 @@ impl World {
     fn check_counts(&self) {
         for (index, group) in self.layout.groups().iter().enumerate() {
             assert!(self.work_load(GroupId(index as u32)).working <= group.slots.len());
-            assert!(self.returning[index] <= self.blocked[index], "a thread comes back twice");
+            assert!(self.returning[index] <= self.blocked[index], "a worker comes back twice");
             if self.returning[index] > 0 {
                 let idle = group.slots.iter().any(|slot| matches!(self.slots[slot.index()], Slot::Lent | Slot::Parked));
-                assert!(!idle, "a thread waits for a slot while one is idle");
+                assert!(!idle, "a worker waits for a slot while one is idle");
             }
         }
     }
@@ -481,7 +481,7 @@ proptest! {
         }
         world.run_out();
         prop_assert!(world.queued().next().is_none(), "a task is never run");
-        prop_assert_eq!(world.blocked.iter().sum::<usize>(), 0, "every thread that blocked went on");
+        prop_assert_eq!(world.blocked.iter().sum::<usize>(), 0, "every worker that blocked went on");
     }
 
     #[test]

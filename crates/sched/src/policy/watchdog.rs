@@ -131,7 +131,7 @@ mod tests {
         let lent = Sample { lent: 1, ..sample(2, 1, 0, 1) };
         assert_eq!(decide(&layout, &[lent, sample(2, 0, 2, 0)]), [Action::Staff(GroupId(0))]);
         let outside = Sample { load: Load { slots: 2, working: 1, outside: 1 }, ..sample(2, 1, 1, 3) };
-        assert_eq!(decide(&layout, &[outside, sample(2, 2, 0, 0)]), [], "a busy thread from outside counts");
+        assert_eq!(decide(&layout, &[outside, sample(2, 2, 0, 0)]), [], "a busy outsider counts");
     }
 
     #[test]
