@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use super::{Shared, worker};
+use super::{Shared, here, worker};
 use crate::affinity::SlotId;
 use crate::handover::{Stand, Stood};
 use crate::policy::GroupId;
@@ -126,8 +126,12 @@ impl Shared {
         worker.stand.give(slot);
         let node = self.layout.group(group).node;
         let own = Arc::clone(&worker);
+        // A thread begins with the mask of the one that starts it, which may be pinned, and to another group at that.
+        let inherits = here().is_some_and(|here| here.worker.meter.is_pinned());
         // Linux shows 15 bytes of a thread's name.
-        match Builder::new().name(format!("worker-{node}-{}", worker.number)).spawn(move || worker::run(&shared, &own))
+        match Builder::new()
+            .name(format!("worker-{node}-{}", worker.number))
+            .spawn(move || worker::run(&shared, &own, inherits))
         {
             Ok(thread) => {
                 self.live.fetch_add(1, Ordering::AcqRel);

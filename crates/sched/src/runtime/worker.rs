@@ -48,13 +48,15 @@ struct Local {
     parks: bool,
 }
 
-/// The life of a worker thread.
-pub(crate) fn run(shared: &Arc<Shared>, worker: &Arc<Worker>) {
+/// The life of a worker thread. `inherits` says that a pinned thread started it, so that it is pinned like that one.
+pub(crate) fn run(shared: &Arc<Shared>, worker: &Arc<Worker>, inherits: bool) {
     HERE.set(Some(Here { shared: Arc::clone(shared), worker: Arc::clone(worker) }));
     // What an earlier thread of this record was bound to is not ours.
     worker.meter.set_pinned(false);
     if shared.settings().binding == Binding::Always {
         shared.bind(worker, true);
+    } else if inherits {
+        shared.bind(worker, false);
     }
     let mut local = Local::default();
     while let Some(slot) = shared.stand_by(worker) {
