@@ -1,12 +1,17 @@
 //! What a task says about itself: where it wants to run and how urgent it is; and how a scheduler is set up.
 //!
-//! Invariant: everything here is plain `Copy` data, so that [`crate::policy`] can decide over it without a lock.
+//! Invariant: what a task says is plain `Copy` data, so that [`crate::policy`] can decide over it without a lock.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 5.1 (affinities, hard affinity flag, statement time).
 
 use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
 
 use numa::{NodeId, PackageId};
+
+use crate::policy::Policy;
+use crate::settings::{Binding, Preset, Settings, Stealing};
 
 /// A slot: the right to run on one usable cpu. Slots are numbered from 0, those of one thread group side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -78,49 +83,95 @@ impl Priority {
     pub const USER_DEFAULT: u8 = 128;
 
     /// An order-keeping summary in one word: the user's priority above 56 bits of statement time. Times beyond 2^56
-    /// count as equal, so this may only be used as a hint.
+    /// count as equal, so this may only be used as a hint. Never `u64::MAX`.
     pub(crate) fn rank(self) -> u64 {
-        const TIME_MAX: u64 = (1 << 56) - 1;
+        const TIME_MAX: u64 = (1 << 56) - 2;
         (u64::from(self.user) << 56) | self.statement_time.min(TIME_MAX)
     }
 }
 
-/// Whom an idle worker may steal from. Groups of its own node it always helps, and hard tasks nobody ever steals.
+/// What a task is estimated to cost. Zeros mean unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stealing {
-    /// No node helps another one.
-    Off,
-    /// The other nodes of its package; where it has none, the nearest nodes.
-    #[default]
-    Neighbour,
-    /// Every node, the nearest first.
-    Any,
+pub struct Hint {
+    /// Bytes of memory that it reads and writes.
+    pub bytes: u64,
+    /// Cpu time in nanoseconds, with its memory local and nobody else about.
+    pub cpu_ns: u64,
 }
 
-/// When worker threads are pinned to the usable cpus of their node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Binding {
-    /// Never: the operating system places them.
-    None,
-    /// From their start to their end.
-    #[default]
-    Always,
+impl Hint {
+    /// Bytes per microsecond of cpu time; `None` when either is unknown.
+    pub fn bytes_per_us(self) -> Option<u64> {
+        (self.bytes > 0 && self.cpu_ns > 0).then(|| self.bytes.saturating_mul(1000) / self.cpu_ns)
+    }
 }
 
-/// How a scheduler is set up. The default uses every usable cpu, neighbour stealing and pinned workers.
-#[derive(Clone, Copy, Debug, Default)]
+/// How a scheduler is set up. The default uses every usable cpu and [`Settings::default`].
+#[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// Worker threads, spread evenly over the nodes; `None` is one per usable cpu. 0 counts as 1; more than
-    /// [`Config::THREADS_MAX`] counts as that. More threads than cpus share cpus.
+    /// Slots, spread evenly over the nodes; `None` is one per usable cpu. 0 counts as 1; more than
+    /// [`Config::THREADS_MAX`] counts as that. More slots than cpus share cpus.
     pub threads: Option<usize>,
     /// Whom an idle worker may steal from.
     pub stealing: Stealing,
     /// When workers are pinned.
     pub binding: Binding,
+    /// Everything else that can also be changed while the scheduler runs. Its stealing and binding are those above.
+    pub settings: Settings,
+    /// How nodes are split into thread groups.
+    pub split: Split,
+    /// The most worker threads, those that wait in blocking sections included; `None` is four per slot and 64 more.
+    /// Where it is reached, a worker that blocks keeps its slot.
+    pub workers_max: Option<usize>,
+    /// Where tasks go; `None` is [`crate::policy::NumaPolicy`].
+    pub policy: Option<Arc<dyn Policy>>,
+    /// What the watchdog does.
+    pub watchdog: Watchdog,
 }
 
 impl Config {
-    /// The most threads that a scheduler starts.
+    /// The most slots that a scheduler has.
     pub const THREADS_MAX: usize = 4096;
+
+    /// The default with the settings of a preset.
+    pub fn preset(preset: Preset) -> Config {
+        let settings = Settings::preset(preset);
+        Config { stealing: settings.stealing, binding: settings.binding, settings, ..Config::default() }
+    }
+
+    /// The settings that the scheduler starts with.
+    pub fn initial_settings(&self) -> Settings {
+        Settings { stealing: self.stealing, binding: self.binding, ..self.settings }
+    }
+}
+
+/// How a node's cpus are split into thread groups: along shared caches and dies, SMT siblings together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// Groups of fewer cpus are joined with their neighbour.
+    pub cpus_min: usize,
+    /// Groups of more cpus are cut.
+    pub cpus_max: usize,
+}
+
+impl Default for Split {
+    /// Four cpus share a lock without noticing; beyond 32 they begin to wait for it.
+    fn default() -> Split {
+        Split { cpus_min: 4, cpus_max: 32 }
+    }
+}
+
+/// When the watchdog looks, and when it calls a worker stuck.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Watchdog {
+    /// Time between two looks while anything runs. Nothing runs: it sleeps.
+    pub period: Duration,
+    /// A worker that is at one task or call for longer than this is reported once.
+    pub stuck_after: Duration,
+}
+
+impl Default for Watchdog {
+    fn default() -> Watchdog {
+        Watchdog { period: Duration::from_millis(10), stuck_after: Duration::from_secs(30) }
+    }
 }

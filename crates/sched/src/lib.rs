@@ -1,8 +1,10 @@
 //! Nearside's scheduler: tasks that run next to the memory they read.
 //!
-//! A [`Scheduler`] has one worker thread per usable cpu, in thread groups, one per NUMA node. A task belongs to a
-//! [`Statement`] (how urgent it is, when to stop, what its memory is charged to) and says with an [`Affinity`] where it
-//! wants to run. [`Scheduler::spawn`] queues one task, [`Scheduler::parallel_for`] runs many and waits.
+//! A [`Scheduler`] has a slot per usable cpu, in thread groups of one NUMA node each, and workers that hold the slots. A
+//! task belongs to a [`Statement`] (how urgent it is, when to stop, what its memory is charged to) and says with an
+//! [`Affinity`] where it wants to run. [`Scheduler::spawn`] queues one task, [`Scheduler::submit`] gives its result,
+//! [`Scheduler::run_graph`] runs tasks that wait for each other, [`Scheduler::parallel_for`] runs many and waits. A task
+//! that has to block does so in [`blocking`].
 //!
 //! ```
 //! use std::sync::Arc;
@@ -32,27 +34,40 @@
 //! does not return before they have done with it.
 //!
 //! # Limits
-//! docs/design/sched.md says what is built and what is not: one thread group per node, one worker per slot (a worker
-//! that blocks keeps its slot), no watchdog, no task graphs, no concurrency hint, binding none or always.
+//! docs/design/sched.md says what is built and what is not.
 //!
-//! Source: Psaroudakis et al., VLDB 2015, section 5.1; Seidel 2011 (NUMA Building Blocks); Greinsmark 2020 (stealing
-//! modes).
+//! Source: Psaroudakis et al., VLDB 2015, section 5.1; Seidel 2011 (NUMA Building Blocks); Greinsmark 2020 (stealing and
+//! binding modes).
 
 mod affinity;
+pub mod bench;
+mod calibrate;
+mod handover;
 mod inline;
 mod panics;
 pub mod policy;
 mod primitive;
+mod report;
 mod runtime;
 mod scheduler;
 mod scope;
+mod settings;
 mod sleep;
 mod statement;
 mod stats;
 
-pub use affinity::{Affinity, Binding, Config, Place, Priority, SlotId, Stealing};
+pub use affinity::{Affinity, Config, Hint, Place, Priority, SlotId, Split, Watchdog};
+pub use calibrate::Calibration;
 pub use inline::Inline;
+pub use report::report_bytes;
+pub use runtime::blocking::blocking;
+pub use runtime::completion::Completion;
+pub use runtime::graph::{Output, TaskGraph, TaskId};
+pub use runtime::outside::Outside;
 pub use runtime::parallel::TaskError;
 pub use scheduler::Scheduler;
+pub use settings::{Affinities, Binding, Preset, SettingError, Settings, StealAmount, Stealing};
 pub use statement::{Cancelled, Statement, Stopped};
-pub use stats::{GroupStats, SchedulerStats, WorkerState, WorkerStats};
+pub use stats::{
+    GroupStats, NodeStats, QueuedTask, SchedulerStats, StatementStats, WorkerId, WorkerState, WorkerStats,
+};

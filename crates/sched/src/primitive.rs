@@ -1,11 +1,11 @@
 //! The locks and atomics that the concurrent parts are made of: the real ones, or loom's under `--cfg loom`.
 //!
-//! Everything in [`crate::sleep`] and the counters of [`crate::scope`] name their primitives through here, so that the
-//! same lines run in the product and in the model checker.
+//! Everything in [`crate::sleep`] and [`crate::handover`], the queues of a thread group and the counters of
+//! [`crate::scope`] name their primitives through here, so that the same lines run in the product and in the model checker.
 //!
 //! # Limits
-//! Under loom the models in [`crate::sleep`] and [`crate::scope`] can run and nothing else: its primitives work inside a
-//! model only. Queues are behind one lock per group and statements keep std's atomics; neither is modelled.
+//! Under loom the models can run and nothing else: its primitives work inside a model only. Statements keep std's
+//! atomics and are not modelled.
 
 #[cfg(not(loom))]
 pub(crate) use real::*;
@@ -15,7 +15,7 @@ pub(crate) use checked::*;
 
 #[cfg(not(loom))]
 mod real {
-    pub(crate) use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(crate) use std::thread::yield_now;
     use std::time::Instant;
 
@@ -35,7 +35,7 @@ mod real {
 
 #[cfg(loom)]
 mod checked {
-    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
     pub(crate) use loom::thread::yield_now;
     use std::ops::{Deref, DerefMut};
     use std::time::Instant;

@@ -5,27 +5,34 @@
 //! statement stopped as [`crate::Stopped::ShutDown`].
 //!
 //! # Limits
-//! The number of threads is fixed at the start.
+//! The number of slots is fixed at the start.
 
 use std::fmt;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-use numa::Topology;
+use numa::{NodeId, Topology};
 use parking_lot::Mutex;
 
-use crate::affinity::{Affinity, Config};
-use crate::policy::Layout;
-use crate::runtime::group::{Entry, Work};
+use crate::affinity::{Affinity, Config, Hint};
+use crate::panics;
+use crate::policy::concurrency::{self, Pieces};
+use crate::policy::{GroupId, Layout, Policy};
+use crate::runtime::completion::{Completion, promise};
+use crate::runtime::graph::{self, TaskGraph};
+use crate::runtime::group::Work;
+use crate::runtime::outside::Outside;
 use crate::runtime::parallel::{TaskError, parallel_for};
-use crate::runtime::{Shared, on_worker, worker};
+use crate::runtime::{Shared, here, on_worker, watchdog};
+use crate::settings::Settings;
 use crate::statement::Statement;
-use crate::stats::SchedulerStats;
+use crate::stats::{self, QueuedTask, SchedulerStats, StatementStats};
 
-/// A pool of workers, one per slot, near every node's memory. See the crate's documentation for an example.
+/// A pool of workers near every node's memory; as many work at a time as there are slots. See the crate's documentation
+/// for an example.
 pub struct Scheduler {
     shared: Arc<Shared>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    watchdog: Mutex<Option<JoinHandle<()>>>,
     topology: Arc<Topology>,
 }
 
@@ -35,21 +42,28 @@ impl Scheduler {
     pub fn new(topology: Arc<Topology>, config: Config) -> Arc<Scheduler> {
         let mut threads = config.threads.map(|threads| threads.clamp(1, Config::THREADS_MAX));
         loop {
-            let layout = Layout::new(&topology, threads, config.stealing);
-            let shared = Arc::new(Shared::new(layout, config.binding));
-            let (started, refused) = start(&shared);
+            let layout = Layout::new(&topology, threads, config.split);
+            let shared = Shared::new(layout, &topology, &config);
+            let slots = (0..shared.layout.slots().len() as u32).map(crate::SlotId);
+            let refused = slots.map(|slot| shared.start_worker(slot)).find_map(Result::err);
             let Some(error) = refused else {
-                return Arc::new(Scheduler { shared, threads: Mutex::new(started), topology });
+                let dog = Arc::downgrade(&shared);
+                let watchdog = Builder::new().name("watchdog".to_owned()).spawn(move || watchdog::run(&dog));
+                if let Err(error) = &watchdog {
+                    tracing::warn!("the scheduler does without a watchdog: {error}");
+                }
+                return Arc::new(Scheduler { shared, watchdog: Mutex::new(watchdog.ok()), topology });
             };
-            assert!(!started.is_empty(), "the system refuses to start any worker thread: {error}");
-            tracing::warn!("the system allows only {} worker threads: {error}", started.len());
-            threads = Some(started.len());
+            let started = shared.threads.lock().len();
+            assert!(started > 0, "the system refuses to start any worker thread: {error}");
+            tracing::warn!("the system allows only {started} worker threads: {error}");
+            threads = Some(started);
             shared.end();
-            started.into_iter().for_each(join);
+            join_all(&shared);
         }
     }
 
-    /// How many worker threads there are; slots are numbered below it.
+    /// How many slots there are, and so how many workers work at a time; slots are numbered below it.
     pub fn threads(&self) -> usize {
         self.shared.layout.slots().len()
     }
@@ -67,15 +81,56 @@ impl Scheduler {
     /// Queues a task and returns at once. A panic in it fails `statement` with the panic's text. If `statement` has
     /// stopped by the time a worker comes to the task, it is dropped without being run.
     pub fn spawn(&self, statement: &Arc<Statement>, affinity: Affinity, task: impl FnOnce() + Send + 'static) {
-        self.shared.watch(statement);
-        let entry = Entry { statement: Arc::clone(statement), work: Work::Task(Box::new(task)) };
-        if statement.has_stopped() {
-            entry.discard(&self.shared.dropped);
-            return;
-        }
-        let mut entry = Some(entry);
-        let target = self.shared.route(affinity);
-        self.shared.queue(target, 1, || entry.take().expect("one entry is asked for"));
+        self.shared.submit(statement, affinity, Hint::default(), Box::new(task));
+    }
+
+    /// As [`Scheduler::spawn`], with an estimate of what the task costs: soft tasks that want much memory for their time
+    /// then stay on their node (see [`crate::Affinities::Weighed`]).
+    pub fn spawn_with(
+        &self,
+        statement: &Arc<Statement>,
+        affinity: Affinity,
+        hint: Hint,
+        task: impl FnOnce() + Send + 'static,
+    ) {
+        self.shared.submit(statement, affinity, hint, Box::new(task));
+    }
+
+    /// Queues many tasks of one affinity at once: cheaper than one by one. They begin in this order.
+    pub fn spawn_batch<F: FnOnce() + Send + 'static>(
+        &self,
+        statement: &Arc<Statement>,
+        affinity: Affinity,
+        tasks: impl IntoIterator<Item = F>,
+    ) {
+        let tasks = tasks.into_iter().map(|task| -> Box<dyn FnOnce() + Send> { Box::new(task) });
+        self.shared.submit_batch(statement, affinity, tasks);
+    }
+
+    /// Queues a task and gives what it returns to whoever waits for, or awaits, the completion.
+    pub fn submit<T: Send + 'static>(
+        &self,
+        statement: &Arc<Statement>,
+        affinity: Affinity,
+        task: impl FnOnce() -> T + Send + 'static,
+    ) -> Completion<T> {
+        let (promise, completion) = promise();
+        let own = Arc::clone(statement);
+        let run = move || match panics::caught(task) {
+            Ok(value) => promise.fulfil(Ok(value)),
+            Err(text) => {
+                own.fail(text.clone());
+                promise.fulfil(Err(TaskError::Panicked(text)));
+            }
+        };
+        self.shared.submit(statement, affinity, Hint::default(), Box::new(run));
+        completion
+    }
+
+    /// Runs a graph of tasks; the completion ends when all are done, or for the first panic or error, or when the
+    /// statement stops. Nobody is blocked meanwhile.
+    pub fn run_graph(&self, statement: &Arc<Statement>, graph: TaskGraph) -> Completion<()> {
+        graph::run(&self.shared, statement, graph)
     }
 
     /// Runs `body(0)` to `body(tasks - 1)` on the workers, each where `affinity` says, and returns when no call runs
@@ -96,6 +151,55 @@ impl Scheduler {
         body: &(dyn Fn(usize) + Sync),
     ) -> Result<(), TaskError> {
         parallel_for(&self.shared, statement, tasks, affinity, body)
+    }
+
+    /// The settings that hold for statements without their own.
+    pub fn settings(&self) -> Settings {
+        self.shared.settings()
+    }
+
+    /// Changes the settings for tasks submitted from now on. Workers pinned for good are let go when they next run a
+    /// task.
+    pub fn set_settings(&self, settings: Settings) {
+        self.shared.set_settings(settings);
+    }
+
+    /// The name of the policy that decides where tasks go.
+    pub fn policy(&self) -> &dyn Policy {
+        &*self.shared.policy
+    }
+
+    /// How many tasks an operation of `statement` may issue over data on `nodes` (none: anywhere) that lies in `pieces`;
+    /// see [`concurrency::hint`]. Statements count while they are alive and have submitted something.
+    pub fn concurrency_hint(&self, statement: &Arc<Statement>, nodes: &[NodeId], pieces: Pieces) -> usize {
+        self.shared.watch(statement);
+        let active = self.shared.active.load(std::sync::atomic::Ordering::Relaxed);
+        let parallelism = self.shared.settings_of(statement).parallelism;
+        concurrency::hint(&self.shared.layout, nodes, active, parallelism, pieces)
+    }
+
+    /// The order in which an operation over so many pieces visits them: each operation begins one further.
+    pub fn rotation(&self, pieces: usize) -> impl Iterator<Item = usize> + use<> {
+        concurrency::rotated(self.shared.next_turn(), pieces)
+    }
+
+    /// Says that the calling thread, which is no worker, is busy: it counts as a working one of the thread group that it
+    /// runs next to until the guard is dropped, so that no more threads are busy than there are cpus. A worker gets a
+    /// guard too, for the thread that it works for.
+    pub fn outside(&self) -> Outside {
+        let node = numa::current_cpu().and_then(|cpu| self.topology.node_of_cpu(cpu));
+        let group = node.and_then(|node| self.shared.layout.group_near(node)).unwrap_or(GroupId(0));
+        Outside::new(&self.shared, group)
+    }
+
+    /// The statements that have submitted something and are alive, the oldest first.
+    pub fn statements(&self) -> Vec<StatementStats> {
+        stats::statements(&self.shared)
+    }
+
+    /// What is queued, the most urgent of each queue first; at most `most` entries.
+    pub fn tasks(&self, most: usize) -> Vec<QueuedTask> {
+        stats::queued_tasks(&self.shared, most)
     }
 
     /// What the workers have done so far.
@@ -119,29 +223,44 @@ impl Drop for Scheduler {
     fn drop(&mut self) {
         self.shared.end();
         // A worker that drops the last handle is one of those that would be waited for; they end by themselves.
-        if self.shared.own_slot().is_none() {
-            self.threads.get_mut().drain(..).for_each(join);
+        let inside = here().is_some_and(|here| here.shared.id == self.shared.id);
+        if !inside {
+            join_all(&self.shared);
+            if let Some(watchdog) = self.watchdog.get_mut().take() {
+                let _ = watchdog.join();
+            }
         }
     }
 }
 
-/// Starts a thread per slot, up to the first that the system refuses.
-fn start(shared: &Arc<Shared>) -> (Vec<JoinHandle<()>>, Option<std::io::Error>) {
-    let mut threads = Vec::new();
-    for slot in (0..shared.layout.slots().len() as u32).map(crate::SlotId) {
-        let node = shared.layout.group(shared.layout.slot(slot).group).node;
-        let worker = Arc::clone(shared);
-        // Linux shows 15 bytes of a thread's name.
-        match Builder::new().name(format!("worker-{node}-{slot}")).spawn(move || worker::run(&worker, slot)) {
-            Ok(thread) => threads.push(thread),
-            Err(error) => return (threads, Some(error)),
+impl Shared {
+    /// Queues one task, or drops it if its statement has stopped.
+    pub(crate) fn submit(
+        &self,
+        statement: &Arc<Statement>,
+        affinity: Affinity,
+        hint: Hint,
+        task: Box<dyn FnOnce() + Send>,
+    ) {
+        self.watch(statement);
+        let settings = self.settings_of(statement);
+        let entry = self.entry(statement, settings, affinity, hint, Work::Task(task));
+        if statement.has_stopped() {
+            entry.discard(&self.dropped);
+            return;
         }
+        let target = self.route(statement, settings, affinity, hint);
+        self.queue(target, std::iter::once(entry));
     }
-    (threads, None)
 }
 
-fn join(thread: JoinHandle<()>) {
-    if thread.join().is_err() {
-        tracing::error!("a worker thread panicked outside a task: this is a bug in the scheduler");
+/// Waits for the end of every thread, also of those that others were still starting.
+fn join_all(shared: &Shared) {
+    loop {
+        let next = shared.threads.lock().pop_first();
+        let Some((_, thread)) = next else { return };
+        if thread.join().is_err() {
+            tracing::error!("a worker thread panicked outside a task: this is a bug in the scheduler");
+        }
     }
 }

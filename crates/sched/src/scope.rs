@@ -24,9 +24,10 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use crate::affinity::SlotId;
+use crate::handover::Stand;
 use crate::panics;
-use crate::policy::{Layout, Target};
-use crate::primitive::{AtomicUsize, Condvar, Mutex, Ordering, fence, wait, yield_now};
+use crate::policy::{GroupId, Layout, Target};
+use crate::primitive::{AtomicBool, AtomicU32, AtomicUsize, Condvar, Mutex, Ordering, fence, wait, yield_now};
 use crate::sleep::Sleep;
 use crate::statement::{Statement, Watcher};
 
@@ -41,11 +42,22 @@ pub(crate) struct Lane {
     cursor: AtomicUsize,
     /// Entries of this lane that are in a queue.
     queued: AtomicUsize,
+    /// Its tasks asked for a place.
+    near: AtomicBool,
 }
 
 impl Lane {
     pub(crate) fn len(&self) -> usize {
         self.range.len()
+    }
+
+    /// Notes whether its tasks asked for a place.
+    pub(crate) fn set_near(&self, near: bool) {
+        self.near.store(near, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_near(&self) -> bool {
+        self.near.load(Ordering::Relaxed)
     }
 
     /// Notes that entries are about to be queued.
@@ -55,7 +67,7 @@ impl Lane {
 
     /// Notes that an entry was taken. Returns whether it was the last one while there is more to do than its taker
     /// begins with: then another must be queued, for whoever gets free later or further away.
-    pub(crate) fn entry_taken(&self) -> bool {
+    fn entry_taken(&self) -> bool {
         let others = self.queued.fetch_sub(1, Ordering::Relaxed) - 1;
         others == 0 && self.cursor.load(Ordering::Relaxed) + 1 < self.range.end
     }
@@ -65,8 +77,8 @@ impl Lane {
 pub(crate) enum Waiter {
     /// A thread that is no worker.
     Thread(Mutex<()>, Condvar),
-    /// The worker of a slot, which sleeps as workers do.
-    Worker(SlotId, Arc<Sleep>),
+    /// A worker, which sleeps in the slot that it said it has, or at its stand when it gave that away.
+    Worker { slot: AtomicU32, stand: Arc<Stand>, sleep: Arc<Sleep> },
 }
 
 /// What a worker did for a job.
@@ -79,10 +91,11 @@ pub(crate) enum Participation {
 }
 
 /// How many indices a worker ran, and how many of them belonged to another group.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Ran {
     pub(crate) tasks: u64,
-    pub(crate) stolen: u64,
+    /// Of other groups: which, and how many.
+    pub(crate) stolen: Vec<(GroupId, u64)>,
 }
 
 /// A `parallel_for` that is under way.
@@ -93,6 +106,8 @@ pub(crate) struct Job {
     lanes: Vec<Lane>,
     /// Threads between `enter` and `leave`.
     active: AtomicUsize,
+    /// One thread at a time: parallelism is switched off.
+    alone: AtomicBool,
     statement: Arc<Statement>,
     /// Indices that were closed off before anybody claimed them.
     skipped: AtomicUsize,
@@ -155,7 +170,8 @@ impl Job {
                 None => {
                     let range = place..place + 1;
                     let cursor = AtomicUsize::new(range.start);
-                    lanes.push(Lane { target: routes[*index], cursor, range, queued: AtomicUsize::new(0) });
+                    let (queued, near) = (AtomicUsize::new(0), AtomicBool::new(false));
+                    lanes.push(Lane { target: routes[*index], cursor, range, queued, near });
                 }
             }
         }
@@ -164,6 +180,7 @@ impl Job {
             order,
             lanes,
             active: AtomicUsize::new(0),
+            alone: AtomicBool::new(false),
             skipped: AtomicUsize::new(0),
             statement: Arc::clone(statement),
             panicked: Mutex::new(None),
@@ -173,6 +190,30 @@ impl Job {
 
     pub(crate) fn lanes(&self) -> &[Lane] {
         &self.lanes
+    }
+
+    /// Has one thread at a time run this job.
+    pub(crate) fn set_alone(&self) {
+        self.alone.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alone.load(Ordering::Relaxed)
+    }
+
+    /// Notes that an entry of a lane was taken. Returns whether another must be queued.
+    pub(crate) fn entry_taken(&self, lane: usize) -> bool {
+        self.lanes[lane].entry_taken() && !self.is_alone()
+    }
+
+    /// The first index of a lane.
+    pub(crate) fn first_index(&self, lane: &Lane) -> usize {
+        self.order[lane.range.start]
+    }
+
+    /// Whether some indices belong to one slot alone.
+    pub(crate) fn has_private_lane(&self) -> bool {
+        self.lanes.iter().any(|lane| matches!(lane.target, Target::Slot(_)))
     }
 
     /// How many indices the job has.
@@ -209,14 +250,18 @@ impl Job {
             self.lanes.iter().filter(here)
         });
         for lane in home.map(|home| &self.lanes[home]).into_iter().chain(own).chain(reached) {
-            let foreign = layout.group_of(lane.target) != group;
-            while let Some(index) = self.claim(lane) {
+            let (foreign, before) = (layout.group_of(lane.target), ran.tasks);
+            let mut yielded = false;
+            while !yielded && let Some(index) = self.claim(lane) {
                 self.call(index);
                 ran.tasks += 1;
-                ran.stolen += u64::from(foreign);
-                if yields() {
-                    return Participation::Yielded;
-                }
+                yielded = yields();
+            }
+            if foreign != group && ran.tasks > before {
+                ran.stolen.push((foreign, ran.tasks - before));
+            }
+            if yielded {
+                return Participation::Yielded;
             }
         }
         Participation::Exhausted
@@ -305,7 +350,20 @@ impl Job {
                 drop(lock.lock());
                 condvar.notify_one();
             }
-            Waiter::Worker(slot, sleep) => sleep.wake_slot(*slot),
+            Waiter::Worker { slot, stand, sleep } => {
+                stand.notify();
+                // Pairs with the fence of the waiter's announcement: we see the slot, or it sees what we tell of.
+                fence(Ordering::SeqCst);
+                sleep.wake_slot(SlotId(slot.load(Ordering::Relaxed)));
+            }
+        }
+    }
+
+    /// Says in which slot the waiting worker is about to sleep: after a body that blocked it may be another one than before.
+    /// The announcement of the sleep comes after this.
+    pub(crate) fn waits_in(&self, own: SlotId) {
+        if let Waiter::Worker { slot, .. } = &self.waiter {
+            slot.store(own.0, Ordering::Relaxed);
         }
     }
 

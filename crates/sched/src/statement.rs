@@ -8,14 +8,16 @@
 //! runs for it.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use numa::Budget;
 use parking_lot::Mutex;
 
 use crate::affinity::Priority;
+use crate::policy::Policy;
+use crate::settings::Settings;
 
 const RUNNING: u8 = 0;
 const CANCELLED: u8 = 1;
@@ -62,6 +64,47 @@ impl fmt::Display for Stopped {
     }
 }
 
+/// What a statement's tasks have done.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    run: AtomicU64,
+    dropped: AtomicU64,
+    bytes_local: AtomicU64,
+    bytes_remote: AtomicU64,
+}
+
+impl Tally {
+    pub(crate) fn tasks_run(&self, tasks: u64) {
+        if tasks > 0 {
+            self.run.fetch_add(tasks, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn task_dropped(&self) {
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn bytes(&self, local: bool, bytes: u64) {
+        let counter = if local { &self.bytes_local } else { &self.bytes_remote };
+        counter.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Tasks run and dropped, bytes local and remote.
+    pub(crate) fn read(&self) -> [u64; 4] {
+        [&self.run, &self.dropped, &self.bytes_local, &self.bytes_remote].map(|counter| counter.load(Ordering::Relaxed))
+    }
+}
+
+/// Counts a statement among those of its scheduler while it is alive.
+#[derive(Debug)]
+struct Active(Arc<AtomicUsize>);
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 /// Someone who must hear that a statement stopped or got another deadline. Called without any lock held.
 pub(crate) trait Watcher: Send + Sync {
     fn statement_changed(&self, statement: &Statement);
@@ -79,6 +122,13 @@ pub struct Statement {
     watchers: Mutex<Vec<Weak<dyn Watcher>>>,
     /// The scheduler that already watches this statement (0: none), so that most submissions take no lock.
     scheduler: AtomicU64,
+    /// The settings that hold for it instead of the scheduler's; 0 is none.
+    settings: AtomicU64,
+    has_policy: AtomicBool,
+    policy: Mutex<Option<Arc<dyn Policy>>>,
+    label: OnceLock<String>,
+    tally: Tally,
+    active: OnceLock<Active>,
 }
 
 impl Statement {
@@ -99,7 +149,62 @@ impl Statement {
             failure: Mutex::new(None),
             watchers: Mutex::new(Vec::new()),
             scheduler: AtomicU64::new(0),
+            settings: AtomicU64::new(0),
+            has_policy: AtomicBool::new(false),
+            policy: Mutex::new(None),
+            label: OnceLock::new(),
+            tally: Tally::default(),
+            active: OnceLock::new(),
         })
+    }
+
+    /// Has tasks that the statement submits from now on follow these settings, or again the scheduler's for `None`.
+    pub fn set_settings(&self, settings: Option<Settings>) {
+        self.settings.store(settings.map_or(0, Settings::to_word), Ordering::Relaxed);
+    }
+
+    /// The settings that were set for this statement alone.
+    pub fn settings(&self) -> Option<Settings> {
+        Settings::from_word(self.settings.load(Ordering::Relaxed))
+    }
+
+    /// Has this policy decide where tasks go that the statement submits from now on, or again the scheduler's.
+    pub fn set_policy(&self, policy: Option<Arc<dyn Policy>>) {
+        let mut own = self.policy.lock();
+        self.has_policy.store(policy.is_some(), Ordering::Release);
+        *own = policy;
+    }
+
+    /// The policy that was set for this statement alone.
+    pub fn policy(&self) -> Option<Arc<dyn Policy>> {
+        if self.has_policy.load(Ordering::Acquire) { self.policy.lock().clone() } else { None }
+    }
+
+    /// Says what the statement is, for lists: its SQL, say. The first label stays.
+    pub fn set_label(&self, label: impl Into<String>) {
+        let _ = self.label.set(label.into());
+    }
+
+    /// What the statement is called in lists; empty when nobody said.
+    pub fn label(&self) -> &str {
+        self.label.get().map_or("", String::as_str)
+    }
+
+    /// When the statement was made.
+    pub fn began(&self) -> Instant {
+        self.began
+    }
+
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// Counts the statement in `active` until it is dropped.
+    pub(crate) fn become_active(&self, active: &Arc<AtomicUsize>) {
+        self.active.get_or_init(|| {
+            active.fetch_add(1, Ordering::Relaxed);
+            Active(Arc::clone(active))
+        });
     }
 
     /// When the statement was issued.

@@ -4,7 +4,7 @@
 //! slot of its own); whoever finds a queue in its search order is among those that a task there can wake, and back.
 //!
 //! # Limits
-//! One group per node (see the module above). Loads count tasks, not their weight.
+//! Loads count tasks, not their weight.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 5.1; Greinsmark 2020 (stealing off, neighbour, any).
 
@@ -12,8 +12,10 @@ use std::collections::BTreeMap;
 
 use numa::{CpuId, NodeId, PackageId, Topology};
 
+use super::split::{self, Cpus};
 use super::{GroupId, QueueKind, Reach, Target};
-use crate::affinity::{Affinity, Place, SlotId, Stealing};
+use crate::affinity::{Affinity, Place, SlotId, Split};
+use crate::settings::Stealing;
 
 /// A slot and where it is.
 #[derive(Clone, Debug)]
@@ -35,7 +37,7 @@ pub struct GroupPlace {
     pub package: Option<PackageId>,
     /// Its slots, ascending.
     pub slots: Vec<SlotId>,
-    /// The usable cpus of the node: what its workers are pinned to.
+    /// Its usable cpus, of one node: what its workers are pinned to.
     pub cpus: Vec<CpuId>,
 }
 
@@ -65,35 +67,44 @@ pub struct Layout {
     by_node: BTreeMap<NodeId, Vec<GroupId>>,
     by_package: BTreeMap<PackageId, Vec<GroupId>>,
     search: Vec<Vec<Step>>,
-    takers: Vec<[Vec<GroupId>; 3]>,
+    takers: Vec<[Vec<GroupId>; QueueKind::COUNT]>,
+    by_nearness: Vec<Vec<GroupId>>,
 }
 
 impl Layout {
-    /// Lays `threads` slots (one per usable cpu when `None`) evenly over the nodes of `topology`.
-    pub fn new(topology: &Topology, threads: Option<usize>, stealing: Stealing) -> Layout {
-        let cpus = cpus_by_node(topology);
+    /// Lays `threads` slots (one per usable cpu when `None`) evenly over the nodes of `topology`, and over the groups of
+    /// a node, cores before their SMT siblings.
+    pub fn new(topology: &Topology, threads: Option<usize>, split: Split) -> Layout {
+        let nodes = split::groups(topology, split);
+        let cpus: Vec<usize> = nodes.iter().map(|(_, groups)| groups.iter().map(Vec::len).sum()).collect();
         let counts = spread(&cpus, threads.map(|threads| threads.max(1)));
+        let siblings = split::siblings(topology);
         let mut slots = Vec::new();
         let mut groups: Vec<GroupPlace> = Vec::new();
-        for ((node, cpus), count) in cpus.into_iter().zip(counts) {
-            if count == 0 {
-                continue;
+        for ((node, of_node), count) in nodes.into_iter().zip(counts) {
+            let chosen = deal(&of_node, &siblings, count);
+            for (cpus, mut chosen) in of_node.into_iter().zip(chosen) {
+                if chosen.is_empty() {
+                    continue;
+                }
+                chosen.sort_by_key(|cpu| cpus.iter().position(|own| own == cpu));
+                let group = GroupId(groups.len() as u32);
+                let first = slots.len() as u32;
+                slots.extend(chosen.into_iter().enumerate().map(|(place, cpu)| SlotPlace { cpu, group, place }));
+                groups.push(GroupPlace {
+                    node,
+                    package: topology.node(node).and_then(|node| node.package),
+                    slots: (first..slots.len() as u32).map(SlotId).collect(),
+                    cpus,
+                });
             }
-            let group = GroupId(groups.len() as u32);
-            let first = slots.len() as u32;
-            slots.extend((0..count).map(|place| SlotPlace { cpu: cpus[place % cpus.len()], group, place }));
-            groups.push(GroupPlace {
-                node,
-                package: topology.node(node).and_then(|node| node.package),
-                slots: (first..slots.len() as u32).map(SlotId).collect(),
-                cpus,
-            });
         }
-        let search = search_orders(topology, &groups, stealing);
+        let search = search_orders(topology, &groups);
         let takers = takers(topology, &groups, &search);
         let by_node = groups_by_node(topology, &groups);
         let by_package = groups_by_package(topology, &groups, &by_node);
-        Layout { slots, groups, by_node, by_package, search, takers }
+        let by_nearness = by_nearness(topology, &groups);
+        Layout { slots, groups, by_node, by_package, search, takers, by_nearness }
     }
 
     /// All slots, in the order of their numbers.
@@ -124,20 +135,41 @@ impl Layout {
         }
     }
 
-    /// Which queue a task goes to. `caller` is the slot of the worker that submits it; `loads` holds, per group, the
-    /// tasks queued or running there.
-    pub fn route(&self, affinity: Affinity, caller: Option<SlotId>, loads: &[usize]) -> Target {
+    /// The other groups as seen from one, the nearest first.
+    pub fn nearest(&self, group: GroupId) -> &[GroupId] {
+        &self.by_nearness[group.index()]
+    }
+
+    /// The first group of a node that has one, or of the nearest node that has; `None` for a node that is not there.
+    pub fn group_near(&self, node: NodeId) -> Option<GroupId> {
+        self.by_node.get(&node).and_then(|groups| groups.first()).copied()
+    }
+
+    /// Which queue a task of this affinity goes to. `caller` is the slot of the worker that submits it; `loads` tells,
+    /// per group, the tasks queued or running there, and is asked only where there is a choice.
+    pub fn route(
+        &self,
+        affinity: Affinity,
+        stealing: Stealing,
+        caller: Option<SlotId>,
+        loads: &dyn Fn(GroupId) -> usize,
+    ) -> Target {
+        let soft = match stealing {
+            Stealing::Off => QueueKind::NodeHard,
+            Stealing::Neighbour => QueueKind::Neighbour,
+            Stealing::Any => QueueKind::Stealable,
+        };
         match affinity {
             Affinity::Slot(SlotId(slot)) => Target::Slot(SlotId(slot % self.slots.len() as u32)),
-            Affinity::Anywhere => self.route_anywhere(caller, loads),
+            Affinity::Anywhere => self.route_anywhere(soft, caller, loads),
             Affinity::Near { place, hard } => {
                 let (groups, kind) = match place {
                     Place::Node(node) => (self.by_node.get(&node), QueueKind::NodeHard),
                     Place::Package(package) => (self.by_package.get(&package), QueueKind::PackageHard),
                 };
                 match groups.and_then(|groups| self.least_loaded(groups.iter().copied(), loads)) {
-                    Some(group) => Target::Group(group, if hard { kind } else { QueueKind::Stealable }),
-                    None => self.route_anywhere(caller, loads),
+                    Some(group) => Target::Group(group, if hard { kind } else { soft }),
+                    None => self.route_anywhere(soft, caller, loads),
                 }
             }
         }
@@ -178,7 +210,7 @@ impl Layout {
         }
     }
 
-    fn route_anywhere(&self, caller: Option<SlotId>, loads: &[usize]) -> Target {
+    fn route_anywhere(&self, kind: QueueKind, caller: Option<SlotId>, loads: &dyn Fn(GroupId) -> usize) -> Target {
         let group = match caller {
             Some(slot) => self.slot(slot).group,
             None => {
@@ -186,41 +218,49 @@ impl Layout {
                 self.least_loaded(all, loads).unwrap_or(GroupId(0))
             }
         };
-        Target::Group(group, QueueKind::Stealable)
+        Target::Group(group, kind)
     }
 
     /// The group with the fewest tasks per slot; the first of equals.
-    fn least_loaded(&self, groups: impl Iterator<Item = GroupId>, loads: &[usize]) -> Option<GroupId> {
-        let load = |group: GroupId| (loads[group.index()] as u128, self.group(group).slots.len() as u128);
-        groups.reduce(|best, next| {
-            let ((best_tasks, best_slots), (tasks, slots)) = (load(best), load(next));
-            if tasks * best_slots < best_tasks * slots { next } else { best }
-        })
+    fn least_loaded(
+        &self,
+        mut groups: impl ExactSizeIterator<Item = GroupId>,
+        loads: &dyn Fn(GroupId) -> usize,
+    ) -> Option<GroupId> {
+        if groups.len() <= 1 {
+            return groups.next();
+        }
+        let load = |group: GroupId| (group, loads(group) as u128, self.group(group).slots.len() as u128);
+        let fewer = |best: (GroupId, u128, u128), next: (GroupId, u128, u128)| {
+            if next.1 * best.2 < best.1 * next.2 { next } else { best }
+        };
+        groups.map(load).reduce(fewer).map(|(group, ..)| group)
     }
 }
 
-/// The usable cpus of every node that has any: first one cpu of each core, then their siblings.
-fn cpus_by_node(topology: &Topology) -> Vec<(NodeId, Vec<CpuId>)> {
-    let mut sibling: BTreeMap<CpuId, usize> = BTreeMap::new();
-    for core in topology.cores() {
-        let usable = core.cpus.iter().filter(|cpu| topology.usable_cpus().binary_search(cpu).is_ok());
-        sibling.extend(usable.enumerate().map(|(rank, cpu)| (*cpu, rank)));
+/// Deals `count` slots of a node out over its groups: every core's first cpu of all groups in turn, then the siblings,
+/// and again from the start when there are more slots than cpus. The cpus chosen, per group.
+fn deal(groups: &[Cpus], siblings: &BTreeMap<CpuId, usize>, count: usize) -> Vec<Vec<CpuId>> {
+    let mut order: Vec<(usize, usize, usize, CpuId)> = Vec::new();
+    for (group, cpus) in groups.iter().enumerate() {
+        let mut ranks: BTreeMap<usize, usize> = BTreeMap::new();
+        for cpu in cpus {
+            let sibling = siblings.get(cpu).copied().unwrap_or(0);
+            let rank = ranks.entry(sibling).or_default();
+            order.push((sibling, *rank, group, *cpu));
+            *rank += 1;
+        }
     }
-    let first_node = topology.nodes().first().map_or(NodeId(0), |node| node.id);
-    let mut nodes: BTreeMap<NodeId, Vec<CpuId>> = BTreeMap::new();
-    for cpu in topology.usable_cpus() {
-        nodes.entry(topology.node_of_cpu(*cpu).unwrap_or(first_node)).or_default().push(*cpu);
+    order.sort_unstable();
+    let mut chosen = vec![Vec::new(); groups.len()];
+    for (_, _, group, cpu) in order.iter().cycle().take(count) {
+        chosen[*group].push(*cpu);
     }
-    assert!(!nodes.is_empty(), "a topology has at least one usable cpu");
-    for cpus in nodes.values_mut() {
-        cpus.sort_by_key(|cpu| (sibling.get(cpu).copied().unwrap_or(0), *cpu));
-    }
-    nodes.into_iter().collect()
+    chosen
 }
 
 /// How many slots each node gets: one per cpu, or `threads` dealt out in turn, each cpu once before any twice.
-fn spread(cpus: &[(NodeId, Vec<CpuId>)], threads: Option<usize>) -> Vec<usize> {
-    let full: Vec<usize> = cpus.iter().map(|(_, cpus)| cpus.len()).collect();
+fn spread(full: &[usize], threads: Option<usize>) -> Vec<usize> {
     let total: usize = full.iter().sum();
     let threads = threads.unwrap_or(total);
     let mut counts: Vec<usize> = full.iter().map(|cpus| cpus * (threads / total)).collect();
@@ -252,34 +292,36 @@ fn same_package(a: &GroupPlace, b: &GroupPlace) -> bool {
     a.node == b.node || (a.package.is_some() && a.package == b.package)
 }
 
-fn search_orders(topology: &Topology, groups: &[GroupPlace], stealing: Stealing) -> Vec<Vec<Step>> {
+fn by_nearness(topology: &Topology, groups: &[GroupPlace]) -> Vec<Vec<GroupId>> {
     let one = |from: usize| {
-        let mut order: Vec<usize> = (0..groups.len()).collect();
-        order.sort_by_key(|to| (*to != from, farness(topology, groups, from, *to)));
-        order
-            .into_iter()
-            .map(|to| Step { group: GroupId(to as u32), reach: reach(topology, groups, stealing, from, to) })
-            .filter(|step| !step.reach.is_empty())
-            .collect()
+        let mut order: Vec<usize> = (0..groups.len()).filter(|to| *to != from).collect();
+        order.sort_by_key(|to| farness(topology, groups, from, *to));
+        order.into_iter().map(|to| GroupId(to as u32)).collect()
     };
     (0..groups.len()).map(one).collect()
 }
 
-/// What a worker of group `from` may take from group `to`.
-fn reach(topology: &Topology, groups: &[GroupPlace], stealing: Stealing, from: usize, to: usize) -> Reach {
+fn search_orders(topology: &Topology, groups: &[GroupPlace]) -> Vec<Vec<Step>> {
+    let one = |from: usize| {
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        order.sort_by_key(|to| (*to != from, farness(topology, groups, from, *to)));
+        let step = |to: usize| Step { group: GroupId(to as u32), reach: reach(topology, groups, from, to) };
+        order.into_iter().map(step).collect()
+    };
+    (0..groups.len()).map(one).collect()
+}
+
+/// What a worker of group `from` may take from group `to`. Whether a soft task may be stolen, and how far, is decided
+/// when it is queued: by the kind of its queue.
+fn reach(topology: &Topology, groups: &[GroupPlace], from: usize, to: usize) -> Reach {
     if groups[from].node == groups[to].node {
         return Reach::ALL;
     }
-    let mut reach = Reach::default();
+    let mut reach = Reach::default().with(QueueKind::Stealable);
     if same_package(&groups[from], &groups[to]) {
         reach = reach.with(QueueKind::PackageHard);
     }
-    let steals = match stealing {
-        Stealing::Off => false,
-        Stealing::Any => true,
-        Stealing::Neighbour => neighbours(topology, groups, from, to),
-    };
-    if steals { reach.with(QueueKind::Stealable) } else { reach }
+    if neighbours(topology, groups, from, to) { reach.with(QueueKind::Neighbour) } else { reach }
 }
 
 /// Nodes of one package are neighbours; where the package has no other node, the nearest nodes are.
@@ -294,7 +336,7 @@ fn neighbours(topology: &Topology, groups: &[GroupPlace], from: usize, to: usize
 }
 
 /// Per group and queue kind, who finds it in its search order, the nearest first.
-fn takers(topology: &Topology, groups: &[GroupPlace], search: &[Vec<Step>]) -> Vec<[Vec<GroupId>; 3]> {
+fn takers(topology: &Topology, groups: &[GroupPlace], search: &[Vec<Step>]) -> Vec<[Vec<GroupId>; QueueKind::COUNT]> {
     let one = |of: usize, kind: QueueKind| {
         let finds = |by: &usize| search[*by].iter().any(|step| step.group.index() == of && step.reach.includes(kind));
         let mut takers: Vec<usize> = (0..groups.len()).filter(finds).collect();

@@ -4,59 +4,81 @@
 //! an item out once, and only through a door that its queue kind allows.
 //!
 //! # Limits
-//! Taking is one at a time; bulk stealing would take a prefix of a bucket.
+//! A push between two statements that are queued already moves the buckets of the more urgent ones.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 5.1 ("peeks in the two priority queues to get the element with the
 //! highest priority").
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::{QueueKind, Reach};
 use crate::affinity::Priority;
 
 /// Emptied buckets kept for the next priority, so that a stream of small statements does not allocate.
 const SPARE_BUCKETS_MAX: usize = 8;
+/// An emptied bucket of more room than this is given back instead: a burst does not hold memory for ever.
+const SPARE_ITEMS_MAX: usize = 4096;
+
+/// What is queued at one priority, in the order it came, with submission numbers.
+#[derive(Debug)]
+struct Bucket<T> {
+    priority: Priority,
+    items: VecDeque<(u64, T)>,
+}
 
 /// A priority queue that is first in, first out within one priority.
 ///
-/// A bucket per distinct priority: tasks of one statement share theirs, so a push or pop costs the logarithm of the
-/// number of statements, not of the number of tasks.
+/// A bucket per distinct priority, the most urgent last: tasks of one statement share theirs, so a push or pop costs
+/// next to nothing for the most urgent statement, and the logarithm of the number of statements for others.
 #[derive(Debug)]
 pub struct Queue<T> {
-    buckets: BTreeMap<Priority, VecDeque<(u64, T)>>,
+    buckets: Vec<Bucket<T>>,
     spare: Vec<VecDeque<(u64, T)>>,
     len: usize,
 }
 
 impl<T> Default for Queue<T> {
     fn default() -> Self {
-        Queue { buckets: BTreeMap::new(), spare: Vec::new(), len: 0 }
+        Queue { buckets: Vec::new(), spare: Vec::new(), len: 0 }
     }
 }
 
 impl<T> Queue<T> {
     /// Adds `item` behind its equals. `sequence` is its submission number, compared only between queues.
     pub fn push(&mut self, priority: Priority, sequence: u64, item: T) {
-        let bucket = self.buckets.entry(priority).or_insert_with(|| self.spare.pop().unwrap_or_default());
-        bucket.push_back((sequence, item));
         self.len += 1;
+        if let Some(last) = self.buckets.last_mut().filter(|last| last.priority == priority) {
+            last.items.push_back((sequence, item));
+            return;
+        }
+        // Descending, so that the most urgent is last.
+        match self.buckets.binary_search_by(|bucket| priority.cmp(&bucket.priority)) {
+            Ok(found) => self.buckets[found].items.push_back((sequence, item)),
+            Err(place) => {
+                let mut items = self.spare.pop().unwrap_or_default();
+                items.push_back((sequence, item));
+                self.buckets.insert(place, Bucket { priority, items });
+            }
+        }
     }
 
     /// Priority and submission number of the item that [`Queue::pop`] would give.
     pub fn peek(&self) -> Option<(Priority, u64)> {
-        let (priority, bucket) = self.buckets.first_key_value()?;
-        bucket.front().map(|(sequence, _)| (*priority, *sequence))
+        let bucket = self.buckets.last()?;
+        bucket.items.front().map(|(sequence, _)| (bucket.priority, *sequence))
+    }
+
+    /// How many items have the priority of the first.
+    pub fn len_first(&self) -> usize {
+        self.buckets.last().map_or(0, |bucket| bucket.items.len())
     }
 
     /// Takes the first item.
     pub fn pop(&mut self) -> Option<T> {
-        let mut entry = self.buckets.first_entry()?;
-        let (_, item) = entry.get_mut().pop_front()?;
-        if entry.get().is_empty() {
-            let bucket = entry.remove();
-            if self.spare.len() < SPARE_BUCKETS_MAX {
-                self.spare.push(bucket);
-            }
+        let bucket = self.buckets.last_mut()?;
+        let (_, item) = bucket.items.pop_front()?;
+        if bucket.items.is_empty() {
+            self.drop_last();
         }
         self.len -= 1;
         Some(item)
@@ -72,22 +94,36 @@ impl<T> Queue<T> {
         self.len == 0
     }
 
+    /// Shows every item with its priority, the most urgent first.
+    pub fn iter(&self) -> impl Iterator<Item = (Priority, &T)> {
+        self.buckets.iter().rev().flat_map(|bucket| bucket.items.iter().map(|(_, item)| (bucket.priority, item)))
+    }
+
     /// Moves the items that `unwanted` names to `out`; the others keep their order.
     pub fn remove_where(&mut self, unwanted: &mut dyn FnMut(&T) -> bool, out: &mut Vec<T>) {
-        for bucket in self.buckets.values_mut() {
-            if !bucket.iter().any(|(_, item)| unwanted(item)) {
+        for bucket in &mut self.buckets {
+            if !bucket.items.iter().any(|(_, item)| unwanted(item)) {
                 continue;
             }
-            for (sequence, item) in std::mem::take(bucket) {
+            for (sequence, item) in std::mem::take(&mut bucket.items) {
                 if unwanted(&item) {
                     out.push(item);
                 } else {
-                    bucket.push_back((sequence, item));
+                    bucket.items.push_back((sequence, item));
                 }
             }
         }
-        self.buckets.retain(|_, bucket| !bucket.is_empty());
-        self.len = self.buckets.values().map(VecDeque::len).sum();
+        self.buckets.retain(|bucket| !bucket.items.is_empty());
+        self.len = self.buckets.iter().map(|bucket| bucket.items.len()).sum();
+    }
+
+    fn drop_last(&mut self) {
+        if let Some(bucket) = self.buckets.pop()
+            && self.spare.len() < SPARE_BUCKETS_MAX
+            && bucket.items.capacity() <= SPARE_ITEMS_MAX
+        {
+            self.spare.push(bucket.items);
+        }
     }
 }
 
@@ -100,21 +136,24 @@ pub struct Taken<T> {
     pub kind: Option<QueueKind>,
 }
 
-/// The queues of one thread group: three shared ones, and a private one per slot.
+/// The queues of one thread group: the shared ones, and a private one per slot.
 #[derive(Debug)]
 pub struct GroupQueues<T> {
-    shared: [Queue<T>; 3],
+    shared: [Queue<T>; QueueKind::COUNT],
     private: Vec<Queue<T>>,
     sequence: u64,
+    /// The shared queues that hold something.
+    filled: Reach,
 }
 
 impl<T> GroupQueues<T> {
     /// Empty queues for a group of `slots` slots.
     pub fn new(slots: usize) -> GroupQueues<T> {
         GroupQueues {
-            shared: [Queue::default(), Queue::default(), Queue::default()],
+            shared: std::array::from_fn(|_| Queue::default()),
             private: (0..slots).map(|_| Queue::default()).collect(),
             sequence: 0,
+            filled: Reach::default(),
         }
     }
 
@@ -122,6 +161,7 @@ impl<T> GroupQueues<T> {
     pub fn push_shared(&mut self, kind: QueueKind, priority: Priority, item: T) {
         let sequence = self.next_sequence();
         self.shared[kind.index()].push(priority, sequence, item);
+        self.filled = self.filled.with(kind);
     }
 
     /// Queues `item` for the slot at `place` of this group alone.
@@ -147,13 +187,55 @@ impl<T> GroupQueues<T> {
         self.private[place].pop().map(|item| Taken { item, kind: None })
     }
 
+    /// The first item of the private queue of the slot at `place`, for a worker that may run nothing else now.
+    pub fn take_private(&mut self, place: usize) -> Option<T> {
+        self.private[place].pop()
+    }
+
     /// What a worker of another group that reaches these kinds takes, unless it is less urgent than `limit`.
     pub fn take_shared(&mut self, reach: Reach, limit: Option<Priority>) -> Option<Taken<T>> {
         let ((priority, _), kind) = self.best_shared(reach)?;
         if !within(Some(priority), limit) {
             return None;
         }
-        self.shared[kind.index()].pop().map(|item| Taken { item, kind: Some(kind) })
+        let item = self.shared[kind.index()].pop()?;
+        self.note_emptied(kind);
+        Some(Taken { item, kind: Some(kind) })
+    }
+
+    /// Takes what a thief takes: the item that [`GroupQueues::take_shared`] would give, and further ones of the same
+    /// queue and priority, in order, up to the number that `amount` gives for the queue's kind and length.
+    pub fn take_bulk(
+        &mut self,
+        reach: Reach,
+        limit: Option<Priority>,
+        amount: impl FnOnce(QueueKind, usize) -> usize,
+        more: &mut Vec<(Priority, T)>,
+    ) -> Option<Taken<T>> {
+        let ((priority, _), kind) = self.best_shared(reach)?;
+        if !within(Some(priority), limit) {
+            return None;
+        }
+        let queue = &mut self.shared[kind.index()];
+        let of_priority = queue.len_first();
+        let amount = amount(kind, of_priority).min(of_priority);
+        let item = queue.pop()?;
+        more.extend((1..amount).map_while(|_| queue.pop()).map(|item| (priority, item)));
+        self.note_emptied(kind);
+        Some(Taken { item, kind: Some(kind) })
+    }
+
+    /// Shows every item with its priority and queue: `Ok` a shared one, `Err` the place of a private one.
+    pub fn iter(&self) -> impl Iterator<Item = (Result<QueueKind, usize>, Priority, &T)> {
+        let shared = QueueKind::ALL
+            .into_iter()
+            .flat_map(|kind| self.shared[kind.index()].iter().map(move |(priority, item)| (Ok(kind), priority, item)));
+        let private = self
+            .private
+            .iter()
+            .enumerate()
+            .flat_map(|(place, queue)| queue.iter().map(move |(priority, item)| (Err(place), priority, item)));
+        shared.chain(private)
     }
 
     /// How many items are in a shared queue.
@@ -182,13 +264,32 @@ impl<T> GroupQueues<T> {
         for queue in self.shared.iter_mut().chain(&mut self.private) {
             queue.remove_where(&mut unwanted, &mut out);
         }
+        QueueKind::ALL.into_iter().for_each(|kind| self.note_emptied(kind));
         out
     }
 
+    /// The most urgent priority of what the slot at `place` may take here.
+    pub fn top_own(&self, place: usize) -> Option<Priority> {
+        match (self.top_shared(), self.top_private(place)) {
+            (Some(shared), Some(private)) => Some(shared.min(private)),
+            (shared, private) => shared.or(private),
+        }
+    }
+
+    fn note_emptied(&mut self, kind: QueueKind) {
+        if self.shared[kind.index()].is_empty() {
+            self.filled = self.filled.without(kind);
+        }
+    }
+
     fn best_shared(&self, reach: Reach) -> Option<((Priority, u64), QueueKind)> {
+        let filled = self.filled.and(reach);
+        if let Some(kind) = filled.only() {
+            return self.shared[kind.index()].peek().map(|key| (key, kind));
+        }
         QueueKind::ALL
             .into_iter()
-            .filter(|kind| reach.includes(*kind))
+            .filter(|kind| filled.includes(*kind))
             .filter_map(|kind| self.shared[kind.index()].peek().map(|key| (key, kind)))
             .min_by_key(|(key, _)| *key)
     }

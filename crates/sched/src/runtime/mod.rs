@@ -1,82 +1,144 @@
 //! The runtime: threads, locks and clocks around the decisions of [`crate::policy`]. It holds no decision of its own.
 //!
-//! - [`group`]: a thread group's queues behind their lock, and a summary that others read without it.
-//! - [`worker`]: what a worker thread does.
+//! - [`group`]: a thread group's queues behind their locks, and a summary that others read without them.
+//! - [`worker`]: what a worker thread does. [`staff`]: how slots get workers, and lose them to others.
+//! - [`blocking`]: sections in which a worker does without its slot. [`outside`]: busy threads that are no workers.
+//! - [`parallel`]: loops. [`batch`]: many tasks as one. [`graph`]: tasks that wait for tasks. [`completion`]: waiting for one task.
+//! - [`watchdog`]: the thread that looks after the others.
 //! - [`Shared`]: what all of them and the handles share.
 //!
 //! Invariants: a task is in one queue or run or dropped, and whoever drops it says so at its statement's end or in the
-//! statistics; no foreign code (a task, its drop, a watcher) runs under a lock of ours; only the last worker to end
-//! drains the queues.
+//! statistics; a worker runs tasks only while it holds a slot, so never more of them than there are slots; no foreign
+//! code (a task, its drop, a watcher) runs under a lock of ours; only the last worker to end drains the queues.
 //!
 //! # Limits
-//! One worker per slot; a worker that blocks keeps its slot (handing it over: docs/design/sched.md).
+//! A worker never leaves its thread group: slots of one group are held by threads of that group.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 5.1.
 
+pub(crate) mod batch;
+pub(crate) mod blocking;
+pub(crate) mod completion;
+pub(crate) mod graph;
 pub(crate) mod group;
+pub(crate) mod outside;
 pub(crate) mod parallel;
+pub(crate) mod staff;
+pub(crate) mod watchdog;
 pub(crate) mod worker;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use group::{Entry, Group, Work};
+use numa::{CpuId, Topology};
+use parking_lot::{Mutex, RwLock};
+use staff::Worker;
+use watchdog::Dog;
 
-use crate::affinity::{Affinity, Binding, SlotId};
-use crate::policy::{Layout, Target, Wake};
+use crate::affinity::{Affinity, Config, Hint, SlotId};
+use crate::policy::{GroupId, Layout, Load, NumaPolicy, Policy, QueueKind, Request, Running, Target, Wake, may_work};
+use crate::settings::{Affinities, Settings};
 use crate::sleep::Sleep;
 use crate::statement::{Statement, Watcher};
-use crate::stats::Meter;
 
 /// Numbers schedulers, so that a worker knows its own from another; 0 is none.
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-thread_local! {
-    /// The scheduler and slot that this thread works for.
-    static WORKS_FOR: Cell<Option<(u64, SlotId)>> = const { Cell::new(None) };
+/// Workers beyond one per slot when nobody says: for those that wait in blocking sections.
+const WORKERS_PER_SLOT: usize = 4;
+const WORKERS_MORE: usize = 64;
+
+/// The worker that a thread is.
+#[derive(Clone)]
+pub(crate) struct Here {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) worker: Arc<Worker>,
 }
 
-/// Whether this thread is a worker of any scheduler.
+thread_local! {
+    /// The scheduler and slot that this thread works for at this moment.
+    static WORKS_FOR: Cell<Option<(u64, SlotId)>> = const { Cell::new(None) };
+    /// The worker that this thread is, with a slot or without.
+    static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
+    /// What the task that this thread runs is, as far as pinning goes.
+    static RUNNING: Cell<Running> = const { Cell::new(Running { near: false, child_of_near: false }) };
+}
+
+/// Whether this thread is a worker of any scheduler, and at work.
 pub(crate) fn on_worker() -> bool {
     WORKS_FOR.get().is_some()
 }
 
+/// The worker that this thread is.
+pub(crate) fn here() -> Option<Here> {
+    HERE.with_borrow(Clone::clone)
+}
+
 /// What the handles and the workers of one scheduler share.
 pub(crate) struct Shared {
-    id: u64,
+    pub(crate) id: u64,
+    me: Weak<Shared>,
     pub(crate) layout: Layout,
     pub(crate) groups: Vec<Group>,
     pub(crate) sleep: Arc<Sleep>,
-    pub(crate) meters: Vec<Meter>,
+    settings: AtomicU64,
+    pub(crate) policy: Arc<dyn Policy>,
+    /// Every worker there ever was; those of ended threads are used again.
+    pub(crate) workers: RwLock<Vec<Arc<Worker>>>,
+    workers_max: usize,
+    /// The threads that run, by their workers' numbers.
+    pub(crate) threads: Mutex<BTreeMap<usize, JoinHandle<()>>>,
     /// Tasks dropped by threads that are no workers.
     pub(crate) dropped: AtomicU64,
-    pub(crate) binding: Binding,
+    /// Every cpu that a worker may use: what unbound workers are left to.
+    usable_cpus: Vec<CpuId>,
     started: Instant,
     ending: AtomicBool,
-    /// Workers that have not ended.
+    /// Worker threads that have not ended.
     live: AtomicUsize,
+    /// Draws numbers for policies and rotations.
+    turns: AtomicU64,
+    /// The statements that have submitted something.
+    pub(crate) statements: Mutex<Vec<Weak<Statement>>>,
+    /// How many of them are alive.
+    pub(crate) active: Arc<AtomicUsize>,
+    pub(crate) dog: Dog,
 }
 
 impl Shared {
-    pub(crate) fn new(layout: Layout, binding: Binding) -> Shared {
+    pub(crate) fn new(layout: Layout, topology: &Topology, config: &Config) -> Arc<Shared> {
         let sizes: Vec<usize> = layout.groups().iter().map(|group| group.slots.len()).collect();
-        Shared {
+        let slots = layout.slots().len();
+        let workers_max = config.workers_max.unwrap_or(WORKERS_PER_SLOT * slots + WORKERS_MORE).max(slots);
+        Arc::new_cyclic(|me| Shared {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            me: Weak::clone(me),
             groups: sizes.iter().map(|slots| Group::new(*slots)).collect(),
             sleep: Arc::new(Sleep::new(&sizes)),
-            meters: layout.slots().iter().map(|_| Meter::default()).collect(),
+            settings: AtomicU64::new(config.initial_settings().to_word()),
+            policy: config.policy.clone().unwrap_or_else(|| Arc::new(NumaPolicy)),
+            workers: RwLock::new(Vec::new()),
+            workers_max,
+            threads: Mutex::new(BTreeMap::new()),
             dropped: AtomicU64::new(0),
-            binding,
+            usable_cpus: topology.usable_cpus().to_vec(),
             started: Instant::now(),
             ending: AtomicBool::new(false),
-            live: AtomicUsize::new(layout.slots().len()),
+            live: AtomicUsize::new(0),
+            turns: AtomicU64::new(0),
+            statements: Mutex::new(Vec::new()),
+            active: Arc::new(AtomicUsize::new(0)),
+            dog: Dog::new(sizes.len(), config.watchdog),
             layout,
-        }
+        })
     }
 
-    /// The slot of the calling thread, if it is a worker of this scheduler.
+    /// The slot of the calling thread, if it is a worker of this scheduler and at work.
     pub(crate) fn own_slot(&self) -> Option<SlotId> {
         WORKS_FOR.get().filter(|(id, _)| *id == self.id).map(|(_, slot)| slot)
     }
@@ -86,37 +148,100 @@ impl Shared {
         u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
     }
 
-    /// Tasks queued or running, per group.
-    pub(crate) fn loads(&self) -> Vec<usize> {
-        let busy = |group: usize, slots: usize| slots.saturating_sub(self.sleep.free_in(group));
-        let layout = self.layout.groups().iter().enumerate();
-        layout.map(|(group, place)| self.groups[group].queued() + busy(group, place.slots.len())).collect()
+    pub(crate) fn settings(&self) -> Settings {
+        Settings::from_word(self.settings.load(Ordering::Relaxed)).unwrap_or_default()
     }
 
-    /// Where a task of this affinity goes when the calling thread submits it now.
-    pub(crate) fn route(&self, affinity: Affinity) -> Target {
-        // Loads matter only where there is a choice of groups.
-        if self.groups.len() == 1 {
-            return self.layout.route(affinity, None, &[0]);
+    pub(crate) fn set_settings(&self, settings: Settings) {
+        self.settings.store(settings.to_word(), Ordering::Relaxed);
+    }
+
+    /// What holds for a statement: its own settings, or else the scheduler's.
+    pub(crate) fn settings_of(&self, statement: &Statement) -> Settings {
+        statement.settings().unwrap_or_else(|| self.settings())
+    }
+
+    /// A number that no other call gets.
+    pub(crate) fn next_turn(&self) -> u64 {
+        self.turns.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Tasks queued or running in a group.
+    pub(crate) fn load(&self, group: GroupId) -> usize {
+        self.groups[group.index()].queued() + self.sleep.working_in(group.index())
+    }
+
+    /// Who works in a group.
+    pub(crate) fn work_load(&self, group: GroupId) -> Load {
+        Load {
+            slots: self.layout.group(group).slots.len(),
+            working: self.sleep.working_in(group.index()),
+            outside: self.groups[group.index()].outside.load(Ordering::Relaxed),
         }
-        self.layout.route(affinity, self.own_slot(), &self.loads())
     }
 
-    /// Queues `count` entries at one place and wakes as many workers.
-    pub(crate) fn queue(&self, target: Target, count: usize, entry: impl FnMut() -> Entry) {
-        self.groups[self.layout.group_of(target).index()].push(&self.layout, target, count, entry);
-        if self.sleep.task_queued() {
-            for _ in 0..count {
-                if !self.wake_for(target) {
-                    break;
-                }
+    /// Where a task goes when the calling thread submits it now.
+    pub(crate) fn route(&self, statement: &Statement, settings: Settings, affinity: Affinity, hint: Hint) -> Target {
+        self.route_with(statement, settings, affinity, hint, &|group| self.load(group))
+    }
+
+    pub(crate) fn route_with(
+        &self,
+        statement: &Statement,
+        settings: Settings,
+        affinity: Affinity,
+        hint: Hint,
+        loads: &dyn Fn(GroupId) -> usize,
+    ) -> Target {
+        let caller = self.own_slot();
+        let request = Request { affinity, hint, caller, settings, loads, turn: &|| self.next_turn() };
+        match statement.policy() {
+            Some(policy) => policy.route(&self.layout, &request),
+            None => self.policy.route(&self.layout, &request),
+        }
+    }
+
+    /// An entry as the calling thread submits it.
+    pub(crate) fn entry(
+        &self,
+        statement: &Arc<Statement>,
+        settings: Settings,
+        affinity: Affinity,
+        hint: Hint,
+        work: Work,
+    ) -> Entry {
+        let near = affinity != Affinity::Anywhere && settings.affinities != Affinities::Ignored;
+        let running = Running { near, child_of_near: RUNNING.get().near };
+        Entry { statement: Arc::clone(statement), work, hint, running, binding: settings.binding }
+    }
+
+    /// Queues entries at one place and wakes as many workers.
+    pub(crate) fn queue(&self, target: Target, entries: impl IntoIterator<Item = Entry>) {
+        let group = &self.groups[self.layout.group_of(target).index()];
+        let count = match target {
+            Target::Group(_, kind) => group.push_shared(kind, entries),
+            Target::Slot(slot) => {
+                let place = self.layout.slot(slot).place;
+                entries.into_iter().map(|entry| group.push_private(place, entry)).count()
+            }
+        };
+        if !self.sleep.task_queued() {
+            return;
+        }
+        for _ in 0..count {
+            if !self.wake_for(target) {
+                break;
             }
         }
     }
 
     /// Wakes someone who can take what is queued at `target`: a free worker, or else all that wait for their own
-    /// `parallel_for` (each may find it too little urgent, so all must look). Returns whether a free one was found.
+    /// `parallel_for` (each may find it too little urgent, so all must look). Returns whether a further one may be woken.
     pub(crate) fn wake_for(&self, target: Target) -> bool {
+        // Whoever looks finds this, and wakes another for what it leaves.
+        if matches!(target, Target::Group(group, _) if self.sleep.anyone_looks(group.index())) {
+            return false;
+        }
         let woken = self.wake_free_for(target);
         if !woken {
             for group in self.layout.takers(target) {
@@ -126,11 +251,16 @@ impl Shared {
         woken
     }
 
-    /// Wakes the free worker that the policy prefers for what is queued at `target`, or the one that alone may take it.
+    /// Wakes the free worker that the policy prefers for what is queued at `target`, or the one that alone may take it,
+    /// or gives a lent slot a worker.
     pub(crate) fn wake_free_for(&self, target: Target) -> bool {
-        match self.layout.wake(target, |group| self.sleep.wake_one_free(group.index())) {
+        match self.layout.wake(target, |group| self.wake_in(group)) {
             Some(Wake::Slot(slot)) => {
-                self.sleep.wake_slot(slot);
+                if self.sleep.take_lent_slot(slot) {
+                    self.staff(slot);
+                } else {
+                    self.sleep.wake_slot(slot);
+                }
                 true
             }
             Some(Wake::Group(_)) => true,
@@ -138,11 +268,45 @@ impl Shared {
         }
     }
 
-    /// Has this scheduler hear when `statement` stops.
-    pub(crate) fn watch(self: &Arc<Self>, statement: &Statement) {
+    /// Has one more worker of a group work, if it has one that rests and may.
+    pub(crate) fn wake_in(&self, group: GroupId) -> bool {
+        if !may_work(self.work_load(group)) {
+            return false;
+        }
+        self.sleep.wake_one_free(group.index()) || self.staff_one(group)
+    }
+
+    /// Gives a lent slot of a group a worker. False: none is lent.
+    pub(crate) fn staff_one(&self, group: GroupId) -> bool {
+        let lent = self.sleep.take_lent(group.index());
+        if let Some(slot) = lent {
+            self.staff(slot);
+        }
+        lent.is_some()
+    }
+
+    /// Whether something is queued that the worker of `slot` may take.
+    pub(crate) fn has_work_for(&self, slot: SlotId) -> bool {
+        let own = self.layout.slot(slot);
+        self.groups[own.group.index()].queued_private(own.place) > 0
+            || self
+                .layout
+                .search(own.group)
+                .iter()
+                .any(|step| self.groups[step.group.index()].queued_shared(step.reach) > 0)
+    }
+
+    /// Has this scheduler hear when `statement` stops, and list it.
+    pub(crate) fn watch(&self, statement: &Arc<Statement>) {
         statement.watch_once(self.id, || {
-            let weak: Weak<Shared> = Arc::downgrade(self);
-            weak
+            statement.become_active(&self.active);
+            let mut statements = self.statements.lock();
+            if statements.len() == statements.capacity() {
+                statements.retain(|known| known.strong_count() > 0);
+            }
+            statements.push(Arc::downgrade(statement));
+            let me: Weak<Shared> = Weak::clone(&self.me);
+            me
         });
     }
 
@@ -152,25 +316,44 @@ impl Shared {
 
     /// Tells all workers to end after what they are doing.
     pub(crate) fn end(&self) {
-        self.ending.store(true, Ordering::Release);
+        {
+            // Under this lock no thread is being started.
+            let _threads = self.threads.lock();
+            self.ending.store(true, Ordering::Release);
+        }
+        self.dog.end();
         self.sleep.wake_all();
+        for group in &self.groups {
+            group.handover.notify_spare();
+            group.handover.notify_returners();
+        }
     }
 
-    /// A worker has ended. The last one drains the queues: nothing can be queued any more, because only a handle could
-    /// and the last handle is gone.
-    fn worker_ended(&self) {
+    /// A worker thread has ended with its scheduler. The last one drains the queues: nothing can be queued any
+    /// more, because only a handle could and the last handle is gone.
+    fn thread_ended(&self) {
         if self.live.fetch_sub(1, Ordering::AcqRel) > 1 {
             return;
         }
         for group in &self.groups {
             for entry in group.remove_where(|_| true) {
                 // Entries of loops are left over: a loop's caller has a handle, so no loop is under way.
-                if matches!(entry.work, Work::Task(_)) {
+                let unrun = match &entry.work {
+                    Work::Task(_) => true,
+                    Work::Batch(batch) => batch.left() > 0,
+                    Work::Help { .. } => false,
+                };
+                if unrun {
                     entry.statement.shut_down();
                 }
                 entry.discard(&self.dropped);
             }
         }
+    }
+
+    /// Entries in one queue kind of a group, for whoever samples.
+    pub(crate) fn queued_by_kind(&self, group: usize) -> [usize; QueueKind::COUNT] {
+        QueueKind::ALL.map(|kind| self.groups[group].queued_in(kind))
     }
 }
 

@@ -4,20 +4,26 @@
 //! waits; a caller that is a worker never blocks while there is something that it may run.
 //!
 //! # Limits
-//! The grain is the caller's: one index is one task.
+//! The grain is the caller's: one index is one task. Parallelism is all or one: a limit in between is the concurrency
+//! hint's to keep.
 //!
 //! Source: the concurrency per thread group follows Psaroudakis et al., VLDB 2015, section 5.1; that a waiting worker
 //! helps is Seidel 2011 (NBB), chapter 3.
 
+use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::Shared;
-use super::group::{Entry, Work};
-use crate::affinity::{Affinity, SlotId};
+use super::group::Work;
+use super::staff::Worker;
+use super::{Shared, here};
+use crate::affinity::{Affinity, Hint, SlotId};
+use crate::handover::Stood;
 use crate::policy::{GroupId, Target};
-use crate::primitive::{Condvar, Mutex};
-use crate::scope::{Job, Participation, Ran, Waiter, scoped};
+use crate::primitive::{AtomicU32, Condvar, Mutex};
+use crate::scope::{Job, Participation, Waiter, scoped};
+use crate::settings::Settings;
 use crate::sleep::Sleeper;
 use crate::statement::Statement;
 use crate::stats::WorkerState;
@@ -27,7 +33,7 @@ use crate::stats::WorkerState;
 pub enum TaskError {
     /// The statement stopped; [`Statement::stopped`] says why.
     Cancelled,
-    /// A task panicked, with this text. The statement has failed with it.
+    /// A task panicked with this text, or returned an error with it. The statement has failed with it.
     Panicked(String),
 }
 
@@ -56,22 +62,41 @@ pub(crate) fn parallel_for(
     if tasks == 0 {
         return Ok(());
     }
+    shared.watch(statement);
+    let settings = shared.settings_of(statement);
+    let here = here().filter(|here| here.shared.id == shared.id && here.worker.slot().is_some());
     let caller = shared.own_slot();
-    let routes = shared.routes(tasks, caller, affinity);
-    let waiter = match caller {
-        Some(slot) => Waiter::Worker(slot, Arc::clone(&shared.sleep)),
-        None => Waiter::Thread(Mutex::new(()), Condvar::new()),
+    let routes = match settings.parallelism {
+        1 => vec![shared.route(statement, settings, affinity(0), Hint::default()); tasks],
+        _ => shared.routes(statement, settings, tasks, affinity),
+    };
+    let waiter = match (&here, caller) {
+        (Some(here), Some(slot)) => Waiter::Worker {
+            slot: AtomicU32::new(slot.0),
+            stand: Arc::clone(&here.worker.stand),
+            sleep: Arc::clone(&shared.sleep),
+        },
+        _ => Waiter::Thread(Mutex::new(()), Condvar::new()),
     };
     scoped(body, &routes, statement, waiter, |job| {
         let watcher = job.watcher();
         statement.watch(watcher.clone());
+        for lane in job.lanes() {
+            lane.set_near(affinity(job.first_index(lane)) != Affinity::Anywhere);
+        }
+        if settings.parallelism == 1 {
+            job.set_alone();
+        }
         shared.queue_lanes(job, statement, caller);
-        match caller {
-            Some(slot) => shared.work_and_wait(job, statement, slot),
+        match &here {
+            Some(here) => shared.work_and_wait(job, statement, &here.worker),
             None => job.wait_as_thread(),
         }
         statement.unwatch(&watcher);
-        shared.count_dropped(job.skipped() as u64);
+        let skipped = job.skipped() as u64;
+        if skipped > 0 {
+            shared.count_dropped(here.as_ref().map(|here| &*here.worker), skipped);
+        }
         // A body that saw the statement stopped may have returned early, so a stop counts even if all were run.
         match job.panicked() {
             Some(text) => Err(TaskError::Panicked(text)),
@@ -85,14 +110,18 @@ impl Shared {
     /// Where each index goes. Loads grow as indices are dealt out, so that tasks without affinity spread.
     fn routes(
         &self,
+        statement: &Statement,
+        settings: Settings,
         tasks: usize,
-        caller: Option<SlotId>,
         affinity: &(dyn Fn(usize) -> Affinity + Sync),
     ) -> Vec<Target> {
-        let mut loads = self.loads();
+        let groups = (0..self.groups.len() as u32).map(GroupId);
+        let loads: Vec<Cell<usize>> = groups.map(|group| Cell::new(self.load(group))).collect();
         let one = |index| {
-            let target = self.layout.route(affinity(index), caller, &loads);
-            loads[self.layout.group_of(target).index()] += 1;
+            let load = |group: GroupId| loads[group.index()].get();
+            let target = self.route_with(statement, settings, affinity(index), Hint::default(), &load);
+            let dealt = &loads[self.layout.group_of(target).index()];
+            dealt.set(dealt.get() + 1);
             target
         };
         (0..tasks).map(one).collect()
@@ -112,7 +141,8 @@ impl Shared {
             };
             let helpers = all - usize::from(caller.is_some());
             let entries = match caller {
-                Some(_) if job.tasks() == 1 => 0,
+                Some(_) if job.tasks() == 1 || job.is_alone() => 0,
+                None if job.is_alone() => 1,
                 _ => near.min(of.len()).min(helpers),
             };
             self.queue_help(job, lane, statement, entries);
@@ -122,19 +152,27 @@ impl Shared {
     /// Queues so many entries of a lane.
     pub(crate) fn queue_help(&self, job: &Arc<Job>, lane: usize, statement: &Arc<Statement>, entries: usize) {
         if entries > 0 {
-            job.lanes()[lane].entries_queued(entries);
-            let help = || Work::Help { job: Arc::clone(job), lane };
-            self.queue(job.lanes()[lane].target, entries, || Entry { statement: Arc::clone(statement), work: help() });
+            let of = &job.lanes()[lane];
+            of.entries_queued(entries);
+            let affinity = if of.is_near() { Affinity::Slot(SlotId(0)) } else { Affinity::Anywhere };
+            let settings = self.settings_of(statement);
+            let help = |_| {
+                let work = Work::Help { job: Arc::clone(job), lane };
+                self.entry(statement, settings, affinity, Hint::default(), work)
+            };
+            self.queue(of.target, (0..entries).map(help));
         }
     }
 
-    /// A worker's own `parallel_for`: runs what it may, then helps others till its job is finished.
-    fn work_and_wait(&self, job: &Arc<Job>, statement: &Arc<Statement>, slot: SlotId) {
-        let mut ran = Ran::default();
-        let participation = job.participate(&self.layout, slot, None, &mut ran, || false);
-        debug_assert_eq!(participation, Participation::Exhausted);
-        self.meters[slot.index()].count(ran);
+    /// A worker's own `parallel_for`: runs what it may, then helps others till its job is finished. Where that would
+    /// leave its cpu idle although less urgent work waits, another thread gets its slot meanwhile.
+    fn work_and_wait(&self, job: &Arc<Job>, statement: &Arc<Statement>, worker: &Arc<Worker>) {
+        let (participation, ran) = self.participate(worker, job, None, None);
+        debug_assert!(participation == Participation::Exhausted || worker.slot().is_none());
+        statement.tally().tasks_run(ran.tasks);
+        worker.meter.count(&ran);
         let limit = Some(statement.priority());
+        let handover = &self.groups[worker.group.index()].handover;
         loop {
             let cancelled = statement.is_cancelled();
             if cancelled {
@@ -143,23 +181,58 @@ impl Shared {
             if job.is_finished() {
                 return;
             }
-            if let Some(found) = self.find(slot, limit) {
-                self.execute(slot, found);
+            // A scheduler that ends has taken the slot from a task that came back from a blocking section.
+            let Some(slot) = worker.slot() else { return self.wait_without_slot(job, statement, worker) };
+            if handover.give_to_returner(slot) {
+                self.takes_slot(worker, None);
+                return self.wait_without_slot(job, statement, worker);
+            }
+            if let Some(found) = self.take(worker, slot, limit) {
+                self.execute(worker, found);
                 continue;
             }
+            if self.has_work_for(slot) && self.can_staff(worker.group) {
+                self.takes_slot(worker, None);
+                self.staff(slot);
+                return self.wait_without_slot(job, statement, worker);
+            }
+            job.waits_in(slot);
             self.sleep.announce(slot, Sleeper::Waiting);
-            let found = self.find(slot, limit);
-            if found.is_none() && !job.is_finished() && statement.has_stopped() == cancelled {
-                self.set_state(slot, WorkerState::Inactive);
+            let found = self.take(worker, slot, limit);
+            let unchanged = !job.is_finished() && statement.has_stopped() == cancelled && !handover.anyone_returns();
+            if found.is_none() && unchanged && !(self.has_work_for(slot) && self.can_staff(worker.group)) {
+                self.set_state(worker, WorkerState::Inactive);
                 let until = if cancelled { None } else { statement.deadline() };
                 self.sleep.sleep(slot, Sleeper::Waiting, until);
-                self.set_state(slot, WorkerState::Working);
+                self.set_state(worker, WorkerState::Working);
                 continue;
             }
-            self.wake_in_time(slot, Sleeper::Waiting, found.as_ref());
+            self.wake_in_time(slot, Sleeper::Waiting, true);
             if let Some(found) = found {
-                self.execute(slot, found);
+                self.execute(worker, found);
             }
         }
+    }
+
+    /// Waits for the end of a job as a thread without a slot, and comes back to one.
+    fn wait_without_slot(&self, job: &Arc<Job>, statement: &Arc<Statement>, worker: &Arc<Worker>) {
+        self.set_state(worker, WorkerState::Inactive);
+        loop {
+            worker.stand.clear();
+            let cancelled = statement.is_cancelled();
+            if cancelled {
+                job.close();
+            }
+            if job.is_finished() {
+                break;
+            }
+            let until = if cancelled { None } else { statement.deadline() };
+            let stood = worker.stand.wait(true, until);
+            debug_assert!(!matches!(stood, Stood::Given(_)), "it stands in no list");
+        }
+        let wanted = worker.sticky.load(Ordering::Relaxed).then(|| worker.last_slot());
+        let slot = self.return_to_slot(worker, wanted);
+        self.takes_slot(worker, slot);
+        self.set_state(worker, WorkerState::Working);
     }
 }

@@ -3,9 +3,10 @@
 //! Invariants: a task's panic ends at its statement, never the worker; a worker that sleeps has announced it and looked
 //! once more; a worker that waits for its own `parallel_for` takes only what is at least as urgent as its statement.
 //!
-//! The last one keeps nested parallelism from deadlocking: if all workers waited, the most urgent unfinished statement
-//! would have an entry queued somewhere, and every worker that reaches it, whomever it waits for, may take it. It also
-//! bounds how deep helping nests: each level is at least as urgent as the one below.
+//! The last one keeps nested parallelism from deadlocking even where no further thread can be had: if all workers
+//! waited, the most urgent unfinished statement would have an entry queued somewhere, and every worker that reaches it,
+//! whomever it waits for, may take it. It also bounds how deep helping nests: each level is at least as urgent as the
+//! one below. What is less urgent is run by another thread, which gets the waiting worker's slot.
 //!
 //! # Limits
 //! A waiting worker may run another task of the same statement inside its own, so a task must not hold a lock across
@@ -15,139 +16,369 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use super::group::{Found, Work};
-use super::{Shared, WORKS_FOR};
-use crate::affinity::{Binding, Priority, SlotId};
+use super::batch::Manner;
+use super::group::{Entry, Found, Work};
+use super::staff::Worker;
+use super::{HERE, Here, RUNNING, Shared, WORKS_FOR};
+use crate::affinity::{Priority, SlotId};
 use crate::panics;
-use crate::policy::{GroupId, QueueKind, Target};
+use crate::policy::{GroupId, Load, QueueKind, Reach, Target, binds, bulk, may_work};
 use crate::scope::{Participation, Ran};
+use crate::settings::Binding;
 use crate::sleep::Sleeper;
+use crate::statement::Statement;
 use crate::stats::WorkerState;
 
-/// How often a worker looks again, giving way in between, before it announces its sleep: a task that comes within a
-/// few microseconds then needs no system call.
-const LOOKS_BEFORE_SLEEP: usize = 4;
+/// How often a worker looks again before it announces its sleep, spinning in between and at last giving way: a task that
+/// comes within some microseconds then needs no system call.
+const LOOKS_BEFORE_SLEEP: u32 = 12;
+/// From this look on it gives way to other threads.
+const LOOKS_THAT_SPIN: u32 = 7;
+/// How long a free worker sleeps before it wakes up by itself, to find nothing and park without a limit.
+const FREE_FOR: Duration = Duration::from_millis(50);
 
-/// The life of a worker thread.
-pub(crate) fn run(shared: &Arc<Shared>, slot: SlotId) {
-    WORKS_FOR.set(Some((shared.id, slot)));
-    if shared.binding == Binding::Always {
-        let cpus = &shared.layout.group(shared.layout.slot(slot).group).cpus;
-        shared.meters[slot.index()].set_pinned(numa::pin_current_thread(cpus));
+/// What a worker keeps to itself while it runs.
+#[derive(Default)]
+struct Local {
+    /// The statement whose tasks it counts, and how many it has run since it told.
+    counted: Option<(Arc<Statement>, u64)>,
+    /// It woke up by itself last time and found nothing.
+    parks: bool,
+}
+
+/// The life of a worker thread. `inherits` says that a pinned thread started it, so that it is pinned like that one.
+pub(crate) fn run(shared: &Arc<Shared>, worker: &Arc<Worker>, inherits: bool) {
+    HERE.set(Some(Here { shared: Arc::clone(shared), worker: Arc::clone(worker) }));
+    // What an earlier thread of this record was bound to is not ours.
+    worker.meter.set_pinned(false);
+    if shared.settings().binding == Binding::Always {
+        shared.bind(worker, true);
+    } else if inherits {
+        shared.bind(worker, false);
     }
-    shared.set_state(slot, WorkerState::Free);
-    while !shared.is_ending() {
-        shared.purge(slot);
-        match shared.find(slot, None).or_else(|| shared.look_again(slot)) {
-            Some(found) => {
-                shared.set_state(slot, WorkerState::Working);
-                shared.execute(slot, found);
-            }
-            None => shared.idle(slot),
+    let mut local = Local::default();
+    while let Some(slot) = shared.stand_by(worker) {
+        shared.takes_slot(worker, Some(slot));
+        shared.set_state(worker, WorkerState::Free);
+        shared.work(worker, &mut local);
+        shared.takes_slot(worker, None);
+        local.flush();
+        if shared.is_ending() {
+            break;
         }
     }
-    shared.set_state(slot, WorkerState::Parked);
-    WORKS_FOR.set(None);
-    shared.worker_ended();
+    HERE.set(None);
+    shared.retire(worker);
+}
+
+impl Local {
+    /// Counts one more task of a statement.
+    fn count(&mut self, statement: Arc<Statement>) {
+        match &mut self.counted {
+            Some((counted, tasks)) if Arc::ptr_eq(counted, &statement) => *tasks += 1,
+            _ => {
+                self.flush();
+                self.counted = Some((statement, 1));
+            }
+        }
+    }
+
+    fn flush(&mut self) {
+        if let Some((statement, tasks)) = self.counted.take() {
+            statement.tally().tasks_run(tasks);
+        }
+    }
 }
 
 impl Shared {
+    /// Notes that the calling worker holds this slot from now on, or none.
+    pub(crate) fn takes_slot(&self, worker: &Worker, slot: Option<SlotId>) {
+        worker.set_slot(slot);
+        WORKS_FOR.set(slot.map(|slot| (self.id, slot)));
+    }
+
+    /// Runs tasks as long as the worker has a slot.
+    fn work(&self, worker: &Worker, local: &mut Local) {
+        while !self.is_ending() {
+            let Some(slot) = worker.slot() else { return };
+            let group = worker.group;
+            self.purge(worker, group);
+            if self.groups[group.index()].handover.give_to_returner(slot) {
+                return;
+            }
+            if self.must_rest(group) {
+                local.flush();
+                self.rest(worker, slot);
+                continue;
+            }
+            match self.take(worker, slot, None).or_else(|| self.look_again(worker, slot, local)) {
+                Some(found) => {
+                    local.parks = false;
+                    self.set_state(worker, WorkerState::Working);
+                    if let Some(statement) = self.execute(worker, found) {
+                        local.count(statement);
+                    }
+                }
+                None => {
+                    local.flush();
+                    self.idle(worker, slot, local);
+                }
+            }
+        }
+    }
+
+    /// Whether busy threads from outside leave no cpu for one of the workers of a group that are awake.
+    fn must_rest(&self, group: GroupId) -> bool {
+        if self.groups[group.index()].outside.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let load = self.work_load(group);
+        !may_work(Load { working: load.working.saturating_sub(1), ..load })
+    }
+
+    /// The next entry for a worker, as [`Shared::find`] gives it; wakes somebody for what is left.
+    pub(crate) fn take(&self, worker: &Worker, slot: SlotId, limit: Option<Priority>) -> Option<Found> {
+        let found = self.find(worker, slot, limit);
+        if found.is_some() {
+            self.pass_on(worker.group);
+        }
+        found
+    }
+
     /// The next entry for the worker of `slot`, unless less urgent than `limit`: its own group's, then others' in the
-    /// policy's order.
-    pub(crate) fn find(&self, slot: SlotId, limit: Option<Priority>) -> Option<Found> {
+    /// policy's order. Whether they still have something is checked again under their locks.
+    fn find(&self, worker: &Worker, slot: SlotId, limit: Option<Priority>) -> Option<Found> {
         let own = self.layout.slot(slot);
         for step in self.layout.search(own.group) {
             let group = &self.groups[step.group.index()];
-            let taken = if step.group == own.group {
-                group.take_own(own.place, limit)
-            } else {
-                group.take_shared(step.reach, limit)
-            };
-            if let Some(taken) = taken {
-                // More is queued: one more worker may come, who does the same.
-                self.for_queued(step.group, |target| self.wake_free_for(target));
-                let target = taken.kind.map_or(Target::Slot(slot), |kind| Target::Group(step.group, kind));
-                return Some(Found { entry: taken.item, target });
+            if step.group == own.group {
+                if let Some(taken) = group.take_own(own.place, limit) {
+                    let target = taken.kind.map_or(Target::Slot(slot), |kind| Target::Group(step.group, kind));
+                    return Some(Found { entry: taken.item, target });
+                }
+            } else if group.queued_shared(step.reach) > 0
+                && let Some(found) = self.steal(worker, own.group, step.group, step.reach, limit)
+            {
+                return Some(found);
             }
         }
         None
     }
 
-    /// Runs an entry, or drops it if its statement has stopped.
-    pub(crate) fn execute(&self, slot: SlotId, found: Found) {
-        let Found { entry, target } = found;
-        let meter = &self.meters[slot.index()];
-        if entry.statement.is_cancelled() {
-            entry.discard(&meter.dropped);
-            return;
+    /// Takes from another group, in bulk if the settings say so.
+    fn steal(
+        &self,
+        worker: &Worker,
+        own: GroupId,
+        victim: GroupId,
+        reach: Reach,
+        limit: Option<Priority>,
+    ) -> Option<Found> {
+        let amount = self.settings().steal;
+        let mut more = Vec::new();
+        let take = |kind, queued| bulk(&self.layout, amount, kind, own, victim, queued);
+        let taken = self.groups[victim.index()].take_shared(reach, limit, take, &mut more)?;
+        let kind = taken.kind?;
+        if !more.is_empty() {
+            worker.meter.count_moved(victim, more.len() as u64);
+            self.groups[own.index()].push_stolen(kind, &mut more);
+            self.sleep.task_queued();
         }
-        match entry.work {
+        Some(Found { entry: taken.item, target: Target::Group(victim, kind) })
+    }
+
+    /// Runs an entry, or drops it if its statement has stopped. Returns the statement whose task it ran.
+    pub(crate) fn execute(&self, worker: &Worker, found: Found) -> Option<Arc<Statement>> {
+        let Found { entry, target } = found;
+        if entry.statement.is_cancelled() {
+            entry.discard(&worker.meter.dropped);
+            return None;
+        }
+        worker.meter.step();
+        let Entry { statement, work, running, binding, .. } = entry;
+        let binds_now = binds(binding, running);
+        if binds_now != worker.meter.is_pinned() {
+            self.bind(worker, binds_now);
+        }
+        let outer = RUNNING.replace(running);
+        match work {
             Work::Task(task) => {
+                let outer_sticky = worker.sticky.load(Ordering::Relaxed);
+                worker.sticky.store(matches!(target, Target::Slot(_)), Ordering::Relaxed);
                 if let Err(text) = panics::caught(task) {
-                    entry.statement.fail(text);
+                    statement.fail(text);
                 }
-                let stolen = self.layout.group_of(target) != self.layout.slot(slot).group;
-                meter.count(Ran { tasks: 1, stolen: u64::from(stolen) });
+                worker.sticky.store(outer_sticky, Ordering::Relaxed);
+                worker.meter.count_task(self.from(worker, target));
+                RUNNING.set(outer);
+                Some(statement)
+            }
+            Work::Batch(batch) => {
+                let outer_sticky = worker.sticky.load(Ordering::Relaxed);
+                worker.sticky.store(matches!(target, Target::Slot(_)), Ordering::Relaxed);
+                self.run_batch(worker, &batch, &statement, Manner { running, binding }, target);
+                worker.sticky.store(outer_sticky, Ordering::Relaxed);
+                RUNNING.set(outer);
+                None
             }
             Work::Help { job, lane } => {
-                if job.lanes()[lane].entry_taken() {
-                    self.queue_help(&job, lane, &entry.statement, 1);
+                if job.entry_taken(lane) {
+                    self.queue_help(&job, lane, &statement, 1);
                 }
-                let own = self.layout.slot(slot);
-                let (group, rank) = (&self.groups[own.group.index()], entry.statement.priority().rank());
-                let mut ran = Ran::default();
-                let yields = || group.has_before(rank, own.place);
-                let participation = job.participate(&self.layout, slot, Some(lane), &mut ran, yields);
-                meter.count(ran);
-                if participation == Participation::Yielded {
-                    self.queue_help(&job, lane, &entry.statement, 1);
+                let ran = self.participate(worker, &job, Some(lane), Some(statement.priority()));
+                RUNNING.set(outer);
+                statement.tally().tasks_run(ran.1.tasks);
+                worker.meter.count(&ran.1);
+                if ran.0 == Participation::Yielded {
+                    self.queue_help(&job, lane, &statement, 1);
                 }
+                None
             }
         }
     }
 
-    /// Drops what stopped statements have queued in the worker's group, if someone asked for it.
-    fn purge(&self, slot: SlotId) {
-        let group = &self.groups[self.layout.slot(slot).group.index()];
+    /// Runs indices of a loop as the worker of the slot it holds. Gives way to what is more urgent than `priority`.
+    pub(crate) fn participate(
+        &self,
+        worker: &Worker,
+        job: &Arc<crate::scope::Job>,
+        home: Option<usize>,
+        priority: Option<Priority>,
+    ) -> (Participation, Ran) {
+        let mut ran = Ran::default();
+        let Some(slot) = worker.slot() else { return (Participation::Exhausted, ran) };
+        let own = self.layout.slot(slot);
+        let group = &self.groups[own.group.index()];
+        let outer_sticky = worker.sticky.load(Ordering::Relaxed);
+        worker.sticky.store(outer_sticky || job.has_private_lane(), Ordering::Relaxed);
+        let yields = || {
+            worker.meter.step();
+            priority.is_some_and(|priority| group.has_before(priority.rank(), own.place)) || worker.slot().is_none()
+        };
+        let participation = job.participate(&self.layout, slot, home, &mut ran, yields);
+        worker.sticky.store(outer_sticky, Ordering::Relaxed);
+        (participation, ran)
+    }
+
+    /// The group that a task was stolen from, if it was.
+    fn from(&self, worker: &Worker, target: Target) -> Option<GroupId> {
+        Some(self.layout.group_of(target)).filter(|group| *group != worker.group)
+    }
+
+    /// Pins a worker to the cpus of its group, or leaves it to all usable ones.
+    pub(crate) fn bind(&self, worker: &Worker, bound: bool) {
+        if bound {
+            if !worker.meter.is_refused() {
+                let pinned = numa::pin_current_thread(&self.layout.group(worker.group).cpus);
+                worker.meter.set_pinned(pinned);
+                worker.meter.set_refused(!pinned);
+            }
+        } else {
+            numa::pin_current_thread(&self.usable_cpus);
+            worker.meter.set_pinned(false);
+        }
+    }
+
+    /// Drops what stopped statements have queued in a worker's group, if someone asked for it.
+    fn purge(&self, worker: &Worker, group: GroupId) {
+        let group = &self.groups[group.index()];
         if group.take_purge() {
             for entry in group.remove_where(|entry| entry.statement.has_stopped()) {
-                entry.discard(&self.meters[slot.index()].dropped);
+                entry.discard(&worker.meter.dropped);
             }
         }
     }
 
-    fn look_again(&self, slot: SlotId) -> Option<Found> {
-        self.set_state(slot, WorkerState::Free);
-        (0..LOOKS_BEFORE_SLEEP).find_map(|_| {
-            std::thread::yield_now();
-            self.find(slot, None)
-        })
+    /// Looks a few times more. Meanwhile submitters need wake nobody of this group.
+    fn look_again(&self, worker: &Worker, slot: SlotId, local: &mut Local) -> Option<Found> {
+        self.set_state(worker, WorkerState::Free);
+        let group = worker.group.index();
+        self.sleep.start_looking(group);
+        let mut found = None;
+        for look in 0..LOOKS_BEFORE_SLEEP {
+            if look < LOOKS_THAT_SPIN {
+                (0..1 << look).for_each(|_| std::hint::spin_loop());
+            } else {
+                if look == LOOKS_THAT_SPIN {
+                    local.flush();
+                }
+                std::thread::yield_now();
+            }
+            found = self.find(worker, slot, None);
+            if found.is_some() || self.groups[group].handover.anyone_returns() {
+                break;
+            }
+        }
+        self.sleep.stop_looking(group);
+        if found.is_some() {
+            self.pass_on(worker.group);
+        }
+        found
     }
 
     /// Sleeps till there may be a task, unless one came while the sleep was announced: then runs that.
-    fn idle(&self, slot: SlotId) {
+    fn idle(&self, worker: &Worker, slot: SlotId, local: &mut Local) {
+        let handover = &self.groups[worker.group.index()].handover;
         self.sleep.announce(slot, Sleeper::Free);
-        let found = self.find(slot, None);
-        if found.is_none() && !self.is_ending() {
-            self.set_state(slot, WorkerState::Parked);
-            self.sleep.sleep(slot, Sleeper::Free, None);
-            self.set_state(slot, WorkerState::Free);
+        let found = self.find(worker, slot, None);
+        if found.is_none() && !self.is_ending() && !handover.anyone_returns() {
+            self.set_state(worker, if local.parks { WorkerState::Parked } else { WorkerState::Free });
+            let until = if local.parks { None } else { Some(Instant::now() + FREE_FOR) };
+            local.parks = !self.sleep.sleep(slot, Sleeper::Free, until);
+            if !local.parks {
+                self.dog.poke();
+            }
             return;
         }
-        self.wake_in_time(slot, Sleeper::Free, found.as_ref());
+        self.wake_in_time(slot, Sleeper::Free, found.is_some());
         if let Some(found) = found {
-            self.set_state(slot, WorkerState::Working);
-            self.execute(slot, found);
+            self.pass_on(worker.group);
+            self.set_state(worker, WorkerState::Working);
+            if let Some(statement) = self.execute(worker, found) {
+                local.count(statement);
+            }
         }
+    }
+
+    /// Sleeps because busy threads from outside have the cpus, unless something came that only this worker may take.
+    fn rest(&self, worker: &Worker, slot: SlotId) {
+        let (own, handover) = (self.layout.slot(slot), &self.groups[worker.group.index()].handover);
+        let private = || self.groups[own.group.index()].queued_private(own.place) > 0;
+        self.sleep.announce(slot, Sleeper::Free);
+        let allowed = may_work(self.work_load(own.group)) && self.has_work_for(slot);
+        if allowed || private() || self.is_ending() || handover.anyone_returns() {
+            self.wake_in_time(slot, Sleeper::Free, false);
+            if private()
+                && let Some(taken) = self.groups[own.group.index()].take_private(own.place)
+            {
+                self.set_state(worker, WorkerState::Working);
+                self.execute(worker, Found { entry: taken, target: Target::Slot(slot) });
+            }
+            return;
+        }
+        self.set_state(worker, WorkerState::Parked);
+        self.sleep.sleep(slot, Sleeper::Free, Some(Instant::now() + FREE_FOR));
     }
 
     /// Takes back an announced sleep. If a waker had chosen this worker, its task may be another one than the worker
     /// found: then whoever else can take something is woken instead.
-    pub(crate) fn wake_in_time(&self, slot: SlotId, sleeper: Sleeper, found: Option<&Found>) {
-        if self.sleep.stay_awake(slot, sleeper) && found.is_some() {
+    pub(crate) fn wake_in_time(&self, slot: SlotId, sleeper: Sleeper, found: bool) {
+        if self.sleep.stay_awake(slot, sleeper) && found {
             for step in self.layout.search(self.layout.slot(slot).group) {
                 self.for_queued(step.group, |target| self.wake_for(target));
+            }
+        }
+    }
+
+    /// More is queued than the calling worker took: one more worker may come, who does the same.
+    fn pass_on(&self, group: GroupId) {
+        if self.sleep.anyone_asleep() {
+            for step in self.layout.search(group) {
+                if !self.sleep.anyone_looks(step.group.index()) {
+                    self.for_queued(step.group, |target| self.wake_free_for(target));
+                }
             }
         }
     }
@@ -162,13 +393,13 @@ impl Shared {
         }
     }
 
-    pub(crate) fn set_state(&self, slot: SlotId, state: WorkerState) {
-        self.meters[slot.index()].set_state(state, || self.now_ns());
+    pub(crate) fn set_state(&self, worker: &Worker, state: WorkerState) {
+        worker.meter.set_state(state, || self.now_ns());
     }
 
     /// Counts tasks that were dropped by the calling thread.
-    pub(crate) fn count_dropped(&self, tasks: u64) {
-        let counter = self.own_slot().map_or(&self.dropped, |slot| &self.meters[slot.index()].dropped);
+    pub(crate) fn count_dropped(&self, worker: Option<&Worker>, tasks: u64) {
+        let counter = worker.map_or(&self.dropped, |worker| &worker.meter.dropped);
         counter.fetch_add(tasks, Ordering::Relaxed);
     }
 }

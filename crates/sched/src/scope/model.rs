@@ -2,12 +2,11 @@
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p nearside-sched --lib model`, in a build folder of its own.
 
-use loom::sync::atomic::AtomicBool;
 use loom::thread;
 use numa::{Budget, Topology};
 
 use super::*;
-use crate::affinity::Stealing;
+use crate::affinity::Split;
 use crate::policy::{GroupId, QueueKind};
 
 const PREEMPTIONS: usize = 3;
@@ -61,7 +60,7 @@ fn one_loop(layout: &std::sync::Arc<Layout>, tasks: usize, early: bool) {
 }
 
 fn check(tasks: usize, early: bool) {
-    let layout = Arc::new(Layout::new(&Topology::synthetic(1, 1, 1, 1), None, Stealing::Off));
+    let layout = Arc::new(Layout::new(&Topology::synthetic(1, 1, 1, 1), None, Split::default()));
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(PREEMPTIONS);
     builder.check(move || one_loop(&layout, tasks, early));

@@ -1,13 +1,15 @@
-//! How workers sleep and are woken: nothing lost, nothing burnt. The protocol is told in `README.md` beside this file.
+//! How workers sleep and are woken, and how a slot is lent: nothing lost, nothing burnt. The protocol is told in
+//! `README.md` beside this file.
 //!
 //! Invariants: a worker that announced its sleep and then found no task is woken by every later task that it alone
-//! could take; a worker is woken by one waker; an idle worker uses no cpu.
+//! could take; a worker is woken by one waker; a lent slot is taken by one taker; an idle worker uses no cpu.
 //!
 //! # Limits
-//! A slot has one worker. When a blocking worker hands over its slot, the parkers will be per thread.
+//! A lending is told from the next one of the same slot by 29 bits: a worker that blocks while its slot is lent half a
+//! billion times more would take it back wrongly.
 //!
 //! Source: the two announcements around a fence are Dekker's; free and parked workers: Psaroudakis et al., VLDB 2015,
-//! section 5.1. Free workers do not wake by themselves here: a wake-up is never lost, so there is nothing to look for.
+//! section 5.1; that those who look for work keep others from being woken is the Go scheduler's idea.
 
 #[cfg(all(test, loom))]
 mod model;
@@ -25,6 +27,11 @@ const ASLEEP: u32 = 1;
 const WAITING: u32 = 2;
 /// Woken, but not yet running.
 const NOTIFIED: u32 = 3;
+/// Nobody runs in this slot: its worker blocks in a marked section, or is gone. Whoever takes it gives it a worker.
+const LENT: u32 = 4;
+/// The bits that hold one of the above; the rest numbers the lendings.
+const KIND_BITS: u32 = 3;
+const KIND: u32 = (1 << KIND_BITS) - 1;
 
 /// As what a worker sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +56,8 @@ impl Sleeper {
 #[derive(Debug)]
 struct Parker {
     state: AtomicU32,
+    /// How often the slot was lent.
+    lendings: AtomicU32,
     group: usize,
     lock: Mutex<()>,
     condvar: Condvar,
@@ -60,6 +69,9 @@ struct Parker {
 struct Counts {
     free: AtomicUsize,
     waiting: AtomicUsize,
+    lent: AtomicUsize,
+    /// Workers that are awake and look for a task: they find what is queued, so nobody need be woken for it.
+    looking: AtomicUsize,
     /// The slots of the group.
     first: usize,
     len: usize,
@@ -70,7 +82,7 @@ struct Counts {
 pub(crate) struct Sleep {
     parkers: Vec<Parker>,
     groups: Vec<Counts>,
-    /// Sleepers of either sort in all groups; read by everyone who queues a task, written only when someone sleeps.
+    /// Sleepers of either sort and lent slots in all groups; read by everyone who queues a task, written only when someone sleeps.
     total: AtomicUsize,
 }
 
@@ -81,9 +93,17 @@ impl Sleep {
         let mut groups = Vec::new();
         for (group, len) in group_slots.iter().copied().enumerate() {
             let first = parkers.len();
-            groups.push(Counts { free: AtomicUsize::new(0), waiting: AtomicUsize::new(0), first, len });
+            groups.push(Counts {
+                free: AtomicUsize::new(0),
+                waiting: AtomicUsize::new(0),
+                lent: AtomicUsize::new(0),
+                looking: AtomicUsize::new(0),
+                first,
+                len,
+            });
             parkers.extend((0..len).map(|_| Parker {
                 state: AtomicU32::new(AWAKE),
+                lendings: AtomicU32::new(0),
                 group,
                 lock: Mutex::new(()),
                 condvar: Condvar::new(),
@@ -114,19 +134,19 @@ impl Sleep {
         true
     }
 
-    /// Sleeps until woken, or until `until` where given. The worker is awake afterwards.
-    pub(crate) fn sleep(&self, slot: SlotId, sleeper: Sleeper, until: Option<Instant>) {
+    /// Sleeps until woken, or until `until` where given. The worker is awake afterwards. Returns whether it was woken.
+    pub(crate) fn sleep(&self, slot: SlotId, sleeper: Sleeper, until: Option<Instant>) -> bool {
         let parker = &self.parkers[slot.index()];
         let mut guard = parker.lock.lock();
         while parker.state.load(Ordering::Acquire) == sleeper.state() {
             if until.is_some_and(|until| Instant::now() >= until) {
                 drop(guard);
-                self.stay_awake(slot, sleeper);
-                return;
+                return self.stay_awake(slot, sleeper);
             }
             wait(&parker.condvar, &mut guard, until);
         }
         parker.state.store(AWAKE, Ordering::Relaxed);
+        true
     }
 
     /// To be called between queueing a task (or finishing a job, or raising the shutdown flag) and choosing whom to
@@ -145,6 +165,35 @@ impl Sleep {
     /// How many workers of a group are free and asleep, as far as a glance tells.
     pub(crate) fn free_in(&self, group: usize) -> usize {
         self.groups[group].free.load(Ordering::Relaxed)
+    }
+
+    /// How many slots of a group have a worker that runs or looks for a task, as far as a glance tells.
+    pub(crate) fn working_in(&self, group: usize) -> usize {
+        let counts = &self.groups[group];
+        let resting = [&counts.free, &counts.waiting, &counts.lent].map(|count| count.load(Ordering::Relaxed));
+        counts.len.saturating_sub(resting.iter().sum())
+    }
+
+    /// How many slots of a group are lent, as far as a glance tells.
+    pub(crate) fn lent_in(&self, group: usize) -> usize {
+        self.groups[group].lent.load(Ordering::Relaxed)
+    }
+
+    /// Says that a worker of a group begins to look for a task.
+    pub(crate) fn start_looking(&self, group: usize) {
+        self.groups[group].looking.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Says that it found one, or is about to announce its sleep. Returns whether nobody of the group looks any more:
+    /// then whoever found a task must wake someone for what else is queued, since submitters may have relied on it.
+    pub(crate) fn stop_looking(&self, group: usize) -> bool {
+        self.groups[group].looking.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Whether somebody looks for a task of a group. To be asked after [`Sleep::task_queued`] only: its fence makes sure
+    /// that whoever is counted here looks at the queue once more.
+    pub(crate) fn anyone_looks(&self, group: usize) -> bool {
+        self.groups[group].looking.load(Ordering::Relaxed) > 0
     }
 
     /// Wakes one free worker of a group. Returns false when there was none any more.
@@ -176,6 +225,54 @@ impl Sleep {
         for slot in 0..self.parkers.len() as u32 {
             self.wake_slot(SlotId(slot));
         }
+    }
+
+    /// Offers the slot of a worker that is about to block, or of one that is gone, to whoever needs it. After this the
+    /// queues must be looked at once more. Returns what [`Sleep::reclaim`] takes.
+    pub(crate) fn lend(&self, slot: SlotId) -> u32 {
+        let parker = &self.parkers[slot.index()];
+        self.groups[parker.group].lent.fetch_add(1, Ordering::Relaxed);
+        self.total.fetch_add(1, Ordering::Relaxed);
+        // Only the slot's worker gets here, so the number is not drawn twice.
+        let number = parker.lendings.load(Ordering::Relaxed).wrapping_add(1);
+        parker.lendings.store(number, Ordering::Relaxed);
+        let lending = number << KIND_BITS | LENT;
+        parker.state.store(lending, Ordering::Release);
+        // Pairs with the fence in `task_queued`, as that of `announce` does.
+        fence(Ordering::SeqCst);
+        lending
+    }
+
+    /// Ends a lending. Returns false when the slot has been taken meanwhile.
+    pub(crate) fn reclaim(&self, slot: SlotId, lending: u32) -> bool {
+        self.end_lending(slot.index(), lending)
+    }
+
+    /// Takes a lent slot of a group: the caller must give it a worker.
+    pub(crate) fn take_lent(&self, group: usize) -> Option<SlotId> {
+        let counts = &self.groups[group];
+        if counts.lent.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let slots = (counts.first..counts.first + counts.len).map(|place| SlotId(place as u32));
+        slots.into_iter().find(|slot| self.take_lent_slot(*slot))
+    }
+
+    /// Takes `slot` if it is lent: the caller must give it a worker.
+    pub(crate) fn take_lent_slot(&self, slot: SlotId) -> bool {
+        let state = self.parkers[slot.index()].state.load(Ordering::Relaxed);
+        state & KIND == LENT && self.end_lending(slot.index(), state)
+    }
+
+    fn end_lending(&self, place: usize, lending: u32) -> bool {
+        let parker = &self.parkers[place];
+        // Release: who takes the slot next sees what its worker did before. Acquire: its taker does.
+        let ended = parker.state.compare_exchange(lending, AWAKE, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if ended {
+            self.groups[parker.group].lent.fetch_sub(1, Ordering::Relaxed);
+            self.total.fetch_sub(1, Ordering::Relaxed);
+        }
+        ended
     }
 
     fn wake(&self, place: usize, sleeper: Sleeper) -> bool {

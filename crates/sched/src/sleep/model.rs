@@ -156,6 +156,71 @@ fn an_announcement_and_a_push_never_miss_each_other() {
     announce_against_push(true);
 }
 
+/// A submitter that wakes nobody because someone looks: whoever looks finds the task, in its last look at the latest.
+#[test]
+fn whoever_looks_finds_what_nobody_was_woken_for() {
+    check(PREEMPTIONS_OF_TWO, || {
+        let pool = Pool::new(1);
+        let other = Arc::clone(&pool);
+        let worker = thread::spawn(move || {
+            other.sleep.start_looking(0);
+            let found = other.take();
+            other.sleep.stop_looking(0);
+            found || {
+                other.sleep.announce(SlotId(0), Sleeper::Free);
+                other.take()
+            }
+        });
+        pool.queued.fetch_add(1, Ordering::Relaxed);
+        let woke = pool.sleep.task_queued() && !pool.sleep.anyone_looks(0) && pool.sleep.wake_one_free(0);
+        let found = worker.join().unwrap();
+        drop(pool);
+        assert!(found || woke, "a wake-up is lost");
+    });
+}
+
+/// Of a worker that blocks, comes back and takes its slot, and a submitter that takes it for its task, one gets it; and
+/// the task is seen by one of them.
+#[test]
+fn a_lent_slot_has_one_taker() {
+    check(PREEMPTIONS_OF_TWO, || {
+        let pool = Pool::new(1);
+        let other = Arc::clone(&pool);
+        let worker = thread::spawn(move || {
+            let lending = other.sleep.lend(SlotId(0));
+            let seen = other.queued.load(Ordering::Relaxed) > 0;
+            (seen, other.sleep.reclaim(SlotId(0), lending))
+        });
+        pool.queued.fetch_add(1, Ordering::Relaxed);
+        let taken = pool.sleep.task_queued() && pool.sleep.take_lent(0).is_some();
+        let (seen, reclaimed) = worker.join().unwrap();
+        assert!(!(taken && reclaimed), "a slot has two holders");
+        assert!(taken || reclaimed, "a slot is lost");
+        assert!(taken || seen || reclaimed, "a task is overlooked");
+        assert!(!pool.sleep.anyone_asleep(), "counts come back to zero");
+    });
+}
+
+/// A lending that is over is not mistaken for the next one of the same slot.
+#[test]
+fn an_old_lending_takes_nothing_back() {
+    check(PREEMPTIONS_OF_TWO, || {
+        let sleep = Arc::new(Sleep::new(&[1]));
+        let first = sleep.lend(SlotId(0));
+        let other = Arc::clone(&sleep);
+        // The next holder takes the slot and blocks too.
+        let next = thread::spawn(move || {
+            let taken = other.take_lent_slot(SlotId(0));
+            if taken {
+                other.lend(SlotId(0));
+            }
+            taken
+        });
+        let reclaimed = sleep.reclaim(SlotId(0), first);
+        assert!(next.join().unwrap() != reclaimed, "one of them had it");
+    });
+}
+
 /// The tester's test: without the fence of `task_queued` the model finds the lost wake-up.
 #[test]
 #[should_panic(expected = "a wake-up is lost")]

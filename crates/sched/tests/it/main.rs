@@ -1,9 +1,13 @@
 //! The scheduler's runtime, through its public interface, with real threads.
 
+mod blocking;
+mod graphs;
 mod lifecycle;
 mod nested;
+mod nodes;
 mod oracle;
 mod placement;
+mod settings;
 mod soak;
 mod stopping;
 mod support;

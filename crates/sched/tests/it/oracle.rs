@@ -59,6 +59,7 @@ enum Node {
     Panic,
     Loop { places: Vec<(u32, bool)>, body: Vec<Node> },
     Spawn(Vec<Node>),
+    Block(Vec<Node>),
 }
 
 fn nodes() -> impl Strategy<Value = Vec<Node>> {
@@ -68,7 +69,8 @@ fn nodes() -> impl Strategy<Value = Vec<Node>> {
         let places = proptest::collection::vec((0u32..6, any::<bool>()), 1..12);
         prop_oneof![
             (places, body.clone()).prop_map(|(places, body)| Node::Loop { places, body }),
-            body.prop_map(Node::Spawn),
+            body.clone().prop_map(Node::Spawn),
+            body.prop_map(Node::Block),
         ]
     });
     proptest::collection::vec(node, 0..6)
@@ -97,6 +99,7 @@ fn run<R: Runs>(on: &Arc<R>, statement: &Arc<Statement>, tally: &Arc<Tally>, pro
                 tally.sum.fetch_add(*number, Ordering::Relaxed);
             }
             Node::Panic => panic!("meant to happen"),
+            Node::Block(body) => sched::blocking(|| run(on, statement, tally, body)),
             Node::Loop { places, body } => {
                 let affinity = |index: usize| {
                     let (node, hard) = places[index];

@@ -137,7 +137,7 @@ fn statistics_tell_what_happened() {
     assert!(busy >= 10, "100 tasks of 100 us are 10 ms, not {busy}");
     let group = &stats.groups[0];
     assert_eq!((group.queued_stealable, group.queued_hard, group.queued_private, stats.dropped), (0, 0, 0, 0));
-    assert_eq!(stats.workers.iter().map(|worker| worker.id).collect::<Vec<_>>(), group.slots);
+    assert_eq!(stats.workers.iter().filter_map(|worker| worker.slot).collect::<Vec<_>>(), group.slots);
 }
 
 /// How often the kernel has put the threads of these `/proc` folders to sleep, all together.

@@ -1,0 +1,31 @@
+//! `nearside bench`: what parts of Nearside cost on this machine. `sched` is the scheduler itself.
+//!
+//! Invariant: a figure never loses its origin: the JSON says machine, revision and that it was measured.
+
+mod sched;
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+
+/// Arguments of `nearside bench`.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Measure the scheduler: submission, batches, round trips to a parked worker
+    Sched(sched::Arguments),
+}
+
+/// Runs a benchmark and prints its figures.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    match &arguments.what {
+        What::Sched(arguments) => sched::run(arguments),
+    }
+}

@@ -1,0 +1,18 @@
+//! Prints what the scheduler itself costs: `cargo run --release -p nearside-sched --example sched_bench [TASKS [SLOTS]]`.
+
+use std::sync::Arc;
+
+use numa::Topology;
+use sched::{Config, Scheduler};
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).map(|argument| argument.parse::<usize>().expect("a number"));
+    let tasks = arguments.next().unwrap_or(1_000_000);
+    let topology = Arc::new(Topology::discover().expect("a machine to run on"));
+    let scheduler = Scheduler::new(topology, Config { threads: arguments.next(), ..Config::default() });
+    println!("{} slots in {} thread groups", scheduler.threads(), scheduler.layout().groups().len());
+    for figure in sched::bench::run(&scheduler, tasks) {
+        let met = if figure.value_ns <= figure.target_ns { "met" } else { "missed" };
+        println!("{:>10.1} ns (at most {:.0}: {met})  {}", figure.value_ns, figure.target_ns, figure.name);
+    }
+}
