@@ -41,6 +41,7 @@
 mod affinity;
 mod inline;
 mod panics;
+pub mod parallel;
 pub mod policy;
 mod primitive;
 mod runtime;
