@@ -81,6 +81,7 @@
 //! leaves as future work.
 
 mod array;
+pub mod bench;
 mod engine;
 mod grain;
 mod hint;
