@@ -1,5 +1,5 @@
 //! Loops and reductions of this crate beside rayon's, in turns: `cargo run --release -p nearside-sched --example parallel`
-//! [turns, 41 if not given].
+//! [turns, 301 if not given].
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ impl Rival for Rayon {
                 let call = |call: usize| body(call * grain..elements.min((call + 1) * grain));
                 (0..elements.div_ceil(grain)).into_par_iter().for_each(call);
             }
-            None => (0..elements).into_par_iter().for_each(|index| body(index..index + 1)),
+            None => rayon::iter::split(0..elements, halves).for_each(body),
         }
     }
 
@@ -37,16 +37,19 @@ impl Rival for Rayon {
                 let call = |call: usize| value(call * grain..elements.min((call + 1) * grain));
                 (0..elements.div_ceil(grain)).into_par_iter().map(call).reduce(|| 0, u64::wrapping_add)
             }
-            None => {
-                let one = |index: usize| value(index..index + 1);
-                (0..elements).into_par_iter().map(one).reduce(|| 0, u64::wrapping_add)
-            }
+            None => rayon::iter::split(0..elements, halves).map(value).reduce(|| 0, u64::wrapping_add),
         }
     }
 }
 
+/// How rayon may split a range; when to, it decides by itself.
+fn halves(range: Range<usize>) -> (Range<usize>, Option<Range<usize>>) {
+    let middle = range.start + range.len() / 2;
+    if middle == range.start { (range, None) } else { (range.start..middle, Some(middle..range.end)) }
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let turns = std::env::args().nth(1).map_or(Ok(41), |turns| turns.parse())?;
+    let turns = std::env::args().nth(1).map_or(Ok(301), |turns| turns.parse())?;
     let scheduler = Scheduler::new(Arc::new(Topology::discover()?), Config::default());
     rayon::ThreadPoolBuilder::new().num_threads(scheduler.threads()).build_global()?;
     println!("{} threads, medians of {turns} turns; a ratio below 1 is faster than the rival", scheduler.threads());
