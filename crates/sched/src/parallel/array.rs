@@ -16,12 +16,12 @@ use std::sync::Arc;
 use numa::{Allocator, Budget, MemoryError, NodeId, PageMap, Region, Word};
 use parking_lot::Mutex;
 
+use super::Loop;
 use super::hint::Bound;
 use super::span::{Span, SpanMut};
 use super::stripes::{PAGE_BYTES, StripingPartitioner, joined};
 use super::workers::Workers;
-use super::Loop;
-use crate::runtime::parallel::TaskError;
+use crate::TaskError;
 
 /// So many stretches are told apart whatever an array's length; beyond, it must have one for each [`CELL_BYTES`].
 const STRETCHES: usize = 4096;
@@ -176,10 +176,11 @@ impl<T: Word> StripedArray<T> {
         len: usize,
         partitioner: StripingPartitioner,
     ) -> Result<StripedArray<T>, MemoryError> {
-        let bytes = len.checked_mul(size_of::<T>()).filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or_else(|| {
-            let reason = format!("{len} elements of {} bytes are more than memory can hold", size_of::<T>());
-            MemoryError::System { requested_bytes: u64::MAX, reason }
-        })?;
+        let bytes =
+            len.checked_mul(size_of::<T>()).filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or_else(|| {
+                let reason = format!("{len} elements of {} bytes are more than memory can hold", size_of::<T>());
+                MemoryError::System { requested_bytes: u64::MAX, reason }
+            })?;
         let region = allocator.region(bytes)?;
         Ok(StripedArray { region, len, partitioner, pieces: Mutex::new(None), element: std::marker::PhantomData })
     }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use numa::Budget;
 
 use super::{Grain, Loop, Workers};
-use crate::statement::Statement;
+use crate::Statement;
 
 /// What one run of the loop that computes takes on one thread, about: short, so that many turns go by undisturbed.
 const LOOP_NS: f64 = 4_000_000.0;
@@ -33,7 +33,12 @@ pub trait Rival {
     /// Calls `body` for all ranges.
     fn parallel_for(&self, elements: usize, grain: Option<usize>, body: impl Fn(Range<usize>) + Sync + Send);
     /// The wrapping sum of `value` over all ranges.
-    fn parallel_sum(&self, elements: usize, grain: Option<usize>, value: impl Fn(Range<usize>) -> u64 + Sync + Send) -> u64;
+    fn parallel_sum(
+        &self,
+        elements: usize,
+        grain: Option<usize>,
+        value: impl Fn(Range<usize>) -> u64 + Sync + Send,
+    ) -> u64;
 }
 
 /// Threads that are started for each loop and get an equal share each: what one writes without a library.
@@ -71,7 +76,12 @@ impl Rival for PlainThreads {
         });
     }
 
-    fn parallel_sum(&self, elements: usize, grain: Option<usize>, value: impl Fn(Range<usize>) -> u64 + Sync + Send) -> u64 {
+    fn parallel_sum(
+        &self,
+        elements: usize,
+        grain: Option<usize>,
+        value: impl Fn(Range<usize>) -> u64 + Sync + Send,
+    ) -> u64 {
         let sum = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for thread in 0..self.0.max(1) {
@@ -132,17 +142,12 @@ pub fn run(workers: &dyn Workers, rival: &impl Rival, turns: usize) -> Vec<Row> 
     let numbers: Vec<u64> = (0..MEMORY_ELEMENTS as u64).collect();
     let written: Vec<AtomicU64> = (0..MEMORY_ELEMENTS).map(|_| AtomicU64::new(0)).collect();
     let mut rows = Vec::new();
-    let compute = |range: Range<usize>| range.map(|index| mixed(index as u64)).fold(0, u64::wrapping_add);
     let body = |range: Range<usize>| {
         black_box(compute(range));
     };
     rows.extend(compare("compute", &how, rival, turns, calibrated(LOOP_NS, body), body, compute));
-    let sum = |range: Range<usize>| numbers[range].iter().copied().fold(0, u64::wrapping_add);
-    let write = |range: Range<usize>| {
-        for (to, from) in written[range.clone()].iter().zip(&numbers[range]) {
-            to.store(from.wrapping_mul(3), Ordering::Relaxed);
-        }
-    };
+    let sum = |range: Range<usize>| summed(&numbers[range]);
+    let write = |range: Range<usize>| tripled(&written[range.clone()], &numbers[range]);
     rows.extend(compare("memory", &how, rival, turns, MEMORY_ELEMENTS, write, sum));
     rows
 }
@@ -151,13 +156,39 @@ pub fn run(workers: &dyn Workers, rival: &impl Rival, turns: usize) -> Vec<Row> 
 pub fn heading(rival: &impl Rival) -> String {
     format!(
         "{:<15}  {:<7}  {:>8}  {:>9}  {:>9}  {:>9}  ratio  quiet\n{:<33}   {:>9}  {:>9}  {:>9}",
-        "construct", "load", "grain", "1 thread", "nearside", rival.name(), "", "ms", "ms", "ms"
+        "construct",
+        "load",
+        "grain",
+        "1 thread",
+        "nearside",
+        rival.name(),
+        "",
+        "ms",
+        "ms",
+        "ms"
     )
 }
 
-/// A few dozen dependent steps, some 50 ns.
-fn mixed(index: u64) -> u64 {
-    (0..24).fold(index | 1, |state: u64, round| (state ^ (state >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9 + round))
+// What is called is never inlined, so that all libraries run the same machine code: what the compiler makes of a loop
+// inside another one differs by more than libraries do.
+
+/// Two dozen dependent steps per element, some 20 to 50 ns.
+#[inline(never)]
+fn compute(range: Range<usize>) -> u64 {
+    let step = |state: u64, round: u64| (state ^ (state >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9 + round);
+    range.map(|index| (0..24).fold(index as u64 | 1, step)).fold(0, u64::wrapping_add)
+}
+
+#[inline(never)]
+fn summed(numbers: &[u64]) -> u64 {
+    numbers.iter().copied().fold(0, u64::wrapping_add)
+}
+
+#[inline(never)]
+fn tripled(written: &[AtomicU64], numbers: &[u64]) {
+    for (to, from) in written.iter().zip(numbers) {
+        to.store(from.wrapping_mul(3), Ordering::Relaxed);
+    }
 }
 
 /// Elements that take about so long on one thread.
@@ -192,7 +223,8 @@ fn compare(
     let mut rows = Vec::new();
     for grain_us in [Some(1), Some(10), Some(100), None] {
         let grain = grain_us.map(Duration::from_micros);
-        let per_call = |plain_ns: f64| grain.map(|g| ((g.as_nanos() as f64 / plain_ns * elements as f64) as usize).max(1));
+        let per_call =
+            |plain_ns: f64| grain.map(|g| ((g.as_nanos() as f64 / plain_ns * elements as f64) as usize).max(1));
         let chosen = |grain: Option<usize>| how.grain(grain.map_or(Grain::Adaptive, Grain::Elements));
 
         let calls = per_call(plain_for_ns);
@@ -279,7 +311,15 @@ mod tests {
         let statement = Statement::new(1, Budget::unlimited());
         let how = Loop::new(&inline, &statement);
         let value = |range: Range<usize>| range.map(|i| i as u64).sum();
-        let rows = compare("tiny", &how, &PlainThreads(2), 1, 1000, |range| drop(black_box(value(range))), value);
+        let rows = compare(
+            "tiny",
+            &how,
+            &PlainThreads(2),
+            1,
+            1000,
+            |range| assert!(black_box(value(range)) > 0 || true),
+            value,
+        );
         assert_eq!(rows.len(), 8);
         assert!(rows.iter().all(|row| row.ratio > 0.0 && row.load == "tiny"));
         assert_eq!((quantile(&[3.0, 1.0, 2.0], 50), quantile(&[3.0, 1.0, 2.0], 10)), (2.0, 1.0));

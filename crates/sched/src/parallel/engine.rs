@@ -25,15 +25,15 @@ use parking_lot::Mutex;
 use super::Loop;
 use super::grain::{PORTION_NS, Pace, SharedPace};
 use super::piles::{Piece, Pile};
-use crate::runtime::parallel::TaskError;
+use crate::TaskError;
 
 /// After this time a runner ends, between two portions.
 const RUNNER_NS: u64 = 500_000;
 /// Runners per worker in the first round of a loop.
-const FIRST_RUNNERS: u64 = 4;
+const FIRST_RUNNERS: u64 = 8;
 /// The most runners per worker in a round: half a second of work.
 const RUNNERS_MAX: u64 = 1_000;
-/// A portion that took so long may be split.
+/// After so long a portion's calls are watched one by one, and its rest is split if it is worth another portion.
 const OVERDUE_NS: u64 = 2 * PORTION_NS;
 
 /// What a loop does with its elements. A state belongs to one runner.
@@ -170,6 +170,9 @@ impl<V> Engine<'_, V> {
         let call = pace.call(portion.elements());
         let mut rest = Some(portion);
         let (mut calls, mut done) = (0, 0);
+        // When the portion was seen to be overdue: the call since then tells whether its elements are slow, or its thread
+        // was interrupted.
+        let mut overdue: Option<Instant> = None;
         while let Some(whole) = rest.take() {
             let (piece, after) = if whole.elements() <= call {
                 (whole, None)
@@ -186,15 +189,18 @@ impl<V> Engine<'_, V> {
             if self.stops() {
                 return Instant::now();
             }
-            if pace.looks_at_clock(calls, call) {
-                let elapsed_ns = ns_between(began, Instant::now());
-                if elapsed_ns > OVERDUE_NS && after.elements() > 1 && pile.left() == 0 && pile.somebody_starved() {
-                    pace.observe(done, elapsed_ns);
+            if overdue.is_some() || pace.looks_at_clock(calls, call) {
+                let now = Instant::now();
+                let call_ns = overdue.map_or(0, |since| ns_between(since, now));
+                let rest_ns = call_ns.saturating_mul(after.elements().div_ceil(call) as u64);
+                if rest_ns > PORTION_NS && after.elements() > 1 && pile.left() == 0 && pile.somebody_starved() {
+                    pace.observe(done, ns_between(began, now));
                     self.pace.set(*pace);
                     self.visit.portion_done(state);
                     self.split(pile, after);
                     return Instant::now();
                 }
+                overdue = (ns_between(began, now) > OVERDUE_NS).then_some(now);
             }
             rest = Some(after);
         }

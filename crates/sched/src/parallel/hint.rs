@@ -15,7 +15,7 @@
 use numa::NodeId;
 
 use super::workers::Workers;
-use crate::affinity::{Affinity, SlotId};
+use crate::{Affinity, SlotId};
 
 /// Where tasks of a loop may run.
 ///

@@ -107,8 +107,7 @@ pub use span::{Span, SpanMut};
 pub use stripes::{Partitioned, StripingPartitioner};
 pub use workers::Workers;
 
-use crate::runtime::parallel::TaskError;
-use crate::statement::Statement;
+use crate::{Statement, TaskError};
 use engine::{Ended, Visit, run};
 use piles::{Items, Piece, Pile};
 use reduce::{Commutative, Ordered, Parts, join_all};

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::hint::PolicyHint;
 use super::workers::Workers;
-use crate::affinity::Affinity;
+use crate::Affinity;
 
 /// Elements side by side that a body may get in one call.
 pub(super) trait Piece: Sized + Send {
@@ -79,7 +79,11 @@ impl<P: Piece> Pile<P> {
     }
 
     /// Sorts pieces into piles by who shall visit them.
-    pub(super) fn by_hint(pieces: Vec<(Option<NodeId>, P)>, hint: &dyn PolicyHint, workers: &dyn Workers) -> Vec<Pile<P>> {
+    pub(super) fn by_hint(
+        pieces: Vec<(Option<NodeId>, P)>,
+        hint: &dyn PolicyHint,
+        workers: &dyn Workers,
+    ) -> Vec<Pile<P>> {
         let mut runners_of: Vec<(Option<NodeId>, usize)> = Vec::new();
         let mut piles: Vec<(Vec<Affinity>, Vec<P>)> = Vec::new();
         for (node, piece) in pieces {

@@ -23,9 +23,8 @@ use parking_lot::Mutex;
 use super::engine::Visit;
 use super::piles::Piece;
 use super::{FirstError, Loop};
-use crate::affinity::Affinity;
 use crate::panics;
-use crate::runtime::parallel::TaskError;
+use crate::{Affinity, TaskError};
 
 /// Joins that take so long are worth being run as tasks.
 const HEAVY_JOIN_NS: u128 = 50_000;
@@ -156,11 +155,7 @@ impl<R, E, I, F, J: Fn(R, R) -> R> Ordered<'_, R, E, I, F, J> {
     }
 
     fn joined(&self, left: OrderedPart<R>, right: OrderedPart<R>) -> OrderedPart<R> {
-        OrderedPart {
-            end: right.end,
-            weight: left.weight + right.weight,
-            value: (self.join)(left.value, right.value),
-        }
+        OrderedPart { end: right.end, weight: left.weight + right.weight, value: (self.join)(left.value, right.value) }
     }
 }
 

@@ -247,7 +247,10 @@ fn a_cancelled_loop_stops_and_says_so() {
         let begun = begun.into_inner();
         assert!(begun < 100_000, "{begun} calls were begun after a cancel at the 101st");
         assert_eq!(how.parallel_for(0..1, |_| panic!("never called")), Err(TaskError::Cancelled));
-        assert_eq!(how.parallel_reduce(0..1, || 0, |_, _| panic!("never called"), |a, b| a + b), Err(TaskError::Cancelled));
+        assert_eq!(
+            how.parallel_reduce(0..1, || 0, |_, _| panic!("never called"), |a, b| a + b),
+            Err(TaskError::Cancelled)
+        );
     }
 }
 
@@ -272,7 +275,8 @@ fn loops_nest_in_workers() {
             0..30,
             || 0,
             |sum, outer| {
-                let inner = |i: usize| how.parallel_reduce(0..i * 100, || 0, |sum, part| sum + part.len(), |a, b| a + b);
+                let inner =
+                    |i: usize| how.parallel_reduce(0..i * 100, || 0, |sum, part| sum + part.len(), |a, b| a + b);
                 outer.fold(sum, |sum, i| sum + inner(i).expect("nothing stops it"))
             },
             |a, b| a + b,
@@ -383,7 +387,7 @@ fn a_loop_of_many_indices_has_few_tasks_and_long_loops_give_way() {
         workers.tasks.into_inner()
     };
     assert_eq!(counting(0, &|_| ()), 0);
-    assert_eq!(counting(1_000_000_000, &|_| ()), 8, "as many as a first round has");
+    assert_eq!(counting(1_000_000_000, &|_| ()), 16, "as many as a first round has");
     // Fifty milliseconds: more than a first round's runners may take.
     let long = counting(50, &|range| range.for_each(|_| std::thread::sleep(Duration::from_millis(1))));
     assert!(long >= 50, "{long} runners, each of which ends after half a millisecond");

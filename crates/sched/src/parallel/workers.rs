@@ -6,11 +6,7 @@ use std::sync::Arc;
 
 use numa::{Allocator, Budget, NodeId, Policy};
 
-use crate::affinity::Affinity;
-use crate::inline::Inline;
-use crate::runtime::parallel::TaskError;
-use crate::scheduler::Scheduler;
-use crate::statement::Statement;
+use crate::{Affinity, Inline, Scheduler, Statement, TaskError};
 
 /// What a loop asks of those who run it.
 pub trait Workers: Send + Sync {

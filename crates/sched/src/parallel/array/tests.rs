@@ -101,9 +101,8 @@ fn first_touch_and_own_allocations_lie_where_they_should() {
 #[test]
 fn memory_that_changes_its_node_every_page_is_summed_up() {
     // Three pages of four lie on node 1.
-    let runs: Vec<(Range<usize>, NodeId)> = (0..100_000)
-        .map(|page| (page * 4096..page * 4096 + 4096, NodeId(u32::from(page % 4 != 0))))
-        .collect();
+    let runs: Vec<(Range<usize>, NodeId)> =
+        (0..100_000).map(|page| (page * 4096..page * 4096 + 4096, NodeId(u32::from(page % 4 != 0)))).collect();
     let len = 100_000 * 4096 - 5;
     assert_eq!(stretches(&runs, len), [(Some(NodeId(1)), 0..len)]);
 }
