@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use super::Loop;
 use super::hint::Bound;
-use super::span::{Span, SpanMut};
+use super::span::{PiecesMut, Span, SpanMut};
 use super::stripes::{PAGE_BYTES, StripingPartitioner, joined};
 use super::workers::Workers;
 use crate::TaskError;
@@ -248,7 +248,7 @@ impl<T: Word> Span for StripedArray<T> {
 impl<'a, T: Word> SpanMut<'a> for &'a mut StripedArray<T> {
     type Item = T;
 
-    fn pieces_mut(self, workers: &dyn Workers) -> Vec<(Option<NodeId>, usize, &'a mut [T])> {
+    fn pieces_mut(self, workers: &dyn Workers) -> PiecesMut<'a, T> {
         let pieces = Span::pieces(self, workers);
         Cut { slice: self, pieces: &pieces }.pieces_mut(workers)
     }
@@ -286,7 +286,7 @@ struct Cut<'a, 'b, T> {
 impl<'a, T: Send> SpanMut<'a> for Cut<'a, '_, T> {
     type Item = T;
 
-    fn pieces_mut(self, _workers: &dyn Workers) -> Vec<(Option<NodeId>, usize, &'a mut [T])> {
+    fn pieces_mut(self, _workers: &dyn Workers) -> PiecesMut<'a, T> {
         let mut rest = self.slice;
         let mut cut = Vec::with_capacity(self.pieces.len());
         for (node, range) in self.pieces {

@@ -127,7 +127,7 @@ impl Pace {
         }
         let most = known.max(elements).saturating_mul(GROWTH_MAX);
         let least = (known / GROWTH_MAX).max(1);
-        let next = if ns >= PORTION_NS / 4 && ns <= PORTION_NS * 4 { known / 2 + full / 2 } else { full };
+        let next = if (PORTION_NS / 4..=PORTION_NS * 4).contains(&ns) { known / 2 + full / 2 } else { full };
         self.elements = next.clamp(least, most).max(self.fixed.unwrap_or(1));
     }
 }
@@ -207,7 +207,7 @@ mod tests {
                 let call = pace.call(portion);
                 prop_assert!(call >= 1);
                 if let Some(grain) = fixed {
-                    prop_assert!(call == grain && (portion == left || portion % grain == 0));
+                    prop_assert!(call == grain && (portion == left || portion.is_multiple_of(grain)));
                 }
                 pace.observe(portion, took);
                 prop_assert!(pace.elements >= 1);

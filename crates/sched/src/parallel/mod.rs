@@ -25,7 +25,7 @@
 //!
 //! // A reduction: what to begin with, how to add a stretch to a result, how to join two results.
 //! let sum = how.parallel_reduce(0..squares.len(), || 0, |sum, range| sum + squares[range].iter().sum::<u64>(), |a, b| a + b)?;
-//! assert_eq!(sum, squares.iter().sum());
+//! assert_eq!(sum, squares.iter().sum::<u64>());
 //!
 //! // An ordered reduction joins neighbours only, the left one first: what passes a filter, in order.
 //! let even = how.parallel_reduce_ordered(
@@ -50,12 +50,13 @@
 //! ```
 //! # use numa::{Budget, Topology};
 //! # use sched::{Config, Scheduler, Statement};
+//! use std::num::ParseIntError;
 //! use sched::parallel::{Loop, LoopError};
 //!
 //! # let scheduler = Scheduler::new(Topology::synthetic(1, 1, 2, 1).into(), Config::default());
 //! # let statement = Statement::new(1, Budget::unlimited());
 //! let words = ["7", "8", "nine", "10"];
-//! let sum = Loop::new(&scheduler, &statement).try_parallel_reduce(
+//! let sum: Result<i32, LoopError<ParseIntError>> = Loop::new(&scheduler, &statement).try_parallel_reduce(
 //!     0..words.len(),
 //!     || 0,
 //!     |sum, range| words[range].iter().try_fold(sum, |sum, word| Ok(sum + word.parse::<i32>()?)),
@@ -103,7 +104,7 @@ use parking_lot::Mutex;
 pub use array::{ArrayError, ArraySpan, StripedArray};
 pub use grain::Grain;
 pub use hint::{Bound, OnSlots, Os, PolicyHint, Target};
-pub use span::{Span, SpanMut};
+pub use span::{PiecesMut, Span, SpanMut};
 pub use stripes::{Partitioned, StripingPartitioner};
 pub use workers::Workers;
 

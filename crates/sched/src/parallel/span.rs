@@ -37,19 +37,22 @@ impl<S: Span + ?Sized> Span for &S {
     }
 }
 
+/// Stretches of memory to write to: the node that each lies on, the index of its first element, and its elements.
+pub type PiecesMut<'a, T> = Vec<(Option<NodeId>, usize, &'a mut [T])>;
+
 /// Memory that a loop can write to: slices, vectors, and [striped arrays](super::StripedArray).
 pub trait SpanMut<'a> {
     /// An element.
     type Item: Send + 'a;
 
-    /// Its stretches: the node that each lies on, the index of its first element, and its elements.
-    fn pieces_mut(self, workers: &dyn Workers) -> Vec<(Option<NodeId>, usize, &'a mut [Self::Item])>;
+    /// Its stretches, ascending.
+    fn pieces_mut(self, workers: &dyn Workers) -> PiecesMut<'a, Self::Item>;
 }
 
 impl<'a, T: Send> SpanMut<'a> for &'a mut [T] {
     type Item = T;
 
-    fn pieces_mut(self, _workers: &dyn Workers) -> Vec<(Option<NodeId>, usize, &'a mut [T])> {
+    fn pieces_mut(self, _workers: &dyn Workers) -> PiecesMut<'a, T> {
         vec![(None, 0, self)]
     }
 }
@@ -57,7 +60,7 @@ impl<'a, T: Send> SpanMut<'a> for &'a mut [T] {
 impl<'a, T: Send> SpanMut<'a> for &'a mut Vec<T> {
     type Item = T;
 
-    fn pieces_mut(self, workers: &dyn Workers) -> Vec<(Option<NodeId>, usize, &'a mut [T])> {
+    fn pieces_mut(self, workers: &dyn Workers) -> PiecesMut<'a, T> {
         self.as_mut_slice().pieces_mut(workers)
     }
 }
