@@ -7,6 +7,10 @@
 //! Invariants: a portion has at least one element and no more than there are; with a fixed grain every call but the last
 //! of a stretch of elements has exactly that many.
 //!
+//! # Limits
+//! A body whose calls cost more than [`PORTION_NS`] by themselves from the first one on gets one element per call; it needs
+//! [`Grain::Elements`].
+//!
 //! Source: Seidel 2011, NUMA Building Blocks, chapter 6 names adaptive grains as future work; that portions shrink with
 //! what is left is guided self-scheduling (Polychronopoulos and Kuck, 1987).
 
@@ -55,21 +59,27 @@ pub(super) struct SharedPace {
     fixed: Option<usize>,
     /// Elements that take about [`PORTION_NS`].
     elements: AtomicUsize,
+    /// See [`Pace::floor`].
+    floor: AtomicUsize,
 }
 
 impl SharedPace {
     pub(super) fn new(fixed: Option<usize>) -> SharedPace {
-        SharedPace { fixed, elements: AtomicUsize::new(fixed.unwrap_or(1)) }
+        SharedPace { fixed, elements: AtomicUsize::new(fixed.unwrap_or(1)), floor: AtomicUsize::new(1) }
     }
 
     pub(super) fn get(&self) -> Pace {
         // A hint and nothing else: no order with other memory is needed.
-        Pace { fixed: self.fixed, elements: self.elements.load(Ordering::Relaxed) }
+        let floor = self.floor.load(Ordering::Relaxed);
+        Pace { fixed: self.fixed, elements: self.elements.load(Ordering::Relaxed).max(floor), floor, long: None }
     }
 
     pub(super) fn set(&self, pace: Pace) {
         if self.elements.load(Ordering::Relaxed) != pace.elements {
             self.elements.store(pace.elements, Ordering::Relaxed);
+        }
+        if self.floor.load(Ordering::Relaxed) < pace.floor {
+            self.floor.fetch_max(pace.floor, Ordering::Relaxed);
         }
     }
 }
@@ -79,6 +89,10 @@ impl SharedPace {
 pub(super) struct Pace {
     fixed: Option<usize>,
     elements: usize,
+    /// Below this, fewer elements do not take less time: calls have a cost of their own, as when each allocates or sleeps.
+    floor: usize,
+    /// A portion that took too long, and its time: what shorter ones are compared with.
+    long: Option<(usize, u64)>,
 }
 
 impl Pace {
@@ -125,10 +139,28 @@ impl Pace {
         if elements < known / GROWTH_MAX && ns < PORTION_NS {
             return;
         }
+        self.note_long(elements, ns);
         let most = known.max(elements).saturating_mul(GROWTH_MAX);
-        let least = (known / GROWTH_MAX).max(1);
+        let least = (known / GROWTH_MAX).max(self.floor);
         let next = if (PORTION_NS / 4..=PORTION_NS * 4).contains(&ns) { known / 2 + full / 2 } else { full };
-        self.elements = next.clamp(least, most).max(self.fixed.unwrap_or(1));
+        self.elements = next.clamp(least.min(most), most).max(self.fixed.unwrap_or(1));
+    }
+
+    /// Where half the elements take about the same time, portions shrink no further: they would end at one element, each
+    /// at the full cost of a call.
+    fn note_long(&mut self, elements: usize, ns: u64) {
+        match self.long {
+            _ if ns <= PORTION_NS => self.long = None,
+            Some((many, long_ns)) if elements <= many / 2 => {
+                // Much longer than before means that elements have become slower, which says nothing of calls.
+                if (long_ns / 4 * 3..=long_ns.saturating_add(long_ns / 4)).contains(&ns) {
+                    self.floor = self.floor.max(many);
+                }
+                self.long = Some((elements, ns));
+            }
+            Some(_) => {}
+            None => self.long = Some((elements, ns)),
+        }
     }
 }
 
@@ -179,11 +211,32 @@ mod tests {
 
     #[test]
     fn one_interruption_does_not_stay() {
-        let mut pace = Pace { fixed: None, elements: 10_000 };
+        let mut pace = Pace { fixed: None, elements: 10_000, floor: 1, long: None };
         pace.observe(10_000, 10_000_000);
         assert_eq!(pace.elements, 1_250, "shrinks by no more than eight");
         pace.observe(1_250, 5_000);
         assert_eq!(pace.elements, 10_000);
+    }
+
+    #[test]
+    fn calls_with_a_cost_of_their_own_do_not_shrink_to_nothing() {
+        for call_ns in [60_000, 1_000_000] {
+            let shared = SharedPace::new(None);
+            let (mut left, mut portions) = (100_000_000usize, 0);
+            while left > 0 {
+                // A runner's worth of portions, and the next one begins with what is shared.
+                let mut pace = shared.get();
+                for _ in 0..8 {
+                    let portion = pace.portion(left.max(1), 1);
+                    let call_ns = if left > 50_000_000 { 0 } else { call_ns };
+                    pace.observe(portion, call_ns + portion as u64);
+                    shared.set(pace);
+                    left = left.saturating_sub(portion);
+                    portions += 1;
+                }
+            }
+            assert!(portions < 10_000, "{portions} portions for 100 ms of elements, {call_ns} ns a call");
+        }
     }
 
     #[test]
@@ -200,7 +253,7 @@ mod tests {
             elements in 1usize.., left in 1usize.., workers in 0usize..10_000, fixed in proptest::option::of(1usize..),
             took in any::<u64>(),
         ) {
-            let mut pace = Pace { fixed, elements: elements.max(fixed.unwrap_or(1)) };
+            let mut pace = Pace { fixed, elements: elements.max(fixed.unwrap_or(1)), floor: 1, long: None };
             for _ in 0..3 {
                 let portion = pace.portion(left, workers);
                 prop_assert!(portion >= 1 && portion <= left);

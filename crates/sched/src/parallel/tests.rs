@@ -300,49 +300,69 @@ fn a_nested_panic_reaches_the_outer_caller_as_a_stop() {
     }
 }
 
-/// Elements that are quick till the last hundred: these are far slower than what was measured, and in one portion or two.
-fn slow_end(threads: &Mutex<HashMap<ThreadId, usize>>, range: Range<usize>) {
-    const QUICK: usize = 20_000;
-    for _ in range.filter(|index| *index >= QUICK) {
-        *threads.lock().entry(std::thread::current().id()).or_insert(0) += 1;
-        std::thread::sleep(Duration::from_millis(1));
+/// For a pile that one worker is expected at: nothing makes portions shorter near its end.
+struct OneRunner;
+
+impl PolicyHint for OneRunner {
+    fn runners(&self, _node: Option<NodeId>, _workers: &dyn Workers) -> Vec<Affinity> {
+        vec![Affinity::Anywhere]
+    }
+}
+
+/// Where the first nine portions of a loop of quick calls end, each eight times as long as the one before.
+const QUICK: usize = (8usize.pow(9) - 1) / 7;
+/// Few enough for the tenth portion to take the rest.
+const ELEMENTS: usize = 150_000_000;
+
+/// A body that is quick in nine portions and slow in the tenth: a millisecond per million elements, counted by thread.
+fn slow_end(threads: &Mutex<HashMap<ThreadId, usize>>, range: &Range<usize>) {
+    let slow = range.end.saturating_sub(range.start.max(QUICK));
+    if slow > 0 {
+        *threads.lock().entry(std::thread::current().id()).or_insert(0) += slow;
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_nanos(slow as u64) {
+            // Not a sleep: that has a cost per call, which the grain would follow.
+            std::thread::yield_now();
+        }
     }
 }
 
 #[test]
 fn the_rest_of_a_slow_portion_is_split_for_the_hungry() {
     let statement = statement();
-    let how = Loop::new(four_threads(), &statement).grain(Grain::Elements(1));
+    let how = Loop::new(four_threads(), &statement).hint(&OneRunner);
     let threads = Mutex::new(HashMap::new());
-    let seen = how.parallel_reduce_ordered(
-        0..20_100,
+    let calls = how.parallel_reduce_ordered(
+        0..ELEMENTS,
         Vec::new,
-        |mut seen, range| {
-            slow_end(&threads, range.clone());
-            seen.extend(range);
-            seen
+        |mut calls, range| {
+            slow_end(&threads, &range);
+            calls.push(range);
+            calls
         },
         |mut left, mut right| {
             left.append(&mut right);
             left
         },
     );
-    assert_eq!(seen, Ok((0..20_100).collect::<Vec<_>>()));
+    let calls = calls.expect("nothing stops it");
+    assert!(calls[0].start == 0 && calls.last().is_some_and(|last| last.end == ELEMENTS));
+    assert!(calls.windows(2).all(|two| two[0].end == two[1].start));
     let threads = threads.into_inner();
-    assert_eq!(threads.values().sum::<usize>(), 100);
-    assert!(threads.len() >= 3, "slow elements per thread: {threads:?}");
+    assert_eq!(threads.values().sum::<usize>(), ELEMENTS - QUICK);
+    assert!(threads.len() >= 2, "slow elements per thread: {threads:?}");
 }
 
 #[test]
 fn a_panic_in_a_split_is_a_panic_of_the_loop() {
     let statement = statement();
-    let how = Loop::new(four_threads(), &statement).grain(Grain::Elements(1));
+    let how = Loop::new(four_threads(), &statement).hint(&OneRunner);
     let threads = Mutex::new(HashMap::new());
-    let result = how.parallel_for(0..20_100, |range| {
-        slow_end(&threads, range.clone());
-        assert!(!range.contains(&20_095), "near the end");
+    let result = how.parallel_for(0..ELEMENTS, |range| {
+        slow_end(&threads, &range);
+        assert!(range.end < ELEMENTS, "the last call");
     });
-    assert_eq!(result, Err(TaskError::Panicked("near the end".into())));
+    assert_eq!(result, Err(TaskError::Panicked("the last call".into())));
 }
 
 /// Counts what a loop asks of its workers.
