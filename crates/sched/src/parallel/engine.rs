@@ -232,3 +232,52 @@ impl<V> Engine<'_, V> {
 fn ns_between(began: Instant, now: Instant) -> u64 {
     u64::try_from(now.saturating_duration_since(began).as_nanos()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::time::Duration;
+
+    use numa::Budget;
+
+    use super::*;
+    use crate::{Affinity, Inline, Statement};
+
+    /// Counts elements and notes whether they were visited in a split, that is in another state.
+    struct Slow(AtomicUsize);
+
+    impl Visit<std::ops::Range<usize>> for Slow {
+        type State = usize;
+        fn begin(&self) -> usize {
+            0
+        }
+        fn visit(&self, state: &mut usize, piece: std::ops::Range<usize>) -> ControlFlow<()> {
+            *state += piece.len();
+            std::thread::sleep(Duration::from_millis(1));
+            ControlFlow::Continue(())
+        }
+        fn end(&self, state: usize) {
+            self.0.fetch_add(state, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_slow_portion_is_split_if_and_only_if_somebody_is_hungry() {
+        for hungry in [false, true] {
+            let (inline, statement) = (Inline::new(), Statement::new(1, Budget::unlimited()));
+            let (how, visit) = (Loop::new(&inline, &statement), Slow(AtomicUsize::new(0)));
+            let (stop, split_failed) = (AtomicBool::new(false), Mutex::new(None));
+            let engine = Engine { how: &how, visit: &visit, pace: SharedPace::new(Some(1)), stop, split_failed };
+            let pile: Pile<std::ops::Range<usize>> = Pile::new(vec![Affinity::Anywhere], Vec::new());
+            if hungry {
+                assert!(pile.take(|left| left).is_none());
+            }
+            let (mut pace, mut own) = (engine.pace.get(), 0);
+            engine.portion(&pile, 0..50, &mut pace, &mut own, Instant::now());
+            let split = visit.0.into_inner();
+            assert_eq!(own + split, 50);
+            assert_eq!(split > 0, hungry, "{own} elements visited before the split");
+            assert!(own <= 3 || !hungry, "a call that makes it overdue, one that proves it, and one of grace: {own}");
+        }
+    }
+}
