@@ -45,6 +45,7 @@ mod calibrate;
 mod handover;
 mod inline;
 mod panics;
+pub mod parallel;
 pub mod policy;
 mod primitive;
 mod report;
