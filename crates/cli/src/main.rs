@@ -3,6 +3,7 @@
 //! Invariants: exit code 0 is done, 1 failed, 2 used wrongly; every error is one sentence on standard error; a reader of
 //! our output that goes away (`| head`) is no error.
 
+mod bench;
 mod failure;
 mod interrupt;
 mod machine;
@@ -48,6 +49,8 @@ enum Command {
     Tpch(tpch::Arguments),
     /// Run SQL: at a prompt, from standard input, from a file or from the command line
     Sql(sql::Arguments),
+    /// Measure parts of Nearside
+    Bench(bench::Arguments),
     /// Show what the machine is and what this process may use of it
     Topology(topology::Arguments),
     /// Measure the latency and bandwidth between this machine's nodes
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Tpch(arguments) => tpch::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Topology(arguments) => topology::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
     };

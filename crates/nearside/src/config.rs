@@ -5,6 +5,8 @@ use datafusion::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionO
 use datafusion::prelude::SessionConfig;
 
 use crate::catalog::{CATALOG, DEFAULT_SCHEMA};
+use crate::error::Result;
+use crate::scheduling;
 
 /// Rows of a batch that operators exchange with DataFusion.
 pub(crate) const BATCH_ROWS: usize = 8192;
@@ -20,6 +22,20 @@ extensions_options! {
         pub plan_cache: bool, default = true
         /// Where new tables lie when nothing else is said, as in CREATE TABLE .. WITH (placement = '..'): rr, ivp, pp(..), ..
         pub placement: String, default = "rr".to_string()
+        /// The scheduling strategy: os, target or bound; setting it sets the five settings below, which read custom when they are none of them
+        pub scheduling: String, default = "custom".to_string()
+        /// What becomes of the affinities of tasks: ignored, soft, weighed (memory-intensive ones are hard) or hard
+        pub affinities: String, default = "weighed".to_string()
+        /// Whom idle workers steal from: off, neighbour (the package, or the nearest nodes) or any
+        pub stealing: String, default = "neighbour".to_string()
+        /// How much a thief takes: one or bulk
+        pub steal: String, default = "one".to_string()
+        /// When worker threads are pinned: none, preferred, opportunistic or always
+        pub binding: String, default = "opportunistic".to_string()
+        /// How many tasks one operation may have at a time; 1 switches parallelism within a query off, 0 is no limit
+        pub parallelism: u32, default = 0
+        /// From how many bytes per microsecond on a task counts as memory-intensive; 0 is never
+        pub memory_intensive_bytes_per_us: u32, default = 0
     }
 }
 
@@ -28,14 +44,16 @@ impl ConfigExtension for NearsideOptions {
 }
 
 /// The settings a session starts with.
-pub(crate) fn session_config(threads: usize) -> SessionConfig {
+pub(crate) fn session_config(threads: usize, scheduling: &sched::Settings) -> SessionConfig {
+    let mut own = NearsideOptions::default();
+    scheduling::write(scheduling, &mut own);
     let mut config = SessionConfig::new()
         .with_target_partitions(threads)
         .with_batch_size(BATCH_ROWS)
         .with_information_schema(true)
         .with_create_default_catalog_and_schema(false)
         .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
-        .with_option_extension(NearsideOptions::default());
+        .with_option_extension(own);
     let options = config.options_mut();
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.collect_spans = true;
@@ -63,4 +81,27 @@ pub(crate) fn entries(config: &ConfigOptions) -> Vec<ConfigEntry> {
 /// The `nearside.*` settings of a configuration.
 pub(crate) fn nearside(config: &ConfigOptions) -> NearsideOptions {
     config.extensions.get::<NearsideOptions>().cloned().unwrap_or_default()
+}
+
+/// Makes our settings agree with each other after one was set.
+///
+/// # Errors
+/// A value that is none of those allowed.
+pub(crate) fn settle(variable: &str, config: &mut ConfigOptions) -> Result<()> {
+    match config.extensions.get_mut::<NearsideOptions>() {
+        Some(own) => scheduling::settle(variable, own),
+        None => Ok(()),
+    }
+}
+
+/// Takes the scheduling settings of `defaults`.
+///
+/// # Errors
+/// None of them can be wrong, or the database would not have started.
+pub(crate) fn reset_scheduling(config: &mut ConfigOptions, defaults: &ConfigOptions) -> Result<()> {
+    let settings = scheduling::settings(&nearside(defaults))?;
+    if let Some(own) = config.extensions.get_mut::<NearsideOptions>() {
+        scheduling::write(&settings, own);
+    }
+    Ok(())
 }

@@ -114,6 +114,7 @@ pub struct DatabaseBuilder {
     memory_bytes: Option<u64>,
     topology: Option<Topology>,
     attributes: Option<Attributes>,
+    scheduling: sched::Settings,
 }
 
 impl DatabaseBuilder {
@@ -141,6 +142,12 @@ impl DatabaseBuilder {
         self
     }
 
+    /// How tasks are scheduled, where a session does not say otherwise (`SET nearside.scheduling` and the like).
+    pub fn scheduling(mut self, settings: sched::Settings) -> Self {
+        self.scheduling = settings;
+        self
+    }
+
     /// Starts the workers.
     ///
     /// # Errors
@@ -163,7 +170,9 @@ impl DatabaseBuilder {
         let topology = Arc::new(topology);
         let budget = Budget::new("database", bytes);
         let threads = self.threads.unwrap_or_else(|| topology.default_threads());
-        let config = sched::Config { threads: Some(threads), ..sched::Config::default() };
+        let settings = self.scheduling;
+        let (stealing, binding) = (settings.stealing, settings.binding);
+        let config = sched::Config { threads: Some(threads), stealing, binding, settings, ..sched::Config::default() };
         let scheduler = Scheduler::new(Arc::clone(&topology), config);
         let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
         let environment = RuntimeEnvBuilder::new().with_disk_manager_builder(disk).build_arc()?;

@@ -49,6 +49,7 @@ mod plan_cache;
 mod query;
 mod refuse;
 mod report;
+mod scheduling;
 mod session;
 mod sql_text;
 mod statement;

@@ -84,7 +84,7 @@ static SETTINGS: AtomicU64 = AtomicU64::new(1);
 /// Functions and settings as every session starts with them.
 pub(crate) fn default_state(inner: &Inner) -> SessionState {
     let builder = SessionStateBuilder::new()
-        .with_config(config::session_config(inner.scheduler.threads()))
+        .with_config(config::session_config(inner.scheduler.threads(), &inner.scheduler.settings()))
         .with_runtime_env(Arc::clone(&inner.environment))
         .with_default_features()
         .with_analyzer_rules(coerce::analyzer_rules());
@@ -138,6 +138,7 @@ impl Session {
         not_on_a_worker()?;
         let (state, settings) = self.state();
         let running = Arc::new(Running::start(&self.inner, state));
+        running.statement.set_label(&label(sql));
         self.track(&running);
         let key = Key { sql: sql.to_string(), settings, ddl_version: running.catalog.ddl_version, prepared: false };
         if config::nearside(running.state.config_options()).plan_cache
@@ -286,7 +287,8 @@ impl Session {
                     if variable == "nearside.placement" {
                         placement::spec::Spec::parse(&set.value)?;
                     }
-                    options.set(&variable, &set.value).map_err(|e| setting_error(&variable, e.into(), options))
+                    options.set(&variable, &set.value).map_err(|e| setting_error(&variable, e.into(), options))?;
+                    config::settle(&variable, options)
                 })?;
                 Ok(Outcome::Done(Done::new("SET")))
             }
@@ -302,7 +304,11 @@ impl Session {
                         Some(None) => ConfigField::reset(options, &variable),
                         None => return Err(setting_error(&variable, Error::plan("there is no such setting"), options)),
                     };
-                    done.map_err(|e| setting_error(&variable, e.into(), options))
+                    done.map_err(|e| setting_error(&variable, e.into(), options))?;
+                    match variable.as_str() {
+                        "nearside.scheduling" => config::reset_scheduling(options, defaults.config_options()),
+                        _ => config::settle(&variable, options),
+                    }
                 })?;
                 Ok(Outcome::Done(Done::new("RESET")))
             }
@@ -343,6 +349,15 @@ impl Session {
         }
         *current = (Arc::new(state), SETTINGS.fetch_add(1, Ordering::Relaxed));
         Ok(())
+    }
+}
+
+/// A statement's text as views show it: its beginning.
+fn label(sql: &str) -> String {
+    const CHARS: usize = 200;
+    match sql.trim().char_indices().nth(CHARS) {
+        Some((end, _)) => format!("{}..", &sql.trim()[..end]),
+        None => sql.trim().to_string(),
     }
 }
 

@@ -23,6 +23,7 @@ use crate::config;
 use crate::context::PlanContext;
 use crate::database::Inner;
 use crate::error::{Error, Result};
+use crate::scheduling;
 
 /// Cancels a statement, and wakes whoever waits for its rows.
 #[derive(Debug, Default)]
@@ -79,6 +80,8 @@ impl Running {
         if let Some(deadline) = deadline {
             statement.set_deadline(deadline);
         }
+        // SET has refused what is no setting.
+        statement.set_settings(scheduling::settings(&settings).ok());
         Running {
             statement,
             inner: Arc::clone(inner),

@@ -61,6 +61,9 @@ pub struct Arguments {
     /// Where loaded tables lie, as in CREATE TABLE .. WITH (placement = '..'): rr, ivp, pp(4, hash(k)), ..
     #[arg(long, value_name = "PLACEMENT")]
     placement: Option<String>,
+    /// How tasks are scheduled: os, target or bound [default: soft affinities, hard ones for memory-intensive tasks]
+    #[arg(long, value_name = "STRATEGY")]
+    scheduling: Option<sched::Preset>,
     /// This machine's figures, as `nearside probe --json` wrote them
     #[arg(long, value_name = "FILE")]
     machine: Option<String>,
@@ -131,6 +134,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     if let Some(size) = arguments.memory {
         let topology = numa::Topology::discover().map_err(|e| Failure::new(e.to_string()))?;
         builder = builder.memory_bytes(size.resolve(topology.memory_bytes())).topology(topology);
+    }
+    if let Some(preset) = arguments.scheduling {
+        builder = builder.scheduling(sched::Settings::preset(preset));
     }
     let database = with_machine(builder, arguments.machine.as_deref())?.build()?;
     for load in &arguments.load {

@@ -26,7 +26,7 @@ use crate::failure::Failure;
 
 const PROMPT: &str = "nearside> ";
 /// What every database has beside the user's tables.
-const SYSTEM_VIEWS: [&str; 9] = [
+const SYSTEM_VIEWS: [&str; 12] = [
     "nearside.nodes",
     "nearside.cpus",
     "nearside.links",
@@ -35,6 +35,9 @@ const SYSTEM_VIEWS: [&str; 9] = [
     "nearside.memory",
     "nearside.placement_changes",
     "nearside.workers",
+    "nearside.thread_groups",
+    "nearside.statements",
+    "nearside.tasks",
     "nearside.settings",
 ];
 const HISTORY_ENTRIES_MAX: usize = 10_000;

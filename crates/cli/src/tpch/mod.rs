@@ -73,6 +73,9 @@ pub struct Arguments {
     /// Where tables lie, as in CREATE TABLE .. WITH (placement = '..'): rr, ivp, pp(4), .., for all tables or for one [default: rr]
     #[arg(long, value_name = "[TABLE=]PLACEMENT", value_parser = placements::parse)]
     placement: Vec<Placement>,
+    /// How tasks are scheduled: os, target or bound [default: soft affinities, hard ones for memory-intensive tasks]
+    #[arg(long, value_name = "STRATEGY")]
+    scheduling: Option<sched::Preset>,
     /// This machine's figures, as `nearside probe --json` wrote them
     #[arg(long, value_name = "FILE")]
     machine: Option<String>,
@@ -95,6 +98,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut builder = Database::builder();
     if let Some(threads) = arguments.threads {
         builder = builder.threads(usize::from(threads));
+    }
+    if let Some(preset) = arguments.scheduling {
+        builder = builder.scheduling(sched::Settings::preset(preset));
     }
     let database = with_machine(builder, arguments.machine.as_deref())?.build()?;
     let mut report = load(&database, arguments)?;

@@ -1,9 +1,11 @@
 //! System views: `nearside.nodes`, `nearside.cpus`, `nearside.links`, `nearside.columns`, `nearside.pages`, `nearside.memory`,
-//! `nearside.placement_changes`, `nearside.workers`, `nearside.settings`.
+//! `nearside.placement_changes`, `nearside.workers`,
+//! `nearside.thread_groups`, `nearside.statements`, `nearside.tasks`, `nearside.settings`.
 //!
 //! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are then.
 
 mod memory;
+mod scheduling;
 
 use std::sync::Arc;
 
@@ -29,11 +31,14 @@ const PAGES: &str = "pages";
 const MEMORY: &str = "memory";
 const CHANGES: &str = "placement_changes";
 const WORKERS: &str = "workers";
+const GROUPS: &str = "thread_groups";
+const STATEMENTS: &str = "statements";
+const TASKS: &str = "tasks";
 const SETTINGS: &str = "settings";
 
 /// Names and columns of all system views.
 pub(crate) fn schemas() -> Vec<(&'static str, SchemaRef)> {
-    [NODES, CPUS, LINKS, COLUMNS, PAGES, MEMORY, CHANGES, WORKERS, SETTINGS]
+    [NODES, CPUS, LINKS, COLUMNS, PAGES, MEMORY, CHANGES, WORKERS, GROUPS, STATEMENTS, TASKS, SETTINGS]
         .into_iter()
         .map(|n| (n, schema(n)))
         .collect()
@@ -82,16 +87,7 @@ fn schema(view: &str) -> SchemaRef {
             number("parts"),
         ],
         PAGES | MEMORY | CHANGES => memory::fields(view),
-        WORKERS => vec![
-            id("worker"),
-            id("node"),
-            id("cpu"),
-            flag("pinned"),
-            text("state"),
-            number("tasks_run"),
-            number("stolen"),
-            decimal("busy_seconds"),
-        ],
+        WORKERS | GROUPS | STATEMENTS | TASKS => scheduling::fields(view),
         _ => vec![text("name"), text("value"), text("description")],
     };
     Arc::new(Schema::new(fields))
@@ -112,7 +108,10 @@ pub(crate) fn system_table(
         PAGES => memory::pages(catalog),
         MEMORY => memory::memory(),
         CHANGES => memory::changes(inner),
-        WORKERS => workers(inner),
+        WORKERS => scheduling::workers(inner),
+        GROUPS => scheduling::groups(inner),
+        STATEMENTS => scheduling::statements(inner),
+        TASKS => scheduling::tasks(inner),
         SETTINGS => settings(state),
         other => {
             let views = schemas();
@@ -238,20 +237,6 @@ fn columns(catalog: &CatalogState) -> Vec<ArrayRef> {
         text(all.iter().map(|c| Some(pairs(c.bytes_by_node.iter())))),
         text(all.iter().map(|c| Some(&c.placement))),
         numbers(all.iter().map(|c| c.parts)),
-    ]
-}
-
-fn workers(inner: &Arc<Inner>) -> Vec<ArrayRef> {
-    let workers = inner.scheduler.stats().workers;
-    vec![
-        ids(workers.iter().map(|w| Some(w.id.0))),
-        ids(workers.iter().map(|w| Some(w.node.0))),
-        ids(workers.iter().map(|w| Some(w.cpu.0))),
-        flags(workers.iter().map(|w| w.pinned)),
-        text(workers.iter().map(|w| Some(w.state.name()))),
-        numbers(workers.iter().map(|w| w.tasks_run)),
-        numbers(workers.iter().map(|w| w.stolen)),
-        Arc::new(workers.iter().map(|w| Some(w.busy.as_secs_f64())).collect::<Float64Array>()),
     ]
 }
 
