@@ -65,6 +65,7 @@ fn main() -> ExitCode {
         Command::Topology(arguments) => topology::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
     };
+    tell_refusals();
     match result {
         Ok(code) => code,
         Err(Failure::BrokenPipe) => ExitCode::SUCCESS,
@@ -72,6 +73,15 @@ fn main() -> ExitCode {
             report(&failure);
             ExitCode::FAILURE
         }
+    }
+}
+
+/// What the kernel or a container denied, and what it cost: once, at the end.
+fn tell_refusals() {
+    use std::io::Write;
+    for refusal in numa::refusals() {
+        let numa::Refusal { call, error, effect, .. } = refusal;
+        let _ = writeln!(std::io::stderr(), "note: {call} was refused ({error}): {effect}");
     }
 }
 

@@ -43,6 +43,7 @@ pub struct Arguments {
 
 /// Measures, writes the files, prints the tables.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    check_apart(&[&arguments.json, &arguments.csv, &arguments.svg])?;
     let json = arguments.json.as_deref().map(Output::create).transpose()?;
     let csv = arguments.csv.as_deref().map(Output::create).transpose()?;
     let svg = arguments.svg.as_deref().map(Output::create).transpose()?;
@@ -67,21 +68,48 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A file that was named on the command line.
+/// A file that was named on the command line. It takes its name when it is whole, so that a run that is interrupted leaves
+/// what was there.
 struct Output<'a> {
     path: &'a Path,
+    unfinished: PathBuf,
     file: File,
 }
 
 impl<'a> Output<'a> {
     fn create(path: &'a Path) -> Result<Output<'a>, Failure> {
-        let file =
-            File::create(path).map_err(|error| Failure::new(format!("cannot write '{}': {error}", path.display())))?;
-        Ok(Output { path, file })
+        let Some(name) = path.file_name() else {
+            return Err(Failure::new(format!("cannot write '{}': it is not the name of a file", path.display())));
+        };
+        let unfinished = path.with_file_name(format!(".{}.unfinished", name.to_string_lossy()));
+        let failure = |error| Failure::new(format!("cannot write '{}': {error}", path.display()));
+        if path.is_dir() {
+            return Err(failure(std::io::ErrorKind::IsADirectory.into()));
+        }
+        let file = File::create(&unfinished).map_err(failure)?;
+        Ok(Output { path, unfinished, file })
     }
 
     fn write(mut self, text: &str) -> Result<(), Failure> {
-        let written = self.file.write_all(text.as_bytes());
+        let written = self.file.write_all(text.as_bytes()).and_then(|()| std::fs::rename(&self.unfinished, self.path));
         written.map_err(|error| Failure::new(format!("cannot write '{}': {error}", self.path.display())))
+    }
+}
+
+impl Drop for Output<'_> {
+    fn drop(&mut self) {
+        // Nothing is there under this name once it is whole.
+        let _ = std::fs::remove_file(&self.unfinished);
+    }
+}
+
+/// Fails when two outputs are one file.
+fn check_apart(paths: &[&Option<PathBuf>]) -> Result<(), Failure> {
+    let named: Vec<&PathBuf> = paths.iter().copied().flatten().collect();
+    match named.iter().enumerate().find(|(i, path)| named[..*i].contains(path)) {
+        Some((_, twice)) => {
+            Err(Failure::new(format!("'{}' is named for two outputs; give each its own file", twice.display())))
+        }
+        None => Ok(()),
     }
 }

@@ -346,6 +346,11 @@ impl Catalog {
         Ok(value)
     }
 
+    /// Whether a placement names only nodes that this process may use.
+    pub(crate) fn fits(&self, placement: &Spec) -> bool {
+        placement.named_nodes().iter().all(|node| self.nodes.allowed.contains(node))
+    }
+
     /// A table that nobody sees yet, placed by RR from the next node in turn on.
     pub(crate) fn new_table(&self, name: Name, schema: SchemaRef) -> Result<TableEntry> {
         let first_turn = self.next_column.fetch_add(schema.fields().len(), Ordering::Relaxed);

@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::io::{self, Compression, FileFormat, FileSet, ReadOptions, WriteOptions};
 use crate::load::{BatchProducer, file_producers, stage_parallel};
 use crate::parser::{CopyFrom, Parsed, option_pairs, plan_statement, split, take_placement};
+use crate::placement::spec::Spec;
 use crate::placement::stage::{build, compacted};
 use crate::query;
 use crate::session::{Done, object_name};
@@ -417,7 +418,14 @@ fn import_statement(mut statement: DfStatement, running: &Arc<Running>) -> Resul
     if !is_create {
         return Err(Error::Execution(format!("'{statement}' does not belong in an exported database")));
     }
-    let placement = take_placement(&mut statement)?;
+    // A table from a machine with other nodes comes in all the same, and lies as tables do here.
+    let placement = match take_placement(&mut statement)? {
+        Some(text) if !running.home.fits(&Spec::parse(&text)?) => {
+            tracing::warn!(placement = text, "a placement names nodes that are not here; the table is placed as usual");
+            None
+        }
+        other => other,
+    };
     match plan_statement(statement, &running.plan_context())? {
         LogicalPlan::Ddl(datafusion::logical_expr::DdlStatement::CreateMemoryTable(create)) => {
             create_table(create, placement.as_deref(), running)

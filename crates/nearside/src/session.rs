@@ -138,7 +138,7 @@ impl Session {
         not_on_a_worker()?;
         let (state, settings) = self.state();
         let running = Arc::new(Running::start(&self.inner, state));
-        running.statement.set_label(&label(sql));
+        running.statement.set_label(label(sql));
         self.track(&running);
         let key = Key { sql: sql.to_string(), settings, ddl_version: running.catalog.ddl_version, prepared: false };
         if config::nearside(running.state.config_options()).plan_cache

@@ -138,6 +138,43 @@ impl Spec {
         Ok(Spec { table, columns })
     }
 
+    /// The nodes that it names.
+    pub(crate) fn named_nodes(&self) -> Vec<NodeId> {
+        let mut all = Vec::new();
+        let mut take = |nodes: &Nodes| {
+            if let Nodes::These(list) = nodes {
+                all.extend_from_slice(list);
+            }
+        };
+        let specs = self.columns.values().chain(match &self.table {
+            TableSpec::Columns(spec) => Some(spec),
+            TableSpec::RoundRobin { nodes, .. } | TableSpec::Parts(PartsSpec { nodes, .. }) => {
+                take(nodes);
+                None
+            }
+        });
+        for spec in specs {
+            let places = match spec {
+                ColumnSpec::Ivp(nodes) => {
+                    take(nodes);
+                    continue;
+                }
+                ColumnSpec::All(place) => vec![place],
+                ColumnSpec::Components { codes, dictionary, index } => {
+                    [codes, dictionary, index].into_iter().flatten().collect()
+                }
+            };
+            for place in places {
+                match place {
+                    Where::Local => {}
+                    Where::Node(node) => take(&Nodes::These(vec![*node])),
+                    Where::Striped(nodes) | Where::Interleaved(nodes) | Where::Replicated(nodes) => take(nodes),
+                }
+            }
+        }
+        all
+    }
+
     /// Every column on this one node.
     pub(crate) fn on_node(node: NodeId) -> Spec {
         let table = TableSpec::Columns(ColumnSpec::All(Where::Node(node)));
@@ -187,7 +224,9 @@ fn parts_spec(words: &mut Words<'_>) -> Result<PartsSpec> {
     }
     let mut by = None;
     while !words.is(")") {
-        if let Some(parts) = words.number()? {
+        if words.count_of_nodes_follows() {
+            spec.nodes = nodes(words, Lone::Count, Repeats::Allowed)?;
+        } else if let Some(parts) = words.number()? {
             if spec.parts.replace(parts as usize).is_some() || parts == 0 || parts as usize > PARTS_MAX {
                 return Err(words.error(&format!("there is one number of parts, from 1 to {PARTS_MAX}")));
             }
@@ -302,7 +341,7 @@ fn where_(words: &mut Words<'_>) -> Result<Where> {
             return nodes_in_parentheses(words, Lone::Node).map(make);
         }
     }
-    let hint = words.peek_word().and_then(|w| nearest(w, KNOWN.into_iter()));
+    let hint = words.peek_word().and_then(|w| nearest(w, KNOWN.into_iter()).filter(|h| h != w));
     let hint = hint.map(|h| format!("; did you mean '{h}'?")).unwrap_or_default();
     let message = "rr, ivp, pp, local, node(..), striped, interleaved, replicated, or codes = .., dictionary = ..";
     Err(words.expected(&format!("{message}{hint}")))
@@ -540,6 +579,8 @@ mod tests {
             ("pp(4)", "pp(4, round robin)"),
             ("pp(hash(K), 4)", "pp(4, hash(k))"),
             ("pp(nodes 0-1, hash(k))", "pp(hash(k), nodes 0,1)"),
+            ("pp(3, hash(k), 2 nodes)", "pp(3, hash(k), 2 nodes)"),
+            ("pp(2 nodes, hash(k))", "pp(hash(k), 2 nodes)"),
             ("pp(2, round-robin)", "pp(2, round robin)"),
             ("rr(all);", "rr"),
         ] {

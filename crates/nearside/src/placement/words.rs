@@ -118,6 +118,12 @@ impl<'a> Words<'a> {
         matches!(self.words.get(self.next + 1).map(|w| &w.kind), Some(Kind::Number(_)))
     }
 
+    /// Whether `n nodes` comes next.
+    pub(crate) fn count_of_nodes_follows(&self) -> bool {
+        matches!(self.peek(), Some(Kind::Number(_)))
+            && self.words.get(self.next + 1).is_some_and(|w| w.kind == Kind::Name("nodes".into()))
+    }
+
     /// Takes a name.
     pub(crate) fn name(&mut self, what: &str) -> Result<String> {
         let name = match self.peek() {

@@ -337,6 +337,53 @@ fn an_exported_table_keeps_its_placement() {
 }
 
 #[test]
+fn a_table_from_another_machine_comes_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let session = database().session();
+    session.execute("CREATE TABLE t WITH (placement = 'node(0); k: ivp(nodes 0)') AS SELECT 1 AS k").unwrap();
+    session.execute(&format!("EXPORT DATABASE '{}'", path.display())).unwrap();
+    let schema = path.join("schema.sql");
+    let script = std::fs::read_to_string(&schema).unwrap();
+    std::fs::write(&schema, script.replace("node(0)", "node(4000)")).unwrap();
+    let again = database().session();
+    again.execute(&format!("IMPORT DATABASE '{}'", path.display())).unwrap();
+    assert!(text(&again, "SELECT placement FROM nearside.columns").contains(" rr "));
+}
+
+#[test]
+fn scheduling_is_set_per_session() {
+    let database = database();
+    let session = database.session();
+    table(&session, "");
+    let expected = answers(&session);
+    for preset in ["os", "target", "bound"] {
+        session.execute(&format!("SET nearside.scheduling = '{preset}'")).unwrap();
+        assert!(text(&session, "SHOW nearside.scheduling").contains(preset));
+        assert_eq!(answers(&session), expected, "{preset}");
+    }
+    session.execute("SET nearside.stealing = 'off'; SET nearside.parallelism = 1").unwrap();
+    assert!(text(&session, "SHOW nearside.scheduling").contains("custom"));
+    assert_eq!(answers(&session), expected);
+    for (wrong, said) in [
+        ("nearside.stealing = 'sometimes'", "off, neighbour, any"),
+        ("nearside.scheduling = 'best'", "os, target, bound"),
+        ("nearside.parallelism = 70000", "at most 65535"),
+    ] {
+        let error = session.execute(&format!("SET {wrong}")).unwrap_err().to_string();
+        assert!(error.contains(said), "{wrong}: {error}");
+    }
+    session.execute("RESET nearside.scheduling").unwrap();
+    assert!(
+        text(&session, "SELECT value FROM nearside.settings WHERE name = 'nearside.stealing'").contains("neighbour")
+    );
+    let slots = format!("SELECT sum(slots) = {} FROM nearside.thread_groups", database.scheduler().threads());
+    assert!(text(&session, &slots).contains("true"));
+    assert!(text(&session, "SELECT sql FROM nearside.statements").contains("nearside.statements"));
+    assert!(text(&session, "SELECT count(*) >= 0 FROM nearside.tasks").contains("true"));
+}
+
+#[test]
 fn loads_take_a_placement_and_sessions_a_default() {
     let database = database();
     let session = database.session();
