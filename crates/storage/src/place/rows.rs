@@ -31,7 +31,7 @@ pub fn place_rows(
 ) -> Result<PlaceReport, StoreError> {
     let count = version.schema.fields().len();
     if columns.end > count {
-        return Err(StoreError::NotThere { what: "column", index: columns.end, count });
+        return Err(StoreError::NotThere { what: "column", index: columns.end - 1, count });
     }
     let total: u64 = version.segments().map(|version| version.segment.rows() as u64).sum();
     if rows.start > rows.end || rows.end > total {
