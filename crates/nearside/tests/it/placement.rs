@@ -185,6 +185,35 @@ fn queries_go_on_while_the_placement_changes() {
     assert!(asked >= 3 * QUESTIONS.len());
 }
 
+/// The same with little to do, for emulated machines.
+#[test]
+fn pages_move_below_a_query() {
+    let database = database();
+    let session = database.session();
+    session
+        .execute("CREATE TABLE t AS SELECT value AS k, value % 1000 AS v, 'text ' || CAST(value AS VARCHAR) AS u FROM generate_series(1, 140000)")
+        .unwrap();
+    const QUESTION: &str = "SELECT count(*) AS a, sum(k) AS b, sum(v) AS c, max(u) AS d FROM t WHERE v < 900";
+    let expected = text(&session, QUESTION);
+    let last = usable_nodes(&session).last().copied().unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (reader, expected, done) = (database.session(), &expected, &done);
+        scope.spawn(move || {
+            let mut asked = 0;
+            while !done.load(Ordering::Relaxed) || asked < 3 {
+                assert_eq!(text(&reader, QUESTION), *expected);
+                asked += 1;
+            }
+        });
+        let on_last = format!("node({last})");
+        for placement in ["ivp", on_last.as_str(), "pp(2, hash(k))", "interleaved", "replicated", "rr"] {
+            set(&session, placement);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
 #[test]
 fn a_cancelled_change_leaves_the_old_placement() {
     let database = database();
