@@ -16,7 +16,7 @@ use crate::plan::Plan;
 pub type TaskPlace = (usize, Range<usize>, Option<NodeId>);
 
 /// For every piece of every task of the plan's scan, in the order in which tasks are handed out: where it runs. Nothing is run:
-/// granules that only an evaluation per dictionary entry would exclude are listed.
+/// granules that only an evaluation per dictionary entry would exclude are listed. Nothing is listed for a plan that is more than a scan.
 ///
 /// # Errors
 /// [`ExecError::Plan`] for a plan that is not valid.
@@ -28,13 +28,17 @@ pub fn affinities(plan: &Plan) -> Result<Vec<TaskPlace>, ExecError> {
 /// The morsels of the plan's scan by these page maps.
 pub(crate) fn morsels(plan: &Plan, page_maps: &PageMaps) -> Result<Vec<Morsel>, ExecError> {
     plan.validate()?;
-    scan_of(compile(plan)?).morsels(page_maps)
+    match scan_of(compile(plan)?) {
+        Some(scan) => scan.morsels(page_maps),
+        None => Ok(Vec::new()),
+    }
 }
 
-fn scan_of(mut pipeline: Pipeline) -> Arc<Scan> {
+fn scan_of(mut pipeline: Pipeline) -> Option<Arc<Scan>> {
     loop {
         match pipeline.source {
-            Source::Scan(scan) => return scan,
+            Source::Scan(scan) => return Some(scan),
+            Source::Engine(_) => return None,
             Source::Pipeline(below) => pipeline = *below,
         }
     }

@@ -2,6 +2,7 @@
 
 use storage::Segment;
 
+use crate::charge::batch_bytes;
 use crate::plan::{Output, Plan, width_bytes};
 
 /// What the estimate of an operator's input needs to know from above.
@@ -62,6 +63,20 @@ impl Plan {
                     fetch.map_or(u64::MAX, |f| if f == 0 { 0 } else { (f as u64).saturating_add(*skip as u64) });
                 let (bytes, rows) = input.read(Wanted { rows: wanted.rows.min(needed), ..wanted });
                 (bytes, rows.min(needed))
+            }
+            Plan::Shared(plan) => plan.read(wanted),
+            Plan::Values { batches, .. } => {
+                (batches.iter().map(batch_bytes).sum(), batches.iter().map(|b| b.num_rows() as u64).sum())
+            }
+            // Whole inputs are read; how many rows come out is not known, so no more is claimed than goes in.
+            Plan::Aggregate(_) | Plan::Join(_) | Plan::Sort(_) | Plan::Union(_) => {
+                let mut total = (0u64, 0u64);
+                for input in self.inputs() {
+                    let columns = (0..input.schema().fields().len()).collect();
+                    let (bytes, rows) = input.read(Wanted { columns, rows: u64::MAX });
+                    total = (total.0.saturating_add(bytes), total.1.saturating_add(rows));
+                }
+                total
             }
         }
     }

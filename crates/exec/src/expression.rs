@@ -11,6 +11,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 
 use crate::ExecError;
+use crate::scalar::Scalar;
 
 /// A function of one row of the input.
 ///
@@ -38,6 +39,12 @@ pub trait Expression: Send + Sync + Debug {
     /// value.
     fn volatile(&self) -> bool {
         false
+    }
+
+    /// What it is made of, where that is known: column `n` of the tree is `columns()[n]`. It must mean what
+    /// [`Expression::evaluate`] computes, errors included.
+    fn structure(&self) -> Option<&Scalar> {
+        None
     }
 }
 
@@ -78,6 +85,7 @@ pub(crate) struct Remapped {
     columns: Vec<usize>,
     /// For each column of `inner`, its position in `columns`.
     positions: Vec<usize>,
+    structure: Option<Scalar>,
 }
 
 impl Remapped {
@@ -90,8 +98,10 @@ impl Remapped {
         let mut columns = mapped.clone();
         columns.sort_unstable();
         columns.dedup();
-        let positions = mapped.iter().map(|m| columns.binary_search(m).expect("built from the same list")).collect();
-        Arc::new(Remapped { inner, columns, positions })
+        let positions: Vec<usize> =
+            mapped.iter().map(|m| columns.binary_search(m).expect("built from the same list")).collect();
+        let structure = inner.structure().map(|tree| tree.map_columns(&|c| positions[c]));
+        Arc::new(Remapped { inner, columns, positions, structure })
     }
 }
 
@@ -123,5 +133,8 @@ impl Expression for Remapped {
 
     fn volatile(&self) -> bool {
         self.inner.volatile()
+    }
+    fn structure(&self) -> Option<&Scalar> {
+        self.structure.as_ref()
     }
 }

@@ -22,6 +22,7 @@ mod bind;
 mod charge;
 mod codes;
 mod driver;
+mod engine;
 mod entries;
 mod error;
 mod estimate;
@@ -35,11 +36,16 @@ mod pipeline;
 mod plan;
 mod predicate;
 pub mod reference;
+mod scalar;
 
 pub use affinities::{TaskPlace, affinities};
 pub use error::{ExecError, PlanError};
 pub use execution::{BATCH_ROWS, Context, Execution, execute, execute_on_workers};
 pub use expression::Expression;
 pub use parallel::SchedParallel;
-pub use plan::{Output, Plan};
+pub use plan::{
+    AggregateCall, AggregateFunction, Aggregation, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Output, Plan, Side,
+    Sort, SortKey, Union,
+};
 pub use predicate::{CompareOp, Predicate};
+pub use scalar::{ArithmeticOp, DatePart, Scalar};

@@ -16,6 +16,7 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::{FieldRef, SchemaRef};
 
 use crate::ExecError;
+use crate::engine::Streamed;
 use crate::expression::{Expression, Remapped};
 use crate::mask::Mask;
 use crate::operators::filter::{Bound, Filter};
@@ -44,6 +45,8 @@ pub(crate) enum Source {
     Scan(Arc<Scan>),
     /// What another pipeline hands out.
     Pipeline(Box<Pipeline>),
+    /// A plan with operators that look at more than one row.
+    Engine(Arc<Streamed>),
 }
 
 /// An operator over batches.
@@ -76,7 +79,27 @@ impl Stage {
 
 /// Compiles a plan that has been validated.
 pub(crate) fn compile(plan: &Plan) -> Result<Pipeline, ExecError> {
+    if !streams(plan) {
+        // Limits on top are the window's, which stops the last pipeline as soon as it has enough.
+        let (mut below, mut limit) = (plan, None);
+        while let Plan::Limit { input, skip, fetch } = below {
+            let inner = Limit::new(*skip, *fetch);
+            limit = Some(limit.map_or(inner, |outer| inner.then(outer)));
+            below = input;
+        }
+        let source = Source::Engine(Arc::new(Streamed::new(below.clone())));
+        return Ok(Pipeline { schema: plan.schema(), source, stages: Vec::new(), limit });
+    }
     Draft::of(plan).build(plan.schema())
+}
+
+/// Is it a chain of operators over a scan that look at one row at a time?
+fn streams(plan: &Plan) -> bool {
+    match plan {
+        Plan::Scan { .. } => true,
+        Plan::Filter { input, .. } | Plan::Project { input, .. } | Plan::Limit { input, .. } => streams(input),
+        _ => false,
+    }
 }
 
 /// A pipeline while operators are added on top.
@@ -118,6 +141,7 @@ impl<'a> Draft<'a> {
                 draft.limit = Some(draft.limit.map_or(outer, |inner| inner.then(outer)));
                 draft
             }
+            _ => unreachable!("operators that look at several rows are the engine's"),
         };
         Draft { schema: plan.schema(), ..draft }
     }

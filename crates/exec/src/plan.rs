@@ -1,4 +1,4 @@
-//! [`Plan`]: a tree of operators over one snapshot of a table.
+//! [`Plan`]: a tree of operators over snapshots of tables.
 //!
 //! A plan is data: building it reads no row and starts nothing. The constructors [`Plan::scan`], [`Plan::filter`],
 //! [`Plan::project`] and [`Plan::limit`] check column indexes and types; [`Plan::validate`] checks a tree that was put
@@ -15,6 +15,13 @@ use storage::TableVersion;
 use crate::PlanError;
 use crate::expression::Expression;
 use crate::predicate::{Predicate, column_type, same_type, validate_expression};
+
+mod relational;
+
+pub use relational::{
+    AggregateCall, AggregateFunction, Aggregation, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Side, Sort, SortKey,
+    Union,
+};
 
 /// Bytes that one materialised value of a variable width is taken to have.
 const VARIABLE_WIDTH_BYTES: u64 = 32;
@@ -93,6 +100,24 @@ pub enum Plan {
         /// Rows to hand out after that; all when `None`.
         fetch: Option<usize>,
     },
+    /// Groups and aggregates.
+    Aggregate(Box<Aggregation>),
+    /// Pairs of rows of two inputs.
+    Join(Box<Join>),
+    /// Rows in an order.
+    Sort(Box<Sort>),
+    /// Rows of several inputs.
+    Union(Union),
+    /// Rows that are given; surface types.
+    Values {
+        /// Of every batch.
+        schema: SchemaRef,
+        /// The rows.
+        batches: Vec<RecordBatch>,
+    },
+    /// A plan that several places of a tree share (a common table expression): it is run once. Shared are those that are
+    /// the same allocation.
+    Shared(Arc<Plan>),
 }
 
 impl Plan {
@@ -116,6 +141,21 @@ impl Plan {
         Plan::Limit { input: Box::new(self), skip, fetch }
     }
 
+    /// Groups and aggregates of this plan's rows.
+    pub fn aggregate(self, keys: Vec<usize>, calls: Vec<AggregateCall>) -> Result<Plan, PlanError> {
+        Plan::Aggregate(Box::new(Aggregation { input: self, keys, calls })).checked()
+    }
+
+    /// A join.
+    pub fn join(join: Join) -> Result<Plan, PlanError> {
+        Plan::Join(Box::new(join)).checked()
+    }
+
+    /// This plan's rows in an order; only the first `fetch` of them, if that is given.
+    pub fn sort(self, keys: Vec<SortKey>, fetch: Option<usize>) -> Result<Plan, PlanError> {
+        Plan::Sort(Box::new(Sort { input: self, keys, fetch })).checked()
+    }
+
     fn checked(self) -> Result<Plan, PlanError> {
         self.validate_operator()?;
         Ok(self)
@@ -123,9 +163,7 @@ impl Plan {
 
     /// Checks every operator against its input.
     pub fn validate(&self) -> Result<(), PlanError> {
-        if let Some(input) = self.input() {
-            input.validate()?;
-        }
+        self.inputs().into_iter().try_for_each(Plan::validate)?;
         self.validate_operator()
     }
 
@@ -149,15 +187,32 @@ impl Plan {
                     }
                 })
             }
-            Plan::Limit { .. } => Ok(()),
+            Plan::Aggregate(aggregation) => aggregation.validate(),
+            Plan::Join(join) => join.validate(),
+            Plan::Sort(sort) => sort.validate(),
+            Plan::Union(union) => union.validate(),
+            Plan::Values { schema, batches } => batches.iter().try_for_each(|batch| {
+                let types = |s: &Schema| s.fields().iter().map(|f| f.data_type().clone()).collect::<Vec<_>>();
+                if types(&batch.schema()) == types(schema) {
+                    return Ok(());
+                }
+                let problem = format!("a batch has columns of types {:?}", types(&batch.schema()));
+                Err(PlanError::BadLiteral { context: "VALUES".into(), problem })
+            }),
+            Plan::Limit { .. } | Plan::Shared(_) => Ok(()),
         }
     }
 
-    /// The operator below, if any.
-    pub fn input(&self) -> Option<&Plan> {
+    /// The operators below, left first.
+    pub fn inputs(&self) -> Vec<&Plan> {
         match self {
-            Plan::Scan { .. } => None,
-            Plan::Filter { input, .. } | Plan::Project { input, .. } | Plan::Limit { input, .. } => Some(input),
+            Plan::Scan { .. } | Plan::Values { .. } => Vec::new(),
+            Plan::Filter { input, .. } | Plan::Project { input, .. } | Plan::Limit { input, .. } => vec![input],
+            Plan::Aggregate(aggregation) => vec![&aggregation.input],
+            Plan::Join(join) => vec![&join.left, &join.right],
+            Plan::Sort(sort) => vec![&sort.input],
+            Plan::Union(union) => union.inputs.iter().collect(),
+            Plan::Shared(plan) => vec![plan],
         }
     }
 
@@ -170,6 +225,12 @@ impl Plan {
                 Arc::new(Schema::new_with_metadata(fields, snapshot.schema.metadata().clone()))
             }
             Plan::Filter { input, .. } | Plan::Limit { input, .. } => input.schema(),
+            Plan::Aggregate(aggregation) => aggregation.schema(),
+            Plan::Join(join) => join.schema(),
+            Plan::Sort(sort) => sort.input.schema(),
+            Plan::Union(union) => union.schema.clone(),
+            Plan::Values { schema, .. } => schema.clone(),
+            Plan::Shared(plan) => plan.schema(),
             Plan::Project { outputs, .. } => {
                 Arc::new(Schema::new(outputs.iter().map(|o| o.field().clone()).collect::<Vec<_>>()))
             }
@@ -201,23 +262,28 @@ impl Plan {
                 Some(fetch) => format!("Limit: skip={skip}, fetch={fetch}"),
                 None => format!("Limit: skip={skip}"),
             },
+            Plan::Aggregate(aggregation) => aggregation.describe(),
+            Plan::Join(join) => join.describe(),
+            Plan::Sort(sort) => sort.describe(),
+            Plan::Union(union) => format!("Union: {} inputs", union.inputs.len()),
+            Plan::Values { batches, .. } => {
+                format!("Values: {} rows", batches.iter().map(RecordBatch::num_rows).sum::<usize>())
+            }
+            Plan::Shared(plan) => format!("Shared: {:p}", Arc::as_ptr(plan)),
         }
     }
 }
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut next = Some(self);
-        let mut depth = 0;
-        while let Some(operator) = next {
+        fn lines(plan: &Plan, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             if depth > 0 {
                 writeln!(f)?;
             }
-            write!(f, "{:indent$}{}", "", operator.describe_operator(), indent = depth * 2)?;
-            next = operator.input();
-            depth += 1;
+            write!(f, "{:indent$}{}", "", plan.describe_operator(), indent = depth * 2)?;
+            plan.inputs().into_iter().try_for_each(|input| lines(input, depth + 1, f))
         }
-        Ok(())
+        lines(self, 0, f)
     }
 }
 

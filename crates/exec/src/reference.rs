@@ -51,6 +51,7 @@ fn run(plan: &Plan) -> Result<Vec<RecordBatch>, ExecError> {
             }
             Ok(kept)
         }
+        _ => Err(ExecError::Evaluation("not here yet".into())),
     }
 }
 

@@ -57,11 +57,15 @@ fn walk(plan: &Plan) -> (f64, Vec<Origin<'_>>) {
             let rows = (rows - *skip as f64).max(0.0);
             (fetch.map_or(rows, |f| rows.min(f as f64)), origins)
         }
+        other => {
+            let rows = other.inputs().into_iter().map(|input| walk(input).0).sum();
+            (rows, vec![None; other.schema().fields().len()])
+        }
     }
 }
 
 fn has_filter(plan: &Plan) -> bool {
-    matches!(plan, Plan::Filter { .. }) || plan.input().is_some_and(has_filter)
+    matches!(plan, Plan::Filter { .. }) || plan.inputs().into_iter().any(has_filter)
 }
 
 fn share(predicate: &Predicate, origins: &[Origin<'_>]) -> f64 {

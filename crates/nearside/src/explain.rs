@@ -91,7 +91,7 @@ fn drain_native(plan: &Arc<Plan>, running: &Arc<Running>) -> Result<i64> {
 
 fn native_lines(plan: &Plan, depth: usize, lines: &mut Vec<Line>) {
     lines.push(Line { depth, operator: plan.describe_operator(), engine: NEARSIDE, rows: None, microseconds: None });
-    if let Some(input) = plan.input() {
+    for input in plan.inputs() {
         native_lines(input, depth + 1, lines);
     }
 }

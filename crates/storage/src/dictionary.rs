@@ -162,6 +162,58 @@ impl Dictionary {
         }
     }
 
+    /// Smallest and largest value as integers (decimals unscaled, dates and times in their unit, booleans as 0 and 1);
+    /// `None` where the values are no integers, do not fit in 64 bits, or there is none.
+    pub fn integer_bounds(&self) -> Option<(i64, i64)> {
+        if self.is_empty() || !self.physical.is_number() || self.physical.is_float() {
+            return None;
+        }
+        let (low, high) = match self.values.first() {
+            Values::Affine(affine) => (affine.key(0), affine.key(self.len - 1)),
+            Values::Fixed(Some(region)) => with_native!(self.physical, N => {
+                let entries = &region.words::<N>()[..self.len as usize];
+                (entries[0].wide_key(), entries[entries.len() - 1].wide_key())
+            }),
+            Values::Fixed(None) | Values::Strings(_) => return None,
+        };
+        Some((i64::try_from(low).ok()?, i64::try_from(high).ok()?))
+    }
+
+    /// `(base, step)` where integers are computed as `base + step * vid` and fit in 64 bits.
+    pub fn affine_integers(&self) -> Option<(i64, i64)> {
+        let Values::Affine(affine) = self.values.first() else { return None };
+        self.integer_bounds()?;
+        Some((i64::try_from(affine.base).ok()?, if self.len == 1 { 1 } else { i64::try_from(affine.step).ok()? }))
+    }
+
+    /// Appends the values of `vids` as integers; for dictionaries that have [`integer_bounds`](Self::integer_bounds).
+    pub fn integers(&self, vids: &[u32], out: &mut Vec<i64>) {
+        if let Some((base, step)) = self.affine_integers() {
+            out.extend(vids.iter().map(|&vid| base + step * i64::from(vid)));
+            return;
+        }
+        match self.values.near() {
+            Values::Fixed(Some(region)) => with_native!(self.physical, N => {
+                let entries = &region.words::<N>()[..self.len as usize];
+                out.extend(vids.iter().map(|&vid| entries[vid as usize].wide_key() as i64));
+            }),
+            _ => panic!("no integers in {self:?}"),
+        }
+    }
+
+    /// The bytes of a string or binary value; `None` in a dictionary of numbers.
+    pub fn bytes_of(&self, vid: u32) -> Option<&[u8]> {
+        match self.values.near() {
+            Values::Strings(strings) => Some(strings.value(vid as usize)),
+            _ => None,
+        }
+    }
+
+    /// The values of `vids`, in any order, as an array.
+    pub fn take(&self, vids: &[u32]) -> ArrayRef {
+        self.materialize(vids, false)
+    }
+
     /// The values of `codes`; with `null_code`, code 0 is NULL and the vid is the code less one.
     pub(crate) fn materialize(&self, codes: &[u32], null_code: bool) -> ArrayRef {
         if codes.is_empty() {

@@ -27,12 +27,15 @@ use arrow::datatypes::SchemaRef;
 use numa::Reservation;
 use parking_lot::Mutex;
 use sched::Affinity;
+use storage::{Parallel, Serial};
 
 use crate::ExecError;
 use crate::charge::batch_bytes;
+use crate::engine::{Run, StreamNext, StreamStep, Streamed};
 use crate::error::stopped;
 use crate::execution::Context;
 use crate::locate::PageMaps;
+use crate::SchedParallel;
 use crate::operators::scan::{Cursor, Next, Scan, Step as ScanStep};
 use crate::pipeline::{Pipeline, Source, Stage, compile};
 use crate::plan::Plan;
@@ -58,6 +61,7 @@ pub(crate) struct Driver {
 enum DriverSource {
     Scan(Arc<Scan>),
     Below(Arc<Driver>),
+    Engine(Arc<Streamed>),
     /// The plan is not valid; the window holds the reason.
     Nothing,
 }
@@ -65,6 +69,8 @@ enum DriverSource {
 struct State {
     window: Window<Step>,
     cursor: Cursor,
+    /// Steps of the engine that were handed out.
+    handed_out: usize,
     wakers: Vec<Waker>,
     /// Someone polls the pipeline below.
     pulling: bool,
@@ -75,6 +81,7 @@ struct State {
 /// What a task runs.
 enum Step {
     Scan(ScanStep),
+    Engine(StreamStep),
     /// A batch of the pipeline below.
     Batch(RecordBatch, Reservation),
 }
@@ -96,6 +103,7 @@ impl Driver {
     fn of(pipeline: Pipeline, context: Context, inline: bool) -> Arc<Driver> {
         let source = match pipeline.source {
             Source::Scan(scan) => DriverSource::Scan(scan),
+            Source::Engine(streamed) => DriverSource::Engine(streamed),
             Source::Pipeline(below) => DriverSource::Below(Driver::of(*below, context.clone(), inline)),
         };
         let limit = pipeline.limit;
@@ -114,12 +122,17 @@ impl Driver {
         let bounds = Bounds {
             steps: (2 * context.scheduler.threads()).max(STEPS_MIN),
             bytes: context.statement.budget().available_bytes().map_or(u64::MAX, |b| b / WINDOW_SHARE),
-            step_bytes: if let DriverSource::Scan(scan) = &source { scan.morsel_bytes() } else { 0 },
+            step_bytes: match &source {
+                DriverSource::Scan(scan) => scan.morsel_bytes(),
+                DriverSource::Engine(streamed) => streamed.morsel_bytes(),
+                _ => 0,
+            },
             batch_rows: context.batch_rows,
         };
         let state = State {
             window: window(bounds),
             cursor: Cursor::default(),
+            handed_out: 0,
             wakers: Vec::new(),
             pulling: false,
             pull_again: false,
@@ -227,6 +240,16 @@ impl Driver {
                     Next::Wait => return false,
                     Next::End => state.window.close(),
                 },
+                DriverSource::Engine(streamed) => match streamed.next(&mut state.handed_out) {
+                    StreamNext::Step(step, affinity) => {
+                        let number = state.window.push(Step::Engine(step));
+                        if !self.inline {
+                            spawns.push((number, affinity));
+                        }
+                    }
+                    StreamNext::Wait => return false,
+                    StreamNext::End => state.window.close(),
+                },
                 DriverSource::Below(_) if state.pulling => {
                     state.pull_again = true;
                     return false;
@@ -309,12 +332,22 @@ impl Driver {
             (Step::Scan(ScanStep::Morsel(morsel)), DriverSource::Scan(scan)) => {
                 scan.run(&morsel, self.context.batch_rows, &mut |batch| self.emit(number, batch))
             }
+            (Step::Engine(step), DriverSource::Engine(streamed)) => {
+                let parallel: &dyn Parallel = if self.inline {
+                    &Serial
+                } else {
+                    &SchedParallel::new(self.context.scheduler.clone(), statement.clone())
+                };
+                let threads = if self.inline { 1 } else { self.context.scheduler.threads() };
+                let run = Run { statement, parallel, threads, page_maps: self.page_maps() };
+                streamed.run(step, run, &mut |batch| self.emit(number, batch))
+            }
             (Step::Batch(batch, reservation), _) => {
                 self.emit(number, batch)?;
                 drop(reservation);
                 Ok(())
             }
-            (Step::Scan(_), _) => unreachable!("scan steps come from scans"),
+            (Step::Scan(_) | Step::Engine(_), _) => unreachable!("steps come from their source"),
         }
     }
 

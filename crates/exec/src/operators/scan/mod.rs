@@ -30,6 +30,7 @@ use super::filter::{Bound, Filter};
 use super::project::Projection;
 use super::{Input, Rows};
 use crate::ExecError;
+use crate::engine::Run;
 use crate::locate::PageMaps;
 use crate::mask::Mask;
 
@@ -173,6 +174,40 @@ impl Scan {
         }
     }
 
+    /// Prepares with threads lent, all at once.
+    pub(crate) fn prepare_with(&self, run: &Run<'_>) -> Result<(), ExecError> {
+        self.prepare(run.statement, run.page_maps)?;
+        let chunks = self.binding.get().map_or(0, |binding| binding.chunks.len());
+        run.for_each(chunks, &|_| None, &|chunk| self.evaluate_entries(chunk, run.statement, run.page_maps))
+    }
+
+    /// Every morsel, once it is prepared.
+    pub(crate) fn all_morsels(&self) -> Vec<Morsel> {
+        let (mut cursor, mut morsels) = (Cursor::default(), Vec::new());
+        while let Next::Step(Step::Morsel(morsel), _) = self.next(&mut cursor) {
+            morsels.push(morsel);
+        }
+        morsels
+    }
+
+    /// The segments, in order.
+    pub(crate) fn segments(&self) -> &[SegmentVersion] {
+        &self.segments
+    }
+
+    /// Live rows of a piece of a segment that pass the filter.
+    pub(crate) fn matches(&self, segment: usize, rows: &Range<usize>) -> Result<Mask, ExecError> {
+        let prepared = self.prepared.get().expect("morsels are handed out after preparation");
+        let version = &self.segments[segment];
+        let mut mask = Mask::full(rows.len());
+        if let Some(deleted) = &version.deleted {
+            deleted.strike_out(rows.clone(), mask.words_mut());
+        }
+        let piece = Piece { segment: &version.segment, rows: rows.clone() };
+        prepared.segments[segment].filter.evaluate(&piece, &mut mask)?;
+        Ok(mask)
+    }
+
     /// Runs a morsel: `emit` gets its output in order, in batches of at most `batch_rows` rows, and says whether to go on.
     pub(crate) fn run(
         &self,
@@ -187,11 +222,7 @@ impl Scan {
             let state = &prepared.segments[*segment];
             let version = &self.segments[*segment];
             let piece = Piece { segment: &version.segment, rows: rows.clone() };
-            let mut mask = Mask::full(rows.len());
-            if let Some(deleted) = &version.deleted {
-                deleted.strike_out(rows.clone(), mask.words_mut());
-            }
-            state.filter.evaluate(&piece, &mut mask)?;
+            let mask = self.matches(*segment, rows)?;
             let found = mask.count();
             let wanted = found.min(left);
             left -= wanted;

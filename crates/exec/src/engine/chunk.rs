@@ -1,0 +1,240 @@
+//! [`Chunk`]: a few rows on their way through a pipeline, with columns that are loaded when somebody reads them.
+//!
+//! A chunk remembers for each *group* of columns where its rows come from (rows of a segment, rows kept by a join) and as which
+//! row numbers; dropping rows drops numbers, and a column that nobody reads is never touched. [`Rows`] is what a
+//! pipeline breaker keeps: whole columns.
+//!
+//! Invariant: every loaded column and every group has exactly `rows()` rows.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use numa::Reservation;
+use storage::{Column, Segment};
+
+use super::vector::{ColumnInfo, Data, Kind, Vector};
+#[cfg(doc)]
+use super::vector::NO_ROW;
+use crate::ExecError;
+
+/// Most rows of a chunk that a source makes (DESIGN.md, Execution).
+pub(crate) const CHUNK_ROWS: usize = 2048;
+
+/// Rows that are kept as whole columns.
+pub(crate) struct Rows {
+    /// What is known of the columns.
+    pub(crate) infos: Vec<ColumnInfo>,
+    /// The columns, each of `rows` rows.
+    pub(crate) columns: Vec<Arc<Vector>>,
+    /// Number of rows, also where there is no column.
+    pub(crate) rows: usize,
+    /// What they are charged to.
+    pub(crate) reservations: Vec<Reservation>,
+}
+
+/// Row numbers of a group.
+#[derive(Clone)]
+pub(crate) enum RowIds {
+    /// Consecutive rows.
+    Range(Range<usize>),
+    /// Any rows; [`NO_ROW`] only in a group that says so.
+    List(Arc<Vec<u32>>),
+}
+
+impl RowIds {
+    fn len(&self) -> usize {
+        match self {
+            RowIds::Range(range) => range.len(),
+            RowIds::List(list) => list.len(),
+        }
+    }
+
+    /// Some of these rows.
+    fn keep(&self, rows: &[u32]) -> RowIds {
+        RowIds::List(Arc::new(match self {
+            RowIds::Range(range) => rows.iter().map(|&r| r + range.start as u32).collect(),
+            RowIds::List(list) => rows.iter().map(|&r| list[r as usize]).collect(),
+        }))
+    }
+}
+
+/// Where the columns of a group are read.
+#[derive(Clone)]
+pub(crate) enum Origin {
+    /// Columns of a segment: column `i` of the group is column `columns[i]` of the segment.
+    Segment {
+        /// The segment.
+        segment: Arc<Segment>,
+        /// Its columns that the group has.
+        columns: Arc<[usize]>,
+        /// What is known of those.
+        infos: Arc<[ColumnInfo]>,
+    },
+    /// Columns of rows kept.
+    Rows(Arc<Rows>),
+}
+
+#[derive(Clone)]
+struct Group {
+    origin: Origin,
+    rows: RowIds,
+    /// Some row may be [`NO_ROW`].
+    nulls: bool,
+}
+
+#[derive(Clone)]
+enum Slot {
+    Here(Arc<Vector>),
+    Lazy { group: usize, column: usize },
+}
+
+/// Rows on their way through a pipeline.
+#[derive(Clone)]
+pub(crate) struct Chunk {
+    rows: usize,
+    slots: Vec<Slot>,
+    groups: Vec<Group>,
+}
+
+impl Chunk {
+    /// Rows without any column.
+    pub(crate) fn empty(rows: usize) -> Chunk {
+        Chunk { rows, slots: Vec::new(), groups: Vec::new() }
+    }
+
+    /// Some rows of an origin with `columns` columns.
+    pub(crate) fn of(origin: Origin, ids: RowIds) -> Chunk {
+        let mut chunk = Chunk::empty(ids.len());
+        chunk.append(origin, ids, false);
+        chunk
+    }
+
+    /// Number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of columns.
+    pub(crate) fn columns(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Adds the columns of an origin at the end; `ids` names a row for each row here, [`NO_ROW`] for NULLs if `nulls`.
+    pub(crate) fn append(&mut self, origin: Origin, ids: RowIds, nulls: bool) {
+        debug_assert_eq!(ids.len(), self.rows);
+        let columns = match &origin {
+            Origin::Segment { columns, .. } => columns.len(),
+            Origin::Rows(rows) => rows.columns.len(),
+        };
+        let group = self.groups.len();
+        self.groups.push(Group { origin, rows: ids, nulls });
+        self.slots.extend((0..columns).map(|column| Slot::Lazy { group, column }));
+    }
+
+    /// Adds a column at the end.
+    pub(crate) fn push(&mut self, vector: Arc<Vector>) {
+        debug_assert_eq!(vector.len(), self.rows);
+        self.slots.push(Slot::Here(vector));
+    }
+
+    /// The values of a column; loaded if they are not here yet.
+    pub(crate) fn column(&mut self, column: usize) -> Arc<Vector> {
+        let vector = match &self.slots[column] {
+            Slot::Here(vector) => return vector.clone(),
+            Slot::Lazy { group, column } => Arc::new(self.groups[*group].load(*column)),
+        };
+        self.slots[column] = Slot::Here(vector.clone());
+        vector
+    }
+
+    /// Keeps the rows that `rows` names, in its order, as often as it names them.
+    pub(crate) fn keep(&mut self, rows: &[u32]) {
+        // Groups that no column is left of would be carried along for nothing.
+        let mut used = vec![false; self.groups.len()];
+        for slot in &mut self.slots {
+            match slot {
+                Slot::Here(vector) => *vector = Arc::new(vector.take(rows, false)),
+                Slot::Lazy { group, .. } => used[*group] = true,
+            }
+        }
+        for (group, used) in self.groups.iter_mut().zip(used) {
+            group.rows = if used { group.rows.keep(rows) } else { RowIds::Range(0..rows.len()) };
+        }
+        self.rows = rows.len();
+    }
+
+    /// The same rows with these of the columns, in this order, as often as they are named.
+    pub(crate) fn project(mut self, columns: &[usize]) -> Chunk {
+        self.slots = columns.iter().map(|&c| self.slots[c].clone()).collect();
+        self
+    }
+
+    /// The columns of another chunk of as many rows, behind these.
+    pub(crate) fn beside(mut self, other: Chunk) -> Chunk {
+        debug_assert_eq!(self.rows, other.rows);
+        let shift = self.groups.len();
+        self.groups.extend(other.groups);
+        self.slots.extend(other.slots.into_iter().map(|slot| match slot {
+            Slot::Lazy { group, column } => Slot::Lazy { group: group + shift, column },
+            here => here,
+        }));
+        self
+    }
+
+    /// As a record batch.
+    pub(crate) fn to_batch(&mut self, infos: &[ColumnInfo], schema: &SchemaRef) -> Result<RecordBatch, ExecError> {
+        let arrays = infos.iter().enumerate().map(|(i, info)| info.to_arrow(&self.column(i))).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+        Ok(RecordBatch::try_new_with_options(schema.clone(), arrays, &options)?)
+    }
+}
+
+impl Group {
+    fn load(&self, column: usize) -> Vector {
+        match &self.origin {
+            Origin::Rows(rows) => match &self.rows {
+                RowIds::Range(range) => rows.columns[column].slice(range.start, range.len()),
+                RowIds::List(list) => rows.columns[column].take(list, self.nulls),
+            },
+            Origin::Segment { segment, columns, infos } => {
+                debug_assert!(!self.nulls);
+                load_stored(segment.column(columns[column]), &infos[column], &self.rows)
+            }
+        }
+    }
+}
+
+/// Decodes rows of a stored column into the kind that `info` asks for.
+fn load_stored(column: &Column, info: &ColumnInfo, rows: &RowIds) -> Vector {
+    let array = || match rows {
+        RowIds::Range(range) => column.slice(range.clone()),
+        RowIds::List(list) => column.take(list),
+    };
+    let (Some(coded), false) = (column.as_coded(), matches!(info.kind, Kind::Arrow | Kind::Float)) else {
+        return info.from_arrow(&array());
+    };
+    let mut codes = Vec::with_capacity(rows.len());
+    match rows {
+        RowIds::Range(range) => coded.unpack(range.clone(), &mut codes),
+        RowIds::List(list) => coded.gather(list, &mut codes),
+    }
+    let valid = coded.null_code().then(|| {
+        let valid: Vec<bool> = codes.iter().map(|&code| code != 0).collect();
+        codes.iter_mut().for_each(|code| *code = code.saturating_sub(1));
+        valid
+    });
+    let data = match &info.kind {
+        Kind::Vid(_) => Data::Vid(codes),
+        // A column of nothing but NULLs has an empty dictionary.
+        _ if coded.dictionary().is_empty() => Data::Int(vec![0; codes.len()]),
+        _ => {
+            let mut values = Vec::with_capacity(codes.len());
+            coded.dictionary().integers(&codes, &mut values);
+            Data::Int(values)
+        }
+    };
+    Vector { data, valid }
+}
+

@@ -1,0 +1,11 @@
+//! Join.
+
+use super::flow::{Filters, Flow};
+use super::pipe::Pipe;
+use crate::ExecError;
+use crate::plan::Join;
+
+/// A pipe of the operator's rows.
+pub(crate) fn pipe(_flow: &Flow<'_>, _operator: &Join, _filters: &Filters) -> Result<Pipe, ExecError> {
+    Err(ExecError::Evaluation("not here yet".into()))
+}

@@ -1,0 +1,103 @@
+//! [`Pipe`]: a pipeline that is ready to run: sources of chunks, and operators that each chunk goes through.
+//!
+//! A pipe has *lanes*, one per input of a UNION ALL; each is cut into morsels. What a morsel costs and where it runs its
+//! source says. Everything below the sources has run already.
+
+use numa::NodeId;
+
+use super::Run;
+use super::chunk::Chunk;
+use super::vector::ColumnInfo;
+use crate::ExecError;
+
+/// Where a chunk goes; false where nobody wants more.
+pub(crate) type Out<'a> = dyn FnMut(Chunk) -> Result<bool, ExecError> + 'a;
+
+/// Where chunks come from.
+pub(crate) trait Source: Send + Sync {
+    /// Pieces that it is cut into; one is one task.
+    fn morsels(&self) -> usize;
+
+    /// The node that a morsel is best run on.
+    fn node_of(&self, _morsel: usize) -> Option<NodeId> {
+        None
+    }
+
+    /// Hands out the chunks of a morsel, of at most [`CHUNK_ROWS`](super::chunk::CHUNK_ROWS) rows, in order.
+    fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError>;
+}
+
+/// Something that each chunk goes through.
+pub(crate) trait Operator: Send + Sync {
+    /// Takes a chunk that is not empty and hands on any number of chunks.
+    fn push(&self, chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError>;
+}
+
+/// A source and the operators over it.
+pub(crate) struct Lane {
+    pub(crate) source: Box<dyn Source>,
+    pub(crate) operators: Vec<Box<dyn Operator>>,
+}
+
+/// A pipeline that is ready to run.
+pub(crate) struct Pipe {
+    /// At least one.
+    pub(crate) lanes: Vec<Lane>,
+    /// What is known of the columns of its chunks.
+    pub(crate) infos: Vec<ColumnInfo>,
+    /// Rows that come out, about; never fewer than the sources make where nothing multiplies them.
+    pub(crate) rows: u64,
+}
+
+impl Pipe {
+    /// A source on its own.
+    pub(crate) fn of(source: Box<dyn Source>, infos: Vec<ColumnInfo>, rows: u64) -> Pipe {
+        Pipe { lanes: vec![Lane { source, operators: Vec::new() }], infos, rows }
+    }
+
+    /// Puts an operator behind every lane; the columns are `infos` from there.
+    pub(crate) fn then<O: Operator + Clone + 'static>(mut self, operator: O, infos: Vec<ColumnInfo>) -> Pipe {
+        for lane in &mut self.lanes {
+            lane.operators.push(Box::new(operator.clone()));
+        }
+        self.infos = infos;
+        self
+    }
+
+    /// Number of tasks.
+    pub(crate) fn morsels(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.source.morsels()).sum()
+    }
+
+    /// Where a task runs best.
+    pub(crate) fn node_of(&self, morsel: usize) -> Option<NodeId> {
+        let (lane, morsel) = self.lane_of(morsel);
+        lane.source.node_of(morsel)
+    }
+
+    /// Runs a task: every chunk that comes out, none of them empty, goes to `out`. False where `out` wants no more.
+    pub(crate) fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        let (lane, morsel) = self.lane_of(morsel);
+        lane.source.run(morsel, run, &mut |chunk| feed(&lane.operators, chunk, out))
+    }
+
+    fn lane_of(&self, mut morsel: usize) -> (&Lane, usize) {
+        for lane in &self.lanes {
+            match lane.source.morsels() {
+                here if morsel < here => return (lane, morsel),
+                here => morsel -= here,
+            }
+        }
+        unreachable!("no such morsel")
+    }
+}
+
+fn feed(operators: &[Box<dyn Operator>], chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
+    if chunk.rows() == 0 {
+        return Ok(true);
+    }
+    match operators.split_first() {
+        None => out(chunk),
+        Some((first, rest)) => first.push(chunk, &mut |chunk| feed(rest, chunk, out)),
+    }
+}

@@ -1,0 +1,11 @@
+//! Sort.
+
+use super::flow::{Filters, Flow};
+use super::pipe::Pipe;
+use crate::ExecError;
+use crate::plan::Sort;
+
+/// A pipe of the operator's rows.
+pub(crate) fn pipe(_flow: &Flow<'_>, _operator: &Sort, _filters: &Filters) -> Result<Pipe, ExecError> {
+    Err(ExecError::Evaluation("not here yet".into()))
+}

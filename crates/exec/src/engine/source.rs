@@ -1,0 +1,184 @@
+//! Sources of chunks: [`ScanSource`], rows of a table that pass a filter, and [`RowsSource`], rows that were kept.
+
+use std::sync::Arc;
+
+use numa::NodeId;
+use storage::{CodePredicate, Column, Encoding, GRANULE_ROWS, TableVersion};
+
+use super::Run;
+use super::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
+use super::key_filter::KeyFilter;
+use super::pipe::{Out, Source};
+use super::vector::{ColumnInfo, Kind, is_integer, type_bounds};
+use crate::ExecError;
+use crate::operators::scan::{Morsel, Scan};
+
+/// Rows that one task takes of rows that were kept.
+const ROWS_PER_MORSEL: usize = 16 * CHUNK_ROWS;
+
+/// Rows of a table.
+pub(crate) struct ScanSource {
+    scan: Scan,
+    morsels: Vec<Morsel>,
+    columns: Arc<[usize]>,
+    infos: Arc<[ColumnInfo]>,
+    /// Per segment, tests that joins above have made of their keys: table column and codes.
+    tests: Vec<Vec<(usize, CodePredicate)>>,
+}
+
+impl ScanSource {
+    /// Prepares the scan. `filters` are over table columns; what cannot be told by codes is left to the joins.
+    pub(crate) fn new(
+        scan: Scan,
+        columns: Vec<usize>,
+        infos: Vec<ColumnInfo>,
+        filters: &[(usize, Arc<KeyFilter>)],
+        run: &Run<'_>,
+    ) -> Result<ScanSource, ExecError> {
+        scan.prepare_with(run)?;
+        let mut known: Vec<(usize, usize, bool, Option<CodePredicate>)> = Vec::new();
+        let mut tests = Vec::with_capacity(scan.segments().len());
+        for version in scan.segments() {
+            let mut of_segment = Vec::new();
+            for (number, (column, filter)) in filters.iter().enumerate() {
+                let Some(coded) = version.segment.column(*column).as_coded() else { continue };
+                let (dictionary, null) = (Arc::as_ptr(coded.dictionary()) as usize, coded.null_code());
+                let same = known.iter().find(|(n, d, z, _)| (*n, *d, *z) == (number, dictionary, null));
+                let predicate = match same {
+                    Some((.., predicate)) => predicate.clone(),
+                    None => {
+                        let predicate = filter.on_codes(coded.dictionary(), null);
+                        known.push((number, dictionary, null, predicate.clone()));
+                        predicate
+                    }
+                };
+                if let Some(predicate) = predicate
+                    && !matches!(predicate, CodePredicate::Everything)
+                {
+                    of_segment.push((*column, predicate));
+                }
+            }
+            tests.push(of_segment);
+        }
+        let morsels = scan.all_morsels();
+        Ok(ScanSource { scan, morsels, columns: columns.into(), infos: infos.into(), tests })
+    }
+}
+
+impl Source for ScanSource {
+    fn morsels(&self) -> usize {
+        self.morsels.len()
+    }
+
+    fn node_of(&self, morsel: usize) -> Option<NodeId> {
+        self.morsels[morsel].node
+    }
+
+    fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        let mut positions = Vec::new();
+        for (segment, rows) in &self.morsels[morsel].pieces {
+            run.check()?;
+            let version = &self.scan.segments()[*segment];
+            let mut mask = self.scan.matches(*segment, rows)?;
+            for (column, predicate) in &self.tests[*segment] {
+                if mask.is_empty() {
+                    break;
+                }
+                if let Some(coded) = version.segment.column(*column).as_coded() {
+                    coded.select(rows.clone(), predicate, mask.words_mut());
+                }
+            }
+            let found = mask.count();
+            if found < rows.len() {
+                positions.clear();
+                mask.positions_in(&(0..rows.len()), rows.start, &mut positions);
+            }
+            let mut done = 0;
+            while done < found {
+                let take = (found - done).min(CHUNK_ROWS);
+                let ids = if found == rows.len() {
+                    RowIds::Range(rows.start + done..rows.start + done + take)
+                } else {
+                    RowIds::List(Arc::new(positions[done..done + take].to_vec()))
+                };
+                let origin = Origin::Segment {
+                    segment: version.segment.clone(),
+                    columns: self.columns.clone(),
+                    infos: self.infos.clone(),
+                };
+                if !out(Chunk::of(origin, ids))? {
+                    return Ok(false);
+                }
+                done += take;
+            }
+        }
+        debug_assert!(GRANULE_ROWS.is_multiple_of(CHUNK_ROWS));
+        Ok(true)
+    }
+}
+
+/// What is known of columns of a table.
+pub(crate) fn column_infos(snapshot: &TableVersion, columns: &[usize]) -> Vec<ColumnInfo> {
+    columns.iter().map(|&column| column_info(snapshot, column)).collect()
+}
+
+fn column_info(snapshot: &TableVersion, column: usize) -> ColumnInfo {
+    let field = snapshot.schema.fields()[column].clone();
+    let stored: Vec<&Arc<Column>> =
+        snapshot.segments().filter(|v| v.live_rows() > 0).map(|v| v.segment.column(column)).collect();
+    let nullable = stored.iter().any(|c| c.has_nulls());
+    let mut info = ColumnInfo::plain(field);
+    info.nullable = nullable;
+    if is_integer(info.data_type()) {
+        if let Some((low, high)) = stored_bounds(&stored, &info) {
+            info.kind = Kind::Int { low, high };
+        }
+        return info;
+    }
+    if let Some(first) = stored.first().and_then(|c| c.as_coded())
+        && !matches!(info.kind, Kind::Float)
+        && first.dictionary().encoding() == Encoding::SortedStrings
+        && stored.iter().all(|c| c.as_coded().is_some_and(|c| Arc::ptr_eq(c.dictionary(), first.dictionary())))
+    {
+        info.kind = Kind::Vid(first.dictionary().clone());
+    }
+    info
+}
+
+/// Bounds of the values of an integer column; `None` where some may not fit.
+fn stored_bounds(stored: &[&Arc<Column>], info: &ColumnInfo) -> Option<(i64, i64)> {
+    let mut bounds: Option<(i64, i64)> = None;
+    for column in stored {
+        let (low, high) = match column.as_coded() {
+            Some(coded) if coded.dictionary().is_empty() => continue,
+            Some(coded) => coded.dictionary().integer_bounds()?,
+            None => type_bounds(info.data_type())?,
+        };
+        let known = bounds.unwrap_or((low, high));
+        bounds = Some((known.0.min(low), known.1.max(high)));
+    }
+    Some(bounds.unwrap_or((0, 0)))
+}
+
+/// Rows that were kept.
+pub(crate) struct RowsSource(pub(crate) Arc<Rows>);
+
+impl Source for RowsSource {
+    fn morsels(&self) -> usize {
+        self.0.rows.div_ceil(ROWS_PER_MORSEL)
+    }
+
+    fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        let mut start = morsel * ROWS_PER_MORSEL;
+        let end = (start + ROWS_PER_MORSEL).min(self.0.rows);
+        run.check()?;
+        while start < end {
+            let rows = start..(start + CHUNK_ROWS).min(end);
+            start = rows.end;
+            if !out(Chunk::of(Origin::Rows(self.0.clone()), RowIds::Range(rows)))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,335 @@
+//! Operators of a [`Plan`] that look at more than one row: aggregation, join, sort, union.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+
+use super::Plan;
+use crate::predicate::{Predicate, column_type, same_type};
+use crate::{ExecError, PlanError};
+
+/// GROUP BY and aggregates. Without keys there is exactly one row, also of an empty input; without calls it is DISTINCT.
+/// The output has the keys, then a column per call; groups come in no particular order. NULL keys are equal to each other;
+/// so are -0.0 and 0.0, and all NaNs.
+#[derive(Clone)]
+pub struct Aggregation {
+    /// Input.
+    pub input: Plan,
+    /// Input columns to group by.
+    pub keys: Vec<usize>,
+    /// What is computed per group.
+    pub calls: Vec<AggregateCall>,
+}
+
+/// One aggregate of an [`Aggregation`].
+#[derive(Debug, Clone)]
+pub struct AggregateCall {
+    /// Which function.
+    pub function: AggregateFunction,
+    /// Input columns it reads; none for `count(*)`, one for those built in.
+    pub arguments: Vec<usize>,
+    /// Each distinct value (row of arguments) of a group once.
+    pub distinct: bool,
+    /// FILTER: a boolean input column; rows count where it is TRUE.
+    pub filter: Option<usize>,
+    /// Name and type of the output. Sum, Min, Max and Avg follow it: see [`AggregateFunction`].
+    pub field: FieldRef,
+}
+
+/// An aggregate function. NULL arguments are skipped; over no value all but the counts are NULL.
+#[derive(Debug, Clone)]
+pub enum AggregateFunction {
+    /// `count(*)`, Int64.
+    CountRows,
+    /// Number of values that are not NULL, Int64.
+    Count,
+    /// Exact sum: computed so that it cannot overflow, checked once against the output's type at the end.
+    Sum,
+    /// Smallest value, of the argument's type; floats by total order.
+    Min,
+    /// Largest value.
+    Max,
+    /// Mean: the exact sum divided once. Of decimals a decimal of the output's scale, rounded half away from zero; else Float64.
+    Avg,
+    /// Anything else.
+    Opaque(Arc<dyn OpaqueAggregate>),
+}
+
+/// An aggregate function that this crate does not know.
+pub trait OpaqueAggregate: Send + Sync + Debug {
+    /// Text for EXPLAIN: the function's name.
+    fn name(&self) -> String;
+    /// Type of the result.
+    fn data_type(&self) -> &DataType;
+    /// State for groups numbered from 0.
+    fn groups(&self) -> Result<Box<dyn OpaqueGroups>, ExecError>;
+}
+
+/// The state of an [`OpaqueAggregate`] for some groups.
+pub trait OpaqueGroups: Send {
+    /// Takes rows: `arguments` one array per argument, `groups[i]` the group of row `i`, below `total`; rows where `filter` is not
+    /// TRUE do not count.
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total: usize,
+    ) -> Result<(), ExecError>;
+    /// Takes another state of the same function, as [`state`](Self::state) gave it: its group `i` is `groups[i]` here.
+    fn merge(&mut self, state: &[ArrayRef], groups: &[usize], total: usize) -> Result<(), ExecError>;
+    /// The state of all groups, to be merged elsewhere; it is empty afterwards.
+    fn state(&mut self) -> Result<Vec<ArrayRef>, ExecError>;
+    /// The results of all groups, in order.
+    fn finish(&mut self) -> Result<ArrayRef, ExecError>;
+    /// Bytes that it holds.
+    fn bytes(&self) -> usize;
+}
+
+/// Which side of a join.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The left input.
+    Left,
+    /// The right input.
+    Right,
+}
+
+/// What a join gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JoinKind {
+    /// Pairs that match: columns of left, then of right.
+    Inner,
+    /// Pairs, and each left row without a match with NULLs for right.
+    Left,
+    /// Pairs, and each right row without a match with NULLs for left.
+    Right,
+    /// Pairs, and rows of both sides without a match.
+    Full,
+    /// Rows of one side that have a match: that side's columns, each row once.
+    Semi(Side),
+    /// Rows of one side that have none: that side's columns.
+    Anti(Side),
+    /// Every row of one side and a last Boolean column `mark`: has it a match? Never NULL.
+    Mark(Side),
+}
+
+/// Two inputs, row by row. A pair matches if every pair of key columns is equal (and not NULL, unless `nulls_equal`) and
+/// the residual is TRUE. Floats: -0.0 equals 0.0, all NaNs are equal. Rows come in no particular order.
+#[derive(Clone)]
+pub struct Join {
+    /// Left input.
+    pub left: Plan,
+    /// Right input.
+    pub right: Plan,
+    /// What is given.
+    pub kind: JoinKind,
+    /// Key columns of left and right, of equal type; none for a cross join or one by inequality.
+    pub on: Vec<(usize, usize)>,
+    /// NULL keys are equal to each other (IS NOT DISTINCT FROM, INTERSECT, EXCEPT).
+    pub nulls_equal: bool,
+    /// For `Anti` with one key: NOT IN. A NULL key on the other side lets no row through; a NULL key of the kept side passes
+    /// only if the other side is empty.
+    pub null_aware: bool,
+    /// Over the columns of left, then of right.
+    pub residual: Option<Predicate>,
+    /// The side that is kept in memory while the other one streams by; a hint.
+    pub build: Side,
+}
+
+/// A key of a [`Sort`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SortKey {
+    /// Input column.
+    pub column: usize,
+    /// Largest first.
+    pub descending: bool,
+    /// NULLs before all values, else behind them.
+    pub nulls_first: bool,
+}
+
+/// The input in an order. Rows with equal keys come in no particular order.
+#[derive(Clone)]
+pub struct Sort {
+    /// Input.
+    pub input: Plan,
+    /// By the first, then the second, ..
+    pub keys: Vec<SortKey>,
+    /// Only the first so many rows (top-k).
+    pub fetch: Option<usize>,
+}
+
+/// UNION ALL of inputs whose columns have the same types.
+#[derive(Clone)]
+pub struct Union {
+    /// At least one.
+    pub inputs: Vec<Plan>,
+    /// Names and nullability of the output.
+    pub schema: SchemaRef,
+}
+
+impl Aggregation {
+    pub(super) fn validate(&self) -> Result<(), PlanError> {
+        let input = self.input.schema();
+        for &key in &self.keys {
+            column_type(key, &input, &|| "GROUP BY".into())?;
+        }
+        for call in &self.calls {
+            let context = || format!("aggregate {}", call.field.name());
+            for &argument in &call.arguments {
+                column_type(argument, &input, &context)?;
+            }
+            if let Some(filter) = call.filter {
+                same_type(&DataType::Boolean, column_type(filter, &input, &context)?, &context)?;
+            }
+            let one = |problem: &str| match call.arguments.len() {
+                1 => Ok(column_type(call.arguments[0], &input, &context)?),
+                _ => Err(PlanError::BadLiteral { context: context(), problem: problem.into() }),
+            };
+            match &call.function {
+                AggregateFunction::CountRows | AggregateFunction::Count => {
+                    same_type(&DataType::Int64, call.field.data_type(), &context)?;
+                }
+                AggregateFunction::Min | AggregateFunction::Max => {
+                    same_type(one("min and max have one argument")?, call.field.data_type(), &context)?;
+                }
+                AggregateFunction::Sum | AggregateFunction::Avg => {
+                    one("sum and avg have one argument")?;
+                }
+                AggregateFunction::Opaque(function) => {
+                    same_type(function.data_type(), call.field.data_type(), &context)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn schema(&self) -> SchemaRef {
+        let input = self.input.schema();
+        let keys = self.keys.iter().map(|&k| input.fields()[k].clone());
+        Arc::new(Schema::new(keys.chain(self.calls.iter().map(|c| c.field.clone())).collect::<Vec<_>>()))
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let input = self.input.schema();
+        let name = |c: usize| input.fields().get(c).map_or("?", |f| f.name().as_str());
+        let keys: Vec<&str> = self.keys.iter().map(|&k| name(k)).collect();
+        let calls: Vec<String> = self
+            .calls
+            .iter()
+            .map(|call| {
+                let arguments: Vec<&str> = call.arguments.iter().map(|&a| name(a)).collect();
+                let distinct = if call.distinct { "distinct " } else { "" };
+                let filter = call.filter.map_or(String::new(), |f| format!(" filter {}", name(f)));
+                match &call.function {
+                    AggregateFunction::CountRows => format!("count(*){filter}"),
+                    AggregateFunction::Opaque(f) => format!("{}({distinct}{}){filter}", f.name(), arguments.join(", ")),
+                    known => {
+                        let known = format!("{known:?}").to_lowercase();
+                        format!("{known}({distinct}{}){filter}", arguments.join(", "))
+                    }
+                }
+            })
+            .collect();
+        format!("Aggregate: by [{}] [{}]", keys.join(", "), calls.join(", "))
+    }
+}
+
+impl Join {
+    pub(super) fn validate(&self) -> Result<(), PlanError> {
+        let (left, right) = (self.left.schema(), self.right.schema());
+        let context = || "a join key".to_string();
+        for &(l, r) in &self.on {
+            same_type(column_type(l, &left, &context)?, column_type(r, &right, &context)?, &context)?;
+        }
+        if let Some(residual) = &self.residual {
+            residual.validate(&self.pair_schema())?;
+        }
+        Ok(())
+    }
+
+    /// Columns of left, then of right: what the residual is over.
+    pub fn pair_schema(&self) -> Schema {
+        let (left, right) = (self.left.schema(), self.right.schema());
+        Schema::new(left.fields().iter().chain(right.fields()).cloned().collect::<Vec<_>>())
+    }
+
+    pub(super) fn schema(&self) -> SchemaRef {
+        let side = |side| if side == Side::Left { self.left.schema() } else { self.right.schema() };
+        let nullable = |schema: SchemaRef| -> Vec<FieldRef> {
+            schema.fields().iter().map(|f| Arc::new(f.as_ref().clone().with_nullable(true))).collect()
+        };
+        let plain = |schema: SchemaRef| schema.fields().to_vec();
+        let (left, right) = (side(Side::Left), side(Side::Right));
+        let fields: Vec<FieldRef> = match self.kind {
+            JoinKind::Inner => [plain(left), plain(right)].concat(),
+            JoinKind::Left => [plain(left), nullable(right)].concat(),
+            JoinKind::Right => [nullable(left), plain(right)].concat(),
+            JoinKind::Full => [nullable(left), nullable(right)].concat(),
+            JoinKind::Semi(s) | JoinKind::Anti(s) => plain(side(s)),
+            JoinKind::Mark(s) => {
+                [plain(side(s)), vec![Arc::new(Field::new("mark", DataType::Boolean, false))]].concat()
+            }
+        };
+        Arc::new(Schema::new(fields))
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let (left, right) = (self.left.schema(), self.right.schema());
+        let name = |s: &Schema, c: usize| s.fields().get(c).map_or("?".to_string(), |f| f.name().clone());
+        let on: Vec<String> =
+            self.on.iter().map(|&(l, r)| format!("{} = {}", name(&left, l), name(&right, r))).collect();
+        let residual =
+            self.residual.as_ref().map_or(String::new(), |r| format!(" where {}", r.describe(&self.pair_schema())));
+        let aware = if self.null_aware { " null-aware" } else { "" };
+        format!("Join: {:?}{aware} on [{}]{residual} build={:?}", self.kind, on.join(", "), self.build)
+    }
+}
+
+impl Sort {
+    pub(super) fn validate(&self) -> Result<(), PlanError> {
+        let input = self.input.schema();
+        self.keys.iter().try_for_each(|k| column_type(k.column, &input, &|| "ORDER BY".into()).map(|_| ()))
+    }
+
+    pub(super) fn describe(&self) -> String {
+        let input = self.input.schema();
+        let keys: Vec<String> = self
+            .keys
+            .iter()
+            .map(|k| {
+                let name = input.fields().get(k.column).map_or("?", |f| f.name().as_str());
+                let direction = if k.descending { " desc" } else { "" };
+                let nulls = if k.nulls_first == k.descending { "" } else { " nulls other end" };
+                format!("{name}{direction}{nulls}")
+            })
+            .collect();
+        let fetch = self.fetch.map_or(String::new(), |f| format!(" fetch={f}"));
+        format!("Sort: [{}]{fetch}", keys.join(", "))
+    }
+}
+
+impl Union {
+    pub(super) fn validate(&self) -> Result<(), PlanError> {
+        let problem = |problem: String| PlanError::BadLiteral { context: "UNION ALL".into(), problem };
+        if self.inputs.is_empty() {
+            return Err(problem("it has no input".into()));
+        }
+        for input in &self.inputs {
+            let input = input.schema();
+            if input.fields().len() != self.schema.fields().len() {
+                return Err(problem(format!(
+                    "an input has {} columns, not {}",
+                    input.fields().len(),
+                    self.schema.fields().len()
+                )));
+            }
+            for (found, expected) in input.fields().iter().zip(self.schema.fields()) {
+                same_type(expected.data_type(), found.data_type(), &|| format!("column {}", expected.name()))?;
+            }
+        }
+        Ok(())
+    }
+}
