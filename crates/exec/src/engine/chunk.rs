@@ -14,9 +14,9 @@ use arrow::datatypes::SchemaRef;
 use numa::Reservation;
 use storage::{Column, Segment};
 
-use super::vector::{ColumnInfo, Data, Kind, Vector};
 #[cfg(doc)]
 use super::vector::NO_ROW;
+use super::vector::{ColumnInfo, Data, Kind, Vector};
 use crate::ExecError;
 
 /// Most rows of a chunk that a source makes (DESIGN.md, Execution).
@@ -237,4 +237,3 @@ fn load_stored(column: &Column, info: &ColumnInfo, rows: &RowIds) -> Vector {
     };
     Vector { data, valid }
 }
-
