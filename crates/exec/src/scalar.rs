@@ -128,9 +128,7 @@ impl Scalar {
                 Scalar::Arithmetic { op: *op, left: boxed(left), right: boxed(right), data_type: data_type.clone() }
             }
             Scalar::Negate(input) => Scalar::Negate(boxed(input)),
-            Scalar::Compare { op, left, right } => {
-                Scalar::Compare { op: *op, left: boxed(left), right: boxed(right) }
-            }
+            Scalar::Compare { op, left, right } => Scalar::Compare { op: *op, left: boxed(left), right: boxed(right) },
             Scalar::And(parts) => Scalar::And(all(parts)),
             Scalar::Or(parts) => Scalar::Or(all(parts)),
             Scalar::Not(input) => Scalar::Not(boxed(input)),

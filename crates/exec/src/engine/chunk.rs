@@ -14,9 +14,9 @@ use arrow::datatypes::SchemaRef;
 use numa::Reservation;
 use storage::{CodedColumn, Column, Segment};
 
-use super::vector::{ColumnInfo, Data, Kind, Vector};
 #[cfg(doc)]
 use super::vector::NO_ROW;
+use super::vector::{ColumnInfo, Data, Kind, Vector};
 use crate::ExecError;
 
 /// Most rows of a chunk that a source makes (DESIGN.md, Execution).
@@ -142,6 +142,19 @@ impl Chunk {
         self.slots.push(Slot::Here(vector));
     }
 
+    /// Bytes that it holds on its own, about: columns that are loaded, and row numbers.
+    pub(crate) fn bytes(&self) -> u64 {
+        let loaded = |slot: &Slot| match slot {
+            Slot::Here(vector) => vector.bytes(),
+            Slot::Lazy { .. } => 0,
+        };
+        let numbers = |group: &Group| match &group.rows {
+            RowIds::Range(_) => 0,
+            RowIds::List(list) => 4 * list.len() as u64,
+        };
+        self.slots.iter().map(loaded).sum::<u64>() + self.groups.iter().map(numbers).sum::<u64>()
+    }
+
     /// The values of a column; loaded if they are not here yet.
     pub(crate) fn column(&mut self, column: usize) -> Arc<Vector> {
         let vector = match &self.slots[column] {
@@ -257,4 +270,3 @@ fn load_stored(column: &Column, info: &ColumnInfo, rows: &RowIds) -> Vector {
     };
     Vector { data, valid }
 }
-
