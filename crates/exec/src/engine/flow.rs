@@ -91,7 +91,15 @@ impl<'a> Flow<'a> {
 
     /// All rows of a plan, in the order of its pipe.
     pub(crate) fn rows(&self, plan: &Plan, filters: &Filters) -> Result<Arc<Rows>, ExecError> {
-        Ok(Arc::new(self.collect(&self.pipe(plan, filters)?, None)?))
+        self.rows_of(&self.pipe(plan, filters)?)
+    }
+
+    /// All rows of a pipe, in order; those that were kept are not copied.
+    pub(crate) fn rows_of(&self, pipe: &Pipe) -> Result<Arc<Rows>, ExecError> {
+        match pipe.kept() {
+            Some(rows) => Ok(rows.clone()),
+            None => Ok(Arc::new(self.collect(pipe, None)?)),
+        }
     }
 
     /// A pipe of rows that were kept.
