@@ -1,0 +1,251 @@
+//! The end of an aggregation: groups of all workers, merged in pieces that do not share a key.
+//!
+//! Where a worker has an array by key, pieces are ranges of keys; else they are taken by hash, unless there is one worker, or
+//! the workers' keys ascend and lie behind each other: then nothing is merged, but copied. Each piece is merged and finished by one
+//! task and becomes rows of its own.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::super::chunk::Rows;
+use super::super::pipe::{Lane, Pipe};
+use super::super::source::RowsSource;
+use super::super::vector::{ColumnInfo, Vector};
+use super::calls::States;
+use super::keys::Key;
+use super::result::{Column, Values, settle};
+use super::state::{Pick, State};
+use super::table::Table;
+use super::{Grouping, Strategy, Worker};
+use crate::ExecError;
+
+/// Groups of a piece, about.
+const PIECE_GROUPS: usize = 1 << 14;
+/// Most pieces.
+const PIECES_MAX: usize = 256;
+
+/// A worker that takes no more rows.
+struct Ended<K> {
+    worker: Worker<K>,
+    /// Groups by piece: piece `p` has those at `starts[p]..starts[p + 1]`; unused where group numbers are keys.
+    order: Vec<u32>,
+    starts: Vec<usize>,
+}
+
+/// A piece of the result.
+struct Piece {
+    rows: usize,
+    columns: Vec<Column>,
+}
+
+/// A pipe of the workers' groups.
+pub(super) fn pieces<K: Key>(sink: &Grouping<'_, K>, mut workers: Vec<Worker<K>>) -> Result<Pipe, ExecError> {
+    for worker in &mut workers {
+        sink.calls.seal(&mut worker.states)?;
+    }
+    let rows: u64 = workers.iter().map(|w| w.states.rows()).sum();
+    let pieces = match (sink.strategy, workers.iter().find(|w| w.direct).map(|w| w.states.groups)) {
+        (Strategy::One, _) => vec![one_group(sink, &workers, rows)?],
+        (_, Some(domain)) => by_range(sink, workers, domain, rows)?,
+        (_, None) if workers.len() == 1 => of_one(sink, &workers[0], rows)?,
+        (_, None) => by_hash(sink, workers, rows)?,
+    };
+    joined(sink, pieces)
+}
+
+fn one_group<K: Key>(sink: &Grouping<'_, K>, workers: &[Worker<K>], rows: u64) -> Result<Piece, ExecError> {
+    let mut states = sink.calls.states(1, rows)?;
+    for worker in workers {
+        sink.calls.merge(&mut states, &worker.states, &Pick::Range(0..1), None)?;
+    }
+    Ok(Piece { rows: 1, columns: sink.calls.finish(&mut states)? })
+}
+
+/// Pieces of the groups of one table.
+fn of_one<K: Key>(sink: &Grouping<'_, K>, worker: &Worker<K>, rows: u64) -> Result<Vec<Piece>, ExecError> {
+    let groups = worker.table.len();
+    let size = piece_size(sink, groups);
+    sink.run.map(groups.div_ceil(size), &|piece| {
+        let range = piece * size..((piece + 1) * size).min(groups);
+        let mut states = sink.calls.states(range.len(), rows)?;
+        sink.calls.merge(&mut states, &worker.states, &Pick::Range(range.clone()), None)?;
+        finished(sink, &worker.table.keys()[range], &mut states)
+    })
+}
+
+/// Groups of a piece, where there are so many in all.
+fn piece_size<K: Key>(sink: &Grouping<'_, K>, groups: usize) -> usize {
+    match sink.calls.has_distinct() {
+        true => groups.max(1),
+        false => groups.div_ceil(PIECES_MAX).max(PIECE_GROUPS),
+    }
+}
+
+fn finished<K: Key>(sink: &Grouping<'_, K>, keys: &[K], states: &mut States) -> Result<Piece, ExecError> {
+    let mut columns: Vec<Column> = sink.coder.decode(keys)?.into_iter().map(|(info, v)| column_of(info, v)).collect();
+    columns.extend(sink.calls.finish(states)?);
+    Ok(Piece { rows: keys.len(), columns })
+}
+
+fn column_of(info: ColumnInfo, vector: Vector) -> Column {
+    use super::super::vector::Data;
+    let values = match vector.data {
+        Data::Int(values) => Values::Int(values),
+        Data::Float(values) => Values::Float(values),
+        Data::Vid(vids) => Values::Vid(vids),
+        Data::Arrow(array) => Values::Arrow(array),
+    };
+    Column { info, values, valid: vector.valid }
+}
+
+/// Sorts the groups of a worker by piece.
+fn ended<K: Key>(worker: Worker<K>, pieces: usize, piece_of: &dyn Fn(K) -> usize) -> Ended<K> {
+    let keys = worker.table.keys();
+    let mut starts = vec![0; pieces + 1];
+    let of: Vec<u16> = keys.iter().map(|&k| piece_of(k) as u16).collect();
+    of.iter().for_each(|&p| starts[p as usize + 1] += 1);
+    (0..pieces).for_each(|p| starts[p + 1] += starts[p]);
+    let mut next = starts.clone();
+    let mut order = vec![0; keys.len()];
+    for (group, &piece) in of.iter().enumerate() {
+        order[next[piece as usize]] = group as u32;
+        next[piece as usize] += 1;
+    }
+    Ended { worker, order, starts }
+}
+
+impl<K> Ended<K> {
+    fn groups_of(&self, piece: usize) -> &[u32] {
+        &self.order[self.starts[piece]..self.starts[piece + 1]]
+    }
+}
+
+fn all_ended<K: Key>(
+    sink: &Grouping<'_, K>,
+    workers: Vec<Worker<K>>,
+    pieces: usize,
+    piece_of: &(dyn Fn(K) -> usize + Sync),
+) -> Result<Vec<Ended<K>>, ExecError> {
+    let bytes: u64 = workers.iter().map(|w| 6 * w.table.len() as u64).sum();
+    let _held = sink.run.reserve(bytes)?;
+    let workers: Vec<Mutex<Option<Worker<K>>>> = workers.into_iter().map(|w| Mutex::new(Some(w))).collect();
+    sink.run.map(workers.len(), &|number| {
+        let worker = workers[number].lock().take().expect("a worker ends once");
+        Ok(ended(worker, pieces, piece_of))
+    })
+}
+
+fn by_hash<K: Key>(sink: &Grouping<'_, K>, workers: Vec<Worker<K>>, rows: u64) -> Result<Vec<Piece>, ExecError> {
+    let groups: usize = workers.iter().map(|w| w.table.len()).sum();
+    let pieces = match sink.calls.has_distinct() {
+        true => 1,
+        false => groups.div_ceil(PIECE_GROUPS).next_power_of_two().min(PIECES_MAX),
+    };
+    // Slots of tables go by the low bits.
+    let piece_of = |key: K| (key.hash() >> 48) as usize % pieces;
+    let ended = all_ended(sink, workers, pieces, &piece_of)?;
+    sink.run.map(pieces, &|piece| {
+        let most = ended.iter().map(|e| e.groups_of(piece).len()).max().unwrap_or(0);
+        let mut table = Table::<K>::with_groups(most);
+        let targets: Vec<Vec<u32>> = ended
+            .iter()
+            .map(|e| {
+                let keys = e.worker.table.keys();
+                e.groups_of(piece).iter().map(|&group| table.find_or_add(keys[group as usize])).collect()
+            })
+            .collect();
+        let mut states = sink.calls.states(table.len(), rows)?;
+        for (ended, targets) in ended.iter().zip(&targets) {
+            sink.calls.merge(&mut states, &ended.worker.states, &Pick::List(ended.groups_of(piece)), Some(targets))?;
+        }
+        finished(sink, table.keys(), &mut states)
+    })
+}
+
+fn by_range<K: Key>(
+    sink: &Grouping<'_, K>,
+    workers: Vec<Worker<K>>,
+    domain: usize,
+    rows: u64,
+) -> Result<Vec<Piece>, ExecError> {
+    let size = piece_size(sink, domain);
+    let pieces = domain.div_ceil(size);
+    let ended = all_ended(sink, workers, pieces, &|key: K| key.low() as usize / size)?;
+    let counts = sink.calls.row_count();
+    sink.run.map(pieces, &|piece| {
+        let range = piece * size..((piece + 1) * size).min(domain);
+        let mut present = vec![false; range.len()];
+        let mut states = sink.calls.states(range.len(), rows)?;
+        for ended in &ended {
+            let worker = &ended.worker;
+            if worker.direct {
+                mark(worker, counts, range.clone(), &mut present);
+                sink.calls.merge(&mut states, &worker.states, &Pick::Range(range.clone()), None)?;
+                continue;
+            }
+            let groups = ended.groups_of(piece);
+            let targets: Vec<u32> = groups
+                .iter()
+                .map(|&group| worker.table.keys()[group as usize].low() as u32 - range.start as u32)
+                .collect();
+            targets.iter().for_each(|&t| present[t as usize] = true);
+            sink.calls.merge(&mut states, &worker.states, &Pick::List(groups), Some(&targets))?;
+        }
+        let live: Vec<u32> = (0..range.len() as u32).filter(|&g| present[g as usize]).collect();
+        let keys: Vec<K> = live.iter().map(|&g| key_of(range.start + g as usize)).collect();
+        if live.len() < range.len() {
+            let mut packed = sink.calls.states(live.len(), rows)?;
+            sink.calls.take_over(&mut packed, &mut states, &Pick::List(&live), None)?;
+            states = packed;
+        }
+        finished(sink, &keys, &mut states)
+    })
+}
+
+fn key_of<K: Key>(number: usize) -> K {
+    let mut key = K::default();
+    key.add(0, number as u64);
+    key
+}
+
+/// Which entries of an array have rows.
+fn mark<K>(worker: &Worker<K>, counts: Option<usize>, range: Range<usize>, present: &mut [bool]) {
+    match counts.map(|c| &worker.states.states[c]) {
+        Some(State::Count(counts)) => {
+            present.iter_mut().zip(&counts[range]).for_each(|(p, &count)| *p |= count > 0);
+        }
+        _ => present.iter_mut().zip(&worker.seen[range]).for_each(|(p, &seen)| *p |= seen),
+    }
+}
+
+/// The pieces as lanes of a pipe.
+fn joined<K: Key>(sink: &Grouping<'_, K>, pieces: Vec<Piece>) -> Result<Pipe, ExecError> {
+    let mut pieces: Vec<Piece> = pieces.into_iter().filter(|p| p.rows > 0).collect();
+    if pieces.is_empty() {
+        pieces.push(finished(sink, &[], &mut sink.calls.states(0, 0)?)?);
+    }
+    let counts: Vec<usize> = pieces.iter().map(|p| p.rows).collect();
+    let width = pieces[0].columns.len();
+    let mut columns: Vec<Vec<Column>> = (0..width).map(|_| Vec::with_capacity(counts.len())).collect();
+    for piece in pieces {
+        columns.iter_mut().zip(piece.columns).for_each(|(all, column)| all.push(column));
+    }
+    let (mut infos, mut parts) = (Vec::with_capacity(width), vec![Vec::with_capacity(width); counts.len()]);
+    for column in columns {
+        let (info, vectors) = settle(column);
+        infos.push(info);
+        parts.iter_mut().zip(vectors).for_each(|(part, vector)| part.push(Arc::new(vector)));
+    }
+    let bytes = parts.iter().flatten().map(|v: &Arc<Vector>| v.bytes()).sum();
+    let mut reservation = Some(sink.run.reserve(bytes)?);
+    let mut lanes = Vec::with_capacity(counts.len());
+    for (rows, columns) in counts.iter().zip(parts) {
+        let reservations = reservation.take().into_iter().collect();
+        let rows = Rows { infos: infos.clone(), columns, rows: *rows, reservations };
+        lanes.push(Lane { source: Box::new(RowsSource(Arc::new(rows))), operators: Vec::new() });
+    }
+    let rows = counts.iter().sum::<usize>() as u64;
+    Ok(Pipe { lanes, infos, rows })
+}

@@ -1,0 +1,237 @@
+//! Aggregation: GROUP BY and aggregates over the chunks of a pipe.
+//!
+//! Key columns become one number per row ([`keys`]); the number becomes a group's number, by an array where the numbers are few, by
+//! a table that first hopes for ascending keys and then hashes ([`table`], [`strategy`]); and each aggregate adds its column to
+//! one value per group ([`state`], [`calls`]). Every worker has groups of its own; at the end they are merged piece by piece, in
+//! parallel ([`merge`]), and values are made of states ([`result`]).
+//!
+//! DISTINCT of calls that all have the same arguments is two aggregations, by keys and arguments and then by keys; otherwise each
+//! such call keeps pairs of group and value.
+//!
+//! # Limits
+//! Calls with DISTINCT beside others are merged by one thread. Sums and averages are over integers, floats, decimals of up to 38
+//! digits and durations; other types have to come as opaque functions.
+
+mod calls;
+mod intern;
+mod keys;
+mod merge;
+mod result;
+mod state;
+mod strategy;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use numa::Reservation;
+use parking_lot::Mutex;
+
+use super::chunk::Chunk;
+use super::flow::{Filters, Flow};
+use super::pipe::Pipe;
+use super::run::{Run, Sink, drive};
+use crate::ExecError;
+use crate::plan::{AggregateCall, Aggregation};
+use calls::{Calls, States};
+use keys::{Coder, Encoding, Key};
+use state::{FEW_GROUPS, Groups, Pick};
+use strategy::{Facts, Strategy, choose};
+use table::Table;
+
+/// A pipe of the groups.
+pub(crate) fn pipe(flow: &Flow<'_>, aggregation: &Aggregation, filters: &Filters) -> Result<Pipe, ExecError> {
+    let keys = &aggregation.keys;
+    // A row whose key passes no filter is of a group that passes none.
+    let below = filters.iter().filter(|(c, _)| *c < keys.len()).map(|(c, filter)| (keys[*c], filter.clone()));
+    let input = flow.pipe(&aggregation.input, &below.collect())?;
+    grouped(flow, &input, keys, &aggregation.calls, None)
+}
+
+/// A pipe of the groups of another pipe's rows; with the given strategy, if one is.
+fn grouped(
+    flow: &Flow<'_>,
+    input: &Pipe,
+    keys: &[usize],
+    calls: &[AggregateCall],
+    strategy: Option<Strategy>,
+) -> Result<Pipe, ExecError> {
+    if let Some(arguments) = shared_distinct(calls) {
+        let different = grouped(flow, input, &[keys, arguments].concat(), &[], strategy)?;
+        let keys: Vec<usize> = (0..keys.len()).collect();
+        let places: Vec<usize> = (keys.len()..keys.len() + arguments.len()).collect();
+        let calls: Vec<AggregateCall> = calls
+            .iter()
+            .map(|call| AggregateCall { arguments: places.clone(), distinct: false, ..call.clone() })
+            .collect();
+        return grouped(flow, &different, &keys, &calls, strategy);
+    }
+    let coder = Coder::new(keys, &input.infos, 2)?;
+    let calls = Calls::new(calls, &input.infos, keys.is_empty())?;
+    match coder.words() {
+        1 => Grouping::<u64>::run(flow, input, coder, calls, strategy),
+        _ => Grouping::<u128>::run(flow, input, coder, calls, strategy),
+    }
+}
+
+/// The arguments of calls that are all over different values of the same ones, without a filter.
+fn shared_distinct(calls: &[AggregateCall]) -> Option<&[usize]> {
+    let first = calls.first()?;
+    let same = |c: &AggregateCall| c.distinct && c.filter.is_none() && c.arguments == first.arguments;
+    (!first.arguments.is_empty() && calls.iter().all(same)).then_some(&first.arguments)
+}
+
+/// Groups of one worker.
+struct Worker<K> {
+    /// Keys of groups that are no array entries.
+    table: Table<K>,
+    /// Group numbers are keys.
+    direct: bool,
+    /// Which array entries have rows, where no count tells.
+    seen: Vec<bool>,
+    states: States,
+    encoding: Encoding,
+    keys: Vec<K>,
+    groups: Vec<u32>,
+    reservation: Reservation,
+}
+
+/// The sink of the input's chunks.
+struct Grouping<'a, K> {
+    coder: Coder,
+    calls: Calls,
+    strategy: Strategy,
+    run: Run<'a>,
+    /// Rows that a worker may expect.
+    rows: u64,
+    /// What the workers share.
+    shared: Mutex<Reservation>,
+    _key: std::marker::PhantomData<fn() -> K>,
+}
+
+impl<K: Key> Grouping<'_, K> {
+    fn run(
+        flow: &Flow<'_>,
+        input: &Pipe,
+        coder: Coder,
+        calls: Calls,
+        strategy: Option<Strategy>,
+    ) -> Result<Pipe, ExecError> {
+        let run = flow.run;
+        let facts = Facts {
+            domain: coder.domain(),
+            rows: input.rows,
+            group_bytes: calls.group_bytes(),
+            threads: run.threads as u64,
+            available_bytes: run.statement.budget().available_bytes(),
+            dense_only: calls.needs_dense_groups(),
+        };
+        let strategy = match coder.is_empty() {
+            true => Strategy::One,
+            false => strategy.unwrap_or_else(|| choose(&facts)),
+        };
+        let shared = Mutex::new(run.reserve(0)?);
+        let sink: Grouping<'_, K> =
+            Grouping { coder, calls, strategy, run, rows: input.rows, shared, _key: std::marker::PhantomData };
+        let mut workers = drive(input, &sink, &run)?;
+        if workers.is_empty() {
+            workers.push(sink.local()?);
+        }
+        merge::pieces(&sink, workers)
+    }
+
+    /// Turns a table into an array.
+    fn make_direct(&self, worker: &mut Worker<K>, domain: usize) -> Result<(), ExecError> {
+        let mut states = self.calls.states(0, self.rows.max(worker.states.rows()))?;
+        worker.reservation.grow((self.calls.group_bytes() + 1) * domain as u64)?;
+        self.calls.resize(&mut states, domain);
+        let groups: Vec<u32> = worker.table.keys().iter().map(|k| k.low() as u32).collect();
+        self.calls.take_over(&mut states, &mut worker.states, &Pick::Range(0..groups.len()), Some(&groups))?;
+        worker.states = states;
+        worker.direct = true;
+        if self.calls.row_count().is_none() {
+            worker.seen = vec![false; domain];
+            groups.iter().for_each(|&g| worker.seen[g as usize] = true);
+        }
+        worker.table = Table::new();
+        Ok(())
+    }
+
+    fn charge(&self, worker: &mut Worker<K>) -> Result<(), ExecError> {
+        let scratch = worker.keys.capacity() * size_of::<K>() + worker.groups.capacity() * 4 + worker.seen.len();
+        let held = scratch as u64 + worker.states.bytes() + worker.table.bytes() + worker.encoding.bytes();
+        grow_to(&mut worker.reservation, held)?;
+        let shared = self.coder.bytes() + self.calls.shared_bytes();
+        if shared > 0 {
+            grow_to(&mut self.shared.lock(), shared)?;
+        }
+        Ok(())
+    }
+}
+
+/// Lets a reservation be of so many bytes at least.
+fn grow_to(reservation: &mut Reservation, bytes: u64) -> Result<(), ExecError> {
+    match bytes.checked_sub(reservation.bytes()) {
+        Some(more) if more > 0 => Ok(reservation.grow(more)?),
+        _ => Ok(()),
+    }
+}
+
+impl<K: Key> Sink for Grouping<'_, K> {
+    type Local = Worker<K>;
+
+    fn local(&self) -> Result<Worker<K>, ExecError> {
+        let mut worker = Worker {
+            table: Table::new(),
+            direct: false,
+            seen: Vec::new(),
+            states: self.calls.states(0, self.rows)?,
+            encoding: Encoding::default(),
+            keys: Vec::new(),
+            groups: Vec::new(),
+            reservation: self.run.reserve(0)?,
+        };
+        match self.strategy {
+            Strategy::One => {
+                self.calls.resize(&mut worker.states, 1);
+                worker.direct = true;
+            }
+            Strategy::Direct { domain } => self.make_direct(&mut worker, domain)?,
+            Strategy::Table | Strategy::TableThenDirect { .. } => {}
+        }
+        Ok(worker)
+    }
+
+    fn push(&self, worker: &mut Worker<K>, mut chunk: Chunk) -> Result<bool, ExecError> {
+        if self.strategy == Strategy::One {
+            let rows = chunk.rows();
+            self.calls.update(&mut worker.states, &mut chunk, Groups::One(rows))?;
+            self.charge(worker)?;
+            return Ok(true);
+        }
+        self.coder.encode(&mut chunk, &mut worker.encoding, &mut worker.keys)?;
+        if worker.direct {
+            worker.groups.clear();
+            worker.groups.extend(worker.keys.iter().map(|k| k.low() as u32));
+            if !worker.seen.is_empty() {
+                worker.groups.iter().for_each(|&g| worker.seen[g as usize] = true);
+            }
+        } else {
+            worker.table.groups(&worker.keys, &mut worker.groups);
+            self.calls.resize(&mut worker.states, worker.table.len());
+        }
+        let groups = match worker.states.groups <= FEW_GROUPS {
+            true => Groups::Few(&worker.groups),
+            false => Groups::Many(&worker.groups),
+        };
+        self.calls.update(&mut worker.states, &mut chunk, groups)?;
+        if let Strategy::TableThenDirect { domain, from } = self.strategy
+            && !worker.direct
+            && !worker.table.is_ordered()
+            && worker.table.len() >= from
+        {
+            self.make_direct(worker, domain)?;
+        }
+        self.charge(worker)?;
+        Ok(true)
+    }
+}

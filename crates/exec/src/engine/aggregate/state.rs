@@ -1,0 +1,294 @@
+//! [`State`]: what one aggregate has seen, a value per group, and the loops that add to it.
+//!
+//! Loops run over one column of one chunk at a time: group numbers once per chunk, then one tight loop per aggregate. Of one
+//! group the loop is a plain reduction; of few groups it adds to four copies in turn, since an addition to memory that was
+//! just written waits for that write; of many it adds in place.
+//!
+//! Invariant: a group that no row counted for has the zero of its state: 0, no bytes. Whether there was a row a count tells.
+
+use std::ops::Range;
+
+use arrow::array::ArrayRef;
+use parking_lot::Mutex;
+
+use super::keys::Encoding;
+use super::table::Table;
+use crate::plan::OpaqueGroups;
+
+/// Groups for which the loop over few groups is used.
+pub(super) const FEW_GROUPS: usize = 64;
+/// Copies of the groups, or of the one group.
+const COPIES: usize = 4;
+
+/// The groups of some rows.
+#[derive(Clone, Copy)]
+pub(super) enum Groups<'a> {
+    /// All in group 0.
+    One(usize),
+    /// A group per row, all below [`FEW_GROUPS`].
+    Few(&'a [u32]),
+    /// A group per row.
+    Many(&'a [u32]),
+}
+
+impl Groups<'_> {
+    /// Number of rows.
+    pub(super) fn rows(&self) -> usize {
+        match self {
+            Groups::One(rows) => *rows,
+            Groups::Few(groups) | Groups::Many(groups) => groups.len(),
+        }
+    }
+
+    /// The group of a row.
+    pub(super) fn of(&self, row: usize) -> usize {
+        match self {
+            Groups::One(_) => 0,
+            Groups::Few(groups) | Groups::Many(groups) => groups[row] as usize,
+        }
+    }
+}
+
+/// What one aggregate has seen, by group.
+pub(super) enum State {
+    /// Rows that count.
+    Count(Vec<i64>),
+    /// Sums that bounds and rows keep within 64 bits.
+    Sum(Vec<i64>),
+    /// Sums of 128 bits, and how often each wrapped; the latter is empty while none did.
+    Exact(Vec<i128>, Vec<i64>),
+    /// Sums of floats.
+    Float(Vec<f64>),
+    /// The largest number; what stands for what the aggregate says.
+    Most(Vec<u64>),
+    /// The smallest or largest row of Arrow's row format.
+    Bytes(Vec<Option<Box<[u8]>>>),
+    /// Of a function that this crate does not know.
+    Opaque(Opaque),
+    /// Its state once no more rows come: arrays of a row per group.
+    Partial(Vec<ArrayRef>),
+    /// Pairs of group and value.
+    Distinct(Box<Distinct>),
+}
+
+/// The state of an opaque function, and rows that it has not been given yet.
+pub(super) struct Opaque {
+    pub(super) groups: Mutex<Box<dyn OpaqueGroups>>,
+    pub(super) pending: Pending,
+    pub(super) total: usize,
+    /// It has been told of groups.
+    pub(super) fed: bool,
+}
+
+/// Rows that wait to be enough.
+#[derive(Default)]
+pub(super) struct Pending {
+    /// Per argument the arrays of chunks.
+    pub(super) arguments: Vec<Vec<ArrayRef>>,
+    pub(super) groups: Vec<usize>,
+    pub(super) filter: Vec<bool>,
+}
+
+/// Different values by group.
+pub(super) struct Distinct {
+    /// The group in the upper word, the value's number in the lower one.
+    pub(super) pairs: Table<u128>,
+    pub(super) encoding: Encoding,
+    pub(super) numbers: Vec<u64>,
+}
+
+/// Groups of another state.
+pub(super) enum Pick<'a> {
+    /// Consecutive ones.
+    Range(Range<usize>),
+    /// These.
+    List(&'a [u32]),
+}
+
+impl Pick<'_> {
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Pick::Range(range) => range.len(),
+            Pick::List(list) => list.len(),
+        }
+    }
+}
+
+impl State {
+    /// As many groups; new ones are zero.
+    pub(super) fn resize(&mut self, groups: usize) {
+        fn to<T: Clone + Default>(values: &mut Vec<T>, groups: usize) {
+            if values.is_empty() && groups > 0 {
+                // Zeroed pages come untouched from the system.
+                *values = vec![T::default(); groups];
+            } else {
+                values.resize(groups, T::default());
+            }
+        }
+        match self {
+            State::Count(values) | State::Sum(values) => to(values, groups),
+            State::Exact(low, wraps) => {
+                to(low, groups);
+                if !wraps.is_empty() {
+                    wraps.resize(groups, 0);
+                }
+            }
+            State::Float(values) => to(values, groups),
+            State::Most(values) => to(values, groups),
+            State::Bytes(values) => to(values, groups),
+            State::Opaque(opaque) => opaque.total = groups,
+            State::Partial(_) | State::Distinct(_) => {}
+        }
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> u64 {
+        let bytes = match self {
+            State::Count(values) | State::Sum(values) => 8 * values.capacity(),
+            State::Exact(low, wraps) => 16 * low.capacity() + 8 * wraps.capacity(),
+            State::Float(values) => 8 * values.capacity(),
+            State::Most(values) => 8 * values.capacity(),
+            // A box and the allocation behind it, about.
+            State::Bytes(values) => 64 * values.capacity(),
+            State::Opaque(opaque) => opaque.groups.lock().bytes() + 16 * opaque.pending.groups.capacity(),
+            State::Partial(arrays) => arrays.iter().map(|a| a.get_array_memory_size()).sum(),
+            State::Distinct(distinct) => {
+                (distinct.pairs.bytes() + distinct.encoding.bytes()) as usize + 8 * distinct.numbers.capacity()
+            }
+        };
+        bytes as u64
+    }
+
+    /// Turns 64 bits into 128.
+    pub(super) fn widen(&mut self) {
+        if let State::Sum(values) = self {
+            *self = State::Exact(values.iter().map(|&v| i128::from(v)).collect(), Vec::new());
+        }
+    }
+}
+
+/// Adds rows: `join` puts a row's value into its group's, `merge` two of the latter together.
+#[inline(always)]
+pub(super) fn accumulate<A: Copy, V>(
+    state: &mut [A],
+    groups: Groups<'_>,
+    zero: A,
+    value: impl Fn(usize) -> V,
+    join: impl Fn(A, V) -> A,
+    merge: impl Fn(A, A) -> A,
+) {
+    let rows = groups.rows();
+    match groups {
+        Groups::One(_) => {
+            let mut copies = [zero; COPIES];
+            for quad in 0..rows / COPIES {
+                for (copy, sum) in copies.iter_mut().enumerate() {
+                    *sum = join(*sum, value(quad * COPIES + copy));
+                }
+            }
+            let mut one = copies.into_iter().fold(state[0], &merge);
+            for row in rows - rows % COPIES..rows {
+                one = join(one, value(row));
+            }
+            state[0] = one;
+        }
+        Groups::Few(groups) => {
+            let mut copies = [[zero; FEW_GROUPS]; COPIES];
+            for (number, quad) in groups.chunks(COPIES).enumerate() {
+                for (copy, &group) in quad.iter().enumerate() {
+                    let sum = &mut copies[copy][group as usize % FEW_GROUPS];
+                    *sum = join(*sum, value(number * COPIES + copy));
+                }
+            }
+            for (group, sum) in state.iter_mut().take(FEW_GROUPS).enumerate() {
+                *sum = copies.iter().fold(*sum, |all, copy| merge(all, copy[group]));
+            }
+        }
+        Groups::Many(groups) => {
+            for (row, &group) in groups.iter().enumerate() {
+                let sum = &mut state[group as usize];
+                *sum = join(*sum, value(row));
+            }
+        }
+    }
+}
+
+/// Counts rows, those of the mask if there is one.
+pub(super) fn count(state: &mut [i64], groups: Groups<'_>, mask: Option<&[bool]>) {
+    let add = |a: i64, v: i64| a + v;
+    match mask {
+        None if matches!(groups, Groups::One(_)) => state[0] += groups.rows() as i64,
+        None => accumulate(state, groups, 0, |_| 1, add, add),
+        Some(mask) => {
+            let mask = &mask[..groups.rows()];
+            accumulate(state, groups, 0, |row| i64::from(mask[row]), add, add);
+        }
+    }
+}
+
+/// Adds integers whose sums are known to fit.
+pub(super) fn add_ints(state: &mut [i64], groups: Groups<'_>, values: &[i64], mask: Option<&[bool]>) {
+    let values = &values[..groups.rows()];
+    let add = |a: i64, v: i64| a.wrapping_add(v);
+    match mask {
+        None => accumulate(state, groups, 0, |row| values[row], add, add),
+        Some(mask) => {
+            let mask = &mask[..values.len()];
+            accumulate(state, groups, 0, |row| values[row] & -i64::from(mask[row]), add, add);
+        }
+    }
+}
+
+/// Adds integers of up to 128 bits. Without `wraps` the caller knows that no total wraps.
+pub(super) fn add_wide(
+    low: &mut [i128],
+    wraps: Option<&mut Vec<i64>>,
+    groups: Groups<'_>,
+    value: impl Fn(usize) -> i128,
+    mask: Option<&[bool]>,
+) {
+    let of = |row: usize| if mask.is_none_or(|m| m[row]) { value(row) } else { 0 };
+    let add = |a: i128, v: i128| a.wrapping_add(v);
+    let Some(wraps) = wraps else {
+        return accumulate(low, groups, 0, of, add, add);
+    };
+    for row in 0..groups.rows() {
+        add_one(low, wraps, groups.of(row), of(row), 0);
+    }
+}
+
+/// Adds a value that wrapped so often to a group.
+#[inline(always)]
+pub(super) fn add_one(low: &mut [i128], wraps: &mut Vec<i64>, group: usize, value: i128, wrapped: i64) {
+    let (sum, overflow) = low[group].overflowing_add(value);
+    low[group] = sum;
+    if overflow || wrapped != 0 {
+        wraps.resize(low.len(), 0);
+        wraps[group] += wrapped + if overflow { if value < 0 { -1 } else { 1 } } else { 0 };
+    }
+}
+
+/// Adds floats.
+pub(super) fn add_floats(state: &mut [f64], groups: Groups<'_>, value: impl Fn(usize) -> f64, mask: Option<&[bool]>) {
+    let add = |a: f64, v: f64| a + v;
+    match mask {
+        None => accumulate(state, groups, 0.0, value, add, add),
+        Some(mask) => {
+            let mask = &mask[..groups.rows()];
+            accumulate(state, groups, 0.0, |row| if mask[row] { value(row) } else { 0.0 }, add, add);
+        }
+    }
+}
+
+/// Keeps the largest number.
+pub(super) fn most(state: &mut [u64], groups: Groups<'_>, value: impl Fn(usize) -> u64, mask: Option<&[bool]>) {
+    let max = |a: u64, v: u64| a.max(v);
+    match mask {
+        None => accumulate(state, groups, 0, value, max, max),
+        Some(mask) => {
+            let mask = &mask[..groups.rows()];
+            accumulate(state, groups, 0, |row| if mask[row] { value(row) } else { 0 }, max, max);
+        }
+    }
+}
