@@ -191,14 +191,20 @@ impl Dictionary {
             }),
             Values::Fixed(None) | Values::Strings(_) => return None,
         };
-        Some((i64::try_from(low).ok()?, i64::try_from(high).ok()?))
+        let shift = i128::from(self.key_shift() as u64);
+        Some((i64::try_from(low + shift).ok()?, i64::try_from(high + shift).ok()?))
+    }
+
+    /// What is added, modulo 2^64, to a key to get the integer: keys of unsigned 64-bit numbers start at the lowest `i64`.
+    fn key_shift(&self) -> i64 {
+        if self.physical == Physical::U64 { i64::MIN } else { 0 }
     }
 
     /// `(base, step)` where integers are computed as `base + step * vid` and fit in 64 bits.
     pub fn affine_integers(&self) -> Option<(i64, i64)> {
         let Values::Affine(affine) = self.values.first() else { return None };
-        self.integer_bounds()?;
-        Some((i64::try_from(affine.base).ok()?, if self.len == 1 { 1 } else { i64::try_from(affine.step).ok()? }))
+        let (base, _) = self.integer_bounds()?;
+        Some((base, if self.len == 1 { 1 } else { i64::try_from(affine.step).ok()? }))
     }
 
     /// Appends the values of `vids` as integers; for dictionaries that have [`integer_bounds`](Self::integer_bounds).
@@ -207,10 +213,11 @@ impl Dictionary {
             out.extend(vids.iter().map(|&vid| base + step * i64::from(vid)));
             return;
         }
+        let shift = self.key_shift();
         match self.values.near() {
             Values::Fixed(Some(region)) => with_native!(self.physical, N => {
                 let entries = &region.words::<N>()[..self.len as usize];
-                out.extend(vids.iter().map(|&vid| entries[vid as usize].wide_key() as i64));
+                out.extend(vids.iter().map(|&vid| (entries[vid as usize].wide_key() as i64).wrapping_add(shift)));
             }),
             _ => panic!("no integers in {self:?}"),
         }
