@@ -25,6 +25,7 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use exec::{Execution, Plan};
 use futures::Stream;
 
+use crate::busy;
 use crate::config::BATCH_ROWS;
 use crate::context::StoredSource;
 use crate::error::Error;
@@ -210,6 +211,7 @@ impl Stream for NativeStream {
     type Item = DfResult<RecordBatch>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        busy::begin();
         let poll = self.execution.poll_next(cx).map(|item| {
             item.map(|batch| match batch {
                 Ok(batch) => conform(batch, &self.schema),
