@@ -166,7 +166,9 @@ impl ExecutionPlan for NativeExec {
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
         let execution = self.execution.get_or_init(|| {
             // Whoever polls is a thread of the private runtime, which native operators must not run on.
-            exec::execute_on_workers(Arc::clone(&self.plan), context_of(&self.running))
+            // With several partitions the order between them is lost anyway.
+            let ordered = self.properties.partitioning.partition_count() == 1;
+            exec::execute_on_workers(Arc::clone(&self.plan), exec::Context { ordered, ..context_of(&self.running) })
         });
         Ok(Box::pin(NativeStream {
             execution: execution.clone(),
@@ -198,6 +200,7 @@ pub(crate) fn context_of(running: &Running) -> exec::Context {
         scheduler: Arc::clone(&running.inner.scheduler),
         statement: Arc::clone(&running.statement),
         batch_rows: BATCH_ROWS,
+        ordered: true,
     }
 }
 
