@@ -1,8 +1,10 @@
-//! `nearside bench`: what parts of Nearside cost on this machine. `sched` is the scheduler itself.
+//! `nearside bench`: what parts of Nearside cost on this machine. `sched` is the scheduler, up to statements of many clients.
 //!
-//! Invariant: a figure never loses its origin: the JSON says machine, revision and that it was measured.
+//! Invariant: a figure never loses its origin: the JSON says machine, topology, revision, seed and that it was measured.
 
+mod clients;
 mod sched;
+mod statements;
 
 use std::process::ExitCode;
 
@@ -19,7 +21,7 @@ pub struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Measure the scheduler: submission, batches, round trips to a parked worker
+    /// Measure the scheduler: empty tasks, loops, statements of many clients
     Sched(sched::Arguments),
 }
 

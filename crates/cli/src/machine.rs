@@ -1,9 +1,13 @@
-//! `--machine`: figures of this machine's memory, as `nearside probe --json` wrote them, given to a database.
+//! The machine: in one line for reports, and its memory's figures (`--machine`, as `nearside probe --json` wrote them) for a
+//! database.
+
+use std::collections::BTreeMap;
 
 use nearside::DatabaseBuilder;
-use numa::MachineDescription;
+use numa::{MachineDescription, Topology};
 
 use crate::failure::Failure;
+use crate::size::human;
 
 /// Gives the figures of a machine's description to a database that is about to start on this machine.
 ///
@@ -18,4 +22,28 @@ pub fn with_machine(builder: DatabaseBuilder, machine: Option<&str>) -> Result<D
             "'{machine}' has no figures; make a file of them with: nearside probe --json FILE"
         ))),
     }
+}
+
+/// The machine in one line: processor, packages, nodes, cpus that may be used, memory.
+pub fn describe(topology: &Topology) -> String {
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    let (packages, nodes) = (topology.packages().len(), topology.nodes().len());
+    let (usable, online) = (topology.usable_cpus().len(), topology.online_cpus().len());
+    format!(
+        "{}: {}, {}, {usable} of {}, {} of memory",
+        processor(),
+        count(packages, "package"),
+        count(nodes, "node"),
+        count(online, "cpu"),
+        human(topology.memory_bytes())
+    )
+}
+
+/// The processor's name as the kernel gives it.
+fn processor() -> String {
+    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let fields: BTreeMap<&str, &str> =
+        info.lines().filter_map(|line| line.split_once(':')).map(|(key, value)| (key.trim(), value.trim())).collect();
+    let name = ["model name", "cpu model", "Model"].iter().find_map(|key| fields.get(key)).copied();
+    name.filter(|name| !name.is_empty()).map_or_else(|| std::env::consts::ARCH.to_string(), str::to_string)
 }

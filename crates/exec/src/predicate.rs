@@ -145,6 +145,16 @@ impl Predicate {
         columns
     }
 
+    /// May it fail on some value?
+    pub(crate) fn fallible(&self) -> bool {
+        match self {
+            Predicate::Compare { .. } | Predicate::In { .. } | Predicate::IsNull { .. } => false,
+            Predicate::And(parts) | Predicate::Or(parts) => parts.iter().any(Predicate::fallible),
+            Predicate::Not(inner) => inner.fallible(),
+            Predicate::Boolean(expression) => expression.fallible(),
+        }
+    }
+
     fn collect_columns(&self, into: &mut Vec<usize>) {
         match self {
             Predicate::Compare { column, .. } | Predicate::In { column, .. } | Predicate::IsNull { column, .. } => {

@@ -3,6 +3,14 @@
 //! Every table is decoded as a whole; predicates and expressions are evaluated for one row at a time, in three-valued logic
 //! as written, left to right: AND stops at the first FALSE and OR at the first TRUE, neither at NULL. So it evaluates an
 //! expression that may fail at least wherever the real executor does: where this succeeds, that must succeed too.
+//!
+//! Groups are found by comparing a row with the first row of every group, joins are two nested loops, and a shared plan is run
+//! as often as it is met.
+
+mod aggregate;
+mod join;
+mod keys;
+mod sort;
 
 use std::cmp::Ordering;
 
@@ -51,8 +59,41 @@ fn run(plan: &Plan) -> Result<Vec<RecordBatch>, ExecError> {
             }
             Ok(kept)
         }
-        _ => Err(ExecError::Evaluation("not here yet".into())),
+        Plan::Aggregate(operator) => {
+            Ok(vec![aggregate::aggregate(operator, &plan.schema(), &whole(&operator.input)?)?])
+        }
+        Plan::Join(operator) => {
+            let (left, right) = (whole(&operator.left)?, whole(&operator.right)?);
+            Ok(vec![join::join(operator, &plan.schema(), &left, &right)?])
+        }
+        Plan::Sort(operator) => Ok(vec![sort::sort(operator, &whole(&operator.input)?)?]),
+        Plan::Union(union) => {
+            let mut all = Vec::new();
+            for input in &union.inputs {
+                for b in run(input)? {
+                    all.push(batch(&union.schema, b.columns().to_vec(), b.num_rows())?);
+                }
+            }
+            Ok(all)
+        }
+        Plan::Values { schema, batches } => {
+            batches.iter().map(|b| batch(schema, b.columns().to_vec(), b.num_rows())).collect()
+        }
+        Plan::Shared(plan) => run(plan),
     }
+}
+
+/// All rows of a plan as one batch.
+fn whole(plan: &Plan) -> Result<RecordBatch, ExecError> {
+    let schema = plan.schema();
+    let batches = run(plan)?;
+    let rows = batches.iter().map(RecordBatch::num_rows).sum();
+    let columns = (0..schema.fields().len()).map(|c| {
+        let parts: Vec<&dyn Array> = batches.iter().map(|b| b.column(c).as_ref()).collect();
+        let none = || new_empty_array(schema.field(c).data_type());
+        Ok(if parts.is_empty() { none() } else { concat(&parts)? })
+    });
+    batch(&schema, columns.collect::<Result<Vec<_>, ExecError>>()?, rows)
 }
 
 fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> Result<RecordBatch, ExecError> {

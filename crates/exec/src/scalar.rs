@@ -5,9 +5,12 @@
 //! Whether the structure is used is decided when the bounds of its columns are known: integer arithmetic runs unchecked in
 //! 64 bits where the bounds prove that nothing overflows, and not here otherwise.
 
+use std::sync::Arc;
+
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
+use crate::expression::{Expression, Remapped};
 use crate::predicate::CompareOp;
 
 /// An operator of arithmetic.
@@ -19,7 +22,7 @@ pub enum ArithmeticOp {
     Subtract,
     /// `*`
     Multiply,
-    /// `/`; integers cut towards zero, decimals as the result's scale says, rounded half away from zero; by zero is an error.
+    /// `/`; cut towards zero, decimals at the result's scale; by zero is an error.
     Divide,
     /// `%`, with the sign of the left side; by zero is an error.
     Remainder,
@@ -114,6 +117,8 @@ pub enum Scalar {
         /// Type of the result.
         data_type: DataType,
     },
+    /// A part that only its owner can evaluate: its [`columns`](Expression::columns) are columns of this tree.
+    Opaque(Arc<dyn Expression>),
 }
 
 impl Scalar {
@@ -128,9 +133,7 @@ impl Scalar {
                 Scalar::Arithmetic { op: *op, left: boxed(left), right: boxed(right), data_type: data_type.clone() }
             }
             Scalar::Negate(input) => Scalar::Negate(boxed(input)),
-            Scalar::Compare { op, left, right } => {
-                Scalar::Compare { op: *op, left: boxed(left), right: boxed(right) }
-            }
+            Scalar::Compare { op, left, right } => Scalar::Compare { op: *op, left: boxed(left), right: boxed(right) },
             Scalar::And(parts) => Scalar::And(all(parts)),
             Scalar::Or(parts) => Scalar::Or(all(parts)),
             Scalar::Not(input) => Scalar::Not(boxed(input)),
@@ -144,6 +147,7 @@ impl Scalar {
                 data_type: data_type.clone(),
             },
             Scalar::Cast { input, data_type } => Scalar::Cast { input: boxed(input), data_type: data_type.clone() },
+            Scalar::Opaque(expression) => Scalar::Opaque(Remapped::over(expression.clone(), map)),
             Scalar::DatePart { part, input, data_type } => {
                 Scalar::DatePart { part: *part, input: boxed(input), data_type: data_type.clone() }
             }

@@ -30,6 +30,11 @@ pub(crate) fn estimate(plan: &Plan) -> Statistics {
     statistics
 }
 
+/// Rows of the plan's output, about.
+pub(crate) fn estimated_rows(plan: &Plan) -> f64 {
+    walk(plan).0
+}
+
 type Origin<'a> = Option<(&'a TableVersion, usize)>;
 
 /// Estimated rows, and for each output column the stored column that it is.

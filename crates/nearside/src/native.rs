@@ -50,7 +50,7 @@ impl ExtensionPlanner for NativePlanner {
         _: &PhysicalPlanningContext,
     ) -> DfResult<Option<Arc<dyn ExecutionPlan>>> {
         let Some(node) = node.as_any().downcast_ref::<NativeNode>() else { return Ok(None) };
-        let plan = bind(&node.plan, &self.running.catalog, &self.running.props()).map_err(Error::into_datafusion)?;
+        let plan = bind(node, &self.running.catalog, &self.running.props()).map_err(Error::into_datafusion)?;
         let schema = Arc::new(node.plan.schema().as_arrow().clone());
         Ok(Some(Arc::new(NativeExec::new(plan, schema, &self.running))))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use numa::Topology;
 use rayon::prelude::*;
-use sched::parallel::bench::{PlainThreads, Rival, heading, run};
+use sched::parallel::bench::{MEMORY_ELEMENTS, PlainThreads, Rival, heading, run};
 use sched::{Config, Scheduler};
 
 struct Rayon;
@@ -54,9 +54,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     rayon::ThreadPoolBuilder::new().num_threads(scheduler.threads()).build_global()?;
     println!("{} threads, medians of {turns} turns; a ratio below 1 is faster than the rival", scheduler.threads());
     println!("{}", heading(&Rayon));
-    run(&scheduler, &Rayon, turns).iter().for_each(|row| println!("{row}"));
+    run(&scheduler, &Rayon, turns, MEMORY_ELEMENTS).iter().for_each(|row| println!("{row}"));
     let threads = PlainThreads(scheduler.threads());
     println!("\n{}", heading(&threads));
-    run(&scheduler, &threads, turns).iter().for_each(|row| println!("{row}"));
+    run(&scheduler, &threads, turns, MEMORY_ELEMENTS).iter().for_each(|row| println!("{row}"));
     Ok(())
 }

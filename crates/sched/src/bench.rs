@@ -32,8 +32,8 @@ pub struct Figure {
     pub name: &'static str,
     /// In nanoseconds.
     pub value_ns: f64,
-    /// What it should be at most.
-    pub target_ns: f64,
+    /// What it should be at most; `None` for what only says what the machine takes.
+    pub target_ns: Option<f64>,
     /// How many tasks a run had.
     pub tasks: usize,
 }
@@ -42,23 +42,30 @@ pub struct Figure {
 pub fn run(scheduler: &Arc<Scheduler>, tasks: usize) -> Vec<Figure> {
     let per_task = |ns: f64| ns / tasks.max(1) as f64;
     let trips = (tasks / 1000).clamp(10, 1000);
+    let statement = Statement::new(1, Budget::unlimited());
     vec![
         Figure {
             name: "submit, run and complete an empty task, pipelined",
             value_ns: per_task(median(|| pipelined(scheduler, tasks))),
-            target_ns: 400.0,
+            target_ns: Some(400.0),
             tasks,
         },
         Figure {
             name: "the same in batches of 1000",
             value_ns: per_task(median(|| batches(scheduler, tasks))),
-            target_ns: 150.0,
+            target_ns: Some(150.0),
             tasks,
         },
         Figure {
             name: "round trip to a parked worker",
-            value_ns: round_trips(scheduler, trips),
-            target_ns: 20_000.0,
+            value_ns: median_of_trips(trips, || round_trip(scheduler, &statement)),
+            target_ns: Some(20_000.0),
+            tasks: trips,
+        },
+        Figure {
+            name: "for comparison: to a plain thread that is parked",
+            value_ns: threads_round_trips(trips),
+            target_ns: None,
             tasks: trips,
         },
     ]
@@ -124,14 +131,50 @@ fn batches(scheduler: &Arc<Scheduler>, tasks: usize) -> Duration {
     begun.elapsed()
 }
 
-/// The median time from submission to the return of a task's result, every worker parked before.
-fn round_trips(scheduler: &Arc<Scheduler>, trips: usize) -> f64 {
-    let statement = Statement::new(1, Budget::unlimited());
-    let mut times: Vec<Duration> = (0..trips).map(|_| round_trip(scheduler, &statement)).collect();
+fn median_of_trips(trips: usize, mut trip: impl FnMut() -> Duration) -> f64 {
+    let mut times: Vec<Duration> = (0..trips).map(|_| trip()).collect();
     times.sort_unstable();
     times[trips / 2].as_nanos() as f64
 }
 
+/// What waking a thread and being woken by it takes on this machine, without a scheduler.
+fn threads_round_trips(trips: usize) -> f64 {
+    const ASKED: usize = 1;
+    const ANSWERED: usize = 2;
+    const OVER: usize = 3;
+    let turn = AtomicUsize::new(0);
+    let asker = std::thread::current();
+    let wait_for = |wanted: usize| {
+        loop {
+            let now = turn.load(Ordering::Acquire);
+            if now == wanted || now == OVER {
+                return now;
+            }
+            std::thread::park();
+        }
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            while wait_for(ASKED) != OVER {
+                turn.store(ANSWERED, Ordering::Release);
+                asker.unpark();
+            }
+        });
+        let median = median_of_trips(trips, || {
+            std::thread::sleep(Duration::from_micros(150));
+            let begun = Instant::now();
+            turn.store(ASKED, Ordering::Release);
+            other.thread().unpark();
+            wait_for(ANSWERED);
+            begun.elapsed()
+        });
+        turn.store(OVER, Ordering::Release);
+        other.thread().unpark();
+        median
+    })
+}
+
+/// The time from submission to the return of a task's result, every worker parked before.
 fn round_trip(scheduler: &Arc<Scheduler>, statement: &Arc<Statement>) -> Duration {
     let asleep = || {
         let resting = |state| matches!(state, WorkerState::Free | WorkerState::Parked);
@@ -160,7 +203,7 @@ mod tests {
     fn a_small_run_gives_every_figure() {
         let scheduler = Scheduler::new(Arc::new(Topology::synthetic(1, 1, 2, 1)), Config::default());
         let figures = run(&scheduler, 2000);
-        assert_eq!(figures.len(), 3);
+        assert_eq!(figures.iter().filter(|figure| figure.target_ns.is_some()).count(), 3);
         assert!(figures.iter().all(|figure| figure.value_ns > 0.0));
     }
 }

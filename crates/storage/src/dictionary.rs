@@ -9,14 +9,14 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, new_empty_array, new_null_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::datatypes::DataType;
-use numa::Region;
+use numa::{Allocator, Region};
 
 use crate::affine::Affine;
 use crate::copies::Copies;
 use crate::error::StoreError;
 use crate::kernels::share::region_buffer;
 use crate::placement::Exchange;
-use crate::strings::StringValues;
+use crate::strings::{INLINE_BYTES_MAX, StringValues};
 use crate::types::{Native, Physical, number_array, wide_key_at, with_native};
 
 /// How a column's values are kept.
@@ -82,6 +82,21 @@ impl Dictionary {
         assert!(physical == Physical::Bytes && values.len() < u32::MAX as usize);
         let (len, values) = (values.len() as u32, Copies::one(Values::Strings(values)));
         Dictionary { data_type, physical, len, values }
+    }
+
+    /// A dictionary of strings that no column has: results of a function, say. `values` are ascending by their bytes,
+    /// each once.
+    ///
+    /// # Errors
+    /// [`StoreError::Memory`] if there is no room.
+    ///
+    /// # Panics
+    /// If `values` are not ascending.
+    pub fn of_strings(values: &[&str], allocator: &Allocator) -> Result<Dictionary, StoreError> {
+        assert!(values.windows(2).all(|pair| pair[0] < pair[1]), "values ascend");
+        let long = values.iter().map(|v| v.len()).filter(|&bytes| bytes > INLINE_BYTES_MAX).sum();
+        let bytes = values.iter().map(|v| v.as_bytes());
+        Ok(Dictionary::strings(DataType::Utf8View, StringValues::build(allocator, values.len(), long, bytes)?))
     }
 
     /// The same values, kept elsewhere.

@@ -171,6 +171,11 @@ impl Machine {
     fn packages(&self) -> u32 {
         self.packages.unwrap_or_else(|| self.nodes_with_cpus())
     }
+
+    /// Whether there are packages of several nodes beside each other: sub-domains.
+    pub fn has_sub_domains(&self) -> bool {
+        self.packages() > 1 && self.nodes_with_cpus() > self.packages()
+    }
 }
 
 /// Reads `10,21/21,10`: a row per node, `/` between rows.

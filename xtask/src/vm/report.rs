@@ -237,6 +237,9 @@ fn may_be_skipped(reason: &str, machine: &Machine) -> bool {
     if reason.contains("a machine of one node") {
         return machine.nodes > 1;
     }
+    if reason.contains("no package of several nodes") {
+        return !machine.has_sub_domains();
+    }
     let several = ["one memory node", "one node", "several nodes", "two nodes"];
     elsewhere.iter().any(|text| reason.contains(text))
         || (machine.nodes == 1 && several.iter().any(|text| reason.contains(text)))

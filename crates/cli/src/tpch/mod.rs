@@ -14,7 +14,6 @@ pub mod placements;
 pub mod queries;
 pub mod report;
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -27,8 +26,7 @@ use clap::Args;
 use nearside::{Database, Session};
 
 use crate::failure::Failure;
-use crate::machine::with_machine;
-use crate::size::human;
+use crate::machine::{describe, with_machine};
 use answers::{Check, Text};
 use generate::Table;
 use placements::Placement;
@@ -171,7 +169,7 @@ fn load(database: &Database, arguments: &Arguments) -> Result<Report, Failure> {
     };
     let load_s = started.elapsed().as_secs_f64();
     Ok(Report {
-        machine: machine(database),
+        machine: describe(database.topology()),
         revision: env!("NEARSIDE_REVISION"),
         debug_build: cfg!(debug_assertions),
         scale,
@@ -233,31 +231,6 @@ fn timed(session: &Session, query: &Query) -> nearside::Result<(Duration, Schema
     let schema = rows.schema().clone();
     let batches = rows.collect_all()?;
     Ok((started.elapsed(), schema, batches))
-}
-
-/// The machine in one line: processor, packages, nodes, cpus that may be used, memory.
-fn machine(database: &Database) -> String {
-    let topology = database.topology();
-    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let (packages, nodes) = (topology.packages().len(), topology.nodes().len());
-    let (usable, online) = (topology.usable_cpus().len(), topology.online_cpus().len());
-    format!(
-        "{}: {}, {}, {usable} of {}, {} of memory",
-        processor(),
-        count(packages, "package"),
-        count(nodes, "node"),
-        count(online, "cpu"),
-        human(topology.memory_bytes())
-    )
-}
-
-/// The processor's name as the kernel gives it.
-fn processor() -> String {
-    let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let fields: BTreeMap<&str, &str> =
-        info.lines().filter_map(|line| line.split_once(':')).map(|(key, value)| (key.trim(), value.trim())).collect();
-    let name = ["model name", "cpu model", "Model"].iter().find_map(|key| fields.get(key)).copied();
-    name.filter(|name| !name.is_empty()).map_or_else(|| std::env::consts::ARCH.to_string(), str::to_string)
 }
 
 #[cfg(test)]

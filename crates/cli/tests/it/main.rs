@@ -1,5 +1,6 @@
 //! The built program, as a user runs it.
 
+mod bench;
 mod probe;
 mod program;
 mod prompt;

@@ -4,7 +4,13 @@ use crate::program::run;
 
 #[test]
 fn every_command_explains_itself_with_examples() {
-    for arguments in [&["--help"][..], &["tpch", "--help"], &["sql", "--help"], &["topology", "--help"]] {
+    for arguments in [
+        &["--help"][..],
+        &["tpch", "--help"],
+        &["sql", "--help"],
+        &["topology", "--help"],
+        &["bench", "sched", "--help"],
+    ] {
         let help = run(arguments).ok();
         assert!(help.contains("Usage: nearside") && help.contains("Examples:"), "{arguments:?}: {help}");
     }
@@ -37,6 +43,10 @@ fn wrong_use_ends_with_2() {
         &["tpch", "--queries", "23"],
         &["tpch", "--runs", "0"],
         &["topology", "--format", "yaml"],
+        &["bench"],
+        &["bench", "sched", "--clients", "0"],
+        &["bench", "sched", "--seconds", "-1"],
+        &["bench", "sched", "--rows", "many"],
     ] {
         let run = run(arguments);
         assert_eq!(run.code, 2, "{arguments:?}: {run:?}");

@@ -30,12 +30,12 @@ use sched::Affinity;
 use storage::{Parallel, Serial};
 
 use crate::ExecError;
+use crate::SchedParallel;
 use crate::charge::batch_bytes;
 use crate::engine::{Run, StreamNext, StreamStep, Streamed};
 use crate::error::stopped;
 use crate::execution::Context;
 use crate::locate::PageMaps;
-use crate::SchedParallel;
 use crate::operators::scan::{Cursor, Next, Scan, Step as ScanStep};
 use crate::pipeline::{Pipeline, Source, Stage, compile};
 use crate::plan::Plan;

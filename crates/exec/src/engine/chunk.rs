@@ -12,15 +12,18 @@ use std::sync::Arc;
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use numa::Reservation;
-use storage::{Column, Segment};
+use storage::{CodedColumn, Column, Segment};
 
-use super::vector::{ColumnInfo, Data, Kind, Vector};
 #[cfg(doc)]
 use super::vector::NO_ROW;
+use super::vector::{ColumnInfo, Data, Kind, Vector};
 use crate::ExecError;
 
 /// Most rows of a chunk that a source makes (DESIGN.md, Execution).
 pub(crate) const CHUNK_ROWS: usize = 2048;
+
+/// Rows are picked from unpacked ones where that unpacks at most so many for each.
+const DENSE_SPAN: usize = 4;
 
 /// Rows that are kept as whole columns.
 pub(crate) struct Rows {
@@ -139,6 +142,19 @@ impl Chunk {
         self.slots.push(Slot::Here(vector));
     }
 
+    /// Bytes that it holds on its own, about: columns that are loaded, and row numbers.
+    pub(crate) fn bytes(&self) -> u64 {
+        let loaded = |slot: &Slot| match slot {
+            Slot::Here(vector) => vector.bytes(),
+            Slot::Lazy { .. } => 0,
+        };
+        let numbers = |group: &Group| match &group.rows {
+            RowIds::Range(_) => 0,
+            RowIds::List(list) => 4 * list.len() as u64,
+        };
+        self.slots.iter().map(loaded).sum::<u64>() + self.groups.iter().map(numbers).sum::<u64>()
+    }
+
     /// The values of a column; loaded if they are not here yet.
     pub(crate) fn column(&mut self, column: usize) -> Arc<Vector> {
         let vector = match &self.slots[column] {
@@ -206,6 +222,27 @@ impl Group {
     }
 }
 
+/// Codes of some rows. Where they lie close together, unpacking all between the first and the last and picking from those
+/// in the cache costs less than finding each in the packed words.
+fn codes_of(column: &CodedColumn, rows: &RowIds) -> Vec<u32> {
+    let mut codes = Vec::with_capacity(rows.len());
+    match rows {
+        RowIds::Range(range) => column.unpack(range.clone(), &mut codes),
+        RowIds::List(list) => {
+            let first = list.iter().copied().min().unwrap_or(0) as usize;
+            let end = list.iter().copied().max().map_or(0, |last| last as usize + 1);
+            if end - first > DENSE_SPAN * list.len() {
+                column.gather(list, &mut codes);
+                return codes;
+            }
+            let mut all = Vec::with_capacity(end - first);
+            column.unpack(first..end, &mut all);
+            codes.extend(list.iter().map(|&row| all[row as usize - first]));
+        }
+    }
+    codes
+}
+
 /// Decodes rows of a stored column into the kind that `info` asks for.
 fn load_stored(column: &Column, info: &ColumnInfo, rows: &RowIds) -> Vector {
     let array = || match rows {
@@ -215,11 +252,7 @@ fn load_stored(column: &Column, info: &ColumnInfo, rows: &RowIds) -> Vector {
     let (Some(coded), false) = (column.as_coded(), matches!(info.kind, Kind::Arrow | Kind::Float)) else {
         return info.from_arrow(&array());
     };
-    let mut codes = Vec::with_capacity(rows.len());
-    match rows {
-        RowIds::Range(range) => coded.unpack(range.clone(), &mut codes),
-        RowIds::List(list) => coded.gather(list, &mut codes),
-    }
+    let mut codes = codes_of(coded, rows);
     let valid = coded.null_code().then(|| {
         let valid: Vec<bool> = codes.iter().map(|&code| code != 0).collect();
         codes.iter_mut().for_each(|code| *code = code.saturating_sub(1));
@@ -237,4 +270,3 @@ fn load_stored(column: &Column, info: &ColumnInfo, rows: &RowIds) -> Vector {
     };
     Vector { data, valid }
 }
-

@@ -91,7 +91,15 @@ impl<'a> Flow<'a> {
 
     /// All rows of a plan, in the order of its pipe.
     pub(crate) fn rows(&self, plan: &Plan, filters: &Filters) -> Result<Arc<Rows>, ExecError> {
-        Ok(Arc::new(self.collect(&self.pipe(plan, filters)?, None)?))
+        self.rows_of(&self.pipe(plan, filters)?)
+    }
+
+    /// All rows of a pipe, in order; those that were kept are not copied.
+    pub(crate) fn rows_of(&self, pipe: &Pipe) -> Result<Arc<Rows>, ExecError> {
+        match pipe.kept() {
+            Some(rows) => Ok(rows.clone()),
+            None => Ok(Arc::new(self.collect(pipe, None)?)),
+        }
     }
 
     /// A pipe of rows that were kept.
@@ -147,18 +155,24 @@ impl<'a> Flow<'a> {
     /// A scan with conjuncts over its output columns.
     fn scan(&self, scan: &Plan, conjuncts: Vec<Predicate>, filters: &Filters) -> Result<Pipe, ExecError> {
         let Plan::Scan { snapshot, columns, .. } = scan else { unreachable!("a scan is given") };
-        let conjuncts: Vec<Predicate> = conjuncts.iter().map(|p| p.map_columns(&|c| columns[c])).collect();
+        let infos = column_infos(snapshot, columns);
+        let (within, behind) = split(conjuncts, &infos);
+        let conjuncts: Vec<Predicate> = within.iter().map(|p| p.map_columns(&|c| columns[c])).collect();
         let filter = Filter::new(&conjuncts, &snapshot.schema)?;
         let outputs: Vec<Output> = columns
             .iter()
             .map(|&column| Output::Column { column, field: snapshot.schema.fields()[column].clone() })
             .collect();
         let projection = Projection::new(&outputs, &snapshot.schema);
-        let infos = column_infos(snapshot, columns);
         let of_table: Vec<(usize, Arc<KeyFilter>)> = filters.iter().map(|(c, f)| (columns[*c], f.clone())).collect();
         let operator = Scan::new(snapshot.clone(), filter, projection, None);
         let source = ScanSource::new(operator, columns.clone(), infos.clone(), &of_table, &self.run)?;
-        Ok(Pipe::of(Box::new(source), infos, snapshot.rows() as u64))
+        let pipe = Pipe::of(Box::new(source), infos.clone(), snapshot.rows() as u64);
+        if behind.is_empty() {
+            return Ok(pipe);
+        }
+        let test = eval::prepared_test(&Predicate::And(behind), &infos, &self.run, pipe.rows)?;
+        Ok(pipe.then(Filtering { test }, infos))
     }
 
     fn filter(&self, input: &Plan, predicate: &Predicate, filters: &Filters) -> Result<Pipe, ExecError> {
@@ -176,7 +190,7 @@ impl<'a> Flow<'a> {
         }
         let conjuncts = conjuncts.collect();
         let pipe = self.pipe(below, filters)?;
-        let test = eval::test(&Predicate::And(conjuncts), &pipe.infos)?;
+        let test = eval::prepared_test(&Predicate::And(conjuncts), &pipe.infos, &self.run, pipe.rows)?;
         let infos = pipe.infos.clone();
         Ok(pipe.then(Filtering { test }, infos))
     }
@@ -195,7 +209,8 @@ impl<'a> Flow<'a> {
                     sources.push(Projected::Column(*column));
                 }
                 Output::Expression { expression, field } => {
-                    let (info, evaluator) = eval::evaluator(expression, field, &pipe.infos)?;
+                    let (info, evaluator) =
+                        eval::prepared_evaluator(expression, field, &pipe.infos, &self.run, pipe.rows)?;
                     infos.push(info);
                     sources.push(Projected::Computed(evaluator));
                 }
@@ -203,6 +218,19 @@ impl<'a> Flow<'a> {
         }
         Ok(pipe.then(Projecting { sources: sources.into() }, infos))
     }
+}
+
+/// Conjuncts that a scan tests on codes, and those that it would have to test row by row over Arrow arrays although they
+/// can be tested without. What may fail stays behind whatever is written before it.
+fn split(conjuncts: Vec<Predicate>, infos: &[ColumnInfo]) -> (Vec<Predicate>, Vec<Predicate>) {
+    let movable: Vec<bool> = conjuncts.iter().map(|p| p.columns().len() > 1 && eval::is_structured(p, infos)).collect();
+    let last_fallible = conjuncts.iter().zip(&movable).rposition(|(p, moves)| !moves && p.fallible());
+    let (mut within, mut behind) = (Vec::new(), Vec::new());
+    for (i, (conjunct, moves)) in conjuncts.into_iter().zip(movable).enumerate() {
+        let moves = moves && last_fallible.is_none_or(|last| i > last);
+        if moves { behind.push(conjunct) } else { within.push(conjunct) }
+    }
+    (within, behind)
 }
 
 /// How far a pipe whose rows are kept has come.
@@ -274,11 +302,8 @@ pub(crate) struct Filtering {
 
 impl Operator for Filtering {
     fn push(&self, mut chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
-        let passing = self.test.passing(&mut chunk)?;
-        if passing.len() < chunk.rows() {
-            chunk.keep(&passing);
-        }
-        out(chunk)
+        self.test.narrow(&mut chunk)?;
+        if chunk.rows() == 0 { Ok(true) } else { out(chunk) }
     }
 }
 

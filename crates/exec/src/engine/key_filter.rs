@@ -4,6 +4,12 @@ use std::sync::Arc;
 
 use storage::{CodePredicate, CodeSet, Dictionary};
 
+use super::vector::{ColumnInfo, Data, Kind, Vector};
+
+/// Integers get a bit each while these take no more bits than this, or so many per row.
+const BITS_MAX: u64 = 1 << 20;
+const BITS_PER_ROW: u64 = 64;
+
 /// A set of key values; a superset would do as well.
 pub(crate) enum KeyFilter {
     /// Integers: bit `i` stands for `base + i`.
@@ -22,6 +28,44 @@ pub(crate) enum KeyFilter {
 }
 
 impl KeyFilter {
+    /// The values of a column; `None` where it cannot say more than that it is not NULL, or where a NULL counts
+    /// (`nulls_equal`) and is there.
+    pub(crate) fn of(info: &ColumnInfo, vector: &Vector, nulls_equal: bool) -> Option<KeyFilter> {
+        let rows = vector.len();
+        if nulls_equal && (0..rows).any(|row| !vector.is_valid(row)) {
+            return None;
+        }
+        match (&vector.data, &info.kind) {
+            (Data::Vid(vids), Kind::Vid(dictionary)) => {
+                let mut bits = vec![0u64; dictionary.len().div_ceil(64)];
+                for (row, &vid) in vids.iter().enumerate() {
+                    if vector.is_valid(row) {
+                        bits[vid as usize / 64] |= 1 << (vid % 64);
+                    }
+                }
+                Some(KeyFilter::Vids(dictionary.clone(), bits))
+            }
+            (Data::Int(values), _) => {
+                let (low, high) = super::join::bounds(vector)?;
+                let span = (high.wrapping_sub(low) as u64).saturating_add(1);
+                if span > BITS_MAX.max(BITS_PER_ROW * rows as u64) {
+                    return Some(KeyFilter::Range(low, high));
+                }
+                let mut bits = vec![0u64; span.div_ceil(64) as usize];
+                let mut set = |value: i64| {
+                    let at = (value - low) as usize;
+                    bits[at / 64] |= 1 << (at % 64);
+                };
+                match &vector.valid {
+                    None => values.iter().for_each(|&value| set(value)),
+                    Some(valid) => values.iter().zip(valid).filter(|(_, v)| **v).for_each(|(&value, _)| set(value)),
+                }
+                Some(KeyFilter::Integers { base: low, len: span as usize, bits })
+            }
+            _ => None,
+        }
+    }
+
     /// May this integer be a key?
     pub(crate) fn has_integer(&self, value: i64) -> bool {
         match self {

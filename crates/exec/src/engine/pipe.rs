@@ -3,10 +3,12 @@
 //! A pipe has *lanes*, one per input of a UNION ALL; each is cut into morsels. What a morsel costs and where it runs its
 //! source says. Everything below the sources has run already.
 
+use std::sync::Arc;
+
 use numa::NodeId;
 
 use super::Run;
-use super::chunk::Chunk;
+use super::chunk::{Chunk, Rows};
 use super::vector::ColumnInfo;
 use crate::ExecError;
 
@@ -20,6 +22,11 @@ pub(crate) trait Source: Send + Sync {
 
     /// The node that a morsel is best run on.
     fn node_of(&self, _morsel: usize) -> Option<NodeId> {
+        None
+    }
+
+    /// The rows that it hands out, if those are all rows of something kept, in order.
+    fn kept(&self) -> Option<&Arc<Rows>> {
         None
     }
 
@@ -62,6 +69,14 @@ impl Pipe {
         }
         self.infos = infos;
         self
+    }
+
+    /// Its rows, if it only hands out what was kept.
+    pub(crate) fn kept(&self) -> Option<&Arc<Rows>> {
+        match self.lanes.as_slice() {
+            [lane] if lane.operators.is_empty() => lane.source.kept(),
+            _ => None,
+        }
     }
 
     /// Number of tasks.

@@ -1,11 +1,101 @@
-//! Sort.
+//! ORDER BY, and top-k where only the first rows are wanted.
+//!
+//! Keys of a row become one integer wherever their bounds allow it (see [`keys`]), so that comparing rows is comparing words; else
+//! the bytes of Arrow's row format. Only row numbers are moved while sorting: [`SortedSource`] gathers a chunk's columns when
+//! somebody reads them, in the pipeline above. A full sort ([`full`]) is a sample sort; top-k ([`top`]) keeps the best rows
+//! of each worker, whose columns stay where they are until the end.
+//!
+//! # Limits
+//! Everything is in memory; over the statement's budget is an error.
 
+mod full;
+mod keys;
+mod top;
+
+use std::sync::Arc;
+
+use super::Run;
+use super::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
 use super::flow::{Filters, Flow};
-use super::pipe::Pipe;
+use super::pipe::{Out, Pipe, Source};
 use crate::ExecError;
 use crate::plan::Sort;
+use keys::Layout;
 
-/// A pipe of the operator's rows.
-pub(crate) fn pipe(_flow: &Flow<'_>, _operator: &Sort, _filters: &Filters) -> Result<Pipe, ExecError> {
-    Err(ExecError::Evaluation("not here yet".into()))
+/// More rows than this are sorted as a whole.
+const TOP_ROWS_MAX: usize = 65_536;
+/// Chunks of a morsel of sorted rows.
+const CHUNKS_PER_MORSEL: usize = 16;
+
+/// A pipe of the operator's rows, in order.
+pub(crate) fn pipe(flow: &Flow<'_>, operator: &Sort, filters: &Filters) -> Result<Pipe, ExecError> {
+    // Rows that are left out would let others in where only the first are wanted.
+    let none = Filters::new();
+    let input = flow.pipe(&operator.input, if operator.fetch.is_some() { &none } else { filters })?;
+    let layout = Layout::new(&operator.keys, &input.infos)?;
+    let rows = match operator.fetch {
+        Some(0) => Sorted::nothing(&input),
+        Some(fetch) if fetch <= TOP_ROWS_MAX && (fetch as u64) < input.rows / 2 => {
+            top::sorted(&flow.run, &input, &layout, fetch)?
+        }
+        fetch => full::sorted(&flow.run, flow.rows_of(&input)?, &layout, fetch.unwrap_or(usize::MAX))?,
+    };
+    let count = rows.len() as u64;
+    Ok(Pipe::of(Box::new(SortedSource::new(rows)), input.infos, count))
+}
+
+/// Rows that were kept and the order that they come in.
+pub(super) struct Sorted {
+    rows: Arc<Rows>,
+    /// Row numbers, piece by piece.
+    order: Vec<Vec<u32>>,
+    /// What the order is charged to.
+    _reservation: Option<numa::Reservation>,
+}
+
+impl Sorted {
+    fn nothing(input: &Pipe) -> Sorted {
+        let columns = input.infos.iter().map(|info| Arc::new(info.empty())).collect();
+        let rows = Rows { infos: input.infos.clone(), columns, rows: 0, reservations: Vec::new() };
+        Sorted { rows: Arc::new(rows), order: Vec::new(), _reservation: None }
+    }
+
+    fn len(&self) -> usize {
+        self.order.iter().map(Vec::len).sum()
+    }
+}
+
+/// Hands out rows in an order; a column is gathered where it is read.
+struct SortedSource {
+    sorted: Sorted,
+    /// Piece and first row in it, per morsel.
+    morsels: Vec<(usize, usize)>,
+}
+
+impl SortedSource {
+    fn new(sorted: Sorted) -> SortedSource {
+        let step = CHUNKS_PER_MORSEL * CHUNK_ROWS;
+        let starts = |(piece, rows): (usize, &Vec<u32>)| (0..rows.len()).step_by(step).map(move |start| (piece, start));
+        let morsels = sorted.order.iter().enumerate().flat_map(starts).collect();
+        SortedSource { sorted, morsels }
+    }
+}
+
+impl Source for SortedSource {
+    fn morsels(&self) -> usize {
+        self.morsels.len()
+    }
+
+    fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        run.check()?;
+        let (piece, start) = self.morsels[morsel];
+        let rest = &self.sorted.order[piece][start..];
+        for ids in rest[..rest.len().min(CHUNKS_PER_MORSEL * CHUNK_ROWS)].chunks(CHUNK_ROWS) {
+            let ids = RowIds::List(Arc::new(ids.to_vec()));
+            if !out(Chunk::of(Origin::Rows(self.sorted.rows.clone()), ids))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 }

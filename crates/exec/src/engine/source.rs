@@ -164,6 +164,10 @@ fn stored_bounds(stored: &[&Arc<Column>], info: &ColumnInfo) -> Option<(i64, i64
 pub(crate) struct RowsSource(pub(crate) Arc<Rows>);
 
 impl Source for RowsSource {
+    fn kept(&self) -> Option<&Arc<Rows>> {
+        Some(&self.0)
+    }
+
     fn morsels(&self) -> usize {
         self.0.rows.div_ceil(ROWS_PER_MORSEL)
     }

@@ -10,17 +10,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray, UInt32Array, new_null_array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray, UInt32Array, new_null_array};
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::compute::{concat, take};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type,
-    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType, FieldRef, Float64Type,
-    Int8Type, Int16Type, Int32Type, Int64Type, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
-    Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType, FieldRef,
+    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time32MillisecondType, Time32SecondType,
+    Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use storage::Dictionary;
 
@@ -229,31 +227,106 @@ fn take_arrow(array: &ArrayRef, rows: UInt32Array) -> ArrayRef {
 macro_rules! with_integer {
     ($data_type:expr, $T:ident => $body:expr, $other:expr) => {
         match $data_type {
-            DataType::Int8 => { type $T = Int8Type; $body }
-            DataType::Int16 => { type $T = Int16Type; $body }
-            DataType::Int32 => { type $T = Int32Type; $body }
-            DataType::Int64 => { type $T = Int64Type; $body }
-            DataType::UInt8 => { type $T = UInt8Type; $body }
-            DataType::UInt16 => { type $T = UInt16Type; $body }
-            DataType::UInt32 => { type $T = UInt32Type; $body }
-            DataType::UInt64 => { type $T = UInt64Type; $body }
-            DataType::Date32 => { type $T = Date32Type; $body }
-            DataType::Date64 => { type $T = Date64Type; $body }
-            DataType::Time32(TimeUnit::Second) => { type $T = Time32SecondType; $body }
-            DataType::Time32(TimeUnit::Millisecond) => { type $T = Time32MillisecondType; $body }
-            DataType::Time64(TimeUnit::Microsecond) => { type $T = Time64MicrosecondType; $body }
-            DataType::Time64(TimeUnit::Nanosecond) => { type $T = Time64NanosecondType; $body }
-            DataType::Timestamp(TimeUnit::Second, _) => { type $T = TimestampSecondType; $body }
-            DataType::Timestamp(TimeUnit::Millisecond, _) => { type $T = TimestampMillisecondType; $body }
-            DataType::Timestamp(TimeUnit::Microsecond, _) => { type $T = TimestampMicrosecondType; $body }
-            DataType::Timestamp(TimeUnit::Nanosecond, _) => { type $T = TimestampNanosecondType; $body }
-            DataType::Duration(TimeUnit::Second) => { type $T = DurationSecondType; $body }
-            DataType::Duration(TimeUnit::Millisecond) => { type $T = DurationMillisecondType; $body }
-            DataType::Duration(TimeUnit::Microsecond) => { type $T = DurationMicrosecondType; $body }
-            DataType::Duration(TimeUnit::Nanosecond) => { type $T = DurationNanosecondType; $body }
-            DataType::Decimal32(..) => { type $T = Decimal32Type; $body }
-            DataType::Decimal64(..) => { type $T = Decimal64Type; $body }
-            DataType::Decimal128(..) => { type $T = Decimal128Type; $body }
+            DataType::Int8 => {
+                type $T = Int8Type;
+                $body
+            }
+            DataType::Int16 => {
+                type $T = Int16Type;
+                $body
+            }
+            DataType::Int32 => {
+                type $T = Int32Type;
+                $body
+            }
+            DataType::Int64 => {
+                type $T = Int64Type;
+                $body
+            }
+            DataType::UInt8 => {
+                type $T = UInt8Type;
+                $body
+            }
+            DataType::UInt16 => {
+                type $T = UInt16Type;
+                $body
+            }
+            DataType::UInt32 => {
+                type $T = UInt32Type;
+                $body
+            }
+            DataType::UInt64 => {
+                type $T = UInt64Type;
+                $body
+            }
+            DataType::Date32 => {
+                type $T = Date32Type;
+                $body
+            }
+            DataType::Date64 => {
+                type $T = Date64Type;
+                $body
+            }
+            DataType::Time32(TimeUnit::Second) => {
+                type $T = Time32SecondType;
+                $body
+            }
+            DataType::Time32(TimeUnit::Millisecond) => {
+                type $T = Time32MillisecondType;
+                $body
+            }
+            DataType::Time64(TimeUnit::Microsecond) => {
+                type $T = Time64MicrosecondType;
+                $body
+            }
+            DataType::Time64(TimeUnit::Nanosecond) => {
+                type $T = Time64NanosecondType;
+                $body
+            }
+            DataType::Timestamp(TimeUnit::Second, _) => {
+                type $T = TimestampSecondType;
+                $body
+            }
+            DataType::Timestamp(TimeUnit::Millisecond, _) => {
+                type $T = TimestampMillisecondType;
+                $body
+            }
+            DataType::Timestamp(TimeUnit::Microsecond, _) => {
+                type $T = TimestampMicrosecondType;
+                $body
+            }
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+                type $T = TimestampNanosecondType;
+                $body
+            }
+            DataType::Duration(TimeUnit::Second) => {
+                type $T = DurationSecondType;
+                $body
+            }
+            DataType::Duration(TimeUnit::Millisecond) => {
+                type $T = DurationMillisecondType;
+                $body
+            }
+            DataType::Duration(TimeUnit::Microsecond) => {
+                type $T = DurationMicrosecondType;
+                $body
+            }
+            DataType::Duration(TimeUnit::Nanosecond) => {
+                type $T = DurationNanosecondType;
+                $body
+            }
+            DataType::Decimal32(..) => {
+                type $T = Decimal32Type;
+                $body
+            }
+            DataType::Decimal64(..) => {
+                type $T = Decimal64Type;
+                $body
+            }
+            DataType::Decimal128(..) => {
+                type $T = Decimal128Type;
+                $body
+            }
             _ => $other,
         }
     };

@@ -256,7 +256,7 @@ impl Join {
         Schema::new(left.fields().iter().chain(right.fields()).cloned().collect::<Vec<_>>())
     }
 
-    pub(super) fn schema(&self) -> SchemaRef {
+    pub(crate) fn schema(&self) -> SchemaRef {
         let side = |side| if side == Side::Left { self.left.schema() } else { self.right.schema() };
         let nullable = |schema: SchemaRef| -> Vec<FieldRef> {
             schema.fields().iter().map(|f| Arc::new(f.as_ref().clone().with_nullable(true))).collect()

@@ -187,11 +187,11 @@ fn may_fail(plan: &Plan) -> bool {
         }
         _ => false,
     };
-    here || plan.input().is_some_and(may_fail)
+    here || plan.inputs().into_iter().any(may_fail)
 }
 
 fn has_limit(plan: &Plan) -> bool {
-    matches!(plan, Plan::Limit { .. }) || plan.input().is_some_and(has_limit)
+    matches!(plan, Plan::Limit { .. }) || plan.inputs().into_iter().any(has_limit)
 }
 
 fn check(plan: &Plan) -> Result<(), TestCaseError> {

@@ -22,8 +22,8 @@ use crate::Statement;
 
 /// What one run of the loop that computes takes on one thread, about: short, so that many turns go by undisturbed.
 const LOOP_NS: f64 = 4_000_000.0;
-/// The arrays of the loop that memory limits: larger than caches.
-const MEMORY_ELEMENTS: usize = 4 << 20;
+/// The arrays of the loop that memory limits have so many elements: larger than caches.
+pub const MEMORY_ELEMENTS: usize = 4 << 20;
 
 /// Another library with loops. A body or fold gets ranges that together are `0..elements`: of `grain` elements each where
 /// that is given, else of whatever length the library chooses by itself.
@@ -135,12 +135,14 @@ impl fmt::Display for Row {
     }
 }
 
-/// Runs all loops here and on the rival, in turns, `turns` times each.
-pub fn run(workers: &dyn Workers, rival: &impl Rival, turns: usize) -> Vec<Row> {
+/// Runs all loops here and on the rival, in turns, `turns` times each; those that memory limits over arrays of
+/// `memory_elements` ([`MEMORY_ELEMENTS`], or fewer where the figures are of no interest).
+pub fn run(workers: &dyn Workers, rival: &impl Rival, turns: usize, memory_elements: usize) -> Vec<Row> {
+    let elements = memory_elements.max(1);
     let statement = Statement::new(1, Budget::unlimited());
     let how = Loop::new(workers, &statement);
-    let numbers: Vec<u64> = (0..MEMORY_ELEMENTS as u64).collect();
-    let written: Vec<AtomicU64> = (0..MEMORY_ELEMENTS).map(|_| AtomicU64::new(0)).collect();
+    let numbers: Vec<u64> = (0..elements as u64).collect();
+    let written: Vec<AtomicU64> = (0..elements).map(|_| AtomicU64::new(0)).collect();
     let mut rows = Vec::new();
     let body = |range: Range<usize>| {
         black_box(compute(range));
@@ -148,7 +150,7 @@ pub fn run(workers: &dyn Workers, rival: &impl Rival, turns: usize) -> Vec<Row> 
     rows.extend(compare("compute", &how, rival, turns, calibrated(LOOP_NS, body), body, compute));
     let sum = |range: Range<usize>| summed(&numbers[range]);
     let write = |range: Range<usize>| tripled(&written[range.clone()], &numbers[range]);
-    rows.extend(compare("memory", &how, rival, turns, MEMORY_ELEMENTS, write, sum));
+    rows.extend(compare("memory", &how, rival, turns, elements, write, sum));
     rows
 }
 

@@ -111,6 +111,11 @@ fn what_may_be_skipped_depends_on_the_machine() {
         let found = [&one, &two, &cpuless].map(|machine| may_be_skipped(reason, machine));
         assert_eq!(found, [on_one, on_two, on_cpuless], "{reason}");
     }
+    let packages = |nodes, packages| Machine { nodes, packages: Some(packages), ..machine() };
+    for (machine, skipped) in [(two, true), (packages(4, 1), true), (packages(4, 4), true), (packages(4, 2), false)] {
+        let reason = "this machine has no package of several nodes beside another one";
+        assert_eq!(may_be_skipped(reason, &machine), skipped, "{machine:?}");
+    }
 }
 
 #[test]

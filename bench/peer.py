@@ -1,0 +1,133 @@
+"""One run of another engine, all data in its memory; called by `compare`, prints JSON.
+
+    peer.py tpch ENGINE FOLDER THREADS < queries.json    each query once to warm up, once for the clock
+    peer.py scan ENGINE ROWS THREADS                     range selections over uniform integers of 17 to 26 bits"""
+
+import json
+import os
+import sys
+import tempfile
+import time
+
+TABLES = ["lineitem", "orders", "customer", "part", "partsupp", "supplier", "nation", "region"]
+
+
+def resident_bytes():
+    for line in open("/proc/self/status"):
+        if line.startswith("VmRSS"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def load(engine, data, threads):
+    """A function that runs one statement and takes its whole result."""
+    if engine == "duckdb":
+        import duckdb
+        connection = duckdb.connect()
+        connection.execute(f"SET threads={threads}")
+        for table in TABLES:
+            connection.execute(f"create table {table} as select * from '{data}/{table}.parquet'")
+        return lambda text: connection.execute(text).fetchall()
+    if engine == "datafusion":
+        import datafusion
+        import pyarrow.parquet as parquet
+        context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(threads))
+        for table in TABLES:
+            batches = parquet.read_table(f"{data}/{table}.parquet").combine_chunks().to_batches(max_chunksize=8192)
+            context.register_record_batches(table, [batches[i::threads] for i in range(threads)] if len(batches) >= threads else [batches])
+        return lambda text: context.sql(text).collect()
+    if engine == "clickhouse":
+        from chdb import session
+        database = session.Session()
+        database.query("create database if not exists t")
+        for table in TABLES:
+            database.query(f"create table t.{table} engine=Memory as select * from file('{data}/{table}.parquet', Parquet)")
+        database.query("use t")
+        return lambda text: database.query(f"{text} settings max_threads={threads}, joined_subquery_requires_alias=0", "CSV").bytes()
+    if engine == "polars":
+        os.environ["POLARS_MAX_THREADS"] = str(threads)
+        import polars
+        context = polars.SQLContext({table: polars.read_parquet(f"{data}/{table}.parquet") for table in TABLES})
+        return lambda text: context.execute(text, eager=True)
+    sys.exit(f"unknown engine {engine}")
+
+
+def tpch(engine, data, threads):
+    queries = json.load(sys.stdin)
+    began = time.perf_counter()
+    run = load(engine, data, threads)
+    found = {"load_s": time.perf_counter() - began, "resident_bytes": resident_bytes(), "queries": {}}
+    for number, text in queries.items():
+        statements = [s for s in text.split(";") if s.strip()]
+        try:
+            for _ in range(2):
+                began = time.perf_counter()
+                for statement in statements:
+                    run(statement)
+                found["queries"][number] = time.perf_counter() - began
+        except Exception as error:  # An engine that cannot run a query is shown with a dash.
+            print(f"{engine} query {number}: {str(error)[:200]}", file=sys.stderr)
+            found["queries"][number] = None
+    return found
+
+
+def selection(engine, rows, threads):
+    """A function that selects a range of one column and gives back the whole result."""
+    import numpy
+    random = numpy.random.default_rng(7)
+    columns = {f"c{bits}": random.integers(0, 1 << bits, rows, dtype=numpy.int32) for bits in range(17, 27)}
+    if engine == "duckdb":
+        import duckdb
+        import pyarrow
+        connection = duckdb.connect()
+        connection.execute(f"SET threads={threads}")
+        source = pyarrow.table(columns)  # noqa: F841, DuckDB finds it by name
+        connection.execute("create table t as select * from source")
+        return lambda c, low, high: connection.execute(f"select {c} from t where {c} >= {low} and {c} <= {high}").to_arrow_table()
+    if engine == "polars":
+        os.environ["POLARS_MAX_THREADS"] = str(threads)
+        import polars
+        frame = polars.DataFrame(columns).lazy()
+        return lambda c, low, high: frame.filter((polars.col(c) >= low) & (polars.col(c) <= high)).select(c).collect()
+    if engine == "datafusion":
+        import datafusion
+        import pyarrow
+        context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(threads))
+        batches = pyarrow.table(columns).to_batches(max_chunksize=8192)
+        context.register_record_batches("t", [batches[i::threads] for i in range(threads)])
+        return lambda c, low, high: context.sql(f"select {c} from t where {c} >= {low} and {c} <= {high}").collect()
+    if engine == "clickhouse":
+        import pyarrow
+        import pyarrow.parquet as parquet
+        from chdb import session
+        database = session.Session()
+        with tempfile.TemporaryDirectory() as folder:
+            parquet.write_table(pyarrow.table(columns), f"{folder}/t.parquet", compression="none", use_dictionary=False)
+            database.query("create database if not exists d")
+            database.query(f"create table d.t engine=Memory as select * from file('{folder}/t.parquet', Parquet)")
+        return lambda c, low, high: database.query(f"select {c} from d.t where {c} >= {low} and {c} <= {high} settings max_threads={threads}", "Arrow").bytes()
+    sys.exit(f"unknown engine {engine}")
+
+
+def scan(engine, rows, threads):
+    select = selection(engine, rows, threads)
+    found = {}
+    for share in (1e-5, 1e-3, 1e-2, 1e-1):
+        times = []
+        for turn in range(2):
+            for bits in range(17, 27):
+                width = max(1, int((1 << bits) * share))
+                low = (1 << bits) // 3
+                began = time.perf_counter()
+                select(f"c{bits}", low, low + width - 1)
+                if turn:
+                    times.append(time.perf_counter() - began)
+        found[f"{share:g}"] = times
+    return found
+
+
+kind, engine = sys.argv[1:3]
+if kind == "tpch":
+    print(json.dumps(tpch(engine, sys.argv[3], int(sys.argv[4]))))
+else:
+    print(json.dumps(scan(engine, int(sys.argv[3]), int(sys.argv[4]))))

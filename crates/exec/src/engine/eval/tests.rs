@@ -1,0 +1,1 @@
+//! Compiled expressions against slow ones.

@@ -1,0 +1,361 @@
+//! [`Codec`]: turns the key columns of both sides of a join into one integer per row, equal where the keys are.
+//!
+//! A *key code* is below the codec's domain, or [`NONE`] for a key that matches nothing (NULL, or a value that the build side does
+//! not have). Integers count from the smallest key of the build side; vids of the build side's dictionary are their own codes, those of
+//! another dictionary are translated once per entry; floats stand as their bits; anything else is numbered by an [`Interner`]. Several
+//! columns are packed by mixed radix; where 64 bits do not hold them all, what was packed so far is numbered first.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type};
+use storage::Dictionary;
+
+use super::hash::{HashIndex, Region, hash};
+use super::intern::{Interner, each_key};
+use crate::ExecError;
+use crate::engine::Run;
+use crate::engine::chunk::{Chunk, Rows};
+use crate::engine::vector::{ColumnInfo, Data, Kind, NO_ROW, Vector, integer_bounds, is_integer};
+
+/// The code that no key has.
+pub(super) const NONE: u64 = u64::MAX;
+
+/// Rows between two looks at the statement.
+const CHECK_ROWS: usize = 1 << 20;
+
+/// How a column of one side becomes codes.
+enum Reader {
+    /// Integers from `low`.
+    Ints { low: i64, domain: u64 },
+    /// Bits of floats.
+    Floats,
+    /// Vids as they are.
+    Vids,
+    /// Codes by vid; [`NO_ROW`] for none.
+    Translated(Vec<u32>),
+    /// Codes by value.
+    Interned(Arc<Interner>),
+}
+
+/// Numbers codes, so that they take fewer bits.
+type Dense = Option<Arc<HashIndex>>;
+
+struct Part {
+    column: usize,
+    info: ColumnInfo,
+    reader: Reader,
+    /// Codes that the reader gives, and one for NULL if `null_code`.
+    domain: u64,
+    /// NULL is code 0.
+    null_code: bool,
+    /// For what was packed before this column.
+    before: Dense,
+    /// For this column.
+    own: Dense,
+}
+
+/// The codes of one side of a join.
+pub(super) struct Codec {
+    parts: Vec<Part>,
+}
+
+/// The codes of the build side, and how those of the probe side are made.
+pub(super) struct Keys {
+    /// Per row of the build side.
+    pub(super) codes: Vec<u64>,
+    /// All codes are below.
+    pub(super) domain: u64,
+    /// For the probe side.
+    pub(super) probe: Codec,
+}
+
+/// Codes of the build side `rows` by the key columns `on` (build, probe), where the probe side has the columns `probe`.
+pub(super) fn keys(
+    on: &[(usize, usize)],
+    rows: &Rows,
+    probe: &[ColumnInfo],
+    nulls_equal: bool,
+    run: &Run<'_>,
+) -> Result<Keys, ExecError> {
+    let (mut codes, mut domain) = (vec![0; rows.rows], 1u64);
+    let mut parts = Vec::with_capacity(on.len());
+    for (number, &(build_column, probe_column)) in on.iter().enumerate() {
+        run.check()?;
+        let (build_info, probe_info) = (&rows.infos[build_column], &probe[probe_column]);
+        let vector = &rows.columns[build_column];
+        let (build_reader, probe_reader, values) = readers(build_info, vector, probe_info, run)?;
+        let null_code = nulls_equal && (build_info.nullable || probe_info.nullable);
+        let part = |column, info: &ColumnInfo, reader| Part {
+            column,
+            info: info.clone(),
+            reader,
+            domain: values + u64::from(null_code),
+            null_code,
+            before: None,
+            own: None,
+        };
+        let build_part = part(build_column, build_info, build_reader);
+        let mut probe_part = part(probe_column, probe_info, probe_reader);
+        let mut own = Vec::new();
+        build_part.read(vector, &mut own)?;
+        if number == 0 {
+            (codes, domain) = (own, probe_part.domain);
+        } else {
+            if domain.checked_mul(probe_part.domain).is_none_or(|d| d == NONE) {
+                (probe_part.before, domain) = numbered(&mut codes, run)?;
+            }
+            if domain.checked_mul(probe_part.domain).is_none_or(|d| d == NONE) {
+                (probe_part.own, probe_part.domain) = numbered(&mut own, run)?;
+            }
+            pack(&mut codes, &own, probe_part.domain);
+            domain *= probe_part.domain;
+        }
+        parts.push(probe_part);
+    }
+    Ok(Keys { codes, domain, probe: Codec { parts } })
+}
+
+impl Codec {
+    /// The code of every row of a chunk; `out` is overwritten.
+    pub(super) fn codes(&self, chunk: &mut Chunk, out: &mut Vec<u64>) -> Result<(), ExecError> {
+        out.clear();
+        if self.parts.is_empty() {
+            out.resize(chunk.rows(), 0);
+            return Ok(());
+        }
+        let mut own = Vec::new();
+        for (number, part) in self.parts.iter().enumerate() {
+            let vector = chunk.column(part.column);
+            if number == 0 {
+                part.read(&vector, out)?;
+                continue;
+            }
+            own.clear();
+            part.read(&vector, &mut own)?;
+            renumber(out, &part.before);
+            renumber(&mut own, &part.own);
+            pack(out, &own, part.domain);
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    /// Appends the code of every row.
+    fn read(&self, vector: &Vector, out: &mut Vec<u64>) -> Result<(), ExecError> {
+        let start = out.len();
+        self.read_values(vector, out)?;
+        let codes = &mut out[start..];
+        if self.null_code {
+            codes.iter_mut().for_each(|code| *code += u64::from(*code != NONE));
+        }
+        let null = if self.null_code { 0 } else { NONE };
+        match (&vector.data, &vector.valid) {
+            (Data::Arrow(array), _) => {
+                if let Some(nulls) = array.logical_nulls().filter(|n| n.null_count() > 0) {
+                    codes.iter_mut().zip(nulls.iter()).for_each(|(code, valid)| *code = if valid { *code } else { null });
+                }
+            }
+            (_, Some(valid)) => {
+                codes.iter_mut().zip(valid).for_each(|(code, &valid)| *code = if valid { *code } else { null });
+            }
+            (_, None) => {}
+        }
+        Ok(())
+    }
+
+    /// As [`read`](Self::read) with any code for NULL.
+    fn read_values(&self, vector: &Vector, out: &mut Vec<u64>) -> Result<(), ExecError> {
+        match (&self.reader, &vector.data) {
+            (Reader::Ints { low, domain }, Data::Int(values)) => {
+                let (low, domain) = (*low, *domain);
+                out.extend(values.iter().map(|&value| {
+                    let code = value.wrapping_sub(low) as u64;
+                    if code < domain { code } else { NONE }
+                }));
+            }
+            (Reader::Floats, Data::Float(values)) => out.extend(values.iter().map(|&v| float_code(v))),
+            (Reader::Vids, Data::Vid(vids)) => out.extend(vids.iter().map(|&vid| u64::from(vid))),
+            (Reader::Translated(codes), Data::Vid(vids)) => {
+                out.extend(vids.iter().map(|&vid| match codes.get(vid as usize) {
+                    None | Some(&NO_ROW) => NONE,
+                    Some(&code) => u64::from(code),
+                }));
+            }
+            (Reader::Ints { low, domain }, Data::Arrow(array)) => wide_codes(array, *low, *domain, out)?,
+            (Reader::Floats, Data::Arrow(array)) => {
+                let array = cast(array, &DataType::Float64)?;
+                out.extend(array.as_primitive::<Float64Type>().values().iter().map(|&v| float_code(v)));
+            }
+            (Reader::Interned(interner), _) => each_key(&self.info.to_arrow(vector), &mut |key| {
+                out.push(key.and_then(|key| interner.find(key)).map_or(NONE, u64::from));
+            })?,
+            _ => unreachable!("a reader is made for the kind of its column"),
+        }
+        Ok(())
+    }
+}
+
+/// Codes of integers that may not fit in 64 bits.
+fn wide_codes(array: &ArrayRef, low: i64, domain: u64, out: &mut Vec<u64>) -> Result<(), ExecError> {
+    let wide: Vec<Option<i128>> = match array.data_type() {
+        DataType::UInt64 => {
+            let values = array.as_primitive::<arrow::datatypes::UInt64Type>();
+            values.iter().map(|v| v.map(i128::from)).collect()
+        }
+        DataType::Decimal128(..) => array.as_primitive::<arrow::datatypes::Decimal128Type>().iter().collect(),
+        _ => {
+            let values = crate::engine::vector::ints_of_arrow(array.as_ref());
+            values.into_iter().map(|v| Some(i128::from(v))).collect()
+        }
+    };
+    out.extend(wide.into_iter().map(|value| {
+        let code = value.and_then(|v| v.checked_sub(i128::from(low))).and_then(|c| u64::try_from(c).ok());
+        code.filter(|&c| c < domain).unwrap_or(NONE)
+    }));
+    Ok(())
+}
+
+/// The bits of a float, the same for both zeros and for all NaNs.
+#[inline]
+fn float_code(value: f64) -> u64 {
+    if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() }
+}
+
+/// Readers of both sides and the number of codes.
+fn readers(
+    build: &ColumnInfo,
+    vector: &Vector,
+    probe: &ColumnInfo,
+    run: &Run<'_>,
+) -> Result<(Reader, Reader, u64), ExecError> {
+    if is_integer(build.data_type())
+        && let Some((low, high)) = bounds(vector)
+    {
+        // One code less than there are is for NONE, one for NULL.
+        let domain = (high.wrapping_sub(low) as u64).saturating_add(1);
+        if domain < NONE - 1 {
+            return Ok((Reader::Ints { low, domain }, Reader::Ints { low, domain }, domain));
+        }
+    }
+    match (&build.kind, &probe.kind, build.data_type()) {
+        (Kind::Float, ..) | (_, _, DataType::Float32 | DataType::Float16) => {
+            // No value has the bits of all ones, nor those of all ones but the last.
+            Ok((Reader::Floats, Reader::Floats, NONE - 2))
+        }
+        (Kind::Vid(own), Kind::Vid(other), _) => {
+            let domain = own.len() as u64;
+            if Arc::ptr_eq(own, other) {
+                return Ok((Reader::Vids, Reader::Vids, domain));
+            }
+            Ok((Reader::Vids, Reader::Translated(merged(other, own, run)?), domain))
+        }
+        _ => interned(build, vector, probe, run),
+    }
+}
+
+/// Smallest and largest value; `None` where some do not fit in 64 bits.
+pub(crate) fn bounds(vector: &Vector) -> Option<(i64, i64)> {
+    match &vector.data {
+        Data::Arrow(array) => integer_bounds(array.as_ref()),
+        Data::Int(values) => {
+            let bounds = match &vector.valid {
+                None => values.iter().fold((i64::MAX, i64::MIN), |(low, high), &v| (low.min(v), high.max(v))),
+                Some(valid) => values.iter().zip(valid).fold((i64::MAX, i64::MIN), |(low, high), (&v, &valid)| {
+                    if valid { (low.min(v), high.max(v)) } else { (low, high) }
+                }),
+            };
+            Some(if bounds.0 > bounds.1 { (0, 0) } else { bounds })
+        }
+        _ => None,
+    }
+}
+
+/// For every vid of `from` the vid of the same value in `to`; [`NO_ROW`] for none. Both are in order, so this is a merge.
+fn merged(from: &Dictionary, to: &Dictionary, run: &Run<'_>) -> Result<Vec<u32>, ExecError> {
+    let mut vids = Vec::with_capacity(from.len());
+    let mut at = 0;
+    for vid in 0..from.len() as u32 {
+        if (vid as usize).is_multiple_of(CHECK_ROWS) {
+            run.check()?;
+        }
+        let value = from.bytes_of(vid);
+        while at < to.len() as u32 && to.bytes_of(at) < value {
+            at += 1;
+        }
+        vids.push(if at < to.len() as u32 && to.bytes_of(at) == value { at } else { NO_ROW });
+    }
+    Ok(vids)
+}
+
+/// Readers that number the values of the build side.
+fn interned(
+    build: &ColumnInfo,
+    vector: &Vector,
+    probe: &ColumnInfo,
+    run: &Run<'_>,
+) -> Result<(Reader, Reader, u64), ExecError> {
+    let mut interner = Interner::new();
+    run.check()?;
+    let mut build_codes = None;
+    match (&build.kind, &vector.data) {
+        (Kind::Vid(dictionary), Data::Vid(vids)) => {
+            let mut codes = vec![NO_ROW; dictionary.len()];
+            for (row, &vid) in vids.iter().enumerate() {
+                if vector.is_valid(row) && codes[vid as usize] == NO_ROW {
+                    codes[vid as usize] = interner.insert(dictionary.bytes_of(vid).unwrap_or_default());
+                }
+            }
+            build_codes = Some(codes);
+        }
+        _ => each_key(&build.to_arrow(vector), &mut |key| {
+            key.map(|key| interner.insert(key));
+        })?,
+    }
+    let domain = interner.len() as u64;
+    let interner = Arc::new(interner);
+    let probe_reader = match &probe.kind {
+        Kind::Vid(dictionary) => Reader::Translated(
+            (0..dictionary.len() as u32)
+                .map(|vid| dictionary.bytes_of(vid).and_then(|v| interner.find(v)).unwrap_or(NO_ROW))
+                .collect(),
+        ),
+        _ => Reader::Interned(interner.clone()),
+    };
+    Ok((build_codes.map_or(Reader::Interned(interner), Reader::Translated), probe_reader, domain))
+}
+
+/// Numbers codes in place; their index and how many there are.
+fn numbered(codes: &mut [u64], run: &Run<'_>) -> Result<(Dense, u64), ExecError> {
+    let mut region = Region::new(codes.len());
+    let mut count = 0;
+    for (row, code) in codes.iter_mut().enumerate() {
+        if row.is_multiple_of(CHECK_ROWS) {
+            run.check()?;
+        }
+        if *code != NONE {
+            let number = region.insert(*code, hash(*code), count);
+            count += u32::from(number == count);
+            *code = u64::from(number);
+        }
+    }
+    Ok((Some(Arc::new(HashIndex::new(vec![region], 0))), u64::from(count)))
+}
+
+fn renumber(codes: &mut [u64], dense: &Dense) {
+    if let Some(index) = dense {
+        for code in codes {
+            let number = index.find_one(*code);
+            *code = if number == NO_ROW { NONE } else { u64::from(number) };
+        }
+    }
+}
+
+/// `codes * domain + own`, unless either is none.
+fn pack(codes: &mut [u64], own: &[u64], domain: u64) {
+    for (code, &own) in codes.iter_mut().zip(own) {
+        *code = if *code == NONE || own == NONE { NONE } else { *code * domain + own };
+    }
+}

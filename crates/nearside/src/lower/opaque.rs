@@ -1,0 +1,214 @@
+//! Aggregate functions that `exec` does not know: [`Foreign`], one of DataFusion's, and [`SingleValue`], the value of a scalar subquery.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array};
+use arrow::compute::{filter, take};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::expr::AggregateFunction as Call;
+use datafusion::logical_expr::{EmitTo, Expr, ExprSchemable, GroupsAccumulator};
+use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
+use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr};
+use exec::{ExecError, OpaqueAggregate, OpaqueGroups};
+
+use crate::error::{Error, Result};
+
+fn failed(error: impl Into<Error>) -> ExecError {
+    ExecError::Evaluation(error.into().to_string())
+}
+
+/// An aggregate function of DataFusion's. Literal arguments are part of it; the others are columns.
+#[derive(Debug)]
+pub(super) struct Foreign {
+    function: Arc<AggregateFunctionExpr>,
+    data_type: DataType,
+    literals: Arc<[Option<ScalarValue>]>,
+}
+
+impl Foreign {
+    /// The call's function; DISTINCT and FILTER are for the caller to heed.
+    pub(super) fn new(call: &Call, schema: &DFSchema, field: &FieldRef) -> Result<Foreign> {
+        let (mut fields, mut arguments, mut literals) = (Vec::new(), Vec::new(), Vec::new());
+        for (i, argument) in call.params.args.iter().enumerate() {
+            let name = format!("argument{i}");
+            fields.push(Field::new(&name, argument.get_type(schema)?, true));
+            if let Expr::Literal(value, _) = argument {
+                arguments.push(Arc::new(Literal::new(value.clone())) as Arc<dyn PhysicalExpr>);
+                literals.push(Some(value.clone()));
+            } else {
+                arguments.push(Arc::new(Column::new(&name, i)));
+                literals.push(None);
+            }
+        }
+        let function = AggregateExprBuilder::new(Arc::clone(&call.func), arguments)
+            .schema(Arc::new(Schema::new(fields)))
+            .alias(field.name())
+            .build()?;
+        let data_type = function.field().data_type().clone();
+        Ok(Foreign { function: Arc::new(function), data_type, literals: literals.into() })
+    }
+}
+
+impl OpaqueAggregate for Foreign {
+    fn name(&self) -> String {
+        self.function.fun().name().to_string()
+    }
+
+    fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    fn groups(&self) -> Result<Box<dyn OpaqueGroups>, ExecError> {
+        let groups: Box<dyn GroupsAccumulator> = match self.function.groups_accumulator_supported() {
+            true => self.function.create_groups_accumulator().map_err(failed)?,
+            false => {
+                let function = Arc::clone(&self.function);
+                Box::new(GroupsAccumulatorAdapter::new(move || function.create_accumulator()))
+            }
+        };
+        Ok(Box::new(ForeignGroups { groups, literals: Arc::clone(&self.literals) }))
+    }
+}
+
+struct ForeignGroups {
+    groups: Box<dyn GroupsAccumulator>,
+    literals: Arc<[Option<ScalarValue>]>,
+}
+
+impl OpaqueGroups for ForeignGroups {
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total: usize,
+    ) -> Result<(), ExecError> {
+        let mut columns = arguments.iter();
+        let all =
+            self.literals.iter().map(|literal| match (literal, literal.is_none().then(|| columns.next()).flatten()) {
+                (Some(value), _) => value.to_array_of_size(groups.len()).map_err(failed),
+                (None, Some(column)) => Ok(Arc::clone(column)),
+                (None, None) => Err(failed(Error::Internal("an aggregate has fewer arguments than planned".into()))),
+            });
+        let all = all.collect::<Result<Vec<_>, _>>()?;
+        self.groups.update_batch(&all, groups, filter, total).map_err(failed)
+    }
+
+    fn merge(&mut self, state: &[ArrayRef], groups: &[usize], total: usize) -> Result<(), ExecError> {
+        self.groups.merge_batch(state, groups, total).map_err(failed)
+    }
+
+    fn state(&mut self) -> Result<Vec<ArrayRef>, ExecError> {
+        self.groups.state(EmitTo::All).map_err(failed)
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ExecError> {
+        self.groups.evaluate(EmitTo::All).map_err(failed)
+    }
+
+    fn bytes(&self) -> usize {
+        self.groups.size()
+    }
+}
+
+/// The value of the only row of a group; NULL without a row, an error with more than one.
+#[derive(Debug)]
+pub(super) struct SingleValue {
+    data_type: DataType,
+}
+
+impl SingleValue {
+    /// Of values of a type.
+    pub(super) fn new(data_type: DataType) -> SingleValue {
+        SingleValue { data_type }
+    }
+}
+
+impl OpaqueAggregate for SingleValue {
+    fn name(&self) -> String {
+        "single_value".into()
+    }
+
+    fn data_type(&self) -> &DataType {
+        &self.data_type
+    }
+
+    fn groups(&self) -> Result<Box<dyn OpaqueGroups>, ExecError> {
+        Ok(Box::new(SingleGroups { data_type: self.data_type.clone(), groups: Vec::new() }))
+    }
+}
+
+/// Rows that each group has had, at most one, and its value.
+struct SingleGroups {
+    data_type: DataType,
+    groups: Vec<Option<ArrayRef>>,
+}
+
+impl SingleGroups {
+    fn take(&mut self, group: usize, value: ArrayRef) -> Result<(), ExecError> {
+        match self.groups[group].replace(value) {
+            None => Ok(()),
+            Some(_) => Err(failed(Error::Execution(
+                "a scalar subquery gave more than one row; add LIMIT 1, or use an aggregate or IN".into(),
+            ))),
+        }
+    }
+
+    fn values(&self) -> Result<ArrayRef, ExecError> {
+        let none = arrow::array::new_null_array(&self.data_type, 1);
+        let parts: Vec<&dyn Array> = self.groups.iter().map(|g| g.as_ref().unwrap_or(&none).as_ref()).collect();
+        match parts.is_empty() {
+            true => Ok(arrow::array::new_empty_array(&self.data_type)),
+            false => Ok(arrow::compute::concat(&parts)?),
+        }
+    }
+}
+
+impl OpaqueGroups for SingleGroups {
+    fn update(
+        &mut self,
+        arguments: &[ArrayRef],
+        groups: &[usize],
+        filter: Option<&BooleanArray>,
+        total: usize,
+    ) -> Result<(), ExecError> {
+        self.groups.resize(total.max(self.groups.len()), None);
+        for (row, &group) in groups.iter().enumerate() {
+            if filter.is_none_or(|f| f.is_valid(row) && f.value(row)) {
+                // A copy of one value: a slice would keep the whole array.
+                let value = take(&arguments[0], &Int64Array::from(vec![row as i64]), None)?;
+                self.take(group, value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, state: &[ArrayRef], groups: &[usize], total: usize) -> Result<(), ExecError> {
+        let counts = state[1].as_primitive::<Int64Type>();
+        let some: BooleanArray = counts.iter().map(|count| Some(count == Some(1))).collect();
+        let values = filter(&state[0], &some)?;
+        let groups: Vec<usize> =
+            groups.iter().zip(counts.values()).filter(|(_, c)| **c == 1).map(|(g, _)| *g).collect();
+        self.update(&[values], &groups, None, total)
+    }
+
+    fn state(&mut self) -> Result<Vec<ArrayRef>, ExecError> {
+        let counts: Int64Array = self.groups.iter().map(|g| Some(i64::from(g.is_some()))).collect();
+        let values = self.values()?;
+        self.groups.clear();
+        Ok(vec![values, Arc::new(counts)])
+    }
+
+    fn finish(&mut self) -> Result<ArrayRef, ExecError> {
+        let values = self.values()?;
+        self.groups.clear();
+        Ok(values)
+    }
+
+    fn bytes(&self) -> usize {
+        let held = |g: &Option<ArrayRef>| g.as_ref().map_or(0, |a| a.get_array_memory_size());
+        self.groups.iter().map(held).sum::<usize>() + size_of_val(self.groups.as_slice())
+    }
+}

@@ -1,0 +1,81 @@
+//! Scans of stored tables, with the filters and the limit that DataFusion pushed into them.
+
+use std::sync::Arc;
+
+use datafusion::common::DFSchema;
+use datafusion::execution::context::ExecutionProps;
+use datafusion::logical_expr::TableScan;
+use exec::{Output, Plan};
+
+use super::bug;
+use super::predicate::predicate;
+use crate::catalog::CatalogState;
+use crate::context::{ROW_ID, StoredSource};
+use crate::error::{Error, Result};
+
+/// The plan of one scan, filters and limit pushed into it included.
+pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState, props: &ExecutionProps) -> Result<Plan> {
+    let source = scan
+        .source
+        .downcast_ref::<StoredSource>()
+        .ok_or_else(|| Error::Internal(format!("table {} is not stored here", scan.table_name)))?;
+    let table = catalog.by_id(source.id).ok_or_else(|| {
+        Error::Execution(format!("table '{}' was dropped meanwhile; run the statement again", source.name.shown()))
+    })?;
+    let stored = &table.version.schema;
+    let kept = source.schema.fields().iter().zip(stored.fields());
+    let altered = kept.into_iter().any(|(a, b)| a.name() != b.name() || a.data_type() != b.data_type());
+    if altered || source.schema.fields().len() != stored.fields().len() + usize::from(source.row_ids) {
+        return Err(Error::Execution(format!(
+            "table '{}' was altered meanwhile; run the statement again",
+            source.name.shown()
+        )));
+    }
+    let wanted: Vec<usize> = match &scan.projection {
+        Some(columns) => columns.clone(),
+        None => (0..source.schema.fields().len()).collect(),
+    };
+    let snapshot = match source.row_ids {
+        true => Arc::new(table.version.with_row_ids(ROW_ID)),
+        false => Arc::clone(&table.version),
+    };
+    if scan.filters.is_empty() {
+        let plan = Plan::scan(source.name.shown(), snapshot, wanted).map_err(bug)?;
+        return Ok(limited(plan, scan.fetch));
+    }
+    // Filters may read columns that the output does not have: read both, filter, then keep what is asked for.
+    let full = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &source.schema)?;
+    let mut read = wanted.clone();
+    for filter in &scan.filters {
+        for column in filter.column_refs() {
+            let index = full.index_of_column(column)?;
+            if !read.contains(&index) {
+                read.push(index);
+            }
+        }
+    }
+    let fields = read.iter().map(|&i| {
+        let (qualifier, field) = full.qualified_field(i);
+        (qualifier.cloned(), Arc::clone(field))
+    });
+    let schema = DFSchema::new_with_metadata(fields.collect(), full.metadata().clone())?;
+    let mut plan = Plan::scan(source.name.shown(), snapshot, read.clone()).map_err(bug)?;
+    for filter in &scan.filters {
+        plan = plan.filter(predicate(filter, &schema, props)?).map_err(bug)?;
+    }
+    if read.len() > wanted.len() {
+        let outputs = (0..wanted.len()).map(|i| {
+            let field = Arc::clone(&schema.fields()[i]);
+            Output::Column { column: i, field }
+        });
+        plan = plan.project(outputs.collect()).map_err(bug)?;
+    }
+    Ok(limited(plan, scan.fetch))
+}
+
+fn limited(plan: Plan, fetch: Option<usize>) -> Plan {
+    match fetch {
+        Some(rows) => plan.limit(0, Some(rows)),
+        None => plan,
+    }
+}

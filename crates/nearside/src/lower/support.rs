@@ -1,0 +1,134 @@
+//! What runs natively: [`is_native`] for operators, [`is_exact`] for expressions.
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, JoinType};
+use datafusion::logical_expr::{
+    Distinct, Expr, ExprSchemable, FetchType, Join, LogicalPlan, SkipType, SortExpr, Subquery, Union,
+};
+
+use super::aggregate;
+use crate::context::StoredSource;
+
+/// True for a subtree that [`bind`](super::bind) can turn into a native plan.
+pub(super) fn is_native(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::TableScan(scan) => scan.source.is::<StoredSource>() && scan.filters.iter().all(is_exact),
+        LogicalPlan::Filter(filter) => over_rows(&filter.predicate) && is_native(&filter.input),
+        LogicalPlan::Projection(p) => p.expr.iter().all(over_rows) && is_native(&p.input),
+        LogicalPlan::SubqueryAlias(alias) => is_native(&alias.input),
+        LogicalPlan::Limit(limit) => {
+            matches!(limit.get_skip_type(), Ok(SkipType::Literal(_)))
+                && matches!(limit.get_fetch_type(), Ok(FetchType::Literal(_)))
+                && is_native(&limit.input)
+        }
+        LogicalPlan::Aggregate(node) => {
+            let schema = node.input.schema();
+            node.group_expr.iter().all(|e| over_rows(e) && is_key(e, schema))
+                && node.aggr_expr.iter().all(|e| aggregate::is_native(e, schema))
+                && !(node.group_expr.is_empty() && node.aggr_expr.is_empty())
+                && is_native(&node.input)
+        }
+        LogicalPlan::Distinct(Distinct::All(input)) => {
+            let fields = input.schema().fields();
+            !fields.is_empty() && fields.iter().all(|f| is_key_type(f.data_type())) && is_native(input)
+        }
+        LogicalPlan::Sort(sort) => {
+            let key = |s: &SortExpr| over_rows(&s.expr) && is_key(&s.expr, sort.input.schema());
+            sort.expr.iter().all(key) && is_native(&sort.input)
+        }
+        LogicalPlan::Join(join) => is_native_join(join) && is_native(&join.left) && is_native(&join.right),
+        LogicalPlan::Union(union) => is_native_union(union) && union.inputs.iter().all(|i| is_native(i)),
+        LogicalPlan::EmptyRelation(empty) => !empty.produce_one_row || empty.schema.fields().is_empty(),
+        LogicalPlan::Values(values) => values.values.iter().flatten().all(|e| is_exact(e) && is_constant(e)),
+        _ => false,
+    }
+}
+
+fn is_native_join(join: &Join) -> bool {
+    let (left, right) = (join.left.schema(), join.right.schema());
+    let pair = |(l, r): &(Expr, Expr)| {
+        let types = (l.get_type(left), r.get_type(right));
+        is_exact(l) && is_exact(r) && matches!(types, (Ok(l), Ok(r)) if l == r && is_key_type(&l))
+    };
+    let filter = match &join.filter {
+        None => true,
+        Some(filter) => left.join(right).is_ok() && (is_exact(filter) || (over_rows(filter) && is_inner(join))),
+    };
+    // NOT IN of a correlated query has more to compare than its value.
+    let aware =
+        !join.null_aware || (join.join_type == JoinType::LeftAnti && join.on.len() == 1 && join.filter.is_none());
+    join.on.iter().all(pair) && filter && aware
+}
+
+fn is_inner(join: &Join) -> bool {
+    join.join_type == JoinType::Inner
+}
+
+fn is_native_union(union: &Union) -> bool {
+    let types = |schema: &DFSchema| schema.fields().iter().map(|f| f.data_type().clone()).collect::<Vec<_>>();
+    let expected = types(&union.schema);
+    !union.inputs.is_empty() && union.inputs.iter().all(|input| types(input.schema()) == expected)
+}
+
+fn is_key(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|t| is_key_type(&t))
+}
+
+/// True for types whose values can be grouped, joined and sorted by natively.
+pub(super) fn is_key_type(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Interval(_) => false,
+        DataType::Boolean | DataType::Utf8View | DataType::BinaryView | DataType::Utf8 | DataType::LargeUtf8 => true,
+        DataType::Binary | DataType::LargeBinary => true,
+        other => other.is_primitive(),
+    }
+}
+
+/// True for expressions that can be evaluated from the row and the one value of each of its scalar subqueries.
+pub(super) fn over_rows(expr: &Expr) -> bool {
+    let mut native = true;
+    let walked = expr.apply(|e| {
+        native &= match e {
+            Expr::ScalarSubquery(query) => is_native_scalar(query),
+            other => !is_foreign(other),
+        };
+        Ok(if native { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    });
+    walked.is_ok() && native && !expr.is_volatile()
+}
+
+fn is_native_scalar(query: &Subquery) -> bool {
+    query.outer_ref_columns.is_empty() && query.subquery.schema().fields().len() == 1 && is_native(&query.subquery)
+}
+
+/// True for expressions that `exec` can evaluate from the row alone.
+pub(crate) fn is_exact(expr: &Expr) -> bool {
+    let foreign = expr.exists(|e| Ok(is_foreign(e)));
+    matches!(foreign, Ok(false)) && !expr.is_volatile()
+}
+
+/// True for what needs more than the row.
+fn is_foreign(expr: &Expr) -> bool {
+    matches!(
+        expr,
+        Expr::ScalarSubquery(_)
+            | Expr::Exists(_)
+            | Expr::InSubquery(_)
+            | Expr::SetComparison(_)
+            | Expr::OuterReferenceColumn(..)
+            | Expr::Placeholder(_)
+            | Expr::AggregateFunction(_)
+            | Expr::WindowFunction(_)
+            | Expr::GroupingSet(_)
+            | Expr::Unnest(_)
+            | Expr::ScalarVariable(..)
+            | Expr::HigherOrderFunction(_)
+            | Expr::Lambda(_)
+            | Expr::LambdaVariable(_)
+    )
+}
+
+fn is_constant(expr: &Expr) -> bool {
+    matches!(expr.exists(|e| Ok(matches!(e, Expr::Column(_)))), Ok(false))
+}
