@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Float64Type, TimeUnit};
 use storage::Dictionary;
 
 use super::arithmetic::{arithmetic, negated};
-use super::arrow::ArrowLeaf;
+use super::over_arrow::ArrowLeaf;
 use super::calendar::{DAYS, part_bounds, part_of};
 use super::cast::cast;
 use super::entries::Site;

@@ -7,7 +7,7 @@
 use numa::Reservation;
 
 use super::Test;
-use super::arrow::{ArrowFilter, ArrowTest};
+use super::over_arrow::{ArrowFilter, ArrowTest};
 use super::compile::{compare, compile, in_list, literal, of_column};
 use super::entries::Site;
 use super::lanes::Values;

@@ -3,10 +3,10 @@
 //! An expression whose structure is known ([`Scalar`](crate::Scalar)) is compiled (`compile`) into a tree of loops over
 //! integers, floats and vids (`node`, `lanes`), if the bounds of its columns prove that nothing in it can fail. An expression
 //! of one column is evaluated once per value, where there are few (`entries`). What is left is evaluated over Arrow arrays,
-//! for the rows of a chunk (`arrow`); so that errors are those of the expression's owner.
+//! for the rows of a chunk (`over_arrow`); so that errors are those of the expression's owner.
 
 mod arithmetic;
-mod arrow;
+mod over_arrow;
 mod calendar;
 mod cast;
 mod compile;
@@ -21,10 +21,10 @@ mod tests;
 
 use std::sync::Arc;
 
-use ::arrow::datatypes::{DataType, FieldRef, Schema};
+use arrow::datatypes::{DataType, FieldRef, Schema};
 use numa::Reservation;
 
-use self::arrow::ArrowLeaf;
+use self::over_arrow::ArrowLeaf;
 use self::compile::{Node, Typed, compile};
 use self::condition::Conjunction;
 use self::entries::Site;

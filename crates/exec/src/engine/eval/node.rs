@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use super::arrow::{ArrowFilter, ArrowLeaf, ArrowTest};
+use super::over_arrow::{ArrowFilter, ArrowLeaf, ArrowTest};
 use super::calendar::part_of;
 use super::lanes::{Lanes, Valid, Values};
 use crate::ExecError;
