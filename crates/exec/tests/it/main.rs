@@ -4,5 +4,6 @@ mod agreement;
 mod binding;
 mod placement;
 mod plans;
+mod relational;
 mod streaming;
 mod support;

@@ -1,0 +1,119 @@
+//! Random plans of all operators over random tables: the engine and the reference agree.
+//!
+//! Every case is made from a number, which a failure names. `NEARSIDE_FUZZ_CASES` asks for more cases than a test run has time
+//! for, `NEARSIDE_FUZZ_SEED` for other ones: `NEARSIDE_FUZZ_SEED=17 NEARSIDE_FUZZ_CASES=1` runs case 17 alone.
+
+mod check;
+mod opaque;
+mod plans;
+mod random;
+mod stopping;
+
+use std::sync::{Arc, LazyLock};
+
+use exec::{Context, ExecError, Plan, execute, execute_on_workers};
+use numa::{Budget, Topology};
+use sched::{Config, Scheduler, Statement};
+
+use crate::support::{drain, scheduler};
+use check::Expected;
+use plans::{Generator, Limits};
+use random::{Random, snapshot};
+
+/// One node and one thread; four nodes and five threads; and what the other tests use.
+fn schedulers() -> &'static [Arc<Scheduler>] {
+    static ALL: LazyLock<Vec<Arc<Scheduler>>> = LazyLock::new(|| {
+        let made = |topology: Topology, threads| {
+            Scheduler::new(Arc::new(topology), Config { threads: Some(threads), ..Config::default() })
+        };
+        vec![scheduler(), made(Topology::synthetic(1, 1, 1, 1), 1), made(Topology::synthetic(2, 2, 2, 1), 5)]
+    });
+    &ALL
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} must be a number, it is {text}")))
+}
+
+/// Runs cases `first..`, as many as the environment says or else `cases`.
+fn cases(first: u64, cases: u64, case: impl Fn(&mut Random) -> Result<Plan, (Plan, String)>) {
+    let first = number("NEARSIDE_FUZZ_SEED").unwrap_or(first);
+    for seed in first..first + number("NEARSIDE_FUZZ_CASES").unwrap_or(cases) {
+        struct Seed(u64);
+        impl Drop for Seed {
+            fn drop(&mut self) {
+                if std::thread::panicking() {
+                    eprintln!("this was case NEARSIDE_FUZZ_SEED={}", self.0);
+                }
+            }
+        }
+        let _seed = Seed(seed);
+        if let Err((plan, problem)) = case(&mut Random::new(seed)) {
+            panic!("{plan}\n{problem}");
+        }
+    }
+}
+
+/// Runs the plan in every way; what is wrong with it, if anything.
+fn check(plan: Plan, random: &mut Random, inline_too: bool) -> Result<Plan, (Plan, String)> {
+    let expected = Expected::of(&plan);
+    let shared = Arc::new(plan.clone());
+    let context = |scheduler: &Arc<Scheduler>, batch_rows| Context {
+        batch_rows,
+        ..Context::new(scheduler.clone(), Statement::new(1, Budget::unlimited()))
+    };
+    let batch_rows = random.pick(&[1, 7, 1000, 8192]);
+    let other = random.pick(schedulers());
+    let mut runs = vec![
+        ("on workers", execute_on_workers(shared.clone(), context(&scheduler(), 8192))),
+        ("on other workers", execute_on_workers(shared.clone(), context(&other, batch_rows.max(1000)))),
+    ];
+    if inline_too {
+        runs.push(("as it likes", execute(shared.clone(), context(&scheduler(), batch_rows))));
+    }
+    for (how, execution) in runs {
+        let problem = match (drain(&execution), &expected) {
+            (Ok(got), Ok(expected)) => expected.problem(&got),
+            (Err(error), Ok(_)) => Some(format!("failed: {error}")),
+            (Err(ExecError::Panicked(text)), Err(_)) => Some(format!("panicked: {text}")),
+            (_, Err(_)) => None,
+        };
+        if let Some(problem) = problem {
+            return Err((plan, format!("{how}: {problem}")));
+        }
+    }
+    Ok(plan)
+}
+
+/// Many small tables: every operator, type and special case, a few rows each.
+#[test]
+fn small_plans() {
+    cases(0, 1500, |random| {
+        let tables = (0..1 + random.below(3))
+            .map(|_| {
+                let segments: Vec<usize> = (0..random.below(4)).map(|_| 1 + random.below(60)).collect();
+                snapshot(random, &segments)
+            })
+            .collect();
+        let limits = Limits { rows: 800, pairs: 30_000, residual_pairs: 3000 };
+        let depth = 1 + random.below(6);
+        let plan = Generator::new(random, tables, limits).plan(depth);
+        check(plan, random, true)
+    });
+}
+
+/// A table of several granules beside small ones: several workers, states that are merged, ranges of sorted rows.
+#[test]
+fn large_plans() {
+    cases(0, 25, |random| {
+        let sizes = [vec![70_000, 66_000, 4000], vec![9, 130_000], vec![40_000], vec![12], vec![5, 7]];
+        let large = random.below(3);
+        let mut tables = vec![snapshot(random, &sizes[large])];
+        tables.extend((3..5).map(|small| snapshot(random, &sizes[small])));
+        let limits = Limits { rows: 200_000, pairs: 3_000_000, residual_pairs: 4000 };
+        let depth = 1 + random.below(3);
+        let plan = Generator::new(random, tables, limits).plan(depth);
+        check(plan, random, false)
+    });
+}
