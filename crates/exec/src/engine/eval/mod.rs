@@ -6,7 +6,6 @@
 //! for the rows of a chunk (`over_arrow`); so that errors are those of the expression's owner.
 
 mod arithmetic;
-mod over_arrow;
 mod calendar;
 mod cast;
 mod compile;
@@ -16,6 +15,7 @@ mod interval;
 mod lanes;
 mod lists;
 mod node;
+mod over_arrow;
 #[cfg(test)]
 mod tests;
 
@@ -24,12 +24,12 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef, Schema};
 use numa::Reservation;
 
-use self::over_arrow::ArrowLeaf;
 use self::compile::{Node, Typed, compile};
 use self::condition::Conjunction;
 use self::entries::Site;
 use self::lanes::Lanes;
 use self::node::{BoolNode, FloatNode, IntNode, VidNode};
+use self::over_arrow::ArrowLeaf;
 use super::Run;
 use super::chunk::Chunk;
 use super::vector::{ColumnInfo, Data, Kind, Vector, is_integer};

@@ -3,7 +3,9 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray,
+};
 use arrow::compute::kernels::temporal;
 use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Schema};
 
@@ -203,11 +205,7 @@ fn holds(op: CompareOp, order: Ordering) -> bool {
 }
 
 /// AND or OR: decided by the first operand that is `deciding`.
-fn chain(
-    parts: &[Scalar],
-    row: &dyn Fn(usize) -> Option<Value>,
-    deciding: bool,
-) -> Result<Option<Value>, ExecError> {
+fn chain(parts: &[Scalar], row: &dyn Fn(usize) -> Option<Value>, deciding: bool) -> Result<Option<Value>, ExecError> {
     let mut unknown = false;
     for part in parts {
         match slow(part, row)? {
