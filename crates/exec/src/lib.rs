@@ -31,6 +31,7 @@ mod expression;
 mod locate;
 mod mask;
 mod operators;
+mod optimize;
 mod parallel;
 mod pipeline;
 mod plan;
@@ -43,6 +44,7 @@ pub use affinities::{TaskPlace, affinities};
 pub use error::{ExecError, PlanError};
 pub use execution::{BATCH_ROWS, Context, Execution, execute, execute_on_workers, execute_profiled};
 pub use expression::Expression;
+pub use optimize::{estimates, optimize};
 pub use parallel::SchedParallel;
 pub use plan::{
     AggregateCall, AggregateFunction, Aggregation, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Output, Plan, Side,

@@ -54,6 +54,7 @@ mod session;
 mod sql_text;
 mod statement;
 mod stream;
+mod structure;
 mod types;
 mod views;
 mod watched;

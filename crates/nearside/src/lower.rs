@@ -34,10 +34,11 @@ use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, Operator, UserDefinedLogicalNodeCore};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
-use exec::{ExecError, Expression};
+use exec::{ExecError, Expression, Scalar};
 
 use crate::checked;
 use crate::error::{Error, Result};
+use crate::structure::structure;
 
 pub(crate) use bind::bind;
 pub(crate) use scan::bind_scan;
@@ -178,11 +179,20 @@ pub(crate) struct PhysicalExpression {
     data_type: DataType,
     fallible: bool,
     text: String,
+    structure: Option<Scalar>,
 }
 
 impl PhysicalExpression {
     /// Plans `expr` over rows of `schema`; arithmetic is checked.
     pub(crate) fn new(expr: &Expr, schema: &DFSchema, props: &ExecutionProps) -> Result<PhysicalExpression> {
+        let mut planned = PhysicalExpression::opaque(expr, schema, props)?;
+        let checked = checked::checked(expr.clone().unalias(), schema)?.data;
+        planned.structure = structure(&checked, schema, &planned.columns, props);
+        Ok(planned)
+    }
+
+    /// As [`new`](Self::new), but nothing is told of what it is made of.
+    pub(crate) fn opaque(expr: &Expr, schema: &DFSchema, props: &ExecutionProps) -> Result<PhysicalExpression> {
         let expr = expr.clone().unalias();
         let planned = checked::create_physical_expr(&expr, schema, props)?;
         let mut columns: Vec<usize> = collect_columns(&planned).iter().map(|c| c.index()).collect();
@@ -202,7 +212,16 @@ impl PhysicalExpression {
         let narrow = Schema::new(columns.iter().map(|&i| Arc::clone(&schema.fields()[i])).collect::<Vec<_>>());
         let data_type = inner.data_type(&narrow)?;
         let fallible = fallible(&expr);
-        Ok(PhysicalExpression { inner, columns, data_type, fallible, text: checked::plain(expr)?.data.to_string() })
+        let text = checked::plain(expr)?.data.to_string();
+        Ok(PhysicalExpression { inner, columns, data_type, fallible, text, structure: None })
+    }
+
+    /// The same over a batch of just `columns`, ascending; `None` if one that it reads is missing.
+    pub(crate) fn within(mut self, columns: &[usize]) -> Option<PhysicalExpression> {
+        for column in &mut self.columns {
+            *column = columns.binary_search(column).ok()?;
+        }
+        Some(self)
     }
 }
 
@@ -255,5 +274,9 @@ impl Expression for PhysicalExpression {
 
     fn fallible(&self) -> bool {
         self.fallible
+    }
+
+    fn structure(&self) -> Option<&Scalar> {
+        self.structure.as_ref()
     }
 }

@@ -225,7 +225,8 @@ impl<'a> Generator<'a> {
     fn limited(&mut self, input: &Made) -> Option<Made> {
         let schema = input.plan.schema();
         if input.ordered && self.random.one_in(2) {
-            let (skip, fetch) = (self.few(input.rows) / 2, self.random.one_in(4).then_some(()).map_or_else(|| Some(self.few(input.rows)), |()| None));
+            let skip = self.few(input.rows) / 2;
+            let fetch = if self.random.one_in(4) { None } else { Some(self.few(input.rows)) };
             return self.checked(input.plan.clone().limit(skip, fetch), true);
         }
         if schema.fields().iter().any(|field| !plain(field)) {

@@ -1,0 +1,181 @@
+//! Joins, sorts and aggregates that are stopped in the middle: budgets, cancellation, deadlines, lost interest and panics, each
+//! with the error that it is to give and with all memory given back.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::datatypes::{DataType, Field};
+use exec::{
+    AggregateCall, AggregateFunction, Context, ExecError, Execution, Join, JoinKind, Output, Plan, Predicate, Side,
+    SortKey, execute_on_workers,
+};
+use numa::Budget;
+use sched::Statement;
+use storage::TableVersion;
+
+use crate::support::{Function, Kind, context, drain, numbers, run, scan, scheduler};
+
+fn counting(rows: i64) -> Arc<TableVersion> {
+    numbers(&[(0..rows).map(|i| Some(i * 7919 % rows)).collect()])
+}
+
+fn key(column: usize) -> SortKey {
+    SortKey { column, descending: false, nulls_first: false }
+}
+
+fn sorted(rows: i64) -> Plan {
+    scan(&counting(rows)).sort(vec![key(0)], None).unwrap()
+}
+
+fn joined(rows: i64) -> Plan {
+    let table = counting(rows);
+    Plan::join(join(scan(&table), scan(&table), vec![(0, 0)])).unwrap()
+}
+
+fn join(left: Plan, right: Plan, on: Vec<(usize, usize)>) -> Join {
+    let kind = JoinKind::Inner;
+    Join { left, right, kind, on, nulls_equal: false, null_aware: false, residual: None, build: Side::Right }
+}
+
+/// Counts the pairs of two tables: hours of work.
+fn endless() -> Plan {
+    let table = counting(1_000_000);
+    let less = Predicate::Boolean(Function::new(Kind::Less, vec![0, 1]));
+    let join = Join { residual: Some(less), ..join(scan(&table), scan(&table), Vec::new()) };
+    counted(Plan::join(join).unwrap())
+}
+
+fn counted(plan: Plan) -> Plan {
+    let field = Arc::new(Field::new("n", DataType::Int64, false));
+    let function = AggregateFunction::CountRows;
+    let call = AggregateCall { function, arguments: Vec::new(), distinct: false, filter: None, field };
+    plan.aggregate(Vec::new(), vec![call]).unwrap()
+}
+
+fn distinct(rows: i64) -> Plan {
+    scan(&counting(rows)).aggregate(vec![0], Vec::new()).unwrap()
+}
+
+fn with_budget(bytes: u64) -> (Arc<Budget>, Context) {
+    let budget = Budget::new("a test", bytes);
+    let context = Context::new(scheduler(), Statement::new(1, budget.clone()));
+    (budget, context)
+}
+
+fn started(plan: &Plan, context: Context) -> Execution {
+    execute_on_workers(Arc::new(plan.clone()), context)
+}
+
+fn soon(what: &str, mut happened: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !happened() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn no_state_grows_past_the_budget() {
+    for (name, plan) in [("sort", sorted(300_000)), ("join", joined(300_000)), ("distinct", distinct(300_000))] {
+        let (budget, context) = with_budget(1 << 20);
+        let execution = started(&plan, context);
+        let error = drain(&execution).expect_err("a mebibyte is not enough");
+        assert!(matches!(error, ExecError::Memory(_)), "{name}: {error}");
+        assert!(error.to_string().contains("a test"), "{name}: {error}");
+        drop(execution);
+        soon("giving the memory back", || budget.used_bytes() == 0);
+        assert!(budget.peak_bytes() <= 1 << 20, "{name}");
+    }
+}
+
+#[test]
+fn what_fits_the_budget_runs_and_is_given_back() {
+    for (name, plan) in [("sort", sorted(300_000)), ("join", joined(300_000)), ("distinct", distinct(300_000))] {
+        let (budget, context) = with_budget(256 << 20);
+        let execution = started(&plan, context);
+        assert_eq!(drain(&execution).unwrap().num_rows(), 300_000, "{name}");
+        assert!(budget.peak_bytes() > 300_000, "{name}: what it keeps is charged");
+        drop(execution);
+        soon("giving the memory back", || budget.used_bytes() == 0);
+    }
+}
+
+#[test]
+fn a_join_can_be_cancelled_in_the_middle() {
+    let statement = Statement::new(1, Budget::unlimited());
+    let execution = started(&endless(), Context::new(scheduler(), statement.clone()));
+    let waiting = std::thread::spawn({
+        let execution = execution.clone();
+        move || drain(&execution)
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    statement.cancel();
+    let cancelled = Instant::now();
+    let error = waiting.join().unwrap().expect_err("it cannot be done yet");
+    assert!(matches!(error, ExecError::Cancelled), "{error}");
+    assert!(cancelled.elapsed() < Duration::from_secs(5), "{:?}", cancelled.elapsed());
+}
+
+#[test]
+fn a_sort_can_be_cancelled_in_the_middle() {
+    let plan = sorted(1_500_000);
+    let statement = Statement::new(1, Budget::unlimited());
+    let execution = started(&plan, Context::new(scheduler(), statement.clone()));
+    let waiting = std::thread::spawn({
+        let execution = execution.clone();
+        move || drain(&execution)
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    statement.cancel();
+    // A fast machine may have been done.
+    if let Err(error) = waiting.join().unwrap() {
+        assert!(matches!(error, ExecError::Cancelled), "{error}");
+    }
+}
+
+#[test]
+fn a_deadline_ends_a_join() {
+    let statement = Statement::new(1, Budget::unlimited());
+    statement.set_deadline(Instant::now() + Duration::from_millis(150));
+    let execution = started(&endless(), Context::new(scheduler(), statement));
+    let error = drain(&execution).expect_err("it takes hours");
+    assert!(matches!(error, ExecError::DeadlineExceeded), "{error}");
+}
+
+#[test]
+fn nobody_waits_for_a_dropped_execution() {
+    let (budget, context) = with_budget(1 << 30);
+    let statement = context.statement.clone();
+    let execution = started(&endless(), context);
+    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+    assert!(execution.poll_next(&mut cx).is_pending());
+    drop(execution);
+    // What is dropped is stopped by whoever owns the statement, as a session does; then nothing is left of it.
+    statement.cancel();
+    soon("giving the memory back", || budget.used_bytes() == 0);
+    // The workers are free for others.
+    assert_eq!(run(&sorted(1000)).unwrap().num_rows(), 1000);
+}
+
+#[test]
+fn a_panic_in_an_expression_ends_its_statement_alone() {
+    let outputs = |function: Arc<Function>| {
+        let field = Arc::new(Field::new("p", DataType::Boolean, true));
+        vec![Output::Expression { expression: function, field }]
+    };
+    let table = counting(200_000);
+    let panics = scan(&table).project(outputs(Function::new(Kind::Panic, vec![0]))).unwrap();
+    let residual = Some(Predicate::Boolean(Function::new(Kind::Panic, vec![0, 1])));
+    let plans = [
+        ("below a sort", panics.clone().sort(vec![key(0)], None).unwrap()),
+        ("below a top-k", panics.clone().sort(vec![key(0)], Some(3)).unwrap()),
+        ("below an aggregate", panics.clone().aggregate(vec![0], Vec::new()).unwrap()),
+        ("in a residual", Plan::join(Join { residual, ..join(scan(&table), scan(&table), vec![(0, 0)]) }).unwrap()),
+        ("above a sort", sorted(200_000).project(outputs(Function::new(Kind::Panic, vec![0]))).unwrap()),
+    ];
+    for (name, plan) in plans {
+        let error = drain(&started(&plan, context())).expect_err(name);
+        assert!(matches!(&error, ExecError::Panicked(text) if text.contains("went off")), "{name}: {error}");
+    }
+    assert_eq!(run(&sorted(1000)).unwrap().num_rows(), 1000);
+}
