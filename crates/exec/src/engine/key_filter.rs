@@ -9,8 +9,8 @@ use storage::{CodePredicate, CodeSet, Dictionary};
 
 use super::vector::{ColumnInfo, Data, Kind, Vector};
 
-/// Integers get a bit each while these take no more bits than this, or so many per row.
-const BITS_MAX: u64 = 1 << 20;
+/// Integers get a bit each while these take no more bits than this, or so many per row. Bits that are never set cost next to nothing.
+const BITS_MAX: u64 = 1 << 26;
 const BITS_PER_ROW: u64 = 64;
 
 /// Codes of a dictionary that is no arithmetic progression are decoded in pieces of this many.

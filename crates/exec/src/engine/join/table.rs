@@ -17,9 +17,10 @@ use crate::engine::vector::NO_ROW;
 
 /// An array may have this many entries however few rows there are.
 const DIRECT_ENTRIES: u64 = 64 << 10;
-/// Entries of an array per row, at most; of a bit each where only existence matters.
+/// Entries of an array per row, at most.
 const DIRECT_PER_ROW: u64 = 16;
-const BITS_PER_ROW: u64 = 256;
+/// Bits of an array that has one per code.
+const DIRECT_BITS: u64 = 1 << 26;
 /// From this many rows on a hash table is built in parts, and this many bits of the hash choose the part.
 const PARTED_ROWS: usize = 2 * PIECE_ROWS;
 const PART_BITS: u32 = 6;
@@ -95,8 +96,8 @@ impl KeyTable {
     /// A table of the rows that have these codes.
     pub(super) fn build(codes: &Codes<'_>, strategy: Strategy, run: &Run<'_>) -> Result<KeyTable, ExecError> {
         let rows = codes.rows() as u64;
-        let most = if codes.rows_matter { DIRECT_PER_ROW } else { BITS_PER_ROW } * rows;
-        let small = codes.domain <= DIRECT_ENTRIES.max(most);
+        let least = if codes.rows_matter { DIRECT_ENTRIES } else { DIRECT_BITS };
+        let small = codes.domain <= least.max(DIRECT_PER_ROW * rows);
         let direct = match strategy {
             Strategy::Auto => small,
             Strategy::Direct => codes.domain < 1 << 24 || small,

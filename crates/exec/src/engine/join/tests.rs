@@ -17,6 +17,7 @@ use super::pipe_with;
 use super::table::Strategy;
 use crate::engine::chunk::CHUNK_ROWS;
 use crate::engine::{Filters, Flow, Run};
+use crate::operators::scan::{Lookup, Places};
 use crate::plan::{Join, JoinKind, Plan, Side};
 use crate::predicate::{CompareOp, Predicate};
 use crate::{ExecError, Expression};
@@ -310,7 +311,12 @@ fn nested_loop(join: &Join, left: &RecordBatch, right: &RecordBatch) -> Vec<Row>
 
 fn with_run<T>(budget: Arc<Budget>, parallel: &dyn Parallel, body: impl FnOnce(Run<'_>) -> T) -> T {
     let statement = Statement::new(1, budget);
-    body(Run { statement: &statement, parallel, threads: 3, page_maps: None })
+    body(Run {
+        statement: &statement,
+        parallel,
+        threads: 3,
+        places: Places { lookup: Lookup::Nowhere, turn: None },
+    })
 }
 
 fn run_join(join: &Join, strategy: Strategy) -> Result<Vec<Row>, ExecError> {
