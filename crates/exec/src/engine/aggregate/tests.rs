@@ -17,6 +17,7 @@ use storage::{ColumnAllocator, Dictionary, Serial, Stager, TableVersion, build_p
 use super::super::chunk::{Chunk, Origin, RowIds, Rows};
 use super::super::source::column_infos;
 use super::super::vector::{ColumnInfo, Kind, Vector};
+use super::strategy::Strategy;
 use super::*;
 use crate::plan::{AggregateFunction, OpaqueAggregate, OpaqueGroups};
 
@@ -125,7 +126,7 @@ fn words() -> Vec<String> {
 
 fn dictionary() -> (ColumnInfo, Arc<Dictionary>) {
     let schema = Arc::new(Schema::new(vec![Field::new("vid", DataType::Utf8View, true)]));
-    let column: ArrayRef = Arc::new(StringViewArray::from_iter_values(words().repeat(8)));
+    let column: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..8).flat_map(|_| words())));
     let batch = RecordBatch::try_new(schema.clone(), vec![column]).unwrap();
     let mut stager = Stager::new(schema.clone(), Allocator::unplaced());
     stager.append(&batch).unwrap();
