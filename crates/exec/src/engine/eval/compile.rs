@@ -260,9 +260,9 @@ fn compare_const(op: CompareOp, input: IntNode, value: i64) -> BoolNode {
         CompareOp::Eq => (value, value, false),
         CompareOp::NotEq => (value, value, true),
         CompareOp::LtEq => (i64::MIN, value, false),
-        CompareOp::Gt => (i64::MIN, value, true),
         CompareOp::GtEq => (value, i64::MAX, false),
-        CompareOp::Lt => (value, i64::MAX, true),
+        CompareOp::Gt => value.checked_add(1).map_or((i64::MIN, value, true), |low| (low, i64::MAX, false)),
+        CompareOp::Lt => value.checked_sub(1).map_or((value, i64::MAX, true), |high| (i64::MIN, high, false)),
     };
     BoolNode::Between { input, low, high, negated }
 }
