@@ -29,7 +29,7 @@ pub fn affinities(plan: &Plan) -> Result<Vec<TaskPlace>, ExecError> {
 /// The morsels of the plan's scan by these page maps.
 pub(crate) fn morsels(plan: &Plan, page_maps: &PageMaps) -> Result<Vec<Morsel>, ExecError> {
     plan.validate()?;
-    match scan_of(compile(plan)?) {
+    match scan_of(compile(plan, None)?) {
         Some(scan) => scan.morsels(page_maps).map(<[Morsel]>::to_vec),
         None => Ok(Vec::new()),
     }

@@ -48,7 +48,7 @@ mod parser;
 mod placement;
 mod plan_cache;
 mod query;
-mod refuse;
+mod not_in;
 mod report;
 mod scheduling;
 mod session;

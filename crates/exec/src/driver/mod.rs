@@ -41,6 +41,7 @@ use crate::operators::scan::cost::{BytesRead, Lookup};
 use crate::operators::scan::{Cursor, Next, Places, Scan, Step as ScanStep};
 use crate::pipeline::{Pipeline, Source, Stage, compile};
 use crate::plan::Plan;
+use crate::profile::Profile;
 use window::{Bounds, Charged, Item, Window};
 
 /// Fewest steps in flight, however few threads there are.
@@ -92,8 +93,8 @@ enum Step {
 
 impl Driver {
     /// Compiles `plan`; nothing starts. Below `tiny_bytes` it will run on the thread that polls.
-    pub(crate) fn new(plan: &Plan, context: Context, tiny_bytes: u64) -> Arc<Driver> {
-        let compiled = plan.validate().map_err(ExecError::from).and_then(|()| compile(plan));
+    pub(crate) fn new(plan: &Plan, context: Context, tiny_bytes: u64, profile: Option<&Profile>) -> Arc<Driver> {
+        let compiled = plan.validate().map_err(ExecError::from).and_then(|()| compile(plan, profile));
         match compiled {
             Ok(pipeline) => Driver::of(pipeline, context, plan.estimated_bytes() < tiny_bytes),
             Err(error) => Driver::build(plan.schema(), DriverSource::Nothing, Vec::new(), context, true, |bounds| {

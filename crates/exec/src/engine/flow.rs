@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::FieldRef;
 use numa::Reservation;
 use parking_lot::Mutex;
 
@@ -14,9 +16,10 @@ use super::chunk::{Chunk, Origin, RowIds, Rows};
 use super::eval::{self, Evaluator, Test};
 use super::key_filter::KeyFilter;
 use super::pipe::{Operator, Out, Pipe};
+use super::profiled::watch;
 use super::run::Run;
 use super::source::{RowsSource, ScanSource, column_infos};
-use super::vector::{ColumnInfo, Vector};
+use super::vector::{ColumnInfo, Vector, integer_bounds, is_integer};
 use super::{aggregate, join, sort, union};
 use crate::ExecError;
 use crate::operators::filter::Filter;
@@ -24,6 +27,7 @@ use crate::operators::project::Projection;
 use crate::operators::scan::Scan;
 use crate::plan::{Output, Plan};
 use crate::predicate::Predicate;
+use crate::profile::{Numbering, Working};
 
 /// What is known of the keys that columns of a pipe must have to be of any use: output column and keys.
 pub(crate) type Filters = Vec<(usize, Arc<KeyFilter>)>;
@@ -34,16 +38,29 @@ pub(crate) struct Flow<'a> {
     pub(crate) run: Run<'a>,
     /// Results of shared plans by address.
     shared: Mutex<HashMap<usize, Arc<Rows>>>,
+    /// Where operators are counted, if they are.
+    numbering: Option<&'a Numbering>,
 }
 
 impl<'a> Flow<'a> {
     /// Nothing has run yet.
     pub(crate) fn new(run: Run<'a>) -> Flow<'a> {
-        Flow { run, shared: Mutex::default() }
+        Flow { run, shared: Mutex::default(), numbering: None }
+    }
+
+    /// Counts what operators do.
+    pub(crate) fn counting(self, numbering: Option<&'a Numbering>) -> Flow<'a> {
+        Flow { numbering, ..self }
     }
 
     /// A pipe of the plan's rows. Rows whose columns cannot pass `filters` may be left out.
     pub(crate) fn pipe(&self, plan: &Plan, filters: &Filters) -> Result<Pipe, ExecError> {
+        let Some((own, above)) = self.numbering.and_then(|n| n.of(plan)) else { return self.operator(plan, filters) };
+        let _working = Working::on(Some(own.clone()));
+        Ok(watch(self.operator(plan, filters)?, &own, &above))
+    }
+
+    fn operator(&self, plan: &Plan, filters: &Filters) -> Result<Pipe, ExecError> {
         self.run.check()?;
         match plan {
             Plan::Scan { .. } => self.scan(plan, Vec::new(), filters),
@@ -60,7 +77,12 @@ impl<'a> Flow<'a> {
             Plan::Sort(sort) => sort::pipe(self, sort, filters),
             Plan::Union(union) => union::pipe(self, union, filters),
             Plan::Values { schema, batches } => {
-                let infos: Vec<ColumnInfo> = schema.fields().iter().map(|f| ColumnInfo::plain(f.clone())).collect();
+                let infos: Vec<ColumnInfo> = schema
+                    .fields()
+                    .iter()
+                    .enumerate()
+                    .map(|(c, field)| given_info(field, batches.iter().map(|b| b.column(c))))
+                    .collect();
                 let columns = (0..infos.len()).map(|c| {
                     let parts: Vec<Vector> = batches.iter().map(|b| infos[c].from_arrow(b.column(c))).collect();
                     Arc::new(if parts.is_empty() {
@@ -231,6 +253,27 @@ fn split(conjuncts: Vec<Predicate>, infos: &[ColumnInfo]) -> (Vec<Predicate>, Ve
         if moves { behind.push(conjunct) } else { within.push(conjunct) }
     }
     (within, behind)
+}
+
+/// What is known of a column whose values are given.
+fn given_info<'a>(field: &FieldRef, arrays: impl Iterator<Item = &'a ArrayRef>) -> ColumnInfo {
+    let mut info = ColumnInfo::plain(field.clone());
+    info.nullable = false;
+    let mut bounds: Option<(i64, i64)> = None;
+    let mut integers = is_integer(field.data_type());
+    for array in arrays.filter(|array| !array.is_empty()) {
+        info.nullable |= array.is_nullable();
+        match integer_bounds(array.as_ref()) {
+            Some((low, high)) => {
+                bounds = Some(bounds.map_or((low, high), |known| (known.0.min(low), known.1.max(high))));
+            }
+            None => integers = false,
+        }
+    }
+    match bounds {
+        Some((low, high)) if integers => ColumnInfo::int(field.clone(), low, high, info.nullable),
+        _ => info,
+    }
 }
 
 /// How far a pipe whose rows are kept has come.

@@ -12,6 +12,7 @@ use super::pipe::Pipe;
 use crate::ExecError;
 use crate::error::stopped;
 use crate::operators::scan::Places;
+use crate::profile::Working;
 
 /// What a plan runs with.
 #[derive(Clone, Copy)]
@@ -45,7 +46,14 @@ impl Run<'_> {
         body: &(dyn Fn(usize) -> Result<(), ExecError> + Sync),
     ) -> Result<(), ExecError> {
         let failed: Mutex<Option<ExecError>> = Mutex::new(None);
+        let operator = Working::now();
+        // Waiting for other threads is nobody's work.
+        let _waiting = operator.as_ref().map(|_| Working::on(None));
         let ran = self.parallel.for_each(tasks, node_of, &|task| {
+            let _working = operator.as_ref().map(|operator| {
+                operator.add_task();
+                Working::on(Some(operator.clone()))
+            });
             if failed.lock().is_some() {
                 return;
             }

@@ -75,6 +75,15 @@ impl Source for ScanSource {
         self.morsels[morsel].node
     }
 
+    fn bytes(&self, morsel: usize) -> u64 {
+        let of_rows = |(segment, rows): &(usize, std::ops::Range<usize>)| {
+            let segment = &self.scan.segments()[*segment].segment;
+            let codes: usize = self.columns.iter().map(|&c| segment.column(c).bytes_codes()).sum();
+            codes as u64 * rows.len() as u64 / segment.rows().max(1) as u64
+        };
+        self.morsels[morsel].pieces.iter().map(of_rows).sum()
+    }
+
     fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
         let mut positions = Vec::new();
         for (segment, rows) in &self.morsels[morsel].pieces {

@@ -4,3 +4,4 @@ mod expressions;
 mod placement;
 mod session;
 mod slt;
+mod twins;
