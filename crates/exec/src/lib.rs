@@ -31,21 +31,25 @@ mod expression;
 mod locate;
 mod mask;
 mod operators;
+mod optimize;
 mod parallel;
 mod pipeline;
 mod plan;
 mod predicate;
+mod profile;
 pub mod reference;
 mod scalar;
 
 pub use affinities::{TaskPlace, affinities};
 pub use error::{ExecError, PlanError};
-pub use execution::{BATCH_ROWS, Context, Execution, execute, execute_on_workers};
+pub use execution::{BATCH_ROWS, Context, Execution, execute, execute_on_workers, execute_profiled};
 pub use expression::Expression;
+pub use optimize::{estimates, optimize};
 pub use parallel::SchedParallel;
 pub use plan::{
     AggregateCall, AggregateFunction, Aggregation, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Output, Plan, Side,
     Sort, SortKey, Union,
 };
 pub use predicate::{CompareOp, Predicate};
+pub use profile::{OperatorProfile, Profile};
 pub use scalar::{ArithmeticOp, DatePart, Scalar};

@@ -26,6 +26,7 @@ use crate::operators::scan::Scan;
 use crate::operators::{BatchInput, Rows};
 use crate::plan::{Output, Plan};
 use crate::predicate::Predicate;
+use crate::profile::Profile;
 
 /// What one [`Execution`](crate::Execution) runs.
 pub(crate) struct Pipeline {
@@ -77,17 +78,23 @@ impl Stage {
     }
 }
 
-/// Compiles a plan that has been validated.
-pub(crate) fn compile(plan: &Plan) -> Result<Pipeline, ExecError> {
-    if !streams(plan) {
+/// Compiles a plan that has been validated. With a profile everything is the engine's, which counts.
+pub(crate) fn compile(plan: &Plan, profile: Option<&Profile>) -> Result<Pipeline, ExecError> {
+    if !streams(plan) || profile.is_some() {
         // Limits on top are the window's, which stops the last pipeline as soon as it has enough.
-        let (mut below, mut limit) = (plan, None);
+        let (mut below, mut limit, mut limits) = (plan, None, 0);
         while let Plan::Limit { input, skip, fetch } = below {
             let inner = Limit::new(*skip, *fetch);
             limit = Some(limit.map_or(inner, |outer| inner.then(outer)));
             below = input;
+            limits += 1;
         }
-        let source = Source::Engine(Arc::new(Streamed::new(below.clone())));
+        let streamed = Streamed::new(below.clone());
+        let streamed = match profile {
+            Some(profile) => streamed.counting(profile, limits),
+            None => streamed,
+        };
+        let source = Source::Engine(Arc::new(streamed));
         return Ok(Pipeline { schema: plan.schema(), source, stages: Vec::new(), limit });
     }
     Draft::of(plan).build(plan.schema())

@@ -216,6 +216,24 @@ impl Plan {
         }
     }
 
+    /// This operator and all below, each with its depth: every operator before those below it, the left ones first, as
+    /// [`Display`](fmt::Display) lists them. What several places share stands below the first of them only.
+    pub fn operators(&self) -> Vec<(usize, &Plan)> {
+        fn walk<'p>(plan: &'p Plan, depth: usize, met: &mut Vec<*const Plan>, all: &mut Vec<(usize, &'p Plan)>) {
+            all.push((depth, plan));
+            if let Plan::Shared(shared) = plan {
+                if met.contains(&Arc::as_ptr(shared)) {
+                    return;
+                }
+                met.push(Arc::as_ptr(shared));
+            }
+            plan.inputs().into_iter().for_each(|input| walk(input, depth + 1, met, all));
+        }
+        let mut all = Vec::new();
+        walk(self, 0, &mut Vec::new(), &mut all);
+        all
+    }
+
     /// Schema of the batches that it gives.
     pub fn schema(&self) -> SchemaRef {
         match self {
@@ -276,14 +294,13 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fn lines(plan: &Plan, depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (depth, operator) in self.operators() {
             if depth > 0 {
                 writeln!(f)?;
             }
-            write!(f, "{:indent$}{}", "", plan.describe_operator(), indent = depth * 2)?;
-            plan.inputs().into_iter().try_for_each(|input| lines(input, depth + 1, f))
+            write!(f, "{:indent$}{}", "", operator.describe_operator(), indent = depth * 2)?;
         }
-        lines(self, 0, f)
+        Ok(())
     }
 }
 

@@ -20,6 +20,8 @@ extensions_options! {
         pub statement_memory_bytes: u64, default = 0
         /// Keep the plans of queries and use them again when nothing they depend on has changed.
         pub plan_cache: bool, default = true
+        /// Run joins, aggregates, sorts and set operations natively where that is possible; without it only scans, filters and projections
+        pub native_operators: bool, default = true
         /// Where new tables lie when nothing else is said, as in CREATE TABLE .. WITH (placement = '..'): rr, ivp, pp(..), ..
         pub placement: String, default = "rr".to_string()
         /// The scheduling strategy: os, target or bound; setting it sets the five settings below, which read custom when they are none of them

@@ -1,4 +1,7 @@
 //! EXPLAIN, EXPLAIN ANALYZE and DESCRIBE. Each operator says who runs it: `nearside` or `datafusion`.
+//!
+//! Native operators come with the rows that they are estimated to give; ANALYZE runs the statement on workers, however small it is, and
+//! adds what each operator did ([`exec::Profile`]).
 
 use std::sync::Arc;
 
@@ -7,9 +10,10 @@ use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::logical_expr::{DescribeTable, LogicalPlan};
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::sql::parser::{ExplainStatement, Statement};
-use exec::Plan;
+use exec::{Plan, Profile};
 
 use crate::error::{Error, Result};
+use crate::estimate::estimated_rows;
 use crate::lower::{bind, wholly_native};
 use crate::native::{NativeExec, context_of};
 use crate::parser::plan_statement;
@@ -22,12 +26,17 @@ const NEARSIDE: &str = "nearside";
 const DATAFUSION: &str = "datafusion";
 
 /// One operator of a plan.
+#[derive(Default)]
 struct Line {
     depth: usize,
     operator: String,
     engine: &'static str,
+    estimated_rows: Option<i64>,
     rows: Option<i64>,
     microseconds: Option<i64>,
+    tasks: Option<i64>,
+    bytes_local: Option<i64>,
+    bytes_remote: Option<i64>,
 }
 
 /// `EXPLAIN [ANALYZE] [VERBOSE] statement`.
@@ -52,36 +61,32 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<Running>) -> Res
         for line in prepared.display_indent().to_string().lines() {
             let depth = (line.len() - line.trim_start().len()) / 2;
             let operator = format!("logical: {}", line.trim_start());
-            lines.push(Line { depth, operator, engine: DATAFUSION, rows: None, microseconds: None });
+            lines.push(Line { depth, operator, engine: DATAFUSION, ..Line::default() });
         }
     }
+    let analyze = explain.options.analyze;
     match wholly_native(&prepared) {
         Some(native) => {
             let plan = Arc::new(bind(native, &running.catalog, &running.props())?);
-            let first = lines.len();
-            native_lines(&plan, 0, &mut lines);
-            if explain.options.analyze {
-                let started = std::time::Instant::now();
-                let rows = drain_native(&plan, running)?;
-                lines[first].rows = Some(rows);
-                lines[first].microseconds = Some(started.elapsed().as_micros() as i64);
-            }
+            let profile = Profile::new(&plan);
+            let rows = if analyze { Some(drain_native(&plan, &profile, running)?) } else { None };
+            native_lines(&plan, 0, rows.map(|rows| (rows, &profile)), &mut lines);
         }
         None => {
-            let physical = query::physical(&prepared, running)?;
-            if explain.options.analyze {
+            let physical = query::physical(&prepared, running, analyze)?;
+            if analyze {
                 for batch in ResultStream::spawn(Arc::clone(&physical), Arc::clone(running))? {
                     batch?;
                 }
             }
-            physical_lines(&physical, 0, explain.options.analyze, &mut lines);
+            physical_lines(&physical, 0, analyze, &mut lines);
         }
     }
-    table(&lines, explain.options.analyze)
+    table(&lines, analyze)
 }
 
-fn drain_native(plan: &Arc<Plan>, running: &Arc<Running>) -> Result<i64> {
-    let execution = exec::execute(Arc::clone(plan), context_of(running));
+fn drain_native(plan: &Arc<Plan>, profile: &Profile, running: &Arc<Running>) -> Result<i64> {
+    let execution = exec::execute_profiled(Arc::clone(plan), context_of(running), profile);
     let mut rows = 0;
     while let Some(batch) = execution.next_blocking() {
         rows += batch?.num_rows() as i64;
@@ -89,10 +94,39 @@ fn drain_native(plan: &Arc<Plan>, running: &Arc<Running>) -> Result<i64> {
     Ok(rows)
 }
 
-fn native_lines(plan: &Plan, depth: usize, lines: &mut Vec<Line>) {
-    lines.push(Line { depth, operator: plan.describe_operator(), engine: NEARSIDE, rows: None, microseconds: None });
-    for input in plan.inputs() {
-        native_lines(input, depth + 1, lines);
+/// The operators of a native plan; with the rows that it gave and its profile, if it was run.
+fn native_lines(plan: &Plan, depth: usize, ran: Option<(i64, &Profile)>, lines: &mut Vec<Line>) {
+    let profiles = ran.map(|(_, profile)| profile.operators()).unwrap_or_default();
+    let mut shared: Vec<*const Plan> = Vec::new();
+    let mut on_top = true;
+    for (i, (below, operator)) in plan.operators().into_iter().enumerate() {
+        let text = match operator {
+            Plan::Shared(one) => {
+                let met = shared.iter().position(|known| *known == Arc::as_ptr(one));
+                let number = met.unwrap_or_else(|| {
+                    shared.push(Arc::as_ptr(one));
+                    shared.len() - 1
+                });
+                let again = if met.is_some() { ", as above" } else { "" };
+                format!("Shared {}: computed once{again}", number + 1)
+            }
+            other => other.describe_operator(),
+        };
+        let mut line = Line { depth: depth + below, operator: text, engine: NEARSIDE, ..Line::default() };
+        line.estimated_rows = Some(estimated_rows(operator).round() as i64);
+        if let Some(profile) = profiles.get(i).copied().flatten() {
+            line.rows = Some(profile.rows as i64);
+            line.microseconds = Some(profile.busy.as_micros() as i64);
+            line.tasks = Some(profile.tasks as i64);
+            line.bytes_local = Some(profile.bytes_local as i64);
+            line.bytes_remote = Some(profile.bytes_remote as i64);
+        }
+        // Limits on top are the consumer's.
+        if let (Some((rows, _)), true) = (ran, on_top) {
+            line.rows = Some(rows);
+        }
+        on_top &= matches!(operator, Plan::Limit { .. });
+        lines.push(line);
     }
 }
 
@@ -104,31 +138,35 @@ fn physical_lines(plan: &Arc<dyn ExecutionPlan>, depth: usize, analyze: bool, li
         return physical_lines(watched.inner(), depth, analyze, lines);
     }
     if let Some(native) = plan.downcast_ref::<NativeExec>() {
-        let first = lines.len();
-        native_lines(native.plan(), depth, lines);
-        lines[first].rows = rows;
+        native_lines(native.plan(), depth, rows.zip(native.profile()), lines);
         return;
     }
     let operator = displayable(plan.as_ref()).one_line().to_string().trim().to_string();
-    lines.push(Line { depth, operator, engine: DATAFUSION, rows, microseconds });
+    lines.push(Line { depth, operator, engine: DATAFUSION, rows, microseconds, ..Line::default() });
     for child in plan.children() {
         physical_lines(child, depth + 1, analyze, lines);
     }
 }
 
 fn table(lines: &[Line], analyze: bool) -> Result<ResultStream> {
+    let operators = lines.iter().map(|l| Some(format!("{:indent$}{}", "", l.operator, indent = l.depth * 2)));
     let mut fields =
         vec![Field::new("operator", DataType::Utf8View, false), Field::new("engine", DataType::Utf8View, false)];
-    let operators = lines.iter().map(|l| Some(format!("{:indent$}{}", "", l.operator, indent = l.depth * 2)));
     let mut columns: Vec<ArrayRef> = vec![
         Arc::new(operators.collect::<StringViewArray>()),
         Arc::new(lines.iter().map(|l| Some(l.engine)).collect::<StringViewArray>()),
     ];
+    let mut number = |name: &str, of: fn(&Line) -> Option<i64>| {
+        fields.push(Field::new(name, DataType::Int64, true));
+        columns.push(Arc::new(lines.iter().map(of).collect::<Int64Array>()));
+    };
+    number("estimated_rows", |l| l.estimated_rows);
     if analyze {
-        fields.push(Field::new("rows", DataType::Int64, true));
-        fields.push(Field::new("microseconds", DataType::Int64, true));
-        columns.push(Arc::new(lines.iter().map(|l| l.rows).collect::<Int64Array>()));
-        columns.push(Arc::new(lines.iter().map(|l| l.microseconds).collect::<Int64Array>()));
+        number("rows", |l| l.rows);
+        number("microseconds", |l| l.microseconds);
+        number("tasks", |l| l.tasks);
+        number("bytes_local", |l| l.bytes_local);
+        number("bytes_remote", |l| l.bytes_remote);
     }
     let schema = Arc::new(Schema::new(fields));
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;

@@ -26,6 +26,7 @@
 //! One writer at a time per table; no transactions over several statements. Joins, aggregation, sorting and window functions
 //! run in DataFusion.
 
+mod busy;
 mod catalog;
 pub mod checked;
 mod coerce;
@@ -47,13 +48,14 @@ mod parser;
 mod placement;
 mod plan_cache;
 mod query;
-mod refuse;
+mod not_in;
 mod report;
 mod scheduling;
 mod session;
 mod sql_text;
 mod statement;
 mod stream;
+mod structure;
 mod types;
 mod views;
 mod watched;

@@ -9,7 +9,7 @@
 //! which `exec` turns into ranges and sets of codes; the rest is opaque to it ([`PhysicalExpression`]). Scalar subqueries become
 //! columns ([`scope`]).
 //!
-//! Invariant: whatever [`support::is_native`] says yes to, [`bind`] can bind.
+//! Invariant: whatever [`Support::is_native`] says yes to, [`bind`] can bind.
 
 mod aggregate;
 mod bind;
@@ -34,17 +34,18 @@ use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, Operator, UserDefinedLogicalNodeCore};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
-use exec::{ExecError, Expression};
+use exec::{ExecError, Expression, Scalar};
 
 use crate::checked;
 use crate::error::{Error, Result};
+use crate::structure::structure;
 
 pub(crate) use bind::bind;
 pub(crate) use scan::bind_scan;
 pub(crate) use support::is_exact;
 
 use shared::SharedSubtrees;
-use support::is_native;
+use support::Support;
 
 /// A subtree of a logical plan that runs natively.
 #[derive(Debug, Clone)]
@@ -109,11 +110,13 @@ impl UserDefinedLogicalNodeCore for NativeNode {
     }
 }
 
-/// Puts a [`NativeNode`] in place of each largest native subtree, in subqueries too.
-pub(crate) fn lower(plan: LogicalPlan) -> Result<LogicalPlan> {
-    match is_native(&plan) {
+/// Puts a [`NativeNode`] in place of each largest native subtree, in subqueries too. Only scans and what looks at one row
+/// at a time unless `relational`.
+pub(crate) fn lower(plan: LogicalPlan, relational: bool) -> Result<LogicalPlan> {
+    let support = Support { relational };
+    match support.is_native(&plan) {
         true => Ok(native(plan)),
-        false => Ok(lower_in_order(plan)?),
+        false => Ok(support.lower_in_order(plan)?),
     }
 }
 
@@ -121,38 +124,32 @@ fn native(plan: LogicalPlan) -> LogicalPlan {
     LogicalPlan::Extension(Extension { node: Arc::new(NativeNode::new(plan)) })
 }
 
-/// For the operators on top, which decide the order of the statement's rows: a sort below one that DataFusion runs stays
-/// DataFusion's too, since a native subtree tells DataFusion of no order.
-fn lower_in_order(plan: LogicalPlan) -> DfResult<LogicalPlan> {
-    if !keeps_order(&plan) {
-        return match plan {
-            LogicalPlan::Sort(_) => lower_below(plan, lower_anywhere),
-            other => lower_anywhere(other),
-        };
-    }
-    let mut ordered = &plan;
-    while keeps_order(ordered) {
-        ordered = ordered.inputs()[0];
-    }
-    match ordered {
-        LogicalPlan::Sort(_) => lower_below(plan, lower_in_order),
-        _ => lower_anywhere(plan),
-    }
-}
-
-fn lower_below(plan: LogicalPlan, lower: fn(LogicalPlan) -> DfResult<LogicalPlan>) -> DfResult<LogicalPlan> {
-    let plan = plan.map_children(|child| lower(child).map(Transformed::yes))?.data;
-    Ok(plan.map_subqueries(|query| lower_anywhere(query).map(Transformed::yes))?.data)
-}
-
-fn lower_anywhere(plan: LogicalPlan) -> DfResult<LogicalPlan> {
-    let lowered = plan.transform_down_with_subqueries(|node| {
-        if !is_native(&node) {
-            return Ok(Transformed::no(node));
+impl Support {
+    /// For the operators on top, which decide the order of the statement's rows: a sort below one that DataFusion runs
+    /// stays DataFusion's too, since a native subtree tells DataFusion of no order.
+    fn lower_in_order(self, plan: LogicalPlan) -> DfResult<LogicalPlan> {
+        let mut ordered = &plan;
+        while keeps_order(ordered) {
+            ordered = ordered.inputs()[0];
         }
-        Ok(Transformed::new(native(node), true, TreeNodeRecursion::Jump))
-    })?;
-    Ok(lowered.data)
+        if !matches!(ordered, LogicalPlan::Sort(_)) {
+            return self.lower_anywhere(plan);
+        }
+        let sorts = matches!(plan, LogicalPlan::Sort(_));
+        let below = |input| if sorts { self.lower_anywhere(input) } else { self.lower_in_order(input) };
+        let plan = plan.map_children(|input| below(input).map(Transformed::yes))?.data;
+        Ok(plan.map_subqueries(|query| self.lower_anywhere(query).map(Transformed::yes))?.data)
+    }
+
+    fn lower_anywhere(self, plan: LogicalPlan) -> DfResult<LogicalPlan> {
+        let lowered = plan.transform_down_with_subqueries(|node| {
+            if !self.is_native(&node) {
+                return Ok(Transformed::no(node));
+            }
+            Ok(Transformed::new(native(node), true, TreeNodeRecursion::Jump))
+        })?;
+        Ok(lowered.data)
+    }
 }
 
 /// True for operators whose rows come in the order of their input's.
@@ -182,11 +179,20 @@ pub(crate) struct PhysicalExpression {
     data_type: DataType,
     fallible: bool,
     text: String,
+    structure: Option<Scalar>,
 }
 
 impl PhysicalExpression {
     /// Plans `expr` over rows of `schema`; arithmetic is checked.
     pub(crate) fn new(expr: &Expr, schema: &DFSchema, props: &ExecutionProps) -> Result<PhysicalExpression> {
+        let mut planned = PhysicalExpression::opaque(expr, schema, props)?;
+        let checked = checked::checked(expr.clone().unalias(), schema)?.data;
+        planned.structure = structure(&checked, schema, &planned.columns, props);
+        Ok(planned)
+    }
+
+    /// As [`new`](Self::new), but nothing is told of what it is made of.
+    pub(crate) fn opaque(expr: &Expr, schema: &DFSchema, props: &ExecutionProps) -> Result<PhysicalExpression> {
         let expr = expr.clone().unalias();
         let planned = checked::create_physical_expr(&expr, schema, props)?;
         let mut columns: Vec<usize> = collect_columns(&planned).iter().map(|c| c.index()).collect();
@@ -206,7 +212,16 @@ impl PhysicalExpression {
         let narrow = Schema::new(columns.iter().map(|&i| Arc::clone(&schema.fields()[i])).collect::<Vec<_>>());
         let data_type = inner.data_type(&narrow)?;
         let fallible = fallible(&expr);
-        Ok(PhysicalExpression { inner, columns, data_type, fallible, text: checked::plain(expr)?.data.to_string() })
+        let text = checked::plain(expr)?.data.to_string();
+        Ok(PhysicalExpression { inner, columns, data_type, fallible, text, structure: None })
+    }
+
+    /// The same over a batch of just `columns`, ascending; `None` if one that it reads is missing.
+    pub(crate) fn within(mut self, columns: &[usize]) -> Option<PhysicalExpression> {
+        for column in &mut self.columns {
+            *column = columns.binary_search(column).ok()?;
+        }
+        Some(self)
     }
 }
 
@@ -259,5 +274,9 @@ impl Expression for PhysicalExpression {
 
     fn fallible(&self) -> bool {
         self.fallible
+    }
+
+    fn structure(&self) -> Option<&Scalar> {
+        self.structure.as_ref()
     }
 }

@@ -22,9 +22,10 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, ReplaceChildrenOptions,
 };
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
-use exec::{Execution, Plan};
+use exec::{Execution, Plan, Profile};
 use futures::Stream;
 
+use crate::busy;
 use crate::config::BATCH_ROWS;
 use crate::context::StoredSource;
 use crate::error::Error;
@@ -36,6 +37,8 @@ use crate::statement::Running;
 pub(crate) struct NativePlanner {
     /// The statement.
     pub running: Arc<Running>,
+    /// Whether operators count what they do.
+    pub profiled: bool,
 }
 
 #[async_trait::async_trait]
@@ -52,7 +55,7 @@ impl ExtensionPlanner for NativePlanner {
         let Some(node) = node.as_any().downcast_ref::<NativeNode>() else { return Ok(None) };
         let plan = bind(node, &self.running.catalog, &self.running.props()).map_err(Error::into_datafusion)?;
         let schema = Arc::new(node.plan.schema().as_arrow().clone());
-        Ok(Some(Arc::new(NativeExec::new(plan, schema, &self.running))))
+        Ok(Some(Arc::new(NativeExec::new(plan, schema, &self.running, self.profiled))))
     }
 
     async fn plan_table_scan(
@@ -67,7 +70,7 @@ impl ExtensionPlanner for NativePlanner {
         }
         let plan = bind_scan(scan, &self.running.catalog, &self.running.props()).map_err(Error::into_datafusion)?;
         let schema = Arc::new(scan.projected_schema.as_arrow().clone());
-        Ok(Some(Arc::new(NativeExec::new(plan, schema, &self.running))))
+        Ok(Some(Arc::new(NativeExec::new(plan, schema, &self.running, self.profiled))))
     }
 }
 
@@ -75,6 +78,7 @@ impl ExtensionPlanner for NativePlanner {
 #[derive(Debug)]
 pub(crate) struct NativeExec {
     plan: Arc<Plan>,
+    profile: Option<Arc<Profile>>,
     schema: SchemaRef,
     running: Arc<Running>,
     execution: OnceLock<Execution>,
@@ -83,7 +87,7 @@ pub(crate) struct NativeExec {
 }
 
 impl NativeExec {
-    fn new(plan: Plan, schema: SchemaRef, running: &Arc<Running>) -> NativeExec {
+    fn new(plan: Plan, schema: SchemaRef, running: &Arc<Running>, profiled: bool) -> NativeExec {
         let partitions = match plan.estimated_bytes() < SMALL_BYTES {
             true => 1,
             false => running.state.config().target_partitions(),
@@ -95,6 +99,7 @@ impl NativeExec {
             Boundedness::Bounded,
         );
         NativeExec {
+            profile: profiled.then(|| Arc::new(Profile::new(&plan))),
             plan: Arc::new(plan),
             schema,
             running: Arc::clone(running),
@@ -107,6 +112,11 @@ impl NativeExec {
     /// The native plan.
     pub(crate) fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// What its operators did, where that is counted.
+    pub(crate) fn profile(&self) -> Option<&Profile> {
+        self.profile.as_deref()
     }
 }
 
@@ -154,6 +164,7 @@ impl ExecutionPlan for NativeExec {
     fn reset_state(self: Arc<Self>) -> DfResult<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(NativeExec {
             plan: Arc::clone(&self.plan),
+            profile: self.profile.as_ref().map(|_| Arc::new(Profile::new(&self.plan))),
             schema: Arc::clone(&self.schema),
             running: Arc::clone(&self.running),
             execution: OnceLock::new(),
@@ -165,7 +176,14 @@ impl ExecutionPlan for NativeExec {
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
         let execution = self.execution.get_or_init(|| {
             // Whoever polls is a thread of the private runtime, which native operators must not run on.
-            exec::execute_on_workers(Arc::clone(&self.plan), context_of(&self.running))
+            // With several partitions the order between them is lost anyway.
+            let ordered = self.properties.partitioning.partition_count() == 1;
+            let context = exec::Context { ordered, ..context_of(&self.running) };
+            let plan = Arc::clone(&self.plan);
+            match &self.profile {
+                Some(profile) => exec::execute_profiled(plan, context, profile),
+                None => exec::execute_on_workers(plan, context),
+            }
         });
         Ok(Box::pin(NativeStream {
             execution: execution.clone(),
@@ -197,6 +215,7 @@ pub(crate) fn context_of(running: &Running) -> exec::Context {
         scheduler: Arc::clone(&running.inner.scheduler),
         statement: Arc::clone(&running.statement),
         batch_rows: BATCH_ROWS,
+        ordered: true,
     }
 }
 
@@ -210,6 +229,7 @@ impl Stream for NativeStream {
     type Item = DfResult<RecordBatch>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        busy::begin();
         let poll = self.execution.poll_next(cx).map(|item| {
             item.map(|batch| match batch {
                 Ok(batch) => conform(batch, &self.schema),

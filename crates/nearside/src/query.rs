@@ -6,6 +6,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
+use crate::config;
 use crate::error::Result;
 use crate::lower::{bind, lower, wholly_native};
 use crate::native::{NativePlanner, context_of};
@@ -18,7 +19,7 @@ pub(crate) fn prepare(plan: LogicalPlan, running: &Running) -> Result<LogicalPla
     let state = &running.state;
     let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
     let plan = state.optimizer().optimize(plan, running, |_, _| {})?;
-    lower(plan)
+    lower(plan, config::nearside(state.config_options()).native_operators)
 }
 
 /// Starts a prepared plan over the statement's snapshot.
@@ -30,14 +31,14 @@ pub(crate) fn start(plan: &LogicalPlan, running: Arc<Running>) -> Result<ResultS
         let execution = exec::execute(Arc::new(bound), context_of(&running));
         return Ok(ResultStream::native(schema, execution, running));
     }
-    let physical = physical(plan, &running)?;
+    let physical = physical(plan, &running, false)?;
     ResultStream::spawn(physical, running)
 }
 
-/// The physical plan of a prepared plan, its joins heeding cancellation.
-pub(crate) fn physical(plan: &LogicalPlan, running: &Arc<Running>) -> Result<Arc<dyn ExecutionPlan>> {
-    let planner =
-        DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(NativePlanner { running: Arc::clone(running) })]);
+/// The physical plan of a prepared plan, its joins heeding cancellation; with native operators that count if it is `profiled`.
+pub(crate) fn physical(plan: &LogicalPlan, running: &Arc<Running>, profiled: bool) -> Result<Arc<dyn ExecutionPlan>> {
+    let native = NativePlanner { running: Arc::clone(running), profiled };
+    let planner = DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(native)]);
     let physical = block_on(planner.create_physical_plan(plan, running.state.as_ref()))?;
     watch(physical, running)
 }

@@ -16,6 +16,7 @@ use super::chunk::{Chunk, Origin, RowIds, Rows};
 use super::eval::{self, Evaluator, Test};
 use super::key_filter::KeyFilter;
 use super::pipe::{Operator, Out, Pipe};
+use super::profiled::watch;
 use super::run::Run;
 use super::source::{RowsSource, ScanSource, column_infos};
 use super::vector::{ColumnInfo, Vector, integer_bounds, is_integer};
@@ -26,6 +27,7 @@ use crate::operators::project::Projection;
 use crate::operators::scan::Scan;
 use crate::plan::{Output, Plan};
 use crate::predicate::Predicate;
+use crate::profile::{Numbering, Working};
 
 /// What is known of the keys that columns of a pipe must have to be of any use: output column and keys.
 pub(crate) type Filters = Vec<(usize, Arc<KeyFilter>)>;
@@ -36,16 +38,29 @@ pub(crate) struct Flow<'a> {
     pub(crate) run: Run<'a>,
     /// Results of shared plans by address.
     shared: Mutex<HashMap<usize, Arc<Rows>>>,
+    /// Where operators are counted, if they are.
+    numbering: Option<&'a Numbering>,
 }
 
 impl<'a> Flow<'a> {
     /// Nothing has run yet.
     pub(crate) fn new(run: Run<'a>) -> Flow<'a> {
-        Flow { run, shared: Mutex::default() }
+        Flow { run, shared: Mutex::default(), numbering: None }
+    }
+
+    /// Counts what operators do.
+    pub(crate) fn counting(self, numbering: Option<&'a Numbering>) -> Flow<'a> {
+        Flow { numbering, ..self }
     }
 
     /// A pipe of the plan's rows. Rows whose columns cannot pass `filters` may be left out.
     pub(crate) fn pipe(&self, plan: &Plan, filters: &Filters) -> Result<Pipe, ExecError> {
+        let Some((own, above)) = self.numbering.and_then(|n| n.of(plan)) else { return self.operator(plan, filters) };
+        let _working = Working::on(Some(own.clone()));
+        Ok(watch(self.operator(plan, filters)?, &own, &above))
+    }
+
+    fn operator(&self, plan: &Plan, filters: &Filters) -> Result<Pipe, ExecError> {
         self.run.check()?;
         match plan {
             Plan::Scan { .. } => self.scan(plan, Vec::new(), filters),

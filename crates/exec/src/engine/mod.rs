@@ -11,6 +11,7 @@ mod flow;
 mod join;
 mod key_filter;
 mod pipe;
+mod profiled;
 mod run;
 mod sort;
 mod source;

@@ -30,6 +30,16 @@ pub(crate) trait Source: Send + Sync {
         None
     }
 
+    /// Bytes that a morsel reads, about, where a source can tell.
+    fn bytes(&self, _morsel: usize) -> u64 {
+        0
+    }
+
+    /// Whether its work is counted for an operator.
+    fn is_watched(&self) -> bool {
+        false
+    }
+
     /// Hands out the chunks of a morsel, of at most [`CHUNK_ROWS`](super::chunk::CHUNK_ROWS) rows, in order.
     fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError>;
 }

@@ -11,7 +11,8 @@ use super::chunk::Chunk;
 use super::pipe::Pipe;
 use crate::ExecError;
 use crate::error::stopped;
-use crate::locate::PageMaps;
+use crate::operators::scan::Places;
+use crate::profile::Working;
 
 /// What a plan runs with.
 #[derive(Clone, Copy)]
@@ -22,8 +23,8 @@ pub(crate) struct Run<'a> {
     pub(crate) parallel: &'a dyn Parallel,
     /// How many of them work at a time, at most.
     pub(crate) threads: usize,
-    /// Where pages lie, if there is a choice of nodes.
-    pub(crate) page_maps: Option<&'static PageMaps>,
+    /// Where pages lie.
+    pub(crate) places: Places<'a>,
 }
 
 impl Run<'_> {
@@ -45,7 +46,14 @@ impl Run<'_> {
         body: &(dyn Fn(usize) -> Result<(), ExecError> + Sync),
     ) -> Result<(), ExecError> {
         let failed: Mutex<Option<ExecError>> = Mutex::new(None);
+        let operator = Working::now();
+        // Waiting for other threads is nobody's work.
+        let _waiting = operator.as_ref().map(|_| Working::on(None));
         let ran = self.parallel.for_each(tasks, node_of, &|task| {
+            let _working = operator.as_ref().map(|operator| {
+                operator.add_task();
+                Working::on(Some(operator.clone()))
+            });
             if failed.lock().is_some() {
                 return;
             }

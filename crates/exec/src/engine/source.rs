@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use numa::NodeId;
+use sched::report_bytes;
 use storage::{CodePredicate, Column, Encoding, GRANULE_ROWS, TableVersion};
 
 use super::Run;
@@ -11,7 +12,7 @@ use super::key_filter::KeyFilter;
 use super::pipe::{Out, Source};
 use super::vector::{ColumnInfo, Kind, is_integer, type_bounds};
 use crate::ExecError;
-use crate::operators::scan::{Morsel, Scan};
+use crate::operators::scan::{BytesRead, Morsel, Scan};
 
 /// Rows that one task takes of rows that were kept.
 const ROWS_PER_MORSEL: usize = 16 * CHUNK_ROWS;
@@ -74,12 +75,24 @@ impl Source for ScanSource {
         self.morsels[morsel].node
     }
 
+    fn bytes(&self, morsel: usize) -> u64 {
+        let of_rows = |(segment, rows): &(usize, std::ops::Range<usize>)| {
+            let segment = &self.scan.segments()[*segment].segment;
+            let codes: usize = self.columns.iter().map(|&c| segment.column(c).bytes_codes()).sum();
+            codes as u64 * rows.len() as u64 / segment.rows().max(1) as u64
+        };
+        self.morsels[morsel].pieces.iter().map(of_rows).sum()
+    }
+
     fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
         let mut positions = Vec::new();
         for (segment, rows) in &self.morsels[morsel].pieces {
             run.check()?;
             let version = &self.scan.segments()[*segment];
-            let mut mask = self.scan.matches(*segment, rows)?;
+            let mut read = BytesRead::default();
+            let mask = self.scan.matches(*segment, rows, &mut read);
+            read.iter().for_each(|(node, bytes)| report_bytes(run.statement, node, bytes));
+            let mut mask = mask?;
             for (column, predicate) in &self.tests[*segment] {
                 if mask.is_empty() {
                     break;

@@ -10,6 +10,7 @@ use storage::GRANULE_ROWS;
 use super::{Filters, Flow, Pipe, Run};
 use crate::ExecError;
 use crate::plan::{Plan, width_bytes};
+use crate::profile::{Numbering, Profile};
 
 /// What is run next.
 #[derive(Debug, Clone, Copy)]
@@ -32,16 +33,25 @@ pub(crate) enum StreamNext {
 
 /// A plan whose last pipeline streams.
 pub(crate) struct Streamed {
-    plan: Plan,
+    /// Where it lies it stays: operators are counted by address.
+    plan: Box<Plan>,
     schema: SchemaRef,
     pipe: OnceLock<Pipe>,
+    /// Where operators are counted, if they are.
+    numbering: Option<Numbering>,
 }
 
 impl Streamed {
     /// Nothing has run.
     pub(crate) fn new(plan: Plan) -> Streamed {
         let schema = plan.schema();
-        Streamed { plan, schema, pipe: OnceLock::new() }
+        Streamed { plan: Box::new(plan), schema, pipe: OnceLock::new(), numbering: None }
+    }
+
+    /// Counts what operators do; `above` operators of the profile's plan are not in this one.
+    pub(crate) fn counting(mut self, profile: &Profile, above: usize) -> Streamed {
+        self.numbering = Some(Numbering::new(profile, &self.plan, above));
+        self
     }
 
     /// Bytes of the batches that a morsel makes, about.
@@ -73,7 +83,7 @@ impl Streamed {
     ) -> Result<(), ExecError> {
         match (step, self.pipe.get()) {
             (StreamStep::Prepare, _) => {
-                let pipe = Flow::new(run).pipe(&self.plan, &Filters::new())?;
+                let pipe = Flow::new(run).counting(self.numbering.as_ref()).pipe(&self.plan, &Filters::new())?;
                 assert!(self.pipe.set(pipe).is_ok(), "a plan is prepared once");
             }
             (StreamStep::Morsel(morsel), Some(pipe)) => {

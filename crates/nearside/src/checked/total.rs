@@ -50,7 +50,7 @@ impl Total {
 pub(super) enum Wanted {
     /// The total itself.
     Sum,
-    /// `total * 10^shift / count`, cut off.
+    /// `total * 10^shift / count`, rounded half away from zero.
     Average { shift: u32 },
 }
 
@@ -137,13 +137,18 @@ fn display_name(name: &str) -> String {
     }
 }
 
-/// `total * 10^shift / count`, cut off; `None` where it needs more than 128 bits.
+/// `total * 10^shift / count`, rounded half away from zero, as native averages are; `None` where it needs more than 128 bits.
 fn average(total: Total, count: u64, shift: u32) -> Option<i128> {
     let factor = 10i128.checked_pow(shift)?;
+    let divisor = i128::from(count);
     if total.wraps == 0
         && let Some(scaled) = total.low.checked_mul(factor)
     {
-        return scaled.checked_div(i128::from(count));
+        let (cut, rest) = (scaled.checked_div(divisor)?, scaled.checked_rem(divisor)?);
+        // The rest is less than a count, which has 64 bits.
+        return Some(if 2 * rest.abs() >= divisor { cut + rest.signum() } else { cut });
     }
-    total.as_i256().checked_mul(i256::from_i128(factor))?.checked_div(i256::from_i128(i128::from(count)))?.to_i128()
+    let (scaled, divisor) = (total.as_i256().checked_mul(i256::from_i128(factor))?, i256::from_i128(divisor));
+    let (cut, rest) = (scaled.checked_div(divisor)?.to_i128()?, scaled.checked_rem(divisor)?.to_i128()?);
+    if 2 * rest.abs() >= i128::from(count) { cut.checked_add(rest.signum()) } else { Some(cut) }
 }

@@ -16,7 +16,7 @@ use super::bind::Binder;
 use super::bug;
 use super::opaque::Foreign;
 use super::scope::{Columns, Scope};
-use super::support::{is_key_type, over_rows};
+use super::support::{Support, is_key_type};
 use crate::checked::{CheckedAvg, CheckedSum};
 use crate::error::{Error, Result};
 
@@ -32,11 +32,11 @@ enum Native<'e> {
 }
 
 /// True for an aggregate expression that [`aggregate`] can bind.
-pub(super) fn is_native(expr: &Expr, schema: &DFSchema) -> bool {
+pub(super) fn is_native(expr: &Expr, schema: &DFSchema, support: Support) -> bool {
     let Some(call) = call_of(expr) else { return false };
     let params = &call.params;
     let parts = params.args.iter().chain(params.filter.as_deref());
-    parts.into_iter().all(over_rows)
+    parts.into_iter().all(|e| support.over_rows(e))
         && params.order_by.is_empty()
         && params.null_treatment.is_none()
         && native(call, schema).is_some()

@@ -25,7 +25,8 @@ use crate::error::{Error, Result};
 
 /// The plan of a native subtree over the rows of one catalog state.
 pub(crate) fn bind(node: &NativeNode, catalog: &CatalogState, props: &ExecutionProps) -> Result<Plan> {
-    Binder { catalog, props, shared: &node.shared, known: RefCell::default() }.plan(&node.plan)
+    let plan = Binder { catalog, props, shared: &node.shared, known: RefCell::default() }.plan(&node.plan)?;
+    Ok(exec::optimize(plan))
 }
 
 /// What binding one subtree needs.

@@ -1,4 +1,4 @@
-//! What runs natively: [`is_native`] for operators, [`is_exact`] for expressions.
+//! What runs natively: [`Support::is_native`] for operators, [`is_exact`] for expressions.
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -10,55 +10,82 @@ use datafusion::logical_expr::{
 use super::aggregate;
 use crate::context::StoredSource;
 
-/// True for a subtree that [`bind`](super::bind) can turn into a native plan.
-pub(super) fn is_native(plan: &LogicalPlan) -> bool {
-    match plan {
-        LogicalPlan::TableScan(scan) => scan.source.is::<StoredSource>() && scan.filters.iter().all(is_exact),
-        LogicalPlan::Filter(filter) => over_rows(&filter.predicate) && is_native(&filter.input),
-        LogicalPlan::Projection(p) => p.expr.iter().all(over_rows) && is_native(&p.input),
-        LogicalPlan::SubqueryAlias(alias) => is_native(&alias.input),
-        LogicalPlan::Limit(limit) => {
-            matches!(limit.get_skip_type(), Ok(SkipType::Literal(_)))
-                && matches!(limit.get_fetch_type(), Ok(FetchType::Literal(_)))
-                && is_native(&limit.input)
-        }
-        LogicalPlan::Aggregate(node) => {
-            let schema = node.input.schema();
-            node.group_expr.iter().all(|e| over_rows(e) && is_key(e, schema))
-                && node.aggr_expr.iter().all(|e| aggregate::is_native(e, schema))
-                && !(node.group_expr.is_empty() && node.aggr_expr.is_empty())
-                && is_native(&node.input)
-        }
-        LogicalPlan::Distinct(Distinct::All(input)) => {
-            let fields = input.schema().fields();
-            !fields.is_empty() && fields.iter().all(|f| is_key_type(f.data_type())) && is_native(input)
-        }
-        LogicalPlan::Sort(sort) => {
-            let key = |s: &SortExpr| over_rows(&s.expr) && is_key(&s.expr, sort.input.schema());
-            sort.expr.iter().all(key) && is_native(&sort.input)
-        }
-        LogicalPlan::Join(join) => is_native_join(join) && is_native(&join.left) && is_native(&join.right),
-        LogicalPlan::Union(union) => is_native_union(union) && union.inputs.iter().all(|i| is_native(i)),
-        LogicalPlan::EmptyRelation(empty) => !empty.produce_one_row || empty.schema.fields().is_empty(),
-        LogicalPlan::Values(values) => values.values.iter().flatten().all(|e| is_exact(e) && is_constant(e)),
-        _ => false,
-    }
+/// What is to run natively.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Support {
+    /// Operators that look at more than one row, too.
+    pub relational: bool,
 }
 
-fn is_native_join(join: &Join) -> bool {
-    let (left, right) = (join.left.schema(), join.right.schema());
-    let pair = |(l, r): &(Expr, Expr)| {
-        let types = (l.get_type(left), r.get_type(right));
-        is_exact(l) && is_exact(r) && matches!(types, (Ok(l), Ok(r)) if l == r && is_key_type(&l))
-    };
-    let filter = match &join.filter {
-        None => true,
-        Some(filter) => left.join(right).is_ok() && (is_exact(filter) || (over_rows(filter) && is_inner(join))),
-    };
-    // NOT IN of a correlated query has more to compare than its value.
-    let aware =
-        !join.null_aware || (join.join_type == JoinType::LeftAnti && join.on.len() == 1 && join.filter.is_none());
-    join.on.iter().all(pair) && filter && aware
+impl Support {
+    /// True for a subtree that [`bind`](super::bind) can turn into a native plan.
+    pub(super) fn is_native(self, plan: &LogicalPlan) -> bool {
+        match plan {
+            LogicalPlan::TableScan(scan) => scan.source.is::<StoredSource>() && scan.filters.iter().all(is_exact),
+            LogicalPlan::Filter(filter) => self.over_rows(&filter.predicate) && self.is_native(&filter.input),
+            LogicalPlan::Projection(p) => p.expr.iter().all(|e| self.over_rows(e)) && self.is_native(&p.input),
+            LogicalPlan::SubqueryAlias(alias) => self.is_native(&alias.input),
+            LogicalPlan::Limit(limit) => {
+                matches!(limit.get_skip_type(), Ok(SkipType::Literal(_)))
+                    && matches!(limit.get_fetch_type(), Ok(FetchType::Literal(_)))
+                    && self.is_native(&limit.input)
+            }
+            _ if !self.relational => false,
+            LogicalPlan::EmptyRelation(empty) => !empty.produce_one_row || empty.schema.fields().is_empty(),
+            LogicalPlan::Values(values) => values.values.iter().flatten().all(|e| is_exact(e) && is_constant(e)),
+            LogicalPlan::Aggregate(node) => {
+                let schema = node.input.schema();
+                node.group_expr.iter().all(|e| self.over_rows(e) && is_key(e, schema))
+                    && node.aggr_expr.iter().all(|e| aggregate::is_native(e, schema, self))
+                    && !(node.group_expr.is_empty() && node.aggr_expr.is_empty())
+                    && self.is_native(&node.input)
+            }
+            LogicalPlan::Distinct(Distinct::All(input)) => {
+                let fields = input.schema().fields();
+                !fields.is_empty() && fields.iter().all(|f| is_key_type(f.data_type())) && self.is_native(input)
+            }
+            LogicalPlan::Sort(sort) => {
+                let key = |s: &SortExpr| self.over_rows(&s.expr) && is_key(&s.expr, sort.input.schema());
+                sort.expr.iter().all(key) && self.is_native(&sort.input)
+            }
+            LogicalPlan::Join(join) => self.is_native_join(join) && self.is_native(&join.left) && self.is_native(&join.right),
+            LogicalPlan::Union(union) => is_native_union(union) && union.inputs.iter().all(|i| self.is_native(i)),
+            _ => false,
+        }
+    }
+
+    fn is_native_join(self, join: &Join) -> bool {
+        let (left, right) = (join.left.schema(), join.right.schema());
+        let pair = |(l, r): &(Expr, Expr)| {
+            let types = (l.get_type(left), r.get_type(right));
+            is_exact(l) && is_exact(r) && matches!(types, (Ok(l), Ok(r)) if l == r && is_key_type(&l))
+        };
+        let filter = match &join.filter {
+            None => true,
+            Some(filter) => left.join(right).is_ok() && (is_exact(filter) || (self.over_rows(filter) && is_inner(join))),
+        };
+        // NOT IN of a correlated query has more to compare than its value.
+        let aware =
+            !join.null_aware || (join.join_type == JoinType::LeftAnti && join.on.len() == 1 && join.filter.is_none());
+        join.on.iter().all(pair) && filter && aware
+    }
+
+    /// True for expressions that can be evaluated from the row and the one value of each of its scalar subqueries.
+    pub(super) fn over_rows(self, expr: &Expr) -> bool {
+        let mut native = true;
+        let walked = expr.apply(|e| {
+            native &= match e {
+                Expr::ScalarSubquery(query) => self.relational && self.is_native_scalar(query),
+                other => !is_foreign(other),
+            };
+            Ok(if native { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+        });
+        walked.is_ok() && native && !expr.is_volatile()
+    }
+
+    fn is_native_scalar(self, query: &Subquery) -> bool {
+        query.outer_ref_columns.is_empty() && query.subquery.schema().fields().len() == 1 && self.is_native(&query.subquery)
+    }
 }
 
 fn is_inner(join: &Join) -> bool {
@@ -83,23 +110,6 @@ pub(super) fn is_key_type(data_type: &DataType) -> bool {
         DataType::Binary | DataType::LargeBinary => true,
         other => other.is_primitive(),
     }
-}
-
-/// True for expressions that can be evaluated from the row and the one value of each of its scalar subqueries.
-pub(super) fn over_rows(expr: &Expr) -> bool {
-    let mut native = true;
-    let walked = expr.apply(|e| {
-        native &= match e {
-            Expr::ScalarSubquery(query) => is_native_scalar(query),
-            other => !is_foreign(other),
-        };
-        Ok(if native { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
-    });
-    walked.is_ok() && native && !expr.is_volatile()
-}
-
-fn is_native_scalar(query: &Subquery) -> bool {
-    query.outer_ref_columns.is_empty() && query.subquery.schema().fields().len() == 1 && is_native(&query.subquery)
 }
 
 /// True for expressions that `exec` can evaluate from the row alone.

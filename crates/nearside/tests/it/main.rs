@@ -3,3 +3,4 @@
 mod placement;
 mod session;
 mod slt;
+mod twins;

@@ -1,0 +1,101 @@
+//! Pipes that count: behind every operator a [`Counting`], around every source a [`Watched`]. Only statements with a
+//! [`Profile`](crate::Profile) have them.
+
+use std::sync::Arc;
+
+use numa::NodeId;
+
+use super::chunk::{Chunk, Rows};
+use super::pipe::{Operator, Out, Pipe, Source};
+use super::run::Run;
+use crate::ExecError;
+use crate::profile::{Counters, Working};
+
+/// The pipe of an operator, with its rows counted; what is done with them counts for the operator above.
+pub(super) fn watch(mut pipe: Pipe, own: &Arc<Counters>, above: &Option<Arc<Counters>>) -> Pipe {
+    own.see();
+    if let Some(rows) = pipe.kept() {
+        own.add_rows(rows.rows);
+        let lane = &mut pipe.lanes[0];
+        let source = std::mem::replace(&mut lane.source, Box::new(Nothing));
+        lane.source = Box::new(Watched { source, own: above.clone().unwrap_or_else(|| own.clone()), alone: false });
+        return pipe;
+    }
+    for lane in &mut pipe.lanes {
+        if !lane.source.is_watched() {
+            let source = std::mem::replace(&mut lane.source, Box::new(Nothing));
+            lane.source = Box::new(Watched { source, own: own.clone(), alone: true });
+        }
+    }
+    let infos = pipe.infos.clone();
+    pipe.then(Counting { own: own.clone(), above: above.clone() }, infos)
+}
+
+/// A source whose work counts for an operator.
+struct Watched {
+    source: Box<dyn Source>,
+    own: Arc<Counters>,
+    /// The operator is what makes the rows, rather than one that reads what was kept.
+    alone: bool,
+}
+
+impl Source for Watched {
+    fn morsels(&self) -> usize {
+        self.source.morsels()
+    }
+
+    fn node_of(&self, morsel: usize) -> Option<NodeId> {
+        self.source.node_of(morsel)
+    }
+
+    fn kept(&self) -> Option<&Arc<Rows>> {
+        self.source.kept()
+    }
+
+    fn is_watched(&self) -> bool {
+        true
+    }
+
+    fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        let working = Working::on(Some(self.own.clone()));
+        if self.alone {
+            self.own.add_task();
+            let bytes = self.source.bytes(morsel);
+            if bytes > 0 {
+                let node = self.source.node_of(morsel);
+                self.own.add_bytes(bytes, node.is_none() || node == numa::current_node());
+            }
+        }
+        let wanted = self.source.run(morsel, run, out);
+        drop(working);
+        wanted
+    }
+}
+
+/// In the place of a source for a moment.
+struct Nothing;
+
+impl Source for Nothing {
+    fn morsels(&self) -> usize {
+        0
+    }
+
+    fn run(&self, _: usize, _: &Run<'_>, _: &mut Out<'_>) -> Result<bool, ExecError> {
+        Ok(true)
+    }
+}
+
+/// Counts the rows of an operator and hands them on to the one above.
+#[derive(Clone)]
+struct Counting {
+    own: Arc<Counters>,
+    above: Option<Arc<Counters>>,
+}
+
+impl Operator for Counting {
+    fn push(&self, chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        self.own.add_rows(chunk.rows());
+        let _working = Working::on(self.above.clone());
+        out(chunk)
+    }
+}

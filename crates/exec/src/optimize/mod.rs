@@ -1,0 +1,52 @@
+//! The optimiser: a plan as it was written becomes one that gives the same rows sooner.
+//!
+//! [`optimize`] is pure but for samples of columns that it keeps, and fast enough to run whenever a statement starts, so plans
+//! follow the data. It
+//! - pushes filters down, also to the other sides of equalities, and what a disjunction implies for one relation alone;
+//! - finds an order for inner, semi and anti joins and the side of each join that is kept ([`order`]), by a model of what the
+//!   engine's operators cost ([`cost`]) over estimates from dictionaries and samples ([`cardinality`], [`statistics`]);
+//! - drops columns that nobody reads ([`prune`]).
+//!
+//! Invariants: the result has the same schema and the same rows, though not in the same order; a condition or expression that may
+//! fail sees no row that it would not have seen, and volatile ones stay where they are; a shared plan stays shared.
+//!
+//! # Limits
+//! Aggregates are not moved past joins. Outer and mark joins keep their place.
+//!
+//! docs/design/optimizer.md is the design.
+
+use crate::plan::Plan;
+
+mod cardinality;
+mod conjuncts;
+mod cost;
+mod explain;
+mod order;
+mod prune;
+mod push;
+mod region;
+mod solve;
+mod statistics;
+
+pub use explain::estimates;
+
+/// A plan that gives the same rows as `plan`, which is valid, in another order where it may be.
+pub fn optimize(plan: Plan) -> Plan {
+    if is_simple(&plan) {
+        return plan;
+    }
+    let rewritten = push::Rewriter::default().push(plan, Vec::new());
+    prune::Pruner::default().whole(rewritten.plan)
+}
+
+/// A chain over one scan is put together well enough when it is compiled.
+fn is_simple(plan: &Plan) -> bool {
+    match plan {
+        Plan::Scan { .. } | Plan::Values { .. } => true,
+        Plan::Filter { input, .. } | Plan::Project { input, .. } | Plan::Limit { input, .. } => is_simple(input),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;

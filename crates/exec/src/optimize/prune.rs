@@ -1,0 +1,211 @@
+//! Columns that nobody reads are dropped: scans read fewer, and what is kept in memory (build sides, sorts, limits) holds only
+//! what is asked for above.
+//!
+//! In a pipeline a column that nobody loads costs nothing, so no projection is put there for its own sake.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+
+use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Side, Sort, Union};
+
+/// A pruned plan; `columns[i]` is which of the original output columns its column `i` is.
+struct Pruned {
+    plan: Plan,
+    columns: Vec<usize>,
+}
+
+/// Prunes plans; a shared plan once.
+#[derive(Default)]
+pub(super) struct Pruner {
+    shared: HashMap<usize, (Arc<Plan>, Arc<Plan>)>,
+}
+
+impl Pruner {
+    /// The same rows and columns.
+    pub(super) fn whole(&mut self, plan: Plan) -> Plan {
+        let schema = plan.schema();
+        let columns: Vec<usize> = (0..schema.fields().len()).collect();
+        let pruned = self.prune(plan, &columns);
+        if pruned.columns == columns && pruned.plan.schema().fields() == schema.fields() {
+            return pruned.plan;
+        }
+        let place = |c: usize| pruned.columns.iter().position(|&p| p == c).expect("a column that is wanted is there");
+        let output = |c: usize| Output::Column { column: place(c), field: schema.fields()[c].clone() };
+        let outputs = columns.iter().map(|&c| output(c)).collect();
+        Plan::Project { input: Box::new(pruned.plan), outputs }
+    }
+
+    /// Just these columns, ascending.
+    fn exactly(&mut self, plan: Plan, wanted: &[usize]) -> Pruned {
+        let pruned = self.prune(plan, wanted);
+        if pruned.columns == wanted {
+            return pruned;
+        }
+        let schema = pruned.plan.schema();
+        let output = |c: &usize| {
+            let column = pruned.place(*c);
+            Output::Column { column, field: schema.fields()[column].clone() }
+        };
+        let outputs = wanted.iter().map(output).collect();
+        Pruned { plan: Plan::Project { input: Box::new(pruned.plan), outputs }, columns: wanted.to_vec() }
+    }
+
+    /// These columns (ascending, each once) at least.
+    fn prune(&mut self, plan: Plan, wanted: &[usize]) -> Pruned {
+        match plan {
+            Plan::Scan { table, snapshot, columns } => {
+                let columns = wanted.iter().map(|&c| columns[c]).collect();
+                Pruned { plan: Plan::Scan { table, snapshot, columns }, columns: wanted.to_vec() }
+            }
+            Plan::Filter { input, predicate } => {
+                let input = self.prune(*input, &union(wanted, predicate.columns()));
+                let predicate = predicate.map_columns(&|c| input.place(c));
+                Pruned { plan: Plan::Filter { input: Box::new(input.plan), predicate }, columns: input.columns }
+            }
+            Plan::Project { input, outputs } => self.project(*input, outputs, wanted),
+            Plan::Limit { input, skip, fetch } => {
+                let input = self.exactly(*input, wanted);
+                Pruned { plan: Plan::Limit { input: Box::new(input.plan), skip, fetch }, columns: input.columns }
+            }
+            Plan::Aggregate(aggregation) => self.aggregate(*aggregation, wanted),
+            Plan::Join(join) => self.join(*join, wanted),
+            Plan::Sort(sort) => {
+                let Sort { input, mut keys, fetch } = *sort;
+                let input = self.exactly(input, &union(wanted, keys.iter().map(|k| k.column).collect()));
+                keys.iter_mut().for_each(|k| k.column = input.place(k.column));
+                Pruned { plan: Plan::Sort(Box::new(Sort { input: input.plan, keys, fetch })), columns: input.columns }
+            }
+            Plan::Union(Union { inputs, schema }) => {
+                let inputs = inputs.into_iter().map(|input| self.exactly(input, wanted).plan).collect();
+                let fields: Vec<_> = wanted.iter().map(|&c| schema.fields()[c].clone()).collect();
+                let plan = Plan::Union(Union { inputs, schema: Arc::new(Schema::new(fields)) });
+                Pruned { plan, columns: wanted.to_vec() }
+            }
+            Plan::Values { .. } => {
+                let columns = (0..plan.schema().fields().len()).collect();
+                Pruned { plan, columns }
+            }
+            Plan::Shared(shared) => {
+                let key = Arc::as_ptr(&shared) as usize;
+                let pruned = match self.shared.get(&key) {
+                    Some((_, pruned)) => pruned.clone(),
+                    None => {
+                        let pruned = Arc::new(self.whole((*shared).clone()));
+                        self.shared.insert(key, (shared.clone(), pruned.clone()));
+                        pruned
+                    }
+                };
+                let columns = (0..pruned.schema().fields().len()).collect();
+                Pruned { plan: Plan::Shared(pruned), columns }
+            }
+        }
+    }
+
+    fn project(&mut self, input: Plan, outputs: Vec<Output>, wanted: &[usize]) -> Pruned {
+        let reads = wanted.iter().flat_map(|&c| match &outputs[c] {
+            Output::Column { column, .. } => vec![*column],
+            Output::Expression { expression, .. } => expression.columns().to_vec(),
+        });
+        let input = self.prune(input, &union(&[], reads.collect()));
+        let plain: Option<Vec<usize>> = wanted
+            .iter()
+            .map(|&c| match &outputs[c] {
+                Output::Column { column, .. } => Some(input.place(*column)),
+                Output::Expression { .. } => None,
+            })
+            .collect();
+        if plain.is_some_and(|p| p.len() == input.columns.len() && p.iter().enumerate().all(|(i, &c)| i == c)) {
+            return Pruned { plan: input.plan, columns: wanted.to_vec() };
+        }
+        let kept = wanted.iter().map(|&c| match &outputs[c] {
+            Output::Column { column, field } => Output::Column { column: input.place(*column), field: field.clone() },
+            Output::Expression { expression, field } => {
+                let expression = crate::expression::Remapped::over(expression.clone(), &|c| input.place(c));
+                Output::Expression { expression, field: field.clone() }
+            }
+        });
+        let outputs = kept.collect();
+        Pruned { plan: Plan::Project { input: Box::new(input.plan), outputs }, columns: wanted.to_vec() }
+    }
+
+    fn aggregate(&mut self, aggregation: Aggregation, wanted: &[usize]) -> Pruned {
+        let Aggregation { input, mut keys, calls } = aggregation;
+        let groups = keys.len();
+        let mut columns: Vec<usize> = (0..groups).collect();
+        let mut kept = Vec::new();
+        for (number, call) in calls.into_iter().enumerate() {
+            // An aggregate without any column would not say how many rows it has.
+            if wanted.binary_search(&(groups + number)).is_ok() || (groups == 0 && wanted.is_empty() && number == 0) {
+                columns.push(groups + number);
+                kept.push(call);
+            }
+        }
+        let arguments = kept.iter().flat_map(|c| c.arguments.iter().copied().chain(c.filter));
+        let input = self.prune(input, &union(&[], arguments.chain(keys.iter().copied()).collect()));
+        keys.iter_mut().for_each(|k| *k = input.place(*k));
+        for call in &mut kept {
+            call.arguments.iter_mut().for_each(|a| *a = input.place(*a));
+            call.filter = call.filter.map(|f| input.place(f));
+        }
+        let aggregation = Aggregation { input: input.plan, keys, calls: kept };
+        Pruned { plan: Plan::Aggregate(Box::new(aggregation)), columns }
+    }
+
+    fn join(&mut self, join: Join, wanted: &[usize]) -> Pruned {
+        let Join { left, right, kind, on, nulls_equal, null_aware, residual, build } = join;
+        let (left_width, right_width) = (left.schema().fields().len(), right.schema().fields().len());
+        let mut reads = [on.iter().map(|k| k.0).collect::<Vec<_>>(), on.iter().map(|k| k.1).collect()];
+        for c in residual.iter().flat_map(|r| r.columns()) {
+            if c < left_width { reads[0].push(c) } else { reads[1].push(c - left_width) }
+        }
+        let both = !matches!(kind, JoinKind::Semi(_) | JoinKind::Anti(_) | JoinKind::Mark(_));
+        for &c in wanted {
+            match kind {
+                JoinKind::Semi(side) | JoinKind::Anti(side) | JoinKind::Mark(side) => {
+                    let of = usize::from(side == Side::Right);
+                    if c < [left_width, right_width][of] {
+                        reads[of].push(c);
+                    }
+                }
+                _ if c < left_width => reads[0].push(c),
+                _ => reads[1].push(c - left_width),
+            }
+        }
+        let [left_reads, right_reads] = reads.map(|r| union(&[], r));
+        let mut side =
+            |plan, reads: &[usize], builds| if builds { self.exactly(plan, reads) } else { self.prune(plan, reads) };
+        let left = side(left, &left_reads, build == Side::Left);
+        let right = side(right, &right_reads, build == Side::Right);
+        let on = on.iter().map(|&(l, r)| (left.place(l), right.place(r))).collect();
+        let shift = left.columns.len();
+        let pair = |c: usize| if c < left_width { left.place(c) } else { shift + right.place(c - left_width) };
+        let residual = residual.map(|r| r.map_columns(&pair));
+        let columns = match kind {
+            _ if both => left.columns.iter().copied().chain(right.columns.iter().map(|c| c + left_width)).collect(),
+            JoinKind::Semi(Side::Left) | JoinKind::Anti(Side::Left) => left.columns.clone(),
+            JoinKind::Mark(Side::Left) => [left.columns.as_slice(), &[left_width]].concat(),
+            JoinKind::Mark(_) => [right.columns.as_slice(), &[right_width]].concat(),
+            _ => right.columns.clone(),
+        };
+        let (left, right) = (left.plan, right.plan);
+        let join = Join { left, right, kind, on, nulls_equal, null_aware, residual, build };
+        Pruned { plan: Plan::Join(Box::new(join)), columns }
+    }
+}
+
+impl Pruned {
+    /// Where an original column is now.
+    fn place(&self, column: usize) -> usize {
+        self.columns.iter().position(|&c| c == column).expect("a column that is read is wanted")
+    }
+}
+
+/// Both, ascending, each once.
+fn union(a: &[usize], mut b: Vec<usize>) -> Vec<usize> {
+    b.extend_from_slice(a);
+    b.sort_unstable();
+    b.dedup();
+    b
+}

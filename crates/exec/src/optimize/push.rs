@@ -1,0 +1,304 @@
+//! Filters on their way down, and each operator rebuilt over what its inputs have become.
+//!
+//! Invariant: no condition that may fail or is volatile is evaluated for a row that the plan as written would not evaluate it
+//! for, nor before one that it was written behind. So such a condition goes down through filters and plain projections only,
+//! and nothing moves below an operator that hands out a part of its rows (LIMIT, the first rows of a sort).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+
+use super::cardinality::{self, Estimate};
+use super::conjuncts::{all_of, conjuncts, is_delicate, rejects_nulls};
+use super::cost::{self, Lookup};
+use super::region::{Region, inner_where_rejected, is_region};
+use super::solve::solve;
+use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Side, Sort, Union};
+use crate::predicate::Predicate;
+
+/// A plan and what is known of its rows.
+pub(super) struct Optimized {
+    /// The plan.
+    pub(super) plan: Plan,
+    /// Of its output.
+    pub(super) estimate: Estimate,
+}
+
+/// Rewrites plans; a shared plan once.
+#[derive(Default)]
+pub(super) struct Rewriter {
+    /// By address: the plan as it was (which keeps the address taken), as it is now, and what is known of it.
+    shared: HashMap<usize, (Arc<Plan>, Arc<Plan>, Estimate)>,
+}
+
+impl Rewriter {
+    /// The rows of a plan that pass conjuncts over its output.
+    pub(super) fn push(&mut self, plan: Plan, filters: Vec<Predicate>) -> Optimized {
+        let rejected = |width: usize| -> Vec<bool> {
+            (0..width).map(|column| filters.iter().any(|p| rejects_nulls(p, &|c| c == column))).collect()
+        };
+        let plan = match plan {
+            Plan::Join(_) if !filters.is_empty() => {
+                let width = plan.schema().fields().len();
+                inner_where_rejected(plan, &rejected(width))
+            }
+            plan => plan,
+        };
+        if is_region(&plan) {
+            let schema = plan.schema();
+            let mut region = Region::default();
+            let outputs = region.take(plan, &rejected(schema.fields().len()));
+            filters.iter().for_each(|p| region.ask(p.map_columns(&|c| outputs[c])));
+            return solve(region, &outputs, &schema, self);
+        }
+        match plan {
+            Plan::Scan { ref snapshot, ref columns, .. } => {
+                let estimate = cardinality::scan(snapshot, columns, &filters);
+                Optimized { plan: filter(plan, filters), estimate }
+            }
+            Plan::Filter { input, predicate } => {
+                self.push(*input, conjuncts(&predicate).into_iter().chain(filters).collect())
+            }
+            Plan::Project { input, outputs } => self.project(*input, outputs, filters),
+            Plan::Limit { input, skip, fetch } => {
+                let input = self.push(*input, Vec::new());
+                let estimate = limited(input.estimate, skip, fetch);
+                let plan = Plan::Limit { input: Box::new(input.plan), skip, fetch };
+                Optimized { plan, estimate }.filtered(filters)
+            }
+            Plan::Aggregate(aggregation) => self.aggregate(*aggregation, filters),
+            Plan::Join(join) => self.join(*join, filters),
+            Plan::Sort(sort) => {
+                let Sort { input, keys, fetch } = *sort;
+                let (below, above) = if fetch.is_some() { (Vec::new(), filters) } else { split(filters, |_| true) };
+                let input = self.push(input, below);
+                let estimate = sorted(input.estimate, fetch);
+                let plan = Plan::Sort(Box::new(Sort { input: input.plan, keys, fetch }));
+                Optimized { plan, estimate }.filtered(above)
+            }
+            Plan::Union(Union { inputs, schema }) => {
+                let (below, above) = split(filters, |_| true);
+                let inputs: Vec<Optimized> = inputs.into_iter().map(|i| self.push(i, below.clone())).collect();
+                let estimate = united(inputs.iter().map(|i| &i.estimate));
+                let plan = Plan::Union(Union { inputs: inputs.into_iter().map(|i| i.plan).collect(), schema });
+                Optimized { plan, estimate }.filtered(above)
+            }
+            Plan::Values { ref schema, ref batches } => {
+                let rows = batches.iter().map(|b| b.num_rows()).sum::<usize>();
+                let estimate = Estimate::of_rows(rows as f64, schema.fields().len());
+                Optimized { plan, estimate }.filtered(filters)
+            }
+            Plan::Shared(shared) => {
+                let key = Arc::as_ptr(&shared) as usize;
+                let (plan, estimate) = match self.shared.get(&key) {
+                    Some((_, plan, estimate)) => (plan.clone(), estimate.clone()),
+                    None => {
+                        let Optimized { plan, estimate } = self.push((*shared).clone(), Vec::new());
+                        let plan = Arc::new(plan);
+                        self.shared.insert(key, (shared, plan.clone(), estimate.clone()));
+                        (plan, estimate)
+                    }
+                };
+                Optimized { plan: Plan::Shared(plan), estimate }.filtered(filters)
+            }
+        }
+    }
+
+    fn project(&mut self, input: Plan, outputs: Vec<Output>, filters: Vec<Predicate>) -> Optimized {
+        let volatile = |o: &Output| matches!(o, Output::Expression { expression, .. } if expression.volatile());
+        let place = |c: usize| match &outputs[c] {
+            Output::Column { column, .. } => Some(*column),
+            Output::Expression { .. } => None,
+        };
+        let any_volatile = outputs.iter().any(volatile);
+        let (mut below, mut above) = (Vec::new(), Vec::new());
+        for part in filters {
+            let plain = part.columns().iter().all(|&c| place(c).is_some());
+            // A condition that may fail sees the same rows below, if nothing stays above that it was written behind.
+            if plain && !any_volatile && (above.is_empty() || !is_delicate(&part)) {
+                below.push(part.map_columns(&|c| place(c).unwrap_or(c)));
+            } else {
+                above.push(part);
+            }
+        }
+        let input = self.push(input, below);
+        let estimate = input.estimate.projected(&outputs);
+        let plan = Plan::Project { input: Box::new(input.plan), outputs };
+        Optimized { plan, estimate }.filtered(above)
+    }
+
+    fn aggregate(&mut self, aggregation: Aggregation, filters: Vec<Predicate>) -> Optimized {
+        let Aggregation { input, keys, calls } = aggregation;
+        let types = input.schema();
+        // A group of floats is of -0.0 and 0.0 and shows either.
+        let exact = |c: usize| keys.get(c).is_some_and(|&k| !types.field(k).data_type().is_floating());
+        let (below, above) = split(filters, |p| {
+            let columns = p.columns();
+            !columns.is_empty() && columns.iter().all(|&c| exact(c))
+        });
+        let below = below.iter().map(|p| p.map_columns(&|c| keys[c])).collect();
+        let input = self.push(input, below);
+        let aggregation = Aggregation { input: input.plan, keys, calls };
+        let estimate = cardinality::aggregate(&input.estimate, &aggregation);
+        Optimized { plan: Plan::Aggregate(Box::new(aggregation)), estimate }.filtered(above)
+    }
+
+    /// A join that is not taken apart.
+    fn join(&mut self, join: Join, filters: Vec<Predicate>) -> Optimized {
+        let Join { left, right, kind, on, nulls_equal, null_aware, residual, build } = join;
+        let (left_schema, right_schema) = (left.schema(), right.schema());
+        let (left_width, right_width) = (left_schema.fields().len(), right_schema.fields().len());
+        let single = match kind {
+            JoinKind::Semi(side) | JoinKind::Anti(side) | JoinKind::Mark(side) => Some(side),
+            _ => None,
+        };
+        let (mut of_left, mut of_right, mut above) = (Vec::new(), Vec::new(), Vec::new());
+        for part in filters {
+            let columns = part.columns();
+            let within = |range: std::ops::Range<usize>| columns.iter().all(|c| range.contains(c));
+            let (to_left, to_right) = match (kind, single) {
+                (_, Some(Side::Left)) => (within(0..left_width), false),
+                (_, Some(Side::Right)) => (false, within(0..right_width)),
+                (JoinKind::Left, _) => (within(0..left_width), false),
+                (JoinKind::Right, _) => (false, within(left_width..left_width + right_width)),
+                (JoinKind::Inner, _) => (within(0..left_width), within(left_width..left_width + right_width)),
+                _ => (false, false),
+            };
+            match () {
+                () if is_delicate(&part) || columns.is_empty() => above.push(part),
+                () if to_left => of_left.push(part),
+                () if to_right && single.is_some() => of_right.push(part),
+                () if to_right => of_right.push(part.map_columns(&|c| c - left_width)),
+                () => above.push(part),
+            }
+        }
+        let residual = self.of_other_side(residual, kind, left_width, &mut of_left, &mut of_right, null_aware);
+        let types: Vec<&DataType> = on.iter().map(|k| left_schema.field(k.0).data_type()).collect();
+        let lookup = lookup(&types);
+        let (left, right) = (self.push(left, of_left), self.push(right, of_right));
+        let (left_estimate, right_estimate) = (left.estimate, right.estimate);
+        let (left, right) = (left.plan, right.plan);
+        let mut join = Join { left, right, kind, on, nulls_equal, null_aware, residual, build };
+        join.build = cheaper_build(&left_estimate, &right_estimate, &mut join, lookup);
+        let estimate = cardinality::join(&left_estimate, &right_estimate, &join, lookup);
+        Optimized { plan: Plan::Join(Box::new(join)), estimate }.filtered(above)
+    }
+
+    /// Parts of a residual that only the side that is not kept is asked go there: its other rows match nothing.
+    fn of_other_side(
+        &self,
+        residual: Option<Predicate>,
+        kind: JoinKind,
+        left_width: usize,
+        of_left: &mut Vec<Predicate>,
+        of_right: &mut Vec<Predicate>,
+        null_aware: bool,
+    ) -> Option<Predicate> {
+        let other = match kind {
+            JoinKind::Left | JoinKind::Semi(Side::Left) | JoinKind::Anti(Side::Left) | JoinKind::Mark(Side::Left) => {
+                Side::Right
+            }
+            JoinKind::Right | JoinKind::Semi(_) | JoinKind::Anti(_) | JoinKind::Mark(_) => Side::Left,
+            JoinKind::Inner | JoinKind::Full => return residual,
+        };
+        if null_aware {
+            return residual;
+        }
+        let mut rest = Vec::new();
+        for part in residual.iter().flat_map(conjuncts) {
+            let columns = part.columns();
+            let theirs = |c: &usize| if other == Side::Left { *c < left_width } else { *c >= left_width };
+            if columns.is_empty() || is_delicate(&part) || !columns.iter().all(theirs) {
+                rest.push(part);
+            } else if other == Side::Left {
+                of_left.push(part);
+            } else {
+                of_right.push(part.map_columns(&|c| c - left_width));
+            }
+        }
+        all_of(rest)
+    }
+}
+
+impl Optimized {
+    /// With conditions that stay above.
+    fn filtered(self, conjuncts: Vec<Predicate>) -> Optimized {
+        if conjuncts.is_empty() {
+            return self;
+        }
+        let estimate = self.estimate.filtered(&conjuncts);
+        Optimized { plan: filter(self.plan, conjuncts), estimate }
+    }
+}
+
+/// The side to keep.
+fn cheaper_build(left: &Estimate, right: &Estimate, join: &mut Join, lookup: Lookup) -> Side {
+    let mut cost = |side| {
+        join.build = side;
+        cardinality::join_cost(left, right, join, lookup, 0.0).total()
+    };
+    if cost(Side::Left) < cost(Side::Right) { Side::Left } else { Side::Right }
+}
+
+/// How keys of these types are looked up.
+pub(super) fn lookup(types: &[&DataType]) -> Lookup {
+    match types {
+        [] => Lookup::Loop,
+        [one] if !one.is_floating() && !one.is_nested() => Lookup::Array,
+        _ => Lookup::Hash,
+    }
+}
+
+/// After LIMIT.
+pub(super) fn limited(mut input: Estimate, skip: usize, fetch: Option<usize>) -> Estimate {
+    let left = (input.rows - skip as f64).max(0.0);
+    input.rows = fetch.map_or(left, |f| left.min(f as f64));
+    input.base_rows = input.rows;
+    // Its rows are chosen before anybody above can say which are of use.
+    input.cost = cost::Cost { fixed: input.cost.total(), work: input.rows };
+    input
+}
+
+/// After a sort.
+pub(super) fn sorted(mut input: Estimate, fetch: Option<usize>) -> Estimate {
+    let steps = fetch.map_or(input.rows, |f| f as f64).max(2.0).log2();
+    input.cost.work += input.rows * cost::SORT_STEP * steps;
+    match fetch {
+        Some(fetch) => limited(input, 0, Some(fetch)),
+        None => input,
+    }
+}
+
+/// Of several inputs.
+pub(super) fn united<'a>(mut inputs: impl Iterator<Item = &'a Estimate>) -> Estimate {
+    let mut all = inputs.next().cloned().unwrap_or_else(|| Estimate::of_rows(0.0, 0));
+    for input in inputs {
+        all.rows += input.rows;
+        all.base_rows += input.base_rows;
+        all.cost.fixed += input.cost.fixed;
+        all.cost.work += input.cost.work;
+        for (column, other) in all.columns.iter_mut().zip(&input.columns) {
+            column.domain = column.domain.max(other.domain);
+            column.nullable |= other.nullable;
+            column.aggregate |= other.aggregate;
+            column.bounds = match (column.bounds, other.bounds) {
+                (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+                _ => None,
+            };
+        }
+    }
+    all
+}
+
+fn filter(plan: Plan, conjuncts: Vec<Predicate>) -> Plan {
+    match all_of(conjuncts) {
+        Some(predicate) => Plan::Filter { input: Box::new(plan), predicate },
+        None => plan,
+    }
+}
+
+/// Those that may move below, and the rest in order.
+fn split(filters: Vec<Predicate>, may: impl Fn(&Predicate) -> bool) -> (Vec<Predicate>, Vec<Predicate>) {
+    filters.into_iter().partition(|p| !is_delicate(p) && may(p))
+}

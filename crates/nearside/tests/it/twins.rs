@@ -1,0 +1,251 @@
+//! Every native operator against its twin: the same SQL with joins, aggregates, sorts and set operations left to DataFusion
+//! (`nearside.native_operators`) has to give the same rows, or fail too.
+
+use nearside::arrow::array::{Array, AsArray, RecordBatch};
+use nearside::arrow::util::display::{ArrayFormatter, FormatOptions};
+use nearside::{Database, Session};
+
+/// Tables with NULLs, duplicates, keys without a partner, several types, and one without rows.
+const TABLES: &str = "
+    CREATE TABLE a (k INT, g TEXT, v BIGINT, p DECIMAL(12, 2), d DATE, f DOUBLE, b BOOLEAN);
+    INSERT INTO a
+    SELECT CASE WHEN value % 11 = 0 THEN NULL ELSE value % 40 END,
+           CASE WHEN value % 7 = 0 THEN NULL ELSE 'g' || (value % 5)::TEXT END,
+           CASE WHEN value % 13 = 0 THEN NULL ELSE value * 3 - 100 END,
+           CASE WHEN value % 17 = 0 THEN NULL ELSE (value % 1000)::DECIMAL(12, 2) / 8 END,
+           CASE WHEN value % 19 = 0 THEN NULL ELSE DATE '1995-01-01' + (value % 300)::INT END,
+           CASE WHEN value % 23 = 0 THEN NULL ELSE (value % 16)::DOUBLE / 4 END,
+           CASE WHEN value % 5 = 0 THEN NULL ELSE value % 2 = 0 END
+    FROM generate_series(1, 500);
+    CREATE TABLE b (k INT, g TEXT, w BIGINT);
+    INSERT INTO b
+    SELECT CASE WHEN value % 9 = 0 THEN NULL ELSE 20 + value % 50 END,
+           CASE WHEN value % 8 = 0 THEN NULL ELSE 'g' || (value % 6)::TEXT END,
+           value
+    FROM generate_series(1, 90);
+    CREATE TABLE u (k BIGINT PRIMARY KEY, name TEXT);
+    INSERT INTO u SELECT value, 'name ' || value::TEXT FROM generate_series(0, 30);
+    CREATE TABLE nothing (k INT, g TEXT, v BIGINT);
+    CREATE TABLE nulls (k INT);
+    INSERT INTO nulls VALUES (NULL), (NULL);
+    CREATE TABLE large AS SELECT value AS id, value % 1000 AS k, value % 7 AS r FROM generate_series(1, 200000);
+";
+
+/// Queries that run natively from the first operator to the last.
+const NATIVE: &[&str] = &[
+    // Joins of every kind, with and without keys, residuals, expressions as keys.
+    "SELECT a.k, v, w FROM a JOIN b ON a.k = b.k",
+    "SELECT a.k, v, w FROM a LEFT JOIN b ON a.k = b.k",
+    "SELECT b.k, v, w FROM a RIGHT JOIN b ON a.k = b.k",
+    "SELECT a.k, b.k, v, w FROM a FULL JOIN b ON a.k = b.k",
+    "SELECT a.k, v, w FROM a JOIN b ON a.k = b.k AND a.g = b.g",
+    "SELECT a.k, v, w FROM a LEFT JOIN b ON a.k = b.k AND v > w",
+    "SELECT a.k, b.k, v, w FROM a FULL JOIN b ON a.k = b.k AND v > w",
+    "SELECT a.k, v, name FROM a JOIN u ON a.k = u.k",
+    "SELECT a.k, v, name FROM a LEFT JOIN u ON a.k = u.k",
+    "SELECT a.v, b.w FROM a JOIN b ON a.k + 1 = b.k - 1",
+    "SELECT a.v, b.w FROM a LEFT JOIN b ON upper(a.g) = upper(b.g) AND a.k = b.k",
+    "SELECT a.v, b.w FROM a JOIN b ON a.v < b.w - 80",
+    "SELECT a.v, b.w FROM a LEFT JOIN b ON a.v < b.w - 80",
+    "SELECT count(*) FROM a CROSS JOIN b",
+    "SELECT * FROM (SELECT k FROM a WHERE v < -90) x CROSS JOIN nulls",
+    "SELECT a.v FROM a JOIN nothing n ON a.k = n.k",
+    "SELECT a.v, n.v FROM a LEFT JOIN nothing n ON a.k = n.k",
+    "SELECT a.v, n.v FROM nothing n FULL JOIN a ON a.k = n.k",
+    "SELECT count(*) FROM large x JOIN large y ON x.id = y.id WHERE x.r = 3",
+    "SELECT x.k, y.w FROM large x JOIN b y ON x.k = y.k AND x.r = y.w % 7",
+    // EXISTS, IN, and their opposites.
+    "SELECT v FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k)",
+    "SELECT v FROM a WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.w > a.v)",
+    "SELECT v FROM a WHERE k IN (SELECT k FROM b)",
+    "SELECT v FROM a WHERE k NOT IN (SELECT k FROM b)",
+    "SELECT v FROM a WHERE k NOT IN (SELECT k FROM b WHERE k IS NOT NULL)",
+    "SELECT v FROM a WHERE k NOT IN (SELECT k FROM nothing)",
+    "SELECT v FROM a WHERE k NOT IN (SELECT k FROM nulls)",
+    "SELECT v FROM a WHERE k IN (SELECT k FROM b) OR v > 1000",
+    "SELECT v FROM a WHERE EXISTS (SELECT 1 FROM b WHERE b.k = a.k AND b.w < a.v) OR g = 'g1'",
+    "SELECT v FROM a WHERE NOT EXISTS (SELECT 1 FROM nothing) AND v < 0",
+    // Scalar subqueries: of no row, of one, correlated.
+    "SELECT v FROM a WHERE v > (SELECT avg(v) FROM a)",
+    "SELECT v, (SELECT max(w) FROM b) FROM a WHERE k = 7",
+    "SELECT v, (SELECT w FROM b WHERE w = 5), (SELECT w FROM b WHERE w = -1) FROM a WHERE k = 7",
+    "SELECT v FROM a WHERE v = (SELECT k FROM nothing)",
+    "SELECT g, sum(v) FROM a GROUP BY g HAVING sum(v) > (SELECT sum(v) / 7 FROM a)",
+    "SELECT v FROM a WHERE v > (SELECT sum(w) FROM b WHERE b.k = a.k)",
+    "SELECT a.v, b.w FROM a JOIN b ON a.k = b.k WHERE a.v + b.w > (SELECT max(w) FROM b)",
+    // Aggregates.
+    "SELECT count(*), count(k), sum(v), min(p), max(d), avg(f) FROM a",
+    "SELECT count(*), count(k), sum(v), min(v), max(g), avg(v) FROM nothing",
+    "SELECT g, count(*), count(k), sum(v), sum(p), min(p), max(d), min(g), max(b) FROM a GROUP BY g",
+    "SELECT k, v % 3, sum(p) FROM a GROUP BY k, v % 3",
+    "SELECT d, b, count(*) FROM a GROUP BY d, b",
+    "SELECT f, count(*), avg(p), avg(k) FROM a GROUP BY f",
+    "SELECT p, count(*) FROM a GROUP BY p",
+    "SELECT g, sum(v) FROM nothing GROUP BY g",
+    "SELECT g, count(DISTINCT k), count(DISTINCT v % 4), sum(DISTINCT k) FROM a GROUP BY g",
+    "SELECT count(DISTINCT g), count(DISTINCT d) FROM a",
+    "SELECT g, count(*) FILTER (WHERE v > 0), sum(v) FILTER (WHERE b), avg(p) FILTER (WHERE k = 3) FROM a GROUP BY g",
+    "SELECT g, sum(100 / (k - 3)) FILTER (WHERE k <> 3) FROM a GROUP BY g",
+    "SELECT g, bool_and(b), bool_or(b), bit_xor(v), median(v), var_pop(k) FROM a GROUP BY g",
+    "SELECT bool_and(b), median(v), approx_distinct(k) FROM a",
+    "SELECT bool_and(k > 1), median(v) FROM nothing",
+    "SELECT sum(CASE WHEN k = 1 THEN v ELSE 0 END), sum(k + v) FROM a",
+    "SELECT k, count(*) FROM large GROUP BY k HAVING count(*) > 199",
+    "SELECT id % 100003, sum(k) FROM large GROUP BY id % 100003 HAVING sum(k) > 1990",
+    "SELECT r, count(DISTINCT k), min(id), max(id) FROM large GROUP BY r",
+    // DISTINCT, UNION, INTERSECT, EXCEPT.
+    "SELECT DISTINCT k, g FROM a",
+    "SELECT DISTINCT b FROM a",
+    "SELECT k FROM a UNION ALL SELECT k FROM b",
+    "SELECT k, g FROM a UNION SELECT k, g FROM b",
+    "SELECT g FROM a UNION ALL SELECT g FROM nothing UNION ALL SELECT name FROM u",
+    "SELECT k FROM a UNION ALL SELECT v FROM a UNION ALL SELECT NULL",
+    "SELECT k, g FROM a INTERSECT SELECT k, g FROM b",
+    "SELECT k, g FROM a EXCEPT SELECT k, g FROM b",
+    "SELECT sum(n) FROM (SELECT k AS n FROM a UNION ALL SELECT w FROM b) x",
+    // Values, no table at all.
+    "SELECT 1 + 1",
+    "SELECT * FROM (VALUES (1, 'a'), (2, NULL), (1 + 2, 'c')) t(x, y)",
+    "SELECT v, y FROM a JOIN (VALUES (1, 'one'), (2, 'two')) t(x, y) ON a.k = t.x",
+    // Common table expressions, once and twice; views of views.
+    "WITH s AS (SELECT k, sum(v) AS total FROM a GROUP BY k) SELECT x.k, x.total FROM s x WHERE x.total = (SELECT max(total) FROM s)",
+    "WITH s AS (SELECT k, sum(v) AS total FROM a GROUP BY k) SELECT x.k, y.total FROM s x JOIN s y ON x.k = y.k + 1",
+    "WITH s AS (SELECT a.k, w FROM a JOIN b ON a.k = b.k) SELECT * FROM s UNION ALL SELECT * FROM s",
+];
+
+/// The same for queries whose rows come in an order.
+const ORDERED: &[&str] = &[
+    "SELECT v FROM a ORDER BY v",
+    "SELECT v, g FROM a ORDER BY g, v DESC",
+    "SELECT v, g FROM a ORDER BY g DESC NULLS LAST, v NULLS FIRST",
+    "SELECT v FROM a ORDER BY p * 2, v LIMIT 7",
+    "SELECT v FROM a ORDER BY d DESC, v LIMIT 5 OFFSET 3",
+    "SELECT v FROM a ORDER BY f, v OFFSET 490",
+    "SELECT v FROM a ORDER BY v LIMIT 0",
+    "SELECT id FROM large ORDER BY k DESC, id LIMIT 10",
+    "SELECT k, count(*) AS n FROM a GROUP BY k ORDER BY n DESC, k LIMIT 3",
+    "SELECT v FROM nothing ORDER BY v LIMIT 3",
+    "SELECT k FROM a UNION SELECT k FROM b ORDER BY k",
+    "SELECT x.v FROM (SELECT v FROM a ORDER BY v LIMIT 20) x ORDER BY x.v DESC LIMIT 3",
+    "SELECT DISTINCT g FROM a ORDER BY g LIMIT 3",
+];
+
+/// Partly DataFusion's: windows, grouping sets, recursion, functions that depend on order.
+const MIXED: &[&str] = &[
+    "SELECT k, g, sum(v) FROM a GROUP BY ROLLUP (k, g)",
+    "SELECT v, row_number() OVER (PARTITION BY g ORDER BY v) FROM a",
+    "SELECT g, array_agg(v ORDER BY v) FROM a WHERE g IS NOT NULL GROUP BY g",
+    "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n, w FROM r JOIN b ON r.n = b.w",
+    "SELECT * FROM (SELECT v, rank() OVER (ORDER BY n) AS r FROM (SELECT v, count(*) AS n FROM a JOIN b ON a.k = b.k GROUP BY v) x) y WHERE r < 4",
+    "SELECT DISTINCT ON (g) g, v FROM a ORDER BY g, v",
+];
+
+/// Queries that fail, whoever runs them.
+const FAILING: &[&str] = &[
+    "SELECT v, (SELECT w FROM b) FROM a",
+    "SELECT v FROM a WHERE v > (SELECT w FROM b WHERE w < 3)",
+    "SELECT sum(x) FROM (VALUES (9223372036854775807), (1)) t(x)",
+    "SELECT g, sum(v / (k - 3)) FROM a GROUP BY g",
+    "SELECT a.v FROM a JOIN b ON a.v / (a.k - 3) = b.k",
+];
+
+fn session() -> (Database, Session) {
+    let database = Database::builder().threads(2).memory_bytes(1 << 30).build().unwrap();
+    let session = database.session();
+    session.execute(TABLES).unwrap();
+    (database, session)
+}
+
+fn rows(session: &Session, sql: &str) -> Result<Vec<String>, String> {
+    let all = session.query(sql).and_then(|rows| rows.collect_all()).map_err(|e| e.to_string())?;
+    let options = FormatOptions::default().with_null("NULL");
+    let texts = |batch: &RecordBatch| -> Vec<String> {
+        let formatters: Vec<_> =
+            batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options).unwrap()).collect();
+        let row = |row| formatters.iter().map(|f| f.value(row).to_string()).collect::<Vec<_>>().join("|");
+        (0..batch.num_rows()).map(row).collect()
+    };
+    Ok(all.iter().flat_map(texts).collect())
+}
+
+fn engines(session: &Session, sql: &str) -> Vec<String> {
+    let plan = session.query(&format!("EXPLAIN {sql}")).unwrap().collect_all().unwrap();
+    let lines = |b: &RecordBatch| {
+        let (operators, engines) = (b.column(0).as_string_view(), b.column(1).as_string_view());
+        (0..operators.len()).map(|i| format!("{}: {}", engines.value(i), operators.value(i))).collect::<Vec<_>>()
+    };
+    plan.iter().flat_map(lines).collect()
+}
+
+fn with(session: &Session, native: bool) {
+    session.execute(&format!("SET nearside.native_operators = {native}")).unwrap();
+}
+
+/// Rows of the query by both, and whether all of it ran natively.
+fn check(session: &Session, sql: &str, ordered: bool, wholly: bool, failed: &mut Vec<String>) {
+    with(session, true);
+    let plan = engines(session, sql);
+    if plan.iter().all(|l| l.starts_with("nearside")) != wholly {
+        failed.push(format!("{sql}\n  {}", plan.join("\n  ")));
+    }
+    let ours = rows(session, sql);
+    with(session, false);
+    let theirs = rows(session, sql);
+    let sorted = |rows: Result<Vec<String>, String>| {
+        rows.map(|mut rows| {
+            if !ordered {
+                rows.sort();
+            }
+            rows
+        })
+    };
+    match (sorted(ours), sorted(theirs)) {
+        (Ok(ours), Ok(theirs)) if ours == theirs => {}
+        (Ok(ours), Ok(theirs)) => {
+            let at = ours.iter().zip(&theirs).position(|(a, b)| a != b).unwrap_or(ours.len().min(theirs.len()));
+            let show = |rows: &[String]| rows.get(at).cloned().unwrap_or_default();
+            failed.push(format!(
+                "{sql}: {} rows, not {}; first difference '{}', not '{}'",
+                ours.len(),
+                theirs.len(),
+                show(&ours),
+                show(&theirs)
+            ));
+        }
+        (ours, theirs) => failed.push(format!("{sql}: {:?}, not {:?}", ours.map(|r| r.len()), theirs.map(|r| r.len()))),
+    }
+}
+
+fn none(failed: &[String]) {
+    assert!(failed.is_empty(), "{} failed\n{}", failed.len(), failed.join("\n"));
+}
+
+#[test]
+fn native_rows_are_those_of_datafusion() {
+    let (_database, session) = session();
+    let mut failed = Vec::new();
+    NATIVE.iter().for_each(|sql| check(&session, sql, false, true, &mut failed));
+    ORDERED.iter().for_each(|sql| check(&session, sql, true, true, &mut failed));
+    none(&failed);
+}
+
+#[test]
+fn partly_native_rows_are_those_of_datafusion() {
+    let (_database, session) = session();
+    let mut failed = Vec::new();
+    MIXED.iter().for_each(|sql| check(&session, sql, false, false, &mut failed));
+    none(&failed);
+}
+
+#[test]
+fn what_fails_in_datafusion_fails_natively() {
+    let (_database, session) = session();
+    for sql in FAILING {
+        for native in [true, false] {
+            with(&session, native);
+            assert!(rows(&session, sql).is_err(), "native {native}: {sql}");
+        }
+        with(&session, true);
+        assert!(rows(&session, "SELECT count(*) FROM a JOIN b ON a.k = b.k").is_ok());
+    }
+}
