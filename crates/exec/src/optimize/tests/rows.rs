@@ -1,0 +1,1 @@
+//! An optimised plan gives the rows of the plan: random joins over random tables, by the reference executor.
