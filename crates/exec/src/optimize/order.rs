@@ -184,6 +184,8 @@ struct Search<'a> {
     work: Vec<f64>,
     /// Per entry and relation: the pipeline that its rows are kept for; itself if for none.
     parents: Vec<u8>,
+    /// Per entry and class: how many values of the class its rows may have.
+    values: Vec<f64>,
 }
 
 impl<'a> Search<'a> {
@@ -201,8 +203,9 @@ impl<'a> Search<'a> {
             semi_relations |= 1 << semi.relation;
         }
         connect(&mut neighbours, semi_relations, graph);
-        let (work, parents) = (Vec::new(), Vec::new());
-        Search { graph, neighbours, semi_of, semi_relations, pairs: pairs(graph), work, parents }
+        let (work, parents, values) = (Vec::new(), Vec::new(), Vec::new());
+        let pairs = pairs(graph);
+        Search { graph, neighbours, semi_of, semi_relations, pairs, work, parents, values }
     }
 
     /// Rows of the join of a set.
@@ -241,6 +244,10 @@ impl<'a> Search<'a> {
         let (slot, count) = (self.work.len() / self.graph.relations.len(), self.graph.relations.len());
         self.work.extend((0..count).map(|r| if r == relation { known.cost.work } else { 0.0 }));
         self.parents.extend((0..count).map(|r| r as u8));
+        self.values.extend(self.graph.classes.iter().map(|class| {
+            let own = class.members.iter().find(|m| m.0 == relation);
+            own.map_or(f64::MAX, |m| m.1.min(known.rows))
+        }));
         Entry {
             set: 1 << relation,
             rows: known.rows,
@@ -274,10 +281,23 @@ impl<'a> Search<'a> {
         sum * (1.0 - left_over)
     }
 
+    /// Testing the scans of these pipelines once more.
+    fn tested(&self, path: Set) -> f64 {
+        let tested = self.graph.relations.iter().enumerate().filter(|(r, _)| path >> r & 1 == 1);
+        tested.map(|(_, r)| r.base_rows).sum::<f64>() * cost::SCAN_TEST
+    }
+
+    /// Narrows what is known of the values of classes by those of a tree.
+    fn narrow(&self, values: &mut [f64], entry: &Entry) {
+        let known = &self.values[entry.slot * values.len()..];
+        values.iter_mut().zip(known).for_each(|(v, k)| *v = v.min(*k));
+    }
+
     /// The candidate as a tree.
-    fn entry(&mut self, found: &Candidate, rows: f64) -> Entry {
+    fn entry(&mut self, found: &Candidate, rows: f64, values: &[f64]) -> Entry {
         let count = self.graph.relations.len();
         let slot = self.work.len() / count;
+        self.values.extend(values.iter().map(|v| if *v < f64::MAX { v.min(rows) } else { *v }));
         for relation in 0..count {
             let (tree, share) = match found.build.set >> relation & 1 {
                 1 => (&found.build, 1.0),
@@ -296,7 +316,7 @@ impl<'a> Search<'a> {
         Entry {
             set: found.build.set | found.probe.set,
             rows,
-            fixed: found.build.fixed + found.probe.fixed + found.tested,
+            fixed: found.build.fixed + found.probe.fixed + found.tested + cost::START,
             total: found.total,
             root: found.probe.root,
             slot,
@@ -311,34 +331,49 @@ impl<'a> Search<'a> {
     }
 
     fn join(&self, build: &Entry, probe: &Entry, rows: f64) -> Candidate {
-        let (mut keys, mut array, mut domain, mut path, mut tested) = (0, true, 0.0f64, 0, 0.0);
-        for class in &self.graph.classes {
+        let (mut keys, mut array, mut domain, mut path) = (0, true, 0.0f64, 0);
+        let mut matching = 1.0;
+        for (number, class) in self.graph.classes.iter().enumerate() {
             let relations = class.relations();
             if relations & build.set == 0 || relations & probe.set == 0 {
                 continue;
             }
             keys += 1;
             array &= class.array;
+            let mut of_class = 1.0f64;
             for (relation, values) in &class.members {
+                of_class = of_class.max(*values);
                 if build.set >> relation & 1 == 1 {
                     domain = domain.max(*values);
                 }
                 if probe.set >> relation & 1 == 1 {
                     path = self.path(probe, *relation, path);
-                    tested += self.graph.relations[*relation].base_rows;
                 }
             }
+            // Filters are made per key column.
+            matching *= (self.values[build.slot * self.graph.classes.len() + number] / of_class).min(1.0);
         }
         let lookup = match keys {
             0 => Lookup::Loop,
             1 if array => Lookup::Array,
             _ => Lookup::Hash,
         };
-        let left_over = if keys == 0 { 1.0 } else { (rows / probe.rows.max(1e-9)).min(1.0) };
-        let tested = if left_over < FILTERS_BELOW { tested * cost::SCAN_TEST } else { 0.0 };
+        // Key filters know nothing of other conditions.
+        let apart = |c: &&Condition| {
+            let within = |set: Set| c.needs & set == c.needs;
+            within(build.set | probe.set) && !within(build.set) && !within(probe.set)
+        };
+        let asked: f64 = self.graph.conditions.iter().filter(apart).map(|c| c.share).product();
+        let pairs = (rows / (asked * probe.rows).max(1e-9)).min(1.0);
+        let left_over = match keys {
+            0 => 1.0,
+            1 => pairs,
+            _ => matching.max(pairs),
+        };
+        let tested = if left_over < FILTERS_BELOW { self.tested(path) } else { 0.0 };
         let kept = cost::build(build.rows, self.width(build.set), lookup);
         let streamed = cost::probe(probe.rows * left_over, build.rows, domain, lookup) + rows;
-        let total = build.total + probe.total - self.saved(probe, path, left_over) + kept + streamed + tested;
+        let total = build.total + probe.total - self.saved(probe, path, left_over) + kept + streamed + tested + cost::START;
         let step = Step::Join { build: build.set, probe: probe.set };
         Candidate { probe: *probe, build: *build, path, left_over, kept, streamed, tested, total, step }
     }
@@ -354,14 +389,13 @@ impl<'a> Search<'a> {
             false if semi.anti => 1.0,
             false => semi.share,
         };
-        let base_rows = self.graph.relations[probe.root].base_rows;
-        let tested = if left_over < FILTERS_BELOW { base_rows * cost::SCAN_TEST } else { 0.0 };
         let path = self.path(probe, probe.root, 0);
+        let tested = if left_over < FILTERS_BELOW { self.tested(path) } else { 0.0 };
         let columns = if builds_kept { self.width(kept.set) } else { 1 };
         let work = cost::build(build.rows, columns, semi.lookup);
         let given = if builds_kept { rows * cost::ROW } else { rows };
         let streamed = cost::probe(probe.rows * left_over, build.rows, semi.domain, semi.lookup) + given;
-        let total = build.total + probe.total - self.saved(probe, path, left_over) + work + streamed + tested;
+        let total = build.total + probe.total - self.saved(probe, path, left_over) + work + streamed + tested + cost::START;
         Candidate { probe: *probe, build: *build, path, left_over, kept: work, streamed, tested, total, step }
     }
 
@@ -397,6 +431,7 @@ impl<'a> Search<'a> {
     fn exhaustive(mut self) -> Ordered {
         let count = self.graph.relations.len();
         let mut best: Vec<Option<Entry>> = vec![None; 1 << count];
+        let mut values = vec![f64::MAX; self.graph.classes.len()];
         for relation in 0..count {
             best[1 << relation] = Some(self.leaf(relation));
         }
@@ -406,6 +441,7 @@ impl<'a> Search<'a> {
             }
             let mut rows = None;
             let mut found: Option<Candidate> = None;
+            values.fill(f64::MAX);
             // Half of the splits: the part with the lowest relation comes first.
             let low = set & set.wrapping_neg();
             let mut part = (set - 1) & set;
@@ -414,15 +450,18 @@ impl<'a> Search<'a> {
                     && let (Some(a), Some(b)) = (&best[part], &best[set ^ part])
                 {
                     let rows = *rows.get_or_insert_with(|| self.rows(set as Set));
-                    if let Some(candidate) = self.combine(a, b, rows)
-                        && found.as_ref().is_none_or(|f| candidate.total < f.total)
-                    {
-                        found = Some(candidate);
+                    if let Some(candidate) = self.combine(a, b, rows) {
+                        // What any way to join them leaves out is left out, in whichever way they are joined.
+                        self.narrow(&mut values, a);
+                        self.narrow(&mut values, b);
+                        if found.as_ref().is_none_or(|f| candidate.total < f.total) {
+                            found = Some(candidate);
+                        }
                     }
                 }
                 part = (part - 1) & set;
             }
-            best[set] = found.map(|f| self.entry(&f, rows.unwrap_or_default()));
+            best[set] = found.map(|f| self.entry(&f, rows.unwrap_or_default(), &values));
         }
         let whole = best[(1 << count) - 1].expect("every relation was connected");
         ordered(&whole, &|set| best[set as usize])
@@ -448,7 +487,10 @@ impl<'a> Search<'a> {
                 }
             }
             let (i, j, candidate, rows) = found.expect("every relation was connected");
-            let entry = self.entry(&candidate, rows);
+            let mut values = vec![f64::MAX; self.graph.classes.len()];
+            self.narrow(&mut values, &trees[i]);
+            self.narrow(&mut values, &trees[j]);
+            let entry = self.entry(&candidate, rows, &values);
             trees.swap_remove(j);
             trees.swap_remove(i);
             trees.push(entry);

