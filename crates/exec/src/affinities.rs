@@ -22,14 +22,15 @@ pub type TaskPlace = (usize, Range<usize>, Option<NodeId>);
 /// [`ExecError::Plan`] for a plan that is not valid.
 pub fn affinities(plan: &Plan) -> Result<Vec<TaskPlace>, ExecError> {
     let morsels = morsels(plan, PageMaps::of_kernel())?.into_iter();
-    Ok(morsels.flat_map(|Morsel { pieces, node }| pieces.into_iter().map(move |(s, rows)| (s, rows, node))).collect())
+    let places = |Morsel { pieces, node, .. }: Morsel| pieces.into_iter().map(move |(s, rows)| (s, rows, node));
+    Ok(morsels.flat_map(places).collect())
 }
 
 /// The morsels of the plan's scan by these page maps.
 pub(crate) fn morsels(plan: &Plan, page_maps: &PageMaps) -> Result<Vec<Morsel>, ExecError> {
     plan.validate()?;
     match scan_of(compile(plan, None)?) {
-        Some(scan) => scan.morsels(page_maps),
+        Some(scan) => scan.morsels(page_maps).map(<[Morsel]>::to_vec),
         None => Ok(Vec::new()),
     }
 }

@@ -1,7 +1,7 @@
 //! [`Execution`]: a running plan as its consumers see it, and [`Context`], what it runs with.
 //!
 //! Clones share one stream: each poll hands out the next ready batch to whoever asks first. Batches come in the order of
-//! the plan's rows; with several consumers the order among them is free.
+//! the plan's rows, unless the context says that nobody needs it; with several consumers the order among them is free.
 //!
 //! Invariants: an error ends the stream and is reported once; after the end every poll gives `None`; dropping the last
 //! clone stops what still runs. A consumer that waits is woken when there is something for it.
@@ -35,12 +35,15 @@ pub struct Context {
     pub statement: Arc<Statement>,
     /// Most rows of a batch; at least 1.
     pub batch_rows: usize,
+    /// Batches come in the order of the plan's rows. Where nobody needs that, a scan whose rows lie on several nodes begins on
+    /// all of them, at another one each time.
+    pub ordered: bool,
 }
 
 impl Context {
-    /// With batches of [`BATCH_ROWS`].
+    /// With batches of [`BATCH_ROWS`], in order.
     pub fn new(scheduler: Arc<Scheduler>, statement: Arc<Statement>) -> Context {
-        Context { scheduler, statement, batch_rows: BATCH_ROWS }
+        Context { scheduler, statement, batch_rows: BATCH_ROWS, ordered: true }
     }
 }
 
@@ -105,8 +108,9 @@ impl Execution {
                 Poll::Ready(next) => return next,
                 // A deadline has no timer of its own: whoever waits looks at it.
                 Poll::Pending => match self.handle.driver.time_left() {
-                    Some(left) => std::thread::park_timeout(left),
-                    None => std::thread::park(),
+                    // Marked: on a worker the steps that it waits for need its slot.
+                    Some(left) => sched::blocking(|| std::thread::park_timeout(left)),
+                    None => sched::blocking(std::thread::park),
                 },
             }
         }

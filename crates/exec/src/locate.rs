@@ -46,8 +46,17 @@ struct Known {
     nodes: Nodes,
 }
 
-/// The node of each granule, `None` where it lies on several or nowhere.
-type Nodes = Arc<[Option<NodeId>]>;
+/// Where a granule lies.
+#[derive(Clone)]
+struct Lies {
+    /// The node that nearly all of it lies on.
+    node: Option<NodeId>,
+    /// Nodes and weights where it lies on several; empty where all of it lies on `node`, or nobody knows.
+    shares: Box<[(NodeId, u64)]>,
+}
+
+/// Where each granule lies.
+type Nodes = Arc<[Lies]>;
 
 /// Finds the node of a granule of one column.
 #[derive(Clone)]
@@ -65,13 +74,13 @@ impl PageMaps {
         PageMaps { look_up, large_bytes, known: Mutex::default() }
     }
 
-    /// A locator for a column; `None` where no granule of it lies on one node, or every node has a copy.
+    /// Where the granules of a column lie; `None` where there are copies on several nodes.
     pub(crate) fn locator(&self, column: &Arc<Column>) -> Option<Locator> {
         if column.is_replicated() {
             return None;
         }
-        let nodes = if column.bytes_codes() < self.large_bytes { by_policy(column) } else { self.looked_up(column) };
-        nodes.iter().any(Option::is_some).then_some(Locator(nodes))
+        let large = column.bytes_codes() >= self.large_bytes;
+        Some(Locator(if large { self.looked_up(column) } else { by_policy(column) }))
     }
 
     fn looked_up(&self, column: &Arc<Column>) -> Nodes {
@@ -94,7 +103,7 @@ impl PageMaps {
         let granules: Vec<Vec<Range<usize>>> = (0..granules_of(column)).map(|g| addresses(column, g)).collect();
         let all: Vec<(usize, usize)> = granules.iter().flatten().map(|r| (r.start, r.len())).collect();
         match (self.look_up)(&all) {
-            Some(bytes_on) => granules.iter().map(|ranges| node_of(ranges, &bytes_on)).collect(),
+            Some(bytes_on) => granules.iter().map(|ranges| lies(ranges, &bytes_on)).collect(),
             None => by_policy(column),
         }
     }
@@ -103,7 +112,24 @@ impl PageMaps {
 impl Locator {
     /// The node that holds the codes (or plain values) of a granule; `None` where unknown or several do.
     pub(crate) fn node_of(&self, granule: usize) -> Option<NodeId> {
-        self.0.get(granule).copied().flatten()
+        self.0.get(granule).and_then(|lies| lies.node)
+    }
+
+    /// Whether some granule lies on one node.
+    pub(crate) fn tells(&self) -> bool {
+        self.0.iter().any(|lies| lies.node.is_some())
+    }
+
+    /// Deals `bytes` that were read of a granule out to the nodes that hold it; nobody gets those of which nobody knows.
+    pub(crate) fn deal_out(&self, granule: usize, bytes: u64, to: &mut dyn FnMut(NodeId, u64)) {
+        let Some(lies) = self.0.get(granule) else { return };
+        let total: u64 = lies.shares.iter().map(|(_, weight)| weight).sum();
+        match lies.node {
+            Some(node) if total == 0 => to(node, bytes),
+            _ => lies.shares.iter().for_each(|(node, weight)| {
+                to(*node, (u128::from(bytes) * u128::from(*weight) / u128::from(total)) as u64);
+            }),
+        }
     }
 }
 
@@ -125,11 +151,20 @@ fn addresses(column: &Column, granule: usize) -> Vec<Range<usize>> {
 }
 
 fn by_policy(column: &Column) -> Nodes {
-    (0..granules_of(column)).map(|granule| column.placed_node(granule)).collect()
+    let lies = |granule| match column.placed_node(granule) {
+        Some(node) => Lies { node: Some(node), shares: Box::default() },
+        // Interleaved: evenly over its nodes, as far as one granule goes.
+        None => {
+            let region = column.granule_bytes(granule).first().map(|(region, _)| region.policy());
+            let nodes = region.map_or_else(Vec::new, |policy| policy.nodes());
+            Lies { node: None, shares: nodes.into_iter().map(|node| (node, 1)).collect() }
+        }
+    };
+    (0..granules_of(column)).map(lies).collect()
 }
 
-/// The node of nearly all bytes of these ranges.
-fn node_of(ranges: &[Range<usize>], bytes_on: &BytesOn) -> Option<NodeId> {
+/// Where the bytes of these ranges lie.
+fn lies(ranges: &[Range<usize>], bytes_on: &BytesOn) -> Lies {
     let mut bytes: BTreeMap<NodeId, u64> = BTreeMap::new();
     for range in ranges {
         for (node, here) in bytes_on(range.clone()) {
@@ -137,8 +172,10 @@ fn node_of(ranges: &[Range<usize>], bytes_on: &BytesOn) -> Option<NodeId> {
         }
     }
     let total: u64 = bytes.values().sum();
-    let (node, most) = bytes.into_iter().max_by_key(|(node, sum)| (*sum, std::cmp::Reverse(*node)))?;
-    (total - most <= total / STRAY_SHARE).then_some(node)
+    let most = bytes.iter().max_by_key(|(node, sum)| (**sum, std::cmp::Reverse(**node)));
+    let node = most.filter(|(_, most)| total - **most <= total / STRAY_SHARE).map(|(node, _)| *node);
+    let shares = if node.is_some() && bytes.len() == 1 { Box::default() } else { bytes.into_iter().collect() };
+    Lies { node, shares }
 }
 
 #[cfg(test)]

@@ -80,7 +80,8 @@ impl Inner {
         if let Some(runtime) = self.runtime.get() {
             return Ok(runtime.handle().clone());
         }
-        let built = tokio::runtime::Builder::new_multi_thread()
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        let built = crate::busy::count_threads(&mut builder, &self.scheduler)
             .worker_threads(self.scheduler.threads())
             .thread_name("nearside-datafusion")
             .thread_stack_size(8 << 20)

@@ -19,6 +19,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
 
+use crate::busy::Reading;
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::io::{FileFormat, FileSet, ReadOptions};
@@ -121,9 +122,14 @@ impl PartitionStream for FilePartition {
         let share = pieces.len().div_ceil(self.partitions).max(1);
         let (partition, schema, no_columns) = (self.partition, Arc::clone(&self.schema), self.no_columns);
         builder.spawn_blocking(move || {
-            for batch in pieces.into_iter().skip(partition * share).take(share).flatten() {
+            let mut batches = pieces.into_iter().skip(partition * share).take(share).flatten();
+            loop {
+                // Busy while it reads, not while it waits for room.
+                let reading = Reading::begin();
+                let Some(batch) = batches.next() else { break };
                 let batch =
                     batch.map_err(|e| Error::from(e).into_datafusion()).and_then(|b| renamed(b, &schema, no_columns));
+                drop(reading);
                 let failed = batch.is_err();
                 if sender.blocking_send(batch).is_err() || failed {
                     break;

@@ -26,6 +26,7 @@
 //! One writer at a time per table; no transactions over several statements. Joins, aggregation, sorting and window functions
 //! run in DataFusion.
 
+mod busy;
 mod catalog;
 pub mod checked;
 mod coerce;

@@ -25,6 +25,7 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use exec::{Execution, Plan, Profile};
 use futures::Stream;
 
+use crate::busy;
 use crate::config::BATCH_ROWS;
 use crate::context::StoredSource;
 use crate::error::Error;
@@ -175,7 +176,9 @@ impl ExecutionPlan for NativeExec {
     fn execute(&self, partition: usize, _: Arc<TaskContext>) -> DfResult<SendableRecordBatchStream> {
         let execution = self.execution.get_or_init(|| {
             // Whoever polls is a thread of the private runtime, which native operators must not run on.
-            let (plan, context) = (Arc::clone(&self.plan), context_of(&self.running));
+            // With several partitions the order between them is lost anyway.
+            let ordered = self.properties.partitioning.partition_count() == 1;
+            let (plan, context) = (Arc::clone(&self.plan), exec::Context { ordered, ..context_of(&self.running) });
             match &self.profile {
                 Some(profile) => exec::execute_profiled(plan, context, profile),
                 None => exec::execute_on_workers(plan, context),
@@ -211,6 +214,7 @@ pub(crate) fn context_of(running: &Running) -> exec::Context {
         scheduler: Arc::clone(&running.inner.scheduler),
         statement: Arc::clone(&running.statement),
         batch_rows: BATCH_ROWS,
+        ordered: true,
     }
 }
 
@@ -224,6 +228,7 @@ impl Stream for NativeStream {
     type Item = DfResult<RecordBatch>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        busy::begin();
         let poll = self.execution.poll_next(cx).map(|item| {
             item.map(|batch| match batch {
                 Ok(batch) => conform(batch, &self.schema),

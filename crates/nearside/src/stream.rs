@@ -16,6 +16,7 @@ use exec::Execution;
 use futures::channel::mpsc;
 use futures::{FutureExt, SinkExt, Stream, StreamExt, select_biased};
 
+use crate::busy;
 use crate::error::{Error, Result};
 use crate::native::conform;
 use crate::session::not_on_a_worker;
@@ -162,6 +163,7 @@ impl Iterator for ResultStream {
 
 /// Takes a plan's batches to the consumer until they end, fail, are cancelled or run out of time.
 async fn pump(plan: Arc<dyn ExecutionPlan>, running: Arc<Running>, mut sender: mpsc::Sender<Result<RecordBatch>>) {
+    busy::begin();
     let signal = Arc::clone(running.signal());
     // The block owns the operators and what they hold: both are gone before the error waits to be taken.
     let outcome = {

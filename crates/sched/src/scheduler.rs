@@ -158,6 +158,11 @@ impl Scheduler {
         self.shared.settings()
     }
 
+    /// The settings that hold for a statement: its own, or else the scheduler's.
+    pub fn settings_of(&self, statement: &Statement) -> Settings {
+        self.shared.settings_of(statement)
+    }
+
     /// Changes the settings for tasks submitted from now on. Workers pinned for good are let go when they next run a
     /// task.
     pub fn set_settings(&self, settings: Settings) {

@@ -106,8 +106,8 @@ pub(crate) struct Job {
     lanes: Vec<Lane>,
     /// Threads between `enter` and `leave`.
     active: AtomicUsize,
-    /// One thread at a time: parallelism is switched off.
-    alone: AtomicBool,
+    /// As many threads at a time, and no more; 0 is no limit.
+    limit: AtomicUsize,
     statement: Arc<Statement>,
     /// Indices that were closed off before anybody claimed them.
     skipped: AtomicUsize,
@@ -180,7 +180,7 @@ impl Job {
             order,
             lanes,
             active: AtomicUsize::new(0),
-            alone: AtomicBool::new(false),
+            limit: AtomicUsize::new(0),
             skipped: AtomicUsize::new(0),
             statement: Arc::clone(statement),
             panicked: Mutex::new(None),
@@ -192,18 +192,29 @@ impl Job {
         &self.lanes
     }
 
-    /// Has one thread at a time run this job.
-    pub(crate) fn set_alone(&self) {
-        self.alone.store(true, Ordering::Relaxed);
+    /// Has so many threads at a time run this job; 0 is no limit. Before anything is queued.
+    ///
+    /// A limited job has as many *tickets*: an entry that is queued, or a thread that took one (or the caller) and runs
+    /// indices. Whoever ends with indices left elsewhere passes its ticket on ([`Job::lane_left`]), so none is lost while
+    /// there is something to do, and there are never more.
+    pub(crate) fn set_limit(&self, limit: usize) {
+        self.limit.store(limit, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_alone(&self) -> bool {
-        self.alone.load(Ordering::Relaxed)
+    /// How many threads may run it at a time, if that is limited.
+    pub(crate) fn limit(&self) -> Option<usize> {
+        Some(self.limit.load(Ordering::Relaxed)).filter(|limit| *limit > 0)
     }
 
     /// Notes that an entry of a lane was taken. Returns whether another must be queued.
     pub(crate) fn entry_taken(&self, lane: usize) -> bool {
-        self.lanes[lane].entry_taken() && !self.is_alone()
+        self.lanes[lane].entry_taken() && self.limit().is_none()
+    }
+
+    /// Where the ticket of a thread that has nothing left to run goes, if the job is limited and not done.
+    pub(crate) fn lane_left(&self) -> Option<usize> {
+        self.limit()?;
+        self.lanes.iter().position(|lane| lane.cursor.load(Ordering::Relaxed) < lane.range.end)
     }
 
     /// The first index of a lane.

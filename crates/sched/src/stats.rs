@@ -136,6 +136,10 @@ pub struct GroupStats {
     pub mean_queued: f64,
     /// Samples in which tasks waited although a cpu was idle.
     pub unsaturated: u64,
+    /// Bytes on its node that tasks of its workers reported to have touched.
+    pub bytes_local: u64,
+    /// Bytes on other nodes.
+    pub bytes_remote: u64,
 }
 
 /// All thread groups of one node together.
@@ -303,6 +307,8 @@ fn group_stats(shared: &Shared, id: GroupId, workers: &[WorkerStats]) -> GroupSt
         mean_working: mean(&sampled.working),
         mean_queued: mean(&sampled.queued),
         unsaturated: sampled.unsaturated.load(Ordering::Relaxed),
+        bytes_local: own().map(|worker| worker.bytes_local).sum(),
+        bytes_remote: own().map(|worker| worker.bytes_remote).sum(),
     }
 }
 

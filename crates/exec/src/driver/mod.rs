@@ -26,7 +26,8 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use numa::Reservation;
 use parking_lot::Mutex;
-use sched::Affinity;
+use sched::policy::concurrency::Pieces;
+use sched::{Affinity, Hint, report_bytes};
 use storage::{Parallel, Serial};
 
 use crate::ExecError;
@@ -36,7 +37,8 @@ use crate::engine::{Run, StreamNext, StreamStep, Streamed};
 use crate::error::stopped;
 use crate::execution::Context;
 use crate::locate::PageMaps;
-use crate::operators::scan::{Cursor, Next, Scan, Step as ScanStep};
+use crate::operators::scan::cost::{BytesRead, Lookup};
+use crate::operators::scan::{Cursor, Next, Places, Scan, Step as ScanStep};
 use crate::pipeline::{Pipeline, Source, Stage, compile};
 use crate::plan::Plan;
 use crate::profile::Profile;
@@ -44,6 +46,8 @@ use window::{Bounds, Charged, Item, Window};
 
 /// Fewest steps in flight, however few threads there are.
 const STEPS_MIN: usize = 4;
+/// A scan starts at one of so many turns, of which it takes the remainder by its nodes.
+const TURNS: usize = 1 << 32;
 /// Share of the memory that a statement has left which the window may fill.
 const WINDOW_SHARE: u64 = 4;
 
@@ -122,6 +126,7 @@ impl Driver {
         context.batch_rows = context.batch_rows.max(1);
         let bounds = Bounds {
             steps: (2 * context.scheduler.threads()).max(STEPS_MIN),
+            tasks: context.scheduler.threads(),
             bytes: context.statement.budget().available_bytes().map_or(u64::MAX, |b| b / WINDOW_SHARE),
             step_bytes: match &source {
                 DriverSource::Scan(scan) => scan.morsel_bytes(),
@@ -207,8 +212,10 @@ impl Driver {
     fn pump(&self, help: bool) {
         loop {
             let mut spawns = Vec::new();
+            let tasks = self.tasks();
             let (pull, wake, ended) = {
                 let mut state = self.state.lock();
+                state.window.set_tasks(tasks);
                 state.window.advance();
                 let pull = self.fill(&mut state, &mut spawns);
                 state.window.advance();
@@ -216,7 +223,7 @@ impl Driver {
                 let serves = state.window.has_ready() || ended || (self.inline && state.window.has_unclaimed());
                 (pull, if serves { std::mem::take(&mut state.wakers) } else { Vec::new() }, ended)
             };
-            spawns.into_iter().for_each(|(number, affinity)| self.spawn(number, affinity));
+            spawns.into_iter().for_each(|(number, affinity, hint)| self.spawn(number, affinity, hint));
             wake.into_iter().for_each(Waker::wake);
             if ended && let DriverSource::Below(below) = &self.source {
                 below.abandon();
@@ -228,14 +235,14 @@ impl Driver {
     }
 
     /// Pushes steps while the window is open. True where the pipeline below has to be polled for one.
-    fn fill(&self, state: &mut State, spawns: &mut Vec<(u64, Affinity)>) -> bool {
+    fn fill(&self, state: &mut State, spawns: &mut Vec<(u64, Affinity, Hint)>) -> bool {
         while state.window.is_open() {
             match &self.source {
                 DriverSource::Scan(scan) => match scan.next(&mut state.cursor) {
-                    Next::Step(step, affinity) => {
+                    Next::Step(step, affinity, hint) => {
                         let number = state.window.push(Step::Scan(step));
                         if !self.inline {
-                            spawns.push((number, affinity));
+                            spawns.push((number, affinity, hint));
                         }
                     }
                     Next::Wait => return false,
@@ -245,7 +252,7 @@ impl Driver {
                     StreamNext::Step(step, affinity) => {
                         let number = state.window.push(Step::Engine(step));
                         if !self.inline {
-                            spawns.push((number, affinity));
+                            spawns.push((number, affinity, Hint::default()));
                         }
                     }
                     StreamNext::Wait => return false,
@@ -298,16 +305,34 @@ impl Driver {
             (state.pulling, state.pull_again) = (false, false);
             drop(state);
             if let (Some(number), false) = (queued, self.inline) {
-                self.spawn(number, Affinity::Anywhere);
+                self.spawn(number, Affinity::Anywhere, Hint::default());
             }
             return true;
         }
     }
 
-    fn spawn(&self, number: u64, affinity: Affinity) {
+    fn spawn(&self, number: u64, affinity: Affinity, hint: Hint) {
         let Some(driver) = self.me.upgrade() else { return };
         let task = Task { driver, number };
-        self.context.scheduler.spawn(&self.context.statement, affinity, move || task.run());
+        self.context.scheduler.spawn_with(&self.context.statement, affinity, hint, move || task.run());
+    }
+
+    /// How many steps may be queued or run now: the concurrency hint, which follows the cpus near the rows, how they lie, and
+    /// the statements that are active (VLDB 2015, sections 5.1 and 5.2).
+    fn tasks(&self) -> usize {
+        let Context { scheduler, statement, .. } = &self.context;
+        if self.inline {
+            return usize::MAX;
+        }
+        let spread = if let DriverSource::Scan(scan) = &self.source { scan.spread() } else { None };
+        let (nodes, pieces) = spread.unwrap_or((&[], Pieces::Whole));
+        let hint = scheduler.concurrency_hint(statement, nodes, pieces);
+        let tasks = if let Pieces::Parts(parts) = pieces { hint * parts } else { hint };
+        // Rounding up to whole partitions does not lift a limit that the user has set.
+        match scheduler.settings_of(statement).parallelism {
+            0 => tasks,
+            limit => tasks.min(usize::from(limit)),
+        }
     }
 
     /// Runs a step to its end, whatever happens in it.
@@ -326,12 +351,15 @@ impl Driver {
         let statement = &self.context.statement;
         statement.check().map_err(|_| stopped(statement))?;
         match (step, &self.source) {
-            (Step::Scan(ScanStep::Prepare), DriverSource::Scan(scan)) => scan.prepare(statement, self.page_maps()),
+            (Step::Scan(ScanStep::Prepare), DriverSource::Scan(scan)) => scan.prepare(statement, self.places()),
             (Step::Scan(ScanStep::Entries(chunk)), DriverSource::Scan(scan)) => {
-                scan.evaluate_entries(chunk, statement, self.page_maps())
+                scan.evaluate_entries(chunk, statement, self.places())
             }
             (Step::Scan(ScanStep::Morsel(morsel)), DriverSource::Scan(scan)) => {
-                scan.run(&morsel, self.context.batch_rows, &mut |batch| self.emit(number, batch))
+                let mut read = BytesRead::default();
+                let ran = scan.run(morsel, self.context.batch_rows, &mut read, &mut |batch| self.emit(number, batch));
+                read.iter().for_each(|(node, bytes)| report_bytes(statement, node, bytes));
+                ran
             }
             (Step::Engine(step), DriverSource::Engine(streamed)) => {
                 let parallel: &dyn Parallel = if self.inline {
@@ -340,7 +368,7 @@ impl Driver {
                     &SchedParallel::new(self.context.scheduler.clone(), statement.clone())
                 };
                 let threads = if self.inline { 1 } else { self.context.scheduler.threads() };
-                let run = Run { statement, parallel, threads, page_maps: self.page_maps() };
+                let run = Run { statement, parallel, threads, places: self.places() };
                 streamed.run(step, run, &mut |batch| self.emit(number, batch))
             }
             (Step::Batch(batch, reservation), _) => {
@@ -353,8 +381,14 @@ impl Driver {
     }
 
     /// Page maps are worth reading only where there is a choice of nodes.
-    fn page_maps(&self) -> Option<&'static PageMaps> {
-        (!self.inline && self.context.scheduler.topology().nodes().len() > 1).then(PageMaps::of_kernel)
+    fn places(&self) -> Places<'static> {
+        let scheduler = &self.context.scheduler;
+        let turn = |nodes| if self.context.ordered { None } else { scheduler.rotation(nodes).next() };
+        match scheduler.topology().nodes() {
+            _ if self.inline => Places { lookup: Lookup::Nowhere, turn: None },
+            [only] => Places { lookup: Lookup::Only(only.id), turn: None },
+            _ => Places { lookup: Lookup::Maps(PageMaps::of_kernel()), turn: turn(TURNS) },
+        }
     }
 
     /// Sends a batch of the source through the stages and into the window. False where nobody wants more.
@@ -392,7 +426,7 @@ impl Driver {
 
 /// A window that takes nothing and gives nothing.
 fn closed_window() -> Window<Step> {
-    let mut window = Window::new(Bounds { steps: 0, bytes: 0, step_bytes: 0, batch_rows: 1 }, None);
+    let mut window = Window::new(Bounds { steps: 0, tasks: 0, bytes: 0, step_bytes: 0, batch_rows: 1 }, None);
     window.close();
     window
 }

@@ -35,6 +35,8 @@ pub(crate) enum Item {
 pub(crate) struct Bounds {
     /// Slots, and ready items.
     pub(crate) steps: usize,
+    /// Steps that are queued or run.
+    pub(crate) tasks: usize,
     /// Bytes made and not handed out, and expected of steps that have not made theirs.
     pub(crate) bytes: u64,
     /// Bytes that one step is expected to make.
@@ -86,9 +88,17 @@ impl<S> Window<S> {
         if self.closed || self.slots.len() >= self.bounds.steps || self.ready.len() >= self.bounds.steps {
             return false;
         }
-        let unfinished = self.slots.iter().filter(|s| s.result.is_none()).count() as u64;
-        let expected = self.held_bytes.saturating_add((unfinished + 1).saturating_mul(self.bounds.step_bytes));
+        let unfinished = self.slots.iter().filter(|s| s.result.is_none()).count();
+        if unfinished >= self.bounds.tasks.max(1) {
+            return false;
+        }
+        let expected = self.held_bytes.saturating_add((unfinished as u64 + 1).saturating_mul(self.bounds.step_bytes));
         expected <= self.bounds.bytes || (self.slots.is_empty() && self.ready.is_empty())
+    }
+
+    /// From now on so many steps are queued or run at a time.
+    pub(crate) fn set_tasks(&mut self, tasks: usize) {
+        self.bounds.tasks = tasks;
     }
 
     /// Adds a step at the end; its number.

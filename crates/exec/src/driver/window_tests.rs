@@ -37,7 +37,7 @@ fn batch(values: Vec<i64>) -> RecordBatch {
 
 impl Simulation {
     fn new(scripts: Vec<Script>, limit: Option<Limit>, steps: usize) -> Simulation {
-        let bounds = Bounds { steps, bytes: u64::MAX, step_bytes: 0, batch_rows: BATCH_ROWS };
+        let bounds = Bounds { steps, tasks: usize::MAX, bytes: u64::MAX, step_bytes: 0, batch_rows: BATCH_ROWS };
         let mut next = 0..;
         let mut rest = Vec::new();
         for (lengths, _) in &scripts {
@@ -141,7 +141,7 @@ proptest! {
 
 #[test]
 fn bytes_bound_what_is_in_flight_but_never_stop_it() {
-    let bounds = Bounds { steps: 8, bytes: 100, step_bytes: 40, batch_rows: BATCH_ROWS };
+    let bounds = Bounds { steps: 8, tasks: usize::MAX, bytes: 100, step_bytes: 40, batch_rows: BATCH_ROWS };
     let mut window = Window::new(bounds, None);
     assert_eq!((0..8).take_while(|&i| window.is_open() && window.push(i) == i).count(), 2, "two steps of 40 bytes fit");
     let budget = Budget::unlimited();
@@ -157,4 +157,23 @@ fn bytes_bound_what_is_in_flight_but_never_stop_it() {
     window.fail(ExecError::Cancelled);
     assert!(matches!(window.pop(), Some(Item::Error(ExecError::Cancelled))));
     assert!(window.is_finished() && !window.is_open() && budget.used_bytes() == 0);
+}
+
+#[test]
+fn no_more_steps_are_in_flight_than_tasks_are_allowed() {
+    let bounds = Bounds { steps: 8, tasks: 2, bytes: u64::MAX, step_bytes: 0, batch_rows: BATCH_ROWS };
+    let mut window: Window<u64> = Window::new(bounds, None);
+    let numbers = [window.push(0), window.push(1)];
+    assert!(!window.is_open());
+    window.finish(numbers[1], Ok(()));
+    assert!(window.is_open(), "one that has ended makes room, though the one before it has not");
+    window.set_tasks(1);
+    assert!(!window.is_open());
+    window.finish(numbers[0], Ok(()));
+    assert!(window.is_open());
+    window.push(2);
+    assert!(!window.is_open());
+    window.set_tasks(0);
+    window.advance();
+    assert!(!window.is_open(), "but never none at all");
 }

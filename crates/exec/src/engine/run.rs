@@ -11,7 +11,7 @@ use super::chunk::Chunk;
 use super::pipe::Pipe;
 use crate::ExecError;
 use crate::error::stopped;
-use crate::locate::PageMaps;
+use crate::operators::scan::Places;
 use crate::profile::Working;
 
 /// What a plan runs with.
@@ -23,8 +23,8 @@ pub(crate) struct Run<'a> {
     pub(crate) parallel: &'a dyn Parallel,
     /// How many of them work at a time, at most.
     pub(crate) threads: usize,
-    /// Where pages lie, if there is a choice of nodes.
-    pub(crate) page_maps: Option<&'static PageMaps>,
+    /// Where pages lie.
+    pub(crate) places: Places<'a>,
 }
 
 impl Run<'_> {

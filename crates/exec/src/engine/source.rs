@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use numa::NodeId;
+use sched::report_bytes;
 use storage::{CodePredicate, Column, Encoding, GRANULE_ROWS, TableVersion};
 
 use super::Run;
@@ -11,7 +12,7 @@ use super::key_filter::KeyFilter;
 use super::pipe::{Out, Source};
 use super::vector::{ColumnInfo, Kind, is_integer, type_bounds};
 use crate::ExecError;
-use crate::operators::scan::{Morsel, Scan};
+use crate::operators::scan::{BytesRead, Morsel, Scan};
 
 /// Rows that one task takes of rows that were kept.
 const ROWS_PER_MORSEL: usize = 16 * CHUNK_ROWS;
@@ -88,7 +89,10 @@ impl Source for ScanSource {
         for (segment, rows) in &self.morsels[morsel].pieces {
             run.check()?;
             let version = &self.scan.segments()[*segment];
-            let mut mask = self.scan.matches(*segment, rows)?;
+            let mut read = BytesRead::default();
+            let mask = self.scan.matches(*segment, rows, &mut read);
+            read.iter().for_each(|(node, bytes)| report_bytes(run.statement, node, bytes));
+            let mut mask = mask?;
             for (column, predicate) in &self.tests[*segment] {
                 if mask.is_empty() {
                     break;

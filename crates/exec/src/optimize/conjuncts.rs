@@ -74,7 +74,7 @@ fn is_null_for(scalar: &Scalar, nulls: &dyn Fn(usize) -> bool) -> bool {
             is_null_for(input, nulls)
         }
         Scalar::And(parts) | Scalar::Or(parts) => !parts.is_empty() && parts.iter().all(|p| is_null_for(p, nulls)),
-        Scalar::Literal(_) | Scalar::IsNull { .. } | Scalar::Case { .. } => false,
+        Scalar::Literal(_) | Scalar::IsNull { .. } | Scalar::Case { .. } | Scalar::Opaque(_) => false,
     }
 }
 

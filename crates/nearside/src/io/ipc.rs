@@ -224,7 +224,8 @@ fn check_message(file: &mut File, message: &[u8], body_at: u64, body_bytes: u64)
 fn read_at(file: &mut File, offset: u64, length: u64) -> Result<Vec<u8>, String> {
     let mut data = vec![0u8; usize::try_from(length).map_err(|e| e.to_string())?];
     file.seek(SeekFrom::Start(offset)).map_err(|e| e.to_string())?;
-    file.read_exact(&mut data).map_err(|e| e.to_string())?;
+    // On a worker: whoever waits for a file lends its slot.
+    sched::blocking(|| file.read_exact(&mut data)).map_err(|e| e.to_string())?;
     Ok(data)
 }
 

@@ -253,7 +253,8 @@ struct Counted {
 
 impl Read for Counted {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.file.read(buffer)?;
+        // On a worker: whoever waits for a file lends its slot.
+        let read = sched::blocking(|| self.file.read(buffer))?;
         if let (Some(progress), true) = (&self.progress, read > 0) {
             progress(read as u64);
         }

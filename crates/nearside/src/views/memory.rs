@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array, TimestampMicrosecondArray};
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow::array::{ArrayRef, TimestampMicrosecondArray};
+use arrow::datatypes::Field;
 
-use super::{flags, ids, numbers, text};
+use super::{decimals, field, flags, ids, numbers, text};
 use crate::catalog::CatalogState;
 use crate::database::Inner;
 use crate::report;
@@ -15,36 +15,32 @@ const PAGE_BYTES: u64 = 4096;
 
 /// The columns of these views.
 pub(super) fn fields(view: &str) -> Vec<Field> {
-    let field = |name: &str, data_type| Field::new(name, data_type, true);
-    let text = |name| field(name, DataType::Utf8View);
-    let number = |name| field(name, DataType::Int64);
-    let id = |name| field(name, DataType::UInt32);
     match view {
         super::PAGES => vec![
-            text("schema"),
-            text("table"),
-            text("column"),
-            id("part"),
-            text("component"),
-            id("node"),
-            number("bytes"),
-            number("pages"),
-            field("measured", DataType::Boolean),
+            field::text("schema"),
+            field::text("table"),
+            field::text("column"),
+            field::id("part"),
+            field::text("component"),
+            field::id("node"),
+            field::number("bytes"),
+            field::number("pages"),
+            field::flag("measured"),
         ],
-        super::MEMORY => vec![text("owner"), id("node"), text("kind"), number("bytes")],
+        super::MEMORY => vec![field::text("owner"), field::id("node"), field::text("kind"), field::number("bytes")],
         _ => vec![
-            field("at", DataType::Timestamp(TimeUnit::Microsecond, None)),
-            text("schema"),
-            text("table"),
-            text("from_placement"),
-            text("to_placement"),
-            number("moved_bytes"),
-            number("already_bytes"),
-            number("copied_bytes"),
-            number("rewritten_bytes"),
-            number("stuck_bytes"),
-            field("seconds", DataType::Float64),
-            text("error"),
+            field::moment("at"),
+            field::text("schema"),
+            field::text("table"),
+            field::text("from_placement"),
+            field::text("to_placement"),
+            field::number("moved_bytes"),
+            field::number("already_bytes"),
+            field::number("copied_bytes"),
+            field::number("rewritten_bytes"),
+            field::number("stuck_bytes"),
+            field::decimal("seconds"),
+            field::text("error"),
         ],
     }
 }
@@ -88,7 +84,7 @@ pub(super) fn changes(inner: &Arc<Inner>) -> Vec<ArrayRef> {
         numbers(all.iter().map(|c| c.report.placed.copied_bytes)),
         numbers(all.iter().map(|c| c.report.rewritten_bytes)),
         numbers(all.iter().map(|c| c.report.placed.stuck_bytes)),
-        Arc::new(all.iter().map(|c| Some(c.elapsed.as_secs_f64())).collect::<Float64Array>()),
+        decimals(all.iter().map(|c| c.elapsed.as_secs_f64())),
         text(all.iter().map(|c| c.error.as_ref())),
     ]
 }

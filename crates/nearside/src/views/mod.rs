@@ -4,13 +4,14 @@
 //!
 //! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are then.
 
+mod field;
 mod memory;
 mod scheduling;
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringViewArray, UInt32Array};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast;
@@ -45,50 +46,47 @@ pub(crate) fn schemas() -> Vec<(&'static str, SchemaRef)> {
 }
 
 fn schema(view: &str) -> SchemaRef {
-    let text = |name: &str| Field::new(name, DataType::Utf8View, true);
-    let number = |name: &str| Field::new(name, DataType::Int64, true);
-    let id = |name: &str| Field::new(name, DataType::UInt32, true);
-    let flag = |name: &str| Field::new(name, DataType::Boolean, true);
-    let decimal = |name: &str| Field::new(name, DataType::Float64, true);
     let fields = match view {
         NODES => vec![
-            id("node"),
-            id("package"),
-            text("cpus"),
-            number("memory_bytes"),
-            flag("usable"),
-            text("distances"),
-            number("stored_bytes"),
+            field::id("node"),
+            field::id("package"),
+            field::text("cpus"),
+            field::number("memory_bytes"),
+            field::flag("usable"),
+            field::text("distances"),
+            field::number("stored_bytes"),
         ],
-        CPUS => vec![id("cpu"), id("node"), id("package"), id("core"), flag("usable")],
+        CPUS => {
+            vec![field::id("cpu"), field::id("node"), field::id("package"), field::id("core"), field::flag("usable")]
+        }
         LINKS => vec![
-            id("from_node"),
-            id("to_node"),
-            id("distance"),
-            decimal("latency_ns"),
-            decimal("read_bytes_per_second"),
-            decimal("write_bytes_per_second"),
-            decimal("copy_bytes_per_second"),
+            field::id("from_node"),
+            field::id("to_node"),
+            field::id("distance"),
+            field::decimal("latency_ns"),
+            field::decimal("read_bytes_per_second"),
+            field::decimal("write_bytes_per_second"),
+            field::decimal("copy_bytes_per_second"),
         ],
         COLUMNS => vec![
-            text("schema"),
-            text("table"),
-            text("column"),
-            text("type"),
-            text("encoding"),
-            id("bits"),
-            number("rows"),
-            number("segments"),
-            number("codes_bytes"),
-            number("dictionary_bytes"),
-            id("node"),
-            text("bytes_by_node"),
-            text("placement"),
-            number("parts"),
+            field::text("schema"),
+            field::text("table"),
+            field::text("column"),
+            field::text("type"),
+            field::text("encoding"),
+            field::id("bits"),
+            field::number("rows"),
+            field::number("segments"),
+            field::number("codes_bytes"),
+            field::number("dictionary_bytes"),
+            field::id("node"),
+            field::text("bytes_by_node"),
+            field::text("placement"),
+            field::number("parts"),
         ],
         PAGES | MEMORY | CHANGES => memory::fields(view),
         WORKERS | GROUPS | STATEMENTS | TASKS => scheduling::fields(view),
-        _ => vec![text("name"), text("value"), text("description")],
+        _ => vec![field::text("name"), field::text("value"), field::text("description")],
     };
     Arc::new(Schema::new(fields))
 }
@@ -142,8 +140,7 @@ pub(crate) fn show(variable: &[ast::Ident], state: &SessionState) -> Result<Resu
         let found = nearest(&name, entries.iter().map(|e| e.key.as_str()));
         return Err(Error::NotFound { kind: "setting", name, nearest: found });
     };
-    let field = |name: &str| Field::new(name, DataType::Utf8View, true);
-    let schema = Arc::new(Schema::new(vec![field("name"), field("value")]));
+    let schema = Arc::new(Schema::new(vec![field::text("name"), field::text("value")]));
     let columns = vec![text(std::iter::once(Some(&entry.key))), text(std::iter::once(entry.value.as_ref()))];
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
     Ok(ResultStream::ready(schema, vec![batch]))
@@ -159,6 +156,10 @@ fn numbers(values: impl Iterator<Item = u64>) -> ArrayRef {
 
 fn ids(values: impl Iterator<Item = Option<u32>>) -> ArrayRef {
     Arc::new(values.collect::<UInt32Array>())
+}
+
+fn decimals(values: impl Iterator<Item = f64>) -> ArrayRef {
+    Arc::new(values.map(Some).collect::<Float64Array>())
 }
 
 fn flags(values: impl Iterator<Item = bool>) -> ArrayRef {

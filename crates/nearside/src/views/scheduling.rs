@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Float64Array};
-use arrow::datatypes::{DataType, Field};
+use arrow::array::ArrayRef;
+use arrow::datatypes::Field;
+use sched::{WorkerState, WorkerStats};
 
-use super::{flags, ids, numbers, text};
+use super::{decimals, field, flags, ids, numbers, pairs, text};
 use crate::database::Inner;
 
 /// Most queued tasks that `nearside.tasks` shows.
@@ -13,60 +14,74 @@ const TASKS_MAX: usize = 10_000;
 
 /// The columns of these views.
 pub(super) fn fields(view: &str) -> Vec<Field> {
-    let field = |name: &str, data_type| Field::new(name, data_type, true);
-    let text = |name| field(name, DataType::Utf8View);
-    let number = |name| field(name, DataType::Int64);
-    let id = |name| field(name, DataType::UInt32);
     match view {
         super::WORKERS => vec![
-            id("worker"),
-            id("node"),
-            id("cpu"),
-            field("pinned", DataType::Boolean),
-            text("state"),
-            number("tasks_run"),
-            number("stolen"),
-            field("busy_seconds", DataType::Float64),
-            id("thread_group"),
-            id("slot"),
-            number("dropped"),
+            field::id("worker"),
+            field::id("node"),
+            field::id("cpu"),
+            field::flag("pinned"),
+            field::text("state"),
+            field::number("tasks_run"),
+            field::number("stolen"),
+            field::decimal("busy_seconds"),
+            field::id("thread_group"),
+            field::id("slot"),
+            field::number("dropped"),
+            field::text("stolen_from"),
+            field::number("moved"),
+            field::decimal("inactive_seconds"),
+            field::decimal("free_seconds"),
+            field::decimal("parked_seconds"),
+            field::number("bytes_local"),
+            field::number("bytes_remote"),
         ],
         super::GROUPS => vec![
-            id("thread_group"),
-            id("node"),
-            text("cpus"),
-            number("slots"),
-            number("working"),
-            number("lent"),
-            number("spare"),
-            number("outside"),
-            number("queued_stealable"),
-            number("queued_hard"),
-            number("queued_private"),
-            number("tasks_run"),
-            number("stolen"),
-            number("stolen_by_others"),
+            field::id("thread_group"),
+            field::id("node"),
+            field::text("cpus"),
+            field::number("slots"),
+            field::number("working"),
+            field::number("lent"),
+            field::number("spare"),
+            field::number("outside"),
+            field::number("queued_stealable"),
+            field::number("queued_hard"),
+            field::number("queued_private"),
+            field::number("tasks_run"),
+            field::number("stolen"),
+            field::number("stolen_by_others"),
+            field::decimal("mean_working"),
+            field::decimal("mean_queued"),
+            field::number("samples"),
+            field::number("unsaturated"),
+            field::number("bytes_local"),
+            field::number("bytes_remote"),
         ],
         super::STATEMENTS => vec![
-            text("sql"),
-            number("statement_time"),
-            id("priority"),
-            field("age_seconds", DataType::Float64),
-            text("scheduling"),
-            number("queued"),
-            number("tasks_run"),
-            number("dropped"),
-            number("memory_bytes"),
-            number("memory_peak_bytes"),
+            field::text("sql"),
+            field::number("statement_time"),
+            field::id("priority"),
+            field::decimal("age_seconds"),
+            field::text("scheduling"),
+            field::number("queued"),
+            field::number("tasks_run"),
+            field::number("dropped"),
+            field::number("memory_bytes"),
+            field::number("memory_peak_bytes"),
+            field::number("bytes_local"),
+            field::number("bytes_remote"),
         ],
         _ => vec![
-            id("thread_group"),
-            id("node"),
-            text("queue"),
-            id("slot"),
-            number("statement_time"),
-            text("sql"),
-            number("tasks"),
+            field::id("thread_group"),
+            field::id("node"),
+            field::text("queue"),
+            field::id("slot"),
+            field::number("statement_time"),
+            field::text("sql"),
+            field::number("tasks"),
+            field::id("priority"),
+            field::number("estimated_bytes"),
+            field::decimal("estimated_seconds"),
         ],
     }
 }
@@ -74,6 +89,9 @@ pub(super) fn fields(view: &str) -> Vec<Field> {
 pub(super) fn workers(inner: &Arc<Inner>) -> Vec<ArrayRef> {
     let mut workers = inner.scheduler.stats().workers;
     workers.retain(|w| w.alive);
+    let seconds = |w: &WorkerStats, state| w.in_state[state as usize].as_secs_f64();
+    // Thread groups and tasks, as the other views write pairs.
+    let stolen_from = |w: &WorkerStats| pairs(w.stolen_from.iter().map(|(group, tasks)| (group.0, tasks)));
     vec![
         ids(workers.iter().map(|w| Some(w.id.0))),
         ids(workers.iter().map(|w| Some(w.node.0))),
@@ -82,10 +100,17 @@ pub(super) fn workers(inner: &Arc<Inner>) -> Vec<ArrayRef> {
         text(workers.iter().map(|w| Some(w.state.name()))),
         numbers(workers.iter().map(|w| w.tasks_run)),
         numbers(workers.iter().map(|w| w.stolen)),
-        Arc::new(workers.iter().map(|w| Some(w.busy.as_secs_f64())).collect::<Float64Array>()),
+        decimals(workers.iter().map(|w| w.busy.as_secs_f64())),
         ids(workers.iter().map(|w| Some(w.group.0))),
         ids(workers.iter().map(|w| w.slot.map(|s| s.0))),
         numbers(workers.iter().map(|w| w.dropped)),
+        text(workers.iter().map(|w| Some(stolen_from(w)))),
+        numbers(workers.iter().map(|w| w.moved)),
+        decimals(workers.iter().map(|w| seconds(w, WorkerState::Inactive))),
+        decimals(workers.iter().map(|w| seconds(w, WorkerState::Free))),
+        decimals(workers.iter().map(|w| seconds(w, WorkerState::Parked))),
+        numbers(workers.iter().map(|w| w.bytes_local)),
+        numbers(workers.iter().map(|w| w.bytes_remote)),
     ]
 }
 
@@ -107,6 +132,12 @@ pub(super) fn groups(inner: &Arc<Inner>) -> Vec<ArrayRef> {
         numbers(groups.iter().map(|g| g.tasks_run)),
         numbers(groups.iter().map(|g| g.stolen)),
         numbers(groups.iter().map(|g| g.stolen_by_others)),
+        decimals(groups.iter().map(|g| g.mean_working)),
+        decimals(groups.iter().map(|g| g.mean_queued)),
+        numbers(groups.iter().map(|g| g.samples)),
+        numbers(groups.iter().map(|g| g.unsaturated)),
+        numbers(groups.iter().map(|g| g.bytes_local)),
+        numbers(groups.iter().map(|g| g.bytes_remote)),
     ]
 }
 
@@ -118,13 +149,15 @@ pub(super) fn statements(inner: &Arc<Inner>) -> Vec<ArrayRef> {
         text(all.iter().map(|s| Some(&s.label))),
         numbers(all.iter().map(|s| s.priority.statement_time)),
         ids(all.iter().map(|s| Some(u32::from(s.priority.user)))),
-        Arc::new(all.iter().map(|s| Some(s.age.as_secs_f64())).collect::<Float64Array>()),
+        decimals(all.iter().map(|s| s.age.as_secs_f64())),
         text(all.iter().map(settings)),
         numbers(all.iter().map(|s| s.queued as u64)),
         numbers(all.iter().map(|s| s.tasks_run)),
         numbers(all.iter().map(|s| s.dropped)),
         numbers(all.iter().map(|s| s.memory_bytes)),
         numbers(all.iter().map(|s| s.memory_peak_bytes)),
+        numbers(all.iter().map(|s| s.bytes_local)),
+        numbers(all.iter().map(|s| s.bytes_remote)),
     ]
 }
 
@@ -140,5 +173,8 @@ pub(super) fn tasks(inner: &Arc<Inner>) -> Vec<ArrayRef> {
         numbers(all.iter().map(|t| t.priority.statement_time)),
         text(all.iter().map(|t| Some(&t.label))),
         numbers(all.iter().map(tasks)),
+        ids(all.iter().map(|t| Some(u32::from(t.priority.user)))),
+        numbers(all.iter().map(|t| t.hint.bytes)),
+        decimals(all.iter().map(|t| t.hint.cpu_ns as f64 / 1e9)),
     ]
 }

@@ -230,3 +230,59 @@ fn explain_says_who_runs_what() {
     let mixed = engines("EXPLAIN ANALYZE SELECT count(*) FROM numbers WHERE n > 5");
     assert!(mixed.iter().any(|e| e == "datafusion") && mixed.iter().any(|e| e == "nearside"), "{mixed:?}");
 }
+
+#[test]
+fn busy_threads_of_left_overs_are_counted_and_none_is_left() {
+    let database = database();
+    numbers(&database, "numbers", 3_000_000);
+    let session = database.session();
+    let counted = || database.scheduler().stats().groups.iter().map(|group| group.outside).sum::<usize>();
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let mut seen = 0;
+    while seen == 0 {
+        assert!(std::time::Instant::now() < end, "no thread of the private runtime was ever counted");
+        std::thread::scope(|scope| {
+            let query =
+                scope.spawn(|| one(&session, "SELECT count(*) FROM (SELECT n, count(*) FROM numbers GROUP BY n)"));
+            while !query.is_finished() {
+                seen = seen.max(counted());
+                std::thread::sleep(std::time::Duration::from_micros(50));
+            }
+            assert_eq!(query.join().unwrap(), 3_000_000);
+        });
+    }
+    while counted() > 0 {
+        assert!(std::time::Instant::now() < end, "{} threads are still counted", counted());
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn views_tell_of_bytes_and_tasks() {
+    let database = database();
+    numbers(&database, "numbers", 1_000_000);
+    let session = database.session();
+    let read = || one(&session, "SELECT coalesce(sum(bytes_local + bytes_remote), 0) FROM nearside.workers");
+    let before = read();
+    assert_eq!(one(&session, "SELECT count(*) FROM (SELECT n FROM numbers WHERE n % 7 = 3)"), 142_857);
+    assert!(read() > before, "a scan of a million rows reads some bytes");
+    assert!(one(&session, "SELECT sum(bytes_local + bytes_remote) FROM nearside.thread_groups") >= read());
+    assert!(one(&session, "SELECT sum(tasks_run) FROM nearside.thread_groups") > 0);
+    let states = "SELECT count(*) FROM nearside.workers WHERE inactive_seconds + free_seconds + parked_seconds >= 0";
+    assert!(one(&session, states) > 0);
+}
+
+#[test]
+fn parallelism_limits_a_statement_and_changes_no_result() {
+    let database = database();
+    numbers(&database, "numbers", 1_000_000);
+    for parallelism in [1, 2, 3] {
+        let session = database.session();
+        session.execute(&format!("SET nearside.parallelism = {parallelism}")).unwrap();
+        assert_eq!(one(&session, "SELECT count(*) FROM numbers WHERE n % 2 = 0"), 500_000);
+        let rows = session.query("SELECT n FROM numbers WHERE n >= 10").unwrap().collect_all().unwrap();
+        assert_eq!(rows.iter().map(|batch| batch.num_rows()).sum::<usize>(), 999_990);
+        session.execute(&format!("CREATE TABLE copy{parallelism} AS SELECT n FROM numbers")).unwrap();
+        assert_eq!(one(&session, &format!("SELECT count(*) FROM copy{parallelism}")), 1_000_000);
+    }
+}

@@ -204,12 +204,13 @@ impl<T> GroupQueues<T> {
     }
 
     /// Takes what a thief takes: the item that [`GroupQueues::take_shared`] would give, and further ones of the same
-    /// queue and priority, in order, up to the number that `amount` gives for the queue's kind and length.
+    /// queue and priority, in order, up to the number that `amount` gives for the queue's kind, its length and the first
+    /// item.
     pub fn take_bulk(
         &mut self,
         reach: Reach,
         limit: Option<Priority>,
-        amount: impl FnOnce(QueueKind, usize) -> usize,
+        amount: impl FnOnce(QueueKind, usize, &T) -> usize,
         more: &mut Vec<(Priority, T)>,
     ) -> Option<Taken<T>> {
         let ((priority, _), kind) = self.best_shared(reach)?;
@@ -218,8 +219,8 @@ impl<T> GroupQueues<T> {
         }
         let queue = &mut self.shared[kind.index()];
         let of_priority = queue.len_first();
-        let amount = amount(kind, of_priority).min(of_priority);
         let item = queue.pop()?;
+        let amount = amount(kind, of_priority, &item).min(of_priority);
         more.extend((1..amount).map_while(|_| queue.pop()).map(|item| (priority, item)));
         self.note_emptied(kind);
         Some(Taken { item, kind: Some(kind) })

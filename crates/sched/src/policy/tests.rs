@@ -171,7 +171,7 @@ impl World {
         }
         let mut more = Vec::new();
         let (layout, amount) = (&self.layout, self.amount);
-        let take = |kind, queued| bulk(layout, amount, kind, own.group, step.group, queued);
+        let take = |kind, queued, _: &_| bulk(layout, amount, kind, own.group, step.group, queued);
         let taken = self.queues[step.group.index()].take_bulk(step.reach, None, take, &mut more)?;
         let kind = taken.kind.expect("a shared queue");
         assert!(more.is_empty() || self.amount == StealAmount::Bulk);

@@ -21,7 +21,7 @@ use crate::affinity::{Affinity, Hint};
 use crate::panics;
 use crate::policy::{Running, Target};
 use crate::scope::Ran;
-use crate::settings::Binding;
+use crate::settings::{Binding, StealAmount};
 use crate::statement::Statement;
 
 type Task = Box<dyn FnOnce() + Send>;
@@ -63,11 +63,12 @@ impl Batch {
     }
 }
 
-/// How the entries of a batch are run, as far as pinning goes.
+/// How the entries of a batch are pinned and stolen.
 #[derive(Clone, Copy)]
 pub(crate) struct Manner {
     pub(crate) running: Running,
     pub(crate) binding: Binding,
+    pub(crate) steal: StealAmount,
 }
 
 impl Shared {
@@ -95,7 +96,7 @@ impl Shared {
             Target::Slot(_) => 1,
             Target::Group(group, _) => self.layout.group(group).slots.len(),
         };
-        let manner = Manner { running: first.running, binding: first.binding };
+        let manner = Manner { running: first.running, binding: first.binding, steal: first.steal };
         self.queue_batch(&batch, statement, manner, target, helpers.min(batch.left()));
     }
 
@@ -103,7 +104,7 @@ impl Shared {
         &self,
         batch: &Arc<Batch>,
         statement: &Arc<Statement>,
-        Manner { running, binding }: Manner,
+        Manner { running, binding, steal }: Manner,
         target: Target,
         entries: usize,
     ) {
@@ -114,6 +115,7 @@ impl Shared {
             hint: Hint::default(),
             running,
             binding,
+            steal,
         };
         self.queue(target, (0..entries).map(entry));
     }

@@ -23,7 +23,7 @@ use crate::panics;
 use crate::policy::{GroupQueues, QueueKind, Reach, Running, Taken, Target};
 use crate::primitive::{AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::scope::Job;
-use crate::settings::Binding;
+use crate::settings::{Binding, StealAmount};
 use crate::statement::Statement;
 
 /// What is in a queue.
@@ -34,6 +34,8 @@ pub(crate) struct Entry {
     /// As far as pinning goes, decided when it was submitted.
     pub(crate) running: Running,
     pub(crate) binding: Binding,
+    /// How much whoever steals it takes along, as its statement was set when it was submitted.
+    pub(crate) steal: StealAmount,
 }
 
 /// What an entry asks of a worker.
@@ -240,12 +242,12 @@ impl Group {
     }
 
     /// What a worker of another group takes from here: one entry to run, and `more` of the same queue where `amount`,
-    /// given the queue and how many of that priority it has, says so.
+    /// given the queue, how many of that priority it has and the first of them, says so.
     pub(crate) fn take_shared(
         &self,
         reach: Reach,
         limit: Option<Priority>,
-        amount: impl FnOnce(QueueKind, usize) -> usize,
+        amount: impl FnOnce(QueueKind, usize, &Entry) -> usize,
         more: &mut Vec<(Priority, Entry)>,
     ) -> Option<Taken<Entry>> {
         if self.queued_shared(reach) == 0 {

@@ -212,7 +212,14 @@ impl Shared {
     ) -> Entry {
         let near = affinity != Affinity::Anywhere && settings.affinities != Affinities::Ignored;
         let running = Running { near, child_of_near: RUNNING.get().near };
-        Entry { statement: Arc::clone(statement), work, hint, running, binding: settings.binding }
+        Entry {
+            statement: Arc::clone(statement),
+            work,
+            hint,
+            running,
+            binding: settings.binding,
+            steal: settings.steal,
+        }
     }
 
     /// Queues entries at one place and wakes as many workers.

@@ -4,8 +4,8 @@
 //! waits; a caller that is a worker never blocks while there is something that it may run.
 //!
 //! # Limits
-//! The grain is the caller's: one index is one task. Parallelism is all or one: a limit in between is the concurrency
-//! hint's to keep.
+//! The grain is the caller's: one index is one task. Under a limit (`parallelism`) a thread that helps counts as running
+//! also while its index waits in a blocking section or in a loop of its own.
 //!
 //! Source: the concurrency per thread group follows Psaroudakis et al., VLDB 2015, section 5.1; that a waiting worker
 //! helps is Seidel 2011 (NBB), chapter 3.
@@ -66,10 +66,7 @@ pub(crate) fn parallel_for(
     let settings = shared.settings_of(statement);
     let here = here().filter(|here| here.shared.id == shared.id && here.worker.slot().is_some());
     let caller = shared.own_slot();
-    let routes = match settings.parallelism {
-        1 => vec![shared.route(statement, settings, affinity(0), Hint::default()); tasks],
-        _ => shared.routes(statement, settings, tasks, affinity),
-    };
+    let routes = shared.routes(statement, settings, tasks, affinity);
     let waiter = match (&here, caller) {
         (Some(here), Some(slot)) => Waiter::Worker {
             slot: AtomicU32::new(slot.0),
@@ -84,10 +81,11 @@ pub(crate) fn parallel_for(
         for lane in job.lanes() {
             lane.set_near(affinity(job.first_index(lane)) != Affinity::Anywhere);
         }
-        if settings.parallelism == 1 {
-            job.set_alone();
+        job.set_limit(usize::from(settings.parallelism));
+        match job.limit() {
+            Some(limit) => shared.queue_tickets(job, statement, limit, caller),
+            None => shared.queue_lanes(job, statement, caller),
         }
-        shared.queue_lanes(job, statement, caller);
         match &here {
             Some(here) => shared.work_and_wait(job, statement, &here.worker),
             None => job.wait_as_thread(),
@@ -141,12 +139,27 @@ impl Shared {
             };
             let helpers = all - usize::from(caller.is_some());
             let entries = match caller {
-                Some(_) if job.tasks() == 1 || job.is_alone() => 0,
-                None if job.is_alone() => 1,
+                Some(_) if job.tasks() == 1 => 0,
                 _ => near.min(of.len()).min(helpers),
             };
             self.queue_help(job, lane, statement, entries);
         }
+    }
+
+    /// The same for a job of a limit: as many entries as may run at a time, dealt out to its lanes in turn. A caller that
+    /// is a worker counts as one of them.
+    fn queue_tickets(&self, job: &Arc<Job>, statement: &Arc<Statement>, limit: usize, caller: Option<SlotId>) {
+        let lanes = job.lanes();
+        let mut tickets = (limit - usize::from(caller.is_some())).min(job.tasks());
+        let mut entries = vec![0; lanes.len()];
+        while tickets > 0 && lanes.iter().zip(&entries).any(|(lane, queued)| *queued < lane.len()) {
+            for (queued, lane) in entries.iter_mut().zip(lanes) {
+                if tickets > 0 && *queued < lane.len() {
+                    (*queued, tickets) = (*queued + 1, tickets - 1);
+                }
+            }
+        }
+        entries.into_iter().enumerate().for_each(|(lane, entries)| self.queue_help(job, lane, statement, entries));
     }
 
     /// Queues so many entries of a lane.
@@ -171,6 +184,9 @@ impl Shared {
         debug_assert!(participation == Participation::Exhausted || worker.slot().is_none());
         statement.tally().tasks_run(ran.tasks);
         worker.meter.count(&ran);
+        if let Some(left) = job.lane_left() {
+            self.queue_help(job, left, statement, 1);
+        }
         let limit = Some(statement.priority());
         let handover = &self.groups[worker.group.index()].handover;
         loop {

@@ -167,7 +167,7 @@ impl Shared {
         None
     }
 
-    /// Takes from another group, in bulk if the settings say so.
+    /// Takes from another group, in bulk if the settings of the statement that is stolen from say so.
     fn steal(
         &self,
         worker: &Worker,
@@ -176,9 +176,8 @@ impl Shared {
         reach: Reach,
         limit: Option<Priority>,
     ) -> Option<Found> {
-        let amount = self.settings().steal;
         let mut more = Vec::new();
-        let take = |kind, queued| bulk(&self.layout, amount, kind, own, victim, queued);
+        let take = |kind, queued, first: &Entry| bulk(&self.layout, first.steal, kind, own, victim, queued);
         let taken = self.groups[victim.index()].take_shared(reach, limit, take, &mut more)?;
         let kind = taken.kind?;
         if !more.is_empty() {
@@ -197,7 +196,7 @@ impl Shared {
             return None;
         }
         worker.meter.step();
-        let Entry { statement, work, running, binding, .. } = entry;
+        let Entry { statement, work, running, binding, steal, .. } = entry;
         let binds_now = binds(binding, running);
         if binds_now != worker.meter.is_pinned() {
             self.bind(worker, binds_now);
@@ -218,7 +217,7 @@ impl Shared {
             Work::Batch(batch) => {
                 let outer_sticky = worker.sticky.load(Ordering::Relaxed);
                 worker.sticky.store(matches!(target, Target::Slot(_)), Ordering::Relaxed);
-                self.run_batch(worker, &batch, &statement, Manner { running, binding }, target);
+                self.run_batch(worker, &batch, &statement, Manner { running, binding, steal }, target);
                 worker.sticky.store(outer_sticky, Ordering::Relaxed);
                 RUNNING.set(outer);
                 None
@@ -233,6 +232,8 @@ impl Shared {
                 worker.meter.count(&ran.1);
                 if ran.0 == Participation::Yielded {
                     self.queue_help(&job, lane, &statement, 1);
+                } else if let Some(left) = job.lane_left() {
+                    self.queue_help(&job, left, &statement, 1);
                 }
                 None
             }

@@ -133,6 +133,50 @@ fn parallelism_can_be_switched_off() {
 }
 
 #[test]
+fn parallelism_can_be_limited() {
+    let scheduler = machine(2, 1, 3, Stealing::Neighbour);
+    for limit in [2, 3, 5] {
+        let (few, gauge, count) = (statement(1), Gauge::default(), AtomicUsize::new(0));
+        few.set_settings(Some(Settings { parallelism: limit, ..scheduler.settings() }));
+        let body = |_| {
+            gauge.within(|| thread::sleep(Duration::from_micros(50)));
+            count.fetch_add(1, Ordering::Relaxed);
+        };
+        // Hard tasks of either node and of one slot: tickets have to be passed on to where something is left.
+        let places = [Affinity::on(NodeId(0)), Affinity::on(NodeId(1)), Affinity::Slot(SlotId(4)), Affinity::Anywhere];
+        scheduler.parallel_for(&few, 300, &|i| places[i % 4], &body).unwrap();
+        scheduler.parallel_for(&few, 40, &|_| places[2], &body).unwrap();
+        // From a worker, which counts as one of them.
+        let inner = scheduler.parallel_for(&few, 1, &|_| Affinity::on(NodeId(0)), &|_| {
+            scheduler.parallel_for(&few, 100, &|_| places[1], &body).unwrap();
+            scheduler.parallel_for(&few, 100, &|i| places[i % 4], &body).unwrap();
+        });
+        assert_eq!((inner, count.load(Ordering::Relaxed)), (Ok(()), 540));
+        assert!((2..=usize::from(limit)).contains(&gauge.most()), "{} at a time, {limit} allowed", gauge.most());
+    }
+}
+
+#[test]
+fn a_limited_loop_that_panics_or_is_cancelled_ends() {
+    let scheduler = machine(2, 1, 2, Stealing::Off);
+    for _ in 0..20 {
+        let few = statement(1);
+        few.set_settings(Some(Settings { parallelism: 2, ..scheduler.settings() }));
+        let ran = AtomicUsize::new(0);
+        let cancelled = scheduler.parallel_for(&few, 10_000, &|i| Affinity::on(NodeId(i as u32 % 2)), &|_| {
+            if ran.fetch_add(1, Ordering::Relaxed) == 100 {
+                few.cancel();
+            }
+        });
+        assert!(cancelled.is_err() && ran.load(Ordering::Relaxed) < 10_000);
+        let fails = statement(2);
+        fails.set_settings(few.settings());
+        let failed = scheduler.parallel_for(&fails, 1000, &anywhere, &|i| assert!(i != 500, "stop"));
+        assert!(failed.is_err());
+    }
+}
+
+#[test]
 fn hints_make_soft_tasks_hard() {
     let scheduler = machine(2, 1, 1, Stealing::Any);
     scheduler.set_settings(Settings { memory_intensive_bytes_per_us: 100, ..scheduler.settings() });
@@ -187,6 +231,38 @@ fn bulk_stealing_takes_many_and_loses_none() {
     let stats = scheduler.stats();
     assert_eq!(stats.workers.iter().map(|w| w.tasks_run).sum::<u64>(), ran.load(Ordering::SeqCst) as u64);
     assert!(stats.groups[0].stolen_by_others > 0 && stats.nodes[1].stolen > 0);
+}
+
+#[test]
+fn how_much_is_stolen_is_the_statements_own_setting() {
+    for (scheduler_steals, statement_steals) in
+        [(StealAmount::One, StealAmount::Bulk), (StealAmount::Bulk, StealAmount::One)]
+    {
+        let settings = Settings { steal: scheduler_steals, affinities: Affinities::Soft, ..Settings::default() };
+        let config = Config { stealing: Stealing::Any, settings, ..Config::default() };
+        let scheduler = Scheduler::new(Arc::new(Topology::synthetic(2, 1, 1, 1)), config);
+        let own = Settings { steal: statement_steals, ..scheduler.settings() };
+        let figures = || {
+            let stats = scheduler.stats();
+            [stats.workers.iter().map(|w| w.moved).sum::<u64>(), stats.nodes[1].stolen]
+        };
+        eventually("tasks are stolen as the statement says", || {
+            let (many, ran) = (statement(1), Arc::new(AtomicUsize::new(0)));
+            many.set_settings(Some(own));
+            for _ in 0..500 {
+                let ran = Arc::clone(&ran);
+                scheduler.spawn(&many, Affinity::near(NodeId(0)), move || {
+                    thread::sleep(Duration::from_micros(20));
+                    ran.fetch_add(1, Ordering::SeqCst);
+                });
+            }
+            eventually("all ran", || ran.load(Ordering::SeqCst) == 500);
+            settled(&scheduler);
+            let [moved, stolen] = figures();
+            assert!(statement_steals == StealAmount::Bulk || moved == 0, "{moved} were moved, none may be");
+            stolen > 0 && (moved > 0) == (statement_steals == StealAmount::Bulk)
+        });
+    }
 }
 
 #[test]

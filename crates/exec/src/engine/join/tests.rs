@@ -15,6 +15,7 @@ use storage::{ColumnAllocator, Interrupted, Parallel, Serial, Stager, TableVersi
 
 use super::pipe_with;
 use super::table::Strategy;
+use crate::operators::scan::{Lookup, Places};
 use crate::engine::chunk::CHUNK_ROWS;
 use crate::engine::{Filters, Flow, Run};
 use crate::plan::{Join, JoinKind, Plan, Side};
@@ -300,7 +301,7 @@ fn nested_loop(join: &Join, left: &RecordBatch, right: &RecordBatch) -> Vec<Row>
 
 fn with_run<T>(budget: Arc<Budget>, body: impl FnOnce(Run<'_>) -> T) -> T {
     let statement = Statement::new(1, budget);
-    body(Run { statement: &statement, parallel: &Threads, threads: 3, page_maps: None })
+    body(Run { statement: &statement, parallel: &Threads, threads: 3, places: Places { lookup: Lookup::Nowhere, turn: None } })
 }
 
 fn run_join(join: &Join, strategy: Strategy) -> Result<Vec<Row>, ExecError> {

@@ -5,7 +5,7 @@
 //! morsels, leaving out granules whose code bounds show that nothing matches. A morsel finds the matching rows of each of its
 //! pieces as a bit mask and materialises the output for those only.
 //!
-//! Invariants: [`Scan::next`] only looks at summaries and is cheap; [`Scan::run`] does the work and may run anywhere. Nothing
+//! Invariants: [`Scan::next`] is cheap; [`Scan::run`] does the work and may run anywhere. Nothing
 //! here changes after preparation, so morsels share it without locks.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 5.2 (ranges as tasks, affinity from the page map of the codes' range).
@@ -14,6 +14,7 @@
 //! A morsel reads several columns and runs next to one: the widest that its filter reads and that lies somewhere in
 //! particular, else the widest such that it outputs.
 
+pub(crate) mod cost;
 mod prepare;
 
 use std::ops::Range;
@@ -21,12 +22,16 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::{ArrayRef, RecordBatch};
 use numa::NodeId;
-use sched::Affinity;
+use sched::policy::concurrency::Pieces;
+use sched::{Affinity, Hint};
 use storage::{CodePredicate, GRANULE_ROWS, Segment, SegmentVersion, TableVersion};
 
+pub(crate) use cost::{BytesRead, Lookup};
+
+use cost::Counter;
 use prepare::{Binding, Prepared};
 
-use super::filter::{Bound, Filter};
+use super::filter::Filter;
 use super::project::Projection;
 use super::{Input, Rows};
 use crate::ExecError;
@@ -53,18 +58,27 @@ pub(crate) enum Step {
     Prepare,
     /// [`Scan::evaluate_entries`] with this number.
     Entries(usize),
-    /// [`Scan::run`].
-    Morsel(Morsel),
+    /// [`Scan::run`] with this number.
+    Morsel(usize),
 }
 
 /// A step, or why there is none.
 pub(crate) enum Next {
-    /// To be run, where.
-    Step(Step, Affinity),
+    /// To be run, where, and what it is expected to cost.
+    Step(Step, Affinity, Hint),
     /// A step that runs has to end first.
     Wait,
     /// All steps were handed out.
     End,
+}
+
+/// What preparation is told of the machine.
+#[derive(Clone, Copy)]
+pub(crate) struct Places<'a> {
+    /// Where columns are looked up.
+    pub(crate) lookup: Lookup<'a>,
+    /// Draws the lot of where to start, where morsels may be handed out in another order than that of their rows.
+    pub(crate) turn: Option<usize>,
 }
 
 /// How far a scan has been handed out; belongs to whoever hands it out.
@@ -72,18 +86,18 @@ pub(crate) enum Next {
 pub(crate) struct Cursor {
     preparing: bool,
     chunks: usize,
-    segment: usize,
-    granule: usize,
-    /// Rows that morsels handed out are sure to return.
-    rows: usize,
+    morsels: usize,
 }
 
 /// Some rows for one task: a granule, or several small remainders.
+#[derive(Clone, Debug)]
 pub(crate) struct Morsel {
     /// Segment and rows; at most a granule of rows together, all on the same node.
     pub(crate) pieces: Vec<(usize, Range<usize>)>,
     /// That node, where it is known.
     pub(crate) node: Option<NodeId>,
+    /// What it is expected to cost.
+    pub(crate) hint: Hint,
 }
 
 impl Scan {
@@ -110,51 +124,24 @@ impl Scan {
         let Some(prepared) = self.prepared.get() else {
             return self.next_preparation(cursor);
         };
-        let mut pieces: Vec<(usize, Range<usize>)> = Vec::new();
-        let (mut rows, mut node) = (0, None);
-        while cursor.segment < self.segments.len() && self.rows_needed.is_none_or(|n| cursor.rows < n) {
-            let version = &self.segments[cursor.segment];
-            let start = cursor.granule * GRANULE_ROWS;
-            if start >= version.segment.rows() || version.live_rows() == 0 {
-                (cursor.segment, cursor.granule) = (cursor.segment + 1, 0);
-                continue;
-            }
-            let piece = start..(start + GRANULE_ROWS).min(version.segment.rows());
-            let state = &prepared.segments[cursor.segment];
-            let bounds =
-                |c: usize| version.segment.column(c).as_coded().map(|column| column.code_bounds(cursor.granule));
-            if state.filter.may_match(&bounds) {
-                let lies_on = state.locator.as_ref().and_then(|locator| locator.node_of(cursor.granule));
-                if rows + piece.len() > GRANULE_ROWS || !pieces.is_empty() && lies_on != node {
-                    break;
-                }
-                node = lies_on;
-                rows += piece.len();
-                if version.deleted.is_none() && matches!(*state.filter, Bound::Constant(true)) {
-                    cursor.rows += piece.len();
-                }
-                pieces.push((cursor.segment, piece));
-            }
-            cursor.granule += 1;
-        }
-        if pieces.is_empty() {
-            return Next::End;
-        }
-        let affinity = node.map_or(Affinity::Anywhere, Affinity::near);
-        Next::Step(Step::Morsel(Morsel { pieces, node }), affinity)
+        let Some(&morsel) = prepared.order.get(cursor.morsels) else { return Next::End };
+        cursor.morsels += 1;
+        let Morsel { node, hint, .. } = prepared.morsels[morsel];
+        Next::Step(Step::Morsel(morsel), node.map_or(Affinity::Anywhere, Affinity::near), hint)
     }
 
-    /// Every morsel that it would hand out, before entries of dictionaries are evaluated.
-    pub(crate) fn morsels(&self, page_maps: &PageMaps) -> Result<Vec<Morsel>, ExecError> {
+    /// Every morsel that it would hand out, before entries of dictionaries are evaluated, in the order of the rows.
+    pub(crate) fn morsels(&self, page_maps: &PageMaps) -> Result<&[Morsel], ExecError> {
         if self.rows_needed == Some(0) {
-            return Ok(Vec::new());
+            return Ok(&[]);
         }
         self.prepare_places(page_maps)?;
-        let (mut cursor, mut morsels) = (Cursor::default(), Vec::new());
-        while let Next::Step(Step::Morsel(morsel), _) = self.next(&mut cursor) {
-            morsels.push(morsel);
-        }
-        Ok(morsels)
+        Ok(self.prepared.get().map_or(&[], |prepared| &prepared.morsels))
+    }
+
+    /// Once it is prepared: the nodes that its morsels are on, and how its rows lie, for the concurrency hint.
+    pub(crate) fn spread(&self) -> Option<(&[NodeId], Pieces)> {
+        self.prepared.get().map(|prepared| (&prepared.nodes[..], prepared.pieces))
     }
 
     fn next_preparation(&self, cursor: &mut Cursor) -> Next {
@@ -163,12 +150,12 @@ impl Scan {
                 return Next::End;
             }
             cursor.preparing = true;
-            return Next::Step(Step::Prepare, Affinity::Anywhere);
+            return Next::Step(Step::Prepare, Affinity::Anywhere, Hint::default());
         }
         match self.binding.get() {
             Some(binding) if cursor.chunks < binding.chunks.len() => {
                 cursor.chunks += 1;
-                Next::Step(Step::Entries(cursor.chunks - 1), Affinity::Anywhere)
+                Next::Step(Step::Entries(cursor.chunks - 1), Affinity::Anywhere, Hint::default())
             }
             _ => Next::Wait,
         }
@@ -176,18 +163,15 @@ impl Scan {
 
     /// Prepares with threads lent, all at once.
     pub(crate) fn prepare_with(&self, run: &Run<'_>) -> Result<(), ExecError> {
-        self.prepare(run.statement, run.page_maps)?;
+        self.prepare(run.statement, run.places)?;
         let chunks = self.binding.get().map_or(0, |binding| binding.chunks.len());
-        run.for_each(chunks, &|_| None, &|chunk| self.evaluate_entries(chunk, run.statement, run.page_maps))
+        run.for_each(chunks, &|_| None, &|chunk| self.evaluate_entries(chunk, run.statement, run.places))
     }
 
-    /// Every morsel, once it is prepared.
+    /// Every morsel, once it is prepared, in the order in which they are handed out.
     pub(crate) fn all_morsels(&self) -> Vec<Morsel> {
-        let (mut cursor, mut morsels) = (Cursor::default(), Vec::new());
-        while let Next::Step(Step::Morsel(morsel), _) = self.next(&mut cursor) {
-            morsels.push(morsel);
-        }
-        morsels
+        let Some(prepared) = self.prepared.get() else { return Vec::new() };
+        prepared.order.iter().map(|&morsel| prepared.morsels[morsel].clone()).collect()
     }
 
     /// The segments, in order.
@@ -195,34 +179,50 @@ impl Scan {
         &self.segments
     }
 
-    /// Live rows of a piece of a segment that pass the filter.
-    pub(crate) fn matches(&self, segment: usize, rows: &Range<usize>) -> Result<Mask, ExecError> {
+    /// Live rows of a piece of a segment that pass the filter; `read` gets the bytes that it read for that.
+    pub(crate) fn matches(&self, segment: usize, rows: &Range<usize>, read: &mut BytesRead) -> Result<Mask, ExecError> {
         let prepared = self.prepared.get().expect("morsels are handed out after preparation");
-        let version = &self.segments[segment];
-        let mut mask = Mask::full(rows.len());
-        if let Some(deleted) = &version.deleted {
-            deleted.strike_out(rows.clone(), mask.words_mut());
+        let counter = Counter::new(&prepared.segments[segment].reads, rows.start / GRANULE_ROWS, rows.len());
+        let piece = Piece { segment: &self.segments[segment].segment, rows: rows.clone(), counter };
+        let mask = self.matching(segment, &piece);
+        piece.counter.settle(read);
+        mask
+    }
+
+    fn matching(&self, segment: usize, piece: &Piece<'_>) -> Result<Mask, ExecError> {
+        let prepared = self.prepared.get().expect("morsels are handed out after preparation");
+        let mut mask = Mask::full(piece.rows.len());
+        if let Some(deleted) = &self.segments[segment].deleted {
+            deleted.strike_out(piece.rows.clone(), mask.words_mut());
         }
-        let piece = Piece { segment: &version.segment, rows: rows.clone() };
-        prepared.segments[segment].filter.evaluate(&piece, &mut mask)?;
+        prepared.segments[segment].filter.evaluate(piece, &mut mask)?;
         Ok(mask)
     }
 
     /// Runs a morsel: `emit` gets its output in order, in batches of at most `batch_rows` rows, and says whether to go on.
+    /// `read` gets the bytes that it read, also when it ends early.
     pub(crate) fn run(
         &self,
-        morsel: &Morsel,
+        morsel: usize,
         batch_rows: usize,
+        read: &mut BytesRead,
         emit: &mut dyn FnMut(RecordBatch) -> Result<bool, ExecError>,
     ) -> Result<(), ExecError> {
         let prepared = self.prepared.get().expect("morsels are handed out after preparation");
         let mut left = self.rows_needed.unwrap_or(usize::MAX);
         let mut positions = Vec::new();
-        for (segment, rows) in &morsel.pieces {
+        for (segment, rows) in &prepared.morsels[morsel].pieces {
             let state = &prepared.segments[*segment];
             let version = &self.segments[*segment];
-            let piece = Piece { segment: &version.segment, rows: rows.clone() };
-            let mask = self.matches(*segment, rows)?;
+            let counter = Counter::new(&state.reads, rows.start / GRANULE_ROWS, rows.len());
+            let piece = Piece { segment: &version.segment, rows: rows.clone(), counter };
+            let mask = match self.matching(*segment, &piece) {
+                Ok(mask) => mask,
+                Err(error) => {
+                    piece.counter.settle(read);
+                    return Err(error);
+                }
+            };
             let found = mask.count();
             let wanted = found.min(left);
             left -= wanted;
@@ -239,11 +239,14 @@ impl Scan {
                     dense_or_not(&positions[done..done + take])
                 };
                 let per_code = |i: usize| state.per_code[i].as_ref();
-                if !emit(self.projection.evaluate(&piece, &chosen, &per_code)?)? {
-                    return Ok(());
+                let emitted = self.projection.evaluate(&piece, &chosen, &per_code).and_then(&mut *emit);
+                if !matches!(emitted, Ok(true)) {
+                    piece.counter.settle(read);
+                    return emitted.map(|_| ());
                 }
                 done += take;
             }
+            piece.counter.settle(read);
             if left == 0 {
                 break;
             }
@@ -272,6 +275,7 @@ fn dense_or_not(positions: &[u32]) -> Rows<'_> {
 struct Piece<'a> {
     segment: &'a Segment,
     rows: Range<usize>,
+    counter: Counter<'a>,
 }
 
 impl Input for Piece<'_> {
@@ -280,6 +284,7 @@ impl Input for Piece<'_> {
     }
 
     fn column(&self, column: usize, rows: &Rows<'_>) -> Result<ArrayRef, ExecError> {
+        self.counter.reads(column, rows);
         let column = self.segment.column(column);
         Ok(match rows {
             Rows::Range(range) => column.slice(range.clone()),
@@ -292,7 +297,9 @@ impl Input for Piece<'_> {
     }
 
     fn codes(&self, column: usize, rows: &Rows<'_>) -> Option<Vec<u32>> {
-        let column = self.segment.column(column).as_coded()?;
+        let of = self.segment.column(column).as_coded()?;
+        self.counter.reads(column, rows);
+        let column = of;
         let mut codes = Vec::with_capacity(rows.len());
         match rows {
             Rows::Range(range) => column.unpack(range.clone(), &mut codes),
@@ -302,6 +309,7 @@ impl Input for Piece<'_> {
     }
 
     fn select(&self, column: usize, predicate: &CodePredicate, mask: &mut Mask) {
+        self.counter.reads(column, &Rows::Range(self.rows.clone()));
         let column = self.segment.column(column).as_coded().expect("only coded columns are bound to codes");
         column.select(self.rows.clone(), predicate, mask.words_mut());
     }

@@ -7,16 +7,19 @@
 //! # Limits
 //! The estimate takes codes as evenly used and parts of a filter as independent of each other.
 
+use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use numa::Reservation;
+use numa::{NodeId, Reservation};
 use parking_lot::Mutex;
-use sched::Statement;
-use storage::Segment;
+use sched::policy::concurrency::Pieces;
+use sched::{Hint, Statement};
+use storage::{GRANULE_ROWS, Segment};
 
-use super::Scan;
+use super::cost::{Expected, Lookup, PerRow, Read};
+use super::{Morsel, Places, Scan};
 use crate::ExecError;
 use crate::bind::Coding;
 use crate::codes::CodeRanges;
@@ -71,6 +74,14 @@ enum Target {
 /// What morsels share.
 pub(super) struct Prepared {
     pub(super) segments: Vec<PreparedSegment>,
+    /// In the order of the rows.
+    pub(super) morsels: Vec<Morsel>,
+    /// The order in which they are handed out.
+    pub(super) order: Vec<usize>,
+    /// The nodes that they are on, each once.
+    pub(super) nodes: Vec<NodeId>,
+    /// How the rows lie.
+    pub(super) pieces: Pieces,
     /// For the results per code.
     _reservations: Vec<Reservation>,
 }
@@ -79,12 +90,13 @@ pub(super) struct PreparedSegment {
     pub(super) filter: Arc<Bound>,
     /// Per output: its result for each code of the column that it reads, where that was evaluated.
     pub(super) per_code: Vec<Option<ArrayRef>>,
-    pub(super) locator: Option<Locator>,
+    /// The columns that its morsels read.
+    pub(super) reads: Vec<Read>,
 }
 
 impl Scan {
     /// Binds what binary search can bind, and decides what is evaluated per entry.
-    pub(crate) fn prepare(&self, statement: &Statement, page_maps: Option<&PageMaps>) -> Result<(), ExecError> {
+    pub(crate) fn prepare(&self, statement: &Statement, places: Places<'_>) -> Result<(), ExecError> {
         let mut leaves = HashMap::new();
         let mut reached: HashMap<(usize, CodingKey), Reached> = HashMap::new();
         let columns = self.expression_columns();
@@ -109,7 +121,7 @@ impl Scan {
         let left = chunks.len();
         let binding = Binding { leaves: Mutex::new(leaves), jobs, chunks, chunks_left: Mutex::new(left) };
         assert!(self.binding.set(binding).is_ok(), "a scan is prepared once");
-        if left == 0 { self.finish_preparation(page_maps) } else { Ok(()) }
+        if left == 0 { self.finish_preparation(places) } else { Ok(()) }
     }
 
     /// Prepares as far as binary search goes: tests that would be evaluated per entry count as rows that may match.
@@ -121,7 +133,7 @@ impl Scan {
         let (jobs, chunks) = (Vec::new(), Vec::new());
         let binding = Binding { leaves: Mutex::new(leaves), jobs, chunks, chunks_left: Mutex::new(0) };
         assert!(self.binding.set(binding).is_ok(), "a scan is prepared once");
-        self.finish_preparation(Some(page_maps))
+        self.finish_preparation(Places { lookup: Lookup::Maps(page_maps), turn: None })
     }
 
     /// Evaluates one chunk of entries; whoever ends last finishes the preparation.
@@ -129,7 +141,7 @@ impl Scan {
         &self,
         number: usize,
         statement: &Statement,
-        page_maps: Option<&PageMaps>,
+        places: Places<'_>,
     ) -> Result<(), ExecError> {
         let binding = self.binding.get().expect("entries are numbered by the binding");
         let (job, chunk) = binding.chunks[number];
@@ -139,7 +151,7 @@ impl Scan {
             *left -= 1;
             *left == 0
         };
-        if last { self.finish_preparation(page_maps) } else { Ok(()) }
+        if last { self.finish_preparation(places) } else { Ok(()) }
     }
 
     /// Leaves over coded columns of a segment whose codings have not been seen yet.
@@ -207,7 +219,7 @@ impl Scan {
         jobs
     }
 
-    fn finish_preparation(&self, page_maps: Option<&PageMaps>) -> Result<(), ExecError> {
+    fn finish_preparation(&self, places: Places<'_>) -> Result<(), ExecError> {
         let binding = self.binding.get().expect("finished after it began");
         let mut leaves = binding.leaves.lock();
         let mut results: ResultsByCoding = HashMap::new();
@@ -233,10 +245,24 @@ impl Scan {
             let codings = self.filter_codings(segment);
             let filter = filters.entry(codings).or_insert_with(|| Arc::new(self.bound(segment, &leaves))).clone();
             let per_code = self.results_of(segment, &results);
-            let locator = page_maps.and_then(|maps| self.locator(segment, maps));
-            PreparedSegment { filter, per_code, locator }
+            let reads = self.columns_read().into_iter().map(|column| Read::new(segment, column, places.lookup));
+            PreparedSegment { filter, per_code, reads: reads.collect() }
         });
-        let prepared = Prepared { segments: segments.collect(), _reservations: reservations };
+        let segments: Vec<PreparedSegment> = segments.collect();
+        let morsels = self.cut(&segments);
+        let mut nodes: Vec<NodeId> = morsels.iter().filter_map(|morsel| morsel.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let pieces = match (self.snapshot.parts.len(), nodes.len()) {
+            (2.., _) => Pieces::Parts(self.snapshot.parts.len()),
+            (_, 2..) => Pieces::Partitions(nodes.len()),
+            _ => Pieces::Whole,
+        };
+        let order = match places.turn.filter(|_| self.rows_needed.is_none() && nodes.len() > 1) {
+            Some(turn) => in_turn(&morsels, &nodes, turn),
+            None => (0..morsels.len()).collect(),
+        };
+        let prepared = Prepared { segments, morsels, order, nodes, pieces, _reservations: reservations };
         assert!(self.prepared.set(prepared).is_ok(), "a scan is prepared once");
         Ok(())
     }
@@ -256,20 +282,141 @@ impl Scan {
         self.projection.outputs().iter().enumerate().map(of).collect()
     }
 
-    /// Where a segment's morsels run: by the column of which they read most, those that the filter reads first. A column that
-    /// lies on no node in particular leaves it to the next.
-    fn locator(&self, segment: &Segment, maps: &PageMaps) -> Option<Locator> {
-        let read = self.filter.leaves().iter().flat_map(|test| test.columns().iter().copied());
+    /// Columns that the filter reads, once per test.
+    fn columns_tested(&self) -> Vec<usize> {
+        self.filter.leaves().iter().flat_map(|test| test.columns().iter().copied()).collect()
+    }
+
+    /// Columns that are materialised, once per output.
+    fn columns_made(&self) -> Vec<usize> {
         let made = self.projection.outputs().iter().flat_map(|output| match output {
             Source::Column(column) => std::slice::from_ref(column),
             Source::Expression(expression, _) => expression.columns(),
         });
+        made.copied().collect()
+    }
+
+    /// Every column that a morsel may read, each once.
+    fn columns_read(&self) -> Vec<usize> {
+        let mut columns = self.columns_tested();
+        columns.append(&mut self.columns_made());
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    /// What says where a segment's morsels run: the column of which they read most, one that the filter reads first. A
+    /// column that lies on no node in particular leaves it to the next.
+    fn leader<'a>(&self, segment: &Segment, reads: &'a [Read]) -> Option<&'a Locator> {
         let by_size = |mut columns: Vec<usize>| {
             columns.sort_by_key(|&column| (std::cmp::Reverse(segment.column(column).bytes_codes()), column));
             columns.dedup();
             columns
         };
-        let columns = by_size(read.collect()).into_iter().chain(by_size(made.copied().collect()));
-        columns.into_iter().find_map(|column| maps.locator(segment.column(column)))
+        let columns = by_size(self.columns_tested()).into_iter().chain(by_size(self.columns_made()));
+        let read = |column| reads.iter().find(|read| read.column == column);
+        columns.into_iter().find_map(|column| read(column)?.locator())
+    }
+
+    /// What a row of a segment is expected to cost.
+    fn per_row(&self, segment: &Segment, prepared: &PreparedSegment) -> PerRow {
+        let coded = |column: &usize| segment.column(*column).as_coded().is_some();
+        let (mut code_tests, mut row_tests) = (Vec::new(), Vec::new());
+        if !matches!(*prepared.filter, Bound::Constant(_)) {
+            for test in self.filter.leaves() {
+                let by_code = !test.is_expression() && test.columns().iter().all(coded);
+                if by_code { &mut code_tests } else { &mut row_tests }.extend_from_slice(test.columns());
+            }
+        }
+        let fields = self.projection.schema().fields();
+        PerRow::of(&Expected {
+            reads: &prepared.reads,
+            code_tests: &code_tests,
+            row_tests: &row_tests,
+            outputs: &self.columns_made(),
+            output_bytes: fields.iter().map(|field| crate::plan::width_bytes(field.data_type())).sum(),
+            fraction: prepared.filter.fraction(ROW_TEST_FRACTION),
+        })
+    }
+
+    /// Cuts the rows that may match into morsels.
+    fn cut(&self, prepared: &[PreparedSegment]) -> Vec<Morsel> {
+        let mut morsels: Vec<Morsel> = Vec::new();
+        // Rows of the last morsel, and rows that are sure to be returned.
+        let (mut rows, mut sure) = (0, 0);
+        for (number, (version, state)) in self.segments.iter().zip(prepared).enumerate() {
+            if version.live_rows() == 0 {
+                continue;
+            }
+            let segment = &version.segment;
+            let (leader, per_row) = (self.leader(segment, &state.reads), self.per_row(segment, state));
+            let all_pass = version.deleted.is_none() && matches!(*state.filter, Bound::Constant(true));
+            for granule in 0..segment.granules() {
+                if self.rows_needed.is_some_and(|needed| sure >= needed) {
+                    return morsels;
+                }
+                let bounds = |c: usize| segment.column(c).as_coded().map(|column| column.code_bounds(granule));
+                if !state.filter.may_match(&bounds) {
+                    continue;
+                }
+                let piece = granule * GRANULE_ROWS..((granule + 1) * GRANULE_ROWS).min(segment.rows());
+                let node = leader.and_then(|leader| leader.node_of(granule));
+                match morsels.last_mut() {
+                    Some(last) if rows + piece.len() <= GRANULE_ROWS && last.node == node => rows += piece.len(),
+                    _ => {
+                        rows = piece.len();
+                        morsels.push(Morsel { pieces: Vec::new(), node, hint: Hint::default() });
+                    }
+                }
+                sure += if all_pass { piece.len() } else { 0 };
+                if let Some(last) = morsels.last_mut() {
+                    per_row.add_to(&mut last.hint, piece.len());
+                    last.pieces.push((number, piece));
+                }
+            }
+        }
+        morsels
+    }
+}
+
+/// Morsels one of each node after the other, so that all nodes work from the beginning; each operation starts at another node
+/// than the one before (VLDB 2015, section 5.2). Those that are on no node in particular take turns with the nodes.
+fn in_turn(morsels: &[Morsel], nodes: &[NodeId], turn: usize) -> Vec<usize> {
+    let mut lanes: Vec<VecDeque<usize>> = vec![VecDeque::new(); nodes.len() + 1];
+    for (number, morsel) in morsels.iter().enumerate() {
+        let lane = morsel.node.and_then(|node| nodes.binary_search(&node).ok()).unwrap_or(nodes.len());
+        lanes[lane].push_back(number);
+    }
+    lanes.retain(|lane| !lane.is_empty());
+    let first = turn % lanes.len().max(1);
+    lanes.rotate_left(first);
+    let mut order = Vec::with_capacity(morsels.len());
+    while order.len() < morsels.len() {
+        order.extend(lanes.iter_mut().filter_map(VecDeque::pop_front));
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn on(node: Option<u32>) -> Morsel {
+        Morsel { pieces: Vec::new(), node: node.map(NodeId), hint: Hint::default() }
+    }
+
+    #[test]
+    fn nodes_take_turns_and_each_operation_starts_one_further() {
+        let morsels: Vec<Morsel> =
+            [Some(0), Some(0), Some(0), Some(2), Some(2), None, Some(5)].into_iter().map(on).collect();
+        let nodes = [NodeId(0), NodeId(2), NodeId(5)];
+        assert_eq!(in_turn(&morsels, &nodes, 0), [0, 3, 6, 5, 1, 4, 2]);
+        assert_eq!(in_turn(&morsels, &nodes, 5), [3, 6, 5, 0, 4, 1, 2]);
+        for turn in 0..9 {
+            let mut all = in_turn(&morsels, &nodes, turn);
+            all.sort_unstable();
+            assert_eq!(all, (0..morsels.len()).collect::<Vec<_>>());
+        }
+        assert!(in_turn(&[], &[], 3).is_empty());
     }
 }

@@ -23,6 +23,7 @@ fn entry(statement_time: u64, number: u64) -> Entry {
         hint: Hint { bytes: number, cpu_ns: 0 },
         running: Running::default(),
         binding: Binding::None,
+        steal: crate::settings::StealAmount::One,
     }
 }
 
@@ -42,7 +43,7 @@ fn every_entry_is_taken_once() {
         let other = loom::sync::Arc::clone(&group);
         let thief = thread::spawn(move || {
             let reach = Reach::default().with(QueueKind::Stealable);
-            number(other.take_shared(reach, None, |_, _| 1, &mut Vec::new()))
+            number(other.take_shared(reach, None, |_, _, _| 1, &mut Vec::new()))
         });
         let own = number(group.take_own(0, None));
         submitter.join().unwrap();

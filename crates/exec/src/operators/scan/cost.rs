@@ -1,0 +1,213 @@
+//! What a morsel costs: an estimate before it runs, for whoever decides where it may run; and the bytes that it read, by node.
+//!
+//! # Limits
+//! Bytes are those of codes and plain values; dictionaries, deleted rows and expressions' own memory are not counted. A column
+//! that is gathered by position counts a cache line for every row, at most its share of the granule. Bytes of a column of which
+//! nobody knows where it lies are not reported.
+//!
+//! Source: Psaroudakis et al., VLDB 2015, section 5.1 (hints of tasks) and 6.1.2 (memory-intensive and cpu-intensive tasks).
+
+use std::cell::RefCell;
+
+use numa::{NodeId, current_node};
+use sched::Hint;
+use storage::{Column, Component, GRANULE_ROWS, Segment};
+
+use super::super::Rows;
+use crate::locate::{Locator, PageMaps};
+
+/// Bytes that come from memory at a time.
+const LINE_BYTES: f64 = 64.0;
+
+/// Picoseconds of cpu time per row, one thread, as `EXPLAIN ANALYZE` told of 16 million rows on an EPYC (Zen 3, 2.4 GHz,
+/// release build; codes of 13 and 20 bits): only their order of magnitude matters, since they are weighed against a
+/// measured threshold. A test of codes by a kernel.
+const CODE_TEST_PS: f64 = 260.0;
+/// A test of values by an expression, such as `x + y = 3`, its columns decoded.
+const ROW_TEST_PS: f64 = 2_000.0;
+/// A value of a run of rows, decoded.
+const VALUE_PS: f64 = 1_100.0;
+/// A value of a row among others that did not pass.
+const GATHERED_VALUE_PS: f64 = 10_000.0;
+
+/// A column that a scan reads of a segment.
+pub(super) struct Read {
+    pub(super) column: usize,
+    bytes_per_row: f64,
+    lies: Where,
+}
+
+enum Where {
+    /// As its locator says.
+    Granules(Locator),
+    /// A copy on each of these.
+    Copies(Vec<NodeId>),
+    /// All memory is on this one.
+    Only(NodeId),
+    Unknown,
+}
+
+/// Where a scan's columns are looked up.
+#[derive(Clone, Copy)]
+pub(crate) enum Lookup<'a> {
+    /// There is a choice of nodes.
+    Maps(&'a PageMaps),
+    /// There is one node.
+    Only(NodeId),
+    /// Nobody asks.
+    Nowhere,
+}
+
+impl Read {
+    pub(super) fn new(segment: &Segment, column: usize, lookup: Lookup<'_>) -> Read {
+        let of = segment.column(column);
+        let lies = match lookup {
+            Lookup::Only(node) => Where::Only(node),
+            Lookup::Nowhere => Where::Unknown,
+            Lookup::Maps(maps) => match maps.locator(of) {
+                Some(locator) => Where::Granules(locator),
+                None => Where::Copies(copies(of)),
+            },
+        };
+        Read { column, bytes_per_row: bytes_per_row(of), lies }
+    }
+
+    /// Where its granules lie, if some lie on one node.
+    pub(super) fn locator(&self) -> Option<&Locator> {
+        match &self.lies {
+            Where::Granules(locator) => Some(locator).filter(|locator| locator.tells()),
+            _ => None,
+        }
+    }
+}
+
+/// Bytes of codes, or of plain values, per row.
+fn bytes_per_row(column: &Column) -> f64 {
+    match column.bits() {
+        Some(bits) => f64::from(bits) / 8.0,
+        None => {
+            let rows = column.len().clamp(1, GRANULE_ROWS);
+            column.granule_bytes(0).iter().map(|(_, bytes)| bytes.len()).sum::<usize>() as f64 / rows as f64
+        }
+    }
+}
+
+/// The nodes that copies of a column's codes or values lie on.
+fn copies(column: &Column) -> Vec<NodeId> {
+    let regions = column.components().into_iter().filter(|(component, _)| *component == Component::Codes);
+    let mut nodes: Vec<NodeId> = regions.flat_map(|(_, region)| region.policy().nodes()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
+}
+
+/// What a row of a segment is expected to cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct PerRow {
+    bytes: f64,
+    cpu_ps: f64,
+}
+
+/// What is known of a segment before its morsels run.
+pub(super) struct Expected<'a> {
+    pub(super) reads: &'a [Read],
+    /// Columns that the filter reads, once per test.
+    pub(super) code_tests: &'a [usize],
+    pub(super) row_tests: &'a [usize],
+    /// Columns that are materialised, and bytes of a row of the output.
+    pub(super) outputs: &'a [usize],
+    pub(super) output_bytes: u64,
+    /// Share of rows that are expected to pass.
+    pub(super) fraction: f64,
+}
+
+impl PerRow {
+    pub(super) fn of(expected: &Expected<'_>) -> PerRow {
+        let width =
+            |column: &usize| expected.reads.iter().find(|r| r.column == *column).map_or(0.0, |r| r.bytes_per_row);
+        let tested: Vec<usize> = expected.code_tests.iter().chain(expected.row_tests).copied().collect();
+        let scanned: f64 = tested.iter().map(width).sum();
+        // Of a column that is only materialised, every line that holds a surviving row.
+        let gathered = expected.outputs.iter().filter(|column| !tested.contains(column)).map(|column| {
+            let width = width(column);
+            width.min(expected.fraction * LINE_BYTES)
+        });
+        let values = expected.fraction * expected.outputs.len() as f64;
+        PerRow {
+            bytes: scanned + gathered.sum::<f64>() + expected.fraction * expected.output_bytes as f64,
+            cpu_ps: CODE_TEST_PS * expected.code_tests.len() as f64
+                + ROW_TEST_PS * expected.row_tests.len() as f64
+                + values * if expected.fraction < 1.0 { GATHERED_VALUE_PS } else { VALUE_PS },
+        }
+    }
+
+    /// What so many rows are expected to cost, on top of `hint`.
+    pub(super) fn add_to(&self, hint: &mut Hint, rows: usize) {
+        hint.bytes += (self.bytes * rows as f64) as u64;
+        hint.cpu_ns += (self.cpu_ps * rows as f64 / 1000.0) as u64;
+    }
+}
+
+/// Bytes that a task has read, by node.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct BytesRead(Vec<(NodeId, u64)>);
+
+impl BytesRead {
+    fn add(&mut self, node: NodeId, bytes: u64) {
+        match self.0.iter_mut().find(|(known, _)| *known == node) {
+            Some((_, sum)) => *sum += bytes,
+            None => self.0.push((node, bytes)),
+        }
+    }
+
+    /// Nodes and bytes.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (NodeId, u64)> {
+        self.0.iter().copied().filter(|(_, bytes)| *bytes > 0)
+    }
+}
+
+/// Counts what is read of one granule's rows.
+pub(super) struct Counter<'a> {
+    reads: &'a [Read],
+    rows: usize,
+    granule: usize,
+    bytes: RefCell<Vec<f64>>,
+}
+
+impl<'a> Counter<'a> {
+    pub(super) fn new(reads: &'a [Read], granule: usize, rows: usize) -> Counter<'a> {
+        Counter { reads, rows, granule, bytes: RefCell::new(vec![0.0; reads.len()]) }
+    }
+
+    /// Notes that these rows of a column are read.
+    pub(super) fn reads(&self, column: usize, rows: &Rows<'_>) {
+        let Some(place) = self.reads.iter().position(|read| read.column == column) else { return };
+        let width = self.reads[place].bytes_per_row;
+        self.bytes.borrow_mut()[place] += match rows {
+            Rows::Range(range) => width * range.len() as f64,
+            Rows::Positions(positions) => {
+                (width.max(LINE_BYTES) * positions.len() as f64).min(width * self.rows as f64)
+            }
+        };
+    }
+
+    /// Adds what was read to `to`.
+    pub(super) fn settle(self, to: &mut BytesRead) {
+        for (read, bytes) in self.reads.iter().zip(self.bytes.into_inner()) {
+            let bytes = bytes as u64;
+            match &read.lies {
+                _ if bytes == 0 => {}
+                Where::Only(node) => to.add(*node, bytes),
+                Where::Granules(locator) => {
+                    locator.deal_out(self.granule, bytes, &mut |node, bytes| to.add(node, bytes))
+                }
+                // Readers take the copy of the node they run on, else the first.
+                Where::Copies(nodes) => {
+                    let here = current_node().filter(|node| nodes.contains(node));
+                    here.or(nodes.first().copied()).into_iter().for_each(|node| to.add(node, bytes));
+                }
+                Where::Unknown => {}
+            }
+        }
+    }
+}
