@@ -3,7 +3,7 @@
 use storage::Segment;
 
 use crate::charge::batch_bytes;
-use crate::plan::{Output, Plan, width_bytes};
+use crate::plan::{Join, JoinKind, Output, Plan, Side, width_bytes};
 
 /// What the estimate of an operator's input needs to know from above.
 struct Wanted {
@@ -68,18 +68,63 @@ impl Plan {
             Plan::Values { batches, .. } => {
                 (batches.iter().map(batch_bytes).sum(), batches.iter().map(|b| b.num_rows() as u64).sum())
             }
-            // Whole inputs are read; how many rows come out is not known, so no more is claimed than goes in.
-            Plan::Aggregate(_) | Plan::Join(_) | Plan::Sort(_) | Plan::Union(_) => {
+            Plan::Aggregate(aggregation) => {
+                let arguments = aggregation.calls.iter().flat_map(|c| c.arguments.iter().copied().chain(c.filter));
+                let columns = aggregation.keys.iter().copied().chain(arguments).collect();
+                let (bytes, rows) = aggregation.input.read(Wanted { columns, rows: u64::MAX });
+                (bytes, if aggregation.keys.is_empty() { 1 } else { rows })
+            }
+            Plan::Join(join) => join_read(join, &wanted.columns),
+            Plan::Sort(sort) => {
+                // Every row is kept, with all columns, before the first one comes out.
+                wanted.columns.extend(sort.keys.iter().map(|k| k.column));
+                let (bytes, rows) = sort.input.read(Wanted { rows: u64::MAX, ..wanted });
+                (bytes, sort.fetch.map_or(rows, |f| rows.min(f as u64)))
+            }
+            Plan::Union(union) => {
                 let mut total = (0u64, 0u64);
-                for input in self.inputs() {
-                    let columns = (0..input.schema().fields().len()).collect();
-                    let (bytes, rows) = input.read(Wanted { columns, rows: u64::MAX });
+                for input in &union.inputs {
+                    let (bytes, rows) = input.read(Wanted { columns: wanted.columns.clone(), rows: wanted.rows });
                     total = (total.0.saturating_add(bytes), total.1.saturating_add(rows));
                 }
                 total
             }
         }
     }
+}
+
+/// Bytes that both sides of a join read, and rows that it gives at most if no key of the larger side has several matches; all
+/// pairs where there is no key.
+fn join_read(join: &Join, wanted: &[usize]) -> (u64, u64) {
+    let width = join.left.schema().fields().len();
+    let mut left: Vec<usize> = join.on.iter().map(|k| k.0).collect();
+    let mut right: Vec<usize> = join.on.iter().map(|k| k.1).collect();
+    let mut of_pair = |c: usize| if c < width { left.push(c) } else { right.push(c - width) };
+    join.residual.iter().flat_map(|r| r.columns()).for_each(&mut of_pair);
+    let only = match join.kind {
+        JoinKind::Semi(side) | JoinKind::Anti(side) | JoinKind::Mark(side) => Some(side),
+        _ => None,
+    };
+    match only {
+        None => wanted.iter().copied().for_each(&mut of_pair),
+        // The last column of a mark join is made.
+        Some(Side::Left) => left.extend(wanted.iter().copied().filter(|&c| c < width)),
+        Some(Side::Right) => {
+            let right_width = join.right.schema().fields().len();
+            right.extend(wanted.iter().copied().filter(|&c| c < right_width));
+        }
+    }
+    let (left_bytes, left_rows) = join.left.read(Wanted { columns: left, rows: u64::MAX });
+    let (right_bytes, right_rows) = join.right.read(Wanted { columns: right, rows: u64::MAX });
+    let rows = match (only, join.on.is_empty()) {
+        (Some(Side::Left), _) => left_rows,
+        (Some(Side::Right), _) => right_rows,
+        (None, true) => left_rows.saturating_mul(right_rows),
+        (None, false) => left_rows.saturating_add(right_rows),
+    };
+    // Pairs that a condition drops are looked at too.
+    let looked_at = if join.on.is_empty() { left_rows.saturating_mul(right_rows) } else { 0 };
+    (left_bytes.saturating_add(right_bytes).saturating_add(looked_at), rows)
 }
 
 /// Bytes of the codes of some columns, and of a bit for every row.

@@ -373,7 +373,8 @@ impl<'a> Search<'a> {
         let tested = if left_over < FILTERS_BELOW { self.tested(path) } else { 0.0 };
         let kept = cost::build(build.rows, self.width(build.set), lookup);
         let streamed = cost::probe(probe.rows * left_over, build.rows, domain, lookup) + rows;
-        let total = build.total + probe.total - self.saved(probe, path, left_over) + kept + streamed + tested + cost::START;
+        let total =
+            build.total + probe.total - self.saved(probe, path, left_over) + kept + streamed + tested + cost::START;
         let step = Step::Join { build: build.set, probe: probe.set };
         Candidate { probe: *probe, build: *build, path, left_over, kept, streamed, tested, total, step }
     }
@@ -395,7 +396,8 @@ impl<'a> Search<'a> {
         let work = cost::build(build.rows, columns, semi.lookup);
         let given = if builds_kept { rows * cost::ROW } else { rows };
         let streamed = cost::probe(probe.rows * left_over, build.rows, semi.domain, semi.lookup) + given;
-        let total = build.total + probe.total - self.saved(probe, path, left_over) + work + streamed + tested + cost::START;
+        let total =
+            build.total + probe.total - self.saved(probe, path, left_over) + work + streamed + tested + cost::START;
         Candidate { probe: *probe, build: *build, path, left_over, kept: work, streamed, tested, total, step }
     }
 

@@ -12,7 +12,7 @@ use arrow::datatypes::DataType;
 use super::cardinality::{self, Estimate};
 use super::conjuncts::{all_of, conjuncts, is_delicate, rejects_nulls};
 use super::cost::{self, Lookup};
-use super::region::{Region, inner_where_rejected, is_region};
+use super::region::{Region, inner_where_rejected, is_small_region};
 use super::solve::solve;
 use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Side, Sort, Union};
 use crate::predicate::Predicate;
@@ -45,7 +45,7 @@ impl Rewriter {
             }
             plan => plan,
         };
-        if is_region(&plan) {
+        if is_small_region(&plan) {
             let schema = plan.schema();
             let mut region = Region::default();
             let outputs = region.take(plan, &rejected(schema.fields().len()));
@@ -291,11 +291,21 @@ pub(super) fn united<'a>(mut inputs: impl Iterator<Item = &'a Estimate>) -> Esti
     all
 }
 
-fn filter(plan: Plan, conjuncts: Vec<Predicate>) -> Plan {
-    match all_of(conjuncts) {
+/// The rows that pass conjuncts, in order. One that may fail gets a filter of its own: a part of an AND is also evaluated for rows for
+/// which those before it are NULL.
+pub(super) fn filter(mut plan: Plan, conjuncts: Vec<Predicate>) -> Plan {
+    let mut group = Vec::new();
+    let put = |plan: Plan, group: &mut Vec<Predicate>| match all_of(std::mem::take(group)) {
         Some(predicate) => Plan::Filter { input: Box::new(plan), predicate },
         None => plan,
+    };
+    for conjunct in conjuncts {
+        if is_delicate(&conjunct) {
+            plan = put(plan, &mut group);
+        }
+        group.push(conjunct);
     }
+    put(plan, &mut group)
 }
 
 /// Those that may move below, and the rest in order.

@@ -13,6 +13,26 @@ use crate::predicate::Predicate;
 /// Relations up to which joins are taken apart; sets of them are bits of a word.
 const RELATIONS_MAX: usize = 60;
 
+/// Is it the top of a region of not too many relations? A larger tree is taken apart further down.
+pub(super) fn is_small_region(plan: &Plan) -> bool {
+    is_region(plan) && relations(plan) <= RELATIONS_MAX
+}
+
+/// How many relations it may be taken apart into.
+fn relations(plan: &Plan) -> usize {
+    match plan {
+        Plan::Join(join) => match join.kind {
+            JoinKind::Semi(Side::Left) | JoinKind::Anti(Side::Left) => relations(&join.left) + 1,
+            JoinKind::Semi(Side::Right) | JoinKind::Anti(Side::Right) => relations(&join.right) + 1,
+            // Outer joins may become inner ones.
+            JoinKind::Mark(_) => 1,
+            _ => relations(&join.left) + relations(&join.right),
+        },
+        Plan::Filter { input, .. } | Plan::Project { input, .. } => relations(input),
+        _ => 1,
+    }
+}
+
 /// What is joined.
 pub(super) struct Member {
     /// Taken when it is rewritten.
@@ -59,7 +79,7 @@ pub(super) struct Region {
 }
 
 /// Is it the top of a region?
-pub(super) fn is_region(plan: &Plan) -> bool {
+fn is_region(plan: &Plan) -> bool {
     match plan {
         Plan::Join(join) => match join.kind {
             JoinKind::Inner => !join.nulls_equal,
@@ -88,7 +108,7 @@ impl Region {
     /// of each output column.
     pub(super) fn take(&mut self, plan: Plan, rejected: &[bool]) -> Vec<usize> {
         let plan = inner_where_rejected(plan, rejected);
-        if !is_region(&plan) || self.members.len() >= RELATIONS_MAX {
+        if !is_region(&plan) {
             return self.member(plan);
         }
         match plan {

@@ -5,7 +5,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use super::cardinality::{Estimate, semi_share};
 use super::conjuncts::{about_one_column, all_of, implied};
 use super::order::{Class, Condition, Graph, Relation, Semi, Set, Tree, order};
-use super::push::{Optimized, Rewriter, lookup};
+use super::push::{Optimized, Rewriter, filter, lookup};
 use super::region::Region;
 use crate::plan::{Join, JoinKind, Output, Plan, Side};
 use crate::predicate::Predicate;
@@ -48,24 +48,21 @@ pub(super) fn solve(mut region: Region, outputs: &[usize], schema: &SchemaRef, r
         conditions: conditions.into_iter().map(|c| Some(c.0)).collect(),
         plans,
     };
-    let (mut plan, mut layout) = assembly.tree(&found.tree);
+    let (mut plan, layout) = assembly.tree(&found.tree);
     let rest = assembly.conditions.iter_mut().filter_map(Option::take).collect::<Vec<_>>();
     let last: Vec<Predicate> = rest.into_iter().chain(late).collect();
     let mut estimate = estimate;
     if !last.is_empty() {
         estimate.rows *= 0.5f64.powi(last.len().min(8) as i32);
     }
-    if let Some(predicate) = all_of(last) {
-        let place = |c: usize| position(&layout, c);
-        plan = Plan::Filter { input: Box::new(plan), predicate: predicate.map_columns(&place) };
-    }
+    let last = last.iter().map(|p| p.map_columns(&|c| position(&layout, c))).collect();
+    plan = filter(plan, last);
     if layout != outputs {
         let output = |(i, &c): (usize, &usize)| Output::Column {
             column: position(&layout, c),
             field: schema.fields()[i].clone(),
         };
         plan = Plan::Project { input: Box::new(plan), outputs: outputs.iter().enumerate().map(output).collect() };
-        layout.clear();
     }
     Optimized { plan, estimate }
 }

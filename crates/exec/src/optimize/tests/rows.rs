@@ -60,7 +60,9 @@ impl Dice {
         let op = [CompareOp::Eq, CompareOp::Lt, CompareOp::GtEq, CompareOp::NotEq][self.below(4)];
         match self.below(9) {
             0 if depth > 0 => Predicate::Or(vec![self.predicate(schema, depth - 1), self.predicate(schema, depth - 1)]),
-            1 if depth > 0 => Predicate::And(vec![self.predicate(schema, depth - 1), self.predicate(schema, depth - 1)]),
+            1 if depth > 0 => {
+                Predicate::And(vec![self.predicate(schema, depth - 1), self.predicate(schema, depth - 1)])
+            }
             2 if depth > 0 => Predicate::Not(Box::new(self.predicate(schema, depth - 1))),
             3 => Predicate::IsNull { column, negated: self.one_in(2) },
             4 => {
@@ -135,7 +137,8 @@ impl Dice {
             }
             10 if !numbers.is_empty() => {
                 let keys = (0..self.below(3)).map(|_| self.pick(&numbers)).collect();
-                let function = [AggregateFunction::Sum, AggregateFunction::Min, AggregateFunction::Count][self.below(3)].clone();
+                let function =
+                    [AggregateFunction::Sum, AggregateFunction::Min, AggregateFunction::Count][self.below(3)].clone();
                 let field = Arc::new(Field::new("made", DataType::Int64, true));
                 let arguments = vec![self.pick(&numbers)];
                 let call = AggregateCall { function, arguments, distinct: self.one_in(3), filter: None, field };
@@ -166,7 +169,8 @@ fn rows(plan: &Plan) -> Result<Vec<String>, ExecError> {
     for batch in reference::execute(plan)? {
         let options = FormatOptions::default().with_null("NULL");
         let columns = batch.columns().iter();
-        let columns: Vec<ArrayFormatter> = columns.map(|c| ArrayFormatter::try_new(c.as_ref(), &options).unwrap()).collect();
+        let columns: Vec<ArrayFormatter> =
+            columns.map(|c| ArrayFormatter::try_new(c.as_ref(), &options).unwrap()).collect();
         rows.extend((0..batch.num_rows()).map(|r| {
             let values: Vec<String> = columns.iter().map(|c| c.value(r).to_string()).collect();
             values.join(", ")
