@@ -1,8 +1,8 @@
 //! How many rows an operator gives, about, and what its columns hold: from dictionaries, samples and rules of thumb.
 //!
-//! Each column has a *domain*: how many values it may take, given what is asked of this column alone. Joins and
-//! groups are estimated with domains, not with the values that survive other columns' conditions: a key that is one of
-//! `domain` values matches a row of the other side with probability `1 / domain`, whichever rows were dropped.
+//! Each column has *choices*: how many values it may take, given what is asked of this column alone. Joins and
+//! groups are estimated with choices, not with the values that survive other columns' conditions: a key that is one of
+//! `choices` values matches a row of the other side with probability `1 / choices`, whichever rows were dropped.
 //!
 //! # Limits
 //! Columns of one table are correlated only as far as its sample shows it; columns of different tables are taken to be
@@ -36,7 +36,7 @@ const HAVING: f64 = 0.05;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct ColumnEstimate {
     /// Values that it may take.
-    pub(super) domain: f64,
+    pub(super) choices: f64,
     /// Smallest and largest of them, of integers (decimals unscaled).
     pub(super) bounds: Option<(f64, f64)>,
     /// May it be NULL?
@@ -63,7 +63,7 @@ pub(super) fn scan(snapshot: &TableVersion, columns: &[usize], conjuncts: &[Pred
     let base_rows = snapshot.rows() as f64;
     let facts = columns.iter().map(|&c| {
         let facts = statistics::facts(snapshot, c);
-        ColumnEstimate { domain: facts.distinct, bounds: facts.bounds, nullable: facts.nullable, aggregate: false }
+        ColumnEstimate { choices: facts.distinct, bounds: facts.bounds, nullable: facts.nullable, aggregate: false }
     });
     let mut estimate = Estimate { rows: base_rows, base_rows, columns: facts.collect(), cost: Cost::default() };
     if base_rows > 0.0 && !conjuncts.is_empty() {
@@ -106,19 +106,19 @@ fn scan_share(snapshot: &TableVersion, columns: &[usize], conjuncts: &[Predicate
 impl Estimate {
     /// One row of columns of which nothing is known.
     pub(super) fn of_rows(rows: f64, columns: usize) -> Estimate {
-        let column = ColumnEstimate { domain: rows.max(1.0), bounds: None, nullable: true, aggregate: false };
+        let column = ColumnEstimate { choices: rows.max(1.0), bounds: None, nullable: true, aggregate: false };
         let cost = Cost { fixed: 0.0, work: rows * cost::ROW };
         Estimate { rows, base_rows: rows, columns: vec![column; columns], cost }
     }
 
-    /// Keeps a share of the rows, and the domains of columns that conjuncts are about.
+    /// Keeps a share of the rows, and the choices of columns that conjuncts are about.
     fn narrow(&mut self, conjuncts: &[Predicate], share: f64) {
         self.rows *= share.clamp(0.0, 1.0);
         for conjunct in conjuncts {
             if let Some(column) = super::conjuncts::about_one_column(conjunct) {
                 let share = self.share(conjunct);
                 let known = &mut self.columns[column];
-                known.domain = (known.domain * share).max(1.0);
+                known.choices = (known.choices * share).max(1.0);
                 known.nullable = false;
             }
         }
@@ -138,13 +138,13 @@ impl Estimate {
             Output::Column { column, .. } => self.columns[*column],
             Output::Expression { expression, .. } => {
                 let arguments = expression.columns();
-                let domain: f64 = arguments.iter().map(|&c| self.columns[c].domain).product();
-                let domain = expression
+                let choices: f64 = arguments.iter().map(|&c| self.columns[c].choices).product();
+                let choices = expression
                     .structure()
                     .and_then(|s| self.parts_of_date(s, arguments))
-                    .map_or(domain, |parts| parts.min(domain));
+                    .map_or(choices, |parts| parts.min(choices));
                 ColumnEstimate {
-                    domain: domain.min(self.base_rows).max(1.0),
+                    choices: choices.min(self.base_rows).max(1.0),
                     bounds: None,
                     nullable: arguments.iter().any(|&c| self.columns[c].nullable),
                     aggregate: arguments.iter().any(|&c| self.columns[c].aggregate),
@@ -164,7 +164,7 @@ impl Estimate {
             Scalar::DatePart { part: DatePart::Day, .. } => Some(31.0),
             Scalar::DatePart { part: DatePart::Year, input, .. } => {
                 let Scalar::Column(column) = input.as_ref() else { return None };
-                let days = self.columns[arguments[*column]].domain;
+                let days = self.columns[arguments[*column]].choices;
                 Some((days / 365.25).ceil() + 1.0)
             }
             _ => None,
@@ -176,7 +176,7 @@ impl Estimate {
         match predicate {
             Predicate::Compare { column, op, value } => self.compare_share(*column, *op, value),
             Predicate::In { column, values, negated } => {
-                let known = self.columns.get(*column).map_or(10.0, |c| c.domain);
+                let known = self.columns.get(*column).map_or(10.0, |c| c.choices);
                 let share = (values.len() as f64 / known).min(1.0);
                 if *negated { 1.0 - share } else { share }
             }
@@ -202,17 +202,17 @@ impl Estimate {
             _ => None,
         };
         let known = sides.map(column);
-        let domain = known.iter().flatten().map(|c| c.domain).fold(1.0 / EQUAL, f64::max);
+        let choices = known.iter().flatten().map(|c| c.choices).fold(1.0 / EQUAL, f64::max);
         match op {
-            CompareOp::Eq => 1.0 / domain,
-            CompareOp::NotEq => 1.0 - 1.0 / domain,
+            CompareOp::Eq => 1.0 / choices,
+            CompareOp::NotEq => 1.0 - 1.0 / choices,
             _ => RANGE,
         }
     }
 
     fn compare_share(&self, column: usize, op: CompareOp, value: &ArrayRef) -> f64 {
         let Some(known) = self.columns.get(column) else { return RANGE };
-        let equal = 1.0 / known.domain.max(1.0);
+        let equal = 1.0 / known.choices.max(1.0);
         let below = match (known.bounds, integer(value)) {
             (Some((low, high)), Some(value)) => ((value - low) / (high - low + 1.0)).clamp(0.0, 1.0),
             _ if known.aggregate && !matches!(op, CompareOp::Eq | CompareOp::NotEq) => return HAVING,
@@ -232,7 +232,7 @@ impl Estimate {
 
     /// How many combinations of values some columns may have.
     pub(super) fn combinations(&self, columns: &[usize]) -> f64 {
-        columns.iter().map(|&c| self.columns[c].domain).product::<f64>()
+        columns.iter().map(|&c| self.columns[c].choices).product::<f64>()
     }
 }
 
@@ -246,9 +246,9 @@ pub(super) fn aggregate(input: &Estimate, aggregation: &Aggregation) -> Estimate
     columns.extend(aggregation.calls.iter().map(|call| {
         let keeps = matches!(call.function, AggregateFunction::Min | AggregateFunction::Max);
         let known = call.arguments.first().filter(|_| keeps).map(|&a| input.columns[a]);
-        let (domain, bounds) = known.map_or((rows, None), |c| (c.domain.min(rows), c.bounds));
+        let (choices, bounds) = known.map_or((rows, None), |c| (c.choices.min(rows), c.bounds));
         let nullable = !matches!(call.function, AggregateFunction::Count | AggregateFunction::CountRows);
-        ColumnEstimate { domain: domain.max(1.0), bounds, nullable, aggregate: true }
+        ColumnEstimate { choices: choices.max(1.0), bounds, nullable, aggregate: true }
     }));
     let per_row = if aggregation.keys.len() <= 1 { cost::GROUP_ARRAY } else { cost::GROUP_HASH };
     let work = input.cost.work + input.rows * per_row + rows * cost::ROW;
@@ -269,7 +269,7 @@ fn occupied(places: f64, rows: f64) -> f64 {
 pub(super) fn match_share(left: &Estimate, right: &Estimate, on: &[(usize, usize)]) -> f64 {
     match on {
         [] => 1.0,
-        [(l, r)] => 1.0 / left.columns[*l].domain.max(right.columns[*r].domain).max(1.0),
+        [(l, r)] => 1.0 / left.columns[*l].choices.max(right.columns[*r].choices).max(1.0),
         _ => {
             let (l, r): (Vec<usize>, Vec<usize>) = on.iter().copied().unzip();
             let combinations = |e: &Estimate, columns: &[usize]| (e.combinations(columns), e.base_rows.max(1.0));
@@ -296,9 +296,9 @@ pub(super) fn semi_share(kept: &Estimate, other: &Estimate, keys: &[(usize, usiz
         return if other.rows >= 1.0 { 0.9 } else { 0.1 };
     }
     let (k, o): (Vec<usize>, Vec<usize>) = keys.iter().copied().unzip();
-    let domain = kept.combinations(&k).min(kept.base_rows).max(1.0);
-    let found = occupied(other.combinations(&o).min(domain.max(other.base_rows)), other.rows);
-    let share = (found / domain).min(1.0);
+    let choices = kept.combinations(&k).min(kept.base_rows).max(1.0);
+    let found = occupied(other.combinations(&o).min(choices.max(other.base_rows)), other.rows);
+    let share = (found / choices).min(1.0);
     if residual { share * 0.8 } else { share }
 }
 
@@ -329,7 +329,7 @@ pub(super) fn join(left: &Estimate, right: &Estimate, join: &Join, lookup: Looku
         _ => [left.columns.clone(), right.columns.clone()].concat(),
     };
     if let JoinKind::Mark(_) = join.kind {
-        columns.push(ColumnEstimate { domain: 2.0, bounds: None, nullable: false, aggregate: false });
+        columns.push(ColumnEstimate { choices: 2.0, bounds: None, nullable: false, aggregate: false });
     }
     let cost = join_cost(left, right, join, lookup, rows);
     Estimate { rows, base_rows: rows.max(left.base_rows.min(right.base_rows)), columns, cost }
@@ -356,12 +356,12 @@ pub(super) fn join_cost(left: &Estimate, right: &Estimate, join: &Join, lookup: 
     let left_over =
         if all_wanted || join.nulls_equal { 1.0 } else { semi_share(streamed, kept, &keys, false).min(1.0) };
     let streaming = streamed.rows * left_over;
-    let domain = match keys.as_slice() {
-        [(_, k)] => kept.columns[*k].domain,
+    let choices = match keys.as_slice() {
+        [(_, k)] => kept.columns[*k].choices,
         _ => kept.rows,
     };
     let mut work = kept.cost.work + cost::build(kept.rows, kept.columns.len(), lookup);
-    work += streamed.cost.work * left_over + cost::probe(streaming, kept.rows, domain, lookup) + rows;
+    work += streamed.cost.work * left_over + cost::probe(streaming, kept.rows, choices, lookup) + rows;
     let filtering = if left_over < 0.9 { streamed.cost.fixed * 0.2 } else { 0.0 };
     Cost { fixed: kept.cost.fixed + streamed.cost.fixed + filtering + cost::START, work }
 }

@@ -64,10 +64,10 @@ pub(super) fn build(rows: f64, columns: usize, lookup: Lookup) -> f64 {
     rows * (row + KEPT_COLUMN * columns as f64)
 }
 
-/// Looking up `rows` keys among `kept` rows whose keys have `domain` values.
-pub(super) fn probe(rows: f64, kept: f64, domain: f64, lookup: Lookup) -> f64 {
+/// Looking up `rows` keys among `kept` rows whose keys have `choices` values.
+pub(super) fn probe(rows: f64, kept: f64, choices: f64, lookup: Lookup) -> f64 {
     rows * match lookup {
-        Lookup::Array if domain <= NEAR_KEYS => PROBE_NEAR,
+        Lookup::Array if choices <= NEAR_KEYS => PROBE_NEAR,
         Lookup::Array => PROBE_FAR,
         Lookup::Hash if kept <= NEAR_KEYS / 8.0 => PROBE_HASH_NEAR,
         Lookup::Hash => PROBE_HASH_FAR,

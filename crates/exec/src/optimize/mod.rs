@@ -18,13 +18,13 @@
 use crate::plan::Plan;
 
 mod cardinality;
+mod cluster;
 mod conjuncts;
 mod cost;
 mod explain;
 mod order;
 mod prune;
 mod push;
-mod region;
 mod solve;
 mod statistics;
 

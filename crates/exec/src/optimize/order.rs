@@ -61,7 +61,7 @@ pub(super) struct Semi {
     /// How keys are looked up.
     pub(super) lookup: Lookup,
     /// Combinations of values that the key columns of the other side may have.
-    pub(super) domain: f64,
+    pub(super) choices: f64,
     /// May keys of one side be used to drop rows of the other? Not where NULLs match or are looked for.
     pub(super) filters: bool,
 }
@@ -222,10 +222,10 @@ impl<'a> Search<'a> {
         }
         for class in &self.graph.classes {
             let (mut product, mut least) = (1.0, f64::MAX);
-            for (relation, domain) in &class.members {
+            for (relation, choices) in &class.members {
                 if inner >> relation & 1 == 1 {
-                    product *= domain;
-                    least = least.min(*domain);
+                    product *= choices;
+                    least = least.min(*choices);
                 }
             }
             if least < f64::MAX {
@@ -331,7 +331,7 @@ impl<'a> Search<'a> {
     }
 
     fn join(&self, build: &Entry, probe: &Entry, rows: f64) -> Candidate {
-        let (mut keys, mut array, mut domain, mut path) = (0, true, 0.0f64, 0);
+        let (mut keys, mut array, mut choices, mut path) = (0, true, 0.0f64, 0);
         let mut matching = 1.0;
         for (number, class) in self.graph.classes.iter().enumerate() {
             let relations = class.relations();
@@ -344,7 +344,7 @@ impl<'a> Search<'a> {
             for (relation, values) in &class.members {
                 of_class = of_class.max(*values);
                 if build.set >> relation & 1 == 1 {
-                    domain = domain.max(*values);
+                    choices = choices.max(*values);
                 }
                 if probe.set >> relation & 1 == 1 {
                     path = self.path(probe, *relation, path);
@@ -372,7 +372,7 @@ impl<'a> Search<'a> {
         };
         let tested = if left_over < FILTERS_BELOW { self.tested(path) } else { 0.0 };
         let kept = cost::build(build.rows, self.width(build.set), lookup);
-        let streamed = cost::probe(probe.rows * left_over, build.rows, domain, lookup) + rows;
+        let streamed = cost::probe(probe.rows * left_over, build.rows, choices, lookup) + rows;
         let total =
             build.total + probe.total - self.saved(probe, path, left_over) + kept + streamed + tested + cost::START;
         let step = Step::Join { build: build.set, probe: probe.set };
@@ -386,7 +386,7 @@ impl<'a> Search<'a> {
         let (build, probe) = if builds_kept { (kept, other) } else { (other, kept) };
         let left_over = match builds_kept {
             _ if !semi.filters => 1.0,
-            true => (kept.rows / semi.domain.max(1.0)).min(1.0),
+            true => (kept.rows / semi.choices.max(1.0)).min(1.0),
             false if semi.anti => 1.0,
             false => semi.share,
         };
@@ -395,7 +395,7 @@ impl<'a> Search<'a> {
         let columns = if builds_kept { self.width(kept.set) } else { 1 };
         let work = cost::build(build.rows, columns, semi.lookup);
         let given = if builds_kept { rows * cost::ROW } else { rows };
-        let streamed = cost::probe(probe.rows * left_over, build.rows, semi.domain, semi.lookup) + given;
+        let streamed = cost::probe(probe.rows * left_over, build.rows, semi.choices, semi.lookup) + given;
         let total =
             build.total + probe.total - self.saved(probe, path, left_over) + work + streamed + tested + cost::START;
         Candidate { probe: *probe, build: *build, path, left_over, kept: work, streamed, tested, total, step }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 use super::cardinality::{self, Estimate};
+use super::cluster::{Cluster, inner_where_rejected, is_small_cluster};
 use super::conjuncts::{all_of, conjuncts, is_delicate, rejects_nulls};
 use super::cost::{self, Lookup};
-use super::region::{Region, inner_where_rejected, is_small_region};
 use super::solve::solve;
 use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Side, Sort, Union};
 use crate::predicate::Predicate;
@@ -45,12 +45,12 @@ impl Rewriter {
             }
             plan => plan,
         };
-        if is_small_region(&plan) {
+        if is_small_cluster(&plan) {
             let schema = plan.schema();
-            let mut region = Region::default();
-            let outputs = region.take(plan, &rejected(schema.fields().len()));
-            filters.iter().for_each(|p| region.ask(p.map_columns(&|c| outputs[c])));
-            return solve(region, &outputs, &schema, self);
+            let mut cluster = Cluster::default();
+            let outputs = cluster.take(plan, &rejected(schema.fields().len()));
+            filters.iter().for_each(|p| cluster.ask(p.map_columns(&|c| outputs[c])));
+            return solve(cluster, &outputs, &schema, self);
         }
         match plan {
             Plan::Scan { ref snapshot, ref columns, .. } => {
@@ -279,7 +279,7 @@ pub(super) fn united<'a>(mut inputs: impl Iterator<Item = &'a Estimate>) -> Esti
         all.cost.fixed += input.cost.fixed;
         all.cost.work += input.cost.work;
         for (column, other) in all.columns.iter_mut().zip(&input.columns) {
-            column.domain = column.domain.max(other.domain);
+            column.choices = column.choices.max(other.choices);
             column.nullable |= other.nullable;
             column.aggregate |= other.aggregate;
             column.bounds = match (column.bounds, other.bounds) {

@@ -1,12 +1,12 @@
-//! From a [`Region`] to joins again: what follows from equalities, which relation gets which condition, the order, the plan.
+//! From a [`Cluster`] to joins again: what follows from equalities, which relation gets which condition, the order, the plan.
 
 use arrow::datatypes::{DataType, SchemaRef};
 
 use super::cardinality::{Estimate, semi_share};
+use super::cluster::Cluster;
 use super::conjuncts::{about_one_column, all_of, implied};
 use super::order::{Class, Condition, Graph, Relation, Semi, Set, Tree, order};
 use super::push::{Optimized, Rewriter, filter, lookup};
-use super::region::Region;
 use crate::plan::{Join, JoinKind, Output, Plan, Side};
 use crate::predicate::Predicate;
 
@@ -16,23 +16,23 @@ const REST: f64 = 0.5;
 /// Columns that are all equal, at most one of each relation.
 type Equal = Vec<usize>;
 
-/// Joins the relations of a region; `outputs` are the numbers of the columns of `schema`.
-pub(super) fn solve(mut region: Region, outputs: &[usize], schema: &SchemaRef, rewriter: &mut Rewriter) -> Optimized {
-    let classes = equal_columns(&region);
-    follow(&mut region, &classes);
-    let (of_members, conditions) = distribute(&region);
-    let mut members = Vec::with_capacity(region.members.len());
-    for (member, predicates) in region.members.iter_mut().zip(of_members) {
+/// Joins the relations of a cluster; `outputs` are the numbers of the columns of `schema`.
+pub(super) fn solve(mut cluster: Cluster, outputs: &[usize], schema: &SchemaRef, rewriter: &mut Rewriter) -> Optimized {
+    let classes = equal_columns(&cluster);
+    follow(&mut cluster, &classes);
+    let (of_members, conditions) = distribute(&cluster);
+    let mut members = Vec::with_capacity(cluster.members.len());
+    for (member, predicates) in cluster.members.iter_mut().zip(of_members) {
         let plan = member.plan.take().expect("taken once");
         let local = predicates.iter().map(|p| p.map_columns(&|c| c - member.first)).collect();
         members.push(rewriter.push(plan, local));
     }
     let estimates: Vec<&Estimate> = members.iter().map(|m| &m.estimate).collect();
-    let graph = graph(&region, &classes, &conditions, &estimates);
+    let graph = graph(&cluster, &classes, &conditions, &estimates);
     let found = order(&graph);
     let column = |c: usize| {
-        let member = region.owners[c];
-        estimates[member].columns[c - region.members[member].first]
+        let member = cluster.owners[c];
+        estimates[member].columns[c - cluster.members[member].first]
     };
     let estimate = Estimate {
         rows: found.rows,
@@ -41,9 +41,9 @@ pub(super) fn solve(mut region: Region, outputs: &[usize], schema: &SchemaRef, r
         cost: found.cost,
     };
     let plans = members.into_iter().map(|m| Some(m.plan)).collect();
-    let late = std::mem::take(&mut region.late);
+    let late = std::mem::take(&mut cluster.late);
     let mut assembly = Assembly {
-        region: &region,
+        cluster: &cluster,
         classes: &classes,
         conditions: conditions.into_iter().map(|c| Some(c.0)).collect(),
         plans,
@@ -73,12 +73,12 @@ fn position(layout: &[usize], column: usize) -> usize {
 
 /// Classes of equal columns. Two columns of one relation never share a class (nobody would compare them then): such an equality
 /// is a class of its own.
-fn equal_columns(region: &Region) -> Vec<Equal> {
+fn equal_columns(cluster: &Cluster) -> Vec<Equal> {
     let mut classes: Vec<Equal> = Vec::new();
-    for &(a, b) in &region.equalities {
+    for &(a, b) in &cluster.equalities {
         let find = |c: usize| classes.iter().position(|class| class.contains(&c));
         let apart =
-            |x: &[usize], y: &[usize]| x.iter().all(|&c| y.iter().all(|&d| region.owners[c] != region.owners[d]));
+            |x: &[usize], y: &[usize]| x.iter().all(|&c| y.iter().all(|&d| cluster.owners[c] != cluster.owners[d]));
         match (find(a), find(b)) {
             (Some(x), Some(y)) if x == y => {}
             (Some(x), Some(y)) if apart(&classes[x], &classes[y]) => {
@@ -94,12 +94,12 @@ fn equal_columns(region: &Region) -> Vec<Equal> {
 }
 
 /// Adds conditions that hold because columns are equal. Not of floats: -0.0 and 0.0 are equal keys.
-fn follow(region: &mut Region, classes: &[Equal]) {
+fn follow(cluster: &mut Cluster, classes: &[Equal]) {
     let mut added: Vec<(usize, Predicate)> = Vec::new();
     let known: Vec<(usize, Predicate)> =
-        region.predicates.iter().filter_map(|p| about_one_column(p).map(|c| (c, p.clone()))).collect();
+        cluster.predicates.iter().filter_map(|p| about_one_column(p).map(|c| (c, p.clone()))).collect();
     for (column, predicate) in known {
-        if region.types[column].is_floating() {
+        if cluster.types[column].is_floating() {
             continue;
         }
         let mut equal: Vec<usize> = vec![column];
@@ -108,7 +108,7 @@ fn follow(region: &mut Region, classes: &[Equal]) {
         while next < equal.len() {
             let from = equal[next];
             let in_class = classes.iter().filter(|class| class.contains(&from)).flatten().copied();
-            let by_semi = region.semis.iter().filter(|s| !s.null_aware).flat_map(|s| {
+            let by_semi = cluster.semis.iter().filter(|s| !s.null_aware).flat_map(|s| {
                 s.on.iter().filter_map(|&(k, o)| match from {
                     f if f == k => Some(o),
                     f if f == o && !s.anti => Some(k),
@@ -127,22 +127,22 @@ fn follow(region: &mut Region, classes: &[Equal]) {
             let same = predicate.map_columns(&|_| c);
             // Said already, by the statement or by another column of the class.
             let text = format!("{same:?}");
-            let said = region.predicates.iter().chain(added.iter().map(|a| &a.1));
+            let said = cluster.predicates.iter().chain(added.iter().map(|a| &a.1));
             if !said.into_iter().any(|p| about_one_column(p) == Some(c) && format!("{p:?}") == text) {
                 added.push((c, same));
             }
         }
     }
-    region.predicates.extend(added.into_iter().map(|a| a.1));
+    cluster.predicates.extend(added.into_iter().map(|a| a.1));
 }
 
 /// The conditions of each relation, and those over several: with its relations, and whether they have had a part of it.
 #[allow(clippy::type_complexity)]
-fn distribute(region: &Region) -> (Vec<Vec<Predicate>>, Vec<(Predicate, Set, bool)>) {
-    let mut of_members: Vec<Vec<Predicate>> = vec![Vec::new(); region.members.len()];
+fn distribute(cluster: &Cluster) -> (Vec<Vec<Predicate>>, Vec<(Predicate, Set, bool)>) {
+    let mut of_members: Vec<Vec<Predicate>> = vec![Vec::new(); cluster.members.len()];
     let mut conditions = Vec::new();
-    for predicate in &region.predicates {
-        let owners = predicate.columns().iter().fold(0, |set: Set, &c| set | 1 << region.owners[c]);
+    for predicate in &cluster.predicates {
+        let owners = predicate.columns().iter().fold(0, |set: Set, &c| set | 1 << cluster.owners[c]);
         if owners.count_ones() == 1 {
             of_members[owners.trailing_zeros() as usize].push(predicate.clone());
             continue;
@@ -150,7 +150,7 @@ fn distribute(region: &Region) -> (Vec<Vec<Predicate>>, Vec<(Predicate, Set, boo
         let mut had = false;
         for (member, of_member) in of_members.iter_mut().enumerate() {
             if owners >> member & 1 == 1
-                && let Some(part) = implied(predicate, &|c| region.owners[c] == member)
+                && let Some(part) = implied(predicate, &|c| cluster.owners[c] == member)
             {
                 of_member.push(part);
                 had = true;
@@ -161,11 +161,16 @@ fn distribute(region: &Region) -> (Vec<Vec<Predicate>>, Vec<(Predicate, Set, boo
     (of_members, conditions)
 }
 
-fn graph(region: &Region, classes: &[Equal], conditions: &[(Predicate, Set, bool)], estimates: &[&Estimate]) -> Graph {
-    let local = |c: usize| (region.owners[c], c - region.members[region.owners[c]].first);
-    let domain = |c: usize| {
+fn graph(
+    cluster: &Cluster,
+    classes: &[Equal],
+    conditions: &[(Predicate, Set, bool)],
+    estimates: &[&Estimate],
+) -> Graph {
+    let local = |c: usize| (cluster.owners[c], c - cluster.members[cluster.owners[c]].first);
+    let choices = |c: usize| {
         let (member, column) = local(c);
-        estimates[member].columns[column].domain
+        estimates[member].columns[column].choices
     };
     let relations = estimates.iter().map(|e| Relation {
         rows: e.rows,
@@ -174,14 +179,14 @@ fn graph(region: &Region, classes: &[Equal], conditions: &[(Predicate, Set, bool
         cost: e.cost,
     });
     let class = |class: &Equal| Class {
-        members: class.iter().map(|&c| (region.owners[c], domain(c))).collect(),
-        array: is_array_key(&region.types[class[0]]),
+        members: class.iter().map(|&c| (cluster.owners[c], choices(c))).collect(),
+        array: is_array_key(&cluster.types[class[0]]),
     };
     let all_columns = |e: &mut Estimate| e.columns.clear();
-    let semi = |semi: &super::region::SemiJoin| {
+    let semi = |semi: &super::cluster::SemiJoin| {
         let other = estimates[semi.relation];
         let columns = semi.on.iter().map(|k| k.0).chain(semi.residual.iter().flat_map(|p| p.columns()));
-        let needs = columns.fold(0, |set: Set, c| set | 1 << region.owners[c]) & !(1 << semi.relation);
+        let needs = columns.fold(0, |set: Set, c| set | 1 << cluster.owners[c]) & !(1 << semi.relation);
         // Seen from the given side: one estimate with its key columns side by side.
         let mut kept = estimates[needs.trailing_zeros().min(63) as usize % estimates.len()].clone();
         all_columns(&mut kept);
@@ -193,14 +198,14 @@ fn graph(region: &Region, classes: &[Equal], conditions: &[(Predicate, Set, bool
         let keys: Vec<(usize, usize)> = semi.on.iter().enumerate().map(|(i, &(_, o))| (i, local(o).1)).collect();
         let share = semi_share(&kept, other, &keys, !semi.residual.is_empty());
         let others: Vec<usize> = keys.iter().map(|k| k.1).collect();
-        let types: Vec<&DataType> = semi.on.iter().map(|k| &region.types[k.0]).collect();
+        let types: Vec<&DataType> = semi.on.iter().map(|k| &cluster.types[k.0]).collect();
         Semi {
             relation: semi.relation,
             needs,
             share: if semi.anti { (1.0 - share).max(0.05) } else { share },
             anti: semi.anti,
             lookup: lookup(&types),
-            domain: other.combinations(&others).min(other.base_rows.max(1.0)),
+            choices: other.combinations(&others).min(other.base_rows.max(1.0)),
             filters: !semi.nulls_equal && !semi.null_aware && !semi.on.is_empty(),
         }
     };
@@ -209,7 +214,8 @@ fn graph(region: &Region, classes: &[Equal], conditions: &[(Predicate, Set, bool
             return REST;
         }
         // One estimate with all columns where the numbers say.
-        let columns = region.owners.iter().enumerate().map(|(c, &m)| estimates[m].columns[c - region.members[m].first]);
+        let columns =
+            cluster.owners.iter().enumerate().map(|(c, &m)| estimates[m].columns[c - cluster.members[m].first]);
         let all = Estimate {
             columns: columns.collect(),
             ..estimates[needs.trailing_zeros() as usize % estimates.len()].clone()
@@ -219,7 +225,7 @@ fn graph(region: &Region, classes: &[Equal], conditions: &[(Predicate, Set, bool
     Graph {
         relations: relations.collect(),
         classes: classes.iter().map(class).collect(),
-        semis: region.semis.iter().map(semi).collect(),
+        semis: cluster.semis.iter().map(semi).collect(),
         conditions: conditions.iter().filter(|c| c.1 != 0).map(|c| Condition { needs: c.1, share: share(c) }).collect(),
     }
 }
@@ -231,7 +237,7 @@ fn is_array_key(data_type: &DataType) -> bool {
 
 /// Plans put together in the order that was found.
 struct Assembly<'a> {
-    region: &'a Region,
+    cluster: &'a Cluster,
     classes: &'a [Equal],
     /// Conditions over several relations that are not in the plan yet.
     conditions: Vec<Option<Predicate>>,
@@ -243,7 +249,7 @@ impl Assembly<'_> {
     fn tree(&mut self, tree: &Tree) -> (Plan, Vec<usize>) {
         match tree {
             Tree::Leaf(relation) => {
-                let member = &self.region.members[*relation];
+                let member = &self.cluster.members[*relation];
                 let plan = self.plans[*relation].take().expect("each relation is joined once");
                 (plan, (member.first..member.first + member.width).collect())
             }
@@ -269,7 +275,7 @@ impl Assembly<'_> {
             }
             Tree::Semi { kept, semi, builds_kept } => {
                 let (left, layout) = self.tree(kept);
-                let semi = &self.region.semis[*semi];
+                let semi = &self.cluster.semis[*semi];
                 let (right, right_layout) = self.tree(&Tree::Leaf(semi.relation));
                 let on = semi.on.iter().map(|&(k, o)| (position(&layout, k), position(&right_layout, o))).collect();
                 let pairs: Vec<usize> = layout.iter().chain(&right_layout).copied().collect();

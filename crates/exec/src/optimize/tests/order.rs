@@ -62,7 +62,7 @@ fn a_few_rows_look_for_matches_in_many() {
         share: 0.9,
         anti: true,
         lookup: Lookup::Hash,
-        domain: 1.5e6,
+        choices: 1.5e6,
         filters: true,
     });
     let Tree::Semi { kept, builds_kept: true, .. } = order(&graph).tree else { panic!("{:?}", order(&graph).tree) };
@@ -71,7 +71,7 @@ fn a_few_rows_look_for_matches_in_many() {
     let mut graph = star(1e6, &[]);
     graph.relations.push(relation(1e3, 1e3));
     let semi =
-        Semi { relation: 1, needs: 1, share: 0.01, anti: false, lookup: Lookup::Array, domain: 1e3, filters: true };
+        Semi { relation: 1, needs: 1, share: 0.01, anti: false, lookup: Lookup::Array, choices: 1e3, filters: true };
     graph.semis.push(semi);
     assert!(matches!(order(&graph).tree, Tree::Semi { builds_kept: false, .. }));
 }

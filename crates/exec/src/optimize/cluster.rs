@@ -13,9 +13,9 @@ use crate::predicate::Predicate;
 /// Relations up to which joins are taken apart; sets of them are bits of a word.
 const RELATIONS_MAX: usize = 60;
 
-/// Is it the top of a region of not too many relations? A larger tree is taken apart further down.
-pub(super) fn is_small_region(plan: &Plan) -> bool {
-    is_region(plan) && relations(plan) <= RELATIONS_MAX
+/// Is it the top of a cluster of not too many relations? A larger tree is taken apart further down.
+pub(super) fn is_small_cluster(plan: &Plan) -> bool {
+    is_cluster(plan) && relations(plan) <= RELATIONS_MAX
 }
 
 /// How many relations it may be taken apart into.
@@ -61,7 +61,7 @@ pub(super) struct SemiJoin {
 
 /// Joins taken apart.
 #[derive(Default)]
-pub(super) struct Region {
+pub(super) struct Cluster {
     /// Relations.
     pub(super) members: Vec<Member>,
     /// Relation of each column.
@@ -78,17 +78,17 @@ pub(super) struct Region {
     pub(super) semis: Vec<SemiJoin>,
 }
 
-/// Is it the top of a region?
-fn is_region(plan: &Plan) -> bool {
+/// Is it the top of a cluster?
+fn is_cluster(plan: &Plan) -> bool {
     match plan {
         Plan::Join(join) => match join.kind {
             JoinKind::Inner => !join.nulls_equal,
             JoinKind::Semi(_) | JoinKind::Anti(_) => !join.residual.as_ref().is_some_and(is_delicate),
             _ => false,
         },
-        Plan::Filter { input, predicate } => !is_volatile(predicate) && is_region(input),
+        Plan::Filter { input, predicate } => !is_volatile(predicate) && is_cluster(input),
         Plan::Project { input, outputs } => {
-            outputs.iter().all(|o| matches!(o, Output::Column { .. })) && is_region(input)
+            outputs.iter().all(|o| matches!(o, Output::Column { .. })) && is_cluster(input)
         }
         _ => false,
     }
@@ -103,12 +103,12 @@ fn is_volatile(predicate: &Predicate) -> bool {
     }
 }
 
-impl Region {
+impl Cluster {
     /// Takes a plan apart. `rejected` says of its columns whether rows with NULL there are dropped later on. Gives the number
     /// of each output column.
     pub(super) fn take(&mut self, plan: Plan, rejected: &[bool]) -> Vec<usize> {
         let plan = inner_where_rejected(plan, rejected);
-        if !is_region(&plan) {
+        if !is_cluster(&plan) {
             return self.member(plan);
         }
         match plan {
@@ -127,7 +127,7 @@ impl Region {
             Plan::Project { input, outputs } => {
                 let column = |o: &Output| match o {
                     Output::Column { column, .. } => *column,
-                    Output::Expression { .. } => unreachable!("a region projects plain columns"),
+                    Output::Expression { .. } => unreachable!("a cluster projects plain columns"),
                 };
                 let mut below = vec![false; input.schema().fields().len()];
                 outputs.iter().zip(rejected).for_each(|(o, &r)| below[column(o)] |= r);
@@ -169,7 +169,7 @@ impl Region {
         let (side, anti) = match join.kind {
             JoinKind::Semi(side) => (side, false),
             JoinKind::Anti(side) => (side, true),
-            _ => unreachable!("the other kinds are no regions"),
+            _ => unreachable!("the other kinds are no clusters"),
         };
         let width = join.left.schema().fields().len();
         let of_kept = |&(l, r): &(usize, usize)| if side == Side::Left { (l, r) } else { (r, l) };
