@@ -5,7 +5,8 @@ use super::conjuncts::conjuncts;
 use super::push::{limited, lookup, sorted, united};
 use crate::plan::Plan;
 
-/// Rows that each operator is taken to give, in the order of the lines that the plan is displayed as.
+/// Rows that each operator is taken to give: a plan's own, then those of its [`Plan::inputs`] in order, a shared plan as often as it is
+/// an input.
 pub fn estimates(plan: &Plan) -> Vec<f64> {
     let mut rows = Vec::new();
     walk(plan, &mut rows);
