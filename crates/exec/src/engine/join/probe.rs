@@ -183,7 +183,7 @@ impl Prober {
 
     /// The chunk with the build side's columns of these rows.
     fn paired(&self, mut chunk: Chunk, rows: Vec<u32>, nulls: bool) -> Chunk {
-        chunk.append(Origin::Rows(self.build.clone()), RowIds::List(Arc::new(rows)), nulls);
+        chunk.append(Origin::Rows(self.build.clone()), RowIds::list(rows), nulls);
         match &self.pair_columns {
             Some(columns) => chunk.project(columns),
             None => chunk,
