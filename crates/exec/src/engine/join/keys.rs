@@ -164,12 +164,8 @@ impl Part {
         let null = if self.null_code { 0 } else { NONE };
         match (&vector.data, &vector.valid) {
             (Data::Arrow(array), _) => {
-<<<<<<< HEAD
                 let nulls = array.slice(rows.start, rows.len()).logical_nulls();
                 if let Some(nulls) = nulls.filter(|n| n.null_count() > 0) {
-=======
-                if let Some(nulls) = array.logical_nulls().filter(|n| n.null_count() > 0) {
->>>>>>> main
                     codes
                         .iter_mut()
                         .zip(nulls.iter())
