@@ -1,5 +1,5 @@
 //! Times joins like those of TPC-H on synthetic tables, on two threads: `cargo run --release -p nearside-exec --example join_bench
-//! [RUNS]`. Each line says what is joined, rows of the probe and the build side, the median, and nanoseconds per row of the probe.
+//! [RUNS [NAME]]`. Each line says what is joined, rows of the probe and the build side, the median, and nanoseconds per row of the probe.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -7,8 +7,7 @@ use std::time::Instant;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 use exec::{
-    AggregateCall, AggregateFunction, CompareOp, Context, Join, JoinKind, Plan, Predicate, Side,
-    execute_on_workers,
+    AggregateCall, AggregateFunction, CompareOp, Context, Join, JoinKind, Plan, Predicate, Side, execute_on_workers,
 };
 use numa::{Allocator, Budget, Topology};
 use sched::{Config, Scheduler, Statement};
@@ -111,7 +110,8 @@ fn main() {
     let runs: usize = std::env::args().nth(1).and_then(|n| n.parse().ok()).unwrap_or(5);
     let scheduler =
         Scheduler::new(Arc::new(Topology::synthetic(1, 1, 2, 1)), Config { threads: Some(2), ..Config::default() });
-    for case in cases() {
+    let name = std::env::args().nth(2).unwrap_or_default();
+    for case in cases().into_iter().filter(|case| case.name.contains(&name)) {
         let sum = |column: usize| AggregateCall {
             function: AggregateFunction::Sum,
             arguments: vec![column],
@@ -125,8 +125,7 @@ fn main() {
             .map(|_| {
                 let statement = Statement::new(1, Budget::unlimited());
                 let start = Instant::now();
-                let execution =
-                    execute_on_workers(Arc::new(plan.clone()), Context::new(scheduler.clone(), statement));
+                let execution = execute_on_workers(Arc::new(plan.clone()), Context::new(scheduler.clone(), statement));
                 execution.collect_blocking().expect("it runs");
                 start.elapsed().as_secs_f64() * 1e3
             })

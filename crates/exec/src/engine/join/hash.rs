@@ -116,19 +116,20 @@ impl HashIndex {
     /// The numbers of keys, as [`find_one`](Self::find_one); `out` is overwritten.
     pub(super) fn find(&self, keys: &[u64], out: &mut Vec<u32>) {
         out.clear();
-        out.reserve(keys.len());
-        let mut again = Vec::new();
-        let first = keys.iter().enumerate().map(|(i, &key)| {
+        out.resize(keys.len(), NO_ROW);
+        // No branch depends on what is loaded, so that the loads of many keys are under way at a time.
+        let mut again = vec![0u32; keys.len()];
+        let mut count = 0;
+        for (i, (&key, out)) in keys.iter().zip(out.iter_mut()).enumerate() {
             let hash = hash(key);
             let region = &self.regions[region_of(hash, self.bits)];
             let entry = region.entries[hash as usize & (region.entries.len() - 1)];
-            if entry.key != key && entry.value != NO_ROW {
-                again.push(i as u32);
-            }
-            if entry.key == key { entry.value } else { NO_ROW }
-        });
-        out.extend(first);
-        for i in again {
+            let same = entry.key == key;
+            *out = if same { entry.value } else { NO_ROW };
+            again[count] = i as u32;
+            count += usize::from(!same & (entry.value != NO_ROW));
+        }
+        for &i in &again[..count] {
             out[i as usize] = self.find_one(keys[i as usize]);
         }
     }
