@@ -7,6 +7,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use numa::Reservation;
 use parking_lot::Mutex;
 
 use super::super::chunk::Rows;
@@ -26,9 +27,17 @@ const PIECE_GROUPS: usize = 1 << 14;
 /// Most pieces.
 const PIECES_MAX: usize = 256;
 
-/// A worker that takes no more rows.
+/// Groups that take no more rows.
+pub(super) struct Part<K> {
+    /// The keys by group.
+    pub(super) keys: Vec<K>,
+    /// The states, sealed.
+    pub(super) states: States,
+}
+
+/// A part, sorted.
 struct Ended<K> {
-    worker: Worker<K>,
+    part: Part<K>,
     /// Groups by piece: piece `p` has those at `starts[p]..starts[p + 1]`; unused where group numbers are keys.
     order: Vec<u32>,
     starts: Vec<usize>,
@@ -45,12 +54,15 @@ pub(super) fn pieces<K: Key>(sink: &Grouping<'_, K>, mut workers: Vec<Worker<K>>
     for worker in &mut workers {
         sink.calls.seal(&mut worker.states)?;
     }
-    let rows: u64 = workers.iter().map(|w| w.states.rows()).sum();
+    let flushed = |w: &Worker<K>| w.flushed.iter().map(|p| p.states.rows()).sum::<u64>();
+    let rows: u64 = workers.iter().map(|w| w.states.rows() + flushed(w)).sum();
     let pieces = match (sink.strategy, workers.iter().find(|w| w.direct).map(|w| w.states.groups)) {
         (Strategy::One, _) => vec![one_group(sink, &workers, rows)?],
         (_, Some(domain)) => by_range(sink, workers, domain, rows)?,
-        (_, None) if workers.len() == 1 => of_one(sink, &workers[0], rows)?,
-        (_, None) if workers.iter().all(|w| w.table.is_ordered()) => by_order(sink, &workers, rows)?,
+        (_, None) if workers.len() == 1 && workers[0].flushed.is_empty() => of_one(sink, &workers[0], rows)?,
+        (_, None) if workers.iter().all(|w| w.table.is_ordered() && w.flushed.is_empty()) => {
+            by_order(sink, &workers, rows)?
+        }
         (_, None) => by_hash(sink, workers, rows)?,
     };
     joined(sink, pieces)
@@ -98,23 +110,22 @@ fn column_of(info: ColumnInfo, vector: Vector) -> Column {
         Data::Vid(vids) => Values::Vid(vids),
         Data::Arrow(array) => Values::Arrow(array),
     };
-    Column { info, values, valid: vector.valid }
+    Column::new(info, values, vector.valid).bound()
 }
 
-/// Sorts the groups of a worker by piece.
-fn ended<K: Key>(worker: Worker<K>, pieces: usize, piece_of: &dyn Fn(K) -> usize) -> Ended<K> {
-    let keys = worker.table.keys();
+/// Sorts groups by piece.
+fn ended<K: Key>(part: Part<K>, pieces: usize, piece_of: &dyn Fn(K) -> usize) -> Ended<K> {
     let mut starts = vec![0; pieces + 1];
-    let of: Vec<u16> = keys.iter().map(|&k| piece_of(k) as u16).collect();
+    let of: Vec<u32> = part.keys.iter().map(|&k| piece_of(k) as u32).collect();
     of.iter().for_each(|&p| starts[p as usize + 1] += 1);
     (0..pieces).for_each(|p| starts[p + 1] += starts[p]);
     let mut next = starts.clone();
-    let mut order = vec![0; keys.len()];
+    let mut order = vec![0; of.len()];
     for (group, &piece) in of.iter().enumerate() {
         order[next[piece as usize]] = group as u32;
         next[piece as usize] += 1;
     }
-    Ended { worker, order, starts }
+    Ended { part, order, starts }
 }
 
 impl<K> Ended<K> {
@@ -125,17 +136,28 @@ impl<K> Ended<K> {
 
 fn all_ended<K: Key>(
     sink: &Grouping<'_, K>,
-    workers: Vec<Worker<K>>,
+    parts: Vec<Part<K>>,
     pieces: usize,
     piece_of: &(dyn Fn(K) -> usize + Sync),
-) -> Result<Vec<Ended<K>>, ExecError> {
-    let bytes: u64 = workers.iter().map(|w| 6 * w.table.len() as u64).sum();
-    let _held = sink.run.reserve(bytes)?;
-    let workers: Vec<Mutex<Option<Worker<K>>>> = workers.into_iter().map(|w| Mutex::new(Some(w))).collect();
-    sink.run.map(workers.len(), &|number| {
-        let worker = workers[number].lock().take().expect("a worker ends once");
-        Ok(ended(worker, pieces, piece_of))
-    })
+) -> Result<(Vec<Ended<K>>, Reservation), ExecError> {
+    let held = sink.run.reserve(parts.iter().map(|p| 8 * p.keys.len() as u64).sum())?;
+    let parts: Vec<Mutex<Option<Part<K>>>> = parts.into_iter().map(|p| Mutex::new(Some(p))).collect();
+    let ended = sink.run.map(parts.len(), &|number| {
+        let part = parts[number].lock().take().expect("a part ends once");
+        Ok(ended(part, pieces, piece_of))
+    })?;
+    Ok((ended, held))
+}
+
+/// The groups of workers whose group numbers are no keys, in parts, with what they are charged to.
+fn parts_of<K: Key>(workers: Vec<Worker<K>>) -> (Vec<Part<K>>, Vec<Reservation>) {
+    let (mut parts, mut held) = (Vec::new(), Vec::new());
+    for worker in workers {
+        held.push(worker.reservation);
+        parts.extend(worker.flushed);
+        parts.push(Part { keys: worker.table.into_keys(), states: worker.states });
+    }
+    (parts, held)
 }
 
 /// Pieces of tables whose keys ascend.
@@ -201,27 +223,26 @@ fn places<K: Key>(keys: &[K], among: &[K]) -> Vec<u32> {
 }
 
 fn by_hash<K: Key>(sink: &Grouping<'_, K>, workers: Vec<Worker<K>>, rows: u64) -> Result<Vec<Piece>, ExecError> {
-    let groups: usize = workers.iter().map(|w| w.table.len()).sum();
+    let (parts, _held) = parts_of(workers);
+    let groups: usize = parts.iter().map(|p| p.keys.len()).sum();
     let pieces = match sink.calls.has_distinct() {
         true => 1,
         false => groups.div_ceil(PIECE_GROUPS).next_power_of_two().min(PIECES_MAX),
     };
     // Slots of tables go by the low bits.
     let piece_of = |key: K| (key.hash() >> 48) as usize % pieces;
-    let ended = all_ended(sink, workers, pieces, &piece_of)?;
+    let (ended, _sorted) = all_ended(sink, parts, pieces, &piece_of)?;
     sink.run.map(pieces, &|piece| {
         let most = ended.iter().map(|e| e.groups_of(piece).len()).max().unwrap_or(0);
         let mut table = Table::<K>::with_groups(most);
         let targets: Vec<Vec<u32>> = ended
             .iter()
-            .map(|e| {
-                let keys = e.worker.table.keys();
-                e.groups_of(piece).iter().map(|&group| table.find_or_add(keys[group as usize])).collect()
-            })
+            .map(|e| e.groups_of(piece).iter().map(|&g| table.find_or_add(e.part.keys[g as usize])).collect())
             .collect();
         let mut states = sink.calls.states(table.len(), rows)?;
         for (ended, targets) in ended.iter().zip(&targets) {
-            sink.calls.merge(&mut states, &ended.worker.states, &Pick::List(ended.groups_of(piece)), Some(targets))?;
+            let pick = Pick::List(ended.groups_of(piece));
+            sink.calls.merge(&mut states, &ended.part.states, &pick, Some(targets))?;
         }
         finished(sink, table.keys(), &mut states)
     })
@@ -235,26 +256,24 @@ fn by_range<K: Key>(
 ) -> Result<Vec<Piece>, ExecError> {
     let size = piece_size(sink, domain);
     let pieces = domain.div_ceil(size);
-    let ended = all_ended(sink, workers, pieces, &|key: K| key.low() as usize / size)?;
+    let (direct, tables): (Vec<_>, Vec<_>) = workers.into_iter().partition(|w| w.direct);
+    let (parts, _held) = parts_of(tables);
+    let (ended, _sorted) = all_ended(sink, parts, pieces, &|key: K| key.low() as usize / size)?;
     let counts = sink.calls.row_count();
     sink.run.map(pieces, &|piece| {
         let range = piece * size..((piece + 1) * size).min(domain);
         let mut present = vec![false; range.len()];
         let mut states = sink.calls.states(range.len(), rows)?;
+        for worker in &direct {
+            mark(worker, counts, range.clone(), &mut present);
+            sink.calls.merge(&mut states, &worker.states, &Pick::Range(range.clone()), None)?;
+        }
         for ended in &ended {
-            let worker = &ended.worker;
-            if worker.direct {
-                mark(worker, counts, range.clone(), &mut present);
-                sink.calls.merge(&mut states, &worker.states, &Pick::Range(range.clone()), None)?;
-                continue;
-            }
             let groups = ended.groups_of(piece);
-            let targets: Vec<u32> = groups
-                .iter()
-                .map(|&group| worker.table.keys()[group as usize].low() as u32 - range.start as u32)
-                .collect();
+            let target = |&g: &u32| (ended.part.keys[g as usize].low() as usize - range.start) as u32;
+            let targets: Vec<u32> = groups.iter().map(target).collect();
             targets.iter().for_each(|&t| present[t as usize] = true);
-            sink.calls.merge(&mut states, &worker.states, &Pick::List(groups), Some(&targets))?;
+            sink.calls.merge(&mut states, &ended.part.states, &Pick::List(groups), Some(&targets))?;
         }
         let live: Vec<u32> = (0..range.len() as u32).filter(|&g| present[g as usize]).collect();
         let keys: Vec<K> = live.iter().map(|&g| key_of(range.start + g as usize)).collect();
