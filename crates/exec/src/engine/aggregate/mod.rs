@@ -112,6 +112,8 @@ struct Grouping<'a, K> {
     run: Run<'a>,
     /// Rows that a worker may expect.
     rows: u64,
+    /// A table with so many groups may be put aside.
+    flush_groups: usize,
     /// What the workers share.
     shared: Mutex<Reservation>,
     _key: std::marker::PhantomData<fn() -> K>,
@@ -138,7 +140,8 @@ impl<'a, K: Key> Grouping<'a, K> {
             false => strategy.unwrap_or_else(|| choose(&facts)),
         };
         let shared = Mutex::new(run.reserve(0)?);
-        Ok(Grouping { coder, calls, strategy, run, rows, shared, _key: std::marker::PhantomData })
+        let flush_groups = FLUSH_GROUPS;
+        Ok(Grouping { coder, calls, strategy, run, rows, flush_groups, shared, _key: std::marker::PhantomData })
     }
 
     /// The groups of all workers.
@@ -186,11 +189,11 @@ impl<'a, K: Key> Grouping<'a, K> {
         {
             return Ok(());
         }
-        let mut states = std::mem::replace(&mut worker.states, self.calls.states(0, self.rows)?);
-        self.calls.seal(&mut states)?;
-        let keys = worker.table.take_keys();
-        worker.flushed_bytes += states.bytes() + (keys.capacity() * size_of::<K>()) as u64;
-        worker.flushed.push(Part { keys, states });
+        let states = std::mem::replace(&mut worker.states, self.calls.states(0, self.rows)?);
+        let part = Part::by_hash(&self.calls, worker.table.keys(), states)?;
+        worker.table.clear();
+        worker.flushed_bytes += part.bytes();
+        worker.flushed.push(part);
         Ok(())
     }
 
@@ -275,7 +278,7 @@ impl<K: Key> Sink for Grouping<'_, K> {
         {
             self.make_direct(worker, domain)?;
         }
-        if worker.table.len() >= FLUSH_GROUPS && !worker.direct && !worker.table.is_ordered() {
+        if worker.table.len() >= self.flush_groups && !worker.direct && !worker.table.is_ordered() {
             self.flush(worker)?;
         }
         self.charge(worker)?;

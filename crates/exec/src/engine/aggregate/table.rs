@@ -48,17 +48,12 @@ impl<K: Key> Table<K> {
         &self.keys
     }
 
-    /// The keys by number; the table is empty again.
-    pub(super) fn take_keys(&mut self) -> Vec<K> {
+    /// No group; the slots stay.
+    pub(super) fn clear(&mut self) {
         let slots = self.slots.len();
         self.slots.clear();
         self.slots.resize(slots, Slot { key: K::default(), group: EMPTY });
-        std::mem::take(&mut self.keys)
-    }
-
-    /// The keys by number.
-    pub(super) fn into_keys(self) -> Vec<K> {
-        self.keys
+        self.keys.clear();
     }
 
     /// Do the keys ascend by number?
