@@ -39,6 +39,9 @@ pub(super) struct Part<K> {
     starts: Vec<usize>,
 }
 
+/// Makes a part of a table's keys and states.
+type Sorted<'a, K> = dyn Fn(&[K], States) -> Result<Part<K>, ExecError> + Sync + 'a;
+
 /// A piece of the result.
 struct Piece {
     rows: usize,
@@ -157,7 +160,7 @@ impl<K: Key> Part<K> {
 fn parts_of<K: Key>(
     sink: &Grouping<'_, K>,
     workers: Vec<Worker<K>>,
-    sorted: &(dyn Fn(&[K], States) -> Result<Part<K>, ExecError> + Sync),
+    sorted: &Sorted<'_, K>,
 ) -> Result<(Vec<Part<K>>, Vec<Reservation>), ExecError> {
     let (mut parts, mut held, mut tables) = (Vec::new(), Vec::new(), Vec::new());
     for worker in workers {

@@ -361,7 +361,7 @@ fn rows_of(flow: &Flow<'_>, pipe: &Pipe, calls: &[AggregateCall], keys: usize) -
 
 fn expected_rows(table: &[Vec<Value>], rows: usize, keys: &[usize], calls: &[AggregateCall]) -> Vec<Vec<Value>> {
     let mut groups: BTreeMap<Vec<Value>, Vec<usize>> = BTreeMap::new();
-    for row in 0..rows {
+    for row in (0..rows).collect::<Vec<_>>() {
         groups.entry(keys.iter().map(|&k| canonical_key(&table[k][row])).collect()).or_default().push(row);
     }
     if keys.is_empty() && groups.is_empty() {
