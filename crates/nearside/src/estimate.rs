@@ -16,7 +16,7 @@ pub(crate) fn estimate(plan: &Plan) -> Statistics {
     let (rows, columns) = walk(plan);
     let schema = plan.schema();
     let mut statistics = Statistics::new_unknown(&schema);
-    statistics.num_rows = match has_filter(plan) {
+    statistics.num_rows = match is_guess(plan) {
         true => Precision::Inexact(rows.ceil() as usize),
         false => Precision::Exact(rows as usize),
     };
@@ -28,11 +28,6 @@ pub(crate) fn estimate(plan: &Plan) -> Statistics {
         }
     }
     statistics
-}
-
-/// Rows of the plan's output, about.
-pub(crate) fn estimated_rows(plan: &Plan) -> f64 {
-    walk(plan).0
 }
 
 type Origin<'a> = Option<(&'a TableVersion, usize)>;
@@ -63,14 +58,15 @@ fn walk(plan: &Plan) -> (f64, Vec<Origin<'_>>) {
             (fetch.map_or(rows, |f| rows.min(f as f64)), origins)
         }
         other => {
-            let rows = other.inputs().into_iter().map(|input| walk(input).0).sum();
+            let rows = exec::estimates(other).first().copied().unwrap_or_default();
             (rows, vec![None; other.schema().fields().len()])
         }
     }
 }
 
-fn has_filter(plan: &Plan) -> bool {
-    matches!(plan, Plan::Filter { .. }) || plan.inputs().into_iter().any(has_filter)
+fn is_guess(plan: &Plan) -> bool {
+    let exact = matches!(plan, Plan::Scan { .. } | Plan::Project { .. } | Plan::Limit { .. } | Plan::Values { .. });
+    !exact || plan.inputs().into_iter().any(is_guess)
 }
 
 fn share(predicate: &Predicate, origins: &[Origin<'_>]) -> f64 {

@@ -3,6 +3,7 @@
 //! Native operators come with the rows that they are estimated to give; ANALYZE runs the statement on workers, however small it is, and
 //! adds what each operator did ([`exec::Profile`]).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
@@ -13,7 +14,6 @@ use datafusion::sql::parser::{ExplainStatement, Statement};
 use exec::{Plan, Profile};
 
 use crate::error::{Error, Result};
-use crate::estimate::estimated_rows;
 use crate::lower::{bind, wholly_native};
 use crate::native::{NativeExec, context_of};
 use crate::parser::plan_statement;
@@ -96,6 +96,7 @@ fn drain_native(plan: &Arc<Plan>, profile: &Profile, running: &Arc<Running>) -> 
 
 /// The operators of a native plan; with the rows that it gave and its profile, if it was run.
 fn native_lines(plan: &Plan, depth: usize, ran: Option<(i64, &Profile)>, lines: &mut Vec<Line>) {
+    let estimates = estimates(plan);
     let profiles = ran.map(|(_, profile)| profile.operators()).unwrap_or_default();
     let mut shared: Vec<*const Plan> = Vec::new();
     let mut on_top = true;
@@ -113,7 +114,7 @@ fn native_lines(plan: &Plan, depth: usize, ran: Option<(i64, &Profile)>, lines: 
             other => other.describe_operator(),
         };
         let mut line = Line { depth: depth + below, operator: text, engine: NEARSIDE, ..Line::default() };
-        line.estimated_rows = Some(estimated_rows(operator).round() as i64);
+        line.estimated_rows = estimates.get(&std::ptr::from_ref(operator)).map(|rows| rows.round() as i64);
         if let Some(profile) = profiles.get(i).copied().flatten() {
             line.rows = Some(profile.rows as i64);
             line.microseconds = Some(profile.busy.as_micros() as i64);
@@ -128,6 +129,19 @@ fn native_lines(plan: &Plan, depth: usize, ran: Option<(i64, &Profile)>, lines: 
         on_top &= matches!(operator, Plan::Limit { .. });
         lines.push(line);
     }
+}
+
+/// Estimated rows of every operator.
+fn estimates(plan: &Plan) -> HashMap<*const Plan, f64> {
+    fn walk(plan: &Plan, rows: &mut impl Iterator<Item = f64>, all: &mut HashMap<*const Plan, f64>) {
+        if let Some(rows) = rows.next() {
+            all.entry(std::ptr::from_ref(plan)).or_insert(rows);
+        }
+        plan.inputs().into_iter().for_each(|input| walk(input, rows, all));
+    }
+    let mut all = HashMap::new();
+    walk(plan, &mut exec::estimates(plan).into_iter(), &mut all);
+    all
 }
 
 fn physical_lines(plan: &Arc<dyn ExecutionPlan>, depth: usize, analyze: bool, lines: &mut Vec<Line>) {

@@ -7,7 +7,7 @@
 //! Invariant: every loaded column and every group has exactly `rows()` rows.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
@@ -24,6 +24,8 @@ pub(crate) const CHUNK_ROWS: usize = 2048;
 
 /// Rows are picked from unpacked ones where that unpacks at most so many for each.
 const DENSE_SPAN: usize = 4;
+/// Runs of consecutive rows are copied as such where they are this long, on average.
+const RUN_ROWS: usize = 8;
 
 /// Rows that are kept as whole columns.
 pub(crate) struct Rows {
@@ -43,23 +45,69 @@ pub(crate) enum RowIds {
     /// Consecutive rows.
     Range(Range<usize>),
     /// Any rows; [`NO_ROW`] only in a group that says so.
-    List(Arc<Vec<u32>>),
+    List(Arc<RowList>),
+}
+
+/// Row numbers, and what columns that are read by them share.
+pub(crate) struct RowList {
+    rows: Vec<u32>,
+    /// Set by the first column that is unpacked by them.
+    span: OnceLock<Span>,
+}
+
+/// How rows lie.
+enum Span {
+    /// Far from each other.
+    Apart,
+    /// All between these two, and more than a quarter of what is there.
+    Close(Range<usize>),
+    /// The same, in few runs of consecutive rows: start of each, counted from the first row, and length.
+    Runs(Range<usize>, Vec<(u32, u32)>),
+}
+
+impl RowList {
+    fn span(&self) -> &Span {
+        self.span.get_or_init(|| {
+            let first = self.rows.iter().copied().min().unwrap_or(0) as usize;
+            let end = self.rows.iter().copied().max().map_or(0, |last| last as usize + 1);
+            if end - first > DENSE_SPAN * self.rows.len() {
+                return Span::Apart;
+            }
+            let breaks = self.rows.windows(2).filter(|pair| pair[0].wrapping_add(1) != pair[1]).count();
+            if breaks * RUN_ROWS > self.rows.len() {
+                return Span::Close(first..end);
+            }
+            let mut runs: Vec<(u32, u32)> = Vec::with_capacity(breaks + 1);
+            for &row in &self.rows {
+                match runs.last_mut() {
+                    Some((start, rows)) if first as u32 + *start + *rows == row => *rows += 1,
+                    _ => runs.push((row - first as u32, 1)),
+                }
+            }
+            Span::Runs(first..end, runs)
+        })
+    }
 }
 
 impl RowIds {
+    /// Any rows.
+    pub(crate) fn list(rows: Vec<u32>) -> RowIds {
+        RowIds::List(Arc::new(RowList { rows, span: OnceLock::new() }))
+    }
+
     fn len(&self) -> usize {
         match self {
             RowIds::Range(range) => range.len(),
-            RowIds::List(list) => list.len(),
+            RowIds::List(list) => list.rows.len(),
         }
     }
 
     /// Some of these rows.
     fn keep(&self, rows: &[u32]) -> RowIds {
-        RowIds::List(Arc::new(match self {
+        RowIds::list(match self {
             RowIds::Range(range) => rows.iter().map(|&r| r + range.start as u32).collect(),
-            RowIds::List(list) => rows.iter().map(|&r| list[r as usize]).collect(),
-        }))
+            RowIds::List(list) => rows.iter().map(|&r| list.rows[r as usize]).collect(),
+        })
     }
 }
 
@@ -150,7 +198,7 @@ impl Chunk {
         };
         let numbers = |group: &Group| match &group.rows {
             RowIds::Range(_) => 0,
-            RowIds::List(list) => 4 * list.len() as u64,
+            RowIds::List(list) => 4 * list.rows.len() as u64,
         };
         self.slots.iter().map(loaded).sum::<u64>() + self.groups.iter().map(numbers).sum::<u64>()
     }
@@ -212,7 +260,7 @@ impl Group {
         match &self.origin {
             Origin::Rows(rows) => match &self.rows {
                 RowIds::Range(range) => rows.columns[column].slice(range.start, range.len()),
-                RowIds::List(list) => rows.columns[column].take(list, self.nulls),
+                RowIds::List(list) => rows.columns[column].take(&list.rows, self.nulls),
             },
             Origin::Segment { segment, columns, infos } => {
                 debug_assert!(!self.nulls);
@@ -229,15 +277,24 @@ fn codes_of(column: &CodedColumn, rows: &RowIds) -> Vec<u32> {
     match rows {
         RowIds::Range(range) => column.unpack(range.clone(), &mut codes),
         RowIds::List(list) => {
-            let first = list.iter().copied().min().unwrap_or(0) as usize;
-            let end = list.iter().copied().max().map_or(0, |last| last as usize + 1);
-            if end - first > DENSE_SPAN * list.len() {
-                column.gather(list, &mut codes);
-                return codes;
+            let mut all = Vec::new();
+            let mut unpack = |span: &Range<usize>| {
+                all.reserve_exact(span.len());
+                column.unpack(span.clone(), &mut all);
+            };
+            match list.span() {
+                Span::Apart => column.gather(&list.rows, &mut codes),
+                Span::Close(span) => {
+                    unpack(span);
+                    codes.extend(list.rows.iter().map(|&row| all[row as usize - span.start]));
+                }
+                Span::Runs(span, runs) => {
+                    unpack(span);
+                    for &(start, rows) in runs {
+                        codes.extend_from_slice(&all[start as usize..(start + rows) as usize]);
+                    }
+                }
             }
-            let mut all = Vec::with_capacity(end - first);
-            column.unpack(first..end, &mut all);
-            codes.extend(list.iter().map(|&row| all[row as usize - first]));
         }
     }
     codes
@@ -247,7 +304,7 @@ fn codes_of(column: &CodedColumn, rows: &RowIds) -> Vec<u32> {
 fn load_stored(column: &Column, info: &ColumnInfo, rows: &RowIds) -> Vector {
     let array = || match rows {
         RowIds::Range(range) => column.slice(range.clone()),
-        RowIds::List(list) => column.take(list),
+        RowIds::List(list) => column.take(&list.rows),
     };
     let (Some(coded), false) = (column.as_coded(), matches!(info.kind, Kind::Arrow | Kind::Float)) else {
         return info.from_arrow(&array());

@@ -333,7 +333,7 @@ impl Rows {
     /// A chunk of some of these rows; `nulls` as in [`Chunk::append`].
     #[allow(dead_code)]
     pub(crate) fn chunk(self: &Arc<Self>, ids: Vec<u32>) -> Chunk {
-        Chunk::of(Origin::Rows(self.clone()), RowIds::List(Arc::new(ids)))
+        Chunk::of(Origin::Rows(self.clone()), RowIds::list(ids))
     }
 }
 

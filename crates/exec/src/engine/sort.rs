@@ -91,7 +91,7 @@ impl Source for SortedSource {
         let (piece, start) = self.morsels[morsel];
         let rest = &self.sorted.order[piece][start..];
         for ids in rest[..rest.len().min(CHUNKS_PER_MORSEL * CHUNK_ROWS)].chunks(CHUNK_ROWS) {
-            let ids = RowIds::List(Arc::new(ids.to_vec()));
+            let ids = RowIds::list(ids.to_vec());
             if !out(Chunk::of(Origin::Rows(self.sorted.rows.clone()), ids))? {
                 return Ok(false);
             }

@@ -112,7 +112,7 @@ impl Source for ScanSource {
                 let ids = if found == rows.len() {
                     RowIds::Range(rows.start + done..rows.start + done + take)
                 } else {
-                    RowIds::List(Arc::new(positions[done..done + take].to_vec()))
+                    RowIds::list(positions[done..done + take].to_vec())
                 };
                 let origin = Origin::Segment {
                     segment: version.segment.clone(),

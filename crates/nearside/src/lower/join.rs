@@ -9,7 +9,6 @@ use super::bug;
 use super::predicate::predicate;
 use super::scope::{Columns, Scope, has_subquery, keep};
 use crate::error::Result;
-use crate::estimate::estimated_rows;
 
 /// The plan of a join.
 pub(super) fn join(binder: &Binder<'_>, node: &Logical) -> Result<Plan> {
@@ -24,21 +23,17 @@ pub(super) fn join(binder: &Binder<'_>, node: &Logical) -> Result<Plan> {
     let (left_more, right_more) = (left_columns.computed(), right_columns.computed());
     let left = left_columns.over(binder.plan(&node.left)?)?;
     let right = right_columns.over(binder.plan(&node.right)?)?;
-    let pairs = left_schema.join(right_schema);
     let residual = match &node.filter {
         Some(filter) if !has_subquery(filter) => {
-            let predicate = predicate(filter, &pairs?, binder.props)?;
+            let predicate = predicate(filter, &left_schema.join(right_schema)?, binder.props)?;
             Some(predicate.map_columns(&|c| if c < left_width { c } else { c + left_more }))
         }
         _ => None,
     };
     let kind = kind(node.join_type);
-    let build = match estimated_rows(&left) < estimated_rows(&right) {
-        true => Side::Left,
-        false => Side::Right,
-    };
     let nulls_equal = node.null_equality == NullEquality::NullEqualsNull;
-    let joined = Join { left, right, kind, on, nulls_equal, null_aware: node.null_aware, residual, build };
+    // Which side is kept is the optimiser's choice.
+    let joined = Join { left, right, kind, on, nulls_equal, null_aware: node.null_aware, residual, build: Side::Right };
     let mut plan = Plan::join(joined).map_err(bug)?;
     if left_more + right_more > 0 {
         let own = move |c: &usize| {

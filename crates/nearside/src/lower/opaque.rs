@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, new_null_array};
 use arrow::compute::{filter, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
-use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::common::{DFSchema, Result as DfResult, ScalarValue};
 use datafusion::logical_expr::expr::AggregateFunction as Call;
 use datafusion::logical_expr::{EmitTo, Expr, ExprSchemable, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
@@ -24,30 +24,46 @@ fn failed(error: impl Into<Error>) -> ExecError {
 pub(super) struct Foreign {
     function: Arc<AggregateFunctionExpr>,
     data_type: DataType,
-    literals: Arc<[Option<ScalarValue>]>,
+    arguments: Arc<[Argument]>,
+}
+
+#[derive(Debug)]
+enum Argument {
+    Literal(ScalarValue),
+    Column(DataType),
+}
+
+impl Argument {
+    /// An array in which it has no value that counts.
+    fn nothing(&self) -> DfResult<ArrayRef> {
+        match self {
+            Argument::Literal(value) => value.to_array_of_size(1),
+            Argument::Column(data_type) => Ok(new_null_array(data_type, 1)),
+        }
+    }
 }
 
 impl Foreign {
     /// The call's function; DISTINCT and FILTER are for the caller to heed.
     pub(super) fn new(call: &Call, schema: &DFSchema, field: &FieldRef) -> Result<Foreign> {
-        let (mut fields, mut arguments, mut literals) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut fields, mut inputs, mut arguments) = (Vec::new(), Vec::new(), Vec::new());
         for (i, argument) in call.params.args.iter().enumerate() {
-            let name = format!("argument{i}");
-            fields.push(Field::new(&name, argument.get_type(schema)?, true));
+            let (name, data_type) = (format!("argument{i}"), argument.get_type(schema)?);
+            fields.push(Field::new(&name, data_type.clone(), true));
             if let Expr::Literal(value, _) = argument {
-                arguments.push(Arc::new(Literal::new(value.clone())) as Arc<dyn PhysicalExpr>);
-                literals.push(Some(value.clone()));
+                inputs.push(Arc::new(Literal::new(value.clone())) as Arc<dyn PhysicalExpr>);
+                arguments.push(Argument::Literal(value.clone()));
             } else {
-                arguments.push(Arc::new(Column::new(&name, i)));
-                literals.push(None);
+                inputs.push(Arc::new(Column::new(&name, i)));
+                arguments.push(Argument::Column(data_type));
             }
         }
-        let function = AggregateExprBuilder::new(Arc::clone(&call.func), arguments)
+        let function = AggregateExprBuilder::new(Arc::clone(&call.func), inputs)
             .schema(Arc::new(Schema::new(fields)))
             .alias(field.name())
             .build()?;
         let data_type = function.field().data_type().clone();
-        Ok(Foreign { function: Arc::new(function), data_type, literals: literals.into() })
+        Ok(Foreign { function: Arc::new(function), data_type, arguments: arguments.into() })
     }
 }
 
@@ -68,13 +84,27 @@ impl OpaqueAggregate for Foreign {
                 Box::new(GroupsAccumulatorAdapter::new(move || function.create_accumulator()))
             }
         };
-        Ok(Box::new(ForeignGroups { groups, literals: Arc::clone(&self.literals) }))
+        Ok(Box::new(ForeignGroups { groups, arguments: Arc::clone(&self.arguments), begun: false }))
     }
 }
 
 struct ForeignGroups {
     groups: Box<dyn GroupsAccumulator>,
-    literals: Arc<[Option<ScalarValue>]>,
+    arguments: Arc<[Argument]>,
+    begun: bool,
+}
+
+impl ForeignGroups {
+    /// DataFusion's accumulators take every group for one that has had a value, until they meet a NULL or a filter: there,
+    /// groups exist because of a row. Here they may exist without one, so the first row is one that does not count.
+    fn begin(&mut self, total: usize) -> Result<(), ExecError> {
+        if self.begun || total == 0 {
+            return Ok(());
+        }
+        self.begun = true;
+        let nothing = self.arguments.iter().map(Argument::nothing).collect::<DfResult<Vec<_>>>().map_err(failed)?;
+        self.groups.update_batch(&nothing, &[0], Some(&BooleanArray::from(vec![false])), total).map_err(failed)
+    }
 }
 
 impl OpaqueGroups for ForeignGroups {
@@ -85,26 +115,30 @@ impl OpaqueGroups for ForeignGroups {
         filter: Option<&BooleanArray>,
         total: usize,
     ) -> Result<(), ExecError> {
+        self.begin(total)?;
         let mut columns = arguments.iter();
-        let all =
-            self.literals.iter().map(|literal| match (literal, literal.is_none().then(|| columns.next()).flatten()) {
-                (Some(value), _) => value.to_array_of_size(groups.len()).map_err(failed),
-                (None, Some(column)) => Ok(Arc::clone(column)),
-                (None, None) => Err(failed(Error::Internal("an aggregate has fewer arguments than planned".into()))),
-            });
+        let all = self.arguments.iter().map(|argument| match argument {
+            Argument::Literal(value) => value.to_array_of_size(groups.len()).map_err(failed),
+            Argument::Column(_) => columns.next().cloned().ok_or_else(|| {
+                failed(Error::Internal("an aggregate has fewer arguments than planned".into()))
+            }),
+        });
         let all = all.collect::<Result<Vec<_>, _>>()?;
         self.groups.update_batch(&all, groups, filter, total).map_err(failed)
     }
 
     fn merge(&mut self, state: &[ArrayRef], groups: &[usize], total: usize) -> Result<(), ExecError> {
+        self.begin(total)?;
         self.groups.merge_batch(state, groups, total).map_err(failed)
     }
 
     fn state(&mut self) -> Result<Vec<ArrayRef>, ExecError> {
+        self.begun = false;
         self.groups.state(EmitTo::All).map_err(failed)
     }
 
     fn finish(&mut self) -> Result<ArrayRef, ExecError> {
+        self.begun = false;
         self.groups.evaluate(EmitTo::All).map_err(failed)
     }
 
@@ -157,7 +191,7 @@ impl SingleGroups {
     }
 
     fn values(&self) -> Result<ArrayRef, ExecError> {
-        let none = arrow::array::new_null_array(&self.data_type, 1);
+        let none = new_null_array(&self.data_type, 1);
         let parts: Vec<&dyn Array> = self.groups.iter().map(|g| g.as_ref().unwrap_or(&none).as_ref()).collect();
         match parts.is_empty() {
             true => Ok(arrow::array::new_empty_array(&self.data_type)),

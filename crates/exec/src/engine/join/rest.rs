@@ -79,7 +79,7 @@ impl Source for BuildSource {
             start = range.end;
             let rows = range.len();
             let ids = match &self.rows {
-                Some(list) => RowIds::List(Arc::new(list[range.clone()].to_vec())),
+                Some(list) => RowIds::list(list[range.clone()].to_vec()),
                 None => RowIds::Range(range.clone()),
             };
             let origin = Origin::Rows(self.build.clone());
@@ -92,7 +92,7 @@ impl Source for BuildSource {
                 }
                 Beside::Nulls(nothing, columns) => {
                     let mut chunk = Chunk::empty(rows);
-                    chunk.append(Origin::Rows(nothing.clone()), RowIds::List(Arc::new(vec![NO_ROW; rows])), true);
+                    chunk.append(Origin::Rows(nothing.clone()), RowIds::list(vec![NO_ROW; rows]), true);
                     chunk.append(origin, ids, false);
                     match columns {
                         Some(columns) => chunk.project(columns),
