@@ -1,7 +1,8 @@
-//! Times aggregations on all threads: `cargo run --release -p nearside-exec --example aggregate [million rows] [threads]`.
+//! Times aggregations on all threads: `cargo run --release -p nearside-exec --example aggregate [million rows] [threads] [text]`.
 //!
 //! Tables resemble TPC-H's lineitem: few groups with many sums (query 1), a clustered key (query 18), and random keys of
-//! 10^2 to 10^6 values, near each other (an array by key does) and far apart (a table of keys). Medians of seven runs.
+//! 10^2 to 10^6 values, near each other (an array by key does) and far apart (a table of keys). Medians of seven runs; only what
+//! has the text in its name.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -99,7 +100,11 @@ fn main() {
     let (quantity, price) = (3, 4);
     let name = |c: usize| schema.field(c).name().clone();
 
+    let only = std::env::args().nth(3).unwrap_or_default();
     let time = |what: String, keys: &[usize], calls: &[(AggregateFunction, Option<usize>)]| {
+        if !what.contains(&only) {
+            return;
+        }
         let mut columns: Vec<usize> = keys.iter().copied().chain(calls.iter().filter_map(|c| c.1)).collect();
         columns.sort_unstable();
         columns.dedup();

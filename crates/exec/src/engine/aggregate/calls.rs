@@ -419,6 +419,10 @@ impl Calls {
     ) -> Result<(), ExecError> {
         let groups = states.groups;
         for ((kept, state), from) in self.kept.iter().zip(&mut states.states).zip(&from.states) {
+            if matches!(from, State::Exact(..)) {
+                // More rows were expected there than have come in all.
+                state.widen();
+            }
             match (state, from) {
                 (State::Count(to_), State::Count(from)) | (State::Sum(to_), State::Sum(from)) => {
                     each(to_, from, pick, to, |a, b| *a = a.wrapping_add(*b));

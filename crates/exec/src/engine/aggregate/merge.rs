@@ -7,13 +7,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use numa::Reservation;
 use parking_lot::Mutex;
 
 use super::super::chunk::Rows;
 use super::super::pipe::{Lane, Pipe};
 use super::super::source::RowsSource;
 use super::super::vector::{ColumnInfo, Vector};
-use super::calls::States;
+use super::calls::{Calls, States};
 use super::keys::Key;
 use super::result::{Column, Values, settle};
 use super::state::{Pick, State};
@@ -25,14 +26,21 @@ use crate::ExecError;
 const PIECE_GROUPS: usize = 1 << 14;
 /// Most pieces.
 const PIECES_MAX: usize = 256;
+/// Partitions by hash: one for each value of its top byte.
+const PARTITIONS: usize = 256;
 
-/// A worker that takes no more rows.
-struct Ended<K> {
-    worker: Worker<K>,
-    /// Groups by piece: piece `p` has those at `starts[p]..starts[p + 1]`; unused where group numbers are keys.
-    order: Vec<u32>,
+/// Groups that take no more rows, one partition after the other.
+pub(super) struct Part<K> {
+    /// The keys by group.
+    keys: Vec<K>,
+    /// The states, sealed.
+    pub(super) states: States,
+    /// Partition `p` has the groups `starts[p]..starts[p + 1]`.
     starts: Vec<usize>,
 }
+
+/// Makes a part of a table's keys and states.
+type Sorted<'a, K> = dyn Fn(&[K], States) -> Result<Part<K>, ExecError> + Sync + 'a;
 
 /// A piece of the result.
 struct Piece {
@@ -45,12 +53,15 @@ pub(super) fn pieces<K: Key>(sink: &Grouping<'_, K>, mut workers: Vec<Worker<K>>
     for worker in &mut workers {
         sink.calls.seal(&mut worker.states)?;
     }
-    let rows: u64 = workers.iter().map(|w| w.states.rows()).sum();
+    let flushed = |w: &Worker<K>| w.flushed.iter().map(|p| p.states.rows()).sum::<u64>();
+    let rows: u64 = workers.iter().map(|w| w.states.rows() + flushed(w)).sum();
     let pieces = match (sink.strategy, workers.iter().find(|w| w.direct).map(|w| w.states.groups)) {
         (Strategy::One, _) => vec![one_group(sink, &workers, rows)?],
         (_, Some(domain)) => by_range(sink, workers, domain, rows)?,
-        (_, None) if workers.len() == 1 => of_one(sink, &workers[0], rows)?,
-        (_, None) if workers.iter().all(|w| w.table.is_ordered()) => by_order(sink, &workers, rows)?,
+        (_, None) if workers.len() == 1 && workers[0].flushed.is_empty() => of_one(sink, &workers[0], rows)?,
+        (_, None) if workers.iter().all(|w| w.table.is_ordered() && w.flushed.is_empty()) => {
+            by_order(sink, &workers, rows)?
+        }
         (_, None) => by_hash(sink, workers, rows)?,
     };
     joined(sink, pieces)
@@ -98,44 +109,73 @@ fn column_of(info: ColumnInfo, vector: Vector) -> Column {
         Data::Vid(vids) => Values::Vid(vids),
         Data::Arrow(array) => Values::Arrow(array),
     };
-    Column { info, values, valid: vector.valid }
+    Column::new(info, values, vector.valid).bound()
 }
 
-/// Sorts the groups of a worker by piece.
-fn ended<K: Key>(worker: Worker<K>, pieces: usize, piece_of: &dyn Fn(K) -> usize) -> Ended<K> {
-    let keys = worker.table.keys();
-    let mut starts = vec![0; pieces + 1];
-    let of: Vec<u16> = keys.iter().map(|&k| piece_of(k) as u16).collect();
-    of.iter().for_each(|&p| starts[p as usize + 1] += 1);
-    (0..pieces).for_each(|p| starts[p + 1] += starts[p]);
-    let mut next = starts.clone();
-    let mut order = vec![0; keys.len()];
-    for (group, &piece) in of.iter().enumerate() {
-        order[next[piece as usize]] = group as u32;
-        next[piece as usize] += 1;
+impl<K: Key> Part<K> {
+    /// Groups, sorted by partitions; the states need not be sealed. Done while they are in the cache: from then on, every partition is
+    /// read from its start to its end.
+    pub(super) fn new(
+        calls: &Calls,
+        keys: &[K],
+        mut states: States,
+        partitions: usize,
+        partition_of: impl Fn(K) -> usize,
+    ) -> Result<Part<K>, ExecError> {
+        let mut starts = vec![0; partitions + 1];
+        let of: Vec<u32> = keys.iter().map(|&k| partition_of(k) as u32).collect();
+        of.iter().for_each(|&p| starts[p as usize + 1] += 1);
+        (0..partitions).for_each(|p| starts[p + 1] += starts[p]);
+        let mut next = starts.clone();
+        let mut order = vec![0; of.len()];
+        for (group, &partition) in of.iter().enumerate() {
+            order[next[partition as usize]] = group as u32;
+            next[partition as usize] += 1;
+        }
+        let mut sorted = calls.states(keys.len(), states.rows())?;
+        calls.take_over(&mut sorted, &mut states, &Pick::List(&order), None)?;
+        calls.seal(&mut sorted)?;
+        let keys = order.iter().map(|&group| keys[group as usize]).collect();
+        Ok(Part { keys, states: sorted, starts })
     }
-    Ended { worker, order, starts }
-}
 
-impl<K> Ended<K> {
-    fn groups_of(&self, piece: usize) -> &[u32] {
-        &self.order[self.starts[piece]..self.starts[piece + 1]]
+    /// Groups by hash.
+    pub(super) fn by_hash(calls: &Calls, keys: &[K], states: States) -> Result<Part<K>, ExecError> {
+        // Slots of tables go by the low bits.
+        Part::new(calls, keys, states, PARTITIONS, |key: K| (key.hash() >> 56) as usize)
+    }
+
+    /// Bytes that it holds.
+    pub(super) fn bytes(&self) -> u64 {
+        self.states.bytes() + (self.keys.capacity() * size_of::<K>()) as u64
+    }
+
+    /// The groups of consecutive partitions.
+    fn groups_of(&self, partitions: Range<usize>) -> Range<usize> {
+        self.starts[partitions.start]..self.starts[partitions.end]
     }
 }
 
-fn all_ended<K: Key>(
+/// The groups of workers whose group numbers are no keys, in parts that `sorted` makes of a table, with what they are charged to.
+fn parts_of<K: Key>(
     sink: &Grouping<'_, K>,
     workers: Vec<Worker<K>>,
-    pieces: usize,
-    piece_of: &(dyn Fn(K) -> usize + Sync),
-) -> Result<Vec<Ended<K>>, ExecError> {
-    let bytes: u64 = workers.iter().map(|w| 6 * w.table.len() as u64).sum();
-    let _held = sink.run.reserve(bytes)?;
-    let workers: Vec<Mutex<Option<Worker<K>>>> = workers.into_iter().map(|w| Mutex::new(Some(w))).collect();
-    sink.run.map(workers.len(), &|number| {
-        let worker = workers[number].lock().take().expect("a worker ends once");
-        Ok(ended(worker, pieces, piece_of))
-    })
+    sorted: &Sorted<'_, K>,
+) -> Result<(Vec<Part<K>>, Vec<Reservation>), ExecError> {
+    let (mut parts, mut held, mut tables) = (Vec::new(), Vec::new(), Vec::new());
+    for worker in workers {
+        // Both copies are there for a moment.
+        held.push(sink.run.reserve(worker.states.bytes())?);
+        held.push(worker.reservation);
+        parts.extend(worker.flushed);
+        tables.push(Mutex::new(Some((worker.table, worker.states))));
+    }
+    let rest = sink.run.map(tables.len(), &|number| {
+        let (table, states) = tables[number].lock().take().expect("a table is sorted once");
+        sorted(table.keys(), states)
+    })?;
+    parts.extend(rest);
+    Ok((parts, held))
 }
 
 /// Pieces of tables whose keys ascend.
@@ -201,27 +241,23 @@ fn places<K: Key>(keys: &[K], among: &[K]) -> Vec<u32> {
 }
 
 fn by_hash<K: Key>(sink: &Grouping<'_, K>, workers: Vec<Worker<K>>, rows: u64) -> Result<Vec<Piece>, ExecError> {
-    let groups: usize = workers.iter().map(|w| w.table.len()).sum();
+    let (parts, _held) = parts_of(sink, workers, &|keys, states| Part::by_hash(&sink.calls, keys, states))?;
+    let groups: usize = parts.iter().map(|p| p.keys.len()).sum();
     let pieces = match sink.calls.has_distinct() {
         true => 1,
-        false => groups.div_ceil(PIECE_GROUPS).next_power_of_two().min(PIECES_MAX),
+        false => groups.div_ceil(PIECE_GROUPS).next_power_of_two().min(PARTITIONS),
     };
-    // Slots of tables go by the low bits.
-    let piece_of = |key: K| (key.hash() >> 48) as usize % pieces;
-    let ended = all_ended(sink, workers, pieces, &piece_of)?;
+    let width = PARTITIONS / pieces;
     sink.run.map(pieces, &|piece| {
-        let most = ended.iter().map(|e| e.groups_of(piece).len()).max().unwrap_or(0);
-        let mut table = Table::<K>::with_groups(most);
-        let targets: Vec<Vec<u32>> = ended
-            .iter()
-            .map(|e| {
-                let keys = e.worker.table.keys();
-                e.groups_of(piece).iter().map(|&group| table.find_or_add(keys[group as usize])).collect()
-            })
-            .collect();
+        let ranges: Vec<Range<usize>> = parts.iter().map(|p| p.groups_of(piece * width..(piece + 1) * width)).collect();
+        let mut table = Table::<K>::with_groups(ranges.iter().map(Range::len).max().unwrap_or(0));
+        let mut targets = vec![Vec::new(); parts.len()];
+        for ((part, range), targets) in parts.iter().zip(&ranges).zip(&mut targets) {
+            table.groups(&part.keys[range.clone()], targets);
+        }
         let mut states = sink.calls.states(table.len(), rows)?;
-        for (ended, targets) in ended.iter().zip(&targets) {
-            sink.calls.merge(&mut states, &ended.worker.states, &Pick::List(ended.groups_of(piece)), Some(targets))?;
+        for ((part, range), targets) in parts.iter().zip(ranges).zip(&targets) {
+            sink.calls.merge(&mut states, &part.states, &Pick::Range(range), Some(targets))?;
         }
         finished(sink, table.keys(), &mut states)
     })
@@ -235,26 +271,25 @@ fn by_range<K: Key>(
 ) -> Result<Vec<Piece>, ExecError> {
     let size = piece_size(sink, domain);
     let pieces = domain.div_ceil(size);
-    let ended = all_ended(sink, workers, pieces, &|key: K| key.low() as usize / size)?;
+    let (direct, tables): (Vec<_>, Vec<_>) = workers.into_iter().partition(|w| w.direct);
+    let (parts, _held) = parts_of(sink, tables, &|keys, states| {
+        Part::new(&sink.calls, keys, states, pieces, |key: K| key.low() as usize / size)
+    })?;
     let counts = sink.calls.row_count();
     sink.run.map(pieces, &|piece| {
         let range = piece * size..((piece + 1) * size).min(domain);
         let mut present = vec![false; range.len()];
         let mut states = sink.calls.states(range.len(), rows)?;
-        for ended in &ended {
-            let worker = &ended.worker;
-            if worker.direct {
-                mark(worker, counts, range.clone(), &mut present);
-                sink.calls.merge(&mut states, &worker.states, &Pick::Range(range.clone()), None)?;
-                continue;
-            }
-            let groups = ended.groups_of(piece);
-            let targets: Vec<u32> = groups
-                .iter()
-                .map(|&group| worker.table.keys()[group as usize].low() as u32 - range.start as u32)
-                .collect();
+        for worker in &direct {
+            mark(worker, counts, range.clone(), &mut present);
+            sink.calls.merge(&mut states, &worker.states, &Pick::Range(range.clone()), None)?;
+        }
+        for part in &parts {
+            let groups = part.groups_of(piece..piece + 1);
+            let target = |key: &K| (key.low() as usize - range.start) as u32;
+            let targets: Vec<u32> = part.keys[groups.clone()].iter().map(target).collect();
             targets.iter().for_each(|&t| present[t as usize] = true);
-            sink.calls.merge(&mut states, &worker.states, &Pick::List(groups), Some(&targets))?;
+            sink.calls.merge(&mut states, &part.states, &Pick::Range(groups), Some(&targets))?;
         }
         let live: Vec<u32> = (0..range.len() as u32).filter(|&g| present[g as usize]).collect();
         let keys: Vec<K> = live.iter().map(|&g| key_of(range.start + g as usize)).collect();

@@ -57,6 +57,29 @@ pub(super) struct Column {
     pub(super) info: ColumnInfo,
     pub(super) values: Values,
     pub(super) valid: Option<Vec<bool>>,
+    /// Of integers that are not NULL; found by [`bound`](Self::bound).
+    pub(super) bounds: Option<(i64, i64)>,
+}
+
+impl Column {
+    /// Values of which the bounds are not known yet.
+    pub(super) fn new(info: ColumnInfo, values: Values, valid: Option<Vec<bool>>) -> Column {
+        Column { info, values, valid, bounds: None }
+    }
+
+    /// The same with bounds.
+    pub(super) fn bound(mut self) -> Column {
+        let Values::Int(values) = &self.values else { return self };
+        let of = |values: &mut dyn Iterator<Item = i64>| {
+            values.fold((i64::MAX, i64::MIN), |(low, high), v| (low.min(v), high.max(v)))
+        };
+        let (low, high) = match &self.valid {
+            None => values.iter().fold((i64::MAX, i64::MIN), |(low, high), &v| (low.min(v), high.max(v))),
+            Some(valid) => of(&mut values.iter().zip(valid).filter(|(_, valid)| **valid).map(|(&v, _)| v)),
+        };
+        self.bounds = (low <= high).then_some((low, high));
+        self
+    }
 }
 
 fn scale_of(data_type: &DataType) -> i8 {
@@ -209,7 +232,7 @@ impl Calls {
     pub(super) fn finish(&self, states: &mut States) -> Result<Vec<Column>, ExecError> {
         let mut columns = Vec::with_capacity(self.outputs.len());
         for output in &self.outputs {
-            columns.push(self.finish_one(output, states)?);
+            columns.push(self.finish_one(output, states)?.bound());
         }
         Ok(columns)
     }
@@ -225,22 +248,22 @@ impl Calls {
         Ok(match output {
             Output::Count { of, field } => {
                 let values = Values::Int(counts(states, *of));
-                Column { info: ColumnInfo::plain(field.clone()), values, valid: None }
+                Column::new(ColumnInfo::plain(field.clone()), values, None)
             }
             Output::Sum { of, counts: number, finish } => {
                 let counts = number.map(|n| counts(states, n));
                 let values = finish.values(&states.states[*of], None, false)?;
-                Column { info: ColumnInfo::plain(finish.field.clone()), values, valid: valid(counts.as_deref()) }
+                Column::new(ColumnInfo::plain(finish.field.clone()), values, valid(counts.as_deref()))
             }
             Output::Avg { of, counts: number, finish } => {
                 let counts = counts(states, *number);
                 let values = finish.values(&states.states[*of], Some(&counts), true)?;
-                Column { info: ColumnInfo::plain(finish.field.clone()), values, valid: valid(Some(&counts)) }
+                Column::new(ColumnInfo::plain(finish.field.clone()), values, valid(Some(&counts)))
             }
             Output::Most { of, counts: number, info } => {
                 let valid = valid(number.map(|n| counts(states, n)).as_deref());
                 let values = self.most_values(*of, &states.states[*of], info, valid.as_deref())?;
-                Column { info: info.clone(), values, valid }
+                Column::new(info.clone(), values, valid)
             }
             Output::Opaque { of, field } => {
                 let groups = states.groups;
@@ -256,7 +279,7 @@ impl Calls {
                         array.len()
                     )));
                 }
-                Column { info: ColumnInfo::plain(field.clone()), values: Values::Arrow(array), valid: None }
+                Column::new(ColumnInfo::plain(field.clone()), Values::Arrow(array), None)
             }
             Output::Distinct { of } => {
                 let (Op::Distinct { coder, call }, State::Distinct(distinct)) =
@@ -329,7 +352,7 @@ pub(super) fn settle(pieces: Vec<Column>) -> (ColumnInfo, Vec<Vector>) {
     if wide {
         info.kind = Kind::Arrow;
     } else if matches!(pieces[0].values, Values::Int(_)) {
-        let bounds = pieces.iter().filter_map(bounds).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
+        let bounds = pieces.iter().filter_map(|p| p.bounds).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         let (low, high) = bounds.unwrap_or((0, 0));
         info.kind = Kind::Int { low, high };
     }
@@ -352,21 +375,6 @@ pub(super) fn settle(pieces: Vec<Column>) -> (ColumnInfo, Vec<Vector>) {
     });
     let vectors = vectors.collect();
     (info, vectors)
-}
-
-/// Bounds of the values of a piece.
-fn bounds(piece: &Column) -> Option<(i64, i64)> {
-    let Values::Int(values) = &piece.values else { return None };
-    match &piece.valid {
-        None => values.iter().fold(None, |all: Option<(i64, i64)>, &v| {
-            let (low, high) = all.unwrap_or((v, v));
-            Some((low.min(v), high.max(v)))
-        }),
-        Some(valid) => values.iter().zip(valid).filter(|(_, valid)| **valid).fold(None, |all, (&v, _)| {
-            let (low, high): (i64, i64) = all.unwrap_or((v, v));
-            Some((low.min(v), high.max(v)))
-        }),
-    }
 }
 
 fn wide_array(values: Vec<i128>, valid: Option<Vec<bool>>, data_type: &DataType) -> ArrayRef {

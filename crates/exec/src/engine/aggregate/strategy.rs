@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn an_array_needs_half_of_what_is_left_at_most() {
         let many = Facts { domain: Some(1 << 20), ..FACTS };
-        let bytes = 17 * 2 << 20;
+        let bytes = 17 * (2 << 20);
         assert_eq!(choose(&Facts { available_bytes: Some(2 * bytes - 2), ..many }), Strategy::Table);
         assert_ne!(choose(&Facts { available_bytes: Some(2 * bytes), ..many }), Strategy::Table);
     }

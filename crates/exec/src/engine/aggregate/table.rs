@@ -48,6 +48,14 @@ impl<K: Key> Table<K> {
         &self.keys
     }
 
+    /// No group; the slots stay.
+    pub(super) fn clear(&mut self) {
+        let slots = self.slots.len();
+        self.slots.clear();
+        self.slots.resize(slots, Slot { key: K::default(), group: EMPTY });
+        self.keys.clear();
+    }
+
     /// Do the keys ascend by number?
     pub(super) fn is_ordered(&self) -> bool {
         self.slots.is_empty()
@@ -89,13 +97,17 @@ impl<K: Key> Table<K> {
         if !keys.is_sorted() {
             return 0;
         }
-        for &key in keys {
-            if key != last {
-                self.keys.push(key);
-                last = key;
-            }
-            groups.push(self.keys.len() as u32 - 1);
-        }
+        // Without a branch: whether a key is new is hard to foresee. The last key is written again where it is not.
+        let mut group = self.keys.len() - 1;
+        self.keys.resize(self.keys.len() + keys.len(), K::default());
+        let known = &mut self.keys[..];
+        groups.extend(keys.iter().map(|&key| {
+            group += usize::from(key != last);
+            known[group] = key;
+            last = key;
+            group as u32
+        }));
+        self.keys.truncate(group + 1);
         keys.len()
     }
 

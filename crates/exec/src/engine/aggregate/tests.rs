@@ -321,7 +321,8 @@ fn group<K: Key>(
     strategy: Option<Strategy>,
     (workers, chunk_rows): (usize, usize),
 ) -> Result<Pipe, ExecError> {
-    let sink = Grouping::<K>::new(run, rows.rows as u64, coder, calls, strategy)?;
+    let mut sink = Grouping::<K>::new(run, rows.rows as u64, coder, calls, strategy)?;
+    sink.flush_groups = chunk_rows;
     let mut locals: Vec<Worker<K>> = (0..workers).map(|_| sink.local()).collect::<Result<_, _>>()?;
     for (number, start) in (0..rows.rows).step_by(chunk_rows).enumerate() {
         let range = start..(start + chunk_rows).min(rows.rows);
@@ -360,7 +361,7 @@ fn rows_of(flow: &Flow<'_>, pipe: &Pipe, calls: &[AggregateCall], keys: usize) -
 
 fn expected_rows(table: &[Vec<Value>], rows: usize, keys: &[usize], calls: &[AggregateCall]) -> Vec<Vec<Value>> {
     let mut groups: BTreeMap<Vec<Value>, Vec<usize>> = BTreeMap::new();
-    for row in 0..rows {
+    for row in (0..rows).collect::<Vec<_>>() {
         groups.entry(keys.iter().map(|&k| canonical_key(&table[k][row])).collect()).or_default().push(row);
     }
     if keys.is_empty() && groups.is_empty() {
@@ -473,6 +474,28 @@ fn sums_widen_when_rows_are_more_than_foreseen() {
     let columns = calls.finish(&mut states).unwrap();
     let (info, vectors) = result::settle(columns);
     assert_eq!(values(&info.to_arrow(&vectors[0])), [Value::Int(12 * i128::from(big))]);
+}
+
+#[test]
+fn fewer_rows_than_foreseen_are_as_well() {
+    let (infos, rows) = ints((0..20).map(|i| i << 50).collect(), DataType::Int64);
+    let statement = statement();
+    let flow = Flow::new(run_of(&statement));
+    let calls = [call(AggregateFunction::Sum, &[0], &infos)];
+    for keys in [vec![], vec![0]] {
+        let mut pipe = flow.of_rows(rows.clone());
+        pipe.rows = 1 << 40;
+        let wanted = rows_of(
+            &flow,
+            &grouped(&flow, &flow.of_rows(rows.clone()), &keys, &calls, None).unwrap(),
+            &calls,
+            keys.len(),
+        );
+        for strategy in [None, Some(Strategy::Table)] {
+            let found = grouped(&flow, &pipe, &keys, &calls, strategy).unwrap();
+            assert_eq!(rows_of(&flow, &found, &calls, keys.len()), wanted);
+        }
+    }
 }
 
 #[test]
