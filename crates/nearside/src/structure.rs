@@ -123,6 +123,14 @@ impl Mapping<'_> {
             Operator::Or => return boolean(Scalar::Or(self.operands(Operator::Or, whole)?)),
             _ => {}
         }
+        // What the optimiser makes of IS TRUE and of boolean CASEs.
+        if let Expr::Literal(ScalarValue::Boolean(Some(value)), _) = right.as_ref()
+            && matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
+        {
+            let input = self.map(left)?;
+            let condition = if *value { input.scalar } else { Scalar::Not(input.boxed()) };
+            return boolean(is(condition, *op == Operator::IsNotDistinctFrom));
+        }
         if let Some(op) = comparison(*op) {
             return boolean(compare(op, self.map(left)?, self.map(right)?)?);
         }

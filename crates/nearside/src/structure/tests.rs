@@ -92,7 +92,7 @@ fn what_is_not_known() {
 #[test]
 fn types_come_from_below() {
     let Some(Scalar::Arithmetic { data_type, left, .. }) = mapped("price * (1 - disc)") else { panic!("a product") };
-    assert_eq!(data_type, DataType::Decimal128(32, 4));
+    assert!(matches!(data_type, DataType::Decimal128(_, 4)), "{data_type}");
     assert!(matches!(*left, Scalar::Column(1) | Scalar::Column(0)), "{left:?}");
     let Some(Scalar::DatePart { data_type, .. }) = mapped("extract(day from d)") else { panic!("a part of a date") };
     assert_eq!(data_type, DataType::Int32);

@@ -1,6 +1,8 @@
 //! Expressions computed twice: by DataFusion's own evaluation over Arrow arrays, which a plain projection runs, and by the
 //! engine over integers and codes, which runs what is below a sort.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use nearside::{Database, Session};
@@ -43,7 +45,7 @@ fn table() -> Session {
 /// The rows, or what is wrong.
 fn rows(session: &Session, sql: &str) -> Result<RecordBatch, String> {
     let stream = session.query(sql).map_err(|e| e.to_string())?;
-    let schema = stream.schema();
+    let schema = Arc::clone(stream.schema());
     let batches = stream.collect_all().map_err(|e| e.to_string())?;
     Ok(concat_batches(&schema, &batches).expect("one schema"))
 }

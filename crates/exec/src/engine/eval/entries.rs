@@ -1,7 +1,7 @@
 //! [`Site`]: where an expression is compiled; and expressions of one column that are evaluated once per value it can have.
 //!
-//! Whatever an expression computes of a column of vids is computed for each entry of the dictionary, if that has no more
-//! entries than there are rows, and looked up from then on; so is what it computes of integers of few values. Strings become
+//! Whatever an expression computes of a column of vids is computed for each entry of the dictionary, if that has few
+//! entries for the rows that are expected, and looked up from then on; so is what it computes of integers of few values. Strings become
 //! vids of a new dictionary of the results, so what groups or compares them goes on over codes.
 //!
 //! An entry that no row holds may make the expression fail; then nothing is reported and the expression is evaluated over
@@ -30,6 +30,9 @@ use crate::expression::{Expression, argument_schema, evaluate_over};
 const PIECE: usize = 65_536;
 /// Most values of an integer column for which an expression is evaluated beforehand.
 const INTEGERS_MAX: u64 = 1 << 16;
+
+/// So many values are evaluated for as many rows; more only for several times as many.
+const FEW: u64 = 4096;
 
 /// Where an expression is compiled: what its columns are, how many rows are to come, and the threads to prepare with.
 pub(super) struct Site<'a> {
@@ -79,8 +82,8 @@ impl<'a> Site<'a> {
             Kind::Float | Kind::Arrow => return None,
         };
         let most = if matches!(domain, Domain::Vids(_)) { u64::from(u32::MAX) } else { INTEGERS_MAX };
-        // An integer between the bounds need not occur.
-        let cost = if matches!(domain, Domain::Vids(_)) { values } else { values.saturating_mul(2) };
+        // Not every value need occur, and filters and joins may leave fewer rows than are expected.
+        let cost = if values <= FEW { values } else { values.saturating_mul(4) };
         if !wanted || values == 0 || values > most || cost > self.rows {
             return None;
         }
