@@ -419,6 +419,9 @@ impl Calls {
     ) -> Result<(), ExecError> {
         let groups = states.groups;
         for ((kept, state), from) in self.kept.iter().zip(&mut states.states).zip(&from.states) {
+            if let (State::Sum(_), State::Exact(..)) = (&*state, from) {
+                state.widen();
+            }
             match (state, from) {
                 (State::Count(to_), State::Count(from)) | (State::Sum(to_), State::Sum(from)) => {
                     each(to_, from, pick, to, |a, b| *a = a.wrapping_add(*b));
