@@ -318,6 +318,13 @@ impl Coder {
     }
 
     fn digits<K: Key>(&self, placed: &Placed, keys: &[K]) -> Vec<u64> {
+        // A digit of 2^64 values has its word to itself, but for digits of one value, which add nothing.
+        if placed.radix == 1 {
+            return vec![0; keys.len()];
+        }
+        if placed.radix > u128::from(u64::MAX) {
+            return keys.iter().map(|k| k.word(placed.word)).collect();
+        }
         let top = !self.placed.iter().any(|p| p.word == placed.word && p.stride > placed.stride);
         let (word, stride, radix) = (placed.word, placed.stride, placed.radix as u64);
         match (stride, top) {

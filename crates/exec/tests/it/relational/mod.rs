@@ -89,7 +89,7 @@ fn check(plan: Plan, random: &mut Random, inline_too: bool) -> Result<Plan, (Pla
 /// Many small tables: every operator, type and special case, a few rows each.
 #[test]
 fn small_plans() {
-    cases(0, 1500, |random| {
+    cases(0, 500, |random| {
         let tables = (0..1 + random.below(3))
             .map(|_| {
                 let segments: Vec<usize> = (0..random.below(4)).map(|_| 1 + random.below(60)).collect();
@@ -106,7 +106,7 @@ fn small_plans() {
 /// A table of several granules beside small ones: several workers, states that are merged, ranges of sorted rows.
 #[test]
 fn large_plans() {
-    cases(0, 25, |random| {
+    cases(0, 12, |random| {
         let sizes = [vec![70_000, 66_000, 4000], vec![9, 130_000], vec![40_000], vec![12], vec![5, 7]];
         let large = random.below(3);
         let mut tables = vec![snapshot(random, &sizes[large])];
