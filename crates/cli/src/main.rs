@@ -58,6 +58,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // Without it every query faults its working memory in anew: 10 to 18% of the time of large ones.
+    numa::keep_freed_memory();
     let result = match Arguments::parse().command {
         Command::Tpch(arguments) => tpch::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),

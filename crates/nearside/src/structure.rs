@@ -9,22 +9,43 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::context::ExecutionProps;
 use datafusion::functions::datetime::date_part::DatePartFunc;
 use datafusion::logical_expr::expr::{InList, ScalarFunction};
 use datafusion::logical_expr::{Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator};
-use exec::{ArithmeticOp, CompareOp, DatePart, Scalar};
+use exec::{ArithmeticOp, CompareOp, DatePart, Expression, Scalar};
 
 use crate::checked;
 use crate::lower::PhysicalExpression;
 
 /// The structure of `expr`, which has checked operators and reads columns `columns` (ascending) of `schema`; `None` where
 /// nothing of it is known.
-pub(crate) fn structure(expr: &Expr, schema: &DFSchema, columns: &[usize], props: &ExecutionProps) -> Option<Scalar> {
+pub(crate) fn structure(
+    expr: &Expr,
+    schema: &DFSchema,
+    columns: &[usize],
+    props: &ExecutionProps,
+) -> Option<Scalar> {
     let mapping = Mapping { schema, columns, props };
-    mapping.known(expr)
+    mapping.known(expr).map(|part| part.scalar)
+}
+
+/// A part and its type: types come from below, since asking an expression for its own asks everything below it each time.
+struct Part {
+    scalar: Scalar,
+    data_type: DataType,
+}
+
+impl Part {
+    fn boxed(self) -> Box<Scalar> {
+        Box::new(self.scalar)
+    }
+}
+
+fn boolean(scalar: Scalar) -> Option<Part> {
+    Some(Part { scalar, data_type: DataType::Boolean })
 }
 
 /// What expressions are mapped with.
@@ -36,80 +57,85 @@ struct Mapping<'a> {
 
 impl Mapping<'_> {
     /// The expression, opaque if nothing is known of it.
-    fn map(&self, expr: &Expr) -> Option<Scalar> {
+    fn map(&self, expr: &Expr) -> Option<Part> {
         self.known(expr).or_else(|| self.opaque(expr))
     }
 
-    fn boxed(&self, expr: &Expr) -> Option<Box<Scalar>> {
-        self.map(expr).map(Box::new)
-    }
-
-    fn data_type(&self, expr: &Expr) -> Option<DataType> {
-        expr.get_type(self.schema).ok()
-    }
-
-    fn opaque(&self, expr: &Expr) -> Option<Scalar> {
-        let expression = PhysicalExpression::opaque(expr, self.schema, self.props).ok()?;
-        Some(Scalar::Opaque(Arc::new(expression.within(self.columns)?)))
+    fn opaque(&self, expr: &Expr) -> Option<Part> {
+        let expression = PhysicalExpression::opaque(expr, self.schema, self.props).ok()?.within(self.columns)?;
+        let data_type = expression.data_type().clone();
+        Some(Part { scalar: Scalar::Opaque(Arc::new(expression)), data_type })
     }
 
     /// The expression if its outermost operator is known.
-    fn known(&self, expr: &Expr) -> Option<Scalar> {
+    fn known(&self, expr: &Expr) -> Option<Part> {
         if let Some((op, operands)) = checked::as_operator(expr) {
             return match operands {
-                [left, right] => self.arithmetic(arithmetic(op)?, left, right, self.data_type(expr)?),
-                [input] => Some(Scalar::Negate(self.boxed(input)?)),
+                [left, right] => self.arithmetic(op, left, right),
+                [input] => self.negate(input),
                 _ => None,
             };
         }
-        Some(match expr {
-            Expr::Alias(alias) => return self.known(&alias.expr),
+        match expr {
+            Expr::Alias(alias) => self.known(&alias.expr),
             Expr::Column(column) => {
                 let index = self.schema.index_of_column(column).ok()?;
-                Scalar::Column(self.columns.binary_search(&index).ok()?)
+                let data_type = self.schema.field(index).data_type().clone();
+                Some(Part { scalar: Scalar::Column(self.columns.binary_search(&index).ok()?), data_type })
             }
-            Expr::Literal(value, _) => Scalar::Literal(value.to_array().ok()?),
-            Expr::BinaryExpr(binary) => return self.binary(binary, expr),
-            Expr::Not(input) => Scalar::Not(self.boxed(input)?),
-            Expr::IsNull(input) => Scalar::IsNull { input: self.boxed(input)?, negated: false },
-            Expr::IsNotNull(input) => Scalar::IsNull { input: self.boxed(input)?, negated: true },
-            Expr::IsTrue(input) => is(self.map(input)?, true),
-            Expr::IsNotTrue(input) => is(self.map(input)?, false),
-            Expr::IsFalse(input) => is(Scalar::Not(self.boxed(input)?), true),
-            Expr::IsNotFalse(input) => is(Scalar::Not(self.boxed(input)?), false),
-            Expr::IsUnknown(input) => Scalar::IsNull { input: self.boxed(input)?, negated: false },
-            Expr::IsNotUnknown(input) => Scalar::IsNull { input: self.boxed(input)?, negated: true },
-            Expr::Negative(input) if self.data_type(input)? == DataType::Float64 => Scalar::Negate(self.boxed(input)?),
-            Expr::Between(between) => return self.between(between),
-            Expr::InList(list) => return self.in_list(list),
-            Expr::Case(case) => return self.case(case, self.data_type(expr)?),
-            Expr::Cast(cast) => return self.cast(cast),
-            Expr::ScalarFunction(call) => return self.date_part(call, self.data_type(expr)?),
-            _ => return None,
-        })
-    }
-
-    fn arithmetic(&self, op: ArithmeticOp, left: &Expr, right: &Expr, data_type: DataType) -> Option<Scalar> {
-        Some(Scalar::Arithmetic { op, left: self.boxed(left)?, right: self.boxed(right)?, data_type })
-    }
-
-    fn binary(&self, binary: &BinaryExpr, whole: &Expr) -> Option<Scalar> {
-        let BinaryExpr { left, op, right } = binary;
-        match op {
-            Operator::And => return Some(Scalar::And(self.operands(Operator::And, whole)?)),
-            Operator::Or => return Some(Scalar::Or(self.operands(Operator::Or, whole)?)),
-            _ => {}
-        }
-        let (a, b) = (self.data_type(left)?, self.data_type(right)?);
-        if let Some(op) = comparison(*op) {
-            return self.compare(op, left, right);
-        }
-        match arithmetic(*op)? {
-            // Integers and decimals have checked functions in their place.
-            ArithmeticOp::Remainder => None,
-            op if a == DataType::Float64 && b == DataType::Float64 => self.arithmetic(op, left, right, a),
+            Expr::Literal(value, _) => {
+                Some(Part { scalar: Scalar::Literal(value.to_array().ok()?), data_type: value.data_type() })
+            }
+            Expr::BinaryExpr(binary) => self.binary(binary, expr),
+            Expr::Not(input) => boolean(Scalar::Not(self.map(input)?.boxed())),
+            Expr::IsNull(input) | Expr::IsUnknown(input) => {
+                boolean(Scalar::IsNull { input: self.map(input)?.boxed(), negated: false })
+            }
+            Expr::IsNotNull(input) | Expr::IsNotUnknown(input) => {
+                boolean(Scalar::IsNull { input: self.map(input)?.boxed(), negated: true })
+            }
+            Expr::IsTrue(input) => boolean(is(self.map(input)?.scalar, true)),
+            Expr::IsNotTrue(input) => boolean(is(self.map(input)?.scalar, false)),
+            Expr::IsFalse(input) => boolean(is(Scalar::Not(self.map(input)?.boxed()), true)),
+            Expr::IsNotFalse(input) => boolean(is(Scalar::Not(self.map(input)?.boxed()), false)),
+            Expr::Negative(input) => self.negate(input).filter(|part| part.data_type == DataType::Float64),
+            Expr::Between(between) => self.between(between),
+            Expr::InList(list) => self.in_list(list),
+            Expr::Case(case) => self.case(case),
+            Expr::Cast(cast) => self.cast(cast),
+            Expr::ScalarFunction(call) => self.date_part(call),
             _ => None,
         }
+    }
+
+    fn arithmetic(&self, op: Operator, left: &Expr, right: &Expr) -> Option<Part> {
+        let (left, right) = (self.map(left)?, self.map(right)?);
+        let data_type = checked::result_type(&op, &left.data_type, &right.data_type).ok()?;
+        let op = arithmetic(op)?;
+        let scalar = Scalar::Arithmetic { op, left: left.boxed(), right: right.boxed(), data_type: data_type.clone() };
+        Some(Part { scalar, data_type })
+    }
+
+    fn negate(&self, input: &Expr) -> Option<Part> {
+        let Part { scalar, data_type } = self.map(input)?;
+        Some(Part { scalar: Scalar::Negate(Box::new(scalar)), data_type })
+    }
+
+    fn binary(&self, binary: &BinaryExpr, whole: &Expr) -> Option<Part> {
+        let BinaryExpr { left, op, right } = binary;
+        match op {
+            Operator::And => return boolean(Scalar::And(self.operands(Operator::And, whole)?)),
+            Operator::Or => return boolean(Scalar::Or(self.operands(Operator::Or, whole)?)),
+            _ => {}
+        }
+        if let Some(op) = comparison(*op) {
+            return boolean(compare(op, self.map(left)?, self.map(right)?)?);
+        }
+        // Integers and decimals have checked functions in their place; dates and intervals are not ours.
+        let float = arithmetic(*op)? != ArithmeticOp::Remainder;
+        let all_floats =
+            |e: &Expr| e.get_type(self.schema).is_ok_and(|t| t == DataType::Float64);
+        (float && all_floats(left) && all_floats(right)).then(|| self.arithmetic(*op, left, right))?
     }
 
     /// The operands of a chain of ANDs or ORs, left to right.
@@ -122,69 +148,72 @@ impl Mapping<'_> {
                     stack.push(&binary.right);
                     stack.push(&binary.left);
                 }
-                operand => operands.push(self.map(operand)?),
+                operand => operands.push(self.map(operand)?.scalar),
             }
         }
         Some(operands)
     }
 
-    fn compare(&self, op: CompareOp, left: &Expr, right: &Expr) -> Option<Scalar> {
-        let (a, b) = (self.data_type(left)?, self.data_type(right)?);
-        (a == b || (is_text(&a) && is_text(&b))).then_some(())?;
-        Some(Scalar::Compare { op, left: self.boxed(left)?, right: self.boxed(right)? })
-    }
-
-    fn between(&self, between: &Between) -> Option<Scalar> {
-        let low = self.compare(CompareOp::GtEq, &between.expr, &between.low)?;
-        let high = self.compare(CompareOp::LtEq, &between.expr, &between.high)?;
+    fn between(&self, between: &Between) -> Option<Part> {
+        let low = compare(CompareOp::GtEq, self.map(&between.expr)?, self.map(&between.low)?)?;
+        let high = compare(CompareOp::LtEq, self.map(&between.expr)?, self.map(&between.high)?)?;
         let both = Scalar::And(vec![low, high]);
-        Some(if between.negated { Scalar::Not(Box::new(both)) } else { both })
+        boolean(if between.negated { Scalar::Not(Box::new(both)) } else { both })
     }
 
-    fn in_list(&self, list: &InList) -> Option<Scalar> {
-        let data_type = self.data_type(&list.expr)?;
-        if data_type.is_floating() || list.list.is_empty() {
+    fn in_list(&self, list: &InList) -> Option<Part> {
+        let input = self.map(&list.expr)?;
+        if input.data_type.is_floating() || list.list.is_empty() {
             return None;
         }
-        let values: Option<Vec<ScalarValue>> = list.list.iter().map(|item| literal_of(item, &data_type)).collect();
-        let values = ScalarValue::iter_to_array(values?).ok()?;
-        Some(Scalar::In { input: self.boxed(&list.expr)?, values, negated: list.negated })
+        let members = list.list.iter().map(|item| literal_of(item, &input.data_type));
+        let values = ScalarValue::iter_to_array(members.collect::<Option<Vec<_>>>()?).ok()?;
+        boolean(Scalar::In { input: input.boxed(), values, negated: list.negated })
     }
 
-    fn case(&self, case: &Case, data_type: DataType) -> Option<Scalar> {
+    fn case(&self, case: &Case) -> Option<Part> {
         let mut whens = Vec::with_capacity(case.when_then_expr.len());
+        let mut data_type = DataType::Null;
+        let mut result = |expr: &Expr| -> Option<Scalar> {
+            let part = self.map(expr)?;
+            if data_type == DataType::Null {
+                data_type = part.data_type;
+            }
+            Some(part.scalar)
+        };
         for (when, then) in &case.when_then_expr {
             let condition = match case.expr.as_deref() {
-                None => self.map(when)?,
+                None => self.map(when)?.scalar,
                 // What guards are made of.
-                Some(Expr::Literal(ScalarValue::Boolean(Some(true)), _)) => self.map(when)?,
-                Some(Expr::Literal(ScalarValue::Boolean(Some(false)), _)) => Scalar::Not(self.boxed(when)?),
-                Some(base) => self.compare(CompareOp::Eq, base, when)?,
+                Some(Expr::Literal(ScalarValue::Boolean(Some(true)), _)) => self.map(when)?.scalar,
+                Some(Expr::Literal(ScalarValue::Boolean(Some(false)), _)) => Scalar::Not(self.map(when)?.boxed()),
+                Some(base) => compare(CompareOp::Eq, self.map(base)?, self.map(when)?)?,
             };
-            whens.push((condition, self.map(then)?));
+            whens.push((condition, result(then)?));
         }
         let otherwise = match case.else_expr.as_deref() {
-            Some(otherwise) => Some(self.boxed(otherwise)?),
+            Some(otherwise) => Some(Box::new(result(otherwise)?)),
             None => None,
         };
-        Some(Scalar::Case { whens, otherwise, data_type })
+        Some(Part { scalar: Scalar::Case { whens, otherwise, data_type: data_type.clone() }, data_type })
     }
 
-    fn cast(&self, cast: &Cast) -> Option<Scalar> {
-        let (from, to) = (self.data_type(&cast.expr)?, cast.field.data_type().clone());
+    fn cast(&self, cast: &Cast) -> Option<Part> {
+        let input = self.map(&cast.expr)?;
+        let (from, to) = (&input.data_type, cast.field.data_type().clone());
         let number = |t: &DataType| t.is_integer() || t.is_decimal() || *t == DataType::Float64;
         let plain = |t: &DataType| matches!(t, DataType::Timestamp(_, None) | DataType::Date32 | DataType::Date64);
-        let exact = from == to
-            || (number(&from) && number(&to))
-            || (plain(&from) && plain(&to))
-            || (from == DataType::Boolean && to.is_integer())
+        let exact = *from == to
+            || (number(from) && number(&to))
+            || (plain(from) && plain(&to))
+            || (*from == DataType::Boolean && to.is_integer())
             || (from.is_integer() && to == DataType::Boolean)
-            || from == DataType::Null;
+            || *from == DataType::Null;
         exact.then_some(())?;
-        Some(Scalar::Cast { input: self.boxed(&cast.expr)?, data_type: to })
+        Some(Part { scalar: Scalar::Cast { input: input.boxed(), data_type: to.clone() }, data_type: to })
     }
 
-    fn date_part(&self, call: &ScalarFunction, data_type: DataType) -> Option<Scalar> {
+    fn date_part(&self, call: &ScalarFunction) -> Option<Part> {
         if !call.func.inner().is::<DatePartFunc>() {
             return None;
         }
@@ -196,16 +225,18 @@ impl Mapping<'_> {
             "day" => DatePart::Day,
             _ => return None,
         };
-        let known = matches!(
-            self.data_type(input)?,
-            DataType::Date32
-                | DataType::Date64
-                | DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, None)
-                | DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Nanosecond, None)
-        );
+        let input = self.map(input)?;
+        let known = matches!(input.data_type, DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, None));
         known.then_some(())?;
-        Some(Scalar::DatePart { part, input: self.boxed(input)?, data_type })
+        let data_type = DataType::Int32;
+        Some(Part { scalar: Scalar::DatePart { part, input: input.boxed(), data_type: data_type.clone() }, data_type })
     }
+}
+
+fn compare(op: CompareOp, left: Part, right: Part) -> Option<Scalar> {
+    let (a, b) = (&left.data_type, &right.data_type);
+    (a == b || (is_text(a) && is_text(b))).then_some(())?;
+    Some(Scalar::Compare { op, left: left.boxed(), right: right.boxed() })
 }
 
 /// TRUE where the condition is TRUE, else FALSE; the other way round unless `wanted`.

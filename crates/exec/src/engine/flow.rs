@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::FieldRef;
 use numa::Reservation;
 use parking_lot::Mutex;
 
@@ -17,7 +19,7 @@ use super::pipe::{Operator, Out, Pipe};
 use super::profiled::watch;
 use super::run::Run;
 use super::source::{RowsSource, ScanSource, column_infos};
-use super::vector::{ColumnInfo, Vector};
+use super::vector::{ColumnInfo, Vector, integer_bounds, is_integer};
 use super::{aggregate, join, sort, union};
 use crate::ExecError;
 use crate::operators::filter::Filter;
@@ -75,7 +77,12 @@ impl<'a> Flow<'a> {
             Plan::Sort(sort) => sort::pipe(self, sort, filters),
             Plan::Union(union) => union::pipe(self, union, filters),
             Plan::Values { schema, batches } => {
-                let infos: Vec<ColumnInfo> = schema.fields().iter().map(|f| ColumnInfo::plain(f.clone())).collect();
+                let infos: Vec<ColumnInfo> = schema
+                    .fields()
+                    .iter()
+                    .enumerate()
+                    .map(|(c, field)| given_info(field, batches.iter().map(|b| b.column(c))))
+                    .collect();
                 let columns = (0..infos.len()).map(|c| {
                     let parts: Vec<Vector> = batches.iter().map(|b| infos[c].from_arrow(b.column(c))).collect();
                     Arc::new(if parts.is_empty() {
@@ -246,6 +253,27 @@ fn split(conjuncts: Vec<Predicate>, infos: &[ColumnInfo]) -> (Vec<Predicate>, Ve
         if moves { behind.push(conjunct) } else { within.push(conjunct) }
     }
     (within, behind)
+}
+
+/// What is known of a column whose values are given.
+fn given_info<'a>(field: &FieldRef, arrays: impl Iterator<Item = &'a ArrayRef>) -> ColumnInfo {
+    let mut info = ColumnInfo::plain(field.clone());
+    info.nullable = false;
+    let mut bounds: Option<(i64, i64)> = None;
+    let mut integers = is_integer(field.data_type());
+    for array in arrays.filter(|array| !array.is_empty()) {
+        info.nullable |= array.is_nullable();
+        match integer_bounds(array.as_ref()) {
+            Some((low, high)) => {
+                bounds = Some(bounds.map_or((low, high), |known| (known.0.min(low), known.1.max(high))));
+            }
+            None => integers = false,
+        }
+    }
+    match bounds {
+        Some((low, high)) if integers => ColumnInfo::int(field.clone(), low, high, info.nullable),
+        _ => info,
+    }
 }
 
 /// How far a pipe whose rows are kept has come.

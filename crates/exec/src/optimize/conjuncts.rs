@@ -38,7 +38,8 @@ pub(super) fn equal_columns(predicate: &Predicate, types: &dyn Fn(usize) -> Data
 
 /// Can values of this type be join keys?
 fn is_key_type(data_type: &DataType) -> bool {
-    !data_type.is_nested() && !matches!(data_type, DataType::Union(..) | DataType::RunEndEncoded(..) | DataType::Interval(_))
+    !data_type.is_nested()
+        && !matches!(data_type, DataType::Union(..) | DataType::RunEndEncoded(..) | DataType::Interval(_))
 }
 
 /// Is it never TRUE for a row in which all columns for which `nulls` is true are NULL?

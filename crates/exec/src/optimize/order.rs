@@ -233,7 +233,8 @@ impl<'a> Search<'a> {
     }
 
     fn join(&self, build: &Entry, probe: &Entry, rows: f64) -> Entry {
-        let (mut keys, mut array, mut domain, mut at_root, mut below_root, mut tested) = (0, true, 0.0f64, false, false, 0.0);
+        let (mut keys, mut array, mut domain, mut at_root, mut below_root, mut tested) =
+            (0, true, 0.0f64, false, false, 0.0);
         for class in &self.graph.classes {
             let relations = class.relations();
             if relations & build.set == 0 || relations & probe.set == 0 {
@@ -309,7 +310,8 @@ impl<'a> Search<'a> {
 
     /// The best way to join two trees; `None` where they cannot be.
     fn combine(&self, a: &Entry, b: &Entry, rows: f64) -> Option<Entry> {
-        let single = |e: &Entry| (e.set.count_ones() == 1).then(|| self.semi_of[e.set.trailing_zeros() as usize]).flatten();
+        let single =
+            |e: &Entry| (e.set.count_ones() == 1).then(|| self.semi_of[e.set.trailing_zeros() as usize]).flatten();
         let cheaper = |x: Entry, y: Entry| if y.total() < x.total() { y } else { x };
         match (single(a), single(b)) {
             (Some(_), Some(_)) => None,
@@ -322,8 +324,7 @@ impl<'a> Search<'a> {
             (None, None) => {
                 let met = |e: &Entry| self.neighbours_of(e.set) & e.set != 0 || e.set.count_ones() == 1;
                 debug_assert!(met(a) && met(b));
-                (self.neighbours_of(a.set) & b.set != 0)
-                    .then(|| cheaper(self.join(a, b, rows), self.join(b, a, rows)))
+                (self.neighbours_of(a.set) & b.set != 0).then(|| cheaper(self.join(a, b, rows), self.join(b, a, rows)))
             }
         }
     }

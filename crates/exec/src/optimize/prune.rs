@@ -174,7 +174,8 @@ impl Pruner {
             }
         }
         let [left_reads, right_reads] = reads.map(|r| union(&[], r));
-        let mut side = |plan, reads: &[usize], builds| if builds { self.exactly(plan, reads) } else { self.prune(plan, reads) };
+        let mut side =
+            |plan, reads: &[usize], builds| if builds { self.exactly(plan, reads) } else { self.prune(plan, reads) };
         let left = side(left, &left_reads, build == Side::Left);
         let right = side(right, &right_reads, build == Side::Right);
         let on = on.iter().map(|&(l, r)| (left.place(l), right.place(r))).collect();
@@ -182,9 +183,7 @@ impl Pruner {
         let pair = |c: usize| if c < left_width { left.place(c) } else { shift + right.place(c - left_width) };
         let residual = residual.map(|r| r.map_columns(&pair));
         let columns = match kind {
-            _ if both => {
-                left.columns.iter().copied().chain(right.columns.iter().map(|c| c + left_width)).collect()
-            }
+            _ if both => left.columns.iter().copied().chain(right.columns.iter().map(|c| c + left_width)).collect(),
             JoinKind::Semi(Side::Left) | JoinKind::Anti(Side::Left) => left.columns.clone(),
             JoinKind::Mark(Side::Left) => [left.columns.as_slice(), &[left_width]].concat(),
             JoinKind::Mark(_) => [right.columns.as_slice(), &[right_width]].concat(),

@@ -196,7 +196,9 @@ impl Rewriter {
         null_aware: bool,
     ) -> Option<Predicate> {
         let other = match kind {
-            JoinKind::Left | JoinKind::Semi(Side::Left) | JoinKind::Anti(Side::Left) | JoinKind::Mark(Side::Left) => Side::Right,
+            JoinKind::Left | JoinKind::Semi(Side::Left) | JoinKind::Anti(Side::Left) | JoinKind::Mark(Side::Left) => {
+                Side::Right
+            }
             JoinKind::Right | JoinKind::Semi(_) | JoinKind::Anti(_) | JoinKind::Mark(_) => Side::Left,
             JoinKind::Inner | JoinKind::Full => return residual,
         };

@@ -69,7 +69,9 @@ pub(super) fn is_region(plan: &Plan) -> bool {
             _ => false,
         },
         Plan::Filter { input, predicate } => !is_volatile(predicate) && is_region(input),
-        Plan::Project { input, outputs } => outputs.iter().all(|o| matches!(o, Output::Column { .. })) && is_region(input),
+        Plan::Project { input, outputs } => {
+            outputs.iter().all(|o| matches!(o, Output::Column { .. })) && is_region(input)
+        }
         _ => false,
     }
 }

@@ -42,7 +42,12 @@ pub(super) fn solve(mut region: Region, outputs: &[usize], schema: &SchemaRef, r
     };
     let plans = members.into_iter().map(|m| Some(m.plan)).collect();
     let late = std::mem::take(&mut region.late);
-    let mut assembly = Assembly { region: &region, classes: &classes, conditions: conditions.into_iter().map(|c| Some(c.0)).collect(), plans };
+    let mut assembly = Assembly {
+        region: &region,
+        classes: &classes,
+        conditions: conditions.into_iter().map(|c| Some(c.0)).collect(),
+        plans,
+    };
     let (mut plan, mut layout) = assembly.tree(&found.tree);
     let rest = assembly.conditions.iter_mut().filter_map(Option::take).collect::<Vec<_>>();
     let last: Vec<Predicate> = rest.into_iter().chain(late).collect();
@@ -75,9 +80,8 @@ fn equal_columns(region: &Region) -> Vec<Equal> {
     let mut classes: Vec<Equal> = Vec::new();
     for &(a, b) in &region.equalities {
         let find = |c: usize| classes.iter().position(|class| class.contains(&c));
-        let apart = |x: &[usize], y: &[usize]| {
-            x.iter().all(|&c| y.iter().all(|&d| region.owners[c] != region.owners[d]))
-        };
+        let apart =
+            |x: &[usize], y: &[usize]| x.iter().all(|&c| y.iter().all(|&d| region.owners[c] != region.owners[d]));
         match (find(a), find(b)) {
             (Some(x), Some(y)) if x == y => {}
             (Some(x), Some(y)) if apart(&classes[x], &classes[y]) => {
@@ -209,18 +213,17 @@ fn graph(region: &Region, classes: &[Equal], conditions: &[(Predicate, Set, bool
         }
         // One estimate with all columns where the numbers say.
         let columns = region.owners.iter().enumerate().map(|(c, &m)| estimates[m].columns[c - region.members[m].first]);
-        let all = Estimate { columns: columns.collect(), ..estimates[needs.trailing_zeros() as usize % estimates.len()].clone() };
+        let all = Estimate {
+            columns: columns.collect(),
+            ..estimates[needs.trailing_zeros() as usize % estimates.len()].clone()
+        };
         all.share(predicate)
     };
     Graph {
         relations: relations.collect(),
         classes: classes.iter().map(class).collect(),
         semis: region.semis.iter().map(semi).collect(),
-        conditions: conditions
-            .iter()
-            .filter(|c| c.1 != 0)
-            .map(|c| Condition { needs: c.1, share: share(c) })
-            .collect(),
+        conditions: conditions.iter().filter(|c| c.1 != 0).map(|c| Condition { needs: c.1, share: share(c) }).collect(),
     }
 }
 

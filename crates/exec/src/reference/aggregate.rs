@@ -181,15 +181,12 @@ fn average(values: &ArrayRef, rows: &[usize], call: &AggregateCall) -> Result<Ar
         _ => 0,
     };
     let total = integers.into_iter().fold(i256::ZERO, i256::wrapping_add);
-    // total / 10^from / count, in units of 10^-to, rounded half away from zero.
+    // total / 10^from / count, in units of 10^-to, cut off as DataFusion does.
     let ten = |power: i8| i256::from_i128(10i128.pow(power.unsigned_abs().into()));
     let up = if *to >= from { ten(to - from) } else { i256::ONE };
     let down = if *to < from { ten(from - to) } else { i256::ONE };
     let numerator = total.wrapping_mul(up);
     let divisor = i256::from_i128(rows.len() as i128).wrapping_mul(down);
     let whole = numerator.wrapping_div(divisor);
-    let rest = numerator.wrapping_rem(divisor).wrapping_abs();
-    let away = if total.is_negative() { i256::MINUS_ONE } else { i256::ONE };
-    let rounded = if rest.wrapping_mul(i256::from_i128(2)) >= divisor { whole.wrapping_add(away) } else { whole };
-    integer_result(rounded, output, call)
+    integer_result(whole, output, call)
 }

@@ -69,6 +69,7 @@ pub use error::ArithmeticError;
 pub use guard::can_fail;
 pub use lazy::LazyConditions;
 pub use operators::as_operator;
+pub(crate) use operators::result_type;
 pub use rewrite::{CheckedArithmetic, checked, plain, plain_plan};
 
 /// Adds checked arithmetic to a session: the analyzer rule behind those that `builder` has, the physical rule, and `sum`

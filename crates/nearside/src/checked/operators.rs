@@ -135,7 +135,7 @@ pub(super) fn is_checked_function(function: &ScalarUDF) -> bool {
 }
 
 /// The type of `l op r`, as DataFusion's plain operator has it.
-pub(super) fn result_type(op: &Operator, l: &DataType, r: &DataType) -> Result<DataType> {
+pub(crate) fn result_type(op: &Operator, l: &DataType, r: &DataType) -> Result<DataType> {
     if l == r && l.is_integer() {
         return Ok(l.clone());
     }

@@ -8,6 +8,7 @@
 
 #[cfg(test)]
 pub(crate) mod deny;
+pub(crate) mod heap;
 mod hinted;
 pub(crate) mod memory;
 pub(crate) mod migrate;

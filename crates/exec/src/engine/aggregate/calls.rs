@@ -351,24 +351,24 @@ impl Calls {
             (_, State::Sum(sums), Data::Int(values)) => add_ints(sums, groups, values, mask),
             (_, State::Exact(low, _), Data::Int(values)) => {
                 // 2^63 times as many rows would have to come first.
-                add_wide(low, None, groups, |row| i128::from(values[row]), mask);
+                add_wide(low, None, groups, values, mask);
             }
             (_, State::Exact(low, wraps), Data::Arrow(array)) => add_array(low, wraps, groups, array, mask)?,
-            (_, State::Float(sums), Data::Float(values)) => add_floats(sums, groups, |row| values[row], mask),
+            (_, State::Float(sums), Data::Float(values)) => add_floats(sums, groups, values, mask),
             (_, State::Float(sums), Data::Arrow(array)) => {
                 let wide = cast(array, &DataType::Float64)?;
                 let values = wide.as_primitive::<Float64Type>().values();
-                add_floats(sums, groups, |row| values[row], mask);
+                add_floats(sums, groups, values, mask);
             }
             (Op::Most { low, high, smallest }, State::Most(state), data) => {
                 let (low, high) = (*low, *high);
                 match (data, smallest) {
-                    (Data::Int(values), false) => most(state, groups, |r| values[r].wrapping_sub(low) as u64, mask),
-                    (Data::Int(values), true) => most(state, groups, |r| high.wrapping_sub(values[r]) as u64, mask),
-                    (Data::Vid(vids), false) => most(state, groups, |r| u64::from(vids[r]), mask),
-                    (Data::Vid(vids), true) => most(state, groups, |r| high as u64 - u64::from(vids[r]), mask),
-                    (Data::Float(values), false) => most(state, groups, |r| ordered(values[r]), mask),
-                    (Data::Float(values), true) => most(state, groups, |r| !ordered(values[r]), mask),
+                    (Data::Int(values), false) => most(state, groups, values, mask, |v| v.wrapping_sub(low) as u64),
+                    (Data::Int(values), true) => most(state, groups, values, mask, |v| high.wrapping_sub(v) as u64),
+                    (Data::Vid(vids), false) => most(state, groups, vids, mask, u64::from),
+                    (Data::Vid(vids), true) => most(state, groups, vids, mask, |v| high as u64 - u64::from(v)),
+                    (Data::Float(values), false) => most(state, groups, values, mask, ordered),
+                    (Data::Float(values), true) => most(state, groups, values, mask, |v| !ordered(v)),
                     (Data::Arrow(_), _) => unreachable!("such values are kept as bytes"),
                 }
             }
@@ -516,16 +516,16 @@ fn add_array(
             let values = array.as_primitive::<Decimal128Type>().values();
             // Up to 28 digits, 2^32 rows stay far below 2^127.
             let wraps = (*precision > 28).then_some(wraps);
-            add_wide(low, wraps, groups, |row| values[row], mask);
+            add_wide(low, wraps, groups, values, mask);
         }
         DataType::UInt64 => {
             let values = array.as_primitive::<UInt64Type>().values();
-            add_wide(low, None, groups, |row| i128::from(values[row]), mask);
+            add_wide(low, None, groups, values, mask);
         }
         _ => {
             let wide = cast(array, &DataType::Decimal128(38, scale(array.data_type())))?;
             let values = wide.as_primitive::<Decimal128Type>().values();
-            add_wide(low, None, groups, |row| values[row], mask);
+            add_wide(low, None, groups, values, mask);
         }
     }
     Ok(())

@@ -1,7 +1,7 @@
 //! The end of an aggregation: groups of all workers, merged in pieces that do not share a key.
 //!
 //! Where a worker has an array by key, pieces are ranges of keys; else they are taken by hash, unless there is one worker, or
-//! the workers' keys ascend and lie behind each other: then nothing is merged, but copied. Each piece is merged and finished by one
+//! the keys of every worker ascend: then pieces are ranges between some of the keys, and lists are merged. Each piece is merged and finished by one
 //! task and becomes rows of its own.
 
 use std::ops::Range;
@@ -50,6 +50,7 @@ pub(super) fn pieces<K: Key>(sink: &Grouping<'_, K>, mut workers: Vec<Worker<K>>
         (Strategy::One, _) => vec![one_group(sink, &workers, rows)?],
         (_, Some(domain)) => by_range(sink, workers, domain, rows)?,
         (_, None) if workers.len() == 1 => of_one(sink, &workers[0], rows)?,
+        (_, None) if workers.iter().all(|w| w.table.is_ordered()) => by_order(sink, &workers, rows)?,
         (_, None) => by_hash(sink, workers, rows)?,
     };
     joined(sink, pieces)
@@ -135,6 +136,68 @@ fn all_ended<K: Key>(
         let worker = workers[number].lock().take().expect("a worker ends once");
         Ok(ended(worker, pieces, piece_of))
     })
+}
+
+/// Pieces of tables whose keys ascend.
+fn by_order<K: Key>(sink: &Grouping<'_, K>, workers: &[Worker<K>], rows: u64) -> Result<Vec<Piece>, ExecError> {
+    let groups: usize = workers.iter().map(|w| w.table.len()).sum();
+    let pieces = groups.div_ceil(piece_size(sink, groups));
+    let Some(longest) = workers.iter().map(|w| w.table.keys()).max_by_key(|keys| keys.len()) else {
+        return Ok(Vec::new());
+    };
+    let cuts: Vec<K> = (1..pieces).map(|piece| longest[piece * longest.len() / pieces]).collect();
+    sink.run.map(pieces, &|piece| {
+        let ranges: Vec<Range<usize>> = workers
+            .iter()
+            .map(|w| {
+                let below = |cut: Option<&K>| cut.map(|cut| w.table.keys().partition_point(|key| key < cut));
+                let start = piece.checked_sub(1).and_then(|p| below(cuts.get(p))).unwrap_or(0);
+                start..below(cuts.get(piece)).unwrap_or(w.table.len())
+            })
+            .collect();
+        let parts = ranges.iter().zip(workers).map(|(range, w)| &w.table.keys()[range.clone()]);
+        let keys = parts.clone().fold(Vec::new(), |all, part| united(all, part));
+        let mut states = sink.calls.states(keys.len(), rows)?;
+        for ((range, worker), part) in ranges.iter().zip(workers).zip(parts) {
+            let targets = (part.len() < keys.len()).then(|| places(part, &keys));
+            sink.calls.merge(&mut states, &worker.states, &Pick::Range(range.clone()), targets.as_deref())?;
+        }
+        finished(sink, &keys, &mut states)
+    })
+}
+
+/// Two ascending lists as one, each key once.
+fn united<K: Key>(left: Vec<K>, right: &[K]) -> Vec<K> {
+    if left.is_empty() {
+        return right.to_vec();
+    }
+    if right.is_empty() {
+        return left;
+    }
+    let mut all = Vec::with_capacity(left.len() + right.len());
+    let (mut l, mut r) = (0, 0);
+    while l < left.len() && r < right.len() {
+        let key = left[l].min(right[r]);
+        all.push(key);
+        l += usize::from(left[l] == key);
+        r += usize::from(right[r] == key);
+    }
+    all.extend_from_slice(&left[l..]);
+    all.extend_from_slice(&right[r..]);
+    all
+}
+
+/// Where each key of an ascending list is in another one that has them all.
+fn places<K: Key>(keys: &[K], among: &[K]) -> Vec<u32> {
+    let mut place = 0;
+    keys.iter()
+        .map(|key| {
+            while among[place] != *key {
+                place += 1;
+            }
+            place as u32
+        })
+        .collect()
 }
 
 fn by_hash<K: Key>(sink: &Grouping<'_, K>, workers: Vec<Worker<K>>, rows: u64) -> Result<Vec<Piece>, ExecError> {

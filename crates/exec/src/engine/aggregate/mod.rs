@@ -108,18 +108,17 @@ struct Grouping<'a, K> {
     _key: std::marker::PhantomData<fn() -> K>,
 }
 
-impl<K: Key> Grouping<'_, K> {
-    fn run(
-        flow: &Flow<'_>,
-        input: &Pipe,
+impl<'a, K: Key> Grouping<'a, K> {
+    fn new(
+        run: Run<'a>,
+        rows: u64,
         coder: Coder,
         calls: Calls,
         strategy: Option<Strategy>,
-    ) -> Result<Pipe, ExecError> {
-        let run = flow.run;
+    ) -> Result<Grouping<'a, K>, ExecError> {
         let facts = Facts {
             domain: coder.domain(),
-            rows: input.rows,
+            rows,
             group_bytes: calls.group_bytes(),
             threads: run.threads as u64,
             available_bytes: run.statement.budget().available_bytes(),
@@ -130,15 +129,28 @@ impl<K: Key> Grouping<'_, K> {
             false => strategy.unwrap_or_else(|| choose(&facts)),
         };
         let shared = Mutex::new(run.reserve(0)?);
-        let sink: Grouping<'_, K> =
-            Grouping { coder, calls, strategy, run, rows: input.rows, shared, _key: std::marker::PhantomData };
-        let mut workers = drive(input, &sink, &run)?;
-        if workers.is_empty() {
-            workers.push(sink.local()?);
-        }
-        merge::pieces(&sink, workers)
+        Ok(Grouping { coder, calls, strategy, run, rows, shared, _key: std::marker::PhantomData })
     }
 
+    /// The groups of all workers.
+    fn finish(&self, mut workers: Vec<Worker<K>>) -> Result<Pipe, ExecError> {
+        if workers.is_empty() {
+            workers.push(self.local()?);
+        }
+        merge::pieces(self, workers)
+    }
+
+    fn run(
+        flow: &Flow<'_>,
+        input: &Pipe,
+        coder: Coder,
+        calls: Calls,
+        strategy: Option<Strategy>,
+    ) -> Result<Pipe, ExecError> {
+        let sink = Grouping::<K>::new(flow.run, input.rows, coder, calls, strategy)?;
+        let workers = drive(input, &sink, &flow.run)?;
+        sink.finish(workers)
+    }
     /// Turns a table into an array.
     fn make_direct(&self, worker: &mut Worker<K>, domain: usize) -> Result<(), ExecError> {
         let mut states = self.calls.states(0, self.rows.max(worker.states.rows()))?;

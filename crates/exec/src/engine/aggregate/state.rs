@@ -17,8 +17,10 @@ use crate::plan::OpaqueGroups;
 
 /// Groups for which the loop over few groups is used.
 pub(super) const FEW_GROUPS: usize = 64;
-/// Copies of the groups, or of the one group.
+/// Copies of few groups.
 const COPIES: usize = 4;
+/// Copies of one group.
+const ONE_COPIES: usize = 8;
 
 /// The groups of some rows.
 #[derive(Clone, Copy)]
@@ -168,37 +170,38 @@ impl State {
     }
 }
 
-/// Adds rows: `join` puts a row's value into its group's, `merge` two of the latter together.
+/// Adds the values of rows: `join` puts one into its group's, `merge` two of the latter together.
 #[inline(always)]
-pub(super) fn accumulate<A: Copy, V>(
+fn accumulate<A: Copy, V: Copy>(
     state: &mut [A],
     groups: Groups<'_>,
     zero: A,
-    value: impl Fn(usize) -> V,
+    values: &[V],
     join: impl Fn(A, V) -> A,
     merge: impl Fn(A, A) -> A,
 ) {
-    let rows = groups.rows();
+    let values = &values[..groups.rows()];
     match groups {
         Groups::One(_) => {
-            let mut copies = [zero; COPIES];
-            for quad in 0..rows / COPIES {
-                for (copy, sum) in copies.iter_mut().enumerate() {
-                    *sum = join(*sum, value(quad * COPIES + copy));
-                }
+            let mut copies = [zero; ONE_COPIES];
+            let mut parts = values.chunks_exact(ONE_COPIES);
+            for part in &mut parts {
+                copies.iter_mut().zip(part).for_each(|(sum, &value)| *sum = join(*sum, value));
             }
-            let mut one = copies.into_iter().fold(state[0], &merge);
-            for row in rows - rows % COPIES..rows {
-                one = join(one, value(row));
-            }
-            state[0] = one;
+            let rest = parts.remainder().iter().fold(state[0], |sum, &value| join(sum, value));
+            state[0] = copies.into_iter().fold(rest, merge);
         }
         Groups::Few(groups) => {
             let mut copies = [[zero; FEW_GROUPS]; COPIES];
-            for (number, quad) in groups.chunks(COPIES).enumerate() {
-                for (copy, &group) in quad.iter().enumerate() {
-                    let sum = &mut copies[copy][group as usize % FEW_GROUPS];
-                    *sum = join(*sum, value(number * COPIES + copy));
+            let (parts, groups) = (values.chunks_exact(COPIES), groups.chunks_exact(COPIES));
+            for (group, &value) in groups.remainder().iter().zip(parts.remainder()) {
+                let sum = &mut copies[0][*group as usize % FEW_GROUPS];
+                *sum = join(*sum, value);
+            }
+            for (groups, part) in groups.zip(parts) {
+                for ((copy, &group), &value) in copies.iter_mut().zip(groups).zip(part) {
+                    let sum = &mut copy[group as usize % FEW_GROUPS];
+                    *sum = join(*sum, value);
                 }
             }
             for (group, sum) in state.iter_mut().take(FEW_GROUPS).enumerate() {
@@ -206,9 +209,33 @@ pub(super) fn accumulate<A: Copy, V>(
             }
         }
         Groups::Many(groups) => {
-            for (row, &group) in groups.iter().enumerate() {
+            for (&group, &value) in groups.iter().zip(values) {
                 let sum = &mut state[group as usize];
-                *sum = join(*sum, value(row));
+                *sum = join(*sum, value);
+            }
+        }
+    }
+}
+
+/// As [`accumulate`] of the rows of a mask.
+#[inline(always)]
+fn accumulate_masked<A: Copy, V: Copy>(
+    state: &mut [A],
+    groups: Groups<'_>,
+    values: &[V],
+    mask: &[bool],
+    join: impl Fn(A, V) -> A,
+) {
+    let rows = values[..groups.rows()].iter().zip(mask);
+    match groups {
+        Groups::One(_) => {
+            state[0] = rows.fold(state[0], |sum, (&value, &counts)| if counts { join(sum, value) } else { sum });
+        }
+        Groups::Few(groups) | Groups::Many(groups) => {
+            for (&group, (&value, &counts)) in groups.iter().zip(rows) {
+                let sum = &mut state[group as usize];
+                // Not a branch around the store: that would be mispredicted as often as not.
+                *sum = if counts { join(*sum, value) } else { *sum };
             }
         }
     }
@@ -217,44 +244,51 @@ pub(super) fn accumulate<A: Copy, V>(
 /// Counts rows, those of the mask if there is one.
 pub(super) fn count(state: &mut [i64], groups: Groups<'_>, mask: Option<&[bool]>) {
     let add = |a: i64, v: i64| a + v;
+    match (groups, mask) {
+        (Groups::One(rows), None) => state[0] += rows as i64,
+        (Groups::One(_), Some(mask)) => state[0] += mask.iter().filter(|&&counts| counts).count() as i64,
+        (Groups::Few(of) | Groups::Many(of), None) => accumulate(state, groups, 0, of, |a, _| a + 1, add),
+        (_, Some(mask)) => accumulate(state, groups, 0, mask, |a, counts| a + i64::from(counts), add),
+    }
+}
+
+/// Adds values by a function of each.
+#[inline(always)]
+pub(super) fn add<A: Copy, V: Copy>(
+    state: &mut [A],
+    groups: Groups<'_>,
+    zero: A,
+    values: &[V],
+    mask: Option<&[bool]>,
+    join: impl Fn(A, V) -> A,
+    merge: impl Fn(A, A) -> A,
+) {
     match mask {
-        None if matches!(groups, Groups::One(_)) => state[0] += groups.rows() as i64,
-        None => accumulate(state, groups, 0, |_| 1, add, add),
-        Some(mask) => {
-            let mask = &mask[..groups.rows()];
-            accumulate(state, groups, 0, |row| i64::from(mask[row]), add, add);
-        }
+        None => accumulate(state, groups, zero, values, join, merge),
+        Some(mask) => accumulate_masked(state, groups, values, mask, join),
     }
 }
 
 /// Adds integers whose sums are known to fit.
 pub(super) fn add_ints(state: &mut [i64], groups: Groups<'_>, values: &[i64], mask: Option<&[bool]>) {
-    let values = &values[..groups.rows()];
-    let add = |a: i64, v: i64| a.wrapping_add(v);
-    match mask {
-        None => accumulate(state, groups, 0, |row| values[row], add, add),
-        Some(mask) => {
-            let mask = &mask[..values.len()];
-            accumulate(state, groups, 0, |row| values[row] & -i64::from(mask[row]), add, add);
-        }
-    }
+    add(state, groups, 0, values, mask, i64::wrapping_add, i64::wrapping_add);
 }
 
-/// Adds integers of up to 128 bits. Without `wraps` the caller knows that no total wraps.
-pub(super) fn add_wide(
+/// Adds integers to totals of 128 bits. Without `wraps` the caller knows that no total wraps.
+pub(super) fn add_wide<V: Copy + Into<i128>>(
     low: &mut [i128],
     wraps: Option<&mut Vec<i64>>,
     groups: Groups<'_>,
-    value: impl Fn(usize) -> i128,
+    values: &[V],
     mask: Option<&[bool]>,
 ) {
-    let of = |row: usize| if mask.is_none_or(|m| m[row]) { value(row) } else { 0 };
-    let add = |a: i128, v: i128| a.wrapping_add(v);
     let Some(wraps) = wraps else {
-        return accumulate(low, groups, 0, of, add, add);
+        return add(low, groups, 0, values, mask, |a, v| a.wrapping_add(v.into()), i128::wrapping_add);
     };
-    for row in 0..groups.rows() {
-        add_one(low, wraps, groups.of(row), of(row), 0);
+    for (row, &value) in values[..groups.rows()].iter().enumerate() {
+        if mask.is_none_or(|m| m[row]) {
+            add_one(low, wraps, groups.of(row), value.into(), 0);
+        }
     }
 }
 
@@ -270,25 +304,17 @@ pub(super) fn add_one(low: &mut [i128], wraps: &mut Vec<i64>, group: usize, valu
 }
 
 /// Adds floats.
-pub(super) fn add_floats(state: &mut [f64], groups: Groups<'_>, value: impl Fn(usize) -> f64, mask: Option<&[bool]>) {
-    let add = |a: f64, v: f64| a + v;
-    match mask {
-        None => accumulate(state, groups, 0.0, value, add, add),
-        Some(mask) => {
-            let mask = &mask[..groups.rows()];
-            accumulate(state, groups, 0.0, |row| if mask[row] { value(row) } else { 0.0 }, add, add);
-        }
-    }
+pub(super) fn add_floats(state: &mut [f64], groups: Groups<'_>, values: &[f64], mask: Option<&[bool]>) {
+    add(state, groups, 0.0, values, mask, |a, v| a + v, |a, v| a + v);
 }
 
-/// Keeps the largest number.
-pub(super) fn most(state: &mut [u64], groups: Groups<'_>, value: impl Fn(usize) -> u64, mask: Option<&[bool]>) {
-    let max = |a: u64, v: u64| a.max(v);
-    match mask {
-        None => accumulate(state, groups, 0, value, max, max),
-        Some(mask) => {
-            let mask = &mask[..groups.rows()];
-            accumulate(state, groups, 0, |row| if mask[row] { value(row) } else { 0 }, max, max);
-        }
-    }
+/// Keeps the largest number that `number` makes of a value.
+pub(super) fn most<V: Copy>(
+    state: &mut [u64],
+    groups: Groups<'_>,
+    values: &[V],
+    mask: Option<&[bool]>,
+    number: impl Fn(V) -> u64,
+) {
+    add(state, groups, 0, values, mask, |a: u64, v| a.max(number(v)), u64::max);
 }

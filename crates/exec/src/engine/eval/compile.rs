@@ -11,13 +11,13 @@ use arrow::datatypes::{DataType, Float64Type, TimeUnit};
 use storage::Dictionary;
 
 use super::arithmetic::{arithmetic, negated};
-use super::arrow::ArrowLeaf;
 use super::calendar::{DAYS, part_bounds, part_of};
 use super::cast::cast;
 use super::entries::Site;
 use super::interval::{Interval, decimal};
 use super::lists::{int_list, vid_list};
 use super::node::{AnyNode, BoolNode, FloatNode, IntNode, Key, Table, VidNode};
+use super::over_arrow::ArrowLeaf;
 use crate::engine::vector::{ColumnInfo, Kind, integer_bounds, is_integer, type_bounds};
 #[cfg(doc)]
 use crate::expression::Expression;

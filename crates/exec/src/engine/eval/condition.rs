@@ -7,11 +7,11 @@
 use numa::Reservation;
 
 use super::Test;
-use super::arrow::{ArrowFilter, ArrowTest};
 use super::compile::{compare, compile, in_list, literal, of_column};
 use super::entries::Site;
 use super::lanes::Values;
 use super::node::{AnyNode, BoolNode};
+use super::over_arrow::{ArrowFilter, ArrowTest};
 use crate::ExecError;
 use crate::engine::chunk::Chunk;
 use crate::engine::vector::Kind;

@@ -3,10 +3,9 @@
 //! An expression whose structure is known ([`Scalar`](crate::Scalar)) is compiled (`compile`) into a tree of loops over
 //! integers, floats and vids (`node`, `lanes`), if the bounds of its columns prove that nothing in it can fail. An expression
 //! of one column is evaluated once per value, where there are few (`entries`). What is left is evaluated over Arrow arrays,
-//! for the rows of a chunk (`arrow`); so that errors are those of the expression's owner.
+//! for the rows of a chunk (`over_arrow`); so that errors are those of the expression's owner.
 
 mod arithmetic;
-mod arrow;
 mod calendar;
 mod cast;
 mod compile;
@@ -16,20 +15,21 @@ mod interval;
 mod lanes;
 mod lists;
 mod node;
+mod over_arrow;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use ::arrow::datatypes::{DataType, FieldRef, Schema};
+use arrow::datatypes::{DataType, FieldRef, Schema};
 use numa::Reservation;
 
-use self::arrow::ArrowLeaf;
 use self::compile::{Node, Typed, compile};
 use self::condition::Conjunction;
 use self::entries::Site;
 use self::lanes::Lanes;
 use self::node::{BoolNode, FloatNode, IntNode, VidNode};
+use self::over_arrow::ArrowLeaf;
 use super::Run;
 use super::chunk::Chunk;
 use super::vector::{ColumnInfo, Data, Kind, Vector, is_integer};

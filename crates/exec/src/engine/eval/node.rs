@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use super::arrow::{ArrowFilter, ArrowLeaf, ArrowTest};
 use super::calendar::part_of;
 use super::lanes::{Lanes, Valid, Values};
+use super::over_arrow::{ArrowFilter, ArrowLeaf, ArrowTest};
 use crate::ExecError;
 use crate::engine::chunk::Chunk;
 use crate::predicate::CompareOp;

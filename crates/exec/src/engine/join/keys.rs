@@ -155,7 +155,10 @@ impl Part {
         match (&vector.data, &vector.valid) {
             (Data::Arrow(array), _) => {
                 if let Some(nulls) = array.logical_nulls().filter(|n| n.null_count() > 0) {
-                    codes.iter_mut().zip(nulls.iter()).for_each(|(code, valid)| *code = if valid { *code } else { null });
+                    codes
+                        .iter_mut()
+                        .zip(nulls.iter())
+                        .for_each(|(code, valid)| *code = if valid { *code } else { null });
                 }
             }
             (_, Some(valid)) => {

@@ -251,13 +251,7 @@ impl<'a> Shape<'a> {
     }
 
     /// Puts the two sides together.
-    fn joined(
-        &self,
-        flow: &Flow<'_>,
-        build: Arc<Rows>,
-        probe: Pipe,
-        strategy: Strategy,
-    ) -> Result<Pipe, ExecError> {
+    fn joined(&self, flow: &Flow<'_>, build: Arc<Rows>, probe: Pipe, strategy: Strategy) -> Result<Pipe, ExecError> {
         let run = &flow.run;
         let (emit, null_aware) = (self.emit(), self.null_aware());
         if null_aware && emit == Emit::Unmatched {

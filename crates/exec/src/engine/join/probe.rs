@@ -232,13 +232,7 @@ impl Prober {
     }
 
     /// Tests the pairs of a piece, notes which rows they are of, and hands them on if pairs are asked for.
-    fn flush(
-        &self,
-        chunk: &Chunk,
-        piece: &mut Piece,
-        has: &mut [bool],
-        out: &mut Out<'_>,
-    ) -> Result<bool, ExecError> {
+    fn flush(&self, chunk: &Chunk, piece: &mut Piece, has: &mut [bool], out: &mut Out<'_>) -> Result<bool, ExecError> {
         self.statement.check().map_err(|_| stopped(&self.statement))?;
         let mut pairs = chunk.clone();
         pairs.keep(&piece.rows);

@@ -15,9 +15,9 @@ use storage::{ColumnAllocator, Interrupted, Parallel, Serial, Stager, TableVersi
 
 use super::pipe_with;
 use super::table::Strategy;
-use crate::operators::scan::{Lookup, Places};
 use crate::engine::chunk::CHUNK_ROWS;
 use crate::engine::{Filters, Flow, Run};
+use crate::operators::scan::{Lookup, Places};
 use crate::plan::{Join, JoinKind, Plan, Side};
 use crate::predicate::{CompareOp, Predicate};
 use crate::{ExecError, Expression};
@@ -173,6 +173,10 @@ impl Expression for Less {
     fn describe(&self) -> String {
         "less".into()
     }
+
+    fn fallible(&self) -> bool {
+        false
+    }
 }
 
 /// Keys, then a payload Int64.
@@ -218,7 +222,9 @@ fn plan_of(batch: &RecordBatch, made: Made) -> Plan {
     match made {
         Made::OneSegment => stored(&schema, std::slice::from_ref(batch)),
         Made::TwoSegments => stored(&schema, &[batch.slice(0, half), batch.slice(half, batch.num_rows() - half)]),
-        Made::Values => Plan::Values { schema, batches: vec![batch.slice(0, half), batch.slice(half, batch.num_rows() - half)] },
+        Made::Values => {
+            Plan::Values { schema, batches: vec![batch.slice(0, half), batch.slice(half, batch.num_rows() - half)] }
+        }
     }
 }
 
@@ -249,7 +255,7 @@ fn nested_loop(join: &Join, left: &RecordBatch, right: &RecordBatch) -> Vec<Row>
         join.on.iter().all(|&(a, b)| l[a] == r[b] && (l[a].is_some() || join.nulls_equal))
             && (join.residual.is_none() || number(l) < number(r))
     };
-    let nulls = |rows: &[Row]| vec![None; rows.first().map_or(0, Vec::len)];
+    let nulls = |rows: &[Row]| vec![None::<String>; rows.first().map_or(0, Vec::len)];
     let (left_width, right_width) = (join.left.schema().fields().len(), join.right.schema().fields().len());
     let mut out = Vec::new();
     let kept = |side: Side| if side == Side::Left { (&left, &right) } else { (&right, &left) };
@@ -266,13 +272,17 @@ fn nested_loop(join: &Join, left: &RecordBatch, right: &RecordBatch) -> Vec<Row>
                 row[if side == Side::Left { l } else { r }].clone()
             };
             let other = if side == Side::Left { Side::Right } else { Side::Left };
-            out.extend(rows.iter().filter(|row| {
-                if join.null_aware && !others.is_empty() {
-                    let null = others.iter().any(|o| key(o, other).is_none()) || key(row, side).is_none();
-                    return !null && !has(side, row);
-                }
-                !has(side, row)
-            }).cloned());
+            out.extend(
+                rows.iter()
+                    .filter(|row| {
+                        if join.null_aware && !others.is_empty() {
+                            let null = others.iter().any(|o| key(o, other).is_none()) || key(row, side).is_none();
+                            return !null && !has(side, row);
+                        }
+                        !has(side, row)
+                    })
+                    .cloned(),
+            );
         }
         JoinKind::Mark(side) => out.extend(kept(side).0.iter().map(|row| {
             let mut row = row.clone();
@@ -290,7 +300,9 @@ fn nested_loop(join: &Join, left: &RecordBatch, right: &RecordBatch) -> Vec<Row>
                 }
             }
             if matches!(kind, JoinKind::Right | JoinKind::Full) {
-                out.extend(right.iter().filter(|r| !has(Side::Right, r)).map(|r| [vec![None; left_width], r.clone()].concat()));
+                out.extend(
+                    right.iter().filter(|r| !has(Side::Right, r)).map(|r| [vec![None; left_width], r.clone()].concat()),
+                );
             }
         }
     }
@@ -301,7 +313,12 @@ fn nested_loop(join: &Join, left: &RecordBatch, right: &RecordBatch) -> Vec<Row>
 
 fn with_run<T>(budget: Arc<Budget>, body: impl FnOnce(Run<'_>) -> T) -> T {
     let statement = Statement::new(1, budget);
-    body(Run { statement: &statement, parallel: &Threads, threads: 3, places: Places { lookup: Lookup::Nowhere, turn: None } })
+    body(Run {
+        statement: &statement,
+        parallel: &Threads,
+        threads: 3,
+        places: Places { lookup: Lookup::Nowhere, turn: None },
+    })
 }
 
 fn run_join(join: &Join, strategy: Strategy) -> Result<Vec<Row>, ExecError> {
@@ -373,13 +390,18 @@ fn check_all(left: &RecordBatch, right: &RecordBatch, made: (Made, Made), on: &[
                 if null_aware && residual.is_some() {
                     continue;
                 }
-                (join.kind, join.nulls_equal, join.null_aware, join.residual) = (kind, nulls_equal, null_aware, residual);
+                (join.kind, join.nulls_equal, join.null_aware, join.residual) =
+                    (kind, nulls_equal, null_aware, residual);
                 let expected = nested_loop(&join, left, right);
                 for build in [Side::Left, Side::Right] {
                     for strategy in [Strategy::Auto, Strategy::Direct, Strategy::Hash] {
                         join.build = build;
                         let found = run_join(&join, strategy).unwrap();
-                        assert!(found == expected, "{context} {strategy:?} {join:?}: {found:?}, not {expected:?}", join = Plan::Join(Box::new(join.clone())));
+                        assert!(
+                            found == expected,
+                            "{context} {strategy:?} {join:?}: {found:?}, not {expected:?}",
+                            join = Plan::Join(Box::new(join.clone()))
+                        );
                     }
                 }
             }
@@ -439,7 +461,8 @@ fn cross_joins_and_joins_by_inequality() {
 fn empty_sides_and_sides_of_nothing_but_null() {
     let mut random = Random(17);
     for key in [Key::Int, Key::Text, Key::Float] {
-        for (rows, nulls) in [((0, 9), (0, 3)), ((9, 0), (3, 0)), ((7, 8), (1, 0)), ((7, 8), (0, 1)), ((5, 5), (1, 1))] {
+        for (rows, nulls) in [((0, 9), (0, 3)), ((9, 0), (3, 0)), ((7, 8), (1, 0)), ((7, 8), (0, 1)), ((5, 5), (1, 1))]
+        {
             let left = side(&[key], rows.0, 5, nulls.0, &mut random);
             let right = side(&[key], rows.1, 5, nulls.1, &mut random);
             for made in [(Made::OneSegment, Made::OneSegment), (Made::Values, Made::OneSegment)] {
@@ -479,17 +502,24 @@ fn keys_of_one_dictionary_are_compared_as_vids() {
 }
 
 fn many(rows: usize, of: impl Fn(usize) -> i64) -> RecordBatch {
-    let schema = Arc::new(Schema::new(vec![
-        Field::new("k", DataType::Int64, false),
-        Field::new("p", DataType::Int64, false),
-    ]));
+    let schema =
+        Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, false), Field::new("p", DataType::Int64, false)]));
     let keys: Int64Array = (0..rows).map(|i| Some(of(i))).collect();
     let payload: Int64Array = (0..rows as i64).map(Some).collect();
     RecordBatch::try_new(schema, vec![Arc::new(keys), Arc::new(payload)]).unwrap()
 }
 
 fn inner(left: Plan, right: Plan, on: Vec<(usize, usize)>) -> Join {
-    Join { left, right, kind: JoinKind::Inner, on, nulls_equal: false, null_aware: false, residual: None, build: Side::Right }
+    Join {
+        left,
+        right,
+        kind: JoinKind::Inner,
+        on,
+        nulls_equal: false,
+        null_aware: false,
+        residual: None,
+        build: Side::Right,
+    }
 }
 
 /// Rows that come out, counted, with the memory that was charged at most.
@@ -552,7 +582,11 @@ fn large_sides_of_every_strategy_give_every_pair() {
             .sum();
         let join = inner(plan_of(&probe, Made::TwoSegments), plan_of(&build, Made::OneSegment), vec![(0, 0)]);
         for strategy in [Strategy::Auto, Strategy::Direct, Strategy::Hash] {
-            assert_eq!(count(&join, strategy, &Budget::unlimited(), usize::MAX).unwrap(), expected, "{spread} {repeats}");
+            assert_eq!(
+                count(&join, strategy, &Budget::unlimited(), usize::MAX).unwrap(),
+                expected,
+                "{spread} {repeats}"
+            );
         }
     }
 }

@@ -3,9 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Float32Array, Float64Array, RecordBatch, UInt32Array, make_comparator,
-};
+use arrow::array::{Array, ArrayRef, AsArray, Float32Array, Float64Array, RecordBatch, UInt32Array, make_comparator};
 use arrow::compute::{SortOptions, take};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::row::{RowConverter, SortField};
@@ -126,7 +124,9 @@ fn difference(expected: &RecordBatch, got: &RecordBatch, all: bool) -> Option<St
         let columns: Vec<ArrayRef> = from.columns().iter().map(|c| take(c.as_ref(), &some, None).unwrap()).collect();
         match columns.is_empty() {
             true => "(no columns)".to_string(),
-            false => pretty_format_batches(&[RecordBatch::try_new(from.schema(), columns).unwrap()]).unwrap().to_string(),
+            false => {
+                pretty_format_batches(&[RecordBatch::try_new(from.schema(), columns).unwrap()]).unwrap().to_string()
+            }
         }
     };
     Some(format!(

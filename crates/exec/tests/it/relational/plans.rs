@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch, RecordBatchOptions};
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use exec::{
     AggregateCall, AggregateFunction, CompareOp, Expression, Join, JoinKind, Output, Plan, Predicate, Side, SortKey,
@@ -67,7 +67,8 @@ impl<'a> Generator<'a> {
                 let count = 1 + self.random.below(3);
                 let fetch = self.random.one_in(2).then(|| self.few(made.rows));
                 let usable = columns_of(&schema, |field| fetch.is_none() || plain(field));
-                let keys = (0..count).filter_map(|_| self.random.choose(&usable)).map(|c| self.key(c)).collect();
+                let columns: Vec<usize> = (0..count).filter_map(|_| self.random.choose(&usable)).collect();
+                let keys = columns.into_iter().map(|c| self.key(c)).collect();
                 made.plan.sort(keys, fetch).unwrap()
             }
             1 if !matches!(made.plan, Plan::Limit { .. }) => {

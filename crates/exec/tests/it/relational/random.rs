@@ -238,4 +238,3 @@ pub fn literal(random: &mut Random, data_type: &DataType, count: usize) -> Array
 pub fn plain(field: &Field) -> bool {
     !field.name().starts_with(WEIRD)
 }
-
