@@ -178,8 +178,7 @@ impl ExecutionPlan for NativeExec {
             // Whoever polls is a thread of the private runtime, which native operators must not run on.
             // With several partitions the order between them is lost anyway.
             let ordered = self.properties.partitioning.partition_count() == 1;
-            let context = exec::Context { ordered, ..context_of(&self.running) };
-            let plan = Arc::clone(&self.plan);
+            let (plan, context) = (Arc::clone(&self.plan), exec::Context { ordered, ..context_of(&self.running) });
             match &self.profile {
                 Some(profile) => exec::execute_profiled(plan, context, profile),
                 None => exec::execute_on_workers(plan, context),

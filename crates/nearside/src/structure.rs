@@ -22,12 +22,7 @@ use crate::lower::PhysicalExpression;
 
 /// The structure of `expr`, which has checked operators and reads columns `columns` (ascending) of `schema`; `None` where
 /// nothing of it is known.
-pub(crate) fn structure(
-    expr: &Expr,
-    schema: &DFSchema,
-    columns: &[usize],
-    props: &ExecutionProps,
-) -> Option<Scalar> {
+pub(crate) fn structure(expr: &Expr, schema: &DFSchema, columns: &[usize], props: &ExecutionProps) -> Option<Scalar> {
     let mapping = Mapping { schema, columns, props };
     mapping.known(expr).map(|part| part.scalar)
 }
@@ -133,8 +128,7 @@ impl Mapping<'_> {
         }
         // Integers and decimals have checked functions in their place; dates and intervals are not ours.
         let float = arithmetic(*op)? != ArithmeticOp::Remainder;
-        let all_floats =
-            |e: &Expr| e.get_type(self.schema).is_ok_and(|t| t == DataType::Float64);
+        let all_floats = |e: &Expr| e.get_type(self.schema).is_ok_and(|t| t == DataType::Float64);
         (float && all_floats(left) && all_floats(right)).then(|| self.arithmetic(*op, left, right))?
     }
 
@@ -290,3 +284,6 @@ fn literal_of(item: &Expr, data_type: &DataType) -> Option<ScalarValue> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+mod tests;

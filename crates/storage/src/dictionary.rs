@@ -191,26 +191,35 @@ impl Dictionary {
             }),
             Values::Fixed(None) | Values::Strings(_) => return None,
         };
-        Some((i64::try_from(low).ok()?, i64::try_from(high).ok()?))
+        let value = |key: i128| i64::try_from(key.checked_add(self.value_of_key_0())?).ok();
+        Some((value(low)?, value(high)?))
+    }
+
+    /// What a key has to be raised by to be the value: keys of unsigned 64-bit numbers begin at the smallest `i64`.
+    fn value_of_key_0(&self) -> i128 {
+        if self.physical == Physical::U64 { 1 << 63 } else { 0 }
     }
 
     /// `(base, step)` where integers are computed as `base + step * vid` and fit in 64 bits.
     pub fn affine_integers(&self) -> Option<(i64, i64)> {
         let Values::Affine(affine) = self.values.first() else { return None };
-        self.integer_bounds()?;
-        Some((i64::try_from(affine.base).ok()?, if self.len == 1 { 1 } else { i64::try_from(affine.step).ok()? }))
+        let (base, _) = self.integer_bounds()?;
+        Some((base, if self.len == 1 { 1 } else { i64::try_from(affine.step).ok()? }))
     }
 
     /// Appends the values of `vids` as integers; for dictionaries that have [`integer_bounds`](Self::integer_bounds).
     pub fn integers(&self, vids: &[u32], out: &mut Vec<i64>) {
-        if let Some((base, step)) = self.affine_integers() {
-            out.extend(vids.iter().map(|&vid| base + step * i64::from(vid)));
-            return;
-        }
+        let raise = self.value_of_key_0() as i64;
         match self.values.near() {
+            Values::Affine(affine) => {
+                // Every value fits in 64 bits, so arithmetic modulo 2^64 gives it, however long the step is.
+                let (base, step) = (affine.base as i64, affine.step as i64);
+                let base = base.wrapping_add(raise);
+                out.extend(vids.iter().map(|&vid| base.wrapping_add(step.wrapping_mul(i64::from(vid)))));
+            }
             Values::Fixed(Some(region)) => with_native!(self.physical, N => {
                 let entries = &region.words::<N>()[..self.len as usize];
-                out.extend(vids.iter().map(|&vid| entries[vid as usize].wide_key() as i64));
+                out.extend(vids.iter().map(|&vid| (entries[vid as usize].wide_key() as i64).wrapping_add(raise)));
             }),
             _ => panic!("no integers in {self:?}"),
         }

@@ -80,8 +80,8 @@ pub struct CodeSet {
     len: usize,
 }
 
-/// Summaries look into a set only over ranges that are cheaper to walk than the granule.
-const SUMMARY_CODES_MAX: u32 = 8192;
+/// Summaries look into a set only over ranges that are cheaper to walk, a word at a time, than the granule.
+const SUMMARY_CODES_MAX: u32 = 256 << 10;
 
 impl CodeSet {
     /// The set of `codes`, in any order, repeats allowed.
@@ -96,6 +96,12 @@ impl CodeSet {
     /// The set of the codes `first, first + 1, ..` whose flag is true.
     pub fn from_flags(first: u32, flags: impl IntoIterator<Item = bool>) -> CodeSet {
         CodeSet::new((first..).zip(flags).filter(|(_, flag)| *flag).map(|(code, _)| code))
+    }
+
+    /// The set whose bitmap is given: bit `code % 32` of word `code / 32`.
+    pub fn from_words(words: Vec<u32>) -> CodeSet {
+        let len = words.iter().map(|word| word.count_ones() as usize).sum();
+        CodeSet { words, len }
     }
 
     /// Adds a code.
@@ -141,6 +147,19 @@ impl CodeSet {
         &self.words
     }
 
+    /// How many codes lie in `min ..= max`.
+    fn count_within(&self, min: u32, max: u32) -> u32 {
+        let (first, last) = (min as usize / 32, max as usize / 32);
+        let Some(words) = self.words.get(first..(last + 1).min(self.words.len())) else { return 0 };
+        let below = u32::MAX << (min % 32);
+        let above = u32::MAX >> (31 - max % 32);
+        let count = |(i, &word): (usize, &u32)| {
+            let word = if i == 0 { word & below } else { word };
+            (if first + i == last { word & above } else { word }).count_ones()
+        };
+        words.iter().enumerate().map(count).sum()
+    }
+
     fn outcome(&self, min: u32, max: u32) -> Outcome {
         if self.is_empty() {
             return Outcome::Nothing;
@@ -148,10 +167,9 @@ impl CodeSet {
         if max - min >= SUMMARY_CODES_MAX {
             return Outcome::Unsure;
         }
-        let present = (min..=max).filter(|&code| self.contains(code)).count();
-        match present {
+        match self.count_within(min, max) {
             0 => Outcome::Nothing,
-            n if n == (max - min) as usize + 1 => Outcome::Everything,
+            n if n == max - min + 1 => Outcome::Everything,
             _ => Outcome::Unsure,
         }
     }
@@ -167,12 +185,18 @@ mod tests {
         assert_eq!(set.len(), 5);
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 3, 31, 32, 70]);
         assert!(set.contains(70) && !set.contains(71) && !set.contains(1 << 30));
+        assert_eq!(CodeSet::from_words(vec![1 << 3, 0, 1 << 6]), CodeSet::new([3, 70]));
         assert_eq!(CodeSet::from_flags(5, [true, false, true]).iter().collect::<Vec<_>>(), [5, 7]);
     }
 
     #[test]
     fn outcomes_agree_with_looking_at_every_code() {
         let set = std::sync::Arc::new(CodeSet::new([2, 3, 4, 9]));
+        let far: Vec<u32> = (0..200).filter(|c| c % 7 == 3 || (40..120).contains(c)).collect();
+        for (min, max) in (0..230).flat_map(|min| (min..230).map(move |max| (min, max))) {
+            let present = far.iter().filter(|c| (min..=max).contains(*c)).count();
+            assert_eq!(CodeSet::new(far.clone()).count_within(min, max) as usize, present, "{min} {max}");
+        }
         let mut predicates = vec![CodePredicate::Nothing, CodePredicate::Everything, CodePredicate::Set(set)];
         for lo in 0..6 {
             for hi in 0..6 {

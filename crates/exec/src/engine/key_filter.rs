@@ -1,4 +1,7 @@
 //! [`KeyFilter`]: the keys that one side of a join has, for the scans of the other side to leave out what cannot match.
+//!
+//! # Limits
+//! Integers and strings of a dictionary only. A filter that would let nearly all codes pass lets all of them pass.
 
 use std::sync::Arc;
 
@@ -6,11 +9,18 @@ use storage::{CodePredicate, CodeSet, Dictionary};
 
 use super::vector::{ColumnInfo, Data, Kind, Vector};
 
-/// Integers get a bit each while these take no more bits than this, or so many per row.
-const BITS_MAX: u64 = 1 << 20;
+/// Integers get a bit each while these take no more bits than this, or so many per row. Bits that are never set cost next to nothing.
+const BITS_MAX: u64 = 1 << 26;
 const BITS_PER_ROW: u64 = 64;
 
+/// Codes of a dictionary that is no arithmetic progression are decoded in pieces of this many.
+const DECODED: usize = 4096;
+
+/// Another dictionary's entries are compared one by one up to this many.
+const MERGED_ENTRIES: usize = 64 << 10;
+
 /// A set of key values; a superset would do as well.
+#[derive(Debug)]
 pub(crate) enum KeyFilter {
     /// Integers: bit `i` stands for `base + i`.
     Integers {
@@ -28,38 +38,26 @@ pub(crate) enum KeyFilter {
 }
 
 impl KeyFilter {
-    /// The values of a column; `None` where it cannot say more than that it is not NULL, or where a NULL counts
-    /// (`nulls_equal`) and is there.
+    /// The values of a column; `None` where codes could not tell them, or where a NULL counts (`nulls_equal`) and is there.
     pub(crate) fn of(info: &ColumnInfo, vector: &Vector, nulls_equal: bool) -> Option<KeyFilter> {
         let rows = vector.len();
-        if nulls_equal && (0..rows).any(|row| !vector.is_valid(row)) {
+        if nulls_equal && info.nullable && (0..rows).any(|row| !vector.is_valid(row)) {
             return None;
         }
         match (&vector.data, &info.kind) {
             (Data::Vid(vids), Kind::Vid(dictionary)) => {
                 let mut bits = vec![0u64; dictionary.len().div_ceil(64)];
-                for (row, &vid) in vids.iter().enumerate() {
-                    if vector.is_valid(row) {
-                        bits[vid as usize / 64] |= 1 << (vid % 64);
-                    }
-                }
+                set_bits(&mut bits, vids.iter().map(|&vid| vid as usize), vector);
                 Some(KeyFilter::Vids(dictionary.clone(), bits))
             }
             (Data::Int(values), _) => {
-                let (low, high) = super::join::bounds(vector)?;
+                let (low, high) = super::join::tight_bounds(info, vector)?;
                 let span = (high.wrapping_sub(low) as u64).saturating_add(1);
                 if span > BITS_MAX.max(BITS_PER_ROW * rows as u64) {
                     return Some(KeyFilter::Range(low, high));
                 }
                 let mut bits = vec![0u64; span.div_ceil(64) as usize];
-                let mut set = |value: i64| {
-                    let at = (value - low) as usize;
-                    bits[at / 64] |= 1 << (at % 64);
-                };
-                match &vector.valid {
-                    None => values.iter().for_each(|&value| set(value)),
-                    Some(valid) => values.iter().zip(valid).filter(|(_, v)| **v).for_each(|(&value, _)| set(value)),
-                }
+                set_bits(&mut bits, values.iter().map(|&value| value.wrapping_sub(low) as usize), vector);
                 Some(KeyFilter::Integers { base: low, len: span as usize, bits })
             }
             _ => None,
@@ -78,31 +76,152 @@ impl KeyFilter {
         }
     }
 
-    /// The codes of a column that may match; `None` where codes do not tell. NULL never matches.
+    /// The codes of a column that may match, perhaps some more; `None` where codes do not tell.
     pub(crate) fn on_codes(&self, dictionary: &Arc<Dictionary>, null_code: bool) -> Option<CodePredicate> {
-        let shift = u32::from(null_code);
-        let vids = dictionary.len() as u32;
-        let mut flags = Vec::with_capacity(vids as usize);
-        match self {
-            KeyFilter::Vids(own, bits) if Arc::ptr_eq(own, dictionary) => {
-                flags.extend((0..vids as usize).map(|vid| bits[vid / 64] >> (vid % 64) & 1 == 1));
-            }
-            KeyFilter::Vids(..) => return None,
-            _ => {
-                dictionary.integer_bounds()?;
-                let all: Vec<u32> = (0..vids).collect();
-                let mut values = Vec::with_capacity(all.len());
-                dictionary.integers(&all, &mut values);
-                flags.extend(values.iter().map(|&v| self.has_integer(v)));
-            }
-        }
-        let passing = flags.iter().filter(|&&f| f).count();
-        if passing == 0 {
+        let shift = usize::from(null_code);
+        let vids = dictionary.len();
+        if vids == 0 {
             return Some(CodePredicate::Nothing);
         }
-        if passing == flags.len() && !null_code {
-            return Some(CodePredicate::Everything);
+        let words = match self {
+            KeyFilter::Vids(own, bits) => {
+                let translated =
+                    if Arc::ptr_eq(own, dictionary) { None } else { Some(translated(own, bits, dictionary)?) };
+                let bits = translated.as_deref().unwrap_or(bits);
+                window_of(bits, -(shift as i64), vids + shift)
+            }
+            KeyFilter::Range(low, high) => {
+                dictionary.integer_bounds()?;
+                let from = first_vid(dictionary, |value| value >= *low);
+                let to = first_vid(dictionary, |value| value > *high);
+                return Some(match (from, to) {
+                    (from, to) if from >= to => CodePredicate::Nothing,
+                    (from, to) if few_dropped(to - from, vids) => CodePredicate::Everything,
+                    (from, to) => CodePredicate::Range { lo: (from + shift) as u32, hi: (to - 1 + shift) as u32 },
+                });
+            }
+            KeyFilter::Integers { base, bits, .. } => {
+                dictionary.integer_bounds()?;
+                match dictionary.affine_integers() {
+                    Some((first, 1)) if first.checked_sub(*base).is_some_and(|d| d.unsigned_abs() < 1 << 40) => {
+                        window_of(bits, first - base - shift as i64, vids + shift)
+                    }
+                    _ => self.decoded(dictionary, shift),
+                }
+            }
+        };
+        let passing = CodeSet::from_words(words);
+        Some(match passing.len() {
+            0 => CodePredicate::Nothing,
+            some if few_dropped(some, vids) => CodePredicate::Everything,
+            _ => CodePredicate::Set(Arc::new(passing)),
+        })
+    }
+
+    /// The bits of codes whose values are looked up one by one.
+    fn decoded(&self, dictionary: &Dictionary, shift: usize) -> Vec<u32> {
+        let vids = dictionary.len();
+        let mut words = vec![0u32; (vids + shift).div_ceil(32)];
+        let (mut piece, mut values) = (Vec::new(), Vec::new());
+        for start in (0..vids).step_by(DECODED) {
+            piece.clear();
+            values.clear();
+            piece.extend(start as u32..(start + DECODED).min(vids) as u32);
+            dictionary.integers(&piece, &mut values);
+            for (code, &value) in (start + shift..).zip(&values) {
+                words[code / 32] |= u32::from(self.has_integer(value)) << (code % 32);
+            }
         }
-        Some(CodePredicate::Set(Arc::new(CodeSet::from_flags(shift, flags))))
+        words
+    }
+}
+
+/// Do so few entries of all drop out that testing for them does not pay?
+fn few_dropped(passing: usize, all: usize) -> bool {
+    passing as u64 * 10 > all as u64 * 9
+}
+
+fn set_bits(bits: &mut [u64], at: impl Iterator<Item = usize>, vector: &Vector) {
+    match &vector.valid {
+        None => at.for_each(|at| bits[at / 64] |= 1 << (at % 64)),
+        Some(valid) => at.zip(valid).filter(|(_, valid)| **valid).for_each(|(at, _)| bits[at / 64] |= 1 << (at % 64)),
+    }
+}
+
+/// `len` bits from bit `from` on; there are none before bit 0 and behind the last one.
+fn window_of(bits: &[u64], from: i64, len: usize) -> Vec<u32> {
+    let word = |at: i64| usize::try_from(at).ok().and_then(|at| bits.get(at)).copied().unwrap_or(0);
+    let mut words: Vec<u32> = (0..len.div_ceil(32) as i64)
+        .map(|i| {
+            let bit = from + 32 * i;
+            let (at, shift) = (bit.div_euclid(64), bit.rem_euclid(64) as u32);
+            let low = word(at) >> shift;
+            // Two shifts, for a shift by 64 is none.
+            (if shift > 32 { low | word(at + 1) << 1 << (63 - shift) } else { low }) as u32
+        })
+        .collect();
+    if !len.is_multiple_of(32)
+        && let Some(last) = words.last_mut()
+    {
+        *last &= (1 << (len % 32)) - 1;
+    }
+    words
+}
+
+/// The first vid whose value passes, where all values above it do too.
+fn first_vid(dictionary: &Dictionary, passes: impl Fn(i64) -> bool) -> usize {
+    let (mut from, mut to) = (0, dictionary.len());
+    let mut value = Vec::with_capacity(1);
+    while from < to {
+        let middle = from + (to - from) / 2;
+        value.clear();
+        dictionary.integers(&[middle as u32], &mut value);
+        if passes(value[0]) { to = middle } else { from = middle + 1 }
+    }
+    from
+}
+
+/// Vids of `to` for the values of `bits`, which are over `from`; `None` where finding them would take too long.
+fn translated(from: &Dictionary, bits: &[u64], to: &Dictionary) -> Option<Vec<u64>> {
+    let set: u64 = bits.iter().map(|word| u64::from(word.count_ones())).sum();
+    if set * 16 > (MERGED_ENTRIES + to.len()) as u64 && from.len().max(to.len()) > MERGED_ENTRIES {
+        return None;
+    }
+    let mut found = vec![0u64; to.len().div_ceil(64)];
+    let mut start = 0;
+    for vid in (0..from.len()).filter(|vid| bits[vid / 64] >> (vid % 64) & 1 == 1) {
+        let value = from.bytes_of(vid as u32)?;
+        // Values ascend, so each search begins where the last one ended.
+        let (mut low, mut high) = (start, to.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if to.bytes_of(middle as u32)? < value { low = middle + 1 } else { high = middle }
+        }
+        start = low;
+        if low < to.len() && to.bytes_of(low as u32)? == value {
+            found[low / 64] |= 1 << (low % 64);
+        }
+    }
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn windows_agree_with_looking_at_every_bit() {
+        let bits = [0x8000_0000_0000_0001u64, 0xdead_beef_1234_5678, u64::MAX];
+        for from in -140..260i64 {
+            for len in [1, 31, 32, 33, 64, 65, 200] {
+                let words = window_of(&bits, from, len);
+                assert_eq!(words.len(), len.div_ceil(32));
+                for i in 0..words.len() * 32 {
+                    let at = from + i as i64;
+                    let expected = i < len && (0..192).contains(&at) && bits[(at / 64) as usize] >> (at % 64) & 1 == 1;
+                    assert_eq!(words[i / 32] >> (i % 32) & 1 == 1, expected, "{from} {len} {i}");
+                }
+            }
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray, UInt32Array, new_null_array};
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
-use arrow::compute::{concat, take};
+use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Date64Type, Decimal32Type, Decimal64Type, Decimal128Type,
     DurationMicrosecondType, DurationMillisecondType, DurationNanosecondType, DurationSecondType, FieldRef,
@@ -457,7 +457,14 @@ impl ColumnInfo {
             (Data::Vid(_), Kind::Vid(dictionary)) if dictionary.is_empty() => {
                 new_null_array(self.data_type(), vector.len())
             }
-            (Data::Vid(vids), Kind::Vid(dictionary)) => with_nulls(&dictionary.take(vids), nulls()),
+            (Data::Vid(vids), Kind::Vid(dictionary)) => {
+                let values = with_nulls(&dictionary.take(vids), nulls());
+                // Computed text may have another type than columns have.
+                if values.data_type() == self.data_type() {
+                    return values;
+                }
+                cast(&values, self.data_type()).expect("text is text")
+            }
             (Data::Vid(_), _) => unreachable!("vids without a dictionary"),
             (Data::Int(values), _) => ints_to_arrow(values, nulls(), self.data_type()),
         }

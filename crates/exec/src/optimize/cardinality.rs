@@ -363,7 +363,7 @@ pub(super) fn join_cost(left: &Estimate, right: &Estimate, join: &Join, lookup: 
     let mut work = kept.cost.work + cost::build(kept.rows, kept.columns.len(), lookup);
     work += streamed.cost.work * left_over + cost::probe(streaming, kept.rows, domain, lookup) + rows;
     let filtering = if left_over < 0.9 { streamed.cost.fixed * 0.2 } else { 0.0 };
-    Cost { fixed: kept.cost.fixed + streamed.cost.fixed + filtering, work }
+    Cost { fixed: kept.cost.fixed + streamed.cost.fixed + filtering + cost::START, work }
 }
 
 /// The value of a literal, for types whose values are kept as integers.

@@ -61,7 +61,7 @@ pub(super) enum Lookup {
 /// Keeping `rows` rows of `columns` columns as a build side.
 pub(super) fn build(rows: f64, columns: usize, lookup: Lookup) -> f64 {
     let row = if lookup == Lookup::Hash { BUILD_HASH } else { BUILD_ARRAY };
-    START + rows * (row + KEPT_COLUMN * columns as f64)
+    rows * (row + KEPT_COLUMN * columns as f64)
 }
 
 /// Looking up `rows` keys among `kept` rows whose keys have `domain` values.

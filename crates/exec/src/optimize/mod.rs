@@ -35,8 +35,9 @@ pub fn optimize(plan: Plan) -> Plan {
     if is_simple(&plan) {
         return plan;
     }
+    let schema = plan.schema();
     let rewritten = push::Rewriter::default().push(plan, Vec::new());
-    prune::Pruner::default().whole(rewritten.plan)
+    prune::Pruner::default().whole(rewritten.plan, &schema)
 }
 
 /// A chain over one scan is put together well enough when it is compiled.

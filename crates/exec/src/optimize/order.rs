@@ -13,6 +13,9 @@ use super::cost::{self, Cost, Lookup};
 /// Relations up to which every order is looked at.
 pub(super) const EXHAUSTIVE_MAX: usize = 10;
 
+/// Keys of a build side are made a filter of the probe side where fewer than this share of its rows match.
+const FILTERS_BELOW: f64 = 0.9;
+
 /// A set of relations, a bit each.
 pub(super) type Set = u64;
 
@@ -109,18 +112,21 @@ pub(super) enum Tree {
 }
 
 /// The best tree known for a set of relations.
+///
+/// Each relation starts a pipeline: its rows stream past build sides until they are kept as one themselves, or handed out. What
+/// the pipelines cost, and which one each is kept for, is in [`Search::work`] and [`Search::parents`], a row per entry.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     set: Set,
     rows: f64,
     /// Needed whatever filters say.
     fixed: f64,
-    /// Work of build sides.
-    built: f64,
-    /// Work of the pipeline that streams.
-    flow: f64,
-    /// The relation whose rows stream, if they come from one.
-    root: Option<usize>,
+    /// All of it.
+    total: f64,
+    /// The relation whose pipeline hands out the rows.
+    root: usize,
+    /// Where its pipelines are.
+    slot: usize,
     step: Step,
 }
 
@@ -131,10 +137,22 @@ enum Step {
     Semi { kept: Set, semi: usize, builds_kept: bool },
 }
 
-impl Entry {
-    fn total(&self) -> f64 {
-        self.fixed + self.built + self.flow
-    }
+/// A way to join two trees, and what it would cost.
+#[derive(Debug, Clone, Copy)]
+struct Candidate {
+    /// Slots of the trees: what streams, what is kept.
+    probe: Entry,
+    build: Entry,
+    /// Pipelines of the probe side that shrink, and to which share.
+    path: Set,
+    left_over: f64,
+    /// Added to the pipeline that is kept, and to the one that streams.
+    kept: f64,
+    streamed: f64,
+    /// Needed whatever filters say.
+    tested: f64,
+    total: f64,
+    step: Step,
 }
 
 /// What is found: the tree, its rows and its cost.
@@ -162,6 +180,12 @@ struct Search<'a> {
     semi_relations: Set,
     /// Pairs of relations with several keys in common, and by how much more rows match than if the keys were independent.
     pairs: Vec<(Set, f64)>,
+    /// Per entry and relation: what its pipeline costs.
+    work: Vec<f64>,
+    /// Per entry and relation: the pipeline that its rows are kept for; itself if for none.
+    parents: Vec<u8>,
+    /// Per entry and class: how many values of the class its rows may have.
+    values: Vec<f64>,
 }
 
 impl<'a> Search<'a> {
@@ -179,7 +203,9 @@ impl<'a> Search<'a> {
             semi_relations |= 1 << semi.relation;
         }
         connect(&mut neighbours, semi_relations, graph);
-        Search { graph, neighbours, semi_of, semi_relations, pairs: pairs(graph) }
+        let (work, parents, values) = (Vec::new(), Vec::new(), Vec::new());
+        let pairs = pairs(graph);
+        Search { graph, neighbours, semi_of, semi_relations, pairs, work, parents, values }
     }
 
     /// Rows of the join of a set.
@@ -213,16 +239,88 @@ impl<'a> Search<'a> {
         rows
     }
 
-    fn leaf(&self, relation: usize) -> Entry {
+    fn leaf(&mut self, relation: usize) -> Entry {
         let known = &self.graph.relations[relation];
+        let (slot, count) = (self.work.len() / self.graph.relations.len(), self.graph.relations.len());
+        self.work.extend((0..count).map(|r| if r == relation { known.cost.work } else { 0.0 }));
+        self.parents.extend((0..count).map(|r| r as u8));
+        self.values.extend(self.graph.classes.iter().map(|class| {
+            let own = class.members.iter().find(|m| m.0 == relation);
+            own.map_or(f64::MAX, |m| m.1.min(known.rows))
+        }));
         Entry {
             set: 1 << relation,
             rows: known.rows,
             fixed: known.cost.fixed,
-            built: 0.0,
-            flow: known.cost.work,
-            root: Some(relation),
+            total: known.cost.total(),
+            root: relation,
+            slot,
             step: Step::Leaf(relation),
+        }
+    }
+
+    /// The pipelines of a tree that have fewer rows if those of `relation` have.
+    fn path(&self, entry: &Entry, relation: usize, mut path: Set) -> Set {
+        let parents = &self.parents[entry.slot * self.graph.relations.len()..];
+        let mut at = relation;
+        while path >> at & 1 == 0 {
+            path |= 1 << at;
+            at = parents[at] as usize;
+        }
+        path
+    }
+
+    /// What is saved if the pipelines of `path` have but a share of their rows.
+    fn saved(&self, entry: &Entry, path: Set, left_over: f64) -> f64 {
+        let work = &self.work[entry.slot * self.graph.relations.len()..];
+        let (mut rest, mut sum) = (path, 0.0);
+        while rest != 0 {
+            sum += work[rest.trailing_zeros() as usize];
+            rest &= rest - 1;
+        }
+        sum * (1.0 - left_over)
+    }
+
+    /// Testing the scans of these pipelines once more.
+    fn tested(&self, path: Set) -> f64 {
+        let tested = self.graph.relations.iter().enumerate().filter(|(r, _)| path >> r & 1 == 1);
+        tested.map(|(_, r)| r.base_rows).sum::<f64>() * cost::SCAN_TEST
+    }
+
+    /// Narrows what is known of the values of classes by those of a tree.
+    fn narrow(&self, values: &mut [f64], entry: &Entry) {
+        let known = &self.values[entry.slot * values.len()..];
+        values.iter_mut().zip(known).for_each(|(v, k)| *v = v.min(*k));
+    }
+
+    /// The candidate as a tree.
+    fn entry(&mut self, found: &Candidate, rows: f64, values: &[f64]) -> Entry {
+        let count = self.graph.relations.len();
+        let slot = self.work.len() / count;
+        self.values.extend(values.iter().map(|v| if *v < f64::MAX { v.min(rows) } else { *v }));
+        for relation in 0..count {
+            let (tree, share) = match found.build.set >> relation & 1 {
+                1 => (&found.build, 1.0),
+                _ => (&found.probe, if found.path >> relation & 1 == 1 { found.left_over } else { 1.0 }),
+            };
+            let mut work = self.work[tree.slot * count + relation] * share;
+            let mut parent = self.parents[tree.slot * count + relation];
+            if relation == found.probe.root {
+                work += found.streamed;
+            } else if relation == found.build.root {
+                (work, parent) = (work + found.kept, found.probe.root as u8);
+            }
+            self.work.push(work);
+            self.parents.push(parent);
+        }
+        Entry {
+            set: found.build.set | found.probe.set,
+            rows,
+            fixed: found.build.fixed + found.probe.fixed + found.tested + cost::START,
+            total: found.total,
+            root: found.probe.root,
+            slot,
+            step: found.step,
         }
     }
 
@@ -232,99 +330,91 @@ impl<'a> Search<'a> {
         all.filter(|(r, _)| (set & !self.semi_relations) >> r & 1 == 1).map(|(_, r)| r.columns).sum()
     }
 
-    fn join(&self, build: &Entry, probe: &Entry, rows: f64) -> Entry {
-        let (mut keys, mut array, mut domain, mut at_root, mut below_root, mut tested) =
-            (0, true, 0.0f64, false, false, 0.0);
-        for class in &self.graph.classes {
+    fn join(&self, build: &Entry, probe: &Entry, rows: f64) -> Candidate {
+        let (mut keys, mut array, mut domain, mut path) = (0, true, 0.0f64, 0);
+        let mut matching = 1.0;
+        for (number, class) in self.graph.classes.iter().enumerate() {
             let relations = class.relations();
             if relations & build.set == 0 || relations & probe.set == 0 {
                 continue;
             }
             keys += 1;
             array &= class.array;
+            let mut of_class = 1.0f64;
             for (relation, values) in &class.members {
+                of_class = of_class.max(*values);
                 if build.set >> relation & 1 == 1 {
                     domain = domain.max(*values);
                 }
                 if probe.set >> relation & 1 == 1 {
-                    let root = probe.root == Some(*relation);
-                    at_root |= root;
-                    below_root |= !root;
-                    tested += self.graph.relations[*relation].base_rows;
+                    path = self.path(probe, *relation, path);
                 }
             }
+            // Filters are made per key column.
+            matching *= (self.values[build.slot * self.graph.classes.len() + number] / of_class).min(1.0);
         }
         let lookup = match keys {
             0 => Lookup::Loop,
             1 if array => Lookup::Array,
             _ => Lookup::Hash,
         };
-        let left_over = if keys == 0 { 1.0 } else { (rows / probe.rows.max(1e-9)).min(1.0) };
-        let filters = left_over < 0.9;
+        // Key filters know nothing of other conditions.
+        let apart = |c: &&Condition| {
+            let within = |set: Set| c.needs & set == c.needs;
+            within(build.set | probe.set) && !within(build.set) && !within(probe.set)
+        };
+        let asked: f64 = self.graph.conditions.iter().filter(apart).map(|c| c.share).product();
+        let pairs = (rows / (asked * probe.rows).max(1e-9)).min(1.0);
+        let left_over = match keys {
+            0 => 1.0,
+            1 => pairs,
+            _ => matching.max(pairs),
+        };
+        let tested = if left_over < FILTERS_BELOW { self.tested(path) } else { 0.0 };
         let kept = cost::build(build.rows, self.width(build.set), lookup);
-        let looked_up = cost::probe(probe.rows * left_over, build.rows, domain, lookup);
-        debug_assert!(keys == 0 || at_root || below_root);
-        Entry {
-            set: build.set | probe.set,
-            rows,
-            fixed: probe.fixed + build.fixed + if filters { tested * cost::SCAN_TEST } else { 0.0 },
-            built: probe.built * if below_root { left_over } else { 1.0 } + build.built + build.flow + kept,
-            flow: probe.flow * left_over + looked_up + rows,
-            root: probe.root,
-            step: Step::Join { build: build.set, probe: probe.set },
-        }
+        let streamed = cost::probe(probe.rows * left_over, build.rows, domain, lookup) + rows;
+        let total = build.total + probe.total - self.saved(probe, path, left_over) + kept + streamed + tested + cost::START;
+        let step = Step::Join { build: build.set, probe: probe.set };
+        Candidate { probe: *probe, build: *build, path, left_over, kept, streamed, tested, total, step }
     }
 
-    /// A semi join that looks the given rows up in the other side, or the other way round.
-    fn semi(&self, kept: &Entry, number: usize, rows: f64, builds_kept: bool) -> Entry {
+    /// A semi join that looks rows of the given side up in the other one, or the other way round.
+    fn semi(&self, kept: &Entry, other: &Entry, number: usize, rows: f64, builds_kept: bool) -> Candidate {
         let semi = &self.graph.semis[number];
-        let other = &self.graph.relations[semi.relation];
-        let set = kept.set | 1 << semi.relation;
         let step = Step::Semi { kept: kept.set, semi: number, builds_kept };
-        if builds_kept {
-            let left_over = if semi.filters { (kept.rows / semi.domain.max(1.0)).min(1.0) } else { 1.0 };
-            let tested = if left_over < 0.9 { other.base_rows * cost::SCAN_TEST } else { 0.0 };
-            let streaming = other.rows * left_over;
-            let work = cost::build(kept.rows, self.width(kept.set), semi.lookup)
-                + other.cost.work * left_over
-                + cost::probe(streaming, kept.rows, semi.domain, semi.lookup);
-            let fixed = kept.fixed + other.cost.fixed + tested;
-            let built = kept.built + kept.flow + work;
-            return Entry { set, rows, fixed, built, flow: rows * cost::ROW, root: None, step };
-        }
-        let left_over = if semi.anti || !semi.filters { 1.0 } else { semi.share };
-        let root_tested = kept.root.map_or(kept.rows, |r| self.graph.relations[r].base_rows);
-        let tested = if left_over < 0.9 { root_tested * cost::SCAN_TEST } else { 0.0 };
-        Entry {
-            set,
-            rows,
-            fixed: kept.fixed + other.cost.fixed + tested,
-            built: kept.built + other.cost.work + cost::build(other.rows, 1, semi.lookup),
-            flow: kept.flow * left_over
-                + cost::probe(kept.rows * left_over, other.rows, semi.domain, semi.lookup)
-                + rows,
-            root: kept.root,
-            step,
-        }
+        let (build, probe) = if builds_kept { (kept, other) } else { (other, kept) };
+        let left_over = match builds_kept {
+            _ if !semi.filters => 1.0,
+            true => (kept.rows / semi.domain.max(1.0)).min(1.0),
+            false if semi.anti => 1.0,
+            false => semi.share,
+        };
+        let path = self.path(probe, probe.root, 0);
+        let tested = if left_over < FILTERS_BELOW { self.tested(path) } else { 0.0 };
+        let columns = if builds_kept { self.width(kept.set) } else { 1 };
+        let work = cost::build(build.rows, columns, semi.lookup);
+        let given = if builds_kept { rows * cost::ROW } else { rows };
+        let streamed = cost::probe(probe.rows * left_over, build.rows, semi.domain, semi.lookup) + given;
+        let total = build.total + probe.total - self.saved(probe, path, left_over) + work + streamed + tested + cost::START;
+        Candidate { probe: *probe, build: *build, path, left_over, kept: work, streamed, tested, total, step }
     }
 
     /// The best way to join two trees; `None` where they cannot be.
-    fn combine(&self, a: &Entry, b: &Entry, rows: f64) -> Option<Entry> {
+    fn combine(&self, a: &Entry, b: &Entry, rows: f64) -> Option<Candidate> {
         let single =
             |e: &Entry| (e.set.count_ones() == 1).then(|| self.semi_of[e.set.trailing_zeros() as usize]).flatten();
-        let cheaper = |x: Entry, y: Entry| if y.total() < x.total() { y } else { x };
+        let cheaper = |x: Candidate, y: Candidate| if y.total < x.total { y } else { x };
         match (single(a), single(b)) {
             (Some(_), Some(_)) => None,
             (Some(semi), None) | (None, Some(semi)) => {
-                let kept = if single(a).is_some() { b } else { a };
+                let (kept, other) = if single(a).is_some() { (b, a) } else { (a, b) };
                 let needs = self.graph.semis[semi].needs;
-                (kept.set & needs == needs)
-                    .then(|| cheaper(self.semi(kept, semi, rows, false), self.semi(kept, semi, rows, true)))
+                let way = |builds_kept| self.semi(kept, other, semi, rows, builds_kept);
+                (kept.set & needs == needs).then(|| cheaper(way(false), way(true)))
             }
             (None, None) => {
-                let met = |e: &Entry| self.neighbours_of(e.set) & e.set != 0 || e.set.count_ones() == 1;
-                debug_assert!(met(a) && met(b));
-                (self.neighbours_of(a.set) & b.set != 0).then(|| cheaper(self.join(a, b, rows), self.join(b, a, rows)))
+                let connected = self.neighbours_of(a.set) & b.set != 0;
+                connected.then(|| cheaper(self.join(a, b, rows), self.join(b, a, rows)))
             }
         }
     }
@@ -338,9 +428,10 @@ impl<'a> Search<'a> {
         all
     }
 
-    fn exhaustive(&self) -> Ordered {
+    fn exhaustive(mut self) -> Ordered {
         let count = self.graph.relations.len();
         let mut best: Vec<Option<Entry>> = vec![None; 1 << count];
+        let mut values = vec![f64::MAX; self.graph.classes.len()];
         for relation in 0..count {
             best[1 << relation] = Some(self.leaf(relation));
         }
@@ -349,7 +440,8 @@ impl<'a> Search<'a> {
                 continue;
             }
             let mut rows = None;
-            let mut found: Option<Entry> = None;
+            let mut found: Option<Candidate> = None;
+            values.fill(f64::MAX);
             // Half of the splits: the part with the lowest relation comes first.
             let low = set & set.wrapping_neg();
             let mut part = (set - 1) & set;
@@ -358,51 +450,59 @@ impl<'a> Search<'a> {
                     && let (Some(a), Some(b)) = (&best[part], &best[set ^ part])
                 {
                     let rows = *rows.get_or_insert_with(|| self.rows(set as Set));
-                    if let Some(entry) = self.combine(a, b, rows)
-                        && found.is_none_or(|f| entry.total() < f.total())
-                    {
-                        found = Some(entry);
+                    if let Some(candidate) = self.combine(a, b, rows) {
+                        // What any way to join them leaves out is left out, in whichever way they are joined.
+                        self.narrow(&mut values, a);
+                        self.narrow(&mut values, b);
+                        if found.as_ref().is_none_or(|f| candidate.total < f.total) {
+                            found = Some(candidate);
+                        }
                     }
                 }
                 part = (part - 1) & set;
             }
-            best[set] = found;
+            best[set] = found.map(|f| self.entry(&f, rows.unwrap_or_default(), &values));
         }
-        let known = |set: Set| best[set as usize];
         let whole = best[(1 << count) - 1].expect("every relation was connected");
-        self.ordered(&whole, &known)
+        ordered(&whole, &|set| best[set as usize])
     }
 
-    fn greedy(&self) -> Ordered {
-        let mut trees: Vec<Entry> = (0..self.graph.relations.len()).map(|r| self.leaf(r)).collect();
+    fn greedy(mut self) -> Ordered {
+        let mut trees: Vec<Entry> = Vec::new();
+        for relation in 0..self.graph.relations.len() {
+            let leaf = self.leaf(relation);
+            trees.push(leaf);
+        }
         let mut all = trees.clone();
         while trees.len() > 1 {
-            let mut found: Option<(usize, usize, Entry)> = None;
+            let mut found: Option<(usize, usize, Candidate, f64)> = None;
             for i in 0..trees.len() {
                 for j in i + 1..trees.len() {
                     let rows = self.rows(trees[i].set | trees[j].set);
-                    let better = |f: &(usize, usize, Entry)| rows < f.2.rows;
-                    if found.as_ref().is_none_or(better)
-                        && let Some(entry) = self.combine(&trees[i], &trees[j], rows)
+                    if found.as_ref().is_none_or(|f| rows < f.3)
+                        && let Some(candidate) = self.combine(&trees[i], &trees[j], rows)
                     {
-                        found = Some((i, j, entry));
+                        found = Some((i, j, candidate, rows));
                     }
                 }
             }
-            let (i, j, entry) = found.expect("every relation was connected");
+            let (i, j, candidate, rows) = found.expect("every relation was connected");
+            let mut values = vec![f64::MAX; self.graph.classes.len()];
+            self.narrow(&mut values, &trees[i]);
+            self.narrow(&mut values, &trees[j]);
+            let entry = self.entry(&candidate, rows, &values);
             trees.swap_remove(j);
             trees.swap_remove(i);
             trees.push(entry);
             all.push(entry);
         }
-        let known = |set: Set| all.iter().find(|e| e.set == set).copied();
-        self.ordered(&trees[0], &known)
+        ordered(&trees[0], &|set| all.iter().find(|e| e.set == set).copied())
     }
+}
 
-    fn ordered(&self, whole: &Entry, known: &dyn Fn(Set) -> Option<Entry>) -> Ordered {
-        let cost = Cost { fixed: whole.fixed, work: whole.built + whole.flow };
-        Ordered { tree: tree(whole, known), rows: whole.rows, cost }
-    }
+fn ordered(whole: &Entry, known: &dyn Fn(Set) -> Option<Entry>) -> Ordered {
+    let cost = Cost { fixed: whole.fixed, work: (whole.total - whole.fixed).max(0.0) };
+    Ordered { tree: tree(whole, known), rows: whole.rows, cost }
 }
 
 fn tree(entry: &Entry, known: &dyn Fn(Set) -> Option<Entry>) -> Tree {

@@ -23,9 +23,8 @@ pub(super) struct Pruner {
 }
 
 impl Pruner {
-    /// The same rows and columns.
-    pub(super) fn whole(&mut self, plan: Plan) -> Plan {
-        let schema = plan.schema();
+    /// The same rows, with all columns as `schema` has them.
+    pub(super) fn whole(&mut self, plan: Plan, schema: &Schema) -> Plan {
         let columns: Vec<usize> = (0..schema.fields().len()).collect();
         let pruned = self.prune(plan, &columns);
         if pruned.columns == columns && pruned.plan.schema().fields() == schema.fields() {
@@ -92,7 +91,7 @@ impl Pruner {
                 let pruned = match self.shared.get(&key) {
                     Some((_, pruned)) => pruned.clone(),
                     None => {
-                        let pruned = Arc::new(self.whole((*shared).clone()));
+                        let pruned = Arc::new(self.whole((*shared).clone(), &shared.schema()));
                         self.shared.insert(key, (shared.clone(), pruned.clone()));
                         pruned
                     }

@@ -21,8 +21,6 @@ pub(super) struct Member {
     pub(super) first: usize,
     /// How many it has.
     pub(super) width: usize,
-    /// The semi join that it is the other side of.
-    pub(super) semi: Option<usize>,
 }
 
 /// A semi or anti join.
@@ -91,7 +89,7 @@ impl Region {
     pub(super) fn take(&mut self, plan: Plan, rejected: &[bool]) -> Vec<usize> {
         let plan = inner_where_rejected(plan, rejected);
         if !is_region(&plan) || self.members.len() >= RELATIONS_MAX {
-            return self.member(plan, None);
+            return self.member(plan);
         }
         match plan {
             Plan::Join(join) if join.kind == JoinKind::Inner => self.take_inner(*join, rejected),
@@ -116,7 +114,7 @@ impl Region {
                 let numbers = self.take(*input, &below);
                 outputs.iter().map(|o| numbers[column(o)]).collect()
             }
-            other => self.member(other, None),
+            other => self.member(other),
         }
     }
 
@@ -162,9 +160,8 @@ impl Region {
             on.iter().for_each(|(k, _)| rejected[*k] = true);
         }
         let kept = self.take(kept, &rejected);
-        let number = self.semis.len();
         let relation = self.members.len();
-        let other = self.member(other, Some(number));
+        let other = self.member(other);
         let pair = |c: usize| match (c < width, side) {
             (true, Side::Left) => kept[c],
             (true, Side::Right) => other[c],
@@ -192,12 +189,12 @@ impl Region {
         kept
     }
 
-    fn member(&mut self, plan: Plan, semi: Option<usize>) -> Vec<usize> {
+    fn member(&mut self, plan: Plan) -> Vec<usize> {
         let (first, relation, schema) = (self.owners.len(), self.members.len(), plan.schema());
         let width = schema.fields().len();
         self.owners.resize(first + width, relation);
         self.types.extend(schema.fields().iter().map(|f| f.data_type().clone()));
-        self.members.push(Member { plan: Some(plan), first, width, semi });
+        self.members.push(Member { plan: Some(plan), first, width });
         (first..first + width).collect()
     }
 }

@@ -13,7 +13,7 @@ mod tables;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use numa::{Allocator, NodeId};
@@ -142,6 +142,38 @@ pub(crate) fn check_reads(column: &Column, expected: &ArrayRef, random: &mut dat
         let taken = take(expected.as_ref(), &indices, None).unwrap();
         assert_same(&column.take(&positions), &taken, &format!("positions {positions:?}"));
     }
+    check_integers(column);
+}
+
+/// A dictionary that has integers gives those of its values.
+fn check_integers(column: &Column) {
+    let Some(dictionary) = column.as_coded().map(|coded| coded.dictionary()) else { return };
+    let Some((low, high)) = dictionary.integer_bounds() else { return };
+    let mut vids: Vec<u32> = (0..dictionary.len().min(2000) as u32).collect();
+    vids.push(dictionary.len() as u32 - 1);
+    let mut integers = Vec::new();
+    dictionary.integers(&vids, &mut integers);
+    let expected = plain_integers(&dictionary.take(&vids));
+    assert!(integers.iter().map(|&i| i128::from(i)).eq(expected), "{dictionary:?}");
+    assert_eq!((low, high), (integers[0], integers[integers.len() - 1]), "{dictionary:?}");
+}
+
+/// The numbers that the bytes of an array without NULLs stand for.
+fn plain_integers(array: &ArrayRef) -> Vec<i128> {
+    if let Some(booleans) = array.as_boolean_opt() {
+        return booleans.values().iter().map(i128::from).collect();
+    }
+    let unsigned = array.data_type().is_unsigned_integer();
+    let width = array.data_type().primitive_width().expect("integers are of one width");
+    let data = array.to_data();
+    let bytes = &data.buffers()[0].as_slice()[data.offset() * width..][..data.len() * width];
+    let number = |bytes: &[u8]| {
+        let negative = !unsigned && bytes[width - 1] >= 0x80;
+        let mut all = [if negative { 0xff } else { 0 }; 16];
+        all[..width].copy_from_slice(bytes);
+        i128::from_le_bytes(all)
+    };
+    bytes.chunks(width).map(number).collect()
 }
 
 /// What is handed between threads can be.

@@ -13,7 +13,7 @@ use storage::Dictionary;
 use super::arithmetic::{arithmetic, negated};
 use super::calendar::{DAYS, part_bounds, part_of};
 use super::cast::cast;
-use super::entries::Site;
+use super::entries::{Site, is_text};
 use super::interval::{Interval, decimal};
 use super::lists::{int_list, vid_list};
 use super::node::{AnyNode, BoolNode, FloatNode, IntNode, Key, Table, VidNode};
@@ -260,9 +260,9 @@ fn compare_const(op: CompareOp, input: IntNode, value: i64) -> BoolNode {
         CompareOp::Eq => (value, value, false),
         CompareOp::NotEq => (value, value, true),
         CompareOp::LtEq => (i64::MIN, value, false),
-        CompareOp::Gt => (i64::MIN, value, true),
         CompareOp::GtEq => (value, i64::MAX, false),
-        CompareOp::Lt => (value, i64::MAX, true),
+        CompareOp::Gt => value.checked_add(1).map_or((i64::MIN, value, true), |low| (low, i64::MAX, false)),
+        CompareOp::Lt => value.checked_sub(1).map_or((value, i64::MAX, true), |high| (i64::MIN, high, false)),
     };
     BoolNode::Between { input, low, high, negated }
 }
@@ -314,8 +314,7 @@ pub(super) fn in_list(input: Typed, values: &ArrayRef, negated: bool) -> Option<
 fn case(whens: Vec<(BoolNode, Typed)>, otherwise: Typed, data_type: &DataType, site: &Site<'_>) -> Option<Typed> {
     let results = || whens.iter().map(|(_, then)| then).chain([&otherwise]);
     let nullable = results().any(|r| r.nullable);
-    let text = |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8) && *data_type == DataType::Utf8View;
-    let same = |t: &DataType| t == data_type || same_numbers(t, data_type) || text(t);
+    let same = |t: &DataType| t == data_type || same_numbers(t, data_type) || (is_text(t) && is_text(data_type));
     if !results().all(|r| r.is_null() || same(&r.data_type)) {
         return None;
     }
@@ -327,8 +326,8 @@ fn case(whens: Vec<(BoolNode, Typed)>, otherwise: Typed, data_type: &DataType, s
             nullable,
         ));
     }
-    if *data_type == DataType::Utf8View {
-        return site.strings(whens, otherwise, nullable);
+    if is_text(data_type) {
+        return site.strings(whens, otherwise, data_type, nullable);
     }
     let mut hull: Option<Interval> = None;
     let mut of_result = |result: Typed| -> Option<IntNode> {

@@ -2,7 +2,7 @@
 //!
 //! The parts of a conjunction that cannot fail go first, cheapest first; those that may fail keep their order behind them, so
 //! that each sees only rows that passed every part written before it. A part is tested on all rows of the chunk as long as
-//! most of them are left; after that the chunk is cut down to what is left, and columns are loaded for those rows only.
+//! enough of them are left; after that the chunk is cut down to what is left, and columns are loaded for those rows only.
 
 use numa::Reservation;
 
@@ -10,7 +10,7 @@ use super::Test;
 use super::compile::{compare, compile, in_list, literal, of_column};
 use super::entries::Site;
 use super::lanes::Values;
-use super::node::{AnyNode, BoolNode};
+use super::node::{AnyNode, BoolNode, IntNode};
 use super::over_arrow::{ArrowFilter, ArrowTest};
 use crate::ExecError;
 use crate::engine::chunk::Chunk;
@@ -36,6 +36,7 @@ impl Conjunction {
     pub(super) fn new(predicate: &Predicate, site: &Site<'_>) -> Result<Conjunction, ExecError> {
         let mut parts = Vec::new();
         add(predicate.without_not(), site, &mut parts)?;
+        let mut parts = fused(parts);
         parts.sort_by_key(|part| if part.fallible { u32::MAX } else { part.node.cost() });
         Ok(Conjunction { parts, _charged: site.reservations() })
     }
@@ -65,7 +66,9 @@ impl Conjunction {
                 continue;
             }
             let next_fails = self.parts.get(i + 1).is_some_and(|next| next.fallible);
-            if count * 4 > rows * 3 && !next_fails {
+            // Every loaded column is cut down, which costs more than a few loops over it.
+            let enough = if in_place { count * 2 > rows } else { count * 8 > rows };
+            if enough && !next_fails {
                 mask = Some(all);
                 continue;
             }
@@ -142,6 +145,31 @@ fn add(predicate: Predicate, site: &Site<'_>, parts: &mut Vec<Part>) -> Result<(
             Ok(())
         }
     }
+}
+
+/// The parts with one range per column in place of several.
+fn fused(parts: Vec<Part>) -> Vec<Part> {
+    let mut fused: Vec<Part> = Vec::with_capacity(parts.len());
+    for part in parts {
+        let BoolNode::Between { input: IntNode::Column(column), low, high, negated: false } = part.node else {
+            fused.push(part);
+            continue;
+        };
+        let known = fused.iter_mut().find_map(|known| match &mut known.node {
+            BoolNode::Between { input: IntNode::Column(c), low, high, negated: false } if *c == column => {
+                Some((low, high))
+            }
+            _ => None,
+        });
+        match known {
+            Some((known_low, known_high)) if low.max(*known_low) <= high.min(*known_high) => {
+                (*known_low, *known_high) = (low.max(*known_low), high.min(*known_high));
+            }
+            Some(_) => fused.push(Part { node: BoolNode::Const(Some(false)), fallible: false }),
+            None => fused.push(part),
+        }
+    }
+    fused
 }
 
 /// A condition that cannot fail and is tested without Arrow arrays, if it is one.

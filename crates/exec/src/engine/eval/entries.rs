@@ -72,7 +72,7 @@ impl<'a> Site<'a> {
         function: &(dyn Fn(ArrayRef) -> Result<ArrayRef, ExecError> + Sync),
     ) -> Option<Typed> {
         let (run, info) = (self.run?, &self.infos[column]);
-        let wanted = matches!(data_type, DataType::Boolean | DataType::Utf8View) || is_integer(data_type);
+        let wanted = is_text(data_type) || is_integer(data_type);
         let (values, domain) = match &info.kind {
             Kind::Vid(dictionary) => (dictionary.len() as u64, Domain::Vids(dictionary)),
             Kind::Int { low, high } => (high.abs_diff(*low).saturating_add(1), Domain::Integers(*low, info)),
@@ -108,7 +108,13 @@ impl<'a> Site<'a> {
     }
 
     /// CASE over strings: vids of one dictionary and constants that it has, or nothing but constants.
-    pub(super) fn strings(&self, whens: Vec<(BoolNode, Typed)>, otherwise: Typed, nullable: bool) -> Option<Typed> {
+    pub(super) fn strings(
+        &self,
+        whens: Vec<(BoolNode, Typed)>,
+        otherwise: Typed,
+        data_type: &DataType,
+        nullable: bool,
+    ) -> Option<Typed> {
         let results = || whens.iter().map(|(_, then)| then).chain([&otherwise]);
         let dictionary = match one_dictionary(results())? {
             Some(dictionary) => dictionary,
@@ -139,8 +145,13 @@ impl<'a> Site<'a> {
         };
         let whens: Option<Vec<_>> = whens.into_iter().map(|(when, then)| Some((when, vid(then)?))).collect();
         let node = VidNode::Case(whens?, Box::new(vid(otherwise)?));
-        Some(Typed::new(Node::Vid(node, dictionary.clone()), DataType::Utf8View, nullable))
+        Some(Typed::new(Node::Vid(node, dictionary.clone()), data_type.clone(), nullable))
     }
+}
+
+/// Is it a type of text?
+pub(super) fn is_text(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 
 /// The dictionary that all vids are of, if it is one.
@@ -192,8 +203,8 @@ fn looked_up(key: Key, results: &ArrayRef, values: usize, run: &Run<'_>) -> Opti
             let results = bools.values().iter().take(values).collect();
             Node::Bool(BoolNode::Table(Table { key, results, valid: valid(), of_null }))
         }
-        DataType::Utf8View => {
-            let (dictionary, vids) = encoded(results, run)?;
+        text if is_text(text) => {
+            let (dictionary, vids) = encoded(&cast(results, &DataType::Utf8View).ok()?, run)?;
             let of_null = null_known.then(|| vids[values]);
             let table = Table { key, results: vids[..values].into(), valid: valid(), of_null };
             Node::Vid(VidNode::Table(Box::new(table)), Arc::new(dictionary))

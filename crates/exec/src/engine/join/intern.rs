@@ -31,11 +31,6 @@ impl Interner {
         self.ends.len()
     }
 
-    /// Bytes that it holds.
-    pub(super) fn memory(&self) -> u64 {
-        (self.bytes.capacity() + 8 * self.ends.capacity() + 5 * self.table.capacity()) as u64
-    }
-
     /// The number of a string that was inserted.
     pub(super) fn find(&self, key: &[u8]) -> Option<u32> {
         self.table.find(self.state.hash_one(key), |&n| value(&self.bytes, &self.ends, n) == key).copied()

@@ -5,6 +5,7 @@
 //! another dictionary are translated once per entry; floats stand as their bits; anything else is numbered by an [`Interner`]. Several
 //! columns are packed by mixed radix; where 64 bits do not hold them all, what was packed so far is numbered first.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray};
@@ -22,8 +23,11 @@ use crate::engine::vector::{ColumnInfo, Data, Kind, NO_ROW, Vector, integer_boun
 /// The code that no key has.
 pub(super) const NONE: u64 = u64::MAX;
 
-/// Rows between two looks at the statement.
-const CHECK_ROWS: usize = 1 << 20;
+/// Rows of the build side whose codes lie in one piece: one task.
+pub(super) const PIECE_ROWS: usize = 64 << 10;
+
+/// Entries of a dictionary between two looks at the statement.
+const CHECK_ENTRIES: usize = 1 << 16;
 
 /// How a column of one side becomes codes.
 enum Reader {
@@ -63,8 +67,8 @@ pub(super) struct Codec {
 
 /// The codes of the build side, and how those of the probe side are made.
 pub(super) struct Keys {
-    /// Per row of the build side.
-    pub(super) codes: Vec<u64>,
+    /// Per row of the build side, in pieces of [`PIECE_ROWS`].
+    pub(super) codes: Vec<Vec<u64>>,
     /// All codes are below.
     pub(super) domain: u64,
     /// For the probe side.
@@ -79,7 +83,9 @@ pub(super) fn keys(
     nulls_equal: bool,
     run: &Run<'_>,
 ) -> Result<Keys, ExecError> {
-    let (mut codes, mut domain) = (vec![0; rows.rows], 1u64);
+    let ranges: Vec<Range<usize>> =
+        (0..rows.rows).step_by(PIECE_ROWS).map(|start| start..(start + PIECE_ROWS).min(rows.rows)).collect();
+    let (mut codes, mut domain) = (ranges.iter().map(|r| vec![0; r.len()]).collect::<Vec<_>>(), 1u64);
     let mut parts = Vec::with_capacity(on.len());
     for (number, &(build_column, probe_column)) in on.iter().enumerate() {
         run.check()?;
@@ -98,18 +104,22 @@ pub(super) fn keys(
         };
         let build_part = part(build_column, build_info, build_reader);
         let mut probe_part = part(probe_column, probe_info, probe_reader);
-        let mut own = Vec::new();
-        build_part.read(vector, &mut own)?;
+        let mut own = run.map(ranges.len(), &|piece| {
+            let mut own = Vec::with_capacity(ranges[piece].len());
+            build_part.read(vector, ranges[piece].clone(), &mut own)?;
+            Ok(own)
+        })?;
         if number == 0 {
             (codes, domain) = (own, probe_part.domain);
         } else {
-            if domain.checked_mul(probe_part.domain).is_none_or(|d| d == NONE) {
-                (probe_part.before, domain) = numbered(&mut codes, run)?;
+            let too_wide = |domain: u64, own: u64| domain.checked_mul(own).is_none_or(|product| product == NONE);
+            if too_wide(domain, probe_part.domain) {
+                (probe_part.before, domain) = numbered(&mut codes, rows.rows, run)?;
             }
-            if domain.checked_mul(probe_part.domain).is_none_or(|d| d == NONE) {
-                (probe_part.own, probe_part.domain) = numbered(&mut own, run)?;
+            if too_wide(domain, probe_part.domain) {
+                (probe_part.own, probe_part.domain) = numbered(&mut own, rows.rows, run)?;
             }
-            pack(&mut codes, &own, probe_part.domain);
+            codes.iter_mut().zip(&own).for_each(|(codes, own)| pack(codes, own, probe_part.domain));
             domain *= probe_part.domain;
         }
         parts.push(probe_part);
@@ -129,11 +139,11 @@ impl Codec {
         for (number, part) in self.parts.iter().enumerate() {
             let vector = chunk.column(part.column);
             if number == 0 {
-                part.read(&vector, out)?;
+                part.read(&vector, 0..vector.len(), out)?;
                 continue;
             }
             own.clear();
-            part.read(&vector, &mut own)?;
+            part.read(&vector, 0..vector.len(), &mut own)?;
             renumber(out, &part.before);
             renumber(&mut own, &part.own);
             pack(out, &own, part.domain);
@@ -143,10 +153,10 @@ impl Codec {
 }
 
 impl Part {
-    /// Appends the code of every row.
-    fn read(&self, vector: &Vector, out: &mut Vec<u64>) -> Result<(), ExecError> {
+    /// Appends the codes of some rows.
+    fn read(&self, vector: &Vector, rows: Range<usize>, out: &mut Vec<u64>) -> Result<(), ExecError> {
         let start = out.len();
-        self.read_values(vector, out)?;
+        self.read_values(vector, rows.clone(), out)?;
         let codes = &mut out[start..];
         if self.null_code {
             codes.iter_mut().for_each(|code| *code += u64::from(*code != NONE));
@@ -154,7 +164,8 @@ impl Part {
         let null = if self.null_code { 0 } else { NONE };
         match (&vector.data, &vector.valid) {
             (Data::Arrow(array), _) => {
-                if let Some(nulls) = array.logical_nulls().filter(|n| n.null_count() > 0) {
+                let nulls = array.slice(rows.start, rows.len()).logical_nulls();
+                if let Some(nulls) = nulls.filter(|n| n.null_count() > 0) {
                     codes
                         .iter_mut()
                         .zip(nulls.iter())
@@ -162,7 +173,7 @@ impl Part {
                 }
             }
             (_, Some(valid)) => {
-                codes.iter_mut().zip(valid).for_each(|(code, &valid)| *code = if valid { *code } else { null });
+                codes.iter_mut().zip(&valid[rows]).for_each(|(code, &valid)| *code = if valid { *code } else { null });
             }
             (_, None) => {}
         }
@@ -170,31 +181,36 @@ impl Part {
     }
 
     /// As [`read`](Self::read) with any code for NULL.
-    fn read_values(&self, vector: &Vector, out: &mut Vec<u64>) -> Result<(), ExecError> {
+    fn read_values(&self, vector: &Vector, rows: Range<usize>, out: &mut Vec<u64>) -> Result<(), ExecError> {
         match (&self.reader, &vector.data) {
             (Reader::Ints { low, domain }, Data::Int(values)) => {
                 let (low, domain) = (*low, *domain);
-                out.extend(values.iter().map(|&value| {
+                out.extend(values[rows].iter().map(|&value| {
                     let code = value.wrapping_sub(low) as u64;
                     if code < domain { code } else { NONE }
                 }));
             }
-            (Reader::Floats, Data::Float(values)) => out.extend(values.iter().map(|&v| float_code(v))),
-            (Reader::Vids, Data::Vid(vids)) => out.extend(vids.iter().map(|&vid| u64::from(vid))),
+            (Reader::Floats, Data::Float(values)) => out.extend(values[rows].iter().map(|&v| float_code(v))),
+            (Reader::Vids, Data::Vid(vids)) => out.extend(vids[rows].iter().map(|&vid| u64::from(vid))),
             (Reader::Translated(codes), Data::Vid(vids)) => {
-                out.extend(vids.iter().map(|&vid| match codes.get(vid as usize) {
+                out.extend(vids[rows].iter().map(|&vid| match codes.get(vid as usize) {
                     None | Some(&NO_ROW) => NONE,
                     Some(&code) => u64::from(code),
                 }));
             }
-            (Reader::Ints { low, domain }, Data::Arrow(array)) => wide_codes(array, *low, *domain, out)?,
+            (Reader::Ints { low, domain }, Data::Arrow(array)) => {
+                wide_codes(&array.slice(rows.start, rows.len()), *low, *domain, out);
+            }
             (Reader::Floats, Data::Arrow(array)) => {
-                let array = cast(array, &DataType::Float64)?;
+                let array = cast(&array.slice(rows.start, rows.len()), &DataType::Float64)?;
                 out.extend(array.as_primitive::<Float64Type>().values().iter().map(|&v| float_code(v)));
             }
-            (Reader::Interned(interner), _) => each_key(&self.info.to_arrow(vector), &mut |key| {
-                out.push(key.and_then(|key| interner.find(key)).map_or(NONE, u64::from));
-            })?,
+            (Reader::Interned(interner), _) => {
+                let array = self.info.to_arrow(&vector.slice(rows.start, rows.len()));
+                each_key(&array, &mut |key| {
+                    out.push(key.and_then(|key| interner.find(key)).map_or(NONE, u64::from));
+                })?;
+            }
             _ => unreachable!("a reader is made for the kind of its column"),
         }
         Ok(())
@@ -202,7 +218,7 @@ impl Part {
 }
 
 /// Codes of integers that may not fit in 64 bits.
-fn wide_codes(array: &ArrayRef, low: i64, domain: u64, out: &mut Vec<u64>) -> Result<(), ExecError> {
+fn wide_codes(array: &ArrayRef, low: i64, domain: u64, out: &mut Vec<u64>) {
     let wide: Vec<Option<i128>> = match array.data_type() {
         DataType::UInt64 => {
             let values = array.as_primitive::<arrow::datatypes::UInt64Type>();
@@ -218,7 +234,6 @@ fn wide_codes(array: &ArrayRef, low: i64, domain: u64, out: &mut Vec<u64>) -> Re
         let code = value.and_then(|v| v.checked_sub(i128::from(low))).and_then(|c| u64::try_from(c).ok());
         code.filter(|&c| c < domain).unwrap_or(NONE)
     }));
-    Ok(())
 }
 
 /// The bits of a float, the same for both zeros and for all NaNs.
@@ -235,7 +250,7 @@ fn readers(
     run: &Run<'_>,
 ) -> Result<(Reader, Reader, u64), ExecError> {
     if is_integer(build.data_type())
-        && let Some((low, high)) = bounds(vector)
+        && let Some((low, high)) = tight_bounds(build, vector)
     {
         // One code less than there are is for NONE, one for NULL.
         let domain = (high.wrapping_sub(low) as u64).saturating_add(1);
@@ -259,8 +274,18 @@ fn readers(
     }
 }
 
+/// Bounds that are close enough: those known of the column, or those of its values where these are few for so wide a range.
+pub(crate) fn tight_bounds(info: &ColumnInfo, vector: &Vector) -> Option<(i64, i64)> {
+    match info.bounds() {
+        Some((low, high)) if (high.wrapping_sub(low) as u64) < (4 * vector.len() as u64).max(1 << 12) => {
+            Some((low, high))
+        }
+        _ => bounds(vector),
+    }
+}
+
 /// Smallest and largest value; `None` where some do not fit in 64 bits.
-pub(crate) fn bounds(vector: &Vector) -> Option<(i64, i64)> {
+fn bounds(vector: &Vector) -> Option<(i64, i64)> {
     match &vector.data {
         Data::Arrow(array) => integer_bounds(array.as_ref()),
         Data::Int(values) => {
@@ -281,7 +306,7 @@ fn merged(from: &Dictionary, to: &Dictionary, run: &Run<'_>) -> Result<Vec<u32>,
     let mut vids = Vec::with_capacity(from.len());
     let mut at = 0;
     for vid in 0..from.len() as u32 {
-        if (vid as usize).is_multiple_of(CHECK_ROWS) {
+        if (vid as usize).is_multiple_of(CHECK_ENTRIES) {
             run.check()?;
         }
         let value = from.bytes_of(vid);
@@ -331,14 +356,12 @@ fn interned(
 }
 
 /// Numbers codes in place; their index and how many there are.
-fn numbered(codes: &mut [u64], run: &Run<'_>) -> Result<(Dense, u64), ExecError> {
-    let mut region = Region::new(codes.len());
+fn numbered(codes: &mut [Vec<u64>], rows: usize, run: &Run<'_>) -> Result<(Dense, u64), ExecError> {
+    let mut region = Region::new(rows);
     let mut count = 0;
-    for (row, code) in codes.iter_mut().enumerate() {
-        if row.is_multiple_of(CHECK_ROWS) {
-            run.check()?;
-        }
-        if *code != NONE {
+    for piece in codes {
+        run.check()?;
+        for code in piece.iter_mut().filter(|code| **code != NONE) {
             let number = region.insert(*code, hash(*code), count);
             count += u32::from(number == count);
             *code = u64::from(number);

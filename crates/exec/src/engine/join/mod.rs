@@ -29,13 +29,13 @@ use super::key_filter::KeyFilter;
 use super::pipe::{Lane, Operator, Out, Pipe};
 use super::run::{Sink, drive};
 use super::vector::{ColumnInfo, NO_ROW, is_integer};
-pub(crate) use keys::bounds;
+pub(crate) use keys::tight_bounds;
 
 use crate::ExecError;
 use crate::plan::{Join, JoinKind, Plan, Side};
 use probe::{Bits, Emit, Probe, Prober, Seen};
 use rest::{Beside, BuildSource, no_rows};
-use table::{KeyTable, Strategy};
+use table::{Codes, KeyTable, Strategy};
 
 /// A pipe of the operator's rows.
 pub(crate) fn pipe(flow: &Flow<'_>, join: &Join, filters: &Filters) -> Result<Pipe, ExecError> {
@@ -56,11 +56,21 @@ fn pipe_with(flow: &Flow<'_>, join: &Join, filters: &Filters, strategy: Strategy
     if build.rows == 0 && !shape.lonely_probe() {
         return Ok(shape.nothing());
     }
-    if shape.thins_probe() {
+    // The keys of a whole table are most likely all that there are.
+    if shape.thins_probe() && !(build_filters.is_empty() && is_whole(shape.plan(shape.build))) {
         probe_filters.extend(shape.key_filters(&build));
     }
     let probe = flow.pipe(shape.probe_plan(), &probe_filters)?;
     shape.joined(flow, build, probe, strategy)
+}
+
+/// Are these all rows of a table?
+fn is_whole(plan: &Plan) -> bool {
+    match plan {
+        Plan::Scan { .. } => true,
+        Plan::Project { input, .. } => is_whole(input),
+        _ => false,
+    }
 }
 
 /// A join seen from the side that is kept.
@@ -264,7 +274,8 @@ impl<'a> Shape<'a> {
             }
         }
         let keys = keys::keys(&self.on, &build, &probe.infos, self.join.nulls_equal, run)?;
-        let table = KeyTable::build(&keys.codes, keys.domain, strategy, run)?;
+        let codes = Codes { pieces: &keys.codes, domain: keys.domain, rows_matter: self.build_columns.is_none() };
+        let table = KeyTable::build(&codes, strategy, run)?;
         let notes = emit == Emit::Nothing || self.lonely(self.build);
         let bits = |rows: usize| Ok::<_, ExecError>(Arc::new(Bits::new(rows, run.reserve(rows as u64 / 8)?)));
         let matched = notes.then(|| bits(build.rows)).transpose()?;

@@ -1,21 +1,29 @@
 //! [`KeyTable`]: the rows of the build side by key code.
 //!
 //! A code is looked up in an array where the codes lie close together, else in a [`HashIndex`]; either gives the row itself
-//! where no two rows share a key, else the number of a *group* of rows.
+//! where no two rows share a key, else the number of a *group* of rows. Where only the existence of a key matters the array has a
+//! bit per code. All are built by all threads: arrays by atomic stores, hash tables by parting the rows by hash first.
 
-use super::hash::{ENTRY_BYTES, HashIndex, Region, entries_for, hash};
-use super::keys::NONE;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use numa::Reservation;
+use parking_lot::Mutex;
+
+use super::hash::{ENTRY_BYTES, HashIndex, Region, entries_for, hash, region_of};
+use super::keys::{NONE, PIECE_ROWS};
 use crate::ExecError;
 use crate::engine::Run;
 use crate::engine::vector::NO_ROW;
-use numa::Reservation;
 
 /// An array may have this many entries however few rows there are.
 const DIRECT_ENTRIES: u64 = 64 << 10;
 /// Entries of an array per row, at most.
 const DIRECT_PER_ROW: u64 = 16;
-/// Rows between two looks at the statement.
-const CHECK_ROWS: usize = 1 << 18;
+/// Bits of an array that has one per code.
+const DIRECT_BITS: u64 = 1 << 26;
+/// From this many rows on a hash table is built in parts, and this many bits of the hash choose the part.
+const PARTED_ROWS: usize = 2 * PIECE_ROWS;
+const PART_BITS: u32 = 6;
 
 /// Which kind of table is built.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +43,8 @@ enum Index {
     Direct(Vec<u32>),
     /// The code is the group.
     Codes,
+    /// A bit per code.
+    Bits(Vec<u64>),
     /// By hash: row or group.
     Hash(HashIndex),
 }
@@ -49,78 +59,152 @@ struct Groups {
 /// Rows by key code.
 pub(super) struct KeyTable {
     index: Index,
-    /// Absent where every key has one row at most.
+    /// Absent where every key has one row at most, or its rows do not matter.
     groups: Option<Groups>,
     _charged: Reservation,
 }
 
-impl KeyTable {
-    /// A table of rows numbered as `codes`, all of which are below `domain` or [`NONE`].
-    pub(super) fn build(codes: &[u64], domain: u64, strategy: Strategy, run: &Run<'_>) -> Result<KeyTable, ExecError> {
-        let small = domain <= DIRECT_ENTRIES.max(DIRECT_PER_ROW * codes.len() as u64);
-        let direct = match strategy {
-            Strategy::Auto => small,
-            Strategy::Direct => domain < 1 << 24 || small,
-            Strategy::Hash => false,
-        };
-        if direct { Self::direct(codes, domain as usize, run) } else { Self::hashed(codes, run) }
+/// Codes in pieces of [`PIECE_ROWS`], and what is said of them.
+pub(super) struct Codes<'a> {
+    /// The codes.
+    pub(super) pieces: &'a [Vec<u64>],
+    /// All are below, or [`NONE`].
+    pub(super) domain: u64,
+    /// Does it matter which rows have a key, or only whether any has?
+    pub(super) rows_matter: bool,
+}
+
+impl Codes<'_> {
+    fn rows(&self) -> usize {
+        self.pieces.iter().map(Vec::len).sum()
     }
 
-    fn direct(codes: &[u64], domain: usize, run: &Run<'_>) -> Result<KeyTable, ExecError> {
-        let mut charged = run.reserve(4 * (domain as u64 + 1))?;
-        let mut slots = vec![NO_ROW; domain + 1];
-        let mut repeated = false;
-        for (start, part) in pieces(codes, run) {
-            run.check()?;
-            for (row, &code) in (start as u32..).zip(part) {
-                if code != NONE {
-                    repeated |= std::mem::replace(&mut slots[code as usize], row) != NO_ROW;
+    /// Calls `body` with every row and its code, pieces in parallel, while it says so.
+    fn each(&self, run: &Run<'_>, body: &(dyn Fn(&[u64], u32) -> bool + Sync)) -> Result<bool, ExecError> {
+        let on = AtomicBool::new(true);
+        run.for_each(self.pieces.len(), &|_| None, &|piece| {
+            if on.load(Ordering::Relaxed) && !body(&self.pieces[piece], (piece * PIECE_ROWS) as u32) {
+                on.store(false, Ordering::Relaxed);
+            }
+            Ok(())
+        })?;
+        Ok(on.into_inner())
+    }
+}
+
+impl KeyTable {
+    /// A table of the rows that have these codes.
+    pub(super) fn build(codes: &Codes<'_>, strategy: Strategy, run: &Run<'_>) -> Result<KeyTable, ExecError> {
+        let rows = codes.rows() as u64;
+        let least = if codes.rows_matter { DIRECT_ENTRIES } else { DIRECT_BITS };
+        let small = codes.domain <= least.max(DIRECT_PER_ROW * rows);
+        let direct = match strategy {
+            Strategy::Auto => small,
+            Strategy::Direct => codes.domain < 1 << 24 || small,
+            Strategy::Hash => false,
+        };
+        match (direct, codes.rows_matter) {
+            (false, _) => Self::hashed(codes, run),
+            (true, false) => Self::bits(codes, run),
+            (true, true) => Self::direct(codes, run),
+        }
+    }
+
+    fn bits(codes: &Codes<'_>, run: &Run<'_>) -> Result<KeyTable, ExecError> {
+        let words = codes.domain as usize / 64 + 1;
+        let charged = run.reserve(8 * words as u64)?;
+        let bits: Vec<AtomicU64> = (0..words).map(|_| AtomicU64::new(0)).collect();
+        codes.each(run, &|piece, _| {
+            for &code in piece.iter().filter(|&&code| code != NONE) {
+                let (word, bit) = (&bits[code as usize / 64], 1 << (code % 64));
+                if word.load(Ordering::Relaxed) & bit == 0 {
+                    word.fetch_or(bit, Ordering::Relaxed);
                 }
             }
-            if repeated {
-                break;
+            true
+        })?;
+        let bits = bits.into_iter().map(AtomicU64::into_inner).collect();
+        Ok(KeyTable { index: Index::Bits(bits), groups: None, _charged: charged })
+    }
+
+    fn direct(codes: &Codes<'_>, run: &Run<'_>) -> Result<KeyTable, ExecError> {
+        let domain = codes.domain as usize;
+        let mut charged = run.reserve(4 * (domain as u64 + 1))?;
+        let slots: Vec<AtomicU32> = (0..=domain).map(|_| AtomicU32::new(NO_ROW)).collect();
+        let mut unique = codes.each(run, &|piece, first| {
+            let mut taken = false;
+            for (row, &code) in (first..).zip(piece) {
+                if code != NONE {
+                    let slot = &slots[code as usize];
+                    taken |= slot.load(Ordering::Relaxed) != NO_ROW;
+                    slot.store(row, Ordering::Relaxed);
+                }
             }
+            !taken
+        })?;
+        if unique && codes.pieces.len() > 1 {
+            // Two threads may have found the same slot free; then one of them does not find its row there now.
+            unique = codes.each(run, &|piece, first| {
+                (first..).zip(piece).all(|(row, &c)| c == NONE || slots[c as usize].load(Ordering::Relaxed) == row)
+            })?;
         }
-        if !repeated {
+        if unique {
+            let slots = slots.into_iter().map(AtomicU32::into_inner).collect();
             return Ok(KeyTable { index: Index::Direct(slots), groups: None, _charged: charged });
         }
-        charged.grow(4 * codes.len() as u64)?;
-        slots.fill(0);
-        let groups = Groups::sorted(codes.len(), slots, &|row| codes[row], run)?;
+        charged.grow(4 * codes.rows() as u64)?;
+        let groups = Groups::of_codes(codes, slots, run)?;
         Ok(KeyTable { index: Index::Codes, groups: Some(groups), _charged: charged })
     }
 
-    fn hashed(codes: &[u64], run: &Run<'_>) -> Result<KeyTable, ExecError> {
-        let mut charged = run.reserve(entries_for(codes.len()) as u64 * ENTRY_BYTES + 4 * codes.len() as u64)?;
-        let mut region = Region::new(codes.len());
-        let (mut first_rows, mut group_of) = (Vec::new(), Vec::with_capacity(codes.len()));
-        let mut matching = 0;
-        for (start, part) in pieces(codes, run) {
-            run.check()?;
-            for (row, &code) in (start as u32..).zip(part) {
-                if code == NONE {
-                    group_of.push(NO_ROW);
-                    continue;
+    fn hashed(codes: &Codes<'_>, run: &Run<'_>) -> Result<KeyTable, ExecError> {
+        let rows = codes.rows();
+        let bits = if rows < PARTED_ROWS { 0 } else { PART_BITS };
+        let mut charged = run.reserve(entries_for(rows) as u64 * ENTRY_BYTES + 4 * rows as u64)?;
+        let passing = run.reserve(16 * rows as u64 + 12 * rows as u64)?;
+        let parted: Vec<Vec<Vec<(u64, u32)>>> = run.map(codes.pieces.len(), &|piece| {
+            let size = codes.pieces[piece].len();
+            let mut parts: Vec<Vec<(u64, u32)>> =
+                (0..1 << bits).map(|_| Vec::with_capacity(size.div_ceil(1 << bits) * 9 / 8)).collect();
+            for (row, &code) in ((piece * PIECE_ROWS) as u32..).zip(&codes.pieces[piece]) {
+                if code != NONE {
+                    parts[region_of(hash(code), bits)].push((code, row));
                 }
-                matching += 1;
-                let fresh = first_rows.len() as u32;
-                let group = region.insert(code, hash(code), fresh);
-                if group == fresh {
-                    first_rows.push(row);
-                }
-                group_of.push(group);
             }
+            Ok(parts)
+        })?;
+        let parts: Vec<Mutex<Part>> = run.map(1 << bits, &|part| {
+            Ok(Mutex::new(Part::of(&parted.iter().map(|piece| piece[part].as_slice()).collect::<Vec<_>>())))
+        })?;
+        let unique = parts.iter().all(|part| part.lock().is_unique());
+        let mut first_group = Vec::with_capacity(parts.len());
+        let groups = parts.iter().fold(0, |sum, part| {
+            first_group.push(sum);
+            sum + part.lock().first_rows.len() as u32
+        });
+        run.for_each(parts.len(), &|_| None, &|at| {
+            let Part { region, first_rows, .. } = &mut *parts[at].lock();
+            if unique {
+                region.renumber(|group| first_rows[group as usize]);
+            } else {
+                region.renumber(|group| first_group[at] + group);
+            }
+            Ok(())
+        })?;
+        let mut sorted = None;
+        if !unique && codes.rows_matter {
+            charged.grow(4 * (u64::from(groups) + 1))?;
+            let mut all = Groups { starts: Vec::with_capacity(groups as usize + 1), rows: Vec::with_capacity(rows) };
+            for part in &parts {
+                part.lock().append_groups(&mut all);
+            }
+            all.starts.push(all.rows.len() as u32);
+            sorted = Some(all);
         }
-        if first_rows.len() == matching {
-            region.renumber(|group| first_rows[group as usize]);
-            let index = Index::Hash(HashIndex::new(vec![region], 0));
-            return Ok(KeyTable { index, groups: None, _charged: charged });
-        }
-        charged.grow(8 * codes.len() as u64)?;
-        let of = |row: usize| if group_of[row] == NO_ROW { NONE } else { u64::from(group_of[row]) };
-        let groups = Groups::sorted(codes.len(), vec![0; first_rows.len() + 1], &of, run)?;
-        let index = Index::Hash(HashIndex::new(vec![region], 0));
-        Ok(KeyTable { index, groups: Some(groups), _charged: charged })
+        drop(passing);
+        let regions = parts.into_iter().map(|part| part.into_inner().region).collect();
+        let index = Index::Hash(HashIndex::new(regions, bits));
+        Ok(KeyTable { index, groups: sorted, _charged: charged })
     }
 
     /// Has every key one row at most? Then [`find`](Self::find) gives rows.
@@ -128,30 +212,29 @@ impl KeyTable {
         self.groups.is_none()
     }
 
-    /// Could this code be a key? For asserts.
-    pub(super) fn holds(&self, code: u64) -> bool {
-        match &self.index {
-            Index::Direct(slots) => code < slots.len() as u64,
-            Index::Codes => self.groups.as_ref().is_some_and(|g| code < g.starts.len() as u64),
-            Index::Hash(_) => true,
-        }
-    }
-
-    /// Row or group of every code, [`NO_ROW`] for none; `out` is overwritten.
+    /// Row or group of every code, [`NO_ROW`] for none, any other number where rows do not matter; `out` is overwritten.
     pub(super) fn find(&self, codes: &[u64], out: &mut Vec<u32>) {
+        out.clear();
         match &self.index {
             Index::Direct(slots) => {
-                out.clear();
                 let last = slots.len() - 1;
                 out.extend(codes.iter().map(|&code| slots[(code as usize).min(last)]));
             }
             Index::Codes => {
-                out.clear();
                 let starts = &self.groups.as_ref().expect("codes are groups").starts;
                 let last = starts.len() - 1;
                 out.extend(codes.iter().map(|&code| {
                     let code = code as usize;
                     if code < last && starts[code] < starts[code + 1] { code as u32 } else { NO_ROW }
+                }));
+            }
+            Index::Bits(bits) => {
+                // The last word has a bit that no code has.
+                let last = bits.len() as u64 * 64 - 1;
+                out.extend(codes.iter().map(|&code| {
+                    let at = code.min(last);
+                    // 1 becomes row 0, 0 becomes none.
+                    ((bits[(at / 64) as usize] >> (at % 64) & 1) as u32).wrapping_sub(1)
                 }));
             }
             Index::Hash(index) => index.find(codes, out),
@@ -166,42 +249,102 @@ impl KeyTable {
 }
 
 impl Groups {
-    /// Sorts rows by group, by counting; `counts` is all 0 and one longer than there are groups; rows of group [`NONE`] are
-    /// left out.
-    fn sorted(
-        rows: usize,
-        mut counts: Vec<u32>,
-        group_of: &dyn Fn(usize) -> u64,
-        run: &Run<'_>,
-    ) -> Result<Groups, ExecError> {
-        run.check()?;
-        for row in 0..rows {
-            let group = group_of(row);
-            if group != NONE {
-                counts[group as usize] += 1;
+    /// Sorts rows by code, by counting, which is done in `slots`: one more than there are codes.
+    fn of_codes(codes: &Codes<'_>, slots: Vec<AtomicU32>, run: &Run<'_>) -> Result<Groups, ExecError> {
+        slots.iter().for_each(|slot| slot.store(0, Ordering::Relaxed));
+        let alone = codes.pieces.len() == 1;
+        codes.each(run, &|piece, _| {
+            for &code in piece.iter().filter(|&&code| code != NONE) {
+                let slot = &slots[code as usize];
+                if alone {
+                    slot.store(slot.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                } else {
+                    slot.fetch_add(1, Ordering::Relaxed);
+                }
             }
-        }
-        // Counts become ends, and ends become starts while rows are put down from the last one on.
+            true
+        })?;
+        // Counts become ends, and ends become starts while rows are put down.
         let mut sum = 0;
-        for count in &mut counts {
-            sum += *count;
-            *count = sum;
+        for slot in &slots {
+            sum += slot.load(Ordering::Relaxed);
+            slot.store(sum, Ordering::Relaxed);
         }
-        run.check()?;
-        let mut sorted = vec![0; sum as usize];
-        for row in (0..rows).rev() {
-            let group = group_of(row);
-            if group != NONE {
-                let start = &mut counts[group as usize];
-                *start -= 1;
-                sorted[*start as usize] = row as u32;
+        let sorted: Vec<AtomicU32> = (0..sum).map(|_| AtomicU32::new(0)).collect();
+        codes.each(run, &|piece, first| {
+            for (row, &code) in (first..first + piece.len() as u32).zip(piece).rev() {
+                if code != NONE {
+                    let slot = &slots[code as usize];
+                    let at = if alone {
+                        let at = slot.load(Ordering::Relaxed) - 1;
+                        slot.store(at, Ordering::Relaxed);
+                        at
+                    } else {
+                        slot.fetch_sub(1, Ordering::Relaxed) - 1
+                    };
+                    sorted[at as usize].store(row, Ordering::Relaxed);
+                }
             }
-        }
-        Ok(Groups { starts: counts, rows: sorted })
+            true
+        })?;
+        Ok(Groups {
+            starts: slots.into_iter().map(AtomicU32::into_inner).collect(),
+            rows: sorted.into_iter().map(AtomicU32::into_inner).collect(),
+        })
     }
 }
 
-/// Pieces of codes and where they begin, small enough to look at the statement in between.
-fn pieces<'a>(codes: &'a [u64], _run: &Run<'_>) -> impl Iterator<Item = (usize, &'a [u64])> {
-    codes.chunks(CHECK_ROWS).enumerate().map(|(i, part)| (i * CHECK_ROWS, part))
+/// The rows of one region of a hash table.
+struct Part {
+    region: Region,
+    /// The first row of each group.
+    first_rows: Vec<u32>,
+    /// The group of each row, in the order that they came in.
+    groups: Vec<u32>,
+    rows: Vec<u32>,
+}
+
+impl Part {
+    fn of(pieces: &[&[(u64, u32)]]) -> Part {
+        let count = pieces.iter().map(|piece| piece.len()).sum();
+        let mut part = Part {
+            region: Region::new(count),
+            first_rows: Vec::with_capacity(count),
+            groups: Vec::with_capacity(count),
+            rows: Vec::with_capacity(count),
+        };
+        for &(code, row) in pieces.iter().copied().flatten() {
+            let fresh = part.first_rows.len() as u32;
+            let group = part.region.insert(code, hash(code), fresh);
+            if group == fresh {
+                part.first_rows.push(row);
+            }
+            part.groups.push(group);
+            part.rows.push(row);
+        }
+        part
+    }
+
+    fn is_unique(&self) -> bool {
+        self.first_rows.len() == self.groups.len()
+    }
+
+    /// Appends the rows sorted by group; all but the last end.
+    fn append_groups(&self, all: &mut Groups) {
+        let first = all.rows.len() as u32;
+        let mut ends = vec![0u32; self.first_rows.len()];
+        self.groups.iter().for_each(|&group| ends[group as usize] += 1);
+        let mut sum = first;
+        for end in &mut ends {
+            all.starts.push(sum);
+            sum += *end;
+            *end = sum;
+        }
+        all.rows.resize(sum as usize, 0);
+        for (&group, &row) in self.groups.iter().zip(&self.rows).rev() {
+            let end = &mut ends[group as usize];
+            *end -= 1;
+            all.rows[*end as usize] = row;
+        }
+    }
 }

@@ -255,7 +255,6 @@ fn nested_loop(join: &Join, left: &RecordBatch, right: &RecordBatch) -> Vec<Row>
         join.on.iter().all(|&(a, b)| l[a] == r[b] && (l[a].is_some() || join.nulls_equal))
             && (join.residual.is_none() || number(l) < number(r))
     };
-    let nulls = |rows: &[Row]| vec![None::<String>; rows.first().map_or(0, Vec::len)];
     let (left_width, right_width) = (join.left.schema().fields().len(), join.right.schema().fields().len());
     let mut out = Vec::new();
     let kept = |side: Side| if side == Side::Left { (&left, &right) } else { (&right, &left) };
@@ -306,23 +305,22 @@ fn nested_loop(join: &Join, left: &RecordBatch, right: &RecordBatch) -> Vec<Row>
             }
         }
     }
-    let _ = nulls;
     out.sort();
     out
 }
 
-fn with_run<T>(budget: Arc<Budget>, body: impl FnOnce(Run<'_>) -> T) -> T {
+fn with_run<T>(budget: Arc<Budget>, parallel: &dyn Parallel, body: impl FnOnce(Run<'_>) -> T) -> T {
     let statement = Statement::new(1, budget);
     body(Run {
         statement: &statement,
-        parallel: &Threads,
+        parallel,
         threads: 3,
         places: Places { lookup: Lookup::Nowhere, turn: None },
     })
 }
 
 fn run_join(join: &Join, strategy: Strategy) -> Result<Vec<Row>, ExecError> {
-    with_run(Budget::unlimited(), |run| {
+    with_run(Budget::unlimited(), &Serial, |run| {
         let flow = Flow::new(run);
         let pipe = pipe_with(&flow, join, &Filters::new(), strategy)?;
         let schema = join.schema();
@@ -397,11 +395,8 @@ fn check_all(left: &RecordBatch, right: &RecordBatch, made: (Made, Made), on: &[
                     for strategy in [Strategy::Auto, Strategy::Direct, Strategy::Hash] {
                         join.build = build;
                         let found = run_join(&join, strategy).unwrap();
-                        assert!(
-                            found == expected,
-                            "{context} {strategy:?} {join:?}: {found:?}, not {expected:?}",
-                            join = Plan::Join(Box::new(join.clone()))
-                        );
+                        let plan = Plan::Join(Box::new(join.clone()));
+                        assert!(found == expected, "{context} {strategy:?} {plan}: {found:?}, not {expected:?}");
                     }
                 }
             }
@@ -524,7 +519,7 @@ fn inner(left: Plan, right: Plan, on: Vec<(usize, usize)>) -> Join {
 
 /// Rows that come out, counted, with the memory that was charged at most.
 fn count(join: &Join, strategy: Strategy, budget: &Arc<Budget>, stop_at: usize) -> Result<usize, ExecError> {
-    with_run(budget.clone(), |run| {
+    with_run(budget.clone(), &Threads, |run| {
         let flow = Flow::new(run);
         let pipe = pipe_with(&flow, join, &Filters::new(), strategy)?;
         let mut rows = 0;

@@ -120,7 +120,7 @@ fn difference(expected: &RecordBatch, got: &RecordBatch, all: bool) -> Option<St
         return None;
     }
     let show = |from: &RecordBatch, rows: &[u32]| {
-        let some = UInt32Array::from(rows[..rows.len().min(8)].to_vec());
+        let some = UInt32Array::from(rows[..rows.len().min(shown())].to_vec());
         let columns: Vec<ArrayRef> = from.columns().iter().map(|c| take(c.as_ref(), &some, None).unwrap()).collect();
         match columns.is_empty() {
             true => "(no columns)".to_string(),
@@ -138,6 +138,11 @@ fn difference(expected: &RecordBatch, got: &RecordBatch, all: bool) -> Option<St
         surplus.len(),
         show(got, &surplus)
     ))
+}
+
+/// Rows of a difference that are shown.
+fn shown() -> usize {
+    std::env::var("NEARSIDE_FUZZ_ROWS").ok().and_then(|n| n.parse().ok()).unwrap_or(8)
 }
 
 fn unsorted(batch: &RecordBatch, keys: &[SortKey]) -> Option<String> {
