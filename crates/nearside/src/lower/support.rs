@@ -48,7 +48,9 @@ impl Support {
                 let key = |s: &SortExpr| self.over_rows(&s.expr) && is_key(&s.expr, sort.input.schema());
                 sort.expr.iter().all(key) && self.is_native(&sort.input)
             }
-            LogicalPlan::Join(join) => self.is_native_join(join) && self.is_native(&join.left) && self.is_native(&join.right),
+            LogicalPlan::Join(join) => {
+                self.is_native_join(join) && self.is_native(&join.left) && self.is_native(&join.right)
+            }
             LogicalPlan::Union(union) => is_native_union(union) && union.inputs.iter().all(|i| self.is_native(i)),
             _ => false,
         }
@@ -62,7 +64,9 @@ impl Support {
         };
         let filter = match &join.filter {
             None => true,
-            Some(filter) => left.join(right).is_ok() && (is_exact(filter) || (self.over_rows(filter) && is_inner(join))),
+            Some(filter) => {
+                left.join(right).is_ok() && (is_exact(filter) || (self.over_rows(filter) && is_inner(join)))
+            }
         };
         // NOT IN of a correlated query has more to compare than its value.
         let aware =
@@ -84,7 +88,9 @@ impl Support {
     }
 
     fn is_native_scalar(self, query: &Subquery) -> bool {
-        query.outer_ref_columns.is_empty() && query.subquery.schema().fields().len() == 1 && self.is_native(&query.subquery)
+        query.outer_ref_columns.is_empty()
+            && query.subquery.schema().fields().len() == 1
+            && self.is_native(&query.subquery)
     }
 }
 
