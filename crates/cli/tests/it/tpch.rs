@@ -40,6 +40,29 @@ fn all_answers_are_right_generated_and_from_parquet() {
     let out = run(&["tpch", "--data", data, "--runs", "1", "--json", path]).ok();
     assert!(out.contains("all 22 ok") && out.contains("60,175"), "{out}");
     assert_eq!(json(path)["scale"], 0.01);
+    every_operator_is_native(data);
+}
+
+/// EXPLAIN of all queries names no operator of DataFusion's.
+fn every_operator_is_native(data: &str) {
+    let mut files: Vec<_> = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/queries"))
+        .expect("the queries")
+        .map(|entry| entry.expect("a file").path())
+        .collect();
+    files.sort();
+    assert_eq!(files.len(), 22);
+    let mut script = String::new();
+    for file in files {
+        let query = std::fs::read_to_string(file).expect("a query");
+        script += &format!("EXPLAIN {};\n", query.trim().trim_end_matches(';'));
+    }
+    let loads: Vec<String> = TINY.iter().map(|(table, _)| format!("{table}={data}/{table}.parquet")).collect();
+    let mut args = vec!["sql", "--format", "csv"];
+    loads.iter().for_each(|load| args.extend(["--load", load]));
+    let out = run_with(&args, script.as_bytes()).ok();
+    assert_eq!(out.lines().filter(|line| line.starts_with("operator,engine")).count(), 22, "{out}");
+    let foreign: Vec<&str> = out.lines().filter(|line| line.contains("datafusion")).collect();
+    assert!(foreign.is_empty(), "{foreign:?}");
 }
 
 #[test]

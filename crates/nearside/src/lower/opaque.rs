@@ -119,9 +119,10 @@ impl OpaqueGroups for ForeignGroups {
         let mut columns = arguments.iter();
         let all = self.arguments.iter().map(|argument| match argument {
             Argument::Literal(value) => value.to_array_of_size(groups.len()).map_err(failed),
-            Argument::Column(_) => columns.next().cloned().ok_or_else(|| {
-                failed(Error::Internal("an aggregate has fewer arguments than planned".into()))
-            }),
+            Argument::Column(_) => columns
+                .next()
+                .cloned()
+                .ok_or_else(|| failed(Error::Internal("an aggregate has fewer arguments than planned".into()))),
         });
         let all = all.collect::<Result<Vec<_>, _>>()?;
         self.groups.update_batch(&all, groups, filter, total).map_err(failed)

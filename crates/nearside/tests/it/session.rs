@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use nearside::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch};
+use nearside::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use nearside::arrow::datatypes::Int64Type;
 use nearside::{BatchProducer, Database, Error, LoadOptions, Outcome, ScalarValue, Session};
 
@@ -227,8 +227,33 @@ fn explain_says_who_runs_what() {
     };
     let native = engines("EXPLAIN SELECT n + 1 FROM numbers WHERE n > 5 LIMIT 3");
     assert!(native.iter().all(|e| e == "nearside"), "{native:?}");
-    let mixed = engines("EXPLAIN ANALYZE SELECT count(*) FROM numbers WHERE n > 5");
+    let native = engines("EXPLAIN ANALYZE SELECT count(*) FROM numbers WHERE n > 5");
+    assert!(native.iter().all(|e| e == "nearside"), "{native:?}");
+    let mixed = engines("EXPLAIN ANALYZE SELECT row_number() OVER (ORDER BY n) FROM numbers WHERE n > 5");
     assert!(mixed.iter().any(|e| e == "datafusion") && mixed.iter().any(|e| e == "nearside"), "{mixed:?}");
+}
+
+#[test]
+fn explain_analyze_counts_what_native_operators_do() {
+    let database = database();
+    numbers(&database, "numbers", 200_000);
+    let session = database.session();
+    let sql = "EXPLAIN ANALYZE SELECT a.n % 10, count(*) FROM numbers a JOIN numbers b ON a.n = b.n WHERE a.n < 50000 \
+               GROUP BY a.n % 10 ORDER BY 1 LIMIT 3";
+    let batches = session.query(sql).unwrap().collect_all().unwrap();
+    let batch = &batches[0];
+    let rows_of = |start: &str| -> Option<i64> {
+        let operators = batch.column_by_name("operator").unwrap().as_string_view();
+        let at = operators.iter().position(|o| o.unwrap().trim_start().starts_with(start)).unwrap();
+        let rows = batch.column_by_name("rows").unwrap().as_primitive::<Int64Type>();
+        (!rows.is_null(at)).then(|| rows.value(at))
+    };
+    assert_eq!(rows_of("Aggregate"), Some(10));
+    assert_eq!(rows_of("Join"), Some(50_000));
+    let sum =
+        |name: &str| -> i64 { batch.column_by_name(name).unwrap().as_primitive::<Int64Type>().iter().flatten().sum() };
+    assert!(sum("microseconds") > 0 && sum("tasks") > 0 && sum("bytes_local") > 0, "{batch:?}");
+    assert!(batch.column_by_name("estimated_rows").unwrap().as_primitive::<Int64Type>().null_count() == 0);
 }
 
 #[test]
