@@ -326,6 +326,9 @@ impl Coder {
             return keys.iter().map(|k| k.word(placed.word)).collect();
         }
         let top = !self.placed.iter().any(|p| p.word == placed.word && p.stride > placed.stride);
+        if placed.radix == 1 {
+            return vec![0; keys.len()];
+        }
         let (word, stride, radix) = (placed.word, placed.stride, placed.radix as u64);
         match (stride, top) {
             (1, true) => keys.iter().map(|k| k.word(word)).collect(),

@@ -477,6 +477,24 @@ fn sums_widen_when_rows_are_more_than_foreseen() {
 }
 
 #[test]
+fn keys_of_one_value_take_no_room() {
+    let one =
+        |name: &str, low, high| ColumnInfo::int(Arc::new(Field::new(name, DataType::Int64, false)), low, high, false);
+    let infos = vec![one("a", 7, 7), one("b", 0, 14), one("c", -1, -1), one("full", i64::MIN, i64::MAX)];
+    let columns = [vec![7; 15], (0..15).collect(), vec![-1; 15], (0..15).map(|i| i64::MAX - i).collect()];
+    let columns = columns.map(|c| Arc::new(Vector::ints(c))).to_vec();
+    let rows = Arc::new(Rows { infos: infos.clone(), columns, rows: 15, reservations: Vec::new() });
+    let statement = statement();
+    let flow = Flow::new(run_of(&statement));
+    for keys in [vec![0, 1], vec![1, 0], vec![0, 1, 2], vec![0], vec![3, 0, 2], vec![2, 3, 1, 0]] {
+        let pipe = grouped(&flow, &flow.of_rows(rows.clone()), &keys, &[], None).unwrap();
+        let table: Vec<Vec<Value>> =
+            infos.iter().zip(&rows.columns).map(|(info, column)| values(&info.to_arrow(column))).collect();
+        assert_eq!(rows_of(&flow, &pipe, &[], keys.len()), expected_rows(&table, 15, &keys, &[]), "{keys:?}");
+    }
+}
+
+#[test]
 fn fewer_rows_than_foreseen_are_as_well() {
     let (infos, rows) = ints((0..20).map(|i| i << 50).collect(), DataType::Int64);
     let statement = statement();
