@@ -17,6 +17,10 @@ use crate::operators::scan::{BytesRead, Morsel, Scan};
 /// Rows that one task takes of rows that were kept.
 const ROWS_PER_MORSEL: usize = 16 * CHUNK_ROWS;
 
+/// Keys of joins are marked as codes where a dictionary has at most so many for each row of the table, or so few.
+const CODES_PER_ROW: usize = 16;
+const CODES_MIN: usize = 1 << 20;
+
 /// Rows of a table.
 pub(crate) struct ScanSource {
     scan: Scan,
@@ -39,6 +43,7 @@ impl ScanSource {
         scan.prepare_with(run)?;
         let mut known: Vec<(usize, usize, bool, Option<CodePredicate>)> = Vec::new();
         let mut tests = Vec::with_capacity(scan.segments().len());
+        let rows: usize = scan.segments().iter().map(|version| version.segment.rows()).sum();
         for version in scan.segments() {
             let mut of_segment = Vec::new();
             for (number, (column, filter)) in filters.iter().enumerate() {
@@ -48,7 +53,10 @@ impl ScanSource {
                 let predicate = match same {
                     Some((.., predicate)) => predicate.clone(),
                     None => {
-                        let predicate = filter.on_codes(coded.dictionary(), null);
+                        // Codes far apart in a table of few rows would take more time to mark than rows to look at.
+                        let wide = coded.dictionary().len() > CODES_MIN.max(CODES_PER_ROW * rows);
+                        let predicate =
+                            if wide { None } else { filter.on_codes(coded.dictionary(), null) };
                         known.push((number, dictionary, null, predicate.clone()));
                         predicate
                     }
