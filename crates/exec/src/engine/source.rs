@@ -55,8 +55,7 @@ impl ScanSource {
                     None => {
                         // Codes far apart in a table of few rows would take more time to mark than rows to look at.
                         let wide = coded.dictionary().len() > CODES_MIN.max(CODES_PER_ROW * rows);
-                        let predicate =
-                            if wide { None } else { filter.on_codes(coded.dictionary(), null) };
+                        let predicate = if wide { None } else { filter.on_codes(coded.dictionary(), null) };
                         known.push((number, dictionary, null, predicate.clone()));
                         predicate
                     }

@@ -51,8 +51,8 @@ pub enum AggregateFunction {
     Min,
     /// Largest value.
     Max,
-    /// Mean: the exact sum divided once. Of decimals a decimal of the output's scale, cut off; of durations one,
-    /// cut off; else Float64.
+    /// Mean: the exact sum divided once. Of decimals a decimal of the output's scale, of durations one,
+    /// both rounded half away from zero; else Float64.
     Avg,
     /// Anything else.
     Opaque(Arc<dyn OpaqueAggregate>),

@@ -181,12 +181,15 @@ fn average(values: &ArrayRef, rows: &[usize], call: &AggregateCall) -> Result<Ar
         _ => 0,
     };
     let total = integers.into_iter().fold(i256::ZERO, i256::wrapping_add);
-    // total / 10^from / count, in units of 10^-to, cut off as DataFusion does.
+    // total / 10^from / count, in units of 10^-to, rounded half away from zero.
     let ten = |power: i8| i256::from_i128(10i128.pow(power.unsigned_abs().into()));
     let up = if *to >= from { ten(to - from) } else { i256::ONE };
     let down = if *to < from { ten(from - to) } else { i256::ONE };
     let numerator = total.wrapping_mul(up);
     let divisor = i256::from_i128(rows.len() as i128).wrapping_mul(down);
-    let whole = numerator.wrapping_div(divisor);
+    let (cut, rest) = (numerator.wrapping_div(divisor), numerator.wrapping_rem(divisor));
+    let away = if rest.is_negative() { i256::MINUS_ONE } else { i256::ONE };
+    let twice = rest.wrapping_add(rest).wrapping_abs();
+    let whole = if twice >= divisor { cut.wrapping_add(away) } else { cut };
     integer_result(whole, output, call)
 }

@@ -1,6 +1,6 @@
 //! What becomes of states at the end: values, checked once against the type that they surface as.
 //!
-//! Averages of decimals are cut off behind the last digit, and errors have the words of `nearside`'s checked aggregates, so that
+//! Averages of decimals are rounded half away from zero, and errors have the words of `nearside`'s checked aggregates, so that
 //! it does not matter which of the two computes.
 
 use std::sync::Arc;
@@ -211,20 +211,28 @@ fn display_name(name: &str) -> String {
     }
 }
 
-/// `total * 10^shift / count`, cut off; `None` where it needs more than 128 bits.
+/// `total * 10^shift / count`, rounded half away from zero; `None` where it needs more than 128 bits.
 fn average(low: i128, wraps: i64, count: i64, shift: u32) -> Option<i128> {
     let factor = 10i128.checked_pow(shift)?;
     if wraps == 0
         && let Some(scaled) = low.checked_mul(factor)
     {
         // 64 bits divide many times faster than 128.
-        return match i64::try_from(scaled) {
-            Ok(scaled) => Some(i128::from(scaled / count)),
-            Err(_) => scaled.checked_div(i128::from(count)),
+        let (cut, rest) = match i64::try_from(scaled) {
+            Ok(scaled) => (i128::from(scaled / count), i128::from(scaled % count)),
+            Err(_) => (scaled / i128::from(count), scaled % i128::from(count)),
         };
+        return Some(rounded(cut, rest, count));
     }
     let total = i256::from_parts(low as u128, (low >> 127) + i128::from(wraps));
-    total.checked_mul(i256::from_i128(factor))?.checked_div(i256::from_i128(i128::from(count)))?.to_i128()
+    let (scaled, count_wide) = (total.checked_mul(i256::from_i128(factor))?, i256::from_i128(i128::from(count)));
+    let (cut, rest) = (scaled.checked_div(count_wide)?.to_i128()?, scaled.checked_rem(count_wide)?.to_i128()?);
+    if 2 * rest.abs() >= i128::from(count) { cut.checked_add(rest.signum()) } else { Some(cut) }
+}
+
+/// A quotient that was cut off, rounded half away from zero by what is left of the dividend.
+fn rounded(cut: i128, rest: i128, count: i64) -> i128 {
+    if 2 * rest.abs() >= i128::from(count) { cut + rest.signum() } else { cut }
 }
 
 impl Calls {
