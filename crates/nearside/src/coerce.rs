@@ -15,6 +15,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::Analyzer;
 
+use crate::correlated::CorrelatedNames;
 use crate::not_in::NullAwareMarks;
 
 /// Functions whose arguments meet; others (structs, texts, lists) keep each argument as it is.
@@ -27,7 +28,11 @@ pub(crate) struct FloatsWin;
 
 /// DataFusion's analyzer rules with ours before them.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(NullAwareMarks), Arc::new(FloatsWin)];
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(NullAwareMarks),
+        Arc::new(CorrelatedNames::default()),
+        Arc::new(FloatsWin),
+    ];
     rules.extend(Analyzer::new().rules);
     rules
 }

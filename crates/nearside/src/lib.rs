@@ -33,6 +33,7 @@ mod coerce;
 mod config;
 mod context;
 mod copy;
+mod correlated;
 mod database;
 mod ddl;
 mod error;

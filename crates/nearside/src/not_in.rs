@@ -2,7 +2,7 @@
 //!
 //! There DataFusion makes a mark join of it, whose mark is TRUE or FALSE: is there an equal value? As a condition of its own,
 //! joined to others by AND, it becomes a semi join or an anti join that knows about NULL, and is right. Elsewhere this rule spells out
-//! what SQL says, with a mark for each part:
+//! what SQL says, with a mark for each part (also for NOT IN of a constant, and of a query that refers to the row):
 //!
 //! ```text
 //! x IN (q)  =  mark(x IN q)  OR  (NULL AND (EXISTS (q WHERE c IS NULL) OR (x IS NULL AND EXISTS (q))))
@@ -52,11 +52,17 @@ impl AnalyzerRule for NullAwareMarks {
     }
 }
 
+/// Whether it is a join of DataFusion's that is right. NOT IN is no such join for a constant, nor where the query refers to the row.
 fn is_alone(condition: &Expr) -> bool {
-    match condition {
-        Expr::Not(inner) => matches!(inner.as_ref(), Expr::InSubquery(_)),
-        other => matches!(other, Expr::InSubquery(_)),
-    }
+    let (test, negated) = match condition {
+        Expr::InSubquery(test) => (test, test.negated),
+        Expr::Not(inner) => match inner.as_ref() {
+            Expr::InSubquery(test) => (test, !test.negated),
+            _ => return false,
+        },
+        _ => return false,
+    };
+    !negated || (test.expr.any_column_refs() && test.subquery.outer_ref_columns.is_empty())
 }
 
 /// Whether an IN (query) stands where its being NULL matters: negated, or below something that may negate it.

@@ -332,7 +332,9 @@ impl BoolNode {
             }
             CompareInts(op, a, b) => compare(*op, a.evaluate(chunk)?, b.evaluate(chunk)?, |a: i64, b| a.cmp(&b)),
             CompareFloats(op, a, b) => {
-                compare(*op, a.evaluate(chunk)?, b.evaluate(chunk)?, |a: f64, b| a.total_cmp(&b))
+                // Adding zero makes minus zero plus zero: SQL has them equal.
+                let order = |a: f64, b: f64| (a + 0.0).total_cmp(&(b + 0.0));
+                compare(*op, a.evaluate(chunk)?, b.evaluate(chunk)?, order)
             }
             VidRange { input, start, end, negated } => {
                 let vids = input.evaluate(chunk)?;
