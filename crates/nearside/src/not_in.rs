@@ -2,7 +2,7 @@
 //!
 //! There DataFusion makes a mark join of it, whose mark is TRUE or FALSE: is there an equal value? As a condition of its own,
 //! joined to others by AND, it becomes a semi join or an anti join that knows about NULL, and is right. Elsewhere this rule spells out
-//! what SQL says, with a mark for each part (also for NOT IN of a constant, and of a query that refers to the row):
+//! what SQL says, with a mark for each part (also for NOT IN of a constant):
 //!
 //! ```text
 //! x IN (q)  =  mark(x IN q)  OR  (NULL AND (EXISTS (q WHERE c IS NULL) OR (x IS NULL AND EXISTS (q))))
@@ -34,6 +34,7 @@ impl AnalyzerRule for NullAwareMarks {
             let LogicalPlan::Filter(filter) = &node else { return Ok(Transformed::no(node)) };
             let mut changed = false;
             let conditions = split_conjunction(&filter.predicate).into_iter().map(|condition| {
+                refuse_correlated(condition)?;
                 if is_alone(condition) || !matters(condition, false)? {
                     return Ok(condition.clone());
                 }
@@ -52,7 +53,7 @@ impl AnalyzerRule for NullAwareMarks {
     }
 }
 
-/// Whether it is a join of DataFusion's that is right. NOT IN is no such join for a constant, nor where the query refers to the row.
+/// Whether it is a join of DataFusion's that is right. NOT IN of a constant is none.
 fn is_alone(condition: &Expr) -> bool {
     let (test, negated) = match condition {
         Expr::InSubquery(test) => (test, test.negated),
@@ -62,7 +63,25 @@ fn is_alone(condition: &Expr) -> bool {
         },
         _ => return false,
     };
-    !negated || (test.expr.any_column_refs() && test.subquery.outer_ref_columns.is_empty())
+    !negated || test.expr.any_column_refs()
+}
+
+/// NOT IN of a query that refers to the row, as a condition of its own: DataFusion's anti join would look for NULLs in all of the query's rows.
+fn refuse_correlated(condition: &Expr) -> Result<()> {
+    let (test, negated) = match condition {
+        Expr::InSubquery(test) => (test, test.negated),
+        Expr::Not(inner) => match inner.as_ref() {
+            Expr::InSubquery(test) => (test, !test.negated),
+            _ => return Ok(()),
+        },
+        _ => return Ok(()),
+    };
+    if negated && !test.subquery.outer_ref_columns.is_empty() {
+        let message = "NOT IN (query) is not supported where the query refers to columns outside of it; write NOT EXISTS \
+                       (SELECT .. WHERE .. AND inner = outer) and say what NULLs mean";
+        return Err(Error::Unsupported(message.into()).into_datafusion());
+    }
+    Ok(())
 }
 
 /// Whether an IN (query) stands where its being NULL matters: negated, or below something that may negate it.

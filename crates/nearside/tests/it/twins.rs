@@ -68,7 +68,7 @@ const NATIVE: &[&str] = &[
     // Scalar subqueries: of no row, of one, correlated.
     "SELECT v FROM a WHERE v > (SELECT avg(v) FROM a)",
     "SELECT v, (SELECT max(w) FROM b) FROM a WHERE k = 7",
-    "SELECT v, (SELECT w FROM b WHERE w = 5), (SELECT w FROM b WHERE w = -1) FROM a WHERE k = 7",
+    "SELECT v, (SELECT w FROM b WHERE w = 5) AS x, (SELECT w FROM b WHERE w = -1) AS y FROM a WHERE k = 7",
     "SELECT v FROM a WHERE v = (SELECT k FROM nothing)",
     "SELECT g, sum(v) FROM a GROUP BY g HAVING sum(v) > (SELECT sum(v) / 7 FROM a)",
     "SELECT v FROM a WHERE v > (SELECT sum(w) FROM b WHERE b.k = a.k)",

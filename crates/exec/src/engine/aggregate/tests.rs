@@ -277,7 +277,11 @@ fn expected(call: &AggregateCall, rows: &[usize], table: &[Vec<Value>]) -> Value
         F::Avg if is_float => Value::Float((floats().sum::<f64>() / count as f64).to_bits()),
         F::Avg => match call.field.data_type() {
             DataType::Float64 => Value::Float((ints().sum::<i128>() as f64 / count as f64).to_bits()),
-            _ => Value::Int(ints().sum::<i128>() * 10_000 / count as i128),
+            _ => {
+                let (total, count) = (ints().sum::<i128>() * 10_000, count as i128);
+                let away = if 2 * (total % count).abs() >= count { total.signum() } else { 0 };
+                Value::Int(total / count + away)
+            }
         },
         F::Min if is_float => Value::Float(floats().min_by(f64::total_cmp).unwrap().to_bits()),
         F::Max if is_float => Value::Float(floats().max_by(f64::total_cmp).unwrap().to_bits()),
