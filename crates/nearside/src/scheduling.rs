@@ -171,3 +171,59 @@ fn name(settings: &Settings) -> String {
 fn value<T: FromStr<Err = sched::SettingError>>(text: &str) -> Result<T> {
     text.parse().map_err(|error: sched::SettingError| Error::Setting(format!("nearside.{error}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use numa::Topology;
+
+    use super::*;
+    use crate::Database;
+
+    fn database(packages: u32, attributes: Option<Attributes>) -> Database {
+        let topology = Topology::synthetic(packages, 1, 1, 1);
+        let builder = Database::builder().topology(topology).memory_bytes(256 << 20);
+        match attributes {
+            Some(attributes) => builder.attributes(attributes).build().unwrap(),
+            None => builder.build().unwrap(),
+        }
+    }
+
+    fn threshold_of(running: &Running) -> u32 {
+        running.statement.settings().unwrap().memory_intensive_bytes_per_us
+    }
+
+    #[test]
+    fn one_node_needs_no_threshold_and_figures_give_one() {
+        let one = database(1, None).session().running();
+        assert_eq!((one.inner.threshold.known(), threshold_of(&one)), (Some(0), 0));
+        let mut figures = Attributes::empty(Topology::synthetic(2, 1, 1, 1), "two", "measured");
+        let nodes = figures.topology.nodes().iter().map(|node| node.id).collect::<Vec<_>>();
+        (figures.nodes, figures.targets) = (nodes.clone(), nodes);
+        figures.read = vec![vec![Some(10e9), Some(1e9)], vec![Some(1e9), Some(8e9)]];
+        let two = database(2, Some(figures)).session().running();
+        assert_eq!(threshold_of(&two), 4000, "half of what the slower node gives its one cpu");
+    }
+
+    #[test]
+    fn a_large_statement_measures_what_nobody_gave() {
+        let database = database(2, None);
+        let session = database.session();
+        let small = session.running();
+        calibrate(&small, CALIBRATED_FROM_BYTES - 1);
+        assert_eq!(small.inner.threshold.known(), None);
+        session.execute("SET nearside.memory_intensive_bytes_per_us = 5").unwrap();
+        let fixed = session.running();
+        calibrate(&fixed, CALIBRATED_FROM_BYTES);
+        assert_eq!((fixed.inner.threshold.known(), threshold_of(&fixed)), (None, 5));
+        session.execute("RESET nearside.memory_intensive_bytes_per_us").unwrap();
+        let large = session.running();
+        {
+            let _other = large.inner.threshold.tries.lock();
+            calibrate(&large, CALIBRATED_FROM_BYTES);
+            assert_eq!(large.inner.threshold.known(), None, "whoever does not get to measure goes on");
+        }
+        (0..TRIES).for_each(|_| calibrate(&large, CALIBRATED_FROM_BYTES));
+        let known = large.inner.threshold.known().expect("measured, or given up");
+        assert_eq!((threshold_of(&large), threshold_of(&session.running())), (known, known));
+    }
+}
