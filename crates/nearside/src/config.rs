@@ -24,7 +24,7 @@ extensions_options! {
         pub native_operators: bool, default = true
         /// Where new tables lie when nothing else is said, as in CREATE TABLE .. WITH (placement = '..'): rr, ivp, pp(..), ..
         pub placement: String, default = "rr".to_string()
-        /// The scheduling strategy: os, target or bound; setting it sets the five settings below, which read custom when they are none of them
+        /// The scheduling strategy: os, target or bound; setting it sets the four settings below; it reads custom when they are none of these strategies
         pub scheduling: String, default = "custom".to_string()
         /// What becomes of the affinities of tasks: ignored, soft, weighed (memory-intensive ones are hard) or hard
         pub affinities: String, default = "weighed".to_string()
@@ -36,8 +36,8 @@ extensions_options! {
         pub binding: String, default = "opportunistic".to_string()
         /// How many tasks one operation may have at a time; 1 switches parallelism within a query off, 0 is no limit
         pub parallelism: u32, default = 0
-        /// From how many bytes per microsecond on a task counts as memory-intensive; 0 is never
-        pub memory_intensive_bytes_per_us: u32, default = 0
+        /// From how many bytes per microsecond on a task counts as memory-intensive: a number, 0 for never, or auto for what this machine's memory gives
+        pub memory_intensive_bytes_per_us: String, default = "auto".to_string()
     }
 }
 
@@ -96,14 +96,14 @@ pub(crate) fn settle(variable: &str, config: &mut ConfigOptions) -> Result<()> {
     }
 }
 
-/// Takes the scheduling settings of `defaults`.
+/// Takes the settings of `defaults` that a strategy stands for.
 ///
 /// # Errors
 /// None of them can be wrong, or the database would not have started.
 pub(crate) fn reset_scheduling(config: &mut ConfigOptions, defaults: &ConfigOptions) -> Result<()> {
-    let settings = scheduling::settings(&nearside(defaults))?;
+    let settings = scheduling::settings(&nearside(defaults), 0)?;
     if let Some(own) = config.extensions.get_mut::<NearsideOptions>() {
-        scheduling::write(&settings, own);
+        scheduling::write_strategy(&settings, own);
     }
     Ok(())
 }

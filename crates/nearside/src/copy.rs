@@ -164,7 +164,7 @@ fn write_query(
     running: &Arc<Running>,
 ) -> Result<u64> {
     let plan = Parsed::one(sql)?.plan(&running.plan_context())?;
-    let rows = query::run(plan, Arc::clone(running))?;
+    let rows = query::run(plan, Arc::clone(running), true)?;
     let mut writer = io::write(path, format, compression, options, rows.schema())?;
     for batch in rows {
         writer.write(&batch?)?;

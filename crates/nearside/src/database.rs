@@ -18,6 +18,7 @@ use crate::placement::MachineNodes;
 use crate::placement::change::ChangeLog;
 use crate::plan_cache::PlanCache;
 use crate::report::{self, ColumnReport};
+use crate::scheduling::Threshold;
 use crate::session::{Session, default_state};
 
 /// The share of the usable memory that the budget takes when none is given.
@@ -47,6 +48,8 @@ pub(crate) struct Inner {
     pub topology: Arc<Topology>,
     pub attributes: Option<Attributes>,
     pub scheduler: Arc<Scheduler>,
+    /// From where tasks are memory-intensive, for statements that leave it to the machine.
+    pub threshold: Threshold,
     pub budget: Arc<Budget>,
     pub catalog: Arc<Catalog>,
     pub plans: PlanCache,
@@ -119,7 +122,7 @@ pub struct DatabaseBuilder {
 }
 
 impl DatabaseBuilder {
-    /// Worker threads; by default one per cpu that the process may use.
+    /// Worker threads, at most [`sched::Config::THREADS_MAX`]; by default one per cpu that the process may use.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
         self
@@ -143,7 +146,8 @@ impl DatabaseBuilder {
         self
     }
 
-    /// How tasks are scheduled, where a session does not say otherwise (`SET nearside.scheduling` and the like).
+    /// How tasks are scheduled, where a session does not say otherwise (`SET nearside.scheduling` and the like). A threshold
+    /// of 0 for memory-intensive tasks leaves it to the machine (`auto`).
     pub fn scheduling(mut self, settings: sched::Settings) -> Self {
         self.scheduling = settings;
         self
@@ -152,7 +156,7 @@ impl DatabaseBuilder {
     /// Starts the workers.
     ///
     /// # Errors
-    /// The machine cannot be read, no thread or no byte is allowed, or the attributes are those of another machine.
+    /// The machine cannot be read, no thread, too many, or no byte is allowed, or the attributes are those of another machine.
     pub fn build(self) -> Result<Database> {
         let topology = match self.topology {
             Some(topology) => topology,
@@ -163,6 +167,10 @@ impl DatabaseBuilder {
         }
         if self.threads == Some(0) {
             return Err(Error::Setting("the number of threads must be at least 1".into()));
+        }
+        if let Some(threads) = self.threads.filter(|threads| *threads > sched::Config::THREADS_MAX) {
+            let most = sched::Config::THREADS_MAX;
+            return Err(Error::Setting(format!("{threads} threads are too many: at most {most}, one per cpu is best")));
         }
         let bytes = self.memory_bytes.unwrap_or((topology.memory_bytes() as f64 * MEMORY_SHARE) as u64);
         if bytes == 0 {
@@ -181,6 +189,7 @@ impl DatabaseBuilder {
         let inner = Inner {
             catalog: Arc::new(Catalog::new(nodes, Arc::clone(&budget))),
             topology,
+            threshold: Threshold::of(&scheduler, self.attributes.as_ref()),
             attributes: self.attributes,
             scheduler,
             budget,

@@ -315,7 +315,7 @@ pub(crate) fn default_value(default: &Expr, field: &FieldRef, running: &Arc<Runn
         )));
     }
     let plan = LogicalPlanBuilder::empty(true).project(vec![default.clone().alias(field.name())])?.build()?;
-    let batches = query::run(plan, Arc::clone(running))?.collect_all()?;
+    let batches = query::run(plan, Arc::clone(running), true)?.collect_all()?;
     let batch = batches.first().ok_or_else(|| Error::Internal("a default gave no value".into()))?;
     let schema = Arc::new(Schema::new(vec![Arc::clone(field)]));
     Ok(Arc::clone(fitted(batch, &schema)?.column(0)))

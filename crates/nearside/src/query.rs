@@ -9,10 +9,11 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 use crate::config;
 use crate::error::Result;
 use crate::lower::{bind, lower, wholly_native};
-use crate::native::{NativePlanner, context_of};
+use crate::native::{NativeExec, NativePlanner, context_of};
+use crate::scheduling;
 use crate::statement::Running;
 use crate::stream::{ResultStream, block_on};
-use crate::watched::watch;
+use crate::watched::{WatchedExec, watch};
 
 /// Analyses, optimises and lowers a plan; the result can be kept and started often.
 pub(crate) fn prepare(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
@@ -22,16 +23,19 @@ pub(crate) fn prepare(plan: LogicalPlan, running: &Running) -> Result<LogicalPla
     lower(plan, config::nearside(state.config_options()).native_operators)
 }
 
-/// Starts a prepared plan over the statement's snapshot.
-pub(crate) fn start(plan: &LogicalPlan, running: Arc<Running>) -> Result<ResultStream> {
+/// Starts a prepared plan over the statement's snapshot. Rows come in the plan's order if they are to be `ordered`, which who
+/// writes them asks for, so that tables and files come out the same every time; else a scan may begin at any of its nodes.
+pub(crate) fn start(plan: &LogicalPlan, running: Arc<Running>, ordered: bool) -> Result<ResultStream> {
     running.check()?;
     if let Some(native) = wholly_native(plan) {
         let bound = bind(native, &running.catalog, &running.props())?;
         let schema = Arc::new(plan.schema().as_arrow().clone());
-        let execution = exec::execute(Arc::new(bound), context_of(&running));
+        scheduling::calibrate(&running, bound.estimated_bytes());
+        let execution = exec::execute(Arc::new(bound), exec::Context { ordered, ..context_of(&running) });
         return Ok(ResultStream::native(schema, execution, running));
     }
     let physical = physical(plan, &running, false)?;
+    scheduling::calibrate(&running, native_bytes(&physical));
     ResultStream::spawn(physical, running)
 }
 
@@ -43,8 +47,19 @@ pub(crate) fn physical(plan: &LogicalPlan, running: &Arc<Running>, profiled: boo
     watch(physical, running)
 }
 
+/// What the native parts of a plan are estimated to read, in bytes.
+fn native_bytes(plan: &Arc<dyn ExecutionPlan>) -> u64 {
+    if let Some(watched) = plan.downcast_ref::<WatchedExec>() {
+        return native_bytes(watched.inner());
+    }
+    match plan.downcast_ref::<NativeExec>() {
+        Some(native) => native.plan().estimated_bytes(),
+        None => plan.children().into_iter().fold(0, |bytes, child| bytes.saturating_add(native_bytes(child))),
+    }
+}
+
 /// Prepares and starts in one go.
-pub(crate) fn run(plan: LogicalPlan, running: Arc<Running>) -> Result<ResultStream> {
+pub(crate) fn run(plan: LogicalPlan, running: Arc<Running>, ordered: bool) -> Result<ResultStream> {
     let plan = prepare(plan, &running)?;
-    start(&plan, running)
+    start(&plan, running, ordered)
 }

@@ -130,6 +130,12 @@ impl Session {
         }
     }
 
+    /// A statement that does nothing yet.
+    #[cfg(test)]
+    pub(crate) fn running(&self) -> Arc<Running> {
+        Arc::new(Running::start(&self.inner, self.state().0))
+    }
+
     /// Runs one statement.
     ///
     /// # Errors
@@ -144,7 +150,7 @@ impl Session {
         if config::nearside(running.state.config_options()).plan_cache
             && let Some(plan) = self.inner.plans.get(&key)
         {
-            return Ok(Outcome::Rows(query::start(&plan, running)?));
+            return Ok(Outcome::Rows(query::start(&plan, running, false)?));
         }
         let pieces = split(sql)?;
         let start = pieces.first().map(|p| p.start);
@@ -273,7 +279,7 @@ impl Session {
                 if cacheable {
                     self.inner.plans.put(key, Arc::clone(&plan));
                 }
-                Ok(Outcome::Rows(query::start(&plan, Arc::clone(running))?))
+                Ok(Outcome::Rows(query::start(&plan, Arc::clone(running), false)?))
             }
         }
     }
@@ -326,7 +332,7 @@ impl Session {
                 });
                 let values = values.collect::<Result<Vec<_>>>()?;
                 let plan = LogicalPlan::clone(&plan).with_param_values(ParamValues::from(values))?;
-                Ok(Outcome::Rows(query::run(plan, Arc::clone(running))?))
+                Ok(Outcome::Rows(query::run(plan, Arc::clone(running), false)?))
             }
             PlanStatement::Deallocate(deallocate) => match self.shared.prepared.lock().remove(&deallocate.name) {
                 Some(_) => Ok(Outcome::Done(Done::new("DEALLOCATE"))),
@@ -422,7 +428,7 @@ impl Prepared {
             }
         }
         let plan = LogicalPlan::clone(&plan).with_param_values(ParamValues::from(values))?;
-        query::run(plan, running)
+        query::run(plan, running, false)
     }
 }
 

@@ -81,7 +81,7 @@ impl Running {
             statement.set_deadline(deadline);
         }
         // SET has refused what is no setting.
-        statement.set_settings(scheduling::settings(&settings).ok());
+        statement.set_settings(scheduling::settings(&settings, inner.threshold.known().unwrap_or(0)).ok());
         Running {
             statement,
             inner: Arc::clone(inner),

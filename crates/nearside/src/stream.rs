@@ -105,10 +105,20 @@ impl ResultStream {
                 .poll_next(cx)
                 .map(|item| item.map(|batch| Ok(conform(batch.map_err(Error::from)?, &self.schema)?))),
         };
-        if let Poll::Ready(None | Some(Err(_))) = item {
-            self.finish();
+        match item {
+            Poll::Ready(None) => self.finish(),
+            Poll::Ready(Some(Err(_))) => self.fail(),
+            _ => {}
         }
         item
+    }
+
+    /// The statement has failed or is out of time: what it has queued is dropped now.
+    fn fail(&mut self) {
+        if let Some(canceller) = &self.canceller {
+            canceller.cancel();
+        }
+        self.finish();
     }
 
     fn finish(&mut self) {
@@ -144,14 +154,16 @@ impl Iterator for ResultStream {
             Source::Native(execution) if !self.ended => {
                 let item = execution.next_blocking();
                 let item = item.map(|batch| Ok(conform(batch.map_err(Error::from)?, &self.schema)?));
-                if matches!(item, None | Some(Err(_))) {
-                    self.finish();
+                match item {
+                    None => self.finish(),
+                    Some(Err(_)) => self.fail(),
+                    Some(Ok(_)) => {}
                 }
                 return item;
             }
             Source::Channel(_) if !self.ended => {
                 if let Err(error) = not_on_a_worker() {
-                    self.finish();
+                    self.fail();
                     return Some(Err(error));
                 }
             }

@@ -114,7 +114,7 @@ fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
     let input = nullable_values(input)?;
-    let rows = query::run(input, Arc::clone(running))?;
+    let rows = query::run(input, Arc::clone(running), true)?;
     let new = stage(rows, table, running)?;
     let count = new.rows();
     if count > 0 {
@@ -124,7 +124,7 @@ fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Res
 }
 
 fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
-    let rows = query::run(input, Arc::clone(running))?;
+    let rows = query::run(input, Arc::clone(running), true)?;
     let emptied = emptied(table);
     let new = stage(rows, &emptied, running)?;
     let count = new.rows();
@@ -149,7 +149,7 @@ fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Res
     let row_id = row_id_column(&input)?;
     let plan = LogicalPlan::Projection(Projection::try_new(vec![Expr::Column(row_id)], Arc::new(input))?);
     let mut deleted = Deleted::default();
-    for batch in query::run(plan, Arc::clone(running))? {
+    for batch in query::run(plan, Arc::clone(running), true)? {
         deleted.add(batch?.column(0), running.statement.budget())?;
     }
     let count = deleted.rows;
@@ -166,7 +166,7 @@ fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Res
     let schema = Arc::clone(&table.version.schema);
     let mut deleted = Deleted::default();
     let mut stager = PartStager::new(table, running)?;
-    for batch in query::run(plan, Arc::clone(running))? {
+    for batch in query::run(plan, Arc::clone(running), true)? {
         let batch = batch?;
         deleted.add(batch.column(last), running.statement.budget())?;
         let columns: Vec<usize> = (0..last).collect();
@@ -334,7 +334,7 @@ pub(crate) fn check_keys(table: &TableEntry, running: &Arc<Running>) -> Result<(
         let running = Arc::new(running.over(Arc::clone(&state)));
         let context = running.plan_context();
         let plan = Parsed::one(&sql)?.plan(&context)?;
-        for batch in query::run(plan, Arc::clone(&running))? {
+        for batch in query::run(plan, Arc::clone(&running), true)? {
             let batch = batch?;
             if batch.num_rows() > 0 {
                 let values = batch
@@ -381,7 +381,7 @@ pub(crate) fn create_table(create: CreateMemoryTable, placement: Option<&str>, r
     table.keys = Arc::new(keys(&create.constraints, &schema));
     let mut count = None;
     if !declared {
-        let rows = query::run(input, Arc::clone(running))?;
+        let rows = query::run(input, Arc::clone(running), true)?;
         let new = stage(rows, &table, running)?;
         count = Some(new.rows());
         table = new.appended_to(&table, &table.version);

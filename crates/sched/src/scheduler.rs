@@ -227,6 +227,8 @@ impl fmt::Debug for Scheduler {
 impl Drop for Scheduler {
     fn drop(&mut self) {
         self.shared.end();
+        // A running task may wait for one that is queued: nobody would run that any more.
+        self.shared.drain();
         // A worker that drops the last handle is one of those that would be waited for; they end by themselves.
         let inside = here().is_some_and(|here| here.shared.id == self.shared.id);
         if !inside {
@@ -239,7 +241,7 @@ impl Drop for Scheduler {
 }
 
 impl Shared {
-    /// Queues one task, or drops it if its statement has stopped.
+    /// Queues one task, or drops it if its statement has stopped or the scheduler ends.
     pub(crate) fn submit(
         &self,
         statement: &Arc<Statement>,
@@ -254,8 +256,17 @@ impl Shared {
             entry.discard(&self.dropped);
             return;
         }
+        if self.is_ending() {
+            statement.shut_down();
+            entry.discard(&self.dropped);
+            return;
+        }
         let target = self.route(statement, settings, affinity, hint);
         self.queue(target, std::iter::once(entry));
+        // The scheduler may have ended, and been drained, in between.
+        if self.is_ending() {
+            self.drain();
+        }
     }
 }
 

@@ -141,7 +141,7 @@ setting! {
 
 setting! {
     /// The three strategies of VLDB 2015, section 6.
-    Preset, "strategy" {
+    Preset, "scheduling" {
         /// No affinities, no binding: the operating system places the threads.
         Os = "os",
         /// Soft affinities: tasks go to their data and may be stolen from there.

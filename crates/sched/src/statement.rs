@@ -261,7 +261,8 @@ impl Statement {
         }
         let past = self.deadline().is_some_and(|deadline| Instant::now() >= deadline);
         if past {
-            // Watchers need not be told: whoever waits for this statement wakes up at its deadline.
+            // Watchers are told when `stop` is called for the statement, which who issued it does once it sees this: here a
+            // lock of the scheduler's may be held. Loops wake up at the deadline by themselves.
             let _ = self.state.compare_exchange(RUNNING, PAST_DEADLINE, Ordering::AcqRel, Ordering::Acquire);
         }
         past
@@ -309,15 +310,23 @@ impl Statement {
 
     /// Has the scheduler numbered `id` watch this statement, once.
     pub(crate) fn watch_once(&self, id: u64, watcher: impl FnOnce() -> Weak<dyn Watcher>) {
-        if self.scheduler.load(Ordering::Acquire) != id {
-            self.watch(watcher());
+        if self.scheduler.load(Ordering::Acquire) == id {
+            return;
+        }
+        // Under the lock, so that of two first submitters one watches and neither goes on before that is done.
+        let mut watchers = self.watchers.lock();
+        if self.scheduler.load(Ordering::Relaxed) != id {
+            watchers.retain(|known| known.strong_count() > 0);
+            watchers.push(watcher());
             self.scheduler.store(id, Ordering::Release);
         }
     }
 
     fn stop(&self, reason: u8) {
-        if self.state.compare_exchange(RUNNING, reason, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            self.tell_watchers();
+        match self.state.compare_exchange(RUNNING, reason, Ordering::AcqRel, Ordering::Acquire) {
+            // Who noticed that the deadline had passed told nobody; what is queued is dropped now.
+            Ok(_) | Err(PAST_DEADLINE) => self.tell_watchers(),
+            Err(_) => {}
         }
     }
 

@@ -8,6 +8,7 @@
 //! `parallel_for` are counted when a worker leaves it; those of a statement when a worker turns to another one or finds
 //! nothing more to do. Bytes are as exact as what tasks report with [`crate::report_bytes`].
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -362,14 +363,16 @@ pub(crate) fn queued_tasks(shared: &Shared, most: usize) -> Vec<QueuedTask> {
 /// The statements that are alive, the oldest first.
 pub(crate) fn statements(shared: &Shared) -> Vec<StatementStats> {
     let alive: Vec<Arc<Statement>> = shared.statements.lock().iter().filter_map(Weak::upgrade).collect();
-    let mut queued = vec![0; alive.len()];
+    // Looked up by address: the groups' queues are locked meanwhile.
+    let mut queued: HashMap<*const Statement, usize> = alive.iter().map(|of| (Arc::as_ptr(of), 0)).collect();
     for group in &shared.groups {
         group.for_each(|_, entry| {
-            if let Some(index) = alive.iter().position(|statement| Arc::ptr_eq(statement, &entry.statement)) {
-                queued[index] += 1;
+            if let Some(queued) = queued.get_mut(&Arc::as_ptr(&entry.statement)) {
+                *queued += 1;
             }
         });
     }
+    let queued: Vec<usize> = alive.iter().map(|of| queued[&Arc::as_ptr(of)]).collect();
     let one = |(statement, queued): (Arc<Statement>, usize)| {
         let [tasks_run, dropped, bytes_local, bytes_remote] = statement.tally().read();
         StatementStats {

@@ -10,8 +10,8 @@
 //! What loops are measured against here is threads that are started for each loop. rayon is not linked by the command; the
 //! example `parallel` of crates/sched measures the same loops beside it.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -26,6 +26,8 @@ use crate::failure::Failure;
 use crate::machine::describe;
 use crate::size::{human, thousands};
 
+/// What one element of the arrays takes: a number that is read and one that is written.
+const BYTES_PER_ELEMENT: u64 = 16;
 /// How loops are compared with rayon.
 const RAYON: &str = "cargo run --release -p nearside-sched --example parallel";
 
@@ -45,19 +47,20 @@ Beside rayon, which the command does not link: cargo run --release -p nearside-s
 The JSON file holds {benchmark, source, machine, topology, revision, debug_build, slots, thread_groups, tasks:[{name, ns, target_ns,
 met, tasks}], loops:[{construct, load, grain_us, plain_ms, ours_ms, rival_ms, ratio, quiet_ratio}], plan, statements:[{placement,
 clients, statements, per_second, ratio, latency_ms, resident_before_bytes, resident_after_bytes, ..}]}. A ratio of loops below 1
-is faster than the rival; that of statements is the throughput divided by that of the fewest clients.")]
+is faster than the rival; that of statements is the throughput divided by that of the number
+of clients given first.")]
 pub struct Arguments {
     /// Empty tasks per run
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1000..))]
     tasks: u64,
     /// Slots; one per usable cpu unless given
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=sched::Config::THREADS_MAX as i64))]
     threads: Option<u16>,
     /// Turns of each loop here and on plain threads
     #[arg(long, value_name = "N", default_value_t = 101, value_parser = clap::value_parser!(u32).range(1..))]
     turns: u32,
     /// Elements of the arrays that loops read and write
-    #[arg(long, value_name = "N", default_value_t = MEMORY_ELEMENTS as u64, value_parser = clap::value_parser!(u64).range(1000..))]
+    #[arg(long, value_name = "N", default_value_t = MEMORY_ELEMENTS as u64, value_parser = clap::value_parser!(u64).range(1000..=1 << 40))]
     elements: u64,
     /// Rows of the tables that statements scan
     #[arg(long, value_name = "N", default_value_t = 4_000_000, value_parser = clap::value_parser!(u64).range(1000..))]
@@ -101,15 +104,17 @@ impl Arguments {
 /// Measures and prints.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     // An output file that cannot be made should not cost minutes of measuring.
-    let json = arguments.json.as_deref().map(|path| File::create(path).map_err(|e| cannot_write(path, &e)));
-    let json = json.transpose()?;
+    if let Some(path) = &arguments.json {
+        can_write(path).map_err(|error| cannot_write(path, &error))?;
+    }
     let mut builder = Database::builder();
     if let Some(threads) = arguments.threads {
         builder = builder.threads(usize::from(threads));
     }
     let database = builder.build()?;
+    fits(arguments.elements, database.topology().memory_bytes())?;
     let scheduler = database.scheduler();
-    let mut out = std::io::stdout();
+    let mut out = io::stdout();
     writeln!(out, "machine   {}", describe(database.topology()))?;
     let build = if cfg!(debug_assertions) { ", built without optimisation: these times say nothing" } else { "" };
     writeln!(out, "revision  {}{build}", env!("NEARSIDE_REVISION"))?;
@@ -130,22 +135,62 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let statements = statements::run(&database, &plan)?;
     write_statements(&mut out, &database, &plan, &statements)?;
 
-    if let (Some(file), Some(path)) = (json, &arguments.json) {
+    if let Some(path) = &arguments.json {
         let value = to_json(&database, &tasks, &loops, &plan, &statements);
-        write_json(file, &value).map_err(|error| cannot_write(path, &error))?;
+        write_json(path, &value).map_err(|error| cannot_write(path, &error))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("cannot write {}: {error}", path.display()))
 }
 
-fn write_json(file: File, value: &Value) -> std::io::Result<()> {
-    let mut file = BufWriter::new(file);
-    serde_json::to_writer_pretty(&mut file, value)?;
-    writeln!(file)?;
-    file.flush()
+/// Fails when loops over so many elements would not fit in the memory that the process may use.
+fn fits(elements: u64, usable_bytes: u64) -> Result<(), Failure> {
+    let bytes = elements.saturating_mul(BYTES_PER_ELEMENT);
+    if bytes <= usable_bytes {
+        return Ok(());
+    }
+    let (wanted, usable) = (human(bytes), human(usable_bytes));
+    let most = thousands(usable_bytes / BYTES_PER_ELEMENT);
+    Err(Failure::new(format!("--elements {elements} takes {wanted} of {usable} of memory: give at most {most}")))
+}
+
+/// Where a file is written before it takes its name, so that a run that is broken off leaves the earlier one alone. `None`:
+/// what has that name is no plain file, and is written to directly.
+fn beside(path: &Path) -> Option<PathBuf> {
+    if path.exists() && !path.is_file() {
+        return None;
+    }
+    let mut name = path.file_name()?.to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    Some(path.with_file_name(name))
+}
+
+fn can_write(path: &Path) -> io::Result<()> {
+    match beside(path) {
+        Some(beside) => {
+            File::create(&beside)?;
+            fs::remove_file(beside)
+        }
+        None => File::options().write(true).open(path).map(drop),
+    }
+}
+
+fn write_json(path: &Path, value: &Value) -> io::Result<()> {
+    let write = |to: &Path| {
+        let mut file = BufWriter::new(File::create(to)?);
+        serde_json::to_writer_pretty(&mut file, value)?;
+        writeln!(file)?;
+        file.flush()
+    };
+    let Some(beside) = beside(path) else { return write(path) };
+    let done = write(&beside).and_then(|()| fs::rename(&beside, path));
+    if done.is_err() {
+        let _ = fs::remove_file(&beside);
+    }
+    done
 }
 
 /// Whether the figure's target, where it has one, is met.

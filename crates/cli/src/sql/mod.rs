@@ -56,7 +56,7 @@ pub struct Arguments {
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     /// Worker threads [default: one per usable cpu]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=sched::Config::THREADS_MAX as i64))]
     threads: Option<u16>,
     /// Where loaded tables lie, as in CREATE TABLE .. WITH (placement = '..'): rr, ivp, pp(4, hash(k)), ..
     #[arg(long, value_name = "PLACEMENT")]

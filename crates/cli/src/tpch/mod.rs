@@ -60,7 +60,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
     runs: u16,
     /// Worker threads [default: one per usable cpu]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=sched::Config::THREADS_MAX as i64))]
     threads: Option<u16>,
     /// Read lineitem.parquet, orders.parquet, .. from this folder instead of generating
     #[arg(long, value_name = "DIR")]

@@ -71,3 +71,15 @@ fn a_file_that_cannot_be_written_is_told_before_anything_is_measured() {
     let sentence = run(&["bench", "sched", "--json", "/no/such/folder/sched.json"]).failed();
     assert!(sentence.contains("/no/such/folder/sched.json"), "{sentence}");
 }
+
+#[test]
+fn what_the_machine_cannot_hold_is_refused_and_an_earlier_file_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("sched.json");
+    std::fs::write(&path, "earlier").expect("a file");
+    let path = path.to_str().expect("UTF-8");
+    let sentence = run(&["bench", "sched", "--json", path, "--elements", "1000000000000"]).failed();
+    assert!(sentence.contains("--elements 1000000000000 takes"), "{sentence}");
+    assert_eq!(std::fs::read_to_string(path).expect("it is there"), "earlier");
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing else is left");
+}

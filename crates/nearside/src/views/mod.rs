@@ -154,6 +154,11 @@ fn numbers(values: impl Iterator<Item = u64>) -> ArrayRef {
     Arc::new(values.map(|v| Some(i64::try_from(v).unwrap_or(i64::MAX))).collect::<Int64Array>())
 }
 
+/// Counts that are not always known.
+fn known_numbers(values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
+    Arc::new(values.map(|v| v.map(|v| i64::try_from(v).unwrap_or(i64::MAX))).collect::<Int64Array>())
+}
+
 fn ids(values: impl Iterator<Item = Option<u32>>) -> ArrayRef {
     Arc::new(values.collect::<UInt32Array>())
 }

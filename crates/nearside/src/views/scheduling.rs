@@ -6,7 +6,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::Field;
 use sched::{WorkerState, WorkerStats};
 
-use super::{decimals, field, flags, ids, numbers, pairs, text};
+use super::{decimals, field, flags, ids, known_numbers, numbers, pairs, text};
 use crate::database::Inner;
 
 /// Most queued tasks that `nearside.tasks` shows.
@@ -164,7 +164,7 @@ pub(super) fn statements(inner: &Arc<Inner>) -> Vec<ArrayRef> {
 pub(super) fn tasks(inner: &Arc<Inner>) -> Vec<ArrayRef> {
     let all = inner.scheduler.tasks(TASKS_MAX);
     let queue = |t: &sched::QueuedTask| t.queue.map_or("slot".to_string(), |q| format!("{q:?}").to_lowercase());
-    let tasks = |t: &sched::QueuedTask| t.tasks.unwrap_or(0) as u64;
+    let tasks = |t: &sched::QueuedTask| t.tasks.map(|tasks| tasks as u64);
     vec![
         ids(all.iter().map(|t| Some(t.group.0))),
         ids(all.iter().map(|t| Some(t.node.0))),
@@ -172,7 +172,7 @@ pub(super) fn tasks(inner: &Arc<Inner>) -> Vec<ArrayRef> {
         ids(all.iter().map(|t| t.slot.map(|s| s.0))),
         numbers(all.iter().map(|t| t.priority.statement_time)),
         text(all.iter().map(|t| Some(&t.label))),
-        numbers(all.iter().map(tasks)),
+        known_numbers(all.iter().map(tasks)),
         ids(all.iter().map(|t| Some(u32::from(t.priority.user)))),
         numbers(all.iter().map(|t| t.hint.bytes)),
         decimals(all.iter().map(|t| t.hint.cpu_ns as f64 / 1e9)),

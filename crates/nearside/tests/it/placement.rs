@@ -385,6 +385,29 @@ fn a_table_from_another_machine_comes_in() {
 }
 
 #[test]
+fn a_strategy_leaves_parallelism_and_the_threshold_alone() {
+    let session = database().session();
+    let value = |name: &str| {
+        text(&session, &format!("SELECT concat('=', value, '=') FROM nearside.settings WHERE name = 'nearside.{name}'"))
+    };
+    assert!(value("memory_intensive_bytes_per_us").contains("=auto="));
+    session.execute("SET nearside.parallelism = 3; SET nearside.memory_intensive_bytes_per_us = 2147483647").unwrap();
+    session.execute("SET nearside.affinities = ' HARD '; SET nearside.stealing = 'ANY'").unwrap();
+    assert!(value("affinities").contains("=hard=") && value("stealing").contains("=any="));
+    assert!(value("scheduling").contains("=bound="), "{}", value("scheduling"));
+    for change in ["SET nearside.scheduling = 'OS'", "SET nearside.scheduling = 'custom'", "RESET nearside.scheduling"] {
+        session.execute(change).unwrap();
+        assert!(value("parallelism").contains("=3="), "{change}");
+        assert!(value("memory_intensive_bytes_per_us").contains("=2147483647="), "{change}");
+    }
+    assert!(value("affinities").contains("=weighed="));
+    session.execute("SET nearside.memory_intensive_bytes_per_us = 'AUTO'").unwrap();
+    assert!(value("memory_intensive_bytes_per_us").contains("=auto="));
+    let error = nearside::Database::builder().threads(4097).build().unwrap_err().to_string();
+    assert!(error.contains("4097") && error.contains("4096"), "{error}");
+}
+
+#[test]
 fn scheduling_is_set_per_session() {
     let database = database();
     let session = database.session();
@@ -401,7 +424,10 @@ fn scheduling_is_set_per_session() {
     for (wrong, said) in [
         ("nearside.stealing = 'sometimes'", "off, neighbour, any"),
         ("nearside.scheduling = 'best'", "os, target, bound"),
+        ("nearside.scheduling = 'best'", "nearside.scheduling cannot be 'best'"),
         ("nearside.parallelism = 70000", "at most 65535"),
+        ("nearside.memory_intensive_bytes_per_us = 2147483648", "up to 2147483647"),
+        ("nearside.memory_intensive_bytes_per_us = 'much'", "choose auto, 0 (never)"),
     ] {
         let error = session.execute(&format!("SET {wrong}")).unwrap_err().to_string();
         assert!(error.contains(said), "{wrong}: {error}");

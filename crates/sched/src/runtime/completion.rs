@@ -106,15 +106,19 @@ impl<T> Future for Completion<T> {
     /// # Panics
     /// When polled again after it was ready.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // Wakers are foreign code: they are cloned before, and dropped after, the lock is held.
+        let waker = context.waker().clone();
         let mut outcome = self.state.outcome.lock();
-        match std::mem::replace(&mut *outcome, Outcome::Taken) {
-            Outcome::Ready(ready) => Poll::Ready(ready),
-            Outcome::Pending(_) => {
-                *outcome = Outcome::Pending(Some(context.waker().clone()));
-                Poll::Pending
-            }
-            Outcome::Taken => panic!("a completion was polled after it was ready"),
-        }
+        let before = match &mut *outcome {
+            Outcome::Pending(known) => known.replace(waker),
+            ready => match std::mem::replace(ready, Outcome::Taken) {
+                Outcome::Ready(ready) => return Poll::Ready(ready),
+                _ => panic!("a completion was polled after it was ready"),
+            },
+        };
+        drop(outcome);
+        drop(before);
+        Poll::Pending
     }
 }
 

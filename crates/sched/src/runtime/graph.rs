@@ -287,37 +287,53 @@ impl Run {
     }
 
     fn done(self: &Arc<Run>, node: usize) {
-        for parent in &self.nodes[node].parents {
-            self.ready(*parent);
-        }
-        if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.was_last(node) {
             self.end(Ok(()));
         }
     }
 
+    /// Queues what waited for a task that is done. Whether it was the last one.
+    fn was_last(self: &Arc<Run>, node: usize) -> bool {
+        for parent in &self.nodes[node].parents {
+            self.ready(*parent);
+        }
+        self.left.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
     /// Drops what has not begun, and tells the end.
     fn give_up(&self, error: TaskError) {
+        self.drop_rest();
+        self.end(Err(error));
+    }
+
+    fn drop_rest(&self) {
         for node in &self.nodes {
             let work = node.work.lock().take();
             if let Err(text) = panics::caught(|| drop(work)) {
                 tracing::warn!("a dropped task panicked: {text}");
             }
         }
-        self.end(Err(error));
     }
 
     fn end(&self, outcome: Result<(), TaskError>) {
-        let end = self.end.lock().take();
-        match (end, outcome) {
-            (None, _) => {}
-            (Some(End::Waiter(promise)), outcome) => promise.fulfil(outcome),
-            (Some(End::Task(mut ticket)), outcome) => {
-                let Some(run) = ticket.run.take() else { return };
-                match outcome {
-                    Ok(()) => run.done(ticket.node),
-                    Err(error) => run.give_up(error),
+        let mut end = self.end.lock().take();
+        // A loop, as graphs that tasks returned may nest deeper than a stack is.
+        while let Some(End::Task(mut ticket)) = end {
+            let Some(run) = ticket.run.take() else { return };
+            let ended = match &outcome {
+                Ok(()) => run.was_last(ticket.node),
+                Err(_) => {
+                    run.drop_rest();
+                    true
                 }
+            };
+            if !ended {
+                return;
             }
+            end = run.end.lock().take();
+        }
+        if let Some(End::Waiter(promise)) = end {
+            promise.fulfil(outcome);
         }
     }
 }

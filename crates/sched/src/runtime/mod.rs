@@ -9,7 +9,8 @@
 //!
 //! Invariants: a task is in one queue or run or dropped, and whoever drops it says so at its statement's end or in the
 //! statistics; a worker runs tasks only while it holds a slot, so never more of them than there are slots; no foreign
-//! code (a task, its drop, a watcher) runs under a lock of ours; only the last worker to end drains the queues.
+//! code (a task, its drop, a watcher) runs under a lock of ours; once the last handle is gone whatever is or gets queued
+//! is dropped, so that a running task that waits for it comes back.
 //!
 //! # Limits
 //! A worker never leaves its thread group: slots of one group are held by threads of that group.
@@ -182,18 +183,18 @@ impl Shared {
 
     /// Where a task goes when the calling thread submits it now.
     pub(crate) fn route(&self, statement: &Statement, settings: Settings, affinity: Affinity, hint: Hint) -> Target {
-        self.route_with(statement, settings, affinity, hint, &|group| self.load(group))
+        self.route_with(statement, settings, (affinity, hint), self.own_slot(), &|group| self.load(group))
     }
 
+    /// Where a task goes if `caller` (`None`: no worker, or one that is to play no part) submits it under these loads.
     pub(crate) fn route_with(
         &self,
         statement: &Statement,
         settings: Settings,
-        affinity: Affinity,
-        hint: Hint,
+        (affinity, hint): (Affinity, Hint),
+        caller: Option<SlotId>,
         loads: &dyn Fn(GroupId) -> usize,
     ) -> Target {
-        let caller = self.own_slot();
         let request = Request { affinity, hint, caller, settings, loads, turn: &|| self.next_turn() };
         match statement.policy() {
             Some(policy) => policy.route(&self.layout, &request),
@@ -336,15 +337,20 @@ impl Shared {
         }
     }
 
-    /// A worker thread has ended with its scheduler. The last one drains the queues: nothing can be queued any
-    /// more, because only a handle could and the last handle is gone.
+    /// A worker thread has ended with its scheduler. The last one drains the queues once more: a running task may have
+    /// put something back.
     fn thread_ended(&self) {
-        if self.live.fetch_sub(1, Ordering::AcqRel) > 1 {
-            return;
+        if self.live.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.drain();
         }
+    }
+
+    /// Drops everything that is queued, and stops its statements: the scheduler ends, and a task that still runs may be
+    /// waiting for one of these. Not under a lock: dropping a task runs foreign code.
+    pub(crate) fn drain(&self) {
         for group in &self.groups {
             for entry in group.remove_where(|_| true) {
-                // Entries of loops are left over: a loop's caller has a handle, so no loop is under way.
+                // Entries of loops are left over: a loop's caller has a handle, and the last handle is gone.
                 let unrun = match &entry.work {
                     Work::Task(_) => true,
                     Work::Batch(batch) => batch.left() > 0,

@@ -105,7 +105,9 @@ pub(crate) fn parallel_for(
 }
 
 impl Shared {
-    /// Where each index goes. Loads grow as indices are dealt out, so that tasks without affinity spread.
+    /// Where each index goes. Loads grow as indices are dealt out, so that tasks without affinity spread over all groups,
+    /// also those of a worker's own loop: its group may have nobody free, and stealing need not reach the others. A single
+    /// index stays where the caller is, who can run it at once.
     fn routes(
         &self,
         statement: &Statement,
@@ -115,9 +117,10 @@ impl Shared {
     ) -> Vec<Target> {
         let groups = (0..self.groups.len() as u32).map(GroupId);
         let loads: Vec<Cell<usize>> = groups.map(|group| Cell::new(self.load(group))).collect();
+        let caller = if tasks == 1 { self.own_slot() } else { None };
         let one = |index| {
             let load = |group: GroupId| loads[group.index()].get();
-            let target = self.route_with(statement, settings, affinity(index), Hint::default(), &load);
+            let target = self.route_with(statement, settings, (affinity(index), Hint::default()), caller, &load);
             let dealt = &loads[self.layout.group_of(target).index()];
             dealt.set(dealt.get() + 1);
             target
@@ -223,7 +226,7 @@ impl Shared {
                 self.set_state(worker, WorkerState::Working);
                 continue;
             }
-            self.wake_in_time(slot, Sleeper::Waiting, true);
+            self.wake_in_time(slot, Sleeper::Waiting);
             if let Some(found) = found {
                 self.execute(worker, found);
             }

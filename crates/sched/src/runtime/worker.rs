@@ -292,7 +292,8 @@ impl Shared {
         }
     }
 
-    /// Looks a few times more. Meanwhile submitters need wake nobody of this group.
+    /// Looks a few times more. Meanwhile submitters need wake nobody of this group; whoever finds something here looks at
+    /// the queues again afterwards and wakes others for what is left in them.
     fn look_again(&self, worker: &Worker, slot: SlotId, local: &mut Local) -> Option<Found> {
         self.set_state(worker, WorkerState::Free);
         let group = worker.group.index();
@@ -312,6 +313,8 @@ impl Shared {
                 break;
             }
         }
+        // A submitter that saw this worker look woke nobody: either we see what it queued, or it sees that we stopped. A
+        // worker that found nothing announces its sleep next and looks behind a fence of its own.
         self.sleep.stop_looking(group);
         if found.is_some() {
             self.pass_on(worker.group);
@@ -333,7 +336,7 @@ impl Shared {
             }
             return;
         }
-        self.wake_in_time(slot, Sleeper::Free, found.is_some());
+        self.wake_in_time(slot, Sleeper::Free);
         if let Some(found) = found {
             self.pass_on(worker.group);
             self.set_state(worker, WorkerState::Working);
@@ -350,7 +353,7 @@ impl Shared {
         self.sleep.announce(slot, Sleeper::Free);
         let allowed = may_work(self.work_load(own.group)) && self.has_work_for(slot);
         if allowed || private() || self.is_ending() || handover.anyone_returns() {
-            self.wake_in_time(slot, Sleeper::Free, false);
+            self.wake_in_time(slot, Sleeper::Free);
             if private()
                 && let Some(taken) = self.groups[own.group.index()].take_private(own.place)
             {
@@ -364,9 +367,10 @@ impl Shared {
     }
 
     /// Takes back an announced sleep. If a waker had chosen this worker, its task may be another one than the worker
-    /// found: then whoever else can take something is woken instead.
-    pub(crate) fn wake_in_time(&self, slot: SlotId, sleeper: Sleeper, found: bool) {
-        if self.sleep.stay_awake(slot, sleeper) && found {
+    /// found, or the worker may not come to it because it gives its slot away: then whoever else can take something is
+    /// woken instead.
+    pub(crate) fn wake_in_time(&self, slot: SlotId, sleeper: Sleeper) {
+        if self.sleep.stay_awake(slot, sleeper) {
             for step in self.layout.search(self.layout.slot(slot).group) {
                 self.for_queued(step.group, |target| self.wake_for(target));
             }

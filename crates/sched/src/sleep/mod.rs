@@ -184,10 +184,12 @@ impl Sleep {
         self.groups[group].looking.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Says that it found one, or is about to announce its sleep. Returns whether nobody of the group looks any more:
-    /// then whoever found a task must wake someone for what else is queued, since submitters may have relied on it.
-    pub(crate) fn stop_looking(&self, group: usize) -> bool {
-        self.groups[group].looking.fetch_sub(1, Ordering::AcqRel) == 1
+    /// Says that it found one, or is about to announce its sleep. Whoever found a task must wake someone for what else is
+    /// queued, since submitters may have relied on it.
+    pub(crate) fn stop_looking(&self, group: usize) {
+        self.groups[group].looking.fetch_sub(1, Ordering::AcqRel);
+        // Pairs with the fence in `task_queued`: a submitter that still counted us has queued its task before we look again.
+        fence(Ordering::SeqCst);
     }
 
     /// Whether somebody looks for a task of a group. To be asked after [`Sleep::task_queued`] only: its fence makes sure

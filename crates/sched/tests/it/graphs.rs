@@ -200,3 +200,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn graphs_may_nest_deeper_than_a_stack_is() {
+    fn nested(depth: usize) -> TaskGraph {
+        let mut graph = TaskGraph::new();
+        if depth > 0 {
+            graph.expand(Affinity::Anywhere, &[], move || nested(depth - 1));
+        }
+        graph
+    }
+    let scheduler = threads(1);
+    assert_eq!(scheduler.run_graph(&statement(1), nested(100_000)).wait(), Ok(()));
+    fn failing(depth: usize) -> TaskGraph {
+        let mut graph = TaskGraph::new();
+        graph.expand(
+            Affinity::Anywhere,
+            &[],
+            move || if depth > 0 { failing(depth - 1) } else { panic!("at the end") },
+        );
+        graph
+    }
+    let failed = scheduler.run_graph(&statement(2), failing(100_000)).wait();
+    assert_eq!(failed, Err(TaskError::Panicked("at the end".into())));
+}

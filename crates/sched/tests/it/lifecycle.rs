@@ -118,3 +118,32 @@ fn starting_and_ending_at_once_is_clean() {
         }
     }
 }
+
+#[test]
+fn ending_lets_a_task_go_that_waits_for_a_queued_one() {
+    let scheduler = threads(1);
+    let (go, may_go) = mpsc::channel::<sched::Completion<()>>();
+    let (tell, told) = mpsc::channel();
+    let began = Arc::new(AtomicUsize::new(0));
+    let note = Arc::clone(&began);
+    scheduler.spawn(&statement(1), Affinity::Anywhere, move || {
+        note.store(1, Ordering::SeqCst);
+        let waits_for = may_go.recv().unwrap();
+        tell.send(waits_for.wait()).unwrap();
+    });
+    eventually("the first task runs", || began.load(Ordering::SeqCst) == 1);
+    let late = statement(2);
+    let queued = scheduler.submit(&late, Affinity::Anywhere, || ());
+    let (end, ended) = mpsc::channel();
+    let ending = thread::spawn(move || {
+        drop(scheduler);
+        end.send(()).unwrap();
+    });
+    // Long enough for the drop to have begun; the worker is at its task, so nobody takes the queued one before that.
+    thread::sleep(Duration::from_millis(200));
+    go.send(queued).unwrap();
+    assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(Err(sched::TaskError::Cancelled)));
+    assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(()));
+    ending.join().unwrap();
+    assert_eq!(late.stopped(), Some(Stopped::ShutDown));
+}

@@ -82,3 +82,18 @@ fn a_waiting_worker_lets_another_thread_run_less_urgent_tasks() {
     });
     assert_eq!(ran, Ok(()));
 }
+
+#[test]
+fn a_workers_own_loop_without_affinity_reaches_every_group() {
+    // Four nodes of one slot each in two packages: by default stealing ends at the package.
+    let scheduler = machine(2, 2, 1, Stealing::Neighbour);
+    let (outer, inside) = (statement(1), AtomicUsize::new(0));
+    let ran = scheduler.parallel_for(&outer, 1, &|_| Affinity::on(NodeId(0)), &|_| {
+        let ran = scheduler.parallel_for(&outer, 4, &anywhere, &|_| {
+            inside.fetch_add(1, Ordering::SeqCst);
+            eventually("all four nodes are in the loop at once", || inside.load(Ordering::SeqCst) == 4);
+        });
+        assert_eq!(ran, Ok(()));
+    });
+    assert_eq!(ran, Ok(()));
+}

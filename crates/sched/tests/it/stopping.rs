@@ -91,6 +91,30 @@ fn queued_tasks_of_a_cancelled_statement_are_dropped_before_others_run() {
 }
 
 #[test]
+fn queued_tasks_of_a_statement_past_its_deadline_are_dropped_before_others_run() {
+    let scheduler = threads(1);
+    let (hold, held) = mpsc::channel::<()>();
+    scheduler.spawn(&statement(0), Affinity::Anywhere, move || held.recv().unwrap());
+    let (young, dropped) = (statement(9), Arc::new(AtomicUsize::new(0)));
+    for _ in 0..100 {
+        let guard = Dropped(Arc::clone(&dropped));
+        scheduler.spawn(&young, Affinity::Anywhere, move || drop(guard));
+    }
+    let (seen, dropped_then) = (Arc::new(AtomicUsize::new(usize::MAX)), Arc::clone(&dropped));
+    let note = Arc::clone(&seen);
+    scheduler.spawn(&statement(1), Affinity::Anywhere, move || {
+        note.store(dropped_then.load(Ordering::SeqCst), Ordering::SeqCst);
+    });
+    young.set_deadline(Instant::now());
+    // Noticed by somebody first, as it is in use, and then given up by who issued it.
+    assert!(young.is_cancelled());
+    young.cancel();
+    hold.send(()).unwrap();
+    eventually("the older task ran", || seen.load(Ordering::SeqCst) != usize::MAX);
+    assert_eq!((seen.load(Ordering::SeqCst), young.stopped()), (100, Some(Stopped::Deadline)));
+}
+
+#[test]
 fn cancelling_wakes_a_caller_whose_tasks_nobody_has_begun() {
     // The only worker is held by another statement; the caller must come back all the same.
     let scheduler = threads(1);
