@@ -28,11 +28,8 @@ pub(crate) struct FloatsWin;
 
 /// DataFusion's analyzer rules with ours before them.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
-        Arc::new(NullAwareMarks),
-        Arc::new(CorrelatedNames::default()),
-        Arc::new(FloatsWin),
-    ];
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
+        vec![Arc::new(NullAwareMarks), Arc::new(CorrelatedNames::default()), Arc::new(FloatsWin)];
     rules.extend(Analyzer::new().rules);
     rules
 }

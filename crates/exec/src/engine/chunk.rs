@@ -36,7 +36,7 @@ pub(crate) struct Rows {
     /// Number of rows, also where there is no column.
     pub(crate) rows: usize,
     /// What they are charged to.
-    pub(crate) reservations: Vec<Reservation>,
+    pub(crate) _charged: Vec<Reservation>,
 }
 
 /// Row numbers of a group.
@@ -235,20 +235,8 @@ impl Chunk {
         self
     }
 
-    /// The columns of another chunk of as many rows, behind these.
-    pub(crate) fn beside(mut self, other: Chunk) -> Chunk {
-        debug_assert_eq!(self.rows, other.rows);
-        let shift = self.groups.len();
-        self.groups.extend(other.groups);
-        self.slots.extend(other.slots.into_iter().map(|slot| match slot {
-            Slot::Lazy { group, column } => Slot::Lazy { group: group + shift, column },
-            here => here,
-        }));
-        self
-    }
-
     /// As a record batch.
-    pub(crate) fn to_batch(&mut self, infos: &[ColumnInfo], schema: &SchemaRef) -> Result<RecordBatch, ExecError> {
+    pub(crate) fn batch(&mut self, infos: &[ColumnInfo], schema: &SchemaRef) -> Result<RecordBatch, ExecError> {
         let arrays = infos.iter().enumerate().map(|(i, info)| info.to_arrow(&self.column(i))).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
         Ok(RecordBatch::try_new_with_options(schema.clone(), arrays, &options)?)
@@ -307,7 +295,7 @@ fn load_stored(column: &Column, info: &ColumnInfo, rows: &RowIds) -> Vector {
         RowIds::List(list) => column.take(&list.rows),
     };
     let (Some(coded), false) = (column.as_coded(), matches!(info.kind, Kind::Arrow | Kind::Float)) else {
-        return info.from_arrow(&array());
+        return info.vector_of(&array());
     };
     let mut codes = codes_of(coded, rows);
     let valid = coded.null_code().then(|| {

@@ -12,7 +12,7 @@ use arrow::datatypes::FieldRef;
 use numa::Reservation;
 use parking_lot::Mutex;
 
-use super::chunk::{Chunk, Origin, RowIds, Rows};
+use super::chunk::{Chunk, Rows};
 use super::eval::{self, Evaluator, Test};
 use super::key_filter::KeyFilter;
 use super::pipe::{Operator, Out, Pipe};
@@ -84,16 +84,16 @@ impl<'a> Flow<'a> {
                     .map(|(c, field)| given_info(field, batches.iter().map(|b| b.column(c))))
                     .collect();
                 let columns = (0..infos.len()).map(|c| {
-                    let parts: Vec<Vector> = batches.iter().map(|b| infos[c].from_arrow(b.column(c))).collect();
+                    let parts: Vec<Vector> = batches.iter().map(|b| infos[c].vector_of(b.column(c))).collect();
                     Arc::new(if parts.is_empty() {
-                        infos[c].from_arrow(&arrow::array::new_empty_array(infos[c].data_type()))
+                        infos[c].vector_of(&arrow::array::new_empty_array(infos[c].data_type()))
                     } else {
                         Vector::concat(parts)
                     })
                 });
                 let columns = columns.collect();
                 let rows = batches.iter().map(|b| b.num_rows()).sum();
-                Ok(self.of_rows(Arc::new(Rows { infos, columns, rows, reservations: Vec::new() })))
+                Ok(self.of_rows(Arc::new(Rows { infos, columns, rows, _charged: Vec::new() })))
             }
             Plan::Shared(plan) => {
                 let key = Arc::as_ptr(plan) as usize;
@@ -171,7 +171,7 @@ impl<'a> Flow<'a> {
             let own = parts.into_iter().map(|p| Arc::try_unwrap(p).unwrap_or_else(|shared| (*shared).clone()));
             Ok(Arc::new(Vector::concat(own.collect())))
         })?;
-        Ok(Rows { infos: infos.to_vec(), columns, rows, reservations })
+        Ok(Rows { infos: infos.to_vec(), columns, rows, _charged: reservations })
     }
 
     /// A scan with conjuncts over its output columns.
@@ -328,12 +328,6 @@ impl Rows {
             self.rows = rows;
         }
         self
-    }
-
-    /// A chunk of some of these rows; `nulls` as in [`Chunk::append`].
-    #[allow(dead_code)]
-    pub(crate) fn chunk(self: &Arc<Self>, ids: Vec<u32>) -> Chunk {
-        Chunk::of(Origin::Rows(self.clone()), RowIds::list(ids))
     }
 }
 

@@ -56,7 +56,7 @@ pub(super) struct Sorted {
 impl Sorted {
     fn nothing(input: &Pipe) -> Sorted {
         let columns = input.infos.iter().map(|info| Arc::new(info.empty())).collect();
-        let rows = Rows { infos: input.infos.clone(), columns, rows: 0, reservations: Vec::new() };
+        let rows = Rows { infos: input.infos.clone(), columns, rows: 0, _charged: Vec::new() };
         Sorted { rows: Arc::new(rows), order: Vec::new(), _reservation: None }
     }
 

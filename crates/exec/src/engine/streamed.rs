@@ -87,7 +87,7 @@ impl Streamed {
                 assert!(self.pipe.set(pipe).is_ok(), "a plan is prepared once");
             }
             (StreamStep::Morsel(morsel), Some(pipe)) => {
-                pipe.run(morsel, &run, &mut |mut chunk| emit(chunk.to_batch(&pipe.infos, &self.schema)?))?;
+                pipe.run(morsel, &run, &mut |mut chunk| emit(chunk.batch(&pipe.infos, &self.schema)?))?;
             }
             (StreamStep::Morsel(_), None) => unreachable!("morsels are handed out after preparation"),
         }

@@ -107,7 +107,7 @@ impl Operator for Converting {
                 Step::Integers(to) => {
                     let vector = chunk.column(column);
                     let Data::Arrow(array) = &vector.data else { unreachable!("the kind said so") };
-                    to.from_arrow(array)
+                    to.vector_of(array)
                 }
                 Step::Arrow(from) => {
                     let array = from.to_arrow(&chunk.column(column));

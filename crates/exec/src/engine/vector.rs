@@ -471,7 +471,7 @@ impl ColumnInfo {
     }
 
     /// Values of this column's type and bounds from Arrow. Vids cannot be made this way.
-    pub(crate) fn from_arrow(&self, array: &ArrayRef) -> Vector {
+    pub(crate) fn vector_of(&self, array: &ArrayRef) -> Vector {
         let valid = || array.logical_nulls().filter(|n| n.null_count() > 0).map(|n| n.iter().collect());
         match self.kind {
             Kind::Arrow => Vector { data: Data::Arrow(array.clone()), valid: None },

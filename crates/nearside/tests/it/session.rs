@@ -267,8 +267,8 @@ fn busy_threads_of_left_overs_are_counted_and_none_is_left() {
     while seen == 0 {
         assert!(std::time::Instant::now() < end, "no thread of the private runtime was ever counted");
         std::thread::scope(|scope| {
-            let query =
-                scope.spawn(|| one(&session, "SELECT count(r) FROM (SELECT rank() OVER (ORDER BY n) AS r FROM numbers)"));
+            let query = scope
+                .spawn(|| one(&session, "SELECT count(r) FROM (SELECT rank() OVER (ORDER BY n) AS r FROM numbers)"));
             while !query.is_finished() {
                 seen = seen.max(counted());
                 std::thread::sleep(std::time::Duration::from_micros(50));

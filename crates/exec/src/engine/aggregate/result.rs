@@ -376,7 +376,7 @@ pub(super) fn settle(pieces: Vec<Column>) -> (ColumnInfo, Vec<Vector>) {
             Values::Int(values) => Data::Int(values),
             Values::Float(values) => Data::Float(values),
             Values::Vid(vids) => Data::Vid(vids),
-            Values::Arrow(array) if matches!(info.kind, Kind::Float) => return info.from_arrow(&array),
+            Values::Arrow(array) if matches!(info.kind, Kind::Float) => return info.vector_of(&array),
             Values::Arrow(array) => Data::Arrow(array),
         };
         Vector { data, valid: piece.valid }

@@ -191,20 +191,20 @@ fn column(info: &ColumnInfo, rows: usize, random: &mut Random) -> Vector {
         (Kind::Float, _) => {
             let special = [0.0, -0.0, f64::NAN, 1.5, -2.25, f64::INFINITY, 7.75];
             let floats = ints.iter().map(|v| v.map(|v| special[v as usize % 7]));
-            info.from_arrow(&(Arc::new(floats.collect::<Float64Array>()) as ArrayRef))
+            info.vector_of(&(Arc::new(floats.collect::<Float64Array>()) as ArrayRef))
         }
         (_, DataType::Utf8View) => {
             let texts = ints.iter().map(|v| v.map(|v| words()[v as usize].clone()));
-            info.from_arrow(&(Arc::new(texts.collect::<StringViewArray>()) as ArrayRef))
+            info.vector_of(&(Arc::new(texts.collect::<StringViewArray>()) as ArrayRef))
         }
         (_, DataType::Decimal128(p, s)) => {
             let wide = ints.iter().map(|v| v.map(|v| i128::from(v - 20) * 1_000_000_000_000_000_000_007));
             let wide = wide.collect::<Decimal128Array>().with_precision_and_scale(*p, *s).unwrap();
-            info.from_arrow(&(Arc::new(wide) as ArrayRef))
+            info.vector_of(&(Arc::new(wide) as ArrayRef))
         }
         _ => {
             let narrow = ints.iter().map(|v| v.map(|v| v as i32)).collect::<Int32Array>();
-            info.from_arrow(&(Arc::new(narrow) as ArrayRef))
+            info.vector_of(&(Arc::new(narrow) as ArrayRef))
         }
     }
 }
@@ -391,7 +391,7 @@ fn table_of(infos: &[ColumnInfo], rows: usize, random: &mut Random, sort_by: Opt
         columns = columns.iter().map(|c| c.take(&order, false)).collect();
     }
     let columns = columns.into_iter().map(Arc::new).collect();
-    Arc::new(Rows { infos: infos.to_vec(), columns, rows, reservations: Vec::new() })
+    Arc::new(Rows { infos: infos.to_vec(), columns, rows, _charged: Vec::new() })
 }
 
 fn check(seed: u64) {
@@ -445,7 +445,7 @@ fn ints(values: Vec<i64>, data_type: DataType) -> (Vec<ColumnInfo>, Arc<Rows>) {
     let infos = vec![ColumnInfo::int(Arc::new(Field::new("x", data_type, false)), low, high, false)];
     let rows = values.len();
     let columns = vec![Arc::new(Vector::ints(values))];
-    (infos.clone(), Arc::new(Rows { infos, columns, rows, reservations: Vec::new() }))
+    (infos.clone(), Arc::new(Rows { infos, columns, rows, _charged: Vec::new() }))
 }
 
 fn group_ints(values: Vec<i64>, statement: &Arc<Statement>, keyed: bool) -> Result<Vec<Vec<Value>>, ExecError> {
@@ -487,7 +487,7 @@ fn keys_of_one_value_take_no_room() {
     let infos = vec![one("a", 7, 7), one("b", 0, 14), one("c", -1, -1), one("full", i64::MIN, i64::MAX)];
     let columns = [vec![7; 15], (0..15).collect(), vec![-1; 15], (0..15).map(|i| i64::MAX - i).collect()];
     let columns = columns.map(|c| Arc::new(Vector::ints(c))).to_vec();
-    let rows = Arc::new(Rows { infos: infos.clone(), columns, rows: 15, reservations: Vec::new() });
+    let rows = Arc::new(Rows { infos: infos.clone(), columns, rows: 15, _charged: Vec::new() });
     let statement = statement();
     let flow = Flow::new(run_of(&statement));
     for keys in [vec![0, 1], vec![1, 0], vec![0, 1, 2], vec![0], vec![3, 0, 2], vec![2, 3, 1, 0]] {
@@ -529,8 +529,8 @@ fn totals_beyond_128_bits_come_back() {
         let rows = values.len();
         let array: Decimal128Array = values.into_iter().map(Some).collect();
         let array: ArrayRef = Arc::new(array.with_precision_and_scale(38, 0).unwrap());
-        let columns = vec![Arc::new(infos[0].from_arrow(&array))];
-        let rows = Arc::new(Rows { infos: infos.clone(), columns, rows, reservations: Vec::new() });
+        let columns = vec![Arc::new(infos[0].vector_of(&array))];
+        let rows = Arc::new(Rows { infos: infos.clone(), columns, rows, _charged: Vec::new() });
         let (statement, calls) = (statement(), [call(AggregateFunction::Sum, &[0], &infos)]);
         let flow = Flow::new(run_of(&statement));
         let compiled = Calls::new(&calls, &infos, true)?;

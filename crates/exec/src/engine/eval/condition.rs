@@ -50,7 +50,7 @@ impl Conjunction {
         let mut mask: Option<Values<bool>> = None;
         for (i, part) in self.parts.iter().enumerate() {
             let current = copy.as_mut().unwrap_or(chunk);
-            let passed = part.node.evaluate(current)?.is_true();
+            let passed = part.node.evaluate(current)?.truth();
             let all = match mask.take() {
                 Some(known) => known.combine(passed, |a, b| a & b),
                 None => passed,

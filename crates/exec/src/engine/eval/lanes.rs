@@ -278,7 +278,7 @@ fn pick<T: Lane>(chosen: &[bool], a: &Values<T>, b: Values<T>) -> Values<T> {
 
 impl Lanes<bool> {
     /// True where it is TRUE; NULL is not.
-    pub(super) fn is_true(self) -> Values<bool> {
+    pub(super) fn truth(self) -> Values<bool> {
         match self.valid {
             Valid::Always => self.values,
             Valid::Never => Values::Const(false),

@@ -52,17 +52,8 @@ pub(crate) trait Test: Send + Sync {
     fn narrow(&self, chunk: &mut Chunk) -> Result<(), ExecError>;
 }
 
-/// An expression over columns of which `infos` are known, and what is known of its result.
-#[allow(dead_code)]
-pub(crate) fn evaluator(
-    expression: &Arc<dyn Expression>,
-    field: &FieldRef,
-    infos: &[ColumnInfo],
-) -> Result<(ColumnInfo, Arc<dyn Evaluator>), ExecError> {
-    evaluator_at(expression, field, Site::new(infos, None, 0))
-}
-
-/// As [`evaluator`], for about `rows` rows: what pays for so many is evaluated beforehand, on the threads of `run`.
+/// An expression over columns of which `infos` are known, and what is known of its result. What pays for about `rows` rows is evaluated
+/// beforehand, on the threads of `run`.
 pub(crate) fn prepared_evaluator(
     expression: &Arc<dyn Expression>,
     field: &FieldRef,
@@ -87,7 +78,6 @@ fn evaluator_at(
 }
 
 /// A condition over columns of which `infos` are known.
-#[allow(dead_code)]
 pub(crate) fn test(predicate: &Predicate, infos: &[ColumnInfo]) -> Result<Arc<dyn Test>, ExecError> {
     Ok(Arc::new(Conjunction::new(predicate, &Site::new(infos, None, 0))?))
 }
@@ -197,6 +187,6 @@ struct Opaque {
 
 impl Evaluator for Opaque {
     fn evaluate(&self, chunk: &mut Chunk) -> Result<Vector, ExecError> {
-        Ok(self.info.from_arrow(&self.leaf.evaluate(chunk)?))
+        Ok(self.info.vector_of(&self.leaf.evaluate(chunk)?))
     }
 }

@@ -217,7 +217,7 @@ fn case<N, T: super::lanes::Lane>(
 ) -> Result<Lanes<T>, ExecError> {
     let mut result = otherwise;
     for (when, then) in whens.iter().rev() {
-        let chosen = when.evaluate(chunk)?.is_true();
+        let chosen = when.evaluate(chunk)?.truth();
         result = evaluate(then, chunk)?.or_else(&chosen, result);
     }
     Ok(result)

@@ -203,7 +203,7 @@ impl Prober {
             }
             let single = [match_];
             let mut matches = if self.table.is_unique() { &single[..] } else { self.table.rows_of(match_) };
-            while !matches.is_empty() && !(once && has[row as usize]) {
+            while !(matches.is_empty() || once && has[row as usize]) {
                 let (now, later) = matches.split_at(matches.len().min(CHUNK_ROWS - piece.rows.len()));
                 piece.rows.resize(piece.rows.len() + now.len(), row);
                 piece.ids.extend_from_slice(now);

@@ -31,10 +31,10 @@ pub(crate) enum Strategy {
     /// The best for the keys.
     Auto,
     /// An array if that is possible at all.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for tests"))]
+    #[cfg(test)]
     Direct,
     /// A hash table.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for tests"))]
+    #[cfg(test)]
     Hash,
 }
 
@@ -100,7 +100,9 @@ impl KeyTable {
         let small = codes.domain <= least.max(DIRECT_PER_ROW * rows);
         let direct = match strategy {
             Strategy::Auto => small,
+            #[cfg(test)]
             Strategy::Direct => codes.domain < 1 << 24 || small,
+            #[cfg(test)]
             Strategy::Hash => false,
         };
         match (direct, codes.rows_matter) {

@@ -325,7 +325,7 @@ fn run_join(join: &Join, strategy: Strategy) -> Result<Vec<Row>, ExecError> {
             pipe.run(morsel, &run, &mut |mut chunk| {
                 assert!(chunk.rows() > 0 && chunk.rows() <= CHUNK_ROWS);
                 check_kinds(&mut chunk, &pipe.infos);
-                rows.extend(rows_of(&chunk.to_batch(&pipe.infos, &schema)?));
+                rows.extend(rows_of(&chunk.batch(&pipe.infos, &schema)?));
                 Ok(true)
             })?;
         }

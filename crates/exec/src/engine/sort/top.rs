@@ -220,6 +220,6 @@ fn best<M: Keys>(run: &Run<'_>, pipe: &Pipe, keys: M, fetch: usize) -> Result<So
     let bytes = columns.iter().map(|c| c.bytes()).sum::<u64>() + 4 * rows as u64;
     drop(charged);
     let reservations = vec![run.reserve(bytes)?];
-    let rows = Arc::new(Rows { infos: pipe.infos.clone(), columns, rows, reservations });
+    let rows = Arc::new(Rows { infos: pipe.infos.clone(), columns, rows, _charged: reservations });
     Ok(Sorted { rows, order: vec![order], _reservation: None })
 }
