@@ -395,7 +395,8 @@ fn a_strategy_leaves_parallelism_and_the_threshold_alone() {
     session.execute("SET nearside.affinities = ' HARD '; SET nearside.stealing = 'ANY'").unwrap();
     assert!(value("affinities").contains("=hard=") && value("stealing").contains("=any="));
     assert!(value("scheduling").contains("=bound="), "{}", value("scheduling"));
-    for change in ["SET nearside.scheduling = 'OS'", "SET nearside.scheduling = 'custom'", "RESET nearside.scheduling"] {
+    for change in ["SET nearside.scheduling = 'OS'", "SET nearside.scheduling = 'custom'", "RESET nearside.scheduling"]
+    {
         session.execute(change).unwrap();
         assert!(value("parallelism").contains("=3="), "{change}");
         assert!(value("memory_intensive_bytes_per_us").contains("=2147483647="), "{change}");
