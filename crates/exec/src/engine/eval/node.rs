@@ -332,8 +332,9 @@ impl BoolNode {
             }
             CompareInts(op, a, b) => compare(*op, a.evaluate(chunk)?, b.evaluate(chunk)?, |a: i64, b| a.cmp(&b)),
             CompareFloats(op, a, b) => {
-                // Adding zero makes minus zero plus zero: SQL has them equal.
-                let order = |a: f64, b: f64| (a + 0.0).total_cmp(&(b + 0.0));
+                // SQL has both zeros equal (adding zero makes minus zero plus zero), and every NaN equal to any other and above all.
+                let one = |x: f64| if x.is_nan() { f64::NAN } else { x + 0.0 };
+                let order = |a: f64, b: f64| one(a).total_cmp(&one(b));
                 compare(*op, a.evaluate(chunk)?, b.evaluate(chunk)?, order)
             }
             VidRange { input, start, end, negated } => {

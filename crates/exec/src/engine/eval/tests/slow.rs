@@ -186,6 +186,7 @@ fn arithmetic(op: ArithmeticOp, (a, at): (i128, &DataType), (b, bt): (i128, &Dat
 fn order(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Int(a), Value::Int(b)) => a.cmp(b),
+        (Value::Float(a), Value::Float(b)) if a.is_nan() || b.is_nan() => a.is_nan().cmp(&b.is_nan()),
         (Value::Float(a), Value::Float(b)) if *a == 0.0 && *b == 0.0 => Ordering::Equal,
         (Value::Float(a), Value::Float(b)) => a.total_cmp(b),
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
