@@ -195,7 +195,7 @@ impl Vector {
                         _ => unreachable!("parts are of one kind"),
                     })
                     .collect();
-                Data::Arrow(concat(&arrays).expect("arrays of one type"))
+                Data::Arrow(compacted(concat(&arrays).expect("arrays of one type")))
             }
         };
         Vector { data, valid }
@@ -217,6 +217,16 @@ fn joined<'a, T: Copy + 'a>(parts: &'a [Vector], rows: usize, of: impl Fn(&'a Ve
     let mut all = Vec::with_capacity(rows);
     parts.iter().for_each(|part| all.extend_from_slice(of(part)));
     all
+}
+
+/// The same values with bytes of their own: views that were put together refer to the buffers of every piece, each array made of them
+/// would carry all of these along, and what is put together of those again would have them many times over.
+fn compacted(array: ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Utf8View => Arc::new(array.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
+        _ => array,
+    }
 }
 
 fn take_arrow(array: &ArrayRef, rows: UInt32Array) -> ArrayRef {
@@ -526,4 +536,26 @@ pub(crate) fn ints_of_arrow(array: &dyn Array) -> Vec<i64> {
     }
     let data_type = array.data_type();
     with_integer!(data_type, T => of::<T>(array), unreachable!("{data_type} is no integer"))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::StringViewArray;
+
+    use super::*;
+
+    #[test]
+    fn text_put_together_again_and_again_has_few_buffers() {
+        let text = |i: usize| format!("a text that is too long for its view, {i}");
+        let array = |i: usize| Arc::new(StringViewArray::from_iter_values([text(i)])) as ArrayRef;
+        let piece = |array: ArrayRef| Vector { data: Data::Arrow(array), valid: None };
+        let mut vector = Vector::concat((0..100).map(|i| piece(array(i))).collect());
+        for _ in 0..5 {
+            let pieces = (0..100).map(|i| vector.take(&[i], false)).collect();
+            vector = Vector::concat(pieces);
+        }
+        let Data::Arrow(array) = &vector.data else { unreachable!("it was text") };
+        assert_eq!(array.as_string_view().data_buffers().len(), 1);
+        assert!((0..100).all(|i| array.as_string_view().value(i) == text(i)));
+    }
 }
