@@ -15,7 +15,7 @@
 //! section 5.2.
 //!
 //! # Limits
-//! Scan, filter, projection and limit; joins, aggregation and sorting run elsewhere so far.
+//! No window functions, no grouping sets, no recursion; nothing spills. docs/design/engine.md and exec.md say what else is not here.
 
 mod affinities;
 mod bind;

@@ -8,14 +8,14 @@ use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use arrow::datatypes::{DataType, Field};
-use exec::{
-    CompareOp, Context, ExecError, Execution, Output, Plan, Predicate, SchedParallel, execute, execute_on_workers,
-};
+use exec::{CompareOp, Context, ExecError, Output, Plan, Predicate, SchedParallel, execute};
 use numa::{Budget, Topology};
 use sched::{Affinity, Config, Scheduler, Statement};
 use storage::{Interrupted, Parallel, TableVersion};
 
-use crate::support::{Function, Kind, column_of_numbers, context, int, numbers, run, run_default, scan, scheduler};
+use crate::support::{
+    Function, Kind, column_of_numbers, context, int, numbers, run, run_default, scan, scheduler, soon, started,
+};
 
 const GRANULE: i64 = 65_536;
 
@@ -32,18 +32,6 @@ fn with_function(plan: Plan, function: &Arc<Function>) -> Plan {
     use exec::Expression;
     let field = Arc::new(Field::new("y", function.data_type().clone(), true));
     plan.project(vec![Output::Expression { expression: function.clone(), field }]).unwrap()
-}
-
-fn started(plan: &Plan, context: Context) -> Execution {
-    execute_on_workers(Arc::new(plan.clone()), context)
-}
-
-fn soon(what: &str, mut happened: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !happened() {
-        assert!(start.elapsed() < Duration::from_secs(20), "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock};
+use std::time::{Duration, Instant};
 
 use arrow::array::{
     ArrayRef, AsArray, BinaryArray, BooleanArray, Date32Array, Decimal128Array, Float64Array, Int32Array, Int64Array,
@@ -21,6 +22,20 @@ pub fn scheduler() -> Arc<Scheduler> {
         Scheduler::new(topology, Config { threads: Some(3), ..Config::default() })
     });
     SHARED.clone()
+}
+
+/// A plan that runs on workers, however little it touches.
+pub fn started(plan: &Plan, context: Context) -> Execution {
+    execute_on_workers(Arc::new(plan.clone()), context)
+}
+
+/// Waits until something has happened, but not for ever.
+pub fn soon(what: &str, mut happened: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !happened() {
+        assert!(start.elapsed() < Duration::from_secs(20), "{what} did not happen");
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 pub fn context() -> Context {

@@ -6,14 +6,13 @@ use std::time::{Duration, Instant};
 
 use arrow::datatypes::{DataType, Field};
 use exec::{
-    AggregateCall, AggregateFunction, Context, ExecError, Execution, Join, JoinKind, Output, Plan, Predicate, Side,
-    SortKey, execute_on_workers,
+    AggregateCall, AggregateFunction, Context, ExecError, Join, JoinKind, Output, Plan, Predicate, Side, SortKey,
 };
 use numa::Budget;
 use sched::Statement;
 use storage::TableVersion;
 
-use crate::support::{Function, Kind, context, drain, numbers, run, scan, scheduler};
+use crate::support::{Function, Kind, context, drain, numbers, run, scan, scheduler, soon, started};
 
 fn counting(rows: i64) -> Arc<TableVersion> {
     numbers(&[(0..rows).map(|i| Some(i * 7919 % rows)).collect()])
@@ -60,18 +59,6 @@ fn with_budget(bytes: u64) -> (Arc<Budget>, Context) {
     let budget = Budget::new("a test", bytes);
     let context = Context::new(scheduler(), Statement::new(1, budget.clone()));
     (budget, context)
-}
-
-fn started(plan: &Plan, context: Context) -> Execution {
-    execute_on_workers(Arc::new(plan.clone()), context)
-}
-
-fn soon(what: &str, mut happened: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !happened() {
-        assert!(start.elapsed() < Duration::from_secs(20), "{what} did not happen");
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 #[test]
