@@ -50,6 +50,7 @@ mod not_in;
 mod parser;
 mod placement;
 mod plan_cache;
+mod prepared;
 mod query;
 mod report;
 mod scheduling;
