@@ -47,6 +47,7 @@ mod lower;
 mod names;
 mod native;
 mod not_in;
+mod optimizer;
 mod parser;
 mod placement;
 mod plan_cache;
