@@ -76,6 +76,8 @@ pub use constant::constant_column;
 pub use deleted::DeletedRows;
 pub use dictionary::{Dictionary, Encoding};
 pub use error::StoreError;
+#[doc(hidden)]
+pub use kernels::bench;
 pub use parallel::{Interrupted, Parallel, Serial};
 pub use partition::Partitioner;
 pub use place::{PlaceReport, place, place_parts, place_rows};
