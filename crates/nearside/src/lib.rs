@@ -51,6 +51,7 @@ mod parser;
 mod placement;
 mod plan_cache;
 mod plan_times;
+mod prepared;
 mod query;
 mod report;
 mod scheduling;

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use datafusion::logical_expr::LogicalPlan;
 
 use crate::error::{Error, Result};
-use crate::lower::{bind, lower, wholly_native};
+use crate::lower::{bind, wholly_native};
 use crate::parser::Parsed;
 use crate::session::{Session, not_on_a_worker};
-use crate::{config, query};
+use crate::query;
 
 /// The steps from a text to a plan that can start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,15 +63,13 @@ impl Session {
             return Err(Error::Unsupported("only queries are planned without running them".into()));
         }
         lap(&mut times.resolve);
-        let state = &running.state;
-        let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-        let plan = state.optimizer().optimize(plan, running.as_ref(), |_, _| {})?;
+        let plan = query::optimised(plan, &running)?;
         lap(&mut times.optimize);
-        let plan = lower(plan, config::nearside(state.config_options()).native_operators)?;
+        let plan = query::lowered(plan, &running)?;
         lap(&mut times.lower);
         match wholly_native(&plan) {
             Some(native) => {
-                drop(bind(native, &running.catalog, &running.props())?);
+                drop(bind(native, &running.catalog, running.props())?);
                 times.native = true;
             }
             None => drop(query::physical(&plan, &running, false)?),
