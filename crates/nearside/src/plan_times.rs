@@ -13,8 +13,8 @@ use datafusion::logical_expr::LogicalPlan;
 use crate::error::{Error, Result};
 use crate::lower::{bind, wholly_native};
 use crate::parser::Parsed;
-use crate::session::{Session, not_on_a_worker};
 use crate::query;
+use crate::session::{Session, not_on_a_worker};
 
 /// The steps from a text to a plan that can start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
