@@ -51,6 +51,7 @@ mod optimizer;
 mod parser;
 mod placement;
 mod plan_cache;
+mod plan_times;
 mod prepared;
 mod query;
 mod report;
@@ -71,6 +72,8 @@ pub use datafusion::common::ScalarValue;
 pub use error::{Error, Position, Result};
 pub use load::{BatchProducer, LoadOptions, LoadProgress, LoadReport, ProgressFn};
 pub use parser::Piece;
+#[doc(hidden)]
+pub use plan_times::PlanTimes;
 pub use report::ColumnReport;
 pub use session::{CancelHandle, Done, Outcome, Prepared, Session};
 pub use stream::ResultStream;

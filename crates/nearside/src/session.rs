@@ -133,7 +133,6 @@ impl Session {
     }
 
     /// A statement that does nothing yet.
-    #[cfg(test)]
     pub(crate) fn running(&self) -> Arc<Running> {
         Arc::new(Running::start(&self.inner, self.state().0))
     }
