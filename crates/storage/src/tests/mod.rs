@@ -2,6 +2,7 @@
 
 mod data;
 mod failures;
+mod indexes;
 mod partitioning;
 mod placing;
 mod real_nodes;

@@ -22,5 +22,11 @@ pub(crate) fn gather(words: &[u32], bits: u8, rows: usize, positions: &[u32], ou
     scalar::gather(words, bits, positions, out);
 }
 
+/// The code at one position, below the rows that `words` holds.
+#[inline]
+pub(crate) fn code_at(words: &[u32], bits: u8, position: usize) -> u32 {
+    if bits == 0 { 0 } else { scalar::code_at(words, bits, position) }
+}
+
 #[cfg(test)]
 mod tests;
