@@ -1,5 +1,7 @@
 //! Settings: what `SET nearside.*` changes, and DataFusion's own settings as Nearside starts them.
 
+use std::borrow::Cow;
+
 use datafusion::common::extensions_options;
 use datafusion::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::prelude::SessionConfig;
@@ -85,8 +87,8 @@ pub(crate) fn entries(config: &ConfigOptions) -> Vec<ConfigEntry> {
 }
 
 /// The `nearside.*` settings of a configuration.
-pub(crate) fn nearside(config: &ConfigOptions) -> NearsideOptions {
-    config.extensions.get::<NearsideOptions>().cloned().unwrap_or_default()
+pub(crate) fn nearside(config: &ConfigOptions) -> Cow<'_, NearsideOptions> {
+    config.extensions.get::<NearsideOptions>().map_or_else(Cow::default, Cow::Borrowed)
 }
 
 /// What scans may use, by a configuration's settings.

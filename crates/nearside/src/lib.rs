@@ -51,6 +51,7 @@ mod not_in;
 mod parser;
 mod placement;
 mod plan_cache;
+mod prepared;
 mod query;
 mod report;
 mod scheduling;

@@ -3,6 +3,7 @@
 mod expressions;
 mod indexes;
 mod placement;
+mod prepared;
 mod session;
 mod slt;
 mod twins;

@@ -170,8 +170,14 @@ impl Index {
 
     /// The rows whose codes lie in `codes`. `column` is the coded column that the index belongs to; NULL's code finds nothing.
     pub fn rows_of_codes(&self, column: &CodedColumn, codes: Range<u32>) -> IndexRows<'_> {
+        self.rows_at(self.order_of_codes(column, codes))
+    }
+
+    /// Where the rows whose codes lie in `codes` stand in the order of the values: look-ups in the same index are put together
+    /// by their places, which [`rows_at`](Self::rows_at) turns into rows.
+    pub fn order_of_codes(&self, column: &CodedColumn, codes: Range<u32>) -> Range<u32> {
         if codes.is_empty() {
-            return IndexRows::Listed(&[]);
+            return 0..0;
         }
         let before = |code: u32| match self.kind {
             IndexKind::Ascending => ascending_codes_before(column, code),
@@ -180,7 +186,7 @@ impl Index {
         // NULLs, whose code is 0, come first where rows ascend, and are in no list.
         let lowest = codes.start.max(u32::from(column.null_code()));
         let from = before(lowest);
-        self.run(from, before(codes.end).max(from))
+        from as u32..before(codes.end).max(from) as u32
     }
 
     /// The rows whose values lie between two bounds, arrays of one value of the column's surface type that is not NULL;
@@ -194,13 +200,30 @@ impl Index {
         from: Bound<&dyn Array>,
         to: Bound<&dyn Array>,
     ) -> Result<IndexRows<'_>, StoreError> {
-        let from = bound_value(column.data_type(), from)?;
-        let to = bound_value(column.data_type(), to)?;
-        Ok(self.rows_within(column, from, to))
+        Ok(self.rows_at(self.order_between(column, from, to)?))
     }
 
-    /// As [`rows_between`](Self::rows_between), of values.
+    /// As [`rows_between`](Self::rows_between), as places in the order of the values; see [`order_of_codes`](Self::order_of_codes).
+    ///
+    /// # Errors
+    /// As [`rows_between`](Self::rows_between).
+    pub fn order_between(
+        &self,
+        column: &Column,
+        from: Bound<&dyn Array>,
+        to: Bound<&dyn Array>,
+    ) -> Result<Range<u32>, StoreError> {
+        let from = bound_value(column.data_type(), from)?;
+        let to = bound_value(column.data_type(), to)?;
+        Ok(self.order_within(column, from, to))
+    }
+
+    /// The rows whose values lie between two bounds.
     pub(crate) fn rows_within(&self, column: &Column, from: Bound<Value<'_>>, to: Bound<Value<'_>>) -> IndexRows<'_> {
+        self.rows_at(self.order_within(column, from, to))
+    }
+
+    fn order_within(&self, column: &Column, from: Bound<Value<'_>>, to: Bound<Value<'_>>) -> Range<u32> {
         if let Some(coded) = column.as_coded() {
             let dictionary = coded.dictionary();
             let vid = |bound: Bound<Value<'_>>, upper: bool, open: u32| match bound {
@@ -210,7 +233,7 @@ impl Index {
             };
             let (from, to) = (vid(from, false, 0), vid(to, true, dictionary.len() as u32));
             let first = u32::from(coded.null_code());
-            return self.rows_of_codes(coded, from + first..to.max(from) + first);
+            return self.order_of_codes(coded, from + first..to.max(from) + first);
         }
         let Column::Plain(plain) = column else { unreachable!("row ids have no index") };
         let before = |value: Value<'_>, upper: bool| match self.kind {
@@ -227,14 +250,15 @@ impl Index {
             Bound::Excluded(value) => before(value, false),
             Bound::Unbounded => self.rows,
         };
-        self.run(from, to.max(from))
+        from as u32..to.max(from) as u32
     }
 
-    /// The rows in the order of their values: `from` to `to` of them. Of ascending rows, NULLs in front are counted too.
-    fn run(&self, from: usize, to: usize) -> IndexRows<'_> {
+    /// The rows at some places of the order of the values, as look-ups in this index gave them.
+    pub fn rows_at(&self, places: Range<u32>) -> IndexRows<'_> {
         match self.kind {
-            IndexKind::Ascending => IndexRows::Range(from as u32..to as u32),
-            _ => IndexRows::Listed(&self.positions(self.data.near())[from..to]),
+            // In front of ascending values stand NULLs, whose places are counted.
+            IndexKind::Ascending => IndexRows::Range(places),
+            _ => IndexRows::Listed(&self.positions(self.data.near())[places.start as usize..places.end as usize]),
         }
     }
 

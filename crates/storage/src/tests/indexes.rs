@@ -60,10 +60,8 @@ fn check_look_ups(segment: &Segment, column: usize, probes: &ArrayRef, random: &
         let runs = runs.into_iter().filter(|run| sorted.is_valid(run.start)).count();
         assert_eq!((index.distinct(), index.is_unique()), (runs, runs == all.len()), "{what}");
     }
-    for _ in 0..12 {
-        if probes.is_empty() {
-            break;
-        }
+    let rounds = if values.len() > 100_000 { 2 } else { 6 };
+    for _ in 0..rounds {
         let mut pick = || probes.slice(random.below(probes.len()), 1);
         let (a, b) = (pick(), pick());
         if a.is_null(0) || b.is_null(0) {
@@ -91,7 +89,7 @@ fn check_look_ups(segment: &Segment, column: usize, probes: &ArrayRef, random: &
     if let Some(coded) = stored.as_coded() {
         let mut codes = Vec::new();
         coded.unpack(0..segment.rows(), &mut codes);
-        for _ in 0..12 {
+        for _ in 0..rounds {
             let most = coded.dictionary().len() as u32 + 2;
             let (from, to) = (random.next() as u32 % most, random.next() as u32 % most);
             let mut rows: Vec<u32> = index.rows_of_codes(coded, from..to).iter().collect();
@@ -108,8 +106,8 @@ fn look_ups_agree_with_scans_for_every_type_and_shape() {
     let mut kinds: HashMap<String, usize> = HashMap::new();
     for (number, t) in ordered_types().into_iter().enumerate() {
         for (shape_number, shape) in SHAPES.into_iter().enumerate() {
-            for (case, (rows, null_every)) in [(1, 0), (700, 0), (900, 3), (67_000, 0)].into_iter().enumerate() {
-                if rows > 1000 && (number + shape_number) % 5 > 0 {
+            for (case, (rows, null_every)) in [(1, 0), (700, 0), (900, 3), (67_000, 0), (67_000, 9)].into_iter().enumerate() {
+                if rows > 1000 && !matches!(shape, Shape::Anything) && (number + shape_number) % 8 > 0 {
                     continue;
                 }
                 let mut random = Random::new((1000 * number + 10 * shape_number + case) as u64);
@@ -139,7 +137,7 @@ fn look_ups_agree_with_scans_for_every_type_and_shape() {
         }
     }
     for kind in ["Ascending true", "Ascending false", "Positions true", "Permutation false", "Permutation true"] {
-        assert!(kinds.get(kind).is_some_and(|&count| count > 10), "{kind} of {kinds:?}");
+        assert!(kinds.get(kind).is_some_and(|&count| count > 5), "{kind} of {kinds:?}");
     }
 }
 
@@ -176,7 +174,7 @@ fn large_segments_are_sorted_in_lots() {
     assert_eq!(of(0).bytes(), 4 * rows as usize, "where each code occurs once there are no offsets");
     let mut random = Random::new(5);
     for column in 0..6 {
-        let probes = segment.column(column).take(&(0..40).map(|i| i * 29_000 + i).collect::<Vec<u32>>());
+        let probes = segment.column(column).take(&(0..8).map(|i| i * 140_000 + i).collect::<Vec<u32>>());
         check_look_ups(segment, column, &probes, &mut random, schema.field(column).name());
     }
 }

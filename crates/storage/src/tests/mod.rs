@@ -64,6 +64,7 @@ impl Parallel for Cancelling {
                 return Err(Interrupted::Cancelled);
             }
             *left -= 1;
+            drop(left);
             body(task);
         }
         Ok(())
