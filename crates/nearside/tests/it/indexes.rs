@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use nearside::arrow::array::{Array, AsArray};
+use nearside::arrow::array::AsArray;
 use nearside::arrow::datatypes::Int64Type;
 use nearside::{Database, Error, Session};
 use proptest::prelude::*;
