@@ -106,7 +106,9 @@ fn look_ups_agree_with_scans_for_every_type_and_shape() {
     let mut kinds: HashMap<String, usize> = HashMap::new();
     for (number, t) in ordered_types().into_iter().enumerate() {
         for (shape_number, shape) in SHAPES.into_iter().enumerate() {
-            for (case, (rows, null_every)) in [(1, 0), (700, 0), (900, 3), (67_000, 0), (67_000, 9)].into_iter().enumerate() {
+            for (case, (rows, null_every)) in
+                [(1, 0), (700, 0), (900, 3), (67_000, 0), (67_000, 9)].into_iter().enumerate()
+            {
                 if rows > 1000 && !matches!(shape, Shape::Anything) && (number + shape_number) % 8 > 0 {
                     continue;
                 }
