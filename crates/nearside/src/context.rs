@@ -60,8 +60,7 @@ impl StoredSource {
     pub(crate) fn new(table: &TableEntry) -> StoredSource {
         let schema = Arc::clone(&table.version.schema);
         let keys = table
-            .keys
-            .iter()
+            .keys()
             .map(|key| Constraint::Unique(key.iter().filter_map(|c| schema.index_of(c).ok()).collect()));
         StoredSource {
             id: table.id,
