@@ -8,8 +8,10 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
 use crate::config;
 use crate::error::Result;
+use crate::floats;
 use crate::lower::{bind, lower, wholly_native};
 use crate::native::{NativeExec, NativePlanner, context_of};
+use crate::planning;
 use crate::scheduling;
 use crate::statement::Running;
 use crate::stream::{ResultStream, block_on};
@@ -18,9 +20,12 @@ use crate::watched::{WatchedExec, watch};
 /// Analyses, optimises and lowers a plan; the result can be kept and started often.
 pub(crate) fn prepare(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
     let state = &running.state;
-    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-    let plan = state.optimizer().optimize(plan, running, |_, _| {})?;
-    lower(plan, config::nearside(state.config_options()).native_operators)
+    let plan = planning::optimise(planning::analyse(plan, running)?, running)?;
+    let lowered = lower(plan, config::nearside(state.config_options()).native_operators)?;
+    match wholly_native(&lowered) {
+        Some(_) => Ok(lowered),
+        None => Ok(floats::in_plan(lowered)?),
+    }
 }
 
 /// Starts a prepared plan over the statement's snapshot. Rows come in the plan's order if they are to be `ordered`, which who

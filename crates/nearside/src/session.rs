@@ -87,7 +87,8 @@ pub(crate) fn default_state(inner: &Inner) -> SessionState {
         .with_config(config::session_config(inner.scheduler.threads(), &inner.scheduler.settings()))
         .with_runtime_env(Arc::clone(&inner.environment))
         .with_default_features()
-        .with_analyzer_rules(coerce::analyzer_rules());
+        .with_analyzer_rules(coerce::analyzer_rules())
+        .with_optimizer_rules(coerce::optimizer_rules());
     checked::register(builder).build()
 }
 
