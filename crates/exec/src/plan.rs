@@ -16,6 +16,7 @@ use crate::PlanError;
 use crate::expression::Expression;
 use crate::predicate::{Predicate, column_type, same_type, validate_expression};
 
+mod literals;
 mod relational;
 
 pub use relational::{

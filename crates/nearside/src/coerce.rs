@@ -4,6 +4,7 @@
 //! comparing a DOUBLE column would fail on its large values and be wrong on its small ones. The rule runs before
 //! DataFusion's coercion, over operators, BETWEEN, IN, CASE and the arguments of numeric functions.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -13,15 +14,15 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Between, Expr, ExprSchemable, LogicalPlan, cast};
+use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::Analyzer;
-use datafusion::optimizer::{AnalyzerRule, Optimizer, OptimizerRule};
 
 use crate::correlated::CorrelatedNames;
 use crate::error::Error;
 use crate::floats::OneZeroConstants;
 use crate::not_in::NullAwareMarks;
 use crate::set_all::SetOperationsAll;
-use crate::subquery_places::{SubqueryMarks, SubqueryPlaces};
+use crate::subquery_places::SubqueryPlaces;
 
 /// Functions whose arguments meet; others (structs, texts, lists) keep each argument as it is.
 const NUMERIC_FUNCTIONS: [&str; 12] =
@@ -45,31 +46,27 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules
 }
 
-/// DataFusion's optimiser rules with ours among them.
-pub(crate) fn optimizer_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules = Optimizer::new().rules;
-    let marks = rules.iter().position(|rule| rule.name() == "decorrelate_predicate_subquery");
-    rules.insert(marks.unwrap_or(0), Arc::new(SubqueryMarks::default()));
-    rules
-}
-
 impl AnalyzerRule for FloatsWin {
     fn name(&self) -> &str {
         "floats_win"
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(rewrite_plan)?.data)
+        let changed = Cell::new(false);
+        Ok(plan.transform_up_with_subqueries(|plan| rewrite_plan(plan, &changed))?.data)
     }
 }
 
-fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+/// `changed` says whether anything has become another type, here or in what was rewritten before.
+fn rewrite_plan(plan: LogicalPlan, changed: &Cell<bool>) -> Result<Transformed<LogicalPlan>> {
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = &plan {
         schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
     }
-    let names: Vec<_> = plan.expressions().iter().map(|e| e.schema_name().to_string()).collect();
-    let keeps_names = matches!(plan, LogicalPlan::Projection(_));
+    let names: Vec<String> = match &plan {
+        LogicalPlan::Projection(projection) => projection.expr.iter().map(|e| e.schema_name().to_string()).collect(),
+        _ => Vec::new(),
+    };
     let mut place = 0;
     let rewritten = plan.map_expressions(|expr| {
         let rewritten = expr.transform_up(|e| rewrite(e, &schema))?;
@@ -77,14 +74,18 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let name = names.get(place);
         place += 1;
         Ok(match name {
-            Some(name) if rewritten.transformed && keeps_names && rewritten.data.schema_name().to_string() != *name => {
+            Some(name) if rewritten.transformed && rewritten.data.schema_name().to_string() != *name => {
                 rewritten.map_data(|e| Ok(e.alias(name.clone())))?
             }
             _ => rewritten,
         })
     })?;
-    // Also where only something below has changed its type.
-    rewritten.map_data(LogicalPlan::recompute_schema)
+    changed.set(changed.get() || rewritten.transformed);
+    match changed.get() {
+        // Also where only something below has changed its type.
+        true => rewritten.map_data(LogicalPlan::recompute_schema),
+        false => Ok(rewritten),
+    }
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

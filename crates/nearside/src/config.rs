@@ -1,5 +1,7 @@
 //! Settings: what `SET nearside.*` changes, and DataFusion's own settings as Nearside starts them.
 
+use std::borrow::Cow;
+
 use datafusion::common::extensions_options;
 use datafusion::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
 use datafusion::prelude::SessionConfig;
@@ -60,6 +62,8 @@ pub(crate) fn session_config(threads: usize, scheduling: &sched::Settings) -> Se
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.collect_spans = true;
     options.execution.planning_concurrency = 1;
+    // A third pass only puts columns back in the order of the first.
+    options.optimizer.max_passes = 2;
     // So that TIMESTAMP WITH TIME ZONE has one.
     options.execution.time_zone = Some("+00:00".into());
     config
@@ -81,8 +85,8 @@ pub(crate) fn entries(config: &ConfigOptions) -> Vec<ConfigEntry> {
 }
 
 /// The `nearside.*` settings of a configuration.
-pub(crate) fn nearside(config: &ConfigOptions) -> NearsideOptions {
-    config.extensions.get::<NearsideOptions>().cloned().unwrap_or_default()
+pub(crate) fn nearside(config: &ConfigOptions) -> Cow<'_, NearsideOptions> {
+    config.extensions.get::<NearsideOptions>().map_or_else(Cow::default, Cow::Borrowed)
 }
 
 /// Makes our settings agree with each other after one was set.

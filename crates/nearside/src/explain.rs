@@ -67,7 +67,7 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<Running>) -> Res
     let analyze = explain.options.analyze;
     match wholly_native(&prepared) {
         Some(native) => {
-            let plan = Arc::new(bind(native, &running.catalog, &running.props())?);
+            let plan = Arc::new(bind(native, &running.catalog, running.props())?);
             let profile = Profile::new(&plan);
             let rows = if analyze { Some(drain_native(&plan, &profile, running)?) } else { None };
             native_lines(&plan, 0, rows.map(|rows| (rows, &profile)), &mut lines);

@@ -86,6 +86,17 @@ impl AnalyzerRule for OneZeroConstants {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let schema = DFSchema::empty();
         let constant = |expr: &Expr| !expr.any_column_refs() && !expr.is_volatile();
+        let mut any = false;
+        plan.apply_with_subqueries(|node| {
+            node.apply_expressions(|expr| {
+                any |= expr.exists(|part| Ok(compares(part) && constant(part)))?;
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+            Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        if !any {
+            return Ok(plan);
+        }
         let rewritten = plan.transform_up_with_subqueries(|node| {
             let names = NamePreserver::new(&node);
             node.map_expressions(|expr| {

@@ -15,7 +15,9 @@ mod aggregate;
 mod bind;
 mod join;
 mod opaque;
+mod parameters;
 mod predicate;
+mod props;
 mod scan;
 mod scope;
 mod shared;
@@ -42,7 +44,9 @@ use crate::floats;
 use crate::like::eased;
 use crate::structure::structure;
 
-pub(crate) use bind::bind;
+pub(crate) use bind::{bind, bind_with};
+pub(crate) use parameters::{count_parameters, only_table, with_parameters};
+pub(crate) use props::{Props, Slots};
 pub(crate) use scan::bind_scan;
 pub(crate) use support::is_exact;
 

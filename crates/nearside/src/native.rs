@@ -30,7 +30,7 @@ use crate::config::BATCH_ROWS;
 use crate::context::StoredSource;
 use crate::error::Error;
 use crate::estimate::estimate;
-use crate::lower::{NativeNode, bind, bind_scan};
+use crate::lower::{NativeNode, Props, Slots, bind, bind_scan};
 use crate::statement::Running;
 
 /// Plans [`NativeNode`]s, and scans of stored tables that were not lowered, for one statement.
@@ -53,7 +53,7 @@ impl ExtensionPlanner for NativePlanner {
         _: &PhysicalPlanningContext,
     ) -> DfResult<Option<Arc<dyn ExecutionPlan>>> {
         let Some(node) = node.as_any().downcast_ref::<NativeNode>() else { return Ok(None) };
-        let plan = bind(node, &self.running.catalog, &self.running.props()).map_err(Error::into_datafusion)?;
+        let plan = bind(node, &self.running.catalog, self.running.props()).map_err(Error::into_datafusion)?;
         let schema = Arc::new(node.plan.schema().as_arrow().clone());
         Ok(Some(Arc::new(NativeExec::new(plan, schema, &self.running, self.profiled))))
     }
@@ -68,7 +68,8 @@ impl ExtensionPlanner for NativePlanner {
         if !scan.source.is::<StoredSource>() {
             return Ok(None);
         }
-        let plan = bind_scan(scan, &self.running.catalog, &self.running.props()).map_err(Error::into_datafusion)?;
+        let props = Props::new(self.running.props(), Slots::new());
+        let plan = bind_scan(scan, &self.running.catalog, &props).map_err(Error::into_datafusion)?;
         let schema = Arc::new(scan.projected_schema.as_arrow().clone());
         Ok(Some(Arc::new(NativeExec::new(plan, schema, &self.running, self.profiled))))
     }

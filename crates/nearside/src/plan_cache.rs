@@ -12,6 +12,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
 use parking_lot::Mutex;
 
 use crate::context::StoredSource;
+use crate::prepared::Planned;
 
 /// Plans kept at a time.
 const PLANS_MAX: usize = 512;
@@ -26,13 +27,11 @@ pub(crate) struct Key {
     pub settings: u64,
     /// Which names and columns it was planned with.
     pub ddl_version: u64,
-    /// Whether the plan still waits for values and for optimising.
-    pub prepared: bool,
 }
 
 #[derive(Debug, Default)]
 struct Plans {
-    by_key: HashMap<Key, (u64, Arc<LogicalPlan>)>,
+    by_key: HashMap<Key, (u64, Arc<Planned>)>,
     clock: u64,
     hits: u64,
 }
@@ -45,7 +44,7 @@ pub(crate) struct PlanCache {
 
 impl PlanCache {
     /// The plan kept under a key.
-    pub(crate) fn get(&self, key: &Key) -> Option<Arc<LogicalPlan>> {
+    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Planned>> {
         let mut plans = self.plans.lock();
         plans.clock += 1;
         let clock = plans.clock;
@@ -57,7 +56,7 @@ impl PlanCache {
     }
 
     /// Keeps a plan; the one unused for longest goes when there are too many.
-    pub(crate) fn put(&self, key: Key, plan: Arc<LogicalPlan>) {
+    pub(crate) fn put(&self, key: Key, plan: Arc<Planned>) {
         if key.sql.len() > SQL_BYTES_MAX {
             return;
         }
@@ -81,8 +80,7 @@ impl PlanCache {
 }
 
 /// True when the plan of a query means the same tomorrow: stored tables only, and no function that depends on the moment.
-/// A plan that is yet to be optimised for each run (`prepared`) may hold such functions, and parameters.
-pub(crate) fn is_cacheable(plan: &LogicalPlan, prepared: bool) -> bool {
+pub(crate) fn is_cacheable(plan: &LogicalPlan) -> bool {
     let mut cacheable = true;
     let walked = plan.apply_with_subqueries(|node| {
         match node {
@@ -93,7 +91,7 @@ pub(crate) fn is_cacheable(plan: &LogicalPlan, prepared: bool) -> bool {
             _ => {}
         }
         for expr in node.expressions() {
-            if !prepared && expr.exists(|e| Ok(is_momentary(e))).unwrap_or(true) {
+            if expr.exists(|e| Ok(is_momentary(e))).unwrap_or(true) {
                 cacheable = false;
             }
         }
@@ -105,7 +103,7 @@ pub(crate) fn is_cacheable(plan: &LogicalPlan, prepared: bool) -> bool {
 fn is_momentary(expr: &Expr) -> bool {
     match expr {
         Expr::ScalarFunction(f) => f.func.signature().volatility == Volatility::Stable,
-        Expr::ScalarVariable(..) | Expr::Placeholder(_) => true,
+        Expr::ScalarVariable(..) => true,
         _ => false,
     }
 }
@@ -118,8 +116,8 @@ mod tests {
     #[test]
     fn the_plan_unused_for_longest_goes_first() {
         let cache = PlanCache::default();
-        let plan = Arc::new(LogicalPlanBuilder::empty(true).build().unwrap());
-        let key = |i: usize| Key { sql: i.to_string(), settings: 0, ddl_version: 0, prepared: false };
+        let plan = Arc::new(Planned::lowered(LogicalPlanBuilder::empty(true).build().unwrap()));
+        let key = |i: usize| Key { sql: i.to_string(), settings: 0, ddl_version: 0 };
         for i in 0..PLANS_MAX {
             cache.put(key(i), Arc::clone(&plan));
         }

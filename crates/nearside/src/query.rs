@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
+
+use exec::Plan;
 
 use crate::config;
 use crate::error::Result;
@@ -19,9 +22,17 @@ use crate::watched::{WatchedExec, watch};
 
 /// Analyses, optimises and lowers a plan; the result can be kept and started often.
 pub(crate) fn prepare(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
-    let state = &running.state;
-    let plan = planning::optimise(planning::analyse(plan, running)?, running)?;
-    let lowered = lower(plan, config::nearside(state.config_options()).native_operators)?;
+    lowered(optimised(plan, running)?, running)
+}
+
+/// A plan analysed and optimised.
+pub(crate) fn optimised(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
+    planning::optimise(planning::analyse(plan, running)?, running)
+}
+
+/// An optimised plan lowered.
+pub(crate) fn lowered(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
+    let lowered = lower(plan, config::nearside(running.state.config_options()).native_operators)?;
     match wholly_native(&lowered) {
         Some(_) => Ok(lowered),
         None => Ok(floats::in_plan(lowered)?),
@@ -33,15 +44,20 @@ pub(crate) fn prepare(plan: LogicalPlan, running: &Running) -> Result<LogicalPla
 pub(crate) fn start(plan: &LogicalPlan, running: Arc<Running>, ordered: bool) -> Result<ResultStream> {
     running.check()?;
     if let Some(native) = wholly_native(plan) {
-        let bound = bind(native, &running.catalog, &running.props())?;
+        let bound = bind(native, &running.catalog, running.props())?;
         let schema = Arc::new(plan.schema().as_arrow().clone());
-        scheduling::calibrate(&running, bound.estimated_bytes());
-        let execution = exec::execute(Arc::new(bound), exec::Context { ordered, ..context_of(&running) });
-        return Ok(ResultStream::native(schema, execution, running));
+        return Ok(start_bound(bound, schema, running, ordered));
     }
     let physical = physical(plan, &running, false)?;
     scheduling::calibrate(&running, native_bytes(&physical));
     ResultStream::spawn(physical, running)
+}
+
+/// Starts a native plan; its rows come under `schema`. `ordered` as in [`start`].
+pub(crate) fn start_bound(plan: Plan, schema: SchemaRef, running: Arc<Running>, ordered: bool) -> ResultStream {
+    scheduling::calibrate(&running, plan.estimated_bytes());
+    let execution = exec::execute(Arc::new(plan), exec::Context { ordered, ..context_of(&running) });
+    ResultStream::native(schema, execution, running)
 }
 
 /// The physical plan of a prepared plan, its joins heeding cancellation; with native operators that count if it is `profiled`.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::common::ScalarValue;
 use datafusion::config::ConfigField;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
@@ -18,9 +18,10 @@ use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::parser::{Parsed, Piece, is_complete, plan_statement, split, take_placement};
 use crate::plan_cache::{Key, is_cacheable};
+use crate::prepared::{Planned, Source, Template};
 use crate::statement::{Canceller, Running};
 use crate::stream::ResultStream;
-use crate::{checked, coerce, config, copy, ddl, explain, placement, query, views, write};
+use crate::{checked, coerce, config, copy, ddl, explain, optimizer, placement, query, views, write};
 
 /// What a statement that returns no rows did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,8 +74,8 @@ pub struct Session {
 struct Shared {
     /// Functions and settings, and a number that tells settings apart.
     state: RwLock<(Arc<SessionState>, u64)>,
-    /// PREPARE statements as parsed: they are planned anew for each EXECUTE, so that they follow the tables.
-    prepared: Mutex<HashMap<String, Statement>>,
+    /// PREPARE statements by name.
+    prepared: Mutex<HashMap<String, Arc<Template>>>,
     running: Mutex<Vec<Weak<Running>>>,
 }
 
@@ -88,7 +89,7 @@ pub(crate) fn default_state(inner: &Inner) -> SessionState {
         .with_runtime_env(Arc::clone(&inner.environment))
         .with_default_features()
         .with_analyzer_rules(coerce::analyzer_rules())
-        .with_optimizer_rules(coerce::optimizer_rules());
+        .with_optimizer_rules(optimizer::optimizer_rules());
     checked::register(builder).build()
 }
 
@@ -132,7 +133,6 @@ impl Session {
     }
 
     /// A statement that does nothing yet.
-    #[cfg(test)]
     pub(crate) fn running(&self) -> Arc<Running> {
         Arc::new(Running::start(&self.inner, self.state().0))
     }
@@ -147,11 +147,11 @@ impl Session {
         let running = Arc::new(Running::start(&self.inner, state));
         running.statement.set_label(label(sql));
         self.track(&running);
-        let key = Key { sql: sql.to_string(), settings, ddl_version: running.catalog.ddl_version, prepared: false };
+        let key = Key { sql: sql.to_string(), settings, ddl_version: running.catalog.ddl_version };
         if config::nearside(running.state.config_options()).plan_cache
-            && let Some(plan) = self.inner.plans.get(&key)
+            && let Some(planned) = self.inner.plans.get(&key)
         {
-            return Ok(Outcome::Rows(query::start(&plan, running, false)?));
+            return Ok(Outcome::Rows(planned.start(&[], running)?));
         }
         let pieces = split(sql)?;
         let start = pieces.first().map(|p| p.start);
@@ -177,25 +177,10 @@ impl Session {
     /// # Errors
     /// Wrong SQL, unknown names, a statement that is not a query.
     pub fn prepare(&self, sql: &str) -> Result<Prepared> {
-        let (state, _) = self.state();
+        let (state, settings) = self.state();
         let running = Running::start(&self.inner, state);
-        let plan = Parsed::one(sql)?.plan(&running.plan_context())?;
-        if matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Statement(_)) {
-            return Err(only_queries());
-        }
-        let types = plan.get_parameter_types()?;
-        let count = types.len();
-        let mut parameter_types = vec![None; count];
-        for (name, data_type) in types {
-            let index = name.trim_start_matches('$').parse::<usize>().unwrap_or(0);
-            match parameter_types.get_mut(index.wrapping_sub(1)) {
-                Some(slot) => *slot = data_type,
-                None => {
-                    return Err(Error::plan(format!("parameter {name}: parameters are $1 to ${count}, without gaps")));
-                }
-            }
-        }
-        Ok(Prepared { session: self.clone(), sql: sql.to_string(), parameter_types })
+        let (template, _) = Template::new(Source::Text(sql.to_string()), &running, settings)?;
+        Ok(Prepared { session: self.clone(), template: Arc::new(template) })
     }
 
     /// Splits a script into its statements.
@@ -246,7 +231,7 @@ impl Session {
                 ast::Statement::ShowVariable { variable } if is_ours(variable) => {
                     return views::show(variable, &running.state).map(Outcome::Rows);
                 }
-                ast::Statement::Prepare { .. } => return prepare(&self.shared, &statement, running).map(Outcome::Done),
+                ast::Statement::Prepare { .. } => return self.keep(statement, running, &key).map(Outcome::Done),
                 ast::Statement::AlterTable(alter) => return ddl::alter_table(alter, running).map(Outcome::Done),
                 ast::Statement::StartTransaction { .. }
                 | ast::Statement::Commit { .. }
@@ -268,24 +253,23 @@ impl Session {
                 write::create_table(create, placement.as_deref(), running).map(Outcome::Done)
             }
             LogicalPlan::Ddl(other) => ddl::ddl(other, running).map(Outcome::Done),
-            LogicalPlan::Statement(statement) => self.setting(statement, running),
+            LogicalPlan::Statement(statement) => self.setting(statement, running, &key),
             LogicalPlan::DescribeTable(describe) => explain::describe(&describe).map(Outcome::Rows),
             LogicalPlan::Copy(_) | LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => {
                 Err(Error::Unsupported("this form of the statement is not supported; see docs/sql.md".into()))
             }
             plan => {
-                let cacheable =
-                    config::nearside(running.state.config_options()).plan_cache && is_cacheable(&plan, false);
-                let plan = Arc::new(query::prepare(plan, running)?);
+                let cacheable = config::nearside(running.state.config_options()).plan_cache && is_cacheable(&plan);
+                let planned = Arc::new(Planned::lowered(query::prepare(plan, running)?));
                 if cacheable {
-                    self.inner.plans.put(key, Arc::clone(&plan));
+                    self.inner.plans.put(key, Arc::clone(&planned));
                 }
-                Ok(Outcome::Rows(query::start(&plan, Arc::clone(running), false)?))
+                Ok(Outcome::Rows(planned.start(&[], Arc::clone(running))?))
             }
         }
     }
 
-    fn setting(&self, statement: PlanStatement, running: &Arc<Running>) -> Result<Outcome> {
+    fn setting(&self, statement: PlanStatement, running: &Arc<Running>, key: &Key) -> Result<Outcome> {
         match statement {
             PlanStatement::SetVariable(set) => {
                 self.change_state(|state| {
@@ -320,20 +304,18 @@ impl Session {
                 Ok(Outcome::Done(Done::new("RESET")))
             }
             PlanStatement::Execute(execute) => {
-                let statement = self.shared.prepared.lock().get(&execute.name).cloned();
-                let statement = statement.ok_or_else(|| Error::NotFound {
+                let template = self.shared.prepared.lock().get(&execute.name).cloned();
+                let template = template.ok_or_else(|| Error::NotFound {
                     kind: "prepared statement",
                     name: execute.name.clone(),
                     nearest: None,
                 })?;
-                let plan = prepared_query(statement, running)?.input;
                 let values = execute.parameters.into_iter().map(|p| match p {
                     datafusion::logical_expr::Expr::Literal(value, _) => Ok(value),
                     other => Err(Error::plan(format!("a parameter must be a literal, not {other}"))),
                 });
                 let values = values.collect::<Result<Vec<_>>>()?;
-                let plan = LogicalPlan::clone(&plan).with_param_values(ParamValues::from(values))?;
-                Ok(Outcome::Rows(query::run(plan, Arc::clone(running), false)?))
+                Ok(Outcome::Rows(template.start(&values, Arc::clone(running), key.settings)?))
             }
             PlanStatement::Deallocate(deallocate) => match self.shared.prepared.lock().remove(&deallocate.name) {
                 Some(_) => Ok(Outcome::Done(Done::new("DEALLOCATE"))),
@@ -341,6 +323,18 @@ impl Session {
             },
             other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
         }
+    }
+
+    /// `PREPARE name AS query`.
+    fn keep(&self, statement: Statement, running: &Arc<Running>, key: &Key) -> Result<Done> {
+        let (template, name) = Template::new(Source::Statement(Box::new(statement)), running, key.settings)?;
+        let name = name.ok_or_else(|| Error::Internal("a PREPARE without a name".into()))?;
+        let mut all = self.shared.prepared.lock();
+        if all.contains_key(&name) {
+            return Err(Error::Exists { kind: "prepared statement", name });
+        }
+        all.insert(name, Arc::new(template));
+        Ok(Done::new("PREPARE"))
     }
 
     fn change_state(&self, change: impl FnOnce(&mut SessionState) -> Result<()>) -> Result<()> {
@@ -377,18 +371,17 @@ fn setting_error(variable: &str, error: Error, options: &datafusion::config::Con
     Error::NotFound { kind: "setting", name: variable.into(), nearest }
 }
 
-/// A query planned with places for values.
+/// A query planned with places for values. Its plan is kept while names, columns and settings stay as they are.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     session: Session,
-    sql: String,
-    parameter_types: Vec<Option<arrow::datatypes::DataType>>,
+    template: Arc<Template>,
 }
 
 impl Prepared {
     /// The types of `$1`, `$2`, .. as far as the query tells them.
     pub fn parameter_types(&self) -> &[Option<arrow::datatypes::DataType>] {
-        &self.parameter_types
+        self.template.parameter_types()
     }
 
     /// Runs the query with values for its parameters.
@@ -396,72 +389,18 @@ impl Prepared {
     /// # Errors
     /// Another number of values than parameters, values that do not fit; otherwise as [`Session::query`].
     pub fn query(&self, values: &[ScalarValue]) -> Result<ResultStream> {
-        if values.len() != self.parameter_types.len() {
-            return Err(Error::plan(format!(
-                "the statement has {} parameters, and {} values were given",
-                self.parameter_types.len(),
-                values.len()
-            )));
-        }
         not_on_a_worker()?;
         let session = &self.session;
         let (state, settings) = session.state();
         let running = Arc::new(Running::start(&session.inner, state));
         session.track(&running);
-        // The parsed and named plan is kept; values are put in before it is optimised, so that they prune.
-        let sql = self.sql.clone();
-        let key = Key { sql, settings, ddl_version: running.catalog.ddl_version, prepared: true };
-        let keep = config::nearside(running.state.config_options()).plan_cache;
-        let plan = match session.inner.plans.get(&key) {
-            Some(plan) if keep => plan,
-            _ => {
-                let plan = Arc::new(Parsed::one(&self.sql)?.plan(&running.plan_context())?);
-                if keep && is_cacheable(&plan, true) {
-                    session.inner.plans.put(key, Arc::clone(&plan));
-                }
-                plan
-            }
-        };
-        let mut values = values.to_vec();
-        for (value, data_type) in values.iter_mut().zip(&self.parameter_types) {
-            if let Some(data_type) = data_type {
-                *value = value.cast_to(data_type)?;
-            }
-        }
-        let plan = LogicalPlan::clone(&plan).with_param_values(ParamValues::from(values))?;
-        query::run(plan, running, false)
-    }
-}
-
-/// `PREPARE name AS query`.
-fn prepare(shared: &Shared, statement: &Statement, running: &Arc<Running>) -> Result<Done> {
-    let name = prepared_query(statement.clone(), running)?.name;
-    let mut all = shared.prepared.lock();
-    if all.contains_key(&name) {
-        return Err(Error::Exists { kind: "prepared statement", name });
-    }
-    all.insert(name, statement.clone());
-    Ok(Done::new("PREPARE"))
-}
-
-/// A PREPARE statement's plan over what exists now.
-fn prepared_query(statement: Statement, running: &Arc<Running>) -> Result<datafusion::logical_expr::Prepare> {
-    match plan_statement(statement, &running.plan_context())? {
-        LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => match prepare.input.as_ref() {
-            LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Statement(_) => Err(only_queries()),
-            _ => Ok(prepare),
-        },
-        _ => Err(Error::Internal("a PREPARE planned to something else".into())),
+        self.template.start(values, running, settings)
     }
 }
 
 /// DataFusion shows its own settings only.
 fn is_ours(variable: &[ast::Ident]) -> bool {
     variable.first().is_some_and(|i| i.value.eq_ignore_ascii_case("nearside"))
-}
-
-fn only_queries() -> Error {
-    Error::Unsupported("only queries can be prepared; run this statement as it is".into())
 }
 
 /// A worker that waited for a statement could be the one that the statement needs.

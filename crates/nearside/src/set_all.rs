@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, JoinType, NullEquality, Result};
 use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, Join, LogicalPlan, LogicalPlanBuilder};
@@ -29,6 +29,14 @@ impl AnalyzerRule for SetOperationsAll {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut any = false;
+        plan.apply_with_subqueries(|node| {
+            any |= matches!(node, LogicalPlan::Join(join) if counts_rows(join));
+            Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        if !any {
+            return Ok(plan);
+        }
         let numbered = plan.transform_up_with_subqueries(|node| match node {
             LogicalPlan::Join(join) if counts_rows(&join) => Ok(Transformed::yes(by_number(join)?)),
             other => Ok(Transformed::no(other)),

@@ -33,6 +33,18 @@ impl AnalyzerRule for SubqueryPlaces {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut any = false;
+        plan.apply_with_subqueries(|node| {
+            any |= match node {
+                LogicalPlan::Join(join) => join.filter.as_ref().is_some_and(has_subquery),
+                LogicalPlan::Sort(sort) => sort.expr.iter().any(|key| has_subquery(&key.expr)),
+                _ => false,
+            };
+            Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        if !any {
+            return Ok(plan);
+        }
         let moved = plan.transform_up_with_subqueries(|node| match node {
             LogicalPlan::Join(join) if join.join_type == JoinType::Inner => above_join(join),
             LogicalPlan::Sort(sort) if sort.expr.iter().any(|s| has_subquery(&s.expr)) => {

@@ -409,8 +409,8 @@ pub(crate) fn new_table(
     running: &Arc<Running>,
 ) -> Result<TableEntry> {
     let mut table = running.home.new_table(name, schema)?;
-    let setting = config::nearside(running.state.config_options()).placement;
-    let spec = Spec::parse(placement.unwrap_or(&setting))?;
+    let settings = config::nearside(running.state.config_options());
+    let spec = Spec::parse(placement.unwrap_or(&settings.placement))?;
     table.placement = Arc::new(resolved(spec, &table, running)?);
     Ok(table)
 }

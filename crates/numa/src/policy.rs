@@ -18,7 +18,7 @@ use crate::ids::NodeId;
 /// The most runs that striping and weighted interleaving cut one region into.
 pub(crate) const CUTS_MAX: u64 = 256;
 /// Weighted interleaving cuts at huge pages when this many whole cycles of huge pages fit.
-const HUGE_CYCLES_MIN: u64 = 4;
+const HUGE_CYCLES_MIN: u64 = 8;
 /// A huge page, see `sys::memory`.
 const HUGE_BYTES: u64 = crate::sys::memory::HUGE_PAGE_BYTES as u64;
 

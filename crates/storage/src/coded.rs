@@ -12,7 +12,7 @@ use numa::Region;
 use crate::copies::Copies;
 use crate::dictionary::Dictionary;
 use crate::kernels::compare::{RangeTest, select_range};
-use crate::kernels::gather::gather;
+use crate::kernels::gather::{code_at, gather};
 use crate::kernels::member::select_set;
 use crate::kernels::unpack::unpack;
 use crate::kernels::{MASK_WORDS, bits_for, block_words, words_for};
@@ -88,6 +88,11 @@ impl CodedColumn {
         self.bits
     }
 
+    /// Number of granules.
+    pub(crate) fn granules(&self) -> usize {
+        self.bounds.len()
+    }
+
     /// Smallest and largest code of a granule.
     pub fn code_bounds(&self, granule: usize) -> (u32, u32) {
         self.bounds[granule]
@@ -143,6 +148,13 @@ impl CodedColumn {
     /// Appends the codes at `positions`, rows of the segment in any order, to `out`.
     pub fn gather(&self, positions: &[u32], out: &mut Vec<u32>) {
         gather(self.words(), self.bits, self.rows, positions, out);
+    }
+
+    /// The code of one row. Many at once: [`gather`](Self::gather).
+    #[inline]
+    pub fn code(&self, row: usize) -> u32 {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        code_at(self.words(), self.bits, row)
     }
 
     /// The values of `codes`, in the surface type.

@@ -282,20 +282,21 @@ impl Dictionary {
         if value.len() != 1 || value.is_null(0) {
             return Err(StoreError::NotOneValue { values: value.len(), nulls: value.null_count() });
         }
-        Ok(match self.values.near() {
-            Values::Affine(affine) if upper => affine.upper_bound(wide_key_at(value, 0), self.len),
-            Values::Affine(affine) => affine.lower_bound(wide_key_at(value, 0), self.len),
-            Values::Fixed(None) => 0,
-            Values::Fixed(Some(region)) => {
-                let key = wide_key_at(value, 0);
-                with_native!(self.physical, N => {
-                    let entries = &region.words::<N>()[..self.len as usize];
-                    let before = |entry: &N| entry.wide_key() < key || upper && entry.wide_key() == key;
-                    entries.partition_point(before) as u32
-                })
-            }
-            Values::Strings(strings) => {
-                let wanted = bytes_at(value, 0);
+        Ok(self.bound_of(Value::at(value, 0), upper))
+    }
+
+    /// The first vid whose value is at least `value` (above it with `upper`), which is of the dictionary's type.
+    pub(crate) fn bound_of(&self, value: Value<'_>, upper: bool) -> u32 {
+        match (self.values.near(), value) {
+            (Values::Affine(affine), Value::Key(key)) if upper => affine.upper_bound(key, self.len),
+            (Values::Affine(affine), Value::Key(key)) => affine.lower_bound(key, self.len),
+            (Values::Fixed(None), _) => 0,
+            (Values::Fixed(Some(region)), Value::Key(key)) => with_native!(self.physical, N => {
+                let entries = &region.words::<N>()[..self.len as usize];
+                let before = |entry: &N| entry.wide_key() < key || upper && entry.wide_key() == key;
+                entries.partition_point(before) as u32
+            }),
+            (Values::Strings(strings), Value::Bytes(wanted)) => {
                 let (mut from, mut to) = (0, strings.len());
                 while from < to {
                     let middle = from + (to - from) / 2;
@@ -308,7 +309,39 @@ impl Dictionary {
                 }
                 from as u32
             }
-        })
+            _ => unreachable!("values have the dictionary's type"),
+        }
+    }
+
+    /// The value of a vid.
+    pub(crate) fn value_of(&self, vid: u32) -> Value<'_> {
+        match self.values.near() {
+            Values::Affine(affine) => Value::Key(affine.key(vid)),
+            Values::Fixed(None) => unreachable!("vid {vid} of an empty dictionary"),
+            Values::Fixed(Some(region)) => {
+                with_native!(self.physical, N => Value::Key(region.words::<N>()[vid as usize].wide_key()))
+            }
+            Values::Strings(strings) => Value::Bytes(strings.value(vid as usize)),
+        }
+    }
+}
+
+/// One value as it sorts: two of one type compare as these do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Value<'a> {
+    /// Of a number: see `types`.
+    Key(i128),
+    /// Of a string or binary value.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Value<'a> {
+    /// Value `i`, not NULL, of an array of numbers, strings or binary values in their surface type.
+    pub(crate) fn at(array: &'a dyn Array, i: usize) -> Value<'a> {
+        match Physical::of(array.data_type()) {
+            Physical::Bytes => Value::Bytes(bytes_at(array, i)),
+            _ => Value::Key(wide_key_at(array, i)),
+        }
     }
 }
 
@@ -342,7 +375,7 @@ impl fmt::Debug for Dictionary {
 }
 
 /// Whether keys or bytes of type `found` mean the same as those of `expected`.
-fn comparable(expected: &DataType, found: &DataType) -> bool {
+pub(crate) fn comparable(expected: &DataType, found: &DataType) -> bool {
     match (expected, found) {
         (DataType::Decimal32(_, a), DataType::Decimal32(_, b))
         | (DataType::Decimal64(_, a), DataType::Decimal64(_, b))

@@ -74,6 +74,17 @@ pub enum StoreError {
         /// How many there are.
         count: usize,
     },
+    /// A column whose values have no order of ours.
+    #[error("column \"{column}\" is of type {data_type}, which has no order; leave it out of indexes and keys")]
+    NotIndexable {
+        /// The column's name.
+        column: String,
+        /// Its type.
+        data_type: DataType,
+    },
+    /// A key is checked by an index, and a segment has none on any of the key's columns.
+    #[error("none of the key's columns has an index; create one on at least one of them first")]
+    NoIndex,
     /// Rows of a column cannot be moved where every node has all of them.
     #[error("column \"{column}\" has a copy on several nodes; place the whole column on one node or striped first")]
     Replicated {

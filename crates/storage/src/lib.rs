@@ -10,7 +10,7 @@
 //! - `unsafe` stands in `kernels` only.
 //!
 //! # Limits
-//! The index (vid -> positions) and the delta are not here yet. Arrays of types that have no order of ours (lists,
+//! The delta is not here yet. Arrays of types that have no order of ours (lists,
 //! structs, intervals, ...) are kept as arrow arrays in the allocator of the process, outside regions and budgets.
 //!
 //! ```
@@ -51,6 +51,7 @@ mod copies;
 mod deleted;
 mod dictionary;
 mod error;
+mod index;
 mod kernels;
 mod parallel;
 mod partition;
@@ -76,6 +77,9 @@ pub use constant::constant_column;
 pub use deleted::DeletedRows;
 pub use dictionary::{Dictionary, Encoding};
 pub use error::StoreError;
+pub use index::{DuplicateKey, Index, IndexKind, IndexRows, duplicate_key, indexable};
+#[doc(hidden)]
+pub use kernels::bench;
 pub use parallel::{Interrupted, Parallel, Serial};
 pub use partition::Partitioner;
 pub use place::{PlaceReport, place, place_parts, place_rows};

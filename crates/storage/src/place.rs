@@ -28,6 +28,7 @@ use crate::column::Column;
 use crate::copies::Copies;
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
+use crate::index::Index;
 use crate::parallel::{Interrupted, Parallel, map};
 use crate::placement::{ColumnAllocator, ColumnPlacement, Placement, copied};
 use crate::plain::PlainData;
@@ -143,6 +144,14 @@ pub(crate) fn replicated_dictionary(
     Ok(dictionary.moved(copies.unwrap_or_else(|| dictionary.copies().clone())))
 }
 
+/// An index that was just built, with a copy on each of these nodes.
+pub(crate) fn replicated_index(index: &Index, nodes: &[NodeId], allocator: &Allocator) -> Result<Index, StoreError> {
+    let (mover, mut report) = (Mover { stop: &|| false, undo: Mutex::default() }, PlaceReport::default());
+    let target = Target { policy: Policy::Node(nodes[0]), replicas: Some(nodes), allocator };
+    let copies = mover.copies(index.copies(), &target, &mut report)?;
+    Ok(index.moved(copies.unwrap_or_else(|| index.copies().clone())))
+}
+
 /// What is to become of a column: how it shall lie and whose budget copies count in.
 type Wish<'a> = Option<(&'a ColumnPlacement, &'a Allocator)>;
 
@@ -152,6 +161,7 @@ pub(crate) struct Replaced {
     codes: HashMap<usize, Copies<Arc<Region>>>,
     dictionaries: HashMap<usize, Arc<Dictionary>>,
     values: HashMap<usize, Copies<Arc<PlainData>>>,
+    indexes: HashMap<usize, Arc<Index>>,
 }
 
 fn placed(
@@ -186,11 +196,21 @@ impl Replaced {
                     None => Arc::clone(column),
                 })
                 .collect();
-            let kept = columns.iter().zip(version.segment.columns()).all(|(new, old)| Arc::ptr_eq(new, old));
+            let of_column = |(i, index): (usize, &Option<Arc<Index>>)| {
+                let index = index.as_ref()?;
+                let placed = wishes.get(i).copied().flatten().and_then(|_| self.indexes.get(&address(index)));
+                Some(Arc::clone(placed.unwrap_or(index)))
+            };
+            let indexes: Vec<_> = version.segment.indexes().iter().enumerate().map(of_column).collect();
+            let kept = columns.iter().zip(version.segment.columns()).all(|(new, old)| Arc::ptr_eq(new, old))
+                && indexes.iter().zip(version.segment.indexes()).all(|(new, old)| match (new, old) {
+                    (Some(new), Some(old)) => Arc::ptr_eq(new, old),
+                    _ => true,
+                });
             let segment = if kept {
                 Arc::clone(&version.segment)
             } else {
-                Arc::new(Segment::new(version.segment.rows(), columns))
+                Arc::new(Segment::indexed(version.segment.rows(), columns, indexes))
             };
             SegmentVersion { segment, deleted: version.deleted.clone() }
         });

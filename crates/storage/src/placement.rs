@@ -44,7 +44,7 @@ pub struct ColumnPlacement {
     pub codes: Placement,
     /// Of the dictionary.
     pub dictionary: Placement,
-    /// Of the index, kept for when there is one.
+    /// Of the index, where the column has one.
     pub index: Placement,
 }
 
@@ -212,6 +212,11 @@ impl ColumnAllocator {
     /// For the dictionary.
     pub(crate) fn dictionary(&self) -> Allocator {
         self.allocator.with_policy(self.placement.dictionary.dictionary_policy())
+    }
+
+    /// For the index.
+    pub(crate) fn index(&self) -> Allocator {
+        self.allocator.with_policy(self.placement.index.dictionary_policy())
     }
 
     /// The node next to which the column's dictionary is made.

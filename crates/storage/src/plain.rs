@@ -17,10 +17,11 @@ use numa::Region;
 
 use crate::GRANULE_ROWS;
 use crate::copies::Copies;
+use crate::dictionary::Value;
 use crate::kernels::share::region_buffer;
 use crate::placement::Exchange;
 use crate::strings::{INLINE_BYTES_MAX, array_of_views, copy_long_values, moved_view, view_len, view_within};
-use crate::types::{Physical, number_array, with_native};
+use crate::types::{Native, Physical, number_array, with_native};
 
 /// Results refer to stored bytes only where at least this share of what they refer to is theirs (as 1 in this many):
 /// who accounts for a batch counts every byte of its buffers.
@@ -241,6 +242,59 @@ impl PlainColumn {
             let here = Arc::as_ptr(data.first());
             std::mem::replace(&mut previous, here) != here
         })
+    }
+
+    /// The value of a row, `None` for NULL; for columns of numbers, strings and binary values.
+    #[inline]
+    pub(crate) fn value_at(&self, row: usize) -> Option<Value<'_>> {
+        let piece = &self.pieces[self.piece_of(row)];
+        let at = row - piece.start + piece.offset;
+        let data = piece.data.near().as_ref();
+        if self.nulls && !data.is_valid(at) {
+            return None;
+        }
+        Some(match data {
+            PlainData::Fixed(fixed) => {
+                let physical = Physical::of(&self.data_type);
+                Value::Key(with_native!(physical, N => fixed.values.words::<N>()[at].wide_key()))
+            }
+            PlainData::Bytes(strings) => Value::Bytes(&strings.all_bytes()[strings.range(at)]),
+            PlainData::Array(_) => unreachable!("types without an order of ours have no values that compare"),
+        })
+    }
+
+    /// Calls `each` with every row of `rows` that is not NULL and its value, in order; for columns as above.
+    pub(crate) fn for_each_value<'a>(&'a self, rows: Range<usize>, mut each: impl FnMut(usize, Value<'a>)) {
+        if rows.is_empty() {
+            return;
+        }
+        let physical = Physical::of(&self.data_type);
+        let first = self.piece_of(rows.start);
+        for piece in self.pieces[first..].iter().take_while(|piece| piece.start < rows.end) {
+            let from = rows.start.max(piece.start);
+            let to = rows.end.min(piece.start + piece.rows);
+            let at = from - piece.start + piece.offset..to - piece.start + piece.offset;
+            let data = piece.data.near().as_ref();
+            let nulls = data.has_nulls();
+            match data {
+                PlainData::Fixed(fixed) => with_native!(physical, N => {
+                    for ((row, at), value) in (from..).zip(at.clone()).zip(&fixed.values.words::<N>()[at]) {
+                        if !nulls || data.is_valid(at) {
+                            each(row, Value::Key(value.wide_key()));
+                        }
+                    }
+                }),
+                PlainData::Bytes(strings) => {
+                    let bytes = strings.all_bytes();
+                    for (row, at) in (from..).zip(at) {
+                        if !nulls || data.is_valid(at) {
+                            each(row, Value::Bytes(&bytes[strings.range(at)]));
+                        }
+                    }
+                }
+                PlainData::Array(_) => unreachable!("types without an order of ours have no values that compare"),
+            }
+        }
     }
 
     /// The pieces, in row order.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::column::Column;
 use crate::deleted::DeletedRows;
+use crate::index::Index;
 use crate::{GRANULE_ROWS, SEGMENT_ROWS_MAX};
 
 /// At most [`SEGMENT_ROWS_MAX`] rows, column by column; immutable.
@@ -11,13 +12,22 @@ use crate::{GRANULE_ROWS, SEGMENT_ROWS_MAX};
 pub struct Segment {
     rows: usize,
     columns: Vec<Arc<Column>>,
+    /// Per column.
+    indexes: Vec<Option<Arc<Index>>>,
 }
 
 impl Segment {
     /// A segment of `rows` rows; each column has as many.
     pub fn new(rows: usize, columns: Vec<Arc<Column>>) -> Segment {
+        let indexes = vec![None; columns.len()];
+        Segment::indexed(rows, columns, indexes)
+    }
+
+    /// As [`new`](Self::new), with what there is of an index on each column.
+    pub(crate) fn indexed(rows: usize, columns: Vec<Arc<Column>>, indexes: Vec<Option<Arc<Index>>>) -> Segment {
         assert!(rows <= SEGMENT_ROWS_MAX && columns.iter().all(|column| column.len() == rows));
-        Segment { rows, columns }
+        assert_eq!(columns.len(), indexes.len(), "an index or none for each column");
+        Segment { rows, columns, indexes }
     }
 
     /// Number of rows, deleted ones included.
@@ -38,6 +48,17 @@ impl Segment {
     /// One column.
     pub fn column(&self, index: usize) -> &Arc<Column> {
         &self.columns[index]
+    }
+
+    /// The index on a column, if it has one.
+    #[inline]
+    pub fn index(&self, column: usize) -> Option<&Arc<Index>> {
+        self.indexes[column].as_ref()
+    }
+
+    /// What there is of an index on each column.
+    pub(crate) fn indexes(&self) -> &[Option<Arc<Index>>] {
+        &self.indexes
     }
 }
 

@@ -14,6 +14,7 @@ use crate::column::{Column, RowIds};
 use crate::constant::constant_column;
 use crate::deleted::DeletedRows;
 use crate::error::StoreError;
+use crate::index::Index;
 use crate::placement::ColumnAllocator;
 use crate::segment::{Part, Segment, SegmentVersion};
 use crate::types::{surface_schema, surface_type};
@@ -40,6 +41,9 @@ pub struct RowsToDelete {
     pub rows: Vec<u32>,
 }
 
+/// A column and the index on it, if there is one.
+type Indexed = (Arc<Column>, Option<Arc<Index>>);
+
 impl TableVersion {
     /// A table without rows; types are brought to their surface types.
     pub fn empty(schema: &Schema) -> TableVersion {
@@ -56,12 +60,13 @@ impl TableVersion {
         self.parts.iter().flat_map(|part| &part.segments)
     }
 
-    /// Bytes of codes, dictionaries, values and bitmaps; a dictionary that segments share counts once.
+    /// Bytes of codes, dictionaries, values, indexes and bitmaps; a dictionary that segments share counts once.
     pub fn bytes(&self) -> usize {
         let mut seen = HashSet::new();
         let mut bytes = 0;
         for version in self.segments() {
             bytes += version.deleted.as_ref().map_or(0, |deleted| deleted.bytes());
+            bytes += version.segment.indexes().iter().flatten().map(|index| index.bytes()).sum::<usize>();
             for column in version.segment.columns() {
                 bytes += column.bytes_codes();
                 if let Some(coded) = column.as_coded()
@@ -170,7 +175,7 @@ impl TableVersion {
         let data_type = surface_type(field.data_type());
         let schema = self.schema_with(|fields| fields.push(field.clone().with_data_type(data_type.clone())));
         self.with_columns(schema, |part, rows, columns| {
-            columns.push(Arc::new(constant_column(&data_type, value, rows, &allocator_of_part(part))?));
+            columns.push((Arc::new(constant_column(&data_type, value, rows, &allocator_of_part(part))?), None));
             Ok(())
         })
     }
@@ -210,7 +215,9 @@ impl TableVersion {
             let ids = Arc::new(Column::RowIds(RowIds { segment: place, rows }));
             place += 1;
             let columns = version.segment.columns().iter().cloned().chain([ids]).collect();
-            SegmentVersion { segment: Arc::new(Segment::new(rows, columns)), deleted: version.deleted.clone() }
+            let indexes = version.segment.indexes().iter().cloned().chain([None]).collect();
+            let segment = Arc::new(Segment::indexed(rows, columns, indexes));
+            SegmentVersion { segment, deleted: version.deleted.clone() }
         };
         let parts = self
             .parts
@@ -251,16 +258,18 @@ impl TableVersion {
     fn with_columns(
         &self,
         schema: SchemaRef,
-        change: impl Fn(usize, usize, &mut Vec<Arc<Column>>) -> Result<(), StoreError>,
+        change: impl Fn(usize, usize, &mut Vec<Indexed>) -> Result<(), StoreError>,
     ) -> Result<TableVersion, StoreError> {
         let mut parts = Vec::with_capacity(self.parts.len());
         for (index, part) in self.parts.iter().enumerate() {
             let mut segments = Vec::with_capacity(part.segments.len());
             for version in &part.segments {
                 let rows = version.segment.rows();
-                let mut columns = version.segment.columns().to_vec();
+                let of_segment = version.segment.columns().iter().zip(version.segment.indexes());
+                let mut columns = of_segment.map(|(column, index)| (column.clone(), index.clone())).collect();
                 change(index, rows, &mut columns)?;
-                let segment = Arc::new(Segment::new(rows, columns));
+                let (columns, indexes) = columns.into_iter().unzip();
+                let segment = Arc::new(Segment::indexed(rows, columns, indexes));
                 segments.push(SegmentVersion { segment, deleted: version.deleted.clone() });
             }
             parts.push(Arc::new(Part { segments }));

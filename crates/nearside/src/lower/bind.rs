@@ -19,21 +19,32 @@ use super::predicate::predicate;
 use super::scan::bind_scan;
 use super::scope::{Columns, Scope, has_subquery, keep};
 use super::shared::SharedSubtrees;
-use super::{NativeNode, PhysicalExpression, aggregate, bug, join};
+use super::{NativeNode, PhysicalExpression, Props, Slots, aggregate, bug, join};
 use crate::catalog::CatalogState;
 use crate::error::{Error, Result};
 
 /// The plan of a native subtree over the rows of one catalog state.
-pub(crate) fn bind(node: &NativeNode, catalog: &CatalogState, props: &ExecutionProps) -> Result<Plan> {
-    let plan = Binder { catalog, props, shared: &node.shared, known: RefCell::default() }.plan(&node.plan)?;
+pub(crate) fn bind(node: &NativeNode, catalog: &CatalogState, props: ExecutionProps) -> Result<Plan> {
+    bind_with(node, catalog, props, Slots::new())
+}
+
+/// As [`bind`], with values for the parameters of the subtree: each has one value, of the type that it is compared with.
+pub(crate) fn bind_with(
+    node: &NativeNode,
+    catalog: &CatalogState,
+    props: ExecutionProps,
+    slots: Slots,
+) -> Result<Plan> {
+    let props = Props::new(props, slots);
+    let plan = Binder { catalog, props: &props, shared: &node.shared, known: RefCell::default() }.plan(&node.plan)?;
     Ok(exec::optimize(plan))
 }
 
 /// What binding one subtree needs.
 pub(super) struct Binder<'a> {
     catalog: &'a CatalogState,
-    /// The statement's time and settings.
-    pub props: &'a ExecutionProps,
+    /// The statement's time and settings, and the values of parameters.
+    pub props: &'a Props,
     shared: &'a SharedSubtrees,
     /// Plans of subtrees that have equals, by set.
     known: RefCell<HashMap<usize, Arc<Plan>>>,
@@ -162,7 +173,7 @@ impl Binder<'_> {
     }
 }
 
-fn output(expr: &Expr, field: &Arc<Field>, schema: &DFSchema, props: &ExecutionProps) -> Result<Output> {
+fn output(expr: &Expr, field: &Arc<Field>, schema: &DFSchema, props: &Props) -> Result<Output> {
     let field = Arc::clone(field);
     if let Expr::Column(column) = expr.clone().unalias() {
         return Ok(Output::Column { column: schema.index_of_column(&column)?, field });

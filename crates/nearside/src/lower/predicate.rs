@@ -5,16 +5,15 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Column, DFSchema, ScalarValue};
-use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::expr::InList;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use exec::{CompareOp, Predicate};
 
-use super::PhysicalExpression;
+use super::{PhysicalExpression, Props};
 use crate::error::Result;
 
 /// A filter as `exec` understands it.
-pub(super) fn predicate(expr: &Expr, schema: &DFSchema, props: &ExecutionProps) -> Result<Predicate> {
+pub(super) fn predicate(expr: &Expr, schema: &DFSchema, props: &Props) -> Result<Predicate> {
     let structured = match expr {
         Expr::Alias(alias) => return predicate(&alias.expr, schema, props),
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
@@ -24,10 +23,10 @@ pub(super) fn predicate(expr: &Expr, schema: &DFSchema, props: &ExecutionProps) 
             return Ok(Predicate::Or(vec![predicate(left, schema, props)?, predicate(right, schema, props)?]));
         }
         Expr::Not(inner) => return Ok(Predicate::Not(Box::new(predicate(inner, schema, props)?))),
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => compare(left, *op, right, schema)?,
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => compare(left, *op, right, schema, props)?,
         Expr::Between(between) => {
-            let low = compare(&between.expr, Operator::GtEq, &between.low, schema)?;
-            let high = compare(&between.expr, Operator::LtEq, &between.high, schema)?;
+            let low = compare(&between.expr, Operator::GtEq, &between.low, schema, props)?;
+            let high = compare(&between.expr, Operator::LtEq, &between.high, schema, props)?;
             match (low, high, between.negated) {
                 (Some(low), Some(high), false) => Some(Predicate::And(vec![low, high])),
                 (Some(low), Some(high), true) => Some(Predicate::Not(Box::new(Predicate::And(vec![low, high])))),
@@ -45,19 +44,21 @@ pub(super) fn predicate(expr: &Expr, schema: &DFSchema, props: &ExecutionProps) 
     }
 }
 
-fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Result<Option<Predicate>> {
+/// A comparison of a column with a literal, or with a parameter that has a value.
+fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema, props: &Props) -> Result<Option<Predicate>> {
     let (column, literal, op) = match (left, right) {
-        (Expr::Column(c), Expr::Literal(v, _)) => (c, v, Some(op)),
-        (Expr::Literal(v, _), Expr::Column(c)) => (c, v, op.swap()),
+        (Expr::Column(c), value) => (c, value, Some(op)),
+        (value, Expr::Column(c)) => (c, value, op.swap()),
         _ => return Ok(None),
     };
-    let op = match op {
-        Some(Operator::Eq) => CompareOp::Eq,
-        Some(Operator::NotEq) => CompareOp::NotEq,
-        Some(Operator::Lt) => CompareOp::Lt,
-        Some(Operator::LtEq) => CompareOp::LtEq,
-        Some(Operator::Gt) => CompareOp::Gt,
-        Some(Operator::GtEq) => CompareOp::GtEq,
+    let Some(op) = op.and_then(compare_op) else { return Ok(None) };
+    let literal = match literal {
+        Expr::Literal(value, _) => value,
+        Expr::Placeholder(parameter) => {
+            let Some((column, field)) = comparable(column, schema)? else { return Ok(None) };
+            let value = props.value_of(parameter).filter(|value| value.data_type() == field.data_type());
+            return Ok(value.map(|value| Predicate::Compare { column, op, value: Arc::clone(value) }));
+        }
         _ => return Ok(None),
     };
     let Some((column, field)) = comparable(column, schema)? else { return Ok(None) };
@@ -66,6 +67,19 @@ fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Result
         Some([minus, plus]) => compare_zero(column, op, &minus, &plus).map(Some),
         None => Ok(literal_array(&literal).map(|value| Predicate::Compare { column, op, value })),
     }
+}
+
+/// The comparison that an operator is, if it is one that `exec` knows.
+pub(super) fn compare_op(op: Operator) -> Option<CompareOp> {
+    Some(match op {
+        Operator::Eq => CompareOp::Eq,
+        Operator::NotEq => CompareOp::NotEq,
+        Operator::Lt => CompareOp::Lt,
+        Operator::LtEq => CompareOp::LtEq,
+        Operator::Gt => CompareOp::Gt,
+        Operator::GtEq => CompareOp::GtEq,
+        _ => return None,
+    })
 }
 
 /// Both zeros, when the literal is one of them: SQL has them equal, and dictionaries keep every bit pattern apart.
@@ -118,7 +132,8 @@ fn null_test(expr: &Expr, negated: bool, schema: &DFSchema) -> Result<Option<Pre
     }
 }
 
-fn comparable<'a>(column: &Column, schema: &'a DFSchema) -> Result<Option<(usize, &'a Arc<Field>)>> {
+/// The column's place and field, if comparisons with it can be structured.
+pub(super) fn comparable<'a>(column: &Column, schema: &'a DFSchema) -> Result<Option<(usize, &'a Arc<Field>)>> {
     let index = schema.index_of_column(column)?;
     let field = &schema.fields()[index];
     let simple = field.data_type().is_primitive()

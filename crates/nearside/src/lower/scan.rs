@@ -3,18 +3,17 @@
 use std::sync::Arc;
 
 use datafusion::common::DFSchema;
-use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::TableScan;
 use exec::{Output, Plan};
 
-use super::bug;
 use super::predicate::predicate;
+use super::{Props, bug};
 use crate::catalog::CatalogState;
 use crate::context::{ROW_ID, StoredSource};
 use crate::error::{Error, Result};
 
 /// The plan of one scan, filters and limit pushed into it included.
-pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState, props: &ExecutionProps) -> Result<Plan> {
+pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState, props: &Props) -> Result<Plan> {
     let source = scan
         .source
         .downcast_ref::<StoredSource>()

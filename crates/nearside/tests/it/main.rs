@@ -2,6 +2,7 @@
 
 mod expressions;
 mod placement;
+mod prepared;
 mod session;
 mod slt;
 mod twins;

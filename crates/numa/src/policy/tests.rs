@@ -84,7 +84,7 @@ proptest! {
             let allowed = (exact / f64::from(*weight)).max(PAGE as f64);
             prop_assert!((given - exact).abs() <= allowed + PAGE as f64, "{} of {} on {}, {:?}", given, exact, node, weights);
         }
-        // Long enough, the shares are within three percent.
+        // Long enough, what is left over after whole cycles is an eighth of a share at most.
         if len > 64 * PAGE * u64::from(sum) {
             for (node, weight) in &weights {
                 let exact = len as f64 * f64::from(*weight) / f64::from(sum);

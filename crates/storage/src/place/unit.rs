@@ -10,6 +10,7 @@ use crate::column::Column;
 use crate::copies::Copies;
 use crate::dictionary::{Dictionary, Values};
 use crate::error::StoreError;
+use crate::index::{Index, IndexData};
 use crate::placement::Exchange;
 use crate::plain::PlainData;
 use crate::segment::Part;
@@ -59,6 +60,22 @@ impl Placed for Arc<PlainData> {
     }
 }
 
+impl Placed for Arc<IndexData> {
+    fn exchanged(&self, exchange: &mut Exchange<'_, StoreError>) -> Result<Self, StoreError> {
+        let mut new = false;
+        let data = IndexData::exchanged(self, &mut |region| {
+            let exchanged = exchange(region)?;
+            new |= !Arc::ptr_eq(&exchanged, region);
+            Ok::<_, StoreError>(exchanged)
+        })?;
+        Ok(if new { Arc::new(data) } else { Arc::clone(self) })
+    }
+
+    fn regions(&self) -> Vec<&Region> {
+        IndexData::regions(self)
+    }
+}
+
 /// Where a unit shall lie.
 pub(super) struct Target<'a> {
     /// Of a single copy.
@@ -73,12 +90,17 @@ pub(super) enum Unit<'a> {
     Codes(&'a Copies<Arc<Region>>, Target<'a>),
     Dictionary(&'a Arc<Dictionary>, Target<'a>),
     Values(&'a Copies<Arc<PlainData>>, Target<'a>),
+    Index(&'a Arc<Index>, Target<'a>),
 }
 
 impl Unit<'_> {
     /// The node that placing it mostly writes.
     pub(super) fn node(&self) -> Option<NodeId> {
-        let (Unit::Codes(_, target) | Unit::Dictionary(_, target) | Unit::Values(_, target)) = self;
+        let target = match self {
+            Unit::Codes(_, target) | Unit::Dictionary(_, target) | Unit::Values(_, target) | Unit::Index(_, target) => {
+                target
+            }
+        };
         match (&target.policy, target.replicas) {
             (Policy::Node(node), None) => Some(*node),
             _ => None,
@@ -108,6 +130,12 @@ impl Unit<'_> {
                     replaced().values.insert(address(values.first()), new);
                 }
             }
+            Unit::Index(index, target) => {
+                if let Some(new) = mover.copies(index.copies(), &target, &mut report)? {
+                    let new = Arc::new(index.moved(new));
+                    replaced().indexes.insert(address(index), new);
+                }
+            }
         }
         Ok(report)
     }
@@ -119,9 +147,15 @@ pub(super) fn units_of<'a>(parts: &[(&'a Part, Vec<Wish<'a>>)]) -> Vec<Unit<'a>>
     let mut units = Vec::new();
     for (part, wishes) in parts {
         for (segment, version) in part.segments.iter().enumerate() {
-            for (column, wish) in version.segment.columns().iter().zip(wishes) {
-                if let Some(wish) = *wish {
-                    push_units(&mut units, &mut seen, column, wish, segment);
+            let columns = version.segment.columns().iter().zip(version.segment.indexes());
+            for ((column, index), wish) in columns.zip(wishes) {
+                let Some(wish) = *wish else { continue };
+                push_units(&mut units, &mut seen, column, wish, segment);
+                if let Some(index) = index.as_ref().filter(|index| seen.insert(address(index))) {
+                    let (placement, allocator) = (&wish.0.index, wish.1);
+                    let target =
+                        Target { policy: placement.dictionary_policy(), replicas: placement.replicas(), allocator };
+                    units.push(Unit::Index(index, target));
                 }
             }
         }

@@ -2,6 +2,7 @@
 
 mod data;
 mod failures;
+mod indexes;
 mod partitioning;
 mod placing;
 mod real_nodes;
@@ -63,6 +64,7 @@ impl Parallel for Cancelling {
                 return Err(Interrupted::Cancelled);
             }
             *left -= 1;
+            drop(left);
             body(task);
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! Codes at positions.
 
 #[cfg(target_arch = "x86_64")]
-mod avx2;
-mod scalar;
+pub(super) mod avx2;
+pub(super) mod scalar;
 
 use super::words_for;
 
@@ -20,6 +20,12 @@ pub(crate) fn gather(words: &[u32], bits: u8, rows: usize, positions: &[u32], ou
         return avx2::gather(words, bits, positions, out);
     }
     scalar::gather(words, bits, positions, out);
+}
+
+/// The code at one position, below the rows that `words` holds.
+#[inline]
+pub(crate) fn code_at(words: &[u32], bits: u8, position: usize) -> u32 {
+    if bits == 0 { 0 } else { scalar::code_at(words, bits, position) }
 }
 
 #[cfg(test)]

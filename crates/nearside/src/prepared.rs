@@ -1,0 +1,305 @@
+//! Queries planned once and run often: [`Planned`] for a plan, [`Template`] for the text or statement that it is made from.
+//!
+//! How much is done once depends on the query. With values in plain comparisons with columns (`id = $1`, `d BETWEEN $1 AND $2`),
+//! or none at all, it is optimised and lowered once ([`Kind::Lowered`]); where it reads one table, its bound plan is kept too, and a
+//! run puts the snapshot and the values into a copy of it ([`Bound`]). With values elsewhere it is optimised once, and a run puts
+//! them in, folds what has become constant and lowers it ([`Kind::Optimised`]). A query that depends on the moment (`now()`), or
+//! whose parameters have no known types, is optimised for each run.
+//!
+//! Invariants: a run sees the tables as of its own start; a bound plan holds no rows, and is used only for the version that it was
+//! bound to; a value takes exactly the places that its parameter had.
+
+use std::sync::{Arc, Weak};
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
+use datafusion::optimizer::Optimizer;
+use datafusion::optimizer::eliminate_filter::EliminateFilter;
+use datafusion::optimizer::eliminate_limit::EliminateLimit;
+use datafusion::optimizer::propagate_empty_relation::PropagateEmptyRelation;
+use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
+use datafusion::sql::parser::Statement;
+use exec::Plan;
+use parking_lot::Mutex;
+use storage::TableVersion;
+
+use crate::config;
+use crate::error::{Error, Result};
+use crate::lower::{NativeNode, Slots, bind_with, count_parameters, only_table, wholly_native, with_parameters};
+use crate::parser::{Parsed, plan_statement};
+use crate::plan_cache::is_cacheable;
+use crate::query;
+use crate::statement::Running;
+use crate::stream::ResultStream;
+
+/// A query that was planned.
+#[derive(Debug)]
+pub(crate) struct Planned {
+    kind: Kind,
+    bound: Mutex<Option<Arc<Bound>>>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    /// Optimised and lowered. Parameters stand only where a bound plan has literals.
+    Lowered(LogicalPlan),
+    /// Optimised.
+    Optimised(LogicalPlan),
+    /// As the planner made it.
+    Unoptimised(LogicalPlan),
+}
+
+/// A plan over one version of one table, without its rows.
+#[derive(Debug)]
+struct Bound {
+    table: u64,
+    version: Weak<TableVersion>,
+    plan: Plan,
+    /// What stands for the values of the parameters.
+    slots: Slots,
+    schema: SchemaRef,
+}
+
+impl Planned {
+    /// A query that was optimised and lowered already; it has no parameters.
+    pub(crate) fn lowered(plan: LogicalPlan) -> Planned {
+        Planned { kind: Kind::Lowered(plan), bound: Mutex::default() }
+    }
+
+    /// A query as the planner made it, with or without parameters.
+    fn new(plan: LogicalPlan, running: &Running) -> Planned {
+        let relational = config::nearside(running.state.config_options()).native_operators;
+        let optimised = match is_cacheable(&plan) {
+            true => query::optimised(plan.clone(), running).ok(),
+            false => None,
+        };
+        let kind = match optimised {
+            Some(optimised) => match with_parameters(&optimised, relational) {
+                Ok(Some(lowered)) => Kind::Lowered(lowered),
+                Ok(None) | Err(_) => Kind::Optimised(optimised),
+            },
+            // What is wrong with it shows when it has values.
+            None => Kind::Unoptimised(plan),
+        };
+        Planned { kind, bound: Mutex::default() }
+    }
+
+    /// Starts it with values for its parameters, of the parameters' types.
+    pub(crate) fn start(&self, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
+        match &self.kind {
+            Kind::Lowered(plan) => match wholly_native(plan) {
+                Some(native) => self.start_native(plan, native, values, running),
+                None => query::start(plan, running, false),
+            },
+            Kind::Optimised(plan) => start_with_values(plan, values, running),
+            Kind::Unoptimised(plan) => query::run(plan.clone().with_param_values(params(values))?, running, false),
+        }
+    }
+
+    fn start_native(
+        &self,
+        plan: &LogicalPlan,
+        native: &NativeNode,
+        values: &[ScalarValue],
+        running: Arc<Running>,
+    ) -> Result<ResultStream> {
+        if !values.iter().all(is_plain) {
+            return start_with_values(&native.plan, values, running);
+        }
+        running.check()?;
+        let values = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Slots, _>>()?;
+        let known = self.bound.lock().clone();
+        if let Some(known) = known
+            && let Some(table) = running.catalog.by_id(known.table)
+            && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(&table.version))
+            && let Some(plan) = known.plan.with_literals(&table.version, &known.slots, &values)
+        {
+            return Ok(query::start_bound(plan, Arc::clone(&known.schema), running, false));
+        }
+        let schema = Arc::new(plan.schema().as_arrow().clone());
+        let bound = bind_with(native, &running.catalog, running.props(), values.clone())?;
+        if let Some(new) = Bound::of(native, &bound, values, &schema, &running)? {
+            *self.bound.lock() = Some(Arc::new(new));
+        }
+        Ok(query::start_bound(bound, schema, running, false))
+    }
+}
+
+impl Bound {
+    /// What a bound plan leaves for the next run, if it reads one table, and once.
+    fn of(
+        native: &NativeNode,
+        bound: &Plan,
+        slots: Slots,
+        schema: &SchemaRef,
+        running: &Running,
+    ) -> Result<Option<Bound>> {
+        let Some(table) = only_table(&native.plan) else { return Ok(None) };
+        let Some(entry) = running.catalog.by_id(table) else { return Ok(None) };
+        // A comparison that the optimiser did away with, or wrote twice, may rest on its value.
+        for (place, slot) in slots.iter().enumerate() {
+            if bound.count_literal(slot) != count_parameters(&native.plan, place)? {
+                return Ok(None);
+            }
+        }
+        let empty = Arc::new(TableVersion::empty(&entry.version.schema));
+        let Some(plan) = bound.with_literals(&empty, &slots, &slots) else { return Ok(None) };
+        let version = Arc::downgrade(&entry.version);
+        Ok(Some(Bound { table, version, plan, slots, schema: Arc::clone(schema) }))
+    }
+}
+
+/// Starts an optimised plan with values where its parameters stand.
+fn start_with_values(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
+    let plan = plan.clone().with_param_values(params(values))?;
+    // What literals make possible; the rest was done without them.
+    let fold = Optimizer::with_rules(vec![
+        Arc::new(SimplifyExpressions::new()),
+        Arc::new(EliminateFilter::new()),
+        Arc::new(EliminateLimit::new()),
+        Arc::new(PropagateEmptyRelation::new()),
+    ]);
+    let plan = fold.optimize(plan, running.as_ref(), |_, _| {})?;
+    query::start(&query::lowered(plan, &running)?, running, false)
+}
+
+fn params(values: &[ScalarValue]) -> ParamValues {
+    ParamValues::from(values.to_vec())
+}
+
+/// True for values that a comparison may have as they are: NULL makes it another one, and zeros are two in a dictionary.
+fn is_plain(value: &ScalarValue) -> bool {
+    let zero = match value {
+        ScalarValue::Float64(Some(value)) => *value == 0.0,
+        ScalarValue::Float32(Some(value)) => *value == 0.0,
+        _ => false,
+    };
+    !zero && !value.is_null()
+}
+
+/// A query that waits for values, as it was written, and the plan of it that was made last.
+#[derive(Debug)]
+pub(crate) struct Template {
+    source: Source,
+    parameter_types: Vec<Option<DataType>>,
+    planned: Mutex<Option<(Stamp, Arc<Planned>)>>,
+}
+
+/// What a query was written as.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// The query's text.
+    Text(String),
+    /// `PREPARE name AS query`.
+    Statement(Box<Statement>),
+}
+
+/// What a plan is good for: settings, names and columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// Which settings it was planned with.
+    pub settings: u64,
+    /// Which names and columns it was planned with.
+    pub ddl_version: u64,
+}
+
+impl Source {
+    /// The query's plan over what exists now, and its name if it has one.
+    fn plan(&self, running: &Running) -> Result<(LogicalPlan, Option<String>)> {
+        let context = running.plan_context();
+        let (plan, name) = match self {
+            Source::Text(sql) => (Parsed::one(sql)?.plan(&context)?, None),
+            Source::Statement(statement) => match plan_statement(Statement::clone(statement), &context)? {
+                LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => {
+                    (LogicalPlan::clone(&prepare.input), Some(prepare.name))
+                }
+                _ => return Err(Error::Internal("a PREPARE planned to something else".into())),
+            },
+        };
+        match plan {
+            LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Statement(_) => {
+                Err(Error::Unsupported("only queries can be prepared; run this statement as it is".into()))
+            }
+            plan => Ok((plan, name)),
+        }
+    }
+}
+
+impl Template {
+    /// Plans a query for the first time; with its name if it has one.
+    ///
+    /// # Errors
+    /// Wrong SQL, unknown names, a statement that is not a query, parameters with gaps.
+    pub(crate) fn new(source: Source, running: &Running, settings: u64) -> Result<(Template, Option<String>)> {
+        let (plan, name) = source.plan(running)?;
+        let parameter_types = parameter_types(&plan)?;
+        let template = Template { source, parameter_types, planned: Mutex::default() };
+        template.keep(plan, running, settings);
+        Ok((template, name))
+    }
+
+    /// The types of `$1`, `$2`, .. as far as the query tells them.
+    pub(crate) fn parameter_types(&self) -> &[Option<DataType>] {
+        &self.parameter_types
+    }
+
+    /// Runs the query with these values.
+    ///
+    /// # Errors
+    /// Another number of values than parameters, values that do not fit, what went wrong since it was planned.
+    pub(crate) fn start(&self, values: &[ScalarValue], running: Arc<Running>, settings: u64) -> Result<ResultStream> {
+        if values.len() != self.parameter_types.len() {
+            return Err(Error::plan(format!(
+                "the statement has {} parameters, and {} values were given",
+                self.parameter_types.len(),
+                values.len()
+            )));
+        }
+        let planned = self.planned(&running, settings)?;
+        let cast = |(value, data_type): (&ScalarValue, &Option<DataType>)| match data_type {
+            Some(data_type) if value.data_type() != *data_type => value.cast_to(data_type),
+            _ => Ok(value.clone()),
+        };
+        let values = values.iter().zip(&self.parameter_types).map(cast);
+        planned.start(&values.collect::<std::result::Result<Vec<_>, _>>()?, running)
+    }
+
+    fn planned(&self, running: &Running, settings: u64) -> Result<Arc<Planned>> {
+        let stamp = Stamp { settings, ddl_version: running.catalog.ddl_version };
+        let known = self.planned.lock().clone();
+        match known {
+            Some((of, planned)) if of == stamp && config::nearside(running.state.config_options()).plan_cache => {
+                Ok(planned)
+            }
+            _ => Ok(self.keep(self.source.plan(running)?.0, running, settings)),
+        }
+    }
+
+    fn keep(&self, plan: LogicalPlan, running: &Running, settings: u64) -> Arc<Planned> {
+        let stamp = Stamp { settings, ddl_version: running.catalog.ddl_version };
+        // Of other types than the client was told, its values go in before anything is made of the types.
+        let planned = match parameter_types(&plan) {
+            Ok(types) if types == self.parameter_types => Planned::new(plan, running),
+            _ => Planned { kind: Kind::Unoptimised(plan), bound: Mutex::default() },
+        };
+        let planned = Arc::new(planned);
+        *self.planned.lock() = Some((stamp, Arc::clone(&planned)));
+        planned
+    }
+}
+
+/// The types of `$1`, `$2`, .. as far as the plan tells them.
+fn parameter_types(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>> {
+    let types = plan.get_parameter_types()?;
+    let count = types.len();
+    let mut in_order = vec![None; count];
+    for (name, data_type) in types {
+        let index = name.trim_start_matches('$').parse::<usize>().unwrap_or(0);
+        match in_order.get_mut(index.wrapping_sub(1)) {
+            Some(slot) => *slot = data_type,
+            None => return Err(Error::plan(format!("parameter {name}: parameters are $1 to ${count}, without gaps"))),
+        }
+    }
+    Ok(in_order)
+}

@@ -1,0 +1,182 @@
+//! Prepared queries against their twin: the same text with the values written out has to give the same rows, or fail too, before
+//! and after rows, columns and settings change.
+
+use nearside::arrow::array::RecordBatch;
+use nearside::arrow::util::display::{ArrayFormatter, FormatOptions};
+use nearside::{Database, ScalarValue, Session};
+
+/// Queries and what kinds of values their parameters take. One of each way to be prepared, and of what only looks like it.
+const QUERIES: &[(&str, &[Kind])] = &[
+    // Comparisons with a column: bound once.
+    ("SELECT k, s FROM t WHERE k = $1", &[Kind::Int]),
+    ("SELECT k, s FROM t WHERE $1 < k", &[Kind::Int]),
+    ("SELECT k, s FROM t WHERE k BETWEEN $1 AND $2", &[Kind::Int, Kind::Int]),
+    ("SELECT k, s FROM t WHERE k NOT BETWEEN $1 AND $2 AND s <> $3", &[Kind::Int, Kind::Int, Kind::Text]),
+    ("SELECT k, s FROM t WHERE NOT (k = $1 OR s = $2)", &[Kind::Int, Kind::Text]),
+    ("SELECT k FROM t WHERE k >= $1 AND j <= $1", &[Kind::Int]),
+    ("SELECT k + 1, upper(s) FROM t WHERE s = $1", &[Kind::Text]),
+    ("SELECT k FROM t WHERE f = $1", &[Kind::Float]),
+    ("SELECT k FROM t WHERE f < $1", &[Kind::Float]),
+    ("SELECT s, count(*), sum(k) FROM t WHERE k > $1 GROUP BY s", &[Kind::Int]),
+    ("SELECT k FROM t WHERE k > $1 ORDER BY k DESC LIMIT 3", &[Kind::Int]),
+    ("SELECT k FROM (SELECT k, s FROM t WHERE s = $2) WHERE k > $1", &[Kind::Int, Kind::Text]),
+    // A contradiction for some values, and for none.
+    ("SELECT k FROM t WHERE k = $1 AND k = $2", &[Kind::Int, Kind::Int]),
+    ("SELECT k FROM t WHERE k = $1 AND k = 3", &[Kind::Int]),
+    // Joins and subqueries: bound for each run.
+    ("SELECT t.k, u.n FROM t JOIN u ON t.k = u.n WHERE t.k < $1", &[Kind::Int]),
+    ("SELECT k FROM t WHERE k IN (SELECT n FROM u WHERE n < $1)", &[Kind::Int]),
+    ("SELECT k FROM t WHERE k = (SELECT max(n) FROM u WHERE n < $1)", &[Kind::Int]),
+    ("SELECT k FROM t WHERE k < $1 UNION ALL SELECT n FROM u WHERE n > $1", &[Kind::Int]),
+    // Values elsewhere.
+    ("SELECT k FROM t WHERE k IN ($1, $2, 5)", &[Kind::Int, Kind::Int]),
+    ("SELECT k + $1 FROM t WHERE k < 5", &[Kind::Int]),
+    ("SELECT k FROM t WHERE k + 1 = $1", &[Kind::Int]),
+    ("SELECT k FROM t WHERE k = $1 + 1", &[Kind::Int]),
+    ("SELECT k FROM t WHERE s LIKE $1", &[Kind::Text]),
+    ("SELECT k FROM t WHERE k = $1 OR $2 IS NULL", &[Kind::Int, Kind::Text]),
+    ("SELECT k FROM t WHERE k IS DISTINCT FROM $1", &[Kind::Int]),
+    ("SELECT k FROM t WHERE coalesce($1, 3) = k", &[Kind::Int]),
+    ("SELECT k / $1 FROM t WHERE k < 3", &[Kind::Int]),
+    ("SELECT k FROM t ORDER BY k LIMIT $1", &[Kind::Int]),
+    ("SELECT sum(k) FILTER (WHERE k > $1) FROM t", &[Kind::Int]),
+    ("SELECT k, row_number() OVER (ORDER BY k) FROM t WHERE k > $1", &[Kind::Int]),
+    ("SELECT $1::BIGINT AS a, $2::TEXT AS b", &[Kind::Int, Kind::Text]),
+    ("SELECT k FROM t WHERE now() > TIMESTAMP '2020-01-01' AND k = $1", &[Kind::Int]),
+];
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Int,
+    Text,
+    Float,
+}
+
+impl Kind {
+    /// Values of the kind, and how SQL writes them.
+    fn values(self) -> Vec<(ScalarValue, String)> {
+        match self {
+            Kind::Int => {
+                let mut all: Vec<_> =
+                    [-1, 0, 3, 7, 50, 1 << 40].iter().map(|&v: &i64| (ScalarValue::from(v), v.to_string())).collect();
+                all.push((ScalarValue::Int64(None), "NULL::BIGINT".into()));
+                all
+            }
+            Kind::Text => {
+                let mut all: Vec<_> =
+                    ["s1", "s4", "none", "%3"].iter().map(|&v| (ScalarValue::from(v), format!("'{v}'"))).collect();
+                all.push((ScalarValue::Utf8(None), "NULL::TEXT".into()));
+                all
+            }
+            Kind::Float => {
+                let mut all: Vec<_> = [0.0, -0.0, 0.5, 100.0]
+                    .iter()
+                    .map(|&v: &f64| (ScalarValue::from(v), format!("{v:?}::DOUBLE")))
+                    .collect();
+                all.push((ScalarValue::Float64(None), "NULL::DOUBLE".into()));
+                all
+            }
+        }
+    }
+}
+
+fn rows(batches: Result<Vec<RecordBatch>, nearside::Error>) -> Result<Vec<String>, String> {
+    let mut all = Vec::new();
+    for batch in batches.map_err(|e| e.to_string())? {
+        let options = FormatOptions::default().with_null("NULL");
+        let columns: Vec<_> =
+            batch.columns().iter().map(|c| ArrayFormatter::try_new(c.as_ref(), &options).unwrap()).collect();
+        for row in 0..batch.num_rows() {
+            all.push(columns.iter().map(|c| c.value(row).to_string()).collect::<Vec<_>>().join("|"));
+        }
+    }
+    all.sort();
+    Ok(all)
+}
+
+/// Every combination of values, up to some.
+fn combinations(kinds: &[Kind]) -> Vec<Vec<(ScalarValue, String)>> {
+    let mut all = vec![Vec::new()];
+    for kind in kinds {
+        let values = kind.values();
+        all = all
+            .into_iter()
+            .flat_map(|before: Vec<_>| values.iter().map(move |v| [before.clone(), vec![v.clone()]].concat()))
+            .collect();
+    }
+    let step = (all.len() / 24).max(1);
+    all.into_iter().step_by(step).collect()
+}
+
+fn compare(session: &Session, prepared: &[nearside::Prepared], state: &str) {
+    for ((sql, kinds), prepared) in QUERIES.iter().zip(prepared) {
+        for values in combinations(kinds) {
+            let mut text = sql.to_string();
+            for (i, (_, literal)) in values.iter().enumerate() {
+                text = text.replace(&format!("${}", i + 1), literal);
+            }
+            let given: Vec<ScalarValue> = values.iter().map(|(v, _)| v.clone()).collect();
+            let fast = rows(prepared.query(&given).and_then(nearside::ResultStream::collect_all));
+            let plain = rows(session.query(&text).and_then(nearside::ResultStream::collect_all));
+            match (&fast, &plain) {
+                (Err(_), Err(_)) => {}
+                _ => assert_eq!(fast, plain, "{state}: {sql} with {given:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn values_in_a_prepared_query_are_values_in_its_text() {
+    let database = Database::new().unwrap();
+    let session = database.session();
+    session
+        .execute(
+            "CREATE TABLE t (k BIGINT PRIMARY KEY, j BIGINT, s TEXT, f DOUBLE);
+             INSERT INTO t SELECT value, value % 9, CASE WHEN value % 6 = 0 THEN NULL ELSE 's' || (value % 5)::TEXT END,
+                                  CASE WHEN value % 7 = 0 THEN NULL ELSE (value % 4 - 1)::DOUBLE / 2 END
+             FROM generate_series(0, 60);
+             INSERT INTO t VALUES (100, NULL, 'none', -0.0);
+             CREATE TABLE u AS SELECT value * 3 AS n FROM generate_series(0, 20)",
+        )
+        .unwrap();
+    let prepared: Vec<_> = QUERIES.iter().map(|(sql, _)| session.prepare(sql).unwrap()).collect();
+    compare(&session, &prepared, "at first");
+    for change in [
+        "INSERT INTO t VALUES (200, 3, 's1', 0.5), (201, 50, 's9', NULL)",
+        "DELETE FROM t WHERE k = 3",
+        "UPDATE t SET s = 's4' WHERE k = 7",
+        "ALTER TABLE t ADD COLUMN more INT",
+        "SET nearside.native_operators = false",
+        "SET nearside.plan_cache = false",
+        "RESET nearside.native_operators",
+        "TRUNCATE t",
+    ] {
+        session.execute(change).unwrap();
+        compare(&session, &prepared, change);
+    }
+    session.execute("DROP TABLE t").unwrap();
+    let error = prepared[0].query(&[ScalarValue::from(1_i64)]).unwrap_err().to_string();
+    assert!(error.contains("'t'"), "{error}");
+    session.execute("CREATE TABLE t (k TEXT, s TEXT); INSERT INTO t VALUES ('1', 'one')").unwrap();
+    let found = rows(prepared[0].query(&[ScalarValue::from(1_i64)]).and_then(nearside::ResultStream::collect_all));
+    assert_eq!(found, rows(session.query("SELECT k, s FROM t WHERE k = '1'").and_then(|r| r.collect_all())));
+}
+
+#[test]
+fn a_kept_plan_does_not_keep_rows() {
+    let database = Database::new().unwrap();
+    let session = database.session();
+    session
+        .execute("CREATE TABLE t AS SELECT value AS k, value * 12345 AS v FROM generate_series(1, 1000000)")
+        .unwrap();
+    let full = database.budget().used_bytes();
+    let prepared = session.prepare("SELECT v FROM t WHERE k = $1").unwrap();
+    let once = |k: i64| prepared.query(&[k.into()]).unwrap().map(|b| b.unwrap().num_rows()).sum::<usize>();
+    assert_eq!((once(5), once(6)), (1, 1));
+    assert_eq!(session.query("SELECT v FROM t WHERE k = 5").unwrap().collect_all().unwrap().len(), 1);
+    session.execute("TRUNCATE t").unwrap();
+    let left = database.budget().used_bytes();
+    assert!(left < full / 10, "{left} of {full} bytes are still held");
+    assert_eq!(once(5), 0);
+}

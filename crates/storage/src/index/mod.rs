@@ -1,0 +1,388 @@
+//! The index: value -> rows of a segment that hold it (the papers' IX, vid -> positions).
+//!
+//! Every index is, in effect, the rows of a segment without those that are NULL, ordered by value and among equals by row;
+//! a look-up gives a run of that order, so it knows how many rows there are before it has looked at one. How that order
+//! is kept is the [`IndexKind`]:
+//! ```text
+//! Ascending     values never fall in row order            nothing: the rows themselves are the order; binary search
+//! Positions     codes, dense enough for one offset each   [offset; codes + 1]  [row; rows]
+//! Permutation   plain values, codes far apart             [offset; buckets + 1] [row; rows], a bucket is searched
+//! ```
+//! Buckets: a value has a *rank*, a number of 64 bits that never falls as values rise (its code; its key less the lowest;
+//! the eight bytes that follow what all strings begin with). A bucket is the values whose ranks agree but for their lowest
+//! bits, and there are about as many buckets as rows: a look-up reads two offsets and compares a value or two. Where
+//! values crowd together, a bucket is long and binary search makes up for it.
+//!
+//! # Invariants
+//! - An index belongs to a column's rows, not to its memory: the column may move, its codes and values stay.
+//! - NULL is in no index. Deleted rows are: whoever looks rows up leaves them out.
+//! - Values are ordered as the column's type is (`types`): floats by IEEE 754 total order.
+//!
+//! # Limits
+//! One column; a key of several is looked up by one of them. Types without an order of ours have no index.
+//!
+//! Source: Psaroudakis et al., VLDB 2015, sections 2 and 4.1 (the optional index of a column); the buckets are ours.
+
+mod attach;
+mod build;
+mod duplicate;
+mod ranks;
+
+use std::ops::{Bound, Range};
+use std::sync::Arc;
+
+use arrow::array::Array;
+use arrow::datatypes::DataType;
+use numa::Region;
+
+use crate::GRANULE_ROWS;
+use crate::coded::CodedColumn;
+use crate::column::Column;
+use crate::copies::Copies;
+use crate::dictionary::{Value, comparable};
+use crate::error::StoreError;
+use crate::placement::Exchange;
+use crate::region_vec::words_of;
+use crate::types::Physical;
+pub use duplicate::{DuplicateKey, duplicate_key};
+use ranks::Ranks;
+
+/// Whether a column of this type may have an index.
+pub fn indexable(data_type: &DataType) -> bool {
+    Physical::of(&crate::surface_type(data_type)) != Physical::Opaque
+}
+
+/// How the order of the rows is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexKind {
+    /// Values never fall in row order, NULLs first: no memory.
+    Ascending,
+    /// The rows of each code, by code.
+    Positions,
+    /// The rows ordered by value.
+    Permutation,
+}
+
+/// The index on one column of one segment.
+#[derive(Debug)]
+pub struct Index {
+    kind: IndexKind,
+    /// Rows that are not NULL.
+    rows: usize,
+    distinct: usize,
+    ranks: Ranks,
+    /// Ranks that agree but for so many low bits share a bucket.
+    shift: u32,
+    /// Nothing for [`IndexKind::Ascending`].
+    data: Copies<Arc<IndexData>>,
+}
+
+/// What an index keeps.
+#[derive(Debug, Default)]
+pub(crate) struct IndexData {
+    /// Where the rows of each bucket begin, and one more; absent where every bucket has exactly one row.
+    offsets: Option<Arc<Region>>,
+    /// The rows.
+    positions: Option<Arc<Region>>,
+}
+
+/// What a look-up finds: rows of the segment, deleted ones among them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum IndexRows<'a> {
+    /// Consecutive rows.
+    Range(Range<u32>),
+    /// Rows by value, and ascending among equals.
+    Listed(&'a [u32]),
+}
+
+impl IndexRows<'_> {
+    /// How many rows these are.
+    pub fn len(&self) -> usize {
+        match self {
+            IndexRows::Range(range) => range.len(),
+            IndexRows::Listed(rows) => rows.len(),
+        }
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The rows.
+    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
+        let (range, listed) = match self {
+            IndexRows::Range(range) => (range.clone(), &[][..]),
+            IndexRows::Listed(rows) => (0..0, *rows),
+        };
+        range.chain(listed.iter().copied())
+    }
+}
+
+impl IndexData {
+    /// The regions that it lies in.
+    pub(crate) fn regions(&self) -> Vec<&Region> {
+        self.offsets.iter().chain(&self.positions).map(|region| region.as_ref()).collect()
+    }
+
+    /// The same with each region as `exchange` gives it.
+    ///
+    /// # Errors
+    /// Those of `exchange`.
+    pub(crate) fn exchanged<E>(&self, exchange: &mut Exchange<'_, E>) -> Result<IndexData, E> {
+        Ok(IndexData {
+            offsets: self.offsets.as_ref().map(&mut *exchange).transpose()?,
+            positions: self.positions.as_ref().map(&mut *exchange).transpose()?,
+        })
+    }
+}
+
+impl Index {
+    /// How the order of the rows is kept.
+    pub fn kind(&self) -> IndexKind {
+        self.kind
+    }
+
+    /// Bytes of memory, every copy counted.
+    pub fn bytes(&self) -> usize {
+        self.regions().iter().map(|region| region.len()).sum()
+    }
+
+    /// Rows that it lists: those that are not NULL, deleted ones included.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Distinct values among them.
+    pub fn distinct(&self) -> usize {
+        self.distinct
+    }
+
+    /// Whether no two of its rows, deleted ones included, have the same value. Floats: 0.0 and -0.0 are two values here.
+    pub fn is_unique(&self) -> bool {
+        self.distinct == self.rows
+    }
+
+    /// The regions that it lies in, those of all copies.
+    pub fn regions(&self) -> Vec<&Region> {
+        self.data.all().flat_map(|data| data.regions()).collect()
+    }
+
+    /// The rows whose codes lie in `codes`. `column` is the coded column that the index belongs to; NULL's code finds nothing.
+    pub fn rows_of_codes(&self, column: &CodedColumn, codes: Range<u32>) -> IndexRows<'_> {
+        self.rows_at(self.order_of_codes(column, codes))
+    }
+
+    /// Where the rows whose codes lie in `codes` stand in the order of the values: look-ups in the same index are put together
+    /// by their places, which [`rows_at`](Self::rows_at) turns into rows.
+    pub fn order_of_codes(&self, column: &CodedColumn, codes: Range<u32>) -> Range<u32> {
+        if codes.is_empty() {
+            return 0..0;
+        }
+        let before = |code: u32| match self.kind {
+            IndexKind::Ascending => ascending_codes_before(column, code),
+            _ => self.codes_before(column, code),
+        };
+        // NULLs, whose code is 0, come first where rows ascend, and are in no list.
+        let lowest = codes.start.max(u32::from(column.null_code()));
+        let from = before(lowest);
+        from as u32..before(codes.end).max(from) as u32
+    }
+
+    /// The rows whose values lie between two bounds, arrays of one value of the column's surface type that is not NULL;
+    /// `column` is the one that the index belongs to.
+    ///
+    /// # Errors
+    /// [`StoreError::NotComparable`] for another type, [`StoreError::NotOneValue`] for NULL or another length.
+    pub fn rows_between(
+        &self,
+        column: &Column,
+        from: Bound<&dyn Array>,
+        to: Bound<&dyn Array>,
+    ) -> Result<IndexRows<'_>, StoreError> {
+        Ok(self.rows_at(self.order_between(column, from, to)?))
+    }
+
+    /// As [`rows_between`](Self::rows_between), as places in the order of the values; see [`order_of_codes`](Self::order_of_codes).
+    ///
+    /// # Errors
+    /// As [`rows_between`](Self::rows_between).
+    pub fn order_between(
+        &self,
+        column: &Column,
+        from: Bound<&dyn Array>,
+        to: Bound<&dyn Array>,
+    ) -> Result<Range<u32>, StoreError> {
+        let from = bound_value(column.data_type(), from)?;
+        let to = bound_value(column.data_type(), to)?;
+        Ok(self.order_within(column, from, to))
+    }
+
+    /// The rows whose values lie between two bounds.
+    pub(crate) fn rows_within(&self, column: &Column, from: Bound<Value<'_>>, to: Bound<Value<'_>>) -> IndexRows<'_> {
+        self.rows_at(self.order_within(column, from, to))
+    }
+
+    fn order_within(&self, column: &Column, from: Bound<Value<'_>>, to: Bound<Value<'_>>) -> Range<u32> {
+        if let Some(coded) = column.as_coded() {
+            let dictionary = coded.dictionary();
+            let vid = |bound: Bound<Value<'_>>, upper: bool, open: u32| match bound {
+                Bound::Included(value) => dictionary.bound_of(value, upper),
+                Bound::Excluded(value) => dictionary.bound_of(value, !upper),
+                Bound::Unbounded => open,
+            };
+            let (from, to) = (vid(from, false, 0), vid(to, true, dictionary.len() as u32));
+            let first = u32::from(coded.null_code());
+            return self.order_of_codes(coded, from + first..to.max(from) + first);
+        }
+        let Column::Plain(plain) = column else { unreachable!("row ids have no index") };
+        let before = |value: Value<'_>, upper: bool| match self.kind {
+            IndexKind::Ascending => ascending_values_before(plain, self.rows, value, upper),
+            _ => self.values_before(plain, value, upper),
+        };
+        let from = match from {
+            Bound::Included(value) => before(value, false),
+            Bound::Excluded(value) => before(value, true),
+            Bound::Unbounded => 0,
+        };
+        let to = match to {
+            Bound::Included(value) => before(value, true),
+            Bound::Excluded(value) => before(value, false),
+            Bound::Unbounded => self.rows,
+        };
+        from as u32..to.max(from) as u32
+    }
+
+    /// The rows at some places of the order of the values, as look-ups in this index gave them.
+    pub fn rows_at(&self, places: Range<u32>) -> IndexRows<'_> {
+        match self.kind {
+            // In front of ascending values stand NULLs, whose places are counted.
+            IndexKind::Ascending => IndexRows::Range(places),
+            _ => IndexRows::Listed(&self.positions(self.data.near())[places.start as usize..places.end as usize]),
+        }
+    }
+
+    fn positions<'a>(&self, data: &'a IndexData) -> &'a [u32] {
+        words_of(data.positions.as_deref(), self.rows)
+    }
+
+    /// Where a bucket's rows lie among all.
+    #[inline]
+    fn bucket(data: &IndexData, bucket: usize) -> Range<usize> {
+        match &data.offsets {
+            Some(offsets) => {
+                let ends = &offsets.words::<u32>()[bucket..bucket + 2];
+                ends[0] as usize..ends[1] as usize
+            }
+            None => bucket..bucket + 1,
+        }
+    }
+
+    /// How many rows have a lower code.
+    fn codes_before(&self, column: &CodedColumn, code: u32) -> usize {
+        let Ranks::Codes { first, last } = self.ranks else { unreachable!("coded columns are ranked by code") };
+        if code <= first || self.rows == 0 {
+            return 0;
+        }
+        if code > last {
+            return self.rows;
+        }
+        let data = self.data.near();
+        let within = Self::bucket(data, ((code - first) >> self.shift) as usize);
+        if self.shift == 0 {
+            return within.start;
+        }
+        let rows = &self.positions(data)[within.clone()];
+        within.start + rows.partition_point(|&row| column.code(row as usize) < code)
+    }
+
+    /// How many rows have a lower value, or the same one with `upper`.
+    fn values_before(&self, column: &crate::PlainColumn, value: Value<'_>, upper: bool) -> usize {
+        let Some(rank) = self.ranks.of_value(value) else {
+            return if self.ranks.is_above(value) { self.rows } else { 0 };
+        };
+        let data = self.data.near();
+        let within = Self::bucket(data, (rank >> self.shift) as usize);
+        let rows = &self.positions(data)[within.clone()];
+        let before =
+            |&row: &u32| column.value_at(row as usize).is_some_and(|here| here < value || upper && here == value);
+        within.start + rows.partition_point(before)
+    }
+
+    /// What is kept; one of each for every copy.
+    pub(crate) fn copies(&self) -> &Copies<Arc<IndexData>> {
+        &self.data
+    }
+
+    /// The same index, kept elsewhere.
+    pub(crate) fn moved(&self, data: Copies<Arc<IndexData>>) -> Index {
+        let (kind, rows, distinct, shift) = (self.kind, self.rows, self.distinct, self.shift);
+        Index { kind, rows, distinct, ranks: self.ranks.clone(), shift, data }
+    }
+}
+
+fn bound_value<'a>(expected: &DataType, bound: Bound<&'a dyn Array>) -> Result<Bound<Value<'a>>, StoreError> {
+    let value = |array: &'a dyn Array| {
+        if !comparable(expected, array.data_type()) {
+            let (expected, found) = (expected.clone(), array.data_type().clone());
+            return Err(StoreError::NotComparable { expected, found });
+        }
+        if array.len() != 1 || array.is_null(0) {
+            return Err(StoreError::NotOneValue { values: array.len(), nulls: array.null_count() });
+        }
+        Ok(Value::at(array, 0))
+    };
+    Ok(match bound {
+        Bound::Included(array) => Bound::Included(value(array)?),
+        Bound::Excluded(array) => Bound::Excluded(value(array)?),
+        Bound::Unbounded => Bound::Unbounded,
+    })
+}
+
+/// How many rows of a column whose codes never fall have a lower code, NULLs counted.
+fn ascending_codes_before(column: &CodedColumn, code: u32) -> usize {
+    let (mut from, mut to) = (0, column.granules());
+    while from < to {
+        let middle = from + (to - from) / 2;
+        if column.code_bounds(middle).1 < code { from = middle + 1 } else { to = middle }
+    }
+    let granule = from;
+    let (mut from, mut to) = (granule * GRANULE_ROWS, ((granule + 1) * GRANULE_ROWS).min(column.len()));
+    if from >= column.len() {
+        return column.len();
+    }
+    let (low, high) = column.code_bounds(granule);
+    if low >= code {
+        return from;
+    }
+    // Evenly spread codes are where a straight line says, and a neighbour proves it: a serial number takes two reads.
+    let share = u64::from(code - low) * (to - from - 1) as u64 / u64::from(high - low);
+    let guess = from + share as usize;
+    if column.code(guess) >= code {
+        to = guess;
+        if guess > from && column.code(guess - 1) < code {
+            return guess;
+        }
+    } else {
+        from = guess + 1;
+        if from < to && column.code(from) >= code {
+            return from;
+        }
+    }
+    while from < to {
+        let middle = from + (to - from) / 2;
+        if column.code(middle) < code { from = middle + 1 } else { to = middle }
+    }
+    from
+}
+
+/// How many of the rows of a column without NULLs whose values never fall have a lower value, or the same one with `upper`.
+fn ascending_values_before(column: &crate::PlainColumn, rows: usize, value: Value<'_>, upper: bool) -> usize {
+    let (mut from, mut to) = (0, rows);
+    while from < to {
+        let middle = from + (to - from) / 2;
+        let before = column.value_at(middle).is_some_and(|here| here < value || upper && here == value);
+        if before { from = middle + 1 } else { to = middle }
+    }
+    from
+}
