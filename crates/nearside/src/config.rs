@@ -96,9 +96,7 @@ pub(crate) fn nearside(config: &ConfigOptions) -> Cow<'_, NearsideOptions> {
 /// What scans may use, by a configuration's settings.
 pub(crate) fn scan_options(config: &ConfigOptions) -> exec::ScanOptions {
     match config.extensions.get::<NearsideOptions>() {
-        Some(own) => {
-            exec::ScanOptions { index_lookups: own.index_lookups, block_skipping: own.block_skipping }
-        }
+        Some(own) => exec::ScanOptions { index_lookups: own.index_lookups, block_skipping: own.block_skipping },
         None => exec::ScanOptions::default(),
     }
 }
