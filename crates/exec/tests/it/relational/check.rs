@@ -149,9 +149,9 @@ fn unsorted(batch: &RecordBatch, keys: &[SortKey]) -> Option<String> {
     let compare: Vec<_> = keys
         .iter()
         .map(|key| {
-            let column = batch.column(key.column).as_ref();
+            let column = canonical(batch.column(key.column));
             let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
-            make_comparator(column, column, options).unwrap()
+            make_comparator(column.as_ref(), column.as_ref(), options).unwrap()
         })
         .collect();
     let behind = |row: usize| {
