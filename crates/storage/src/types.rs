@@ -291,6 +291,15 @@ pub(crate) fn number_array(t: &DataType, len: usize, values: Buffer, nulls: Opti
 /// The key of value `i` of a number array.
 pub(crate) fn wide_key_at(array: &dyn Array, i: usize) -> i128 {
     use arrow::array::AsArray;
+    use arrow::datatypes::{Date32Type, Decimal128Type, Int32Type, Int64Type};
+    // What keys mostly are, without the copy of its description that an array gives of itself.
+    match array.data_type() {
+        DataType::Int64 => return array.as_primitive::<Int64Type>().value(i).wide_key(),
+        DataType::Int32 => return array.as_primitive::<Int32Type>().value(i).wide_key(),
+        DataType::Date32 => return array.as_primitive::<Date32Type>().value(i).wide_key(),
+        DataType::Decimal128(..) => return array.as_primitive::<Decimal128Type>().value(i).wide_key(),
+        _ => {}
+    }
     let physical = Physical::of(array.data_type());
     if physical == Physical::Bool {
         return i128::from(array.as_boolean().value(i));

@@ -5,5 +5,6 @@ mod binding;
 mod placement;
 mod plans;
 mod relational;
+mod seeking;
 mod streaming;
 mod support;
