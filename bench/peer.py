@@ -1,10 +1,12 @@
 """One run of another engine, all data in its memory; called by `compare`, prints JSON.
 
     peer.py tpch ENGINE FOLDER THREADS < queries.json    each query once to warm up, once for the clock
+    peer.py ssb ENGINE FOLDER THREADS < queries.json     the same over every NAME.parquet of the folder; DuckDB's answers come along
     peer.py scan ENGINE ROWS THREADS                     range selections over uniform integers of 17 to 26 bits"""
 
 import json
 import os
+import pathlib
 import sys
 import tempfile
 import time
@@ -19,20 +21,20 @@ def resident_bytes():
     return 0
 
 
-def load(engine, data, threads):
+def load(engine, data, threads, tables):
     """A function that runs one statement and takes its whole result."""
     if engine == "duckdb":
         import duckdb
         connection = duckdb.connect()
         connection.execute(f"SET threads={threads}")
-        for table in TABLES:
+        for table in tables:
             connection.execute(f"create table {table} as select * from '{data}/{table}.parquet'")
         return lambda text: connection.execute(text).fetchall()
     if engine == "datafusion":
         import datafusion
         import pyarrow.parquet as parquet
         context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(threads))
-        for table in TABLES:
+        for table in tables:
             batches = parquet.read_table(f"{data}/{table}.parquet").combine_chunks().to_batches(max_chunksize=8192)
             context.register_record_batches(table, [batches[i::threads] for i in range(threads)] if len(batches) >= threads else [batches])
         return lambda text: context.sql(text).collect()
@@ -40,22 +42,22 @@ def load(engine, data, threads):
         from chdb import session
         database = session.Session()
         database.query("create database if not exists t")
-        for table in TABLES:
+        for table in tables:
             database.query(f"create table t.{table} engine=Memory as select * from file('{data}/{table}.parquet', Parquet)")
         database.query("use t")
         return lambda text: database.query(f"{text} settings max_threads={threads}, joined_subquery_requires_alias=0", "CSV").bytes()
     if engine == "polars":
         os.environ["POLARS_MAX_THREADS"] = str(threads)
         import polars
-        context = polars.SQLContext({table: polars.read_parquet(f"{data}/{table}.parquet") for table in TABLES})
+        context = polars.SQLContext({table: polars.read_parquet(f"{data}/{table}.parquet") for table in tables})
         return lambda text: context.execute(text, eager=True)
     sys.exit(f"unknown engine {engine}")
 
 
-def tpch(engine, data, threads):
+def queries_of(engine, data, threads, tables):
     queries = json.load(sys.stdin)
     began = time.perf_counter()
-    run = load(engine, data, threads)
+    run = load(engine, data, threads, tables)
     found = {"load_s": time.perf_counter() - began, "resident_bytes": resident_bytes(), "queries": {}}
     for number, text in queries.items():
         statements = [s for s in text.split(";") if s.strip()]
@@ -63,8 +65,10 @@ def tpch(engine, data, threads):
             for _ in range(2):
                 began = time.perf_counter()
                 for statement in statements:
-                    run(statement)
+                    result = run(statement)
                 found["queries"][number] = time.perf_counter() - began
+            if engine == "duckdb" and tables != TABLES:
+                found.setdefault("answers", {})[number] = [[str(value) for value in row] for row in result]
         except Exception as error:  # An engine that cannot run a query is shown with a dash.
             print(f"{engine} query {number}: {str(error)[:200]}", file=sys.stderr)
             found["queries"][number] = None
@@ -128,6 +132,9 @@ def scan(engine, rows, threads):
 
 kind, engine = sys.argv[1:3]
 if kind == "tpch":
-    print(json.dumps(tpch(engine, sys.argv[3], int(sys.argv[4]))))
+    print(json.dumps(queries_of(engine, sys.argv[3], int(sys.argv[4]), TABLES)))
+elif kind == "ssb":
+    tables = sorted(path.stem for path in pathlib.Path(sys.argv[3]).glob("*.parquet"))
+    print(json.dumps(queries_of(engine, sys.argv[3], int(sys.argv[4]), tables)))
 else:
     print(json.dumps(scan(engine, int(sys.argv[3]), int(sys.argv[4]))))

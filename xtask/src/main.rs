@@ -4,6 +4,7 @@
 //! - `cargo xtask tidy` checks the invariants that `ARCHITECTURE.md` lists; it also runs as a test of this crate, so that
 //!   `cargo test --workspace` is never greener than tidy.
 //! - `cargo xtask vm` runs tests in an emulated machine of several nodes.
+//! - `cargo xtask ab` compares the speed of two revisions on this machine.
 //!
 //! # Limits
 //! Tidy reads source text with a small lexer of its own. It does not expand macros and knows no types.
@@ -11,6 +12,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+mod ab;
 mod ci;
 mod tidy;
 mod vm;
@@ -22,6 +24,7 @@ commands:
   ci      format, tidy, clippy, tests; leave one out with --no-fmt, --no-tidy, --no-clippy or --no-tests
   tidy    the invariants of ARCHITECTURE.md; --accept-long-functions records today's long functions
   vm      tests in an emulated machine of several nodes; `cargo xtask vm --help` says more
+  ab      two revisions by turns in one benchmark, and whether they differ; `cargo xtask ab --help` says more
   help    this text
 ";
 
@@ -35,6 +38,7 @@ fn main() -> ExitCode {
         },
         ["tidy"] => tidy::command(&workspace_root()),
         ["tidy", "--accept-long-functions"] => tidy::accept_long_functions(&workspace_root()),
+        ["ab", words @ ..] => ab::command(&workspace_root(), words),
         ["vm", words @ ..] => vm::command(&workspace_root(), words),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -1,8 +1,15 @@
-//! `nearside bench`: what parts of Nearside cost on this machine. `sched` is the scheduler, up to statements of many clients.
+//! `nearside bench`: what parts of Nearside cost on this machine, each part a benchmark of its own.
 //!
-//! Invariant: a figure never loses its origin: the JSON says machine, topology, revision, seed and that it was measured.
+//! Invariant: a figure never loses its origin: the JSON says machine, topology, revision, arguments and that it was measured.
 
 mod clients;
+mod kernels;
+mod load;
+mod plan;
+mod point;
+mod queries;
+mod report;
+mod scan;
 mod sched;
 mod statements;
 
@@ -23,11 +30,29 @@ pub struct Arguments {
 enum What {
     /// Measure the scheduler: empty tasks, loops, statements of many clients
     Sched(sched::Arguments),
+    /// Measure range scans over uniform integers of 17 to 26 bits, beside what this machine reads
+    Scan(scan::Arguments),
+    /// Measure the loops over packed codes, per width, beside what one thread reads
+    Kernels(kernels::Arguments),
+    /// Measure prepared queries of one row by primary key
+    Point(point::Arguments),
+    /// Measure planning: prepared, unprepared, and the queries of TPC-H
+    Plan(plan::Arguments),
+    /// Measure loads: seconds, rows and bytes per second, memory
+    Load(load::Arguments),
+    /// Measure queries of your own over Parquet files
+    Queries(queries::Arguments),
 }
 
 /// Runs a benchmark and prints its figures.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     match &arguments.what {
         What::Sched(arguments) => sched::run(arguments),
+        What::Scan(arguments) => scan::run(arguments),
+        What::Kernels(arguments) => kernels::run(arguments),
+        What::Point(arguments) => point::run(arguments),
+        What::Plan(arguments) => plan::run(arguments),
+        What::Load(arguments) => load::run(arguments),
+        What::Queries(arguments) => queries::run(arguments),
     }
 }

@@ -40,7 +40,7 @@ pub fn describe(topology: &Topology) -> String {
 }
 
 /// The processor's name as the kernel gives it.
-fn processor() -> String {
+pub fn processor() -> String {
     let info = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let fields: BTreeMap<&str, &str> =
         info.lines().filter_map(|line| line.split_once(':')).map(|(key, value)| (key.trim(), value.trim())).collect();

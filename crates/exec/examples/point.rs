@@ -70,7 +70,7 @@ fn table_of(kind: &str, rows: usize, scheduler: &Arc<Scheduler>) -> TableVersion
     let part = build_part(&schema, staged, &vec![ColumnAllocator::unplaced(); 3], &lent).expect("built");
     let table = TableVersion::empty(&schema).with_appended(part);
     let start = Instant::now();
-    let table = table.with_indexes(&[0], &|_| ColumnAllocator::unplaced(), &lent).expect("indexed");
+    let table = table.with_indexes(&[0], &|_, _| ColumnAllocator::unplaced(), &lent).expect("indexed");
     let index = table.segments().next().expect("a segment").segment.index(0).expect("an index").clone();
     let bytes: usize = table.segments().map(|s| s.segment.index(0).map_or(0, |i| i.bytes())).sum();
     println!(

@@ -4,6 +4,7 @@
 //! comparing a DOUBLE column would fail on its large values and be wrong on its small ones. The rule runs before
 //! DataFusion's coercion, over operators, BETWEEN, IN, CASE and the arguments of numeric functions.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -40,17 +41,21 @@ impl AnalyzerRule for FloatsWin {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(rewrite_plan)?.data)
+        let changed = Cell::new(false);
+        Ok(plan.transform_up_with_subqueries(|plan| rewrite_plan(plan, &changed))?.data)
     }
 }
 
-fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+/// `changed` says whether anything has become another type, here or in what was rewritten before.
+fn rewrite_plan(plan: LogicalPlan, changed: &Cell<bool>) -> Result<Transformed<LogicalPlan>> {
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = &plan {
         schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
     }
-    let names: Vec<_> = plan.expressions().iter().map(|e| e.schema_name().to_string()).collect();
-    let keeps_names = matches!(plan, LogicalPlan::Projection(_));
+    let names: Vec<String> = match &plan {
+        LogicalPlan::Projection(projection) => projection.expr.iter().map(|e| e.schema_name().to_string()).collect(),
+        _ => Vec::new(),
+    };
     let mut place = 0;
     let rewritten = plan.map_expressions(|expr| {
         let rewritten = expr.transform_up(|e| rewrite(e, &schema))?;
@@ -58,14 +63,18 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let name = names.get(place);
         place += 1;
         Ok(match name {
-            Some(name) if rewritten.transformed && keeps_names && rewritten.data.schema_name().to_string() != *name => {
+            Some(name) if rewritten.transformed && rewritten.data.schema_name().to_string() != *name => {
                 rewritten.map_data(|e| Ok(e.alias(name.clone())))?
             }
             _ => rewritten,
         })
     })?;
-    // Also where only something below has changed its type.
-    rewritten.map_data(LogicalPlan::recompute_schema)
+    changed.set(changed.get() || rewritten.transformed);
+    match changed.get() {
+        // Also where only something below has changed its type.
+        true => rewritten.map_data(LogicalPlan::recompute_schema),
+        false => Ok(rewritten),
+    }
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -66,6 +66,8 @@ pub(crate) fn session_config(threads: usize, scheduling: &sched::Settings) -> Se
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.collect_spans = true;
     options.execution.planning_concurrency = 1;
+    // A third pass only puts columns back in the order of the first.
+    options.optimizer.max_passes = 2;
     // So that TIMESTAMP WITH TIME ZONE has one.
     options.execution.time_zone = Some("+00:00".into());
     config
@@ -94,9 +96,7 @@ pub(crate) fn nearside(config: &ConfigOptions) -> Cow<'_, NearsideOptions> {
 /// What scans may use, by a configuration's settings.
 pub(crate) fn scan_options(config: &ConfigOptions) -> exec::ScanOptions {
     match config.extensions.get::<NearsideOptions>() {
-        Some(own) => {
-            exec::ScanOptions { index_lookups: own.index_lookups, block_skipping: own.block_skipping }
-        }
+        Some(own) => exec::ScanOptions { index_lookups: own.index_lookups, block_skipping: own.block_skipping },
         None => exec::ScanOptions::default(),
     }
 }

@@ -78,6 +78,8 @@ pub use deleted::DeletedRows;
 pub use dictionary::{Dictionary, Encoding};
 pub use error::StoreError;
 pub use index::{DuplicateKey, Index, IndexKind, IndexRows, duplicate_key, indexable};
+#[doc(hidden)]
+pub use kernels::bench;
 pub use parallel::{Interrupted, Parallel, Serial};
 pub use partition::Partitioner;
 pub use place::{PlaceReport, place, place_parts, place_rows};

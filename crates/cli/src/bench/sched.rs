@@ -10,9 +10,8 @@
 //! What loops are measured against here is threads that are started for each loop. rayon is not linked by the command; the
 //! example `parallel` of crates/sched measures the same loops beside it.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -21,6 +20,7 @@ use sched::bench::{Figure, run as measure_tasks};
 use sched::parallel::bench::{MEMORY_ELEMENTS, PlainThreads, Row as LoopRow, heading, run as measure_loops};
 use serde_json::{Value, json};
 
+use super::report::Output;
 use super::statements::{self, Latency, PLACEMENTS, Plan, Row};
 use crate::failure::Failure;
 use crate::machine::describe;
@@ -44,7 +44,7 @@ placed round-robin (rr) and in one piece per node (ivp). On a machine of one nod
 
 Beside rayon, which the command does not link: cargo run --release -p nearside-sched --example parallel
 
-The JSON file holds {benchmark, source, machine, topology, revision, debug_build, slots, thread_groups, tasks:[{name, ns, target_ns,
+The JSON file holds {benchmark, source, machine, topology, revision, version, debug_build, slots, thread_groups, tasks:[{name, ns, target_ns,
 met, tasks}], loops:[{construct, load, grain_us, plain_ms, ours_ms, rival_ms, ratio, quiet_ratio}], plan, statements:[{placement,
 clients, statements, per_second, ratio, latency_ms, resident_before_bytes, resident_after_bytes, ..}]}. A ratio of loops below 1
 is faster than the rival; that of statements is the throughput divided by that of the number
@@ -82,7 +82,7 @@ pub struct Arguments {
     json: Option<PathBuf>,
 }
 
-fn parse_seconds(text: &str) -> Result<f64, String> {
+pub fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.05..=3600.0).contains(&seconds) => Ok(seconds),
         _ => Err("a length is a number of seconds from 0.05 to 3600".to_owned()),
@@ -104,9 +104,7 @@ impl Arguments {
 /// Measures and prints.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     // An output file that cannot be made should not cost minutes of measuring.
-    if let Some(path) = &arguments.json {
-        can_write(path).map_err(|error| cannot_write(path, &error))?;
-    }
+    let json = Output::open(arguments.json.as_deref())?;
     let mut builder = Database::builder();
     if let Some(threads) = arguments.threads {
         builder = builder.threads(usize::from(threads));
@@ -135,15 +133,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let statements = statements::run(&database, &plan)?;
     write_statements(&mut out, &database, &plan, &statements)?;
 
-    if let Some(path) = &arguments.json {
-        let value = to_json(&database, &tasks, &loops, &plan, &statements);
-        write_json(path, &value).map_err(|error| cannot_write(path, &error))?;
+    if let Some(json) = json {
+        json.write(&to_json(&database, &tasks, &loops, &plan, &statements))?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::new(format!("cannot write {}: {error}", path.display()))
 }
 
 /// Fails when loops over so many elements would not fit in the memory that the process may use.
@@ -155,42 +148,6 @@ fn fits(elements: u64, usable_bytes: u64) -> Result<(), Failure> {
     let (wanted, usable) = (human(bytes), human(usable_bytes));
     let most = thousands(usable_bytes / BYTES_PER_ELEMENT);
     Err(Failure::new(format!("--elements {elements} takes {wanted} of {usable} of memory: give at most {most}")))
-}
-
-/// Where a file is written before it takes its name, so that a run that is broken off leaves the earlier one alone. `None`:
-/// what has that name is no plain file, and is written to directly.
-fn beside(path: &Path) -> Option<PathBuf> {
-    if path.exists() && !path.is_file() {
-        return None;
-    }
-    let mut name = path.file_name()?.to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    Some(path.with_file_name(name))
-}
-
-fn can_write(path: &Path) -> io::Result<()> {
-    match beside(path) {
-        Some(beside) => {
-            File::create(&beside)?;
-            fs::remove_file(beside)
-        }
-        None => File::options().write(true).open(path).map(drop),
-    }
-}
-
-fn write_json(path: &Path, value: &Value) -> io::Result<()> {
-    let write = |to: &Path| {
-        let mut file = BufWriter::new(File::create(to)?);
-        serde_json::to_writer_pretty(&mut file, value)?;
-        writeln!(file)?;
-        file.flush()
-    };
-    let Some(beside) = beside(path) else { return write(path) };
-    let done = write(&beside).and_then(|()| fs::rename(&beside, path));
-    if done.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    done
 }
 
 /// Whether the figure's target, where it has one, is met.
@@ -314,6 +271,7 @@ fn to_json(database: &Database, tasks: &[Figure], loops: &[LoopRow], plan: &Plan
         "machine": describe(database.topology()),
         "topology": &**database.topology(),
         "revision": env!("NEARSIDE_REVISION"),
+        "version": env!("CARGO_PKG_VERSION"),
         "debug_build": cfg!(debug_assertions),
         "slots": scheduler.threads(),
         "thread_groups": scheduler.layout().groups().len(),

@@ -82,7 +82,8 @@ pub struct Arguments {
     json: Option<PathBuf>,
 }
 
-fn parse_scale(text: &str) -> Result<f64, String> {
+/// A scale factor from the command line.
+pub fn parse_scale(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(scale) if (SCALE_MIN..=SCALE_MAX).contains(&scale) => Ok(scale),
         _ => Err(format!("a scale is a number from {SCALE_MIN} to {SCALE_MAX}")),

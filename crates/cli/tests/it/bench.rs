@@ -1,8 +1,8 @@
-//! `nearside bench sched`, small and short: that it runs, checks its answers, and tells all that it promises.
+//! `nearside bench`, small and short: that each benchmark runs, checks its answers, and tells all that it promises.
 
 use serde_json::Value;
 
-use crate::program::run;
+use crate::program::{file, run};
 
 /// Little of everything.
 const SMALL: [&str; 16] = [
@@ -82,4 +82,152 @@ fn what_the_machine_cannot_hold_is_refused_and_an_earlier_file_stays() {
     assert!(sentence.contains("--elements 1000000000000 takes"), "{sentence}");
     assert_eq!(std::fs::read_to_string(path).expect("it is there"), "earlier");
     assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1, "nothing else is left");
+}
+
+/// Runs a benchmark with `--json`, asserts that the envelope is whole, and gives what it printed and its report.
+fn report_of(name: &str, arguments: &[&str]) -> (String, Value) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("report.json");
+    let path = path.to_str().expect("UTF-8");
+    let out = run(&[&["bench", name], arguments, &["--json", path]].concat()).ok();
+    let report: Value = serde_json::from_str(&std::fs::read_to_string(path).expect("a file")).expect("JSON");
+    assert_eq!((&report["benchmark"], &report["source"]), (&name.into(), &"measured".into()));
+    for field in ["machine", "cpu_model", "revision", "version"] {
+        assert!(report[field].as_str().is_some_and(|text| !text.is_empty()), "{field}: {report}");
+    }
+    assert!(report["cpus"].as_u64() > Some(0) && report["nodes"].as_u64() > Some(0));
+    assert!(report["topology"].is_object() && report["arguments"].is_object() && report["debug_build"].is_boolean());
+    let figures = report["figures"].as_array().expect("figures");
+    assert!(!figures.is_empty());
+    for figure in figures {
+        assert!(figure["value"].as_f64().is_some_and(|value| value > 0.0), "{figure}");
+        assert!(
+            figure["unit"].is_string() && ["less", "more"].contains(&figure["better"].as_str().unwrap_or("")),
+            "{figure}"
+        );
+        assert_eq!(figure["target"].is_f64(), figure["met"].is_boolean(), "{figure}");
+    }
+    for piece in ["machine", "revision", "threads"] {
+        assert!(out.contains(piece), "{piece} in\n{out}");
+    }
+    (out, report)
+}
+
+fn names(report: &Value) -> Vec<&str> {
+    report["figures"].as_array().expect("figures").iter().filter_map(|figure| figure["name"].as_str()).collect()
+}
+
+#[test]
+fn scans_have_a_figure_per_selectivity() {
+    let small = ["--rows", "70000", "--runs", "2", "--threads", "2", "--selectivity", "1e-05,0.1"];
+    let (out, report) = report_of("scan", &small);
+    assert!(out.contains("70,000 rows, 10 columns of 17 to 26 bits") && out.contains("0.001%"), "{out}");
+    assert_eq!(names(&report), ["1e-05", "0.1"]);
+    let figure = &report["figures"][1];
+    assert_eq!(
+        (figure["runs_s"].as_array().map(Vec::len), figure["columns"].as_array().map(Vec::len)),
+        (Some(20), Some(10))
+    );
+    for column in figure["columns"].as_array().expect("columns") {
+        assert!((6_500..7_500).contains(&column["rows"].as_u64().expect("rows")), "{column}");
+    }
+    assert_eq!((&report["figures"][0]["share_min"], &figure["share_min"]), (&0.6.into(), &Value::Null));
+    assert_eq!(report["read_bytes_per_second"].is_f64(), figure["share_of_bandwidth"].is_f64());
+}
+
+#[test]
+fn kernels_have_a_figure_per_width_path_and_place() {
+    let small = ["--bits", "3,17", "--data", "1MiB", "--runs", "1", "--milliseconds", "1"];
+    let (out, report) = report_of("kernels", &small);
+    for piece in ["range", "member", "unpack", "gather", "scalar memory", "roof"] {
+        assert!(out.contains(piece), "{piece} in\n{out}");
+    }
+    let names = names(&report);
+    assert!(names.contains(&"range 3 scalar memory") && names.contains(&"gather 17 scalar cache"), "{names:?}");
+    assert!(names.len() == 16 || names.len() == 32, "{names:?}");
+}
+
+#[test]
+fn point_queries_are_counted_and_checked() {
+    for order in [&["--rows", "3000"][..], &["--rows", "3001", "--shuffled"]] {
+        let (out, report) = report_of("point", &[order, &["--seconds", "0.1", "--range", "7"]].concat());
+        assert!(out.contains("per second") && out.contains("p99 us"), "{out}");
+        assert_eq!(names(&report), ["hit", "miss", "range"]);
+        assert_eq!(report["figures"][0]["target"], 100_000.0);
+        for figure in report["figures"].as_array().expect("figures") {
+            assert!(
+                figure["p50_us"].as_f64() <= figure["p99_us"].as_f64() && figure["queries"].as_u64() > Some(0),
+                "{figure}"
+            );
+        }
+    }
+}
+
+#[test]
+fn planning_has_a_figure_per_query() {
+    let (out, report) = report_of("plan", &["--runs", "1"]);
+    assert!(out.contains("bind and start") && out.contains("optimise"), "{out}");
+    let names = names(&report);
+    assert_eq!((names.len(), names[2], names[24]), (25, "three predicates, sixteen columns", "TPC-H query 22"));
+    let targets: Vec<_> = [0, 1, 2, 3].map(|i| report["figures"][i]["target"].as_f64()).to_vec();
+    assert_eq!(targets, [Some(20.0), None, Some(1000.0), Some(3000.0)]);
+    assert!(
+        report["figures"].as_array().expect("figures")[2..].iter().all(|figure| figure["native"] == true),
+        "{report}"
+    );
+}
+
+#[test]
+fn loads_are_processes_of_their_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().to_str().expect("UTF-8");
+    run(&["tpch", "--scale", "0.001", "--runs", "1", "--queries", "6", "--save", data]).ok();
+    let (out, report) = report_of("load", &["--data", data, "--scale", "0.001", "--runs", "1", "--threads", "1"]);
+    assert!(out.contains("MB/s read") && out.contains("scale 0.001 generated"), "{out}");
+    assert_eq!(names(&report), [data, "scale 0.001 generated"]);
+    let [files, generated] = [0, 1].map(|i| &report["figures"][i]);
+    assert!(files["file_bytes"].as_u64() > Some(10_000) && generated["file_bytes"].is_null());
+    assert_eq!((&files["rows"], &files["scale"]), (&generated["rows"], &0.001.into()));
+    assert!(files["peak_bytes"].as_f64() >= files["resident_bytes"].as_f64());
+
+    let missing = run(&["bench", "load", "--data", "/no/such/folder"]).failed();
+    assert!(missing.contains("/no/such/folder holds no region.parquet"), "{missing}");
+}
+
+#[test]
+fn queries_of_ones_own_are_timed_and_answered() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let of = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let (data, answers) = (of("data"), of("found"));
+    std::fs::create_dir(&data).expect("a folder");
+    let copy = format!("COPY (SELECT value AS n FROM generate_series(1, 10)) TO '{data}/numbers.parquet'");
+    run(&["sql", "-c", &copy]).ok();
+    let sum = file(folder.path(), "sum.sql", "-- All of them.\nSELECT sum(n) AS s, max(n) AS m FROM numbers;\n");
+    let none = file(folder.path(), "none.sql", "SELECT n FROM numbers WHERE n > 10");
+    let (out, report) = report_of("queries", &[&data, &sum, &none, "--runs", "2", "--answers", &answers]);
+    assert!(out.contains("10 rows in 1 tables"), "{out}");
+    assert_eq!(names(&report), ["sum", "none"]);
+    assert_eq!((&report["figures"][0]["rows"], &report["figures"][1]["rows"]), (&1.into(), &0.into()));
+    let read = |name: &str| std::fs::read_to_string(format!("{answers}/{name}.csv")).expect("an answer");
+    assert_eq!((read("sum").as_str(), read("none").as_str()), ("s,m\n55,10\n", "n\n"));
+
+    let wrong = file(folder.path(), "wrong.sql", "SELECT m FROM numbers");
+    let sentence = run(&["bench", "queries", &data, &wrong]).failed();
+    assert!(sentence.contains("query wrong") && sentence.contains("'m'"), "{sentence}");
+    let sentence = run(&["bench", "queries", folder.path().to_str().expect("UTF-8"), &sum]).failed();
+    assert!(sentence.contains("holds no Parquet file"), "{sentence}");
+    let sentence = run(&["bench", "queries", &data, "/no/such.sql"]).failed();
+    assert!(sentence.contains("/no/such.sql"), "{sentence}");
+    let sentence = run(&["bench", "queries", &data, &sum, &sum]).failed();
+    assert!(sentence.contains("'sum'"), "{sentence}");
+}
+
+#[test]
+fn files_that_cannot_be_written_are_told_by_every_benchmark() {
+    for name in ["scan", "kernels", "point", "plan", "load"] {
+        let sentence = run(&["bench", name, "--json", "/no/such/folder/x.json"]).failed();
+        assert!(sentence.contains("/no/such/folder/x.json"), "{name}: {sentence}");
+    }
+    let sentence = run(&["bench", "kernels", "--data", "1kB"]).failed();
+    assert!(sentence.contains("--data is 1000 B: give at least 256.0 KiB"), "{sentence}");
 }

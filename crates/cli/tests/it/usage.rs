@@ -10,6 +10,12 @@ fn every_command_explains_itself_with_examples() {
         &["sql", "--help"],
         &["topology", "--help"],
         &["bench", "sched", "--help"],
+        &["bench", "scan", "--help"],
+        &["bench", "kernels", "--help"],
+        &["bench", "point", "--help"],
+        &["bench", "plan", "--help"],
+        &["bench", "load", "--help"],
+        &["bench", "queries", "--help"],
     ] {
         let help = run(arguments).ok();
         assert!(help.contains("Usage: nearside") && help.contains("Examples:"), "{arguments:?}: {help}");
@@ -47,6 +53,14 @@ fn wrong_use_ends_with_2() {
         &["bench", "sched", "--clients", "0"],
         &["bench", "sched", "--seconds", "-1"],
         &["bench", "sched", "--rows", "many"],
+        &["bench", "scan", "--selectivity", "2"],
+        &["bench", "scan", "--rows", "1"],
+        &["bench", "kernels", "--bits", "0,33"],
+        &["bench", "kernels", "--data", "lots"],
+        &["bench", "point", "--seconds", "0"],
+        &["bench", "plan", "--runs", "0"],
+        &["bench", "load", "--scale", "0"],
+        &["bench", "queries", "folder"],
     ] {
         let run = run(arguments);
         assert_eq!(run.code, 2, "{arguments:?}: {run:?}");

@@ -169,7 +169,7 @@ fn snapshot(segments: &[Vec<u16>], deletes: &[u16], two_parts: bool) -> TableVer
     }
     let version = version.with_deleted(&rows, &Allocator::unplaced()).unwrap();
     let indexed: Vec<usize> = (0..schema.fields().len()).filter(|c| (c + deletes.len()) % 2 == 0).collect();
-    version.with_indexes(&indexed, &|_| ColumnAllocator::unplaced(), &Serial).unwrap()
+    version.with_indexes(&indexed, &|_, _| ColumnAllocator::unplaced(), &Serial).unwrap()
 }
 
 fn may_fail(plan: &Plan) -> bool {

@@ -29,10 +29,16 @@ fn one(session: &Session, sql: &str) -> i64 {
 enum Operation {
     Insert(Vec<Row>),
     /// `a = a + n` where `id % modulus = 0`.
-    Shift { n: i64, modulus: i64 },
+    Shift {
+        n: i64,
+        modulus: i64,
+    },
     /// `id = id + n` for all.
     Renumber(i64),
-    Delete { from: i64, to: i64 },
+    Delete {
+        from: i64,
+        to: i64,
+    },
     Reindex,
 }
 
@@ -59,7 +65,10 @@ fn literal<T: std::fmt::Display>(value: Option<T>) -> String {
 }
 
 fn text(value: Option<u8>) -> String {
-    value.map_or_else(|| "NULL".to_string(), |v| format!("'{}'", "long enough to lie outside of a view ".repeat(v.into())))
+    value.map_or_else(
+        || "NULL".to_string(),
+        |v| format!("'{}'", "long enough to lie outside of a view ".repeat(v.into())),
+    )
 }
 
 fn sql(operation: &Operation) -> String {

@@ -19,6 +19,7 @@
 //! Source: Seidel 2011, NUMA Building Blocks, section 2.1 and Tables 2.3 to 2.5; Greinsmark 2020, chapter 4 (latency and
 //! bandwidth between sub-domains); McCalpin's STREAM for its kernels and its counting of bytes.
 
+mod bandwidth;
 mod chase;
 mod clock;
 mod facts;
@@ -31,6 +32,7 @@ mod stats;
 mod svg;
 mod team;
 
+pub use bandwidth::read_bandwidth;
 pub use clock::{Clock, SystemClock};
 pub use render::{csv, text};
 pub use svg::svg;

@@ -11,6 +11,8 @@
 
 #![allow(unsafe_code)]
 
+#[doc(hidden)]
+pub mod bench;
 pub(crate) mod compare;
 pub(crate) mod gather;
 pub(crate) mod member;

@@ -227,8 +227,9 @@ fn versions_carry_indexes_along() {
     assert_eq!(has(&indexed(&appended, &[0, 1])), [[0, 1]; 3]);
 
     let value = StringArray::from(vec!["Cork"]);
-    let wider = table
-        .with_column_added(&Field::new("city", DataType::Utf8, false), Some(&value), &|_, _| ColumnAllocator::unplaced());
+    let wider = table.with_column_added(&Field::new("city", DataType::Utf8, false), Some(&value), &|_, _| {
+        ColumnAllocator::unplaced()
+    });
     assert_eq!(has(&wider.unwrap()), [[0, 1], [0, 1]]);
     let dropped = table.with_column_dropped(0).unwrap();
     assert_eq!(has(&dropped), [[0], [0]]);

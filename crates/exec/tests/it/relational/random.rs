@@ -227,7 +227,7 @@ pub fn snapshot(random: &mut Random, segments: &[usize]) -> Arc<TableVersion> {
     }
     if random.one_in(2) {
         let columns: Vec<usize> = (0..schema.fields().len()).filter(|_| random.one_in(2)).collect();
-        version = version.with_indexes(&columns, &|_| ColumnAllocator::unplaced(), &Serial).unwrap();
+        version = version.with_indexes(&columns, &|_, _| ColumnAllocator::unplaced(), &Serial).unwrap();
     }
     Arc::new(version)
 }

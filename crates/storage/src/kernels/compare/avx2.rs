@@ -10,7 +10,7 @@ type Selector = unsafe fn(&[u32], RangeTest, &mut [u64]);
 const SELECTORS: [Selector; 33] = per_width!(select_width);
 
 /// As the scalar one.
-pub(super) fn select_range(words: &[u32], bits: u8, test: RangeTest, mask: &mut [u64]) {
+pub(in crate::kernels) fn select_range(words: &[u32], bits: u8, test: RangeTest, mask: &mut [u64]) {
     assert!(have_avx2());
     // SAFETY: the processor has AVX2.
     unsafe { SELECTORS[bits as usize](words, test, mask) }

@@ -1,8 +1,8 @@
 //! Which codes lie in a range: unpacked and compared in registers, never stored.
 
 #[cfg(target_arch = "x86_64")]
-mod avx2;
-mod scalar;
+pub(super) mod avx2;
+pub(super) mod scalar;
 
 use super::{MASK_WORDS, block_words};
 

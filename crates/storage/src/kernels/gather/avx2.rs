@@ -6,7 +6,7 @@ use super::scalar;
 use crate::kernels::{block_words, have_avx2, low_bits};
 
 /// As the scalar one; `words` has at most `i32::MAX` words and covers every position.
-pub(super) fn gather(words: &[u32], bits: u8, positions: &[u32], out: &mut Vec<u32>) {
+pub(in crate::kernels) fn gather(words: &[u32], bits: u8, positions: &[u32], out: &mut Vec<u32>) {
     assert!(have_avx2());
     // SAFETY: the processor has AVX2.
     unsafe { gather_eights(words, bits, positions, out) }

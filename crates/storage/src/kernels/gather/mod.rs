@@ -1,8 +1,8 @@
 //! Codes at positions.
 
 #[cfg(target_arch = "x86_64")]
-mod avx2;
-mod scalar;
+pub(super) mod avx2;
+pub(super) mod scalar;
 
 use super::words_for;
 

@@ -4,13 +4,13 @@ use crate::BLOCK_ROWS;
 use crate::kernels::{block_words, low_bits};
 
 /// Appends the codes at `positions`.
-pub(super) fn gather(words: &[u32], bits: u8, positions: &[u32], out: &mut Vec<u32>) {
+pub(in crate::kernels) fn gather(words: &[u32], bits: u8, positions: &[u32], out: &mut Vec<u32>) {
     out.extend(positions.iter().map(|&position| code_at(words, bits, position as usize)));
 }
 
 /// The code at one position.
 #[inline]
-pub(super) fn code_at(words: &[u32], bits: u8, position: usize) -> u32 {
+pub(in crate::kernels) fn code_at(words: &[u32], bits: u8, position: usize) -> u32 {
     let (block, i) = (position / BLOCK_ROWS, position % BLOCK_ROWS);
     let bit = i / 8 * bits as usize;
     let (word, shift) = (block * block_words(bits) + 8 * (bit / 32) + i % 8, bit % 32);

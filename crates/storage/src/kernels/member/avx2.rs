@@ -9,7 +9,7 @@ type Selector = unsafe fn(&[u32], &[u32], &mut [u64]);
 const SELECTORS: [Selector; 33] = per_width!(select_width);
 
 /// As the scalar one.
-pub(super) fn select_set(words: &[u32], bits: u8, set: &[u32], mask: &mut [u64]) {
+pub(in crate::kernels) fn select_set(words: &[u32], bits: u8, set: &[u32], mask: &mut [u64]) {
     assert!(have_avx2());
     if set.is_empty() {
         return mask.fill(0);

@@ -1,8 +1,8 @@
 //! Which codes are in a set, given as a bitmap over codes.
 
 #[cfg(target_arch = "x86_64")]
-mod avx2;
-mod scalar;
+pub(super) mod avx2;
+pub(super) mod scalar;
 
 use super::{MASK_WORDS, block_words};
 

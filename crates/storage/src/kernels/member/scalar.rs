@@ -5,7 +5,7 @@ use crate::kernels::unpack::unpack;
 use crate::kernels::{MASK_WORDS, block_words};
 
 /// ANDs the test into the mask.
-pub(super) fn select_set(words: &[u32], bits: u8, set: &[u32], mask: &mut [u64]) {
+pub(in crate::kernels) fn select_set(words: &[u32], bits: u8, set: &[u32], mask: &mut [u64]) {
     let mut codes = Vec::with_capacity(BLOCK_ROWS);
     for (words, mask) in words.chunks_exact(block_words(bits)).zip(mask.chunks_exact_mut(MASK_WORDS)) {
         codes.clear();

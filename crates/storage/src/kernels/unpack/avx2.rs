@@ -11,7 +11,7 @@ type Unpacker = unsafe fn(&[u32], &mut [MaybeUninit<u32>]);
 const UNPACKERS: [Unpacker; 33] = per_width!(unpack_width);
 
 /// As the scalar one.
-pub(super) fn unpack_blocks(words: &[u32], bits: u8, out: &mut [MaybeUninit<u32>]) {
+pub(in crate::kernels) fn unpack_blocks(words: &[u32], bits: u8, out: &mut [MaybeUninit<u32>]) {
     assert!(have_avx2());
     // SAFETY: the processor has AVX2.
     unsafe { UNPACKERS[bits as usize](words, out) }

@@ -1,8 +1,8 @@
 //! Packed codes to values.
 
 #[cfg(target_arch = "x86_64")]
-mod avx2;
-mod scalar;
+pub(super) mod avx2;
+pub(super) mod scalar;
 
 use std::mem::MaybeUninit;
 use std::ops::Range;

@@ -9,7 +9,7 @@ type Unpacker = fn(&[u32], &mut [MaybeUninit<u32>]);
 const UNPACKERS: [Unpacker; 33] = per_width!(unpack_width);
 
 /// Unpacks whole blocks; writes every element of `out`.
-pub(super) fn unpack_blocks(words: &[u32], bits: u8, out: &mut [MaybeUninit<u32>]) {
+pub(in crate::kernels) fn unpack_blocks(words: &[u32], bits: u8, out: &mut [MaybeUninit<u32>]) {
     UNPACKERS[bits as usize](words, out);
 }
 
