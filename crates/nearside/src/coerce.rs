@@ -11,13 +11,18 @@ use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast};
+use datafusion::logical_expr::{Between, Expr, ExprSchemable, LogicalPlan, cast};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::Analyzer;
 
 use crate::correlated::CorrelatedNames;
+use crate::error::Error;
+use crate::floats::OneZeroConstants;
 use crate::not_in::NullAwareMarks;
+use crate::set_all::SetOperationsAll;
+use crate::subquery_places::SubqueryPlaces;
 
 /// Functions whose arguments meet; others (structs, texts, lists) keep each argument as it is.
 const NUMERIC_FUNCTIONS: [&str; 12] =
@@ -29,9 +34,15 @@ pub(crate) struct FloatsWin;
 
 /// DataFusion's analyzer rules with ours before them.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(NullAwareMarks), Arc::new(CorrelatedNames::default()), Arc::new(FloatsWin)];
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(SetOperationsAll),
+        Arc::new(SubqueryPlaces),
+        Arc::new(NullAwareMarks),
+        Arc::new(CorrelatedNames::default()),
+        Arc::new(FloatsWin),
+    ];
     rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(OneZeroConstants));
     rules
 }
 
@@ -90,6 +101,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Between(mut between) => {
             let mut all = [between.expr.as_mut(), between.low.as_mut(), between.high.as_mut()];
             let changed = unify(&mut all, schema);
+            comparable(&between, schema)?;
             Ok(Transformed::new_transformed(Expr::Between(between), changed))
         }
         Expr::InList(mut list) => {
@@ -110,6 +122,20 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Refuses a BETWEEN over types that nothing compares: DataFusion takes that for a bug of its own.
+fn comparable(between: &Between, schema: &DFSchema) -> Result<()> {
+    let types = [&between.expr, &between.low, &between.high].map(|e| e.get_type(schema));
+    // What has no type yet is left to DataFusion, which says why.
+    let [Ok(value), Ok(low), Ok(high)] = types else { return Ok(()) };
+    let common = |a: &DataType, b: &DataType| {
+        comparison_coercion(a, b).ok_or_else(|| {
+            let message = format!("BETWEEN cannot compare {a} with {b}; cast one to the type of the other");
+            Error::plan(message).into_datafusion()
+        })
+    };
+    common(&common(&value, &low)?, &common(&value, &high)?).map(|_| ())
 }
 
 /// Casts the decimals among expressions to DOUBLE when there is a float too. True when it did.

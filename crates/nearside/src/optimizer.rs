@@ -1,4 +1,4 @@
-//! DataFusion's optimizer rules, without what they cost where there is nothing for them to do.
+//! DataFusion's optimizer rules, without what they cost where there is nothing for them to do, and one of ours among them.
 
 use std::sync::Arc;
 
@@ -8,6 +8,8 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::rewrite_set_comparison::RewriteSetComparison;
 use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 
+use crate::subquery_places::SubqueryMarks;
+
 type Rules = Vec<Arc<dyn OptimizerRule + Send + Sync>>;
 
 /// The rules that plans are optimised by, in order.
@@ -16,7 +18,11 @@ pub(crate) fn optimizer_rules() -> Rules {
         true => Arc::new(SetComparisons::default()) as Arc<dyn OptimizerRule + Send + Sync>,
         false => rule,
     };
-    Optimizer::new().rules.into_iter().map(replaced).collect()
+    let mut rules: Rules = Optimizer::new().rules.into_iter().map(replaced).collect();
+    // What it makes of EXISTS and IN (query) as values is what the rule behind it makes of them as conditions.
+    let marks = rules.iter().position(|rule| rule.name() == "decorrelate_predicate_subquery");
+    rules.insert(marks.unwrap_or(0), Arc::new(SubqueryMarks::default()));
+    rules
 }
 
 /// DataFusion's rule for `= ANY (query)` and the like, which computes every schema of a plan anew: a tenth of all

@@ -168,7 +168,7 @@ fn snapshot(segments: &[Vec<u16>], deletes: &[u16], two_parts: bool) -> TableVer
         }
     }
     let version = version.with_deleted(&rows, &Allocator::unplaced()).unwrap();
-    let indexed: Vec<usize> = (0..schema.fields().len()).filter(|c| (c + deletes.len()) % 2 == 0).collect();
+    let indexed: Vec<usize> = (0..schema.fields().len()).filter(|c| (c + deletes.len()).is_multiple_of(2)).collect();
     version.with_indexes(&indexed, &|_, _| ColumnAllocator::unplaced(), &Serial).unwrap()
 }
 

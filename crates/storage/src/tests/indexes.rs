@@ -56,7 +56,7 @@ fn check_look_ups(segment: &Segment, column: usize, probes: &ArrayRef, random: &
     if values.len() <= 2000 {
         let order = arrow::compute::sort_to_indices(&values, None, None).unwrap();
         let sorted = take(&values, &order, None).unwrap();
-        let runs = arrow::compute::partition(&[sorted.clone()]).unwrap().ranges();
+        let runs = arrow::compute::partition(std::slice::from_ref(&sorted)).unwrap().ranges();
         let runs = runs.into_iter().filter(|run| sorted.is_valid(run.start)).count();
         assert_eq!((index.distinct(), index.is_unique()), (runs, runs == all.len()), "{what}");
     }
@@ -227,9 +227,8 @@ fn versions_carry_indexes_along() {
     assert_eq!(has(&indexed(&appended, &[0, 1])), [[0, 1]; 3]);
 
     let value = StringArray::from(vec!["Cork"]);
-    let wider = table.with_column_added(&Field::new("city", DataType::Utf8, false), Some(&value), &|_, _| {
-        ColumnAllocator::unplaced()
-    });
+    let wider = table
+        .with_column_added(&Field::new("city", DataType::Utf8, false), Some(&value), &|_| ColumnAllocator::unplaced());
     assert_eq!(has(&wider.unwrap()), [[0, 1], [0, 1]]);
     let dropped = table.with_column_dropped(0).unwrap();
     assert_eq!(has(&dropped), [[0], [0]]);

@@ -276,8 +276,8 @@ mod tests {
     #[test]
     fn runs_in_both_lists() {
         let none: [Range<u32>; 0] = [];
-        assert_eq!(intersected(&[0..5, 7..9], &[3..8]), [3..5, 7..8]);
-        assert_eq!(intersected(&[0..5], &[5..9]), none);
+        assert_eq!(intersected(&[0..5, 7..9], std::slice::from_ref(&(3..8))), [3..5, 7..8]);
+        assert_eq!(intersected(std::slice::from_ref(&(0..5)), std::slice::from_ref(&(5..9))), none);
         assert_eq!(intersected(&[1..2, 4..5, 9..20], &[0..10, 11..12, 15..30]), [1..2, 4..5, 9..10, 11..12, 15..20]);
     }
 }
