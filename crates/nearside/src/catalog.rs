@@ -261,6 +261,9 @@ impl CatalogState {
 
     /// The error for an index that does not exist, with the nearest one that does.
     pub(crate) fn no_index(&self, name: &Name) -> Error {
+        if !self.has_schema(&name.schema) {
+            return self.not_found("index", name);
+        }
         let tables = self.tables().filter(|table| table.name.schema == name.schema);
         let names = tables.flat_map(|table| table.indexes.iter().map(|index| index.name.as_str()));
         Error::NotFound { kind: "index", name: name.shown(), nearest: nearest(&name.table, names) }

@@ -59,12 +59,14 @@ impl StoredSource {
     /// For reading and inserting.
     pub(crate) fn new(table: &TableEntry) -> StoredSource {
         let schema = Arc::clone(&table.version.schema);
-        let keys =
-            table.keys().map(|key| Constraint::Unique(key.iter().filter_map(|c| schema.index_of(c).ok()).collect()));
+        // A key that may be NULL does not tell NULLs apart, and the planner would take it for one that does.
+        let columns = |key: &[String]| key.iter().map(|c| schema.index_of(c).ok()).collect::<Option<Vec<usize>>>();
+        let required = |key: &Vec<usize>| key.iter().all(|&column| !schema.field(column).is_nullable());
+        let keys: Vec<_> = table.keys().filter_map(columns).filter(required).map(Constraint::Unique).collect();
         StoredSource {
             id: table.id,
             name: table.name.clone(),
-            constraints: Constraints::new_unverified(keys.collect()),
+            constraints: Constraints::new_unverified(keys),
             schema,
             row_ids: false,
             defaults: Arc::clone(&table.defaults),

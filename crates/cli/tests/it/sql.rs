@@ -61,6 +61,18 @@ fn commands_work_in_scripts() {
 }
 
 #[test]
+fn a_table_is_described_with_its_indexes() {
+    let script = "CREATE TABLE fruit (name TEXT PRIMARY KEY, n INT);\nCREATE INDEX by_n ON fruit (n);\n\\d fruit\n";
+    let out = run_with(&["sql", "--format", "csv"], script.as_bytes()).ok();
+    let lines: Vec<&str> = out.lines().skip_while(|line| !line.starts_with("index,")).collect();
+    assert_eq!(
+        lines,
+        ["index,columns,unique,kinds,bytes", "fruit_pkey,name,true,\"\",0", "by_n,n,false,\"\",0"],
+        "{out}"
+    );
+}
+
+#[test]
 fn the_first_error_ends_a_script_and_says_where() {
     let script = "SELECT 1 AS one;\n\nSELECT 2 / 0;\nSELECT 3 AS three;\n";
     let failed = run_with(&["sql", "--format", "csv"], script.as_bytes());

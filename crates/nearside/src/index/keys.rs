@@ -79,7 +79,7 @@ pub(super) fn duplicate(
 }
 
 /// Whether look-ups of the new segments' rows would find so many candidates that grouping all rows is less work.
-fn is_grouping_cheaper(table: &TableEntry, index: &IndexEntry, new: &[bool]) -> Result<bool> {
+pub(super) fn is_grouping_cheaper(table: &TableEntry, index: &IndexEntry, new: &[bool]) -> Result<bool> {
     let version = &table.version;
     let column = position(&index.indexed, &version.schema)?;
     let (mut rows, mut added, mut per_look_up) = (0, 0, 0.0);
@@ -116,7 +116,8 @@ pub(super) fn by_look_ups(
 pub(super) fn by_grouping(table: &Indexed, index: &IndexEntry, running: &Arc<Running>) -> Result<Option<String>> {
     let mut state = CatalogState::clone(&running.catalog);
     let name = &table.table().name;
-    state.put_table(name.clone(), table.clone())?;
+    // The planner believes in keys, and these are in doubt.
+    state.put_table(name.clone(), table.without_keys())?;
     let columns: Vec<String> = index.columns.iter().map(|c| quoted(c)).collect();
     let sql = format!(
         "SELECT {columns} FROM {table} WHERE {present} GROUP BY {columns} HAVING count(*) > 1 LIMIT 1",

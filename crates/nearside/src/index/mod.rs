@@ -104,6 +104,11 @@ impl Indexed {
         &self.0
     }
 
+    /// The table with the same rows and no index listed, so that nobody relies on its keys.
+    fn without_keys(&self) -> Indexed {
+        Indexed(TableEntry { indexes: Arc::default(), ..self.0.clone() })
+    }
+
     /// The table, which is to be changed again.
     pub(crate) fn into_table(self) -> TableEntry {
         self.0

@@ -137,6 +137,9 @@ fn own_name(name: &ObjectName, table: &Name) -> Result<Name> {
     if name.0.len() == 1 {
         own.schema = table.schema.clone();
     }
+    if own.table.is_empty() {
+        return Err(Error::plan("the name of an index must not be empty; leave it out to have one chosen"));
+    }
     if own.schema != table.schema {
         return Err(Error::plan(format!(
             "an index lies in the schema of its table: '{}' cannot be in schema '{}'",
