@@ -41,6 +41,7 @@ mod estimate;
 mod explain;
 mod files;
 mod floats;
+mod index;
 pub mod io;
 mod like;
 mod load;
@@ -78,6 +79,6 @@ pub use load::{BatchProducer, LoadOptions, LoadProgress, LoadReport, ProgressFn}
 pub use parser::Piece;
 #[doc(hidden)]
 pub use plan_times::PlanTimes;
-pub use report::ColumnReport;
+pub use report::{ColumnReport, IndexReport};
 pub use session::{CancelHandle, Done, Outcome, Prepared, Session};
 pub use stream::ResultStream;

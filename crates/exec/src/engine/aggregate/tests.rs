@@ -318,7 +318,12 @@ fn statement() -> Arc<Statement> {
 }
 
 fn run_of(statement: &Arc<Statement>) -> Run<'_> {
-    Run { statement, parallel: &Serial, threads: 2, places: Places { lookup: Lookup::Nowhere, turn: None } }
+    Run {
+        statement,
+        parallel: &Serial,
+        threads: 2,
+        places: Places { lookup: Lookup::Nowhere, options: crate::ScanOptions::default(), turn: None },
+    }
 }
 
 /// Groups rows with several workers that take chunks in turn.
