@@ -35,6 +35,7 @@ use crate::error::{Error, Result};
 use crate::files::FileTable;
 use crate::lower::is_exact;
 use crate::parser::Parsed;
+use crate::planning::Stop;
 use crate::views;
 
 /// The hidden column that DELETE and UPDATE read: which row of which segment.
@@ -135,6 +136,8 @@ pub(crate) struct PlanContext<'a> {
     pub inner: &'a Arc<Inner>,
     /// The views that are being planned, from the outermost in.
     pub planning: Vec<Name>,
+    /// Whether to go on: views that name views may be planned very often.
+    pub stop: Stop,
 }
 
 impl PlanContext<'_> {
@@ -209,13 +212,17 @@ impl PlanContext<'_> {
         if self.planning.contains(name) {
             return Err(Error::plan(format!("view '{}' refers to itself", name.shown())));
         }
+        self.stop.check()?;
         let mut planning = self.planning.clone();
         planning.push(name.clone());
         let outermost = self.planning.is_empty();
-        let inner = PlanContext { state: self.state, catalog: Arc::clone(&self.catalog), inner: self.inner, planning };
+        let (catalog, stop) = (Arc::clone(&self.catalog), self.stop.clone());
+        let inner = PlanContext { state: self.state, catalog, inner: self.inner, planning, stop };
         let plan = Parsed::one(&view.sql)?.plan(&inner).map_err(|e| match outermost {
-            true => Error::plan(format!("view '{}' can no longer be used: {e}", name.shown())),
-            false => e,
+            true if !matches!(e, Error::Cancelled | Error::Timeout) => {
+                Error::plan(format!("view '{}' can no longer be used: {e}", name.shown()))
+            }
+            _ => e,
         })?;
         let plan = with_column_names(plan, &view.columns)?;
         let schema = Arc::new(plan.schema().as_arrow().clone());

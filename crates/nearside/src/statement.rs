@@ -23,6 +23,7 @@ use crate::config;
 use crate::context::PlanContext;
 use crate::database::Inner;
 use crate::error::{Error, Result};
+use crate::planning::Stop;
 use crate::scheduling;
 
 /// Cancels a statement, and wakes whoever waits for its rows.
@@ -129,7 +130,13 @@ impl Running {
 
     /// What the SQL planner asks on its behalf.
     pub(crate) fn plan_context(&self) -> PlanContext<'_> {
-        PlanContext { state: &self.state, catalog: Arc::clone(&self.catalog), inner: &self.inner, planning: Vec::new() }
+        PlanContext {
+            state: &self.state,
+            catalog: Arc::clone(&self.catalog),
+            inner: &self.inner,
+            planning: Vec::new(),
+            stop: Stop::of(self),
+        }
     }
 
     /// A way to cancel it from any thread.

@@ -122,3 +122,18 @@ fn a_deadline_ends_planning_in_the_middle_of_a_rule() {
     assert!(matches!(error, Error::Timeout), "{error}");
     assert!(started.elapsed() < Duration::from_millis(1500), "{:?}", started.elapsed());
 }
+
+#[test]
+fn planning_views_stops_when_the_statement_does() {
+    let session = session();
+    session.execute("CREATE VIEW v0 AS SELECT a FROM t").unwrap();
+    for n in 1..4 {
+        session
+            .execute(&format!("CREATE VIEW v{n} AS SELECT x.a FROM v{m} x JOIN v{m} y ON x.a = y.a", m = n - 1))
+            .unwrap();
+    }
+    let running = session.running();
+    running.statement.cancel();
+    let planned = Parsed::one("SELECT * FROM v3").unwrap().plan(&running.plan_context());
+    assert!(matches!(planned, Err(Error::Cancelled)), "{planned:?}");
+}

@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::datatypes::{DataType, Field};
+use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
+use arrow::datatypes::{DataType, Field, Schema};
 use exec::{
     AggregateCall, AggregateFunction, Context, ExecError, Join, JoinKind, Output, Plan, Predicate, Side, SortKey,
 };
@@ -12,7 +13,7 @@ use numa::Budget;
 use sched::Statement;
 use storage::TableVersion;
 
-use crate::support::{Function, Kind, context, drain, numbers, run, scan, scheduler, soon, started};
+use crate::support::{Function, Kind, context, drain, numbers, run, scan, scheduler, soon, started, table};
 
 fn counting(rows: i64) -> Arc<TableVersion> {
     numbers(&[(0..rows).map(|i| Some(i * 7919 % rows)).collect()])
@@ -61,9 +62,51 @@ fn with_budget(bytes: u64) -> (Arc<Budget>, Context) {
     (budget, context)
 }
 
+/// Different texts, of which each table has a dictionary of its own.
+fn texts(rows: i64, step: i64) -> Arc<TableVersion> {
+    let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, true)]));
+    let values = (0..rows).map(|i| Some(format!("a text that is number {}", i * step)));
+    let array: ArrayRef = Arc::new(values.collect::<StringViewArray>());
+    Arc::new(table(&schema, &[RecordBatch::try_new(schema.clone(), vec![array]).unwrap()]))
+}
+
+/// Plans with every kind of state, over so many rows, and how many rows each gives.
+fn stateful(rows: i64) -> Vec<(&'static str, Plan, usize)> {
+    let all = rows as usize;
+    let of_kind = |kind, left: Plan, right: Plan, build| {
+        Plan::join(Join { kind, build, ..join(left, right, vec![(0, 0)]) }).unwrap()
+    };
+    let numbers_of = || scan(&counting(rows));
+    let text = |step| scan(&texts(rows, step));
+    let twice = || numbers(&[(0..rows).map(Some).collect(), (0..rows).map(Some).collect()]);
+    let far = || numbers(&[(0..rows).map(|i| Some(i << 32)).collect()]);
+    let field = Arc::new(Field::new("n", DataType::Int64, false));
+    let function = AggregateFunction::Count;
+    let distinct_count = AggregateCall { function, arguments: vec![0], distinct: true, filter: None, field };
+    let both = join(scan(&twice()), scan(&twice()), vec![(0, 0)]);
+    vec![
+        ("sort", sorted(rows), all),
+        ("top-k", scan(&counting(rows)).sort(vec![key(0)], Some(65_000)).unwrap(), 65_000),
+        ("join", joined(rows), all),
+        ("join of far keys", of_kind(JoinKind::Inner, scan(&far()), scan(&far()), Side::Right), all),
+        ("join of twice the keys", Plan::join(both).unwrap(), 4 * all),
+        ("join of texts", of_kind(JoinKind::Inner, text(1), text(2), Side::Right), all / 2),
+        ("left join", of_kind(JoinKind::Left, numbers_of(), numbers_of(), Side::Left), all),
+        ("full join of texts", of_kind(JoinKind::Full, text(1), text(2), Side::Left), all + all / 2),
+        ("semi join", of_kind(JoinKind::Semi(Side::Left), numbers_of(), numbers_of(), Side::Right), all),
+        ("semi join, built", of_kind(JoinKind::Semi(Side::Left), text(1), text(2), Side::Left), all / 2),
+        ("anti join", of_kind(JoinKind::Anti(Side::Left), text(1), text(2), Side::Right), all / 2),
+        ("mark join", of_kind(JoinKind::Mark(Side::Left), text(1), text(2), Side::Right), all),
+        ("distinct", distinct(rows), all),
+        ("distinct texts", text(1).aggregate(vec![0], Vec::new()).unwrap(), all),
+        ("distinct far keys", scan(&far()).aggregate(vec![0], Vec::new()).unwrap(), all),
+        ("distinct count", numbers_of().aggregate(Vec::new(), vec![distinct_count]).unwrap(), 1),
+    ]
+}
+
 #[test]
 fn no_state_grows_past_the_budget() {
-    for (name, plan) in [("sort", sorted(300_000)), ("join", joined(300_000)), ("distinct", distinct(300_000))] {
+    for (name, plan, _) in stateful(300_000) {
         let (budget, context) = with_budget(1 << 20);
         let execution = started(&plan, context);
         let error = drain(&execution).expect_err("a mebibyte is not enough");
@@ -77,10 +120,10 @@ fn no_state_grows_past_the_budget() {
 
 #[test]
 fn what_fits_the_budget_runs_and_is_given_back() {
-    for (name, plan) in [("sort", sorted(300_000)), ("join", joined(300_000)), ("distinct", distinct(300_000))] {
-        let (budget, context) = with_budget(256 << 20);
+    for (name, plan, rows) in stateful(300_000) {
+        let (budget, context) = with_budget(512 << 20);
         let execution = started(&plan, context);
-        assert_eq!(drain(&execution).unwrap().num_rows(), 300_000, "{name}");
+        assert_eq!(drain(&execution).unwrap().num_rows(), rows, "{name}");
         assert!(budget.peak_bytes() > 300_000, "{name}: what it keeps is charged");
         drop(execution);
         soon("giving the memory back", || budget.used_bytes() == 0);
