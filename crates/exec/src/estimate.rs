@@ -3,6 +3,7 @@
 use storage::Segment;
 
 use crate::charge::batch_bytes;
+use crate::operators::scan::seek::{Left, asked_by, left};
 use crate::plan::{Join, JoinKind, Output, Plan, Side, width_bytes};
 
 /// What the estimate of an operator's input needs to know from above.
@@ -46,6 +47,13 @@ impl Plan {
             }
             Plan::Filter { input, predicate } => {
                 wanted.columns.extend(predicate.columns());
+                if let Some(left) = self.left_by_indexes() {
+                    wanted.columns.sort_unstable();
+                    wanted.columns.dedup();
+                    let line = LINE_BYTES * (1 + wanted.columns.len() as u64);
+                    let (bytes, rows) = input.read(Wanted { rows: left.rows - left.scattered, ..wanted });
+                    return (bytes.saturating_add(left.scattered * line), rows + left.scattered);
+                }
                 input.read(Wanted { rows: u64::MAX, ..wanted })
             }
             Plan::Project { input, outputs } => {
@@ -90,6 +98,24 @@ impl Plan {
                 total
             }
         }
+    }
+}
+
+/// Bytes that come from memory at a time.
+const LINE_BYTES: u64 = 64;
+
+impl Plan {
+    /// Of a filter, or several, over a scan: what look-ups in indexes leave of the table; `None` where none is used.
+    pub(crate) fn left_by_indexes(&self) -> Option<Left> {
+        let (mut below, mut predicates) = (self, Vec::new());
+        while let Plan::Filter { input, predicate } = below {
+            predicates.push(predicate);
+            below = input;
+        }
+        let Plan::Scan { snapshot, columns, .. } = below else { return None };
+        let mut asked = asked_by(&predicates);
+        asked.iter_mut().for_each(|(column, _)| *column = columns[*column]);
+        left(snapshot, &asked)
     }
 }
 

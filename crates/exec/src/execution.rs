@@ -38,12 +38,30 @@ pub struct Context {
     /// Batches come in the order of the plan's rows. Where nobody needs that, a scan whose rows lie on several nodes begins on
     /// all of them, at another one each time.
     pub ordered: bool,
+    /// What scans may use.
+    pub scan: ScanOptions,
+}
+
+/// What scans may use to look at fewer rows. The rows that come out are the same either way: experiments switch it off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanOptions {
+    /// Indexes, where a condition or the keys of a join leave few rows.
+    pub index_lookups: bool,
+    /// The lowest and highest code of each granule, where they decide about all its rows.
+    pub block_skipping: bool,
+}
+
+impl Default for ScanOptions {
+    /// Everything.
+    fn default() -> ScanOptions {
+        ScanOptions { index_lookups: true, block_skipping: true }
+    }
 }
 
 impl Context {
     /// With batches of [`BATCH_ROWS`], in order.
     pub fn new(scheduler: Arc<Scheduler>, statement: Arc<Statement>) -> Context {
-        Context { scheduler, statement, batch_rows: BATCH_ROWS, ordered: true }
+        Context { scheduler, statement, batch_rows: BATCH_ROWS, ordered: true, scan: ScanOptions::default() }
     }
 }
 

@@ -42,7 +42,7 @@ mod scalar;
 
 pub use affinities::{TaskPlace, affinities};
 pub use error::{ExecError, PlanError};
-pub use execution::{BATCH_ROWS, Context, Execution, execute, execute_on_workers, execute_profiled};
+pub use execution::{BATCH_ROWS, Context, Execution, ScanOptions, execute, execute_on_workers, execute_profiled};
 pub use expression::Expression;
 pub use optimize::{estimates, optimize};
 pub use parallel::SchedParallel;

@@ -271,7 +271,14 @@ impl Plan {
                     .collect();
                 format!("Scan: {table} [{}] parts={} rows={}", names.join(", "), snapshot.parts.len(), snapshot.rows())
             }
-            Plan::Filter { input, predicate } => format!("Filter: {}", predicate.describe(&input.schema())),
+            Plan::Filter { input, predicate } => {
+                let schema = input.schema();
+                let index = match self.left_by_indexes() {
+                    Some(left) => format!(" [index: {}]", self.names_of(&left.columns)),
+                    None => String::new(),
+                };
+                format!("Filter: {}{index}", predicate.describe(&schema))
+            }
             Plan::Project { input, outputs } => {
                 let schema = input.schema();
                 let texts: Vec<String> = outputs.iter().map(|o| o.describe(&schema)).collect();
@@ -289,6 +296,20 @@ impl Plan {
                 format!("Values: {} rows", batches.iter().map(RecordBatch::num_rows).sum::<usize>())
             }
             Plan::Shared(plan) => format!("Shared: {:p}", Arc::as_ptr(plan)),
+        }
+    }
+}
+
+impl Plan {
+    /// Names of columns of the table that is scanned below filters.
+    fn names_of(&self, columns: &[usize]) -> String {
+        match self {
+            Plan::Filter { input, .. } => input.names_of(columns),
+            Plan::Scan { snapshot, .. } => {
+                let names: Vec<&str> = columns.iter().map(|&c| snapshot.schema.field(c).name().as_str()).collect();
+                names.join(", ")
+            }
+            _ => String::new(),
         }
     }
 }

@@ -5,12 +5,15 @@
 //! its tables, versions and names are there, or none. A statement that writes a table holds the table's writer lock from
 //! before it takes its state until it has committed, so that no write is lost.
 //!
-//! `ddl_version` grows when names, columns or views change, and keys the plan cache; new rows do not change it.
+//! Tables come in as [`Indexed`] only, so none is ever without its indexes. Names of indexes are unique within a schema; those
+//! that nobody chose are chosen here, when the table is put in.
+//!
+//! `ddl_version` grows when names, columns, indexes or views change, and keys the plan cache; new rows do not change it.
 //!
 //! # Limits
 //! One writer at a time per table. No transactions over several statements.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
@@ -22,6 +25,7 @@ use parking_lot::{Mutex, RwLock};
 use storage::TableVersion;
 
 use crate::error::{Error, Result};
+use crate::index::{IndexEntry, Indexed, Origin};
 use crate::io::ReadOptions;
 use crate::names::nearest;
 use crate::placement::spec::Spec;
@@ -92,8 +96,15 @@ pub(crate) struct TableEntry {
     pub version: Arc<TableVersion>,
     /// Default values by column name.
     pub defaults: Arc<HashMap<String, Expr>>,
-    /// Column sets whose values must be unique (primary key, unique), by name.
-    pub keys: Arc<Vec<Vec<String>>>,
+    /// Its indexes, those of its keys among them.
+    pub indexes: Arc<Vec<IndexEntry>>,
+}
+
+impl TableEntry {
+    /// Column sets whose values must be unique, by name.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[String]> {
+        self.indexes.iter().filter(|index| index.unique).map(|index| index.columns.as_slice())
+    }
 }
 
 /// A view, kept as SQL.
@@ -241,8 +252,53 @@ impl CatalogState {
         Ok(())
     }
 
-    /// Puts an entry under a name, in place of what stood there.
-    pub(crate) fn put(&mut self, name: Name, entry: Entry) -> Result<()> {
+    /// An index by name, and the table it is of.
+    pub(crate) fn index(&self, name: &Name) -> Option<(&Arc<TableEntry>, &IndexEntry)> {
+        let tables = self.tables().filter(|table| table.name.schema == name.schema);
+        let mut indexes = tables.flat_map(|table| table.indexes.iter().map(move |index| (table, index)));
+        indexes.find(|(_, index)| index.name == name.table)
+    }
+
+    /// The error for an index that does not exist, with the nearest one that does.
+    pub(crate) fn no_index(&self, name: &Name) -> Error {
+        let tables = self.tables().filter(|table| table.name.schema == name.schema);
+        let names = tables.flat_map(|table| table.indexes.iter().map(|index| index.name.as_str()));
+        Error::NotFound { kind: "index", name: name.shown(), nearest: nearest(&name.table, names) }
+    }
+
+    /// Puts a table under a name, in place of what stood there. Its indexes get the names that they lack; those of keys get others
+    /// where theirs are taken in this schema.
+    ///
+    /// # Errors
+    /// As [`CatalogState::put_view`], and an index of a name that is taken.
+    pub(crate) fn put_table(&mut self, name: Name, table: Indexed) -> Result<()> {
+        let mut table = table.into_table();
+        if !table.indexes.is_empty() {
+            let own = table.id;
+            let others = self.tables().filter(|t| t.name.schema == name.schema && t.name != name && t.id != own);
+            let taken = others.flat_map(|t| t.indexes.iter().map(|index| index.name.clone())).collect();
+            table.indexes = Arc::new(named(&table.indexes, &name, taken)?);
+        }
+        self.insert(name, Entry::Table(Arc::new(table)))
+    }
+
+    /// Puts a view under a name, in place of what stood there.
+    ///
+    /// # Errors
+    /// The schema does not exist, or belongs to the system.
+    pub(crate) fn put_view(&mut self, name: Name, view: Arc<ViewEntry>) -> Result<()> {
+        self.insert(name, Entry::View(view))
+    }
+
+    /// Puts files under a name, in place of what stood there.
+    ///
+    /// # Errors
+    /// As [`CatalogState::put_view`].
+    pub(crate) fn put_external(&mut self, name: Name, files: Arc<ExternalEntry>) -> Result<()> {
+        self.insert(name, Entry::External(files))
+    }
+
+    fn insert(&mut self, name: Name, entry: Entry) -> Result<()> {
         if is_system(&name.schema) {
             return Err(Error::plan(format!("schema '{}' belongs to the system; use another", name.schema)));
         }
@@ -277,19 +333,48 @@ impl CatalogState {
             if let Some(taken) = self.get(name) {
                 return Err(Error::Exists { kind: taken.kind(), name: name.shown() });
             }
-            self.put(name.clone(), entry.clone())?;
+            match entry {
+                // It came into the other state with its indexes.
+                Entry::Table(table) => self.put_table(name.clone(), Indexed::again(table))?,
+                other => self.insert(name.clone(), other.clone())?,
+            }
         }
         Ok(())
     }
 
-    /// New rows and a new placement for a table that must still exist; its name and columns stay as they are.
-    pub(crate) fn set_table(&mut self, table: TableEntry) -> Result<()> {
+    /// New rows and a new placement for a table that must still exist; its name, columns and indexes stay as they are.
+    pub(crate) fn set_table(&mut self, table: Indexed) -> Result<()> {
+        let table = table.into_table();
         let Some(Entry::Table(entry)) = self.names.get(&table.id).and_then(|name| self.entries.get_mut(name)) else {
             return Err(Error::Execution("the table that is written was dropped while the statement ran".into()));
         };
         *entry = Arc::new(table);
         Ok(())
     }
+}
+
+/// A table's indexes, each with a name that is not `taken`.
+fn named(indexes: &[IndexEntry], table: &Name, mut taken: HashSet<String>) -> Result<Vec<IndexEntry>> {
+    let mut named = indexes.to_vec();
+    // Those that must keep their names first.
+    for index in named.iter().filter(|index| index.origin == Origin::Created && !index.name.is_empty()) {
+        if !taken.insert(index.name.clone()) {
+            let name = Name { schema: table.schema.clone(), table: index.name.clone() };
+            return Err(Error::Exists { kind: "index", name: name.shown() });
+        }
+    }
+    for index in &mut named {
+        let keeps = index.origin == Origin::Created && !index.name.is_empty();
+        if keeps || (!index.name.is_empty() && taken.insert(index.name.clone())) {
+            continue;
+        }
+        let usual = index.usual_name(&table.table);
+        let numbered = (1_u64..).map(|n| format!("{usual}{n}"));
+        let free = std::iter::once(usual.clone()).chain(numbered).find(|name| !taken.contains(name));
+        index.name = free.unwrap_or(usual);
+        taken.insert(index.name.clone());
+    }
+    Ok(named)
 }
 
 fn is_system(schema: &str) -> bool {
@@ -363,7 +448,7 @@ impl Catalog {
             meta: Arc::new(meta),
             version: Arc::new(TableVersion::empty(&schema)),
             defaults: Arc::new(HashMap::new()),
-            keys: Arc::new(Vec::new()),
+            indexes: Arc::new(Vec::new()),
         })
     }
 }

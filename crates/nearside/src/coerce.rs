@@ -4,19 +4,25 @@
 //! comparing a DOUBLE column would fail on its large values and be wrong on its small ones. The rule runs before
 //! DataFusion's coercion, over operators, BETWEEN, IN, CASE and the arguments of numeric functions.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast};
+use datafusion::logical_expr::{Between, Expr, ExprSchemable, LogicalPlan, cast};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::Analyzer;
 
 use crate::correlated::CorrelatedNames;
+use crate::error::Error;
+use crate::floats::OneZeroConstants;
 use crate::not_in::NullAwareMarks;
+use crate::set_all::SetOperationsAll;
+use crate::subquery_places::SubqueryPlaces;
 
 /// Functions whose arguments meet; others (structs, texts, lists) keep each argument as it is.
 const NUMERIC_FUNCTIONS: [&str; 12] =
@@ -28,9 +34,15 @@ pub(crate) struct FloatsWin;
 
 /// DataFusion's analyzer rules with ours before them.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-        vec![Arc::new(NullAwareMarks), Arc::new(CorrelatedNames::default()), Arc::new(FloatsWin)];
+    let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(SetOperationsAll),
+        Arc::new(SubqueryPlaces),
+        Arc::new(NullAwareMarks),
+        Arc::new(CorrelatedNames::default()),
+        Arc::new(FloatsWin),
+    ];
     rules.extend(Analyzer::new().rules);
+    rules.push(Arc::new(OneZeroConstants));
     rules
 }
 
@@ -40,17 +52,21 @@ impl AnalyzerRule for FloatsWin {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(rewrite_plan)?.data)
+        let changed = Cell::new(false);
+        Ok(plan.transform_up_with_subqueries(|plan| rewrite_plan(plan, &changed))?.data)
     }
 }
 
-fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+/// `changed` says whether anything has become another type, here or in what was rewritten before.
+fn rewrite_plan(plan: LogicalPlan, changed: &Cell<bool>) -> Result<Transformed<LogicalPlan>> {
     let mut schema = merge_schema(&plan.inputs());
     if let LogicalPlan::TableScan(scan) = &plan {
         schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
     }
-    let names: Vec<_> = plan.expressions().iter().map(|e| e.schema_name().to_string()).collect();
-    let keeps_names = matches!(plan, LogicalPlan::Projection(_));
+    let names: Vec<String> = match &plan {
+        LogicalPlan::Projection(projection) => projection.expr.iter().map(|e| e.schema_name().to_string()).collect(),
+        _ => Vec::new(),
+    };
     let mut place = 0;
     let rewritten = plan.map_expressions(|expr| {
         let rewritten = expr.transform_up(|e| rewrite(e, &schema))?;
@@ -58,14 +74,18 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let name = names.get(place);
         place += 1;
         Ok(match name {
-            Some(name) if rewritten.transformed && keeps_names && rewritten.data.schema_name().to_string() != *name => {
+            Some(name) if rewritten.transformed && rewritten.data.schema_name().to_string() != *name => {
                 rewritten.map_data(|e| Ok(e.alias(name.clone())))?
             }
             _ => rewritten,
         })
     })?;
-    // Also where only something below has changed its type.
-    rewritten.map_data(LogicalPlan::recompute_schema)
+    changed.set(changed.get() || rewritten.transformed);
+    match changed.get() {
+        // Also where only something below has changed its type.
+        true => rewritten.map_data(LogicalPlan::recompute_schema),
+        false => Ok(rewritten),
+    }
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -81,6 +101,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Between(mut between) => {
             let mut all = [between.expr.as_mut(), between.low.as_mut(), between.high.as_mut()];
             let changed = unify(&mut all, schema);
+            comparable(&between, schema)?;
             Ok(Transformed::new_transformed(Expr::Between(between), changed))
         }
         Expr::InList(mut list) => {
@@ -101,6 +122,20 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Refuses a BETWEEN over types that nothing compares: DataFusion takes that for a bug of its own.
+fn comparable(between: &Between, schema: &DFSchema) -> Result<()> {
+    let types = [&between.expr, &between.low, &between.high].map(|e| e.get_type(schema));
+    // What has no type yet is left to DataFusion, which says why.
+    let [Ok(value), Ok(low), Ok(high)] = types else { return Ok(()) };
+    let common = |a: &DataType, b: &DataType| {
+        comparison_coercion(a, b).ok_or_else(|| {
+            let message = format!("BETWEEN cannot compare {a} with {b}; cast one to the type of the other");
+            Error::plan(message).into_datafusion()
+        })
+    };
+    common(&common(&value, &low)?, &common(&value, &high)?).map(|_| ())
 }
 
 /// Casts the decimals among expressions to DOUBLE when there is a float too. True when it did.

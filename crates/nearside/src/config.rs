@@ -24,6 +24,10 @@ extensions_options! {
         pub plan_cache: bool, default = true
         /// Run joins, aggregates, sorts and set operations natively where that is possible; without it only scans, filters and projections
         pub native_operators: bool, default = true
+        /// Look rows up in indexes where few of a table's pass a condition
+        pub index_lookups: bool, default = true
+        /// Skip blocks of rows whose smallest and largest values show that none of them passes a condition
+        pub block_skipping: bool, default = true
         /// Where new tables lie when nothing else is said, as in CREATE TABLE .. WITH (placement = '..'): rr, ivp, pp(..), ..
         pub placement: String, default = "rr".to_string()
         /// The scheduling strategy: os, target or bound; setting it sets the four settings below; it reads custom when they are none of these strategies
@@ -62,6 +66,8 @@ pub(crate) fn session_config(threads: usize, scheduling: &sched::Settings) -> Se
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.collect_spans = true;
     options.execution.planning_concurrency = 1;
+    // A third pass only puts columns back in the order of the first.
+    options.optimizer.max_passes = 2;
     // So that TIMESTAMP WITH TIME ZONE has one.
     options.execution.time_zone = Some("+00:00".into());
     config
@@ -85,6 +91,14 @@ pub(crate) fn entries(config: &ConfigOptions) -> Vec<ConfigEntry> {
 /// The `nearside.*` settings of a configuration.
 pub(crate) fn nearside(config: &ConfigOptions) -> Cow<'_, NearsideOptions> {
     config.extensions.get::<NearsideOptions>().map_or_else(Cow::default, Cow::Borrowed)
+}
+
+/// What scans may use, by a configuration's settings.
+pub(crate) fn scan_options(config: &ConfigOptions) -> exec::ScanOptions {
+    match config.extensions.get::<NearsideOptions>() {
+        Some(own) => exec::ScanOptions { index_lookups: own.index_lookups, block_skipping: own.block_skipping },
+        None => exec::ScanOptions::default(),
+    }
 }
 
 /// Makes our settings agree with each other after one was set.

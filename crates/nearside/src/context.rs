@@ -59,10 +59,8 @@ impl StoredSource {
     /// For reading and inserting.
     pub(crate) fn new(table: &TableEntry) -> StoredSource {
         let schema = Arc::clone(&table.version.schema);
-        let keys = table
-            .keys
-            .iter()
-            .map(|key| Constraint::Unique(key.iter().filter_map(|c| schema.index_of(c).ok()).collect()));
+        let keys =
+            table.keys().map(|key| Constraint::Unique(key.iter().filter_map(|c| schema.index_of(c).ok()).collect()));
         StoredSource {
             id: table.id,
             name: table.name.clone(),

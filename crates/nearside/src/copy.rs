@@ -18,12 +18,11 @@ use crate::io::{self, Compression, FileFormat, FileSet, ReadOptions, WriteOption
 use crate::load::{BatchProducer, file_producers, stage_parallel};
 use crate::parser::{CopyFrom, Parsed, option_pairs, plan_statement, split, take_placement};
 use crate::placement::spec::Spec;
-use crate::placement::stage::{build, compacted};
-use crate::query;
+use crate::placement::stage::build;
 use crate::session::{Done, object_name};
-use crate::sql_text;
 use crate::statement::Running;
 use crate::write::{as_writer, commit_checked, create_table, fitted, quoted};
+use crate::{index, query, sql_text};
 
 /// The file of an exported database that holds its statements.
 const SCHEMA_FILE: &str = "schema.sql";
@@ -236,7 +235,7 @@ fn append(table: &TableEntry, producers: Vec<BatchProducer>, targets: &[usize], 
     let staged = stage_parallel(table, arranged.collect(), running, &|_| {})?;
     let new = build(staged, table, running)?;
     let count = new.rows();
-    commit_checked(compacted(new.appended_to(table, &table.version), running)?, running)?;
+    commit_checked(new.appended_to(table, &table.version), running)?;
     Ok(count)
 }
 
@@ -315,6 +314,9 @@ pub(crate) fn export(folder: &str, running: &Arc<Running>) -> Result<Done> {
                 )?;
                 script.push_str(&format!("{};\n", sql_text::create_table(table, running)?));
                 script.push_str(&format!("COPY {} FROM {};\n", sql_text::name(name), sql_text::text(&file)));
+                for index in sql_text::create_indexes(table) {
+                    script.push_str(&format!("{index};\n"));
+                }
                 tables += 1;
             }
             Entry::External(_) | Entry::View(_) => {}
@@ -413,10 +415,15 @@ fn glob_escaped(path: &str) -> String {
 fn import_statement(mut statement: DfStatement, running: &Arc<Running>) -> Result<Done> {
     let is_create = matches!(&statement, DfStatement::Statement(s) if matches!(
         s.as_ref(),
-        Statement::CreateTable(_) | Statement::CreateView(_) | Statement::CreateSchema { .. }
+        Statement::CreateTable(_) | Statement::CreateView(_) | Statement::CreateSchema { .. } | Statement::CreateIndex(_)
     ));
     if !is_create {
         return Err(Error::Execution(format!("'{statement}' does not belong in an exported database")));
+    }
+    if let DfStatement::Statement(inner) = &statement
+        && let Statement::CreateIndex(create) = inner.as_ref()
+    {
+        return index::create(create, running);
     }
     // A table from a machine with other nodes comes in all the same, and lies as tables do here.
     let placement = match take_placement(&mut statement)? {

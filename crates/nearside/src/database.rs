@@ -17,7 +17,7 @@ use crate::load::{self, BatchProducer, LoadOptions, LoadReport};
 use crate::placement::MachineNodes;
 use crate::placement::change::ChangeLog;
 use crate::plan_cache::PlanCache;
-use crate::report::{self, ColumnReport};
+use crate::report::{self, ColumnReport, IndexReport};
 use crate::scheduling::Threshold;
 use crate::session::{Session, default_state};
 
@@ -350,6 +350,11 @@ impl Database {
     /// The budget of tables and statements.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.inner.budget
+    }
+
+    /// The indexes of all tables, those of keys among them.
+    pub fn index_report(&self) -> Vec<IndexReport> {
+        report::indexes(&self.inner.catalog.state())
     }
 
     /// How each stored column is encoded and where it lies, read from the kernel.

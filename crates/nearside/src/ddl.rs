@@ -18,6 +18,7 @@ use crate::context::{PlanContext, ROW_ID};
 use crate::copy::read_options;
 use crate::error::{Error, Result};
 use crate::files::FileTable;
+use crate::index::{IndexEntry, Origin, indexed};
 use crate::names::nearest;
 use crate::parser::{Parsed, normalised, option_pairs};
 use crate::placement::column_index;
@@ -46,7 +47,6 @@ pub(crate) fn ddl(statement: DdlStatement, running: &Arc<Running>) -> Result<Don
         DdlStatement::CreateFunction(_) | DdlStatement::DropFunction(_) => {
             Err(Error::Unsupported("functions cannot be defined in SQL".into()))
         }
-        DdlStatement::CreateIndex(_) => Err(Error::Unsupported("indexes cannot be created yet".into())),
         other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
     }
 }
@@ -69,7 +69,7 @@ fn create_view(create: CreateView, running: &Arc<Running>) -> Result<Done> {
             Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
             None => {}
         }
-        state.put(name.clone(), Entry::View(view))
+        state.put_view(name.clone(), view)
     })?;
     Ok(Done::new("CREATE VIEW"))
 }
@@ -191,7 +191,7 @@ pub(crate) fn create_external(create: &CreateExternalTable, running: &Arc<Runnin
             Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
             None => {}
         }
-        state.put(name.clone(), Entry::External(entry))
+        state.put_external(name.clone(), entry)
     })?;
     Ok(Done::new("CREATE EXTERNAL TABLE"))
 }
@@ -209,6 +209,7 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<Running>) -> Result<
         }
         running.check()?;
         let new_name = changed.name.clone();
+        let changed = indexed(changed, running)?;
         running.home.commit(|state| {
             if state.by_id(table.id).is_none_or(|t| t.name != name) {
                 return Err(Error::Execution(format!("table '{}' was dropped while the statement ran", name.shown())));
@@ -217,7 +218,7 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<Running>) -> Result<
                 return Err(Error::Exists { kind: "table", name: new_name.shown() });
             }
             state.remove(&name);
-            state.put(new_name, Entry::Table(Arc::new(changed)))
+            state.put_table(new_name, changed)
         })?;
         Ok(Done::new("ALTER TABLE"))
     })
@@ -330,9 +331,11 @@ fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<
     if table.version.schema.fields().len() == 1 {
         return Err(Error::plan(format!("column '{column}' is the table's last; drop the table instead")));
     }
-    if let Some(key) = table.keys.iter().find(|k| k.iter().any(|c| c == column)) {
-        return Err(Error::plan(format!("column '{column}' belongs to the key ({})", key.join(", "))));
+    let is_key = |index: &&IndexEntry| index.origin != Origin::Created && index.is_over(column);
+    if let Some(key) = table.indexes.iter().find(is_key) {
+        return Err(Error::plan(format!("column '{column}' belongs to the key ({})", key.columns.join(", "))));
     }
+    table.indexes = Arc::new(table.indexes.iter().filter(|index| !index.is_over(column)).cloned().collect());
     table.placement = Arc::new(table.placement.without(column)?);
     table.version = Arc::new(table.version.with_column_dropped(index)?);
     let mut defaults = HashMap::clone(&table.defaults);
@@ -356,7 +359,6 @@ fn rename_column(table: &mut TableEntry, from: &str, to: &str) -> Result<()> {
         defaults.insert(to.to_string(), default);
     }
     table.defaults = Arc::new(defaults);
-    let rename = |c: &String| if c == from { to.to_string() } else { c.clone() };
-    table.keys = Arc::new(table.keys.iter().map(|k| k.iter().map(rename).collect()).collect());
+    table.indexes = Arc::new(table.indexes.iter().map(|index| index.renamed(from, to)).collect());
     Ok(())
 }

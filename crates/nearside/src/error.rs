@@ -107,6 +107,7 @@ fn way_out(kind: &str) -> &'static str {
     match kind {
         "table" | "view" | "external table" => "; drop it first, or use another name, IF NOT EXISTS or OR REPLACE",
         "schema" => "; drop it first, or use IF NOT EXISTS",
+        "index" => "; drop it first, or use another name or IF NOT EXISTS",
         "prepared statement" => "; DEALLOCATE it first",
         _ => "; use another name",
     }

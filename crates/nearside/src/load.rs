@@ -18,6 +18,7 @@ use storage::Staged;
 use crate::catalog::{Entry, Name, TableEntry};
 use crate::database::Inner;
 use crate::error::{Error, Result};
+use crate::index::indexed;
 use crate::io::{FileFormat, FileSet, ReadOptions};
 use crate::placement::stage::{PartStager, build};
 use crate::statement::Running;
@@ -180,7 +181,8 @@ fn load(
     };
     let staged = stage_parallel(&table, producers, &running, &report)?;
     let table = build(staged, &table, &running)?.appended_to(&table, &table.version);
-    let version = &table.version;
+    let table = indexed(table, &running)?;
+    let version = &table.table().version;
     let report = LoadReport { rows: version.rows() as u64, bytes: version.bytes() as u64, elapsed: started.elapsed() };
     inner.catalog.commit(|state| {
         match state.get(&name) {
@@ -188,7 +190,7 @@ fn load(
             Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
             None => {}
         }
-        state.put(name.clone(), Entry::Table(Arc::new(table)))
+        state.put_table(name.clone(), table)
     })?;
     Ok(report)
 }

@@ -40,6 +40,7 @@ use exec::{ExecError, Expression, Scalar};
 
 use crate::checked;
 use crate::error::{Error, Result};
+use crate::floats;
 use crate::like::eased;
 use crate::structure::structure;
 
@@ -199,7 +200,8 @@ impl PhysicalExpression {
     /// As [`new`](Self::new), but nothing is told of what it is made of.
     pub(crate) fn opaque(expr: &Expr, schema: &DFSchema, props: &ExecutionProps) -> Result<PhysicalExpression> {
         let expr = expr.clone().unalias();
-        let planned = checked::create_physical_expr(&eased(expr.clone())?, schema, props)?;
+        let comparable = floats::in_expression(eased(expr.clone())?, schema)?;
+        let planned = checked::create_physical_expr(&comparable, schema, props)?;
         let mut columns: Vec<usize> = collect_columns(&planned).iter().map(|c| c.index()).collect();
         columns.sort_unstable();
         columns.dedup();

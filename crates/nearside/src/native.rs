@@ -26,7 +26,7 @@ use exec::{Execution, Plan, Profile};
 use futures::Stream;
 
 use crate::busy;
-use crate::config::BATCH_ROWS;
+use crate::config::{self, BATCH_ROWS};
 use crate::context::StoredSource;
 use crate::error::Error;
 use crate::estimate::estimate;
@@ -216,6 +216,7 @@ pub(crate) fn context_of(running: &Running) -> exec::Context {
         statement: Arc::clone(&running.statement),
         batch_rows: BATCH_ROWS,
         ordered: true,
+        scan: config::scan_options(running.state.config_options()),
     }
 }
 

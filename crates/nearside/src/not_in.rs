@@ -1,6 +1,6 @@
-//! `x IN (query)` where it matters whether it is FALSE or NULL: below an OR, a CASE, a NOT.
+//! `x IN (query)` where it matters whether it is FALSE or NULL: below an OR, a CASE, a NOT, and wherever its value is seen.
 //!
-//! There DataFusion makes a mark join of it, whose mark is TRUE or FALSE: is there an equal value? As a condition of its own,
+//! There a mark join is made of it, whose mark is TRUE or FALSE: is there an equal value? As a condition of its own,
 //! joined to others by AND, it becomes a semi join or an anti join that knows about NULL, and is right. Elsewhere this rule spells out
 //! what SQL says, with a mark for each part (also for NOT IN of a constant):
 //!
@@ -8,13 +8,22 @@
 //! x IN (q)  =  mark(x IN q)  OR  (NULL AND (EXISTS (q WHERE c IS NULL) OR (x IS NULL AND EXISTS (q))))
 //! ```
 //!
-//! Columns without NULLs need none of it. An `x` that may differ from evaluation to evaluation is refused.
+//! The anti join looks for NULLs in all of the query's rows, so NOT IN of a query that refers to the row is three conditions:
+//!
+//! ```text
+//! x NOT IN (q)  =  NOT EXISTS (q WHERE c = x) AND NOT EXISTS (q WHERE c IS NULL) AND (x IS NOT NULL OR NOT EXISTS (q))
+//! ```
+//!
+//! Columns without NULLs need less of it. An `x` that may differ from evaluation to evaluation is refused.
+
+use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Exists, InSubquery};
-use datafusion::logical_expr::utils::{conjunction, split_conjunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, Filter, LogicalPlan, Subquery, lit, not};
 use datafusion::optimizer::AnalyzerRule;
 
@@ -30,26 +39,68 @@ impl AnalyzerRule for NullAwareMarks {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let rewritten = plan.transform_up_with_subqueries(|node| {
-            let LogicalPlan::Filter(filter) = &node else { return Ok(Transformed::no(node)) };
-            let mut changed = false;
-            let conditions = split_conjunction(&filter.predicate).into_iter().map(|condition| {
-                refuse_correlated(condition)?;
-                if is_alone(condition) || !matters(condition, false)? {
-                    return Ok(condition.clone());
-                }
-                changed = true;
-                spelled_out(condition.clone(), filter.input.schema())
-            });
-            let conditions = conditions.collect::<Result<Vec<_>>>()?;
-            match (changed, conjunction(conditions)) {
-                (true, Some(predicate)) => {
-                    Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input.clone())?)))
-                }
-                _ => Ok(Transformed::no(node)),
-            }
+        let rewritten = plan.transform_up_with_subqueries(|node| match &node {
+            LogicalPlan::Filter(filter) => match in_filter(filter)? {
+                Some(filter) => Ok(Transformed::yes(LogicalPlan::Filter(filter))),
+                None => Ok(Transformed::no(node)),
+            },
+            LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => as_values(node),
+            _ => Ok(Transformed::no(node)),
         })?;
         Ok(rewritten.data)
+    }
+}
+
+/// The filter with the conditions spelled out that need it, if any does.
+fn in_filter(filter: &Filter) -> Result<Option<Filter>> {
+    let schema = filter.input.schema();
+    let mut changed = false;
+    let conditions = split_conjunction(&filter.predicate).into_iter().map(|condition| {
+        if let Some(test) = alone(condition).filter(|test| !test.subquery.outer_ref_columns.is_empty()) {
+            changed = true;
+            return none_equal(&test, schema);
+        }
+        if is_alone(condition) || !matters(condition, false)? {
+            return Ok(condition.clone());
+        }
+        changed = true;
+        spelled_out(condition.clone(), schema)
+    });
+    let conditions = conditions.collect::<Result<Vec<_>>>()?;
+    match (changed, conjunction(conditions)) {
+        (true, Some(predicate)) => Ok(Some(Filter::try_new(predicate, filter.input.clone())?)),
+        _ => Ok(None),
+    }
+}
+
+/// An operator whose expressions are seen as values, with every IN (query) in them spelled out.
+fn as_values(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut found = false;
+    node.apply_expressions(|expr| {
+        found |= expr.exists(|part| Ok(matches!(part, Expr::InSubquery(_))))?;
+        Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if !found {
+        return Ok(Transformed::no(node));
+    }
+    let schema = merge_schema(&node.inputs());
+    let names = NamePreserver::new(&node);
+    let spelled = node.map_expressions(|expr| {
+        let name = names.save(&expr);
+        Ok(Transformed::yes(name.restore(spelled_out(expr, &schema)?)))
+    })?;
+    spelled.map_data(LogicalPlan::recompute_schema)
+}
+
+/// The NOT IN (query) that a condition is.
+fn alone(condition: &Expr) -> Option<InSubquery> {
+    match condition {
+        Expr::InSubquery(test) if test.negated => Some(test.clone()),
+        Expr::Not(inner) => match inner.as_ref() {
+            Expr::InSubquery(test) if !test.negated => Some(test.clone()),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
@@ -66,22 +117,38 @@ fn is_alone(condition: &Expr) -> bool {
     !negated || test.expr.any_column_refs()
 }
 
-/// NOT IN of a query that refers to the row, as a condition of its own: DataFusion's anti join would look for NULLs in all of the query's rows.
-fn refuse_correlated(condition: &Expr) -> Result<()> {
-    let (test, negated) = match condition {
-        Expr::InSubquery(test) => (test, test.negated),
-        Expr::Not(inner) => match inner.as_ref() {
-            Expr::InSubquery(test) => (test, !test.negated),
-            _ => return Ok(()),
-        },
-        _ => return Ok(()),
-    };
-    if negated && !test.subquery.outer_ref_columns.is_empty() {
-        let message = "NOT IN (query) is not supported where the query refers to columns outside of it; write NOT EXISTS \
-                       (SELECT .. WHERE .. AND inner = outer) and say what NULLs mean";
-        return Err(Error::Unsupported(message.into()).into_datafusion());
+/// TRUE where `x NOT IN (query)` is, for a query that refers to the row: conditions of which each is a join.
+fn none_equal(test: &InSubquery, schema: &DFSchema) -> Result<Expr> {
+    refuse_volatile(test)?;
+    let query = &test.subquery;
+    let value = Expr::Column(Column::from(query.subquery.schema().qualified_field(0)));
+    let mut equal = query.clone();
+    let outside = test.expr.as_ref().clone().transform_up(|part| {
+        let Expr::Column(column) = &part else { return Ok(Transformed::no(part)) };
+        let field = Arc::clone(schema.qualified_field_from_column(column)?.1);
+        let outer = Expr::OuterReferenceColumn(field, column.clone());
+        if !equal.outer_ref_columns.contains(&outer) {
+            equal.outer_ref_columns.push(outer.clone());
+        }
+        Ok(Transformed::yes(outer))
+    })?;
+    let mut all = vec![not(exists(&equal, Some(value.clone().eq(outside.data)))?)];
+    if query.subquery.schema().field(0).is_nullable() {
+        all.push(not(exists(query, Some(value.is_null()))?));
     }
-    Ok(())
+    if !matches!(test.expr.nullable(schema), Ok(false)) {
+        all.push(test.expr.as_ref().clone().is_not_null().or(not(exists(query, None)?)));
+    }
+    Ok(conjunction(all).unwrap_or_else(|| lit(true)))
+}
+
+fn refuse_volatile(test: &InSubquery) -> Result<()> {
+    if !test.expr.is_volatile() {
+        return Ok(());
+    }
+    let message = "NOT IN (query) of a value that changes with every evaluation is not supported below OR, CASE or \
+                   NOT; compute the value in a subquery first";
+    Err(Error::Unsupported(message.into()).into_datafusion())
 }
 
 /// Whether an IN (query) stands where its being NULL matters: negated, or below something that may negate it.
@@ -104,11 +171,7 @@ fn matters(expr: &Expr, negated: bool) -> Result<bool> {
 fn spelled_out(condition: Expr, schema: &DFSchema) -> Result<Expr> {
     let spelled = condition.transform_up(|e| {
         let Expr::InSubquery(test) = e else { return Ok(Transformed::no(e)) };
-        if test.expr.is_volatile() {
-            let message = "NOT IN (query) of a value that changes with every evaluation is not supported below OR, CASE or \
-                           NOT; compute the value in a subquery first";
-            return Err(Error::Unsupported(message.into()).into_datafusion());
-        }
+        refuse_volatile(&test)?;
         let value = three_valued(&test, schema)?;
         Ok(Transformed::yes(if test.negated { not(value) } else { value }))
     })?;

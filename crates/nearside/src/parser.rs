@@ -173,19 +173,8 @@ fn is_logic(expr: &ast::Expr) -> bool {
 /// Refuses what would be ignored, or would exhaust the stack of the threads that plan and evaluate it.
 fn check_tokens(sql: &str) -> Result<()> {
     let mut operators = vec![0_usize];
-    let mut keyword = Keyword::NoKeyword;
     for token in tokens(sql)? {
         let position = Some(Position { line: token.span.start.line, column: token.span.start.column });
-        if let Token::Word(w) = &token.token {
-            let before = std::mem::replace(&mut keyword, w.keyword);
-            if matches!(before, Keyword::INTERSECT | Keyword::EXCEPT) && w.keyword == Keyword::ALL {
-                let message = format!(
-                    "{before:?} ALL is not supported: it would count how often a row occurs; number the rows on both sides \
-                     with row_number() OVER (PARTITION BY ..) and leave ALL out"
-                );
-                return Err(Error::Syntax { message, position });
-            }
-        }
         match &token.token {
             Token::LParen | Token::LBracket => operators.push(0),
             Token::RParen | Token::RBracket if operators.len() > 1 => {

@@ -11,8 +11,10 @@ use exec::Plan;
 
 use crate::config;
 use crate::error::Result;
+use crate::floats;
 use crate::lower::{bind, lower, wholly_native};
 use crate::native::{NativeExec, NativePlanner, context_of};
+use crate::planning;
 use crate::scheduling;
 use crate::statement::Running;
 use crate::stream::{ResultStream, block_on};
@@ -25,14 +27,16 @@ pub(crate) fn prepare(plan: LogicalPlan, running: &Running) -> Result<LogicalPla
 
 /// A plan analysed and optimised.
 pub(crate) fn optimised(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
-    let state = &running.state;
-    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-    Ok(state.optimizer().optimize(plan, running, |_, _| {})?)
+    planning::optimise(planning::analyse(plan, running)?, running)
 }
 
 /// An optimised plan lowered.
 pub(crate) fn lowered(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
-    lower(plan, config::nearside(running.state.config_options()).native_operators)
+    let lowered = lower(plan, config::nearside(running.state.config_options()).native_operators)?;
+    match wholly_native(&lowered) {
+        Some(_) => Ok(lowered),
+        None => Ok(floats::in_plan(lowered)?),
+    }
 }
 
 /// Starts a prepared plan over the statement's snapshot. Rows come in the plan's order if they are to be `ordered`, which who

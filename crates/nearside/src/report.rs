@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use numa::{NodeId, PageMap, Region};
 use serde::Serialize;
-use storage::{Column, Component};
+use storage::{Column, Component, IndexKind};
 
 use crate::catalog::{CatalogState, TableEntry};
+use crate::index::{IndexEntry, Origin};
 
 /// One stored column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -31,6 +32,8 @@ pub struct ColumnReport {
     pub codes_bytes: u64,
     /// Bytes of the dictionaries, each counted once.
     pub dictionary_bytes: u64,
+    /// Bytes of its index; 0 where it has none.
+    pub index_bytes: u64,
     /// Bytes of its pages on each node, as the kernel says.
     pub bytes_by_node: BTreeMap<NodeId, u64>,
     /// Where it is meant to lie, as `WITH (placement = '..')` has it.
@@ -62,6 +65,7 @@ fn column(table: &TableEntry, index: usize) -> ColumnReport {
         segments: 0,
         codes_bytes: 0,
         dictionary_bytes: 0,
+        index_bytes: 0,
         bytes_by_node: BTreeMap::new(),
         placement: table.placement.column_text(field.name()),
         parts: table.placement.parts() as u64,
@@ -83,7 +87,10 @@ fn column(table: &TableEntry, index: usize) -> ColumnReport {
                 report.dictionary_bytes += column.bytes_dictionary() as u64;
             }
         }
-        for (_, region) in column.components() {
+        let index = segment.segment.index(index);
+        report.index_bytes += index.map_or(0, |index| index.bytes() as u64);
+        let of_column = column.components().into_iter().map(|(_, region)| region);
+        for region in of_column.chain(index.into_iter().flat_map(|index| index.regions())) {
             let range = (region.address(), region.len());
             if range.1 > 0 && !ranges.contains(&range) {
                 ranges.push(range);
@@ -95,6 +102,75 @@ fn column(table: &TableEntry, index: usize) -> ColumnReport {
     let map = PageMap::read(&ranges);
     report.bytes_by_node = map.bytes_per_node();
     report.unplaced_bytes = map.unknown_bytes();
+    report
+}
+
+/// One index of a table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct IndexReport {
+    /// Schema of the table, and of the index.
+    pub schema: String,
+    /// The table.
+    pub table: String,
+    /// The index.
+    pub name: String,
+    /// The columns, in the order they were given.
+    pub columns: Vec<String>,
+    /// Whether no two rows may have the same values in them.
+    pub unique: bool,
+    /// `primary key`, `unique` (a constraint) or `index` (CREATE INDEX).
+    pub origin: &'static str,
+    /// The one of the columns that rows are looked up by.
+    pub indexed_column: String,
+    /// How segments find rows: `ascending`, `positions`, `permutation`, or several joined by `+` when segments differ.
+    pub kinds: String,
+    /// Segments with rows.
+    pub segments: u64,
+    /// Distinct values of the indexed column, summed over the segments.
+    pub distinct_values: u64,
+    /// Bytes beside the column's own. Indexes over the same column share them.
+    pub bytes: u64,
+}
+
+/// Every index, in the order of tables.
+pub(crate) fn indexes(catalog: &CatalogState) -> Vec<IndexReport> {
+    catalog.tables().flat_map(|table| table.indexes.iter().map(move |entry| index(table, entry))).collect()
+}
+
+fn index(table: &TableEntry, entry: &IndexEntry) -> IndexReport {
+    let mut report = IndexReport {
+        schema: table.name.schema.clone(),
+        table: table.name.table.clone(),
+        name: entry.name.clone(),
+        columns: entry.columns.clone(),
+        unique: entry.unique,
+        origin: match entry.origin {
+            Origin::PrimaryKey => "primary key",
+            Origin::Unique => "unique",
+            Origin::Created => "index",
+        },
+        indexed_column: entry.indexed.clone(),
+        kinds: String::new(),
+        segments: 0,
+        distinct_values: 0,
+        bytes: 0,
+    };
+    let mut kinds: Vec<&str> = Vec::new();
+    let column = table.version.schema.index_of(&entry.indexed).ok();
+    for index in table.version.segments().filter_map(|s| s.segment.index(column?)) {
+        report.segments += 1;
+        report.distinct_values += index.distinct() as u64;
+        report.bytes += index.bytes() as u64;
+        let kind = match index.kind() {
+            IndexKind::Ascending => "ascending",
+            IndexKind::Positions => "positions",
+            IndexKind::Permutation => "permutation",
+        };
+        if !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    report.kinds = kinds.join("+");
     report
 }
 
@@ -119,16 +195,21 @@ pub(crate) fn pages(catalog: &CatalogState) -> Vec<PagesReport> {
     for table in catalog.tables() {
         for (index, field) in table.version.schema.fields().iter().enumerate() {
             for (part, segments) in table.version.parts.iter().enumerate() {
-                let columns = segments.segments.iter().filter_map(|s| s.segment.columns().get(index));
-                let mut components: BTreeMap<Component, Vec<&Region>> = BTreeMap::new();
+                let segments = || segments.segments.iter().map(|s| &s.segment);
+                let columns = segments().filter_map(|segment| segment.columns().get(index));
+                let indexes = segments().filter_map(|segment| segment.index(index));
+                let mut components: BTreeMap<&'static str, Vec<&Region>> = BTreeMap::new();
                 for (component, region) in columns.flat_map(|column| column.components()) {
-                    components.entry(component).or_default().push(region);
-                }
-                for (component, regions) in components {
                     let component = match component {
                         Component::Codes => "codes",
                         Component::Dictionary => "dictionary",
                     };
+                    components.entry(component).or_default().push(region);
+                }
+                for region in indexes.flat_map(|index| index.regions()) {
+                    components.entry("index").or_default().push(region);
+                }
+                for (component, regions) in components {
                     let (by_node, measured) = bytes_by_node(regions);
                     all.extend(by_node.into_iter().map(|(node, bytes)| PagesReport {
                         schema: table.name.schema.clone(),

@@ -21,7 +21,7 @@ use crate::plan_cache::{Key, is_cacheable};
 use crate::prepared::{Planned, Source, Template};
 use crate::statement::{Canceller, Running};
 use crate::stream::ResultStream;
-use crate::{checked, coerce, config, copy, ddl, explain, placement, query, views, write};
+use crate::{checked, coerce, config, copy, ddl, explain, index, optimizer, placement, query, views, write};
 
 /// What a statement that returns no rows did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -88,7 +88,8 @@ pub(crate) fn default_state(inner: &Inner) -> SessionState {
         .with_config(config::session_config(inner.scheduler.threads(), &inner.scheduler.settings()))
         .with_runtime_env(Arc::clone(&inner.environment))
         .with_default_features()
-        .with_analyzer_rules(coerce::analyzer_rules());
+        .with_analyzer_rules(coerce::analyzer_rules())
+        .with_optimizer_rules(optimizer::optimizer_rules());
     checked::register(builder).build()
 }
 
@@ -232,6 +233,10 @@ impl Session {
                 }
                 ast::Statement::Prepare { .. } => return self.keep(statement, running, &key).map(Outcome::Done),
                 ast::Statement::AlterTable(alter) => return ddl::alter_table(alter, running).map(Outcome::Done),
+                ast::Statement::CreateIndex(create) => return index::create(create, running).map(Outcome::Done),
+                ast::Statement::Drop { object_type: ast::ObjectType::Index, names, if_exists, table, .. } => {
+                    return index::drop_index(names, *if_exists, table.as_ref(), running).map(Outcome::Done);
+                }
                 ast::Statement::StartTransaction { .. }
                 | ast::Statement::Commit { .. }
                 | ast::Statement::Rollback { .. } => {

@@ -7,6 +7,7 @@ use datafusion::sql::unparser::expr_to_sql;
 
 use crate::catalog::{Name, TableEntry, ViewEntry};
 use crate::error::{Error, Result};
+use crate::index::Origin;
 use crate::placement::spec::Spec;
 use crate::statement::Running;
 use crate::types;
@@ -26,7 +27,7 @@ pub(crate) fn text(text: &str) -> String {
 pub(crate) fn create_view(view_name: &Name, view: &ViewEntry) -> String {
     let columns = match view.columns.is_empty() {
         true => String::new(),
-        false => format!(" ({})", view.columns.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(", ")),
+        false => format!(" ({})", self::columns(&view.columns)),
     };
     format!("CREATE VIEW {}{columns} AS {}", name(view_name), view.sql)
 }
@@ -53,14 +54,34 @@ fn with_types(table: &TableEntry, types: &[String]) -> Result<String> {
         }
         lines.push(line);
     }
-    for key in table.keys.iter() {
-        lines.push(format!("UNIQUE ({})", key.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(", ")));
+    for index in table.indexes.iter() {
+        let key = match index.origin {
+            Origin::PrimaryKey => "PRIMARY KEY",
+            Origin::Unique => "UNIQUE",
+            Origin::Created => continue,
+        };
+        lines.push(format!("{key} ({})", columns(&index.columns)));
     }
     Ok(format!("CREATE TABLE {} ({}){}", name(&table.name), lines.join(", "), with_placement(table)))
 }
 
+/// `CREATE INDEX` for each of a table's indexes that were made so; those of keys come with [`create_table`].
+pub(crate) fn create_indexes(table: &TableEntry) -> impl Iterator<Item = String> {
+    table.indexes.iter().filter(|index| index.origin == Origin::Created).map(|index| {
+        let unique = if index.unique { "UNIQUE " } else { "" };
+        let (index_name, over) = (quoted(&index.name), columns(&index.columns));
+        format!("CREATE {unique}INDEX {index_name} ON {} ({over})", name(&table.name))
+    })
+}
+
+/// Names of columns, quoted.
+fn columns(names: &[String]) -> String {
+    names.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(", ")
+}
+
 fn with_casts(table: &TableEntry, fields: &arrow::datatypes::Fields) -> Result<String> {
-    let plain = table.keys.is_empty() && table.defaults.is_empty() && fields.iter().all(|f| f.is_nullable());
+    let keys = table.indexes.iter().any(|index| index.origin != Origin::Created);
+    let plain = !keys && table.defaults.is_empty() && fields.iter().all(|f| f.is_nullable());
     if !plain {
         return Err(Error::Unsupported(format!(
             "table '{}' has types that SQL has no name for, and keys, defaults or NOT NULL as well; it cannot be exported",

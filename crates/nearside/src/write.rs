@@ -4,8 +4,7 @@
 //! outside any lock that readers see, and one commit makes them visible. A statement that fails leaves nothing behind.
 //!
 //! # Limits
-//! One writer at a time per table, until data-oriented units own ranges. Uniqueness is checked by grouping the whole table
-//! after every insert.
+//! One writer at a time per table, until data-oriented units own ranges.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -24,11 +23,12 @@ use datafusion::sql::parser::Statement;
 use numa::{Budget, Reservation};
 use storage::{RowsToDelete, SegmentVersion, TableVersion};
 
-use crate::catalog::{CatalogState, Entry, Name, TableEntry};
+use crate::catalog::{Entry, Name, TableEntry};
 use crate::config;
 use crate::context::{ROW_ID, StoredSource};
 use crate::error::{Error, Result};
-use crate::parser::{Parsed, plan_statement};
+use crate::index::{Origin, check_keys, indexed, key_indexes};
+use crate::parser::plan_statement;
 use crate::placement::change::resolved;
 use crate::placement::spec::Spec;
 use crate::placement::stage::{NewRows, PartStager, build, compacted};
@@ -118,7 +118,7 @@ fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Res
     let new = stage(rows, table, running)?;
     let count = new.rows();
     if count > 0 {
-        commit_checked(compacted(new.appended_to(table, &table.version), running)?, running)?;
+        commit_checked(new.appended_to(table, &table.version), running)?;
     }
     Ok(Done::rows("INSERT", count))
 }
@@ -155,7 +155,7 @@ fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Res
     let count = deleted.rows;
     if count > 0 {
         let version = Arc::new(deleted.apply(table)?);
-        commit(compacted(TableEntry { version, ..table.clone() }, running)?, running)?;
+        commit(TableEntry { version, ..table.clone() }, running)?;
     }
     Ok(Done::rows("DELETE", count))
 }
@@ -177,7 +177,7 @@ fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Res
     if count > 0 {
         let new = build(vec![stager.finish()?], table, running)?;
         let version = deleted.apply(table)?;
-        commit_checked(compacted(new.appended_to(table, &version), running)?, running)?;
+        commit_checked(new.appended_to(table, &version), running)?;
     }
     Ok(Done::rows("UPDATE", count))
 }
@@ -302,55 +302,20 @@ pub(crate) fn not_null(schema: &SchemaRef, segments: &[SegmentVersion], name: &N
     Ok(())
 }
 
-/// Makes new rows the table's, after its keys were checked.
+/// Makes new rows the table's, after its keys were checked; small segments are merged where that pays.
 pub(crate) fn commit_checked(table: TableEntry, running: &Arc<Running>) -> Result<()> {
-    check_keys(&table, running)?;
-    commit(table, running)
+    let before = running.catalog.by_id(table.id).map(|table| &table.version);
+    // Checked before segments are merged: only what the statement adds is new.
+    let table = indexed(table, running)?;
+    check_keys(&table, before.map(Arc::as_ref), running)?;
+    commit(table.into_table(), running)
 }
 
-/// Makes a version the table's that has lost rows only.
+/// Makes a version the table's whose keys are known to hold; small segments are merged where that pays.
 fn commit(table: TableEntry, running: &Arc<Running>) -> Result<()> {
+    let table = indexed(compacted(table, running)?, running)?;
     running.check()?;
     running.home.commit(|state| state.set_table(table))
-}
-
-/// Fails when two rows share a key.
-pub(crate) fn check_keys(table: &TableEntry, running: &Arc<Running>) -> Result<()> {
-    if table.keys.is_empty() {
-        return Ok(());
-    }
-    let mut state = CatalogState::clone(&running.catalog);
-    state.put(table.name.clone(), Entry::Table(Arc::new(table.clone())))?;
-    let state = Arc::new(state);
-    for key in table.keys.iter() {
-        let quoted: Vec<String> = key.iter().map(|c| quoted(c)).collect();
-        let sql = format!(
-            "SELECT {columns} FROM {schema}.{table} WHERE {present} GROUP BY {columns} HAVING count(*) > 1 LIMIT 1",
-            columns = quoted.join(", "),
-            schema = self::quoted(&table.name.schema),
-            table = self::quoted(&table.name.table),
-            present = quoted.iter().map(|c| format!("{c} IS NOT NULL")).collect::<Vec<_>>().join(" AND "),
-        );
-        let running = Arc::new(running.over(Arc::clone(&state)));
-        let context = running.plan_context();
-        let plan = Parsed::one(&sql)?.plan(&context)?;
-        for batch in query::run(plan, Arc::clone(&running), true)? {
-            let batch = batch?;
-            if batch.num_rows() > 0 {
-                let values = batch
-                    .columns()
-                    .iter()
-                    .map(|c| arrow::util::display::array_value_to_string(c, 0).unwrap_or_else(|_| "?".into()));
-                return Err(Error::Execution(format!(
-                    "table '{}' would hold two rows with the key ({}) = ({})",
-                    table.name.shown(),
-                    key.join(", "),
-                    values.collect::<Vec<_>>().join(", ")
-                )));
-            }
-        }
-    }
-    Ok(())
 }
 
 /// A name as SQL text, whatever it holds.
@@ -378,15 +343,16 @@ pub(crate) fn create_table(create: CreateMemoryTable, placement: Option<&str>, r
     let schema = stored_schema(input.schema().as_arrow(), &create.constraints, declared)?;
     let mut table = new_table(name.clone(), schema.clone(), placement, running)?;
     table.defaults = Arc::new(create.column_defaults.into_iter().collect::<HashMap<_, _>>());
-    table.keys = Arc::new(keys(&create.constraints, &schema));
+    table.indexes = Arc::new(key_indexes(keys(&create.constraints, &schema), &schema)?);
     let mut count = None;
     if !declared {
         let rows = query::run(input, Arc::clone(running), true)?;
         let new = stage(rows, &table, running)?;
         count = Some(new.rows());
         table = new.appended_to(&table, &table.version);
-        check_keys(&table, running)?;
     }
+    let table = indexed(table, running)?;
+    check_keys(&table, None, running)?;
     running.check()?;
     let (replaces, keeps) = (create.or_replace, create.if_not_exists);
     running.home.commit(|state| {
@@ -396,7 +362,7 @@ pub(crate) fn create_table(create: CreateMemoryTable, placement: Option<&str>, r
             Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
             None => {}
         }
-        state.put(name.clone(), Entry::Table(Arc::new(table)))
+        state.put_table(name.clone(), table)
     })?;
     Ok(Done { tag: "CREATE TABLE".into(), rows: count })
 }
@@ -441,9 +407,10 @@ fn stored_schema(schema: &Schema, constraints: &Constraints, declared: bool) -> 
     Ok(Arc::new(Schema::new(fields)))
 }
 
-fn keys(constraints: &Constraints, schema: &SchemaRef) -> Vec<Vec<String>> {
+fn keys(constraints: &Constraints, schema: &SchemaRef) -> Vec<(Origin, Vec<String>)> {
     let sets = constraints.iter().map(|c| match c {
-        Constraint::PrimaryKey(columns) | Constraint::Unique(columns) => columns,
+        Constraint::PrimaryKey(columns) => (Origin::PrimaryKey, columns),
+        Constraint::Unique(columns) => (Origin::Unique, columns),
     });
-    sets.map(|columns| columns.iter().map(|&i| schema.field(i).name().clone()).collect()).collect()
+    sets.map(|(origin, columns)| (origin, columns.iter().map(|&i| schema.field(i).name().clone()).collect())).collect()
 }

@@ -101,6 +101,15 @@ impl CodedColumn {
     /// Keeps in `mask` the rows whose codes pass: bit `i` stands for row `rows.start + i`. `rows.start` is a multiple of
     /// 256; `mask` has a word for every 64 rows at least, and bits of the last one beyond `rows` come out as 0.
     pub fn select(&self, rows: Range<usize>, p: &CodePredicate, mask: &mut [u64]) {
+        self.select_by(rows, p, mask, true);
+    }
+
+    /// As [`select`](Self::select), looking at every row whatever the bounds of its granule say.
+    pub fn select_each(&self, rows: Range<usize>, p: &CodePredicate, mask: &mut [u64]) {
+        self.select_by(rows, p, mask, false);
+    }
+
+    fn select_by(&self, rows: Range<usize>, p: &CodePredicate, mask: &mut [u64], summaries: bool) {
         assert!(rows.start.is_multiple_of(BLOCK_ROWS) && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         let mask = &mut mask[..rows.len().div_ceil(64)];
         let mut row = rows.start;
@@ -109,7 +118,9 @@ impl CodedColumn {
             let end = rows.end.min((granule + 1) * GRANULE_ROWS);
             let part = &mut mask[(row - rows.start) / 64..(end - rows.start).div_ceil(64)];
             let (min, max) = self.bounds[granule];
-            match p.outcome(min, max) {
+            // Codes that take no memory are their bounds.
+            let outcome = if summaries || self.bits == 0 { p.outcome(min, max) } else { Outcome::Unsure };
+            match outcome {
                 Outcome::Nothing => part.fill(0),
                 Outcome::Everything => {}
                 Outcome::Unsure => self.select_blocks(row..end, p, part),

@@ -2,8 +2,8 @@
 //!
 //! Every type that is an ordered number (booleans, integers, dates, times, timestamps, durations, decimals, floats) is
 //! handled as a *key*: an integer of 64 bits (128 for wide decimals) whose order is the type's order and which turns
-//! back into exactly the same bits. For floats that order is IEEE 754's total order, as in arrow: -NaN first, -0.0
-//! before 0.0, NaN last.
+//! back into exactly the same bits. For floats that order is IEEE 754's total order: -0.0 before 0.0, NaN last. All NaNs are
+//! kept as one, without a sign, since SQL has them equal and greatest.
 
 use std::sync::Arc;
 
@@ -172,15 +172,22 @@ impl Native for i128 {
 }
 
 // IEEE 754 total order: negative numbers have all bits but the sign flipped, which is its own inverse.
+/// The bits of a float; of a NaN those of the one that is kept, so that order and equality have it as SQL does.
+macro_rules! one_nan {
+    ($t:ty, $value:expr) => {
+        if $value.is_nan() { <$t>::NAN.to_bits() } else { $value.to_bits() }
+    };
+}
+
 impl Native for f32 {
     #[inline]
     fn key(self) -> Option<i64> {
-        let bits = self.to_bits() as i32;
+        let bits = one_nan!(f32, self) as i32;
         Some(i64::from(bits ^ (((bits >> 31) as u32) >> 1) as i32))
     }
     #[inline]
     fn wide_key(self) -> i128 {
-        let bits = self.to_bits() as i32;
+        let bits = one_nan!(f32, self) as i32;
         i128::from(bits ^ (((bits >> 31) as u32) >> 1) as i32)
     }
     #[inline]
@@ -197,12 +204,12 @@ impl Native for f32 {
 impl Native for f64 {
     #[inline]
     fn key(self) -> Option<i64> {
-        let bits = self.to_bits() as i64;
+        let bits = one_nan!(f64, self) as i64;
         Some(bits ^ (((bits >> 63) as u64) >> 1) as i64)
     }
     #[inline]
     fn wide_key(self) -> i128 {
-        let bits = self.to_bits() as i64;
+        let bits = one_nan!(f64, self) as i64;
         i128::from(bits ^ (((bits >> 63) as u64) >> 1) as i64)
     }
     #[inline]

@@ -15,12 +15,12 @@ pub trait Names {
 /// The backslash commands, as Tab offers them.
 pub const COMMANDS: [&str; 4] = ["\\d", "\\q", "\\timing", "\\?"];
 
-const KEYWORDS: &str = "add all alter analyze and as asc avg begin between by case cast column commit copy count create \
-    cross database date delete desc describe distinct drop else end except exists explain export extract false filter \
-    first from full group having if import in inner insert intersect interval into is join last lateral left like \
-    limit max min natural not null nulls offset on or order outer over partition primary rename replace right rollback \
-    select set show substring sum table tables then timestamp to true truncate union unnest update using values view \
-    when where with";
+const KEYWORDS: &str = "add all alter analyze and as asc avg begin between by case cast column commit copy count \
+    create cross database date delete desc describe distinct drop else end except exists explain export extract \
+    false filter first from full group having if import in index inner insert intersect interval into is join last \
+    lateral left like limit max min natural not null nulls offset on or order outer over partition primary rename \
+    replace right rollback select set show substring sum table tables then timestamp to true truncate union unique \
+    unnest update using values view when where with";
 
 /// The byte at which the completed word starts, and the candidates for it, sorted.
 pub fn complete(line: &str, cursor: usize, names: &dyn Names) -> (usize, Vec<String>) {

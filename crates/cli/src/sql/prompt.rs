@@ -26,11 +26,12 @@ use crate::failure::Failure;
 
 const PROMPT: &str = "nearside> ";
 /// What every database has beside the user's tables.
-const SYSTEM_VIEWS: [&str; 12] = [
+const SYSTEM_VIEWS: [&str; 13] = [
     "nearside.nodes",
     "nearside.cpus",
     "nearside.links",
     "nearside.columns",
+    "nearside.indexes",
     "nearside.pages",
     "nearside.memory",
     "nearside.placement_changes",

@@ -4,9 +4,9 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt8Array, UInt64Array};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray, UInt8Array, UInt64Array};
 use arrow::error::ArrowError;
-use nearside::{ColumnReport, Database, Error, Outcome, Session};
+use nearside::{ColumnReport, Database, Error, IndexReport, Outcome, Session};
 
 use super::completion::unquoted;
 use super::output::{self, Format};
@@ -17,7 +17,7 @@ use crate::interrupt::Interrupts;
 /// What `\?` prints.
 const HELP: &str = "\
   \\d            tables and views, with rows and bytes
-  \\d TABLE      a table's columns, how they are encoded and what they take
+  \\d TABLE      a table's columns and indexes, how they are stored and what they take
   \\timing       show how long statements take, or stop showing it
   \\q            quit (so does Ctrl-D)
   \\?            this help
@@ -197,6 +197,29 @@ impl Shell {
             ("encoding", text(&|column| column.encoding.clone())),
             ("bits", bits),
             ("bytes", bytes),
+        ])?)?;
+        self.list_indexes(&columns)
+    }
+
+    /// The indexes of the table whose columns these are, if it has any.
+    fn list_indexes(&mut self, columns: &[&ColumnReport]) -> Result<(), Failure> {
+        let is_of = |index: &IndexReport| columns.iter().any(|c| c.schema == index.schema && c.table == index.table);
+        let mut indexes = self.database.index_report();
+        indexes.retain(is_of);
+        if indexes.is_empty() {
+            return Ok(());
+        }
+        let text = |of: &dyn Fn(&IndexReport) -> String| -> ArrayRef {
+            Arc::new(StringArray::from_iter_values(indexes.iter().map(of)))
+        };
+        let unique: ArrayRef = Arc::new(indexes.iter().map(|index| Some(index.unique)).collect::<BooleanArray>());
+        let bytes: ArrayRef = Arc::new(indexes.iter().map(|index| Some(index.bytes)).collect::<UInt64Array>());
+        self.write(RecordBatch::try_from_iter([
+            ("index", text(&|index| index.name.clone())),
+            ("columns", text(&|index| index.columns.join(", "))),
+            ("unique", unique),
+            ("kinds", text(&|index| index.kinds.clone())),
+            ("bytes", bytes),
         ])?)
     }
 
@@ -220,7 +243,7 @@ fn shown_name(column: &ColumnReport) -> String {
 }
 
 fn bytes_of(column: &ColumnReport) -> u64 {
-    column.codes_bytes + column.dictionary_bytes
+    column.codes_bytes + column.dictionary_bytes + column.index_bytes
 }
 
 fn shown_time(time: Duration) -> String {

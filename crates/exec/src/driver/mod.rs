@@ -382,12 +382,12 @@ impl Driver {
 
     /// Page maps are worth reading only where there is a choice of nodes.
     fn places(&self) -> Places<'static> {
-        let scheduler = &self.context.scheduler;
+        let (scheduler, options) = (&self.context.scheduler, self.context.scan);
         let turn = |nodes| if self.context.ordered { None } else { scheduler.rotation(nodes).next() };
         match scheduler.topology().nodes() {
-            _ if self.inline => Places { lookup: Lookup::Nowhere, turn: None },
-            [only] => Places { lookup: Lookup::Only(only.id), turn: None },
-            _ => Places { lookup: Lookup::Maps(PageMaps::of_kernel()), turn: turn(TURNS) },
+            _ if self.inline => Places { lookup: Lookup::Nowhere, options, turn: None },
+            [only] => Places { lookup: Lookup::Only(only.id), options, turn: None },
+            _ => Places { lookup: Lookup::Maps(PageMaps::of_kernel()), options, turn: turn(TURNS) },
         }
     }
 

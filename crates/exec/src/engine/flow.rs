@@ -189,7 +189,8 @@ impl<'a> Flow<'a> {
         let of_table: Vec<(usize, Arc<KeyFilter>)> = filters.iter().map(|(c, f)| (columns[*c], f.clone())).collect();
         let operator = Scan::new(snapshot.clone(), filter, projection, None);
         let source = ScanSource::new(operator, columns.clone(), infos.clone(), &of_table, &self.run)?;
-        let pipe = Pipe::of(Box::new(source), infos.clone(), snapshot.rows() as u64);
+        let rows = source.rows();
+        let pipe = Pipe::of(Box::new(source), infos.clone(), rows);
         if behind.is_empty() {
             return Ok(pipe);
         }

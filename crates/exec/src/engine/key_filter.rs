@@ -5,13 +5,19 @@
 
 use std::sync::Arc;
 
+use numa::Reservation;
 use storage::{CodePredicate, CodeSet, Dictionary};
 
+use super::Run;
 use super::vector::{ColumnInfo, Data, Kind, Vector};
+use crate::ExecError;
 
 /// Integers get a bit each while these take no more bits than this, or so many per row. Bits that are never set cost next to nothing.
 const BITS_MAX: u64 = 1 << 26;
 const BITS_PER_ROW: u64 = 64;
+
+/// Keys are listed as well as marked up to this many rows.
+const FEW_MAX: usize = 4096;
 
 /// Codes of a dictionary that is no arithmetic progression are decoded in pieces of this many.
 const DECODED: usize = 4096;
@@ -29,37 +35,102 @@ pub(crate) enum KeyFilter {
         /// Number of bits.
         len: usize,
         /// The bits.
-        bits: Vec<u64>,
+        bits: Bits,
+        /// The values, ascending, where they are few.
+        few: Option<Vec<i64>>,
     },
     /// Integers in a range, inclusive.
     Range(i64, i64),
+    /// A few integers that are far apart: the lowest, the highest, and all, ascending.
+    Sparse {
+        /// The lowest.
+        low: i64,
+        /// The highest.
+        high: i64,
+        /// All.
+        few: Vec<i64>,
+    },
+    /// Vids of a dictionary, and again as a list where they are few.
+    Vids(Arc<Dictionary>, Bits, Option<Vec<u32>>),
+}
+
+/// Keys that may be looked up one by one.
+pub(crate) enum FewKeys<'a> {
+    /// Integers.
+    Integers(&'a [i64]),
     /// Vids of a dictionary.
-    Vids(Arc<Dictionary>, Vec<u64>),
+    Vids(&'a Arc<Dictionary>, &'a [u32]),
+}
+
+impl FewKeys<'_> {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            FewKeys::Integers(values) => values.len(),
+            FewKeys::Vids(_, vids) => vids.len(),
+        }
+    }
+}
+
+/// Bits, charged to the statement.
+#[derive(Debug)]
+pub(crate) struct Bits {
+    words: Vec<u64>,
+    _charged: Reservation,
+}
+
+impl Bits {
+    fn new(bits: usize, run: &Run<'_>) -> Result<Bits, ExecError> {
+        let words = bits.div_ceil(64);
+        let charged = run.reserve(8 * words as u64)?;
+        Ok(Bits { words: vec![0; words], _charged: charged })
+    }
 }
 
 impl KeyFilter {
     /// The values of a column; `None` where codes could not tell them, or where a NULL counts (`nulls_equal`) and is there.
-    pub(crate) fn of(info: &ColumnInfo, vector: &Vector, nulls_equal: bool) -> Option<KeyFilter> {
+    ///
+    /// # Errors
+    /// The statement's budget has no room for the bits.
+    pub(crate) fn of(
+        info: &ColumnInfo,
+        vector: &Vector,
+        nulls_equal: bool,
+        run: &Run<'_>,
+    ) -> Result<Option<KeyFilter>, ExecError> {
         let rows = vector.len();
         if nulls_equal && info.nullable && (0..rows).any(|row| !vector.is_valid(row)) {
-            return None;
+            return Ok(None);
         }
-        match (&vector.data, &info.kind) {
+        Ok(match (&vector.data, &info.kind) {
             (Data::Vid(vids), Kind::Vid(dictionary)) => {
-                let mut bits = vec![0u64; dictionary.len().div_ceil(64)];
-                set_bits(&mut bits, vids.iter().map(|&vid| vid as usize), vector);
-                Some(KeyFilter::Vids(dictionary.clone(), bits))
+                let mut bits = Bits::new(dictionary.len(), run)?;
+                set_bits(&mut bits.words, vids.iter().map(|&vid| vid as usize), vector);
+                Some(KeyFilter::Vids(dictionary.clone(), bits, few_of(vids, vector)))
             }
             (Data::Int(values), _) => {
-                let (low, high) = super::join::tight_bounds(info, vector)?;
+                let Some((low, high)) = super::join::tight_bounds(info, vector) else { return Ok(None) };
                 let span = (high.wrapping_sub(low) as u64).saturating_add(1);
+                let few = few_of(values, vector);
                 if span > BITS_MAX.max(BITS_PER_ROW * rows as u64) {
-                    return Some(KeyFilter::Range(low, high));
+                    return Ok(Some(match few {
+                        Some(few) => KeyFilter::Sparse { low, high, few },
+                        None => KeyFilter::Range(low, high),
+                    }));
                 }
-                let mut bits = vec![0u64; span.div_ceil(64) as usize];
-                set_bits(&mut bits, values.iter().map(|&value| value.wrapping_sub(low) as usize), vector);
-                Some(KeyFilter::Integers { base: low, len: span as usize, bits })
+                let mut bits = Bits::new(span as usize, run)?;
+                set_bits(&mut bits.words, values.iter().map(|&value| value.wrapping_sub(low) as usize), vector);
+                Some(KeyFilter::Integers { base: low, len: span as usize, bits, few })
             }
+            _ => None,
+        })
+    }
+
+    /// The keys, where they are few.
+    pub(crate) fn few(&self) -> Option<FewKeys<'_>> {
+        match self {
+            KeyFilter::Integers { few: Some(few), .. } | KeyFilter::Sparse { few, .. } => Some(FewKeys::Integers(few)),
+            KeyFilter::Vids(dictionary, _, Some(few)) => Some(FewKeys::Vids(dictionary, few)),
             _ => None,
         }
     }
@@ -67,11 +138,12 @@ impl KeyFilter {
     /// May this integer be a key?
     pub(crate) fn has_integer(&self, value: i64) -> bool {
         match self {
-            KeyFilter::Integers { base, len, bits } => {
+            KeyFilter::Integers { base, len, bits, .. } => {
                 let at = value.wrapping_sub(*base) as u64;
-                value >= *base && at < *len as u64 && bits[(at / 64) as usize] >> (at % 64) & 1 == 1
+                value >= *base && at < *len as u64 && bits.words[(at / 64) as usize] >> (at % 64) & 1 == 1
             }
             KeyFilter::Range(low, high) => (*low..=*high).contains(&value),
+            KeyFilter::Sparse { few, .. } => few.binary_search(&value).is_ok(),
             KeyFilter::Vids(..) => true,
         }
     }
@@ -84,13 +156,13 @@ impl KeyFilter {
             return Some(CodePredicate::Nothing);
         }
         let words = match self {
-            KeyFilter::Vids(own, bits) => {
+            KeyFilter::Vids(own, bits, _) => {
                 let translated =
-                    if Arc::ptr_eq(own, dictionary) { None } else { Some(translated(own, bits, dictionary)?) };
-                let bits = translated.as_deref().unwrap_or(bits);
+                    if Arc::ptr_eq(own, dictionary) { None } else { Some(translated(own, &bits.words, dictionary)?) };
+                let bits = translated.as_deref().unwrap_or(&bits.words);
                 window_of(bits, -(shift as i64), vids + shift)
             }
-            KeyFilter::Range(low, high) => {
+            KeyFilter::Range(low, high) | KeyFilter::Sparse { low, high, .. } => {
                 dictionary.integer_bounds()?;
                 let from = first_vid(dictionary, |value| value >= *low);
                 let to = first_vid(dictionary, |value| value > *high);
@@ -104,7 +176,7 @@ impl KeyFilter {
                 dictionary.integer_bounds()?;
                 match dictionary.affine_integers() {
                     Some((first, 1)) if first.checked_sub(*base).is_some_and(|d| d.unsigned_abs() < 1 << 40) => {
-                        window_of(bits, first - base - shift as i64, vids + shift)
+                        window_of(&bits.words, first - base - shift as i64, vids + shift)
                     }
                     _ => self.decoded(dictionary, shift),
                 }
@@ -139,6 +211,20 @@ impl KeyFilter {
 /// Do so few entries of all drop out that testing for them does not pay?
 fn few_dropped(passing: usize, all: usize) -> bool {
     passing as u64 * 10 > all as u64 * 9
+}
+
+/// The values that are not NULL, ascending and each once, where they are few.
+fn few_of<T: Copy + Ord>(values: &[T], vector: &Vector) -> Option<Vec<T>> {
+    if values.len() > FEW_MAX {
+        return None;
+    }
+    let mut few: Vec<T> = match &vector.valid {
+        None => values.to_vec(),
+        Some(valid) => values.iter().zip(valid).filter(|(_, valid)| **valid).map(|(value, _)| *value).collect(),
+    };
+    few.sort_unstable();
+    few.dedup();
+    Some(few)
 }
 
 fn set_bits(bits: &mut [u64], at: impl Iterator<Item = usize>, vector: &Vector) {

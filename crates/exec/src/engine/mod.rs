@@ -20,6 +20,7 @@ mod union;
 mod vector;
 
 pub(crate) use flow::{Filters, Flow};
+pub(crate) use key_filter::{FewKeys, KeyFilter};
 pub(crate) use pipe::Pipe;
 pub(crate) use run::Run;
 pub(crate) use streamed::{StreamNext, StreamStep, Streamed};

@@ -12,7 +12,7 @@ use super::key_filter::KeyFilter;
 use super::pipe::{Out, Source};
 use super::vector::{ColumnInfo, Kind, is_integer, type_bounds};
 use crate::ExecError;
-use crate::operators::scan::{BytesRead, Morsel, Scan};
+use crate::operators::scan::{BytesRead, Matches, Morsel, Scan};
 
 /// Rows that one task takes of rows that were kept.
 const ROWS_PER_MORSEL: usize = 16 * CHUNK_ROWS;
@@ -40,12 +40,19 @@ impl ScanSource {
         filters: &[(usize, Arc<KeyFilter>)],
         run: &Run<'_>,
     ) -> Result<ScanSource, ExecError> {
+        let few = filters.iter().filter(|(_, filter)| filter.few().is_some());
+        let scan = scan.with_keys(few.cloned().collect());
         scan.prepare_with(run)?;
         let mut known: Vec<(usize, usize, bool, Option<CodePredicate>)> = Vec::new();
         let mut tests = Vec::with_capacity(scan.segments().len());
         let rows: usize = scan.segments().iter().map(|version| version.segment.rows()).sum();
-        for version in scan.segments() {
+        for (segment, version) in scan.segments().iter().enumerate() {
             let mut of_segment = Vec::new();
+            // Of rows that an index names few are left: the joins see to those.
+            if scan.is_sought(segment) {
+                tests.push(of_segment);
+                continue;
+            }
             for (number, (column, filter)) in filters.iter().enumerate() {
                 let Some(coded) = version.segment.column(*column).as_coded() else { continue };
                 let (dictionary, null) = (Arc::as_ptr(coded.dictionary()) as usize, coded.null_code());
@@ -73,6 +80,13 @@ impl ScanSource {
     }
 }
 
+impl ScanSource {
+    /// Rows that it hands out at most.
+    pub(crate) fn rows(&self) -> u64 {
+        self.scan.rows_at_most() as u64
+    }
+}
+
 impl Source for ScanSource {
     fn morsels(&self) -> usize {
         self.morsels.len()
@@ -84,6 +98,9 @@ impl Source for ScanSource {
 
     fn bytes(&self, morsel: usize) -> u64 {
         let of_rows = |(segment, rows): &(usize, std::ops::Range<usize>)| {
+            if self.scan.is_sought(*segment) {
+                return 0;
+            }
             let segment = &self.scan.segments()[*segment].segment;
             let codes: usize = self.columns.iter().map(|&c| segment.column(c).bytes_codes()).sum();
             codes as u64 * rows.len() as u64 / segment.rows().max(1) as u64
@@ -97,22 +114,24 @@ impl Source for ScanSource {
             run.check()?;
             let version = &self.scan.segments()[*segment];
             let mut read = BytesRead::default();
-            let mask = self.scan.matches(*segment, rows, &mut read);
+            let matches = self.scan.matches(*segment, rows, &mut read);
             read.iter().for_each(|(node, bytes)| report_bytes(run.statement, node, bytes));
-            let mut mask = mask?;
-            for (column, predicate) in &self.tests[*segment] {
-                if mask.is_empty() {
-                    break;
-                }
-                if let Some(coded) = version.segment.column(*column).as_coded() {
-                    coded.select(rows.clone(), predicate, mask.words_mut());
+            let mut matches = matches?;
+            if let Matches::Mask(mask) = &mut matches {
+                for (column, predicate) in &self.tests[*segment] {
+                    if mask.is_empty() {
+                        break;
+                    }
+                    match version.segment.column(*column).as_coded() {
+                        Some(coded) if self.scan.skips_blocks() => {
+                            coded.select(rows.clone(), predicate, mask.words_mut());
+                        }
+                        Some(coded) => coded.select_each(rows.clone(), predicate, mask.words_mut()),
+                        None => {}
+                    }
                 }
             }
-            let found = mask.count();
-            if found < rows.len() {
-                positions.clear();
-                mask.positions_in(&(0..rows.len()), rows.start, &mut positions);
-            }
+            let found = matches.found(rows, &mut positions);
             let mut done = 0;
             while done < found {
                 let take = (found - done).min(CHUNK_ROWS);

@@ -56,6 +56,18 @@ impl Filter {
         &self.leaves
     }
 
+    /// The leaves that a row has to pass to pass the whole.
+    pub(crate) fn conjuncts(&self) -> impl Iterator<Item = &Arc<RowTest>> {
+        let parts = match &self.condition {
+            Condition::And(parts) => parts.as_slice(),
+            other => std::slice::from_ref(other),
+        };
+        parts.iter().filter_map(|part| match part {
+            Condition::Leaf(leaf) => Some(&self.leaves[*leaf]),
+            _ => None,
+        })
+    }
+
     /// Binds to codes: `codes` gives what is known of a leaf as a set of codes of its column, `None` where it has to be
     /// tested row by row.
     pub(crate) fn bind(&self, codes: &dyn Fn(usize) -> Option<CodeRanges>) -> Bound {
@@ -233,6 +245,52 @@ impl Bound {
                     }
                 }
                 *mask = passed;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Bound {
+    /// Keeps those of `rows`, ascending row numbers of the input, that are TRUE: what [`evaluate`](Self::evaluate) does for a
+    /// mask, for rows that are few and far between.
+    pub(crate) fn narrow(&self, input: &dyn Input, rows: &mut Vec<u32>) -> Result<(), ExecError> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        match self {
+            Bound::Constant(true) => {}
+            Bound::Constant(false) => rows.clear(),
+            Bound::Codes(test) => {
+                let codes =
+                    input.codes(test.column, &Rows::Positions(rows)).expect("only coded columns are bound to codes");
+                let mut codes = codes.into_iter();
+                rows.retain(|_| codes.next().is_some_and(|code| test.set.meets(code, code)));
+            }
+            Bound::Rows(test) => {
+                let mut passed = Vec::with_capacity(rows.len());
+                for chunk in rows.chunks(CHUNK_ROWS) {
+                    let result = test.evaluate(test.arguments(input, &Rows::Positions(chunk))?, chunk.len())?;
+                    let passes = |i: &usize| result.is_valid(*i) && result.value(*i);
+                    passed.extend((0..chunk.len()).filter(passes).map(|i| chunk[i]));
+                }
+                *rows = passed;
+            }
+            Bound::And(parts) => {
+                for part in parts {
+                    part.narrow(input, rows)?;
+                }
+            }
+            Bound::Or(parts) => {
+                let mut passed = Vec::new();
+                for part in parts {
+                    let mut now = rows.clone();
+                    part.narrow(input, &mut now)?;
+                    rows.retain(|row| now.binary_search(row).is_err());
+                    passed.append(&mut now);
+                }
+                passed.sort_unstable();
+                *rows = passed;
             }
         }
         Ok(())

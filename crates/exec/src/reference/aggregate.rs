@@ -10,7 +10,7 @@ use arrow::array::{
 use arrow::compute::{SortOptions, cast, concat, take};
 use arrow::datatypes::{DataType, Decimal256Type, Float64Type, SchemaRef, i256};
 
-use super::keys::{Equality, key_columns};
+use super::keys::{Equality, key_columns, one_nan};
 use super::{batch, pick};
 use crate::ExecError;
 use crate::plan::{AggregateCall, AggregateFunction, Aggregation, OpaqueAggregate};
@@ -105,6 +105,7 @@ fn opaque_result(
 
 /// The first of the smallest (or largest) values.
 fn extreme(values: &ArrayRef, rows: &[usize], wanted: Ordering) -> Result<ArrayRef, ExecError> {
+    let values = &one_nan(values);
     let compare = make_comparator(values.as_ref(), values.as_ref(), SortOptions::default())?;
     let best = rows.iter().copied().reduce(|best, row| if compare(row, best) == wanted { row } else { best });
     let best = best.expect("the caller has seen a row");

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, DynComparator, Float32Array, Float64Array, RecordBatch, make_comparator};
+use arrow::array::{Array, ArrayRef, AsArray, DynComparator, RecordBatch, make_comparator};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 
@@ -16,14 +16,24 @@ pub(super) fn key_columns(batch: &RecordBatch, columns: &[usize]) -> Vec<ArrayRe
 
 /// The array with -0.0 written as 0.0 and every NaN in one way.
 pub(super) fn canonical(array: &ArrayRef) -> ArrayRef {
+    let array = one_nan(array);
+    match array.data_type() {
+        DataType::Float64 => Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(|v| v + 0.0)),
+        DataType::Float32 => Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(|v| v + 0.0)),
+        _ => array,
+    }
+}
+
+/// The array with every NaN written in one way, the greatest of all values.
+pub(super) fn one_nan(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
         DataType::Float64 => {
-            let one = |v: f64| if v.is_nan() { f64::NAN } else { v + 0.0 };
-            Arc::new(array.as_primitive::<Float64Type>().iter().map(|v| v.map(one)).collect::<Float64Array>())
+            let one = |v: f64| if v.is_nan() { f64::NAN } else { v };
+            Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(one))
         }
         DataType::Float32 => {
-            let one = |v: f32| if v.is_nan() { f32::NAN } else { v + 0.0 };
-            Arc::new(array.as_primitive::<Float32Type>().iter().map(|v| v.map(one)).collect::<Float32Array>())
+            let one = |v: f32| if v.is_nan() { f32::NAN } else { v };
+            Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(one))
         }
         _ => array.clone(),
     }

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use arrow::array::{RecordBatch, make_comparator};
 use arrow::compute::SortOptions;
 
+use super::keys::canonical;
 use super::pick;
 use crate::ExecError;
 use crate::plan::Sort;
@@ -14,8 +15,8 @@ pub(super) fn sort(operator: &Sort, input: &RecordBatch) -> Result<RecordBatch, 
     let mut compare = Vec::new();
     for key in &operator.keys {
         let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
-        let column = input.column(key.column).as_ref();
-        compare.push(make_comparator(column, column, options)?);
+        let column = canonical(input.column(key.column));
+        compare.push(make_comparator(column.as_ref(), column.as_ref(), options)?);
     }
     let mut rows: Vec<u32> = (0..input.num_rows() as u32).collect();
     rows.sort_by(|&a, &b| {

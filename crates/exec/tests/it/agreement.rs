@@ -8,7 +8,7 @@ use exec::{CompareOp, Expression, Output, Plan, Predicate};
 use numa::Allocator;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use storage::{RowsToDelete, TableVersion};
+use storage::{ColumnAllocator, RowsToDelete, Serial, TableVersion};
 
 use crate::support::{
     Function, Kind, expected, no_nulls, random_batch, random_schema, run, run_default, table, values,
@@ -167,7 +167,9 @@ fn snapshot(segments: &[Vec<u16>], deletes: &[u16], two_parts: bool) -> TableVer
             rows.push(RowsToDelete { part, segment, rows: chosen.collect() });
         }
     }
-    version.with_deleted(&rows, &Allocator::unplaced()).unwrap()
+    let version = version.with_deleted(&rows, &Allocator::unplaced()).unwrap();
+    let indexed: Vec<usize> = (0..schema.fields().len()).filter(|c| (c + deletes.len()).is_multiple_of(2)).collect();
+    version.with_indexes(&indexed, &|_, _| ColumnAllocator::unplaced(), &Serial).unwrap()
 }
 
 fn may_fail(plan: &Plan) -> bool {
@@ -252,7 +254,13 @@ proptest! {
 #[test]
 fn every_type_and_comparison() {
     let seeds: Vec<u16> = (0..300u16).map(|i| i.wrapping_mul(257)).collect();
-    let version = Arc::new(snapshot(&[seeds[..200].to_vec(), seeds[200..].to_vec()], &[3, 77], false));
+    let segments = [seeds[..200].to_vec(), seeds[200..].to_vec()];
+    for deletes in [&[3, 77][..], &[3, 77, 150][..]] {
+        comparisons(&Arc::new(snapshot(&segments, deletes, false)));
+    }
+}
+
+fn comparisons(version: &Arc<TableVersion>) {
     for column in 0..version.schema.fields().len() {
         for op in [CompareOp::Eq, CompareOp::NotEq, CompareOp::Lt, CompareOp::LtEq, CompareOp::Gt, CompareOp::GtEq] {
             for seed in [0u16, 1, 6, 12, 22, 500, 65_535] {
@@ -260,7 +268,7 @@ fn every_type_and_comparison() {
                 assert_eq!(value.len(), 1);
                 let compare = Predicate::Compare { column, op, value };
                 for predicate in [compare.clone(), Predicate::Not(Box::new(compare))] {
-                    let plan = crate::support::scan(&version).filter(predicate).unwrap();
+                    let plan = crate::support::scan(version).filter(predicate).unwrap();
                     assert_eq!(run(&plan).unwrap(), expected(&plan).unwrap(), "{plan}");
                 }
             }

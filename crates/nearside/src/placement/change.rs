@@ -20,6 +20,7 @@ use storage::{ColumnPlacement, PlaceReport};
 
 use crate::catalog::{Name, TableEntry};
 use crate::error::Result;
+use crate::index::indexed;
 use crate::placement::spec::{By, ColumnSpec, Nodes, Spec, TableSpec, Where, wrong};
 use crate::placement::stage::{parallel, parts_of};
 use crate::placement::{TablePlacement, column_index};
@@ -125,7 +126,7 @@ fn carry_out(table: &TableEntry, change: &Change, running: &Arc<Running>, log: &
     let placement = wanted(table, change, running)?;
     log.to = placement.spec().to_string();
     // From here on the table lies where it was asked to, so it is too late to cancel.
-    let entry = move_to(table, placement, running, &mut log.report)?;
+    let entry = indexed(move_to(table, placement, running, &mut log.report)?, running)?;
     running.home.commit(|state| state.set_table(entry))
 }
 

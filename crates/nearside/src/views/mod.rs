@@ -1,6 +1,6 @@
-//! System views: `nearside.nodes`, `nearside.cpus`, `nearside.links`, `nearside.columns`, `nearside.pages`, `nearside.memory`,
-//! `nearside.placement_changes`, `nearside.workers`,
-//! `nearside.thread_groups`, `nearside.statements`, `nearside.tasks`, `nearside.settings`.
+//! System views: `nearside.nodes`, `nearside.cpus`, `nearside.links`, `nearside.columns`, `nearside.indexes`,
+//! `nearside.pages`, `nearside.memory`, `nearside.placement_changes`, `nearside.workers`, `nearside.thread_groups`,
+//! `nearside.statements`, `nearside.tasks`, `nearside.settings`.
 //!
 //! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are then.
 
@@ -28,6 +28,7 @@ const NODES: &str = "nodes";
 const CPUS: &str = "cpus";
 const LINKS: &str = "links";
 const COLUMNS: &str = "columns";
+const INDEXES: &str = "indexes";
 const PAGES: &str = "pages";
 const MEMORY: &str = "memory";
 const CHANGES: &str = "placement_changes";
@@ -39,7 +40,7 @@ const SETTINGS: &str = "settings";
 
 /// Names and columns of all system views.
 pub(crate) fn schemas() -> Vec<(&'static str, SchemaRef)> {
-    [NODES, CPUS, LINKS, COLUMNS, PAGES, MEMORY, CHANGES, WORKERS, GROUPS, STATEMENTS, TASKS, SETTINGS]
+    [NODES, CPUS, LINKS, COLUMNS, INDEXES, PAGES, MEMORY, CHANGES, WORKERS, GROUPS, STATEMENTS, TASKS, SETTINGS]
         .into_iter()
         .map(|n| (n, schema(n)))
         .collect()
@@ -83,6 +84,20 @@ fn schema(view: &str) -> SchemaRef {
             field::text("bytes_by_node"),
             field::text("placement"),
             field::number("parts"),
+            field::number("index_bytes"),
+        ],
+        INDEXES => vec![
+            field::text("schema"),
+            field::text("table"),
+            field::text("name"),
+            field::text("columns"),
+            field::flag("unique"),
+            field::text("origin"),
+            field::text("indexed_column"),
+            field::text("kinds"),
+            field::number("segments"),
+            field::number("distinct_values"),
+            field::number("bytes"),
         ],
         PAGES | MEMORY | CHANGES => memory::fields(view),
         WORKERS | GROUPS | STATEMENTS | TASKS => scheduling::fields(view),
@@ -103,6 +118,7 @@ pub(crate) fn system_table(
         CPUS => cpus(inner),
         LINKS => links(inner),
         COLUMNS => columns(catalog),
+        INDEXES => indexes(catalog),
         PAGES => memory::pages(catalog),
         MEMORY => memory::memory(),
         CHANGES => memory::changes(inner),
@@ -243,6 +259,24 @@ fn columns(catalog: &CatalogState) -> Vec<ArrayRef> {
         text(all.iter().map(|c| Some(pairs(c.bytes_by_node.iter())))),
         text(all.iter().map(|c| Some(&c.placement))),
         numbers(all.iter().map(|c| c.parts)),
+        numbers(all.iter().map(|c| c.index_bytes)),
+    ]
+}
+
+fn indexes(catalog: &CatalogState) -> Vec<ArrayRef> {
+    let all = report::indexes(catalog);
+    vec![
+        text(all.iter().map(|i| Some(&i.schema))),
+        text(all.iter().map(|i| Some(&i.table))),
+        text(all.iter().map(|i| Some(&i.name))),
+        text(all.iter().map(|i| Some(i.columns.join(", ")))),
+        flags(all.iter().map(|i| i.unique)),
+        text(all.iter().map(|i| Some(i.origin))),
+        text(all.iter().map(|i| Some(&i.indexed_column))),
+        text(all.iter().map(|i| Some(&i.kinds))),
+        numbers(all.iter().map(|i| i.segments)),
+        numbers(all.iter().map(|i| i.distinct_values)),
+        numbers(all.iter().map(|i| i.bytes)),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! The library from outside: SQL files, sessions, files and failures. One binary of modules, for link time.
 
 mod expressions;
+mod indexes;
 mod placement;
 mod prepared;
 mod session;

@@ -21,12 +21,13 @@ struct Job<'a> {
     /// Where it belongs: part, segment, column.
     place: (usize, usize, usize),
     column: &'a Column,
+    allocator: ColumnAllocator,
 }
 
 impl TableVersion {
     /// The same rows and the same version number, with an index on each of these columns in every segment and on no other:
-    /// those that are there are shared, missing ones are built, each part's in the memory of its allocator, where the
-    /// placement of its index says. The work is spread over `parallel`, whose tasks call it again.
+    /// those that are there are shared, missing ones are built, each in the memory that the allocator of its part and
+    /// column gives, where the placement of its index says. The work is spread over `parallel`, whose tasks call it again.
     ///
     /// # Errors
     /// [`StoreError::NotThere`] and [`StoreError::NotIndexable`] for a column, [`StoreError::Memory`] or
@@ -34,25 +35,27 @@ impl TableVersion {
     pub fn with_indexes(
         &self,
         columns: &[usize],
-        allocator_of_part: &dyn Fn(usize) -> ColumnAllocator,
+        allocator_of: &dyn Fn(usize, usize) -> ColumnAllocator,
         parallel: &dyn Parallel,
     ) -> Result<TableVersion, StoreError> {
         for &column in columns {
             self.check_indexable(column)?;
         }
-        let allocators: Vec<ColumnAllocator> = (0..self.parts.len()).map(allocator_of_part).collect();
         let (mut large, mut small) = (Vec::new(), Vec::new());
         for (p, part) in self.parts.iter().enumerate() {
             for (s, version) in part.segments.iter().enumerate() {
                 let missing = columns.iter().filter(|&&column| version.segment.index(column).is_none());
-                let jobs = missing.map(|&c| Job { place: (p, s, c), column: version.segment.column(c) });
+                let jobs = missing.map(|&c| Job {
+                    place: (p, s, c),
+                    column: version.segment.column(c),
+                    allocator: allocator_of(p, c),
+                });
                 let rows = version.segment.rows();
                 if rows > TOGETHER_ROWS_MAX { &mut large } else { &mut small }.extend(jobs);
             }
         }
-        let allocator = |job: &Job<'_>| &allocators[job.place.0];
-        let built = |job: Job<'_>| Ok((job.place, Arc::new(build(job.column, allocator(&job), parallel)?)));
-        let nodes: Vec<_> = small.iter().map(|job| allocator(job).placement.index.only_node()).collect();
+        let built = |job: Job<'_>| Ok((job.place, Arc::new(build(job.column, &job.allocator, parallel)?)));
+        let nodes: Vec<_> = small.iter().map(|job| job.allocator.placement.index.only_node()).collect();
         let mut indexes: HashMap<_, Arc<Index>> =
             map(parallel, small, &|job| nodes[job], &built)?.into_iter().collect();
         for job in large {

@@ -218,6 +218,25 @@ impl Index {
         Ok(self.order_within(column, from, to))
     }
 
+    /// As [`order_between`](Self::order_between), of integers (decimals unscaled, dates and times in their unit, booleans as 0
+    /// and 1), both included; `None` where the column has other values.
+    pub fn order_of_integers(&self, column: &Column, low: i64, high: i64) -> Option<Range<u32>> {
+        let physical = Physical::of(column.data_type());
+        if !physical.is_number() || physical.is_float() {
+            return None;
+        }
+        let raised = if physical == Physical::U64 { 1 << 63 } else { 0 };
+        let key = |value: i64| Bound::Included(Value::Key(i128::from(value) - raised));
+        Some(self.order_within(column, key(low), key(high)))
+    }
+
+    /// As [`order_between`](Self::order_between), of one string or binary value; `None` where the column has other values.
+    pub fn order_of_bytes(&self, column: &Column, value: &[u8]) -> Option<Range<u32>> {
+        let bytes = Physical::of(column.data_type()) == Physical::Bytes;
+        let value = Bound::Included(Value::Bytes(value));
+        bytes.then(|| self.order_within(column, value, value))
+    }
+
     /// The rows whose values lie between two bounds.
     pub(crate) fn rows_within(&self, column: &Column, from: Bound<Value<'_>>, to: Bound<Value<'_>>) -> IndexRows<'_> {
         self.rows_at(self.order_within(column, from, to))

@@ -23,7 +23,7 @@ fn table_of(schema: &SchemaRef, loads: &[Vec<ArrayRef>]) -> TableVersion {
 }
 
 fn indexed(table: &TableVersion, columns: &[usize]) -> TableVersion {
-    table.with_indexes(columns, &|_| ColumnAllocator::unplaced(), &Threads).unwrap()
+    table.with_indexes(columns, &|_, _| ColumnAllocator::unplaced(), &Threads).unwrap()
 }
 
 type Ends<'a> = (Bound<&'a dyn Array>, Bound<&'a dyn Array>);
@@ -56,7 +56,7 @@ fn check_look_ups(segment: &Segment, column: usize, probes: &ArrayRef, random: &
     if values.len() <= 2000 {
         let order = arrow::compute::sort_to_indices(&values, None, None).unwrap();
         let sorted = take(&values, &order, None).unwrap();
-        let runs = arrow::compute::partition(&[sorted.clone()]).unwrap().ranges();
+        let runs = arrow::compute::partition(std::slice::from_ref(&sorted)).unwrap().ranges();
         let runs = runs.into_iter().filter(|run| sorted.is_valid(run.start)).count();
         assert_eq!((index.distinct(), index.is_unique()), (runs, runs == all.len()), "{what}");
     }
@@ -106,7 +106,9 @@ fn look_ups_agree_with_scans_for_every_type_and_shape() {
     let mut kinds: HashMap<String, usize> = HashMap::new();
     for (number, t) in ordered_types().into_iter().enumerate() {
         for (shape_number, shape) in SHAPES.into_iter().enumerate() {
-            for (case, (rows, null_every)) in [(1, 0), (700, 0), (900, 3), (67_000, 0), (67_000, 9)].into_iter().enumerate() {
+            for (case, (rows, null_every)) in
+                [(1, 0), (700, 0), (900, 3), (67_000, 0), (67_000, 9)].into_iter().enumerate()
+            {
                 if rows > 1000 && !matches!(shape, Shape::Anything) && (number + shape_number) % 8 > 0 {
                     continue;
                 }
@@ -262,9 +264,9 @@ fn versions_carry_indexes_along() {
 #[test]
 fn what_cannot_be_indexed_is_named() {
     let table = TableVersion::empty(&schema_of(&opaque_types()[4]));
-    let error = table.with_indexes(&[0], &|_| ColumnAllocator::unplaced(), &Serial).unwrap_err();
+    let error = table.with_indexes(&[0], &|_, _| ColumnAllocator::unplaced(), &Serial).unwrap_err();
     assert!(error.to_string().starts_with("column \"c\" is of type List"), "{error}");
-    let error = table.with_indexes(&[1], &|_| ColumnAllocator::unplaced(), &Serial).unwrap_err();
+    let error = table.with_indexes(&[1], &|_, _| ColumnAllocator::unplaced(), &Serial).unwrap_err();
     assert_eq!(error.to_string(), "there is no column 1, only 1");
     let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100_000));
     let table = table_of(
@@ -273,10 +275,10 @@ fn what_cannot_be_indexed_is_named() {
     );
     assert!(matches!(duplicate_key(&table, &[0], &|_| true, &Serial), Err(StoreError::NoIndex)));
     let budget = numa::Budget::new("small", 100_000);
-    let small = |_: usize| ColumnAllocator::local(Allocator::new(numa::Policy::Local, budget.clone()));
+    let small = |_: usize, _: usize| ColumnAllocator::local(Allocator::new(numa::Policy::Local, budget.clone()));
     assert!(matches!(table.with_indexes(&[0], &small, &Serial), Err(StoreError::Memory(_))));
     assert_eq!(budget.used_bytes(), 0);
-    let error = table.with_indexes(&[0], &|_| ColumnAllocator::unplaced(), &Cancelling(Mutex::new(1))).unwrap_err();
+    let error = table.with_indexes(&[0], &|_, _| ColumnAllocator::unplaced(), &Cancelling(Mutex::new(1))).unwrap_err();
     assert!(matches!(error, StoreError::Interrupted(_)));
 }
 

@@ -462,10 +462,10 @@ fn fits(largest: u64, rows: u64) -> bool {
     largest.checked_mul(rows).is_some_and(|most| most <= i64::MAX as u64)
 }
 
-/// Floats by total order as numbers.
+/// Floats in order as numbers: every NaN is the greatest. Of -0.0 and 0.0, which are equal, the first is the smaller.
 #[inline(always)]
 pub(super) fn ordered(value: f64) -> u64 {
-    let bits = value.to_bits();
+    let bits = if value.is_nan() { f64::NAN.to_bits() } else { value.to_bits() };
     bits ^ (((bits as i64) >> 63) as u64 | 1 << 63)
 }
 

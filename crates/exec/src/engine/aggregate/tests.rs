@@ -283,8 +283,8 @@ fn expected(call: &AggregateCall, rows: &[usize], table: &[Vec<Value>]) -> Value
                 Value::Int(total / count + away)
             }
         },
-        F::Min if is_float => Value::Float(floats().min_by(f64::total_cmp).unwrap().to_bits()),
-        F::Max if is_float => Value::Float(floats().max_by(f64::total_cmp).unwrap().to_bits()),
+        F::Min if is_float => Value::Float(floats().map(one_nan).min_by(f64::total_cmp).unwrap().to_bits()),
+        F::Max if is_float => Value::Float(floats().map(one_nan).max_by(f64::total_cmp).unwrap().to_bits()),
         F::Min => counted.iter().map(|&r| raw(r)).min().unwrap(),
         F::Max => counted.iter().map(|&r| raw(r)).max().unwrap(),
         F::Opaque(_) => match ints().next() {
@@ -292,6 +292,10 @@ fn expected(call: &AggregateCall, rows: &[usize], table: &[Vec<Value>]) -> Value
             Some(_) => Value::Int(i128::from(ints().fold(0i64, |a, v| a.wrapping_add(v as i64)))),
         },
     }
+}
+
+fn one_nan(value: f64) -> f64 {
+    if value.is_nan() { f64::NAN } else { value }
 }
 
 fn canonical_key(value: &Value) -> Value {
@@ -314,7 +318,12 @@ fn statement() -> Arc<Statement> {
 }
 
 fn run_of(statement: &Arc<Statement>) -> Run<'_> {
-    Run { statement, parallel: &Serial, threads: 2, places: Places { lookup: Lookup::Nowhere, turn: None } }
+    Run {
+        statement,
+        parallel: &Serial,
+        threads: 2,
+        places: Places { lookup: Lookup::Nowhere, options: crate::ScanOptions::default(), turn: None },
+    }
 }
 
 /// Groups rows with several workers that take chunks in turn.

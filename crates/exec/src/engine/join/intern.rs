@@ -8,9 +8,16 @@ use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use numa::Reservation;
 use std::hash::BuildHasher;
 
 use crate::ExecError;
+
+/// Bytes beside those of a string: its end, its number and a byte of the hash table, which is up to half empty.
+const STRING_BYTES: usize = size_of::<usize>() + 2 * (size_of::<u32>() + 1);
+
+/// The least that is charged at a time.
+const CHARGED_BYTES_MIN: usize = 4 << 10;
 
 /// Byte strings numbered from 0 in the order of their first appearance.
 pub(super) struct Interner {
@@ -19,11 +26,14 @@ pub(super) struct Interner {
     /// Where each string ends in `bytes`.
     ends: Vec<usize>,
     state: FixedState,
+    /// Charged so far.
+    charged_bytes: usize,
 }
 
 impl Interner {
     pub(super) fn new() -> Interner {
-        Interner { table: HashTable::new(), bytes: Vec::new(), ends: Vec::new(), state: FixedState::with_seed(0x5eed) }
+        let state = FixedState::with_seed(0x5eed);
+        Interner { table: HashTable::new(), bytes: Vec::new(), ends: Vec::new(), state, charged_bytes: 0 }
     }
 
     /// How many different strings there are.
@@ -36,18 +46,28 @@ impl Interner {
         self.table.find(self.state.hash_one(key), |&n| value(&self.bytes, &self.ends, n) == key).copied()
     }
 
-    /// The number of a string; a new one for a new string.
-    pub(super) fn insert(&mut self, key: &[u8]) -> u32 {
+    /// The number of a string; a new one for a new string, for which `charged` grows.
+    ///
+    /// # Errors
+    /// The budget has no room for more.
+    pub(super) fn insert(&mut self, key: &[u8], charged: &mut Reservation) -> Result<u32, ExecError> {
         let hash = self.state.hash_one(key);
-        let Interner { table, bytes, ends, state } = self;
+        let Interner { table, bytes, ends, state, charged_bytes } = self;
         if let Some(&known) = table.find(hash, |&n| value(bytes, ends, n) == key) {
-            return known;
+            return Ok(known);
         }
         let number = ends.len() as u32;
+        let held = bytes.len() + key.len() + STRING_BYTES * (ends.len() + 1);
+        if held > *charged_bytes {
+            // In steps that grow with it, as its vectors do.
+            let more = (held / 2).max(CHARGED_BYTES_MIN);
+            charged.grow(more as u64)?;
+            *charged_bytes += more;
+        }
         bytes.extend_from_slice(key);
         ends.push(bytes.len());
         table.insert_unique(hash, number, |&n| state.hash_one(value(bytes, ends, n)));
-        number
+        Ok(number)
     }
 }
 

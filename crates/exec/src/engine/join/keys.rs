@@ -11,9 +11,10 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type};
+use numa::Reservation;
 use storage::Dictionary;
 
-use super::hash::{HashIndex, Region, hash};
+use super::hash::{ENTRY_BYTES, HashIndex, Region, entries_for, hash};
 use super::intern::{Interner, each_key};
 use crate::ExecError;
 use crate::engine::Run;
@@ -63,6 +64,8 @@ struct Part {
 /// The codes of one side of a join.
 pub(super) struct Codec {
     parts: Vec<Part>,
+    /// For interned values, translations and numbers of codes.
+    _charged: Reservation,
 }
 
 /// The codes of the build side, and how those of the probe side are made.
@@ -73,6 +76,8 @@ pub(super) struct Keys {
     pub(super) domain: u64,
     /// For the probe side.
     pub(super) probe: Codec,
+    /// For `codes`.
+    pub(super) charged: Reservation,
 }
 
 /// Codes of the build side `rows` by the key columns `on` (build, probe), where the probe side has the columns `probe`.
@@ -85,13 +90,15 @@ pub(super) fn keys(
 ) -> Result<Keys, ExecError> {
     let ranges: Vec<Range<usize>> =
         (0..rows.rows).step_by(PIECE_ROWS).map(|start| start..(start + PIECE_ROWS).min(rows.rows)).collect();
+    let code_bytes = 8 * rows.rows as u64;
+    let (mut charged, mut kept) = (run.reserve(code_bytes)?, run.reserve(0)?);
     let (mut codes, mut domain) = (ranges.iter().map(|r| vec![0; r.len()]).collect::<Vec<_>>(), 1u64);
     let mut parts = Vec::with_capacity(on.len());
     for (number, &(build_column, probe_column)) in on.iter().enumerate() {
         run.check()?;
         let (build_info, probe_info) = (&rows.infos[build_column], &probe[probe_column]);
         let vector = &rows.columns[build_column];
-        let (build_reader, probe_reader, values) = readers(build_info, vector, probe_info, run)?;
+        let (build_reader, probe_reader, values) = readers(build_info, vector, probe_info, run, &mut kept)?;
         let null_code = nulls_equal && (build_info.nullable || probe_info.nullable);
         let part = |column, info: &ColumnInfo, reader| Part {
             column,
@@ -104,6 +111,9 @@ pub(super) fn keys(
         };
         let build_part = part(build_column, build_info, build_reader);
         let mut probe_part = part(probe_column, probe_info, probe_reader);
+        if number > 0 {
+            charged.grow(code_bytes)?;
+        }
         let mut own = run.map(ranges.len(), &|piece| {
             let mut own = Vec::with_capacity(ranges[piece].len());
             build_part.read(vector, ranges[piece].clone(), &mut own)?;
@@ -114,17 +124,19 @@ pub(super) fn keys(
         } else {
             let too_wide = |domain: u64, own: u64| domain.checked_mul(own).is_none_or(|product| product == NONE);
             if too_wide(domain, probe_part.domain) {
-                (probe_part.before, domain) = numbered(&mut codes, rows.rows, run)?;
+                (probe_part.before, domain) = numbered(&mut codes, rows.rows, run, &mut kept)?;
             }
             if too_wide(domain, probe_part.domain) {
-                (probe_part.own, probe_part.domain) = numbered(&mut own, rows.rows, run)?;
+                (probe_part.own, probe_part.domain) = numbered(&mut own, rows.rows, run, &mut kept)?;
             }
             codes.iter_mut().zip(&own).for_each(|(codes, own)| pack(codes, own, probe_part.domain));
             domain *= probe_part.domain;
+            drop(own);
+            charged.shrink(code_bytes);
         }
         parts.push(probe_part);
     }
-    Ok(Keys { codes, domain, probe: Codec { parts } })
+    Ok(Keys { codes, domain, probe: Codec { parts, _charged: kept }, charged })
 }
 
 impl Codec {
@@ -242,12 +254,13 @@ fn float_code(value: f64) -> u64 {
     if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() }
 }
 
-/// Readers of both sides and the number of codes.
+/// Readers of both sides and the number of codes; what they hold is charged to `kept`.
 fn readers(
     build: &ColumnInfo,
     vector: &Vector,
     probe: &ColumnInfo,
     run: &Run<'_>,
+    kept: &mut Reservation,
 ) -> Result<(Reader, Reader, u64), ExecError> {
     if is_integer(build.data_type())
         && let Some((low, high)) = tight_bounds(build, vector)
@@ -268,9 +281,10 @@ fn readers(
             if Arc::ptr_eq(own, other) {
                 return Ok((Reader::Vids, Reader::Vids, domain));
             }
+            kept.grow(4 * other.len() as u64)?;
             Ok((Reader::Vids, Reader::Translated(merged(other, own, run)?), domain))
         }
-        _ => interned(build, vector, probe, run),
+        _ => interned(build, vector, probe, run, kept),
     }
 }
 
@@ -324,39 +338,53 @@ fn interned(
     vector: &Vector,
     probe: &ColumnInfo,
     run: &Run<'_>,
+    kept: &mut Reservation,
 ) -> Result<(Reader, Reader, u64), ExecError> {
     let mut interner = Interner::new();
     run.check()?;
     let mut build_codes = None;
     match (&build.kind, &vector.data) {
         (Kind::Vid(dictionary), Data::Vid(vids)) => {
+            kept.grow(4 * dictionary.len() as u64)?;
             let mut codes = vec![NO_ROW; dictionary.len()];
             for (row, &vid) in vids.iter().enumerate() {
                 if vector.is_valid(row) && codes[vid as usize] == NO_ROW {
-                    codes[vid as usize] = interner.insert(dictionary.bytes_of(vid).unwrap_or_default());
+                    codes[vid as usize] = interner.insert(dictionary.bytes_of(vid).unwrap_or_default(), kept)?;
                 }
             }
             build_codes = Some(codes);
         }
-        _ => each_key(&build.to_arrow(vector), &mut |key| {
-            key.map(|key| interner.insert(key));
-        })?,
+        _ => {
+            let mut failed = Ok(());
+            each_key(&build.to_arrow(vector), &mut |key| {
+                if let (Some(key), Ok(())) = (key, &failed) {
+                    failed = interner.insert(key, kept).map(|_| ());
+                }
+            })?;
+            failed?;
+        }
     }
     let domain = interner.len() as u64;
     let interner = Arc::new(interner);
     let probe_reader = match &probe.kind {
-        Kind::Vid(dictionary) => Reader::Translated(
-            (0..dictionary.len() as u32)
-                .map(|vid| dictionary.bytes_of(vid).and_then(|v| interner.find(v)).unwrap_or(NO_ROW))
-                .collect(),
-        ),
+        Kind::Vid(dictionary) => {
+            kept.grow(4 * dictionary.len() as u64)?;
+            let code = |vid| dictionary.bytes_of(vid).and_then(|v| interner.find(v)).unwrap_or(NO_ROW);
+            Reader::Translated((0..dictionary.len() as u32).map(code).collect())
+        }
         _ => Reader::Interned(interner.clone()),
     };
     Ok((build_codes.map_or(Reader::Interned(interner), Reader::Translated), probe_reader, domain))
 }
 
-/// Numbers codes in place; their index and how many there are.
-fn numbered(codes: &mut [Vec<u64>], rows: usize, run: &Run<'_>) -> Result<(Dense, u64), ExecError> {
+/// Numbers codes in place; their index, charged to `kept`, and how many there are.
+fn numbered(
+    codes: &mut [Vec<u64>],
+    rows: usize,
+    run: &Run<'_>,
+    kept: &mut Reservation,
+) -> Result<(Dense, u64), ExecError> {
+    kept.grow(entries_for(rows) as u64 * ENTRY_BYTES)?;
     let mut region = Region::new(rows);
     let mut count = 0;
     for piece in codes {

@@ -27,7 +27,7 @@ use super::eval;
 use super::flow::{Filters, Flow};
 use super::key_filter::KeyFilter;
 use super::pipe::{Lane, Operator, Out, Pipe};
-use super::run::{Sink, drive};
+use super::run::{Run, Sink, drive};
 use super::vector::{ColumnInfo, NO_ROW, is_integer};
 pub(crate) use keys::tight_bounds;
 
@@ -58,7 +58,7 @@ fn pipe_with(flow: &Flow<'_>, join: &Join, filters: &Filters, strategy: Strategy
     }
     // The keys of a whole table are most likely all that there are.
     if shape.thins_probe() && !(build_filters.is_empty() && is_whole(shape.plan(shape.build))) {
-        probe_filters.extend(shape.key_filters(&build));
+        probe_filters.extend(shape.key_filters(&build, &flow.run)?);
     }
     let probe = flow.pipe(shape.probe_plan(), &probe_filters)?;
     shape.joined(flow, build, probe, strategy)
@@ -203,16 +203,15 @@ impl<'a> Shape<'a> {
     }
 
     /// What is known of the keys for the scans of the probe side.
-    fn key_filters(&self, build: &Rows) -> Filters {
+    fn key_filters(&self, build: &Rows, run: &Run<'_>) -> Result<Filters, ExecError> {
         let mut filters = Filters::new();
         for &(build_column, probe_column) in &self.on {
-            if let Some(filter) =
-                KeyFilter::of(&build.infos[build_column], &build.columns[build_column], self.join.nulls_equal)
-            {
+            let (info, column) = (&build.infos[build_column], &build.columns[build_column]);
+            if let Some(filter) = KeyFilter::of(info, column, self.join.nulls_equal, run)? {
                 filters.push((probe_column, Arc::new(filter)));
             }
         }
-        filters
+        Ok(filters)
     }
 
     /// No rows, where nothing of the probe side is known.
@@ -276,6 +275,8 @@ impl<'a> Shape<'a> {
         let keys = keys::keys(&self.on, &build, &probe.infos, self.join.nulls_equal, run)?;
         let codes = Codes { pieces: &keys.codes, domain: keys.domain, rows_matter: self.build_columns.is_none() };
         let table = KeyTable::build(&codes, strategy, run)?;
+        // The table has all that the codes told.
+        drop((keys.codes, keys.charged));
         let notes = emit == Emit::Nothing || self.lonely(self.build);
         let bits = |rows: usize| Ok::<_, ExecError>(Arc::new(Bits::new(rows, run.reserve(rows as u64 / 8)?)));
         let matched = notes.then(|| bits(build.rows)).transpose()?;

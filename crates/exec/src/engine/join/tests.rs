@@ -311,7 +311,12 @@ fn nested_loop(join: &Join, left: &RecordBatch, right: &RecordBatch) -> Vec<Row>
 
 fn with_run<T>(budget: Arc<Budget>, parallel: &dyn Parallel, body: impl FnOnce(Run<'_>) -> T) -> T {
     let statement = Statement::new(1, budget);
-    body(Run { statement: &statement, parallel, threads: 3, places: Places { lookup: Lookup::Nowhere, turn: None } })
+    body(Run {
+        statement: &statement,
+        parallel,
+        threads: 3,
+        places: Places { lookup: Lookup::Nowhere, options: crate::ScanOptions::default(), turn: None },
+    })
 }
 
 fn run_join(join: &Join, strategy: Strategy) -> Result<Vec<Row>, ExecError> {

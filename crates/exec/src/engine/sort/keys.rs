@@ -2,15 +2,15 @@
 //!
 //! A key column of `n` possible values (NULL included) takes the bits of `n - 1`; the first key takes the highest bits. Integers are
 //! counted from their lower bound, or down from the upper one if descending; vids are their own ranks; floats are
-//! their bits in total order; NULL is the rank below or above all values.
+//! their bits in order, with one zero and one NaN; NULL is the rank below or above all values.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, UInt32Array};
+use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, UInt32Array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::SortOptions;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Float32Type};
 use arrow::row::{RowConverter, Rows as ByteRows, SortField};
 
 use crate::ExecError;
@@ -139,7 +139,7 @@ impl Part {
         match &vector.data {
             Data::Int(values) => self.add_of(values[rows].iter().map(|&v| v as u64), valid, words, first),
             Data::Vid(vids) => self.add_of(vids[rows].iter().map(|&v| u64::from(v)), valid, words, first),
-            Data::Float(values) => self.add_of(values[rows].iter().map(|&v| total_order(v)), valid, words, first),
+            Data::Float(values) => self.add_of(values[rows].iter().map(|&v| rank_of(v)), valid, words, first),
             Data::Arrow(_) => unreachable!("arrays are compared as bytes"),
         }
     }
@@ -168,9 +168,9 @@ impl Part {
     }
 }
 
-/// Bits of a float as a number that grows as the float does in IEEE 754's total order.
-fn total_order(value: f64) -> u64 {
-    let bits = value.to_bits();
+/// Bits of a float as a number that grows as the float does: -0.0 is 0.0, every NaN the greatest.
+fn rank_of(value: f64) -> u64 {
+    let bits = one(value).to_bits();
     // All bits of a negative number are flipped, the sign of any other.
     bits ^ (((bits as i64 >> 63) as u64) | 1 << 63)
 }
@@ -254,6 +254,21 @@ fn comparable(info: &ColumnInfo, vector: &Vector, rows: Range<usize>) -> ArrayRe
     match &vector.data {
         Data::Int(values) => Arc::new(Int64Array::new(values[rows].to_vec().into(), nulls)),
         Data::Vid(vids) => Arc::new(UInt32Array::new(vids[rows].to_vec().into(), nulls)),
-        Data::Float(_) | Data::Arrow(_) => info.to_arrow(&vector.slice(rows.start, rows.len())),
+        Data::Float(values) => {
+            let values: Vec<f64> = values[rows].iter().map(|&v| one(v)).collect();
+            Arc::new(Float64Array::new(values.into(), nulls))
+        }
+        Data::Arrow(_) => {
+            let array = info.to_arrow(&vector.slice(rows.start, rows.len()));
+            match array.as_primitive_opt::<Float32Type>() {
+                Some(floats) => Arc::new(floats.unary::<_, Float32Type>(|v| one(f64::from(v)) as f32)),
+                None => array,
+            }
+        }
     }
+}
+
+/// A float with one zero and one NaN.
+fn one(value: f64) -> f64 {
+    if value.is_nan() { f64::NAN } else { value + 0.0 }
 }

@@ -16,6 +16,7 @@
 
 pub(crate) mod cost;
 mod prepare;
+pub(crate) mod seek;
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
@@ -30,12 +31,14 @@ pub(crate) use cost::{BytesRead, Lookup};
 
 use cost::Counter;
 use prepare::{Binding, Prepared};
+use seek::{Access, Keys};
 
 use super::filter::Filter;
 use super::project::Projection;
 use super::{Input, Rows};
 use crate::ExecError;
 use crate::engine::Run;
+use crate::execution::ScanOptions;
 use crate::locate::PageMaps;
 use crate::mask::Mask;
 
@@ -48,6 +51,8 @@ pub(crate) struct Scan {
     projection: Projection,
     /// Rows that any consumer can need, if that is known.
     rows_needed: Option<usize>,
+    /// What joins above say of columns.
+    keys: Keys,
     binding: OnceLock<Binding>,
     prepared: OnceLock<Prepared>,
 }
@@ -77,6 +82,8 @@ pub(crate) enum Next {
 pub(crate) struct Places<'a> {
     /// Where columns are looked up.
     pub(crate) lookup: Lookup<'a>,
+    /// What the scan may use.
+    pub(crate) options: ScanOptions,
     /// Draws the lot of where to start, where morsels may be handed out in another order than that of their rows.
     pub(crate) turn: Option<usize>,
 }
@@ -110,7 +117,13 @@ impl Scan {
     ) -> Scan {
         let segments = snapshot.parts.iter().flat_map(|p| p.segments.iter().cloned()).collect();
         let (binding, prepared) = (OnceLock::new(), OnceLock::new());
-        Scan { snapshot, segments, filter, projection, rows_needed: needed, binding, prepared }
+        let keys = Keys::new();
+        Scan { snapshot, segments, filter, projection, rows_needed: needed, keys, binding, prepared }
+    }
+
+    /// Rows whose columns are not among these keys may be left out.
+    pub(crate) fn with_keys(self, keys: Keys) -> Scan {
+        Scan { keys, ..self }
     }
 
     /// Estimated bytes of the batches that one morsel makes, if all its rows pass.
@@ -179,24 +192,63 @@ impl Scan {
         &self.segments
     }
 
-    /// Live rows of a piece of a segment that pass the filter; `read` gets the bytes that it read for that.
-    pub(crate) fn matches(&self, segment: usize, rows: &Range<usize>, read: &mut BytesRead) -> Result<Mask, ExecError> {
-        let prepared = self.prepared.get().expect("morsels are handed out after preparation");
-        let counter = Counter::new(&prepared.segments[segment].reads, rows.start / GRANULE_ROWS, rows.len());
-        let piece = Piece { segment: &self.segments[segment].segment, rows: rows.clone(), counter };
-        let mask = self.matching(segment, &piece);
-        piece.counter.settle(read);
-        mask
+    /// Once it is prepared: rows that it hands out at most.
+    pub(crate) fn rows_at_most(&self) -> usize {
+        let Some(prepared) = self.prepared.get() else { return self.snapshot.rows() };
+        let of = |(version, state): (&SegmentVersion, &prepare::PreparedSegment)| {
+            version.live_rows().min(state.access.len(version.segment.rows()))
+        };
+        self.segments.iter().zip(&prepared.segments).map(of).sum()
     }
 
-    fn matching(&self, segment: usize, piece: &Piece<'_>) -> Result<Mask, ExecError> {
+    /// Once it is prepared: whether an index names the rows of a segment.
+    pub(crate) fn is_sought(&self, segment: usize) -> bool {
+        let prepared = self.prepared.get();
+        prepared.is_some_and(|prepared| matches!(prepared.segments[segment].access, Access::Rows(_)))
+    }
+
+    /// Whether bounds of granules decide about their rows.
+    pub(crate) fn skips_blocks(&self) -> bool {
+        self.prepared.get().is_some_and(|prepared| prepared.options.block_skipping)
+    }
+
+    /// Live rows of a piece of a segment that pass the filter; `read` gets the bytes that it read for that.
+    pub(crate) fn matches(
+        &self,
+        segment: usize,
+        rows: &Range<usize>,
+        read: &mut BytesRead,
+    ) -> Result<Matches, ExecError> {
+        let piece = self.piece(segment, rows);
+        let found = self.matching(segment, &piece);
+        piece.counter.settle(read);
+        found
+    }
+
+    fn piece(&self, segment: usize, rows: &Range<usize>) -> Piece<'_> {
         let prepared = self.prepared.get().expect("morsels are handed out after preparation");
+        let state = &prepared.segments[segment];
+        let counter = Counter::new(&state.reads, rows.start / GRANULE_ROWS, rows.len());
+        let skips = prepared.options.block_skipping;
+        Piece { segment: &self.segments[segment].segment, rows: rows.clone(), skips, counter }
+    }
+
+    fn matching(&self, segment: usize, piece: &Piece<'_>) -> Result<Matches, ExecError> {
+        let prepared = self.prepared.get().expect("morsels are handed out after preparation");
+        let (state, version) = (&prepared.segments[segment], &self.segments[segment]);
+        if let Access::Rows(rows) = &state.access {
+            let (from, to) = (piece.rows.start as u32, piece.rows.end as u32);
+            let rows = &rows[rows.partition_point(|&row| row < from)..rows.partition_point(|&row| row < to)];
+            let mut rows: Vec<u32> = rows.iter().copied().filter(|&row| version.is_live(row as usize)).collect();
+            state.filter.narrow(piece, &mut rows)?;
+            return Ok(Matches::Rows(rows));
+        }
         let mut mask = Mask::full(piece.rows.len());
-        if let Some(deleted) = &self.segments[segment].deleted {
+        if let Some(deleted) = &version.deleted {
             deleted.strike_out(piece.rows.clone(), mask.words_mut());
         }
-        prepared.segments[segment].filter.evaluate(piece, &mut mask)?;
-        Ok(mask)
+        state.filter.evaluate(piece, &mut mask)?;
+        Ok(Matches::Mask(mask))
     }
 
     /// Runs a morsel: `emit` gets its output in order, in batches of at most `batch_rows` rows, and says whether to go on.
@@ -213,23 +265,17 @@ impl Scan {
         let mut positions = Vec::new();
         for (segment, rows) in &prepared.morsels[morsel].pieces {
             let state = &prepared.segments[*segment];
-            let version = &self.segments[*segment];
-            let counter = Counter::new(&state.reads, rows.start / GRANULE_ROWS, rows.len());
-            let piece = Piece { segment: &version.segment, rows: rows.clone(), counter };
-            let mask = match self.matching(*segment, &piece) {
-                Ok(mask) => mask,
+            let piece = self.piece(*segment, rows);
+            let matches = match self.matching(*segment, &piece) {
+                Ok(matches) => matches,
                 Err(error) => {
                     piece.counter.settle(read);
                     return Err(error);
                 }
             };
-            let found = mask.count();
+            let found = matches.found(rows, &mut positions);
             let wanted = found.min(left);
             left -= wanted;
-            positions.clear();
-            if found < rows.len() {
-                mask.positions_in(&(0..rows.len()), rows.start, &mut positions);
-            }
             let mut done = 0;
             while done < wanted {
                 let take = (wanted - done).min(batch_rows);
@@ -261,6 +307,34 @@ impl std::fmt::Debug for Scan {
     }
 }
 
+/// Rows of a piece that pass.
+pub(crate) enum Matches {
+    /// A bit for each row of the piece.
+    Mask(Mask),
+    /// Rows of the segment, ascending.
+    Rows(Vec<u32>),
+}
+
+impl Matches {
+    /// How many of the piece `rows` pass; `positions` gets which, unless all do.
+    pub(crate) fn found(self, rows: &Range<usize>, positions: &mut Vec<u32>) -> usize {
+        positions.clear();
+        match self {
+            Matches::Mask(mask) => {
+                let found = mask.count();
+                if found < rows.len() {
+                    mask.positions_in(&(0..rows.len()), rows.start, positions);
+                }
+                found
+            }
+            Matches::Rows(found) => {
+                *positions = found;
+                positions.len()
+            }
+        }
+    }
+}
+
 /// Ascending positions as a range, where they are one.
 fn dense_or_not(positions: &[u32]) -> Rows<'_> {
     match (positions.first(), positions.last()) {
@@ -271,10 +345,12 @@ fn dense_or_not(positions: &[u32]) -> Rows<'_> {
     }
 }
 
-/// Rows of one granule of a segment.
+/// Rows of a segment: of one granule, unless an index names them one by one.
 struct Piece<'a> {
     segment: &'a Segment,
     rows: Range<usize>,
+    /// Bounds of the granule may decide.
+    skips: bool,
     counter: Counter<'a>,
 }
 
@@ -293,7 +369,8 @@ impl Input for Piece<'_> {
     }
 
     fn code_bounds(&self, column: usize) -> Option<(u32, u32)> {
-        self.segment.column(column).as_coded().map(|c| c.code_bounds(self.rows.start / GRANULE_ROWS))
+        let coded = self.segment.column(column).as_coded().filter(|_| self.skips)?;
+        Some(coded.code_bounds(self.rows.start / GRANULE_ROWS))
     }
 
     fn codes(&self, column: usize, rows: &Rows<'_>) -> Option<Vec<u32>> {
@@ -311,6 +388,10 @@ impl Input for Piece<'_> {
     fn select(&self, column: usize, predicate: &CodePredicate, mask: &mut Mask) {
         self.counter.reads(column, &Rows::Range(self.rows.clone()));
         let column = self.segment.column(column).as_coded().expect("only coded columns are bound to codes");
-        column.select(self.rows.clone(), predicate, mask.words_mut());
+        if self.skips {
+            column.select(self.rows.clone(), predicate, mask.words_mut());
+        } else {
+            column.select_each(self.rows.clone(), predicate, mask.words_mut());
+        }
     }
 }

@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
@@ -16,18 +17,25 @@ use numa::{NodeId, Reservation};
 use parking_lot::Mutex;
 use sched::policy::concurrency::Pieces;
 use sched::{Hint, Statement};
-use storage::{GRANULE_ROWS, Segment};
+use storage::{BLOCK_ROWS, GRANULE_ROWS, Segment, SegmentVersion};
 
 use super::cost::{Expected, Lookup, PerRow, Read};
+use super::seek::{Access, Asked, choose};
 use super::{Morsel, Places, Scan};
 use crate::ExecError;
 use crate::bind::Coding;
 use crate::codes::CodeRanges;
 use crate::entries::{Entries, Function, pays};
 use crate::error::stopped;
+use crate::execution::ScanOptions;
 use crate::locate::{Locator, PageMaps};
 use crate::operators::filter::Bound;
 use crate::operators::project::Source;
+
+/// Rows that an index names which one task looks at, at most.
+const SOUGHT_ROWS: usize = 8192;
+/// What such a row costs, in rows of a piece that is read from its beginning to its end.
+const SOUGHT_ROW_COST: usize = GRANULE_ROWS / SOUGHT_ROWS;
 
 /// Share of rows that a test over arrays is taken to let through.
 const ROW_TEST_FRACTION: f64 = 0.5;
@@ -35,6 +43,8 @@ const ROW_TEST_FRACTION: f64 = 0.5;
 /// Preparation while entries are evaluated.
 pub(super) struct Binding {
     leaves: Mutex<SetsByCoding>,
+    /// Per segment.
+    accesses: Mutex<Vec<Access>>,
     jobs: Vec<Job>,
     /// `(job, chunk)` of every task.
     pub(super) chunks: Vec<(usize, usize)>,
@@ -82,12 +92,16 @@ pub(super) struct Prepared {
     pub(super) nodes: Vec<NodeId>,
     /// How the rows lie.
     pub(super) pieces: Pieces,
+    /// What it may use.
+    pub(super) options: ScanOptions,
     /// For the results per code.
     _reservations: Vec<Reservation>,
 }
 
 pub(super) struct PreparedSegment {
     pub(super) filter: Arc<Bound>,
+    /// The rows that are looked at.
+    pub(super) access: Access,
     /// Per output: its result for each code of the column that it reads, where that was evaluated.
     pub(super) per_code: Vec<Option<ArrayRef>>,
     /// The columns that its morsels read.
@@ -100,11 +114,18 @@ impl Scan {
         let mut leaves = HashMap::new();
         let mut reached: HashMap<(usize, CodingKey), Reached> = HashMap::new();
         let columns = self.expression_columns();
-        for version in &self.segments {
+        let accesses = self.accesses(places.options)?;
+        for (version, access) in self.segments.iter().zip(&accesses) {
             statement.check().map_err(|_| stopped(statement))?;
+            let rows = version.live_rows().min(access.len(version.segment.rows())) as f64;
+            if rows == 0.0 {
+                continue;
+            }
             self.bind_leaves(&version.segment, &mut leaves)?;
+            if columns.is_empty() {
+                continue;
+            }
             let bound = self.bound(&version.segment, &leaves);
-            let rows = version.live_rows() as f64;
             for &column in &columns {
                 if let Some(coded) = version.segment.column(column).as_coded() {
                     let coding = Coding::of(coded);
@@ -119,9 +140,23 @@ impl Scan {
         let chunks: Vec<_> =
             jobs.iter().enumerate().flat_map(|(j, job)| (0..job.entries.chunks()).map(move |c| (j, c))).collect();
         let left = chunks.len();
-        let binding = Binding { leaves: Mutex::new(leaves), jobs, chunks, chunks_left: Mutex::new(left) };
+        let (leaves, accesses) = (Mutex::new(leaves), Mutex::new(accesses));
+        let binding = Binding { leaves, accesses, jobs, chunks, chunks_left: Mutex::new(left) };
         assert!(self.binding.set(binding).is_ok(), "a scan is prepared once");
         if left == 0 { self.finish_preparation(places) } else { Ok(()) }
+    }
+
+    /// The rows of each segment that are looked at.
+    fn accesses(&self, options: ScanOptions) -> Result<Vec<Access>, ExecError> {
+        let of_leaves = self.filter.conjuncts().filter_map(|test| Asked::of_test(test));
+        let of_joins = self.keys.iter().map(|(column, keys)| (*column, Asked::Keys(keys)));
+        let asked: Vec<(usize, Asked<'_>)> = of_leaves.chain(of_joins).filter(|_| options.index_lookups).collect();
+        let of = |version: &SegmentVersion| {
+            let live = version.live_rows() > 0 && !asked.is_empty();
+            let choice = if live { choose(&version.segment, &asked)? } else { None };
+            Ok(choice.map_or(Access::All, |choice| choice.access()))
+        };
+        self.segments.iter().map(of).collect()
     }
 
     /// Prepares as far as binary search goes: tests that would be evaluated per entry count as rows that may match.
@@ -131,9 +166,11 @@ impl Scan {
             self.bind_leaves(&version.segment, &mut leaves)?;
         }
         let (jobs, chunks) = (Vec::new(), Vec::new());
-        let binding = Binding { leaves: Mutex::new(leaves), jobs, chunks, chunks_left: Mutex::new(0) };
+        let options = ScanOptions::default();
+        let (leaves, accesses) = (Mutex::new(leaves), Mutex::new(self.accesses(options)?));
+        let binding = Binding { leaves, accesses, jobs, chunks, chunks_left: Mutex::new(0) };
         assert!(self.binding.set(binding).is_ok(), "a scan is prepared once");
-        self.finish_preparation(Places { lookup: Lookup::Maps(page_maps), turn: None })
+        self.finish_preparation(Places { lookup: Lookup::Maps(page_maps), options, turn: None })
     }
 
     /// Evaluates one chunk of entries; whoever ends last finishes the preparation.
@@ -240,16 +277,22 @@ impl Scan {
             }
         }
         let mut filters: HashMap<Vec<CodingKey>, Arc<Bound>> = HashMap::new();
-        let segments = self.segments.iter().map(|version| {
+        let accesses = std::mem::take(&mut *binding.accesses.lock());
+        let nothing = Arc::new(Bound::Constant(false));
+        let columns_read = self.columns_read();
+        let segments = self.segments.iter().zip(accesses).map(|(version, access)| {
             let segment = &version.segment;
+            if access.len(segment.rows()) == 0 {
+                return PreparedSegment { filter: nothing.clone(), access, per_code: Vec::new(), reads: Vec::new() };
+            }
             let codings = self.filter_codings(segment);
             let filter = filters.entry(codings).or_insert_with(|| Arc::new(self.bound(segment, &leaves))).clone();
             let per_code = self.results_of(segment, &results);
-            let reads = self.columns_read().into_iter().map(|column| Read::new(segment, column, places.lookup));
-            PreparedSegment { filter, per_code, reads: reads.collect() }
+            let reads = columns_read.iter().map(|&column| Read::new(segment, column, places.lookup));
+            PreparedSegment { filter, access, per_code, reads: reads.collect() }
         });
         let segments: Vec<PreparedSegment> = segments.collect();
-        let morsels = self.cut(&segments);
+        let morsels = self.cut(&segments, places.options);
         let mut nodes: Vec<NodeId> = morsels.iter().filter_map(|morsel| morsel.node).collect();
         nodes.sort_unstable();
         nodes.dedup();
@@ -262,7 +305,8 @@ impl Scan {
             Some(turn) => in_turn(&morsels, &nodes, turn),
             None => (0..morsels.len()).collect(),
         };
-        let prepared = Prepared { segments, morsels, order, nodes, pieces, _reservations: reservations };
+        let options = places.options;
+        let prepared = Prepared { segments, morsels, order, nodes, pieces, options, _reservations: reservations };
         assert!(self.prepared.set(prepared).is_ok(), "a scan is prepared once");
         Ok(())
     }
@@ -340,42 +384,96 @@ impl Scan {
     }
 
     /// Cuts the rows that may match into morsels.
-    fn cut(&self, prepared: &[PreparedSegment]) -> Vec<Morsel> {
-        let mut morsels: Vec<Morsel> = Vec::new();
-        // Rows of the last morsel, and rows that are sure to be returned.
-        let (mut rows, mut sure) = (0, 0);
+    fn cut(&self, prepared: &[PreparedSegment], options: ScanOptions) -> Vec<Morsel> {
+        let mut cutter = Cutter::default();
+        // Rows that are sure to be returned.
+        let mut sure = 0;
         for (number, (version, state)) in self.segments.iter().zip(prepared).enumerate() {
-            if version.live_rows() == 0 {
+            let segment = &version.segment;
+            if version.live_rows() == 0 || state.access.len(segment.rows()) == 0 {
                 continue;
             }
-            let segment = &version.segment;
             let (leader, per_row) = (self.leader(segment, &state.reads), self.per_row(segment, state));
-            let all_pass = version.deleted.is_none() && matches!(*state.filter, Bound::Constant(true));
-            for granule in 0..segment.granules() {
-                if self.rows_needed.is_some_and(|needed| sure >= needed) {
-                    return morsels;
-                }
-                let bounds = |c: usize| segment.column(c).as_coded().map(|column| column.code_bounds(granule));
-                if !state.filter.may_match(&bounds) {
+            let node_of = |granule: usize| leader.and_then(|leader| leader.node_of(granule));
+            let range = match &state.access {
+                Access::Rows(rows) => {
+                    cutter.push_sought(number, rows, &node_of, &per_row);
                     continue;
                 }
-                let piece = granule * GRANULE_ROWS..((granule + 1) * GRANULE_ROWS).min(segment.rows());
-                let node = leader.and_then(|leader| leader.node_of(granule));
-                match morsels.last_mut() {
-                    Some(last) if rows + piece.len() <= GRANULE_ROWS && last.node == node => rows += piece.len(),
-                    _ => {
-                        rows = piece.len();
-                        morsels.push(Morsel { pieces: Vec::new(), node, hint: Hint::default() });
-                    }
+                Access::Range(range) => range.clone(),
+                Access::All => 0..segment.rows(),
+            };
+            let all_pass = version.deleted.is_none() && matches!(*state.filter, Bound::Constant(true));
+            for granule in range.start / GRANULE_ROWS..range.end.div_ceil(GRANULE_ROWS) {
+                if self.rows_needed.is_some_and(|needed| sure >= needed) {
+                    return cutter.morsels;
                 }
+                let bounds = |c: usize| segment.column(c).as_coded().map(|column| column.code_bounds(granule));
+                if options.block_skipping && !state.filter.may_match(&bounds) {
+                    continue;
+                }
+                // Kernels begin at a block: rows in front of the range are tested once more.
+                let start = (granule * GRANULE_ROWS).max(range.start / BLOCK_ROWS * BLOCK_ROWS);
+                let piece = start..((granule + 1) * GRANULE_ROWS).min(range.end);
                 sure += if all_pass { piece.len() } else { 0 };
-                if let Some(last) = morsels.last_mut() {
-                    per_row.add_to(&mut last.hint, piece.len());
-                    last.pieces.push((number, piece));
-                }
+                let rows = piece.len();
+                cutter.push(number, piece, node_of(granule), &per_row, rows, rows);
             }
         }
-        morsels
+        cutter.morsels
+    }
+}
+
+/// Puts pieces together to morsels.
+#[derive(Default)]
+struct Cutter {
+    morsels: Vec<Morsel>,
+    /// What the last morsel costs, in rows.
+    filled: usize,
+}
+
+impl Cutter {
+    /// Adds a piece of which `rows` are looked at, at the cost of reading `cost` rows.
+    fn push(
+        &mut self,
+        segment: usize,
+        piece: Range<usize>,
+        node: Option<NodeId>,
+        per_row: &PerRow,
+        rows: usize,
+        cost: usize,
+    ) {
+        match self.morsels.last_mut() {
+            Some(last) if self.filled + cost <= GRANULE_ROWS && last.node == node => self.filled += cost,
+            _ => {
+                self.filled = cost;
+                self.morsels.push(Morsel { pieces: Vec::new(), node, hint: Hint::default() });
+            }
+        }
+        if let Some(last) = self.morsels.last_mut() {
+            per_row.add_to(&mut last.hint, rows);
+            last.pieces.push((segment, piece));
+        }
+    }
+
+    /// Adds rows that an index names: a piece reaches from its first row to its last one, all on one node.
+    fn push_sought(
+        &mut self,
+        segment: usize,
+        rows: &[u32],
+        node_of: &dyn Fn(usize) -> Option<NodeId>,
+        per_row: &PerRow,
+    ) {
+        let node = |row: u32| node_of(row as usize / GRANULE_ROWS);
+        let mut rest = rows;
+        while let Some(&first) = rest.first() {
+            let here = node(first);
+            let most = &rest[..rest.len().min(SOUGHT_ROWS)];
+            let count = most.iter().position(|&row| node(row) != here).unwrap_or(most.len());
+            let piece = first as usize..most[count - 1] as usize + 1;
+            self.push(segment, piece, here, per_row, count, count * SOUGHT_ROW_COST);
+            rest = &rest[count..];
+        }
     }
 }
 

@@ -11,7 +11,7 @@ mod stopping;
 
 use std::sync::{Arc, LazyLock};
 
-use exec::{Context, ExecError, Plan, execute, execute_on_workers};
+use exec::{Context, ExecError, Plan, ScanOptions, execute, execute_on_workers};
 use numa::{Budget, Topology};
 use sched::{Config, Scheduler, Statement};
 
@@ -59,8 +59,10 @@ fn cases(first: u64, cases: u64, case: impl Fn(&mut Random) -> Result<Plan, (Pla
 fn check(plan: Plan, random: &mut Random, inline_too: bool) -> Result<Plan, (Plan, String)> {
     let expected = Expected::of(&plan);
     let shared = Arc::new(plan.clone());
+    let scan = ScanOptions { index_lookups: !random.one_in(4), block_skipping: !random.one_in(4) };
     let context = |scheduler: &Arc<Scheduler>, batch_rows| Context {
         batch_rows,
+        scan,
         ..Context::new(scheduler.clone(), Statement::new(1, Budget::unlimited()))
     };
     let batch_rows = random.pick(&[1, 7, 1000, 8192]);

@@ -9,7 +9,7 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use numa::Allocator;
-use storage::{RowsToDelete, TableVersion};
+use storage::{ColumnAllocator, RowsToDelete, Serial, TableVersion};
 
 use crate::support::table;
 
@@ -224,6 +224,10 @@ pub fn snapshot(random: &mut Random, segments: &[usize]) -> Arc<TableVersion> {
         let (left, right) = whole.segments.split_at(whole.segments.len() / 2);
         let part = |s: &[storage::SegmentVersion]| Arc::new(storage::Part { segments: s.to_vec() });
         version = version.with_parts(vec![part(left), part(right)]);
+    }
+    if random.one_in(2) {
+        let columns: Vec<usize> = (0..schema.fields().len()).filter(|_| random.one_in(2)).collect();
+        version = version.with_indexes(&columns, &|_, _| ColumnAllocator::unplaced(), &Serial).unwrap();
     }
     Arc::new(version)
 }

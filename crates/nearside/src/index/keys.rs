@@ -1,0 +1,142 @@
+//! Keys: no two rows of a table have the same values in the columns of a unique index.
+//!
+//! Only rows that a statement adds are looked up, each in the indexes of all segments; so one row added to a large table costs a
+//! look-up per segment and key. Where many rows are new and each look-up would find many candidates, since no column of the key
+//! tells many rows apart by itself, the table is grouped by the key instead.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::SchemaRef;
+use storage::{Segment, TableVersion};
+
+use super::{IndexEntry, Indexed, Origin, position, with_order};
+use crate::catalog::{CatalogState, TableEntry};
+use crate::error::{Error, Result};
+use crate::parser::Parsed;
+use crate::placement::stage::parallel;
+use crate::query;
+use crate::sql_text;
+use crate::statement::Running;
+use crate::write::quoted;
+
+/// Candidates of look-ups that take as long as grouping one row.
+const CANDIDATES_PER_GROUPED_ROW: u64 = 8;
+
+/// The indexes of the keys that a table is declared with: the primary key's and those of UNIQUE constraints, each set of
+/// columns once.
+///
+/// # Errors
+/// A column of a type that has no order.
+pub(crate) fn key_indexes(keys: Vec<(Origin, Vec<String>)>, schema: &SchemaRef) -> Result<Vec<IndexEntry>> {
+    let mut indexes: Vec<IndexEntry> = Vec::new();
+    // A primary key that is said to be UNIQUE as well is still the primary key.
+    let (primary, unique): (Vec<_>, Vec<_>) = keys.into_iter().partition(|(origin, _)| *origin == Origin::PrimaryKey);
+    for (origin, columns) in primary.into_iter().chain(unique) {
+        for column in &columns {
+            with_order(column, schema)?;
+        }
+        if indexes.iter().all(|index| index.columns != columns) {
+            indexes.push(IndexEntry::new(String::new(), columns, true, origin));
+        }
+    }
+    Ok(indexes)
+}
+
+/// Fails when two rows share a key, given that no two rows of `before` do; rows of `before` may be gone.
+pub(crate) fn check_keys(table: &Indexed, before: Option<&TableVersion>, running: &Arc<Running>) -> Result<()> {
+    for index in table.table().indexes.iter().filter(|index| index.unique) {
+        if let Some(values) = duplicate(table, index, before, running)? {
+            return Err(Error::Execution(format!(
+                "table '{}' would hold two rows with the key ({}) = ({values})",
+                table.table().name.shown(),
+                index.columns.join(", "),
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The values, as text, that two rows have in the columns of an index.
+pub(super) fn duplicate(
+    table: &Indexed,
+    index: &IndexEntry,
+    before: Option<&TableVersion>,
+    running: &Arc<Running>,
+) -> Result<Option<String>> {
+    let version = &table.table().version;
+    let old: HashSet<*const Segment> =
+        before.into_iter().flat_map(TableVersion::segments).map(|s| Arc::as_ptr(&s.segment)).collect();
+    let new: Vec<bool> = version.segments().map(|s| !old.contains(&Arc::as_ptr(&s.segment))).collect();
+    if !new.contains(&true) {
+        return Ok(None);
+    }
+    match is_grouping_cheaper(table.table(), index, &new)? {
+        true => by_grouping(table, index, running),
+        false => by_look_ups(table.table(), index, &new, running),
+    }
+}
+
+/// Whether look-ups of the new segments' rows would find so many candidates that grouping all rows is less work.
+fn is_grouping_cheaper(table: &TableEntry, index: &IndexEntry, new: &[bool]) -> Result<bool> {
+    let version = &table.version;
+    let column = position(&index.indexed, &version.schema)?;
+    let (mut rows, mut added, mut per_look_up) = (0, 0, 0.0);
+    for (version, new) in version.segments().zip(new) {
+        let count = version.segment.rows() as u64;
+        rows += count;
+        added += if *new { count } else { 0 };
+        let distinct = version.segment.index(column).map_or(1, |index| index.distinct().max(1));
+        per_look_up += count as f64 / distinct as f64;
+    }
+    // One candidate per look-up and segment is what the best of indexes gives.
+    let candidates = (per_look_up - new.len() as f64).max(0.0) * added as f64;
+    Ok(candidates > (CANDIDATES_PER_GROUPED_ROW * rows) as f64)
+}
+
+pub(super) fn by_look_ups(
+    table: &TableEntry,
+    index: &IndexEntry,
+    new: &[bool],
+    running: &Arc<Running>,
+) -> Result<Option<String>> {
+    let version = &table.version;
+    let columns = index.columns.iter().map(|column| position(column, &version.schema)).collect::<Result<Vec<_>>>()?;
+    let is_new = |segment: usize| new.get(segment).copied().unwrap_or(true);
+    let found = storage::duplicate_key(version, &columns, &is_new, &parallel(running));
+    running.check()?;
+    let Some(row) = found? else { return Ok(None) };
+    let segment = version.segments().nth(row.segment);
+    let segment = &segment.ok_or_else(|| Error::Internal("a row that breaks a key lies in no segment".into()))?.segment;
+    let values: Vec<ArrayRef> = columns.iter().map(|&column| segment.column(column).take(&[row.row])).collect();
+    Ok(Some(shown(&values)))
+}
+
+pub(super) fn by_grouping(table: &Indexed, index: &IndexEntry, running: &Arc<Running>) -> Result<Option<String>> {
+    let mut state = CatalogState::clone(&running.catalog);
+    let name = &table.table().name;
+    state.put_table(name.clone(), table.clone())?;
+    let columns: Vec<String> = index.columns.iter().map(|c| quoted(c)).collect();
+    let sql = format!(
+        "SELECT {columns} FROM {table} WHERE {present} GROUP BY {columns} HAVING count(*) > 1 LIMIT 1",
+        columns = columns.join(", "),
+        table = sql_text::name(name),
+        present = columns.iter().map(|c| format!("{c} IS NOT NULL")).collect::<Vec<_>>().join(" AND "),
+    );
+    let running = Arc::new(running.over(Arc::new(state)));
+    let plan = Parsed::one(&sql)?.plan(&running.plan_context())?;
+    for batch in query::run(plan, running, true)? {
+        let batch = batch?;
+        if batch.num_rows() > 0 {
+            return Ok(Some(shown(batch.columns())));
+        }
+    }
+    Ok(None)
+}
+
+/// The first row's values as text.
+fn shown(columns: &[ArrayRef]) -> String {
+    let text = |c: &ArrayRef| arrow::util::display::array_value_to_string(c, 0).unwrap_or_else(|_| "?".into());
+    columns.iter().map(text).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,72 @@
+//! INTERSECT ALL and EXCEPT ALL: how often a row occurs counts.
+//!
+//! DataFusion plans them as a semi join and an anti join of their rows, which keeps all of equal rows or none. This rule numbers equal rows
+//! on both sides first and joins by the number too: the third `x` of one side meets the third of the other, or none. INTERSECT and
+//! EXCEPT without ALL have a DISTINCT on their left side, where every number is 1.
+//!
+//! # Limits
+//! Rows are numbered by a window function, which DataFusion runs.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{Column, JoinType, NullEquality, Result};
+use datafusion::functions_window::expr_fn::row_number;
+use datafusion::logical_expr::{Expr, ExprFunctionExt, Join, LogicalPlan, LogicalPlanBuilder};
+use datafusion::optimizer::AnalyzerRule;
+
+/// The column that numbers equal rows.
+const NUMBER: &str = "__nearside_number";
+
+/// The analyzer rule.
+#[derive(Debug, Default)]
+pub(crate) struct SetOperationsAll;
+
+impl AnalyzerRule for SetOperationsAll {
+    fn name(&self) -> &str {
+        "set_operations_all"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut any = false;
+        plan.apply_with_subqueries(|node| {
+            any |= matches!(node, LogicalPlan::Join(join) if counts_rows(join));
+            Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })?;
+        if !any {
+            return Ok(plan);
+        }
+        let numbered = plan.transform_up_with_subqueries(|node| match node {
+            LogicalPlan::Join(join) if counts_rows(&join) => Ok(Transformed::yes(by_number(join)?)),
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(numbered.data)
+    }
+}
+
+/// True for what the planner makes of INTERSECT ALL and EXCEPT ALL: no other join of a statement has equal NULLs.
+fn counts_rows(join: &Join) -> bool {
+    matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
+        && join.null_equality == NullEquality::NullEqualsNull
+        && !matches!(join.left.as_ref(), LogicalPlan::Distinct(_))
+}
+
+fn by_number(mut join: Join) -> Result<LogicalPlan> {
+    let columns = join.left.schema().columns();
+    join.left = Arc::new(numbered(&join.left)?);
+    join.right = Arc::new(numbered(&join.right)?);
+    let number = Expr::Column(Column::from_name(NUMBER));
+    join.on.push((number.clone(), number));
+    let joined = LogicalPlan::Join(join).recompute_schema()?;
+    LogicalPlanBuilder::from(joined).project(columns.into_iter().map(Expr::Column))?.build()
+}
+
+/// The rows with a number for each: how many equal ones there are up to it.
+fn numbered(plan: &LogicalPlan) -> Result<LogicalPlan> {
+    let columns: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
+    let number = row_number().partition_by(columns.clone()).build()?;
+    let name = Expr::Column(Column::from_name(number.schema_name().to_string()));
+    let outputs = columns.into_iter().chain([name.alias(NUMBER)]);
+    LogicalPlanBuilder::from(plan.clone()).window(vec![number])?.project(outputs)?.build()
+}
