@@ -57,7 +57,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let session = database.session();
     make_small_tables(&session)?;
     generate_all(&database, SCALE, &[])?;
-    session.execute("SET nearside.plan_cache = true")?;
     writeln!(out, "\n{:<36} {:>10} {:>10}", "prepared, a row of a small table", "us", "at most")?;
     let mut figures = prepared(&session, arguments.runs)?;
     for figure in &figures {
