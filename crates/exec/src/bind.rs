@@ -8,7 +8,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::Array;
+use arrow::array::{Array, StringViewArray};
+use arrow::datatypes::DataType;
 use storage::{CodedColumn, Dictionary};
 
 use crate::ExecError;
@@ -72,6 +73,12 @@ impl Coding {
         if let Some((values, negated)) = test.as_in() {
             return self.bind_in(values.as_ref(), negated).map(Some);
         }
+        if let Some((_, text, negated)) = test.as_text()
+            && let Some(prefix) = text.prefix()
+            && *self.dictionary.data_type() == DataType::Utf8View
+        {
+            return self.bind_prefix(prefix, negated).map(Some);
+        }
         Ok(test.as_is_null().map(|negated| match (negated, self.null_code) {
             (true, _) => self.set(0..self.vids()),
             (false, true) => CodeRanges::one(0..1, self.codes()),
@@ -93,6 +100,20 @@ impl Coding {
         })
     }
 
+    /// Texts that begin with `prefix` follow each other.
+    fn bind_prefix(&self, prefix: &str, negated: bool) -> Result<CodeRanges, ExecError> {
+        let bound = |text: &str| self.dictionary.lower_bound(&StringViewArray::from_iter_values([text]));
+        let first = bound(prefix)?;
+        let end = match behind(prefix) {
+            Some(text) => bound(&text)?,
+            None => self.vids(),
+        };
+        Ok(match negated {
+            false => self.set(first..end),
+            true => self.set(0..first).union(&self.set(end..self.vids())),
+        })
+    }
+
     fn bind_in(&self, values: &dyn Array, negated: bool) -> Result<CodeRanges, ExecError> {
         let mut found = Vec::with_capacity(values.len());
         for i in 0..values.len() {
@@ -105,5 +126,37 @@ impl Coding {
             return Ok(members);
         }
         Ok(members.complement().intersect(&self.set(0..self.vids())))
+    }
+}
+
+/// The first text behind all that begin with `prefix`, if there is one.
+fn behind(prefix: &str) -> Option<String> {
+    let mut text = prefix.to_string();
+    while let Some(last) = text.pop() {
+        // The order of UTF-8's bytes is that of characters; what is no character between is stepped over.
+        if let Some(next) = (last..=char::MAX).nth(1) {
+            text.push(next);
+            return Some(text);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::behind;
+
+    #[test]
+    fn texts_behind_a_prefix() {
+        for (prefix, expected) in [
+            ("abc", Some("abd")),
+            ("az", Some("a{")),
+            ("a\u{d7ff}", Some("a\u{e000}")),
+            ("a\u{10ffff}", Some("b")),
+            ("\u{10ffff}", None),
+            ("", None),
+        ] {
+            assert_eq!(behind(prefix).as_deref(), expected);
+        }
     }
 }

@@ -113,13 +113,16 @@ impl Entries {
     fn chunk_results(&self, chunk: usize) -> Result<ArrayRef, ExecError> {
         let first = chunk as u32 * CHUNK_ENTRIES;
         let vids = first..first.saturating_add(CHUNK_ENTRIES).min(self.coding.vids());
-        let values =
-            if vids.is_empty() { None } else { Some(self.function.evaluate(self.coding.dictionary().values(vids))?) };
+        let dictionary = self.coding.dictionary();
+        let arguments = |vids| match &self.function {
+            Function::Test(_) => dictionary.values_to_test(vids),
+            Function::Value(..) => dictionary.values(vids),
+        };
+        let values = if vids.is_empty() { None } else { Some(self.function.evaluate(arguments(vids))?) };
         if chunk > 0 || !self.coding.null_code() {
-            return values
-                .map_or_else(|| self.function.evaluate(new_null_array(self.coding.dictionary().data_type(), 0)), Ok);
+            return values.map_or_else(|| self.function.evaluate(new_null_array(dictionary.data_type(), 0)), Ok);
         }
-        let null = self.function.evaluate(new_null_array(self.coding.dictionary().data_type(), 1))?;
+        let null = self.function.evaluate(new_null_array(dictionary.data_type(), 1))?;
         match values {
             Some(values) => Ok(concat(&[null.as_ref(), values.as_ref()])?),
             None => Ok(null),

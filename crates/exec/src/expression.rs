@@ -12,6 +12,7 @@ use arrow::datatypes::{DataType, Schema, SchemaRef};
 
 use crate::ExecError;
 use crate::scalar::Scalar;
+use crate::text::TextTest;
 
 /// A function of one row of the input.
 ///
@@ -46,6 +47,11 @@ pub trait Expression: Send + Sync + Debug {
     fn structure(&self) -> Option<&Scalar> {
         None
     }
+
+    /// Where it is LIKE over its only column, which pattern: texts are then searched as they are stored.
+    fn text_test(&self) -> Option<&TextTest> {
+        None
+    }
 }
 
 /// Schema of the batch that `expression` is evaluated over: its columns of `input`.
@@ -55,8 +61,24 @@ pub(crate) fn argument_schema(expression: &dyn Expression, input: &Schema) -> Sc
     Arc::new(Schema::new(fields))
 }
 
-/// Evaluates over `arguments`, one array per column of the expression, and checks what comes back.
+/// Evaluates over `arguments`, one array per column of the expression.
 pub(crate) fn evaluate_over(
+    expression: &dyn Expression,
+    schema: &SchemaRef,
+    arguments: Vec<ArrayRef>,
+    rows: usize,
+) -> Result<ArrayRef, ExecError> {
+    if let Some(test) = expression.text_test()
+        && let [texts] = &arguments[..]
+        && let Some(result) = test.evaluate(texts)
+    {
+        return Ok(Arc::new(result));
+    }
+    evaluate_by_owner(expression, schema, arguments, rows)
+}
+
+/// As [`evaluate_over`], by [`Expression::evaluate`], and checks what comes back.
+pub(crate) fn evaluate_by_owner(
     expression: &dyn Expression,
     schema: &SchemaRef,
     arguments: Vec<ArrayRef>,
@@ -134,7 +156,12 @@ impl Expression for Remapped {
     fn volatile(&self) -> bool {
         self.inner.volatile()
     }
+
     fn structure(&self) -> Option<&Scalar> {
         self.structure.as_ref()
+    }
+
+    fn text_test(&self) -> Option<&TextTest> {
+        self.inner.text_test()
     }
 }

@@ -39,6 +39,7 @@ mod predicate;
 mod profile;
 pub mod reference;
 mod scalar;
+mod text;
 
 pub use affinities::{TaskPlace, affinities};
 pub use error::{ExecError, PlanError};
@@ -53,3 +54,4 @@ pub use plan::{
 pub use predicate::{CompareOp, Predicate};
 pub use profile::{OperatorProfile, Profile};
 pub use scalar::{ArithmeticOp, DatePart, Scalar};
+pub use text::TextTest;

@@ -65,9 +65,20 @@ impl Mask {
         self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a |= b);
     }
 
+    /// Keeps the rows of `other`.
+    pub(crate) fn and(&mut self, other: &Mask) {
+        self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a &= b);
+    }
+
     /// Takes the rows of `other` away.
     pub(crate) fn and_not(&mut self, other: &Mask) {
         self.words.iter_mut().zip(&other.words).for_each(|(a, b)| *a &= !b);
+    }
+
+    /// Sets one row.
+    pub(crate) fn set(&mut self, row: usize) {
+        debug_assert!(row < self.rows);
+        self.words[row / WORD] |= 1 << (row % WORD);
     }
 
     /// Unsets one row.

@@ -21,7 +21,7 @@ use arrow::compute::{SortOptions, concat, take_record_batch};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::ExecError;
-use crate::expression::{Expression, argument_schema, evaluate_over};
+use crate::expression::{Expression, argument_schema, evaluate_by_owner};
 use crate::plan::{Output, Plan};
 use crate::predicate::{CompareOp, Predicate};
 
@@ -179,7 +179,7 @@ fn compare(left: &ArrayRef, i: usize, right: &ArrayRef, j: usize) -> Result<Orde
 /// The expression's value for one row.
 fn value(expression: &dyn Expression, input: &RecordBatch, row: usize) -> Result<ArrayRef, ExecError> {
     let arguments = expression.columns().iter().map(|&c| input.column(c).slice(row, 1)).collect();
-    evaluate_over(expression, &argument_schema(expression, &input.schema()), arguments, 1)
+    evaluate_by_owner(expression, &argument_schema(expression, &input.schema()), arguments, 1)
 }
 
 fn project(input: &RecordBatch, outputs: &[Output], schema: &Schema) -> Result<RecordBatch, ExecError> {

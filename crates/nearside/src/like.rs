@@ -1,115 +1,79 @@
-//! LIKE with several wildcards, made cheaper: Arrow runs `x LIKE '%a%b%'` as a regular expression, but finds the one text of
-//! `x LIKE '%a%'` several times faster.
+//! LIKE without regular expressions: [`text_test`] tells `exec` which conditions are LIKE over a column of text, so that it searches texts as
+//! they are stored (`exec::TextTest`). What DataFusion makes of the same expression stays the twin that tests compare with.
 //!
-//! So the pieces between wildcards are looked for first, and the whole pattern is matched only where they occur: as
-//! `x LIKE '%a%' AND x LIKE '%b%' AND x LIKE '%a%b%'`, of which DataFusion evaluates what follows only for the rows that are left
-//! when few are. It is what is evaluated, not what EXPLAIN shows.
+//! # Limits
+//! ILIKE, patterns that are no literals, and LIKE over anything but a column are DataFusion's.
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::{Expr, Like, and, not};
+use arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, ExprSchema};
+use datafusion::logical_expr::{Expr, Like};
+use exec::TextTest;
 
-/// Pieces shorter than this are found nearly everywhere.
-const PIECE_BYTES_MIN: usize = 3;
-
-/// `expr` with cheap tests before LIKEs that are regular expressions.
-pub(crate) fn eased(expr: Expr) -> Result<Expr> {
-    let eased = expr.transform_up(|e| {
-        let Expr::Like(like) = e else { return Ok(Transformed::no(e)) };
-        Ok(match pieces_of(&like) {
-            Some(pieces) => Transformed::yes(with_pieces(like, pieces)),
-            None => Transformed::no(Expr::Like(like)),
-        })
-    })?;
-    Ok(eased.data)
+/// What `expr` asks of a text, if it is LIKE or NOT LIKE over a column of `schema`.
+pub(crate) fn text_test(expr: &Expr, schema: &DFSchema) -> Option<TextTest> {
+    match expr {
+        Expr::Alias(alias) => text_test(&alias.expr, schema),
+        Expr::Not(inner) => of_like(inner, schema, true),
+        other => of_like(other, schema, false),
+    }
 }
 
-/// The patterns of the pieces, of a pattern that only a regular expression matches.
-fn pieces_of(like: &Like) -> Option<Vec<ScalarValue>> {
-    let Expr::Literal(pattern, _) = like.pattern.as_ref() else { return None };
-    let text = pattern.try_as_str()??;
-    // Anything else would be computed several times.
-    if !matches!(like.expr.as_ref(), Expr::Column(_))
-        || like.case_insensitive
-        || like.escape_char.is_some()
-        || text.contains('\\')
-    {
+fn of_like(expr: &Expr, schema: &DFSchema, not: bool) -> Option<TextTest> {
+    let Expr::Like(Like { negated, expr, pattern, escape_char: None | Some('\\'), case_insensitive: false }) = expr
+    else {
         return None;
-    }
-    let inner = text.strip_prefix('%').unwrap_or(text);
-    let inner = inner.strip_suffix('%').unwrap_or(inner);
-    if !inner.contains(['%', '_']) {
-        return None;
-    }
-    let pieces = inner.split(['%', '_']).filter(|piece| piece.len() >= PIECE_BYTES_MIN);
-    let patterns: Vec<ScalarValue> = pieces
-        .filter_map(|piece| {
-            let pattern = Some(format!("%{piece}%"));
-            match pattern_type(&like.pattern)? {
-                Text::Utf8 => Some(ScalarValue::Utf8(pattern)),
-                Text::LargeUtf8 => Some(ScalarValue::LargeUtf8(pattern)),
-                Text::View => Some(ScalarValue::Utf8View(pattern)),
-            }
-        })
-        .collect();
-    (!patterns.is_empty()).then_some(patterns)
-}
-
-/// How a pattern is held.
-enum Text {
-    Utf8,
-    LargeUtf8,
-    View,
-}
-
-fn pattern_type(pattern: &Expr) -> Option<Text> {
-    match pattern {
-        Expr::Literal(ScalarValue::Utf8(_), _) => Some(Text::Utf8),
-        Expr::Literal(ScalarValue::LargeUtf8(_), _) => Some(Text::LargeUtf8),
-        Expr::Literal(ScalarValue::Utf8View(_), _) => Some(Text::View),
-        _ => None,
-    }
-}
-
-fn with_pieces(like: Like, pieces: Vec<ScalarValue>) -> Expr {
-    let negated = like.negated;
-    let has = |pattern| {
-        let pattern = Box::new(Expr::Literal(pattern, None));
-        Expr::Like(Like {
-            negated: false,
-            expr: like.expr.clone(),
-            pattern,
-            escape_char: None,
-            case_insensitive: false,
-        })
     };
-    let tests: Vec<Expr> = pieces.into_iter().map(has).collect();
-    let whole = Expr::Like(Like { negated: false, ..like });
-    let all = tests.into_iter().chain([whole]).reduce(and).expect("the pattern itself at least");
-    if negated { not(all) } else { all }
+    let (Expr::Column(column), Expr::Literal(pattern, _)) = (expr.as_ref(), pattern.as_ref()) else { return None };
+    let text = schema.field_from_column(column).is_ok_and(|field| *field.data_type() == DataType::Utf8View);
+    let pattern = pattern.try_as_str()??;
+    text.then(|| TextTest::like(pattern, *negated != not))
 }
 
 #[cfg(test)]
 mod tests {
-    use datafusion::logical_expr::{col, lit};
+    use std::sync::Arc;
+
+    use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringViewArray};
+    use arrow::datatypes::{Field, Schema};
+    use datafusion::execution::context::ExecutionProps;
+    use datafusion::logical_expr::{col, lit, not};
+    use exec::Expression;
 
     use super::*;
+    use crate::lower::PhysicalExpression;
+
+    fn schema(data_type: DataType) -> DFSchema {
+        DFSchema::try_from(Schema::new(vec![Field::new("x", data_type, true)])).unwrap()
+    }
 
     #[test]
-    fn pieces_come_first() {
-        for (pattern, expected) in [
-            ("%special%requests%", vec!["%special%", "%requests%", "%special%requests%"]),
-            ("a%green_b%", vec!["%green%", "a%green_b%"]),
-            ("PROMO%", vec!["PROMO%"]),
-            ("%green%", vec!["%green%"]),
-            ("a%b%c", vec!["a%b%c"]),
-            ("100\\%%more%less", vec!["100\\%%more%less"]),
-        ] {
-            let tests = expected.into_iter().map(|pattern| col("x").like(lit(pattern)));
-            assert_eq!(eased(col("x").like(lit(pattern))).unwrap(), tests.reduce(and).unwrap());
+    fn what_is_searched_is_what_datafusion_says() {
+        let texts = ["", "special", "special requests", "requests special", "a%c", "abc", "aéc", "Special Requests\n"];
+        let column: ArrayRef = Arc::new(StringViewArray::from_iter(texts.iter().copied().map(Some).chain([None])));
+        let schema = schema(DataType::Utf8View);
+        let batch = RecordBatch::try_new(schema.inner().clone(), vec![column]).unwrap();
+        for pattern in ["%special%requests%", "a_c", "a\\%c", "spec%", "%quests", "%", "", "_%", "%e%e%", "special"] {
+            for expr in [col("x").like(lit(pattern)), col("x").not_like(lit(pattern)), not(col("x").like(lit(pattern)))]
+            {
+                let test = text_test(&expr, &schema).expect("LIKE over a column");
+                let planned = PhysicalExpression::new(&expr, &schema, &ExecutionProps::new()).unwrap();
+                assert!(planned.text_test().is_some());
+                let expected = planned.evaluate(&batch).unwrap();
+                let found = test.evaluate(batch.column(0)).unwrap();
+                let answers = |array: &arrow::array::BooleanArray| array.iter().collect::<Vec<_>>();
+                assert_eq!(answers(&found), answers(expected.as_boolean()), "{expr}");
+                assert!(found.is_null(texts.len()));
+            }
         }
-        let negated = eased(col("x").not_like(lit("%abc%def%"))).unwrap();
-        let inner = eased(col("x").like(lit("%abc%def%"))).unwrap();
-        assert_eq!(negated, not(inner));
+    }
+
+    #[test]
+    fn the_rest_is_datafusions() {
+        let text = schema(DataType::Utf8View);
+        assert!(text_test(&col("x").ilike(lit("a%")), &text).is_none());
+        assert!(text_test(&col("x").like(col("x")), &text).is_none());
+        assert!(text_test(&lit("abc").like(lit("a%")), &text).is_none());
+        assert!(text_test(&col("x").eq(lit("a%")), &text).is_none());
+        assert!(text_test(&col("x").like(lit("a%")), &schema(DataType::Utf8)).is_none());
     }
 }

@@ -36,12 +36,12 @@ use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, Operator, UserDefinedLogicalNodeCore};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
-use exec::{ExecError, Expression, Scalar};
+use exec::{ExecError, Expression, Scalar, TextTest};
 
 use crate::checked;
 use crate::error::{Error, Result};
 use crate::floats;
-use crate::like::eased;
+use crate::like::text_test;
 use crate::structure::structure;
 
 pub(crate) use bind::{bind, bind_with};
@@ -186,6 +186,7 @@ pub(crate) struct PhysicalExpression {
     fallible: bool,
     text: String,
     structure: Option<Scalar>,
+    text_test: Option<TextTest>,
 }
 
 impl PhysicalExpression {
@@ -200,7 +201,7 @@ impl PhysicalExpression {
     /// As [`new`](Self::new), but nothing is told of what it is made of.
     pub(crate) fn opaque(expr: &Expr, schema: &DFSchema, props: &ExecutionProps) -> Result<PhysicalExpression> {
         let expr = expr.clone().unalias();
-        let comparable = floats::in_expression(eased(expr.clone())?, schema)?;
+        let comparable = floats::in_expression(expr.clone(), schema)?;
         let planned = checked::create_physical_expr(&comparable, schema, props)?;
         let mut columns: Vec<usize> = collect_columns(&planned).iter().map(|c| c.index()).collect();
         columns.sort_unstable();
@@ -219,8 +220,9 @@ impl PhysicalExpression {
         let narrow = Schema::new(columns.iter().map(|&i| Arc::clone(&schema.fields()[i])).collect::<Vec<_>>());
         let data_type = inner.data_type(&narrow)?;
         let fallible = fallible(&expr);
+        let text_test = text_test(&expr, schema);
         let text = checked::plain(expr)?.data.to_string();
-        Ok(PhysicalExpression { inner, columns, data_type, fallible, text, structure: None })
+        Ok(PhysicalExpression { inner, columns, data_type, fallible, text, structure: None, text_test })
     }
 
     /// The same over a batch of just `columns`, ascending; `None` if one that it reads is missing.
@@ -285,5 +287,9 @@ impl Expression for PhysicalExpression {
 
     fn structure(&self) -> Option<&Scalar> {
         self.structure.as_ref()
+    }
+
+    fn text_test(&self) -> Option<&TextTest> {
+        self.text_test.as_ref()
     }
 }

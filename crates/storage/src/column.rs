@@ -107,6 +107,14 @@ impl Column {
         }
     }
 
+    /// The column if it is kept as its values.
+    pub fn as_plain(&self) -> Option<&PlainColumn> {
+        match self {
+            Column::Plain(column) => Some(column),
+            Column::Coded(_) | Column::RowIds(_) => None,
+        }
+    }
+
     /// Bytes of the codes, or of the values of a plain column; every copy counts.
     pub fn bytes_codes(&self) -> usize {
         match self {

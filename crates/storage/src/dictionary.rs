@@ -158,6 +158,15 @@ impl Dictionary {
 
     /// The values of a range of vids, ascending, for functions that are evaluated once per entry.
     pub fn values(&self, vids: Range<u32>) -> ArrayRef {
+        self.range(vids, false)
+    }
+
+    /// As [`values`](Self::values), of which nothing is kept: long strings are never copied.
+    pub fn values_to_test(&self, vids: Range<u32>) -> ArrayRef {
+        self.range(vids, true)
+    }
+
+    fn range(&self, vids: Range<u32>, share: bool) -> ArrayRef {
         assert!(vids.end <= self.len, "vid {} of {}", vids.end, self.len);
         if vids.is_empty() {
             return new_empty_array(&self.data_type);
@@ -173,7 +182,7 @@ impl Dictionary {
                 let values = region.as_ref().map_or_else(Buffer::default, |region| region_buffer(region, range));
                 number_array(&self.data_type, len, values, None)
             }
-            Values::Strings(strings) => strings.slice(&self.data_type, vids.start as usize..vids.end as usize),
+            Values::Strings(strings) => strings.slice(&self.data_type, vids.start as usize..vids.end as usize, share),
         }
     }
 

@@ -84,7 +84,7 @@ pub use parallel::{Interrupted, Parallel, Serial};
 pub use partition::Partitioner;
 pub use place::{PlaceReport, place, place_parts, place_rows};
 pub use placement::{ColumnAllocator, ColumnPlacement, Placement};
-pub use plain::PlainColumn;
+pub use plain::{PlainColumn, Texts};
 pub use predicate::{CodePredicate, CodeSet};
 pub use repartition::{range_bounds, repartition};
 pub use segment::{Part, Segment, SegmentVersion};

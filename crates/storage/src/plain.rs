@@ -70,6 +70,19 @@ pub(crate) struct BytesData {
     pub(crate) validity: Option<Arc<Region>>,
 }
 
+/// Strings of consecutive rows, one after the other.
+#[derive(Debug, Clone)]
+pub struct Texts<'a> {
+    /// The first row.
+    pub first: usize,
+    /// Row `first + i` is `offsets[i]..offsets[i + 1]` of these bytes.
+    pub bytes: &'a [u8],
+    /// One more than there are rows; ascending.
+    pub offsets: &'a [u32],
+    /// Which are not NULL, where some may be.
+    pub nulls: Option<NullBuffer>,
+}
+
 impl PlainData {
     fn validity(&self) -> Option<&Arc<Region>> {
         match self {
@@ -198,6 +211,29 @@ impl PlainColumn {
         });
         let arrays: Vec<ArrayRef> = parts.map(|(piece, rows)| self.slice_piece(piece.data.near(), rows)).collect();
         self.joined(arrays)
+    }
+
+    /// The strings of `rows` as they lie in memory; `None` where they are no strings.
+    pub fn texts(&self, rows: Range<usize>) -> Option<Vec<Texts<'_>>> {
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
+        if self.data_type != DataType::Utf8View {
+            return None;
+        }
+        let first = if rows.is_empty() { self.pieces.len() } else { self.piece_of(rows.start) };
+        let pieces = self.pieces[first..].iter().take_while(|piece| piece.start < rows.end).map(|piece| {
+            let from = rows.start.max(piece.start);
+            let to = rows.end.min(piece.start + piece.rows);
+            let within = from - piece.start + piece.offset..to - piece.start + piece.offset;
+            let data = piece.data.near();
+            let PlainData::Bytes(strings) = data.as_ref() else { return None };
+            Some(Texts {
+                first: from,
+                bytes: strings.all_bytes(),
+                offsets: &strings.offsets.words::<u32>()[within.start..=within.end],
+                nulls: strings.validity.as_ref().map(|bits| slice_validity(bits, within)),
+            })
+        });
+        pieces.collect()
     }
 
     /// The values at `positions`, rows of the segment in any order, in the surface type.

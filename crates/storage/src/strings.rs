@@ -266,10 +266,11 @@ impl StringValues {
         array_of_views(t, views.into(), buffers, nulls)
     }
 
-    /// A range of the values as an array, without a copy of views or bytes where that is most of the dictionary.
-    pub(crate) fn slice(&self, t: &DataType, vids: Range<usize>) -> ArrayRef {
+    /// A range of the values as an array, without a copy of views or bytes where that is most of the dictionary, or if
+    /// `share`.
+    pub(crate) fn slice(&self, t: &DataType, vids: Range<usize>, share: bool) -> ArrayRef {
         match &self.views {
-            Some(region) if self.shared_whole() || vids.len() * 2 > self.len => {
+            Some(region) if share || self.shared_whole() || vids.len() * 2 > self.len => {
                 let views = ScalarBuffer::from(region_buffer(region, 16 * vids.start..16 * vids.end));
                 array_of_views(t, views, Arc::clone(&self.buffers), None)
             }

@@ -26,6 +26,7 @@ use crate::codes::CodeRanges;
 use crate::expression::{Expression, argument_schema, evaluate_over};
 use crate::mask::Mask;
 use crate::predicate::{CompareOp, Predicate};
+use crate::text::TextTest;
 
 /// Rows that a row test is evaluated over at a time; a multiple of 64, small enough for the values to stay in cache.
 const CHUNK_ROWS: usize = 8192;
@@ -387,7 +388,8 @@ impl RowTest {
 
     /// Is it an expression, which only evaluating tells about?
     pub(crate) fn is_expression(&self) -> bool {
-        matches!(self.kind, Kind::Boolean { .. })
+        let ordered = self.as_text().is_some_and(|(_, test, _)| test.prefix().is_some());
+        matches!(self.kind, Kind::Boolean { .. }) && !ordered
     }
 
     /// Must it see each row exactly once?
@@ -409,6 +411,14 @@ impl RowTest {
             Kind::In { values, negated, .. } => Some((values, *negated)),
             _ => None,
         }
+    }
+
+    /// Column and pattern, if it is LIKE, and whether it is NOT that.
+    pub(crate) fn as_text(&self) -> Option<(usize, &TextTest, bool)> {
+        let Kind::Boolean { expression, negated, .. } = &self.kind else { return None };
+        let [column] = self.columns[..] else { return None };
+        let test = expression.text_test()?;
+        Some((column, test, test.negated() != *negated))
     }
 
     /// Whether it is IS NOT NULL, if it is a NULL test.
@@ -446,6 +456,12 @@ impl RowTest {
 
     /// Keeps the rows of `mask` that are TRUE, a chunk at a time.
     fn evaluate_on(&self, input: &dyn Input, mask: &mut Mask) -> Result<(), ExecError> {
+        if let Some((column, test, negated)) = self.as_text()
+            && let Some(texts) = input.texts(column)
+        {
+            test.narrow(&texts, input.start(), negated, mask);
+            return Ok(());
+        }
         let mut start = 0;
         while start < mask.rows() {
             let chunk = start..(start + CHUNK_ROWS).min(mask.rows());

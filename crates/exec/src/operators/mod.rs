@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::take;
-use storage::CodePredicate;
+use storage::{CodePredicate, Texts};
 
 use crate::ExecError;
 use crate::mask::Mask;
@@ -51,6 +51,11 @@ pub(crate) trait Input {
 
     /// Codes of some rows; `None` where the column has no codes.
     fn codes(&self, _column: usize, _rows: &Rows<'_>) -> Option<Vec<u32>> {
+        None
+    }
+
+    /// The texts of all its rows as they lie in memory; `None` where they are kept in another way.
+    fn texts(&self, _column: usize) -> Option<Vec<Texts<'_>>> {
         None
     }
 

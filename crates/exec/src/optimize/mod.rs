@@ -5,13 +5,15 @@
 //! - pushes filters down, also to the other sides of equalities, and what a disjunction implies for one relation alone;
 //! - finds an order for inner, semi and anti joins and the side of each join that is kept ([`order`]), by a model of what the
 //!   engine's operators cost ([`cost`]) over estimates from dictionaries and samples ([`cardinality`], [`statistics`]);
+//! - aggregates below an outer join where that gives the same groups ([`eager`]);
+//! - groups by fewer keys where the others follow from those ([`keys`]);
 //! - drops columns that nobody reads ([`prune`]).
 //!
 //! Invariants: the result has the same schema and the same rows, though not in the same order; a condition or expression that may
 //! fail sees no row that it would not have seen, and volatile ones stay where they are; a shared plan stays shared.
 //!
 //! # Limits
-//! Aggregates are not moved past joins. Outer and mark joins keep their place.
+//! Aggregates are not moved past inner joins. Outer and mark joins keep their place.
 //!
 //! docs/design/optimizer.md is the design.
 
@@ -21,7 +23,9 @@ mod cardinality;
 mod cluster;
 mod conjuncts;
 mod cost;
+mod eager;
 mod explain;
+mod keys;
 mod order;
 mod prune;
 mod push;

@@ -13,6 +13,8 @@ use super::cardinality::{self, Estimate};
 use super::cluster::{Cluster, inner_where_rejected, is_small_cluster};
 use super::conjuncts::{all_of, conjuncts, is_delicate, rejects_nulls};
 use super::cost::{self, Lookup};
+use super::eager;
+use super::keys;
 use super::solve::solve;
 use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Side, Sort, Union};
 use crate::predicate::Predicate;
@@ -129,6 +131,10 @@ impl Rewriter {
     }
 
     fn aggregate(&mut self, aggregation: Aggregation, filters: Vec<Predicate>) -> Optimized {
+        let aggregation = match eager::below_outer_join(aggregation) {
+            Ok(plan) => return self.push(plan, filters),
+            Err(aggregation) => aggregation,
+        };
         let Aggregation { input, keys, calls } = aggregation;
         let types = input.schema();
         // A group of floats is of -0.0 and 0.0 and shows either.
@@ -140,8 +146,7 @@ impl Rewriter {
         let below = below.iter().map(|p| p.map_columns(&|c| keys[c])).collect();
         let input = self.push(input, below);
         let aggregation = Aggregation { input: input.plan, keys, calls };
-        let estimate = cardinality::aggregate(&input.estimate, &aggregation);
-        Optimized { plan: Plan::Aggregate(Box::new(aggregation)), estimate }.filtered(above)
+        keys::aggregate(aggregation, &input.estimate).filtered(above)
     }
 
     /// A join that is not taken apart.

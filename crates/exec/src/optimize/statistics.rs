@@ -30,11 +30,20 @@ const SAMPLED_SEGMENTS: usize = 4;
 const NEIGHBOURS: usize = 16;
 const NEIGHBOURHOODS: usize = 64;
 
+/// Values are marked to see whether rows share one where there are at most so many for each row, or so few,
+const MARKED_PER_ROW: u64 = 16;
+const MARKED_MIN: u64 = 1 << 20;
+/// in tables of at most so many rows, so many at a time.
+const READ_ROWS: usize = 1 << 25;
+const READ_AT_ONCE: usize = 4096;
+
 /// What is kept of a column.
 struct Known {
     column: Weak<Column>,
     sample: Option<ArrayRef>,
     variety: Option<f64>,
+    /// Of the columns of these segments together, this one first: has each of their rows a value of its own?
+    unique: Option<(Vec<Weak<Column>>, bool)>,
 }
 
 static KNOWN: LazyLock<Mutex<HashMap<usize, Known>>> = LazyLock::new(Mutex::default);
@@ -58,7 +67,7 @@ fn cached<T: Clone>(
     if known.len() > SWEEP_ABOVE {
         known.retain(|_, k| k.column.strong_count() > 0);
     }
-    let fresh = || Known { column: Arc::downgrade(column), sample: None, variety: None };
+    let fresh = || Known { column: Arc::downgrade(column), sample: None, variety: None, unique: None };
     let entry = known.entry(key).or_insert_with(fresh);
     if !same(entry) {
         *entry = fresh();
@@ -105,6 +114,74 @@ fn variety(column: &Arc<Column>) -> f64 {
         changes as f64 / pairs as f64
     };
     cached(column, |k| k.variety, |k, v| k.variety = Some(v), compute)
+}
+
+/// Has each row of a table a value of its own in this column, and none NULL? Also of rows that are deleted. It is found out by reading the column, once,
+/// if its dictionaries do not tell; false where that is too much.
+pub(super) fn is_unique(snapshot: &TableVersion, column: usize) -> bool {
+    let columns: Vec<&Arc<Column>> =
+        snapshot.segments().filter(|v| v.segment.rows() > 0).map(|v| v.segment.column(column)).collect();
+    let Some(first) = columns.first() else { return false };
+    let rows: usize = columns.iter().map(|column| column.len()).sum();
+    let Some(domain) = Domain::of(&columns, rows) else { return false };
+    let same = |known: &[Weak<Column>]| {
+        known.len() == columns.len()
+            && known.iter().zip(&columns).all(|(k, c)| std::ptr::eq(k.as_ptr(), Arc::as_ptr(c)))
+    };
+    cached(
+        first,
+        |known| known.unique.as_ref().filter(|(of, _)| same(of)).map(|(_, unique)| *unique),
+        |known, unique| known.unique = Some((columns.iter().map(|column| Arc::downgrade(column)).collect(), unique)),
+        || domain.is_unique(&columns),
+    )
+}
+
+/// Values that columns may have, as numbers from 0.
+struct Domain {
+    /// Added to integers; `None` where codes of one dictionary are the numbers.
+    lowest: Option<i64>,
+    size: u64,
+}
+
+impl Domain {
+    /// `None` where some rows surely share a value, there are NULLs, or the values are too many to mark.
+    fn of(columns: &[&Arc<Column>], rows: usize) -> Option<Domain> {
+        let coded = columns.iter().map(|column| column.as_coded().filter(|coded| !coded.null_code()));
+        let dictionaries: Vec<_> = coded.map(|coded| Some(coded?.dictionary())).collect::<Option<_>>()?;
+        let one = dictionaries.iter().all(|d| Arc::ptr_eq(d, dictionaries[0]));
+        let domain = if one {
+            Domain { lowest: None, size: dictionaries[0].len() as u64 }
+        } else {
+            let bounds = dictionaries.iter().map(|d| d.integer_bounds()).collect::<Option<Vec<_>>>()?;
+            let (low, high) = (bounds.iter().map(|b| b.0).min()?, bounds.iter().map(|b| b.1).max()?);
+            Domain { lowest: Some(low), size: high.abs_diff(low).checked_add(1)? }
+        };
+        let most = (MARKED_PER_ROW * rows as u64).max(MARKED_MIN);
+        (rows as u64 <= domain.size && domain.size <= most && rows <= READ_ROWS).then_some(domain)
+    }
+
+    fn is_unique(&self, columns: &[&Arc<Column>]) -> bool {
+        let mut marks = vec![0u64; self.size.div_ceil(64) as usize];
+        let (mut codes, mut values) = (Vec::new(), Vec::new());
+        let mut mark = |number: u64| {
+            let (word, bit) = (&mut marks[(number / 64) as usize], 1 << (number % 64));
+            let fresh = *word & bit == 0;
+            *word |= bit;
+            fresh
+        };
+        columns.iter().filter_map(|column| column.as_coded()).all(|coded| {
+            (0..coded.len()).step_by(READ_AT_ONCE).all(|start| {
+                codes.clear();
+                coded.unpack(start..(start + READ_AT_ONCE).min(coded.len()), &mut codes);
+                let Some(lowest) = self.lowest else {
+                    return codes.iter().all(|&code| mark(u64::from(code)));
+                };
+                values.clear();
+                coded.dictionary().integers(&codes, &mut values);
+                values.iter().all(|&value| mark(value.abs_diff(lowest)))
+            })
+        })
+    }
 }
 
 /// What dictionaries tell of a column of a table.

@@ -207,7 +207,7 @@ impl Aggregation {
         Ok(())
     }
 
-    pub(super) fn schema(&self) -> SchemaRef {
+    pub(crate) fn schema(&self) -> SchemaRef {
         let input = self.input.schema();
         let keys = self.keys.iter().map(|&k| input.fields()[k].clone());
         Arc::new(Schema::new(keys.chain(self.calls.iter().map(|c| c.field.clone())).collect::<Vec<_>>()))

@@ -12,6 +12,7 @@ mod hash;
 mod intern;
 mod keys;
 mod probe;
+mod rank;
 mod rest;
 mod table;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! [`KeyTable`]: the rows of the build side by key code.
 //!
-//! A code is looked up in an array where the codes lie close together, else in a [`HashIndex`]; either gives the row itself
+//! A code is looked up in an array where the codes lie close together, in a [`RankIndex`] where they lie not far apart, else in a [`HashIndex`]; each gives the row itself
 //! where no two rows share a key, else the number of a *group* of rows. Where only the existence of a key matters the array has a
 //! bit per code. All are built by all threads: arrays by atomic stores, hash tables by parting the rows by hash first.
 
@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 
 use super::hash::{ENTRY_BYTES, HashIndex, Region, entries_for, hash, region_of};
 use super::keys::{NONE, PIECE_ROWS};
+use super::rank::{self, Marks, RankIndex};
 use crate::ExecError;
 use crate::engine::Run;
 use crate::engine::vector::NO_ROW;
@@ -19,8 +20,11 @@ use crate::engine::vector::NO_ROW;
 const DIRECT_ENTRIES: u64 = 64 << 10;
 /// Entries of an array per row, at most.
 const DIRECT_PER_ROW: u64 = 16;
-/// Bits of an array that has one per code.
+/// Bits of an array that has one per code; and per row.
 const DIRECT_BITS: u64 = 1 << 26;
+const BITS_PER_ROW: u64 = 256;
+/// Possible codes per row of a [`RankIndex`], at most: it is as large as a hash table then.
+const RANKED_PER_ROW: u64 = 128;
 /// From this many rows on a hash table is built in parts, and this many bits of the hash choose the part.
 const PARTED_ROWS: usize = 2 * PIECE_ROWS;
 const PART_BITS: u32 = 6;
@@ -33,6 +37,9 @@ pub(crate) enum Strategy {
     /// An array if that is possible at all.
     #[cfg(test)]
     Direct,
+    /// An index of ranks if that is possible at all.
+    #[cfg(test)]
+    Ranked,
     /// A hash table.
     #[cfg(test)]
     Hash,
@@ -45,6 +52,8 @@ enum Index {
     Codes,
     /// A bit per code.
     Bits(Vec<u64>),
+    /// By rank: the row, where each is given (and [`NO_ROW`] behind the last), else the group is the rank.
+    Ranked(RankIndex, Option<Vec<u32>>),
     /// By hash: row or group.
     Hash(HashIndex),
 }
@@ -96,16 +105,26 @@ impl KeyTable {
     /// A table of the rows that have these codes.
     pub(super) fn build(codes: &Codes<'_>, strategy: Strategy, run: &Run<'_>) -> Result<KeyTable, ExecError> {
         let rows = codes.rows() as u64;
-        let least = if codes.rows_matter { DIRECT_ENTRIES } else { DIRECT_BITS };
-        let small = codes.domain <= least.max(DIRECT_PER_ROW * rows);
+        let (least, per_row) =
+            if codes.rows_matter { (DIRECT_ENTRIES, DIRECT_PER_ROW) } else { (DIRECT_BITS, BITS_PER_ROW) };
+        let small = codes.domain <= least.max(per_row * rows);
+        let ranked = codes.domain <= RANKED_PER_ROW * rows;
         let direct = match strategy {
             Strategy::Auto => small,
             #[cfg(test)]
             Strategy::Direct => codes.domain < 1 << 24 || small,
             #[cfg(test)]
-            Strategy::Hash => false,
+            Strategy::Ranked | Strategy::Hash => false,
+        };
+        let ranked = match strategy {
+            Strategy::Auto => ranked,
+            #[cfg(test)]
+            Strategy::Direct | Strategy::Hash => false,
+            #[cfg(test)]
+            Strategy::Ranked => ranked || codes.domain < 1 << 24,
         };
         match (direct, codes.rows_matter) {
+            (false, _) if ranked => Self::ranked(codes, run),
             (false, _) => Self::hashed(codes, run),
             (true, false) => Self::bits(codes, run),
             (true, true) => Self::direct(codes, run),
@@ -155,8 +174,41 @@ impl KeyTable {
             return Ok(KeyTable { index: Index::Direct(slots), groups: None, _charged: charged });
         }
         charged.grow(4 * codes.rows() as u64)?;
-        let groups = Groups::of_codes(codes, slots, run)?;
+        let groups = Groups::of_codes(codes, slots, run, |code| code as usize)?;
         Ok(KeyTable { index: Index::Codes, groups: Some(groups), _charged: charged })
+    }
+
+    fn ranked(codes: &Codes<'_>, run: &Run<'_>) -> Result<KeyTable, ExecError> {
+        // The bits exist twice for a moment.
+        let mut charged = run.reserve(rank::bytes_for(codes.domain) * 3 / 2)?;
+        let marks = Marks::new(codes.domain);
+        codes.each(run, &|piece, _| {
+            piece.iter().filter(|&&code| code != NONE).for_each(|&code| marks.set(code));
+            true
+        })?;
+        let index = RankIndex::new(marks);
+        let count = index.count() as usize;
+        let keyed: usize = codes.pieces.iter().map(|piece| piece.iter().filter(|&&code| code != NONE).count()).sum();
+        charged.grow(4 * (count as u64 + 1))?;
+        let slots: Vec<AtomicU32> = (0..=count).map(|_| AtomicU32::new(NO_ROW)).collect();
+        if keyed == count {
+            codes.each(run, &|piece, first| {
+                for (row, &code) in (first..).zip(piece) {
+                    if code != NONE {
+                        slots[index.number(code) as usize].store(row, Ordering::Relaxed);
+                    }
+                }
+                true
+            })?;
+            let rows = slots.into_iter().map(AtomicU32::into_inner).collect();
+            return Ok(KeyTable { index: Index::Ranked(index, Some(rows)), groups: None, _charged: charged });
+        }
+        if !codes.rows_matter {
+            return Ok(KeyTable { index: Index::Ranked(index, None), groups: None, _charged: charged });
+        }
+        charged.grow(4 * keyed as u64)?;
+        let groups = Groups::of_codes(codes, slots, run, |code| index.number(code) as usize)?;
+        Ok(KeyTable { index: Index::Ranked(index, None), groups: Some(groups), _charged: charged })
     }
 
     fn hashed(codes: &Codes<'_>, run: &Run<'_>) -> Result<KeyTable, ExecError> {
@@ -239,6 +291,11 @@ impl KeyTable {
                     ((bits[(at / 64) as usize] >> (at % 64) & 1) as u32).wrapping_sub(1)
                 }));
             }
+            Index::Ranked(index, None) => out.extend(codes.iter().map(|&code| index.number(code))),
+            Index::Ranked(index, Some(rows)) => {
+                let last = rows.len() - 1;
+                out.extend(codes.iter().map(|&code| rows[(index.number(code) as usize).min(last)]));
+            }
             Index::Hash(index) => index.find(codes, out),
         }
     }
@@ -251,13 +308,18 @@ impl KeyTable {
 }
 
 impl Groups {
-    /// Sorts rows by code, by counting, which is done in `slots`: one more than there are codes.
-    fn of_codes(codes: &Codes<'_>, slots: Vec<AtomicU32>, run: &Run<'_>) -> Result<Groups, ExecError> {
+    /// Sorts rows by group, by counting, which is done in `slots`: one more than there are groups.
+    fn of_codes(
+        codes: &Codes<'_>,
+        slots: Vec<AtomicU32>,
+        run: &Run<'_>,
+        group: impl Fn(u64) -> usize + Sync,
+    ) -> Result<Groups, ExecError> {
         slots.iter().for_each(|slot| slot.store(0, Ordering::Relaxed));
         let alone = codes.pieces.len() == 1;
         codes.each(run, &|piece, _| {
             for &code in piece.iter().filter(|&&code| code != NONE) {
-                let slot = &slots[code as usize];
+                let slot = &slots[group(code)];
                 if alone {
                     slot.store(slot.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
                 } else {
@@ -276,7 +338,7 @@ impl Groups {
         codes.each(run, &|piece, first| {
             for (row, &code) in (first..first + piece.len() as u32).zip(piece).rev() {
                 if code != NONE {
-                    let slot = &slots[code as usize];
+                    let slot = &slots[group(code)];
                     let at = if alone {
                         let at = slot.load(Ordering::Relaxed) - 1;
                         slot.store(at, Ordering::Relaxed);

@@ -392,7 +392,7 @@ fn check_all(left: &RecordBatch, right: &RecordBatch, made: (Made, Made), on: &[
                     (kind, nulls_equal, null_aware, residual);
                 let expected = nested_loop(&join, left, right);
                 for build in [Side::Left, Side::Right] {
-                    for strategy in [Strategy::Auto, Strategy::Direct, Strategy::Hash] {
+                    for strategy in [Strategy::Auto, Strategy::Direct, Strategy::Ranked, Strategy::Hash] {
                         join.build = build;
                         let found = run_join(&join, strategy).unwrap();
                         let plan = Plan::Join(Box::new(join.clone()));
@@ -554,7 +554,7 @@ fn a_budget_that_is_too_small_is_a_clear_error() {
     let plan = plan_of(&many(50_000, |i| i as i64 * 7919), Made::OneSegment);
     let join = inner(plan.clone(), plan, vec![(0, 0)]);
     for limit in [1 << 10, 900 << 10] {
-        for strategy in [Strategy::Auto, Strategy::Hash] {
+        for strategy in [Strategy::Auto, Strategy::Ranked, Strategy::Hash] {
             let budget = Budget::new("the statement's memory", limit);
             let error = count(&join, strategy, &budget, usize::MAX).unwrap_err();
             assert!(matches!(error, ExecError::Memory(_)), "{error}");
@@ -566,7 +566,7 @@ fn a_budget_that_is_too_small_is_a_clear_error() {
 #[test]
 fn large_sides_of_every_strategy_give_every_pair() {
     let rows = 150_000usize;
-    for (spread, repeats) in [(1i64, 1usize), (4, 1), (1, 3), (1_000_003, 1), (1_000_003, 2)] {
+    for (spread, repeats) in [(1i64, 1usize), (4, 1), (1, 3), (50, 1), (50, 2), (1_000_003, 1), (1_000_003, 2)] {
         let build = many(rows, |i| (i / repeats) as i64 * spread);
         let probe = many(rows, |i| ((i * 7) % (2 * rows)) as i64 * spread);
         let expected: usize = (0..rows)
@@ -576,7 +576,7 @@ fn large_sides_of_every_strategy_give_every_pair() {
             })
             .sum();
         let join = inner(plan_of(&probe, Made::TwoSegments), plan_of(&build, Made::OneSegment), vec![(0, 0)]);
-        for strategy in [Strategy::Auto, Strategy::Direct, Strategy::Hash] {
+        for strategy in [Strategy::Auto, Strategy::Direct, Strategy::Ranked, Strategy::Hash] {
             assert_eq!(
                 count(&join, strategy, &Budget::unlimited(), usize::MAX).unwrap(),
                 expected,

@@ -25,7 +25,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use numa::NodeId;
 use sched::policy::concurrency::Pieces;
 use sched::{Affinity, Hint};
-use storage::{CodePredicate, GRANULE_ROWS, Segment, SegmentVersion, TableVersion};
+use storage::{CodePredicate, GRANULE_ROWS, Segment, SegmentVersion, TableVersion, Texts};
 
 pub(crate) use cost::{BytesRead, Lookup};
 
@@ -383,6 +383,12 @@ impl Input for Piece<'_> {
             Rows::Positions(positions) => column.gather(positions, &mut codes),
         }
         Some(codes)
+    }
+
+    fn texts(&self, column: usize) -> Option<Vec<Texts<'_>>> {
+        let plain = self.segment.column(column).as_plain()?;
+        self.counter.reads(column, &Rows::Range(self.rows.clone()));
+        plain.texts(self.rows.clone())
     }
 
     fn select(&self, column: usize, predicate: &CodePredicate, mask: &mut Mask) {

@@ -1,0 +1,226 @@
+//! [`Pattern`]: a pattern of LIKE, cut into segments, and how one text is matched.
+
+use memchr::memmem::Finder;
+
+/// What stands between two `%`.
+#[derive(Debug, Clone, Default)]
+struct Segment {
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Clone)]
+enum Part {
+    /// These bytes.
+    Literal(Box<Finder<'static>>),
+    /// So many characters, any.
+    Characters(usize),
+}
+
+/// A pattern of LIKE.
+#[derive(Debug, Clone)]
+pub(super) struct Pattern {
+    /// What a text begins with; all of it, where `whole`.
+    first: Segment,
+    /// In this order between the first and the last.
+    middle: Vec<Segment>,
+    /// What a text ends with.
+    last: Segment,
+    /// There is no `%`.
+    whole: bool,
+    /// Bytes that a text has at least.
+    bytes_min: usize,
+}
+
+impl Pattern {
+    /// As `LIKE` has it: `%`, `_`, and a backslash before what means itself; one at the end means itself.
+    pub(super) fn new(pattern: &str) -> Pattern {
+        let mut segments = vec![Segment::default()];
+        let (mut literal, mut bytes_min) = (String::new(), 0);
+        let mut characters = pattern.chars();
+        while let Some(character) = characters.next() {
+            match character {
+                '%' | '_' => {
+                    let segment = segments.last_mut().expect("begins with one");
+                    segment.end_literal(&mut literal);
+                    match (character, segment.parts.last_mut()) {
+                        ('%', _) => segments.push(Segment::default()),
+                        (_, Some(Part::Characters(count))) => *count += 1,
+                        _ => segment.parts.push(Part::Characters(1)),
+                    }
+                    bytes_min += usize::from(character == '_');
+                    continue;
+                }
+                '\\' => literal.push(characters.next().unwrap_or('\\')),
+                other => literal.push(other),
+            }
+            bytes_min += literal.chars().next_back().map_or(0, char::len_utf8);
+        }
+        segments.last_mut().expect("begins with one").end_literal(&mut literal);
+        let whole = segments.len() == 1;
+        let last = if whole { Segment::default() } else { segments.pop().expect("two at least") };
+        let first = segments.remove(0);
+        segments.retain(|segment| !segment.parts.is_empty());
+        Pattern { first, middle: segments, last, whole, bytes_min }
+    }
+
+    /// Bytes that a text has at least.
+    pub(super) fn bytes_min(&self) -> usize {
+        self.bytes_min
+    }
+
+    /// Does it pay to look for its literals in many texts at once? Not where their starts or ends tell.
+    pub(super) fn searched(&self) -> bool {
+        let literal = |part: Option<&Part>| matches!(part, Some(Part::Literal(_)));
+        !self.whole
+            && !literal(self.first.parts.first())
+            && !literal(self.last.parts.last())
+            && self.literals().next().is_some()
+    }
+
+    /// The literals.
+    pub(super) fn literals(&self) -> impl Iterator<Item = &Finder<'static>> {
+        let segments = std::iter::once(&self.first).chain(&self.middle).chain(std::iter::once(&self.last));
+        segments.flat_map(|segment| &segment.parts).filter_map(|part| match part {
+            Part::Literal(finder) => Some(finder.as_ref()),
+            Part::Characters(_) => None,
+        })
+    }
+
+    /// For `'abc%'`: `abc`.
+    pub(super) fn only_prefix(&self) -> Option<&str> {
+        match &self.first.parts[..] {
+            [Part::Literal(prefix)] if !self.whole && self.middle.is_empty() && self.last.parts.is_empty() => {
+                std::str::from_utf8(prefix.needle()).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// Is this all of the segment that comes first in a text, anywhere?
+    pub(super) fn leads(&self, literal: &Finder<'static>) -> bool {
+        let leading = self.middle.first().map(|segment| &segment.parts[..]);
+        let same = matches!(leading, Some([Part::Literal(found)]) if std::ptr::eq(found.as_ref(), literal));
+        same && self.first.parts.is_empty() && !self.whole
+    }
+
+    /// Does a text match of which this is what comes behind the leftmost place of the literal that leads?
+    pub(super) fn matches_behind(&self, rest: &[u8]) -> bool {
+        self.matches_between(rest, 0, &self.middle[1..])
+    }
+
+    /// Does a text (UTF-8) match?
+    pub(super) fn matches(&self, text: &[u8]) -> bool {
+        if text.len() < self.bytes_min {
+            return false;
+        }
+        let Some(at) = self.first.end_at(text, 0) else { return false };
+        if self.whole {
+            return at == text.len();
+        }
+        self.matches_between(text, at, &self.middle)
+    }
+
+    /// Do these segments follow each other from `at` on, before the last one?
+    fn matches_between(&self, text: &[u8], mut at: usize, segments: &[Segment]) -> bool {
+        let Some(end) = self.last.start_before(text) else { return false };
+        for segment in segments {
+            match segment.find(&text[..end.max(at)], at) {
+                Some(end) => at = end,
+                None => return false,
+            }
+        }
+        at <= end
+    }
+}
+
+impl Segment {
+    fn end_literal(&mut self, literal: &mut String) {
+        if !literal.is_empty() {
+            self.parts.push(Part::Literal(Box::new(Finder::new(literal.as_bytes()).into_owned())));
+            literal.clear();
+        }
+    }
+
+    /// Where it ends if it stands at `at`.
+    fn end_at(&self, text: &[u8], mut at: usize) -> Option<usize> {
+        for part in &self.parts {
+            match part {
+                Part::Literal(literal) => {
+                    let needle = literal.needle();
+                    (text.get(at..at + needle.len())? == needle).then_some(())?;
+                    at += needle.len();
+                }
+                Part::Characters(count) => {
+                    for _ in 0..*count {
+                        at += bytes_of_character(*text.get(at)?);
+                    }
+                }
+            }
+        }
+        Some(at)
+    }
+
+    /// Where it begins if it stands at the end.
+    fn start_before(&self, text: &[u8]) -> Option<usize> {
+        let mut at = text.len();
+        for part in self.parts.iter().rev() {
+            match part {
+                Part::Literal(literal) => {
+                    let from = at.checked_sub(literal.needle().len())?;
+                    (&text[from..at] == literal.needle()).then_some(())?;
+                    at = from;
+                }
+                Part::Characters(count) => {
+                    for _ in 0..*count {
+                        at = at.checked_sub(1)?;
+                        while is_continuation(text[at]) {
+                            at = at.checked_sub(1)?;
+                        }
+                    }
+                }
+            }
+        }
+        Some(at)
+    }
+
+    /// Where its leftmost place from `at` on ends.
+    fn find(&self, text: &[u8], at: usize) -> Option<usize> {
+        match &self.parts[..] {
+            [Part::Literal(literal)] => Some(at + literal.find(&text[at..])? + literal.needle().len()),
+            [Part::Literal(literal), ..] => {
+                let mut from = at;
+                loop {
+                    from += literal.find(text.get(from..)?)?;
+                    match self.end_at(text, from) {
+                        Some(end) => return Some(end),
+                        None => from += 1,
+                    }
+                }
+            }
+            _ => {
+                let mut from = at;
+                while from <= text.len() {
+                    if let Some(end) = self.end_at(text, from) {
+                        return Some(end);
+                    }
+                    from += text.get(from).map_or(1, |&byte| bytes_of_character(byte));
+                }
+                None
+            }
+        }
+    }
+}
+
+/// Bytes of the character that begins with `first`.
+fn bytes_of_character(first: u8) -> usize {
+    match first {
+        0..0x80 => 1,
+        0x80..0xE0 => 2,
+        0xE0..0xF0 => 3,
+        _ => 4,
+    }
+}
+
+fn is_continuation(byte: u8) -> bool {
+    byte & 0xC0 == 0x80
+}
