@@ -109,7 +109,8 @@ fn look_ups_agree_with_scans_for_every_type_and_shape() {
             for (case, (rows, null_every)) in
                 [(1, 0), (700, 0), (900, 3), (67_000, 0), (67_000, 9)].into_iter().enumerate()
             {
-                if rows > 1000 && !matches!(shape, Shape::Anything) && (number + shape_number) % 8 > 0 {
+                let anything = matches!(shape, Shape::Anything) && number % 3 == 0;
+                if rows > 1000 && !anything && (number + shape_number) % 12 > 0 {
                     continue;
                 }
                 let mut random = Random::new((1000 * number + 10 * shape_number + case) as u64);
