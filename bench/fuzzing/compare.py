@@ -13,7 +13,8 @@ from fuzzing.tree import order_names
 KNOWN_ERRORS = {
     "overflow is an error; DuckDB widens sums and some products": r"overflow|does not fit|too large|out of range",
     "division by zero is an error; DuckDB gives NULL": r"division by zero|divide by zero",
-    "subqueries that no join can stand for are refused": r"does not support logical expression (ScalarSubquery|Exists|InSubquery)",
+    "subqueries that no join can stand for are refused":
+        r"does not support logical expression (ScalarSubquery|Exists|InSubquery)|is not supported where the query refers to columns outside",
     "NOT IN (query) is refused where the query refers to columns outside of it": r"NOT IN \(query\)",
 }
 FLOATS = ("DOUBLE", "FLOAT")
@@ -71,6 +72,9 @@ def ours_as_value(text, of):
 
 def same(ours, theirs, of, text):
     """`text` is ours as printed: a decimal, where DuckDB's avg is DOUBLE, has been rounded to its last digit."""
+    if of.startswith("DECIMAL(38,") and isinstance(ours, decimal.Decimal) and isinstance(theirs, decimal.Decimal):
+        # Where types meet that need more digits than 38, DuckDB gives up some after the point.
+        return abs(ours - theirs) <= decimal.Decimal((0, (5,), -int(of[11:-1]) - 1))
     if not (isinstance(ours, float) and isinstance(theirs, float)):
         return type(ours) is type(theirs) and ours == theirs
     if math.isnan(ours) or math.isnan(theirs):
