@@ -69,13 +69,12 @@ impl Planned {
 
     /// A query as the planner made it, with or without parameters.
     fn new(plan: LogicalPlan, running: &Running) -> Planned {
-        let relational = config::nearside(running.state.config_options()).native_operators;
         let optimised = match is_cacheable(&plan) {
             true => query::optimised(plan.clone(), running).ok(),
             false => None,
         };
         let kind = match optimised {
-            Some(optimised) => match with_parameters(&optimised, relational) {
+            Some(optimised) => match with_parameters(&optimised, &|plan| query::lowered(plan, running)) {
                 Ok(Some(lowered)) => Kind::Lowered(lowered),
                 Ok(None) | Err(_) => Kind::Optimised(optimised),
             },
@@ -168,14 +167,14 @@ fn params(values: &[ScalarValue]) -> ParamValues {
     ParamValues::from(values.to_vec())
 }
 
-/// True for values that a comparison may have as they are: NULL makes it another one, and zeros are two in a dictionary.
+/// True for values that a comparison may have as they are: NULL makes it another one, and zeros and NaNs are several in a dictionary.
 fn is_plain(value: &ScalarValue) -> bool {
-    let zero = match value {
-        ScalarValue::Float64(Some(value)) => *value == 0.0,
-        ScalarValue::Float32(Some(value)) => *value == 0.0,
+    let special = match value {
+        ScalarValue::Float64(Some(value)) => *value == 0.0 || value.is_nan(),
+        ScalarValue::Float32(Some(value)) => *value == 0.0 || value.is_nan(),
         _ => false,
     };
-    !zero && !value.is_null()
+    !special && !value.is_null()
 }
 
 /// A query that waits for values, as it was written, and the plan of it that was made last.

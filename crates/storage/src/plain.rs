@@ -36,6 +36,8 @@ pub struct PlainColumn {
     pieces: Vec<Piece>,
     /// The piece that holds each granule's first row.
     first_pieces: Vec<u32>,
+    /// Of the values, every copy counted: asked for by every statement, and there may be many pieces.
+    bytes: usize,
 }
 
 /// Rows `start .. start + rows` of a column: rows `offset ..` of `data`.
@@ -161,6 +163,19 @@ impl BytesData {
     }
 }
 
+/// The data of the pieces; what neighbours share is listed once.
+fn distinct_data(pieces: &[Piece]) -> impl Iterator<Item = &Copies<Arc<PlainData>>> {
+    let mut previous: *const PlainData = std::ptr::null();
+    pieces.iter().map(|piece| &piece.data).filter(move |data| {
+        let here = Arc::as_ptr(data.first());
+        std::mem::replace(&mut previous, here) != here
+    })
+}
+
+fn bytes_of(pieces: &[Piece]) -> usize {
+    distinct_data(pieces).flat_map(Copies::all).map(|data| data.bytes()).sum()
+}
+
 impl PlainColumn {
     /// The column of surface type `data_type` made of these pieces.
     pub(crate) fn new(data_type: DataType, pieces: Vec<Piece>) -> PlainColumn {
@@ -174,7 +189,8 @@ impl PlainColumn {
         let piece_at = |row: usize| pieces.partition_point(|piece| piece.start <= row) as u32 - 1;
         let first_pieces = starts.map(piece_at).collect();
         let nulls = pieces.iter().any(|piece| piece.data.first().has_nulls());
-        PlainColumn { data_type, rows, nulls, pieces, first_pieces }
+        let bytes = bytes_of(&pieces);
+        PlainColumn { data_type, rows, nulls, pieces, first_pieces, bytes }
     }
 
     /// Number of rows.
@@ -263,21 +279,12 @@ impl PlainColumn {
 
     /// Bytes of the values.
     pub(crate) fn bytes(&self) -> usize {
-        self.distinct_data().flat_map(Copies::all).map(|data| data.bytes()).sum()
+        self.bytes
     }
 
     /// The regions behind the values, those of all copies.
     pub(crate) fn regions(&self) -> Vec<&Region> {
-        self.distinct_data().flat_map(Copies::all).flat_map(|data| data.regions()).collect()
-    }
-
-    /// The data of the pieces; what neighbours share is listed once.
-    fn distinct_data(&self) -> impl Iterator<Item = &Copies<Arc<PlainData>>> {
-        let mut previous: *const PlainData = std::ptr::null();
-        self.pieces.iter().map(|piece| &piece.data).filter(move |data| {
-            let here = Arc::as_ptr(data.first());
-            std::mem::replace(&mut previous, here) != here
-        })
+        distinct_data(&self.pieces).flat_map(Copies::all).flat_map(|data| data.regions()).collect()
     }
 
     /// The value of a row, `None` for NULL; for columns of numbers, strings and binary values.
@@ -340,8 +347,10 @@ impl PlainColumn {
 
     /// The same rows, each piece's data as `exchange` gives it.
     pub(crate) fn moved(&self, exchange: impl Fn(&Copies<Arc<PlainData>>) -> Copies<Arc<PlainData>>) -> PlainColumn {
-        let pieces = self.pieces.iter().map(|piece| Piece { data: exchange(&piece.data), ..piece.clone() }).collect();
+        let pieces: Vec<Piece> =
+            self.pieces.iter().map(|piece| Piece { data: exchange(&piece.data), ..piece.clone() }).collect();
         PlainColumn {
+            bytes: bytes_of(&pieces),
             data_type: self.data_type.clone(),
             rows: self.rows,
             nulls: self.nulls,

@@ -98,6 +98,25 @@ impl CodeSet {
         CodeSet::new((first..).zip(flags).filter(|(_, flag)| *flag).map(|(code, _)| code))
     }
 
+    /// The set of the codes of `ranges`.
+    pub fn from_ranges(ranges: &[std::ops::Range<u32>]) -> CodeSet {
+        let codes = ranges.iter().map(|range| range.end).max().unwrap_or(0);
+        let mut words = vec![0; (codes as usize).div_ceil(32)];
+        for range in ranges.iter().filter(|range| !range.is_empty()) {
+            let (first, last) = (range.start as usize / 32, (range.end - 1) as usize / 32);
+            let (from, to) = (u32::MAX << (range.start % 32), u32::MAX >> (31 - (range.end - 1) % 32));
+            match first == last {
+                true => words[first] |= from & to,
+                false => {
+                    words[first] |= from;
+                    words[first + 1..last].fill(u32::MAX);
+                    words[last] |= to;
+                }
+            }
+        }
+        CodeSet::from_words(words)
+    }
+
     /// The set whose bitmap is given: bit `code % 32` of word `code / 32`.
     pub fn from_words(words: Vec<u32>) -> CodeSet {
         let len = words.iter().map(|word| word.count_ones() as usize).sum();
@@ -186,6 +205,9 @@ mod tests {
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 3, 31, 32, 70]);
         assert!(set.contains(70) && !set.contains(71) && !set.contains(1 << 30));
         assert_eq!(CodeSet::from_words(vec![1 << 3, 0, 1 << 6]), CodeSet::new([3, 70]));
+        for ranges in [&[0..0][..], &[5..6], &[0..32, 32..33, 90..200], &[31..64, 63..96, 7..9]] {
+            assert_eq!(CodeSet::from_ranges(ranges), CodeSet::new(ranges.iter().cloned().flatten()));
+        }
         assert_eq!(CodeSet::from_flags(5, [true, false, true]).iter().collect::<Vec<_>>(), [5, 7]);
     }
 

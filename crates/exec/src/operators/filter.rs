@@ -314,18 +314,26 @@ impl CodeTest {
     }
 }
 
-/// Kernel tests whose conjunction is the set. At most two gaps are told with ranges; more take a bitmap over the codes.
+/// The bitmap of codes up to here fits a core's caches.
+const BITMAP_CODES: u32 = 1 << 23;
+/// How many gaps are tested one by one rather than by a larger bitmap.
+const GAPS_MAX: usize = 64;
+
+/// Kernel tests whose conjunction is the set: its span and the gaps in it where they are few, else a bitmap over the codes.
 fn kernel_tests(set: &CodeRanges) -> Vec<CodePredicate> {
     let gaps = set.complement();
-    match (set.ranges(), gaps.ranges()) {
-        ([one], _) => vec![CodePredicate::Range { lo: one.start, hi: one.end - 1 }],
-        (_, [gap]) => vec![CodePredicate::NotRange { lo: gap.start, hi: gap.end - 1 }],
-        ([first, second], _) => vec![
-            CodePredicate::Range { lo: first.start, hi: second.end - 1 },
-            CodePredicate::NotRange { lo: first.end, hi: second.start - 1 },
-        ],
-        _ => vec![CodePredicate::Set(Arc::new(CodeSet::new(set.ranges().iter().cloned().flatten())))],
+    if let [gap] = gaps.ranges() {
+        return vec![CodePredicate::NotRange { lo: gap.start, hi: gap.end - 1 }];
     }
+    let ranges = set.ranges();
+    let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return vec![CodePredicate::Nothing] };
+    let few = if last.end <= BITMAP_CODES { 1 } else { GAPS_MAX };
+    if ranges.len() > few + 1 {
+        return vec![CodePredicate::Set(Arc::new(CodeSet::from_ranges(ranges)))];
+    }
+    let span = CodePredicate::Range { lo: first.start, hi: last.end - 1 };
+    let between = ranges.windows(2).map(|pair| CodePredicate::NotRange { lo: pair[0].end, hi: pair[1].start - 1 });
+    std::iter::once(span).chain(between).collect()
 }
 
 /// A leaf of a predicate, evaluated over arrays.

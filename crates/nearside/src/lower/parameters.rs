@@ -7,7 +7,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 
 use super::predicate::{comparable, compare_op};
 use super::props::place_of;
-use super::{lower, native, wholly_native};
+use super::{native, wholly_native};
 use crate::context::StoredSource;
 use crate::error::Result;
 
@@ -16,17 +16,20 @@ use crate::error::Result;
 /// is lowered in any case.
 ///
 /// # Errors
-/// As [`lower`].
-pub(crate) fn with_parameters(plan: &LogicalPlan, relational: bool) -> Result<Option<LogicalPlan>> {
+/// As `lowered`, which lowers a plan without parameters.
+pub(crate) fn with_parameters(
+    plan: &LogicalPlan,
+    lowered: &dyn Fn(LogicalPlan) -> Result<LogicalPlan>,
+) -> Result<Option<LogicalPlan>> {
     let parameters = parameters(plan)?;
     if parameters.is_empty() {
-        return lower(plan.clone(), relational).map(Some);
+        return lowered(plan.clone()).map(Some);
     }
     let Some(defaults) = defaults(&parameters) else { return Ok(None) };
     if comparisons(plan)? != parameters.len() {
         return Ok(None);
     }
-    let plain = lower(plan.clone().with_param_values(ParamValues::from(defaults))?, relational)?;
+    let plain = lowered(plan.clone().with_param_values(ParamValues::from(defaults))?)?;
     Ok(wholly_native(&plain).is_some().then(|| native(plan.clone())))
 }
 

@@ -69,9 +69,9 @@ impl Kind {
                 all
             }
             Kind::Float => {
-                let mut all: Vec<_> = [0.0, -0.0, 0.5, 100.0]
+                let mut all: Vec<_> = [0.0, -0.0, 0.5, 100.0, -f64::NAN]
                     .iter()
-                    .map(|&v: &f64| (ScalarValue::from(v), format!("{v:?}::DOUBLE")))
+                    .map(|&v: &f64| (ScalarValue::from(v), format!("'{v:?}'::DOUBLE")))
                     .collect();
                 all.push((ScalarValue::Float64(None), "NULL::DOUBLE".into()));
                 all
