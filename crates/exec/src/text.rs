@@ -1,7 +1,7 @@
 //! [`TextTest`]: whether a text is LIKE a pattern, without a regular expression.
 //!
-//! A pattern is cut at its `%` into *segments* of literal bytes and `_`. One text matches when the first segment stands at its start, the last one at its
-//! end, and the others follow each other between: the leftmost place is always good enough, since a segment has a fixed number of characters.
+//! A pattern is cut at its `%` into *stretches* of literal bytes and `_`. One text matches when the first stretch stands at its start, the last one at its
+//! end, and the others follow each other between: the leftmost place is always good enough, since a stretch has a fixed number of characters.
 //!
 //! Texts that lie one after the other in memory are searched as one: [`memchr::memmem`] looks for the literal that is rarest in a sample, every
 //! place where it is found is mapped to its row, and only those rows are matched. A place may reach over the end of its row; then the search

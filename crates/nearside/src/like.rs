@@ -35,6 +35,7 @@ mod tests {
 
     use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringViewArray};
     use arrow::datatypes::{Field, Schema};
+    use datafusion::common::ScalarValue;
     use datafusion::execution::context::ExecutionProps;
     use datafusion::logical_expr::{col, lit, not};
     use exec::Expression;
@@ -53,8 +54,12 @@ mod tests {
         let schema = schema(DataType::Utf8View);
         let batch = RecordBatch::try_new(schema.inner().clone(), vec![column]).unwrap();
         for pattern in ["%special%requests%", "a_c", "a\\%c", "spec%", "%quests", "%", "", "_%", "%e%e%", "special"] {
-            for expr in [col("x").like(lit(pattern)), col("x").not_like(lit(pattern)), not(col("x").like(lit(pattern)))]
-            {
+            let like = ScalarValue::Utf8View(Some(pattern.into()));
+            for expr in [
+                col("x").like(lit(like.clone())),
+                col("x").not_like(lit(like.clone())),
+                not(col("x").like(lit(like.clone()))),
+            ] {
                 let test = text_test(&expr, &schema).expect("LIKE over a column");
                 let planned = PhysicalExpression::new(&expr, &schema, &ExecutionProps::new()).unwrap();
                 assert!(planned.text_test().is_some());

@@ -170,8 +170,14 @@ fn is_dear(relation: &Relation<'_>, column: usize) -> bool {
     })
 }
 
-/// What is fetched instead of grouped by.
-fn fetched(lineage: &Lineage<'_>, keys: &[usize], worth: &dyn Fn(&Relation<'_>, &[usize]) -> bool) -> Vec<Fetched> {
+/// What is fetched instead of grouped by. Tables that are found by columns of others have at most `rows_max` rows; `worth` says of a table and the columns that
+/// would be fetched whether that pays, and is told whether it is the first.
+fn fetched(
+    lineage: &Lineage<'_>,
+    keys: &[usize],
+    rows_max: f64,
+    worth: &dyn Fn(&Relation<'_>, &[usize], bool) -> bool,
+) -> Vec<Fetched> {
     let origins: Vec<Option<Origin>> = keys.iter().map(|&key| lineage.columns[key]).collect();
     let mut all: Vec<Fetched> = Vec::new();
     // Keys that are needed, or gone.
@@ -188,7 +194,7 @@ fn fetched(lineage: &Lineage<'_>, keys: &[usize], worth: &dyn Fn(&Relation<'_>, 
         // Reading whether a column has equals takes time: only of tables that it pays for.
         let pays = |relation: usize| {
             let columns: Vec<usize> = of(relation, &settled, Some(place)).iter().map(|(_, column)| *column).collect();
-            worth(&lineage.relations[relation], &columns)
+            !columns.is_empty() && worth(&lineage.relations[relation], &columns, all.is_empty())
         };
         let new = |relation: usize| all.iter().all(|f: &Fetched| f.relation != relation) && pays(relation);
         let Some((relation, unique)) = lineage.found_by(origin, new).next() else { continue };
@@ -204,7 +210,8 @@ fn fetched(lineage: &Lineage<'_>, keys: &[usize], worth: &dyn Fn(&Relation<'_>, 
         next += 1;
         for relation in 0..lineage.relations.len() {
             let follow = of(relation, &settled, None);
-            if follow.is_empty() || all.iter().any(|f| f.relation == relation) {
+            let rows = lineage.relations[relation].snapshot.rows();
+            if follow.is_empty() || all.iter().any(|f| f.relation == relation) || rows as f64 > rows_max {
                 continue;
             }
             let columns = lineage.equal.iter().flat_map(|&(a, b)| [a, b]).filter(|origin| origin.0 == from);
@@ -221,20 +228,22 @@ fn fetched(lineage: &Lineage<'_>, keys: &[usize], worth: &dyn Fn(&Relation<'_>, 
 
 /// The aggregation, by fewer keys where that pays.
 pub(super) fn aggregate(aggregation: Aggregation, input: &Estimate) -> Optimized {
-    let worth = |relation: &Relation<'_>, columns: &[usize]| {
-        let dear = columns.iter().filter(|&&column| is_dear(relation, column)).count();
-        dear as f64 * TEXT_KEY * input.rows > LOOKED_AT * relation.snapshot.rows() as f64
+    let worth = |relation: &Relation<'_>, columns: &[usize], first: bool| {
+        let (dear, rows) = (columns.iter().filter(|&&c| is_dear(relation, c)).count(), relation.snapshot.rows() as f64);
+        dear as f64 * TEXT_KEY * input.rows > LOOKED_AT * rows && (first || rows <= input.rows)
     };
-    by_fewer_keys(aggregation, input, &worth)
+    by_fewer_keys(aggregation, input, input.rows, &worth)
 }
 
 fn by_fewer_keys(
     aggregation: Aggregation,
     input: &Estimate,
-    worth: &dyn Fn(&Relation<'_>, &[usize]) -> bool,
+    rows_max: f64,
+    worth: &dyn Fn(&Relation<'_>, &[usize], bool) -> bool,
 ) -> Optimized {
     let lineage = if aggregation.keys.len() > 1 { Lineage::of(&aggregation.input) } else { Lineage::default() };
-    let all = if lineage.relations.is_empty() { Vec::new() } else { fetched(&lineage, &aggregation.keys, worth) };
+    let all =
+        if lineage.relations.is_empty() { Vec::new() } else { fetched(&lineage, &aggregation.keys, rows_max, worth) };
     // The scans: the column that is looked up, what is asked for, and what others are found by.
     let scans: Vec<(Plan, Vec<usize>)> = all
         .iter()
@@ -281,7 +290,9 @@ fn by_fewer_keys(
         };
         fetched.keys.iter().for_each(|&(key, column)| places[key] = first + place_of(columns, column));
         firsts.push(first);
-        made = made.joined(scan.clone(), at);
+        // The groups are kept, so that the columns of the first table are read only for rows that somebody asks for; what is joined with
+        // those streams past the other tables, which are smaller.
+        made = made.joined(scan.clone(), at, if firsts.len() == 1 { Side::Left } else { Side::Right });
     }
     let output = |(place, field): (&usize, &Arc<_>)| Output::Column { column: *place, field: Arc::clone(field) };
     let outputs: Vec<Output> = places.iter().zip(schema.fields()).map(output).collect();
@@ -295,10 +306,9 @@ fn place_of(columns: &[usize], column: usize) -> usize {
 
 impl Optimized {
     /// Each row with its partner in a scan, by the scan's first column.
-    fn joined(self, scan: Plan, by: usize) -> Optimized {
+    fn joined(self, scan: Plan, by: usize, build: Side) -> Optimized {
         let Plan::Scan { snapshot, columns, .. } = &scan else { unreachable!("only tables are fetched from") };
         let right = cardinality::scan(snapshot, columns, &[]);
-        // The groups are kept, so the table's other columns are read only for rows that somebody asks for.
         let join = Join {
             left: self.plan,
             right: scan,
@@ -307,7 +317,7 @@ impl Optimized {
             nulls_equal: false,
             null_aware: false,
             residual: None,
-            build: Side::Left,
+            build,
         };
         let rows = self.estimate.rows;
         let estimate = Estimate { rows, ..cardinality::join(&self.estimate, &right, &join, Lookup::Array) };

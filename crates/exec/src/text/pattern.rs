@@ -1,10 +1,10 @@
-//! [`Pattern`]: a pattern of LIKE, cut into segments, and how one text is matched.
+//! [`Pattern`]: a pattern of LIKE, cut into stretches, and how one text is matched.
 
 use memchr::memmem::Finder;
 
 /// What stands between two `%`.
 #[derive(Debug, Clone, Default)]
-struct Segment {
+struct Stretch {
     parts: Vec<Part>,
 }
 
@@ -20,11 +20,11 @@ enum Part {
 #[derive(Debug, Clone)]
 pub(super) struct Pattern {
     /// What a text begins with; all of it, where `whole`.
-    first: Segment,
+    first: Stretch,
     /// In this order between the first and the last.
-    middle: Vec<Segment>,
+    middle: Vec<Stretch>,
     /// What a text ends with.
-    last: Segment,
+    last: Stretch,
     /// There is no `%`.
     whole: bool,
     /// Bytes that a text has at least.
@@ -34,18 +34,18 @@ pub(super) struct Pattern {
 impl Pattern {
     /// As `LIKE` has it: `%`, `_`, and a backslash before what means itself; one at the end means itself.
     pub(super) fn new(pattern: &str) -> Pattern {
-        let mut segments = vec![Segment::default()];
+        let mut stretches = vec![Stretch::default()];
         let (mut literal, mut bytes_min) = (String::new(), 0);
         let mut characters = pattern.chars();
         while let Some(character) = characters.next() {
             match character {
                 '%' | '_' => {
-                    let segment = segments.last_mut().expect("begins with one");
-                    segment.end_literal(&mut literal);
-                    match (character, segment.parts.last_mut()) {
-                        ('%', _) => segments.push(Segment::default()),
+                    let stretch = stretches.last_mut().expect("begins with one");
+                    stretch.end_literal(&mut literal);
+                    match (character, stretch.parts.last_mut()) {
+                        ('%', _) => stretches.push(Stretch::default()),
                         (_, Some(Part::Characters(count))) => *count += 1,
-                        _ => segment.parts.push(Part::Characters(1)),
+                        _ => stretch.parts.push(Part::Characters(1)),
                     }
                     bytes_min += usize::from(character == '_');
                     continue;
@@ -55,12 +55,12 @@ impl Pattern {
             }
             bytes_min += literal.chars().next_back().map_or(0, char::len_utf8);
         }
-        segments.last_mut().expect("begins with one").end_literal(&mut literal);
-        let whole = segments.len() == 1;
-        let last = if whole { Segment::default() } else { segments.pop().expect("two at least") };
-        let first = segments.remove(0);
-        segments.retain(|segment| !segment.parts.is_empty());
-        Pattern { first, middle: segments, last, whole, bytes_min }
+        stretches.last_mut().expect("begins with one").end_literal(&mut literal);
+        let whole = stretches.len() == 1;
+        let last = if whole { Stretch::default() } else { stretches.pop().expect("two at least") };
+        let first = stretches.remove(0);
+        stretches.retain(|stretch| !stretch.parts.is_empty());
+        Pattern { first, middle: stretches, last, whole, bytes_min }
     }
 
     /// Bytes that a text has at least.
@@ -79,8 +79,8 @@ impl Pattern {
 
     /// The literals.
     pub(super) fn literals(&self) -> impl Iterator<Item = &Finder<'static>> {
-        let segments = std::iter::once(&self.first).chain(&self.middle).chain(std::iter::once(&self.last));
-        segments.flat_map(|segment| &segment.parts).filter_map(|part| match part {
+        let stretches = std::iter::once(&self.first).chain(&self.middle).chain(std::iter::once(&self.last));
+        stretches.flat_map(|stretch| &stretch.parts).filter_map(|part| match part {
             Part::Literal(finder) => Some(finder.as_ref()),
             Part::Characters(_) => None,
         })
@@ -96,9 +96,9 @@ impl Pattern {
         }
     }
 
-    /// Is this all of the segment that comes first in a text, anywhere?
+    /// Is this all of the stretch that comes first in a text, anywhere?
     pub(super) fn leads(&self, literal: &Finder<'static>) -> bool {
-        let leading = self.middle.first().map(|segment| &segment.parts[..]);
+        let leading = self.middle.first().map(|stretch| &stretch.parts[..]);
         let same = matches!(leading, Some([Part::Literal(found)]) if std::ptr::eq(found.as_ref(), literal));
         same && self.first.parts.is_empty() && !self.whole
     }
@@ -120,11 +120,11 @@ impl Pattern {
         self.matches_between(text, at, &self.middle)
     }
 
-    /// Do these segments follow each other from `at` on, before the last one?
-    fn matches_between(&self, text: &[u8], mut at: usize, segments: &[Segment]) -> bool {
+    /// Do these stretches follow each other from `at` on, before the last one?
+    fn matches_between(&self, text: &[u8], mut at: usize, stretches: &[Stretch]) -> bool {
         let Some(end) = self.last.start_before(text) else { return false };
-        for segment in segments {
-            match segment.find(&text[..end.max(at)], at) {
+        for stretch in stretches {
+            match stretch.find(&text[..end.max(at)], at) {
                 Some(end) => at = end,
                 None => return false,
             }
@@ -133,7 +133,7 @@ impl Pattern {
     }
 }
 
-impl Segment {
+impl Stretch {
     fn end_literal(&mut self, literal: &mut String) {
         if !literal.is_empty() {
             self.parts.push(Part::Literal(Box::new(Finder::new(literal.as_bytes()).into_owned())));

@@ -18,7 +18,7 @@ fn always(plan: Plan) -> Plan {
     let Plan::Aggregate(aggregation) = plan else { panic!("an aggregate is tried") };
     let input = Rewriter::default().push(aggregation.input, Vec::new());
     let aggregation = Aggregation { input: input.plan, keys: aggregation.keys, calls: aggregation.calls };
-    by_fewer_keys(aggregation, &input.estimate, &|_, _| true).plan
+    by_fewer_keys(aggregation, &input.estimate, f64::MAX, &|_, _, _| true).plan
 }
 
 fn orders_of_customers() -> Plan {
@@ -30,9 +30,9 @@ fn orders_of_customers() -> Plan {
 #[test]
 fn what_follows_is_fetched() {
     for (keys, expected, left) in [
-        (&["c_custkey", "c_name", "n_name"][..], "(nation * (customer * agg((orders * (customer * nation)))))", 1),
+        (&["c_custkey", "c_name", "n_name"][..], "((customer * agg((orders * (customer * nation)))) * nation)", 1),
         (&["c_name", "o_custkey"], "(customer * agg((orders * (customer * nation))))", 1),
-        (&["o_orderkey", "c_name", "o_date"], "(customer * (orders * agg((orders * (customer * nation)))))", 1),
+        (&["o_orderkey", "c_name", "o_date"], "((orders * agg((orders * (customer * nation)))) * customer)", 1),
         (&["c_name", "o_date"], "agg((orders * (customer * nation)))", 2),
         (&["n_nationkey", "n_name", "c_name"], "(nation * agg((orders * (customer * nation))))", 2),
     ] {
