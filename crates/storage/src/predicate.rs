@@ -205,7 +205,7 @@ mod tests {
         assert_eq!(set.iter().collect::<Vec<_>>(), [0, 3, 31, 32, 70]);
         assert!(set.contains(70) && !set.contains(71) && !set.contains(1 << 30));
         assert_eq!(CodeSet::from_words(vec![1 << 3, 0, 1 << 6]), CodeSet::new([3, 70]));
-        for ranges in [&[0..0][..], &[5..6], &[0..32, 32..33, 90..200], &[31..64, 63..96, 7..9]] {
+        for ranges in [&[0..0, 0..0][..], &[5..6, 5..6], &[0..32, 32..33, 90..200], &[31..64, 63..96, 7..9]] {
             assert_eq!(CodeSet::from_ranges(ranges), CodeSet::new(ranges.iter().cloned().flatten()));
         }
         assert_eq!(CodeSet::from_flags(5, [true, false, true]).iter().collect::<Vec<_>>(), [5, 7]);

@@ -171,7 +171,6 @@ impl Native for i128 {
     }
 }
 
-// IEEE 754 total order: negative numbers have all bits but the sign flipped, which is its own inverse.
 /// The bits of a float; of a NaN those of the one that is kept, so that order and equality have it as SQL does.
 macro_rules! one_nan {
     ($t:ty, $value:expr) => {
@@ -179,6 +178,7 @@ macro_rules! one_nan {
     };
 }
 
+// IEEE 754 total order: negative numbers have all bits but the sign flipped, which is its own inverse.
 impl Native for f32 {
     #[inline]
     fn key(self) -> Option<i64> {

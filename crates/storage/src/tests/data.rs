@@ -116,7 +116,9 @@ fn numbers(
     let floats = physical.is_float() && matches!(shape, Shape::Steps);
     let buffer = with_native!(physical, N => {
         use crate::types::Native;
-        let value = |&key: &i128| if floats { N::from_wide_key(float_key(physical, key)) } else { N::from_wide_key(key) };
+        // Of NaNs the one that is kept.
+        let plain = |key: i128| N::from_wide_key(N::from_wide_key(key).wide_key());
+        let value = |&key: &i128| if floats { N::from_wide_key(float_key(physical, key)) } else { plain(key) };
         Buffer::from_vec(keys.iter().map(value).collect::<Vec<N>>())
     });
     number_array(t, rows, buffer, nulls)

@@ -1,5 +1,7 @@
 //! Every type and shape, in and out.
 
+use arrow::array::{AsArray, Float64Array};
+use arrow::datatypes::Float64Type;
 use proptest::prelude::*;
 
 use super::data::{Random, SHAPES, array, opaque_types, ordered_types};
@@ -28,6 +30,21 @@ fn every_type_and_shape_in_odd_sizes() {
                 check_reads(&column, &expected, &mut random);
             }
         }
+    }
+}
+
+#[test]
+fn one_nan_is_kept_and_both_zeros() {
+    let odd = [f64::NAN, -f64::NAN, f64::from_bits(0x7ff8_0000_dead_beef), 0.0, -0.0, f64::INFINITY, 1.5];
+    let bits =
+        |array: &ArrayRef| array.as_primitive::<Float64Type>().values().iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+    let expected = [f64::NAN, f64::NAN, f64::NAN, 0.0, -0.0, f64::INFINITY, 1.5].map(f64::to_bits);
+    // Once with a dictionary, and once too varied for one.
+    for spread in [0, 30_000] {
+        let others = (0..spread).map(|i| f64::from(i).sqrt());
+        let array: ArrayRef = Arc::new(Float64Array::from_iter_values(odd.into_iter().chain(others)));
+        let part = load(&DataType::Float64, &[vec![array]], 700, &Serial);
+        assert_eq!(bits(&only_column(&part).slice(0..odd.len())), expected);
     }
 }
 
