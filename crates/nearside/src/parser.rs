@@ -19,6 +19,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Toke
 use crate::context::PlanContext;
 use crate::error::{Error, Position, Result, syntax};
 use crate::placement::change::{AlterPlacement, Change};
+use crate::planning::deep;
 
 /// How deep expressions may nest.
 const RECURSION_MAX: usize = 200;
@@ -113,7 +114,7 @@ impl Parsed {
 pub(crate) fn plan_statement(mut statement: Statement, context: &PlanContext<'_>) -> Result<LogicalPlan> {
     mend(&mut statement);
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
-    Ok(planner.statement_to_plan(statement)?)
+    Ok(deep(|| planner.statement_to_plan(statement))?)
 }
 
 /// Sets right what the parser or the planner would take otherwise than SQL has it.

@@ -35,6 +35,18 @@ const OPERATORS_MAX: usize = 50_000;
 /// long for every level.
 const NESTING_MAX: usize = 4;
 
+/// Below so many bytes of stack planning goes on with another: nested subqueries and long conditions take kilobytes per level, in
+/// functions that do not all look at what is left.
+const STACK_LEFT_BYTES: usize = 6 << 20;
+
+/// The other stack; what is never touched is never there.
+const STACK_BYTES: usize = 64 << 20;
+
+/// Runs a step of planning where it has stack enough, whatever thread the client called from.
+pub(crate) fn deep<T>(step: impl FnOnce() -> T) -> T {
+    stacker::maybe_grow(STACK_LEFT_BYTES, STACK_BYTES, step)
+}
+
 /// Tells planning to stop.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop {
@@ -65,6 +77,10 @@ impl Stop {
 /// # Errors
 /// What the rules and the checks behind them refuse; [`Error::Cancelled`] and [`Error::Timeout`].
 pub(crate) fn analyse(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
+    deep(|| analysed(plan, running))
+}
+
+fn analysed(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
     let analyzer = running.state.analyzer();
     let options = running.state.config_options();
     plan.check_invariants(InvariantLevel::Always)?;
@@ -95,12 +111,14 @@ pub(crate) fn optimise(plan: LogicalPlan, running: &Running) -> Result<LogicalPl
         Arc::new(Heeding { rule: Arc::clone(rule), stop: stop.clone() }) as Arc<dyn OptimizerRule + Send + Sync>
     };
     let rules: Vec<_> = rules.map(heeding).collect();
-    let plan = match nesting(&plan) <= NESTING_MAX {
-        true => Optimizer::with_rules(rules).optimize(plan, running, |_, _| {})?,
-        false => run_rules(plan, &rules, running)?,
-    };
-    refuse_left_over(&plan)?;
-    Ok(plan)
+    deep(|| {
+        let plan = match nesting(&plan) <= NESTING_MAX {
+            true => Optimizer::with_rules(rules).optimize(plan, running, |_, _| {})?,
+            false => run_rules(plan, &rules, running)?,
+        };
+        refuse_left_over(&plan)?;
+        Ok(plan)
+    })
 }
 
 /// Runs the rules over the plan until it no longer changes, as often as the session allows.

@@ -32,11 +32,13 @@ pub(crate) fn optimised(plan: LogicalPlan, running: &Running) -> Result<LogicalP
 
 /// An optimised plan lowered.
 pub(crate) fn lowered(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
-    let lowered = lower(plan, config::nearside(running.state.config_options()).native_operators)?;
-    match wholly_native(&lowered) {
-        Some(_) => Ok(lowered),
-        None => Ok(floats::in_plan(lowered)?),
-    }
+    planning::deep(|| {
+        let lowered = lower(plan, config::nearside(running.state.config_options()).native_operators)?;
+        match wholly_native(&lowered) {
+            Some(_) => Ok(lowered),
+            None => Ok(floats::in_plan(lowered)?),
+        }
+    })
 }
 
 /// Starts a prepared plan over the statement's snapshot. Rows come in the plan's order if they are to be `ordered`, which who
@@ -44,7 +46,7 @@ pub(crate) fn lowered(plan: LogicalPlan, running: &Running) -> Result<LogicalPla
 pub(crate) fn start(plan: &LogicalPlan, running: Arc<Running>, ordered: bool) -> Result<ResultStream> {
     running.check()?;
     if let Some(native) = wholly_native(plan) {
-        let bound = bind(native, &running.catalog, running.props())?;
+        let bound = planning::deep(|| bind(native, &running.catalog, running.props()))?;
         let schema = Arc::new(plan.schema().as_arrow().clone());
         return Ok(start_bound(bound, schema, running, ordered));
     }

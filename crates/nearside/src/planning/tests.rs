@@ -118,7 +118,8 @@ fn a_deadline_ends_planning_in_the_middle_of_a_rule() {
     let stop =
         Stop { statement: Arc::clone(&running.statement), deadline: Some(Instant::now() + Duration::from_millis(60)) };
     let started = Instant::now();
-    let error = run_rules(plan, &[Arc::new(Heeding { rule: Arc::new(Slow), stop })], running.as_ref()).unwrap_err();
+    let rules = [Arc::new(Heeding { rule: Arc::new(Slow), stop }) as _];
+    let error = deep(|| run_rules(plan, &rules, running.as_ref())).unwrap_err();
     assert!(matches!(error, Error::Timeout), "{error}");
     assert!(started.elapsed() < Duration::from_millis(1500), "{:?}", started.elapsed());
 }
