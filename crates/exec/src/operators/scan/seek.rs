@@ -23,9 +23,9 @@ use crate::operators::filter::RowTest;
 use crate::predicate::{CompareOp, Predicate};
 
 /// A row that an index names costs as much as so many rows that are scanned: it is read out of order, and the position itself is
-/// read, sorted and gathered. Measured (16 Mi rows of 24 bits, one thread): equal at one row in 300 to 600.
+/// read, sorted and gathered. A guess from VLDB 2015, section 6.1.5; the example `point` prints where the two are equal on a machine.
 const SCATTERED_COST: u64 = 512;
-/// What scanning a segment costs before its first row, likewise.
+/// What scanning a segment costs before its first row; a guess too.
 const SEGMENT_COST: u64 = 4096;
 /// Look-ups of a list, each as dear as so many rows that are scanned.
 const LOOK_UP_COST: u64 = 1024;
