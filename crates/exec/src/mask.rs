@@ -10,6 +10,8 @@ use arrow::buffer::{BooleanBuffer, Buffer};
 
 /// Bits of a word.
 const WORD: usize = 64;
+/// Positions that are written at a time.
+const STRIDE: usize = 8;
 
 /// A set of rows of one piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,18 +98,25 @@ impl Mask {
     /// Appends the set rows within `rows` (whose start is a multiple of 64) to `out`, each plus `offset`.
     pub(crate) fn positions_in(&self, rows: &Range<usize>, offset: usize, out: &mut Vec<u32>) {
         debug_assert_eq!(rows.start % WORD, 0);
-        for word in rows.start / WORD..rows.end.div_ceil(WORD) {
-            let mut bits = self.words[word];
-            let base = (offset + word * WORD) as u32;
-            if bits == u64::MAX {
-                out.extend(base..base + WORD as u32);
-                continue;
-            }
-            while bits != 0 {
-                out.push(base + bits.trailing_zeros());
-                bits &= bits - 1;
+        let words = &self.words[rows.start / WORD..rows.end.div_ceil(WORD)];
+        let count: usize = words.iter().map(|w| w.count_ones() as usize).sum();
+        let mut at = out.len();
+        out.resize(at + count + STRIDE, 0);
+        for (i, &word) in words.iter().enumerate() {
+            let (mut bits, mut to) = (word, at);
+            at += word.count_ones() as usize;
+            let base = (offset + rows.start + i * WORD) as u32;
+            // Some at a time, whether there are as many or not: a loop that ends with the word would be predicted wrongly for
+            // nearly every word. What is too many is written over.
+            while to < at {
+                for slot in &mut out[to..to + STRIDE] {
+                    *slot = base.wrapping_add(bits.trailing_zeros());
+                    bits &= bits.wrapping_sub(1);
+                }
+                to += STRIDE;
             }
         }
+        out.truncate(at);
     }
 
     /// The bits as Arrow has them.
@@ -145,6 +154,27 @@ mod tests {
             let mut positions = Vec::new();
             mask.positions_in(&(0..rows), 7, &mut positions);
             assert_eq!(positions, (7..7 + rows as u32).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn positions_are_those_of_the_set_bits() {
+        let mut state = 7u64;
+        for density in [0, 1, 3, 8, 40, 63, 64] {
+            let mut mask = Mask::empty(1000);
+            for row in 0..1000 {
+                state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                if state >> 33 & 63 < density {
+                    mask.set(row);
+                }
+            }
+            for rows in [0..1000, 64..1000, 128..192, 960..1000, 0..0] {
+                let mut positions = vec![5, 6];
+                mask.positions_in(&rows, 9, &mut positions);
+                let plain = rows.clone().filter(|row| mask.words[row / WORD] >> (row % WORD) & 1 == 1);
+                let expected: Vec<u32> = [5, 6].into_iter().chain(plain.map(|row| row as u32 + 9)).collect();
+                assert_eq!(positions, expected, "{density} {rows:?}");
+            }
         }
     }
 

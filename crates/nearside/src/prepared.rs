@@ -29,6 +29,7 @@ use crate::error::{Error, Result};
 use crate::lower::{NativeNode, Slots, bind_with, count_parameters, only_table, wholly_native, with_parameters};
 use crate::parser::{Parsed, plan_statement};
 use crate::plan_cache::is_cacheable;
+use crate::planning::deep;
 use crate::query;
 use crate::statement::Running;
 use crate::stream::ResultStream;
@@ -117,7 +118,7 @@ impl Planned {
             return Ok(query::start_bound(plan, Arc::clone(&known.schema), running, false));
         }
         let schema = Arc::new(plan.schema().as_arrow().clone());
-        let bound = bind_with(native, &running.catalog, running.props(), values.clone())?;
+        let bound = deep(|| bind_with(native, &running.catalog, running.props(), values.clone()))?;
         if let Some(new) = Bound::of(native, &bound, values, &schema, &running)? {
             *self.bound.lock() = Some(Arc::new(new));
         }
@@ -151,6 +152,10 @@ impl Bound {
 
 /// Starts an optimised plan with values where its parameters stand.
 fn start_with_values(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
+    deep(|| start_folded(plan, values, running))
+}
+
+fn start_folded(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
     let plan = plan.clone().with_param_values(params(values))?;
     // What literals make possible; the rest was done without them.
     let fold = Optimizer::with_rules(vec![
@@ -255,13 +260,22 @@ impl Template {
                 values.len()
             )));
         }
-        let planned = self.planned(&running, settings)?;
-        let cast = |(value, data_type): (&ScalarValue, &Option<DataType>)| match data_type {
-            Some(data_type) if value.data_type() != *data_type => value.cast_to(data_type),
-            _ => Ok(value.clone()),
-        };
-        let values = values.iter().zip(&self.parameter_types).map(cast);
-        planned.start(&values.collect::<std::result::Result<Vec<_>, _>>()?, running)
+        let mut cast = Vec::with_capacity(values.len());
+        for (value, data_type) in values.iter().zip(&self.parameter_types) {
+            match data_type {
+                Some(data_type) if value.data_type() != *data_type => {
+                    let fitted = value.cast_to(data_type)?;
+                    if !value.is_null() && fitted.cast_to(&value.data_type())? != *value {
+                        // A fraction compared with an integer, say: it stands for itself, as it would in the text.
+                        let plan = self.source.plan(&running)?.0;
+                        return query::run(plan.with_param_values(params(values))?, running, false);
+                    }
+                    cast.push(fitted);
+                }
+                _ => cast.push(value.clone()),
+            }
+        }
+        self.planned(&running, settings)?.start(&cast, running)
     }
 
     fn planned(&self, running: &Running, settings: u64) -> Result<Arc<Planned>> {
@@ -283,7 +297,9 @@ impl Template {
             _ => Planned { kind: Kind::Unoptimised(plan), bound: Mutex::default() },
         };
         let planned = Arc::new(planned);
-        *self.planned.lock() = Some((stamp, Arc::clone(&planned)));
+        // What names system views or files holds their rows as of now, and a plan that was not optimised costs all of its time again.
+        let kept = !matches!(planned.kind, Kind::Unoptimised(_));
+        *self.planned.lock() = kept.then(|| (stamp, Arc::clone(&planned)));
         planned
     }
 }

@@ -119,6 +119,10 @@ fn variety(column: &Arc<Column>) -> f64 {
 /// Has each row of a table a value of its own in this column, and none NULL? Also of rows that are deleted. It is found out by reading the column, once,
 /// if its dictionaries do not tell; false where that is too much.
 pub(super) fn is_unique(snapshot: &TableVersion, column: usize) -> bool {
+    // Dictionaries keep both zeros, which are equal.
+    if snapshot.schema.field(column).data_type().is_floating() {
+        return false;
+    }
     let columns: Vec<&Arc<Column>> =
         snapshot.segments().filter(|v| v.segment.rows() > 0).map(|v| v.segment.column(column)).collect();
     let Some(first) = columns.first() else { return false };

@@ -180,3 +180,33 @@ fn a_kept_plan_does_not_keep_rows() {
     assert!(left < full / 10, "{left} of {full} bytes are still held");
     assert_eq!(once(5), 0);
 }
+
+#[test]
+fn views_and_files_are_read_anew() {
+    let session = Database::new().unwrap().session();
+    session.execute("CREATE TABLE t AS SELECT value AS k FROM generate_series(1, 10)").unwrap();
+    let prepared = session.prepare("SELECT count(*) FROM nearside.columns WHERE \"table\" = $1").unwrap();
+    let count = || rows(prepared.query(&["t".into()]).and_then(nearside::ResultStream::collect_all)).unwrap();
+    let once = count();
+    assert_eq!(once, ["1"]);
+    let rows_of = session.prepare("SELECT rows FROM nearside.columns WHERE \"table\" = 't'").unwrap();
+    let shown = || rows(rows_of.query(&[]).and_then(nearside::ResultStream::collect_all)).unwrap();
+    assert_eq!(shown(), ["10"]);
+    session.execute("INSERT INTO t VALUES (11)").unwrap();
+    assert_eq!(shown(), ["11"]);
+}
+
+#[test]
+fn values_that_do_not_fit_the_column_are_compared_as_they_are() {
+    let session = Database::new().unwrap().session();
+    session.execute("CREATE TABLE t (a INT, c DECIMAL(10, 2)); INSERT INTO t VALUES (2, 1.50)").unwrap();
+    let found = |sql: &str, value: ScalarValue| {
+        rows(session.prepare(sql).unwrap().query(&[value]).and_then(nearside::ResultStream::collect_all)).unwrap()
+    };
+    let (fraction, exact) = (ScalarValue::Decimal128(Some(25), 2, 1), ScalarValue::Decimal128(Some(20), 2, 1));
+    assert_eq!(found("SELECT a FROM t WHERE a = $1", fraction.clone()), [""; 0]);
+    assert_eq!(found("SELECT a FROM t WHERE a < $1", fraction), ["2"]);
+    assert_eq!(found("SELECT a FROM t WHERE a = $1", exact), ["2"]);
+    assert_eq!(found("SELECT c FROM t WHERE c = $1", ScalarValue::Decimal128(Some(1501), 4, 3)), [""; 0]);
+    assert_eq!(found("SELECT c FROM t WHERE c = $1", ScalarValue::Decimal128(Some(1500), 4, 3)), ["1.50"]);
+}
