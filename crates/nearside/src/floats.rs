@@ -208,7 +208,8 @@ fn compares(expr: &Expr) -> bool {
     }
 }
 
-fn is_comparison(op: Operator) -> bool {
+/// True for operators that compare two values.
+pub(crate) fn is_comparison(op: Operator) -> bool {
     matches!(
         op,
         Operator::Eq

@@ -244,19 +244,7 @@ fn fallible(expr: &Expr) -> bool {
             Expr::Between(_) | Expr::InList(_) | Expr::Alias(_) => false,
             // A pattern from a column may be malformed.
             Expr::Like(like) => !matches!(like.pattern.as_ref(), Expr::Literal(..)),
-            Expr::BinaryExpr(b) => !matches!(
-                b.op,
-                Operator::Eq
-                    | Operator::NotEq
-                    | Operator::Lt
-                    | Operator::LtEq
-                    | Operator::Gt
-                    | Operator::GtEq
-                    | Operator::IsDistinctFrom
-                    | Operator::IsNotDistinctFrom
-                    | Operator::And
-                    | Operator::Or
-            ),
+            Expr::BinaryExpr(b) => !floats::is_comparison(b.op) && !matches!(b.op, Operator::And | Operator::Or),
             _ => true,
         })
     });

@@ -262,7 +262,8 @@ fn arithmetic(op: Operator) -> Option<ArithmeticOp> {
     })
 }
 
-fn comparison(op: Operator) -> Option<CompareOp> {
+/// The comparison that an operator is, if it is one that `exec` knows.
+pub(crate) fn comparison(op: Operator) -> Option<CompareOp> {
     Some(match op {
         Operator::Eq => CompareOp::Eq,
         Operator::NotEq => CompareOp::NotEq,

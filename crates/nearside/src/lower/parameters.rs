@@ -5,11 +5,12 @@ use datafusion::common::{DFSchema, ParamValues, ScalarValue};
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 
-use super::predicate::{comparable, compare_op};
+use super::predicate::comparable;
 use super::props::place_of;
 use super::{native, wholly_native};
 use crate::context::StoredSource;
 use crate::error::Result;
+use crate::structure::comparison;
 
 /// The native plan of an optimised query with parameters, if it is wholly native and each parameter is compared with a column of
 /// its own type, in a condition: there a bound plan has a literal that another can take the place of. A query without parameters
@@ -107,7 +108,7 @@ fn compared(condition: &Expr, schema: &DFSchema) -> usize {
         Expr::BinaryExpr(BinaryExpr { left, op: Operator::And | Operator::Or, right }) => {
             compared(left, schema) + compared(right, schema)
         }
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) if compare_op(*op).is_some() => {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if comparison(*op).is_some() => {
             usize::from(is_pair(left, right, schema) || is_pair(right, left, schema))
         }
         Expr::Between(between) => {

@@ -11,6 +11,7 @@ use exec::{CompareOp, Predicate};
 
 use super::{PhysicalExpression, Props};
 use crate::error::Result;
+use crate::structure::comparison;
 
 /// A filter as `exec` understands it.
 pub(super) fn predicate(expr: &Expr, schema: &DFSchema, props: &Props) -> Result<Predicate> {
@@ -51,7 +52,7 @@ fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema, props: &P
         (value, Expr::Column(c)) => (c, value, op.swap()),
         _ => return Ok(None),
     };
-    let Some(op) = op.and_then(compare_op) else { return Ok(None) };
+    let Some(op) = op.and_then(comparison) else { return Ok(None) };
     let literal = match literal {
         Expr::Literal(value, _) => value,
         Expr::Placeholder(parameter) => {
@@ -67,19 +68,6 @@ fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema, props: &P
         Some([minus, plus]) => compare_zero(column, op, &minus, &plus).map(Some),
         None => Ok(literal_array(&literal).map(|value| Predicate::Compare { column, op, value })),
     }
-}
-
-/// The comparison that an operator is, if it is one that `exec` knows.
-pub(super) fn compare_op(op: Operator) -> Option<CompareOp> {
-    Some(match op {
-        Operator::Eq => CompareOp::Eq,
-        Operator::NotEq => CompareOp::NotEq,
-        Operator::Lt => CompareOp::Lt,
-        Operator::LtEq => CompareOp::LtEq,
-        Operator::Gt => CompareOp::Gt,
-        Operator::GtEq => CompareOp::GtEq,
-        _ => return None,
-    })
 }
 
 /// Both zeros, when the literal is one of them: SQL has them equal, and dictionaries keep every bit pattern apart.

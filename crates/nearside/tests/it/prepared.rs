@@ -182,7 +182,7 @@ fn a_kept_plan_does_not_keep_rows() {
 }
 
 #[test]
-fn views_and_files_are_read_anew() {
+fn system_views_are_read_anew() {
     let session = Database::new().unwrap().session();
     session.execute("CREATE TABLE t AS SELECT value AS k FROM generate_series(1, 10)").unwrap();
     let prepared = session.prepare("SELECT count(*) FROM nearside.columns WHERE \"table\" = $1").unwrap();

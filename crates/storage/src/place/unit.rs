@@ -44,15 +44,24 @@ impl Placed for Values {
     }
 }
 
+/// The data with its regions exchanged; the very same where none is another.
+fn unless_same<T>(
+    data: &Arc<T>,
+    exchange: &mut Exchange<'_, StoreError>,
+    exchanged: impl FnOnce(&T, &mut Exchange<'_, StoreError>) -> Result<T, StoreError>,
+) -> Result<Arc<T>, StoreError> {
+    let mut new = false;
+    let other = exchanged(data, &mut |region| {
+        let exchanged = exchange(region)?;
+        new |= !Arc::ptr_eq(&exchanged, region);
+        Ok(exchanged)
+    })?;
+    Ok(if new { Arc::new(other) } else { Arc::clone(data) })
+}
+
 impl Placed for Arc<PlainData> {
     fn exchanged(&self, exchange: &mut Exchange<'_, StoreError>) -> Result<Self, StoreError> {
-        let mut new = false;
-        let data = PlainData::exchanged(self, &mut |region| {
-            let exchanged = exchange(region)?;
-            new |= !Arc::ptr_eq(&exchanged, region);
-            Ok::<_, StoreError>(exchanged)
-        })?;
-        Ok(if new { Arc::new(data) } else { Arc::clone(self) })
+        unless_same(self, exchange, PlainData::exchanged)
     }
 
     fn regions(&self) -> Vec<&Region> {
@@ -62,13 +71,7 @@ impl Placed for Arc<PlainData> {
 
 impl Placed for Arc<IndexData> {
     fn exchanged(&self, exchange: &mut Exchange<'_, StoreError>) -> Result<Self, StoreError> {
-        let mut new = false;
-        let data = IndexData::exchanged(self, &mut |region| {
-            let exchanged = exchange(region)?;
-            new |= !Arc::ptr_eq(&exchanged, region);
-            Ok::<_, StoreError>(exchanged)
-        })?;
-        Ok(if new { Arc::new(data) } else { Arc::clone(self) })
+        unless_same(self, exchange, IndexData::exchanged)
     }
 
     fn regions(&self) -> Vec<&Region> {
