@@ -10,13 +10,14 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::thread::Thread;
+use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use sched::{Scheduler, Statement};
 
 use crate::ExecError;
-use crate::driver::Driver;
+use crate::driver::{Driver, WAKE_AFTER};
 use crate::plan::Plan;
 use crate::profile::Profile;
 
@@ -114,18 +115,19 @@ impl Execution {
 
     /// The next batch, never empty; `None` at the end. When pending, the waker is called once there is more.
     pub fn poll_next(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<RecordBatch, ExecError>>> {
-        self.handle.driver.poll_next(cx.waker(), false)
+        self.handle.driver.poll_next(cx.waker(), false, false)
     }
 
     /// The next batch, waiting for it on this thread. A worker of a scheduler that calls this runs what is queued here
     /// instead of waiting for it.
     pub fn next_blocking(&self) -> Option<Result<RecordBatch, ExecError>> {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let started = Instant::now();
         loop {
-            match self.handle.driver.poll_next(&waker, Scheduler::on_worker()) {
+            match self.handle.driver.poll_next(&waker, Scheduler::on_worker(), true) {
                 Poll::Ready(next) => return next,
                 // A deadline has no timer of its own: whoever waits looks at it.
-                Poll::Pending => match self.handle.driver.time_left() {
+                Poll::Pending => match self.handle.driver.time_left().into_iter().chain(look_again(started)).min() {
                     // Marked: on a worker the steps that it waits for need its slot.
                     Some(left) => sched::blocking(|| std::thread::park_timeout(left)),
                     None => sched::blocking(std::thread::park),
@@ -149,6 +151,11 @@ impl std::fmt::Debug for Execution {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Execution").field("schema", &self.schema).finish_non_exhaustive()
     }
+}
+
+/// How long a thread that waits since `started` waits before it looks by itself; afterwards it is woken for anything.
+fn look_again(started: Instant) -> Option<Duration> {
+    (2 * WAKE_AFTER).checked_sub(started.elapsed()).filter(|left| !left.is_zero())
 }
 
 struct NextBatch<'a>(&'a Execution);

@@ -7,11 +7,13 @@ use std::ops::Range;
 
 use arrow::array::{Array, BooleanArray};
 use arrow::buffer::{BooleanBuffer, Buffer};
+use storage::{BLOCK_ROWS, mask_count, mask_positions};
 
 /// Bits of a word.
 const WORD: usize = 64;
-/// Positions that are written at a time.
-const STRIDE: usize = 8;
+
+/// One row in so many is dense: unpacking a block takes the time of gathering about eight of its rows.
+const DENSE_ROWS: usize = 32;
 
 /// A set of rows of one piece.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +46,7 @@ impl Mask {
 
     /// Rows that are set.
     pub(crate) fn count(&self) -> usize {
-        self.words.iter().map(|w| w.count_ones() as usize).sum()
+        mask_count(&self.words)
     }
 
     /// No row is set.
@@ -90,33 +92,45 @@ impl Mask {
 
     /// Set rows within `rows`, whose start is a multiple of 64.
     pub(crate) fn count_in(&self, rows: &Range<usize>) -> usize {
-        debug_assert_eq!(rows.start % WORD, 0);
-        debug_assert!(rows.end.is_multiple_of(WORD) || rows.end == self.rows);
-        self.words[rows.start / WORD..rows.end.div_ceil(WORD)].iter().map(|w| w.count_ones() as usize).sum()
+        mask_count(self.words_in(rows))
     }
 
     /// Appends the set rows within `rows` (whose start is a multiple of 64) to `out`, each plus `offset`.
     pub(crate) fn positions_in(&self, rows: &Range<usize>, offset: usize, out: &mut Vec<u32>) {
+        mask_positions(self.words_in(rows), (offset + rows.start) as u32, out);
+    }
+
+    /// The words of `rows`, whose start is a multiple of 64, and whose end is one too or the last row's.
+    pub(crate) fn words_in(&self, rows: &Range<usize>) -> &[u64] {
         debug_assert_eq!(rows.start % WORD, 0);
-        let words = &self.words[rows.start / WORD..rows.end.div_ceil(WORD)];
-        let count: usize = words.iter().map(|w| w.count_ones() as usize).sum();
-        let mut at = out.len();
-        out.resize(at + count + STRIDE, 0);
-        for (i, &word) in words.iter().enumerate() {
-            let (mut bits, mut to) = (word, at);
-            at += word.count_ones() as usize;
-            let base = (offset + rows.start + i * WORD) as u32;
-            // Some at a time, whether there are as many or not: a loop that ends with the word would be predicted wrongly for
-            // nearly every word. What is too many is written over.
-            while to < at {
-                for slot in &mut out[to..to + STRIDE] {
-                    *slot = base.wrapping_add(bits.trailing_zeros());
-                    bits &= bits.wrapping_sub(1);
+        debug_assert!(rows.end.is_multiple_of(WORD) || rows.end == self.rows);
+        &self.words[rows.start / WORD..rows.end.div_ceil(WORD)]
+    }
+
+    /// Whether the rows that are set are some of all, and so many that unpacking whole blocks for them pays.
+    pub(crate) fn is_dense(&self) -> bool {
+        let count = self.count();
+        count < self.rows && count * DENSE_ROWS >= self.rows
+    }
+
+    /// Cuts it at blocks of rows into windows with at most `most` (a block's rows at least) set rows each, and with one at least;
+    /// with how many.
+    pub(crate) fn windows(&self, most: usize) -> impl Iterator<Item = (Range<usize>, usize)> {
+        let mut block = 0;
+        std::iter::from_fn(move || {
+            let (mut window, mut count) = (block * BLOCK_ROWS..block * BLOCK_ROWS, 0);
+            while window.end < self.rows {
+                let end = (window.end + BLOCK_ROWS).min(self.rows);
+                let added = self.count_in(&(window.end..end));
+                if count + added > most {
+                    break;
                 }
-                to += STRIDE;
+                block += 1;
+                window = if count + added == 0 { end..end } else { window.start..end };
+                count += added;
             }
-        }
-        out.truncate(at);
+            (count > 0).then_some((window, count))
+        })
     }
 
     /// The bits as Arrow has them.
@@ -174,6 +188,26 @@ mod tests {
                 let plain = rows.clone().filter(|row| mask.words[row / WORD] >> (row % WORD) & 1 == 1);
                 let expected: Vec<u32> = [5, 6].into_iter().chain(plain.map(|row| row as u32 + 9)).collect();
                 assert_eq!(positions, expected, "{density} {rows:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn windows_have_every_row_once() {
+        for every in [1, 2, 3, 31, 300, 900] {
+            for rows in [1000, 256, 100, 2048] {
+                let mut mask = Mask::empty(rows);
+                (0..rows).step_by(every).for_each(|row| mask.set(row));
+                for most in [256, 300, 5000] {
+                    let (mut seen, mut end) = (Vec::new(), 0);
+                    for (window, count) in mask.windows(most) {
+                        assert!(window.start >= end && window.start.is_multiple_of(BLOCK_ROWS) && count <= most);
+                        assert!(count > 0 && count == mask.count_in(&window));
+                        mask.positions_in(&window, 0, &mut seen);
+                        end = window.end;
+                    }
+                    assert_eq!(seen, (0..rows as u32).step_by(every).collect::<Vec<_>>(), "{every} {rows} {most}");
+                }
             }
         }
     }

@@ -12,6 +12,7 @@ use numa::Region;
 use crate::copies::Copies;
 use crate::dictionary::Dictionary;
 use crate::kernels::compare::{RangeTest, select_range};
+use crate::kernels::compress::compress;
 use crate::kernels::gather::{code_at, gather};
 use crate::kernels::member::select_set;
 use crate::kernels::unpack::unpack;
@@ -159,6 +160,24 @@ impl CodedColumn {
     /// Appends the codes at `positions`, rows of the segment in any order, to `out`.
     pub fn gather(&self, positions: &[u32], out: &mut Vec<u32>) {
         gather(self.words(), self.bits, self.rows, positions, out);
+    }
+
+    /// Appends the codes of those of `rows` whose bits are set in `mask`, in order: bit `i` stands for row `rows.start + i`, which is a
+    /// multiple of 256; bits beyond `rows` are 0. For marked rows close to each other; a few are better [gathered](Self::gather).
+    pub fn compress(&self, rows: Range<usize>, mask: &[u64], out: &mut Vec<u32>) {
+        assert!(rows.start.is_multiple_of(BLOCK_ROWS) && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
+        assert_eq!(mask.len(), rows.len().div_ceil(64));
+        let size = block_words(self.bits);
+        let words = &self.words()[rows.start / BLOCK_ROWS * size..rows.end.div_ceil(BLOCK_ROWS) * size];
+        let whole = mask.len() / MASK_WORDS;
+        let (mask, tail) = mask.split_at(whole * MASK_WORDS);
+        let (words, words_tail) = words.split_at(whole * size);
+        compress(words, self.bits, mask, out);
+        if !tail.is_empty() {
+            let mut padded = [0; MASK_WORDS];
+            padded[..tail.len()].copy_from_slice(tail);
+            compress(words_tail, self.bits, &padded, out);
+        }
     }
 
     /// The code of one row. Many at once: [`gather`](Self::gather).

@@ -10,6 +10,7 @@ use numa::{NodeId, Region};
 use crate::GRANULE_ROWS;
 use crate::coded::CodedColumn;
 use crate::dictionary::Encoding;
+use crate::kernels::positions::positions as mask_positions;
 use crate::kernels::words_for;
 use crate::plain::PlainColumn;
 
@@ -210,6 +211,22 @@ impl Column {
                 let mut codes = Vec::with_capacity(positions.len());
                 column.gather(positions, &mut codes);
                 column.materialize(&codes)
+            }
+        }
+    }
+
+    /// The values of those of `rows` whose bits are set in `mask`, in the surface type; see [`CodedColumn::compress`].
+    pub fn take_marked(&self, rows: Range<usize>, mask: &[u64]) -> ArrayRef {
+        match self {
+            Column::Coded(column) => {
+                let mut codes = Vec::new();
+                column.compress(rows, mask, &mut codes);
+                column.materialize(&codes)
+            }
+            Column::Plain(_) | Column::RowIds(_) => {
+                let mut positions = Vec::new();
+                mask_positions(mask, rows.start as u32, &mut positions);
+                self.take(&positions)
             }
         }
     }

@@ -53,6 +53,7 @@ mod dictionary;
 mod error;
 mod index;
 mod kernels;
+mod mask;
 mod parallel;
 mod partition;
 mod place;
@@ -80,6 +81,7 @@ pub use error::StoreError;
 pub use index::{DuplicateKey, Index, IndexKind, IndexRows, duplicate_key, indexable};
 #[doc(hidden)]
 pub use kernels::bench;
+pub use mask::{mask_count, mask_positions};
 pub use parallel::{Interrupted, Parallel, Serial};
 pub use partition::Partitioner;
 pub use place::{PlaceReport, place, place_parts, place_rows};

@@ -46,8 +46,14 @@ use window::{Bounds, Charged, Item, Window};
 
 /// Fewest steps in flight, however few threads there are.
 const STEPS_MIN: usize = 4;
+/// Morsels that each thread should find at least, so that all end at about the same time.
+const MORSELS_PER_THREAD: usize = 16;
 /// A scan starts at one of so many turns, of which it takes the remainder by its nodes.
 const TURNS: usize = 1 << 32;
+/// Items that are worth waking a consumer for at once.
+const WAKE_ITEMS: usize = 16;
+/// A consumer that has waited so long is woken for less.
+pub(crate) const WAKE_AFTER: Duration = Duration::from_micros(200);
 /// Share of the memory that a statement has left which the window may fill.
 const WINDOW_SHARE: u64 = 4;
 
@@ -77,6 +83,8 @@ struct State {
     /// Steps of the engine that were handed out.
     handed_out: usize,
     wakers: Vec<Waker>,
+    /// Since when those who wait do, if all of them look again after [`WAKE_AFTER`].
+    waiting_since: Option<Instant>,
     /// Someone polls the pipeline below.
     pulling: bool,
     /// Poll it once more: it called while someone polled.
@@ -140,6 +148,7 @@ impl Driver {
             cursor: Cursor::default(),
             handed_out: 0,
             wakers: Vec::new(),
+            waiting_since: None,
             pulling: false,
             pull_again: false,
         };
@@ -155,8 +164,14 @@ impl Driver {
     }
 
     /// The next batch; see [`Execution::poll_next`](crate::Execution::poll_next). With `help`, steps that nobody has begun
-    /// are run here rather than waited for.
-    pub(crate) fn poll_next(&self, waker: &Waker, help: bool) -> Poll<Option<Result<RecordBatch, ExecError>>> {
+    /// are run here rather than waited for. `patient`: whoever is told to wait polls again by itself, later than [`WAKE_AFTER`], so that
+    /// it need not be woken for little before.
+    pub(crate) fn poll_next(
+        &self,
+        waker: &Waker,
+        help: bool,
+        patient: bool,
+    ) -> Poll<Option<Result<RecordBatch, ExecError>>> {
         loop {
             if self.context.statement.is_cancelled() {
                 let mut state = self.state.lock();
@@ -167,6 +182,7 @@ impl Driver {
             self.pump(help);
             let mut state = self.state.lock();
             if let Some(item) = state.window.pop() {
+                state.wakers.retain(|known| !known.will_wake(waker));
                 drop(state);
                 // Room for more, and perhaps the end that others wait for.
                 self.pump(help);
@@ -182,6 +198,11 @@ impl Driver {
                 self.run(number, step);
                 continue;
             }
+            state.waiting_since = match patient {
+                true if state.wakers.is_empty() => Some(Instant::now()),
+                true => state.waiting_since,
+                false => None,
+            };
             if !state.wakers.iter().any(|known| known.will_wake(waker)) {
                 state.wakers.push(waker.clone());
             }
@@ -220,7 +241,7 @@ impl Driver {
                 let pull = self.fill(&mut state, &mut spawns);
                 state.window.advance();
                 let ended = state.window.is_finished();
-                let serves = state.window.has_ready() || ended || (self.inline && state.window.has_unclaimed());
+                let serves = self.serves(&state) || ended || (self.inline && state.window.has_unclaimed());
                 (pull, if serves { std::mem::take(&mut state.wakers) } else { Vec::new() }, ended)
             };
             spawns.into_iter().for_each(|(number, affinity, hint)| self.spawn(number, affinity, hint));
@@ -232,6 +253,14 @@ impl Driver {
                 return;
             }
         }
+    }
+
+    /// Whether it is time to wake who waits: a call of the kernel for each of many small batches would cost more than they do. While a
+    /// step runs, more will come, and pump again.
+    fn serves(&self, state: &State) -> bool {
+        let ready = state.window.ready();
+        let enough = ready >= WAKE_ITEMS || !state.window.has_unfinished();
+        ready > 0 && (enough || state.waiting_since.is_none_or(|since| since.elapsed() >= WAKE_AFTER))
     }
 
     /// Pushes steps while the window is open. True where the pipeline below has to be polled for one.
@@ -277,7 +306,7 @@ impl Driver {
         let (DriverSource::Below(below), Some(me)) = (&self.source, self.me.upgrade()) else { return false };
         let waker = Waker::from(Arc::new(Pump(Arc::downgrade(&me))));
         loop {
-            let polled = below.poll_next(&waker, help);
+            let polled = below.poll_next(&waker, help, false);
             let charged = match &polled {
                 Poll::Ready(Some(Ok(batch))) => Some(self.context.statement.budget().reserve(batch_bytes(batch))),
                 _ => None,
@@ -383,11 +412,12 @@ impl Driver {
     /// Page maps are worth reading only where there is a choice of nodes.
     fn places(&self) -> Places<'static> {
         let (scheduler, options) = (&self.context.scheduler, self.context.scan);
+        let morsels_min = MORSELS_PER_THREAD * scheduler.threads();
         let turn = |nodes| if self.context.ordered { None } else { scheduler.rotation(nodes).next() };
         match scheduler.topology().nodes() {
-            _ if self.inline => Places { lookup: Lookup::Nowhere, options, turn: None },
-            [only] => Places { lookup: Lookup::Only(only.id), options, turn: None },
-            _ => Places { lookup: Lookup::Maps(PageMaps::of_kernel()), options, turn: turn(TURNS) },
+            _ if self.inline => Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: 1 },
+            [only] => Places { lookup: Lookup::Only(only.id), options, turn: None, morsels_min },
+            _ => Places { lookup: Lookup::Maps(PageMaps::of_kernel()), options, turn: turn(TURNS), morsels_min },
         }
     }
 

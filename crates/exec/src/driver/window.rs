@@ -16,6 +16,9 @@ use numa::Reservation;
 use crate::ExecError;
 use crate::operators::limit::Limit;
 
+/// Ready items for each slot: a granule makes as many when all its rows pass, in batches of 8192.
+const ITEMS_PER_STEP: usize = 8;
+
 /// A batch and what it is charged to.
 pub(crate) struct Charged {
     pub(crate) batch: RecordBatch,
@@ -33,7 +36,7 @@ pub(crate) enum Item {
 /// How much may be in flight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
-    /// Slots, and ready items.
+    /// Slots; and [`ITEMS_PER_STEP`] times as many ready items.
     pub(crate) steps: usize,
     /// Steps that are queued or run.
     pub(crate) tasks: usize,
@@ -85,7 +88,7 @@ impl<S> Window<S> {
 
     /// May another step start?
     pub(crate) fn is_open(&self) -> bool {
-        if self.closed || self.slots.len() >= self.bounds.steps || self.ready.len() >= self.bounds.steps {
+        if self.closed || self.slots.len() >= self.bounds.steps || self.is_full() {
             return false;
         }
         let unfinished = self.slots.iter().filter(|s| s.result.is_none()).count();
@@ -94,6 +97,11 @@ impl<S> Window<S> {
         }
         let expected = self.held_bytes.saturating_add((unfinished as u64 + 1).saturating_mul(self.bounds.step_bytes));
         expected <= self.bounds.bytes || (self.slots.is_empty() && self.ready.is_empty())
+    }
+
+    /// Nothing moves on before something is handed out.
+    fn is_full(&self) -> bool {
+        self.ready.len() >= ITEMS_PER_STEP.saturating_mul(self.bounds.steps)
     }
 
     /// From now on so many steps are queued or run at a time.
@@ -183,7 +191,7 @@ impl<S> Window<S> {
 
     /// Moves what the front slots have made on to the ready queue.
     pub(crate) fn advance(&mut self) {
-        while self.ready.len() < self.bounds.steps {
+        while !self.is_full() {
             let Some(front) = self.slots.front_mut() else {
                 if self.closed {
                     self.flush();
@@ -258,9 +266,14 @@ impl<S> Window<S> {
         Some(item)
     }
 
-    /// Can a consumer be served?
-    pub(crate) fn has_ready(&self) -> bool {
-        !self.ready.is_empty()
+    /// Items that a consumer can be served.
+    pub(crate) fn ready(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Is there a step that has not ended? Whoever runs it calls when it has.
+    pub(crate) fn has_unfinished(&self) -> bool {
+        self.slots.iter().any(|slot| slot.result.is_none())
     }
 
     /// Nothing is left and nothing will come.

@@ -12,7 +12,7 @@ use std::ops::Range;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::take;
-use storage::{CodePredicate, Texts};
+use storage::{CodePredicate, Texts, mask_positions};
 
 use crate::ExecError;
 use crate::mask::Mask;
@@ -24,6 +24,28 @@ pub(crate) enum Rows<'a> {
     Range(Range<usize>),
     /// Ascending rows.
     Positions(&'a [u32]),
+    /// Rows that are close to each other.
+    Marked(Marked<'a>),
+}
+
+/// Rows of which a bit mask says whether they are meant.
+#[derive(Debug, Clone)]
+pub(crate) struct Marked<'a> {
+    /// The rows that have a bit; the first one's number is a multiple of 256.
+    pub(crate) rows: Range<usize>,
+    /// A word for every 64 of them; bits past the last are 0.
+    pub(crate) mask: &'a [u64],
+    /// Bits that are set.
+    pub(crate) count: usize,
+}
+
+impl Marked<'_> {
+    /// The rows' numbers.
+    pub(crate) fn positions(&self) -> Vec<u32> {
+        let mut positions = Vec::new();
+        mask_positions(self.mask, self.rows.start as u32, &mut positions);
+        positions
+    }
 }
 
 impl Rows<'_> {
@@ -32,6 +54,7 @@ impl Rows<'_> {
         match self {
             Rows::Range(range) => range.len(),
             Rows::Positions(positions) => positions.len(),
+            Rows::Marked(marked) => marked.count,
         }
     }
 }
@@ -79,6 +102,7 @@ impl Input for BatchInput<'_> {
             Rows::Range(range) if *range == (0..values.len()) => Ok(values.clone()),
             Rows::Range(range) => Ok(values.slice(range.start, range.len())),
             Rows::Positions(positions) => Ok(take(values, &UInt32Array::from(positions.to_vec()), None)?),
+            Rows::Marked(marked) => Ok(take(values, &UInt32Array::from(marked.positions()), None)?),
         }
     }
 }

@@ -7,16 +7,19 @@
 //! every lane, so a compare yields eight neighbouring rows. Blocks follow each other without gaps.
 //!
 //! # Limits
-//! x86-64 with AVX2 has a fast path; other processors run the scalar one. AVX-512 and NEON wait for hardware to test on.
+//! x86-64 with AVX2 has a fast path; other processors run the scalar one. Of AVX-512 only moving marked lanes to the front is used
+//! (tested on Zen 4). NEON waits for hardware to test on.
 
 #![allow(unsafe_code)]
 
 #[doc(hidden)]
 pub mod bench;
 pub(crate) mod compare;
+pub(crate) mod compress;
 pub(crate) mod gather;
 pub(crate) mod member;
 pub(crate) mod pack;
+pub(crate) mod positions;
 pub(crate) mod share;
 pub(crate) mod unpack;
 #[cfg(target_arch = "x86_64")]
@@ -52,6 +55,21 @@ pub(crate) const fn bits_for(max: u32) -> u8 {
 #[inline]
 pub(crate) fn have_avx2() -> bool {
     std::arch::is_x86_feature_detected!("avx2")
+}
+
+/// Whether lanes can be moved to the front by a mask.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn have_avx512() -> bool {
+    use std::arch::is_x86_feature_detected as has;
+    has!("avx512f") && has!("avx512vl") && have_avx2() && have_popcnt()
+}
+
+/// Whether there are instructions that count bits and take the lowest.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn have_popcnt() -> bool {
+    std::arch::is_x86_feature_detected!("popcnt") && std::arch::is_x86_feature_detected!("bmi1")
 }
 
 /// A table of the 33 instances of a function that is generic over the width.

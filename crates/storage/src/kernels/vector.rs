@@ -4,6 +4,21 @@ use std::arch::x86_64::*;
 
 use super::low_bits;
 
+/// How far ahead of what is read memory is asked for: the processor's own prefetching stops at each page of 4 KiB.
+const AHEAD_BYTES: usize = 4096;
+
+/// Asks for the memory of a block of `B`-bit values some way behind the one at `words`; it need not be there.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn prefetch<const B: usize>(words: *const u32) {
+    let mut line = 0;
+    while line < 32 * B {
+        let at = words.cast::<i8>().wrapping_add(AHEAD_BYTES + line);
+        _mm_prefetch::<_MM_HINT_T0>(at);
+        line += 64;
+    }
+}
+
 /// Calls the macro `$m` for the eight groups of four rows.
 macro_rules! for_quads {
     ($m:ident) => {

@@ -322,7 +322,12 @@ fn run_of(statement: &Arc<Statement>) -> Run<'_> {
         statement,
         parallel: &Serial,
         threads: 2,
-        places: Places { lookup: Lookup::Nowhere, options: crate::ScanOptions::default(), turn: None },
+        places: Places {
+            lookup: Lookup::Nowhere,
+            options: crate::ScanOptions::default(),
+            turn: None,
+            morsels_min: usize::MAX,
+        },
     }
 }
 

@@ -315,7 +315,12 @@ fn with_run<T>(budget: Arc<Budget>, parallel: &dyn Parallel, body: impl FnOnce(R
         statement: &statement,
         parallel,
         threads: 3,
-        places: Places { lookup: Lookup::Nowhere, options: crate::ScanOptions::default(), turn: None },
+        places: Places {
+            lookup: Lookup::Nowhere,
+            options: crate::ScanOptions::default(),
+            turn: None,
+            morsels_min: usize::MAX,
+        },
     })
 }
 

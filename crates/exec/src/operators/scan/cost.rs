@@ -185,6 +185,7 @@ impl<'a> Counter<'a> {
         let width = self.reads[place].bytes_per_row;
         self.bytes.borrow_mut()[place] += match rows {
             Rows::Range(range) => width * range.len() as f64,
+            Rows::Marked(marked) => width * marked.rows.len() as f64,
             Rows::Positions(positions) => {
                 (width.max(LINE_BYTES) * positions.len() as f64).min(width * self.rows as f64)
             }

@@ -15,6 +15,7 @@
 //! particular, else the widest such that it outputs.
 
 pub(crate) mod cost;
+mod cut;
 mod prepare;
 pub(crate) mod seek;
 
@@ -25,7 +26,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use numa::NodeId;
 use sched::policy::concurrency::Pieces;
 use sched::{Affinity, Hint};
-use storage::{CodePredicate, GRANULE_ROWS, Segment, SegmentVersion, TableVersion, Texts};
+use storage::{BLOCK_ROWS, CodePredicate, GRANULE_ROWS, Segment, SegmentVersion, TableVersion, Texts};
 
 pub(crate) use cost::{BytesRead, Lookup};
 
@@ -35,7 +36,7 @@ use seek::{Access, Keys};
 
 use super::filter::Filter;
 use super::project::Projection;
-use super::{Input, Rows};
+use super::{Input, Marked, Rows};
 use crate::ExecError;
 use crate::engine::Run;
 use crate::execution::ScanOptions;
@@ -86,6 +87,8 @@ pub(crate) struct Places<'a> {
     pub(crate) options: ScanOptions,
     /// Draws the lot of where to start, where morsels may be handed out in another order than that of their rows.
     pub(crate) turn: Option<usize>,
+    /// Granules are put together to morsels as long as there are so many of them.
+    pub(crate) morsels_min: usize,
 }
 
 /// How far a scan has been handed out; belongs to whoever hands it out.
@@ -96,10 +99,10 @@ pub(crate) struct Cursor {
     morsels: usize,
 }
 
-/// Some rows for one task: a granule, or several small remainders.
+/// Some rows for one task: a granule, several that take little time, or several small remainders.
 #[derive(Clone, Debug)]
 pub(crate) struct Morsel {
-    /// Segment and rows; at most a granule of rows together, all on the same node.
+    /// Segment and rows, all on the same node; those of one piece are of one granule unless an index names them.
     pub(crate) pieces: Vec<(usize, Range<usize>)>,
     /// That node, where it is known.
     pub(crate) node: Option<NodeId>,
@@ -273,24 +276,35 @@ impl Scan {
                     return Err(error);
                 }
             };
-            let found = matches.found(rows, &mut positions);
-            let wanted = found.min(left);
-            left -= wanted;
-            let mut done = 0;
-            while done < wanted {
-                let take = (wanted - done).min(batch_rows);
-                let chosen = if found == rows.len() {
-                    Rows::Range(rows.start + done..rows.start + done + take)
-                } else {
-                    dense_or_not(&positions[done..done + take])
-                };
-                let per_code = |i: usize| state.per_code[i].as_ref();
-                let emitted = self.projection.evaluate(&piece, &chosen, &per_code).and_then(&mut *emit);
-                if !matches!(emitted, Ok(true)) {
-                    piece.counter.settle(read);
-                    return emitted.map(|_| ());
+            let per_code = |i: usize| state.per_code[i].as_ref();
+            let mut emit = |chosen: &Rows<'_>| self.projection.evaluate(&piece, chosen, &per_code).and_then(&mut *emit);
+            let emitted = match matches {
+                Matches::Mask(mask) if mask.is_dense() && left >= rows.len() && batch_rows >= BLOCK_ROWS => {
+                    left -= mask.count();
+                    mask.windows(batch_rows).try_fold(true, |on, (window, count)| {
+                        let mask = mask.words_in(&window);
+                        let rows = rows.start + window.start..rows.start + window.end;
+                        if on { emit(&Rows::Marked(Marked { rows, mask, count })) } else { Ok(false) }
+                    })
                 }
-                done += take;
+                matches => {
+                    let found = matches.found(rows, &mut positions);
+                    let wanted = found.min(left);
+                    left -= wanted;
+                    (0..wanted).step_by(batch_rows).try_fold(true, |on, done| {
+                        let take = (wanted - done).min(batch_rows);
+                        let chosen = if found == rows.len() {
+                            Rows::Range(rows.start + done..rows.start + done + take)
+                        } else {
+                            dense_or_not(&positions[done..done + take])
+                        };
+                        if on { emit(&chosen) } else { Ok(false) }
+                    })
+                }
+            };
+            if !matches!(emitted, Ok(true)) {
+                piece.counter.settle(read);
+                return emitted.map(|_| ());
             }
             piece.counter.settle(read);
             if left == 0 {
@@ -365,6 +379,7 @@ impl Input for Piece<'_> {
         Ok(match rows {
             Rows::Range(range) => column.slice(range.clone()),
             Rows::Positions(positions) => column.take(positions),
+            Rows::Marked(marked) => column.take_marked(marked.rows.clone(), marked.mask),
         })
     }
 
@@ -381,6 +396,7 @@ impl Input for Piece<'_> {
         match rows {
             Rows::Range(range) => column.unpack(range.clone(), &mut codes),
             Rows::Positions(positions) => column.gather(positions, &mut codes),
+            Rows::Marked(marked) => column.compress(marked.rows.clone(), marked.mask, &mut codes),
         }
         Some(codes)
     }

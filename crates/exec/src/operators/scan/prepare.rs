@@ -7,19 +7,18 @@
 //! # Limits
 //! The estimate takes codes as evenly used and parts of a filter as independent of each other.
 
-use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use numa::{NodeId, Reservation};
 use parking_lot::Mutex;
+use sched::Statement;
 use sched::policy::concurrency::Pieces;
-use sched::{Hint, Statement};
-use storage::{BLOCK_ROWS, GRANULE_ROWS, Segment, SegmentVersion};
+use storage::{Segment, SegmentVersion};
 
 use super::cost::{Expected, Lookup, PerRow, Read};
+use super::cut::in_turn;
 use super::seek::{Access, Asked, choose};
 use super::{Morsel, Places, Scan};
 use crate::ExecError;
@@ -31,11 +30,6 @@ use crate::execution::ScanOptions;
 use crate::locate::{Locator, PageMaps};
 use crate::operators::filter::Bound;
 use crate::operators::project::Source;
-
-/// Rows that an index names which one task looks at, at most.
-const SOUGHT_ROWS: usize = 8192;
-/// What such a row costs, in rows of a piece that is read from its beginning to its end.
-const SOUGHT_ROW_COST: usize = GRANULE_ROWS / SOUGHT_ROWS;
 
 /// Share of rows that a test over arrays is taken to let through.
 const ROW_TEST_FRACTION: f64 = 0.5;
@@ -170,7 +164,12 @@ impl Scan {
         let (leaves, accesses) = (Mutex::new(leaves), Mutex::new(self.accesses(options)?));
         let binding = Binding { leaves, accesses, jobs, chunks, chunks_left: Mutex::new(0) };
         assert!(self.binding.set(binding).is_ok(), "a scan is prepared once");
-        self.finish_preparation(Places { lookup: Lookup::Maps(page_maps), options, turn: None })
+        self.finish_preparation(Places {
+            lookup: Lookup::Maps(page_maps),
+            options,
+            turn: None,
+            morsels_min: usize::MAX,
+        })
     }
 
     /// Evaluates one chunk of entries; whoever ends last finishes the preparation.
@@ -292,7 +291,7 @@ impl Scan {
             PreparedSegment { filter, access, per_code, reads: reads.collect() }
         });
         let segments: Vec<PreparedSegment> = segments.collect();
-        let morsels = self.cut(&segments, places.options);
+        let morsels = self.cut(&segments, places);
         let mut nodes: Vec<NodeId> = morsels.iter().filter_map(|morsel| morsel.node).collect();
         nodes.sort_unstable();
         nodes.dedup();
@@ -351,7 +350,7 @@ impl Scan {
 
     /// What says where a segment's morsels run: the column of which they read most, one that the filter reads first. A
     /// column that lies on no node in particular leaves it to the next.
-    fn leader<'a>(&self, segment: &Segment, reads: &'a [Read]) -> Option<&'a Locator> {
+    pub(super) fn leader<'a>(&self, segment: &Segment, reads: &'a [Read]) -> Option<&'a Locator> {
         let by_size = |mut columns: Vec<usize>| {
             columns.sort_by_key(|&column| (std::cmp::Reverse(segment.column(column).bytes_codes()), column));
             columns.dedup();
@@ -363,7 +362,7 @@ impl Scan {
     }
 
     /// What a row of a segment is expected to cost.
-    fn per_row(&self, segment: &Segment, prepared: &PreparedSegment) -> PerRow {
+    pub(super) fn per_row(&self, segment: &Segment, prepared: &PreparedSegment) -> PerRow {
         let coded = |column: &usize| segment.column(*column).as_coded().is_some();
         let (mut code_tests, mut row_tests) = (Vec::new(), Vec::new());
         if !matches!(*prepared.filter, Bound::Constant(_)) {
@@ -381,140 +380,5 @@ impl Scan {
             output_bytes: fields.iter().map(|field| crate::plan::width_bytes(field.data_type())).sum(),
             fraction: prepared.filter.fraction(ROW_TEST_FRACTION),
         })
-    }
-
-    /// Cuts the rows that may match into morsels.
-    fn cut(&self, prepared: &[PreparedSegment], options: ScanOptions) -> Vec<Morsel> {
-        let mut cutter = Cutter::default();
-        // Rows that are sure to be returned.
-        let mut sure = 0;
-        for (number, (version, state)) in self.segments.iter().zip(prepared).enumerate() {
-            let segment = &version.segment;
-            if version.live_rows() == 0 || state.access.len(segment.rows()) == 0 {
-                continue;
-            }
-            let (leader, per_row) = (self.leader(segment, &state.reads), self.per_row(segment, state));
-            let node_of = |granule: usize| leader.and_then(|leader| leader.node_of(granule));
-            let range = match &state.access {
-                Access::Rows(rows) => {
-                    cutter.push_sought(number, rows, &node_of, &per_row);
-                    continue;
-                }
-                Access::Range(range) => range.clone(),
-                Access::All => 0..segment.rows(),
-            };
-            let all_pass = version.deleted.is_none() && matches!(*state.filter, Bound::Constant(true));
-            for granule in range.start / GRANULE_ROWS..range.end.div_ceil(GRANULE_ROWS) {
-                if self.rows_needed.is_some_and(|needed| sure >= needed) {
-                    return cutter.morsels;
-                }
-                let bounds = |c: usize| segment.column(c).as_coded().map(|column| column.code_bounds(granule));
-                if options.block_skipping && !state.filter.may_match(&bounds) {
-                    continue;
-                }
-                // Kernels begin at a block: rows in front of the range are tested once more.
-                let start = (granule * GRANULE_ROWS).max(range.start / BLOCK_ROWS * BLOCK_ROWS);
-                let piece = start..((granule + 1) * GRANULE_ROWS).min(range.end);
-                sure += if all_pass { piece.len() } else { 0 };
-                let rows = piece.len();
-                cutter.push(number, piece, node_of(granule), &per_row, rows, rows);
-            }
-        }
-        cutter.morsels
-    }
-}
-
-/// Puts pieces together to morsels.
-#[derive(Default)]
-struct Cutter {
-    morsels: Vec<Morsel>,
-    /// What the last morsel costs, in rows.
-    filled: usize,
-}
-
-impl Cutter {
-    /// Adds a piece of which `rows` are looked at, at the cost of reading `cost` rows.
-    fn push(
-        &mut self,
-        segment: usize,
-        piece: Range<usize>,
-        node: Option<NodeId>,
-        per_row: &PerRow,
-        rows: usize,
-        cost: usize,
-    ) {
-        match self.morsels.last_mut() {
-            Some(last) if self.filled + cost <= GRANULE_ROWS && last.node == node => self.filled += cost,
-            _ => {
-                self.filled = cost;
-                self.morsels.push(Morsel { pieces: Vec::new(), node, hint: Hint::default() });
-            }
-        }
-        if let Some(last) = self.morsels.last_mut() {
-            per_row.add_to(&mut last.hint, rows);
-            last.pieces.push((segment, piece));
-        }
-    }
-
-    /// Adds rows that an index names: a piece reaches from its first row to its last one, all on one node.
-    fn push_sought(
-        &mut self,
-        segment: usize,
-        rows: &[u32],
-        node_of: &dyn Fn(usize) -> Option<NodeId>,
-        per_row: &PerRow,
-    ) {
-        let node = |row: u32| node_of(row as usize / GRANULE_ROWS);
-        let mut rest = rows;
-        while let Some(&first) = rest.first() {
-            let here = node(first);
-            let most = &rest[..rest.len().min(SOUGHT_ROWS)];
-            let count = most.iter().position(|&row| node(row) != here).unwrap_or(most.len());
-            let piece = first as usize..most[count - 1] as usize + 1;
-            self.push(segment, piece, here, per_row, count, count * SOUGHT_ROW_COST);
-            rest = &rest[count..];
-        }
-    }
-}
-
-/// Morsels one of each node after the other, so that all nodes work from the beginning; each operation starts at another node
-/// than the one before (VLDB 2015, section 5.2). Those that are on no node in particular take turns with the nodes.
-fn in_turn(morsels: &[Morsel], nodes: &[NodeId], turn: usize) -> Vec<usize> {
-    let mut lanes: Vec<VecDeque<usize>> = vec![VecDeque::new(); nodes.len() + 1];
-    for (number, morsel) in morsels.iter().enumerate() {
-        let lane = morsel.node.and_then(|node| nodes.binary_search(&node).ok()).unwrap_or(nodes.len());
-        lanes[lane].push_back(number);
-    }
-    lanes.retain(|lane| !lane.is_empty());
-    let first = turn % lanes.len().max(1);
-    lanes.rotate_left(first);
-    let mut order = Vec::with_capacity(morsels.len());
-    while order.len() < morsels.len() {
-        order.extend(lanes.iter_mut().filter_map(VecDeque::pop_front));
-    }
-    order
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn on(node: Option<u32>) -> Morsel {
-        Morsel { pieces: Vec::new(), node: node.map(NodeId), hint: Hint::default() }
-    }
-
-    #[test]
-    fn nodes_take_turns_and_each_operation_starts_one_further() {
-        let morsels: Vec<Morsel> =
-            [Some(0), Some(0), Some(0), Some(2), Some(2), None, Some(5)].into_iter().map(on).collect();
-        let nodes = [NodeId(0), NodeId(2), NodeId(5)];
-        assert_eq!(in_turn(&morsels, &nodes, 0), [0, 3, 6, 5, 1, 4, 2]);
-        assert_eq!(in_turn(&morsels, &nodes, 5), [3, 6, 5, 0, 4, 1, 2]);
-        for turn in 0..9 {
-            let mut all = in_turn(&morsels, &nodes, turn);
-            all.sort_unstable();
-            assert_eq!(all, (0..morsels.len()).collect::<Vec<_>>());
-        }
-        assert!(in_turn(&[], &[], 3).is_empty());
     }
 }

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::RangeTest;
-use crate::kernels::vector::{for_quads, quad_mask, row};
+use crate::kernels::vector::{for_quads, prefetch, quad_mask, row};
 use crate::kernels::{MASK_WORDS, block_words, have_avx2, per_width};
 
 type Selector = unsafe fn(&[u32], RangeTest, &mut [u64]);
@@ -29,6 +29,7 @@ fn select_width<const B: usize>(words: &[u32], test: RangeTest, mask: &mut [u64]
             continue;
         }
         let words = words.as_ptr();
+        prefetch::<B>(words);
         let mut kept = [0u32; 2 * MASK_WORDS];
         macro_rules! one {
             ($r:literal) => {{

@@ -1,0 +1,42 @@
+//! The codes of the rows that a mask marks: unpacked and packed together in registers.
+//!
+//! Every row of a block that has a marked one is unpacked, so it pays where a block has several; fewer are better gathered at
+//! their positions.
+
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx512;
+pub(super) mod scalar;
+
+use super::positions::count;
+use super::{MASK_WORDS, block_words};
+
+/// Codes that a vector path writes at a time; what lies past the marked ones is written over.
+pub(super) const STRIDE: usize = 8;
+
+/// Appends the codes of the rows whose bits are set in `mask`, in order. `words` holds whole blocks of 0 to 32 bits and `mask`
+/// four words for each.
+pub(crate) fn compress(words: &[u32], bits: u8, mask: &[u64], out: &mut Vec<u32>) {
+    assert!(bits <= 32 && mask.len().is_multiple_of(MASK_WORDS));
+    let marked = count(mask);
+    if bits == 0 {
+        out.resize(out.len() + marked, 0);
+        return;
+    }
+    assert_eq!(words.len(), mask.len() / MASK_WORDS * block_words(bits));
+    out.reserve(marked + STRIDE);
+    #[cfg(target_arch = "x86_64")]
+    {
+        if super::have_avx512() {
+            return avx512::compress(words, bits, mask, marked, out);
+        }
+        if super::have_avx2() && super::have_popcnt() {
+            return avx2::compress(words, bits, mask, marked, out);
+        }
+    }
+    scalar::compress(words, bits, mask, out);
+}
+
+#[cfg(test)]
+mod tests;
