@@ -105,12 +105,23 @@ fn analysed(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
 /// # Errors
 /// What a rule refuses; [`Error::Cancelled`] and [`Error::Timeout`].
 pub(crate) fn optimise(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
+    optimise_with(&running.state.optimizer().rules, plan, running)
+}
+
+/// As [`optimise`], by these rules only.
+///
+/// # Errors
+/// As [`optimise`].
+pub(crate) fn optimise_with(
+    rules: &[Arc<dyn OptimizerRule + Send + Sync>],
+    plan: LogicalPlan,
+    running: &Running,
+) -> Result<LogicalPlan> {
     let stop = Stop::of(running);
-    let rules = running.state.optimizer().rules.iter();
     let heeding = |rule: &Arc<dyn OptimizerRule + Send + Sync>| {
         Arc::new(Heeding { rule: Arc::clone(rule), stop: stop.clone() }) as Arc<dyn OptimizerRule + Send + Sync>
     };
-    let rules: Vec<_> = rules.map(heeding).collect();
+    let rules: Vec<_> = rules.iter().map(heeding).collect();
     deep(|| {
         let plan = match nesting(&plan) <= NESTING_MAX {
             true => Optimizer::with_rules(rules).optimize(plan, running, |_, _| {})?,

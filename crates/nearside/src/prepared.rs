@@ -13,8 +13,8 @@ use std::sync::{Arc, Weak};
 
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{ParamValues, ScalarValue};
-use datafusion::logical_expr::{LogicalPlan, Statement as PlanStatement};
-use datafusion::optimizer::Optimizer;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement};
+use datafusion::optimizer::OptimizerRule;
 use datafusion::optimizer::eliminate_filter::EliminateFilter;
 use datafusion::optimizer::eliminate_limit::EliminateLimit;
 use datafusion::optimizer::propagate_empty_relation::PropagateEmptyRelation;
@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::lower::{NativeNode, Slots, bind_with, count_parameters, only_table, wholly_native, with_parameters};
 use crate::parser::{Parsed, plan_statement};
 use crate::plan_cache::is_cacheable;
-use crate::planning::deep;
+use crate::planning::{deep, optimise_with};
 use crate::query;
 use crate::statement::Running;
 use crate::stream::ResultStream;
@@ -69,9 +69,12 @@ impl Planned {
     }
 
     /// A query as the planner made it, with or without parameters.
-    fn new(plan: LogicalPlan, running: &Running) -> Planned {
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`] and [`Error::Timeout`]: what is wrong with the query shows when it has values.
+    fn new(plan: LogicalPlan, running: &Running) -> Result<Planned> {
         let optimised = match is_cacheable(&plan) {
-            true => query::optimised(plan.clone(), running).ok(),
+            true => unless_stopped(query::optimised(plan.clone(), running))?,
             false => None,
         };
         let kind = match optimised {
@@ -79,10 +82,9 @@ impl Planned {
                 Ok(Some(lowered)) => Kind::Lowered(lowered),
                 Ok(None) | Err(_) => Kind::Optimised(optimised),
             },
-            // What is wrong with it shows when it has values.
             None => Kind::Unoptimised(plan),
         };
-        Planned { kind, bound: Mutex::default() }
+        Ok(Planned { kind, bound: Mutex::default() })
     }
 
     /// Starts it with values for its parameters, of the parameters' types.
@@ -150,6 +152,15 @@ impl Bound {
     }
 }
 
+/// Nothing instead of an error, but for those that are not the query's.
+fn unless_stopped<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(stopped @ (Error::Cancelled | Error::Timeout)) => Err(stopped),
+        Err(_) => Ok(None),
+    }
+}
+
 /// Starts an optimised plan with values where its parameters stand.
 fn start_with_values(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
     deep(|| start_folded(plan, values, running))
@@ -158,13 +169,13 @@ fn start_with_values(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Ru
 fn start_folded(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
     let plan = plan.clone().with_param_values(params(values))?;
     // What literals make possible; the rest was done without them.
-    let fold = Optimizer::with_rules(vec![
+    let fold: [Arc<dyn OptimizerRule + Send + Sync>; 4] = [
         Arc::new(SimplifyExpressions::new()),
         Arc::new(EliminateFilter::new()),
         Arc::new(EliminateLimit::new()),
         Arc::new(PropagateEmptyRelation::new()),
-    ]);
-    let plan = fold.optimize(plan, running.as_ref(), |_, _| {})?;
+    ];
+    let plan = optimise_with(&fold, plan, &running)?;
     query::start(&query::lowered(plan, &running)?, running, false)
 }
 
@@ -239,7 +250,7 @@ impl Template {
         let (plan, name) = source.plan(running)?;
         let parameter_types = parameter_types(&plan)?;
         let template = Template { source, parameter_types, planned: Mutex::default() };
-        template.keep(plan, running, settings);
+        template.keep(plan, running, settings)?;
         Ok((template, name))
     }
 
@@ -285,23 +296,51 @@ impl Template {
             Some((of, planned)) if of == stamp && config::nearside(running.state.config_options()).plan_cache => {
                 Ok(planned)
             }
-            _ => Ok(self.keep(self.source.plan(running)?.0, running, settings)),
+            _ => self.keep(self.source.plan(running)?.0, running, settings),
         }
     }
 
-    fn keep(&self, plan: LogicalPlan, running: &Running, settings: u64) -> Arc<Planned> {
+    fn keep(&self, plan: LogicalPlan, running: &Running, settings: u64) -> Result<Arc<Planned>> {
         let stamp = Stamp { settings, ddl_version: running.catalog.ddl_version };
         // Of other types than the client was told, its values go in before anything is made of the types.
         let planned = match parameter_types(&plan) {
-            Ok(types) if types == self.parameter_types => Planned::new(plan, running),
+            Ok(types) if types == self.parameter_types => Planned::new(plan, running)?,
             _ => Planned { kind: Kind::Unoptimised(plan), bound: Mutex::default() },
         };
         let planned = Arc::new(planned);
         // What names system views or files holds their rows as of now, and a plan that was not optimised costs all of its time again.
         let kept = !matches!(planned.kind, Kind::Unoptimised(_));
         *self.planned.lock() = kept.then(|| (stamp, Arc::clone(&planned)));
-        planned
+        Ok(planned)
     }
+}
+
+/// The values of expressions without columns, as `EXECUTE` has them: literals, `DATE '2024-01-31'`, `-1e3`, `2 * 3`.
+///
+/// # Errors
+/// What has no value before rows are read; what fails; [`Error::Cancelled`] and [`Error::Timeout`].
+pub(crate) fn constants(expressions: Vec<Expr>, running: &Running) -> Result<Vec<ScalarValue>> {
+    let mut values = Vec::with_capacity(expressions.len());
+    for expression in expressions {
+        if let Expr::Literal(value, _) = expression {
+            values.push(value);
+            continue;
+        }
+        let shown = expression.human_display().to_string();
+        let row = LogicalPlanBuilder::empty(true).project([expression.alias("value")])?.build()?;
+        match query::optimised(row, running)? {
+            LogicalPlan::Projection(row) => match row.expr.first().map(|value| value.clone().unalias()) {
+                Some(Expr::Literal(value, _)) => values.push(value),
+                _ => return Err(no_constant(&shown)),
+            },
+            _ => return Err(no_constant(&shown)),
+        }
+    }
+    Ok(values)
+}
+
+fn no_constant(expression: &str) -> Error {
+    Error::plan(format!("a parameter's value must be a constant, and {expression} is not"))
 }
 
 /// The types of `$1`, `$2`, .. as far as the plan tells them.

@@ -18,7 +18,7 @@ use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::parser::{Parsed, Piece, is_complete, plan_statement, split, take_placement};
 use crate::plan_cache::{Key, is_cacheable};
-use crate::prepared::{Planned, Source, Template};
+use crate::prepared::{Planned, Source, Template, constants};
 use crate::statement::{Canceller, Running};
 use crate::stream::ResultStream;
 use crate::{checked, coerce, config, copy, ddl, explain, index, optimizer, placement, query, views, write};
@@ -314,11 +314,7 @@ impl Session {
                     name: execute.name.clone(),
                     nearest: None,
                 })?;
-                let values = execute.parameters.into_iter().map(|p| match p {
-                    datafusion::logical_expr::Expr::Literal(value, _) => Ok(value),
-                    other => Err(Error::plan(format!("a parameter must be a literal, not {other}"))),
-                });
-                let values = values.collect::<Result<Vec<_>>>()?;
+                let values = constants(execute.parameters, running)?;
                 Ok(Outcome::Rows(template.start(&values, Arc::clone(running), key.settings)?))
             }
             PlanStatement::Deallocate(deallocate) => match self.shared.prepared.lock().remove(&deallocate.name) {

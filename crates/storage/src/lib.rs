@@ -78,7 +78,7 @@ pub use constant::constant_column;
 pub use deleted::DeletedRows;
 pub use dictionary::{Dictionary, Encoding};
 pub use error::StoreError;
-pub use index::{DuplicateKey, Index, IndexKind, IndexRows, duplicate_key, indexable};
+pub use index::{DuplicateKey, Index, IndexKind, IndexRows, KeyCheck, KeyLimits, duplicate_key, indexable};
 #[doc(hidden)]
 pub use kernels::bench;
 pub use mask::{mask_count, mask_positions};

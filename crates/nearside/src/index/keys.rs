@@ -2,14 +2,14 @@
 //!
 //! Only rows that a statement adds are looked up, each in the indexes of all segments; so one row added to a large table costs a
 //! look-up per segment and key. Where many rows are new and each look-up would find many candidates, since no column of the key
-//! tells many rows apart by itself, the table is grouped by the key instead.
+//! tells many rows apart by itself, the table is grouped by the key instead; also where that shows only while rows are looked up.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
-use storage::{Segment, TableVersion};
+use storage::{KeyCheck, KeyLimits, Segment, TableVersion};
 
 use super::{IndexEntry, Indexed, Origin, position, with_order};
 use crate::catalog::{CatalogState, TableEntry};
@@ -23,6 +23,12 @@ use crate::write::quoted;
 
 /// Candidates of look-ups that take as long as grouping one row.
 const CANDIDATES_PER_GROUPED_ROW: u64 = 8;
+
+/// Candidates that are looked at whatever the table's size: grouping costs some milliseconds.
+const CANDIDATES_MIN: u64 = 1 << 20;
+
+/// Characters of a value that a message shows.
+const SHOWN_CHARS: usize = 64;
 
 /// The indexes of the keys that a table is declared with: the primary key's and those of UNIQUE constraints, each set of
 /// columns once.
@@ -72,10 +78,27 @@ pub(super) fn duplicate(
     if !new.contains(&true) {
         return Ok(None);
     }
-    match is_grouping_cheaper(table.table(), index, &new)? {
-        true => by_grouping(table, index, running),
-        false => by_look_ups(table.table(), index, &new, running),
+    if is_grouping_cheaper(table.table(), index, &new)? {
+        return by_grouping(table, index, running);
     }
+    // That takes values as evenly frequent. Where one is not, look-ups find more than was thought and are given up.
+    let rows: u64 = version.segments().map(|s| s.segment.rows() as u64).sum();
+    match by_look_ups(table.table(), index, &new, CANDIDATES_MIN + 2 * CANDIDATES_PER_GROUPED_ROW * rows, running)? {
+        LookedUp::Found(values) => Ok(Some(values)),
+        LookedUp::Unique => Ok(None),
+        LookedUp::TooMany => by_grouping(table, index, running),
+    }
+}
+
+/// What looking rows up came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum LookedUp {
+    /// Two rows have the key with these values.
+    Found(String),
+    /// No two rows have one.
+    Unique,
+    /// There were too many candidates.
+    TooMany,
 }
 
 /// Whether look-ups of the new segments' rows would find so many candidates that grouping all rows is less work.
@@ -99,18 +122,24 @@ pub(super) fn by_look_ups(
     table: &TableEntry,
     index: &IndexEntry,
     new: &[bool],
+    candidates_max: u64,
     running: &Arc<Running>,
-) -> Result<Option<String>> {
+) -> Result<LookedUp> {
     let version = &table.version;
     let columns = index.columns.iter().map(|column| position(column, &version.schema)).collect::<Result<Vec<_>>>()?;
     let is_new = |segment: usize| new.get(segment).copied().unwrap_or(true);
-    let found = storage::duplicate_key(version, &columns, &is_new, &parallel(running));
+    let limits = KeyLimits { candidates_max, is_stopped: &|| running.check().is_err() };
+    let found = storage::duplicate_key(version, &columns, &is_new, limits, &parallel(running));
     running.check()?;
-    let Some(row) = found? else { return Ok(None) };
+    let row = match found? {
+        KeyCheck::Duplicate(row) => row,
+        KeyCheck::Unique => return Ok(LookedUp::Unique),
+        KeyCheck::TooMany => return Ok(LookedUp::TooMany),
+    };
     let segment = version.segments().nth(row.segment);
     let segment = &segment.ok_or_else(|| Error::Internal("a row that breaks a key lies in no segment".into()))?.segment;
     let values: Vec<ArrayRef> = columns.iter().map(|&column| segment.column(column).take(&[row.row])).collect();
-    Ok(Some(shown(&values)))
+    Ok(LookedUp::Found(shown(&values)))
 }
 
 pub(super) fn by_grouping(table: &Indexed, index: &IndexEntry, running: &Arc<Running>) -> Result<Option<String>> {
@@ -136,8 +165,14 @@ pub(super) fn by_grouping(table: &Indexed, index: &IndexEntry, running: &Arc<Run
     Ok(None)
 }
 
-/// The first row's values as text.
+/// The first row's values as text, long ones cut.
 fn shown(columns: &[ArrayRef]) -> String {
-    let text = |c: &ArrayRef| arrow::util::display::array_value_to_string(c, 0).unwrap_or_else(|_| "?".into());
+    let text = |c: &ArrayRef| {
+        let text = arrow::util::display::array_value_to_string(c, 0).unwrap_or_else(|_| "?".into());
+        match text.char_indices().nth(SHOWN_CHARS) {
+            Some((end, _)) => format!("{}.. ({} bytes)", &text[..end], text.len()),
+            None => text,
+        }
+    };
     columns.iter().map(text).collect::<Vec<_>>().join(", ")
 }

@@ -13,7 +13,7 @@ use crate::session::{Done, object_name};
 use crate::statement::Running;
 use crate::write::as_writer;
 
-/// `CREATE [UNIQUE] INDEX [IF NOT EXISTS] [name] ON table (columns)`.
+/// `CREATE [UNIQUE] INDEX [[IF NOT EXISTS] name] ON table (columns)`.
 pub(crate) fn create(create: &CreateIndex, running: &Arc<Running>) -> Result<Done> {
     let done = Done::new("CREATE INDEX");
     refuse_extras(create)?;

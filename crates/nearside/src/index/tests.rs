@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 
-use super::keys::{by_grouping, by_look_ups, duplicate, is_grouping_cheaper};
+use super::keys::{LookedUp, by_grouping, by_look_ups, duplicate, is_grouping_cheaper};
 use super::{IndexEntry, Origin, check_keys, indexed, key_indexes};
 use crate::catalog::{Name, TableEntry};
 use crate::placement::stage::NewRows;
@@ -124,6 +124,25 @@ fn the_column_with_most_values_is_chosen_and_kept_while_it_is_good_enough() {
 }
 
 #[test]
+fn a_value_that_is_everywhere_does_not_make_checks_quadratic() {
+    let session = session();
+    session
+        .execute(
+            "CREATE TABLE t AS SELECT CASE WHEN value % 2 = 0 THEN 0 ELSE value END AS a, value AS b
+             FROM generate_series(1, 400000);
+             CREATE TABLE u (a BIGINT, b TEXT, PRIMARY KEY (a, b))",
+        )
+        .unwrap();
+    // Pairs of rows with a = 0, and with b = 'x': 2e10 each.
+    session.execute("INSERT INTO u SELECT a, CASE WHEN a = 0 THEN b::TEXT ELSE 'x' END FROM t").unwrap();
+    let error = session.execute("INSERT INTO u VALUES (0, '4')").map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("(a, b) = (0, 4)"), "{error}");
+    let error = session.execute("INSERT INTO u SELECT 1, repeat('long', 100) FROM generate_series(1, 2)");
+    let error = error.map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("long.. (400 bytes))") && error.len() < 300, "{error}");
+}
+
+#[test]
 fn look_ups_and_grouping_agree() {
     let session = session();
     // Each column alone tells few rows apart: a look-up finds a hundred candidates.
@@ -139,7 +158,11 @@ fn look_ups_and_grouping_agree() {
         let table = indexed(TableEntry::clone(&table(&running, name)), &running).unwrap();
         let index = IndexEntry { unique: true, ..table.table().indexes[0].clone() };
         let new = vec![true; table.table().version.segments().count()];
-        assert_eq!(by_look_ups(table.table(), &index, &new, &running).unwrap(), expected);
+        let looked_up = expected.clone().map_or(LookedUp::Unique, LookedUp::Found);
+        assert_eq!(by_look_ups(table.table(), &index, &new, u64::MAX, &running).unwrap(), looked_up);
+        if expected.is_none() {
+            assert_eq!(by_look_ups(table.table(), &index, &new, 5000, &running).unwrap(), LookedUp::TooMany);
+        }
         assert_eq!(by_grouping(&table, &index, &running).unwrap(), expected);
         // A query that is left before its end ends its statement.
         let running = session.running();

@@ -216,3 +216,24 @@ fn values_that_do_not_fit_the_column_are_compared_as_they_are() {
     assert_eq!(found("SELECT c FROM t WHERE c = $1", ScalarValue::Decimal128(Some(1501), 4, 3)), [""; 0]);
     assert_eq!(found("SELECT c FROM t WHERE c = $1", ScalarValue::Decimal128(Some(1500), 4, 3)), ["1.50"]);
 }
+
+#[test]
+fn execute_takes_constants() {
+    let session = Database::new().unwrap().session();
+    session
+        .execute(
+            "CREATE TABLE t AS SELECT value AS k, DATE '2024-01-01' + value::INT AS d FROM generate_series(1, 100)",
+        )
+        .unwrap();
+    session.execute("PREPARE p AS SELECT k FROM t WHERE d = $1; PREPARE q AS SELECT k FROM t WHERE k = $1").unwrap();
+    let found = |sql: &str| rows(session.query(sql).and_then(nearside::ResultStream::collect_all)).unwrap();
+    assert_eq!(found("EXECUTE p(DATE '2024-01-08')"), ["7"]);
+    assert_eq!(found("EXECUTE p(DATE '2024-01-08' + INTERVAL '1 day')"), ["8"]);
+    assert_eq!(found("EXECUTE q(1e1)"), ["10"]);
+    assert_eq!(found("EXECUTE q(-(-5))"), ["5"]);
+    assert_eq!(found("EXECUTE q('7')"), ["7"]);
+    let error = |sql: &str| session.execute(sql).map(|_| ()).unwrap_err().to_string();
+    assert!(error("EXECUTE q(random())").contains("must be a constant, and random() is not"));
+    assert!(error("EXECUTE q(1 / 0)").contains("must be a constant, and 1 / 0 is not"));
+    assert!(error("EXECUTE q(9223372036854775807 + 1)").contains("must be a constant"));
+}

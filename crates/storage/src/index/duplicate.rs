@@ -9,20 +9,23 @@
 use std::ops::{Bound, Range};
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::{Index, IndexRows};
 use crate::GRANULE_ROWS;
 use crate::column::Column;
 use crate::dictionary::Value;
 use crate::error::StoreError;
-use crate::parallel::{Parallel, map};
+use crate::parallel::{Interrupted, Parallel, map};
 use crate::segment::SegmentVersion;
 use crate::table::TableVersion;
 use crate::types::{Native, Physical};
 
 /// Rows that one task looks up.
 const RUN_ROWS: usize = 2 * GRANULE_ROWS;
+
+/// Rows or candidates after which a task tells what it did and asks whether to go on.
+const METERED: u64 = 4096;
 
 /// A row whose key another row has too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,19 +36,46 @@ pub struct DuplicateKey {
     pub row: u32,
 }
 
-/// A key that two live rows of `version` have, at least one of them in a segment that `is_new` (by place among
-/// [`TableVersion::segments`]) says is new; `None` where there is none. Rows with a NULL in a column of the key have no key. One
+/// What looking for a key that two rows have came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyCheck {
+    /// No two rows have one.
+    Unique,
+    /// Two rows have this one's.
+    Duplicate(DuplicateKey),
+    /// Look-ups found more rows than the caller had them look at: another way is cheaper.
+    TooMany,
+}
+
+/// How much look-ups may find, and whether they should go on at all.
+#[derive(Clone, Copy)]
+pub struct KeyLimits<'a> {
+    /// Rows that all look-ups together may find.
+    pub candidates_max: u64,
+    /// Asked now and then; TRUE ends the check.
+    pub is_stopped: &'a (dyn Fn() -> bool + Sync),
+}
+
+impl KeyLimits<'_> {
+    /// As long as it takes.
+    pub const NONE: KeyLimits<'static> = KeyLimits { candidates_max: u64::MAX, is_stopped: &|| false };
+}
+
+/// Looks for a key that two live rows of `version` have, at least one of them in a segment that `is_new` (by place among
+/// [`TableVersion::segments`]) says is new. Rows with a NULL in a column of the key have no key. One
 /// column of the key at least has an index in every segment with live rows; of several the one that tells most rows apart is used.
+/// A value that very many rows share makes each of them a candidate of each: `limits` say when that is too much.
 ///
 /// # Errors
 /// [`StoreError::NoIndex`]; [`StoreError::NotThere`] or [`StoreError::NotIndexable`] for a column;
-/// [`StoreError::Interrupted`].
+/// [`StoreError::Interrupted`], also when it was stopped.
 pub fn duplicate_key(
     version: &TableVersion,
     key: &[usize],
     is_new: &(dyn Fn(usize) -> bool + Sync),
+    limits: KeyLimits<'_>,
     parallel: &dyn Parallel,
-) -> Result<Option<DuplicateKey>, StoreError> {
+) -> Result<KeyCheck, StoreError> {
     for &column in key {
         version.check_indexable(column)?;
     }
@@ -57,7 +87,7 @@ pub fn duplicate_key(
         of.sum::<Option<usize>>().map(|distinct| (distinct, *column))
     };
     let Some((_, probed)) = key.iter().filter_map(distinct).max_by_key(|(distinct, _)| *distinct) else {
-        return if (0..segments.len()).any(|s| live(&s)) { Err(StoreError::NoIndex) } else { Ok(None) };
+        return if (0..segments.len()).any(|s| live(&s)) { Err(StoreError::NoIndex) } else { Ok(KeyCheck::Unique) };
     };
     let rest: Vec<usize> = key.iter().copied().filter(|column| *column != probed).collect();
     let mut pairs: Vec<(usize, usize, Range<usize>)> = Vec::new();
@@ -70,19 +100,47 @@ pub fn duplicate_key(
             }
         }
     }
-    let (found, stop) = (Mutex::new(None), AtomicBool::new(false));
+    let meter = Meter { limits, candidates: AtomicU64::new(0), found: Mutex::new(None), end: AtomicBool::new(false) };
     map(parallel, pairs, &|_| None, &|(new, other, rows): (usize, usize, Range<usize>)| {
-        let check = Check { new: segments[new], other: segments[other], same: new == other, probed, rest: &rest };
-        if !stop.load(Ordering::Relaxed)
-            && let Some(row) = check.first_duplicate(rows)
-        {
-            stop.store(true, Ordering::Relaxed);
-            let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-            found.get_or_insert(DuplicateKey { segment: new, row });
+        let (same, rest, meter) = (new == other, rest.as_slice(), &meter);
+        let check = Check { new: segments[new], other: segments[other], same, probed, rest, meter };
+        if let Some(row) = check.first_duplicate(rows) {
+            meter.end(KeyCheck::Duplicate(DuplicateKey { segment: new, row }));
         }
-        Ok(())
+        if (limits.is_stopped)() { Err(Interrupted::Cancelled.into()) } else { Ok(()) }
     })?;
-    Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
+    Ok(meter.found.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or(KeyCheck::Unique))
+}
+
+/// What the tasks of a check share.
+struct Meter<'a> {
+    limits: KeyLimits<'a>,
+    candidates: AtomicU64,
+    found: Mutex<Option<KeyCheck>>,
+    /// Nothing more is to be looked up.
+    end: AtomicBool,
+}
+
+impl Meter<'_> {
+    /// Adds what a task has looked at since it last said so; whether to go on.
+    fn goes_on(&self, candidates: &mut u64) -> bool {
+        let sum = self.candidates.fetch_add(std::mem::take(candidates), Ordering::Relaxed);
+        if sum > self.limits.candidates_max {
+            self.end(KeyCheck::TooMany);
+        } else if (self.limits.is_stopped)() {
+            self.end.store(true, Ordering::Relaxed);
+        }
+        !self.end.load(Ordering::Relaxed)
+    }
+
+    /// Ends the check; a duplicate is an answer even if there was too much to look at.
+    fn end(&self, how: KeyCheck) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        if matches!(how, KeyCheck::Duplicate(_)) || found.is_none() {
+            *found = Some(how);
+        }
+        self.end.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Whether a key of one segment may be one of another: not if indexes prove the contrary.
@@ -122,6 +180,7 @@ struct Check<'a> {
     probed: usize,
     /// The other columns of the key.
     rest: &'a [usize],
+    meter: &'a Meter<'a>,
 }
 
 impl Check<'_> {
@@ -134,29 +193,50 @@ impl Check<'_> {
             _ => None,
         };
         let same_codes = same_codes.filter(|_| !physical.is_float());
-        rows.map(|row| row as u32).filter(|&row| self.new.is_live(row as usize)).find(|&row| {
-            if let Some((here, there)) = same_codes {
-                let Some(vid) = here.code(row as usize).checked_sub(u32::from(here.null_code())) else { return false };
-                let code = vid + u32::from(there.null_code());
-                return self.matches(row, &index.rows_of_codes(there, code..code + 1));
+        // Rows, and candidates that the meter was not told of yet.
+        let (mut looked, mut candidates) = (0_u64, 0);
+        for row in rows.map(|row| row as u32).filter(|&row| self.new.is_live(row as usize)) {
+            looked += 1;
+            if looked % METERED == 0 && !self.meter.goes_on(&mut candidates) {
+                return None;
             }
-            let Some(value) = value(column, row as usize) else { return false };
-            equal_values(physical, value)
-                .into_iter()
-                .flatten()
-                .any(|(low, high)| self.matches(row, &lookup(index, there, low, high)))
-        })
+            let mut matches = |found: &IndexRows<'_>| self.matches(row, found, &mut candidates);
+            let is_double = if let Some((here, there)) = same_codes {
+                let Some(vid) = here.code(row as usize).checked_sub(u32::from(here.null_code())) else { continue };
+                let code = vid + u32::from(there.null_code());
+                matches(&index.rows_of_codes(there, code..code + 1))
+            } else {
+                let Some(value) = value(column, row as usize) else { continue };
+                let mut ranges = equal_values(physical, value).into_iter().flatten();
+                ranges.any(|(low, high)| matches(&lookup(index, there, low, high)))
+            };
+            if is_double {
+                return Some(row);
+            }
+        }
+        self.meter.goes_on(&mut candidates);
+        None
     }
 
-    /// Whether one of the rows found is a live one with the same key.
-    fn matches(&self, row: u32, found: &IndexRows<'_>) -> bool {
-        found.iter().any(|candidate| {
-            (!self.same || candidate < row)
-                && self.other.is_live(candidate as usize)
-                && self.rest.iter().all(|&column| {
-                    let (here, there) = (self.new.segment.column(column), self.other.segment.column(column));
-                    equal(here, row as usize, there, candidate as usize)
-                })
+    /// Whether one of the rows found is a live one with the same key; FALSE too where the check has ended. Counts what it looks at.
+    fn matches(&self, row: u32, found: &IndexRows<'_>, candidates: &mut u64) -> bool {
+        for candidate in found.iter() {
+            *candidates += 1;
+            if *candidates >= METERED && !self.meter.goes_on(candidates) {
+                return false;
+            }
+            let other = !self.same || candidate < row;
+            if other && self.other.is_live(candidate as usize) && self.rest_is_equal(row, candidate) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn rest_is_equal(&self, row: u32, candidate: u32) -> bool {
+        self.rest.iter().all(|&column| {
+            let (here, there) = (self.new.segment.column(column), self.other.segment.column(column));
+            equal(here, row as usize, there, candidate as usize)
         })
     }
 }

@@ -44,7 +44,7 @@ use crate::error::StoreError;
 use crate::placement::Exchange;
 use crate::region_vec::words_of;
 use crate::types::Physical;
-pub use duplicate::{DuplicateKey, duplicate_key};
+pub use duplicate::{DuplicateKey, KeyCheck, KeyLimits, duplicate_key};
 use ranks::Ranks;
 
 /// Whether a column of this type may have an index.

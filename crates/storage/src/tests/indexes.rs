@@ -274,13 +274,33 @@ fn what_cannot_be_indexed_is_named() {
         &schema_of(&DataType::Int64),
         &[vec![take(&ids, &UInt32Array::from_iter_values((0..100_000).rev()), None).unwrap()]],
     );
-    assert!(matches!(duplicate_key(&table, &[0], &|_| true, &Serial), Err(StoreError::NoIndex)));
+    assert!(matches!(duplicate_key(&table, &[0], &|_| true, KeyLimits::NONE, &Serial), Err(StoreError::NoIndex)));
     let budget = numa::Budget::new("small", 100_000);
     let small = |_: usize, _: usize| ColumnAllocator::local(Allocator::new(numa::Policy::Local, budget.clone()));
     assert!(matches!(table.with_indexes(&[0], &small, &Serial), Err(StoreError::Memory(_))));
     assert_eq!(budget.used_bytes(), 0);
     let error = table.with_indexes(&[0], &|_, _| ColumnAllocator::unplaced(), &Cancelling(Mutex::new(1))).unwrap_err();
     assert!(matches!(error, StoreError::Interrupted(_)));
+}
+
+#[test]
+fn checks_of_keys_end_where_a_value_is_everywhere() {
+    // A look-up of `a` finds half of the rows for half of the rows; `b` has no index.
+    let (rows, schema) = (
+        200_000_i64,
+        Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true), Field::new("b", DataType::Int64, true)])),
+    );
+    let often: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows).map(|i| if i % 2 == 0 { 7 } else { i })));
+    let once: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows).map(|i| i * 7919 % rows)));
+    let table = indexed(&table_of(&schema, &[vec![often, once]]), &[0]);
+    let check = |limits: KeyLimits<'_>| duplicate_key(&table, &[0, 1], &|_| true, limits, &Threads);
+    let few = KeyLimits { candidates_max: 100_000, ..KeyLimits::NONE };
+    assert_eq!(check(few).unwrap(), KeyCheck::TooMany);
+    let looks = std::sync::atomic::AtomicUsize::new(0);
+    let is_stopped = || looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 10;
+    let stopped = KeyLimits { is_stopped: &is_stopped, ..KeyLimits::NONE };
+    assert!(matches!(check(stopped), Err(StoreError::Interrupted(_))));
+    assert!(looks.into_inner() < 10_000);
 }
 
 /// Keys of live rows, `None` where a column is NULL, as SQL compares them.
@@ -350,15 +370,18 @@ proptest! {
         let is_new = |segment: usize| new >> (segment % 8) & 1 == 1;
         for (key, indexes) in [(vec![0], vec![0]), (vec![1], vec![1]), (vec![2], vec![2]), (vec![3], vec![3]), (vec![1, 2], vec![2]), (vec![0, 3], vec![0, 3]), (vec![2, 1, 0], vec![0, 1, 2])] {
             let table = indexed(&table, &indexes);
-            let found = duplicate_key(&table, &key, &is_new, &Threads).unwrap();
+            let found = duplicate_key(&table, &key, &is_new, KeyLimits::NONE, &Threads).unwrap();
             let all = keys(&table, &key);
             let twice = |one: &(usize, u32, Option<Vec<String>>)| {
                 one.2.is_some() && all.iter().any(|other| (other.0, other.1) != (one.0, one.1) && other.2 == one.2)
             };
             let expected: Vec<(usize, u32)> = all.iter().filter(|one| is_new(one.0) && twice(one)).map(|one| (one.0, one.1)).collect();
             match found {
-                Some(DuplicateKey { segment, row }) => prop_assert!(expected.contains(&(segment, row)), "{key:?}"),
-                None => prop_assert!(expected.is_empty(), "{:?} {:?}", key, expected),
+                KeyCheck::Duplicate(DuplicateKey { segment, row }) => {
+                    prop_assert!(expected.contains(&(segment, row)), "{key:?}");
+                }
+                KeyCheck::TooMany => prop_assert!(false, "there is no limit"),
+                KeyCheck::Unique => prop_assert!(expected.is_empty(), "{:?} {:?}", key, expected),
             }
         }
     }
