@@ -107,9 +107,8 @@ impl Mask {
         &self.words[rows.start / WORD..rows.end.div_ceil(WORD)]
     }
 
-    /// Whether the rows that are set are some of all, and so many that unpacking whole blocks for them pays.
-    pub(crate) fn is_dense(&self) -> bool {
-        let count = self.count();
+    /// Whether the rows that are set, `count`, are some of all, and so many that unpacking whole blocks for them pays.
+    pub(crate) fn is_dense(&self, count: usize) -> bool {
         count < self.rows && count * DENSE_ROWS >= self.rows
     }
 

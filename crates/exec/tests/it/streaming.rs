@@ -58,6 +58,33 @@ fn a_few_rows_of_each_granule_come_together() {
     assert!(column_of_numbers(&batches[0]).into_iter().eq(wanted.into_iter().map(Some)));
 }
 
+/// Enough granules for tasks of several, and shares of rows on both sides of where blocks are unpacked whole.
+#[test]
+fn every_share_of_many_granules_comes_in_order() {
+    let rows = 70 * GRANULE + 77;
+    let one =
+        Scheduler::new(Arc::new(Topology::synthetic(1, 1, 1, 1)), Config { threads: Some(1), ..Config::default() });
+    let alone = || Context::new(one.clone(), Statement::new(1, Budget::unlimited()));
+    let value = |row: i64| row.wrapping_mul(7919).rem_euclid(1009);
+    let table = numbers(&[(0..rows).map(|row| Some(value(row))).collect()]);
+    for below in [1, 9, 40, 300, 1008, 1009] {
+        let bound = Arc::new(arrow::array::Int64Array::from(vec![below]));
+        let predicate = Predicate::Compare { column: 0, op: CompareOp::Lt, value: bound };
+        let plan = scan(&table).filter(predicate).unwrap();
+        for context in [alone(), Context { batch_rows: 1000, ..context() }, Context { batch_rows: 90, ..context() }] {
+            let most = context.batch_rows;
+            let batches = started(&plan, context).collect_blocking().unwrap();
+            assert!(batches.iter().all(|batch| (1..=most).contains(&batch.num_rows())));
+            let expected = (0..rows).map(value).filter(|value| *value < below).map(Some);
+            assert!(batches.iter().flat_map(column_of_numbers).eq(expected), "below {below}, batches of {most}");
+        }
+        let limit = plan.limit(5000, Some(20_000));
+        let some = run_default(&limit).iter().flat_map(column_of_numbers).collect::<Vec<_>>();
+        let expected = (0..rows).map(value).filter(|value| *value < below).map(Some);
+        assert!(some.into_iter().eq(expected.skip(5000).take(20_000)), "below {below}");
+    }
+}
+
 #[test]
 fn consumers_share_the_rows() {
     let rows = 12 * GRANULE;

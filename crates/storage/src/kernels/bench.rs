@@ -56,14 +56,21 @@ pub enum Path {
     Scalar,
     /// 256-bit vectors of x86-64.
     Avx2,
+    /// The same with the masks and shifts of AVX-512, for the kernels that have such a path.
+    Avx512,
 }
 
 impl Path {
     /// Those that this processor has, the plain one first.
     pub fn here() -> Vec<Path> {
         #[cfg(target_arch = "x86_64")]
-        if super::have_avx2() {
-            return vec![Path::Scalar, Path::Avx2];
+        {
+            if super::have_avx512_compare() {
+                return vec![Path::Scalar, Path::Avx2, Path::Avx512];
+            }
+            if super::have_avx2() {
+                return vec![Path::Scalar, Path::Avx2];
+            }
         }
         vec![Path::Scalar]
     }
@@ -73,6 +80,7 @@ impl Path {
         match self {
             Path::Scalar => "scalar",
             Path::Avx2 => "avx2",
+            Path::Avx512 => "avx512",
         }
     }
 }
@@ -181,6 +189,8 @@ fn range(path: Path, words: &[u32], bits: u8, test: RangeTest, mask: &mut [u64])
     match path {
         #[cfg(target_arch = "x86_64")]
         Path::Avx2 => compare::avx2::select_range(words, bits, test, mask),
+        #[cfg(target_arch = "x86_64")]
+        Path::Avx512 => compare::avx512::select_range(words, bits, test, mask),
         _ => compare::scalar::select_range(words, bits, test, mask),
     }
 }
@@ -188,7 +198,7 @@ fn range(path: Path, words: &[u32], bits: u8, test: RangeTest, mask: &mut [u64])
 fn set(path: Path, words: &[u32], bits: u8, set: &[u32], mask: &mut [u64]) {
     match path {
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2 => member::avx2::select_set(words, bits, set, mask),
+        Path::Avx2 | Path::Avx512 => member::avx2::select_set(words, bits, set, mask),
         _ => member::scalar::select_set(words, bits, set, mask),
     }
 }
@@ -196,7 +206,7 @@ fn set(path: Path, words: &[u32], bits: u8, set: &[u32], mask: &mut [u64]) {
 fn unpack_blocks(path: Path, words: &[u32], bits: u8, out: &mut [MaybeUninit<u32>]) {
     match path {
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2 => unpack::avx2::unpack_blocks(words, bits, out),
+        Path::Avx2 | Path::Avx512 => unpack::avx2::unpack_blocks(words, bits, out),
         _ => unpack::scalar::unpack_blocks(words, bits, out),
     }
 }
@@ -204,7 +214,7 @@ fn unpack_blocks(path: Path, words: &[u32], bits: u8, out: &mut [MaybeUninit<u32
 fn gather_positions(path: Path, words: &[u32], bits: u8, positions: &[u32], out: &mut Vec<u32>) {
     match path {
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2 => gather::avx2::gather(words, bits, positions, out),
+        Path::Avx2 | Path::Avx512 => gather::avx2::gather(words, bits, positions, out),
         _ => gather::scalar::gather(words, bits, positions, out),
     }
 }

@@ -7,8 +7,8 @@
 //! every lane, so a compare yields eight neighbouring rows. Blocks follow each other without gaps.
 //!
 //! # Limits
-//! x86-64 with AVX2 has a fast path; other processors run the scalar one. Of AVX-512 only moving marked lanes to the front is used
-//! (tested on Zen 4). NEON waits for hardware to test on.
+//! x86-64 with AVX2 has a fast path; other processors run the scalar one. AVX-512 is used where it saves most
+//! (tested on Zen 4): comparing, and moving marked lanes to the front. NEON waits for hardware to test on.
 
 #![allow(unsafe_code)]
 
@@ -63,6 +63,14 @@ pub(crate) fn have_avx2() -> bool {
 pub(crate) fn have_avx512() -> bool {
     use std::arch::is_x86_feature_detected as has;
     has!("avx512f") && has!("avx512vl") && have_avx2() && have_popcnt()
+}
+
+/// Whether codes can be compared into mask registers and shifted across words.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn have_avx512_compare() -> bool {
+    use std::arch::is_x86_feature_detected as has;
+    has!("avx512bw") && has!("avx512dq") && has!("avx512vbmi2") && have_avx512()
 }
 
 /// Whether there are instructions that count bits and take the lowest.

@@ -141,6 +141,12 @@ impl PerRow {
         }
     }
 
+    /// So much time and no bytes.
+    #[cfg(test)]
+    pub(super) fn of_cpu(cpu_ps: f64) -> PerRow {
+        PerRow { bytes: 0.0, cpu_ps }
+    }
+
     /// What so many rows are expected to cost, on top of `hint`.
     pub(super) fn add_to(&self, hint: &mut Hint, rows: usize) {
         hint.bytes += (self.bytes * rows as f64) as u64;

@@ -161,6 +161,28 @@ pub(super) fn in_turn(morsels: &[Morsel], nodes: &[NodeId], turn: usize) -> Vec<
 mod tests {
     use super::*;
 
+    /// Cuts whole granules that take `cpu_ps` per row and lie on these nodes.
+    fn cut(granules: &[u32], cpu_ps: f64, most: usize) -> Vec<Vec<usize>> {
+        let per_row = PerRow::of_cpu(cpu_ps);
+        let mut cutter = Cutter { morsels: Vec::new(), filled: 0, most: most * GRANULE_ROWS };
+        for (granule, node) in granules.iter().enumerate() {
+            let piece = granule * GRANULE_ROWS..(granule + 1) * GRANULE_ROWS;
+            cutter.push(0, piece, Some(NodeId(*node)), &per_row, GRANULE_ROWS, GRANULE_ROWS);
+        }
+        let granules = |morsel: Morsel| morsel.pieces.iter().map(|(_, rows)| rows.start / GRANULE_ROWS).collect();
+        cutter.morsels.into_iter().map(granules).collect()
+    }
+
+    #[test]
+    fn granules_of_little_work_on_one_node_share_a_morsel() {
+        let nodes = [0, 0, 0, 0, 0, 1, 1, 0];
+        assert_eq!(cut(&nodes, 260.0, 1), (0..8).map(|granule| vec![granule]).collect::<Vec<_>>());
+        assert_eq!(cut(&nodes, 260.0, 3), [vec![0, 1, 2], vec![3, 4], vec![5, 6], vec![7]]);
+        // 1.5 ns for each of 65,536 rows: two of them take the time of a morsel.
+        assert_eq!(cut(&nodes, 1500.0, 16), [vec![0, 1], vec![2, 3], vec![4], vec![5, 6], vec![7]]);
+        assert_eq!(cut(&nodes, 10_000.0, 16).len(), 8);
+    }
+
     fn on(node: Option<u32>) -> Morsel {
         Morsel { pieces: Vec::new(), node: node.map(NodeId), hint: Hint::default() }
     }

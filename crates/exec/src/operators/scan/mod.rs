@@ -278,9 +278,11 @@ impl Scan {
             };
             let per_code = |i: usize| state.per_code[i].as_ref();
             let mut emit = |chosen: &Rows<'_>| self.projection.evaluate(&piece, chosen, &per_code).and_then(&mut *emit);
+            let marked = if let Matches::Mask(mask) = &matches { mask.count() } else { 0 };
             let emitted = match matches {
-                Matches::Mask(mask) if mask.is_dense() && left >= rows.len() && batch_rows >= BLOCK_ROWS => {
-                    left -= mask.count();
+                Matches::Mask(_) if marked == 0 => Ok(true),
+                Matches::Mask(mask) if mask.is_dense(marked) && left >= rows.len() && batch_rows >= BLOCK_ROWS => {
+                    left -= marked;
                     mask.windows(batch_rows).try_fold(true, |on, (window, count)| {
                         let mask = mask.words_in(&window);
                         let rows = rows.start + window.start..rows.start + window.end;

@@ -2,6 +2,8 @@
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod avx512;
 pub(super) mod scalar;
 
 use super::{MASK_WORDS, block_words};
@@ -23,8 +25,13 @@ pub(crate) fn select_range(words: &[u32], bits: u8, test: RangeTest, mask: &mut 
     assert!(test.lo <= test.hi && (1..=32).contains(&bits));
     assert_eq!(words.len(), mask.len() / MASK_WORDS * block_words(bits));
     #[cfg(target_arch = "x86_64")]
-    if super::have_avx2() {
-        return avx2::select_range(words, bits, test, mask);
+    {
+        if super::have_avx512_compare() {
+            return avx512::select_range(words, bits, test, mask);
+        }
+        if super::have_avx2() {
+            return avx2::select_range(words, bits, test, mask);
+        }
     }
     scalar::select_range(words, bits, test, mask);
 }
