@@ -1,0 +1,119 @@
+//! Jobs from measured run times.
+//!
+//! A job is run with several numbers of cpus and beside *hogs*: threads that only write memory, past the caches, so that each demands
+//! one unit. [`fit_plain`] finds the `q` and `t` of the thesis' model, [`fit_plain_by_grid`] finds them again the slow way.
+//!
+//! Residuals are in seconds, as in the thesis, or relative ([`Residuals`]): runs on few cpus take long, and in seconds they alone
+//! decide.
+//!
+//! Source: Seidel 2011, section 5.3.
+
+mod least_squares;
+mod plain;
+#[cfg(test)]
+mod tests;
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+pub use plain::{PlainFit, fit_plain, fit_plain_by_grid};
+
+/// One measured run of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// The cpus it had on each node.
+    pub cpus: f64,
+    /// Threads per node beside it that did nothing but move memory; a hog that pauses counts as the share of time it does not.
+    #[serde(default)]
+    pub memory_hogs: f64,
+    /// Threads per node beside it that did nothing but compute.
+    #[serde(default)]
+    pub computing_hogs: f64,
+    /// How long it took.
+    pub time_s: f64,
+    /// What it moved over each node's memory bus, where that was counted: bytes divided by the bytes per second of one unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub traffic_unit_s: Option<f64>,
+}
+
+/// What a fit makes small.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Residuals {
+    /// Differences in seconds: the thesis' choice.
+    Seconds,
+    /// Differences as shares of what was measured.
+    #[default]
+    Relative,
+}
+
+impl Residuals {
+    fn of(self, predicted_s: f64, measured_s: f64) -> f64 {
+        match self {
+            Residuals::Seconds => predicted_s - measured_s,
+            Residuals::Relative => predicted_s / measured_s - 1.0,
+        }
+    }
+}
+
+/// Why runs give no job.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum FitError {
+    /// A figure that cannot be one.
+    #[error(
+        "run {index} has cpus {cpus}, hogs {hogs}, {time_s} s; cpus and time must be positive, hogs 0 or more, all finite, and so the traffic"
+    )]
+    BadRun {
+        /// Which, from 0.
+        index: usize,
+        /// Its cpus.
+        cpus: f64,
+        /// Its hogs of both kinds.
+        hogs: f64,
+        /// Its time.
+        time_s: f64,
+    },
+    /// Not enough to tell two parameters apart.
+    #[error(
+        "{settings} different settings are too few for a job's two parameters; vary the cpus it has, or the hogs beside it"
+    )]
+    TooFew {
+        /// How many there are.
+        settings: usize,
+    },
+    /// Nothing finite fits.
+    #[error("no parameters fit these runs; are the curve's unit and the runs of the same machine?")]
+    NoFit,
+}
+
+/// Refuses figures that are none, and runs that are all alike.
+fn check(runs: &[Run]) -> Result<(), FitError> {
+    for (index, run) in runs.iter().enumerate() {
+        let is_count = |value: f64| value.is_finite() && value >= 0.0;
+        let is_positive = |value: f64| value.is_finite() && value > 0.0;
+        let hogs = run.memory_hogs + run.computing_hogs;
+        let counts = is_count(run.memory_hogs) && is_count(run.computing_hogs);
+        if !counts || !is_positive(run.cpus) || !is_positive(run.time_s) || !run.traffic_unit_s.is_none_or(is_count) {
+            return Err(FitError::BadRun { index, cpus: run.cpus, hogs, time_s: run.time_s });
+        }
+    }
+    let settings = distinct(runs.iter().map(setting));
+    if settings < 2 { Err(FitError::TooFew { settings }) } else { Ok(()) }
+}
+
+/// What was varied between runs.
+fn setting(run: &Run) -> [f64; 3] {
+    [run.cpus, run.memory_hogs, run.computing_hogs]
+}
+
+/// How many different values there are.
+fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> usize {
+    let mut seen: Vec<T> = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen.len()
+}
