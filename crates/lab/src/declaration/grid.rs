@@ -85,9 +85,9 @@ impl Experiment {
         }
         // Names are checked here, where the nearest right one can be told.
         let known = self.defaults().map_err(&failure)?;
-        let names: Vec<&str> = known.keys().map(String::as_str).chain(Settings::names(&known)).collect();
-        if let Some(key) = set.keys().find(|key| !names.contains(&key.as_str())) {
-            let nearest = names.iter().min_by_key(|name| edits(key, name)).copied().unwrap_or_default();
+        let names: Vec<String> = known.keys().cloned().chain(Settings::names(&known)).collect();
+        if let Some(key) = set.keys().find(|key| !names.contains(*key)) {
+            let nearest = names.iter().min_by_key(|name| edits(key, name)).cloned().unwrap_or_default();
             return Err(failure(format!("there is no setting '{key}'; did you mean '{nearest}'?")));
         }
         Ok(set)
@@ -104,7 +104,8 @@ fn value_of(text: &str) -> Value {
 
 fn typed(named: Table) -> Result<Point, String> {
     let settings = Settings::from_named(&named)?;
-    Ok(Point { named, settings })
+    // Written back, so that a record tells what was left to a default too, and one value has one writing.
+    Ok(Point { named: settings.named()?, settings })
 }
 
 /// Every combination of a grid's values; names that the caller has set are left out.

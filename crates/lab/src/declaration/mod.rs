@@ -23,10 +23,7 @@ use toml::Table;
 use crate::result::{Kind, Metric};
 
 pub use embedded::embedded;
-pub use settings::{
-    Aggregate, Columns, Computed, Cores, Joined, LayoutOrder, Loops, MachineUse, Memory, Modelled, NbbTask, Operation, Placement, Placing, Predicates,
-    QueryKind, Settings, Stealing, Store, StoreDesign, Strategy, SubDomains, Where, Workload,
-};
+pub use settings::*;
 
 /// A declaration is no longer than this.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -516,10 +516,28 @@ impl Settings {
         Ok(settings)
     }
 
+    /// All settings by name, those that were left to their defaults included.
+    pub(super) fn named(&self) -> Result<Table, String> {
+        let table = |of: Result<Table, toml::ser::Error>| of.map_err(|e| e.to_string());
+        let (kind, work) = match &self.workload {
+            Workload::Columns(c) => ("columns", Table::try_from(c)),
+            Workload::Aggregate(a) => ("aggregate", Table::try_from(a)),
+            Workload::Placing(p) => ("placing", Table::try_from(p)),
+            Workload::Store(s) => ("store", Table::try_from(s)),
+            Workload::SubDomains(s) => ("sub-domains", Table::try_from(s)),
+            Workload::Loops(l) => ("loops", Table::try_from(l)),
+            Workload::Modelled(m) => ("model", Table::try_from(m)),
+        };
+        let mut named = table(work)?;
+        named.extend(table(Table::try_from(&self.machine))?);
+        named.insert("kind".to_string(), Value::from(kind));
+        Ok(named)
+    }
+
     /// The names that a table of this kind may have beside those that it has.
-    pub(super) fn names(named: &Table) -> impl Iterator<Item = &'static str> {
+    pub(super) fn names(named: &Table) -> Vec<String> {
         let kind = named.get("kind").and_then(Value::as_str).unwrap_or_default();
-        let of_work: Vec<String> = match kind {
+        let mut names = match kind {
             "columns" => names_of(&Columns::default()),
             "aggregate" => names_of(&Aggregate::default()),
             "placing" => names_of(&Placing::default()),
@@ -529,8 +547,8 @@ impl Settings {
             "model" => names_of(&Modelled::default()),
             _ => Vec::new(),
         };
-        let all: Vec<String> = names_of(&MachineUse::default()).into_iter().chain(of_work).collect();
-        KNOWN.iter().copied().filter(move |name| all.iter().any(|known| known == name))
+        names.extend(names_of(&MachineUse::default()));
+        names
     }
 
     fn check(&self) -> Result<(), String> {
@@ -587,16 +605,6 @@ impl Settings {
         }
     }
 }
-
-/// Every name of a setting; a test holds it against the families.
-pub(super) const KNOWN: &[&str] = &[
-    "machine", "nodes", "cpus_per_node", "cores", "numa_balancing", "kind", "rows", "columns", "bits_min", "bits_max",
-    "clients", "selectivity", "index", "parallel", "pruning", "result_cache", "hot_columns", "hot_queries", "order",
-    "placement", "partitions", "strategy", "tables", "row_bytes", "row_ns", "operation", "design", "keys",
-    "entry_bytes", "batch", "query", "bits", "connections", "predicates", "range_pred", "workers", "memory",
-    "stealing", "task", "striped", "aware", "adaptive_grain", "what", "interpolation", "p", "k", "q", "t", "beside",
-    "q_beside",
-];
 
 fn check_columns(c: &Columns) -> Result<(), String> {
     positive("rows", c.rows)?;

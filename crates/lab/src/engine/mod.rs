@@ -15,6 +15,7 @@ use thiserror::Error;
 use crate::declaration::Point;
 use crate::result::{Kind, Outcome};
 
+pub(crate) use modelled::judge_table;
 pub use modelled::ModelEngine;
 pub use simulated::SimEngine;
 

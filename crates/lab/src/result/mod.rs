@@ -17,7 +17,7 @@ use serde_json::Value;
 pub use metric::{METRICS, Metric};
 pub(crate) use series::unit_of;
 pub use series::{MixedKinds, Series, series_of};
-pub(crate) use store::{Results, fingerprint};
+pub(crate) use store::Results;
 pub use store::{FORMAT, Head, Store, StoreError};
 
 /// Where a figure comes from.
