@@ -22,6 +22,9 @@ pub struct Constants {
     /// Lines that a core can have in flight on independent random accesses. 10: line fill buffers of the first cache,
     /// same manual, Nehalem to Skylake.
     pub lines_random: f64,
+    /// Look-ups in a tree that a core has under way at once. 2: the reorder buffer (168 entries in Sandy Bridge, 128 in
+    /// Bulldozer; same manual, and AMD Software Optimization Guide for Family 15h) over some 70 instructions of a look-up.
+    pub lookups_in_flight: f64,
     /// What a core with both hardware threads busy does, with one it does 1. 1.25: Marr et al., Intel Technology Journal
     /// 2002 (16 to 28 percent on server loads).
     pub smt_gain: f64,
@@ -32,7 +35,7 @@ pub struct Constants {
     /// Flits of a snoop to one other node, request and response. 2: one each; An Introduction to the Intel QuickPath
     /// Interconnect, 2009.
     pub snoop_flits: f64,
-    /// Flits of a line of data: eight and a header; same source. Twice this many bytes are... see [`crate::flow`].
+    /// Flits of a line of data: eight and a header; same source.
     pub data_flits: f64,
     /// Scanning a code, in ns per row and thread. 0.25: `bench/floors`, the work per code that `docs/design/speed.md`
     /// uses; the kernels do 0.26 where memory bounds them.
@@ -48,6 +51,9 @@ pub struct Constants {
     /// level of a tree of the fan-out below is within it; the point look-ups of `nearside bench point` take 8.6 us per
     /// statement, of which the statement is the larger part.
     pub lookup_ns: f64,
+    /// A row that an index names costs as much as so many rows that are scanned. 512: `exec/src/operators/scan/seek.rs`,
+    /// by which the product decides between the two.
+    pub index_row_cost: f64,
     /// A task from submission to completion, besides its work, in ns. 210: `nearside bench sched`.
     pub task_ns: f64,
     /// A piece of work that travels in a batch, in ns. 14: `nearside bench sched`, batches of 1000. Also what routing
@@ -64,6 +70,7 @@ impl Default for Constants {
         Constants {
             lines_streamed: 16.0,
             lines_random: 10.0,
+            lookups_in_flight: 2.0,
             smt_gain: 1.25,
             llc_ns: 25.0,
             write_factor: 2.0,
@@ -74,6 +81,7 @@ impl Default for Constants {
             sum_ns_per_row: 0.5,
             random_access_ns: 4.0,
             lookup_ns: 20.0,
+            index_row_cost: 512.0,
             task_ns: 210.0,
             batched_ns: 14.0,
             wake_ns: 23_750.0,
@@ -104,6 +112,7 @@ macro_rules! fields {
 fields!(
     lines_streamed,
     lines_random,
+    lookups_in_flight,
     smt_gain,
     llc_ns,
     write_factor,
@@ -114,6 +123,7 @@ fields!(
     sum_ns_per_row,
     random_access_ns,
     lookup_ns,
+    index_row_cost,
     task_ns,
     batched_ns,
     wake_ns,

@@ -5,7 +5,7 @@
 //! use sched::{Preset, Settings};
 //!
 //! let machine = Machine::parse("ivybridge-ex-4")?;
-//! let mut clients = scan::Scans { clients: 1024, ..scan::Scans::vldb(&machine, scan::Placement::RoundRobin) }.workload();
+//! let mut clients = scan::Scans { clients: 1024, ..scan::Scans::vldb(scan::Placement::RoundRobin) }.workload();
 //! let options = Options { settings: Settings::preset(Preset::Bound), ..Options::default() };
 //! let outcome = run(&machine, &options, &mut clients)?;
 //! println!("{} statements per minute", outcome.statements_per_second() * 60.0);
@@ -135,5 +135,20 @@ pub fn run(machine: &Machine, options: &Options, workload: &mut dyn Workload) ->
     if options.measured_ns == 0 {
         return Err(SimError::NoTime);
     }
-    engine::Engine::new(machine, options).run(workload)
+    let layout = engine::layout(machine, options);
+    engine::Engine::new(machine, options, &layout).run(workload)
+}
+
+/// As [`run`], with a decision broken on purpose.
+#[cfg(test)]
+pub(crate) fn broken_run(
+    machine: &Machine,
+    options: &Options,
+    workload: &mut dyn Workload,
+    canary: Option<crate::canary::Canary>,
+) -> Result<Outcome, SimError> {
+    let layout = engine::layout(machine, options);
+    let mut engine = engine::Engine::new(machine, options, &layout);
+    engine.pool.canary = canary;
+    engine.run(workload)
 }

@@ -41,6 +41,9 @@ pub struct Stage {
     pub streamed: Vec<(usize, f64)>,
     /// Lines at random places that miss all caches, per node, by place.
     pub lines: Vec<(usize, f64)>,
+    /// Whether the lines are those of look-ups, each line of which is known by the one before only: then a core has as
+    /// many in flight as it has look-ups, not as it has lines.
+    pub chained: bool,
 }
 
 impl Stage {
@@ -73,6 +76,13 @@ impl Stage {
     #[must_use]
     pub fn random_over(mut self, nodes: &[usize], lines: f64) -> Stage {
         self.lines.extend(nodes.iter().map(|node| (*node, lines / nodes.len() as f64)));
+        self
+    }
+
+    /// Has its lines wait for one another.
+    #[must_use]
+    pub fn chained(mut self) -> Stage {
+        self.chained = true;
         self
     }
 
