@@ -86,7 +86,11 @@ impl Parts {
         if error.abs() > CLOSE {
             self.missed.push(format!("{} is {} of the published value", expected.what, percent(1.0 + error)));
         } else if !same_side {
-            self.missed.push(format!("{} lies on the other side of {}", expected.what, expected.side_of.unwrap_or(1.0)));
+            self.missed.push(format!(
+                "{} lies on the other side of {}",
+                expected.what,
+                expected.side_of.unwrap_or(1.0)
+            ));
         }
     }
 

@@ -24,8 +24,8 @@ use crate::engine::{Engine, RunError};
 use crate::result::{Kind, Metric, Store};
 use crate::run::{Job, JobResult, Options, Progress, RunFailure, run};
 
-pub(crate) use judge::figure;
 pub use judge::Verdict;
+pub(crate) use judge::figure;
 pub use rows::{Claim, claims};
 pub use rules::{About, ClaimRule, Expectation, InRange, MachineFigure, PublishedTable, Rule, rules};
 
@@ -149,7 +149,11 @@ pub fn claims_of(experiment: &str) -> Vec<String> {
     let rules = rules().unwrap_or_default();
     let uses = |rule: &ClaimRule| {
         rule.about.experiment == experiment
-            || rule.about.points.values().any(|point| point.get("experiment").and_then(|e| e.as_str()) == Some(experiment))
+            || rule
+                .about
+                .points
+                .values()
+                .any(|point| point.get("experiment").and_then(|e| e.as_str()) == Some(experiment))
     };
     rules.iter().filter(|(_, rule)| uses(rule)).map(|(id, _)| id.clone()).collect()
 }
@@ -229,7 +233,11 @@ pub(crate) fn run_all(
 fn result_of(one: &Prepared, jobs: &[Job], results: &[JobResult]) -> ClaimResult {
     let mut result = ClaimResult {
         claim: one.claim.clone(),
-        experiment: one.points.values().next().map_or(one.rule.about.experiment.clone(), |at| jobs[*at].experiment.clone()),
+        experiment: one
+            .points
+            .values()
+            .next()
+            .map_or(one.rule.about.experiment.clone(), |at| jobs[*at].experiment.clone()),
         kind: None,
         obtained: String::new(),
         error: None,
@@ -285,7 +293,8 @@ fn input(result: &mut ClaimResult, of: &[MachineFigure; 2]) {
     if let [Some(with), Some(without)] = of.each_ref().map(local) {
         let change = with / without - 1.0;
         result.obtained = format!("local latency {with:.1} against {without:.1} ns: {:+.1}%", change * 100.0);
-        result.error = result.claim.published.parse::<f64>().ok().map(|published| (change - published) / published.abs());
+        result.error =
+            result.claim.published.parse::<f64>().ok().map(|published| (change - published) / published.abs());
     }
 }
 

@@ -142,7 +142,8 @@ fn inputs_the_table_and_what_is_not_there_are_reported_without_a_run() {
     assert!(by_id("N5").obtained.starts_with("143 of 143"), "{}", by_id("N5").obtained);
     assert_eq!(by_id("E10").verdict, Verdict::NotYet);
     let unknown = Wanted { full: false, only: &["V99".to_string()] };
-    let error = evaluate(engines, &unknown, &options, None, &|_| {}, &AtomicBool::new(false)).expect_err("no such claim");
+    let error =
+        evaluate(engines, &unknown, &options, None, &|_| {}, &AtomicBool::new(false)).expect_err("no such claim");
     assert!(error.to_string().contains("V99"));
 }
 

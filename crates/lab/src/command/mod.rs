@@ -134,7 +134,9 @@ pub fn list(out: &mut dyn Write) -> Result<(), CommandError> {
 pub fn run(arguments: &RunArguments, context: &Context<'_>, out: &mut dyn Write) -> Result<(), CommandError> {
     let names: Vec<String> = match arguments.experiments.as_slice() {
         [one] if one == "all" => Experiment::all().into_iter().map(|e| e.id).collect(),
-        [] => return Err(CommandError::Refused("which experiment? ('lab list' lists them; 'all' runs all)".to_string())),
+        [] => {
+            return Err(CommandError::Refused("which experiment? ('lab list' lists them; 'all' runs all)".to_string()));
+        }
         names => names.to_vec(),
     };
     let several = names.len() > 1;
@@ -219,7 +221,12 @@ pub fn report(arguments: &ReportArguments, context: &Context<'_>, out: &mut dyn 
     write_text(&arguments.out, &page(&material))?;
     let run = material.experiments.iter().filter(|(_, results)| !results.is_empty()).count();
     let all = material.experiments.len();
-    writeln!(out, "{}: {run} of {all} experiments with results from '{}'", arguments.out.display(), arguments.results.display())?;
+    writeln!(
+        out,
+        "{}: {run} of {all} experiments with results from '{}'",
+        arguments.out.display(),
+        arguments.results.display()
+    )?;
     Ok(())
 }
 
@@ -239,7 +246,8 @@ fn judged(
 fn with_results(store: &Store) -> Result<Vec<(Experiment, Vec<(Head, Vec<Record>)>)>, CommandError> {
     let constants = SimEngine::new(Constants::default()).constants();
     let mut files = store.files()?;
-    files.retain(|(head, records)| !records.is_empty() && (head.kind != Kind::Simulated || head.constants == constants));
+    files
+        .retain(|(head, records)| !records.is_empty() && (head.kind != Kind::Simulated || head.constants == constants));
     let mut all = Vec::new();
     for experiment in Experiment::all() {
         let mut results: Vec<(Head, Vec<Record>)> = Vec::new();
@@ -274,7 +282,9 @@ fn engine_for<'a>(
     match (kind, context.measure) {
         (Kind::Modelled, _) => Ok(Box::new(ModelEngine)),
         (Kind::Measured, Some(measure)) => Ok(Box::new(MeasuredEngine(measure))),
-        (Kind::Measured, None) => Err(CommandError::Refused("this program cannot measure; 'nearside lab' can".to_string())),
+        (Kind::Measured, None) => {
+            Err(CommandError::Refused("this program cannot measure; 'nearside lab' can".to_string()))
+        }
         (Kind::Simulated | Kind::Published, _) => Ok(Box::new(SimEngine::new(Constants::default()))),
     }
 }

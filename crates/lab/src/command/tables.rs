@@ -39,7 +39,13 @@ pub(super) fn results(
     errors: &[&RunError],
 ) -> io::Result<()> {
     writeln!(out, "{}: {} ({kind})", experiment.id, experiment.title)?;
-    writeln!(out, "{}, section {}, {}", experiment.source.paper, experiment.source.section, experiment.source.figures.join(", "))?;
+    writeln!(
+        out,
+        "{}, section {}, {}",
+        experiment.source.paper,
+        experiment.source.section,
+        experiment.source.figures.join(", ")
+    )?;
     writeln!(out, "The paper found: {}", experiment.found)?;
     if let Some(first) = records.first() {
         let varies = |key: &String| records.iter().any(|record| record.settings.get(key) != first.settings.get(key));
@@ -87,7 +93,13 @@ pub(super) fn claims(out: &mut dyn Write, evaluation: &Evaluation) -> io::Result
     let counts = [Verdict::Holds, Verdict::Misses, Verdict::NotYet, Verdict::Input]
         .map(|verdict| format!("{} {}", evaluation.count(verdict), verdict.word()));
     let length = if evaluation.full { "full" } else { "shortened" };
-    writeln!(out, "\n{} claims: {} ({length} runs, simulated and modelled, seed {})", evaluation.claims.len(), counts.join(", "), evaluation.seed)
+    writeln!(
+        out,
+        "\n{} claims: {} ({length} runs, simulated and modelled, seed {})",
+        evaluation.claims.len(),
+        counts.join(", "),
+        evaluation.seed
+    )
 }
 
 /// `lab claims --sensitivity`.

@@ -25,6 +25,7 @@ static EMBEDDED: &[(&str, &str)] = &[
     experiment!("vldb2015/placing"),
     experiment!("eris2014/fig01-lookup"),
     experiment!("eris2014/fig01-scan"),
+    experiment!("eris2014/fig05"),
     experiment!("eris2014/fig08a"),
     experiment!("eris2014/fig08b"),
     experiment!("eris2014/fig08c"),

@@ -48,7 +48,9 @@ pub enum DeclarationError {
         reason: String,
     },
     /// Neither an id of ours nor a file.
-    #[error("there is no experiment '{name}'; did you mean '{nearest}'? ('lab list' lists them; a file of your own is given by its path)")]
+    #[error(
+        "there is no experiment '{name}'; did you mean '{nearest}'? ('lab list' lists them; a file of your own is given by its path)"
+    )]
     Unknown {
         /// What was given.
         name: String,
@@ -249,7 +251,11 @@ impl Experiment {
                 return Err(format!("figure '{}' speaks of '{key}', which is no setting of this file", figure.title));
             }
             if !self.metrics.contains(&figure.y) {
-                return Err(format!("figure '{}' draws '{}', which is not in 'metrics'", figure.title, figure.y.name()));
+                return Err(format!(
+                    "figure '{}' draws '{}', which is not in 'metrics'",
+                    figure.title,
+                    figure.y.name()
+                ));
             }
         }
         for series in &self.published {

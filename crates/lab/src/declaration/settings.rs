@@ -233,6 +233,8 @@ pub enum Operation {
     Scan,
     /// Lookups of random keys.
     Lookup,
+    /// Commands of lookups that are routed and not run.
+    Route,
 }
 
 /// Where a store's memory lies and who reads it (ERIS, section 4).
@@ -265,7 +267,13 @@ pub struct Store {
 
 impl Default for Store {
     fn default() -> Store {
-        Store { operation: Operation::Scan, design: StoreDesign::Units, keys: 8_000_000_000, entry_bytes: 8, batch: 128 }
+        Store {
+            operation: Operation::Scan,
+            design: StoreDesign::Units,
+            keys: 8_000_000_000,
+            entry_bytes: 8,
+            batch: 128,
+        }
     }
 }
 

@@ -45,7 +45,8 @@ fn every_experiment_of_ours_is_sound_and_named_as_its_file() {
         assert!(!experiment.figures.is_empty() && !experiment.found.is_empty(), "{id}");
         let points = experiment.points(&Table::new()).expect("checked");
         for figure in &experiment.figures {
-            let drawn = points.iter().any(|point| figure.only.iter().all(|(key, value)| point.named.get(key) == Some(value)));
+            let drawn =
+                points.iter().any(|point| figure.only.iter().all(|(key, value)| point.named.get(key) == Some(value)));
             assert!(drawn, "{id}: no point of the grid is in '{}'", figure.title);
         }
     }

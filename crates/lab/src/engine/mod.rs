@@ -15,8 +15,8 @@ use thiserror::Error;
 use crate::declaration::Point;
 use crate::result::{Kind, Outcome};
 
-pub(crate) use modelled::judge_table;
 pub use modelled::ModelEngine;
+pub(crate) use modelled::judge_table;
 pub use simulated::SimEngine;
 
 /// Why a point has no figures.

@@ -34,7 +34,9 @@ impl Engine for ModelEngine {
     fn run(&self, point: &Point, _: Conditions<'_>) -> Result<Outcome, RunError> {
         match &point.settings.workload {
             Workload::Modelled(settings) => compute(system_of(&point.settings.machine.machine)?, settings),
-            _ => Err(RunError::Refused("the model computes workloads of kind \"model\" only; simulate this one".into())),
+            _ => {
+                Err(RunError::Refused("the model computes workloads of kind \"model\" only; simulate this one".into()))
+            }
         }
     }
 }

@@ -45,7 +45,11 @@ impl Chart<'_> {
         let y = Scale::of(y_min.min(0.0), y_max);
         let mut body = String::new();
         y.draw_rows(&mut body);
-        if self.bars { self.draw_bars(&mut body, &y) } else { self.draw_lines(&mut body, &y)? }
+        if self.bars {
+            self.draw_bars(&mut body, &y)
+        } else {
+            self.draw_lines(&mut body, &y)?
+        }
         let floor = TOP + HEIGHT;
         let _ = writeln!(body, "<path d=\"M{LEFT} {TOP}V{floor}h{WIDTH}\" fill=\"none\" stroke=\"#767676\"/>");
         let grey = "text-anchor=\"middle\" fill=\"#444\"";
@@ -90,7 +94,13 @@ impl Chart<'_> {
                 continue;
             }
             for point in series.points() {
-                mark(body, i, place(point.0), y.place(point.1), &format!("{}: {} at {}", series.name(), short(point.1), plain(point.0)));
+                mark(
+                    body,
+                    i,
+                    place(point.0),
+                    y.place(point.1),
+                    &format!("{}: {} at {}", series.name(), short(point.1), plain(point.0)),
+                );
             }
         }
         Some(())
@@ -106,7 +116,8 @@ impl Chart<'_> {
         places.sort_by(|a, b| a.0.total_cmp(&b.0));
         let group = WIDTH / places.len().max(1) as f64;
         let bar = group * 0.8 / self.series.len().max(1) as f64;
-        let every = (places.iter().map(|(_, label)| label.len()).max().unwrap_or(1) as f64 * 6.5 / group).ceil().max(1.0);
+        let every =
+            (places.iter().map(|(_, label)| label.len()).max().unwrap_or(1) as f64 * 6.5 / group).ceil().max(1.0);
         for (at, (_, label)) in places.iter().enumerate() {
             let x = LEFT + group * (at as f64 + 0.5);
             if at % every as usize == 0 {
@@ -183,7 +194,11 @@ impl Scale {
 fn step_of(span: f64) -> f64 {
     let rough = span / 5.0;
     let power = 10f64.powf(rough.log10().floor());
-    [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|m| m * power).find(|step| *step >= rough * 0.999).unwrap_or(10.0 * power)
+    [1.0, 2.0, 2.5, 5.0, 10.0]
+        .into_iter()
+        .map(|m| m * power)
+        .find(|step| *step >= rough * 0.999)
+        .unwrap_or(10.0 * power)
 }
 
 /// Where x has ticks: at its own values where they are few and grow by factors, else at round ones.
@@ -218,7 +233,12 @@ fn mark(body: &mut String, i: usize, x: f64, y: f64, told: &str) {
         2 => format!("<path d=\"M{x:.1} {:.1}l4.5 8h-9z\"", y - 5.0),
         _ => format!("<path d=\"M{x:.1} {:.1}l5 5l-5 5l-5 -5z\"", y - 5.0),
     };
-    let _ = writeln!(body, "{shape} fill=\"{fill}\"><title>{}</title></{}>", escape(told), &shape[1..].split(' ').next().unwrap_or("g"));
+    let _ = writeln!(
+        body,
+        "{shape} fill=\"{fill}\"><title>{}</title></{}>",
+        escape(told),
+        &shape[1..].split(' ').next().unwrap_or("g")
+    );
 }
 
 fn text(out: &mut String, x: f64, y: f64, attributes: &str, content: &str) {

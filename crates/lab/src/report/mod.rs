@@ -128,11 +128,8 @@ fn sensitivity_section(body: &mut String, sensitivity: &Sensitivity) {
         .rows
         .iter()
         .map(|row| {
-            let moved: Vec<String> = row
-                .moved
-                .iter()
-                .map(|m| format!("{}: {} to {}", m.claim, m.from.word(), m.to.word()))
-                .collect();
+            let moved: Vec<String> =
+                row.moved.iter().map(|m| format!("{}: {} to {}", m.claim, m.from.word(), m.to.word())).collect();
             let moved = if moved.is_empty() { "none".to_string() } else { moved.join("; ") };
             vec![
                 Cell::text(&row.constant),
@@ -152,7 +149,13 @@ fn experiment_section(
     claims: Option<&Evaluation>,
 ) {
     let source = &experiment.source;
-    let _ = writeln!(body, "<h3 id=\"{}\">{}: {}</h3>", anchor(&experiment.id), escape(&experiment.id), escape(&experiment.title));
+    let _ = writeln!(
+        body,
+        "<h3 id=\"{}\">{}: {}</h3>",
+        anchor(&experiment.id),
+        escape(&experiment.id),
+        escape(&experiment.title)
+    );
     let _ = writeln!(
         body,
         "<p class=\"small\">{}, section {}, {}</p>\n<p>The paper found: {}</p>",
@@ -162,7 +165,11 @@ fn experiment_section(
         escape(&experiment.found)
     );
     if results.is_empty() {
-        let _ = writeln!(body, "<p class=\"small\">Not run yet: <code>nearside lab run {}</code></p>", escape(&experiment.id));
+        let _ = writeln!(
+            body,
+            "<p class=\"small\">Not run yet: <code>nearside lab run {}</code></p>",
+            escape(&experiment.id)
+        );
         return;
     }
     for (head, records) in results {

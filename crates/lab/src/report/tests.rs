@@ -41,7 +41,11 @@ fn material() -> Material {
     let claims = evaluate(engines, &Wanted { full: false, only: &only }, &options, None, &|_| {}, &stop);
     let moved = Moved { claim: "V1".into(), from: Verdict::Holds, to: Verdict::Misses, obtained: "4.1".into() };
     Material {
-        experiments: vec![modelled("nbb2011/fig52"), modelled("nbb2011/fig56"), (Experiment::find("vldb2015/fig08").expect("ours"), Vec::new())],
+        experiments: vec![
+            modelled("nbb2011/fig52"),
+            modelled("nbb2011/fig56"),
+            (Experiment::find("vldb2015/fig08").expect("ours"), Vec::new()),
+        ],
         claims: Some(claims.expect("judged")),
         sensitivity: Some(Sensitivity {
             revision: "test".into(),

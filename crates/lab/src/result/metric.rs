@@ -28,6 +28,8 @@ pub enum Metric {
     RemoteShare,
     /// Share of the cpus' time that they worked.
     CpuLoad,
+    /// Share of that time in which they computed, and did not wait for memory.
+    Computing,
     /// Tasks that ended.
     Tasks,
     /// Tasks taken by a worker of another node.
@@ -59,7 +61,7 @@ pub enum Metric {
 }
 
 /// All of them, in the order above.
-pub const METRICS: [Metric; 25] = [
+pub const METRICS: [Metric; 26] = [
     Metric::Throughput,
     Metric::LatencyMean,
     Metric::LatencyP05,
@@ -71,6 +73,7 @@ pub const METRICS: [Metric; 25] = [
     Metric::LinkData,
     Metric::RemoteShare,
     Metric::CpuLoad,
+    Metric::Computing,
     Metric::Tasks,
     Metric::Stolen,
     Metric::LookupShare,
@@ -121,6 +124,7 @@ impl Metric {
             Metric::LinkData => ("link-data", "data over links", "GB/s"),
             Metric::RemoteShare => ("remote-share", "bytes from other nodes", "share"),
             Metric::CpuLoad => ("cpu-load", "cpu load", "share"),
+            Metric::Computing => ("computing", "computing, of the busy time", "share"),
             Metric::Tasks => ("tasks", "tasks", "1/s"),
             Metric::Stolen => ("stolen", "tasks stolen by other nodes", "1/s"),
             Metric::LookupShare => ("lookup-share", "time in index lookups", "share"),
