@@ -129,7 +129,7 @@ fn rules_that_make_no_sense_are_refused() {
 
 #[test]
 fn inputs_the_table_and_what_is_not_there_are_reported_without_a_run() {
-    let only = ["S1", "S2", "N5", "E10"].map(String::from);
+    let only = ["S1", "S2", "N5", "E11"].map(String::from);
     let engines = Engines { simulated: &SimEngine::default(), modelled: &ModelEngine };
     let options = Options { seed: 1, threads: 1, revision: "test".into() };
     let wanted = Wanted { full: false, only: &only };
@@ -140,7 +140,7 @@ fn inputs_the_table_and_what_is_not_there_are_reported_without_a_run() {
     assert!(by_id("S1").error.expect("a number").abs() < 0.05 && by_id("S2").error.expect("a number").abs() < 0.05);
     assert_eq!((by_id("N5").verdict, by_id("N5").kind), (Verdict::Holds, Some(Kind::Modelled)));
     assert!(by_id("N5").obtained.starts_with("143 of 143"), "{}", by_id("N5").obtained);
-    assert_eq!(by_id("E10").verdict, Verdict::NotYet);
+    assert_eq!(by_id("E11").verdict, Verdict::NotYet);
     let unknown = Wanted { full: false, only: &["V99".to_string()] };
     let error =
         evaluate(engines, &unknown, &options, None, &|_| {}, &AtomicBool::new(false)).expect_err("no such claim");

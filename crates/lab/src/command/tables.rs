@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use crate::claims::{Evaluation, Verdict, claims_of, figure};
 use crate::declaration::Experiment;
 use crate::engine::RunError;
-use crate::result::{Kind, METRICS, Record, shown};
+use crate::result::{Kind, Metric, Record, shown};
 use crate::sensitivity::Sensitivity;
 
 /// A cell is cut here: terminals are no wider.
@@ -50,7 +50,8 @@ pub(super) fn results(
     if let Some(first) = records.first() {
         let varies = |key: &String| records.iter().any(|record| record.settings.get(key) != first.settings.get(key));
         let keys: Vec<&String> = first.settings.keys().filter(|key| varies(key)).collect();
-        let metrics: Vec<_> = METRICS.into_iter().filter(|m| records.iter().any(|r| r.get(*m).is_some())).collect();
+        let there = |metric: &Metric| records.iter().any(|record| record.get(*metric).is_some());
+        let metrics: Vec<Metric> = experiment.metrics.iter().copied().filter(there).collect();
         let mut head: Vec<String> = keys.iter().map(|key| key.to_string()).collect();
         head.extend(metrics.iter().map(|metric| format!("{} {}", metric.name(), metric.unit())));
         let mut rows = vec![head];

@@ -16,7 +16,7 @@ use self::chart::Chart;
 use self::page::{Cell, anchor, escape, page, table};
 use crate::claims::{ClaimResult, Evaluation, Verdict, figure};
 use crate::declaration::{Draw, Experiment, Figure};
-use crate::result::{Head, Kind, METRICS, Record, Series, series_of, shown, unit_of};
+use crate::result::{Head, Kind, Metric, Record, Series, series_of, shown, unit_of};
 use crate::sensitivity::Sensitivity;
 
 /// Kinds that get charts of their own, in this order.
@@ -243,7 +243,8 @@ fn figures_table(body: &mut String, experiment: &Experiment, records: &[Record])
         }
     }
     let keys: Vec<&String> = varied.into_iter().filter(|(_, varies)| *varies).map(|(key, _)| key).collect();
-    let metrics: Vec<_> = METRICS.into_iter().filter(|m| records.iter().any(|r| r.get(*m).is_some())).collect();
+    let there = |m: &Metric| records.iter().any(|record| record.get(*m).is_some());
+    let metrics: Vec<Metric> = experiment.metrics.iter().copied().filter(there).collect();
     let mut heads: Vec<String> = vec!["kind".to_string()];
     heads.extend(keys.iter().map(|key| key.replace('_', " ")));
     heads.extend(metrics.iter().map(|m| format!("{}, {}", m.title(), m.unit())));

@@ -13,7 +13,7 @@
 
 use sched::policy::Layout;
 use sched::policy::concurrency::{Pieces, hint};
-use sched::{Affinities, Affinity, Settings, Stealing as Steal};
+use sched::{Affinities, Affinity, Place, Settings, Stealing as Steal};
 use sim::work::query::{Input, Query, QueryClients};
 use sim::work::{Graph, LINE_BYTES, Repeated, Stage, Task, near, stream};
 
@@ -121,7 +121,7 @@ fn count(bench: &Bench, s: &SubDomains, places: &Places) -> Query {
     Query { inputs, merge_ns: 0.0, tasks: None, kind: 0 }
 }
 
-/// One row: a task without affinity, as the thesis has it, that follows lines one after the other.
+/// One row: a task without a node that it prefers, as the thesis has it, that follows lines one after the other.
 fn row(bench: &Bench, s: &SubDomains, places: &Places) -> Graph {
     let constants = &bench.options.constants;
     let node = &places.tables[0];
@@ -131,8 +131,11 @@ fn row(bench: &Bench, s: &SubDomains, places: &Places) -> Graph {
     let cached = (cache / LINE_BYTES).log2().clamp(0.0, steps);
     // Then the position's code and its value in the other column.
     let missed = steps - cached + 2.0;
-    let affinity = match places.workers.as_slice() {
-        [one] => near(&bench.machine, *one),
+    // No cpu of another package works, whatever may be stolen.
+    let home = bench.machine.topology().nodes()[places.workers[0]].package;
+    let affinity = match (places.workers.as_slice(), home) {
+        ([one], _) => near(&bench.machine, *one),
+        (_, Some(package)) if s.workers == Where::Both => Affinity::Near { place: Place::Package(package), hard: true },
         _ => Affinity::Anywhere,
     };
     let stage = Stage::cpu(constants.lookup_ns + cached * constants.llc_ns).random_over(node, missed).chained();

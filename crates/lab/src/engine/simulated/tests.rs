@@ -29,7 +29,7 @@ fn every_experiment_that_can_be_simulated_has_a_point_that_runs_or_says_what_is_
         let points = experiment.grid_with(&set).expect("sound");
         let stop = AtomicBool::new(false);
         let point = &points[points.len() / 2];
-        match SimEngine::default().run(point, Conditions { seed: 1, seconds: 0.05, stop: &stop }) {
+        match SimEngine::default().run(point, Conditions { seed: 1, seconds: 0.01, stop: &stop }) {
             Ok(found) => assert!(experiment.metrics.iter().any(|m| found.metrics.contains_key(m)), "{}", experiment.id),
             Err(RunError::NotYet(reason)) => assert!(reason.contains("thesis prints"), "{}: {reason}", experiment.id),
             Err(other) => panic!("{}: {other}", experiment.id),
@@ -39,14 +39,14 @@ fn every_experiment_that_can_be_simulated_has_a_point_that_runs_or_says_what_is_
 
 #[test]
 fn the_same_point_and_seed_give_the_same_figures() {
-    let run = || outcome("vldb2015/fig08", &["clients=16", "strategy=target"], 0.2).expect("runs");
+    let run = || outcome("vldb2015/fig08", &["clients=16", "strategy=target"], 0.1).expect("runs");
     assert_eq!(run(), run());
 }
 
 #[test]
 fn knowing_the_nodes_pays_on_four_sockets() {
     let throughput = |strategy: &str| {
-        figure("vldb2015/fig08", &["clients=128", &format!("strategy={strategy}")], 2.0, Metric::Throughput)
+        figure("vldb2015/fig08", &["clients=128", &format!("strategy={strategy}")], 1.0, Metric::Throughput)
     };
     let (os, bound) = (throughput("os"), throughput("bound"));
     assert!(bound > 2.0 * os, "{bound} and {os}");
