@@ -93,7 +93,8 @@ fn strategies_come_out_in_the_papers_order() {
     assert!(bound / os > 4.0 && target / os > 4.0, "{os} {target} {bound}");
     let outcome = scans("ivybridge-ex-4", Placement::RoundRobin, &options(Preset::Bound), 1024);
     assert_eq!((outcome.remote_bytes(), outcome.stolen_across_nodes), (0.0, 0));
-    assert!(outcome.nodes.iter().all(|node| node.load <= 1.001));
+    // Stages count when they end, so a little of the warm-up is in it.
+    assert!(outcome.nodes.iter().all(|node| node.load > 0.9 && node.load <= 1.05));
 }
 
 #[test]
