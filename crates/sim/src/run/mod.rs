@@ -46,7 +46,7 @@ pub use outcome::{NodeOutcome, Outcome};
 pub enum Resolve {
     /// Whenever a flow begins or ends.
     Exact,
-    /// At most every `period_ns`, or when so many flows have begun or ended that they are `drift` of all.
+    /// `period_ns` after flows have begun or ended, or ten microseconds after those are `drift` of all flows.
     Lazy {
         /// Virtual nanoseconds.
         period_ns: u64,
@@ -91,7 +91,7 @@ impl Default for Options {
             threads: None,
             split: Split::default(),
             constants: Constants::default(),
-            resolve: Resolve::Lazy { period_ns: 1_000_000, drift: 0.05 },
+            resolve: Resolve::Lazy { period_ns: 10_000_000, drift: 0.02 },
             checked: false,
         }
     }

@@ -75,10 +75,15 @@ pub(super) struct Traffic<'a> {
     flows: usize,
     /// By how many flows classes differ from those of the last solution, all together.
     drift: usize,
-    solved_ns: u64,
+    /// When rates are to be worked out anew.
+    wanted_ns: u64,
+    /// The virtual time of the last change.
+    now_ns: u64,
     pub(super) solutions: u64,
 }
 
+/// How long after many flows have begun or ended rates are worked out anew: what begins with them has begun by then.
+const SETTLING_NS: u64 = 10_000;
 const NEVER: u64 = u64::MAX;
 const NOT_ACTIVE: usize = usize::MAX;
 
@@ -99,7 +104,8 @@ impl<'a> Traffic<'a> {
             busy: vec![0; machine.node_count()],
             flows: 0,
             drift: 0,
-            solved_ns: 0,
+            wanted_ns: NEVER,
+            now_ns: 0,
             solutions: 0,
         }
     }
@@ -163,6 +169,7 @@ impl<'a> Traffic<'a> {
 
     /// Begins a flow of a node's cpu.
     pub(super) fn begin(&mut self, node: usize, profile: ProfileId, units: f64, who: u32, now_ns: u64) {
+        self.now_ns = now_ns;
         let class = self.class(node, profile);
         if self.classes[class].flows.is_empty() {
             let cap = self.cap(node, profile as usize);
@@ -191,29 +198,19 @@ impl<'a> Traffic<'a> {
             self.due.pop();
         }
         let ends = self.due.peek().map_or(NEVER, |Reverse((at, _))| *at);
-        ends.min(self.solve_ns())
-    }
-
-    /// When rates are to be worked out anew.
-    fn solve_ns(&self) -> u64 {
-        match self.resolve {
-            _ if self.drift == 0 || self.active.is_empty() => NEVER,
-            Resolve::Exact => self.solved_ns,
-            Resolve::Lazy { period_ns, drift } => {
-                if self.drift as f64 >= drift * self.flows as f64 + 2.0 { 0 } else { self.solved_ns + period_ns }
-            }
-        }
+        ends.min(self.wanted_ns)
     }
 
     /// Works out rates if it is time to.
     pub(super) fn settle(&mut self, now_ns: u64) {
-        if self.solve_ns() <= now_ns {
+        if self.wanted_ns <= now_ns {
             self.solve(now_ns);
         }
     }
 
     /// The flows that have ended by now.
     pub(super) fn ended(&mut self, now_ns: u64, ended: &mut Vec<u32>) {
+        self.now_ns = now_ns;
         while let Some(Reverse((at, class))) = self.due.peek().copied() {
             if at > now_ns {
                 return;
@@ -253,6 +250,16 @@ impl<'a> Traffic<'a> {
         let now = of.flows.len();
         let before = now.checked_add_signed(-more).unwrap_or(0);
         self.drift = self.drift + now.abs_diff(solved) - before.abs_diff(solved);
+        let wanted = match self.resolve {
+            _ if self.drift == 0 => return,
+            Resolve::Exact => self.now_ns,
+            Resolve::Lazy { period_ns, drift } if (self.drift as f64) < drift * self.flows as f64 + 1.0 => {
+                self.now_ns + period_ns
+            }
+            // Not at once: flows of one kind end together, and others take their place a moment later.
+            Resolve::Lazy { period_ns, .. } => self.now_ns + SETTLING_NS.min(period_ns),
+        };
+        self.wanted_ns = self.wanted_ns.min(wanted);
     }
 
     fn deactivate(&mut self, class: usize) {
@@ -336,7 +343,7 @@ impl<'a> Traffic<'a> {
             due.push(Reverse((of.next_ns, *class)));
         }
         self.due = due.into();
-        (self.drift, self.solved_ns) = (0, now_ns);
+        (self.drift, self.wanted_ns) = (0, NEVER);
         self.solutions += 1;
     }
 
