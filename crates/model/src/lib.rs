@@ -12,9 +12,13 @@
 
 pub mod curve;
 pub mod fit;
+pub mod fluid;
 pub mod job;
 mod linear;
 pub mod machine;
+#[cfg(test)]
+mod noise;
+pub mod order;
 pub mod pair;
 pub mod plain;
 pub mod thesis;
