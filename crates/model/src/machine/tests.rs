@@ -53,7 +53,7 @@ proptest! {
             jobs.iter().map(|(job, cpus)| Running { job, section: Section::Parallel, cpus: *cpus }).collect();
         let moment = machine.paces(&running, memory(hogs));
         let pace = |job: &Job, cpus: f64, stretch: f64| {
-            let computing = (1.0 - job.q) * (1.0 + job.overhead * (cpus - 1.0).max(0.0));
+            let computing = (1.0 - job.q) * (1.0 + job.overhead * cpus * (cpus - 1.0).max(0.0));
             cpus / (job.q * stretch + computing.max(job.hidden * stretch))
         };
         let step = 1e-4;
