@@ -18,6 +18,7 @@ mod linear;
 pub mod machine;
 #[cfg(test)]
 mod noise;
+pub mod online;
 pub mod order;
 pub mod pair;
 pub mod plain;
