@@ -2,23 +2,23 @@
 //!
 //! One thread needs for one second's worth of the job's work
 //!
-//! `cost = q S + max((1 - q) (1 + overhead (n - 1)) (1 + smt b), hidden S)` seconds, where
+//! `cost = q S + max((1 - q) (1 + overhead n (n - 1)) (1 + smt b), hidden S)` seconds, where
 //!
 //! - `S` is how many times longer a transfer takes at present: what the machine's stretches are, weighed by where the job's
 //!   memory lies (`remote`). Without contention and all local it is 1.
 //! - `q` is waited for; `hidden` (the thesis' `o`) is moved while computing, and costs time only when it takes longer than the
 //!   computing that hides it. Both load the memory: the job's demand is `q + hidden` per thread (section 5.2, `q = o + q'`).
-//! - `n` is the number of threads at work: each further one adds `overhead` to everybody's computing (section 5.2's `o(p)`).
+//! - `n` is the number of threads at work; each has to agree with each, which adds `overhead n (n - 1)` to computing (section 5.2's `o(p)`,
+//!   as Gunther's law has it). What grows in a straight line instead looks exactly like a sequential part, so it counts as one.
 //! - `b` is how busy the other cpu of the thread's core is computing; if it always is, computing takes `1 + smt` as long.
 //!
 //! A share `sequential` of the work runs on one thread (per node), the rest on all of them: two sections with an order between them, as section
 //! 5.2 proposes, not two more fractions mixed into one.
 //!
 //! # Limits
-//! Caches are not modelled: a job that fits beside one neighbour and not beside another has a different `q` each time. `overhead` grows
-//! in a straight line.
+//! Caches are not modelled: a job that fits beside one neighbour and not beside another has a different `q` each time.
 //!
-//! Source: Seidel 2011, section 5.2.
+//! Source: Seidel 2011, section 5.2; Gunther: Guerrilla Capacity Planning, 2007 (speed-up: contention and coherence).
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -39,7 +39,7 @@ pub struct Job {
     /// The share of the work that only one thread can do.
     #[serde(default)]
     pub sequential: f64,
-    /// What each further thread adds to computing, as a share.
+    /// What each pair of threads adds to computing, as a share, counted both ways.
     #[serde(default)]
     pub overhead: f64,
     /// What a core's other cpu adds to computing while it computes, as a share: 1 halves the speed.
@@ -170,6 +170,6 @@ impl Job {
     }
 
     fn computing(&self, threads: f64) -> f64 {
-        (1.0 - self.q) * (1.0 + self.overhead * (threads - 1.0).max(0.0))
+        (1.0 - self.q) * (1.0 + self.overhead * threads * (threads - 1.0).max(0.0))
     }
 }

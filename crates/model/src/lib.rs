@@ -12,9 +12,14 @@
 
 pub mod curve;
 pub mod fit;
+pub mod fluid;
 pub mod job;
 mod linear;
 pub mod machine;
+#[cfg(test)]
+mod noise;
+pub mod online;
+pub mod order;
 pub mod pair;
 pub mod plain;
 pub mod thesis;

@@ -57,8 +57,8 @@ mod tests {
         }
         let inverse = inverse(&matrix).expect("regular");
         for (i, row) in matrix.iter().enumerate() {
-            for j in 0..3 {
-                let product: f64 = (0..3).map(|k| row[k] * inverse[k][j]).sum();
+            for j in [0, 1, 2] {
+                let product: f64 = row.iter().zip(&inverse).map(|(entry, other)| entry * other[j]).sum();
                 assert!((product - if i == j { 1.0 } else { 0.0 }).abs() < 1e-12);
             }
         }

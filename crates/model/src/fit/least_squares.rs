@@ -33,6 +33,8 @@ pub(crate) struct Solution {
 const DAMPING: (f64, f64, f64) = (1e-3, 1e-12, 1e12);
 /// Accepted steps after which it is the problem that does not converge; small ones take about ten.
 const STEPS_MAX: usize = 200;
+/// A step that lowers the sum of squares by a smaller share than this is the last: far below what noise makes of it.
+const SETTLED: f64 = 1e-9;
 
 impl Problem<'_> {
     /// The minimum that `start` leads to; none where the residuals there are no numbers.
@@ -61,7 +63,7 @@ impl Problem<'_> {
                 }
                 damping *= 10.0;
             }
-            if !moved || before - squares <= 1e-14 * before {
+            if !moved || before - squares <= SETTLED * before {
                 break;
             }
         }

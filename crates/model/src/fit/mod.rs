@@ -1,13 +1,16 @@
 //! Jobs from measured run times.
 //!
 //! A job is run with several numbers of cpus and beside *hogs*: threads that only write memory, past the caches, so that each demands
-//! one unit. [`fit_plain`] finds the `q` and `t` of the thesis' model, [`fit_plain_by_grid`] finds them again the slow way.
+//! one unit. [`fit_plain`] finds the `q` and `t` of the thesis' model, [`fit_plain_by_grid`] finds them again the slow way; [`fit_job`]
+//! finds the extended model's job, [`explain`] says by it what a plain `q` stands for, above all a negative one.
 //!
 //! Residuals are in seconds, as in the thesis, or relative ([`Residuals`]): runs on few cpus take long, and in seconds they alone
 //! decide.
 //!
 //! Source: Seidel 2011, section 5.3.
 
+mod explain;
+mod extended;
 mod least_squares;
 mod plain;
 #[cfg(test)]
@@ -16,6 +19,8 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+pub use explain::{Cause, Explanation, explain};
+pub use extended::{JobFit, Parameter, fit_job};
 pub use plain::{PlainFit, fit_plain, fit_plain_by_grid};
 
 /// One measured run of a job.

@@ -74,6 +74,10 @@ impl Machine {
         let mut siblings = vec![0.0; parties.len()];
         let uses_links = parties.iter().any(|party| party.job.remote.iter().any(|&share| share > 0.0));
         let uses_siblings = self.cores < self.cpus && parties.iter().any(|party| party.job.smt > 0.0);
+        if !(uses_links || uses_siblings) {
+            let demand = self.meet_local(parties, &siblings, &links, hogs);
+            return State { now: conditions(parties, &siblings, self.local.stretch(demand), &links), demand };
+        }
         let mut local = f64::NAN;
         for _ in 0..ROUNDS_MAX {
             let before = (local, links.clone(), siblings.clone());
@@ -90,7 +94,7 @@ impl Machine {
             let settled = settled(local, before.0)
                 && links.iter().zip(&before.1).all(|(&a, &b)| settled(a, b))
                 && siblings.iter().zip(&before.2).all(|(&a, &b)| (a - b).abs() <= SETTLED);
-            if settled || !(uses_links || uses_siblings) {
+            if settled {
                 return State { now: conditions(parties, &siblings, local, &links), demand };
             }
         }
@@ -101,8 +105,10 @@ impl Machine {
     /// The demand on the local curve.
     fn meet_local(&self, parties: &[Party], siblings: &[f64], links: &[f64], hogs: Hogs) -> f64 {
         let moved = |local: f64| -> f64 {
-            let now = conditions(parties, siblings, local, links);
-            parties.iter().zip(now).map(|(party, now)| party.job.demand() * party.pace(now)).sum()
+            let work = |(party, &sibling): (&Party, &f64)| {
+                party.job.demand() * party.pace(Conditions { stretch: party.stretch(local, links), sibling })
+            };
+            parties.iter().zip(siblings).map(work).sum()
         };
         if self.rule == DemandRule::Requested {
             return requested(parties) + hogs.memory;
