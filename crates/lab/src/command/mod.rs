@@ -17,7 +17,7 @@ use crate::claims::{ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate}
 use crate::declaration::{DeclarationError, Experiment};
 use crate::engine::{Engine, Measure, MeasuredEngine, ModelEngine, RunError, SimEngine};
 use crate::report::{Material, report as page};
-use crate::result::{Head, Kind, Record, Store, StoreError};
+use crate::result::{Kind, Record, ResultFile, Store, StoreError};
 use crate::run::{Job, Options, Progress, RunFailure, run as run_jobs};
 use crate::sensitivity::{Sensitivity, sensitivity};
 
@@ -243,14 +243,14 @@ fn judged(
 
 /// Each experiment of ours with its results, and those of a user's own that are in the folder no more than in passing:
 /// for each origin the file that was written last with the constants as they are.
-fn with_results(store: &Store) -> Result<Vec<(Experiment, Vec<(Head, Vec<Record>)>)>, CommandError> {
+fn with_results(store: &Store) -> Result<Vec<(Experiment, Vec<ResultFile>)>, CommandError> {
     let constants = SimEngine::new(Constants::default()).constants();
     let mut files = store.files()?;
     files
         .retain(|(head, records)| !records.is_empty() && (head.kind != Kind::Simulated || head.constants == constants));
     let mut all = Vec::new();
     for experiment in Experiment::all() {
-        let mut results: Vec<(Head, Vec<Record>)> = Vec::new();
+        let mut results: Vec<ResultFile> = Vec::new();
         for kind in [Kind::Simulated, Kind::Modelled, Kind::Measured] {
             let own = files.iter().filter(|(head, _)| head.experiment == experiment.id && head.kind == kind);
             // A claim runs some points only; what 'lab run' wrote has the whole grid.

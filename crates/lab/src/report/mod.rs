@@ -16,7 +16,7 @@ use self::chart::Chart;
 use self::page::{Cell, anchor, escape, page, table};
 use crate::claims::{ClaimResult, Evaluation, Verdict, figure};
 use crate::declaration::{Draw, Experiment, Figure};
-use crate::result::{Head, Kind, Metric, Record, Series, series_of, shown, unit_of};
+use crate::result::{Kind, Metric, Record, ResultFile, Series, series_of, shown, unit_of};
 use crate::sensitivity::Sensitivity;
 
 /// Kinds that get charts of their own, in this order.
@@ -26,7 +26,7 @@ const OURS: [Kind; 3] = [Kind::Simulated, Kind::Modelled, Kind::Measured];
 #[derive(Clone, Debug, Default)]
 pub struct Material {
     /// The experiments, each with its results; those without results are listed as not run.
-    pub experiments: Vec<(Experiment, Vec<(Head, Vec<Record>)>)>,
+    pub experiments: Vec<(Experiment, Vec<ResultFile>)>,
     /// The claims, where they were judged.
     pub claims: Option<Evaluation>,
     /// Which conclusions move, where that was looked at.
@@ -142,12 +142,7 @@ fn sensitivity_section(body: &mut String, sensitivity: &Sensitivity) {
     body.push_str(&table("Verdicts that move", &["constant", "change", "value", "moved"], &rows));
 }
 
-fn experiment_section(
-    body: &mut String,
-    experiment: &Experiment,
-    results: &[(Head, Vec<Record>)],
-    claims: Option<&Evaluation>,
-) {
+fn experiment_section(body: &mut String, experiment: &Experiment, results: &[ResultFile], claims: Option<&Evaluation>) {
     let source = &experiment.source;
     let _ = writeln!(
         body,

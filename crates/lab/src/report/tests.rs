@@ -4,11 +4,11 @@ use super::page::balanced;
 use super::*;
 use crate::claims::{Engines, Wanted, evaluate};
 use crate::engine::{Conditions, Engine, ModelEngine, SimEngine};
-use crate::result::{FORMAT, as_json};
+use crate::result::{FORMAT, Head, as_json};
 use crate::run::Options;
 use crate::sensitivity::{Moved, Row};
 
-fn modelled(id: &str) -> (Experiment, Vec<(Head, Vec<Record>)>) {
+fn modelled(id: &str) -> (Experiment, Vec<ResultFile>) {
     let experiment = Experiment::find(id).expect("ours");
     let points = experiment.grid_with(&Table::new()).expect("sound");
     let stop = std::sync::atomic::AtomicBool::new(false);

@@ -18,7 +18,7 @@ pub use metric::{METRICS, Metric};
 pub(crate) use series::unit_of;
 pub use series::{MixedKinds, Series, series_of};
 pub(crate) use store::Results;
-pub use store::{FORMAT, Head, Store, StoreError};
+pub use store::{FORMAT, Head, ResultFile, Store, StoreError};
 
 /// Where a figure comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -39,6 +39,9 @@ pub struct Head {
     pub constants: BTreeMap<String, f64>,
 }
 
+/// A result file that was read: where it comes from, and its records.
+pub type ResultFile = (Head, Vec<Record>);
+
 /// A folder that results cannot be kept in.
 #[derive(Debug, Error)]
 #[error("cannot keep results in '{}': {source}", path.display())]
@@ -78,7 +81,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`]: the folder cannot be read.
-    pub fn files(&self) -> Result<Vec<(Head, Vec<Record>)>, StoreError> {
+    pub fn files(&self) -> Result<Vec<ResultFile>, StoreError> {
         let failure = |source| StoreError { path: self.folder.clone(), source };
         let mut paths: Vec<(std::time::SystemTime, PathBuf)> = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(failure)? {
