@@ -32,8 +32,8 @@ pub(super) fn routes(figures: &Figures) -> Result<(Pairs<Vec<usize>>, Pairs<f64>
     let mut routes = vec![vec![Vec::new(); nodes]; nodes];
     for memory in 0..nodes {
         for (reader, route) in from_node(&figures.links, nodes, memory).into_iter().enumerate() {
-            routes[reader][memory] =
-                route.ok_or_else(|| format!("no link leads from node {memory} to node {reader}; add one, or give none"))?;
+            routes[reader][memory] = route
+                .ok_or_else(|| format!("no link leads from node {memory} to node {reader}; add one, or give none"))?;
         }
     }
     let hops = routes.iter().map(|row| row.iter().map(|route| route.len() as f64).collect()).collect();

@@ -110,11 +110,12 @@ impl PerPair {
             }
             PerPair::Rows(_) => Err(format!("'{key}' needs {nodes} rows of {nodes} figures, one per node")),
             PerPair::ByClass(given) if (1..=3).contains(&given.len()) => {
-                let class = |from: usize, to: usize| match from / shape.nodes_per_package == to / shape.nodes_per_package {
-                    _ if from == to => 0,
-                    true => 1,
-                    false => 2,
-                };
+                let class =
+                    |from: usize, to: usize| match from / shape.nodes_per_package == to / shape.nodes_per_package {
+                        _ if from == to => 0,
+                        true => 1,
+                        false => 2,
+                    };
                 let figure = |from, to| given[class(from, to).min(given.len() - 1)] * unit;
                 Ok((0..nodes).map(|from| (0..nodes).map(|to| figure(from, to)).collect()).collect())
             }
