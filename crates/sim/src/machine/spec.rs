@@ -84,7 +84,7 @@ pub(super) fn parse(text: &str) -> Result<Figures, String> {
         let [a, b] = link.between;
         [one_way(a, b, link.gb_s), one_way(b, a, link.gb_s)]
     };
-    if latency_ns.iter().flatten().any(|ns| !(*ns > 0.0)) {
+    if latency_ns.iter().flatten().any(|ns| ns.is_nan() || *ns <= 0.0) {
         return Err("every latency must be above zero".to_owned());
     }
     Ok(Figures {

@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sched::Affinity;
-use sched::policy::concurrency::{Pieces, hint};
+use sched::policy::concurrency::{Pieces, hint, rotated};
 
 use super::{At, Graph, LINE_BYTES, Stage, Task, Workload, ids, near};
 use crate::machine::Machine;
@@ -135,7 +135,9 @@ impl Scans {
             Placement::Blocks => vec![(column * nodes / self.columns.max(1)).min(nodes - 1)],
             Placement::Ivp(partitions) => {
                 let partitions = partitions.max(1);
-                (0..partitions).map(|partition| (column * partitions + partition) % nodes).collect()
+                // Dealt out in turn; a column that would begin where another one did begins one node further.
+                let first = column * partitions + column * partitions / nodes;
+                (0..partitions).map(|partition| (first + partition) % nodes).collect()
             }
             Placement::Pp(parts) => (0..parts.max(1)).map(|part| part % nodes).collect(),
         }
@@ -231,13 +233,15 @@ impl Builder<'_, '_> {
         let pieces = self.pieces.len();
         let index = self.scans.uses_index(self.at.constants);
         if self.at.settings.parallelism == 1 {
-            let find = if index {
-                vec![self.lookup(self.pieces.clone())]
-            } else {
-                self.per_piece(|piece| self.find(piece, 1))
+            // All tables have their parts on the same nodes: statements begin with them in turn.
+            let first = if let Placement::Pp(_) = self.scans.placement { self.column as u64 } else { 0 };
+            let order: Vec<usize> = rotated(first, pieces).collect();
+            let find = match index {
+                true => vec![self.lookup(self.pieces.clone())],
+                false => order.iter().map(|piece| self.find(*piece, 1)).collect(),
             };
-            let stages = find.into_iter().chain(self.per_piece(|piece| self.materialise(piece, 1))).collect();
-            let mut task = Task::new(self.near(0), Stage::default());
+            let stages = find.into_iter().chain(order.iter().map(|piece| self.materialise(*piece, 1))).collect();
+            let mut task = Task::new(self.near(order[0]), Stage::default());
             task.stages = stages;
             graph.add(with_hint(task));
             return graph;
@@ -279,10 +283,6 @@ impl Builder<'_, '_> {
             }
         }
         places
-    }
-
-    fn per_piece(&self, stage: impl Fn(usize) -> Stage) -> Vec<Stage> {
-        (0..self.pieces.len()).map(stage).collect()
     }
 
     fn near(&self, piece: usize) -> Affinity {
