@@ -18,10 +18,29 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         _ => Options::default().resolve,
     };
     let machine = Machine::parse(&name)?;
-    println!("{} ({} nodes, {} cpus), {clients} clients, {seconds} virtual seconds", machine.name(), machine.node_count(), machine.cpus());
+    println!(
+        "{} ({} nodes, {} cpus), {clients} clients, {seconds} virtual seconds",
+        machine.name(),
+        machine.node_count(),
+        machine.cpus()
+    );
     let nodes = machine.node_count();
     let placements = [Placement::RoundRobin, Placement::Ivp(nodes), Placement::Pp(nodes)];
-    println!("{:<14} {:<7} {:>12} {:>9} {:>8} {:>7} {:>9} {:>9} {:>8} {:>9} {:>9} {:>8}", "placement", "preset", "statements/s", "GiB/s", "remote", "busy", "mean ms", "spread", "stolen", "events", "solutions", "took s");
+    println!(
+        "{:<14} {:<7} {:>12} {:>9} {:>8} {:>7} {:>9} {:>9} {:>8} {:>9} {:>9} {:>8}",
+        "placement",
+        "preset",
+        "statements/s",
+        "GiB/s",
+        "remote",
+        "busy",
+        "mean ms",
+        "spread",
+        "stolen",
+        "events",
+        "solutions",
+        "took s"
+    );
     for placement in placements {
         for preset in Preset::ALL {
             let mut workload = Scans { clients, ..Scans::vldb(placement) }.workload();

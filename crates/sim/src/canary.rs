@@ -85,7 +85,9 @@ fn every_broken_decision_is_found() {
     ];
     for (canary, preset, invariant) in canaries {
         match checked(Some(canary), preset, 3) {
-            Err(SimError::Broken { violation, .. }) => assert_eq!(violation.invariant, invariant, "{canary:?}: {violation}"),
+            Err(SimError::Broken { violation, .. }) => {
+                assert_eq!(violation.invariant, invariant, "{canary:?}: {violation}")
+            }
             other => panic!("{canary:?} was not found: {:?}", other.map(|outcome| outcome.statements)),
         }
     }

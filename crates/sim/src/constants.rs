@@ -54,6 +54,11 @@ pub struct Constants {
     /// A row that an index names costs as much as so many rows that are scanned. 512: `exec/src/operators/scan/seek.rs`,
     /// by which the product decides between the two.
     pub index_row_cost: f64,
+    /// Encoding a value anew: dictionary and code, ns per value and thread. 28: TPC-H at scale 1 (116.6 M values) loads in
+    /// 1.63 s with two threads (`docs/design/speed.md`), reading Parquet included.
+    pub encode_ns_per_value: f64,
+    /// Moving pages between nodes, ns per byte and thread. 1.67: 600 MB/s of `move_pages`, Goglin and Furmento, IPDPS 2009.
+    pub move_ns_per_byte: f64,
     /// A task from submission to completion, besides its work, in ns. 210: `nearside bench sched`.
     pub task_ns: f64,
     /// A piece of work that travels in a batch, in ns. 14: `nearside bench sched`, batches of 1000. Also what routing
@@ -82,6 +87,8 @@ impl Default for Constants {
             random_access_ns: 4.0,
             lookup_ns: 20.0,
             index_row_cost: 512.0,
+            encode_ns_per_value: 28.0,
+            move_ns_per_byte: 1.67,
             task_ns: 210.0,
             batched_ns: 14.0,
             wake_ns: 23_750.0,
@@ -124,6 +131,8 @@ fields!(
     random_access_ns,
     lookup_ns,
     index_row_cost,
+    encode_ns_per_value,
+    move_ns_per_byte,
     task_ns,
     batched_ns,
     wake_ns,

@@ -29,11 +29,13 @@ pub(super) fn routes(figures: &Figures) -> Result<(Pairs<Vec<usize>>, Pairs<f64>
     if figures.links.is_empty() {
         return Ok((vec![vec![Vec::new(); nodes]; nodes], ranks(&figures.latency_ns)));
     }
-    let mut routes = vec![vec![Vec::new(); nodes]; nodes];
+    let missing =
+        |from: usize, to: usize| format!("no link leads from node {from} to node {to}; add one, or give none");
+    let mut routes = vec![Vec::new(); nodes];
     for memory in 0..nodes {
-        for (reader, route) in from_node(&figures.links, nodes, memory).into_iter().enumerate() {
-            routes[reader][memory] =
-                route.ok_or_else(|| format!("no link leads from node {memory} to node {reader}; add one, or give none"))?;
+        let ways = from_node(&figures.links, nodes, memory);
+        for ((reader, way), row) in ways.into_iter().enumerate().zip(&mut routes) {
+            row.push(way.ok_or_else(|| missing(memory, reader))?);
         }
     }
     let hops = routes.iter().map(|row| row.iter().map(|route| route.len() as f64).collect()).collect();

@@ -440,11 +440,14 @@ impl Shape {
     /// The topology of this shape; distances are latencies relative to local ones, times ten, as firmware tells them.
     pub(crate) fn topology(&self, latency_ns: &[Vec<f64>]) -> Result<Topology, String> {
         let distance = |from: usize, to: usize| {
-            if from == to { 10 } else { ((10.0 * latency_ns[from][to] / latency_ns[from][from]).round() as u32).max(11) }
+            if from == to {
+                10
+            } else {
+                ((10.0 * latency_ns[from][to] / latency_ns[from][from]).round() as u32).max(11)
+            }
         };
-        let row = |from: usize| {
-            (0..latency_ns.len()).map(|to| distance(from, to).to_string()).collect::<Vec<_>>().join(",")
-        };
+        let row =
+            |from: usize| (0..latency_ns.len()).map(|to| distance(from, to).to_string()).collect::<Vec<_>>().join(",");
         let rows: Vec<String> = (0..latency_ns.len()).map(row).collect();
         let text = format!(
             "{}x{}x{}x{};l2=256K;l3={}K;mem={}M;distance={}",

@@ -11,16 +11,17 @@ use super::{Coherence, Figures};
 /// The figures of a description, or what is missing.
 pub(super) fn figures(name: &str, described: &MachineDescription) -> Result<Figures, String> {
     let Some(attributes) = &described.attributes else {
-        return Err("nothing is known of its latencies and bandwidths: give a file of 'nearside probe --json', or add \
+        return Err(
+            "nothing is known of its latencies and bandwidths: give a file of 'nearside probe --json', or add \
                     latency=.. and bandwidth=.. to the specification"
-            .to_owned());
+                .to_owned(),
+        );
     };
     let topology = described.topology.clone();
     let ids: Vec<NodeId> = topology.nodes().iter().map(|node| node.id).collect();
     let latency_ns = matrix(attributes, &ids, "latency", &|from, to| attributes.latency_ns(from, to))?;
-    let read = |from, to| {
-        attributes.read_bytes_per_second(from, to).or_else(|| attributes.write_bytes_per_second(from, to))
-    };
+    let read =
+        |from, to| attributes.read_bytes_per_second(from, to).or_else(|| attributes.write_bytes_per_second(from, to));
     let bandwidth = matrix(attributes, &ids, "bandwidth", &read)?;
     let mut notes = attributes.notes.clone();
     notes.push("coherence is not known: a directory is assumed".to_owned());

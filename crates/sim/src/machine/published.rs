@@ -50,7 +50,12 @@ enum Pairs {
     /// Matrices.
     Printed,
     /// Latencies of another machine's classes; bandwidths of curves over threads.
-    Curves { class: fn(usize, usize) -> usize, latencies: (&'static str, &'static [&'static str]), curves: &'static [&'static str], stream: &'static str },
+    Curves {
+        class: fn(usize, usize) -> usize,
+        latencies: (&'static str, &'static [&'static str]),
+        curves: &'static [&'static str],
+        stream: &'static str,
+    },
 }
 
 enum Unit {

@@ -84,7 +84,7 @@ pub(super) fn parse(text: &str) -> Result<Figures, String> {
         let [a, b] = link.between;
         [one_way(a, b, link.gb_s), one_way(b, a, link.gb_s)]
     };
-    if latency_ns.iter().flatten().any(|ns| !(*ns > 0.0)) {
+    if latency_ns.iter().flatten().any(|ns| ns.is_nan() || *ns <= 0.0) {
         return Err("every latency must be above zero".to_owned());
     }
     Ok(Figures {
@@ -110,11 +110,12 @@ impl PerPair {
             }
             PerPair::Rows(_) => Err(format!("'{key}' needs {nodes} rows of {nodes} figures, one per node")),
             PerPair::ByClass(given) if (1..=3).contains(&given.len()) => {
-                let class = |from: usize, to: usize| match from / shape.nodes_per_package == to / shape.nodes_per_package {
-                    _ if from == to => 0,
-                    true => 1,
-                    false => 2,
-                };
+                let class =
+                    |from: usize, to: usize| match from / shape.nodes_per_package == to / shape.nodes_per_package {
+                        _ if from == to => 0,
+                        true => 1,
+                        false => 2,
+                    };
                 let figure = |from, to| given[class(from, to).min(given.len() - 1)] * unit;
                 Ok((0..nodes).map(|from| (0..nodes).map(|to| figure(from, to)).collect()).collect())
             }

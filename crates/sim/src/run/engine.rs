@@ -54,7 +54,7 @@ struct Plan {
 struct PlannedTask {
     affinity: Affinity,
     hint: Hint,
-    stages: Vec<(ProfileId, f64)>,
+    stages: Vec<(ProfileId, f64, usize)>,
     waits_for: u32,
     then: Vec<u32>,
 }
@@ -79,6 +79,8 @@ struct Hand {
     /// The node whose cpu its thread is on.
     node: usize,
     since_ns: u64,
+    /// When its stage began.
+    stage_ns: u64,
     slept: bool,
 }
 
@@ -120,6 +122,7 @@ impl<'a> Engine<'a> {
             running: Running::default(),
             node: *home,
             since_ns: 0,
+            stage_ns: 0,
             slept: false,
         };
         Engine {
@@ -248,7 +251,8 @@ impl<'a> Engine<'a> {
         };
         for root in &plan.roots {
             let task = &plan.tasks[*root as usize];
-            let submitted = self.submit(statement, *root, (task.affinity, task.hint), priority, Running::default(), None);
+            let submitted =
+                self.submit(statement, *root, (task.affinity, task.hint), priority, Running::default(), None);
             submitted.map_err(|violation| self.broken(violation))?;
         }
         Ok(())
@@ -265,7 +269,10 @@ impl<'a> Engine<'a> {
         }
         let mut tasks: Vec<PlannedTask> = Vec::with_capacity(graph.tasks.len());
         for task in &graph.tasks {
-            let stages = task.stages.iter().filter_map(|stage| self.traffic.profile(stage)).collect();
+            let planned = |stage: &crate::Stage| {
+                self.traffic.profile(stage).map(|(profile, units)| (profile, units, stage.phase))
+            };
+            let stages = task.stages.iter().filter_map(planned).collect();
             let waits_for = task.after.len() as u32;
             tasks.push(PlannedTask { affinity: task.affinity, hint: task.hint, stages, waits_for, then: Vec::new() });
         }
@@ -318,6 +325,7 @@ impl<'a> Engine<'a> {
             running: found.entry.running,
             node,
             since_ns: now_ns,
+            stage_ns: now_ns,
             slept: false,
         };
         let first = self.live[found.entry.statement as usize].as_ref().is_some_and(|live| {
@@ -349,7 +357,8 @@ impl<'a> Engine<'a> {
         let live = self.live[hand.statement as usize].as_ref();
         let stage = live.and_then(|live| live.plan.tasks[hand.task as usize].stages.get(hand.stage as usize));
         match stage.copied() {
-            Some((profile, units)) => {
+            Some((profile, units, _)) => {
+                self.hands[slot as usize].stage_ns = self.now_ns;
                 self.traffic.begin(hand.node, profile, units, slot, self.now_ns);
                 Ok(())
             }
@@ -360,13 +369,15 @@ impl<'a> Engine<'a> {
     fn stage_ended(&mut self, slot: u32) -> Result<(), Violation> {
         let hand = &mut self.hands[slot as usize];
         let (statement, task, stage, node) = (hand.statement, hand.task, hand.stage, hand.node);
+        let took_ns = self.now_ns - hand.stage_ns;
         hand.stage += 1;
         if let Some(live) = &self.live[statement as usize]
-            && let Some((profile, units)) = live.plan.tasks[task as usize].stages.get(stage as usize)
+            && let Some((profile, units, phase)) = live.plan.tasks[task as usize].stages.get(stage as usize)
         {
             let tally = &mut self.tally;
             self.traffic.moved(*profile, *units, |memory, bytes| tally.moved(node, memory, bytes));
             tally.computed(self.traffic.cpu_ns(*profile, *units));
+            tally.phase(*phase, took_ns);
         }
         self.begin_stage(slot)
     }

@@ -21,6 +21,7 @@ pub(super) struct Tally {
     pairs: Vec<f64>,
     busy_ns: Vec<u64>,
     computed_ns: f64,
+    phases_ns: Vec<u64>,
     checks: u64,
 }
 
@@ -76,6 +77,8 @@ pub struct Outcome {
     pub busy: f64,
     /// Of that time, the share in which cpus computed instead of waiting for memory or for the other hardware thread.
     pub computing: f64,
+    /// Nanoseconds that cpus spent in each phase ([`crate::Stage::phase`]).
+    pub phases_ns: Vec<u64>,
     /// Checks made; 0 where none were asked for.
     pub checks: u64,
     /// Events handled and solutions of rates, warm-up included.
@@ -143,6 +146,7 @@ impl Tally {
             pairs: vec![0.0; nodes * nodes],
             busy_ns: vec![0; nodes],
             computed_ns: 0.0,
+            phases_ns: Vec::new(),
             checks: 0,
         }
     }
@@ -151,6 +155,7 @@ impl Tally {
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.latency = Histogram::default();
         self.by_kind.clear();
+        self.phases_ns.clear();
         (self.items, self.tasks, self.stolen, self.stolen_far, self.computed_ns) = (0.0, 0, 0, 0, 0.0);
         self.pairs.fill(0.0);
         self.busy_ns.fill(0);
@@ -187,6 +192,13 @@ impl Tally {
 
     pub(super) fn computed(&mut self, ns: f64) {
         self.computed_ns += ns;
+    }
+
+    pub(super) fn phase(&mut self, phase: usize, ns: u64) {
+        if self.phases_ns.len() <= phase {
+            self.phases_ns.resize(phase + 1, 0);
+        }
+        self.phases_ns[phase] += ns;
     }
 
     pub(super) fn checks(&mut self, checks: u64) {
@@ -242,6 +254,7 @@ impl Tally {
             link_bytes: links,
             busy: busy_ns / (measured_ns as f64 * self.slots as f64),
             computing: if busy_ns > 0.0 { (self.computed_ns / busy_ns).min(1.0) } else { 0.0 },
+            phases_ns: self.phases_ns,
             checks: self.checks,
             events,
             solutions,

@@ -227,11 +227,7 @@ impl<'a> Pool<'a> {
 
     /// The next entry for the worker of `slot`: its own group's, then others' in the policy's order. Where there is none
     /// the worker goes to sleep; else whoever is left over wakes another.
-    pub(super) fn take(
-        &mut self,
-        slot: SlotId,
-        woken: &mut dyn FnMut(SlotId),
-    ) -> Result<Option<Found>, Violation> {
+    pub(super) fn take(&mut self, slot: SlotId, woken: &mut dyn FnMut(SlotId)) -> Result<Option<Found>, Violation> {
         self.workers[slot.0 as usize] = Worker::AtWork;
         let found = if self.total == 0 { None } else { self.find(slot)? };
         let Some(found) = found else {
@@ -261,9 +257,8 @@ impl<'a> Pool<'a> {
             } else {
                 let mut more = std::mem::take(&mut self.more);
                 let reach = self.reach(step.reach);
-                let amount = |kind, queued, _: &Entry| {
-                    bulk(layout, self.settings.steal, kind, own.group, step.group, queued)
-                };
+                let amount =
+                    |kind, queued, _: &Entry| bulk(layout, self.settings.steal, kind, own.group, step.group, queued);
                 let taken = self.queues[group].take_bulk(reach, None, amount, &mut more);
                 self.move_stolen(taken.as_ref().and_then(|taken| taken.kind), own.group, group, &mut more);
                 self.more = more;
@@ -376,7 +371,8 @@ impl<'a> Pool<'a> {
     pub(super) fn check(&mut self) -> Result<(), Violation> {
         let Some(checkers) = &mut self.checkers else { return Ok(()) };
         for group in 0..self.queues.len() {
-            let load = Load { slots: self.layout.groups()[group].slots.len(), working: self.working[group], outside: 0 };
+            let load =
+                Load { slots: self.layout.groups()[group].slots.len(), working: self.working[group], outside: 0 };
             checkers.working(group, load)?;
             for kind in QueueKind::ALL.into_iter().filter(|kind| !self.queues[group].len_shared(*kind).eq(&0)) {
                 let takers = self.layout.takers(Target::Group(GroupId(group as u32), kind));

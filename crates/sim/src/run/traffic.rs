@@ -378,7 +378,11 @@ impl Profile {
         let pairs = |of: &[(usize, f64)]| -> Vec<u64> {
             of.iter().flat_map(|(node, share)| [*node as u64, share.to_bits()]).collect()
         };
-        let mut key = vec![self.cpu_ns.to_bits(), u64::from(self.memory) | u64::from(self.chained) << 1, self.streamed.len() as u64];
+        let mut key = vec![
+            self.cpu_ns.to_bits(),
+            u64::from(self.memory) | u64::from(self.chained) << 1,
+            self.streamed.len() as u64,
+        ];
         key.extend(pairs(&self.streamed));
         key.extend(pairs(&self.lines));
         key

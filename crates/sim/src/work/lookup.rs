@@ -5,8 +5,8 @@
 //! node holds the upper levels first. Shared, it is interleaved over all nodes, and every node's cache holds the same
 //! levels; with units a node's cache holds those of its own part.
 //!
-//! A unit also routes: as many commands as it runs look-ups go out, in a buffer per unit and back as results. A full buffer is
-//! copied to where the other unit reads it and announced there.
+//! A unit also routes: for each look-up that it runs a key goes out, in a buffer per unit. A full buffer is copied to where the
+//! other unit reads it and announced there.
 //!
 //! # Limits
 //! Keys are uniform. What is cached is what would be cached in the long run; there is no warming up.
@@ -23,8 +23,9 @@ use crate::machine::Machine;
 const FANOUT: f64 = 256.0;
 const POINTER_BYTES: f64 = 8.0;
 const RECORD_BYTES: f64 = 16.0;
-/// A command of a look-up: a key and what it is for. Its result is as large.
-const COMMAND_BYTES: f64 = 16.0;
+/// A look-up within a command: its key. A command carries a batch of keys and names the function that the unit calls with what
+/// it finds, so there is a header per buffer and no result on its way back.
+const KEY_BYTES: f64 = 8.0;
 /// Lines that announcing a buffer touches at the other unit: its descriptor, and the counter of the bytes in it.
 const ANNOUNCE_LINES: f64 = 2.0;
 
@@ -123,8 +124,7 @@ impl Lookups {
     }
 
     fn stages(&self, machine: &Machine, home: usize, constants: &Constants) -> Vec<Stage> {
-        let everywhere: Vec<usize> =
-            (0..machine.node_count()).filter(|node| machine.nodes()[*node].cpus > 0).collect();
+        let everywhere: Vec<usize> = (0..machine.node_count()).filter(|node| machine.nodes()[*node].cpus > 0).collect();
         let look = |nodes: &[usize], more_ns: f64| {
             let missed = self.misses(machine);
             let cached = (self.level_bytes().len() as f64 - missed) * constants.llc_ns / constants.lookups_in_flight;
@@ -134,16 +134,20 @@ impl Lookups {
         match self.index {
             Index::Shared => vec![look(&everywhere, 0.0)],
             Index::Units { buffer, processing } => {
-                // Commands out, results back: both are written to other units' buffers and read from the own one.
-                let bytes = self.per_task * COMMAND_BYTES * 2.0;
+                // Written to other units' buffers, read from the own one.
+                let bytes = self.per_task * KEY_BYTES;
                 let out = bytes * constants.write_factor;
-                let announced = self.per_task * 2.0 / buffer.max(1.0) * ANNOUNCE_LINES;
+                let announced = self.per_task / buffer.max(1.0) * ANNOUNCE_LINES;
                 let route = Stage::cpu(self.per_task * constants.batched_ns)
                     .read_over(&everywhere, out)
                     .random_over(&everywhere, announced)
                     .chained();
                 let receive = Stage::cpu(0.0).read(home, bytes);
-                if processing { vec![route, receive, look(&[home], constants.batched_ns)] } else { vec![route, receive] }
+                if processing {
+                    vec![route, receive, look(&[home], constants.batched_ns)]
+                } else {
+                    vec![route, receive]
+                }
             }
         }
     }

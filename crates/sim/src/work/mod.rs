@@ -44,6 +44,8 @@ pub struct Stage {
     /// Whether the lines are those of look-ups, each line of which is known by the one before only: then a core has as
     /// many in flight as it has look-ups, not as it has lines.
     pub chained: bool,
+    /// Which part of its statement it is, such as [`scan::FIND`]; outcomes tell the time spent in each. 0 where nobody asks.
+    pub phase: usize,
 }
 
 impl Stage {
@@ -76,6 +78,13 @@ impl Stage {
     #[must_use]
     pub fn random_over(mut self, nodes: &[usize], lines: f64) -> Stage {
         self.lines.extend(nodes.iter().map(|node| (*node, lines / nodes.len() as f64)));
+        self
+    }
+
+    /// Counts it as this part of its statement.
+    #[must_use]
+    pub fn in_phase(mut self, phase: usize) -> Stage {
+        self.phase = phase;
         self
     }
 
@@ -152,7 +161,9 @@ impl Graph {
         let nodes = machine.node_count();
         for (place, task) in self.tasks.iter().enumerate() {
             if let Some(later) = task.after.iter().find(|before| **before >= place) {
-                return Some(format!("task {place} comes after task {later}: a task can only depend on tasks before it"));
+                return Some(format!(
+                    "task {place} comes after task {later}: a task can only depend on tasks before it"
+                ));
             }
             for stage in &task.stages {
                 let memory = stage.streamed.iter().chain(&stage.lines);

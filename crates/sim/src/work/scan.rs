@@ -7,7 +7,7 @@
 //! # What it costs
 //! Codes: bits per row, streamed. Results: positions of four bytes written, read again; codes of the positions, as a stream
 //! where half of the lines or more are touched and at random otherwise; an entry of the dictionary at random, of which a
-//! cpu's share of the last-level cache holds what fits; eight bytes written.
+//! cpu's share of the last-level cache holds what fits; four bytes written.
 //!
 //! Invariant: with parallelism within statements off, a statement is one task, near the first partition.
 //!
@@ -21,12 +21,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sched::Affinity;
-use sched::policy::concurrency::{Pieces, hint};
+use sched::policy::concurrency::{Pieces, hint, rotated};
 
 use super::{At, Graph, LINE_BYTES, Stage, Task, Workload, ids, near};
+use crate::machine::Machine;
+
+/// The phase of scanning codes.
+pub const FIND: usize = 1;
+/// The phase of looking an index up.
+pub const LOOK_UP: usize = 2;
+/// The phase of making values.
+pub const MATERIALISE: usize = 3;
 
 const POSITION_BYTES: f64 = 4.0;
-const VALUE_BYTES: f64 = 8.0;
+/// An INTEGER, as the paper's columns are.
+const VALUE_BYTES: f64 = 4.0;
 /// From this share of touched lines on, gathering codes is a stream.
 const STREAM_FROM: f64 = 0.5;
 
@@ -126,7 +135,9 @@ impl Scans {
             Placement::Blocks => vec![(column * nodes / self.columns.max(1)).min(nodes - 1)],
             Placement::Ivp(partitions) => {
                 let partitions = partitions.max(1);
-                (0..partitions).map(|partition| (column * partitions + partition) % nodes).collect()
+                // Dealt out in turn; a column that would begin where another one did begins one node further.
+                let first = column * partitions + column * partitions / nodes;
+                (0..partitions).map(|partition| (first + partition) % nodes).collect()
             }
             Placement::Pp(parts) => (0..parts.max(1)).map(|part| part % nodes).collect(),
         }
@@ -136,6 +147,25 @@ impl Scans {
     /// [`crate::Constants::index_row_cost`] rows that are scanned.
     pub fn uses_index(&self, constants: &crate::Constants) -> bool {
         self.index && self.selectivity * constants.index_row_cost < 1.0
+    }
+
+    /// Placing the table anew, as one statement with a task per column, one after the other (the kernel moves pages of a
+    /// process for one caller at a time): its codes, dictionaries and indexes are moved (round-robin, IVP), or all values are
+    /// read, encoded and written anew (PP). Where columns were is not known: they are taken to have been on the node after.
+    pub fn placing(&self, machine: &Machine, constants: &crate::Constants) -> Graph {
+        let nodes = machine.node_count();
+        let bytes = self.memory_bytes() / self.columns.max(1) as f64;
+        let mut graph = Graph::new(self.columns as f64);
+        for column in 0..self.columns {
+            let (from, to) = ((column + 1) % nodes, self.nodes_of(column, nodes));
+            let cpu_ns = match self.placement {
+                Placement::Pp(_) => self.rows * constants.encode_ns_per_value,
+                _ => bytes * constants.move_ns_per_byte,
+            };
+            let stage = Stage::cpu(cpu_ns).read(from, bytes).read_over(&to, bytes * constants.write_factor);
+            graph.add(Task::new(Affinity::Anywhere, stage).after(column.checked_sub(1)));
+        }
+        graph
     }
 
     /// A statement over a column, in at most so many tasks per phase (per part of PP).
@@ -173,7 +203,11 @@ impl Workload for ScanClients {
             Some(hot) => {
                 let hot_columns = hot.columns.min(columns);
                 let is_hot = at.random.unit() < hot.share;
-                if is_hot { columns - hot_columns + at.random.below(hot_columns) } else { at.random.below(columns - hot_columns) }
+                if is_hot {
+                    columns - hot_columns + at.random.below(hot_columns)
+                } else {
+                    at.random.below(columns - hot_columns)
+                }
             }
             None => at.random.below(columns),
         };
@@ -199,9 +233,15 @@ impl Builder<'_, '_> {
         let pieces = self.pieces.len();
         let index = self.scans.uses_index(self.at.constants);
         if self.at.settings.parallelism == 1 {
-            let find = if index { vec![self.lookup(self.pieces.clone())] } else { self.per_piece(|piece| self.find(piece, 1)) };
-            let stages = find.into_iter().chain(self.per_piece(|piece| self.materialise(piece, 1))).collect();
-            let mut task = Task::new(self.near(0), Stage::default());
+            // All tables have their parts on the same nodes: statements begin with them in turn.
+            let first = if let Placement::Pp(_) = self.scans.placement { self.column as u64 } else { 0 };
+            let order: Vec<usize> = rotated(first, pieces).collect();
+            let find = match index {
+                true => vec![self.lookup(self.pieces.clone())],
+                false => order.iter().map(|piece| self.find(*piece, 1)).collect(),
+            };
+            let stages = find.into_iter().chain(order.iter().map(|piece| self.materialise(*piece, 1))).collect();
+            let mut task = Task::new(self.near(order[0]), Stage::default());
             task.stages = stages;
             graph.add(with_hint(task));
             return graph;
@@ -213,7 +253,9 @@ impl Builder<'_, '_> {
         let found: Vec<usize> = match (index, self.scans.placement) {
             (true, Placement::Pp(_)) => {
                 // An index per part.
-                (0..pieces).map(|piece| graph.add(Task::new(self.near(piece), self.lookup(vec![self.pieces[piece]])))).collect()
+                (0..pieces)
+                    .map(|piece| graph.add(Task::new(self.near(piece), self.lookup(vec![self.pieces[piece]]))))
+                    .collect()
             }
             (true, _) => {
                 // One that is interleaved has no place to be near to.
@@ -227,7 +269,13 @@ impl Builder<'_, '_> {
     }
 
     /// So many tasks for each piece, the pieces in turn, as a rotated start would have it.
-    fn add_phase(&self, graph: &mut Graph, per_piece: usize, after: &[usize], stage: impl Fn(usize) -> Stage) -> Vec<usize> {
+    fn add_phase(
+        &self,
+        graph: &mut Graph,
+        per_piece: usize,
+        after: &[usize],
+        stage: impl Fn(usize) -> Stage,
+    ) -> Vec<usize> {
         let mut places = Vec::new();
         for piece in 0..self.pieces.len() {
             for _ in 0..per_piece {
@@ -235,10 +283,6 @@ impl Builder<'_, '_> {
             }
         }
         places
-    }
-
-    fn per_piece(&self, stage: impl Fn(usize) -> Stage) -> Vec<Stage> {
-        (0..self.pieces.len()).map(stage).collect()
     }
 
     fn near(&self, piece: usize) -> Affinity {
@@ -261,6 +305,7 @@ impl Builder<'_, '_> {
         Stage::cpu(rows * constants.scan_ns_per_row)
             .read(node, self.codes_bytes(rows))
             .write(node, positions, constants)
+            .in_phase(FIND)
     }
 
     /// The first phase by index, whose pages lie on these nodes.
@@ -277,6 +322,7 @@ impl Builder<'_, '_> {
             .random_over(&nodes, 2.0)
             .read_over(&nodes, (values + found) * POSITION_BYTES)
             .write(nodes[0], found * POSITION_BYTES, constants)
+            .in_phase(LOOK_UP)
     }
 
     /// The second phase on a region: positions, codes and dictionary in, values out.
@@ -301,7 +347,7 @@ impl Builder<'_, '_> {
         let missed = self.missed(node, self.scans.distinct(self.column, of_rows) * VALUE_BYTES, found);
         let cached = (found - missed) * constants.llc_ns / constants.lines_random;
         stage.cpu_ns = found * constants.result_ns_per_row + cached;
-        stage.random_over(&dictionary, missed).write(node, found * VALUE_BYTES, constants)
+        stage.random_over(&dictionary, missed).write(node, found * VALUE_BYTES, constants).in_phase(MATERIALISE)
     }
 
     /// How many of so many accesses to a dictionary miss: a cpu's share of the last-level cache holds what fits, and no

@@ -48,8 +48,7 @@ impl Pass {
     pub fn graph(&self, machine: &Machine, layout: &Layout) -> Graph {
         let slots = layout.slots().len();
         let share = self.bytes / slots as f64;
-        let everywhere: Vec<usize> =
-            (0..machine.node_count()).filter(|node| machine.nodes()[*node].cpus > 0).collect();
+        let everywhere: Vec<usize> = (0..machine.node_count()).filter(|node| machine.nodes()[*node].cpus > 0).collect();
         let mut graph = Graph::new(self.bytes);
         for slot in 0..slots as u32 {
             let home = machine.place_of(layout.group(layout.slot(SlotId(slot)).group).node).unwrap_or(0);

@@ -67,9 +67,8 @@ fn parts_repeat_values_in_their_dictionaries() {
 #[test]
 fn the_index_is_used_as_the_product_uses_it() {
     let constants = Constants::default();
-    let uses = |selectivity| {
-        Scans { selectivity, index: true, ..Scans::vldb(Placement::RoundRobin) }.uses_index(&constants)
-    };
+    let uses =
+        |selectivity| Scans { selectivity, index: true, ..Scans::vldb(Placement::RoundRobin) }.uses_index(&constants);
     assert_eq!([1e-5, 1e-3, 1e-2, 1e-1].map(uses), [true, true, false, false]);
     assert!(!Scans { selectivity: 1e-5, ..Scans::vldb(Placement::RoundRobin) }.uses_index(&constants));
 }
