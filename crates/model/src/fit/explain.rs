@@ -15,7 +15,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::extended::predict_s;
-use super::{FitError, JobFit, Parameter, PlainFit, Residuals, Run, fit_plain};
+use super::{FitError, JobFit, Parameter, PlainFit, Residuals, Trial, fit_plain};
 use crate::machine::Machine;
 
 /// What a fitted `q` stands for.
@@ -50,7 +50,7 @@ pub struct Explanation {
 /// Explains the plain fit of `runs` by the extended one.
 pub fn explain(
     machine: &Machine,
-    runs: &[Run],
+    runs: &[Trial],
     plain: &PlainFit,
     extended: &JobFit,
     residuals: Residuals,
@@ -58,8 +58,8 @@ pub fn explain(
     let job = &extended.job;
     let refit = |extras: &[Parameter]| -> Result<f64, FitError> {
         let bare = extras.iter().fold(job.clone(), |job, extra| extra.removed_from(&job));
-        let ratio = |run: &Run| predict_s(machine, &bare, run) / predict_s(machine, job, run);
-        let cleaned: Vec<Run> = runs.iter().map(|run| Run { time_s: run.time_s * ratio(run), ..*run }).collect();
+        let ratio = |run: &Trial| predict_s(machine, &bare, run) / predict_s(machine, job, run);
+        let cleaned: Vec<Trial> = runs.iter().map(|run| Trial { time_s: run.time_s * ratio(run), ..*run }).collect();
         Ok(fit_plain(&machine.local, &cleaned, residuals)?.job.q)
     };
     let has = |extra: &Parameter| extra.removed_from(job) != *job;

@@ -12,12 +12,12 @@ fn lines() -> Curve {
     Curve::of_threads(&System::Xeon.local_gib_s(), Interpolation::Linear, Outside::Hold).expect("a curve")
 }
 
-fn run(cpus: f64, memory_hogs: f64, time_s: f64) -> Run {
-    Run { cpus, memory_hogs, computing_hogs: 0.0, time_s, traffic_unit_s: None }
+fn run(cpus: f64, memory_hogs: f64, time_s: f64) -> Trial {
+    Trial { cpus, memory_hogs, computing_hogs: 0.0, time_s, traffic_unit_s: None, hogs_got: None }
 }
 
 /// Figure 5.1: every number of cpus beside every number of hogs that leaves it them.
-fn figure_5_1(cores: u32, mut time_s: impl FnMut(f64, f64) -> f64) -> Vec<Run> {
+fn figure_5_1(cores: u32, mut time_s: impl FnMut(f64, f64) -> f64) -> Vec<Trial> {
     let settings = (1..=cores).flat_map(|cpus| (0..=cores - cpus).map(move |hogs| (f64::from(cpus), f64::from(hogs))));
     settings.map(|(cpus, hogs)| run(cpus, hogs, time_s(cpus, hogs))).collect()
 }
@@ -32,7 +32,7 @@ proptest! {
         prop_assert!((found.job.q - q).abs() < 1e-5 && (found.job.t_s / t_s - 1.0).abs() < 1e-5, "{found:?}");
         prop_assert!(found.mean_error < 1e-5);
 
-        let noisy: Vec<Run> = exact.iter().zip(noise).map(|(run, noise)| Run { time_s: run.time_s * (1.0 + noise), ..*run }).collect();
+        let noisy: Vec<Trial> = exact.iter().zip(noise).map(|(run, noise)| Trial { time_s: run.time_s * (1.0 + noise), ..*run }).collect();
         let fast = fit_plain(&curve, &noisy, residuals).expect("enough runs");
         let slow = fit_plain_by_grid(&curve, &noisy, residuals).expect("enough runs");
         prop_assert!(fast.squares <= slow.squares * (1.0 + 1e-6) + 1e-15, "{fast:?} {slow:?}");
@@ -57,12 +57,12 @@ fn the_jobs_of_the_thesis_are_found_again() {
 #[test]
 fn what_cannot_be_fitted_is_told() {
     let curve = lines();
-    let of = |runs: &[Run]| fit_plain(&curve, runs, Residuals::Relative);
+    let of = |runs: &[Trial]| fit_plain(&curve, runs, Residuals::Relative);
     assert_eq!(of(&[]), Err(FitError::TooFew { settings: 0 }));
     assert_eq!(of(&[run(1.0, 0.0, 2.0), run(1.0, 0.0, 2.1)]), Err(FitError::TooFew { settings: 1 }));
     assert!(matches!(of(&[run(1.0, 0.0, 2.0), run(0.0, 1.0, 2.1)]), Err(FitError::BadRun { index: 1, .. })));
     assert!(matches!(of(&[run(1.0, f64::NAN, 2.0), run(1.0, 1.0, 2.1)]), Err(FitError::BadRun { index: 0, .. })));
-    let beside_computing = Run { computing_hogs: 1.0, ..run(2.0, 0.0, 1.0) };
+    let beside_computing = Trial { computing_hogs: 1.0, ..run(2.0, 0.0, 1.0) };
     assert_eq!(of(&[run(1.0, 0.0, 2.0), beside_computing]), Err(FitError::TooFew { settings: 1 }));
     let two = of(&[run(1.0, 0.0, 2.0), run(1.0, 4.0, 3.0)]).expect("two settings, two parameters");
     assert_eq!(two.q_error, None);
@@ -73,7 +73,7 @@ fn xeon() -> Machine {
     Machine::simple(lines(), 8.0)
 }
 
-fn measured(machine: &Machine, job: &Job, noise: f64, seed: u64) -> Vec<Run> {
+fn measured(machine: &Machine, job: &Job, noise: f64, seed: u64) -> Vec<Trial> {
     let mut source = Noise(seed);
     figure_5_1(8, |cpus, memory| {
         machine.time_s(job, cpus, Hogs { memory, computing: 0.0 }) * (1.0 + noise * source.bell())
@@ -118,11 +118,13 @@ fn siblings_are_told_by_computing_hogs() {
     let curve = Curve::of_threads(&[1.0, 1.3], Interpolation::Linear, Outside::Hold).expect("a curve");
     let machine = Machine { cpus: 2.0, cores: 1.0, ..Machine::simple(curve, 2.0) };
     let job = Job { t_s: 2.0, q: 0.25, smt: 0.7, sequential: 0.1, ..Job::default() };
-    let runs: Vec<Run> = [(1.0, 0.0, 0.0), (1.0, 1.0, 0.0), (1.0, 0.5, 0.0), (1.0, 0.0, 1.0), (2.0, 0.0, 0.0)]
+    let runs: Vec<Trial> = [(1.0, 0.0, 0.0), (1.0, 1.0, 0.0), (1.0, 0.5, 0.0), (1.0, 0.0, 1.0), (2.0, 0.0, 0.0)]
         .into_iter()
         .map(|(cpus, memory, computing)| {
-            let time_s = machine.time_s(&job, cpus, Hogs { memory, computing });
-            Run { computing_hogs: computing, ..run(cpus, memory, time_s) }
+            let of = |memory: f64| machine.time_s(&job, cpus, Hogs { memory, computing });
+            // Half a hog is a whole one, half of the time.
+            let time_s = if memory == 0.5 { 2.0 / (1.0 / of(0.0) + 1.0 / of(1.0)) } else { of(memory) };
+            Trial { computing_hogs: computing, ..run(cpus, memory, time_s) }
         })
         .collect();
     let found = fit_job(&machine, &runs, &[], 0.001).expect("enough runs");
@@ -134,6 +136,28 @@ fn siblings_are_told_by_computing_hogs() {
     let blind = fit_plain(&machine.local, &runs, Residuals::Relative).expect("enough runs").job;
     let plain = blind.time_s(&machine.local, 1.0, blind.demand(1.0));
     assert!((plain / truth - 1.0).abs() > 0.1, "the plain model cannot know: {plain} {truth}");
+}
+
+#[test]
+fn hogs_tell_what_is_hidden() {
+    // A job that hides all its traffic is not slowed by this company: its own times say nothing about it.
+    let machine = xeon();
+    let job = Job { t_s: 2.0, hidden: 0.5, ..Job::default() };
+    let mut runs: Vec<Trial> = Vec::new();
+    for hogs in [0.0, 0.5, 1.0, 2.0] {
+        let time_s = machine.time_s(&job, 1.0, Hogs { memory: hogs, computing: 0.0 });
+        assert!((time_s - 2.0).abs() < 1e-9);
+        runs.push(run(1.0, hogs, time_s));
+    }
+    let blind = fit_job(&machine, &runs, &[], 0.01).expect("enough runs").job;
+    assert!(blind.hidden < 0.05, "{blind:?}");
+    for run in &mut runs {
+        let get = |memory: f64| machine.hogs_get(&job, 1.0, Hogs { memory, computing: 0.0 });
+        run.hogs_got =
+            (run.memory_hogs > 0.0).then(|| if run.memory_hogs == 0.5 { get(1.0) / 2.0 } else { get(run.memory_hogs) });
+    }
+    let told = fit_job(&machine, &runs, &[], 0.01).expect("enough runs").job;
+    assert!((told.hidden - 0.5).abs() < 0.02 && told.q < 0.01, "{told:?}");
 }
 
 #[test]

@@ -37,7 +37,8 @@ pub struct Sample {
     pub busy_s: f64,
     /// What they moved, in seconds of one unit of bandwidth ([`moved_unit_s`]).
     pub moved_unit_s: f64,
-    /// How many times longer a transfer took than for one thread alone ([`stretch_at`]).
+    /// How many times longer a transfer took than for one thread alone ([`stretch_at`], or `machine::stretch_among` where it is
+    /// known how many others were busy, and how much of their time at the memory).
     pub stretch: f64,
 }
 
@@ -56,7 +57,8 @@ pub fn moved_unit_s(curve: &Curve, bytes: f64) -> f64 {
     bytes / curve.unit()
 }
 
-/// How many times longer transfers take at this use of the memory.
+/// How many times longer transfers take at this use of the memory, on average (the rule of waiting threads; with few threads on a node,
+/// `machine::stretch_among` is nearer).
 pub fn stretch_at(curve: &Curve, present: Present) -> f64 {
     match present {
         Present::Threads(threads) => curve.stretch(threads),
