@@ -4,16 +4,19 @@
 //!
 //! `cost = q S + max((1 - q) (1 + overhead n (n - 1)) (1 + smt b), hidden S)` seconds, where
 //!
-//! - `S` is how many times longer a transfer takes at present: what the machine's stretches are, weighed by where the job's
-//!   memory lies (`remote`). Without contention and all local it is 1.
-//! - `q` is waited for; `hidden` (the thesis' `o`) is moved while computing, and costs time only when it takes longer than the
-//!   computing that hides it. Both load the memory: the job's demand is `q + hidden` per thread (section 5.2, `q = o + q'`).
-//! - `n` is the number of threads at work; each has to agree with each, which adds `overhead n (n - 1)` to computing (section 5.2's `o(p)`,
-//!   as Gunther's law has it). What grows in a straight line instead looks exactly like a sequential part, so it counts as one.
-//! - `b` is how busy the other cpu of the thread's core is computing; if it always is, computing takes `1 + smt` as long.
+//! - `S` is how many times longer a transfer takes at present: what the machine's stretches are, weighed by where the
+//!   job's memory lies (`remote`). Without contention and all local it is 1.
+//! - `q` is waited for; `hidden` (the thesis' `o`) is moved while computing, and costs time only when it takes longer
+//!   than the computing that hides it. Both load the memory: the job's demand is `q + hidden` per thread (section 5.2,
+//!   `q = o + q'`).
+//! - `n` is the number of threads at work; each has to agree with each, which adds `overhead n (n - 1)` to computing
+//!   (section 5.2's `o(p)`, as Gunther's law has it). What grows in a straight line instead looks exactly like a
+//!   sequential part, so it counts as one.
+//! - `b` is how busy the other cpu of the thread's core is computing; if it always is, computing takes `1 + smt` as
+//!   long.
 //!
-//! A share `sequential` of the work runs on one thread (per node), the rest on all of them: two stages with an order between them, as section
-//! 5.2 proposes, not two more fractions mixed into one.
+//! A share `sequential` of the work runs on one thread (per node), the rest on all of them: two stages with an order
+//! between them, as section 5.2 proposes, not two more fractions mixed into one.
 //!
 //! # Limits
 //! Caches are not modelled: a job that fits beside one neighbour and not beside another has a different `q` each time.
@@ -91,7 +94,8 @@ pub(crate) struct Conditions {
 }
 
 impl Job {
-    /// The thesis' job, where its `q` is a share; a negative one is an error here, since it stands for something else (`fit::explain`).
+    /// The thesis' job, where its `q` is a share; a negative one is an error here, since it stands for something else
+    /// (`fit::explain`).
     pub fn of_plain(plain: PlainJob) -> Result<Job, JobError> {
         let job = Job { t_s: plain.t_s, q: plain.q, ..Job::default() };
         job.check().map(|()| job)

@@ -1,14 +1,16 @@
 //! Why a fitted `q` is negative, in place of clamping it.
 //!
-//! A share of waiting cannot be negative; the plain fit gives it nonetheless, for six of fourteen queries on the thesis' Opteron.
-//! It says that the job gains *less* from cpus, or suffers less from company, than the plain model allows: hogs stand where cpus
-//! are missing, so runs on many cpus have few hogs. If speed-up is lost (sequential parts, overhead, siblings), those runs are slow, `t`
-//! rises to meet them, and runs on few cpus beside many hogs look too fast, which only a negative `q` can give. With the
-//! thesis' spline there is another way: `h` is steeper than 1 near 0, so a negative demand slows runs down, and the more so the
-//! more cpus they have: `q = -24%` of Opteron query 1 is that.
+//! A share of waiting cannot be negative; the plain fit gives it nonetheless, for six of fourteen queries on the
+//! thesis' Opteron. It says that the job gains *less* from cpus, or suffers less from company, than the plain model
+//! allows: hogs stand where cpus are missing, so runs on many cpus have few hogs. If speed-up is lost (sequential
+//! parts, overhead, siblings), those runs are slow, `t` rises to meet them, and runs on few cpus beside many hogs look
+//! too fast, which only a negative `q` can give. The
+//! thesis' spline adds a little: `h` is steeper than 1 near 0, so a negative demand slows runs down, and the more so the
+//! more cpus they have. Of `q = -24%`, Opteron query 1, the model makes 1.10 to 1.15 times the time alone on one to six
+//! cpus by this second way, and 0.53 times beside five hogs by the first.
 //!
-//! [`explain`] takes each extra of the fitted extended job out of the measured times and fits the plain model again: what `q`
-//! becomes then is what that extra has to do with it.
+//! [`explain`] takes each extra of the fitted extended job out of the measured times and fits the plain model again:
+//! what `q` becomes then is what that extra has to do with it.
 //!
 //! Source: Seidel 2011, section 5.3 (negative q, "beyond the scope").
 

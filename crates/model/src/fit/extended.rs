@@ -1,8 +1,10 @@
 //! The extended model's job from measured runs.
 //!
 //! What can be told apart depends on what was varied: sequential parts need two numbers of cpus, overhead three, SMT
-//! threads that share a core; hidden traffic shows in what the memory bus counted, or in what is left for hogs, and weakly in how the job itself is slowed down. Of explanations that fit as well, the one with the least extras is taken: each extra is pulled towards 0 as strongly as one
-//! run's noise allows it to be 1, its whole range. Where runs say anything about an extra, that pull is lost among them.
+//! threads that share a core; hidden traffic shows in what the memory bus counted, or in what is left for hogs, and
+//! weakly in how the job itself is slowed down. Of explanations that fit as well, the one with the least extras is
+//! taken: each extra is pulled towards 0 as strongly as one run's noise allows it to be 1, its whole range. Where runs
+//! say anything about an extra, that pull is lost among them.
 //!
 //! # Limits
 //! Residuals are relative only. Remote shares are not fitted: the page map knows them.
@@ -70,10 +72,12 @@ pub struct JobFit {
     pub squares: f64,
     /// The mean of predicted to measured times, as shares of what was measured.
     pub mean_error: f64,
-    /// What runs with the same setting differ by, as a share (one standard deviation); the caller's figure without such runs.
+    /// What runs with the same setting differ by, as a share (one standard deviation); the caller's figure without such
+    /// runs.
     pub noise: f64,
-    /// The figures that these runs can tell, each with its standard error at that noise (time's as a share of it; hidden traffic's as a
-    /// share of the time that is not waited); 0 where it lies at the end of its range. The others were left at 0.
+    /// The figures that these runs can tell, each with its standard error at that noise (time's as a share of it;
+    /// hidden traffic's as a share of the time that is not waited); 0 where it lies at the end of its range. The others
+    /// were left at 0.
     pub fitted: Vec<(Parameter, f64)>,
 }
 
@@ -104,8 +108,8 @@ const STARTS: [[f64; 2]; 5] = [[0.02, 0.0], [0.3, 0.0], [0.7, 0.0], [0.05, 0.6],
 /// Below this runs agree by chance or by the clock's grain.
 const LEAST_NOISE: f64 = 1e-4;
 
-/// What is being fitted. Hidden traffic is counted as a share of what is left of the time without waiting, so that every parameter
-/// has its own range.
+/// What is being fitted. Hidden traffic is counted as a share of what is left of the time without waiting, so that
+/// every parameter has its own range.
 struct Fitting<'a> {
     machine: &'a Machine,
     runs: &'a [Trial],
@@ -187,7 +191,8 @@ fn predict_hogs(machine: &Machine, job: &Job, run: &Trial) -> f64 {
 fn range(parameter: Parameter) -> (f64, f64) {
     match parameter {
         Parameter::Time => (f64::MIN_POSITIVE, f64::INFINITY),
-        // A pair of threads at most doubles its computing; a sibling at most takes the core for itself and as much again.
+        // A pair of threads at most doubles its computing; a sibling at most takes the core for itself and as much
+        // again.
         Parameter::Waiting | Parameter::Hidden | Parameter::Sequential | Parameter::Overhead => (0.0, 1.0),
         Parameter::Smt => (0.0, 2.0),
     }

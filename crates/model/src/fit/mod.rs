@@ -1,11 +1,12 @@
 //! Jobs from measured run times.
 //!
-//! A job is run with several numbers of cpus and beside *hogs*: threads that only write memory, past the caches, so that each demands
-//! one unit. [`fit_plain`] finds the `q` and `t` of the thesis' model, [`fit_plain_by_grid`] finds them again the slow way; [`fit_job`]
-//! finds the extended model's job, [`explain`] says by it what a plain `q` stands for, above all a negative one.
+//! A job is run with several numbers of cpus and beside *hogs*: threads that only write memory, past the caches, so
+//! that each demands one unit. [`fit_plain`] finds the `q` and `t` of the thesis' model, [`fit_plain_by_grid`] finds
+//! them again the slow way; [`fit_job`] finds the extended model's job, [`explain`] says by it what a plain `q` stands
+//! for, above all a negative one.
 //!
-//! Residuals are in seconds, as in the thesis, or relative ([`Residuals`]): runs on few cpus take long, and in seconds they alone
-//! decide.
+//! Residuals are in seconds, as in the thesis, or relative ([`Residuals`]): runs on few cpus take long, and in seconds
+//! they alone decide.
 //!
 //! Source: Seidel 2011, section 5.3.
 
@@ -29,8 +30,8 @@ pub use plain::{PlainFit, fit_plain, fit_plain_by_grid};
 pub struct Trial {
     /// The cpus it had on each node.
     pub cpus: f64,
-    /// Threads per node beside it that did nothing but move memory. 1.5 are two, one of which pauses half of the time, for spells that
-    /// are short beside the run and long beside an access.
+    /// Threads per node beside it that did nothing but move memory. 1.5 are two, one of which pauses half of the time,
+    /// for spells that are short beside the run and long beside an access.
     #[serde(default)]
     pub memory_hogs: f64,
     /// Threads per node beside it that did nothing but compute.
@@ -38,11 +39,12 @@ pub struct Trial {
     pub computing_hogs: f64,
     /// How long it took.
     pub time_s: f64,
-    /// What it moved over each node's memory bus, where that was counted: bytes divided by the bytes per second of one unit.
+    /// What it moved over each node's memory bus, where that was counted: bytes divided by the bytes per second of one
+    /// unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traffic_unit_s: Option<f64>,
-    /// What all memory hogs of a node together got meanwhile, in units: bytes they moved per second of the run, divided by those of
-    /// one unit.
+    /// What all memory hogs of a node together got meanwhile, in units: bytes they moved per second of the run, divided
+    /// by those of one unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hogs_got: Option<f64>,
 }
@@ -113,7 +115,8 @@ fn check(runs: &[Trial]) -> Result<(), FitError> {
     if settings < 2 { Err(FitError::TooFew { settings }) } else { Ok(()) }
 }
 
-/// The whole numbers of hogs (memory, computing) that a run was beside, and for which share of its time: a hog may pause.
+/// The whole numbers of hogs (memory, computing) that a run was beside, and for which share of its time: a hog may
+/// pause.
 fn company(run: &Trial) -> impl Iterator<Item = (f64, f64, f64)> {
     let parts = |hogs: f64| {
         let whole = hogs.floor();
@@ -125,7 +128,8 @@ fn company(run: &Trial) -> impl Iterator<Item = (f64, f64, f64)> {
     })
 }
 
-/// A run's time, if `time_s` says what it is beside whole numbers of hogs: while one pauses, the job proceeds as without it.
+/// A run's time, if `time_s` says what it is beside whole numbers of hogs: while one pauses, the job proceeds as
+/// without it.
 fn beside_pausing(run: &Trial, time_s: impl Fn(f64, f64) -> f64) -> f64 {
     1.0 / company(run).map(|(memory, computing, share)| share / time_s(memory, computing)).sum::<f64>()
 }

@@ -25,8 +25,8 @@ pub struct PlainFit {
     pub q_error: Option<f64>,
 }
 
-/// Fits `q` and `t` to runs beside memory hogs, each of which demands one unit. Computing hogs are not in this model: runs
-/// beside them are left out.
+/// Fits `q` and `t` to runs beside memory hogs, each of which demands one unit. Computing hogs are not in this model:
+/// runs beside them are left out.
 pub fn fit_plain(curve: &Curve, runs: &[Trial], residuals: Residuals) -> Result<PlainFit, FitError> {
     let runs = usable(runs)?;
     // Seconds are counted in those of the first run on one cpu, so that both parameters are about 1.
@@ -46,8 +46,8 @@ pub fn fit_plain(curve: &Curve, runs: &[Trial], residuals: Residuals) -> Result<
     Ok(PlainFit { job, squares: best.squares, mean_error: mean_error(curve, &runs, job), q_error })
 }
 
-/// The same by trying every `q` from -1 to 2 in steps of a thousandth, `t` following from each, and then ever finer around
-/// the best.
+/// The same by trying every `q` from -1 to 2 in steps of a thousandth, `t` following from each, and then ever finer
+/// around the best.
 pub fn fit_plain_by_grid(curve: &Curve, runs: &[Trial], residuals: Residuals) -> Result<PlainFit, FitError> {
     let runs = usable(runs)?;
     let at = |q: f64| {
@@ -57,13 +57,13 @@ pub fn fit_plain_by_grid(curve: &Curve, runs: &[Trial], residuals: Residuals) ->
         let squares: f64 = runs.iter().map(miss).sum();
         squares.is_finite().then_some((job, squares))
     };
-    let (mut middle, mut step) = (0.5, 1e-3);
+    let (mut middle, mut step) = (0.5, 1e-2);
     let mut best: Option<(PlainJob, f64)> = None;
     while step > 1e-9 {
-        let tried = (-1500..=1500).filter_map(|n| at(middle + f64::from(n) * step));
+        let tried = (-150..=150).filter_map(|n| at(middle + f64::from(n) * step));
         best = tried.chain(best).min_by(|a, b| a.1.total_cmp(&b.1));
         middle = best.ok_or(FitError::NoFit)?.0.q;
-        step /= 500.0;
+        step /= 50.0;
     }
     let (job, squares) = best.ok_or(FitError::NoFit)?;
     Ok(PlainFit { job, squares, mean_error: mean_error(curve, &runs, job), q_error: None })

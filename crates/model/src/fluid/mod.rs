@@ -1,10 +1,11 @@
 //! Jobs as flows: what happens when, if everybody always proceeds at the pace that the machine then gives.
 //!
-//! Between two events (a job arrives, starts, goes on to its next stage, ends) nothing changes, so each step is exact: the
-//! machine is asked for everybody's pace, and the next event is computed. [`run_queue`] works through a set of jobs in an order,
-//! [`repeat`] keeps jobs running beside each other, as section 5.4 measures pairs.
+//! Between two events (a job arrives, starts, goes on to its next stage, ends) nothing changes, so each step is exact:
+//! the machine is asked for everybody's pace, and the next event is computed. [`run_queue`] works through a set of jobs
+//! in an order, [`repeat`] keeps jobs running beside each other, as section 5.4 measures pairs.
 //!
-//! Invariants: cpus handed out never exceed the machine's; work done equals work given; the same input gives the same events.
+//! Invariants: cpus handed out never exceed the machine's; work done equals work given; the same input gives the same
+//! events.
 //!
 //! # Limits
 //! No overhead for starting a job or changing its cpus.
@@ -198,8 +199,8 @@ pub(crate) fn run_checked(machine: &Machine, items: &[Item], plan: &Plan) -> Out
     Outcome { runs, makespan_s, response_s: responses / items.len().max(1) as f64 }
 }
 
-/// Jobs that run beside each other again and again, each on its cpus per node, until every one of them has ended a run at or after
-/// `until_s`: the runs of each, in order. What `pair::Measurement` takes.
+/// Jobs that run beside each other again and again, each on its cpus per node, until every one of them has ended a run
+/// at or after `until_s`: the runs of each, in order. What `pair::Measurement` takes.
 pub fn repeat(machine: &Machine, jobs: &[(&Job, f64)], until_s: f64) -> Result<Vec<Vec<RunTime>>, FluidError> {
     machine.check_jobs(jobs.iter().copied())?;
     if !(until_s.is_finite() && until_s >= 0.0) {

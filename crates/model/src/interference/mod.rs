@@ -1,16 +1,18 @@
-//! How queries hurt each other: fitted from runs of each alone and beside hogs, predicted for pairs, compared with measured pairs.
+//! How queries hurt each other: fitted from runs of each alone and beside hogs, predicted for pairs, compared with
+//! measured pairs.
 //!
-//! [`analyse`] takes what was measured ([`Input`]) and gives a [`Report`]: both models' fits of every query, what a negative `q`
-//! stands for, predictions for every pair by both models, and the errors of both where pairs were measured. Both are plain data
-//! for files. A third prediction stands beside them, that company changes nothing ([`PairReport::alone_s`]): a model that does not
-//! beat it explains nothing.
+//! [`analyse`] takes what was measured ([`Input`]) and gives a [`Report`]: both models' fits of every query, what a
+//! negative `q` stands for, predictions for every pair by both models, and the errors of both where pairs were
+//! measured. Both are plain data for files. A third prediction stands beside them, that company changes nothing
+//! ([`PairReport::alone_s`]): a model that does not beat it explains nothing.
 //!
-//! What to measure per query, three times each: every number of cpus alone; every number beside each number of memory hogs
-//! that leaves it them; where cpus share cores, also beside computing hogs. On a node of two cpus: one and two alone, one beside a memory hog
-//! that is on all the time and half of it, one beside a computing hog. What hogs moved meanwhile shows hidden traffic, and so do bytes moved by the query, where counters tell them.
+//! What to measure per query, three times each: every number of cpus alone; every number beside each number of memory
+//! hogs that leaves it them; where cpus share cores, also beside computing hogs. On a node of two cpus: one and two
+//! alone, one beside a memory hog that is on all the time and half of it, one beside a computing hog. What hogs moved
+//! meanwhile shows hidden traffic, and so do bytes moved by the query, where counters tell them.
 //!
-//! Both models see the same runs, the same curve and the same weights, so that their errors differ by the model alone. Pairs are
-//! never fitted.
+//! Both models see the same runs, the same curve and the same weights, so that their errors differ by the model alone.
+//! Pairs are never fitted.
 //!
 //! # Limits
 //! Hogs that write past the caches show nothing of what queries do to each other's caches.
@@ -28,6 +30,7 @@ use thiserror::Error;
 
 pub use report::{Errors, Gains, Miss, PairReport, QueryReport, Report};
 
+use crate::curve::Outside;
 use crate::fit::{FitError, Residuals, Trial, explain, fit_job, fit_plain};
 use crate::machine::{Machine, MachineError};
 
@@ -138,6 +141,9 @@ pub enum InterferenceError {
         /// Times.
         time_s: [f64; 2],
     },
+    /// Curves that go on beyond their points.
+    #[error("the machine's curves go on beyond their points, where pairs may lie; give them `outside = hold`")]
+    Extended,
     /// Not a spread.
     #[error("a noise of {noise} is none; give the spread of repeated runs as a share, 0.01 for one per cent")]
     BadNoise {
@@ -146,8 +152,8 @@ pub enum InterferenceError {
     },
 }
 
-/// Fits every query by both models, predicts every pair and compares with the measured ones. Pairs that were not measured
-/// get half of the machine's cpus each.
+/// Fits every query by both models, predicts every pair and compares with the measured ones. Pairs that were not
+/// measured get half of the machine's cpus each.
 pub fn analyse(input: &Input) -> Result<Report, InterferenceError> {
     check(input)?;
     let mut queries = Vec::with_capacity(input.queries.len());
@@ -168,6 +174,9 @@ fn fit(input: &Input, query: &QueryTrials) -> Result<QueryReport, FitError> {
 
 fn check(input: &Input) -> Result<(), InterferenceError> {
     input.machine.check()?;
+    if std::iter::once(&input.machine.local).chain(&input.machine.remote).any(|c| c.spec().outside == Outside::Extend) {
+        return Err(InterferenceError::Extended);
+    }
     if !(input.noise.is_finite() && input.noise > 0.0) {
         return Err(InterferenceError::BadNoise { noise: input.noise });
     }

@@ -72,8 +72,8 @@ pub struct Errors {
     pub extended: Miss,
     /// Of the prediction that company changes nothing, over those whose time alone was measured.
     pub alone: Option<Miss>,
-    /// The extended model's mean error as a share of the plain one's; below a half is what the extensions are for. None where
-    /// the plain model makes no error.
+    /// The extended model's mean error as a share of the plain one's; below a half is what the extensions are for. None
+    /// where the plain model makes no error.
     pub ratio: Option<f64>,
 }
 
@@ -145,7 +145,8 @@ fn pair_report(
     }
 }
 
-/// In one second together each completes the inverse of its time; alone on all cpus that takes `sequential` times as long.
+/// In one second together each completes the inverse of its time; alone on all cpus that takes `sequential` times as
+/// long.
 fn gain(together_s: [f64; 2], sequential_s: [f64; 2]) -> f64 {
     1.0 - 1.0 / (sequential_s[0] / together_s[0] + sequential_s[1] / together_s[1])
 }

@@ -153,6 +153,7 @@ fn bad_input_is_refused_with_what_to_do() {
     assert!(refused(&|input| input.pairs[0].second = "sort".to_owned()).contains("there are: scan, join"));
     assert!(refused(&|input| input.pairs[0].time_s[1] = f64::NAN).contains("pair 0 (scan, join)"));
     assert!(refused(&|input| input.machine.cores = 0.0).contains("cores"));
+    assert!(refused(&|input| input.machine.local = System::Xeon.curve().expect("a curve")).contains("hold"));
     assert!(refused(&|input| input.noise = -1.0).contains("0.01 for one per cent"));
     assert!(refused(&|input| input.queries[0].remote = vec![0.5]).contains("0 classes"));
     assert!(refused(&|input| input.queries[0].trials.truncate(1)).contains("query 'scan'"));

@@ -1,6 +1,6 @@
-//! Queries as they might really be, to judge the models by: several stages each, of unlike demand and parallelism, played thread
-//! by thread. A thread moves data and computes in turn for random spells; those who move share what the curve gives as many;
-//! two that compute on one core slow each other down.
+//! Queries as they might really be, to judge the models by: several stages each, of unlike demand and parallelism,
+//! played thread by thread. A thread moves data and computes in turn for random spells; those who move share what the
+//! curve gives as many; two that compute on one core slow each other down.
 //!
 //! Nothing of `machine` or `job` is used here: what the models get wrong about stages or averages, it shows.
 
@@ -121,8 +121,8 @@ impl Play<'_> {
     }
 }
 
-/// Mean run times of queries that repeat beside each other and whole hogs (memory, computing), `runs` of each at least; and what
-/// the memory hogs got, in units.
+/// Mean run times of queries that repeat beside each other and whole hogs (memory, computing), `runs` of each at least;
+/// and what the memory hogs got, in units.
 fn play(
     machine: &Machine,
     queries: &[(&Query, usize)],
@@ -189,8 +189,8 @@ fn run_once(machine: &Machine, query: &Query, [cpus, memory, computing]: [f64; 3
     (1.0 / (pauses / less.0 + (1.0 - pauses) / whole.0), pauses * less.1 + (1.0 - pauses) * whole.1)
 }
 
-/// What a laboratory would measure of these queries: settings of cpus, memory hogs and computing hogs, three runs each, and all pairs at
-/// half of the cpus.
+/// What a laboratory would measure of these queries: settings of cpus, memory hogs and computing hogs, three runs each,
+/// and all pairs at half of the cpus.
 pub(super) fn laboratory(
     machine: &Machine,
     queries: &[Query],

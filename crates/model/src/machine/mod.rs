@@ -1,26 +1,28 @@
 //! The extended model: run times of jobs beside each other on a machine of equal nodes.
 //!
-//! Everything is per node, as in the thesis: each job has as many cpus on every node, and what one node shows, all show.
-//! [`Machine::time_s`] is one job beside hogs, [`Machine::together_s`] jobs that repeat beside each other, [`Machine::paces`] what everybody
-//! gets at one moment (the fluid simulation asks that at every event).
+//! Everything is per node, as in the thesis: each job has as many cpus on every node, and what one node shows, all
+//! show. [`Machine::time_s`] is one job beside hogs, [`Machine::together_s`] jobs that repeat beside each other,
+//! [`Machine::paces`] what everybody gets at one moment (the fluid simulation asks that at every event).
 //!
-//! **How demand adds up** ([`DemandRule`]). The thesis adds what threads *request*: `p q`, however long they wait. But a thread held back
-//! waits for a larger share of its time, and it is those who wait that share the bandwidth. By the rule *waiting*, demand `x` is the
-//! number of threads that wait for memory on average, which is where the bandwidth granted is what all threads move at that
-//! stretch: `h(x) = sum of demand * pace(x / h(x))`. The left side rises with `x`, the right falls, so there is one such `x`; it is
-//! found by a bracketed secant. By the rule *overlap* (the default) it is a matter of chance who waits at the same time, see `overlap`.
-//! Against threads simulated one by one, pairs are predicted with a mean error of 13%, 3% and 2% by the three rules on the thesis'
-//! machines, of 5%, 5% and 1% on two cpus (`tests`).
+//! **How demand adds up** ([`DemandRule`]). The thesis adds what threads *request*: `p q`, however long they wait. But
+//! a thread held back waits for a larger share of its time, and it is those who wait that share the bandwidth. By the
+//! rule *waiting*, demand `x` is the number of threads that wait for memory on average, which is where the bandwidth
+//! granted is what all threads move at that stretch: `h(x) = sum of demand * pace(x / h(x))`. The left side rises with
+//! `x`, the right falls, so there is one such `x`; it is found by a bracketed secant. By the rule *overlap* (the
+//! default) it is a matter of chance who waits at the same time, see `overlap`. Against threads simulated one by one,
+//! pairs are predicted with a mean error of 13%, 3% and 2% by the three rules on the thesis' machines, of 5%, 5% and 1%
+//! on two cpus (`tests`).
 //!
-//! **Remote memory.** Class `c` has a curve of its own, in local units: what a node's threads together can pull from all
-//! memory of that class. Every node also serves what others pull from it: by symmetry, as much as it pulls itself. So all
-//! traffic loads the local curve, that of a class its own as well, and the slower of the two counts.
+//! **Remote memory.** Class `c` has a curve of its own, in local units: what a node's threads together can pull from
+//! all memory of that class. Every node also serves what others pull from it: by symmetry, as much as it pulls itself.
+//! So all traffic loads the local curve, that of a class its own as well, and the slower of the two counts.
 //!
-//! **SMT.** Threads beyond the cores share one; which, is not known, so all are alike: a thread's sibling is there with the share of
-//! threads that have one, and as busy as the others are on average.
+//! **SMT.** Threads beyond the cores share one; which, is not known, so all are alike: a thread's sibling is there with
+//! the share of threads that have one, and as busy as the others are on average.
 //!
 //! # Limits
-//! Nodes are alike and jobs spread evenly. A job that repeats beside others meets their average, not their stages in step.
+//! Nodes are alike and jobs spread evenly. A job that repeats beside others meets their average, not their stages in
+//! step.
 //!
 //! Source: Seidel 2011, sections 5.1 and 5.2 (what it left open).
 
@@ -56,7 +58,8 @@ pub enum DemandRule {
 pub struct Machine {
     /// What a node's memory gives its own threads.
     pub local: Curve,
-    /// What a node's threads get from remote memory, by class (nearest first), in the local curve's units ([`Curve::related`]).
+    /// What a node's threads get from remote memory, by class (nearest first), in the local curve's units
+    /// ([`Curve::related`]).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remote: Vec<Curve>,
     /// Usable cpus of a node.
@@ -163,8 +166,8 @@ impl Machine {
         if extended && self.rule != DemandRule::Requested { Err(MachineError::Extended) } else { Ok(()) }
     }
 
-    /// Whether it, and these jobs on it, can be reckoned with. The other functions take that for granted: what they make of bad
-    /// figures is no number, or means nothing.
+    /// Whether it, and these jobs on it, can be reckoned with. The other functions take that for granted: what they
+    /// make of bad figures is no number, or means nothing.
     pub fn check_jobs<'a>(&self, jobs: impl IntoIterator<Item = (&'a Job, f64)>) -> Result<(), MachineError> {
         self.check()?;
         for (index, (job, cpus)) in jobs.into_iter().enumerate() {
@@ -207,8 +210,8 @@ impl Machine {
         Moment { speeds, stretches, demand: state.demand, bandwidth: jobs + hogs.memory / state.hog_stretch }
     }
 
-    /// What running jobs together on their cpus gains over one after the other on all of these, as a share of processor time:
-    /// `rho` of section 5.4 by this model.
+    /// What running jobs together on their cpus gains over one after the other on all of these, as a share of processor
+    /// time: `rho` of section 5.4 by this model.
     pub fn rho(&self, jobs: &[(&Job, f64)]) -> f64 {
         let all: f64 = jobs.iter().map(|job| job.1).sum();
         let alone = |job: &Job| self.time_s(job, all, Hogs::default());
@@ -218,8 +221,8 @@ impl Machine {
         1.0 - 1.0 / replaced
     }
 
-    /// What memory hogs get together beside a job, in units, on average over its run. A job that hides its traffic shows here: hogs
-    /// can tell how much they moved.
+    /// What memory hogs get together beside a job, in units, on average over its run. A job that hides its traffic
+    /// shows here: hogs can tell how much they moved.
     pub fn hogs_get(&self, job: &Job, cpus: f64, hogs: Hogs) -> f64 {
         let (mut time, mut moved) = (0.0, 0.0);
         for (share, part) in [(job.sequential, Part::Sequential), (1.0 - job.sequential, Part::Parallel)] {

@@ -1,7 +1,7 @@
 //! Where demand and bandwidth meet: stretches and sibling loads of everybody at one moment.
 //!
-//! Without SMT and remote memory one equation is solved, for the demand on the local curve. With them, that is repeated with the
-//! siblings' loads and the links' stretches of the round before, until nothing moves any more.
+//! Without SMT and remote memory one equation is solved, for the demand on the local curve. With them, that is repeated
+//! with the siblings' loads and the links' stretches of the round before, until nothing moves any more.
 
 use super::{DemandRule, Hogs, Machine, overlap};
 use crate::job::{Conditions, Job, Stage};
@@ -69,7 +69,8 @@ pub(super) struct Local {
     pub(super) hog_stretch: f64,
 }
 
-/// The answer: conditions of each party, the demand on the local curve, and how much longer a memory hog's transfers take.
+/// The answer: conditions of each party, the demand on the local curve, and how much longer a memory hog's transfers
+/// take.
 pub(super) struct State {
     pub(super) now: Vec<Conditions>,
     pub(super) demand: f64,
@@ -188,8 +189,8 @@ fn settled(now: f64, before: f64) -> bool {
     (now - before).abs() <= SETTLED * now.abs().max(1.0)
 }
 
-/// Where `excess` rises through 0 between 0 and `most`: halving and secants in turn (Dekker's idea, Dowell and Jarratt's
-/// Illinois weighting), so that a kink in a curve costs a few steps and no more.
+/// Where `excess` rises through 0 between 0 and `most`: halving and secants in turn (Dekker's idea, Dowell and
+/// Jarratt's Illinois weighting), so that a kink in a curve costs a few steps and no more.
 fn meet(most: f64, mut excess: impl FnMut(f64) -> f64) -> f64 {
     if most.is_nan() || most <= 0.0 {
         return 0.0;

@@ -199,8 +199,8 @@ fn threads_one_by_one(curve: &Curve, jobs: &[(f64, usize)], spells: usize, noise
 
 #[test]
 fn rules_against_threads_one_by_one() {
-    // Mean and worst error of each rule against threads one by one: pairs on both thesis machines, half of the cpus each, and on
-    // two cpus, one each.
+    // Mean and worst error of each rule against threads one by one: pairs on both thesis machines, half of the cpus
+    // each, and on two cpus, one each.
     let mut noise = Noise(7);
     let small = Curve::of_threads(&[1.0, 1.3], Interpolation::Linear, Outside::Hold).expect("a curve");
     let rules = [DemandRule::Requested, DemandRule::Waiting, DemandRule::Overlap];

@@ -1,17 +1,20 @@
 //! In which order, and how many at a time, a set of jobs should run.
 //!
-//! [`plan`] simulates candidates with the model (`fluid`) and keeps the best for the objective: as they came, shortest first, longest
-//! first, partners with unlike demands side by side, each with one, two, .. jobs at a time; then it exchanges jobs as long as that helps and
-//! the number of simulations allows. As they came, one at a time is among the candidates, so by the model it is never worse than that.
-//! [`exhaustive`] tries every order, for few jobs. [`first_come`] is what one has without a model.
+//! [`plan`] simulates candidates with the model (`fluid`) and keeps the best for the objective: as they came, shortest
+//! first, longest first, partners with unlike demands side by side, each with one, two, .. jobs at a time; then it
+//! exchanges jobs as long as that helps and the number of simulations allows. As they came, one at a time is among the
+//! candidates, so by the model it is never worse than that. [`exhaustive`] tries every order, for few jobs.
+//! [`first_come`] is what one has without a model.
 //!
-//! Section 5.4.1: running together never costs processor time in the model, so makespan and throughput gain from partners that want
-//! different things, while the mean response time may suffer from sharing, and gains from short jobs first.
+//! Section 5.4.1: running together never costs processor time in the model, so makespan and throughput gain from
+//! partners that want different things, while the mean response time may suffer from sharing, and gains from short jobs
+//! first.
 //!
 //! Invariants: deterministic; equal scores are decided by which candidate came first.
 //!
 //! # Limits
-//! As good as the jobs' parameters. The set is known at the beginning, arrivals included; what comes unannounced needs a new plan.
+//! As good as the jobs' parameters. The set is known at the beginning, arrivals included; what comes unannounced needs
+//! a new plan.
 //!
 //! Source: Seidel 2011, section 5.4.1 (effects on optimisation goals) and chapter 6 (left open).
 
@@ -26,7 +29,8 @@ use crate::machine::{Hogs, Machine};
 
 /// Jobs up to which [`exhaustive`] tries every order: 5040 of them.
 pub const EXHAUSTIVE_MAX: usize = 7;
-/// How often the set is repeated to see its throughput: the last round's end, when fewer jobs run, weighs a quarter then.
+/// How often the set is repeated to see its throughput: the last round's end, when fewer jobs run, weighs a quarter
+/// then.
 const ROUNDS: usize = 4;
 
 /// What is wanted.

@@ -55,9 +55,10 @@ fn thesis_set() -> Vec<Item> {
 
 #[test]
 fn what_it_gains_on_jobs_with_sequential_parts() {
-    // The thesis' jobs are too alike to gain much (its rho_model stays below 8%), jobs with parts for one thread are not.
+    // The thesis' jobs are too alike to gain much (its rho_model stays below 8%), jobs with parts for one thread are
+    // not.
     let machine = machine();
-    let search = Search { simulations_max: 1500, ..Search::default() };
+    let search = Search { simulations_max: 400, ..Search::default() };
     let mut noise = Noise(11);
     let mixed: Vec<Item> = (0..10)
         .map(|_| {
