@@ -4,16 +4,19 @@
 //!
 //! `cost = q S + max((1 - q) (1 + overhead n (n - 1)) (1 + smt b), hidden S)` seconds, where
 //!
-//! - `S` is how many times longer a transfer takes at present: what the machine's stretches are, weighed by where the job's
-//!   memory lies (`remote`). Without contention and all local it is 1.
-//! - `q` is waited for; `hidden` (the thesis' `o`) is moved while computing, and costs time only when it takes longer than the
-//!   computing that hides it. Both load the memory: the job's demand is `q + hidden` per thread (section 5.2, `q = o + q'`).
-//! - `n` is the number of threads at work; each has to agree with each, which adds `overhead n (n - 1)` to computing (section 5.2's `o(p)`,
-//!   as Gunther's law has it). What grows in a straight line instead looks exactly like a sequential part, so it counts as one.
-//! - `b` is how busy the other cpu of the thread's core is computing; if it always is, computing takes `1 + smt` as long.
+//! - `S` is how many times longer a transfer takes at present: what the machine's stretches are, weighed by where the
+//!   job's memory lies (`remote`). Without contention and all local it is 1.
+//! - `q` is waited for; `hidden` (the thesis' `o`) is moved while computing, and costs time only when it takes longer
+//!   than the computing that hides it. Both load the memory: the job's demand is `q + hidden` per thread (section 5.2,
+//!   `q = o + q'`).
+//! - `n` is the number of threads at work; each has to agree with each, which adds `overhead n (n - 1)` to computing
+//!   (section 5.2's `o(p)`, as Gunther's law has it). What grows in a straight line instead looks exactly like a
+//!   sequential part, so it counts as one.
+//! - `b` is how busy the other cpu of the thread's core is computing; if it always is, computing takes `1 + smt` as
+//!   long.
 //!
-//! A share `sequential` of the work runs on one thread (per node), the rest on all of them: two sections with an order between them, as section
-//! 5.2 proposes, not two more fractions mixed into one.
+//! A share `sequential` of the work runs on one thread (per node), the rest on all of them: two stages with an order
+//! between them, as section 5.2 proposes, not two more fractions mixed into one.
 //!
 //! # Limits
 //! Caches are not modelled: a job that fits beside one neighbour and not beside another has a different `q` each time.
@@ -71,10 +74,10 @@ pub enum JobError {
     },
 }
 
-/// Which of a job's sections runs.
+/// Which of a job's stages runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Section {
+pub enum Stage {
     /// The part for one thread; it comes first.
     Sequential,
     /// The part for all of them.
@@ -91,7 +94,8 @@ pub(crate) struct Conditions {
 }
 
 impl Job {
-    /// The thesis' job, where its `q` is a share; a negative one is an error here, since it stands for something else (`fit::explain`).
+    /// The thesis' job, where its `q` is a share; a negative one is an error here, since it stands for something else
+    /// (`fit::explain`).
     pub fn of_plain(plain: PlainJob) -> Result<Job, JobError> {
         let job = Job { t_s: plain.t_s, q: plain.q, ..Job::default() };
         job.check().map(|()| job)
@@ -125,11 +129,11 @@ impl Job {
         self.q + self.hidden
     }
 
-    /// Threads that work in a section with `cpus` per node.
-    pub(crate) fn threads(section: Section, cpus: f64) -> f64 {
-        match section {
-            Section::Sequential => cpus.min(1.0),
-            Section::Parallel => cpus,
+    /// Threads that work in a stage with `cpus` per node.
+    pub(crate) fn threads(stage: Stage, cpus: f64) -> f64 {
+        match stage {
+            Stage::Sequential => cpus.min(1.0),
+            Stage::Parallel => cpus,
         }
     }
 
@@ -139,28 +143,28 @@ impl Job {
         waiting + (self.computing(threads) * (1.0 + self.smt * now.sibling)).max(self.hidden * now.stretch)
     }
 
-    /// Work per second and node in a section, in seconds of one thread.
-    pub(crate) fn pace(&self, section: Section, cpus: f64, now: Conditions) -> f64 {
-        let threads = Job::threads(section, cpus);
+    /// Work per second and node in a stage, in seconds of one thread.
+    pub(crate) fn pace(&self, stage: Stage, cpus: f64, now: Conditions) -> f64 {
+        let threads = Job::threads(stage, cpus);
         threads / self.cost(threads, now)
     }
 
-    /// The same over both sections.
+    /// The same over both stages.
     pub(crate) fn mean_pace(&self, cpus: f64, now: Conditions) -> f64 {
         if cpus == 0.0 {
             return 0.0;
         }
-        let time = |share: f64, section| if share > 0.0 { share / self.pace(section, cpus, now) } else { 0.0 };
-        1.0 / (time(self.sequential, Section::Sequential) + time(1.0 - self.sequential, Section::Parallel))
+        let time = |share: f64, stage| if share > 0.0 { share / self.pace(stage, cpus, now) } else { 0.0 };
+        1.0 / (time(self.sequential, Stage::Sequential) + time(1.0 - self.sequential, Stage::Parallel))
     }
 
-    /// Threads at work on average over both sections.
+    /// Threads at work on average over both stages.
     pub(crate) fn mean_threads(&self, cpus: f64, now: Conditions) -> f64 {
         if self.sequential == 0.0 || cpus == 0.0 {
             return cpus;
         }
-        let alone = self.sequential / self.pace(Section::Sequential, cpus, now);
-        let together = (1.0 - self.sequential) / self.pace(Section::Parallel, cpus, now);
+        let alone = self.sequential / self.pace(Stage::Sequential, cpus, now);
+        let together = (1.0 - self.sequential) / self.pace(Stage::Parallel, cpus, now);
         (alone * cpus.min(1.0) + together * cpus) / (alone + together)
     }
 

@@ -1,13 +1,15 @@
 //! The thesis' model of run time: a job is a share `q` that waits for memory and a rest that computes.
 //!
-//! `time(p, q, k, t) = t / p * (q / f(p q + k) + (1 - q))`: computing scales with the cpus, waiting also with what others leave of the
-//! bandwidth. Everything is per node, as in section 5.3: `p` cpus of each node, `k` units of demand by others on each node, `t`
-//! seconds on one cpu of each node with all the bandwidth.
+//! `time(p, q, k, t) = t / p * (q / f(p q + k) + (1 - q))`: computing scales with the cpus, waiting also with what
+//! others leave of the bandwidth. Everything is per node, as in section 5.3: `p` cpus of each node, `k` units of demand
+//! by others on each node, `t` seconds on one cpu of each node with all the bandwidth.
 //!
-//! `q` may be negative or above 1: it is a fitted figure, and clamping it would hide what the model lacks (see `fit::explain`).
+//! `q` may be negative or above 1: it is a fitted figure, and clamping it would hide what the model lacks (see
+//! `fit::explain`).
 //!
 //! # Limits
-//! Those of section 5.2: linear speed-up, local memory, nothing hidden, no SMT. `machine` and `job` are the model without them.
+//! Those of section 5.2: linear speed-up, local memory, nothing hidden, no SMT. `machine` and `job` are the model
+//! without them.
 //!
 //! Source: Seidel 2011, section 5.1.
 
@@ -62,8 +64,8 @@ pub enum CourseError {
     },
 }
 
-/// What a share `q` of waiting makes of one unit of work at this demand: `q / f(demand) + (1 - q)`. Section 5.4 calls it pi
-/// (beside another job) or sigma (alone).
+/// What a share `q` of waiting makes of one unit of work at this demand: `q / f(demand) + (1 - q)`. Section 5.4 calls
+/// it pi (beside another job) or sigma (alone).
 pub fn cost(curve: &Curve, q: f64, demand: f64) -> f64 {
     q * curve.stretch(demand) + (1.0 - q)
 }
@@ -74,14 +76,14 @@ impl PlainJob {
         cpus * self.q
     }
 
-    /// Its run time on `cpus` per node while others demand `others` units, in seconds. Infinite without cpus; without meaning
-    /// where an extended curve has fallen below zero.
+    /// Its run time on `cpus` per node while others demand `others` units, in seconds. Infinite without cpus; without
+    /// meaning where an extended curve has fallen below zero.
     pub fn time_s(&self, curve: &Curve, cpus: f64, others: f64) -> f64 {
         self.t_s / cpus * cost(curve, self.q, self.demand(cpus) + others)
     }
 
-    /// Its run time in seconds when cpus and others' demand change on the way. Between two changes it completes the ratio
-    /// of the time between them to its time if nothing changed any more.
+    /// Its run time in seconds when cpus and others' demand change on the way. Between two changes it completes the
+    /// ratio of the time between them to its time if nothing changed any more.
     pub fn time_changing_s(&self, curve: &Curve, course: &[Change]) -> Result<f64, CourseError> {
         check(course)?;
         let mut left = 1.0;

@@ -1,8 +1,8 @@
 //! The thesis' own figures: measured bandwidth curves, fitted jobs, gains of pairs, and the model's answer to them.
 //!
-//! [`gains`] computes every `rho_model` of Table 5.2 anew, from Table 5.1 and Table 2.4, as the thesis did: R's default spline through (0,
-//! 0) and the measured bandwidth scaled to one thread, extended where `q` is negative, `q` unclamped, half of a node's cpus per
-//! job.
+//! [`gains`] computes every `rho_model` of Table 5.2 anew, from Table 5.1 and Table 2.4, as the thesis did: R's default
+//! spline through (0, 0) and the measured bandwidth scaled to one thread, extended where `q` is negative, `q`
+//! unclamped, half of a node's cpus per job.
 //!
 //! Source: Seidel 2011, Tables 2.4, 2.5, 5.1 and 5.2 (figures as printed).
 

@@ -2,14 +2,15 @@
 //!
 //! Demand and bandwidth are counted in *units*: what one thread alone gets, so that `h(1) = 1`. Between measured points
 //! the curve is a cubic spline or straight lines ([`Interpolation`]); what it is outside them, [`Outside`] says.
-//! `h(x) / x`, the share of what it asks for that a thread gets, is [`Curve::share`]; its inverse, how many times longer a transfer
-//! takes, [`Curve::stretch`].
+//! `h(x) / x`, the share of what it asks for that a thread gets, is [`Curve::share`]; its inverse, how many times
+//! longer a transfer takes, [`Curve::stretch`].
 //!
-//! The thesis demands that `h` is non-negative, concave, bounded and no steeper than 1. Measured curves and splines through
-//! them break that (its own spline is steeper than 1 below one thread, where `share` then exceeds 1); nothing is bent to fit here,
-//! [`Curve::breaches`] tells where.
+//! The thesis demands that `h` is non-negative, concave, bounded and no steeper than 1. Measured curves and splines
+//! through them break that (its own spline is steeper than 1 below one thread, where `share` then exceeds 1); nothing
+//! is bent to fit here, [`Curve::breaches`] tells where.
 //!
-//! Invariants: positions strictly ascend from 0, where there is no bandwidth; elsewhere measured bandwidths are positive.
+//! Invariants: positions strictly ascend from 0, where there is no bandwidth; elsewhere measured bandwidths are
+//! positive.
 //!
 //! # Limits
 //! One curve per kind of access: a mix of reads and writes has one of its own, which has to be measured.
@@ -27,7 +28,8 @@ use thiserror::Error;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Interpolation {
-    /// Cubic pieces, R's default (`fmm`); what the thesis' tables were computed with. Overshoots where measurements bend sharply.
+    /// Cubic pieces, R's default (`fmm`); what the thesis' tables were computed with. Overshoots where measurements
+    /// bend sharply.
     Spline,
     /// Straight lines: never above or below the neighbouring measurements.
     #[default]
@@ -38,8 +40,8 @@ pub enum Interpolation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outside {
-    /// The outermost pieces go on, as in R. A negative demand is then what the thesis' negative `q` made of it; far beyond the
-    /// last point bandwidth may become anything, negative too.
+    /// The outermost pieces go on, as in R. A negative demand is then what the thesis' negative `q` made of it; far
+    /// beyond the last point bandwidth may become anything, negative too.
     Extend,
     /// Beyond the last point no more and no less than there; below zero in proportion. Always safe.
     #[default]
@@ -105,8 +107,8 @@ pub struct CurveSpec {
 pub enum Breach {
     /// It bends upwards at this demand.
     Convex(f64),
-    /// It rises by more than one unit per unit at this demand: two threads get more than twice what one gets, or the spline
-    /// overshoots.
+    /// It rises by more than one unit per unit at this demand: two threads get more than twice what one gets, or the
+    /// spline overshoots.
     TooSteep(f64),
     /// It falls: more demand, less bandwidth. The thesis saw that for foreign memory (Table 2.5).
     Falling(f64),
@@ -194,8 +196,8 @@ impl Curve {
         Curve::new(CurveSpec { points: points.collect(), unit: None, interpolation, outside })
     }
 
-    /// The curve of another kind of access, in *this* curve's units: `points` have the unit that this curve's points had. For
-    /// remote memory: one thread then gets less than 1.
+    /// The curve of another kind of access, in *this* curve's units: `points` have the unit that this curve's points
+    /// had. For remote memory: one thread then gets less than 1.
     pub fn related(&self, points: Vec<[f64; 2]>) -> Result<Curve, CurveError> {
         Curve::new(CurveSpec { points, unit: Some(self.unit()), ..self.spec.clone() })
     }
@@ -230,8 +232,8 @@ impl Curve {
         self.pieces[after.saturating_sub(1)].at(demand)
     }
 
-    /// `f(demand)`: the share of what it asks for that a thread gets; at no demand the limit, `h'(0)`. Exceeds 1 where the curve
-    /// is above the diagonal, and is no share at all where an extended curve has fallen below zero.
+    /// `f(demand)`: the share of what it asks for that a thread gets; at no demand the limit, `h'(0)`. Exceeds 1 where
+    /// the curve is above the diagonal, and is no share at all where an extended curve has fallen below zero.
     pub fn share(&self, demand: f64) -> f64 {
         if demand == 0.0 { self.pieces[0].slope } else { self.bandwidth(demand) / demand }
     }

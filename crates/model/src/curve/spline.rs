@@ -1,8 +1,8 @@
 //! The cubic spline through measured points that R calls `fmm`.
 //!
-//! Between two neighbours a cubic; value, slope and curvature continuous. At each end the cubic's third derivative is that of
-//! the one cubic through the four outermost points, where the natural spline would set the curvature there to nothing.
-//! Three points give a parabola, two a line. Points come sorted and distinct: `Curve` has checked that.
+//! Between two neighbours a cubic; value, slope and curvature continuous. At each end the cubic's third derivative is
+//! that of the one cubic through the four outermost points, where the natural spline would set the curvature there to
+//! nothing. Three points give a parabola, two a line. Points come sorted and distinct: `Curve` has checked that.
 //!
 //! Source: Forsythe, Malcolm, Moler: Computer Methods for Mathematical Computations, 1977 (the conditions); the default
 //! of R's `spline` and `splinefun`, which Seidel 2011, section 5.1 used.

@@ -1,21 +1,23 @@
 //! Why a fitted `q` is negative, in place of clamping it.
 //!
-//! A share of waiting cannot be negative; the plain fit gives it nonetheless, for six of fourteen queries on the thesis' Opteron.
-//! It says that the job gains *less* from cpus, or suffers less from company, than the plain model allows: hogs stand where cpus
-//! are missing, so runs on many cpus have few hogs. If speed-up is lost (sequential parts, overhead, siblings), those runs are slow, `t`
-//! rises to meet them, and runs on few cpus beside many hogs look too fast, which only a negative `q` can give. With the
-//! thesis' spline there is another way: `h` is steeper than 1 near 0, so a negative demand slows runs down, and the more so the
-//! more cpus they have: `q = -24%` of Opteron query 1 is that.
+//! A share of waiting cannot be negative; the plain fit gives it nonetheless, for six of fourteen queries on the
+//! thesis' Opteron. It says that the job gains *less* from cpus, or suffers less from company, than the plain model
+//! allows: hogs stand where cpus are missing, so runs on many cpus have few hogs. If speed-up is lost (sequential
+//! parts, overhead, siblings), those runs are slow, `t` rises to meet them, and runs on few cpus beside many hogs look
+//! too fast, which only a negative `q` can give. The
+//! thesis' spline adds a little: `h` is steeper than 1 near 0, so a negative demand slows runs down, and the more so the
+//! more cpus they have. Of `q = -24%`, Opteron query 1, the model makes 1.10 to 1.15 times the time alone on one to six
+//! cpus by this second way, and 0.53 times beside five hogs by the first.
 //!
-//! [`explain`] takes each extra of the fitted extended job out of the measured times and fits the plain model again: what `q`
-//! becomes then is what that extra has to do with it.
+//! [`explain`] takes each extra of the fitted extended job out of the measured times and fits the plain model again:
+//! what `q` becomes then is what that extra has to do with it.
 //!
 //! Source: Seidel 2011, section 5.3 (negative q, "beyond the scope").
 
 use serde::{Deserialize, Serialize};
 
 use super::extended::predict_s;
-use super::{FitError, JobFit, Parameter, PlainFit, Residuals, Run, fit_plain};
+use super::{FitError, JobFit, Parameter, PlainFit, Residuals, Trial, fit_plain};
 use crate::machine::Machine;
 
 /// What a fitted `q` stands for.
@@ -50,7 +52,7 @@ pub struct Explanation {
 /// Explains the plain fit of `runs` by the extended one.
 pub fn explain(
     machine: &Machine,
-    runs: &[Run],
+    runs: &[Trial],
     plain: &PlainFit,
     extended: &JobFit,
     residuals: Residuals,
@@ -58,8 +60,8 @@ pub fn explain(
     let job = &extended.job;
     let refit = |extras: &[Parameter]| -> Result<f64, FitError> {
         let bare = extras.iter().fold(job.clone(), |job, extra| extra.removed_from(&job));
-        let ratio = |run: &Run| predict_s(machine, &bare, run) / predict_s(machine, job, run);
-        let cleaned: Vec<Run> = runs.iter().map(|run| Run { time_s: run.time_s * ratio(run), ..*run }).collect();
+        let ratio = |run: &Trial| predict_s(machine, &bare, run) / predict_s(machine, job, run);
+        let cleaned: Vec<Trial> = runs.iter().map(|run| Trial { time_s: run.time_s * ratio(run), ..*run }).collect();
         Ok(fit_plain(&machine.local, &cleaned, residuals)?.job.q)
     };
     let has = |extra: &Parameter| extra.removed_from(job) != *job;

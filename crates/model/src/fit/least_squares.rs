@@ -1,11 +1,12 @@
 //! Least squares for a few parameters that enter as they please: Levenberg-Marquardt with bounds.
 //!
-//! The matrix of derivatives is taken by differences; a step solves `(J'J + damping diag(J'J)) step = -J'r` and is cut at the bounds; a
-//! parameter that lies at a bound and would leave it takes no part. A step that does not lower the sum of squares, or leads to
-//! something that is no number, raises the damping.
+//! The matrix of derivatives is taken by differences; a step solves `(J'J + damping diag(J'J)) step = -J'r` and is cut
+//! at the bounds; a parameter that lies at a bound and would leave it takes no part. A step that does not lower the sum
+//! of squares, or leads to something that is no number, raises the damping.
 //!
 //! # Limits
-//! Finds a minimum near the start, not the deepest one: callers start from several places. Dense, for tens of parameters at most.
+//! Finds a minimum near the start, not the deepest one: callers start from several places. Dense, for tens of
+//! parameters at most.
 //!
 //! Source: Marquardt, 1963 (scaling by the diagonal).
 
@@ -25,7 +26,8 @@ pub(crate) struct Solution {
     pub(crate) values: Vec<f64>,
     /// The sum of squared residuals.
     pub(crate) squares: f64,
-    /// `(J'J)^-1` there, of the parameters that are not at a bound; rows and columns of the others are 0. None where singular.
+    /// `(J'J)^-1` there, of the parameters that are not at a bound; rows and columns of the others are 0. None where
+    /// singular.
     pub(crate) inverse: Option<Vec<Vec<f64>>>,
 }
 

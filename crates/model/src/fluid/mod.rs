@@ -1,10 +1,11 @@
 //! Jobs as flows: what happens when, if everybody always proceeds at the pace that the machine then gives.
 //!
-//! Between two events (a job arrives, starts, goes on to its next section, ends) nothing changes, so each step is exact: the
-//! machine is asked for everybody's pace, and the next event is computed. [`run_queue`] works through a set of jobs in an order,
-//! [`repeat`] keeps jobs running beside each other, as section 5.4 measures pairs.
+//! Between two events (a job arrives, starts, goes on to its next stage, ends) nothing changes, so each step is exact:
+//! the machine is asked for everybody's pace, and the next event is computed. [`run_queue`] works through a set of jobs
+//! in an order, [`repeat`] keeps jobs running beside each other, as section 5.4 measures pairs.
 //!
-//! Invariants: cpus handed out never exceed the machine's; work done equals work given; the same input gives the same events.
+//! Invariants: cpus handed out never exceed the machine's; work done equals work given; the same input gives the same
+//! events.
 //!
 //! # Limits
 //! No overhead for starting a job or changing its cpus.
@@ -17,7 +18,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::job::{Job, Section};
+use crate::job::{Job, Stage};
 use crate::machine::{Hogs, Machine, MachineError, Running};
 use crate::pair::RunTime;
 
@@ -48,7 +49,7 @@ pub enum Sharing {
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// Jobs at a time.
-    pub places: usize,
+    pub at_once: usize,
     /// How cpus are divided.
     pub sharing: Sharing,
     /// Every job's index once, the first to begin first. A free place takes the first of those that have arrived.
@@ -87,10 +88,10 @@ pub enum FluidError {
         jobs: usize,
     },
     /// None, or more than cpus.
-    #[error("{places} jobs at a time on {cpus} cpus per node; give at least one and no more than there are cpus")]
-    BadPlaces {
+    #[error("{at_once} jobs at a time on {cpus} cpus per node; give at least one and no more than there are cpus")]
+    BadAtOnce {
         /// What was given.
-        places: usize,
+        at_once: usize,
         /// What there is.
         cpus: f64,
     },
@@ -107,29 +108,29 @@ pub enum FluidError {
 struct Flow {
     index: usize,
     start_s: f64,
-    section: Section,
-    /// Of its whole work, what this section still has to do.
+    stage: Stage,
+    /// Of its whole work, what this stage still has to do.
     left: f64,
 }
 
 impl Flow {
     fn new(index: usize, job: &Job, start_s: f64) -> Flow {
         match job.sequential {
-            0.0 => Flow { index, start_s, section: Section::Parallel, left: 1.0 },
-            share => Flow { index, start_s, section: Section::Sequential, left: share },
+            0.0 => Flow { index, start_s, stage: Stage::Parallel, left: 1.0 },
+            share => Flow { index, start_s, stage: Stage::Sequential, left: share },
         }
     }
 
-    /// Goes on to the next section if this one is done; whether the whole job is.
+    /// Goes on to the next stage if this one is done; whether the whole job is.
     fn ends(&mut self, job: &Job) -> bool {
         // Rounding leaves a little of what was to be nothing.
         const NOTHING: f64 = 1e-12;
         if self.left > NOTHING {
             return false;
         }
-        let goes_on = self.section == Section::Sequential && job.sequential < 1.0;
+        let goes_on = self.stage == Stage::Sequential && job.sequential < 1.0;
         if goes_on {
-            (self.section, self.left) = (Section::Parallel, 1.0 - job.sequential);
+            (self.stage, self.left) = (Stage::Parallel, 1.0 - job.sequential);
         }
         !goes_on
     }
@@ -147,8 +148,8 @@ fn check(machine: &Machine, items: &[Item], plan: &Plan) -> Result<(), FluidErro
     if !all || plan.order.len() != items.len() {
         return Err(FluidError::BadOrder { jobs: items.len() });
     }
-    if plan.places == 0 || plan.places as f64 > machine.cpus {
-        return Err(FluidError::BadPlaces { places: plan.places, cpus: machine.cpus });
+    if plan.at_once == 0 || plan.at_once as f64 > machine.cpus {
+        return Err(FluidError::BadAtOnce { at_once: plan.at_once, cpus: machine.cpus });
     }
     Ok(())
 }
@@ -166,7 +167,7 @@ pub(crate) fn run_checked(machine: &Machine, items: &[Item], plan: &Plan) -> Out
     let mut flows: Vec<Flow> = Vec::new();
     let mut now_s = 0.0;
     loop {
-        while flows.len() < plan.places {
+        while flows.len() < plan.at_once {
             let Some(at) = waiting.iter().position(|&index| items[index].arrives_s <= now_s) else { break };
             let index = waiting.remove(at);
             flows.push(Flow::new(index, &items[index].job, now_s));
@@ -181,7 +182,7 @@ pub(crate) fn run_checked(machine: &Machine, items: &[Item], plan: &Plan) -> Out
             continue;
         }
         let cpus = match plan.sharing {
-            Sharing::Fixed => machine.cpus / plan.places as f64,
+            Sharing::Fixed => machine.cpus / plan.at_once as f64,
             Sharing::Even => machine.cpus / flows.len() as f64,
         };
         now_s = step(machine, &mut flows, |index| (&items[index].job, cpus), now_s, arrival_s);
@@ -198,8 +199,8 @@ pub(crate) fn run_checked(machine: &Machine, items: &[Item], plan: &Plan) -> Out
     Outcome { runs, makespan_s, response_s: responses / items.len().max(1) as f64 }
 }
 
-/// Jobs that run beside each other again and again, each on its cpus per node, until every one of them has ended a run at or after
-/// `until_s`: the runs of each, in order. What `pair::Measurement` takes.
+/// Jobs that run beside each other again and again, each on its cpus per node, until every one of them has ended a run
+/// at or after `until_s`: the runs of each, in order. What `pair::Measurement` takes.
 pub fn repeat(machine: &Machine, jobs: &[(&Job, f64)], until_s: f64) -> Result<Vec<Vec<RunTime>>, FluidError> {
     machine.check_jobs(jobs.iter().copied())?;
     if !(until_s.is_finite() && until_s >= 0.0) {
@@ -234,7 +235,7 @@ fn step<'a>(
         .iter()
         .map(|flow| {
             let (job, cpus) = job_of(flow.index);
-            Running { job, section: flow.section, cpus }
+            Running { job, stage: flow.stage, cpus }
         })
         .collect();
     let speeds = machine.paces(&running, Hogs::default()).speeds;

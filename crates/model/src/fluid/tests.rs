@@ -25,7 +25,7 @@ fn items(count: std::ops::Range<usize>) -> impl Strategy<Value = Vec<Item>> {
     prop::collection::vec(one.prop_map(item), count)
 }
 
-/// The same in small steps, sections and places looked at anew in each.
+/// The same in small steps, stages and who may run looked at anew in each.
 fn walk(machine: &Machine, items: &[Item], plan: &Plan, step_s: f64) -> Vec<f64> {
     let mut ends = vec![f64::NAN; items.len()];
     let mut done: Vec<Option<f64>> = vec![None; items.len()];
@@ -33,19 +33,19 @@ fn walk(machine: &Machine, items: &[Item], plan: &Plan, step_s: f64) -> Vec<f64>
     while ends.iter().any(|end| end.is_nan()) {
         let at_work = |done: &[Option<f64>]| done.iter().flatten().filter(|&&done| done < 1.0).count();
         for &index in &plan.order {
-            if done[index].is_none() && items[index].arrives_s <= now_s && at_work(&done) < plan.places {
+            if done[index].is_none() && items[index].arrives_s <= now_s && at_work(&done) < plan.at_once {
                 done[index] = Some(0.0);
             }
         }
         let indices: Vec<usize> = (0..items.len()).filter(|&i| done[i].is_some_and(|done| done < 1.0)).collect();
-        let count = if plan.sharing == Sharing::Fixed { plan.places } else { indices.len().max(1) };
+        let count = if plan.sharing == Sharing::Fixed { plan.at_once } else { indices.len().max(1) };
         let running: Vec<Running> = indices
             .iter()
             .map(|&index| {
                 let job = &items[index].job;
                 let alone = done[index].is_some_and(|done| done < job.sequential);
-                let section = if alone { Section::Sequential } else { Section::Parallel };
-                Running { job, section, cpus: machine.cpus / count as f64 }
+                let stage = if alone { Stage::Sequential } else { Stage::Parallel };
+                Running { job, stage, cpus: machine.cpus / count as f64 }
             })
             .collect();
         let moment = machine.paces(&running, Hogs::default());
@@ -65,10 +65,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn events_are_what_small_steps_see(items in items(1..5), places in 1usize..4, even: bool) {
+    fn events_are_what_small_steps_see(items in items(1..5), at_once in 1usize..4, even: bool) {
         let machine = machine();
         let sharing = if even { Sharing::Even } else { Sharing::Fixed };
-        let plan = Plan { places, sharing, order: (0..items.len()).rev().collect() };
+        let plan = Plan { at_once, sharing, order: (0..items.len()).rev().collect() };
         let exact = run_queue(&machine, &items, &plan).expect("good jobs");
         let walked = walk(&machine, &items, &plan, 2e-4);
         for (run, end_s) in exact.runs.iter().zip(walked) {
@@ -78,14 +78,14 @@ proptest! {
     }
 
     #[test]
-    fn nobody_starts_before_arriving_or_runs_beside_too_many(items in items(1..9), places in 1usize..5, even: bool) {
+    fn nobody_starts_before_arriving_or_runs_beside_too_many(items in items(1..9), at_once in 1usize..5, even: bool) {
         let sharing = if even { Sharing::Even } else { Sharing::Fixed };
-        let plan = Plan { places, sharing, order: (0..items.len()).collect() };
+        let plan = Plan { at_once, sharing, order: (0..items.len()).collect() };
         let outcome = run_queue(&machine(), &items, &plan).expect("good jobs");
         for (run, item) in outcome.runs.iter().zip(&items) {
             prop_assert!(run.start_s >= item.arrives_s && run.stop_s > run.start_s);
             let beside = outcome.runs.iter().filter(|other| other.start_s <= run.start_s && other.stop_s > run.start_s);
-            prop_assert!(beside.count() <= places);
+            prop_assert!(beside.count() <= at_once);
         }
         prop_assert!(outcome.makespan_s >= outcome.response_s);
     }
@@ -94,7 +94,7 @@ proptest! {
 #[test]
 fn one_at_a_time_is_the_sum_of_times_alone() {
     let (machine, items) = (machine(), [(0.3, 0.0, 0.1, 1.0, 0.0), (0.9, 0.0, 0.0, 2.0, 0.0)].map(item));
-    let plan = Plan { places: 1, sharing: Sharing::Even, order: vec![1, 0] };
+    let plan = Plan { at_once: 1, sharing: Sharing::Even, order: vec![1, 0] };
     let outcome = run_queue(&machine, &items, &plan).expect("good jobs");
     let times = items.each_ref().map(|item| machine.time_s(&item.job, 8.0, Hogs::default()));
     assert!((outcome.makespan_s - times[0] - times[1]).abs() < 1e-9);
@@ -103,7 +103,7 @@ fn one_at_a_time_is_the_sum_of_times_alone() {
 
 #[test]
 fn repeated_pairs_measure_what_the_model_predicts() {
-    // Without sections the average is exact; with them, jobs fall in and out of step, and the prediction is only near.
+    // Without stages the average is exact; with them, jobs fall in and out of step, and the prediction is only near.
     let machine = machine();
     for (sequential, tolerance) in [(0.0, 1e-3), (0.15, 0.04)] {
         let one = Job { t_s: 1.0, q: 0.7, sequential, ..Job::default() };
@@ -124,21 +124,21 @@ fn repeated_pairs_measure_what_the_model_predicts() {
 #[test]
 fn what_cannot_be_simulated_is_refused() {
     let (machine, items) = (machine(), [(0.3, 0.0, 0.1, 1.0, 0.0), (0.9, 0.0, 0.0, 2.0, 0.0)].map(item));
-    let of = |order: &[usize], places: usize| {
-        run_queue(&machine, &items, &Plan { places, sharing: Sharing::Fixed, order: order.to_vec() })
+    let of = |order: &[usize], at_once: usize| {
+        run_queue(&machine, &items, &Plan { at_once, sharing: Sharing::Fixed, order: order.to_vec() })
     };
     assert_eq!(of(&[0], 1), Err(FluidError::BadOrder { jobs: 2 }));
     assert_eq!(of(&[0, 0], 1), Err(FluidError::BadOrder { jobs: 2 }));
     assert_eq!(of(&[0, 2], 1), Err(FluidError::BadOrder { jobs: 2 }));
-    assert_eq!(of(&[0, 1], 0), Err(FluidError::BadPlaces { places: 0, cpus: 8.0 }));
-    assert_eq!(of(&[0, 1], 9), Err(FluidError::BadPlaces { places: 9, cpus: 8.0 }));
+    assert_eq!(of(&[0, 1], 0), Err(FluidError::BadAtOnce { at_once: 0, cpus: 8.0 }));
+    assert_eq!(of(&[0, 1], 9), Err(FluidError::BadAtOnce { at_once: 9, cpus: 8.0 }));
     let late = [Item { arrives_s: f64::NAN, ..items[0].clone() }];
-    let plan = Plan { places: 1, sharing: Sharing::Fixed, order: vec![0] };
+    let plan = Plan { at_once: 1, sharing: Sharing::Fixed, order: vec![0] };
     assert!(matches!(run_queue(&machine, &late, &plan), Err(FluidError::BadArrival { index: 0, .. })));
     assert!(matches!(repeat(&machine, &[(&items[0].job, 1.0)], f64::INFINITY), Err(FluidError::BadEnd { .. })));
     let bad = Item { job: Job { q: 2.0, ..items[0].job.clone() }, arrives_s: 0.0 };
     assert!(matches!(run_queue(&machine, &[bad], &plan), Err(FluidError::Machine(_))));
     let none =
-        run_queue(&machine, &[], &Plan { places: 1, sharing: Sharing::Even, order: vec![] }).expect("nothing to do");
+        run_queue(&machine, &[], &Plan { at_once: 1, sharing: Sharing::Even, order: vec![] }).expect("nothing to do");
     assert_eq!(none.makespan_s, 0.0);
 }

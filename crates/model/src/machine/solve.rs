@@ -1,10 +1,10 @@
 //! Where demand and bandwidth meet: stretches and sibling loads of everybody at one moment.
 //!
-//! Without SMT and remote memory one equation is solved, for the demand on the local curve. With them, that is repeated with the
-//! siblings' loads and the links' stretches of the round before, until nothing moves any more.
+//! Without SMT and remote memory one equation is solved, for the demand on the local curve. With them, that is repeated
+//! with the siblings' loads and the links' stretches of the round before, until nothing moves any more.
 
-use super::{DemandRule, Hogs, Machine};
-use crate::job::{Conditions, Job, Section};
+use super::{DemandRule, Hogs, Machine, overlap};
+use crate::job::{Conditions, Job, Stage};
 
 /// Rounds after which it is accepted as it is; each halves the error at least on the machines of the papers.
 const ROUNDS_MAX: usize = 100;
@@ -21,10 +21,10 @@ pub(super) enum Part {
 }
 
 impl Part {
-    pub(super) fn of(section: Section) -> Part {
-        match section {
-            Section::Sequential => Part::Sequential,
-            Section::Parallel => Part::Parallel,
+    pub(super) fn of(stage: Stage) -> Part {
+        match stage {
+            Stage::Sequential => Part::Sequential,
+            Stage::Parallel => Part::Parallel,
         }
     }
 }
@@ -41,31 +41,40 @@ impl Party<'_> {
     /// Work per second, in seconds of one thread.
     pub(super) fn pace(&self, now: Conditions) -> f64 {
         match self.part {
-            Part::Sequential => self.job.pace(Section::Sequential, self.cpus, now),
-            Part::Parallel => self.job.pace(Section::Parallel, self.cpus, now),
+            Part::Sequential => self.job.pace(Stage::Sequential, self.cpus, now),
+            Part::Parallel => self.job.pace(Stage::Parallel, self.cpus, now),
             Part::Mean => self.job.mean_pace(self.cpus, now),
         }
     }
 
-    fn threads(&self, now: Conditions) -> f64 {
+    pub(super) fn threads(&self, now: Conditions) -> f64 {
         match self.part {
-            Part::Sequential => Job::threads(Section::Sequential, self.cpus),
+            Part::Sequential => Job::threads(Stage::Sequential, self.cpus),
             Part::Parallel => self.cpus,
             Part::Mean => self.job.mean_threads(self.cpus, now),
         }
     }
 
     /// How many times longer its transfers take, if local ones take `local` and those of each class `links`.
-    fn stretch(&self, local: f64, links: &[f64]) -> f64 {
+    pub(super) fn stretch(&self, local: f64, links: &[f64]) -> f64 {
         let remote = self.job.remote.iter().zip(links);
         remote.fold(local, |sum, (&share, &link)| sum + share * (local.max(link) - local))
     }
 }
 
-/// The answer: conditions of each party, and the demand on the local curve.
+/// What the local curve makes of everybody.
+pub(super) struct Local {
+    pub(super) demand: f64,
+    pub(super) stretches: Vec<f64>,
+    pub(super) hog_stretch: f64,
+}
+
+/// The answer: conditions of each party, the demand on the local curve, and how much longer a memory hog's transfers
+/// take.
 pub(super) struct State {
     pub(super) now: Vec<Conditions>,
     pub(super) demand: f64,
+    pub(super) hog_stretch: f64,
 }
 
 impl Machine {
@@ -74,45 +83,50 @@ impl Machine {
         let mut siblings = vec![0.0; parties.len()];
         let uses_links = parties.iter().any(|party| party.job.remote.iter().any(|&share| share > 0.0));
         let uses_siblings = self.cores < self.cpus && parties.iter().any(|party| party.job.smt > 0.0);
-        if !(uses_links || uses_siblings) {
-            let demand = self.meet_local(parties, &siblings, &links, hogs);
-            return State { now: conditions(parties, &siblings, self.local.stretch(demand), &links), demand };
-        }
-        let mut local = f64::NAN;
-        for _ in 0..ROUNDS_MAX {
-            let before = (local, links.clone(), siblings.clone());
-            let demand = self.meet_local(parties, &siblings, &links, hogs);
-            local = self.local.stretch(demand);
-            if uses_links {
-                for class in 0..links.len() {
-                    links[class] = self.meet_link(class, parties, &siblings, local, &links);
+        let mut local = self.meet_local(parties, &siblings, &links, hogs);
+        if uses_links || uses_siblings {
+            for _ in 0..ROUNDS_MAX {
+                let before = (local.stretches, links.clone(), siblings.clone());
+                if uses_siblings {
+                    siblings = self.sibling_loads(parties, &before.0, &links, hogs);
+                }
+                if uses_links {
+                    for class in 0..links.len() {
+                        links[class] = self.meet_link(class, parties, &siblings, &before.0, &links);
+                    }
+                }
+                local = self.meet_local(parties, &siblings, &links, hogs);
+                let all = |now: &[f64], before: &[f64]| now.iter().zip(before).all(|(&a, &b)| settled(a, b));
+                let stands = all(&local.stretches, &before.0) && all(&links, &before.1) && all(&siblings, &before.2);
+                if stands {
+                    break;
                 }
             }
-            if uses_siblings {
-                siblings = self.sibling_loads(parties, local, &links, hogs);
-            }
-            let settled = settled(local, before.0)
-                && links.iter().zip(&before.1).all(|(&a, &b)| settled(a, b))
-                && siblings.iter().zip(&before.2).all(|(&a, &b)| (a - b).abs() <= SETTLED);
-            if settled {
-                return State { now: conditions(parties, &siblings, local, &links), demand };
-            }
         }
-        let demand = self.meet_local(parties, &siblings, &links, hogs);
-        State { now: conditions(parties, &siblings, self.local.stretch(demand), &links), demand }
+        let now = conditions(parties, &siblings, &local.stretches, &links);
+        State { now, demand: local.demand, hog_stretch: local.hog_stretch }
     }
 
-    /// The demand on the local curve.
-    fn meet_local(&self, parties: &[Party], siblings: &[f64], links: &[f64], hogs: Hogs) -> f64 {
+    /// The demand on the local curve, and each party's stretch there.
+    fn meet_local(&self, parties: &[Party], siblings: &[f64], links: &[f64], hogs: Hogs) -> Local {
+        let alike = |demand: f64| {
+            let stretch = self.local.stretch(demand);
+            Local { demand, stretches: vec![stretch; parties.len()], hog_stretch: stretch }
+        };
+        match self.rule {
+            DemandRule::Requested => alike(requested(parties) + hogs.memory),
+            DemandRule::Waiting => alike(self.waiting(parties, siblings, links, hogs)),
+            DemandRule::Overlap => overlap::meet(&self.local, parties, siblings, links, hogs),
+        }
+    }
+
+    fn waiting(&self, parties: &[Party], siblings: &[f64], links: &[f64], hogs: Hogs) -> f64 {
         let moved = |local: f64| -> f64 {
             let work = |(party, &sibling): (&Party, &f64)| {
                 party.job.demand() * party.pace(Conditions { stretch: party.stretch(local, links), sibling })
             };
             parties.iter().zip(siblings).map(work).sum()
         };
-        if self.rule == DemandRule::Requested {
-            return requested(parties) + hogs.memory;
-        }
         let most = parties.iter().map(|party| party.cpus).sum::<f64>() + hogs.memory;
         meet(most, |demand| {
             let share = self.local.share(demand);
@@ -121,19 +135,19 @@ impl Machine {
     }
 
     /// The stretch of class `class`, if everything else stays.
-    fn meet_link(&self, class: usize, parties: &[Party], siblings: &[f64], local: f64, links: &[f64]) -> f64 {
+    fn meet_link(&self, class: usize, parties: &[Party], siblings: &[f64], local: &[f64], links: &[f64]) -> f64 {
         let curve = &self.remote[class];
         let share_of = |party: &Party| party.job.remote.get(class).copied().unwrap_or(0.0);
-        let users: Vec<(Party, f64)> =
-            parties.iter().zip(siblings).filter(|(party, _)| share_of(party) > 0.0).map(|(&p, &s)| (p, s)).collect();
+        let all = parties.iter().zip(siblings).zip(local).map(|((&party, &sibling), &local)| (party, sibling, local));
+        let users: Vec<(Party, f64, f64)> = all.filter(|(party, ..)| share_of(party) > 0.0).collect();
         if self.rule == DemandRule::Requested {
-            return curve.stretch(users.iter().map(|(p, _)| p.cpus * p.job.demand() * share_of(p)).sum());
+            return curve.stretch(users.iter().map(|(p, ..)| p.cpus * p.job.demand() * share_of(p)).sum());
         }
         let mut links = links.to_vec();
-        let most = users.iter().map(|(party, _)| party.cpus).sum();
+        let most = users.iter().map(|(party, ..)| party.cpus).sum();
         let demand = meet(most, |demand| {
             links[class] = curve.stretch(demand);
-            let moved = |&(party, sibling): &(Party, f64)| {
+            let moved = |&(party, sibling, local): &(Party, f64, f64)| {
                 let now = Conditions { stretch: party.stretch(local, &links), sibling };
                 share_of(&party) * party.job.demand() * party.pace(now)
             };
@@ -143,7 +157,7 @@ impl Machine {
     }
 
     /// How busy each party's sibling is computing: is there one, times how busy the others are.
-    fn sibling_loads(&self, parties: &[Party], local: f64, links: &[f64], hogs: Hogs) -> Vec<f64> {
+    fn sibling_loads(&self, parties: &[Party], local: &[f64], links: &[f64], hogs: Hogs) -> Vec<f64> {
         let idle = vec![0.0; parties.len()];
         let now = conditions(parties, &idle, local, links);
         let threads: Vec<f64> = parties.iter().zip(&now).map(|(party, &now)| party.threads(now)).collect();
@@ -161,9 +175,9 @@ impl Machine {
     }
 }
 
-fn conditions(parties: &[Party], siblings: &[f64], local: f64, links: &[f64]) -> Vec<Conditions> {
-    let at = |(party, &sibling): (&Party, &f64)| Conditions { stretch: party.stretch(local, links), sibling };
-    parties.iter().zip(siblings).map(at).collect()
+fn conditions(parties: &[Party], siblings: &[f64], local: &[f64], links: &[f64]) -> Vec<Conditions> {
+    let all = parties.iter().zip(siblings).zip(local);
+    all.map(|((party, &sibling), &local)| Conditions { stretch: party.stretch(local, links), sibling }).collect()
 }
 
 fn requested(parties: &[Party]) -> f64 {
@@ -172,11 +186,11 @@ fn requested(parties: &[Party]) -> f64 {
 }
 
 fn settled(now: f64, before: f64) -> bool {
-    (now - before).abs() <= SETTLED * now.abs()
+    (now - before).abs() <= SETTLED * now.abs().max(1.0)
 }
 
-/// Where `excess` rises through 0 between 0 and `most`: halving and secants in turn (Dekker's idea, Dowell and Jarratt's
-/// Illinois weighting), so that a kink in a curve costs a few steps and no more.
+/// Where `excess` rises through 0 between 0 and `most`: halving and secants in turn (Dekker's idea, Dowell and
+/// Jarratt's Illinois weighting), so that a kink in a curve costs a few steps and no more.
 fn meet(most: f64, mut excess: impl FnMut(f64) -> f64) -> f64 {
     if most.is_nan() || most <= 0.0 {
         return 0.0;

@@ -1,20 +1,21 @@
 //! A job's `q`, demand and time while it runs, from counters that the scheduler has anyway.
 //!
-//! A scheduler knows for a span of time how long a statement's tasks were busy, how many bytes they moved, and how much the memory
-//! was asked for by everybody. By the model, busy time is `moved * (computing + waiting * S)`, where `S` is how many times longer
-//! a transfer takes at present: a straight line per unit moved, so `computing` and `waiting` follow by linear least
-//! squares as soon as `S` has varied. From them: `q = waiting / (computing + waiting)`, demand `1 / (computing + waiting)`, what is hidden
-//! of it, and the time that any amount of data takes.
+//! A scheduler knows for a span of time how long a statement's tasks were busy, how many bytes they moved, and how much
+//! the memory was asked for by everybody. By the model, busy time is `moved * (computing + waiting * S)`, where `S` is
+//! how many times longer a transfer takes at present: a straight line per unit moved, so `computing` and `waiting`
+//! follow by linear least squares as soon as `S` has varied. From them: `q = waiting / (computing + waiting)`, demand
+//! `1 / (computing + waiting)`, what is hidden of it, and the time that any amount of data takes.
 //!
-//! [`Recursive`] forgets by a factor per sample; [`Windowed`] remembers the last so many. Both keep sums only, so a sample costs the
-//! same whenever it comes, and an estimate solves two equations.
+//! [`Recursive`] forgets by a factor per sample; [`Windowed`] remembers the last so many. Both keep sums only, so a
+//! sample costs the same whenever it comes, and an estimate solves two equations.
 //!
 //! Invariants: no clock (who samples brings the times); samples in any order weigh as what they moved.
 //!
 //! # Limits
-//! As long as `S` stays what it is, only the sum at that `S` is known ([`Estimate::split`] is none then). Overhead and siblings
-//! count as computing: a statement whose number of cpus changes should have an estimator per number. Tasks that move nothing measurable
-//! do not belong here; they have no `q` to speak of. Where hidden transfers outlast what hides them the line has a kink.
+//! As long as `S` stays what it is, only the sum at that `S` is known ([`Estimate::split`] is none then). Overhead and
+//! siblings count as computing: a statement whose number of cpus changes should have an estimator per number. Tasks
+//! that move nothing measurable do not belong here; they have no `q` to speak of. Where hidden transfers outlast what
+//! hides them the line has a kink.
 //!
 //! Source: Seidel 2011, section 5.2 ("the use of system status counters"), left open there.
 
@@ -37,7 +38,8 @@ pub struct Sample {
     pub busy_s: f64,
     /// What they moved, in seconds of one unit of bandwidth ([`moved_unit_s`]).
     pub moved_unit_s: f64,
-    /// How many times longer a transfer took than for one thread alone ([`stretch_at`]).
+    /// How many times longer a transfer took than for one thread alone ([`stretch_at`], or `machine::stretch_among`
+    /// where it is known how many others were busy, and how much of their time at the memory).
     pub stretch: f64,
 }
 
@@ -56,7 +58,8 @@ pub fn moved_unit_s(curve: &Curve, bytes: f64) -> f64 {
     bytes / curve.unit()
 }
 
-/// How many times longer transfers take at this use of the memory.
+/// How many times longer transfers take at this use of the memory, on average (the rule of waiting threads; with few
+/// threads on a node, `machine::stretch_among` is nearer).
 pub fn stretch_at(curve: &Curve, present: Present) -> f64 {
     match present {
         Present::Threads(threads) => curve.stretch(threads),
@@ -93,7 +96,8 @@ pub enum OnlineError {
     },
 }
 
-/// Weighted sums over samples, all that least squares need. Busy time varies with what was moved, so a sample weighs the inverse of it.
+/// Weighted sums over samples, all that least squares need. Busy time varies with what was moved, so a sample weighs
+/// the inverse of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Sums {
     /// Samples, each as far as it is remembered.
@@ -179,8 +183,8 @@ pub struct Estimate {
 pub struct Split {
     /// Seconds of computing per unit second moved.
     pub computing: f64,
-    /// Seconds of waiting per unit second moved, with all the bandwidth. Below 0, noise or something that runs against the
-    /// model; above 1, accesses that wait longer than they move data, one after another.
+    /// Seconds of waiting per unit second moved, with all the bandwidth. Below 0, noise or something that runs against
+    /// the model; above 1, accesses that wait longer than they move data, one after another.
     pub waiting: f64,
     /// The standard error of [`Split::q`]; none from two samples.
     pub q_error: Option<f64>,
@@ -202,7 +206,8 @@ impl Split {
         self.demand() - self.q()
     }
 
-    /// The job that moves so much in all, for the extended model. A job's figures have ranges, so here they are cut to them.
+    /// The job that moves so much in all, for the extended model. A job's figures have ranges, so here they are cut to
+    /// them.
     pub fn job(&self, moved_unit_s: f64) -> Result<Job, JobError> {
         let q = self.q().clamp(0.0, 1.0);
         let t_s = moved_unit_s * (self.computing + self.waiting);
@@ -212,8 +217,8 @@ impl Split {
 }
 
 impl Estimate {
-    /// Between which bounds `q` lies even where the stretch has not varied: nobody waits longer than transfers take, so at most all
-    /// of its busy time up to that was waiting.
+    /// Between which bounds `q` lies even where the stretch has not varied: nobody waits longer than transfers take, so
+    /// at most all of its busy time up to that was waiting.
     pub fn q_bounds(&self) -> (f64, f64) {
         match self.split {
             Some(split) => (split.q(), split.q()),

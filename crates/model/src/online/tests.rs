@@ -2,9 +2,9 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::curve::{Interpolation, Outside};
-use crate::job::Section;
+use crate::job::Stage;
 use crate::linear::solve;
-use crate::machine::{Hogs, Machine, Running};
+use crate::machine::{DemandRule, Hogs, Machine, Running, stretch_among};
 use crate::noise::Noise;
 use crate::thesis::System;
 
@@ -15,14 +15,10 @@ fn machine() -> Machine {
 
 /// What the scheduler would count in a span of `span_s` while the job has `cpus` beside `hogs`.
 fn sample(machine: &Machine, job: &Job, cpus: f64, hogs: f64, span_s: f64, noise: f64) -> Sample {
-    let running = Running { job, section: Section::Parallel, cpus };
+    let running = Running { job, stage: Stage::Parallel, cpus };
     let moment = machine.paces(&[running], Hogs { memory: hogs, computing: 0.0 });
     let moved_unit_s = moment.speeds[0] * job.t_s * job.demand() * span_s;
-    Sample {
-        busy_s: cpus * span_s * (1.0 + noise),
-        moved_unit_s,
-        stretch: stretch_at(&machine.local, Present::Threads(moment.demand)),
-    }
+    Sample { busy_s: cpus * span_s * (1.0 + noise), moved_unit_s, stretch: moment.stretches[0] }
 }
 
 /// Weighted least squares over all samples at once, by the normal equations written out.
@@ -142,11 +138,22 @@ fn one_stretch_tells_no_split_but_bounds() {
 
 #[test]
 fn the_present_in_bandwidth_says_the_same_below_the_roof() {
-    let curve = machine().local;
+    let machine = Machine { rule: DemandRule::Waiting, ..machine() };
+    let curve = machine.local.clone();
     for threads in [0.5, 1.0, 2.5, 6.0] {
         let by_bandwidth = stretch_at(&curve, Present::Bandwidth(curve.bandwidth(threads)));
         assert!((by_bandwidth / stretch_at(&curve, Present::Threads(threads)) - 1.0).abs() < 1e-9, "{threads}");
     }
+    // Both rules' stretches, from what a scheduler could count.
+    let job = Job { t_s: 1.0, q: 0.6, ..Job::default() };
+    let running = Running { job: &job, stage: Stage::Parallel, cpus: 3.0 };
+    let moment = machine.paces(&[running], Hogs { memory: 2.0, computing: 0.0 });
+    assert!((stretch_at(&curve, Present::Threads(moment.demand)) - moment.stretches[0]).abs() < 1e-9);
+    let by_chance =
+        Machine { rule: DemandRule::Overlap, ..machine }.paces(&[running], Hogs { memory: 2.0, computing: 0.0 });
+    let presence = (by_chance.demand - 2.0) / 3.0;
+    let among = stretch_among(&curve, &[(2.0, presence), (2.0, 1.0)]);
+    assert!((among - by_chance.stretches[0]).abs() < 1e-6, "{among} {by_chance:?}");
     assert!((moved_unit_s(&curve, 8.54) - 2.0).abs() < 1e-12, "4.27 GiB/s are a unit");
 }
 

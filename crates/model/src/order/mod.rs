@@ -1,17 +1,20 @@
 //! In which order, and how many at a time, a set of jobs should run.
 //!
-//! [`plan`] simulates candidates with the model (`fluid`) and keeps the best for the objective: as they came, shortest first, longest
-//! first, partners with unlike demands side by side, each with one, two, .. jobs at a time; then it exchanges jobs as long as that helps and
-//! the number of simulations allows. As they came, one at a time is among the candidates, so by the model it is never worse than that.
-//! [`exhaustive`] tries every order, for few jobs. [`first_come`] is what one has without a model.
+//! [`plan`] simulates candidates with the model (`fluid`) and keeps the best for the objective: as they came, shortest
+//! first, longest first, partners with unlike demands side by side, each with one, two, .. jobs at a time; then it
+//! exchanges jobs as long as that helps and the number of simulations allows. As they came, one at a time is among the
+//! candidates, so by the model it is never worse than that. [`exhaustive`] tries every order, for few jobs.
+//! [`first_come`] is what one has without a model.
 //!
-//! Section 5.4.1: running together never costs processor time in the model, so makespan and throughput gain from partners that want
-//! different things, while the mean response time may suffer from sharing, and gains from short jobs first.
+//! Section 5.4.1: running together never costs processor time in the model, so makespan and throughput gain from
+//! partners that want different things, while the mean response time may suffer from sharing, and gains from short jobs
+//! first.
 //!
 //! Invariants: deterministic; equal scores are decided by which candidate came first.
 //!
 //! # Limits
-//! As good as the jobs' parameters. The set is known at the beginning, arrivals included; what comes unannounced needs a new plan.
+//! As good as the jobs' parameters. The set is known at the beginning, arrivals included; what comes unannounced needs
+//! a new plan.
 //!
 //! Source: Seidel 2011, section 5.4.1 (effects on optimisation goals) and chapter 6 (left open).
 
@@ -26,7 +29,8 @@ use crate::machine::{Hogs, Machine};
 
 /// Jobs up to which [`exhaustive`] tries every order: 5040 of them.
 pub const EXHAUSTIVE_MAX: usize = 7;
-/// How often the set is repeated to see its throughput: the last round's end, when places run empty, weighs a quarter then.
+/// How often the set is repeated to see its throughput: the last round's end, when fewer jobs run, weighs a quarter
+/// then.
 const ROUNDS: usize = 4;
 
 /// What is wanted.
@@ -46,7 +50,7 @@ pub enum Objective {
 #[serde(deny_unknown_fields, default)]
 pub struct Search {
     /// Jobs at a time, at most.
-    pub places_max: usize,
+    pub at_once_max: usize,
     /// How cpus are divided among those that run.
     pub sharing: Sharing,
     /// Simulations, at most; candidates are always tried.
@@ -56,7 +60,7 @@ pub struct Search {
 impl Default for Search {
     /// Four at a time; 5000 simulations, which for the 22 queries of TPC-H take well under a second, optimised.
     fn default() -> Search {
-        Search { places_max: 4, sharing: Sharing::Even, simulations_max: 5000 }
+        Search { at_once_max: 4, sharing: Sharing::Even, simulations_max: 5000 }
     }
 }
 
@@ -85,7 +89,7 @@ pub enum OrderError {
     },
     /// Nobody may run.
     #[error("at least one job at a time has to be allowed")]
-    NoPlaces,
+    NoneAtOnce,
 }
 
 /// The search as it stands.
@@ -110,7 +114,7 @@ impl Seeker<'_> {
     }
 
     fn end(self) -> Result<Planned, OrderError> {
-        let (plan, score) = self.best.ok_or(OrderError::NoPlaces)?;
+        let (plan, score) = self.best.ok_or(OrderError::NoneAtOnce)?;
         let outcome = run_checked(self.machine, self.items, &plan);
         Ok(Planned { plan, outcome, score })
     }
@@ -131,15 +135,15 @@ fn score(machine: &Machine, items: &[Item], plan: &Plan, objective: Objective) -
     }
 }
 
-/// Jobs in the order in which they came, `places` at a time.
+/// Jobs in the order in which they came, `at_once` at a time.
 pub fn first_come(
     machine: &Machine,
     items: &[Item],
     objective: Objective,
-    places: usize,
+    at_once: usize,
     sharing: Sharing,
 ) -> Result<Planned, OrderError> {
-    let plan = Plan { places, sharing, order: by(items, |item, _| item.arrives_s) };
+    let plan = Plan { at_once, sharing, order: by(items, |item, _| item.arrives_s) };
     let outcome = run_queue(machine, items, &plan)?;
     let score = score(machine, items, &plan, objective);
     Ok(Planned { plan, outcome, score })
@@ -147,7 +151,7 @@ pub fn first_come(
 
 /// A good plan; see the module.
 pub fn plan(machine: &Machine, items: &[Item], objective: Objective, search: Search) -> Result<Planned, OrderError> {
-    let (mut seeker, places_max) = begin(machine, items, objective, search)?;
+    let (mut seeker, at_once_max) = begin(machine, items, objective, search)?;
     let all_s = |item: &Item| machine.time_s(&item.job, machine.cpus, Hogs::default());
     let times: Vec<f64> = items.iter().map(all_s).collect();
     let orders = [
@@ -156,12 +160,12 @@ pub fn plan(machine: &Machine, items: &[Item], objective: Objective, search: Sea
         by(items, |_, index| -times[index]),
         alternating(items),
     ];
-    for places in 1..=places_max {
+    for at_once in 1..=at_once_max {
         for order in &orders {
-            seeker.is_best(Plan { places, sharing: search.sharing, order: order.clone() });
+            seeker.is_best(Plan { at_once, sharing: search.sharing, order: order.clone() });
         }
     }
-    improve(&mut seeker, places_max);
+    improve(&mut seeker, at_once_max);
     seeker.end()
 }
 
@@ -175,12 +179,12 @@ pub fn exhaustive(
     if items.len() > EXHAUSTIVE_MAX {
         return Err(OrderError::TooMany { jobs: items.len() });
     }
-    let (mut seeker, places_max) = begin(machine, items, objective, search)?;
+    let (mut seeker, at_once_max) = begin(machine, items, objective, search)?;
     let mut orders = Vec::new();
     permutations(&mut (0..items.len()).collect::<Vec<_>>(), 0, &mut orders);
-    for places in 1..=places_max {
+    for at_once in 1..=at_once_max {
         for order in &orders {
-            seeker.is_best(Plan { places, sharing: search.sharing, order: order.clone() });
+            seeker.is_best(Plan { at_once, sharing: search.sharing, order: order.clone() });
         }
     }
     seeker.end()
@@ -192,13 +196,13 @@ fn begin<'a>(
     objective: Objective,
     search: Search,
 ) -> Result<(Seeker<'a>, usize), OrderError> {
-    let as_given = Plan { places: 1, sharing: search.sharing, order: (0..items.len()).collect() };
+    let as_given = Plan { at_once: 1, sharing: search.sharing, order: (0..items.len()).collect() };
     run_queue(machine, items, &as_given)?;
-    let places_max = search.places_max.min(machine.cpus as usize).min(items.len().max(1));
-    if places_max == 0 {
-        return Err(OrderError::NoPlaces);
+    let at_once_max = search.at_once_max.min(machine.cpus as usize).min(items.len().max(1));
+    if at_once_max == 0 {
+        return Err(OrderError::NoneAtOnce);
     }
-    Ok((Seeker { machine, items, objective, simulations_left: search.simulations_max, best: None }, places_max))
+    Ok((Seeker { machine, items, objective, simulations_left: search.simulations_max, best: None }, at_once_max))
 }
 
 /// Indices of jobs, least key first; equals stay as they were.
@@ -220,8 +224,8 @@ fn alternating(items: &[Item]) -> Vec<usize> {
     order
 }
 
-/// Exchanges two jobs, moves one, or changes the number of places, as long as something helps.
-fn improve(seeker: &mut Seeker, places_max: usize) {
+/// Exchanges two jobs, moves one, or changes the number of at_once, as long as something helps.
+fn improve(seeker: &mut Seeker, at_once_max: usize) {
     loop {
         let Some((from, _)) = seeker.best.clone() else { return };
         let count = from.order.len();
@@ -230,11 +234,11 @@ fn improve(seeker: &mut Seeker, places_max: usize) {
         let moves =
             (0..count).flat_map(|a| (0..count).map(move |b| (a, b, true))).filter(|&(a, b, _)| a.abs_diff(b) > 1);
         for (a, b, moved) in exchanges.chain(moves) {
-            for places in 1..=places_max {
+            for at_once in 1..=at_once_max {
                 if seeker.simulations_left == 0 {
                     return;
                 }
-                let mut plan = Plan { places, ..from.clone() };
+                let mut plan = Plan { at_once, ..from.clone() };
                 if moved {
                     let index = plan.order.remove(a);
                     plan.order.insert(b, index);

@@ -32,15 +32,15 @@ proptest! {
     fn between_every_order_and_first_come(items in set(1..6), even: bool) {
         let machine = machine();
         let sharing = if even { Sharing::Even } else { Sharing::Fixed };
-        let search = Search { sharing, places_max: 3, ..Search::default() };
+        let search = Search { sharing, at_once_max: 3, ..Search::default() };
         for objective in OBJECTIVES {
             let good = plan(&machine, &items, objective, search).expect("good jobs");
             let best = exhaustive(&machine, &items, objective, search).expect("few jobs");
             prop_assert!(is_order(&good.plan.order, items.len()));
             prop_assert!(best.score <= good.score * (1.0 + 1e-12), "nothing beats trying all");
             prop_assert!(good.score <= 1.05 * best.score, "{objective:?}: {good:?} {best:?}");
-            for places in 1..=3usize.min(items.len()) {
-                let simple = first_come(&machine, &items, objective, places, sharing).expect("good jobs");
+            for at_once in 1..=3usize.min(items.len()) {
+                let simple = first_come(&machine, &items, objective, at_once, sharing).expect("good jobs");
                 prop_assert!(good.score <= simple.score * (1.0 + 1e-12), "{objective:?}");
             }
         }
@@ -55,9 +55,10 @@ fn thesis_set() -> Vec<Item> {
 
 #[test]
 fn what_it_gains_on_jobs_with_sequential_parts() {
-    // The thesis' jobs are too alike to gain much (its rho_model stays below 8%), jobs with parts for one thread are not.
+    // The thesis' jobs are too alike to gain much (its rho_model stays below 8%), jobs with parts for one thread are
+    // not.
     let machine = machine();
-    let search = Search { simulations_max: 1500, ..Search::default() };
+    let search = Search { simulations_max: 400, ..Search::default() };
     let mut noise = Noise(11);
     let mixed: Vec<Item> = (0..10)
         .map(|_| {
@@ -77,7 +78,7 @@ fn what_it_gains_on_jobs_with_sequential_parts() {
             let gain = 1.0 - good.score / simple.score;
             println!(
                 "{name} {objective:?}: {:.4} -> {:.4}, gain {:.3}, {} at a time",
-                simple.score, good.score, gain, good.plan.places
+                simple.score, good.score, gain, good.plan.at_once
             );
             assert!(gain > least, "{name} {objective:?} {gain}");
         }
@@ -133,7 +134,7 @@ fn the_example_of_section_5_4_1() {
     let job = |q: f64, t_s: f64| Item { job: Job { t_s, q, ..Job::default() }, arrives_s: 0.0 };
     let items = [job(0.9, 1.0), job(0.0, 1.0)];
     let makespan = plan(&machine, &items, Objective::Makespan, Search::default()).expect("good jobs");
-    assert_eq!(makespan.plan.places, 2);
+    assert_eq!(makespan.plan.at_once, 2);
     let response = plan(&machine, &items, Objective::Response, Search::default()).expect("good jobs");
     assert!(response.score < makespan.outcome.response_s);
     assert!(response.outcome.makespan_s >= makespan.score);
@@ -147,8 +148,8 @@ fn what_cannot_be_planned_is_refused() {
         exhaustive(&machine, &items, Objective::Makespan, Search::default()),
         Err(OrderError::TooMany { jobs: 8 })
     );
-    let none = Search { places_max: 0, ..Search::default() };
-    assert_eq!(plan(&machine, &items, Objective::Makespan, none), Err(OrderError::NoPlaces));
+    let none = Search { at_once_max: 0, ..Search::default() };
+    assert_eq!(plan(&machine, &items, Objective::Makespan, none), Err(OrderError::NoneAtOnce));
     let bad = [Item { job: Job::default(), arrives_s: 0.0 }];
     assert!(matches!(plan(&machine, &bad, Objective::Makespan, Search::default()), Err(OrderError::Fluid(_))));
     let nothing = plan(&machine, &[], Objective::Response, Search::default()).expect("nothing to do");

@@ -1,8 +1,9 @@
 //! How a pair's gain is measured: both jobs are repeated beside each other, then one after the other on all cpus.
 //!
-//! Both run again and again. When the first run ends at or after `t_min`, the clock stops: that time is `t_par`, and its job (job 1)
-//! has done `k1` whole runs. Of the other job's run then under way only what was done by `t_par` counts, so the runner has to keep
-//! job 1 going until that run has ended. Sequentially each job runs as often on all the cpus.
+//! Both run again and again. When the first run ends at or after `t_min`, the clock stops: that time is `t_par`, and
+//! its job (job 1) has done `k1` whole runs. Of the other job's run then under way only what was done by `t_par`
+//! counts, so the runner has to keep job 1 going until that run has ended. Sequentially each job runs as often on all
+//! the cpus.
 //!
 //! Source: Seidel 2011, section 5.4 and Figure 5.7.
 
