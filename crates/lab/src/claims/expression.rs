@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use crate::result::Metric;
 
-/// How far the right side of `>=` may lie above the left one: what seeds and lengths of runs move a throughput by.
+/// What seeds and lengths of runs move a throughput by: `>` must exceed it, `>=` may fall behind by it.
 const NOISE: f64 = 0.02;
 /// What counts as equal: as for ratio claims.
 pub(super) const CLOSE: f64 = 0.15;
@@ -45,7 +45,7 @@ pub struct Comparison {
 /// How two figures must lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// The left one is larger.
+    /// The left one is larger, by more than the noise of runs (2%).
     Above,
     /// The left one is larger, or smaller by no more than the noise of runs (2%).
     NotBelow,
@@ -82,7 +82,7 @@ impl Comparison {
     pub(super) fn judge(&self, figures: Lookup<'_>) -> Option<(f64, f64, bool)> {
         let (left, right) = (self.left.value(figures)?, self.right.value(figures)?);
         let holds = match self.relation {
-            Relation::Above => left > right,
+            Relation::Above => left > right + NOISE * right.abs(),
             Relation::NotBelow => left >= right * (1.0 - NOISE),
             Relation::Close => (left - right).abs() <= CLOSE * left.abs().max(right.abs()),
         };

@@ -110,6 +110,7 @@ fn orders_hold_only_when_every_comparison_does() {
     let order = |holds: &str| verdict_of(&format!("rule = \"order\"\nholds = [{holds}, \"b.throughput > 0\"]")).0;
     assert_eq!(order("\"a.throughput > b.throughput\""), Verdict::Holds);
     assert_eq!(order("\"b.throughput > a.throughput\""), Verdict::Misses);
+    assert_eq!(order("\"a.throughput > 4.35\""), Verdict::Misses, "within the noise of runs");
     assert_eq!(order("\"a.throughput >= 4.45\""), Verdict::Holds);
     assert_eq!(order("\"a.throughput >= 4.6\""), Verdict::Misses);
     assert_eq!(order("\"a.throughput ~ 5\""), Verdict::Holds);

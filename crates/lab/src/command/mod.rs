@@ -17,7 +17,7 @@ use crate::claims::{ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate}
 use crate::declaration::{DeclarationError, Experiment};
 use crate::engine::{Engine, Measure, MeasuredEngine, ModelEngine, RunError, SimEngine};
 use crate::report::{Material, report as page};
-use crate::result::{Kind, Record, ResultFile, Store, StoreError};
+use crate::result::{Kind, Record, ResultFile, Store, StoreError, as_json};
 use crate::run::{Job, Options, Progress, RunFailure, run as run_jobs};
 use crate::sensitivity::{Sensitivity, sensitivity};
 
@@ -254,13 +254,21 @@ fn with_results(store: &Store) -> Result<Vec<(Experiment, Vec<ResultFile>)>, Com
         for kind in [Kind::Simulated, Kind::Modelled, Kind::Measured] {
             let own = files.iter().filter(|(head, _)| head.experiment == experiment.id && head.kind == kind);
             // A claim runs some points only; what 'lab run' wrote has the whole grid.
-            if let Some(most) = own.max_by_key(|(_, records)| records.len()) {
-                results.push(most.clone());
+            if let Some((head, records)) = own.max_by_key(|(_, records)| records.len()) {
+                results.push((head.clone(), in_order(&experiment, records.clone())));
             }
         }
         all.push((experiment, results));
     }
     Ok(all)
+}
+
+/// Records in the order of the grid, those of other settings after them: threads finish points in any order.
+fn in_order(experiment: &Experiment, mut records: Vec<Record>) -> Vec<Record> {
+    let points = experiment.grid_with(&toml::Table::new()).unwrap_or_default();
+    let settings: Vec<_> = points.iter().map(|point| as_json(&point.named)).collect();
+    records.sort_by_key(|record| settings.iter().position(|known| *known == record.settings).unwrap_or(usize::MAX));
+    records
 }
 
 fn kind_of(experiment: &Experiment, asked: Kind) -> Kind {

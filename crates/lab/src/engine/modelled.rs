@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use model::curve::{Curve, Interpolation, Outside};
-use model::fit::{Residuals, Run};
+use model::fit::{Residuals, Trial};
 use model::pair::rho_model;
 use model::plain::PlainJob;
 use model::thesis::{System, gains};
@@ -108,7 +108,14 @@ fn fit_again(curve: &Curve, system: System, job: PlainJob) -> Result<PlainJob, R
         for hogs in 0..=(cores - cpus) {
             let (cpus, hogs) = (f64::from(cpus), f64::from(hogs));
             let time_s = job.time_s(curve, cpus, hogs);
-            runs.push(Run { cpus, memory_hogs: hogs, computing_hogs: 0.0, time_s, traffic_unit_s: None });
+            runs.push(Trial {
+                cpus,
+                memory_hogs: hogs,
+                computing_hogs: 0.0,
+                time_s,
+                traffic_unit_s: None,
+                hogs_got: None,
+            });
         }
     }
     let found = model::fit::fit_plain(curve, &runs, Residuals::Seconds);

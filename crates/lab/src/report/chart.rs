@@ -129,16 +129,12 @@ impl Chart<'_> {
                 let Some(at) = places.iter().position(|(_, known)| known == label) else { continue };
                 let x = LEFT + group * (at as f64 + 0.1) + bar * i as f64;
                 let (top, floor) = (y.place(point.1.max(0.0)), y.place(point.1.min(0.0)));
-                let colour = COLOURS[i % COLOURS.len()];
-                let dashed = series.kind() == Kind::Published;
-                let fill = if dashed { "#fff" } else { colour };
-                let dash = if dashed { " stroke-dasharray=\"4 3\"" } else { "" };
                 let _ = writeln!(
                     body,
-                    "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" fill=\"{fill}\" stroke=\"{colour}\"{dash}>\
-                     <title>{}</title></rect>",
+                    "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" {}><title>{}</title></rect>",
                     (bar - 1.0).max(0.5),
                     (floor - top).max(0.5),
+                    bar_style(i, series.kind()),
                     escape(&format!("{}, {label}: {}", series.name(), short(point.1)))
                 );
             }
@@ -147,10 +143,20 @@ impl Chart<'_> {
 
     /// The names of the series below the chart; how high that is.
     fn legend(&self, body: &mut String, top: f64) -> f64 {
+        if self.series.len() < 2 {
+            return 0.0;
+        }
         for (i, series) in self.series.iter().enumerate() {
             let y = top + LEGEND_ROW * (i as f64 + 0.5);
-            let _ = writeln!(body, "<path d=\"M{LEFT} {y:.1}h28\" {}/>", stroke(i, series));
-            mark(body, i, LEFT + 14.0, y, series.name());
+            if self.bars {
+                let top = y - 6.0;
+                let style = bar_style(i, series.kind());
+                let _ =
+                    writeln!(body, "<rect x=\"{}\" y=\"{top:.1}\" width=\"14\" height=\"12\" {style}/>", LEFT + 8.0);
+            } else {
+                let _ = writeln!(body, "<path d=\"M{LEFT} {y:.1}h28\" {}/>", stroke(i, series));
+                mark(body, i, LEFT + 14.0, y, series.name());
+            }
             let name = match series.kind() {
                 Kind::Published => format!("{} (published)", series.name()),
                 _ => series.name().to_string(),
@@ -222,6 +228,15 @@ fn stroke(i: usize, series: &Series) -> String {
         _ => "",
     };
     format!("fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{dash}", COLOURS[i % COLOURS.len()])
+}
+
+/// Filled, or outlined and dashed where it was published.
+fn bar_style(i: usize, kind: Kind) -> String {
+    let colour = COLOURS[i % COLOURS.len()];
+    match kind {
+        Kind::Published => format!("fill=\"#fff\" stroke=\"{colour}\" stroke-dasharray=\"4 3\""),
+        _ => format!("fill=\"{colour}\" stroke=\"{colour}\""),
+    }
 }
 
 /// A mark of the series' own shape, with what it says when it is pointed at.

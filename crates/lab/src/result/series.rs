@@ -123,8 +123,7 @@ fn points_of(figure: &Figure, record: &Record, places: &mut Vec<String>) -> Vec<
     }
     let (Some(y), Some(x)) = (record.get(figure.y), record.settings.get(&figure.x)) else { return Vec::new() };
     let label = shown(x);
-    let number = if figure.draw == Draw::Lines { x.as_f64() } else { None };
-    let x = number.unwrap_or_else(|| match places.iter().position(|place| *place == label) {
+    let x = x.as_f64().unwrap_or_else(|| match places.iter().position(|place| *place == label) {
         Some(at) => at as f64,
         None => {
             places.push(label.clone());

@@ -1,13 +1,10 @@
 //! Range queries over the columns of one table (Psaroudakis et al., VLDB 2015, section 6).
 //!
 //! # Limits
-//! Pruning changes nothing, since values are uniform: no block's summary excludes it. Shares of a statement's time are
-//! estimated from what its phases cost at the rates of the run.
+//! Pruning changes nothing, since values are uniform: no block's summary excludes it.
 
-use sched::policy::Layout;
-use sim::work::scan::{Hot, Placement as Lies, Scans};
-use sim::work::{Stage, Task, stream};
-use sim::{At, Machine, Options, Random};
+use sim::work::Repeated;
+use sim::work::scan::{self, Hot, Placement as Lies, Scans};
 
 use super::{Bench, GB, NS, RunError, metrics, settings_of};
 use crate::declaration::{Columns, LayoutOrder, Placement, Placing};
@@ -33,9 +30,8 @@ pub(super) fn run(mut bench: Bench, c: &Columns) -> Result<Outcome, RunError> {
             .then_some(Hot { columns: hot_columns, share: c.hot_queries }),
     };
     let found = bench.run(&mut scans.clone().workload())?;
-    let outcome = metrics(&found);
-    let [lookup, scan, output] = shares(&scans, &bench.machine, &bench.options, &found);
-    let mut outcome = outcome
+    let [lookup, scan, output] = shares(&found);
+    let mut outcome = metrics(&found)
         .with(Metric::LookupShare, lookup)
         .with(Metric::ScanShare, scan)
         .with(Metric::OutputShare, output)
@@ -46,9 +42,9 @@ pub(super) fn run(mut bench: Bench, c: &Columns) -> Result<Outcome, RunError> {
     Ok(outcome)
 }
 
-/// What a placement takes of memory. How long placing takes depends on the kernel, which is not simulated.
-pub(super) fn placed(p: &Placing, machine: &Machine) -> Result<Outcome, RunError> {
-    let nodes = machine.node_count();
+/// Places the table once: how long it takes, and what the placement takes of memory.
+pub(super) fn placed(mut bench: Bench, p: &Placing) -> Result<Outcome, RunError> {
+    let nodes = bench.machine.node_count();
     let scans = Scans {
         clients: 1,
         rows: p.rows as f64,
@@ -59,7 +55,16 @@ pub(super) fn placed(p: &Placing, machine: &Machine) -> Result<Outcome, RunError
         index: false,
         hot: None,
     };
-    Ok(Outcome::default().with(Metric::MemoryUsed, scans.memory_bytes() / GB))
+    bench.options.warm_up_ns = 0;
+    let graph = scans.placing(&bench.machine, &bench.options.constants);
+    let found = bench.run(&mut Repeated::new(graph, 1, 1))?;
+    if found.statements == 0 {
+        let seconds = bench.options.measured_ns as f64 / NS;
+        return Err(RunError::Failed(format!("placing takes longer than the {seconds} virtual seconds of the run")));
+    }
+    Ok(metrics(&found)
+        .with(Metric::RunTime, found.latency.mean_ns() / NS)
+        .with(Metric::MemoryUsed, scans.memory_bytes() / GB))
 }
 
 fn placement_of(c: &Columns, nodes: usize) -> Lies {
@@ -72,44 +77,10 @@ fn placement_of(c: &Columns, nodes: usize) -> Lies {
     }
 }
 
-/// The shares of a statement's time in index lookups, scans and materialisation: each stage takes its cpu time, or its
-/// bytes at the rate that a busy cpu got in the run, whichever is longer.
-fn shares(scans: &Scans, machine: &Machine, options: &Options, found: &sim::Outcome) -> [f64; 3] {
-    let layout: Layout = stream::layout(machine, options);
-    let busy_cpus = (found.busy * layout.slots().len() as f64).max(f64::MIN_POSITIVE);
-    let bytes_per_ns = (found.bytes_per_second() / busy_cpus / NS).max(f64::MIN_POSITIVE);
-    let mut random = Random::new(options.seed);
-    let at = At {
-        now_ns: 0,
-        active: scans.clients,
-        turn: 0,
-        machine,
-        layout: &layout,
-        settings: options.settings,
-        constants: &options.constants,
-        random: &mut random,
-    };
-    let graph = scans.graph(0, 1, &at);
-    let cost = |stage: &Stage| stage.cpu_ns.max(stage.bytes() / bytes_per_ns);
-    let (mut first, mut second) = (0.0, 0.0);
-    for task in &graph.tasks {
-        // A statement in one task has both phases in it, the second as long as the first.
-        let alone = graph.tasks.len() == 1;
-        let half = task.stages.len().div_ceil(2);
-        let split = if alone { half } else { task.stages.len() };
-        let costs: Vec<f64> = task.stages.iter().map(cost).collect();
-        if is_second(task) {
-            second += costs.iter().sum::<f64>();
-        } else {
-            first += costs[..split].iter().sum::<f64>();
-            second += costs[split..].iter().sum::<f64>();
-        }
-    }
-    let all = (first + second).max(f64::MIN_POSITIVE);
-    let (lookup, scan) = if scans.uses_index(&options.constants) { (first, 0.0) } else { (0.0, first) };
-    [lookup / all, scan / all, second / all]
-}
-
-fn is_second(task: &Task) -> bool {
-    !task.after.is_empty()
+/// The shares of the statements' time in index lookups, scans and materialisation.
+fn shares(found: &sim::Outcome) -> [f64; 3] {
+    let ns = |phase: usize| found.phases_ns.get(phase).copied().unwrap_or_default() as f64;
+    let parts = [scan::LOOK_UP, scan::FIND, scan::MATERIALISE].map(ns);
+    let all: f64 = parts.iter().sum();
+    parts.map(|part| part / all.max(f64::MIN_POSITIVE))
 }

@@ -64,10 +64,10 @@ impl Engine for SimEngine {
             return Err(RunError::Stopped);
         }
         let used = &point.settings.machine;
-        let bench = Bench { machine: machine_of(used)?, options: self.options(used, conditions) };
+        let bench = Bench { machine: machine_of(used)?, options: self.options(conditions) };
         match &point.settings.workload {
             Workload::Columns(columns) => columns::run(bench, columns),
-            Workload::Placing(placing) => columns::placed(placing, &bench.machine),
+            Workload::Placing(placing) => columns::placed(bench, placing),
             Workload::Aggregate(aggregate) => tables::run(bench, aggregate),
             Workload::Store(store) => store::run(bench, store),
             Workload::SubDomains(settings) => sub_domains::run(bench, settings),
@@ -78,9 +78,8 @@ impl Engine for SimEngine {
 }
 
 impl SimEngine {
-    fn options(&self, used: &MachineUse, conditions: Conditions<'_>) -> Options {
+    fn options(&self, conditions: Conditions<'_>) -> Options {
         let ns = |seconds: f64| (seconds * NS).clamp(1.0, 1e18) as u64;
-        let _ = used;
         Options {
             seed: conditions.seed,
             warm_up_ns: ns(conditions.seconds * WARM_UP),

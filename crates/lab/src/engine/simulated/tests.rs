@@ -31,6 +31,7 @@ fn every_experiment_that_can_be_simulated_has_a_point_that_runs_or_says_what_is_
         let point = &points[points.len() / 2];
         match SimEngine::default().run(point, Conditions { seed: 1, seconds: 0.01, stop: &stop }) {
             Ok(found) => assert!(experiment.metrics.iter().any(|m| found.metrics.contains_key(m)), "{}", experiment.id),
+            Err(RunError::Failed(reason)) => assert!(reason.contains("longer than"), "{}: {reason}", experiment.id),
             Err(RunError::NotYet(reason)) => assert!(reason.contains("thesis prints"), "{}: {reason}", experiment.id),
             Err(other) => panic!("{}: {other}", experiment.id),
         }
@@ -90,8 +91,10 @@ fn half_the_cores_and_fewer_nodes_are_what_is_used() {
 #[test]
 fn physical_partitioning_repeats_dictionaries() {
     let used =
-        |placement: &str| figure("vldb2015/placing", &[&format!("placement={placement}")], 1.0, Metric::MemoryUsed);
+        |placement: &str| figure("vldb2015/placing", &[&format!("placement={placement}")], 3600.0, Metric::MemoryUsed);
     assert!(used("pp") > used("ivp"));
+    let error = outcome("vldb2015/placing", &[], 0.001).expect_err("too short").to_string();
+    assert!(error.contains("longer than the 0.001 virtual seconds"), "{error}");
 }
 
 #[test]
