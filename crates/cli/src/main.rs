@@ -6,6 +6,7 @@
 mod bench;
 mod failure;
 mod interrupt;
+mod lab;
 mod machine;
 mod probe;
 mod progress;
@@ -51,6 +52,8 @@ enum Command {
     Sql(sql::Arguments),
     /// Measure parts of Nearside
     Bench(bench::Arguments),
+    /// Repeat the published experiments, simulated or measured, and judge their claims
+    Lab(lab::Arguments),
     /// Show what the machine is and what this process may use of it
     Topology(topology::Arguments),
     /// Measure the latency and bandwidth between this machine's nodes
@@ -64,6 +67,7 @@ fn main() -> ExitCode {
         Command::Tpch(arguments) => tpch::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
+        Command::Lab(arguments) => lab::run(&arguments),
         Command::Topology(arguments) => topology::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
     };

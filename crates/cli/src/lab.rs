@@ -1,0 +1,141 @@
+//! `nearside lab`: the published experiments, repeated, and how close that came.
+//!
+//! Only arguments, progress and Ctrl-C are here; what the commands do is in the crate `lab`.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::{Args, Subcommand};
+use lab::command::{ClaimsArguments, CommandError, Context, RESULTS, ReportArguments, RunArguments};
+use lab::result::Kind;
+
+use crate::failure::Failure;
+use crate::interrupt::Interrupts;
+use crate::progress::Progress;
+
+/// Arguments of `nearside lab`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  nearside lab list
+  nearside lab run vldb2015/fig08                     shortened; --full for the length of the paper
+  nearside lab run vldb2015/fig08 --set clients=256 --set machine=westmere-ex-8
+  nearside lab run own/experiment.toml
+  nearside lab claims --json claims.json
+  nearside lab report --out report.html
+
+Ctrl-C stops between two points; the same command goes on from there. docs/lab.md says what each file holds.")]
+pub struct Arguments {
+    #[command(subcommand)]
+    what: What,
+    /// Threads that simulate; all usable cpus unless given
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Decides all that is random
+    #[arg(long, global = true, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Where results are kept
+    #[arg(long, global = true, value_name = "DIR", default_value = RESULTS)]
+    results: PathBuf,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// List the experiments, with the claims that each decides
+    List,
+    /// Run experiments and print their figures
+    Run {
+        /// Ids, paths of declarations, or 'all'
+        #[arg(required = true, value_name = "ID")]
+        experiments: Vec<String>,
+        /// A setting in place of what the file says; what is set is not varied
+        #[arg(long, value_name = "KEY=VALUE")]
+        set: Vec<String>,
+        /// Points run as long as in the paper
+        #[arg(long)]
+        full: bool,
+        /// Measure on this machine instead of simulating the paper's
+        #[arg(long)]
+        measured: bool,
+    },
+    /// Hold every published claim against what is obtained here
+    Claims {
+        /// Only these
+        #[arg(value_name = "CLAIM")]
+        only: Vec<String>,
+        /// Points run as long as in the paper
+        #[arg(long)]
+        full: bool,
+        /// Write all claims as JSON
+        #[arg(long, value_name = "FILE")]
+        json: Option<PathBuf>,
+        /// Change each constant of the simulator by 20% up and down and tell which verdicts move
+        #[arg(long)]
+        sensitivity: bool,
+    },
+    /// Write one HTML page from the results that are kept
+    Report {
+        /// The page
+        #[arg(long, value_name = "FILE", default_value = "lab-report.html")]
+        out: PathBuf,
+        /// Claims are judged with points as long as in the paper
+        #[arg(long)]
+        full: bool,
+    },
+}
+
+impl From<CommandError> for Failure {
+    fn from(error: CommandError) -> Failure {
+        match error {
+            CommandError::Output(error) => Failure::from(error),
+            other => Failure::new(other.to_string()),
+        }
+    }
+}
+
+/// Runs a command of the lab.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let out: &mut dyn Write = &mut std::io::stdout();
+    let stop = Arc::new(AtomicBool::new(false));
+    let interrupts = Interrupts::install().map_err(|error| Failure::new(format!("cannot receive signals: {error}")))?;
+    let asked = stop.clone();
+    let _running = interrupts.during(move || asked.store(true, Ordering::Relaxed));
+    let bar = Progress::new(Some(1), "lab");
+    let progress = |at: lab::run::Progress<'_>| {
+        bar.say(at.experiment.to_string());
+        bar.set(at.done as u64, at.all as u64);
+        if at.done == at.all {
+            bar.clear();
+        }
+    };
+    let all = || std::thread::available_parallelism().map_or(1, |n| n.get());
+    let context = Context {
+        revision: crate::VERSION.to_string(),
+        threads: arguments.threads.map_or_else(all, usize::from),
+        progress: &progress,
+        stop: &stop,
+        measure: None,
+    };
+    let (seed, results) = (arguments.seed, arguments.results.clone());
+    match &arguments.what {
+        What::List => lab::command::list(out)?,
+        What::Run { experiments, set, full, measured } => {
+            let kind = if *measured { Kind::Measured } else { Kind::Simulated };
+            let (experiments, set) = (experiments.clone(), set.clone());
+            lab::command::run(&RunArguments { experiments, set, kind, full: *full, seed, results }, &context, out)?;
+        }
+        What::Claims { only, full, json, sensitivity } => {
+            let (only, json, results) = (only.clone(), json.clone(), Some(results));
+            let wanted = ClaimsArguments { only, full: *full, json, sensitivity: *sensitivity, seed, results };
+            lab::command::claims(&wanted, &context, out)?;
+        }
+        What::Report { out: page, full } => {
+            let wanted = ReportArguments { out: page.clone(), results, full: *full, seed };
+            lab::command::report(&wanted, &context, out)?;
+        }
+    }
+    bar.clear();
+    Ok(ExitCode::SUCCESS)
+}

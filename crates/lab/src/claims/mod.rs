@@ -1,0 +1,302 @@
+//! The published claims against what is obtained here: published, obtained, error, verdict, reason.
+//!
+//! The rows are `data/claims.csv`, the rules by which each is judged `data/rules.toml`. A run collects the points that the
+//! rules speak of, runs each once, and judges.
+//!
+//! Invariants: every row is reported, whatever became of it; a claim that misses says what it missed and, where that is
+//! known, why; nothing that cannot be run counts as repeated.
+
+mod expression;
+mod judge;
+mod rows;
+mod rules;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use numa::MachineDescription;
+use serde::Serialize;
+use thiserror::Error;
+use toml::Table;
+
+use crate::declaration::{DeclarationError, Experiment, Workload};
+use crate::engine::{Engine, RunError};
+use crate::result::{Kind, Metric, Store};
+use crate::run::{Job, JobResult, Options, Progress, RunFailure, run};
+
+pub use judge::Verdict;
+pub(crate) use judge::figure;
+pub use rows::{Claim, claims};
+pub use rules::{About, ClaimRule, Expectation, InRange, MachineFigure, PublishedTable, Rule, rules};
+
+/// Why claims could not be judged at all.
+#[derive(Debug, Error)]
+pub enum ClaimsError {
+    /// The run was stopped, or results could not be kept.
+    #[error(transparent)]
+    Run(#[from] RunFailure),
+    /// A rule speaks of an experiment or setting that there is not.
+    #[error("the rule of {id} is wrong: {error}")]
+    Declaration {
+        /// The claim.
+        id: String,
+        /// What is wrong.
+        error: Box<DeclarationError>,
+    },
+    /// The lists in the program are wrong.
+    #[error("the list of claims is wrong: {0}")]
+    List(String),
+    /// No such claim.
+    #[error("there is no claim '{0}'; they are V1 to V20, E1 to E14, S1 to S12 and N1 to N8")]
+    Unknown(String),
+}
+
+/// A claim and what became of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClaimResult {
+    /// The row.
+    #[serde(flatten)]
+    pub claim: Claim,
+    /// The experiment whose points were run; empty where there is none yet.
+    pub experiment: String,
+    /// Where the obtained figures come from; `None` where nothing was run.
+    pub kind: Option<Kind>,
+    /// What was obtained, in words and figures.
+    pub obtained: String,
+    /// The largest relative distance from what was published, where that is a number.
+    pub error: Option<f64>,
+    /// What became of it.
+    pub verdict: Verdict,
+    /// What was missed or is missing, and why, as far as that is known.
+    pub reason: String,
+    /// How it is judged, where the paper's words leave that open.
+    pub judged: String,
+}
+
+/// All claims.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Evaluation {
+    /// The revision of Nearside.
+    pub revision: String,
+    /// What decided all that is random.
+    pub seed: u64,
+    /// Whether points ran their full length.
+    pub full: bool,
+    /// The simulator's constants.
+    pub constants: BTreeMap<String, f64>,
+    /// The claims, in the order of the list.
+    pub claims: Vec<ClaimResult>,
+}
+
+impl Evaluation {
+    /// How many claims became this.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.claims.iter().filter(|claim| claim.verdict == verdict).count()
+    }
+}
+
+/// The engines of the papers' machines.
+#[derive(Clone, Copy)]
+pub struct Engines<'a> {
+    /// For all that is simulated.
+    pub simulated: &'a dyn Engine,
+    /// For what the model computes.
+    pub modelled: &'a dyn Engine,
+}
+
+/// Which claims, and how.
+#[derive(Clone, Debug)]
+pub struct Wanted<'a> {
+    /// Points run their full length.
+    pub full: bool,
+    /// Only these claims; all where it is empty.
+    pub only: &'a [String],
+}
+
+/// Points of one claim by name, with the place of each among the jobs.
+struct Prepared {
+    claim: Claim,
+    rule: ClaimRule,
+    points: BTreeMap<String, usize>,
+}
+
+/// Runs what the rules speak of and judges every claim that is wanted.
+///
+/// # Errors
+/// [`ClaimsError`]; a point that cannot be run is no error but a claim that is `not yet`.
+pub fn evaluate(
+    engines: Engines<'_>,
+    wanted: &Wanted<'_>,
+    options: &Options,
+    store: Option<&Store>,
+    progress: &(dyn Fn(Progress<'_>) + Sync),
+    stop: &AtomicBool,
+) -> Result<Evaluation, ClaimsError> {
+    let (prepared, jobs) = prepare(wanted)?;
+    let results = run_all(engines, &jobs, options, store, progress, stop)?;
+    let claims = prepared.iter().map(|one| result_of(one, &jobs, &results)).collect();
+    Ok(Evaluation {
+        revision: options.revision.clone(),
+        seed: options.seed,
+        full: wanted.full,
+        constants: engines.simulated.constants(),
+        claims,
+    })
+}
+
+/// The claims that use an experiment, by id.
+pub fn claims_of(experiment: &str) -> Vec<String> {
+    let rules = rules().unwrap_or_default();
+    let uses = |rule: &ClaimRule| {
+        rule.about.experiment == experiment
+            || rule
+                .about
+                .points
+                .values()
+                .any(|point| point.get("experiment").and_then(|e| e.as_str()) == Some(experiment))
+    };
+    rules.iter().filter(|(_, rule)| uses(rule)).map(|(id, _)| id.clone()).collect()
+}
+
+fn prepare(wanted: &Wanted<'_>) -> Result<(Vec<Prepared>, Vec<Job>), ClaimsError> {
+    let mut rules = rules().map_err(ClaimsError::List)?;
+    let rows = claims().map_err(ClaimsError::List)?;
+    if let Some(unknown) = wanted.only.iter().find(|id| !rows.iter().any(|claim| claim.id == **id)) {
+        return Err(ClaimsError::Unknown(unknown.clone()));
+    }
+    let mut experiments: BTreeMap<String, Experiment> = BTreeMap::new();
+    let mut jobs: Vec<Job> = Vec::new();
+    let mut all = Vec::new();
+    for claim in rows {
+        if !wanted.only.is_empty() && !wanted.only.contains(&claim.id) {
+            continue;
+        }
+        let rule = rules.remove(&claim.id).ok_or_else(|| ClaimsError::List(format!("{} has no rule", claim.id)))?;
+        let mut points = BTreeMap::new();
+        for (name, settings) in &rule.about.points {
+            let job = job_of(&rule.about, settings, wanted.full, &mut experiments)
+                .map_err(|error| ClaimsError::Declaration { id: claim.id.clone(), error: Box::new(error) })?;
+            let at = jobs.iter().position(|known| *known == job).unwrap_or_else(|| {
+                jobs.push(job);
+                jobs.len() - 1
+            });
+            points.insert(name.clone(), at);
+        }
+        all.push(Prepared { claim, rule, points });
+    }
+    Ok((all, jobs))
+}
+
+fn job_of(
+    about: &About,
+    settings: &Table,
+    full: bool,
+    experiments: &mut BTreeMap<String, Experiment>,
+) -> Result<Job, DeclarationError> {
+    let mut settings = settings.clone();
+    let id = match settings.remove("experiment") {
+        Some(toml::Value::String(id)) => id,
+        _ => about.experiment.clone(),
+    };
+    if !experiments.contains_key(&id) {
+        experiments.insert(id.clone(), Experiment::find(&id)?);
+    }
+    let experiment = &experiments[&id];
+    let point = experiment.point_with(&settings)?;
+    let short = about.short_seconds.unwrap_or(experiment.length.short_seconds);
+    Ok(Job { experiment: id, point, seconds: if full { experiment.length.seconds } else { short } })
+}
+
+/// Runs jobs, each by its engine; results in the order of the jobs.
+pub(crate) fn run_all(
+    engines: Engines<'_>,
+    jobs: &[Job],
+    options: &Options,
+    store: Option<&Store>,
+    progress: &(dyn Fn(Progress<'_>) + Sync),
+    stop: &AtomicBool,
+) -> Result<Vec<JobResult>, RunFailure> {
+    let modelled = |job: &&Job| matches!(job.point.settings.workload, Workload::Modelled(_));
+    let (by_model, by_simulator): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(modelled);
+    let mut results: BTreeMap<usize, JobResult> = BTreeMap::new();
+    for (engine, group) in [(engines.modelled, by_model), (engines.simulated, by_simulator)] {
+        let owned: Vec<Job> = group.iter().map(|job| (*job).clone()).collect();
+        let found = run(engine, &owned, options, store, progress, stop)?;
+        for (job, result) in group.iter().zip(found) {
+            let at = jobs.iter().position(|known| std::ptr::eq(known, *job)).unwrap_or_default();
+            results.insert(at, result);
+        }
+    }
+    Ok(results.into_values().collect())
+}
+
+fn result_of(one: &Prepared, jobs: &[Job], results: &[JobResult]) -> ClaimResult {
+    let mut result = ClaimResult {
+        claim: one.claim.clone(),
+        experiment: one
+            .points
+            .values()
+            .next()
+            .map_or(one.rule.about.experiment.clone(), |at| jobs[*at].experiment.clone()),
+        kind: None,
+        obtained: String::new(),
+        error: None,
+        verdict: Verdict::NotYet,
+        reason: String::new(),
+        judged: one.rule.about.note.clone(),
+    };
+    match &one.rule.rule {
+        Rule::NotYet { missing } => result.reason = missing.clone(),
+        Rule::Input { of } => input(&mut result, of),
+        Rule::Table { table, within } => crate::engine::judge_table(&mut result, *table, *within),
+        rule => {
+            let figures = |name: &str, metric: Metric| match &results[*one.points.get(name)?] {
+                Ok(record) => record.get(metric),
+                Err(_) => None,
+            };
+            result.kind = one.points.values().find_map(|at| results[*at].as_ref().ok().map(|record| record.kind));
+            if let Some(judged) = judge::judge(rule, &figures) {
+                result.verdict = judged.verdict;
+                result.obtained = judged.obtained;
+                result.error = judged.error;
+                result.reason = judged.why;
+            }
+            let failed: Vec<&RunError> = one.points.values().filter_map(|at| results[*at].as_ref().err()).collect();
+            if let Some(first) = failed.first() {
+                result.reason = first.to_string();
+            }
+            if result.verdict == Verdict::Misses && !one.rule.about.if_missed.is_empty() {
+                result.reason = format!("{}. {}", result.reason, one.rule.about.if_missed);
+            }
+        }
+    }
+    result
+}
+
+/// A figure that the machine model reads: reported as the published machine has it.
+fn input(result: &mut ClaimResult, of: &[MachineFigure; 2]) {
+    let local = |figure: &MachineFigure| -> Option<f64> {
+        let attributes = MachineDescription::parse(&figure.machine).ok()?.attributes?;
+        let own: Vec<f64> = attributes
+            .nodes
+            .iter()
+            .enumerate()
+            .filter_map(|(row, node)| {
+                let column = attributes.targets.iter().position(|target| target == node)?;
+                attributes.latency.get(row)?.get(column)?.map(|latency| latency.avg_ns)
+            })
+            .collect();
+        (!own.is_empty()).then(|| own.iter().sum::<f64>() / own.len() as f64)
+    };
+    result.verdict = Verdict::Input;
+    result.reason = "a figure of the machine that is simulated, read and not repeated".to_string();
+    if let [Some(with), Some(without)] = of.each_ref().map(local) {
+        let change = with / without - 1.0;
+        result.obtained = format!("local latency {with:.1} against {without:.1} ns: {:+.1}%", change * 100.0);
+        result.error =
+            result.claim.published.parse::<f64>().ok().map(|published| (change - published) / published.abs());
+    }
+}
+
+#[cfg(test)]
+mod tests;

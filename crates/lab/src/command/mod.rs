@@ -1,0 +1,340 @@
+//! What `nearside lab list | run | claims | report` do, without their argument parser: plain structs in, text and files out.
+//!
+//! Invariants: what is asked for is checked before anything runs; a file takes its name when it is whole; tables go to the
+//! writer that the caller gave, progress to its callback, nothing to a terminal by itself.
+
+mod tables;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use serde::Serialize;
+use sim::Constants;
+use thiserror::Error;
+
+use crate::claims::{ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate};
+use crate::declaration::{DeclarationError, Experiment};
+use crate::engine::{Engine, Measure, MeasuredEngine, ModelEngine, RunError, SimEngine};
+use crate::report::{Material, report as page};
+use crate::result::{Kind, Record, ResultFile, Store, StoreError, as_json};
+use crate::run::{Job, Options, Progress, RunFailure, run as run_jobs};
+use crate::sensitivity::{Sensitivity, sensitivity};
+
+/// Where results are kept unless the caller says otherwise.
+pub const RESULTS: &str = "lab-results";
+/// The file of a folder of results that says which conclusions move.
+const SENSITIVITY: &str = "sensitivity.json";
+
+/// Why a command failed.
+#[derive(Debug, Error)]
+pub enum CommandError {
+    /// No such experiment, or it cannot be set so.
+    #[error(transparent)]
+    Declaration(#[from] DeclarationError),
+    /// Claims could not be judged.
+    #[error(transparent)]
+    Claims(#[from] ClaimsError),
+    /// It was stopped, or results could not be kept.
+    #[error(transparent)]
+    Run(#[from] RunFailure),
+    /// Results could not be read or kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A file could not be written.
+    #[error("cannot write '{}': {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The text could not be written.
+    #[error("cannot write the output: {0}")]
+    Output(#[from] io::Error),
+    /// What was asked for cannot be done.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// What all commands that run something need.
+pub struct Context<'a> {
+    /// The revision that result files name.
+    pub revision: String,
+    /// Threads that run points.
+    pub threads: usize,
+    /// Told after every point.
+    pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
+    /// Set to stop; what was finished is kept.
+    pub stop: &'a AtomicBool,
+    /// What measures on the machine at hand, where the program can.
+    pub measure: Option<&'a dyn Measure>,
+}
+
+/// `lab run`.
+#[derive(Clone, Debug)]
+pub struct RunArguments {
+    /// Ids of ours, or paths of declarations; `all` for every one of ours.
+    pub experiments: Vec<String>,
+    /// `key=value` in place of what the file says.
+    pub set: Vec<String>,
+    /// Simulated (a model's experiments are then modelled), or measured.
+    pub kind: Kind,
+    /// Points run their full length; else shortened.
+    pub full: bool,
+    /// Decides all that is random.
+    pub seed: u64,
+    /// Where results are kept.
+    pub results: PathBuf,
+}
+
+/// `lab claims`.
+#[derive(Clone, Debug)]
+pub struct ClaimsArguments {
+    /// Only these; all where it is empty.
+    pub only: Vec<String>,
+    /// Points run their full length; else shortened.
+    pub full: bool,
+    /// Writes all claims as JSON.
+    pub json: Option<PathBuf>,
+    /// Looks at which verdicts move with the constants, too.
+    pub sensitivity: bool,
+    /// Decides all that is random.
+    pub seed: u64,
+    /// Where finished points and the sensitivity are kept; `None` keeps nothing.
+    pub results: Option<PathBuf>,
+}
+
+/// `lab report`.
+#[derive(Clone, Debug)]
+pub struct ReportArguments {
+    /// The page.
+    pub out: PathBuf,
+    /// Where results are.
+    pub results: PathBuf,
+    /// Claims are judged with points of full length.
+    pub full: bool,
+    /// Decides all that is random in the claims.
+    pub seed: u64,
+}
+
+/// Lists the experiments.
+///
+/// # Errors
+/// [`CommandError::Output`].
+pub fn list(out: &mut dyn Write) -> Result<(), CommandError> {
+    tables::experiments(out, &Experiment::all())?;
+    Ok(())
+}
+
+/// Runs experiments and prints their figures.
+///
+/// # Errors
+/// [`CommandError`]. Points that cannot be run yet are told and are no error, unless none of an experiment can.
+pub fn run(arguments: &RunArguments, context: &Context<'_>, out: &mut dyn Write) -> Result<(), CommandError> {
+    let names: Vec<String> = match arguments.experiments.as_slice() {
+        [one] if one == "all" => Experiment::all().into_iter().map(|e| e.id).collect(),
+        [] => {
+            return Err(CommandError::Refused("which experiment? ('lab list' lists them; 'all' runs all)".to_string()));
+        }
+        names => names.to_vec(),
+    };
+    let several = names.len() > 1;
+    let mut wanted = Vec::new();
+    for name in &names {
+        let experiment = Experiment::find(name)?;
+        let kind = kind_of(&experiment, arguments.kind);
+        if several && !experiment.runs_as(kind) {
+            continue;
+        }
+        let engine = engine_for(&experiment, kind, context)?;
+        let set = experiment.read_settings(&arguments.set)?;
+        let points = experiment.grid_with(&set)?;
+        wanted.push((experiment, engine, points));
+    }
+    let store = Store::open(&arguments.results)?;
+    let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
+    let mut failed = 0;
+    for (experiment, engine, points) in wanted {
+        let length = experiment.length;
+        let seconds = if arguments.full { length.seconds } else { length.short_seconds };
+        let job = |point| Job { experiment: experiment.id.clone(), point, seconds };
+        let jobs: Vec<Job> = points.into_iter().map(job).collect();
+        let results = run_jobs(engine.as_ref(), &jobs, &options, Some(&store), context.progress, context.stop)?;
+        let records: Vec<Record> = results.iter().filter_map(|result| result.as_ref().ok().cloned()).collect();
+        let errors: Vec<&RunError> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+        tables::results(out, &experiment, engine.kind(), &records, &errors)?;
+        failed += usize::from(records.is_empty());
+    }
+    if failed > 0 && !several {
+        return Err(CommandError::Refused("no point of it could be run".to_string()));
+    }
+    Ok(())
+}
+
+/// Judges the claims, prints them, writes them.
+///
+/// # Errors
+/// [`CommandError`]. A claim that misses is none.
+pub fn claims(
+    arguments: &ClaimsArguments,
+    context: &Context<'_>,
+    out: &mut dyn Write,
+) -> Result<Evaluation, CommandError> {
+    if let Some(path) = &arguments.json {
+        can_write(path)?;
+    }
+    let store = arguments.results.as_deref().map(Store::open).transpose()?;
+    let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
+    let wanted = Wanted { full: arguments.full, only: &arguments.only };
+    let evaluation = judged(&wanted, &options, store.as_ref(), context)?;
+    tables::claims(out, &evaluation)?;
+    if arguments.sensitivity {
+        let found = sensitivity(&[], &wanted, &options, store.as_ref(), context.progress, context.stop)?;
+        tables::sensitivity(out, &found)?;
+        if let Some(folder) = &arguments.results {
+            write_json(&folder.join(SENSITIVITY), &found)?;
+        }
+    }
+    if let Some(path) = &arguments.json {
+        write_json(path, &evaluation)?;
+    }
+    Ok(evaluation)
+}
+
+/// Writes the page from what results there are.
+///
+/// # Errors
+/// [`CommandError`].
+pub fn report(arguments: &ReportArguments, context: &Context<'_>, out: &mut dyn Write) -> Result<(), CommandError> {
+    can_write(&arguments.out)?;
+    let store = Store::open(&arguments.results)?;
+    let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
+    let wanted = Wanted { full: arguments.full, only: &[] };
+    let evaluation = judged(&wanted, &options, Some(&store), context)?;
+    let material = Material {
+        experiments: with_results(&store)?,
+        claims: Some(evaluation),
+        sensitivity: read_sensitivity(&arguments.results),
+        revision: context.revision.clone(),
+    };
+    write_text(&arguments.out, &page(&material))?;
+    let run = material.experiments.iter().filter(|(_, results)| !results.is_empty()).count();
+    let all = material.experiments.len();
+    writeln!(
+        out,
+        "{}: {run} of {all} experiments with results from '{}'",
+        arguments.out.display(),
+        arguments.results.display()
+    )?;
+    Ok(())
+}
+
+fn judged(
+    wanted: &Wanted<'_>,
+    options: &Options,
+    store: Option<&Store>,
+    context: &Context<'_>,
+) -> Result<Evaluation, CommandError> {
+    let (simulated, modelled) = (SimEngine::new(Constants::default()), ModelEngine);
+    let engines = Engines { simulated: &simulated, modelled: &modelled };
+    Ok(evaluate(engines, wanted, options, store, context.progress, context.stop)?)
+}
+
+/// Each experiment of ours with its results, and those of a user's own that are in the folder no more than in passing:
+/// for each origin the file that was written last with the constants as they are.
+fn with_results(store: &Store) -> Result<Vec<(Experiment, Vec<ResultFile>)>, CommandError> {
+    let constants = SimEngine::new(Constants::default()).constants();
+    let mut files = store.files()?;
+    files
+        .retain(|(head, records)| !records.is_empty() && (head.kind != Kind::Simulated || head.constants == constants));
+    let mut all = Vec::new();
+    for experiment in Experiment::all() {
+        let mut results: Vec<ResultFile> = Vec::new();
+        for kind in [Kind::Simulated, Kind::Modelled, Kind::Measured] {
+            let own = files.iter().filter(|(head, _)| head.experiment == experiment.id && head.kind == kind);
+            // A claim runs some points only; what 'lab run' wrote has the whole grid.
+            if let Some((head, records)) = own.max_by_key(|(_, records)| records.len()) {
+                results.push((head.clone(), in_order(&experiment, records.clone())));
+            }
+        }
+        all.push((experiment, results));
+    }
+    Ok(all)
+}
+
+/// Records in the order of the grid, those of other settings after them: threads finish points in any order.
+fn in_order(experiment: &Experiment, mut records: Vec<Record>) -> Vec<Record> {
+    let points = experiment.grid_with(&toml::Table::new()).unwrap_or_default();
+    let settings: Vec<_> = points.iter().map(|point| as_json(&point.named)).collect();
+    records.sort_by_key(|record| settings.iter().position(|known| *known == record.settings).unwrap_or(usize::MAX));
+    records
+}
+
+fn kind_of(experiment: &Experiment, asked: Kind) -> Kind {
+    if asked == Kind::Simulated && !experiment.runs_as(Kind::Simulated) && experiment.runs_as(Kind::Modelled) {
+        return Kind::Modelled;
+    }
+    asked
+}
+
+fn engine_for<'a>(
+    experiment: &Experiment,
+    kind: Kind,
+    context: &Context<'a>,
+) -> Result<Box<dyn Engine + 'a>, CommandError> {
+    if !experiment.runs_as(kind) {
+        let kinds: Vec<&str> = experiment.kinds.iter().map(|kind| kind.word()).collect();
+        return Err(CommandError::Refused(format!("'{}' can be {}, not {kind}", experiment.id, kinds.join(" or "))));
+    }
+    match (kind, context.measure) {
+        (Kind::Modelled, _) => Ok(Box::new(ModelEngine)),
+        (Kind::Measured, Some(measure)) => Ok(Box::new(MeasuredEngine(measure))),
+        (Kind::Measured, None) => {
+            Err(CommandError::Refused("this program cannot measure; 'nearside lab' can".to_string()))
+        }
+        (Kind::Simulated | Kind::Published, _) => Ok(Box::new(SimEngine::new(Constants::default()))),
+    }
+}
+
+fn read_sensitivity(folder: &Path) -> Option<Sensitivity> {
+    serde_json::from_str(&std::fs::read_to_string(folder.join(SENSITIVITY)).ok()?).ok()
+}
+
+fn write_json(path: &Path, value: &impl Serialize) -> Result<(), CommandError> {
+    let failure = |source: io::Error| CommandError::File { path: path.to_path_buf(), source };
+    let text = serde_json::to_string_pretty(value).map_err(|error| failure(error.into()))?;
+    write_text(path, &(text + "\n"))
+}
+
+/// Writes beside the file, then renames: a reader never sees half of it.
+fn write_text(path: &Path, text: &str) -> Result<(), CommandError> {
+    let failure = |source: io::Error| CommandError::File { path: path.to_path_buf(), source };
+    let unfinished = unfinished(path)?;
+    std::fs::write(&unfinished, text).and_then(|()| std::fs::rename(&unfinished, path)).map_err(failure)
+}
+
+/// Sees that a file can be written, before anything runs for it.
+fn can_write(path: &Path) -> Result<(), CommandError> {
+    let failure = |source: io::Error| CommandError::File { path: path.to_path_buf(), source };
+    if path.is_dir() {
+        return Err(failure(io::ErrorKind::IsADirectory.into()));
+    }
+    let unfinished = unfinished(path)?;
+    std::fs::write(&unfinished, "").and_then(|()| std::fs::remove_file(&unfinished)).map_err(failure)
+}
+
+fn unfinished(path: &Path) -> Result<PathBuf, CommandError> {
+    match path.file_name() {
+        Some(name) => Ok(path.with_file_name(format!(".{}.unfinished", name.to_string_lossy()))),
+        None => Err(CommandError::File { path: path.to_path_buf(), source: io::ErrorKind::InvalidFilename.into() }),
+    }
+}
+
+/// Whether every claim that was judged is repeated: what a script may want to know.
+pub fn all_hold(evaluation: &Evaluation) -> bool {
+    evaluation.count(Verdict::Misses) == 0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,152 @@
+//! The tables that commands print: plain text, one row per line, widths by what is in them.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use crate::claims::{Evaluation, Verdict, claims_of, figure};
+use crate::declaration::Experiment;
+use crate::engine::RunError;
+use crate::result::{Kind, Metric, Record, shown};
+use crate::sensitivity::Sensitivity;
+
+/// A cell is cut here: terminals are no wider.
+const CELL_MAX: usize = 60;
+
+/// `lab list`.
+pub(super) fn experiments(out: &mut dyn Write, all: &[Experiment]) -> io::Result<()> {
+    let mut rows = vec![["id", "figures", "machine", "run as", "claims", "title"].map(String::from).to_vec()];
+    for experiment in all {
+        let kinds: Vec<&str> = experiment.kinds.iter().map(|kind| kind.word()).collect();
+        let machine = experiment.machine.get("name").and_then(toml::Value::as_str).unwrap_or_default();
+        rows.push(vec![
+            experiment.id.clone(),
+            experiment.source.figures.join(", "),
+            machine.to_string(),
+            kinds.join(", "),
+            claims_of(&experiment.id).join(" "),
+            experiment.title.clone(),
+        ]);
+    }
+    aligned(out, &rows)
+}
+
+/// `lab run`: a row per point, what varies first.
+pub(super) fn results(
+    out: &mut dyn Write,
+    experiment: &Experiment,
+    kind: Kind,
+    records: &[Record],
+    errors: &[&RunError],
+) -> io::Result<()> {
+    writeln!(out, "{}: {} ({kind})", experiment.id, experiment.title)?;
+    writeln!(
+        out,
+        "{}, section {}, {}",
+        experiment.source.paper,
+        experiment.source.section,
+        experiment.source.figures.join(", ")
+    )?;
+    writeln!(out, "The paper found: {}", experiment.found)?;
+    if let Some(first) = records.first() {
+        let varies = |key: &String| records.iter().any(|record| record.settings.get(key) != first.settings.get(key));
+        let keys: Vec<&String> = first.settings.keys().filter(|key| varies(key)).collect();
+        let there = |metric: &Metric| records.iter().any(|record| record.get(*metric).is_some());
+        let metrics: Vec<Metric> = experiment.metrics.iter().copied().filter(there).collect();
+        let mut head: Vec<String> = keys.iter().map(|key| key.to_string()).collect();
+        head.extend(metrics.iter().map(|metric| format!("{} {}", metric.name(), metric.unit())));
+        let mut rows = vec![head];
+        for record in records {
+            let mut row: Vec<String> =
+                keys.iter().map(|key| record.settings.get(*key).map_or(String::new(), shown)).collect();
+            row.extend(metrics.iter().map(|metric| record.get(*metric).map_or("-".to_string(), figure)));
+            rows.push(row);
+        }
+        aligned(out, &rows)?;
+    }
+    let mut told: BTreeMap<String, usize> = BTreeMap::new();
+    for error in errors {
+        *told.entry(error.to_string()).or_insert(0) += 1;
+    }
+    for (error, points) in told {
+        writeln!(out, "{points} of {} points: {error}", records.len() + errors.len())?;
+    }
+    writeln!(out)
+}
+
+/// `lab claims`.
+pub(super) fn claims(out: &mut dyn Write, evaluation: &Evaluation) -> io::Result<()> {
+    let mut rows = vec![["claim", "verdict", "error", "published", "obtained"].map(String::from).to_vec()];
+    for result in &evaluation.claims {
+        rows.push(vec![
+            result.claim.id.clone(),
+            result.verdict.word().to_string(),
+            result.error.map_or(String::new(), |error| format!("{:+.0}%", error * 100.0)),
+            format!("{}: {}", result.claim.metric, result.claim.published),
+            result.obtained.clone(),
+        ]);
+    }
+    aligned(out, &rows)?;
+    writeln!(out)?;
+    let unmet = evaluation.claims.iter().filter(|r| matches!(r.verdict, Verdict::Misses | Verdict::NotYet));
+    for result in unmet {
+        writeln!(out, "{} {}: {}", result.claim.id, result.verdict.word(), result.reason)?;
+    }
+    let counts = [Verdict::Holds, Verdict::Misses, Verdict::NotYet, Verdict::Input]
+        .map(|verdict| format!("{} {}", evaluation.count(verdict), verdict.word()));
+    let length = if evaluation.full { "full" } else { "shortened" };
+    writeln!(
+        out,
+        "\n{} claims: {} ({length} runs, simulated and modelled, seed {})",
+        evaluation.claims.len(),
+        counts.join(", "),
+        evaluation.seed
+    )
+}
+
+/// `lab claims --sensitivity`.
+pub(super) fn sensitivity(out: &mut dyn Write, found: &Sensitivity) -> io::Result<()> {
+    let mut rows = vec![["constant", "change", "value", "verdicts that move"].map(String::from).to_vec()];
+    for row in &found.rows {
+        let moved: Vec<String> =
+            row.moved.iter().map(|m| format!("{} {} to {}", m.claim, m.from.word(), m.to.word())).collect();
+        rows.push(vec![
+            row.constant.clone(),
+            format!("{:+.0}%", (row.factor - 1.0) * 100.0),
+            figure(row.value),
+            if moved.is_empty() { "none".to_string() } else { moved.join(", ") },
+        ]);
+    }
+    writeln!(out)?;
+    aligned(out, &rows)
+}
+
+/// Rows in columns; the last column is as long as it is.
+fn aligned(out: &mut dyn Write, rows: &[Vec<String>]) -> io::Result<()> {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let widths = rows.iter().filter_map(|row| row.get(column)).map(|cell| cut(cell).chars().count());
+        widths.max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(width).collect();
+    for row in rows {
+        let mut line = String::new();
+        for (column, cell) in row.iter().enumerate() {
+            if column + 1 == row.len() {
+                line.push_str(cell);
+            } else {
+                line.push_str(&format!("{:width$}  ", cut(cell), width = widths[column]));
+            }
+        }
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    Ok(())
+}
+
+fn cut(cell: &str) -> String {
+    if cell.chars().count() <= CELL_MAX {
+        return cell.to_string();
+    }
+    let mut short: String = cell.chars().take(CELL_MAX - 1).collect();
+    short.push('\u{2026}');
+    short
+}

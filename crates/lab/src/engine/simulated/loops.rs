@@ -1,0 +1,114 @@
+//! Loops over memory that is striped or lies where it was first touched, by a scheduler that knows or does not know where
+//! (Seidel 2011, sections 2.1 and 4).
+//!
+//! A query is what Table 5.1 has of it: on one cpu per node it takes `t` seconds, of which it waits a share `q` for memory at
+//! the bandwidth of one thread (Table 2.4). So each node's part is `(1 - q) t` of computation and `q t` times that bandwidth of
+//! bytes, one after the other, as the thesis' model has it. The queries themselves were written by hand and are not at hand.
+//!
+//! # Limits
+//! Queries that Table 5.1 leaves out cannot be run. Memory that is not striped is taken to be four columns, each whole on one
+//! node, in turn: the thesis does not say where first touch left it. The grain of loops is not varied.
+
+use model::thesis::System;
+use sched::{Affinities, Preset, Settings};
+use sim::work::stream::{self, Lies, Pass};
+use sim::work::{Graph, Repeated, Stage, Task, near};
+
+use super::{Bench, GB, NS, RunError, metrics};
+use crate::declaration::{Loops, NbbTask};
+use crate::result::{Metric, Outcome};
+
+const GIB: f64 = (1u64 << 30) as f64;
+const ALWAYS: u64 = u64::MAX;
+/// Elements of STREAM's arrays (section 2.1), and bytes that its triad counts for one.
+const STREAM_ELEMENTS: f64 = 2e8;
+const TRIAD_BYTES: f64 = 24.0;
+/// Columns that a query reads.
+const COLUMNS: usize = 4;
+/// Tasks for each cpu: what balances a loop without costing much.
+const TASKS_PER_CPU: usize = 8;
+
+pub(super) fn run(bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
+    if !l.adaptive_grain {
+        let reason =
+            "the thesis prints neither the fixed grain nor the iterations of its loops, so it cannot be simulated";
+        return Err(RunError::NotYet(reason.to_string()));
+    }
+    match l.task {
+        NbbTask::Stream => triad(bench, l),
+        NbbTask::Query => query(bench, l),
+    }
+}
+
+fn triad(bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
+    let lies = if l.striped { Lies::Interleaved } else { Lies::Owned };
+    let constants = &bench.options.constants;
+    let bytes = STREAM_ELEMENTS * TRIAD_BYTES;
+    let pass = Pass { bytes, entry_bytes: TRIAD_BYTES, entry_ns: constants.sum_ns_per_row, lies };
+    let graph = pass.graph(&bench.machine, &stream::layout(&bench.machine, &bench.options));
+    let found = bench.run(&mut Repeated::new(graph, 1, ALWAYS))?;
+    Ok(metrics(&found).with(Metric::ScanRate, found.bytes_per_second() / GB))
+}
+
+fn query(mut bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
+    let system = match bench.machine.name() {
+        "nbb-xeon-4" => System::Xeon,
+        "nbb-opteron-8" => System::Opteron,
+        other => {
+            return Err(RunError::Refused(format!("Table 5.1 is of nbb-xeon-4 and nbb-opteron-8, not of '{other}'")));
+        }
+    };
+    let known = system.queries().into_iter().find(|known| known.query == l.query);
+    let Some(job) = known.map(|known| known.job) else {
+        let reason =
+            format!("the thesis prints no q and t of query {} (Table 5.1), so it cannot be simulated", l.query);
+        return Err(RunError::NotYet(reason));
+    };
+    let thread = system.local_gib_s().first().copied().unwrap_or(1.0) * GIB;
+    // A negative q says that memory is never waited for.
+    let q = job.q.max(0.0);
+    let part = Part { cpu_ns: (1.0 - q) * job.t_s * NS, bytes: q * job.t_s * thread };
+    bench.options.settings = if l.aware {
+        Settings { affinities: Affinities::Hard, ..Settings::default() }
+    } else {
+        Settings::preset(Preset::Os)
+    };
+    let graph = part.graph(&bench, l);
+    let found = bench.run(&mut Repeated::new(graph, 1, ALWAYS))?;
+    let (low, high) = (found.latency.min_ns() as f64, found.latency.max_ns() as f64);
+    let mut outcome = metrics(&found).with(Metric::RunTime, found.latency.mean_ns() / NS);
+    if low > 0.0 {
+        outcome = outcome.with(Metric::RunSpread, high / low - 1.0);
+    }
+    Ok(outcome)
+}
+
+/// A node's part of a query.
+struct Part {
+    cpu_ns: f64,
+    bytes: f64,
+}
+
+impl Part {
+    fn graph(&self, bench: &Bench, l: &Loops) -> Graph {
+        let nodes = bench.nodes();
+        let cpus = bench.machine.nodes()[nodes[0]].cpus;
+        let tasks = cpus * TASKS_PER_CPU;
+        let mut graph = Graph::new(1.0);
+        for (at, node) in nodes.iter().enumerate() {
+            for task in 0..tasks {
+                let column = (at * tasks + task) * COLUMNS / (nodes.len() * tasks);
+                let from = if l.striped { *node } else { nodes[column % nodes.len()] };
+                let stages = vec![
+                    Stage::cpu(self.cpu_ns / tasks as f64),
+                    Stage::default().read(from, self.bytes / tasks as f64),
+                ];
+                let affinity = if l.aware { near(&bench.machine, from) } else { sched::Affinity::Anywhere };
+                let mut one = Task::new(affinity, Stage::default());
+                one.stages = stages;
+                graph.add(one);
+            }
+        }
+        graph
+    }
+}

@@ -1,0 +1,172 @@
+//! Queries over tables on the sub-domains of a package (Greinsmark 2020, section 5).
+//!
+//! The first table lies on the first node, its copy on the second where the package has two; without sub-domains both lie on
+//! the package's one node. Workers are bound to a sub-domain by hard affinities: nobody else may take the tasks.
+//!
+//! - A count scans each column of a predicate and writes the positions that qualify, four bytes each, beside the worker.
+//! - A row is found by binary search in the sorted key column, then read from another column; the upper steps of the search
+//!   are in the last-level cache of the node where the table lies.
+//! - A join builds a hash table of the first table's keys and looks the second one's up in it.
+//!
+//! # Limits
+//! The scheduler's own placement of connections is not simulated; neither is what evicts what from a cache.
+
+use sched::policy::Layout;
+use sched::policy::concurrency::{Pieces, hint};
+use sched::{Affinities, Affinity, Place, Settings, Stealing as Steal};
+use sim::work::query::{Input, Query, QueryClients};
+use sim::work::{Graph, LINE_BYTES, Repeated, Stage, Task, near, stream};
+
+use super::{Bench, RunError, metrics};
+use crate::declaration::{Memory, QueryKind, Stealing, SubDomains, Where};
+use crate::result::Outcome;
+
+const POSITION_BYTES: f64 = 4.0;
+/// A key of the sorted column that rows are found by: 32-bit integers, as the thesis' table has them.
+const KEY_BYTES: f64 = 4.0;
+/// A key with its position in a hash table that is half full.
+const ENTRY_BYTES: f64 = 16.0;
+const ALWAYS: u64 = u64::MAX;
+
+pub(super) fn run(mut bench: Bench, s: &SubDomains) -> Result<Outcome, RunError> {
+    let places = Places::of(&bench, s)?;
+    bench.options.settings = settings_of(s);
+    let found = match s.query {
+        QueryKind::Count => {
+            let query = count(&bench, s, &places);
+            bench.run(&mut QueryClients::new(s.connections as usize, vec![query]))?
+        }
+        QueryKind::Row => bench.run(&mut Repeated::new(row(&bench, s, &places), s.connections as usize, ALWAYS))?,
+        QueryKind::Join => bench.run(&mut Repeated::new(join(&bench, s, &places), s.connections as usize, ALWAYS))?,
+    };
+    Ok(metrics(&found))
+}
+
+/// Where tables lie and who works, by place of the node.
+struct Places {
+    /// The nodes of the first table and of the second.
+    tables: [Vec<usize>; 2],
+    /// The nodes whose cpus work.
+    workers: Vec<usize>,
+}
+
+impl Places {
+    fn of(bench: &Bench, s: &SubDomains) -> Result<Places, RunError> {
+        let topology = bench.machine.topology();
+        let package = |node: &numa::Node| node.package;
+        let first = topology.nodes().first().and_then(package);
+        let all = bench.nodes();
+        let domains: Vec<usize> = all.iter().copied().filter(|n| package(&topology.nodes()[*n]) == first).collect();
+        let a = domains[0];
+        let b = domains.get(1).copied().unwrap_or(a);
+        let workers = match s.workers {
+            Where::A => vec![a],
+            Where::B if domains.len() < 2 => {
+                let reason = format!("workers = \"b\": a package of {} has no second sub-domain", bench.machine.name());
+                return Err(RunError::Refused(reason));
+            }
+            Where::B => vec![b],
+            Where::Both => domains.clone(),
+            Where::All => all.clone(),
+        };
+        let over = if s.workers == Where::All { all } else { domains };
+        let tables = match s.memory {
+            Memory::Apart => [vec![a], vec![if s.workers == Where::All { over[over.len() / 2] } else { b }]],
+            Memory::Interleaved => [over.clone(), over],
+        };
+        Ok(Places { tables, workers })
+    }
+
+    /// Where the tasks of a table ask to run: beside it where workers are there, else on all workers' nodes.
+    fn near(&self, table: usize) -> Vec<usize> {
+        let beside: Vec<usize> = self.tables[table].iter().copied().filter(|n| self.workers.contains(n)).collect();
+        if beside.is_empty() { self.workers.clone() } else { beside }
+    }
+}
+
+fn settings_of(s: &SubDomains) -> Settings {
+    let bound = matches!(s.workers, Where::A | Where::B);
+    Settings {
+        affinities: if bound { Affinities::Hard } else { Affinities::Soft },
+        stealing: match s.stealing {
+            Stealing::Off => Steal::Off,
+            Stealing::Neighbour => Steal::Neighbour,
+            Stealing::Any => Steal::Any,
+        },
+        ..Settings::default()
+    }
+}
+
+/// Scans of as many columns as each table has predicates.
+fn count(bench: &Bench, s: &SubDomains, places: &Places) -> Query {
+    let constants = &bench.options.constants;
+    let rows = s.rows as f64;
+    let found = rows * (s.range_pred as f64 / rows);
+    let scan = |table: usize, predicates: u32| {
+        let columns = f64::from(predicates);
+        let near = places.near(table);
+        // Positions of each column are written, and read again when they are united and counted.
+        Input {
+            nodes: places.tables[table].clone(),
+            bytes: columns * rows * f64::from(s.bits) / 8.0,
+            lines: 0.0,
+            cpu_ns: columns * (rows * constants.scan_ns_per_row + found * constants.result_ns_per_row),
+            result_bytes: columns * found * POSITION_BYTES,
+            result_node: (near.len() == 1).then_some(near[0]),
+            near,
+        }
+    };
+    let both = [(0, s.predicates.first), (1, s.predicates.second)];
+    let inputs = both.into_iter().filter(|(_, predicates)| *predicates > 0).map(|(table, p)| scan(table, p)).collect();
+    Query { inputs, merge_ns: 0.0, tasks: None, kind: 0 }
+}
+
+/// One row: a task without a node that it prefers, as the thesis has it, that follows lines one after the other.
+fn row(bench: &Bench, s: &SubDomains, places: &Places) -> Graph {
+    let constants = &bench.options.constants;
+    let node = &places.tables[0];
+    let cache: f64 = node.iter().map(|n| bench.machine.nodes()[*n].llc_bytes as f64).sum();
+    // A step of a binary search touches a line of its own until what is left fits into one.
+    let steps = ((s.rows as f64 * KEY_BYTES / LINE_BYTES).log2()).max(1.0);
+    let cached = (cache / LINE_BYTES).log2().clamp(0.0, steps);
+    // Then the position's code and its value in the other column.
+    let missed = steps - cached + 2.0;
+    // No cpu of another package works, whatever may be stolen.
+    let home = bench.machine.topology().nodes()[places.workers[0]].package;
+    let affinity = match (places.workers.as_slice(), home) {
+        ([one], _) => near(&bench.machine, *one),
+        (_, Some(package)) if s.workers == Where::Both => Affinity::Near { place: Place::Package(package), hard: true },
+        _ => Affinity::Anywhere,
+    };
+    let stage = Stage::cpu(constants.lookup_ns + cached * constants.llc_ns).random_over(node, missed).chained();
+    let mut graph = Graph::new(1.0);
+    graph.add(Task::new(affinity, stage));
+    graph
+}
+
+/// Build, then probe, each in as many tasks as the scheduler's hint allows so many connections.
+fn join(bench: &Bench, s: &SubDomains, places: &Places) -> Graph {
+    let constants = &bench.options.constants;
+    let layout: Layout = stream::layout(&bench.machine, &bench.options);
+    let ids: Vec<_> = places.workers.iter().map(|node| bench.machine.node_id(*node)).collect();
+    let tasks = hint(&layout, &ids, s.connections as usize, 0, Pieces::Whole);
+    let mut graph = Graph::new(1.0);
+    let mut phase = |table: usize, after: &[usize]| -> Vec<usize> {
+        let rows = s.rows as f64 / tasks as f64;
+        let near_to = places.near(table);
+        let hashed: Vec<usize> = places.near(0);
+        let table_bytes = s.rows as f64 * ENTRY_BYTES;
+        let cache: f64 = hashed.iter().map(|n| bench.machine.nodes()[*n].llc_bytes as f64).sum();
+        let missed = rows * (1.0 - cache / table_bytes / f64::from(s.connections)).max(0.0);
+        let one = |task: usize| {
+            let stage = Stage::cpu(rows * (constants.scan_ns_per_row + constants.random_access_ns))
+                .read_over(&places.tables[table], rows * f64::from(s.bits) / 8.0)
+                .random_over(&hashed, missed);
+            Task::new(near(&bench.machine, near_to[task % near_to.len()]), stage).after(after.iter().copied())
+        };
+        (0..tasks).map(|task| graph.add(one(task))).collect()
+    };
+    let built = phase(0, &[]);
+    phase(1, &built);
+    graph
+}

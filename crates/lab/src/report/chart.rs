@@ -1,0 +1,325 @@
+//! Charts as inline SVG: lines over a number, groups of bars over names. The same look as the pictures of `nearside probe`.
+//!
+//! Invariants: a chart's title says whether it is simulated, modelled or measured; axes are named with their units; text is
+//! at least 11 pixels high; colours differ also for people who see few of them, and lines differ by dashes and marks too;
+//! what was published is dashed and drawn beside, never joined with what is ours.
+
+use std::fmt::Write;
+
+use super::page::escape;
+use crate::claims::figure as short;
+use crate::result::{Kind, Series};
+
+/// Okabe and Ito's colours, which people with any colour vision tell apart; none too light for white.
+const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7a5195", "#555555"];
+const WIDTH: f64 = 420.0;
+const HEIGHT: f64 = 240.0;
+const LEFT: f64 = 66.0;
+const TOP: f64 = 40.0;
+const BOTTOM: f64 = 48.0;
+const LEGEND_ROW: f64 = 18.0;
+const RIGHT: f64 = 16.0;
+/// Lines of more points than this are drawn without marks.
+const MARKED_MAX: usize = 40;
+
+/// What is drawn.
+pub(super) struct Chart<'a> {
+    pub(super) title: &'a str,
+    /// What x is.
+    pub(super) x: &'a str,
+    /// What y is, with its unit.
+    pub(super) y: &'a str,
+    /// Simulated, modelled or measured.
+    pub(super) kind: Kind,
+    pub(super) log_x: bool,
+    pub(super) bars: bool,
+    pub(super) series: &'a [Series],
+}
+
+impl Chart<'_> {
+    /// The picture; `None` without points.
+    pub(super) fn draw(&self) -> Option<String> {
+        let points = || self.series.iter().flat_map(|series| series.points().iter().copied());
+        let y_max = points().map(|p| p.1).reduce(f64::max)?;
+        let y_min = points().map(|p| p.1).reduce(f64::min)?;
+        let y = Scale::of(y_min.min(0.0), y_max);
+        let mut body = String::new();
+        y.draw_rows(&mut body);
+        if self.bars {
+            self.draw_bars(&mut body, &y)
+        } else {
+            self.draw_lines(&mut body, &y)?
+        }
+        let floor = TOP + HEIGHT;
+        let _ = writeln!(body, "<path d=\"M{LEFT} {TOP}V{floor}h{WIDTH}\" fill=\"none\" stroke=\"#767676\"/>");
+        let grey = "text-anchor=\"middle\" fill=\"#444\"";
+        text(&mut body, LEFT + WIDTH / 2.0, floor + 40.0, grey, self.x);
+        let legend = self.legend(&mut body, floor + BOTTOM);
+        let height = floor + BOTTOM + legend + 6.0;
+        let width = LEFT + WIDTH + RIGHT;
+        let head = format!("{} ({})", self.title, self.kind);
+        let mut out = String::new();
+        let told = format!("{head}. {} over {}, {} series.", self.y, self.x, self.series.len());
+        let _ = writeln!(
+            out,
+            "<svg role=\"img\" aria-label=\"{}\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\" \
+             font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\" font-size=\"12\" fill=\"#222\">",
+            escape(&told)
+        );
+        text(&mut out, 0.0, 14.0, "font-size=\"15\" font-weight=\"bold\"", &head);
+        text(&mut out, 0.0, 31.0, "fill=\"#444\"", self.y);
+        out.push_str(&body);
+        out.push_str("</svg>\n");
+        Some(out)
+    }
+
+    fn draw_lines(&self, body: &mut String, y: &Scale) -> Option<()> {
+        let xs = || self.series.iter().flat_map(|series| series.points().iter().map(|p| p.0));
+        let (low, high) = (xs().reduce(f64::min)?, xs().reduce(f64::max)?);
+        let log = self.log_x && low > 0.0;
+        let scaled = |x: f64| if log { x.log2() } else { x };
+        let low = if log || low < 0.0 { low } else { 0.0 };
+        let span = (scaled(high) - scaled(low)).max(f64::MIN_POSITIVE);
+        let place = |x: f64| LEFT + (scaled(x) - scaled(low)) / span * WIDTH;
+        for (x, label) in ticks_of_x(low, high, log, xs()) {
+            let (at, floor) = (place(x), TOP + HEIGHT);
+            let _ = writeln!(body, "<path d=\"M{at:.1} {floor:.1}v5\" stroke=\"#767676\"/>");
+            text(body, at, floor + 19.0, "text-anchor=\"middle\" font-size=\"11\"", &label);
+        }
+        for (i, series) in self.series.iter().enumerate() {
+            let path: Vec<String> =
+                series.points().iter().map(|p| format!("{:.1} {:.1}", place(p.0), y.place(p.1))).collect();
+            let _ = writeln!(body, "<path d=\"M{}\" {}/>", path.join("L"), stroke(i, series));
+            if path.len() > MARKED_MAX {
+                continue;
+            }
+            for point in series.points() {
+                mark(
+                    body,
+                    i,
+                    place(point.0),
+                    y.place(point.1),
+                    &format!("{}: {} at {}", series.name(), short(point.1), plain(point.0)),
+                );
+            }
+        }
+        Some(())
+    }
+
+    fn draw_bars(&self, body: &mut String, y: &Scale) {
+        let mut places: Vec<(f64, &str)> = Vec::new();
+        for (point, label) in self.series.iter().flat_map(|s| s.points().iter().zip(s.labels())) {
+            if !places.iter().any(|(_, known)| known == label) {
+                places.push((point.0, label));
+            }
+        }
+        places.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let group = WIDTH / places.len().max(1) as f64;
+        let bar = group * 0.8 / self.series.len().max(1) as f64;
+        let every =
+            (places.iter().map(|(_, label)| label.len()).max().unwrap_or(1) as f64 * 6.5 / group).ceil().max(1.0);
+        for (at, (_, label)) in places.iter().enumerate() {
+            let x = LEFT + group * (at as f64 + 0.5);
+            if at % every as usize == 0 {
+                text(body, x, TOP + HEIGHT + 19.0, "text-anchor=\"middle\" font-size=\"11\"", label);
+            }
+        }
+        for (i, series) in self.series.iter().enumerate() {
+            for (point, label) in series.points().iter().zip(series.labels()) {
+                let Some(at) = places.iter().position(|(_, known)| known == label) else { continue };
+                let x = LEFT + group * (at as f64 + 0.1) + bar * i as f64;
+                let (top, floor) = (y.place(point.1.max(0.0)), y.place(point.1.min(0.0)));
+                let _ = writeln!(
+                    body,
+                    "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" {}><title>{}</title></rect>",
+                    (bar - 1.0).max(0.5),
+                    (floor - top).max(0.5),
+                    bar_style(i, series.kind()),
+                    escape(&format!("{}, {label}: {}", series.name(), short(point.1)))
+                );
+            }
+        }
+    }
+
+    /// The names of the series below the chart; how high that is.
+    fn legend(&self, body: &mut String, top: f64) -> f64 {
+        if self.series.len() < 2 {
+            return 0.0;
+        }
+        for (i, series) in self.series.iter().enumerate() {
+            let y = top + LEGEND_ROW * (i as f64 + 0.5);
+            if self.bars {
+                let top = y - 6.0;
+                let style = bar_style(i, series.kind());
+                let _ =
+                    writeln!(body, "<rect x=\"{}\" y=\"{top:.1}\" width=\"14\" height=\"12\" {style}/>", LEFT + 8.0);
+            } else {
+                let _ = writeln!(body, "<path d=\"M{LEFT} {y:.1}h28\" {}/>", stroke(i, series));
+                mark(body, i, LEFT + 14.0, y, series.name());
+            }
+            let name = match series.kind() {
+                Kind::Published => format!("{} (published)", series.name()),
+                _ => series.name().to_string(),
+            };
+            text(body, LEFT + 36.0, y + 4.0, "", &name);
+        }
+        LEGEND_ROW * self.series.len() as f64
+    }
+}
+
+/// The y axis.
+struct Scale {
+    low: f64,
+    step: f64,
+    high: f64,
+}
+
+impl Scale {
+    fn of(low: f64, high: f64) -> Scale {
+        let span = if high > low { high - low } else { 1.0 };
+        let step = step_of(span);
+        Scale { low: (low / step + 1e-9).floor() * step, step, high: (((low + span) / step) - 1e-9).ceil() * step }
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        TOP + HEIGHT - (value - self.low) / (self.high - self.low) * HEIGHT
+    }
+
+    fn draw_rows(&self, body: &mut String) {
+        let rows = ((self.high - self.low) / self.step).round() as usize;
+        for row in 0..=rows {
+            let value = self.low + self.step * row as f64;
+            let y = self.place(value);
+            let _ = writeln!(body, "<path d=\"M{LEFT} {y:.1}h{WIDTH}\" stroke=\"#e2e2e2\"/>");
+            text(body, LEFT - 8.0, y + 4.0, "text-anchor=\"end\" font-size=\"11\"", &plain(value));
+        }
+    }
+}
+
+/// A round step, about five of which fill the span.
+fn step_of(span: f64) -> f64 {
+    let rough = span / 5.0;
+    let power = 10f64.powf(rough.log10().floor());
+    [1.0, 2.0, 2.5, 5.0, 10.0]
+        .into_iter()
+        .map(|m| m * power)
+        .find(|step| *step >= rough * 0.999)
+        .unwrap_or(10.0 * power)
+}
+
+/// Where x has ticks: at its own values where they are few and grow by factors, else at round ones.
+fn ticks_of_x(low: f64, high: f64, log: bool, xs: impl Iterator<Item = f64>) -> Vec<(f64, String)> {
+    if log {
+        let mut own: Vec<f64> = xs.collect();
+        own.sort_by(f64::total_cmp);
+        own.dedup();
+        let every = own.len().div_ceil(9);
+        return own.into_iter().step_by(every.max(1)).map(|x| (x, plain(x))).collect();
+    }
+    let step = step_of((high - low).max(f64::MIN_POSITIVE));
+    let first = (low / step).ceil();
+    (0..=((high / step - first) + 1e-9) as usize).map(|i| (first + i as f64) * step).map(|x| (x, plain(x))).collect()
+}
+
+fn stroke(i: usize, series: &Series) -> String {
+    let dash = match (series.kind(), i / COLOURS.len() % 2) {
+        (Kind::Published, _) => " stroke-dasharray=\"3 4\"",
+        (_, 1) => " stroke-dasharray=\"9 4\"",
+        _ => "",
+    };
+    format!("fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{dash}", COLOURS[i % COLOURS.len()])
+}
+
+/// Filled, or outlined and dashed where it was published.
+fn bar_style(i: usize, kind: Kind) -> String {
+    let colour = COLOURS[i % COLOURS.len()];
+    match kind {
+        Kind::Published => format!("fill=\"#fff\" stroke=\"{colour}\" stroke-dasharray=\"4 3\""),
+        _ => format!("fill=\"{colour}\" stroke=\"{colour}\""),
+    }
+}
+
+/// A mark of the series' own shape, with what it says when it is pointed at.
+fn mark(body: &mut String, i: usize, x: f64, y: f64, told: &str) {
+    let fill = COLOURS[i % COLOURS.len()];
+    let shape = match i % 4 {
+        0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\""),
+        1 => format!("<rect x=\"{:.1}\" y=\"{:.1}\" width=\"7\" height=\"7\"", x - 3.5, y - 3.5),
+        2 => format!("<path d=\"M{x:.1} {:.1}l4.5 8h-9z\"", y - 5.0),
+        _ => format!("<path d=\"M{x:.1} {:.1}l5 5l-5 5l-5 -5z\"", y - 5.0),
+    };
+    let _ = writeln!(
+        body,
+        "{shape} fill=\"{fill}\"><title>{}</title></{}>",
+        escape(told),
+        &shape[1..].split(' ').next().unwrap_or("g")
+    );
+}
+
+fn text(out: &mut String, x: f64, y: f64, attributes: &str, content: &str) {
+    let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" {attributes}>{}</text>", escape(content));
+}
+
+/// A number of an axis without needless zeros.
+fn plain(value: f64) -> String {
+    if value.abs() >= 1e6 {
+        let (scaled, suffix) = if value.abs() >= 1e9 { (value / 1e9, "G") } else { (value / 1e6, "M") };
+        return format!("{}{suffix}", plain(scaled));
+    }
+    let digits = if value != 0.0 && value.abs() < 0.01 { 6 } else { 3 };
+    let text = format!("{value:.digits$}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_string() } else { text.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_round_and_scales_reach_both_ends() {
+        for (span, step) in [(10.0, 2.0), (31.7, 10.0), (0.7, 0.2), (1e-3, 2e-4)] {
+            assert!((step_of(span) - step).abs() < 1e-9, "{span}");
+        }
+        let scale = Scale::of(-0.3, 1.1);
+        assert!(scale.low <= -0.3 && scale.high >= 1.1);
+        assert!(scale.place(scale.high) < scale.place(scale.low));
+        let flat = Scale::of(0.0, 0.0);
+        assert!(flat.place(0.0).is_finite());
+    }
+
+    #[test]
+    fn numbers_of_axes_are_short() {
+        let shown = [2.5, 10.0, 0.0, -0.0, 2_500_000.0, 8e9, 0.00001].map(plain);
+        assert_eq!(shown, ["2.5", "10", "0", "0", "2.5M", "8G", "0.00001"]);
+    }
+
+    #[test]
+    fn a_chart_names_its_axes_its_unit_and_where_it_comes_from() {
+        let mut ours = Series::new(Kind::Simulated, "bound <1>");
+        for (x, y) in [(1.0, 10.0), (4.0, 30.0), (16.0, 90.0)] {
+            ours.add(Kind::Simulated, x, y, plain(x)).expect("one kind");
+        }
+        let mut theirs = Series::new(Kind::Published, "bound");
+        theirs.add(Kind::Published, 16.0, 80.0, "16").expect("one kind");
+        let series = [ours, theirs];
+        let chart = |bars| Chart {
+            title: "Throughput",
+            x: "clients",
+            y: "throughput, 1/min",
+            kind: Kind::Simulated,
+            log_x: true,
+            bars,
+            series: &series,
+        };
+        for bars in [false, true] {
+            let svg = chart(bars).draw().expect("points");
+            for part in ["Throughput (simulated)", ">clients<", "throughput, 1/min", "(published)", "bound &lt;1&gt;"] {
+                assert!(svg.contains(part), "{part}");
+            }
+            assert!(!svg.contains("NaN") && !svg.contains("inf") && svg.contains("stroke-dasharray"));
+            super::super::page::balanced(&svg).expect("well-formed");
+        }
+        assert!(Chart { series: &[], ..chart(false) }.draw().is_none());
+    }
+}

@@ -1,0 +1,143 @@
+use std::path::Path;
+
+use numa::Topology;
+use proptest::prelude::*;
+
+use super::*;
+use crate::declaration::{Draw, Figure};
+
+fn record(kind: Kind, clients: u64, strategy: &str, throughput: f64) -> Record {
+    let settings = [("clients", Value::from(clients)), ("strategy", Value::from(strategy))];
+    Record {
+        experiment: "own/small".into(),
+        settings: settings.into_iter().map(|(key, value)| (key.to_string(), value)).collect(),
+        seed: 7,
+        seconds: 2.5,
+        kind,
+        outcome: Outcome::default().with(Metric::Throughput, throughput),
+    }
+}
+
+fn figure() -> Figure {
+    Figure {
+        title: "Throughput".into(),
+        draw: Draw::Lines,
+        x: "clients".into(),
+        log_x: true,
+        y: Metric::Throughput,
+        series: vec!["strategy".into()],
+        only: toml::Table::new(),
+    }
+}
+
+fn head(revision: &str) -> Head {
+    Head {
+        format: FORMAT,
+        experiment: "own/small".into(),
+        kind: Kind::Simulated,
+        revision: revision.into(),
+        machines: [("toy".to_string(), Topology::synthetic(2, 1, 2, 1))].into(),
+        constants: [("task_ns".to_string(), 210.0)].into(),
+    }
+}
+
+#[test]
+fn simulated_and_measured_points_never_share_a_series() {
+    let records = [
+        record(Kind::Simulated, 1, "os", 1.0),
+        record(Kind::Measured, 4, "os", 2.0),
+        record(Kind::Simulated, 4, "os", 3.0),
+        record(Kind::Measured, 1, "os", 4.0),
+    ];
+    let series = series_of(&figure(), &records);
+    assert_eq!(series.len(), 2);
+    assert_eq!((series[0].kind(), series[0].points()), (Kind::Simulated, &[(1.0, 1.0), (4.0, 3.0)][..]));
+    assert_eq!((series[1].kind(), series[1].points()), (Kind::Measured, &[(1.0, 4.0), (4.0, 2.0)][..]));
+    let mut simulated = Series::new(Kind::Simulated, "os");
+    let error = simulated.add(Kind::Measured, 1.0, 1.0, "1").expect_err("another kind");
+    assert!(error.to_string().contains("'os' is simulated"));
+    assert!(simulated.points().is_empty());
+}
+
+proptest! {
+    /// Whatever records there are, each series holds exactly the points of its kind and name: the slow way counts them.
+    #[test]
+    fn series_hold_the_points_of_their_kind_and_name(
+        records in prop::collection::vec((0..3usize, 0..4u64, 0..3usize, 0.0..100.0f64), 0..40)
+    ) {
+        let kinds = [Kind::Simulated, Kind::Modelled, Kind::Measured];
+        let names = ["os", "target", "bound"];
+        let records: Vec<Record> =
+            records.into_iter().map(|(kind, x, name, y)| record(kinds[kind], x, names[name], y)).collect();
+        let series = series_of(&figure(), &records);
+        for one in &series {
+            let mut expected: Vec<(f64, f64)> = records
+                .iter()
+                .filter(|r| r.kind == one.kind() && r.settings["strategy"] == one.name())
+                .map(|r| (r.settings["clients"].as_f64().unwrap(), r.get(Metric::Throughput).unwrap()))
+                .collect();
+            expected.sort_by(|a, b| a.0.total_cmp(&b.0));
+            prop_assert_eq!(one.points(), &expected[..]);
+        }
+        prop_assert_eq!(series.iter().map(|one| one.points().len()).sum::<usize>(), records.len());
+    }
+}
+
+#[test]
+fn results_read_back_as_they_were_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::open(folder.path()).expect("opens");
+    let results = store.results(&head("abc")).expect("opens");
+    let kept = record(Kind::Simulated, 4, "os", 0.1 + 0.2);
+    results.add(&kept).expect("written");
+    let again = store.results(&head("abc")).expect("opens");
+    assert_eq!(again.get(&kept.key()), Some(&kept));
+    let other = store.results(&head("another revision")).expect("opens");
+    assert_eq!(other.get(&kept.key()), None, "another revision's results are others");
+    let files = store.files().expect("readable");
+    assert_eq!(files.iter().map(|(_, records)| records.len()).sum::<usize>(), 1);
+    let (found, _) = files.iter().find(|(_, records)| !records.is_empty()).expect("the one");
+    assert_eq!(found, &head("abc"), "machine, topology, revision and constants are there");
+}
+
+#[test]
+fn a_line_that_was_cut_short_is_dropped_and_run_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Store::open(folder.path()).expect("opens");
+    let (first, second) = (record(Kind::Simulated, 1, "os", 1.0), record(Kind::Simulated, 2, "os", 2.0));
+    let results = store.results(&head("abc")).expect("opens");
+    results.add(&first).expect("written");
+    results.add(&second).expect("written");
+    drop(results);
+    let path = only_file(folder.path());
+    let text = std::fs::read_to_string(&path).expect("text");
+    std::fs::write(&path, &text[..text.len() - 9]).expect("written");
+    let results = store.results(&head("abc")).expect("opens");
+    assert_eq!(results.get(&first.key()), Some(&first));
+    assert_eq!(results.get(&second.key()), None);
+    results.add(&second).expect("written");
+    assert_eq!(std::fs::read_to_string(&path).expect("text"), text);
+}
+
+#[test]
+fn a_folder_that_cannot_be_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").expect("written");
+    let error = Store::open(&file.join("below")).expect_err("a file is no folder").to_string();
+    assert!(error.contains("cannot keep results in"), "{error}");
+}
+
+#[test]
+fn metrics_have_names_of_their_own() {
+    for metric in METRICS {
+        assert_eq!(Metric::named(metric.name()), Some(metric));
+        assert_eq!(serde_json::to_value(metric).unwrap(), metric.name());
+    }
+    assert_eq!(METRICS.iter().map(|m| m.name()).collect::<std::collections::BTreeSet<_>>().len(), METRICS.len());
+}
+
+fn only_file(folder: &Path) -> std::path::PathBuf {
+    let mut files = std::fs::read_dir(folder).expect("readable");
+    files.next().expect("a file").expect("readable").path()
+}

@@ -1,0 +1,165 @@
+//! Runs points: on several threads, with progress, stopped and gone on with.
+//!
+//! Invariants: the records come in the order of the jobs, whatever thread ran them; a point that a store has is not run
+//! again; a point is kept as soon as it is finished, so stopping loses at most what was being run.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use thiserror::Error;
+
+use crate::declaration::Point;
+use crate::engine::{Conditions, Engine, RunError};
+use crate::result::{FORMAT, Head, Record, Store, StoreError, as_json, key};
+
+/// A point to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The experiment's id.
+    pub experiment: String,
+    /// Its settings.
+    pub point: Point,
+    /// How long, in virtual or real seconds.
+    pub seconds: f64,
+}
+
+/// How jobs are run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Decides all that is random; every point gets the same one, so that points differ by their settings only.
+    pub seed: u64,
+    /// Threads that run points.
+    pub threads: usize,
+    /// The revision that result files name.
+    pub revision: String,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// The experiment of the job that was finished last.
+    pub experiment: &'a str,
+    /// Jobs that are finished.
+    pub done: usize,
+    /// All jobs.
+    pub all: usize,
+}
+
+/// What became of a job.
+pub type JobResult = Result<Record, RunError>;
+
+/// Why a run ended early.
+#[derive(Debug, Error)]
+pub enum RunFailure {
+    /// Results could not be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It was stopped; what was finished is kept.
+    #[error("stopped after {done} of {all} points; the same command goes on from there")]
+    Stopped {
+        /// Jobs that were finished.
+        done: usize,
+        /// All jobs.
+        all: usize,
+    },
+}
+
+/// Runs all jobs, or those that the store does not have yet.
+///
+/// # Errors
+/// [`RunFailure`]: a full disk, or `stop` was set. A point that cannot be run is an error of its own place in the result.
+pub fn run(
+    engine: &dyn Engine,
+    jobs: &[Job],
+    options: &Options,
+    store: Option<&Store>,
+    progress: &(dyn Fn(Progress<'_>) + Sync),
+    stop: &AtomicBool,
+) -> Result<Vec<JobResult>, RunFailure> {
+    let files = match store {
+        Some(store) => open_files(engine, jobs, options, store)?,
+        None => BTreeMap::new(),
+    };
+    let results: Mutex<Vec<Option<JobResult>>> = Mutex::new(vec![None; jobs.len()]);
+    let failure: Mutex<Option<StoreError>> = Mutex::new(None);
+    let next = AtomicUsize::new(0);
+    let done = AtomicUsize::new(0);
+    let work = || {
+        while !stop.load(Ordering::Relaxed) {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(job) = jobs.get(at) else { return };
+            let file = files.get(&job.experiment);
+            let settings = as_json(&job.point.named);
+            let kept = file.and_then(|file| file.get(&key(&job.experiment, &settings, options.seed, job.seconds)));
+            let result = match kept {
+                Some(record) => Ok(record.clone()),
+                None => {
+                    let conditions = Conditions { seed: options.seed, seconds: job.seconds, stop };
+                    engine.run(&job.point, conditions).map(|outcome| Record {
+                        experiment: job.experiment.clone(),
+                        settings,
+                        seed: options.seed,
+                        seconds: job.seconds,
+                        kind: engine.kind(),
+                        outcome,
+                    })
+                }
+            };
+            if result == Err(RunError::Stopped) {
+                return;
+            }
+            if let (Some(file), None, Ok(record)) = (file, kept, &result)
+                && let Err(error) = file.add(record)
+            {
+                *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                return;
+            }
+            results.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(result);
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            progress(Progress { experiment: &job.experiment, done, all: jobs.len() });
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..options.threads.clamp(1, engine.parallel_max()).min(jobs.len().max(1)) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    if let Some(error) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error.into());
+    }
+    let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let (done, all) = (done.into_inner(), jobs.len());
+    results.into_iter().collect::<Option<Vec<_>>>().ok_or(RunFailure::Stopped { done, all })
+}
+
+/// The result file of each experiment among the jobs.
+fn open_files(
+    engine: &dyn Engine,
+    jobs: &[Job],
+    options: &Options,
+    store: &Store,
+) -> Result<BTreeMap<String, crate::result::Results>, StoreError> {
+    let mut heads: BTreeMap<&str, Head> = BTreeMap::new();
+    for job in jobs {
+        let head = heads.entry(&job.experiment).or_insert_with(|| Head {
+            format: FORMAT,
+            experiment: job.experiment.clone(),
+            kind: engine.kind(),
+            revision: options.revision.clone(),
+            machines: BTreeMap::new(),
+            constants: engine.constants(),
+        });
+        let named = &job.point.settings.machine.machine;
+        if !head.machines.contains_key(named)
+            && let Ok((name, topology)) = engine.machine(&job.point)
+        {
+            head.machines.insert(name, topology);
+        }
+    }
+    heads.into_iter().map(|(id, head)| Ok((id.to_string(), store.results(&head)?))).collect()
+}
+
+#[cfg(test)]
+mod tests;

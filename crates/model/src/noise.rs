@@ -1,0 +1,36 @@
+//! Repeatable noise for tests: SplitMix64.
+//!
+//! Source: Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014.
+
+/// A seeded source of numbers.
+pub(crate) struct Noise(pub(crate) u64);
+
+impl Noise {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Between 0 and 1, even.
+    pub(crate) fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Between two bounds, even.
+    pub(crate) fn between(&mut self, low: f64, high: f64) -> f64 {
+        low + (high - low) * self.share()
+    }
+
+    /// Bell-shaped around 0 with standard deviation 1: the sum of twelve, less six.
+    pub(crate) fn bell(&mut self) -> f64 {
+        (0..12).map(|_| self.share()).sum::<f64>() - 6.0
+    }
+
+    /// Waits between events that come once per unit of time.
+    pub(crate) fn wait(&mut self) -> f64 {
+        -(1.0 - self.share()).ln()
+    }
+}

@@ -1,0 +1,58 @@
+use super::*;
+
+/// The tables print hundredths of a per cent.
+const PRINTED: f64 = 0.01 / 100.0;
+
+#[test]
+fn every_published_gain_comes_out() {
+    let mut count = 0;
+    for system in System::ALL {
+        let gains = gains(system).expect("the tables make a curve");
+        let worst = gains.iter().max_by(|a, b| miss(a).total_cmp(&miss(b))).expect("there are pairs");
+        println!("{system:?}: {} pairs, worst {worst:?} by {:.5} points", gains.len(), 100.0 * miss(worst));
+        assert!(miss(worst) <= PRINTED, "{system:?}: {worst:?}");
+        count += gains.len();
+    }
+    assert_eq!(count, 143, "rho_model values in Table 5.2");
+}
+
+fn miss(gain: &Gain) -> f64 {
+    (gain.computed - gain.published).abs()
+}
+
+#[test]
+fn other_readings_of_the_thesis_miss() {
+    // What would be plausible and is not what the thesis did: lines instead of the spline, q clamped at 0.
+    for system in System::ALL {
+        let lines = Curve::of_threads(&system.local_gib_s(), Interpolation::Linear, Outside::Extend).expect("a curve");
+        let spline = system.curve().expect("a curve");
+        let queries = system.queries();
+        let half = system.cores() / 2.0;
+        let worst = |curve: &Curve, least: f64| {
+            let q = |number: u32| queries.iter().find(|f| f.query == number).expect("in Table 5.1").job.q.max(least);
+            let pairs = gains(system).expect("a curve");
+            pairs
+                .iter()
+                .map(|g| (rho_model(curve, (q(g.queries.0), half), (q(g.queries.1), half)) - g.published).abs())
+                .fold(0.0, f64::max)
+        };
+        assert!(worst(&lines, f64::NEG_INFINITY) > PRINTED, "{system:?}");
+        assert!(worst(&spline, 0.0) > PRINTED, "{system:?}");
+    }
+}
+
+#[test]
+fn the_tables_are_whole() {
+    assert_eq!((System::Xeon.local_gib_s().len(), System::Opteron.local_gib_s().len()), (8, 6));
+    assert_eq!((System::Xeon.remote_gib_s().len(), System::Opteron.remote_gib_s().len()), (1, 2));
+    assert_eq!((System::Xeon.queries().len(), System::Opteron.queries().len()), (15, 14));
+    assert_eq!((gains(System::Xeon).expect("a curve").len(), gains(System::Opteron).expect("a curve").len()), (70, 73));
+}
+
+#[test]
+fn a_pair_of_equals_gains_nothing_in_the_model_and_much_in_truth() {
+    let xeon = gains(System::Xeon).expect("a curve");
+    let nine = xeon.iter().find(|gain| gain.queries == (9, 9)).expect("a pair of Table 5.2");
+    assert!(nine.computed.abs() < 1e-12);
+    assert!(nine.measured > 0.5);
+}

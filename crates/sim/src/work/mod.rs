@@ -1,0 +1,250 @@
+//! What runs: statements as graphs of tasks, and the clients that issue them.
+//!
+//! A [`Graph`] is a statement: tasks, each with an affinity, a hint and [`Stage`]s, and which tasks come after which. A
+//! [`Workload`] hands out graphs to clients in a closed loop: a client issues its next statement when the last one is
+//! done. Builders for the papers' statements are in [`scan`], [`stream`], [`lookup`] and [`query`].
+//!
+//! Invariants: a task depends on tasks before it only, so a graph has no cycle; amounts are finite and not negative.
+//!
+//! # Limits
+//! The stages of a task run one after the other; within a stage cpu and memory overlap as its kind says.
+
+pub mod lookup;
+pub mod query;
+pub mod scan;
+pub mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use numa::NodeId;
+use sched::policy::Layout;
+use sched::{Affinity, Hint, Settings};
+
+use crate::constants::Constants;
+use crate::machine::Machine;
+use crate::random::Random;
+
+/// A line of memory.
+pub const LINE_BYTES: f64 = 64.0;
+
+/// A piece of a task: cpu time and memory, at the same time.
+///
+/// Streamed bytes are prefetched, so they overlap with the cpu time; random lines are waited for, as many at a time as a
+/// cpu can have in flight, besides the cpu time. A stage without memory is cpu time alone.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stage {
+    /// Cpu time, ns, of a cpu whose core is its own.
+    pub cpu_ns: f64,
+    /// Bytes streamed, per node of the memory, by place.
+    pub streamed: Vec<(usize, f64)>,
+    /// Lines at random places that miss all caches, per node, by place.
+    pub lines: Vec<(usize, f64)>,
+    /// Whether the lines are those of look-ups, each line of which is known by the one before only: then a core has as
+    /// many in flight as it has look-ups, not as it has lines.
+    pub chained: bool,
+    /// Which part of its statement it is, such as [`scan::FIND`]; outcomes tell the time spent in each. 0 where nobody asks.
+    pub phase: usize,
+}
+
+impl Stage {
+    /// A stage of cpu time.
+    pub fn cpu(cpu_ns: f64) -> Stage {
+        Stage { cpu_ns, ..Stage::default() }
+    }
+
+    /// Reads bytes of one node in sequence.
+    #[must_use]
+    pub fn read(mut self, node: usize, bytes: f64) -> Stage {
+        self.streamed.push((node, bytes));
+        self
+    }
+
+    /// Reads bytes that lie evenly on several nodes.
+    #[must_use]
+    pub fn read_over(mut self, nodes: &[usize], bytes: f64) -> Stage {
+        self.streamed.extend(nodes.iter().map(|node| (*node, bytes / nodes.len() as f64)));
+        self
+    }
+
+    /// Writes bytes of one node in sequence: each line is read and written back.
+    #[must_use]
+    pub fn write(self, node: usize, bytes: f64, constants: &Constants) -> Stage {
+        self.read(node, bytes * constants.write_factor)
+    }
+
+    /// Reads lines at random places of nodes, evenly.
+    #[must_use]
+    pub fn random_over(mut self, nodes: &[usize], lines: f64) -> Stage {
+        self.lines.extend(nodes.iter().map(|node| (*node, lines / nodes.len() as f64)));
+        self
+    }
+
+    /// Counts it as this part of its statement.
+    #[must_use]
+    pub fn in_phase(mut self, phase: usize) -> Stage {
+        self.phase = phase;
+        self
+    }
+
+    /// Has its lines wait for one another.
+    #[must_use]
+    pub fn chained(mut self) -> Stage {
+        self.chained = true;
+        self
+    }
+
+    /// Bytes that it moves.
+    pub fn bytes(&self) -> f64 {
+        let streamed: f64 = self.streamed.iter().map(|(_, bytes)| bytes).sum();
+        streamed + self.lines.iter().map(|(_, lines)| lines * LINE_BYTES).sum::<f64>()
+    }
+}
+
+/// A task of a graph.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Where it asks to run.
+    pub affinity: Affinity,
+    /// What it says that it costs.
+    pub hint: Hint,
+    /// What it does, one after the other.
+    pub stages: Vec<Stage>,
+    /// The tasks of its graph that come before it.
+    pub after: Vec<usize>,
+}
+
+impl Task {
+    /// A task of one stage, whose hint is what the stage costs.
+    pub fn new(affinity: Affinity, stage: Stage) -> Task {
+        let hint = Hint { bytes: stage.bytes() as u64, cpu_ns: stage.cpu_ns as u64 };
+        Task { affinity, hint, stages: vec![stage], after: Vec::new() }
+    }
+
+    /// The task, to run after these.
+    #[must_use]
+    pub fn after(mut self, tasks: impl IntoIterator<Item = usize>) -> Task {
+        self.after.extend(tasks);
+        self
+    }
+}
+
+/// A statement: its tasks in an order in which each comes after those it depends on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Graph {
+    /// Its tasks.
+    pub tasks: Vec<Task>,
+    /// What it gets done, in whatever the workload counts (rows, look-ups, bytes): summed up in the outcome.
+    pub items: f64,
+    /// What kind of statement it is; outcomes keep latencies per kind.
+    pub kind: usize,
+}
+
+impl Graph {
+    /// An empty graph that gets so many items done.
+    pub fn new(items: f64) -> Graph {
+        Graph { items, ..Graph::default() }
+    }
+
+    /// Adds a task; its place.
+    pub fn add(&mut self, task: Task) -> usize {
+        self.tasks.push(task);
+        self.tasks.len() - 1
+    }
+
+    /// What is wrong with it for this machine, if anything.
+    pub fn fault(&self, machine: &Machine) -> Option<String> {
+        if self.tasks.is_empty() {
+            return Some("a statement without tasks never ends".to_owned());
+        }
+        let nodes = machine.node_count();
+        for (place, task) in self.tasks.iter().enumerate() {
+            if let Some(later) = task.after.iter().find(|before| **before >= place) {
+                return Some(format!(
+                    "task {place} comes after task {later}: a task can only depend on tasks before it"
+                ));
+            }
+            for stage in &task.stages {
+                let memory = stage.streamed.iter().chain(&stage.lines);
+                let good = |amount: f64| amount.is_finite() && amount >= 0.0;
+                if let Some((node, amount)) = memory.clone().find(|(node, amount)| *node >= nodes || !good(*amount)) {
+                    return Some(format!(
+                        "task {place} asks for {amount} of node {node}; amounts are finite, nodes 0 to {}",
+                        nodes - 1
+                    ));
+                }
+                if !good(stage.cpu_ns) {
+                    return Some(format!("task {place} takes {} ns of cpu time", stage.cpu_ns));
+                }
+            }
+        }
+        None
+    }
+}
+
+/// What a workload may look at when it makes a statement.
+pub struct At<'a> {
+    /// Virtual time.
+    pub now_ns: u64,
+    /// Statements that are alive, the one to be made included.
+    pub active: usize,
+    /// The turn of this statement, from 0.
+    pub turn: u64,
+    /// The machine.
+    pub machine: &'a Machine,
+    /// Its slots and groups.
+    pub layout: &'a Layout,
+    /// The settings of the run.
+    pub settings: Settings,
+    /// The costs.
+    pub constants: &'a Constants,
+    /// Random numbers of the run.
+    pub random: &'a mut Random,
+}
+
+/// Clients in a closed loop.
+pub trait Workload {
+    /// How many clients there are.
+    fn clients(&self) -> usize;
+
+    /// The next statement of a client, or `None` when it is done for good. The same statement should be the same `Arc`:
+    /// what a graph costs is worked out once for each.
+    fn next(&mut self, client: usize, at: &mut At<'_>) -> Option<Arc<Graph>>;
+}
+
+/// The affinity for data of a node, by place.
+pub fn near(machine: &Machine, node: usize) -> Affinity {
+    Affinity::near(machine.node_id(node))
+}
+
+/// The kernel's numbers of nodes given by place.
+pub(crate) fn ids(machine: &Machine, nodes: &[usize]) -> Vec<NodeId> {
+    nodes.iter().map(|node| machine.node_id(*node)).collect()
+}
+
+/// Every client issues the same statement, so many times or without end.
+#[derive(Clone, Debug)]
+pub struct Repeated {
+    graph: Arc<Graph>,
+    left: Vec<u64>,
+}
+
+impl Repeated {
+    /// `clients` clients with a statement, each `times` times.
+    pub fn new(graph: Graph, clients: usize, times: u64) -> Repeated {
+        Repeated { graph: Arc::new(graph), left: vec![times; clients] }
+    }
+}
+
+impl Workload for Repeated {
+    fn clients(&self) -> usize {
+        self.left.len()
+    }
+
+    fn next(&mut self, client: usize, _: &mut At<'_>) -> Option<Arc<Graph>> {
+        let left = self.left.get_mut(client)?;
+        *left = left.checked_sub(1)?;
+        Some(Arc::clone(&self.graph))
+    }
+}

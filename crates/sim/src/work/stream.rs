@@ -1,0 +1,70 @@
+//! Arrays read in one pass by every cpu: by the units that own them, interleaved over all nodes, or on one node.
+//!
+//! A pass is a statement with one task per slot, in the slot's private queue, as a unit runs.
+//!
+//! # Limits
+//! The units' commands of a scan are one per pass and unit, so routing costs a task each.
+//!
+//! Source: Kissinger et al., ADMS 2014, sections 4.1 and 4.2 (single RAM, interleaved, ERIS); Seidel 2011, section 2.1 (STREAM).
+
+use sched::policy::Layout;
+use sched::{Affinity, SlotId};
+
+use super::{Graph, Stage, Task};
+use crate::constants::Constants;
+use crate::machine::Machine;
+
+/// Where an array lies.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Lies {
+    /// The part that a cpu reads lies on its own node (units; first touch).
+    Owned,
+    /// Evenly on all nodes that have cpus, page by page (interleaved, striped).
+    Interleaved,
+    /// On the node at this place (single RAM).
+    On(usize),
+}
+
+/// An array and what is done with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pass {
+    /// All cpus' bytes together.
+    pub bytes: f64,
+    /// Bytes of an entry, for the cpu time.
+    pub entry_bytes: f64,
+    /// Cpu time per entry, ns.
+    pub entry_ns: f64,
+    /// Where the bytes lie.
+    pub lies: Lies,
+}
+
+impl Pass {
+    /// A column scan: entries of eight bytes, compared with a constant (ERIS Figure 9).
+    pub fn scan(bytes: f64, lies: Lies, constants: &Constants) -> Pass {
+        Pass { bytes, entry_bytes: 8.0, entry_ns: constants.scan_ns_per_row, lies }
+    }
+
+    /// The statement: items are bytes.
+    pub fn graph(&self, machine: &Machine, layout: &Layout) -> Graph {
+        let slots = layout.slots().len();
+        let share = self.bytes / slots as f64;
+        let everywhere: Vec<usize> = (0..machine.node_count()).filter(|node| machine.nodes()[*node].cpus > 0).collect();
+        let mut graph = Graph::new(self.bytes);
+        for slot in 0..slots as u32 {
+            let home = machine.place_of(layout.group(layout.slot(SlotId(slot)).group).node).unwrap_or(0);
+            let cpu = Stage::cpu(share / self.entry_bytes * self.entry_ns);
+            let stage = match self.lies {
+                Lies::Owned => cpu.read(home, share),
+                Lies::Interleaved => cpu.read_over(&everywhere, share),
+                Lies::On(node) => cpu.read(node, share),
+            };
+            graph.add(Task::new(Affinity::Slot(SlotId(slot)), stage));
+        }
+        graph
+    }
+}
+
+/// The slots that a run of this machine has, for building statements before it.
+pub fn layout(machine: &Machine, options: &crate::run::Options) -> Layout {
+    Layout::new(machine.topology(), options.threads, options.split)
+}
