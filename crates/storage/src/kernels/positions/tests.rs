@@ -29,7 +29,8 @@ fn every_path_equals_the_scalar_one() {
         assert_eq!(chosen, expected);
         #[cfg(target_arch = "x86_64")]
         {
-            let mut paths: Vec<fn(&[u64], u32, usize, &mut Vec<u32>)> = Vec::new();
+            type Path = fn(&[u64], u32, usize, &mut Vec<u32>);
+            let mut paths: Vec<Path> = Vec::new();
             if crate::kernels::have_popcnt() {
                 paths.push(popcnt::positions);
             }
