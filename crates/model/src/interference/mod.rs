@@ -128,7 +128,9 @@ pub enum InterferenceError {
         known: String,
     },
     /// A pair's cpus or times are none.
-    #[error("pair {index} ({first}, {second}) has cpus {cpus:?} and times {time_s:?}; all must be positive and finite")]
+    #[error(
+        "pair {index} ({first}, {second}) has cpus {cpus:?} and times {time_s:?}; all must be positive, and cpus no more than the machine has"
+    )]
     BadPair {
         /// Which, from 0.
         index: usize,
@@ -222,7 +224,9 @@ fn check(input: &Input) -> Result<(), InterferenceError> {
                 return Err(InterferenceError::NoQuery { index, name: name.clone(), known });
             }
         }
-        if !pair.cpus.iter().chain(&pair.time_s).all(|value| value.is_finite() && *value > 0.0) {
+        let is_good = |value: &f64| value.is_finite() && *value > 0.0;
+        let fits = pair.cpus.iter().all(|&cpus| cpus <= input.machine.cpus);
+        if !fits || !pair.cpus.iter().chain(&pair.time_s).all(is_good) {
             let MeasuredPair { first, second, cpus, time_s } = pair.clone();
             return Err(InterferenceError::BadPair { index, first, second, cpus, time_s });
         }
