@@ -81,10 +81,15 @@ pub struct JobFit {
     pub fitted: Vec<(Parameter, f64)>,
 }
 
-/// Fits a job to runs on `machine`. `remote` are the job's shares of remote memory; `noise` is the spread of repeated
+/// Fits a job to runs on `machine`. `remote` are the job's shares of remote memory, one per class of the machine's at most
+/// (further ones are ignored); `noise` is the spread of repeated
 /// runs to go by where no setting was measured twice, as a share (0.01 on a quiet machine).
 pub fn fit_job(machine: &Machine, runs: &[Trial], remote: &[f64], noise: f64) -> Result<JobFit, FitError> {
+    machine.check()?;
     check(runs)?;
+    if let Some(index) = runs.iter().position(|run| run.cpus > machine.cpus) {
+        return Err(FitError::TooManyCpus { index, cpus: runs[index].cpus, most: machine.cpus });
+    }
     let noise = repeat_noise(runs).unwrap_or(noise).max(LEAST_NOISE);
     let fitting = Fitting {
         machine,

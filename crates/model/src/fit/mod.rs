@@ -20,6 +20,8 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::machine::MachineError;
+
 pub use explain::{Cause, Explanation, explain};
 pub use extended::{JobFit, Parameter, fit_job};
 pub use plain::{PlainFit, fit_plain, fit_plain_by_grid};
@@ -85,6 +87,19 @@ pub enum FitError {
         hogs: f64,
         /// Its time.
         time_s: f64,
+    },
+    /// The machine's figures.
+    #[error("machine: {0}")]
+    Machine(#[from] MachineError),
+    /// More cpus than there are.
+    #[error("trial {index} has {cpus} cpus of a node that has {most}; give the machine all cpus that trials used")]
+    TooManyCpus {
+        /// Which, from 0.
+        index: usize,
+        /// Its cpus.
+        cpus: f64,
+        /// What there is.
+        most: f64,
     },
     /// Not enough to tell two parameters apart.
     #[error(

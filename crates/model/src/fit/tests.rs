@@ -185,6 +185,31 @@ fn siblings_are_told_by_computing_hogs() {
 }
 
 #[test]
+fn remote_shares_are_taken_into_account() {
+    // The same job on interleaved memory: with its remote share known, the same figures come out.
+    let local = xeon();
+    let measured_gib_s = &System::Xeon.remote_gib_s()[0];
+    let points = measured_gib_s.iter().zip(1..).map(|(&gib_s, threads)| [f64::from(threads), gib_s]);
+    let remote = local.local.related(points.collect()).expect("a curve");
+    let machine = Machine { remote: vec![remote], ..local };
+    let job = Job { t_s: 2.0, q: 0.5, remote: vec![0.75], ..Job::default() };
+    let trials = measured(&machine, &job, 0.005, 2);
+    let known = fit_job(&machine, &trials, &[0.75], 0.005).expect("enough runs");
+    assert!((known.job.q - 0.5).abs() < 0.02 && (known.job.t_s - 2.0).abs() < 0.03, "{known:?}");
+    let ignored = fit_job(&machine, &trials, &[], 0.005).expect("enough runs");
+    assert!(ignored.mean_error > 2.0 * known.mean_error, "{ignored:?}");
+}
+
+#[test]
+fn machines_and_trials_have_to_fit() {
+    let machine = xeon();
+    let trials = [run(16.0, 0.0, 1.0), run(1.0, 0.0, 8.0)];
+    assert_eq!(fit_job(&machine, &trials, &[], 0.01), Err(FitError::TooManyCpus { index: 0, cpus: 16.0, most: 8.0 }));
+    let broken = Machine { cores: f64::NAN, ..machine };
+    assert!(matches!(fit_job(&broken, &trials[1..], &[], 0.01), Err(FitError::Machine(_))));
+}
+
+#[test]
 fn hogs_tell_what_is_hidden() {
     // A job that hides all its traffic is not slowed by this company: its own times say nothing about it.
     let machine = xeon();

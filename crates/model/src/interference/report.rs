@@ -86,10 +86,14 @@ pub struct Report {
     pub pairs: Vec<PairReport>,
     /// None where no pair was measured.
     pub errors: Option<Errors>,
+    /// Cores per node that the extended model reckons with.
+    pub cores: f64,
+    /// What a reader should know; sentences.
+    pub notes: Vec<String>,
 }
 
 impl Report {
-    pub(super) fn new(input: &Input, queries: Vec<QueryReport>) -> Report {
+    pub(super) fn new(input: &Input, queries: Vec<QueryReport>, notes: Vec<String>) -> Report {
         let at = |name: &str| input.queries.iter().position(|query| query.name == name).unwrap_or(0);
         let mut pairs: Vec<PairReport> = Vec::new();
         for measured in &input.pairs {
@@ -109,7 +113,7 @@ impl Report {
             }
         }
         let errors = errors(&pairs);
-        Report { queries, pairs, errors }
+        Report { queries, pairs, errors, cores: input.machine.cores, notes }
     }
 }
 

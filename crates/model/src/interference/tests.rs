@@ -79,6 +79,25 @@ fn noise_of_three_per_cent_is_borne() {
     assert!(errors.ratio.is_some_and(|ratio| ratio < 0.75) && errors.extended.mean < 0.04, "{errors:?}");
 }
 
+#[test]
+fn shared_cores_are_found_out() {
+    let [shared, apart] = [1.0, 2.0].map(|cores| {
+        let truth = Machine { cores, ..one_core() };
+        let mut noise = Noise(8);
+        let whole = laboratory(&truth, &queries(4, 5), &ONE_CORE_SETTINGS, (0.01, &mut noise));
+        let mut input = without(&whole, true, false);
+        input.machine.cores = 2.0;
+        analyse(&input).expect("good figures")
+    });
+    assert_eq!((shared.cores, shared.notes.len()), (1.0, 1), "{:?}", shared.notes);
+    assert_eq!((apart.cores, apart.notes.len()), (2.0, 0), "{:?}", apart.notes);
+    for report in [shared, apart] {
+        let errors = report.errors.expect("pairs were measured");
+        println!("{} cores: {errors:?}", report.cores);
+        assert!(errors.extended.mean < 0.04, "{errors:?}");
+    }
+}
+
 /// Two queries on four cpus that the thesis' model describes, measured without noise.
 fn small() -> Input {
     let machine = Machine { rule: DemandRule::Requested, ..Machine::simple(xeon().local, 4.0) };

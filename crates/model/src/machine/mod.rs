@@ -39,6 +39,9 @@ use crate::job::{Conditions, Job, JobError, Stage};
 pub use overlap::stretch_among;
 use solve::{Part, Party};
 
+/// Cpus of a node up to which overlaps are reckoned: each solution takes some tens of millions of steps there.
+const OVERLAP_CPUS_MAX: f64 = 512.0;
+
 /// What counts as demand; see the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -75,12 +78,20 @@ pub struct Machine {
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum MachineError {
     /// Numbers of cpus that are none.
-    #[error("a node has {cpus} cpus on {cores} cores; both must be positive, and cpus no fewer than cores")]
+    #[error("a node has {cpus} cpus on {cores} cores; both must be 1 at least, and cpus no fewer than cores")]
     BadCpus {
         /// What was given.
         cpus: f64,
         /// What was given.
         cores: f64,
+    },
+    /// Chances are reckoned thread by thread.
+    #[error(
+        "a node of {cpus} cpus is too large to reckon every overlap (at most {OVERLAP_CPUS_MAX}); use `rule = waiting`"
+    )]
+    TooManyCpus {
+        /// What was given.
+        cpus: f64,
     },
     /// The curve may turn negative.
     #[error(
@@ -108,12 +119,14 @@ pub enum MachineError {
         known: usize,
     },
     /// Cpus or hogs that are none.
-    #[error("job {index} has {cpus} cpus per node; it must be positive and finite")]
+    #[error("job {index} has {cpus} cpus per node; give it more than 0 and no more than the machine's {most}")]
     BadShare {
         /// Which, from 0.
         index: usize,
         /// What was given.
         cpus: f64,
+        /// What there is.
+        most: f64,
     },
 }
 
@@ -158,9 +171,12 @@ impl Machine {
 
     /// Whether its figures make sense.
     pub fn check(&self) -> Result<(), MachineError> {
-        let positive = |value: f64| value.is_finite() && value > 0.0;
-        if !positive(self.cpus) || !positive(self.cores) || self.cpus < self.cores {
+        let is_count = |value: f64| value.is_finite() && value >= 1.0;
+        if !is_count(self.cpus) || !is_count(self.cores) || self.cpus < self.cores {
             return Err(MachineError::BadCpus { cpus: self.cpus, cores: self.cores });
+        }
+        if self.rule == DemandRule::Overlap && self.cpus > OVERLAP_CPUS_MAX {
+            return Err(MachineError::TooManyCpus { cpus: self.cpus });
         }
         let extended = std::iter::once(&self.local).chain(&self.remote).any(|c| c.spec().outside == Outside::Extend);
         if extended && self.rule != DemandRule::Requested { Err(MachineError::Extended) } else { Ok(()) }
@@ -175,8 +191,8 @@ impl Machine {
             if job.remote.len() > self.remote.len() {
                 return Err(MachineError::NoClass { index, used: job.remote.len(), known: self.remote.len() });
             }
-            if !(cpus.is_finite() && cpus > 0.0) {
-                return Err(MachineError::BadShare { index, cpus });
+            if !(cpus > 0.0 && cpus <= self.cpus) {
+                return Err(MachineError::BadShare { index, cpus, most: self.cpus });
             }
         }
         Ok(())

@@ -94,6 +94,37 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn whatever_is_asked_has_an_answer(
+        jobs in prop::collection::vec(
+            (0.0f64..1.0, 0.0f64..1.0, 0.0f64..1.0, 0.0f64..0.1, 0.0f64..2.0, 0.0f64..1.0, 0.05f64..16.0), 1..5),
+        hogs in (0.0f64..9.0, 0.0f64..9.0), cores in 1u32..17, rule in 0usize..3,
+    ) {
+        // Every extra at once: answers are positive numbers, no thread does more than its work, and another hog never helps.
+        let rule = [DemandRule::Requested, DemandRule::Waiting, DemandRule::Overlap][rule];
+        let machine = Machine { cpus: 16.0, cores: f64::from(cores), rule, ..with_remote() };
+        let jobs: Vec<(Job, f64)> = jobs
+            .into_iter()
+            .map(|(q, hidden, sequential, overhead, smt, remote, cpus)| {
+                (Job { sequential, overhead, smt, remote: vec![remote], ..job(q, hidden) }, cpus)
+            })
+            .collect();
+        let borrowed: Vec<(&Job, f64)> = jobs.iter().map(|(job, cpus)| (job, *cpus)).collect();
+        prop_assert_eq!(machine.check_jobs(borrowed.iter().copied()), Ok(()));
+        let beside = Hogs { memory: hogs.0, computing: hogs.1 };
+        let times = machine.together_s(&borrowed, beside);
+        let more = machine.together_s(&borrowed, Hogs { memory: hogs.0 + 1.0, ..beside });
+        for ((time, more), (_, cpus)) in times.iter().zip(&more).zip(&jobs) {
+            prop_assert!(time.is_finite() && *time >= 1.0 / cpus - 1e-9, "{time} on {cpus}");
+            // A memory hog takes bandwidth; it may also sit beside a thread in place of one that computes.
+            prop_assert!(cores < 16 || *more >= time * (1.0 - 1e-6), "{time} {more}");
+        }
+        let rho = machine.rho(&borrowed);
+        prop_assert!(rho < 1.0 && rho.is_finite());
+    }
+}
+
 fn with_remote() -> Machine {
     let local = lines(System::Xeon);
     let measured = &System::Xeon.remote_gib_s()[0];
@@ -236,7 +267,11 @@ fn what_cannot_be_is_refused() {
     let machine = machine();
     let good = job(0.5, 0.5);
     assert_eq!(machine.check_jobs([(&good, 2.0)]), Ok(()));
-    assert_eq!(machine.check_jobs([(&good, 0.0)]), Err(MachineError::BadShare { index: 0, cpus: 0.0 }));
+    assert_eq!(machine.check_jobs([(&good, 0.0)]), Err(MachineError::BadShare { index: 0, cpus: 0.0, most: 8.0 }));
+    assert!(matches!(machine.check_jobs([(&good, 9.0)]), Err(MachineError::BadShare { .. })));
+    let large = Machine { cpus: 1e9, cores: 1e9, ..machine.clone() };
+    assert_eq!(large.check(), Err(MachineError::TooManyCpus { cpus: 1e9 }));
+    assert_eq!(Machine { rule: DemandRule::Waiting, ..large }.check(), Ok(()));
     let distant = Job { remote: vec![0.5], ..good.clone() };
     assert_eq!(
         machine.check_jobs([(&good, 1.0), (&distant, 2.0)]),

@@ -56,3 +56,16 @@ fn a_pair_of_equals_gains_nothing_in_the_model_and_much_in_truth() {
     assert!(nine.computed.abs() < 1e-12);
     assert!(nine.measured > 0.5);
 }
+
+#[test]
+fn lost_speed_up_accounts_for_most_of_the_measured_gains() {
+    for system in System::ALL {
+        let pairs = speed_up_gains(system).expect("a curve");
+        let mean =
+            |miss: &dyn Fn(&Gain) -> f64| pairs.iter().map(|gain| miss(gain).abs()).sum::<f64>() / pairs.len() as f64;
+        let plain = mean(&|gain| gain.published - gain.measured);
+        let extended = mean(&|gain| gain.computed - gain.measured);
+        println!("{system:?}: {} pairs, plain {plain:.4}, extended {extended:.4}", pairs.len());
+        assert!(extended < 0.5 * plain, "{system:?}: {extended} {plain}");
+    }
+}
