@@ -8,7 +8,7 @@ mod load;
 mod plan;
 mod point;
 mod queries;
-mod report;
+pub(crate) mod report;
 mod scan;
 mod sched;
 mod statements;

@@ -1,6 +1,9 @@
 //! `nearside lab`: the published experiments, repeated, and how close that came.
 //!
-//! Only arguments, progress and Ctrl-C are here; what the commands do is in the crate `lab`.
+//! Only arguments, progress and Ctrl-C are here, and [`interference`], which needs the database; what the other commands do is in the crate
+//! `lab`.
+
+mod interference;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -75,6 +78,8 @@ enum What {
         #[arg(long)]
         sensitivity: bool,
     },
+    /// Measure how the queries of TPC-H slow each other down here, and predict it
+    Interference(interference::Arguments),
     /// Write one HTML page from the results that are kept
     Report {
         /// The page
@@ -120,6 +125,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let (seed, results) = (arguments.seed, arguments.results.clone());
     match &arguments.what {
+        What::Interference(arguments) => return interference::run(arguments, &stop),
         What::List => lab::command::list(out)?,
         What::Run { experiments, set, full, measured } => {
             let kind = if *measured { Kind::Measured } else { Kind::Simulated };

@@ -151,6 +151,18 @@ fn chosen(numbers: &[u8]) -> Vec<&'static Query> {
     if numbers.is_empty() { QUERIES.iter().collect() } else { chosen }
 }
 
+/// Loads the tables of a folder, or generates them at a scale (1 unless given); gives the scale.
+pub fn load_tables(database: &Database, scale: Option<f64>, folder: Option<&Path>) -> Result<f64, Failure> {
+    match folder {
+        Some(folder) => data::load(database, folder, &[]),
+        None => {
+            let scale = scale.unwrap_or(1.0);
+            data::generate_all(database, scale, &[])?;
+            Ok(scale)
+        }
+    }
+}
+
 fn load(database: &Database, arguments: &Arguments) -> Result<Report, Failure> {
     let started = Instant::now();
     let (scale, source) = match &arguments.data {

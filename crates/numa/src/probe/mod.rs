@@ -23,6 +23,7 @@ mod bandwidth;
 mod chase;
 mod clock;
 mod facts;
+mod hogs;
 mod measure;
 mod memory;
 mod plan;
@@ -34,6 +35,7 @@ mod team;
 
 pub use bandwidth::read_bandwidth;
 pub use clock::{Clock, SystemClock};
+pub use hogs::{HogKind, Hogs};
 pub use render::{csv, text};
 pub use svg::svg;
 
