@@ -203,8 +203,8 @@ fn job_of(
     }
     let experiment = &experiments[&id];
     let point = experiment.point_with(&settings)?;
-    let short = about.short_seconds.unwrap_or(experiment.length.short_seconds);
-    Ok(Job { experiment: id, point, seconds: if full { experiment.length.seconds } else { short } })
+    let seconds = experiment.seconds_of(&point, full);
+    Ok(Job { experiment: id, point, seconds })
 }
 
 /// Runs jobs, each by its engine; results in the order of the jobs.

@@ -45,12 +45,10 @@ pub struct About {
     pub if_missed: String,
     /// What is judged, and how it differs from the paper's words.
     pub note: String,
-    /// Seconds of a point in a shortened run, where the experiment's own are too short or too long for this claim.
-    pub short_seconds: Option<f64>,
 }
 
 /// The names of [`About`].
-const ABOUT: [&str; 5] = ["experiment", "points", "if_missed", "note", "short_seconds"];
+const ABOUT: [&str; 4] = ["experiment", "points", "if_missed", "note"];
 
 impl TryFrom<Table> for ClaimRule {
     type Error = String;

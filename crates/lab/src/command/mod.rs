@@ -156,9 +156,10 @@ pub fn run(arguments: &RunArguments, context: &Context<'_>, out: &mut dyn Write)
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
     let mut failed = 0;
     for (experiment, engine, points) in wanted {
-        let length = experiment.length;
-        let seconds = if arguments.full { length.seconds } else { length.short_seconds };
-        let job = |point| Job { experiment: experiment.id.clone(), point, seconds };
+        let job = |point| {
+            let seconds = experiment.seconds_of(&point, arguments.full);
+            Job { experiment: experiment.id.clone(), point, seconds }
+        };
         let jobs: Vec<Job> = points.into_iter().map(job).collect();
         let results = run_jobs(engine.as_ref(), &jobs, &options, Some(&store), context.progress, context.stop)?;
         let records: Vec<Record> = results.iter().filter_map(|result| result.as_ref().ok().cloned()).collect();

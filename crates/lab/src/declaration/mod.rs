@@ -80,12 +80,27 @@ pub struct Source {
 }
 
 /// How long a point is run.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Length {
     /// Virtual or real seconds of a full run.
     pub seconds: f64,
     /// The same of a shortened run, which `lab claims` uses.
+    pub short_seconds: f64,
+    /// Points that are run for another time: the first that fits counts.
+    #[serde(default)]
+    pub except: Vec<Except>,
+}
+
+/// Points that are run for another time, since their statements are much shorter or longer.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Except {
+    /// Points with these settings.
+    pub only: Table,
+    /// As in [`Length`].
+    pub seconds: f64,
+    /// As in [`Length`].
     pub short_seconds: f64,
 }
 
@@ -233,15 +248,31 @@ impl Experiment {
         self.kinds.contains(&kind)
     }
 
+    /// How long a point is run, in virtual or real seconds.
+    pub fn seconds_of(&self, point: &Point, full: bool) -> f64 {
+        let fits = |e: &&Except| e.only.iter().all(|(key, value)| point.named.get(key) == Some(value));
+        let (seconds, short) = match self.length.except.iter().find(fits) {
+            Some(except) => (except.seconds, except.short_seconds),
+            None => (self.length.seconds, self.length.short_seconds),
+        };
+        if full { seconds } else { short }
+    }
+
     fn check(&self) -> Result<(), String> {
         if self.kinds.is_empty() || self.kinds.contains(&Kind::Published) {
             return Err("'kinds' says how it is run: \"simulated\", \"modelled\" or \"measured\"".to_string());
         }
-        let Length { seconds, short_seconds } = self.length;
-        if !(seconds.is_finite() && short_seconds.is_finite() && short_seconds > 0.0 && short_seconds <= seconds) {
-            return Err("'length' must have 0 < short_seconds <= seconds".to_string());
-        }
         let points = self.points(&Table::new())?;
+        let lengths = self.length.except.iter().map(|e| (e.seconds, e.short_seconds));
+        for (seconds, short) in lengths.chain([(self.length.seconds, self.length.short_seconds)]) {
+            if !(seconds.is_finite() && short.is_finite() && short > 0.0 && short <= seconds) {
+                return Err("'length' must have 0 < short_seconds <= seconds".to_string());
+            }
+        }
+        let mut excepted = self.length.except.iter().flat_map(|e| e.only.keys());
+        if let Some(key) = excepted.find(|key| !points[0].named.contains_key(*key)) {
+            return Err(format!("'length' speaks of '{key}', which is no setting of this file"));
+        }
         for figure in &self.figures {
             let mut keys: Vec<&String> = figure.series.iter().chain(figure.only.keys()).collect();
             if figure.draw != Draw::Nodes {

@@ -125,6 +125,21 @@ fn an_unknown_experiment_names_the_nearest_and_a_file_is_read() {
 }
 
 #[test]
+fn points_run_for_the_time_of_the_first_exception_that_fits() {
+    let except = "short_seconds = 1.0\nexcept = [{ only = { clients = 1 }, seconds = 0.4, short_seconds = 0.2 }]";
+    let experiment = Experiment::parse("small", &SMALL.replace("short_seconds = 1.0", except)).expect("sound");
+    let seconds = |clients: &str| {
+        let set = experiment.read_settings(&[clients.to_string()]).expect("known");
+        let point = experiment.point_with(&set).expect("sound");
+        (experiment.seconds_of(&point, true), experiment.seconds_of(&point, false))
+    };
+    assert_eq!((seconds("clients=1"), seconds("clients=2")), ((0.4, 0.2), (2.0, 1.0)));
+    for wrong in [except.replace("clients = 1", "client = 1"), except.replace("0.2", "0.5")] {
+        assert!(Experiment::parse("small", &SMALL.replace("short_seconds = 1.0", &wrong)).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn predicates_are_two_numbers() {
     let read = |text: &str| Predicates::try_from(text.to_string());
     assert_eq!(read("4+2"), Ok(Predicates { first: 4, second: 2 }));
