@@ -102,6 +102,35 @@ impl From<CommandError> for Failure {
 
 /// Runs a command of the lab.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    with_context(arguments.threads, |context, out| {
+        let (seed, results) = (arguments.seed, arguments.results.clone());
+        match &arguments.what {
+            What::Interference(arguments) => return interference::run(arguments, context.stop),
+            What::List => lab::command::list(out)?,
+            What::Run { experiments, set, full, measured } => {
+                let kind = if *measured { Kind::Measured } else { Kind::Simulated };
+                let (experiments, set) = (experiments.clone(), set.clone());
+                lab::command::run(&RunArguments { experiments, set, kind, full: *full, seed, results }, context, out)?;
+            }
+            What::Claims { only, full, json, sensitivity } => {
+                let (only, json, results) = (only.clone(), json.clone(), Some(results));
+                let wanted = ClaimsArguments { only, full: *full, json, sensitivity: *sensitivity, seed, results };
+                lab::command::claims(&wanted, context, out)?;
+            }
+            What::Report { out: page, full } => {
+                let wanted = ReportArguments { out: page.clone(), results, full: *full, seed };
+                lab::command::report(&wanted, context, out)?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    })
+}
+
+/// Runs something of the lab with progress on the terminal and Ctrl-C as its stop.
+pub fn with_context(
+    threads: Option<u16>,
+    command: impl FnOnce(&Context<'_>, &mut dyn Write) -> Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
     let out: &mut dyn Write = &mut std::io::stdout();
     let stop = Arc::new(AtomicBool::new(false));
     let interrupts = Interrupts::install().map_err(|error| Failure::new(format!("cannot receive signals: {error}")))?;
@@ -118,30 +147,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let all = || std::thread::available_parallelism().map_or(1, |n| n.get());
     let context = Context {
         revision: crate::VERSION.to_string(),
-        threads: arguments.threads.map_or_else(all, usize::from),
+        threads: threads.map_or_else(all, usize::from),
         progress: &progress,
         stop: &stop,
         measure: None,
     };
-    let (seed, results) = (arguments.seed, arguments.results.clone());
-    match &arguments.what {
-        What::Interference(arguments) => return interference::run(arguments, &stop),
-        What::List => lab::command::list(out)?,
-        What::Run { experiments, set, full, measured } => {
-            let kind = if *measured { Kind::Measured } else { Kind::Simulated };
-            let (experiments, set) = (experiments.clone(), set.clone());
-            lab::command::run(&RunArguments { experiments, set, kind, full: *full, seed, results }, &context, out)?;
-        }
-        What::Claims { only, full, json, sensitivity } => {
-            let (only, json, results) = (only.clone(), json.clone(), Some(results));
-            let wanted = ClaimsArguments { only, full: *full, json, sensitivity: *sensitivity, seed, results };
-            lab::command::claims(&wanted, &context, out)?;
-        }
-        What::Report { out: page, full } => {
-            let wanted = ReportArguments { out: page.clone(), results, full: *full, seed };
-            lab::command::report(&wanted, &context, out)?;
-        }
-    }
+    let done = command(&context, out);
     bar.clear();
-    Ok(ExitCode::SUCCESS)
+    done
 }

@@ -14,6 +14,7 @@ mod size;
 mod sql;
 mod topology;
 mod tpch;
+mod whatif;
 
 use std::process::ExitCode;
 
@@ -58,6 +59,8 @@ enum Command {
     Topology(topology::Arguments),
     /// Measure the latency and bandwidth between this machine's nodes
     Probe(probe::Arguments),
+    /// Simulate a workload on another machine and say which placement and scheduling to choose
+    Whatif(whatif::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Topology(arguments) => topology::run(&arguments),
+        Command::Whatif(arguments) => whatif::run(&arguments),
         Command::Probe(arguments) => probe::run(&arguments),
     };
     tell_refusals();

@@ -163,7 +163,7 @@ fn experiment(arguments: &WhatIf) -> Result<Experiment, CommandError> {
         data: described.data,
         workload,
         grid: vec![grid],
-        length: Length { seconds: described.seconds, short_seconds: described.seconds },
+        length: Length { seconds: described.seconds, short_seconds: described.seconds, except: Vec::new() },
         figures: Vec::new(),
         published: Vec::new(),
     };
@@ -177,15 +177,18 @@ fn read(path: &Path) -> Result<Described, DeclarationError> {
         return Err(failure(format!("it has {bytes} bytes; a workload has at most {FILE_BYTES_MAX}")));
     }
     let text = std::fs::read_to_string(path).map_err(|error| failure(error.to_string()))?;
-    let described: Described = toml::from_str(&text).map_err(|error| failure(error.to_string().trim_end().to_string()))?;
+    let described: Described =
+        toml::from_str(&text).map_err(|error| failure(error.to_string().trim_end().to_string()))?;
     if !described.seconds.is_finite() || described.seconds <= 0.0 {
-        return Err(failure("'seconds' is how long each combination runs, in virtual seconds: a positive number".into()));
+        return Err(failure(
+            "'seconds' is how long each combination runs, in virtual seconds: a positive number".into(),
+        ));
     }
     Ok(described)
 }
 
 fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), ToString::to_string)
+    value.as_str().unwrap_or_default().to_string()
 }
 
 /// Of those with about the best throughput the one with about the least mean latency; of equals the first, which is the simplest to keep.
@@ -193,9 +196,9 @@ fn best(choices: &[Choice]) -> Option<usize> {
     let most = choices.iter().filter_map(|choice| choice.throughput).fold(0.0, f64::max);
     let good = |choice: &&Choice| choice.throughput.is_some_and(|it| it > 0.0 && it >= most * (1.0 - ALIKE));
     let least = choices.iter().filter(good).filter_map(|choice| choice.latency_mean).fold(f64::INFINITY, f64::min);
-    choices.iter().position(|choice| {
-        good(&choice) && choice.latency_mean.is_none_or(|latency| latency <= least * (1.0 + ALIKE))
-    })
+    choices
+        .iter()
+        .position(|choice| good(&choice) && choice.latency_mean.is_none_or(|latency| latency <= least * (1.0 + ALIKE)))
 }
 
 fn write(out: &mut dyn Write, advice: &Advice) -> Result<(), CommandError> {

@@ -92,7 +92,8 @@ pub fn run(arguments: &Arguments, stop: &AtomicBool) -> Result<ExitCode, Failure
     let bench = Bench { database: &database, topology, nodes, unit: 0.0, stop };
     let (machine, unit) = bench.machine(cpus)?;
     let bench = Bench { unit, ..bench };
-    let numbers: Vec<u8> = if arguments.queries.is_empty() { (1..=22).collect() } else { deduplicated(&arguments.queries) };
+    let numbers: Vec<u8> =
+        if arguments.queries.is_empty() { (1..=22).collect() } else { deduplicated(&arguments.queries) };
     let queries = bench.trials(&numbers, &settings(cpus), arguments.rounds)?;
     let pairs = bench.pairs(&numbers, cpus / 2)?;
     let input = Input { machine, queries, pairs, residuals: Residuals::Relative, noise: 0.01 };
@@ -118,7 +119,8 @@ fn deduplicated(numbers: &[u8]) -> Vec<u8> {
 
 /// What each query is measured beside on nodes of `cpus` cpus: see [`model::interference`].
 fn settings(cpus: usize) -> Vec<Setting> {
-    let mut counts: Vec<usize> = std::iter::successors(Some(1), |count| Some(2 * count)).take_while(|c| *c < cpus).collect();
+    let mut counts: Vec<usize> =
+        std::iter::successors(Some(1), |count| Some(2 * count)).take_while(|c| *c < cpus).collect();
     counts.push(cpus);
     let mut settings: Vec<Setting> = counts.iter().map(|&cpus| Setting { cpus, memory: 0.0, computing: 0 }).collect();
     for &count in counts.iter().filter(|count| **count < cpus) {
@@ -303,7 +305,11 @@ fn repeat(session: &Session, number: u8, done: &AtomicUsize) -> Result<f64, Fail
 }
 
 fn write(out: &mut impl Write, found: &Report) -> Result<(), Failure> {
-    writeln!(out, "\n{:<6} {:>9} {:>8} {:>10} {:>8} {:>8} {:>8} {:>10}", "query", "alone ms", "plain q", "extended q", "hidden", "smt", "in turn", "overhead")?;
+    writeln!(
+        out,
+        "\n{:<6} {:>9} {:>8} {:>10} {:>8} {:>8} {:>8} {:>10}",
+        "query", "alone ms", "plain q", "extended q", "hidden", "smt", "in turn", "overhead"
+    )?;
     for query in &found.queries {
         let job = &query.extended.job;
         writeln!(
@@ -326,16 +332,16 @@ fn write(out: &mut impl Write, found: &Report) -> Result<(), Failure> {
             [Some(first), Some(second)] => two([first, second]),
             _ => String::new(),
         };
-        let (name, measured) = (format!("{} {}", pair.first, pair.second), pair.measured_s.map(two).unwrap_or_default());
+        let (name, measured) =
+            (format!("{} {}", pair.first, pair.second), pair.measured_s.map(two).unwrap_or_default());
         let (plain, extended) = (two(pair.plain_s), two(pair.extended_s));
         writeln!(out, "{name:<8} {measured:>17} {plain:>17} {extended:>17} {alone:>17}")?;
     }
     if let Some(errors) = &found.errors {
         let percent = |share: f64| format!("{:.1}%", share * 100.0);
         writeln!(out, "\nerrors over {} pairs: mean (worst)", errors.pairs)?;
-        let mut line = |name: &str, miss: Miss| {
-            writeln!(out, "  {name:<22} {:>7} ({})", percent(miss.mean), percent(miss.worst))
-        };
+        let mut line =
+            |name: &str, miss: Miss| writeln!(out, "  {name:<22} {:>7} ({})", percent(miss.mean), percent(miss.worst));
         line("plain model", errors.plain)?;
         line("extended model", errors.extended)?;
         if let Some(alone) = errors.alone {
