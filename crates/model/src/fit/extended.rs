@@ -103,13 +103,17 @@ pub fn fit_job(machine: &Machine, runs: &[Trial], remote: &[f64], noise: f64) ->
     let at = |values: &[f64], out: &mut Vec<f64>| fitting.residuals(values, out);
     let bounds: Vec<(f64, f64)> = fitting.free.iter().map(|&p| range(p)).collect();
     let problem = Problem { residuals: &at, bounds: &bounds };
-    let found = STARTS.iter().filter_map(|start| problem.minimise(&fitting.start(start)));
+    let starts = fitting.starts();
+    let found = starts.iter().filter_map(|start| problem.minimise(start));
     let best = found.min_by(|a, b| a.squares.total_cmp(&b.squares)).ok_or(FitError::NoFit)?;
     Ok(fitting.end(best))
 }
 
-/// Starts: share waited, and share of the rest behind which data moves.
-const STARTS: [[f64; 2]; 5] = [[0.02, 0.0], [0.3, 0.0], [0.7, 0.0], [0.05, 0.6], [0.4, 0.6]];
+/// Where a search starts: for each of these shares of hidden traffic, of the time without waiting, at the share of waiting
+/// that fits best with it. Where transfers begin to outlast what hides them the sum of squares has a kink, which a search
+/// does not cross.
+const HIDDEN_STARTS: [f64; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
+const WAITING_STARTS: [f64; 10] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 /// Below this runs agree by chance or by the clock's grain.
 const LEAST_NOISE: f64 = 1e-4;
 
@@ -127,16 +131,43 @@ struct Fitting<'a> {
 }
 
 impl Fitting<'_> {
-    fn start(&self, [q, hidden]: &[f64; 2]) -> Vec<f64> {
+    fn starts(&self) -> Vec<Vec<f64>> {
+        let hides = self.free.contains(&Parameter::Hidden);
+        let levels = HIDDEN_STARTS.iter().take(if hides { HIDDEN_STARTS.len() } else { 1 });
+        let best = |&hidden: &f64| {
+            let tried = WAITING_STARTS.iter().map(|&q| self.start(q, hidden));
+            tried.min_by(|a, b| self.squares(a).total_cmp(&self.squares(b)))
+        };
+        levels.filter_map(best).collect()
+    }
+
+    /// The parameters with these shares, the extras a little above 0 (off their bounds, so that the first step sees both
+    /// directions), and the time that fits best with them.
+    fn start(&self, q: f64, hidden: f64) -> Vec<f64> {
         let value = |parameter: &Parameter| match parameter {
             Parameter::Time => 1.0,
-            Parameter::Waiting => *q,
-            Parameter::Hidden => *hidden,
-            // Off the bound, so that the first step sees both directions.
-            Parameter::Sequential | Parameter::Overhead => 0.01,
+            Parameter::Waiting => q,
+            Parameter::Hidden => hidden,
+            Parameter::Sequential => 0.01,
+            Parameter::Overhead => 0.001,
             Parameter::Smt => 0.3,
         };
-        self.free.iter().map(value).collect()
+        let mut values: Vec<f64> = self.free.iter().map(value).collect();
+        let job = self.job(&values);
+        let ratios: Vec<f64> = self.runs.iter().map(|run| predict_s(self.machine, &job, run) / run.time_s).collect();
+        let best = ratios.iter().sum::<f64>() / ratios.iter().map(|ratio| ratio * ratio).sum::<f64>();
+        for (parameter, value) in self.free.iter().zip(&mut values) {
+            if *parameter == Parameter::Time {
+                *value = best;
+            }
+        }
+        values
+    }
+
+    fn squares(&self, values: &[f64]) -> f64 {
+        let mut residuals = Vec::new();
+        self.residuals(values, &mut residuals);
+        residuals.iter().map(|residual| residual * residual).sum()
     }
 
     fn job(&self, values: &[f64]) -> Job {

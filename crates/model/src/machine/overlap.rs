@@ -22,28 +22,46 @@ const SETTLED: f64 = 1e-11;
 /// Each party's stretch, and the threads at the memory on average.
 pub(super) fn meet(curve: &Curve, parties: &[Party], siblings: &[f64], links: &[f64], hogs: Hogs) -> Local {
     let mut stretches = vec![1.0; parties.len()];
-    let mut threads = vec![(0.0, 0.0); parties.len()];
-    for _ in 0..ROUNDS_MAX {
-        for (index, party) in parties.iter().enumerate() {
-            let stretch = party.stretch(stretches[index], links);
-            let now = Conditions { stretch, sibling: siblings[index] };
-            let count = party.threads(now);
-            let presence = if count > 0.0 { party.job.demand() * party.pace(now) * stretch / count } else { 0.0 };
-            threads[index] = (count, presence.min(1.0));
-        }
-        let mut settled = true;
-        for (index, before) in stretches.iter_mut().enumerate() {
-            let stretch = found(curve, &threads, Some(index), hogs.memory);
-            settled &= (stretch - *before).abs() <= SETTLED * stretch;
-            *before = stretch;
-        }
-        if settled {
+    let mut last = stretches.clone();
+    let mut threads = Vec::new();
+    for round in 0..ROUNDS_MAX {
+        threads = presences(parties, siblings, links, &stretches);
+        let next: Vec<f64> = (0..parties.len()).map(|index| found(curve, &threads, Some(index), hogs.memory)).collect();
+        let older = std::mem::replace(&mut last, std::mem::replace(&mut stretches, next));
+        if stretches.iter().zip(&last).all(|(now, last)| (now - last).abs() <= SETTLED * now) {
             break;
+        }
+        // Two plain rounds say by which ratio the gap closes; the third leaps to where it would be closed.
+        if round % 3 == 2 {
+            leap(&mut stretches, &last, &older);
         }
     }
     let demand = threads.iter().map(|(count, presence)| count * presence).sum::<f64>() + hogs.memory;
     let hog_stretch = found(curve, &threads, None, (hogs.memory - 1.0).max(0.0));
     Local { demand, stretches, hog_stretch }
+}
+
+/// Of each party: its threads, and the probability that one of them is at the memory if transfers take so long.
+fn presences(parties: &[Party], siblings: &[f64], links: &[f64], stretches: &[f64]) -> Vec<(f64, f64)> {
+    let at = |((party, &sibling), &local): ((&Party, &f64), &f64)| {
+        let stretch = party.stretch(local, links);
+        let now = Conditions { stretch, sibling };
+        let count = party.threads(now);
+        let presence = if count > 0.0 { party.job.demand() * party.pace(now) * stretch / count } else { 0.0 };
+        (count, presence.min(1.0))
+    };
+    parties.iter().zip(siblings).zip(stretches).map(at).collect()
+}
+
+/// Aitken's extrapolation of each stretch, where its steps shrink by a ratio that can be told from 1.
+fn leap(now: &mut [f64], last: &[f64], older: &[f64]) {
+    for (now, (last, older)) in now.iter_mut().zip(last.iter().zip(older)) {
+        let step = *now - last;
+        let ratio = step / (last - older);
+        if ratio.abs() < 0.98 {
+            *now += step * ratio / (1.0 - ratio);
+        }
+    }
 }
 
 /// How many times longer one thread's transfers take among others, by chance: of each kind their number, and the

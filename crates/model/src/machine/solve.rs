@@ -11,6 +11,9 @@ const ROUNDS_MAX: usize = 100;
 /// Relative change at which a round has settled.
 const SETTLED: f64 = 1e-12;
 
+/// What rounding leaves of nothing, as a share of what is added up.
+const NOTHING: f64 = 1e-14;
+
 /// What a job does at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
@@ -213,7 +216,7 @@ fn meet(most: f64, mut excess: impl FnMut(f64) -> f64) -> f64 {
         // Rounding may put a secant on an end.
         let middle = if middle > low && middle < high { middle } else { (low + high) / 2.0 };
         let at = excess(middle);
-        if at == 0.0 || high - low <= 1e-14 * high {
+        if at.abs() <= NOTHING * most || high - low <= NOTHING * high {
             return middle;
         }
         if at < 0.0 {
