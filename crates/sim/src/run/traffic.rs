@@ -13,6 +13,9 @@
 //! # Limits
 //! Rates are up to a period old in lazy mode; `exact` and `lazy` are compared in a test.
 
+#[cfg(test)]
+mod tests;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
