@@ -1,6 +1,6 @@
 //! 1024 clients on 32 nodes for two virtual minutes: how long that takes, and what comes out.
 //!
-//! `cargo run --release -p nearside-sim --example two_minutes [MACHINE [CLIENTS [SECONDS [exact]]]]`
+//! `cargo run --release -p nearside-sim --example two_minutes [MACHINE [CLIENTS [SECONDS [lazy|exact [all]]]]]`; `all` adds IVP and PP over all nodes
 
 use std::time::Instant;
 
@@ -25,7 +25,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         machine.cpus()
     );
     let nodes = machine.node_count();
-    let placements = [Placement::RoundRobin, Placement::Ivp(nodes), Placement::Pp(nodes)];
+    let mut placements = vec![Placement::RoundRobin];
+    if arguments.next().as_deref() == Some("all") {
+        placements.extend([Placement::Ivp(nodes), Placement::Pp(nodes)]);
+    }
     println!(
         "{:<14} {:<7} {:>12} {:>9} {:>8} {:>7} {:>9} {:>9} {:>8} {:>9} {:>9} {:>8}",
         "placement",

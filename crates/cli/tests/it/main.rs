@@ -1,6 +1,7 @@
 //! The built program, as a user runs it.
 
 mod bench;
+mod lab;
 mod probe;
 mod program;
 mod prompt;

@@ -11,6 +11,7 @@
 //! Settings that depend on each other are declared as several grids.
 
 mod embedded;
+mod families;
 mod grid;
 mod settings;
 
@@ -23,7 +24,8 @@ use toml::Table;
 use crate::result::{Kind, Metric};
 
 pub use embedded::embedded;
-pub use settings::*;
+pub use families::*;
+pub use settings::{Cores, MachineUse, Settings, Workload};
 
 /// A declaration is no longer than this.
 const FILE_BYTES_MAX: u64 = 1 << 20;

@@ -55,7 +55,12 @@ pub struct Solver {
     users: Vec<u32>,
     /// The rate at which each resource filled up, the last time; infinite where it did not.
     levels: Vec<f64>,
+    /// Classes with flows, by cap.
     order: Vec<u32>,
+    /// Which classes cross each resource: those of resource `r` are `crossing[starts[r]..starts[r + 1]]`.
+    starts: Vec<u32>,
+    crossing: Vec<u32>,
+    done: Vec<bool>,
 }
 
 impl Solver {
@@ -69,6 +74,9 @@ impl Solver {
             users: vec![0; count],
             levels: vec![f64::INFINITY; count],
             order: Vec::new(),
+            starts: vec![0; count + 1],
+            crossing: Vec::new(),
+            done: Vec::new(),
         }
     }
 
@@ -81,30 +89,25 @@ impl Solver {
         rates.resize(classes.len(), 0.0);
         self.begin(classes);
         let mut next_capped = 0;
-        // Classes without a rate yet, by cap; those before `next_capped` may have got one from a full resource.
-        let mut left = self.order.iter().filter(|class| classes[**class as usize].flows > 0.0).count();
-        let mut done = vec![false; classes.len()];
+        let mut left = self.order.len();
         while left > 0 {
             let level = self.lowest_level();
-            let mut capped = false;
-            while let Some(&class) = self.order.get(next_capped) {
-                let (place, of) = (class as usize, &classes[class as usize]);
-                if done[place] || of.flows <= 0.0 {
-                    rates[place] = if done[place] { rates[place] } else { of.cap };
-                    next_capped += 1;
-                    continue;
+            let before = left;
+            while let Some(&place) = self.order.get(next_capped) {
+                let (place, class) = (place as usize, &classes[place as usize]);
+                if !self.done[place] {
+                    if class.cap > level {
+                        break;
+                    }
+                    self.freeze(place, class, class.cap);
+                    rates[place] = class.cap;
+                    left -= 1;
                 }
-                if of.cap > level {
-                    break;
-                }
-                self.freeze(of, of.cap);
-                (rates[place], done[place], capped) = (of.cap, true, true);
-                (left, next_capped) = (left - 1, next_capped + 1);
+                next_capped += 1;
             }
-            if capped || left == 0 {
-                continue;
+            if left == before {
+                left -= self.fill(classes, level, rates);
             }
-            left -= self.fill(classes, level, &mut done, rates);
         }
         // Classes without flows get what one would get next to the others at most.
         for (class, rate) in classes.iter().zip(rates.iter_mut()).filter(|(class, _)| class.flows <= 0.0) {
@@ -123,15 +126,33 @@ impl Solver {
         self.weights.fill(0.0);
         self.users.fill(0);
         self.levels.fill(f64::INFINITY);
-        for class in classes.iter().filter(|class| class.flows > 0.0) {
+        self.done.clear();
+        self.done.resize(classes.len(), false);
+        self.order.clear();
+        self.order.extend((0..classes.len() as u32).filter(|class| classes[*class as usize].flows > 0.0));
+        let cap = |class: u32| classes[class as usize].cap;
+        self.order.sort_unstable_by(|a, b| cap(*a).total_cmp(&cap(*b)).then(a.cmp(b)));
+        let there = || classes.iter().enumerate().filter(|(_, class)| class.flows > 0.0);
+        for (_, class) in there() {
             for (resource, amount) in class.uses {
                 self.weights[*resource] += class.flows * amount;
                 self.users[*resource] += 1;
             }
         }
-        self.order.clear();
-        self.order.extend(0..classes.len() as u32);
-        self.order.sort_by(|a, b| classes[*a as usize].cap.total_cmp(&classes[*b as usize].cap));
+        let mut sum = 0;
+        for (start, users) in self.starts.iter_mut().zip(self.users.iter().chain([&0])) {
+            sum += users;
+            // Where the list ends; filling it backwards moves this to where it starts.
+            *start = sum;
+        }
+        self.crossing.clear();
+        self.crossing.resize(sum as usize, 0);
+        for (place, class) in there() {
+            for (resource, _) in class.uses {
+                self.starts[*resource] -= 1;
+                self.crossing[self.starts[*resource] as usize] = place as u32;
+            }
+        }
     }
 
     fn level(&self, resource: usize) -> f64 {
@@ -147,28 +168,28 @@ impl Solver {
     }
 
     /// Gives the level to every class that crosses a resource full at it; how many.
-    fn fill(&mut self, classes: &[Class<'_>], level: f64, done: &mut [bool], rates: &mut [f64]) -> usize {
-        let full: Vec<usize> =
-            (0..self.capacities.len()).filter(|resource| self.level(*resource) <= level * (1.0 + SAME)).collect();
-        for resource in &full {
-            self.levels[*resource] = level;
-        }
+    fn fill(&mut self, classes: &[Class<'_>], level: f64, rates: &mut [f64]) -> usize {
         let mut frozen = 0;
-        for (place, class) in classes.iter().enumerate() {
-            if done[place] || class.flows <= 0.0 {
+        // Freezing at this level leaves other resources' levels at or above it, so each is looked at once.
+        for resource in 0..self.capacities.len() {
+            if self.level(resource) > level * (1.0 + SAME) {
                 continue;
             }
-            // Whoever crosses one that filled up earlier is done already.
-            if class.uses.iter().any(|(resource, _)| self.levels[*resource].is_finite()) {
-                self.freeze(class, level);
-                (rates[place], done[place]) = (level, true);
-                frozen += 1;
+            self.levels[resource] = level;
+            for at in self.starts[resource]..self.starts[resource + 1] {
+                let place = self.crossing[at as usize] as usize;
+                if !self.done[place] {
+                    self.freeze(place, &classes[place], level);
+                    rates[place] = level;
+                    frozen += 1;
+                }
             }
         }
         frozen
     }
 
-    fn freeze(&mut self, class: &Class<'_>, rate: f64) {
+    fn freeze(&mut self, place: usize, class: &Class<'_>, rate: f64) {
+        self.done[place] = true;
         for (resource, amount) in class.uses {
             let used = class.flows * amount;
             self.weights[*resource] -= used;

@@ -410,7 +410,7 @@ impl Figures {
                 return Some(format!("its {name} need {nodes} rows of {nodes} figures, one per node"));
             }
             if let Some(bad) = matrix.iter().flatten().find(|figure| !(figure.is_finite() && **figure > 0.0)) {
-                return Some(format!("its {name} have a {bad}; every figure must be above zero"));
+                return Some(format!("its {name} have a {bad}; every figure must be finite and above zero"));
             }
         }
         let good = |figure: f64| figure.is_finite() && figure > 0.0;

@@ -30,6 +30,9 @@ const GIB: f64 = (1u64 << 30) as f64;
 const GB: f64 = 1e9;
 const MB: f64 = 1e6;
 
+/// Per reading node and node of memory.
+type Matrix = Vec<Vec<f64>>;
+
 /// What the tables do not tell.
 struct Facts {
     name: &'static str,
@@ -243,7 +246,7 @@ impl Facts {
             None => printed,
         };
         let nodes = self.packages * self.nodes_per_package;
-        let (latency_ns, bandwidth) = self.matrices(&all, figures, nodes)?;
+        let [latency_ns, bandwidth] = self.matrices(&all, figures, nodes)?;
         let shape = Shape {
             packages: self.packages,
             nodes_per_package: self.nodes_per_package,
@@ -268,9 +271,9 @@ impl Facts {
         })
     }
 
-    #[allow(clippy::type_complexity)]
-    fn matrices(&self, all: &Table, figures: &Table, nodes: usize) -> Result<(Vec<Vec<f64>>, Vec<Vec<f64>>), String> {
-        let square = |of: &dyn Fn(usize, usize) -> f64| -> Vec<Vec<f64>> {
+    /// Latencies and bandwidths.
+    fn matrices(&self, all: &Table, figures: &Table, nodes: usize) -> Result<[Matrix; 2], String> {
+        let square = |of: &dyn Fn(usize, usize) -> f64| -> Matrix {
             (0..nodes).map(|from| (0..nodes).map(|to| of(from, to)).collect()).collect()
         };
         match &self.pairs {
@@ -281,9 +284,9 @@ impl Facts {
                 };
                 let latencies = by_class(figures, "latency_ns", keys, 1.0)?;
                 let bandwidths = by_class(figures, table, keys, unit)?;
-                Ok((square(&|a, b| latencies[class(a, b)]), square(&|a, b| bandwidths[class(a, b)])))
+                Ok([square(&|a, b| latencies[class(a, b)]), square(&|a, b| bandwidths[class(a, b)])])
             }
-            Pairs::Printed => Ok((matrix(figures, "latency_ns", 1.0)?, matrix(figures, "bandwidth_mb_s", MB)?)),
+            Pairs::Printed => Ok([matrix(figures, "latency_ns", 1.0)?, matrix(figures, "bandwidth_mb_s", MB)?]),
             Pairs::Curves { class, latencies: (machine, keys), curves, stream } => {
                 let latencies = by_class(entry(all, machine)?, "latency_ns", keys, 1.0)?;
                 let kernels = by_class(figures, stream, &["copy", "scale", "add", "triad"], MB)?;
@@ -293,7 +296,7 @@ impl Facts {
                     let last = points.and_then(|points| points.last()).and_then(number);
                     bandwidths.push(last.ok_or_else(|| format!("'{curve}' has no last figure"))? * GIB);
                 }
-                Ok((square(&|a, b| latencies[class(a, b)]), square(&|a, b| bandwidths[class(a, b)])))
+                Ok([square(&|a, b| latencies[class(a, b)]), square(&|a, b| bandwidths[class(a, b)])])
             }
         }
     }
@@ -323,7 +326,7 @@ fn by_class(of: &Table, table: &str, keys: &[&str], unit: f64) -> Result<Vec<f64
     keys.iter().map(figure).collect()
 }
 
-fn matrix(of: &Table, key: &str, unit: f64) -> Result<Vec<Vec<f64>>, String> {
+fn matrix(of: &Table, key: &str, unit: f64) -> Result<Matrix, String> {
     let fault = || format!("no matrix '{key}'");
     let rows = of.get(key).and_then(Value::as_array).ok_or_else(fault)?;
     let row = |row: &Value| -> Result<Vec<f64>, String> {

@@ -89,6 +89,14 @@ fn what_is_wrong_is_said() {
         (RING.replace("cores_per_node", "cores"), "unknown field"),
         (RING.replace("[80, 80, 160]", "[[80, 80], [80, 80]]"), "needs 4 rows of 4"),
         (RING.replace("[80, 80, 160]", "[0, 80, 160]"), "above zero"),
+        (RING.replace("[80, 80, 160]", "[80, 80, nan]"), "above zero"),
+        (RING.replace("[80, 80, 160]", "[80, 80, inf]"), "distance"),
+        (RING.replace("[20, 20, 10]", "[20, 20, inf]"), "above zero"),
+        (RING.replace("cores_per_node = 2", "cores_per_node = 0"), "at least 1"),
+        (RING.replace("cores_per_node = 2", "cores_per_node = 99999999"), "no more than"),
+        (RING.replace("packages = 4", "packages = -4"), "packages"),
+        (RING.replace("gb_s = 8 }]", "gb_s = nan }]"), "above zero"),
+        (RING.replace("name = \"ring\"", "coherence = \"telepathy\""), "telepathy"),
     ];
     for (text, expected) in faults {
         let error = Machine::from_specification(&text).unwrap_err().to_string();

@@ -410,11 +410,12 @@ impl<'a> Engine<'a> {
             self.free.push(hand.statement);
             self.alive -= 1;
             self.tally.statement(self.now_ns - issued_ns, items, kind);
+            // The client goes first: what it issues at this very time is there when its worker looks.
             self.plan_at(self.now_ns, Event::Issue(client));
+            self.plan_at(self.now_ns, Event::Arrive(slot));
+            return Ok(());
         }
-        // The client goes first where it issues something at this very time, as its worker looks after the statement's end.
-        self.plan_at(self.now_ns, Event::Arrive(slot));
-        Ok(())
+        self.look(slot)
     }
 
     fn watch(&mut self) {

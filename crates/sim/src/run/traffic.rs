@@ -13,6 +13,9 @@
 //! # Limits
 //! Rates are up to a period old in lazy mode; `exact` and `lazy` are compared in a test.
 
+#[cfg(test)]
+mod tests;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -39,8 +42,9 @@ pub(super) type ProfileId = u32;
 #[derive(Debug)]
 struct FlowClass {
     node: usize,
-    profile: usize,
     uses: Vec<(usize, f64)>,
+    /// Per unit, of a core of its own: computing, waiting for random lines, waiting for streamed ones; ns.
+    costs_ns: [f64; 3],
     rate: f64,
     cap: f64,
     /// What each flow has got since the class was last empty, up to `since_ns`.
@@ -172,7 +176,7 @@ impl<'a> Traffic<'a> {
         self.now_ns = now_ns;
         let class = self.class(node, profile);
         if self.classes[class].flows.is_empty() {
-            let cap = self.cap(node, profile as usize);
+            let cap = self.cap(class);
             let active = self.active.len();
             self.active.push(class as u32);
             let of = &mut self.classes[class];
@@ -282,9 +286,10 @@ impl<'a> Traffic<'a> {
                 *uses.entry(resource).or_default() += amount * share;
             }
         }
+        let costs_ns = self.costs_ns(node, of);
         self.classes.push(FlowClass {
             node,
-            profile: profile as usize,
+            costs_ns,
             uses: uses.into_iter().collect(),
             rate: 0.0,
             cap: 0.0,
@@ -301,30 +306,32 @@ impl<'a> Traffic<'a> {
     }
 
     /// The most units per second that one cpu of a node does: by its own work, and by the lines it can have in flight.
-    fn cap(&self, node: usize, profile: usize) -> f64 {
-        let facts = &self.machine.nodes()[node];
-        let (cores, busy) = (facts.cores.max(1) as f64, self.busy[node].max(1) as f64);
-        let work = &self.profiles[profile];
+    fn cap(&self, class: usize) -> f64 {
+        let of = &self.classes[class];
+        let facts = &self.machine.nodes()[of.node];
+        let (cores, busy) = (facts.cores.max(1) as f64, self.busy[of.node].max(1) as f64);
         // Of one cpu: how much of a core's lines it has, and of a core's speed.
         let core_share = (cores / busy).min(1.0);
         let hardware = (facts.cpus.max(1) as f64).min(busy);
         let beyond = if facts.cpus > facts.cores { (hardware - cores).max(0.0) / cores } else { 0.0 };
         let speed = (core_share * (1.0 + (self.constants.smt_gain - 1.0) * beyond)).min(1.0);
-        let wait = |of: &[(usize, f64)], lines_in_flight: f64| -> f64 {
-            let ns = |(memory, lines): &(usize, f64)| lines * self.machine.latency_ns(node, *memory);
-            of.iter().map(ns).sum::<f64>() / (lines_in_flight * core_share)
+        let [cpu, lines, streamed] = of.costs_ns;
+        1e9 / (cpu / speed + lines / core_share).max(streamed / core_share).max(1e-12)
+    }
+
+    /// What a unit costs a cpu of a node whose core is its own.
+    fn costs_ns(&self, node: usize, work: &Profile) -> [f64; 3] {
+        let wait = |of: &[(usize, f64)]| -> f64 {
+            of.iter().map(|(memory, amount)| amount * self.machine.latency_ns(node, *memory)).sum()
         };
         let constants = self.constants;
         let at_once = if work.chained { constants.lookups_in_flight } else { constants.lines_random };
-        let computing = work.cpu_ns / speed + wait(&work.lines, at_once);
-        let streaming = wait(&work.streamed, constants.lines_streamed) / LINE_BYTES;
-        1e9 / computing.max(streaming).max(1e-12)
+        [work.cpu_ns, wait(&work.lines) / at_once, wait(&work.streamed) / LINE_BYTES / constants.lines_streamed]
     }
 
     fn solve(&mut self, now_ns: u64) {
         for &class in &self.active {
-            let (node, profile) = (self.classes[class as usize].node, self.classes[class as usize].profile);
-            self.classes[class as usize].cap = self.cap(node, profile);
+            self.classes[class as usize].cap = self.cap(class as usize);
         }
         let classes: Vec<Class<'_>> = self
             .active

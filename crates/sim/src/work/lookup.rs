@@ -5,7 +5,8 @@
 //! node holds the upper levels first. Shared, it is interleaved over all nodes, and every node's cache holds the same
 //! levels; with units a node's cache holds those of its own part.
 //!
-//! A unit also routes: for each look-up that it runs a key goes out, in a buffer per unit. A full buffer is copied to where the
+//! A unit also routes: for each look-up that it runs it finds a key's owner and sends the key out, in a
+//! buffer per unit. A full buffer is copied to where the
 //! other unit reads it and announced there.
 //!
 //! # Limits
@@ -26,6 +27,8 @@ const RECORD_BYTES: f64 = 16.0;
 /// A look-up within a command: its key. A command carries a batch of keys and names the function that the unit calls with what
 /// it finds, so there is a header per buffer and no result on its way back.
 const KEY_BYTES: f64 = 8.0;
+/// Ranges in a line of the table that tells whose key it is: keys of eight bytes.
+const RANGES_PER_LINE: f64 = 8.0;
 /// Lines that announcing a buffer touches at the other unit: its descriptor, and the counter of the bytes in it.
 const ANNOUNCE_LINES: f64 = 2.0;
 
@@ -117,13 +120,13 @@ impl Lookups {
         for slot in 0..slots as u32 {
             let home = machine.place_of(layout.group(layout.slot(SlotId(slot)).group).node).unwrap_or(0);
             let mut task = Task::new(Affinity::Slot(SlotId(slot)), Stage::default());
-            task.stages = self.stages(machine, home, constants);
+            task.stages = self.stages(machine, (home, slots as f64), constants);
             graph.add(task);
         }
         graph
     }
 
-    fn stages(&self, machine: &Machine, home: usize, constants: &Constants) -> Vec<Stage> {
+    fn stages(&self, machine: &Machine, (home, units): (usize, f64), constants: &Constants) -> Vec<Stage> {
         let everywhere: Vec<usize> = (0..machine.node_count()).filter(|node| machine.nodes()[*node].cpus > 0).collect();
         let look = |nodes: &[usize], more_ns: f64| {
             let missed = self.misses(machine);
@@ -138,7 +141,11 @@ impl Lookups {
                 let bytes = self.per_task * KEY_BYTES;
                 let out = bytes * constants.write_factor;
                 let announced = self.per_task / buffer.max(1.0) * ANNOUNCE_LINES;
-                let route = Stage::cpu(self.per_task * constants.batched_ns)
+                // Whose key it is: a tree over the units' ranges with a line per node (the paper's CSB+-Tree, section 4), which
+                // every cache holds.
+                let levels = (units.max(2.0).ln() / RANGES_PER_LINE.ln()).ceil();
+                let search_ns = levels * constants.random_access_ns;
+                let route = Stage::cpu(self.per_task * (constants.batched_ns + search_ns))
                     .read_over(&everywhere, out)
                     .random_over(&everywhere, announced)
                     .chained();

@@ -223,6 +223,12 @@ pub(crate) fn ids(machine: &Machine, nodes: &[usize]) -> Vec<NodeId> {
     nodes.iter().map(|node| machine.node_id(*node)).collect()
 }
 
+/// Pages that move from one node to others, as one task: the kernel copies them on the cpu that asks.
+pub fn migration(from: usize, to: &[usize], bytes: f64, constants: &Constants) -> Task {
+    let copied = Stage::cpu(bytes * constants.move_ns_per_byte).read(from, bytes);
+    Task::new(Affinity::Anywhere, copied.read_over(to, bytes * constants.write_factor))
+}
+
 /// Every client issues the same statement, so many times or without end.
 #[derive(Clone, Debug)]
 pub struct Repeated {

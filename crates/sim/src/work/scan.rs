@@ -23,7 +23,7 @@ use std::sync::Arc;
 use sched::Affinity;
 use sched::policy::concurrency::{Pieces, hint, rotated};
 
-use super::{At, Graph, LINE_BYTES, Stage, Task, Workload, ids, near};
+use super::{At, Graph, LINE_BYTES, Stage, Task, Workload, ids, migration, near};
 use crate::machine::Machine;
 
 /// The phase of scanning codes.
@@ -158,12 +158,11 @@ impl Scans {
         let mut graph = Graph::new(self.columns as f64);
         for column in 0..self.columns {
             let (from, to) = ((column + 1) % nodes, self.nodes_of(column, nodes));
-            let cpu_ns = match self.placement {
-                Placement::Pp(_) => self.rows * constants.encode_ns_per_value,
-                _ => bytes * constants.move_ns_per_byte,
-            };
-            let stage = Stage::cpu(cpu_ns).read(from, bytes).read_over(&to, bytes * constants.write_factor);
-            graph.add(Task::new(Affinity::Anywhere, stage).after(column.checked_sub(1)));
+            let mut task = migration(from, &to, bytes, constants);
+            if let Placement::Pp(_) = self.placement {
+                task.stages[0].cpu_ns = self.rows * constants.encode_ns_per_value;
+            }
+            graph.add(task.after(column.checked_sub(1)));
         }
         graph
     }
