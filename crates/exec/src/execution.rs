@@ -124,10 +124,12 @@ impl Execution {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let started = Instant::now();
         loop {
-            match self.handle.driver.poll_next(&waker, Scheduler::on_worker(), true) {
+            // Patient as long as it is going to look again by itself; afterwards it is woken for anything.
+            let again = look_again(started);
+            match self.handle.driver.poll_next(&waker, Scheduler::on_worker(), again.is_some()) {
                 Poll::Ready(next) => return next,
                 // A deadline has no timer of its own: whoever waits looks at it.
-                Poll::Pending => match self.handle.driver.time_left().into_iter().chain(look_again(started)).min() {
+                Poll::Pending => match self.handle.driver.time_left().into_iter().chain(again).min() {
                     // Marked: on a worker the steps that it waits for need its slot.
                     Some(left) => sched::blocking(|| std::thread::park_timeout(left)),
                     None => sched::blocking(std::thread::park),
@@ -153,7 +155,7 @@ impl std::fmt::Debug for Execution {
     }
 }
 
-/// How long a thread that waits since `started` waits before it looks by itself; afterwards it is woken for anything.
+/// How long a thread that waits since `started` waits before it looks by itself, if it still does.
 fn look_again(started: Instant) -> Option<Duration> {
     (2 * WAKE_AFTER).checked_sub(started.elapsed()).filter(|left| !left.is_zero())
 }

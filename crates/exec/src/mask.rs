@@ -115,6 +115,7 @@ impl Mask {
     /// Cuts it at blocks of rows into windows with at most `most` (a block's rows at least) set rows each, and with one at least;
     /// with how many.
     pub(crate) fn windows(&self, most: usize) -> impl Iterator<Item = (Range<usize>, usize)> {
+        assert!(most >= BLOCK_ROWS, "a block may have more than {most} set rows");
         let mut block = 0;
         std::iter::from_fn(move || {
             let (mut window, mut count) = (block * BLOCK_ROWS..block * BLOCK_ROWS, 0);

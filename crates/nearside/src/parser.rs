@@ -173,42 +173,68 @@ fn is_logic(expr: &ast::Expr) -> bool {
 
 /// Refuses what would be ignored, or would exhaust the stack of the threads that plan and evaluate it.
 fn check_tokens(sql: &str) -> Result<()> {
-    let mut operators = vec![0_usize];
+    let mut levels = vec![Level::default()];
     for token in tokens(sql)? {
         let position = Some(Position { line: token.span.start.line, column: token.span.start.column });
         match &token.token {
-            Token::LParen | Token::LBracket => operators.push(0),
-            Token::RParen | Token::RBracket if operators.len() > 1 => {
-                operators.pop();
+            Token::LParen | Token::LBracket => levels.push(Level::default()),
+            Token::RParen | Token::RBracket if levels.len() > 1 => {
+                let inner = levels.pop().unwrap_or_default().depth();
+                if let Some(level) = levels.last_mut() {
+                    level.inner = level.inner.max(inner + 1);
+                }
             }
             Token::Comma | Token::SemiColon => {
-                if let Some(count) = operators.last_mut() {
-                    *count = 0;
+                if let Some(level) = levels.last_mut() {
+                    level.next();
                 }
             }
             Token::Word(w) if w.quote_style.is_none() && w.keyword == Keyword::TABLESAMPLE => {
                 return Err(Error::Syntax { message: "TABLESAMPLE is not supported".into(), position });
             }
             Token::Word(w) if matches!(w.keyword, Keyword::SELECT | Keyword::FROM | Keyword::WHERE) => {
-                if let Some(count) = operators.last_mut() {
-                    *count = 0;
+                if let Some(level) = levels.last_mut() {
+                    level.next();
                 }
             }
             Token::Word(w) if !matches!(w.keyword, Keyword::AND | Keyword::OR) => {}
             Token::Whitespace(_) | Token::Number(..) | Token::SingleQuotedString(_) | Token::Period => {}
             _ => {
-                let Some(count) = operators.last_mut() else { continue };
-                *count += 1;
-                if *count > OPERATORS_MAX {
-                    let message = format!(
-                        "an expression has more than {OPERATORS_MAX} operators in a row; use IN, a join with VALUES, or several statements"
-                    );
-                    return Err(Error::Syntax { message, position });
+                if let Some(level) = levels.last_mut() {
+                    level.operators += 1;
                 }
             }
         }
+        if levels.last().is_some_and(|level| level.operators + level.inner > OPERATORS_MAX) {
+            let message = format!(
+                "an expression has more than {OPERATORS_MAX} operators in a row or within each other; use IN, a join with VALUES, or several statements"
+            );
+            return Err(Error::Syntax { message, position });
+        }
     }
     Ok(())
+}
+
+/// What stands between two brackets, for how deep its expressions are.
+#[derive(Default)]
+struct Level {
+    /// Operators of the expression that is being read: each is a level of the tree.
+    operators: usize,
+    /// The deepest brackets within it.
+    inner: usize,
+    /// The deepest expression before it.
+    before: usize,
+}
+
+impl Level {
+    /// Another expression begins.
+    fn next(&mut self) {
+        *self = Level { before: self.depth(), ..Level::default() };
+    }
+
+    fn depth(&self) -> usize {
+        self.before.max(self.operators + self.inner)
+    }
 }
 
 /// Takes `WITH (placement = '..')` off CREATE TABLE: the planner would refuse it.
@@ -641,6 +667,13 @@ mod tests {
         let chain = format!("SELECT {}", vec!["a"; 3000].join(" - "));
         let error = Parsed::one(&chain).unwrap_err().to_string();
         assert!(error.contains("2000 operators"), "{error}");
+        // Brackets within brackets, each long by itself but not too long.
+        let group = |inner: &str| format!("({inner}{})", " + 0".repeat(900));
+        let nested = |levels: usize| format!("SELECT {}", (0..levels).fold("1".to_string(), |inner, _| group(&inner)));
+        assert!(Parsed::one(&nested(2)).is_ok());
+        assert!(Parsed::one(&nested(3)).unwrap_err().to_string().contains("within each other"));
+        let beside = format!("SELECT {0}, {0}, {0}", group("1"));
+        assert!(Parsed::one(&beside).is_ok());
         let list = format!("SELECT a IN ({}) FROM t", vec!["-1"; 3000].join(", "));
         assert!(Parsed::one(&list).is_ok());
         let rows = format!("INSERT INTO t VALUES {}", vec!["(1, -2 * 3, 'x')"; 3000].join(", "));

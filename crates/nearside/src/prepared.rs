@@ -11,9 +11,11 @@
 
 use std::sync::{Arc, Weak};
 
-use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::{ParamValues, ScalarValue};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement};
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::common::tree_node::TreeNode;
+use datafusion::common::{DFSchema, ParamValues, ScalarValue};
+use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement};
 use datafusion::optimizer::OptimizerRule;
 use datafusion::optimizer::eliminate_filter::EliminateFilter;
 use datafusion::optimizer::eliminate_limit::EliminateLimit;
@@ -24,6 +26,7 @@ use exec::Plan;
 use parking_lot::Mutex;
 use storage::TableVersion;
 
+use crate::checked;
 use crate::config;
 use crate::error::{Error, Result};
 use crate::lower::{NativeNode, Slots, bind_with, count_parameters, only_table, wholly_native, with_parameters};
@@ -78,10 +81,12 @@ impl Planned {
             false => None,
         };
         let kind = match optimised {
-            Some(optimised) => match with_parameters(&optimised, &|plan| query::lowered(plan, running)) {
-                Ok(Some(lowered)) => Kind::Lowered(lowered),
-                Ok(None) | Err(_) => Kind::Optimised(optimised),
-            },
+            Some(optimised) => {
+                match unless_stopped(with_parameters(&optimised, &|plan| query::lowered(plan, running)))?.flatten() {
+                    Some(lowered) => Kind::Lowered(lowered),
+                    None => Kind::Optimised(optimised),
+                }
+            }
             None => Kind::Unoptimised(plan),
         };
         Ok(Planned { kind, bound: Mutex::default() })
@@ -318,29 +323,44 @@ impl Template {
 /// The values of expressions without columns, as `EXECUTE` has them: literals, `DATE '2024-01-31'`, `-1e3`, `2 * 3`.
 ///
 /// # Errors
-/// What has no value before rows are read; what fails; [`Error::Cancelled`] and [`Error::Timeout`].
+/// What has no value before rows are read, or another one each time; what fails; [`Error::Cancelled`] and [`Error::Timeout`].
 pub(crate) fn constants(expressions: Vec<Expr>, running: &Running) -> Result<Vec<ScalarValue>> {
-    let mut values = Vec::with_capacity(expressions.len());
-    for expression in expressions {
-        if let Expr::Literal(value, _) = expression {
-            values.push(value);
-            continue;
-        }
-        let shown = expression.human_display().to_string();
-        let row = LogicalPlanBuilder::empty(true).project([expression.alias("value")])?.build()?;
-        match query::optimised(row, running)? {
-            LogicalPlan::Projection(row) => match row.expr.first().map(|value| value.clone().unalias()) {
-                Some(Expr::Literal(value, _)) => values.push(value),
-                _ => return Err(no_constant(&shown)),
-            },
-            _ => return Err(no_constant(&shown)),
-        }
+    if expressions.iter().all(|value| matches!(value, Expr::Literal(..))) {
+        return Ok(expressions.into_iter().filter_map(|value| value.as_literal().cloned()).collect());
     }
-    Ok(values)
+    deep(|| {
+        let named = expressions.iter().enumerate().map(|(place, value)| value.clone().alias(format!("${}", place + 1)));
+        let row = LogicalPlanBuilder::empty(true).project(named)?.build()?;
+        let found = query::optimised(row, running)?;
+        let values = match &found {
+            LogicalPlan::Projection(row) if row.expr.len() == expressions.len() => &row.expr[..],
+            _ => &expressions[..],
+        };
+        let one = RecordBatch::try_new_with_options(
+            Arc::new(Schema::empty()),
+            Vec::new(),
+            &RecordBatchOptions::new().with_row_count(Some(1)),
+        )?;
+        values.iter().zip(&expressions).map(|(value, written)| constant(value, written, &one, running)).collect()
+    })
 }
 
-fn no_constant(expression: &str) -> Error {
-    Error::plan(format!("a parameter's value must be a constant, and {expression} is not"))
+/// The value of an optimised expression; an expression that could not be folded fails, and tells why when it is evaluated.
+fn constant(value: &Expr, written: &Expr, one: &RecordBatch, running: &Running) -> Result<ScalarValue> {
+    let value = value.clone().unalias();
+    if let Expr::Literal(value, _) = value {
+        return Ok(value);
+    }
+    let has_query = |part: &Expr| Ok(matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_)));
+    if value.is_volatile() || value.any_column_refs() || value.exists(has_query)? {
+        let shown = written.human_display();
+        return Err(Error::plan(format!("a parameter's value must be a constant, and {shown} is not")));
+    }
+    let physical = checked::create_physical_expr(&value, &DFSchema::empty(), &running.props())?;
+    match physical.evaluate(one)? {
+        ColumnarValue::Scalar(value) => Ok(value),
+        ColumnarValue::Array(values) => Ok(ScalarValue::try_from_array(&values, 0)?),
+    }
 }
 
 /// The types of `$1`, `$2`, .. as far as the plan tells them.

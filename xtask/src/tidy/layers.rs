@@ -9,13 +9,27 @@ use super::Report;
 use super::tree::{Package, Tree};
 
 /// A crate and the crates of ours that it may use. A crate that is missing here is an error, so that a new one says where it stands.
-const LAYERS: [(&str, &[&str]); 7] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("nearside-numa", &[]),
     ("nearside-sched", &["nearside-numa"]),
     ("nearside-storage", &["nearside-numa"]),
     ("nearside-exec", &["nearside-numa", "nearside-sched", "nearside-storage"]),
     ("nearside", &["nearside-numa", "nearside-sched", "nearside-storage", "nearside-exec"]),
-    ("nearside-cli", &["nearside-numa", "nearside-sched", "nearside-storage", "nearside-exec", "nearside"]),
+    ("nearside-model", &[]),
+    ("nearside-sim", &["nearside-numa", "nearside-sched"]),
+    ("nearside-lab", &["nearside-numa", "nearside-sched", "nearside-sim", "nearside-model"]),
+    (
+        "nearside-cli",
+        &[
+            "nearside-numa",
+            "nearside-sched",
+            "nearside-storage",
+            "nearside-exec",
+            "nearside",
+            "nearside-model",
+            "nearside-lab",
+        ],
+    ),
     ("xtask", &[]),
 ];
 

@@ -37,7 +37,7 @@ const CACHED_BYTES: usize = 256 << 10;
   nearside bench kernels --bits 17,21,26 --runs 15
   nearside bench kernels --json kernels.json
 
-range and member make a bit mask, unpack makes 32-bit integers, gather fetches one of 16 rows (and counts those). The roof is what one thread
+range and member make a bit mask, unpack makes 32-bit integers, gather and compress fetch one of 16 rows (and count those). The roof is what one thread
 reads at best, divided by the bytes of a row; for gather by those of the rows it passes over. In the caches a kernel may be above it.")]
 pub struct Arguments {
     /// Bits of the codes [default: 1 to 32]
@@ -127,7 +127,7 @@ fn measure(arguments: &Arguments, words: &Arc<[u32]>, bits: u8, kernel: Kernel) 
     };
     let (mut large, mut small) = (of(size_of_val(&**words))?, of(CACHED_BYTES)?);
     let mut rates = Vec::new();
-    for path in Path::here() {
+    for path in Path::here(kernel) {
         let rate = |bench: &mut Bench| {
             let windows: Vec<f64> =
                 (0..arguments.runs).map(|_| window(bench, kernel, path, arguments.milliseconds)).collect();
@@ -156,7 +156,7 @@ fn window(bench: &mut Bench, kernel: Kernel, path: Path, milliseconds: u64) -> f
 
 /// Rows per second that a bandwidth allows.
 fn roof_rows(bytes_per_second: f64, bits: u8, kernel: Kernel) -> f64 {
-    let rows_read = if kernel == Kernel::Gather { GATHER_STRIDE as f64 } else { 1.0 };
+    let rows_read = if matches!(kernel, Kernel::Gather | Kernel::Compress) { GATHER_STRIDE as f64 } else { 1.0 };
     bytes_per_second * 8.0 / (f64::from(bits) * rows_read)
 }
 
@@ -177,7 +177,7 @@ fn figures(row: &Row, roof: Option<f64>) -> Vec<Figure> {
 
 fn heading() -> String {
     let mut line = format!("{:>4} {:<8}", "bits", "G rows/s");
-    for path in Path::here() {
+    for path in Path::here(Kernel::Range) {
         line += &format!(" {:>14} {:>13}", format!("{} memory", path.name()), format!("{} cache", path.name()));
     }
     line + &format!(" {:>9} {:>9}", "roof", "of roof")
@@ -187,6 +187,9 @@ fn write_row(out: &mut dyn Write, row: &Row, roof: Option<f64>) -> Result<(), Fa
     let mut line = format!("{:>4} {:<8}", row.bits, row.kernel.name());
     for (_, memory, cache) in &row.rates {
         line += &format!(" {:>14.3} {:>13.3}", memory / 1e9, cache / 1e9);
+    }
+    for _ in row.rates.len()..Path::here(Kernel::Range).len() {
+        line += &format!(" {:>14} {:>13}", "", "");
     }
     let best = row.rates.iter().map(|(_, memory, _)| *memory).fold(0.0, f64::max);
     match roof.map(|roof| roof_rows(roof, row.bits, row.kernel)) {

@@ -7,8 +7,8 @@
 //!
 //! Invariants:
 //! - No foreign code (spawning, waking, polling the pipeline below, dropping of user data aside) runs under the lock.
-//! - A waker is stored under the lock that was held when nothing was ready, and taken by the next pump that finds something:
-//!   no wake-up is lost.
+//! - A waker is stored under the lock that was held when nothing was ready, and taken by the next pump that finds something: no wake-up
+//!   is lost. Whoever is patient, and so looks again by itself, may be left waiting for a little more ([`Driver::serves`]).
 //! - A queued step whose task is dropped unrun (its statement stopped, the scheduler ended) ends its slot with an error.
 
 mod window;
@@ -42,7 +42,7 @@ use crate::operators::scan::{Cursor, Next, Places, Scan, Step as ScanStep};
 use crate::pipeline::{Pipeline, Source, Stage, compile};
 use crate::plan::Plan;
 use crate::profile::Profile;
-use window::{Bounds, Charged, Item, Window};
+use window::{Bounds, Charged, ITEMS_PER_STEP, Item, Window};
 
 /// Fewest steps in flight, however few threads there are.
 const STEPS_MIN: usize = 4;
@@ -52,6 +52,7 @@ const MORSELS_PER_THREAD: usize = 16;
 const TURNS: usize = 1 << 32;
 /// Items that are worth waking a consumer for at once.
 const WAKE_ITEMS: usize = 16;
+const _: () = assert!(WAKE_ITEMS <= STEPS_MIN * ITEMS_PER_STEP, "as many items are ready before the window is full");
 /// A consumer that has waited so long is woken for less.
 pub(crate) const WAKE_AFTER: Duration = Duration::from_micros(200);
 /// Share of the memory that a statement has left which the window may fill.
@@ -234,9 +235,17 @@ impl Driver {
         loop {
             let mut spawns = Vec::new();
             let tasks = self.tasks();
+            let step_bytes = match &self.source {
+                DriverSource::Scan(scan) => Some(scan.morsel_bytes()),
+                DriverSource::Engine(streamed) => Some(streamed.morsel_bytes()),
+                _ => None,
+            };
             let (pull, wake, ended) = {
                 let mut state = self.state.lock();
                 state.window.set_tasks(tasks);
+                if let Some(bytes) = step_bytes {
+                    state.window.set_step_bytes(bytes);
+                }
                 state.window.advance();
                 let pull = self.fill(&mut state, &mut spawns);
                 state.window.advance();
@@ -386,7 +395,13 @@ impl Driver {
             }
             (Step::Scan(ScanStep::Morsel(morsel)), DriverSource::Scan(scan)) => {
                 let mut read = BytesRead::default();
-                let ran = scan.run(morsel, self.context.batch_rows, &mut read, &mut |batch| self.emit(number, batch));
+                let ran = scan.run(morsel, self.context.batch_rows, &mut read, &mut |batch| {
+                    // Of a batch or of nothing: either way it looks whether the statement goes on.
+                    match batch {
+                        Some(batch) => self.emit(number, batch),
+                        None => statement.check().map(|()| true).map_err(|_| stopped(statement)),
+                    }
+                });
                 read.iter().for_each(|(node, bytes)| report_bytes(statement, node, bytes));
                 ran
             }

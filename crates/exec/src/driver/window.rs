@@ -17,7 +17,7 @@ use crate::ExecError;
 use crate::operators::limit::Limit;
 
 /// Ready items for each slot: a granule makes as many when all its rows pass, in batches of 8192.
-const ITEMS_PER_STEP: usize = 8;
+pub(crate) const ITEMS_PER_STEP: usize = 8;
 
 /// A batch and what it is charged to.
 pub(crate) struct Charged {
@@ -107,6 +107,11 @@ impl<S> Window<S> {
     /// From now on so many steps are queued or run at a time.
     pub(crate) fn set_tasks(&mut self, tasks: usize) {
         self.bounds.tasks = tasks;
+    }
+
+    /// From now on a step is expected to make so many bytes.
+    pub(crate) fn set_step_bytes(&mut self, bytes: u64) {
+        self.bounds.step_bytes = bytes;
     }
 
     /// Adds a step at the end; its number.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use numa::NodeId;
+use storage::GRANULE_ROWS;
 
 use super::Run;
 use super::chunk::{Chunk, Rows};
@@ -19,6 +20,11 @@ pub(crate) type Out<'a> = dyn FnMut(Chunk) -> Result<bool, ExecError> + 'a;
 pub(crate) trait Source: Send + Sync {
     /// Pieces that it is cut into; one is one task.
     fn morsels(&self) -> usize;
+
+    /// The most rows that a morsel hands out.
+    fn morsel_rows(&self) -> usize {
+        GRANULE_ROWS
+    }
 
     /// The node that a morsel is best run on.
     fn node_of(&self, _morsel: usize) -> Option<NodeId> {
@@ -92,6 +98,11 @@ impl Pipe {
     /// Number of tasks.
     pub(crate) fn morsels(&self) -> usize {
         self.lanes.iter().map(|lane| lane.source.morsels()).sum()
+    }
+
+    /// The most rows that a task takes from its source.
+    pub(crate) fn morsel_rows(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.source.morsel_rows()).max().unwrap_or(0)
     }
 
     /// Where a task runs best.

@@ -44,6 +44,10 @@ impl Source for Watched {
         self.source.morsels()
     }
 
+    fn morsel_rows(&self) -> usize {
+        self.source.morsel_rows()
+    }
+
     fn node_of(&self, morsel: usize) -> Option<NodeId> {
         self.source.node_of(morsel)
     }

@@ -92,6 +92,10 @@ impl Source for ScanSource {
         self.morsels.len()
     }
 
+    fn morsel_rows(&self) -> usize {
+        self.scan.morsel_rows()
+    }
+
     fn node_of(&self, morsel: usize) -> Option<NodeId> {
         self.morsels[morsel].node
     }

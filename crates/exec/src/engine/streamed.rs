@@ -56,7 +56,8 @@ impl Streamed {
 
     /// Bytes of the batches that a morsel makes, about.
     pub(crate) fn morsel_bytes(&self) -> u64 {
-        self.schema.fields().iter().map(|f| width_bytes(f.data_type())).sum::<u64>() * GRANULE_ROWS as u64
+        let rows = self.pipe.get().map_or(GRANULE_ROWS, |pipe| pipe.morsel_rows());
+        self.schema.fields().iter().map(|f| width_bytes(f.data_type())).sum::<u64>() * rows as u64
     }
 
     /// The next step after `handed_out` steps.

@@ -234,6 +234,8 @@ fn execute_takes_constants() {
     assert_eq!(found("EXECUTE q('7')"), ["7"]);
     let error = |sql: &str| session.execute(sql).map(|_| ()).unwrap_err().to_string();
     assert!(error("EXECUTE q(random())").contains("must be a constant, and random() is not"));
-    assert!(error("EXECUTE q(1 / 0)").contains("must be a constant, and 1 / 0 is not"));
-    assert!(error("EXECUTE q(9223372036854775807 + 1)").contains("must be a constant"));
+    assert!(error("EXECUTE q((SELECT 1))").contains("must be a constant"));
+    assert!(error("EXECUTE q(1 / 0)").to_lowercase().contains("zero"), "{}", error("EXECUTE q(1 / 0)"));
+    let too_large = error("EXECUTE q(9223372036854775807 + 1)");
+    assert!(too_large.to_lowercase().contains("overflow"), "{too_large}");
 }

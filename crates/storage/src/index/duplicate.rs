@@ -107,9 +107,15 @@ pub fn duplicate_key(
         if let Some(row) = check.first_duplicate(rows) {
             meter.end(KeyCheck::Duplicate(DuplicateKey { segment: new, row }));
         }
-        if (limits.is_stopped)() { Err(Interrupted::Cancelled.into()) } else { Ok(()) }
+        Ok(())
     })?;
-    Ok(meter.found.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or(KeyCheck::Unique))
+    let ended = meter.end.into_inner();
+    match meter.found.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(found) => Ok(found),
+        // Ended without an answer: it was stopped.
+        None if ended => Err(Interrupted::Cancelled.into()),
+        None => Ok(KeyCheck::Unique),
+    }
 }
 
 /// What the tasks of a check share.
@@ -124,7 +130,8 @@ struct Meter<'a> {
 impl Meter<'_> {
     /// Adds what a task has looked at since it last said so; whether to go on.
     fn goes_on(&self, candidates: &mut u64) -> bool {
-        let sum = self.candidates.fetch_add(std::mem::take(candidates), Ordering::Relaxed);
+        let added = std::mem::take(candidates);
+        let sum = self.candidates.fetch_add(added, Ordering::Relaxed) + added;
         if sum > self.limits.candidates_max {
             self.end(KeyCheck::TooMany);
         } else if (self.limits.is_stopped)() {

@@ -11,7 +11,7 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use super::compare::{self, RangeTest};
-use super::{MASK_WORDS, block_words, gather, low_bits, member, unpack};
+use super::{MASK_WORDS, block_words, compress, gather, low_bits, member, unpack};
 use crate::{BLOCK_ROWS, GRANULE_ROWS};
 
 /// Every so many rows one is gathered: at 32 bits each of them is a cache line of its own.
@@ -32,11 +32,13 @@ pub enum Kernel {
     Unpack,
     /// The codes at ascending positions, one of [`GATHER_STRIDE`] rows.
     Gather,
+    /// The codes of marked rows, the same ones.
+    Compress,
 }
 
 impl Kernel {
     /// All of them.
-    pub const ALL: [Kernel; 4] = [Kernel::Range, Kernel::Member, Kernel::Unpack, Kernel::Gather];
+    pub const ALL: [Kernel; 5] = [Kernel::Range, Kernel::Member, Kernel::Unpack, Kernel::Gather, Kernel::Compress];
 
     /// Its name in reports.
     pub fn name(self) -> &'static str {
@@ -45,6 +47,7 @@ impl Kernel {
             Kernel::Member => "member",
             Kernel::Unpack => "unpack",
             Kernel::Gather => "gather",
+            Kernel::Compress => "compress",
         }
     }
 }
@@ -56,22 +59,23 @@ pub enum Path {
     Scalar,
     /// 256-bit vectors of x86-64.
     Avx2,
-    /// The same with the masks and shifts of AVX-512, for the kernels that have such a path.
+    /// The same with the masks and shifts of AVX-512; some kernels have such a path.
     Avx512,
 }
 
 impl Path {
-    /// Those that this processor has, the plain one first.
-    pub fn here() -> Vec<Path> {
+    /// Those of a kernel that this processor has, the plain one first.
+    pub fn here(kernel: Kernel) -> Vec<Path> {
         #[cfg(target_arch = "x86_64")]
         {
-            if super::have_avx512_compare() {
+            if super::have_avx512_compare() && matches!(kernel, Kernel::Range | Kernel::Compress) {
                 return vec![Path::Scalar, Path::Avx2, Path::Avx512];
             }
             if super::have_avx2() {
                 return vec![Path::Scalar, Path::Avx2];
             }
         }
+        let _ = kernel;
         vec![Path::Scalar]
     }
 
@@ -94,6 +98,8 @@ pub struct Bench {
     at: usize,
     set: Vec<u32>,
     positions: Vec<u32>,
+    /// The same as bits.
+    marked: Vec<u64>,
     mask: Vec<u64>,
     codes: Vec<u32>,
 }
@@ -118,6 +124,10 @@ impl Bench {
         let granules = words.len().min(bytes / size_of::<u32>()) / granule_words;
         let set_bits = bits.min(SET_BITS_MAX);
         let random = |i: usize| (i as u32).wrapping_mul(0x9E37_79B9) >> 28;
+        let positions: Vec<u32> =
+            (0..GRANULE_ROWS / GATHER_STRIDE).map(|i| (i * GATHER_STRIDE) as u32 + random(i)).collect();
+        let mut marked = vec![0_u64; GRANULE_ROWS / 64];
+        positions.iter().for_each(|&row| marked[row as usize / 64] |= 1 << (row % 64));
         (granules > 0).then(|| Bench {
             words: Arc::clone(words),
             bits,
@@ -125,9 +135,10 @@ impl Bench {
             at: 0,
             // A third of the codes.
             set: vec![0x4924_9249; (1usize << set_bits).div_ceil(32)],
-            positions: (0..GRANULE_ROWS / GATHER_STRIDE).map(|i| (i * GATHER_STRIDE) as u32 + random(i)).collect(),
+            positions,
+            marked,
             mask: vec![0; GRANULE_ROWS / BLOCK_ROWS * MASK_WORDS],
-            codes: Vec::with_capacity(GRANULE_ROWS),
+            codes: Vec::with_capacity(GRANULE_ROWS + compress::STRIDE),
         })
     }
 
@@ -141,8 +152,8 @@ impl Bench {
         self.granules
     }
 
-    /// Runs a kernel over the next granule, the first again after the last; gives how many rows it took (for [`Kernel::Gather`]: how many it
-    /// gathered).
+    /// Runs a kernel over the next granule, the first again after the last; gives how many rows it took (for [`Kernel::Gather`] and
+    /// [`Kernel::Compress`]: how many it fetched).
     pub fn step(&mut self, kernel: Kernel, path: Path) -> usize {
         let granule = self.at;
         self.at = (self.at + 1) % self.granules;
@@ -177,6 +188,12 @@ impl Bench {
                 black_box(&mut self.codes);
                 self.positions.len()
             }
+            Kernel::Compress => {
+                self.codes.clear();
+                compress_marked(path, words, self.bits, &self.marked, self.positions.len(), &mut self.codes);
+                black_box(&mut self.codes);
+                self.positions.len()
+            }
         }
     }
 
@@ -198,7 +215,7 @@ fn range(path: Path, words: &[u32], bits: u8, test: RangeTest, mask: &mut [u64])
 fn set(path: Path, words: &[u32], bits: u8, set: &[u32], mask: &mut [u64]) {
     match path {
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2 | Path::Avx512 => member::avx2::select_set(words, bits, set, mask),
+        Path::Avx2 => member::avx2::select_set(words, bits, set, mask),
         _ => member::scalar::select_set(words, bits, set, mask),
     }
 }
@@ -206,7 +223,7 @@ fn set(path: Path, words: &[u32], bits: u8, set: &[u32], mask: &mut [u64]) {
 fn unpack_blocks(path: Path, words: &[u32], bits: u8, out: &mut [MaybeUninit<u32>]) {
     match path {
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2 | Path::Avx512 => unpack::avx2::unpack_blocks(words, bits, out),
+        Path::Avx2 => unpack::avx2::unpack_blocks(words, bits, out),
         _ => unpack::scalar::unpack_blocks(words, bits, out),
     }
 }
@@ -214,8 +231,18 @@ fn unpack_blocks(path: Path, words: &[u32], bits: u8, out: &mut [MaybeUninit<u32
 fn gather_positions(path: Path, words: &[u32], bits: u8, positions: &[u32], out: &mut Vec<u32>) {
     match path {
         #[cfg(target_arch = "x86_64")]
-        Path::Avx2 | Path::Avx512 => gather::avx2::gather(words, bits, positions, out),
+        Path::Avx2 => gather::avx2::gather(words, bits, positions, out),
         _ => gather::scalar::gather(words, bits, positions, out),
+    }
+}
+
+fn compress_marked(path: Path, words: &[u32], bits: u8, mask: &[u64], marked: usize, out: &mut Vec<u32>) {
+    match path {
+        #[cfg(target_arch = "x86_64")]
+        Path::Avx2 => compress::avx2::compress(words, bits, mask, marked, out),
+        #[cfg(target_arch = "x86_64")]
+        Path::Avx512 => compress::avx512::compress(words, bits, mask, marked, out),
+        _ => compress::scalar::compress(words, bits, mask, out),
     }
 }
 
@@ -231,12 +258,16 @@ mod tests {
             assert!(bench.bytes() <= 1 << 20 && bench.granules() >= 1);
             for kernel in Kernel::ALL {
                 let mut seen = Vec::new();
-                for path in Path::here() {
+                for path in Path::here(kernel) {
                     bench.at = 0;
                     let rows = bench.step(kernel, path);
                     assert_eq!(
                         rows,
-                        if kernel == Kernel::Gather { GRANULE_ROWS / GATHER_STRIDE } else { GRANULE_ROWS }
+                        if matches!(kernel, Kernel::Gather | Kernel::Compress) {
+                            GRANULE_ROWS / GATHER_STRIDE
+                        } else {
+                            GRANULE_ROWS
+                        }
                     );
                     assert_eq!(bench.at, 1 % bench.granules());
                     seen.push((bench.mask.clone(), bench.codes.clone()));

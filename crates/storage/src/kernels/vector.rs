@@ -1,4 +1,4 @@
-//! What the AVX2 kernels share: reading one row (eight neighbouring values) of a block.
+//! What the vector kernels share: reading one row (eight neighbouring values) of a block.
 
 use std::arch::x86_64::*;
 

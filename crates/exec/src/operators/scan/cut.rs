@@ -31,50 +31,80 @@ const MORSEL_NS: u64 = 200_000;
 impl Scan {
     /// Cuts the rows that may match into morsels.
     pub(super) fn cut(&self, prepared: &[PreparedSegment], places: Places<'_>) -> Vec<Morsel> {
-        let options = places.options;
-        let granules: usize = self.segments.iter().map(|version| version.segment.rows().div_ceil(GRANULE_ROWS)).sum();
+        let looked_at = self.pieces(prepared, places);
+        let granules: usize = looked_at.iter().map(Vec::len).sum();
         let most = match self.rows_needed {
             // Perhaps the first granule is enough.
             Some(_) => 1,
             None => (granules / places.morsels_min.max(1)).clamp(1, GRANULES_MAX),
         };
         let mut cutter = Cutter { morsels: Vec::new(), filled: 0, most: most * GRANULE_ROWS };
+        for (number, ((version, state), pieces)) in self.segments.iter().zip(prepared).zip(looked_at).enumerate() {
+            let segment = &version.segment;
+            let leader = self.leader(segment, &state.reads);
+            let node_of = |granule: usize| leader.and_then(|leader| leader.node_of(granule));
+            let rows: usize = pieces.iter().map(Range::len).sum();
+            match &state.access {
+                Access::Rows(rows) => {
+                    let per_row = self.per_row(segment, state, segment.rows());
+                    cutter.push_sought(number, rows, &node_of, &per_row);
+                }
+                _ if rows > 0 => {
+                    let per_row = self.per_row(segment, state, rows);
+                    for piece in pieces {
+                        let node = node_of(piece.start / GRANULE_ROWS);
+                        let (rows, most) = (piece.len(), cutter.most);
+                        cutter.push(number, piece, node, &per_row, Cost { rows, filled: rows, most });
+                    }
+                }
+                _ => {}
+            }
+        }
+        cutter.morsels
+    }
+
+    /// Per segment the granules, or what is to be looked at of them, that may hold a row that passes; none where an index names rows.
+    fn pieces(&self, prepared: &[PreparedSegment], places: Places<'_>) -> Vec<Vec<Range<usize>>> {
+        let mut all = vec![Vec::new(); prepared.len()];
         // Rows that are sure to be returned.
         let mut sure = 0;
-        for (number, (version, state)) in self.segments.iter().zip(prepared).enumerate() {
+        for ((version, state), pieces) in self.segments.iter().zip(prepared).zip(&mut all) {
             let segment = &version.segment;
-            if version.live_rows() == 0 || state.access.len(segment.rows()) == 0 {
-                continue;
-            }
-            let (leader, per_row) = (self.leader(segment, &state.reads), self.per_row(segment, state));
-            let node_of = |granule: usize| leader.and_then(|leader| leader.node_of(granule));
             let range = match &state.access {
-                Access::Rows(rows) => {
-                    cutter.push_sought(number, rows, &node_of, &per_row);
-                    continue;
-                }
+                _ if version.live_rows() == 0 || state.access.len(segment.rows()) == 0 => continue,
+                Access::Rows(_) => continue,
                 Access::Range(range) => range.clone(),
                 Access::All => 0..segment.rows(),
             };
             let all_pass = version.deleted.is_none() && matches!(*state.filter, Bound::Constant(true));
             for granule in range.start / GRANULE_ROWS..range.end.div_ceil(GRANULE_ROWS) {
                 if self.rows_needed.is_some_and(|needed| sure >= needed) {
-                    return cutter.morsels;
+                    return all;
                 }
                 let bounds = |c: usize| segment.column(c).as_coded().map(|column| column.code_bounds(granule));
-                if options.block_skipping && !state.filter.may_match(&bounds) {
+                if places.options.block_skipping && !state.filter.may_match(&bounds) {
                     continue;
                 }
                 // Kernels begin at a block: rows in front of the range are tested once more.
                 let start = (granule * GRANULE_ROWS).max(range.start / BLOCK_ROWS * BLOCK_ROWS);
                 let piece = start..((granule + 1) * GRANULE_ROWS).min(range.end);
                 sure += if all_pass { piece.len() } else { 0 };
-                let rows = piece.len();
-                cutter.push(number, piece, node_of(granule), &per_row, rows, rows);
+                pieces.push(piece);
             }
         }
-        cutter.morsels
+        all
     }
+}
+
+/// What a piece adds to a morsel.
+#[derive(Clone, Copy)]
+struct Cost {
+    /// Rows that are looked at.
+    rows: usize,
+    /// What that takes, in rows that are read one after the other.
+    filled: usize,
+    /// What the morsel may come to, if its work is little.
+    most: usize,
 }
 
 /// Puts pieces together to morsels.
@@ -87,27 +117,19 @@ struct Cutter {
 }
 
 impl Cutter {
-    /// Adds a piece of which `rows` are looked at, at the cost of reading `cost` rows.
-    fn push(
-        &mut self,
-        segment: usize,
-        piece: Range<usize>,
-        node: Option<NodeId>,
-        per_row: &PerRow,
-        rows: usize,
-        cost: usize,
-    ) {
+    /// Adds a piece.
+    fn push(&mut self, segment: usize, piece: Range<usize>, node: Option<NodeId>, per_row: &PerRow, cost: Cost) {
         let mut added = Hint::default();
-        per_row.add_to(&mut added, rows);
-        let filled = self.filled + cost;
+        per_row.add_to(&mut added, cost.rows);
+        let filled = self.filled + cost.filled;
         let fits = |last: &Morsel| {
             let little = last.hint.cpu_ns + added.cpu_ns <= MORSEL_NS;
-            last.node == node && (filled <= GRANULE_ROWS || (filled <= self.most && little))
+            last.node == node && (filled <= GRANULE_ROWS || (filled <= cost.most && little))
         };
         match self.morsels.last_mut() {
             Some(last) if fits(last) => self.filled = filled,
             _ => {
-                self.filled = cost;
+                self.filled = cost.filled;
                 self.morsels.push(Morsel { pieces: Vec::new(), node, hint: Hint::default() });
             }
         }
@@ -133,7 +155,8 @@ impl Cutter {
             let most = &rest[..rest.len().min(SOUGHT_ROWS)];
             let count = most.iter().position(|&row| node(row) != here).unwrap_or(most.len());
             let piece = first as usize..most[count - 1] as usize + 1;
-            self.push(segment, piece, here, per_row, count, count * SOUGHT_ROW_COST);
+            let cost = Cost { rows: count, filled: count * SOUGHT_ROW_COST, most: GRANULE_ROWS };
+            self.push(segment, piece, here, per_row, cost);
             rest = &rest[count..];
         }
     }
@@ -167,7 +190,8 @@ mod tests {
         let mut cutter = Cutter { morsels: Vec::new(), filled: 0, most: most * GRANULE_ROWS };
         for (granule, node) in granules.iter().enumerate() {
             let piece = granule * GRANULE_ROWS..(granule + 1) * GRANULE_ROWS;
-            cutter.push(0, piece, Some(NodeId(*node)), &per_row, GRANULE_ROWS, GRANULE_ROWS);
+            let cost = Cost { rows: GRANULE_ROWS, filled: GRANULE_ROWS, most: most * GRANULE_ROWS };
+            cutter.push(0, piece, Some(NodeId(*node)), &per_row, cost);
         }
         let granules = |morsel: Morsel| morsel.pieces.iter().map(|(_, rows)| rows.start / GRANULE_ROWS).collect();
         cutter.morsels.into_iter().map(granules).collect()
@@ -181,6 +205,15 @@ mod tests {
         // 1.5 ns for each of 65,536 rows: two of them take the time of a morsel.
         assert_eq!(cut(&nodes, 1500.0, 16), [vec![0, 1], vec![2, 3], vec![4], vec![5, 6], vec![7]]);
         assert_eq!(cut(&nodes, 10_000.0, 16).len(), 8);
+    }
+
+    #[test]
+    fn rows_that_an_index_names_do_not_wait_for_each_other() {
+        let per_row = PerRow::of_cpu(260.0);
+        let mut cutter = Cutter { morsels: Vec::new(), filled: 0, most: 16 * GRANULE_ROWS };
+        let rows: Vec<u32> = (0..5 * SOUGHT_ROWS as u32).map(|row| row * 100).collect();
+        cutter.push_sought(0, &rows, &|_| None, &per_row);
+        assert_eq!(cutter.morsels.len(), 5);
     }
 
     fn on(node: Option<u32>) -> Morsel {

@@ -110,6 +110,13 @@ pub(crate) struct Morsel {
     pub(crate) hint: Hint,
 }
 
+impl Morsel {
+    /// Rows of all its pieces, looked at or not.
+    fn rows(&self) -> usize {
+        self.pieces.iter().map(|(_, rows)| rows.len()).sum()
+    }
+}
+
 impl Scan {
     /// `needed`: rows after which nobody wants more, provided each output row counts.
     pub(crate) fn new(
@@ -129,10 +136,15 @@ impl Scan {
         Scan { keys, ..self }
     }
 
-    /// Estimated bytes of the batches that one morsel makes, if all its rows pass.
+    /// Estimated bytes of the batches that one morsel makes, if all its rows pass: a granule's before it is prepared.
     pub(crate) fn morsel_bytes(&self) -> u64 {
         let fields = self.projection.schema().fields();
-        fields.iter().map(|f| crate::plan::width_bytes(f.data_type())).sum::<u64>() * GRANULE_ROWS as u64
+        fields.iter().map(|f| crate::plan::width_bytes(f.data_type())).sum::<u64>() * self.morsel_rows() as u64
+    }
+
+    /// The most rows that one morsel hands out.
+    pub(crate) fn morsel_rows(&self) -> usize {
+        self.prepared.get().map_or(GRANULE_ROWS, |prepared| prepared.morsel_rows)
     }
 
     /// The next step to run.
@@ -146,7 +158,7 @@ impl Scan {
         Next::Step(Step::Morsel(morsel), node.map_or(Affinity::Anywhere, Affinity::near), hint)
     }
 
-    /// Every morsel that it would hand out, before entries of dictionaries are evaluated, in the order of the rows.
+    /// The granules that it would look at, a morsel each, before entries of dictionaries are evaluated, in the order of the rows.
     pub(crate) fn morsels(&self, page_maps: &PageMaps) -> Result<&[Morsel], ExecError> {
         if self.rows_needed == Some(0) {
             return Ok(&[]);
@@ -254,20 +266,24 @@ impl Scan {
         Ok(Matches::Mask(mask))
     }
 
-    /// Runs a morsel: `emit` gets its output in order, in batches of at most `batch_rows` rows, and says whether to go on.
+    /// Runs a morsel: `emit` gets its output in order, in batches of at most `batch_rows` rows, and nothing before each piece; it says
+    /// whether to go on.
     /// `read` gets the bytes that it read, also when it ends early.
     pub(crate) fn run(
         &self,
         morsel: usize,
         batch_rows: usize,
         read: &mut BytesRead,
-        emit: &mut dyn FnMut(RecordBatch) -> Result<bool, ExecError>,
+        emit: &mut dyn FnMut(Option<RecordBatch>) -> Result<bool, ExecError>,
     ) -> Result<(), ExecError> {
         let prepared = self.prepared.get().expect("morsels are handed out after preparation");
         let mut left = self.rows_needed.unwrap_or(usize::MAX);
         let mut positions = Vec::new();
         for (segment, rows) in &prepared.morsels[morsel].pieces {
             let state = &prepared.segments[*segment];
+            if !emit(None)? {
+                return Ok(());
+            }
             let piece = self.piece(*segment, rows);
             let matches = match self.matching(*segment, &piece) {
                 Ok(matches) => matches,
@@ -277,7 +293,9 @@ impl Scan {
                 }
             };
             let per_code = |i: usize| state.per_code[i].as_ref();
-            let mut emit = |chosen: &Rows<'_>| self.projection.evaluate(&piece, chosen, &per_code).and_then(&mut *emit);
+            let mut emit = |chosen: &Rows<'_>| {
+                self.projection.evaluate(&piece, chosen, &per_code).and_then(|batch| emit(Some(batch)))
+            };
             let marked = if let Matches::Mask(mask) = &matches { mask.count() } else { 0 };
             let emitted = match matches {
                 Matches::Mask(_) if marked == 0 => Ok(true),

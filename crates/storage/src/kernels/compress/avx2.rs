@@ -34,7 +34,7 @@ pub(in crate::kernels) fn compress(words: &[u32], bits: u8, mask: &[u64], marked
     assert!(have_avx2() && have_popcnt() && out.capacity() - out.len() >= marked + STRIDE);
     assert!(words.len() >= mask.len() / MASK_WORDS * block_words(bits));
     let target = out.spare_capacity_mut().as_mut_ptr().cast();
-    // SAFETY: the processor has AVX2; `target` has room for the marked codes and a stride.
+    // SAFETY: the processor has AVX2 and counts bits; `target` has room for the marked codes and a stride.
     let written = unsafe { COMPRESSORS[bits as usize](words, mask, target) };
     assert_eq!(written, marked);
     // SAFETY: so many codes were written after the old length.
