@@ -22,6 +22,7 @@ use datafusion::optimizer::eliminate_limit::EliminateLimit;
 use datafusion::optimizer::propagate_empty_relation::PropagateEmptyRelation;
 use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
 use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast;
 use exec::Plan;
 use parking_lot::Mutex;
 use storage::TableVersion;
@@ -203,6 +204,8 @@ fn is_plain(value: &ScalarValue) -> bool {
 pub(crate) struct Template {
     source: Source,
     parameter_types: Vec<Option<DataType>>,
+    /// How many of these were declared, in PREPARE name (types): values become of them, whatever they were.
+    declared: usize,
     planned: Mutex<Option<(Stamp, Arc<Planned>)>>,
 }
 
@@ -225,6 +228,20 @@ pub(crate) struct Stamp {
 }
 
 impl Source {
+    /// How many types of parameters the statement declares.
+    fn declared(&self) -> usize {
+        match self {
+            Source::Statement(statement) => match statement.as_ref() {
+                Statement::Statement(inner) => match inner.as_ref() {
+                    ast::Statement::Prepare { data_types, .. } => data_types.len(),
+                    _ => 0,
+                },
+                _ => 0,
+            },
+            Source::Text(_) => 0,
+        }
+    }
+
     /// The query's plan over what exists now, and its name if it has one.
     fn plan(&self, running: &Running) -> Result<(LogicalPlan, Option<String>)> {
         let context = running.plan_context();
@@ -254,7 +271,8 @@ impl Template {
     pub(crate) fn new(source: Source, running: &Running, settings: u64) -> Result<(Template, Option<String>)> {
         let (plan, name) = source.plan(running)?;
         let parameter_types = parameter_types(&plan)?;
-        let template = Template { source, parameter_types, planned: Mutex::default() };
+        let declared = source.declared();
+        let template = Template { source, parameter_types, declared, planned: Mutex::default() };
         template.keep(plan, running, settings)?;
         Ok((template, name))
     }
@@ -277,11 +295,11 @@ impl Template {
             )));
         }
         let mut cast = Vec::with_capacity(values.len());
-        for (value, data_type) in values.iter().zip(&self.parameter_types) {
+        for (place, (value, data_type)) in values.iter().zip(&self.parameter_types).enumerate() {
             match data_type {
                 Some(data_type) if value.data_type() != *data_type => {
                     let fitted = value.cast_to(data_type)?;
-                    if !value.is_null() && fitted.cast_to(&value.data_type())? != *value {
+                    if place >= self.declared && !value.is_null() && fitted.cast_to(&value.data_type())? != *value {
                         // A fraction compared with an integer, say: it stands for itself, as it would in the text.
                         let plan = self.source.plan(&running)?.0;
                         return query::run(plan.with_param_values(params(values))?, running, false);

@@ -20,6 +20,7 @@ use datafusion::logical_expr::{
     WriteOp,
 };
 use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast;
 use numa::{Budget, Reservation};
 use storage::{RowsToDelete, SegmentVersion, TableVersion};
 
@@ -28,7 +29,7 @@ use crate::config;
 use crate::context::{ROW_ID, StoredSource};
 use crate::error::{Error, Result};
 use crate::index::{Origin, check_keys, indexed, key_indexes};
-use crate::parser::plan_statement;
+use crate::parser::{normalised, plan_statement};
 use crate::placement::change::resolved;
 use crate::placement::spec::Spec;
 use crate::placement::stage::{NewRows, PartStager, build, compacted};
@@ -72,12 +73,30 @@ pub(crate) fn as_writer<T>(
     work(&table, &running)
 }
 
+/// Refuses UPDATE with a column that gets two values.
+fn check_assignments(statement: &Statement) -> Result<()> {
+    let Statement::Statement(inner) = statement else { return Ok(()) };
+    let ast::Statement::Update(update) = inner.as_ref() else { return Ok(()) };
+    let mut seen: Vec<String> = Vec::new();
+    for assignment in &update.assignments {
+        let ast::AssignmentTarget::ColumnName(column) = &assignment.target else { continue };
+        let Some(ident) = column.0.last().and_then(|part| part.as_ident()) else { continue };
+        let name = normalised(ident.clone());
+        if seen.contains(&name) {
+            return Err(Error::plan(format!("column '{name}' is set twice; give it one value")));
+        }
+        seen.push(name);
+    }
+    Ok(())
+}
+
 /// INSERT, DELETE, UPDATE and TRUNCATE.
 pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running>) -> Result<Done> {
     let name = Name::resolve(&dml.table_name)?;
     if !dml.target.is::<StoredSource>() {
         return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
     }
+    check_assignments(&statement)?;
     as_writer(&name, running, |table, running| {
         // The columns may have changed while this statement waited for its turn.
         let context = running.plan_context();

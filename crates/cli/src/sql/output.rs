@@ -184,8 +184,8 @@ struct Layout {
     widths: Vec<usize>,
     /// Numbers stand to the right.
     right: Vec<bool>,
-    /// Values wider than their column are cut.
-    cut: bool,
+    /// Wider texts are cut; numbers never are.
+    most: Vec<usize>,
 }
 
 impl Layout {
@@ -204,8 +204,16 @@ impl Layout {
         if let Some(terminal_width) = terminal_width {
             fit(&mut widths, terminal_width);
         }
-        let right = schema.fields().iter().map(|f| is_number(f.data_type())).collect();
-        Ok(Layout { widths, right, cut: terminal_width.is_some() })
+        let right: Vec<bool> = schema.fields().iter().map(|f| is_number(f.data_type())).collect();
+        // What a row leaves of the terminal's width a text may have that comes later and is wider than those that were seen.
+        let taken = widths.iter().sum::<usize>() + 3 * widths.len();
+        let spare = terminal_width.map(|terminal_width| (terminal_width + 1).saturating_sub(taken));
+        let most = |(width, number): (&usize, &bool)| match spare {
+            Some(spare) if !number => width + spare,
+            _ => usize::MAX,
+        };
+        let most = widths.iter().zip(&right).map(most).collect();
+        Ok(Layout { widths, right, most })
     }
 
     fn write_header(&self, out: &mut dyn Write, schema: &Schema) -> Result<(), Failure> {
@@ -244,8 +252,8 @@ impl Layout {
         let width = self.widths[column];
         let taken = display_width(value);
         let cut;
-        let (value, taken) = if self.cut && taken > width {
-            cut = cut_to(value, width);
+        let (value, taken) = if taken > self.most[column] {
+            cut = cut_to(value, self.most[column]);
             (cut.as_str(), display_width(&cut))
         } else {
             (value, taken)

@@ -40,8 +40,11 @@ pub(crate) fn key_indexes(keys: Vec<(Origin, Vec<String>)>, schema: &SchemaRef) 
     // A primary key that is said to be UNIQUE as well is still the primary key.
     let (primary, unique): (Vec<_>, Vec<_>) = keys.into_iter().partition(|(origin, _)| *origin == Origin::PrimaryKey);
     for (origin, columns) in primary.into_iter().chain(unique) {
-        for column in &columns {
+        for (place, column) in columns.iter().enumerate() {
             with_order(column, schema)?;
+            if columns[..place].contains(column) {
+                return Err(Error::plan(format!("column '{column}' stands twice in a key")));
+            }
         }
         if indexes.iter().all(|index| index.columns != columns) {
             indexes.push(IndexEntry::new(String::new(), columns, true, origin));

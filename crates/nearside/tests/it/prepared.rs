@@ -232,7 +232,12 @@ fn execute_takes_constants() {
     assert_eq!(found("EXECUTE q(1e1)"), ["10"]);
     assert_eq!(found("EXECUTE q(-(-5))"), ["5"]);
     assert_eq!(found("EXECUTE q('7')"), ["7"]);
+    // A declared type is the value's type; an inferred one is only a guess at it.
+    session.execute("PREPARE b (INT) AS SELECT 7 / $1 AS x; PREPARE f (BOOLEAN) AS SELECT $1 AS x").unwrap();
+    assert_eq!((found("EXECUTE b(2.0)"), found("EXECUTE b(2.5)")), (vec!["3".to_string()], vec!["3".to_string()]));
+    assert_eq!(found("EXECUTE f('yes')"), ["true"]);
     let error = |sql: &str| session.execute(sql).map(|_| ()).unwrap_err().to_string();
+    assert!(error("UPDATE t SET k = 1, k = 2").contains("set twice"));
     assert!(error("EXECUTE q(random())").contains("must be a constant, and random() is not"));
     assert!(error("EXECUTE q((SELECT 1))").contains("must be a constant"));
     assert!(error("EXECUTE q(1 / 0)").to_lowercase().contains("zero"), "{}", error("EXECUTE q(1 / 0)"));
