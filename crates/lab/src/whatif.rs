@@ -137,6 +137,7 @@ pub fn whatif(arguments: &WhatIf, context: &Context<'_>, out: &mut dyn Write) ->
 }
 
 fn experiment(arguments: &WhatIf) -> Result<Experiment, CommandError> {
+    sim::Machine::parse(&arguments.machine).map_err(|error| CommandError::Refused(error.to_string()))?;
     let described = read(&arguments.workload)?;
     let given = |asked: &[String], usual: &[&str]| {
         let names: Vec<String> =

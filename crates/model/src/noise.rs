@@ -34,3 +34,14 @@ impl Noise {
         -(1.0 - self.share()).ln()
     }
 }
+
+/// So many cases of a property that holds with near certainty and not for every noise: the same ones each time, so that a run of the
+/// tests fails for what was changed. `PROPTEST_RNG_SEED` takes others.
+pub(crate) fn cases(count: u32) -> proptest::test_runner::Config {
+    use proptest::test_runner::{Config, RngSeed};
+    let chosen = Config::with_cases(count);
+    match chosen.rng_seed {
+        RngSeed::Random => Config { rng_seed: RngSeed::Fixed(20_110_516), failure_persistence: None, ..chosen },
+        RngSeed::Fixed(_) => chosen,
+    }
+}

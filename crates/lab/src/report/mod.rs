@@ -89,9 +89,11 @@ fn claims_section(body: &mut String, evaluation: &Evaluation) {
         evaluation.seed
     );
     let rows: Vec<Vec<Cell>> = evaluation.claims.iter().map(claim_row).collect();
-    let heads = ["claim", "source", "machine", "set-up", "metric", "published", "obtained", "error", "verdict", "why"];
-    body.push_str(&table("Every published claim against what was obtained", &heads, &rows));
+    body.push_str(&table("Every published claim against what was obtained", &CLAIM_HEADS, &rows));
 }
+
+/// What [`claim_row`] has.
+const CLAIM_HEADS: [&str; 6] = ["claim", "what", "published", "obtained", "error", "verdict and why"];
 
 fn claim_row(result: &ClaimResult) -> Vec<Cell> {
     let claim = &result.claim;
@@ -103,15 +105,13 @@ fn claim_row(result: &ClaimResult) -> Vec<Cell> {
     let class = format!("verdict {}", result.verdict.word().replace(' ', "-"));
     vec![
         Cell::text(&claim.id),
-        Cell::text(&format!("{}, {}", claim.source, claim.place)),
-        Cell::text(&claim.machine),
-        Cell::text(&claim.setup),
-        Cell::text(&claim.metric),
+        Cell::text(&claim.metric)
+            .and("small", &claim.setup)
+            .and("small", &format!("{}, {}, {}", claim.machine, claim.source, claim.place)),
         Cell::text(&claim.published),
-        Cell::text(&obtained),
+        obtained.split("; ").fold(Cell::text(""), |cell, part| cell.and("part", part)),
         Cell::number(&error),
-        Cell::of_class(result.verdict.word(), &class),
-        Cell::text(&result.reason),
+        Cell::text("").and(&class, result.verdict.word()).and("small", &result.reason),
     ]
 }
 
@@ -193,9 +193,7 @@ fn experiment_section(body: &mut String, experiment: &Experiment, results: &[Res
         let own: Vec<Vec<Cell>> =
             evaluation.claims.iter().filter(|claim| claim.experiment == experiment.id).map(claim_row).collect();
         if !own.is_empty() {
-            let heads =
-                ["claim", "source", "machine", "set-up", "metric", "published", "obtained", "error", "verdict", "why"];
-            body.push_str(&table("What the paper says in numbers, and what was obtained", &heads, &own));
+            body.push_str(&table("What the paper says in numbers, and what was obtained", &CLAIM_HEADS, &own));
         }
     }
     figures_table(body, experiment, &records);

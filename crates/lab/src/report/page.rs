@@ -65,14 +65,17 @@ impl Cell {
         Cell { markup: escape(content), class: None }
     }
 
+    /// The same with another paragraph of a class, if it says something.
+    pub(super) fn and(mut self, class: &str, content: &str) -> Cell {
+        if !content.is_empty() {
+            let _ = write!(self.markup, "<div class=\"{class}\">{}</div>", escape(content));
+        }
+        self
+    }
+
     /// A number, to the right.
     pub(super) fn number(content: &str) -> Cell {
         Cell { markup: escape(content), class: Some("number".to_string()) }
-    }
-
-    /// A text of a class.
-    pub(super) fn of_class(content: &str, class: &str) -> Cell {
-        Cell { markup: escape(content), class: Some(class.to_string()) }
     }
 }
 

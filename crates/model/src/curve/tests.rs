@@ -63,6 +63,8 @@ fn dense_spline(points: &[[f64; 2]]) -> Vec<[f64; 4]> {
 }
 
 proptest! {
+    #![proptest_config(crate::noise::cases(256))]
+
     #[test]
     fn the_spline_is_what_its_conditions_say(points in points()) {
         let curve = Curve::new(CurveSpec {

@@ -63,7 +63,7 @@ fn walk(machine: &Machine, items: &[Item], plan: &Plan, step_s: f64) -> Vec<f64>
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(crate::noise::cases(24))]
 
     #[test]
     fn events_are_what_small_steps_see(items in items(1..5), at_once in 1usize..4, even: bool) {

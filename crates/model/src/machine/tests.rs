@@ -26,6 +26,8 @@ fn memory(hogs: f64) -> Hogs {
 }
 
 proptest! {
+    #![proptest_config(crate::noise::cases(256))]
+
     #[test]
     fn without_extras_it_is_the_thesis_model(q1 in 0.0f64..1.0, q2 in 0.0f64..1.0, cpus1 in 1u32..8, hogs in 0.0f64..8.0) {
         let machine = Machine { rule: DemandRule::Requested, ..machine() };
@@ -95,13 +97,15 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(crate::noise::cases(256))]
+
     #[test]
     fn whatever_is_asked_has_an_answer(
         jobs in prop::collection::vec(
             (0.0f64..1.0, 0.0f64..1.0, 0.0f64..1.0, 0.0f64..0.1, 0.0f64..2.0, 0.0f64..1.0, 0.05f64..16.0), 1..5),
         hogs in (0.0f64..9.0, 0.0f64..9.0), cores in 1u32..17, rule in 0usize..3,
     ) {
-        // Every extra at once: answers are positive numbers, no thread does more than its work, and another hog never helps.
+        // Every extra at once: answers are positive numbers, no thread does more than its work, and another hog hardly helps.
         let rule = [DemandRule::Requested, DemandRule::Waiting, DemandRule::Overlap][rule];
         let machine = Machine { cpus: 16.0, cores: f64::from(cores), rule, ..with_remote() };
         let jobs: Vec<(Job, f64)> = jobs
@@ -117,8 +121,9 @@ proptest! {
         let more = machine.together_s(&borrowed, Hogs { memory: hogs.0 + 1.0, ..beside });
         for ((time, more), (_, cpus)) in times.iter().zip(&more).zip(&jobs) {
             prop_assert!(time.is_finite() && *time >= 1.0 / cpus - 1e-9, "{time} on {cpus}");
-            // A memory hog takes bandwidth; it may also sit beside a thread in place of one that computes.
-            prop_assert!(cores < 16 || *more >= time * (1.0 - 1e-6), "{time} {more}");
+            // A memory hog takes bandwidth. It may also sit beside a thread in place of one that computes, and what it takes from one job
+            // another has left of remote memory, so it may help that one a little.
+            prop_assert!(cores < 16 || *more >= time * 0.95, "{time} {more}");
         }
         let rho = machine.rho(&borrowed);
         prop_assert!(rho < 1.0 && rho.is_finite());

@@ -51,6 +51,8 @@ fn close(split: Option<Split>, twin: [f64; 2]) -> bool {
 }
 
 proptest! {
+    #![proptest_config(crate::noise::cases(256))]
+
     #[test]
     fn sums_say_what_all_samples_say(samples in samples(), keeps in 0.8f64..1.0, window in 3usize..20) {
         let spread = |samples: &[Sample]| {

@@ -26,7 +26,7 @@ fn is_order(order: &[usize], count: usize) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(crate::noise::cases(12))]
 
     #[test]
     fn between_every_order_and_first_come(items in set(1..6), even: bool) {

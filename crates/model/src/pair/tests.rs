@@ -25,6 +25,8 @@ fn play(curve: &Curve, one: (PlainJob, f64), two: (PlainJob, f64), t_min_s: f64)
 }
 
 proptest! {
+    #![proptest_config(crate::noise::cases(256))]
+
     #[test]
     fn measuring_the_model_gives_its_gain(
         q1 in 0.0f64..1.0, q2 in 0.0f64..1.0, t1 in 0.1f64..3.0, t2 in 0.1f64..3.0, cpus1 in 1u32..5, cpus2 in 1u32..5,

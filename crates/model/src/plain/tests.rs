@@ -23,6 +23,8 @@ fn walk(curve: &Curve, job: PlainJob, course: &[Change], step_s: f64) -> f64 {
 }
 
 proptest! {
+    #![proptest_config(crate::noise::cases(256))]
+
     #[test]
     fn changes_on_the_way_add_up(
         q in 0.0f64..1.0,
