@@ -163,7 +163,7 @@ fn an_unconsumed_result_stays_within_the_window() {
     let first = execution.next_blocking().unwrap().unwrap();
     assert_eq!(column_of_numbers(&first)[0], Some(0));
     std::thread::sleep(Duration::from_millis(100));
-    // Three threads: six steps in slots, six ready batches, the one just taken; of 8 bytes times a granule.
+    // Three threads: six steps in slots, as many rows in ready batches (48 of 8192), the one just taken; of 8 bytes times a granule.
     let window = 13 * 8 * GRANULE as u64;
     assert!(budget.peak_bytes() <= window, "{} bytes", budget.peak_bytes());
     drop(execution);
