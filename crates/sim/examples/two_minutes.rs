@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use sched::{Preset, Settings};
-use sim::work::scan::{Placement, Scans};
+use sim::workload::scan::{Placement, Scans};
 use sim::{Machine, Options};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

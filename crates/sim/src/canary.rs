@@ -7,7 +7,7 @@ use sched::{Affinity, Preset, Settings, Stealing};
 use crate::checkers::Invariant;
 use crate::machine::Machine;
 use crate::run::{Options, SimError, broken_run};
-use crate::work::{At, Graph, Stage, Task, Workload, near};
+use crate::workload::{At, Graph, Stage, Task, Workload, near};
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

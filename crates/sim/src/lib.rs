@@ -1,6 +1,6 @@
 //! Virtual machines and virtual time for the product's own decisions.
 //!
-//! A [`Machine`] (published, specified or probed) and a [`work::Workload`] (closed-loop clients with task graphs) go into
+//! A [`Machine`] (published, specified or probed) and a [`workload::Workload`] (closed-loop clients with task graphs) go into
 //! [`run::run`], which runs `sched::policy` unchanged in virtual time, shares memory traffic by [`flow`], and gives an
 //! [`run::Outcome`]. Costs that no table gives are in [`constants`], once for all experiments.
 //!
@@ -18,10 +18,10 @@ pub mod flow;
 pub mod machine;
 pub mod random;
 pub mod run;
-pub mod work;
+pub mod workload;
 
 pub use constants::Constants;
 pub use machine::{Coherence, Machine, MachineError};
 pub use random::Random;
 pub use run::{Options, Outcome, Resolve, SimError, run};
-pub use work::{At, Graph, Stage, Task, Workload};
+pub use workload::{At, Graph, Stage, Task, Workload};

@@ -22,7 +22,7 @@ use super::{Options, SimError};
 use crate::checkers::Violation;
 use crate::machine::Machine;
 use crate::random::Random;
-use crate::work::{At, Graph, Workload};
+use crate::workload::{At, Graph, Workload};
 
 /// How often the watchdog looks (as `sched::Watchdog` has it).
 const WATCHDOG_NS: u64 = 10_000_000;

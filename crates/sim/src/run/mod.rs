@@ -1,7 +1,7 @@
 //! Runs a workload on a machine in virtual time, with the decisions of `sched::policy`.
 //!
 //! ```no_run
-//! use sim::{Machine, Options, run, work::scan};
+//! use sim::{Machine, Options, run, workload::scan};
 //! use sched::{Preset, Settings};
 //!
 //! let machine = Machine::parse("ivybridge-ex-4")?;
@@ -36,7 +36,7 @@ use thiserror::Error;
 use crate::checkers::Violation;
 use crate::constants::Constants;
 use crate::machine::Machine;
-use crate::work::Workload;
+use crate::workload::Workload;
 
 pub use histogram::Histogram;
 pub use outcome::{NodeOutcome, Outcome};

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use sched::{Affinity, Preset, SlotId};
 
 use super::*;
-use crate::work::scan::{Placement, Scans};
-use crate::work::stream::{Lies, Pass};
-use crate::work::{At, Graph, Repeated, Stage, Task, near};
+use crate::workload::scan::{Placement, Scans};
+use crate::workload::stream::{Lies, Pass};
+use crate::workload::{At, Graph, Repeated, Stage, Task, near};
 
 fn options(preset: Preset) -> Options {
     Options { settings: Settings::preset(preset), ..Options::default() }
@@ -101,7 +101,7 @@ fn strategies_come_out_in_the_papers_order() {
 fn interleaving_lies_between_one_node_and_the_owners() {
     let machine = Machine::parse("eris-sgi-64").unwrap().with_nodes(61).unwrap();
     let options = Options { warm_up_ns: 0, measured_ns: 10_000_000_000, ..options(Preset::Bound) };
-    let layout = crate::work::stream::layout(&machine, &options);
+    let layout = crate::workload::stream::layout(&machine, &options);
     let rate = |lies| {
         let graph = Pass::scan(64e9, lies, &options.constants).graph(&machine, &layout);
         run(&machine, &options, &mut Repeated::new(graph, 2, 4)).unwrap().bytes_per_second()

@@ -23,7 +23,7 @@ use super::Resolve;
 use crate::constants::Constants;
 use crate::flow::{Class, Solver};
 use crate::machine::Machine;
-use crate::work::{LINE_BYTES, Stage};
+use crate::workload::{LINE_BYTES, Stage};
 
 /// A kind of stage, per unit: a byte, or a nanosecond of cpu time where no memory is touched.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,8 +3,8 @@
 //! # Limits
 //! Pruning changes nothing, since values are uniform: no block's summary excludes it.
 
-use sim::work::Repeated;
-use sim::work::scan::{self, Hot, Placement as Lies, Scans};
+use sim::workload::Repeated;
+use sim::workload::scan::{self, Hot, Placement as Lies, Scans};
 
 use super::{Bench, GB, NS, RunError, metrics, settings_of};
 use crate::declaration::{Columns, LayoutOrder, Placement, Placing};

@@ -11,8 +11,8 @@
 
 use model::thesis::System;
 use sched::{Affinities, Preset, Settings};
-use sim::work::stream::{self, Lies, Pass};
-use sim::work::{Graph, Repeated, Stage, Task, near};
+use sim::workload::stream::{self, Lies, Pass};
+use sim::workload::{Graph, Repeated, Stage, Task, near};
 
 use super::{Bench, GB, NS, RunError, metrics};
 use crate::declaration::{Loops, NbbTask};

@@ -3,9 +3,9 @@
 //! # Limits
 //! Commands of a scan are one per unit and pass; balancing and transfers are not simulated.
 
-use sim::work::Repeated;
-use sim::work::lookup::{Index, Lookups};
-use sim::work::stream::{self, Lies, Pass};
+use sim::workload::Repeated;
+use sim::workload::lookup::{Index, Lookups};
+use sim::workload::stream::{self, Lies, Pass};
 
 use super::{Bench, GB, RunError, metrics};
 use crate::declaration::{Operation, Store, StoreDesign};

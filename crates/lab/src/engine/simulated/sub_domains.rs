@@ -14,8 +14,8 @@
 use sched::policy::Layout;
 use sched::policy::concurrency::{Pieces, hint};
 use sched::{Affinities, Affinity, Place, Settings, Stealing as Steal};
-use sim::work::query::{Input, Query, QueryClients};
-use sim::work::{Graph, LINE_BYTES, Repeated, Stage, Task, near, stream};
+use sim::workload::query::{Input, Query, QueryClients};
+use sim::workload::{Graph, LINE_BYTES, Repeated, Stage, Task, near, stream};
 
 use super::{Bench, RunError, metrics};
 use crate::declaration::{Memory, QueryKind, Stealing, SubDomains, Where};

@@ -3,7 +3,7 @@
 //! Parts lie on the nodes in turn, those of the next table after those of the last, so a table in one part is what
 //! round-robin placement makes of it.
 
-use sim::work::query::{Input, Query, QueryClients};
+use sim::workload::query::{Input, Query, QueryClients};
 
 use super::{Bench, RunError, metrics, settings_of};
 use crate::declaration::Aggregate;
