@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use numa::NodeId;
 use sched::{Affinity, Scheduler, Stealing};
 
-use crate::support::{anywhere, eventually, machine, statement, threads};
+use crate::support::{anywhere, eventually, machine, settled, statement, threads};
 
 fn three_levels(scheduler: &Scheduler, time: u64, affinity: &(dyn Fn(usize) -> Affinity + Sync)) -> usize {
     let (statement, count) = (statement(time), AtomicUsize::new(0));
@@ -87,6 +87,8 @@ fn a_waiting_worker_lets_another_thread_run_less_urgent_tasks() {
 fn a_workers_own_loop_without_affinity_reaches_every_group() {
     // Four nodes of one slot each in two packages: by default stealing ends at the package.
     let scheduler = machine(2, 2, 1, Stealing::Neighbour);
+    // A worker that is still starting counts as busy, and its node is dealt nothing.
+    settled(&scheduler);
     let (outer, inside) = (statement(1), AtomicUsize::new(0));
     let ran = scheduler.parallel_for(&outer, 1, &|_| Affinity::on(NodeId(0)), &|_| {
         let ran = scheduler.parallel_for(&outer, 4, &anywhere, &|_| {
