@@ -7,7 +7,8 @@ use std::sync::mpsc;
 use std::task::{Context as TaskContext, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use arrow::datatypes::{DataType, Field};
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int64Type};
 use exec::{CompareOp, Context, ExecError, Output, Plan, Predicate, SchedParallel, execute};
 use numa::{Budget, Topology};
 use sched::{Affinity, Config, Scheduler, Statement};
@@ -77,6 +78,13 @@ fn every_share_of_many_granules_comes_in_order() {
             assert!(batches.iter().all(|batch| (1..=most).contains(&batch.num_rows())));
             let expected = (0..rows).map(value).filter(|value| *value < below).map(Some);
             assert!(batches.iter().flat_map(column_of_numbers).eq(expected), "below {below}, batches of {most}");
+        }
+        // Of a granule as many as there are, one less and one more: limits end within it or at its end.
+        let in_first = (0..GRANULE).map(value).filter(|value| *value < below).count();
+        for fetch in [in_first - 1, in_first, in_first + 1] {
+            let some = run_default(&plan.clone().limit(0, Some(fetch)));
+            let expected = (0..rows).map(value).filter(|value| *value < below).take(fetch).map(Some);
+            assert!(some.iter().flat_map(column_of_numbers).eq(expected), "{fetch} below {below}");
         }
         let limit = plan.limit(5000, Some(20_000));
         let some = run_default(&limit).iter().flat_map(column_of_numbers).collect::<Vec<_>>();
@@ -194,6 +202,74 @@ fn a_small_budget_slows_down_and_a_tiny_one_fails() {
     let error = run_within(10_000).unwrap_err();
     assert!(matches!(error, ExecError::Memory(_)), "{error}");
     assert!(error.to_string().contains("the statement"), "{error}");
+}
+
+/// Gives its argument; the first batch takes a while, and the second one of the first granule waits for a word.
+#[derive(Debug)]
+struct Gate {
+    delay: Duration,
+    open: Arc<AtomicUsize>,
+}
+
+impl exec::Expression for Gate {
+    fn columns(&self) -> &[usize] {
+        &[0]
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef, ExecError> {
+        let values = batch.column(0);
+        match values.as_primitive::<Int64Type>().values().first() {
+            Some(0) => std::thread::sleep(self.delay),
+            Some(8192) => soon("the word", || self.open.load(Ordering::SeqCst) == 1),
+            _ => {}
+        }
+        Ok(values.clone())
+    }
+
+    fn data_type(&self) -> &DataType {
+        &DataType::Int64
+    }
+
+    fn volatile(&self) -> bool {
+        true
+    }
+
+    fn fallible(&self) -> bool {
+        false
+    }
+
+    fn describe(&self) -> String {
+        "gate".to_string()
+    }
+}
+
+/// A consumer is not woken for every batch, but it gets the first one while the step that made it goes on, however long it had waited.
+#[test]
+fn what_is_ready_comes_while_its_step_goes_on() {
+    let table = counting(4 * GRANULE);
+    for (micros, consumers) in [(0, 1), (100, 2), (350, 1), (450, 2), (2000, 1), (5000, 3)] {
+        let open = Arc::new(AtomicUsize::new(0));
+        let gate = Gate { delay: Duration::from_micros(micros), open: open.clone() };
+        let field = Arc::new(Field::new("y", DataType::Int64, true));
+        let outputs = vec![Output::Expression { expression: Arc::new(gate), field }];
+        let execution = started(&scan(&table).project(outputs).unwrap(), context());
+        let (sender, receiver) = mpsc::channel();
+        let threads: Vec<_> = (0..consumers)
+            .map(|_| {
+                let (execution, sender) = (execution.clone(), sender.clone());
+                std::thread::spawn(move || {
+                    while let Some(batch) = execution.next_blocking() {
+                        sender.send(batch.unwrap().num_rows()).unwrap();
+                    }
+                })
+            })
+            .collect();
+        drop(sender);
+        let first = receiver.recv_timeout(Duration::from_secs(5)).expect("the first batch, before the second is made");
+        open.store(1, Ordering::SeqCst);
+        assert_eq!(first + receiver.iter().sum::<usize>(), 4 * GRANULE as usize);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
 }
 
 #[test]

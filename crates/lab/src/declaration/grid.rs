@@ -5,7 +5,7 @@
 
 use toml::{Table, Value};
 
-use super::{DeclarationError, Experiment, Point, Settings, edits};
+use super::{DeclarationError, Experiment, Point, Settings};
 
 /// No grid has more points than this: a slip, not an experiment.
 const POINTS_MAX: usize = 20_000;
@@ -87,7 +87,7 @@ impl Experiment {
         let known = self.defaults().map_err(&failure)?;
         let names: Vec<String> = known.keys().cloned().chain(Settings::names(&known)).collect();
         if let Some(key) = set.keys().find(|key| !names.contains(*key)) {
-            let nearest = names.iter().min_by_key(|name| edits(key, name)).cloned().unwrap_or_default();
+            let nearest = names.iter().min_by_key(|name| strsim::levenshtein(key, name)).cloned().unwrap_or_default();
             return Err(failure(format!("there is no setting '{key}'; did you mean '{nearest}'?")));
         }
         Ok(set)

@@ -18,6 +18,7 @@ mod settings;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use strsim::levenshtein;
 use thiserror::Error;
 use toml::Table;
 
@@ -225,7 +226,7 @@ impl Experiment {
         if path.exists() || name.ends_with(".toml") {
             return Experiment::read(path);
         }
-        let nearest = embedded().iter().map(|(id, _)| *id).min_by_key(|id| (!id.contains(name), edits(name, id)));
+        let nearest = embedded().iter().map(|(id, _)| *id).min_by_key(|id| (!id.contains(name), levenshtein(name, id)));
         Err(DeclarationError::Unknown { name: name.to_string(), nearest: nearest.unwrap_or_default().to_string() })
     }
 
@@ -298,21 +299,6 @@ impl Experiment {
         }
         Ok(())
     }
-}
-
-/// How many characters must be inserted, removed or replaced to make one text the other (Levenshtein distance).
-pub(crate) fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod spec;
 
 use std::path::{Path, PathBuf};
 
+use strsim::levenshtein;
 use thiserror::Error;
 
 use crate::attributes::{Attributes, AttributesError};
@@ -99,7 +100,7 @@ impl MachineDescription {
             return read(path).map_err(|reason| MachineError::File { path: path.to_path_buf(), reason });
         }
         // The beginning of a name is nearer than anything.
-        let distance = |m: &PublishedMachine| (text.is_empty() || !m.name.starts_with(text), edits(text, m.name));
+        let distance = |m: &PublishedMachine| (text.is_empty() || !m.name.starts_with(text), levenshtein(text, m.name));
         let nearest = published_machines().into_iter().min_by_key(distance).map_or("", |m| m.name);
         Err(MachineError::Unknown { name: text.to_string(), nearest })
     }
@@ -150,22 +151,6 @@ fn read(path: &Path) -> Result<MachineDescription, String> {
         },
         Err(other) => Err(other.to_string()),
     }
-}
-
-/// How many characters must be inserted, removed or replaced to make one text the other (Levenshtein distance).
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

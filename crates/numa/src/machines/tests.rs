@@ -245,7 +245,6 @@ fn unknown_names_are_met_with_the_nearest() {
     assert!(refused("skylake").contains("did you mean 'skylake-2-snc-o"));
     assert!(refused("").contains("did you mean"));
     assert!(refused("./none.json").contains("'./none.json' describes no machine"));
-    assert_eq!((edits("kitten", "sitting"), edits("", "abc"), edits("abc", "abc")), (3, 3, 0));
 }
 
 #[test]
@@ -280,12 +279,5 @@ proptest! {
             }
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
-    }
-
-    #[test]
-    fn edits_are_symmetric(a in "[abc]{0,6}", b in "[abc]{0,6}") {
-        prop_assert_eq!(edits(&a, &b), edits(&b, &a));
-        prop_assert_eq!(edits(&a, &b) == 0, a == b);
-        prop_assert!(edits(&a, &b) <= a.len().max(b.len()));
     }
 }

@@ -296,6 +296,20 @@ fn checks_of_keys_end_where_a_value_is_everywhere() {
     let check = |limits: KeyLimits<'_>| duplicate_key(&table, &[0, 1], &|_| true, limits, &Threads);
     let few = KeyLimits { candidates_max: 100_000, ..KeyLimits::NONE };
     assert_eq!(check(few).unwrap(), KeyCheck::TooMany);
+    // Two equal keys: they are found, or there was too much to look at, but they are never called unique.
+    let twice: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows).map(|i| (i + 2) % (rows - 1))));
+    let often: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows).map(|_| 7)));
+    let doubled = indexed(&table_of(&schema, &[vec![often, twice]]), &[0]);
+    for candidates_max in [0, 10_000, 1_000_000] {
+        let limits = KeyLimits { candidates_max, ..KeyLimits::NONE };
+        let found = duplicate_key(&doubled, &[0, 1], &|_| true, limits, &Threads).unwrap();
+        assert_ne!(found, KeyCheck::Unique, "{candidates_max}");
+    }
+    // TRUE once is enough.
+    let once = std::sync::atomic::AtomicBool::new(true);
+    let is_stopped = || once.swap(false, std::sync::atomic::Ordering::Relaxed);
+    let stopped = KeyLimits { is_stopped: &is_stopped, ..KeyLimits::NONE };
+    assert!(matches!(check(stopped), Err(StoreError::Interrupted(_))));
     let looks = std::sync::atomic::AtomicUsize::new(0);
     let is_stopped = || looks.fetch_add(1, std::sync::atomic::Ordering::Relaxed) > 10;
     let stopped = KeyLimits { is_stopped: &is_stopped, ..KeyLimits::NONE };

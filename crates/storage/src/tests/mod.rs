@@ -144,6 +144,17 @@ pub(crate) fn check_reads(column: &Column, expected: &ArrayRef, random: &mut dat
         let taken = take(expected.as_ref(), &indices, None).unwrap();
         assert_same(&column.take(&positions), &taken, &format!("positions {positions:?}"));
     }
+    for _ in 0..4 {
+        // Marks over a run that begins at a block and ends anywhere.
+        let start = random.below(rows / crate::BLOCK_ROWS + 1) * crate::BLOCK_ROWS;
+        let end = start + random.below(rows - start + 1);
+        let every = 1 + random.below(40);
+        let marked: Vec<u32> = (start..end).filter(|_| random.below(every) == 0).map(|row| row as u32).collect();
+        let mut mask = vec![0_u64; (end - start).div_ceil(64)];
+        marked.iter().map(|row| *row as usize - start).for_each(|bit| mask[bit / 64] |= 1 << (bit % 64));
+        let taken = take(expected.as_ref(), &arrow::array::UInt32Array::from(marked), None).unwrap();
+        assert_same(&column.take_marked(start..end, &mask), &taken, &format!("marks in {start}..{end}"));
+    }
     check_integers(column);
 }
 

@@ -2,27 +2,21 @@
 
 use std::arch::x86_64::*;
 
-use super::STRIDE;
+use super::{Compressor, run};
 use crate::kernels::vector::{for_quads, row};
 use crate::kernels::{MASK_WORDS, block_words, have_avx512, per_width};
 
-type Compressor = unsafe fn(&[u32], &[u64], *mut u32) -> usize;
 const COMPRESSORS: [Compressor; 33] = per_width!(compress_width);
 
-/// As the scalar one; `marked` bits are set in `mask`, and `out` has room for [`STRIDE`] more.
+/// As the scalar one; `marked` bits are set in `mask`, and `out` has room for a stride more.
 pub(in crate::kernels) fn compress(words: &[u32], bits: u8, mask: &[u64], marked: usize, out: &mut Vec<u32>) {
-    assert!(have_avx512() && out.capacity() - out.len() >= marked + STRIDE);
-    assert!(words.len() >= mask.len() / MASK_WORDS * block_words(bits));
-    let target = out.spare_capacity_mut().as_mut_ptr().cast();
-    // SAFETY: the processor has AVX-512; `target` has room for the marked codes and a stride.
-    let written = unsafe { COMPRESSORS[bits as usize](words, mask, target) };
-    assert_eq!(written, marked);
-    // SAFETY: so many codes were written after the old length.
-    unsafe { out.set_len(out.len() + marked) };
+    assert!(have_avx512());
+    // SAFETY: the processor has AVX-512.
+    unsafe { run(&COMPRESSORS, words, bits, mask, marked, out) }
 }
 
 /// # Safety
-/// `out` has room for as many codes as bits are set in `mask`, and for [`STRIDE`] more.
+/// `out` has room for as many codes as bits are set in `mask`, and for a stride more.
 #[target_feature(enable = "avx2,avx512f,avx512vl,popcnt")]
 unsafe fn compress_width<const B: usize>(words: &[u32], mask: &[u64], out: *mut u32) -> usize {
     let mut done = 0;

@@ -15,6 +15,26 @@ use super::{MASK_WORDS, block_words};
 /// Codes that a vector path writes at a time; what lies past the marked ones is written over.
 pub(super) const STRIDE: usize = 8;
 
+/// A vector path for one width: writes the codes of the marked rows, and up to [`STRIDE`] more; gives how many were marked.
+#[cfg(target_arch = "x86_64")]
+type Compressor = unsafe fn(&[u32], &[u64], *mut u32) -> usize;
+
+/// Appends what a vector path finds; `marked` bits are set in `mask`, and `out` has room for [`STRIDE`] more.
+///
+/// # Safety
+/// The processor has what the paths in the table are made of.
+#[cfg(target_arch = "x86_64")]
+unsafe fn run(paths: &[Compressor; 33], words: &[u32], bits: u8, mask: &[u64], marked: usize, out: &mut Vec<u32>) {
+    assert!(out.capacity() - out.len() >= marked + STRIDE);
+    assert!(words.len() >= mask.len() / MASK_WORDS * block_words(bits));
+    let target = out.spare_capacity_mut().as_mut_ptr().cast();
+    // SAFETY: the caller vouches for the processor; `target` has room for the marked codes and a stride.
+    let written = unsafe { paths[usize::from(bits)](words, mask, target) };
+    assert_eq!(written, marked);
+    // SAFETY: so many codes were written after the old length.
+    unsafe { out.set_len(out.len() + marked) };
+}
+
 /// Appends the codes of the rows whose bits are set in `mask`, in order. `words` holds whole blocks of 0 to 32 bits and `mask`
 /// four words for each.
 pub(crate) fn compress(words: &[u32], bits: u8, mask: &[u64], out: &mut Vec<u32>) {

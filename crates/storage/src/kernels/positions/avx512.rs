@@ -2,24 +2,21 @@
 
 use std::arch::x86_64::*;
 
-use super::STRIDE;
+use super::run;
 use crate::kernels::have_avx512;
 
 /// Words with at most so many bits set are taken bit by bit.
 const FEW: u32 = 4;
 
-/// As the scalar one; `marked` bits are set in `mask`, and `out` has room for [`STRIDE`] more.
+/// As the scalar one; `marked` bits are set in `mask`, and `out` has room for a stride more.
 pub(in crate::kernels) fn positions(mask: &[u64], first: u32, marked: usize, out: &mut Vec<u32>) {
-    assert!(have_avx512() && out.capacity() - out.len() >= marked + STRIDE);
-    // SAFETY: the processor has AVX-512; there is room for the positions and a stride.
-    let written = unsafe { write(mask, first, out.spare_capacity_mut().as_mut_ptr().cast()) };
-    assert_eq!(written, marked);
-    // SAFETY: so many positions were written after the old length.
-    unsafe { out.set_len(out.len() + marked) };
+    assert!(have_avx512());
+    // SAFETY: the processor has AVX-512.
+    unsafe { run(write, mask, first, marked, out) }
 }
 
 /// # Safety
-/// `out` has room for as many positions as bits are set in `mask`, and for [`STRIDE`] more.
+/// `out` has room for as many positions as bits are set in `mask`, and for a stride more.
 #[target_feature(enable = "avx512f,popcnt,bmi1")]
 unsafe fn write(mask: &[u64], first: u32, out: *mut u32) -> usize {
     let lanes = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);

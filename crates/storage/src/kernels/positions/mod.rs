@@ -9,6 +9,24 @@ pub(super) mod scalar;
 /// Positions that are written at a time; what lies past the set bits is written over.
 pub(super) const STRIDE: usize = 16;
 
+/// A vector path: writes the places of the set bits, and up to [`STRIDE`] more; gives how many there were.
+#[cfg(target_arch = "x86_64")]
+type Writer = unsafe fn(&[u64], u32, *mut u32) -> usize;
+
+/// Appends what a vector path finds; `marked` bits are set in `mask`, and `out` has room for [`STRIDE`] more.
+///
+/// # Safety
+/// The processor has what the path is made of.
+#[cfg(target_arch = "x86_64")]
+unsafe fn run(path: Writer, mask: &[u64], first: u32, marked: usize, out: &mut Vec<u32>) {
+    assert!(out.capacity() - out.len() >= marked + STRIDE);
+    // SAFETY: the caller vouches for the processor; there is room for the positions and a stride.
+    let written = unsafe { path(mask, first, out.spare_capacity_mut().as_mut_ptr().cast()) };
+    assert_eq!(written, marked);
+    // SAFETY: so many positions were written after the old length.
+    unsafe { out.set_len(out.len() + marked) };
+}
+
 /// Bits that are set.
 pub(crate) fn count(mask: &[u64]) -> usize {
     #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,6 @@
 //! Counts and positions with the instructions for single bits that processors with AVX2 have.
 
-use super::STRIDE;
+use super::{STRIDE, run};
 use crate::kernels::have_popcnt;
 
 /// Positions of a word that are written without asking whether there are as many: a loop that ends with the word would be
@@ -20,18 +20,15 @@ fn count_bits(mask: &[u64]) -> usize {
     mask.iter().map(|word| word.count_ones() as usize).sum()
 }
 
-/// As the scalar one; `marked` bits are set in `mask`, and `out` has room for [`STRIDE`] more.
+/// As the scalar one; `marked` bits are set in `mask`, and `out` has room for a stride more.
 pub(in crate::kernels) fn positions(mask: &[u64], first: u32, marked: usize, out: &mut Vec<u32>) {
-    assert!(have_popcnt() && out.capacity() - out.len() >= marked + STRIDE);
-    // SAFETY: the processor has the instructions; there is room for the positions and a stride.
-    let written = unsafe { write(mask, first, out.spare_capacity_mut().as_mut_ptr().cast()) };
-    assert_eq!(written, marked);
-    // SAFETY: so many positions were written after the old length.
-    unsafe { out.set_len(out.len() + marked) };
+    assert!(have_popcnt());
+    // SAFETY: the processor has the instructions.
+    unsafe { run(write, mask, first, marked, out) }
 }
 
 /// # Safety
-/// `out` has room for as many positions as bits are set in `mask`, and for [`STRIDE`] more.
+/// `out` has room for as many positions as bits are set in `mask`, and for a stride more.
 #[target_feature(enable = "popcnt,bmi1")]
 unsafe fn write(mask: &[u64], first: u32, out: *mut u32) -> usize {
     let mut done = 0;
