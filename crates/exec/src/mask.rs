@@ -112,12 +112,17 @@ impl Mask {
         count < self.rows && count * DENSE_ROWS >= self.rows
     }
 
-    /// Cuts it at blocks of rows into windows with at most `most` (a block's rows at least) set rows each, and with one at least;
-    /// with how many.
-    pub(crate) fn windows(&self, most: usize) -> impl Iterator<Item = (Range<usize>, usize)> {
+    /// Cuts it, of whose rows `marked` are set, at blocks of rows into windows with at most `most` (a block's rows at least) set rows
+    /// each, and with one at least; with how many.
+    pub(crate) fn windows(&self, marked: usize, most: usize) -> impl Iterator<Item = (Range<usize>, usize)> {
         assert!(most >= BLOCK_ROWS, "a block may have more than {most} set rows");
         let mut block = 0;
         std::iter::from_fn(move || {
+            // Mostly one is enough.
+            if block == 0 && marked > 0 && marked <= most {
+                block = self.rows.div_ceil(BLOCK_ROWS);
+                return Some((0..self.rows, marked));
+            }
             let (mut window, mut count) = (block * BLOCK_ROWS..block * BLOCK_ROWS, 0);
             while window.end < self.rows {
                 let end = (window.end + BLOCK_ROWS).min(self.rows);
@@ -200,7 +205,7 @@ mod tests {
                 (0..rows).step_by(every).for_each(|row| mask.set(row));
                 for most in [256, 300, 5000] {
                     let (mut seen, mut end) = (Vec::new(), 0);
-                    for (window, count) in mask.windows(most) {
+                    for (window, count) in mask.windows(mask.count(), most) {
                         assert!(window.start >= end && window.start.is_multiple_of(BLOCK_ROWS) && count <= most);
                         assert!(count > 0 && count == mask.count_in(&window));
                         mask.positions_in(&window, 0, &mut seen);

@@ -44,7 +44,11 @@ impl Affine {
         let last = self.key(len.saturating_sub(1));
         let narrow = i64::try_from(self.base).is_ok() && i64::try_from(last).is_ok();
         with_native!(physical, N => {
-            let values: Vec<N> = if narrow {
+            let values: Vec<N> = if narrow && self.step == 1 {
+                // A product of 64 bits takes several instructions where vectors have none for it.
+                let base = self.base as i64;
+                vids.map(|vid| N::from_key(base.wrapping_add(i64::from(vid)))).collect()
+            } else if narrow {
                 // All keys fit in 64 bits, so arithmetic modulo 2^64 gives them exactly.
                 let (base, step) = (self.base as i64, self.step as i64);
                 vids.map(|vid| N::from_key(base.wrapping_add(step.wrapping_mul(i64::from(vid))))).collect()
@@ -54,11 +58,40 @@ impl Affine {
             Buffer::from_vec(values)
         })
     }
+
+    /// The values of the vids in their own memory, for a type of 32-bit integers, which must hold them all.
+    pub(crate) fn in_place(self, mut vids: Vec<u32>) -> Buffer {
+        // Exact modulo 2^32.
+        let (base, step) = (self.base as u32, self.step as u32);
+        if step == 1 {
+            vids.iter_mut().for_each(|vid| *vid = vid.wrapping_add(base));
+        } else {
+            vids.iter_mut().for_each(|vid| *vid = vid.wrapping_mul(step).wrapping_add(base));
+        }
+        Buffer::from_vec(vids)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_in_place_are_the_values() {
+        let vids: Vec<u32> = (0..1000).map(|i| i * 7919 % 1001).collect();
+        for (base, step) in
+            [(0, 1), (-5, 1), (i128::from(i32::MIN), 1), (i128::from(i32::MAX) - 3000, 3), (-9, 1_000_000)]
+        {
+            let affine = Affine { base, step };
+            let expected = affine.values(Physical::I32, 1001, vids.iter().copied());
+            assert_eq!(affine.in_place(vids.clone()), expected, "{affine:?}");
+            let wide: Vec<i64> = vids.iter().map(|&vid| affine.key(vid) as i64).collect();
+            assert_eq!(affine.values(Physical::I64, 1001, vids.iter().copied()), Buffer::from_vec(wide), "{affine:?}");
+        }
+        let unsigned = Affine { base: i128::from(u32::MAX) - 1000, step: 1 };
+        let expected = unsigned.values(Physical::U32, 1001, vids.iter().copied());
+        assert_eq!(unsigned.in_place(vids), expected);
+    }
 
     #[test]
     fn bounds_agree_with_a_walk() {

@@ -192,6 +192,11 @@ impl CodedColumn {
         self.dictionary.materialize(codes, self.null_code)
     }
 
+    /// The values of `codes` as [`materialize`](Self::materialize) gives them, which may take their memory.
+    pub(crate) fn materialize_into(&self, codes: Vec<u32>) -> ArrayRef {
+        self.dictionary.materialize_into(codes, self.null_code)
+    }
+
     /// The regions of the codes, unless they take none: one for each copy.
     pub(crate) fn codes(&self) -> Option<&Copies<Arc<Region>>> {
         self.codes.as_ref()

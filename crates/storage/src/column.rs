@@ -197,7 +197,7 @@ impl Column {
             Column::Coded(column) => {
                 let mut codes = Vec::with_capacity(rows.len());
                 column.unpack(rows, &mut codes);
-                column.materialize(&codes)
+                column.materialize_into(codes)
             }
         }
     }
@@ -210,7 +210,7 @@ impl Column {
             Column::Coded(column) => {
                 let mut codes = Vec::with_capacity(positions.len());
                 column.gather(positions, &mut codes);
-                column.materialize(&codes)
+                column.materialize_into(codes)
             }
         }
     }
@@ -221,7 +221,7 @@ impl Column {
             Column::Coded(column) => {
                 let mut codes = Vec::new();
                 column.compress(rows, mask, &mut codes);
-                column.materialize(&codes)
+                column.materialize_into(codes)
             }
             Column::Plain(_) | Column::RowIds(_) => {
                 let mut positions = Vec::new();

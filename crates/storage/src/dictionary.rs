@@ -264,6 +264,16 @@ impl Dictionary {
         self.gather(codes.iter().map(|&code| code.saturating_sub(1)), nulls)
     }
 
+    /// As [`materialize`](Self::materialize), in the codes' own memory where values are as wide.
+    pub(crate) fn materialize_into(&self, codes: Vec<u32>, null_code: bool) -> ArrayRef {
+        match self.values.near() {
+            Values::Affine(affine) if !null_code && matches!(self.physical, Physical::I32 | Physical::U32) => {
+                number_array(&self.data_type, codes.len(), affine.in_place(codes), None)
+            }
+            _ => self.materialize(&codes, null_code),
+        }
+    }
+
     /// The regions that hold the values, those of all copies.
     pub(crate) fn regions(&self) -> Vec<&Region> {
         self.values.all().flat_map(Values::regions).collect()

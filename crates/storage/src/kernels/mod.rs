@@ -73,6 +73,13 @@ pub(crate) fn have_avx512_compare() -> bool {
     has!("avx512bw") && has!("avx512dq") && has!("avx512vbmi2") && have_avx512()
 }
 
+/// Whether there is an instruction that counts the bits of eight words.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn have_avx512_popcnt() -> bool {
+    std::arch::is_x86_feature_detected!("avx512vpopcntdq") && have_avx512()
+}
+
 /// Whether there are instructions that count bits and take the lowest.
 #[cfg(target_arch = "x86_64")]
 #[inline]

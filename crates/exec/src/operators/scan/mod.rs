@@ -301,7 +301,7 @@ impl Scan {
                 Matches::Mask(_) if marked == 0 => Ok(true),
                 Matches::Mask(mask) if mask.is_dense(marked) && left >= rows.len() && batch_rows >= BLOCK_ROWS => {
                     left -= marked;
-                    mask.windows(batch_rows).try_fold(true, |on, (window, count)| {
+                    mask.windows(marked, batch_rows).try_fold(true, |on, (window, count)| {
                         let mask = mask.words_in(&window);
                         let rows = rows.start + window.start..rows.start + window.end;
                         if on { emit(&Rows::Marked(Marked { rows, mask, count })) } else { Ok(false) }

@@ -30,8 +30,13 @@ unsafe fn run(path: Writer, mask: &[u64], first: u32, marked: usize, out: &mut V
 /// Bits that are set.
 pub(crate) fn count(mask: &[u64]) -> usize {
     #[cfg(target_arch = "x86_64")]
-    if super::have_popcnt() {
-        return popcnt::count(mask);
+    {
+        if super::have_avx512_popcnt() {
+            return avx512::count(mask);
+        }
+        if super::have_popcnt() {
+            return popcnt::count(mask);
+        }
     }
     scalar::count(mask)
 }

@@ -19,11 +19,15 @@ pub(crate) fn masks(words: usize) -> Vec<Vec<u64>> {
 
 #[test]
 fn every_path_equals_the_scalar_one() {
-    for mask in masks(67) {
+    for mask in masks(67).into_iter().chain(masks(64)).chain(masks(211)).chain(masks(5)) {
         let mut expected = vec![3];
         scalar::positions(&mask, 1000, &mut expected);
         let marked = expected.len() - 1;
         assert_eq!((count(&mask), scalar::count(&mask)), (marked, marked));
+        #[cfg(target_arch = "x86_64")]
+        if crate::kernels::have_popcnt() {
+            assert_eq!(popcnt::count(&mask), marked);
+        }
         let mut chosen = vec![3];
         positions(&mask, 1000, &mut chosen);
         assert_eq!(chosen, expected);
