@@ -66,6 +66,7 @@ mod statement;
 mod stream;
 mod structure;
 mod subquery_places;
+mod substring;
 mod types;
 mod views;
 mod watched;

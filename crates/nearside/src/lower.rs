@@ -43,6 +43,7 @@ use crate::error::{Error, Result};
 use crate::floats;
 use crate::like::text_test;
 use crate::structure::structure;
+use crate::substring::with_substring;
 
 pub(crate) use bind::{bind, bind_with};
 pub(crate) use parameters::{count_parameters, only_table, with_parameters};
@@ -202,7 +203,7 @@ impl PhysicalExpression {
     pub(crate) fn opaque(expr: &Expr, schema: &DFSchema, props: &ExecutionProps) -> Result<PhysicalExpression> {
         let expr = expr.clone().unalias();
         let comparable = floats::in_expression(expr.clone(), schema)?;
-        let planned = checked::create_physical_expr(&comparable, schema, props)?;
+        let planned = checked::create_physical_expr(&with_substring(comparable)?, schema, props)?;
         let mut columns: Vec<usize> = collect_columns(&planned).iter().map(|c| c.index()).collect();
         columns.sort_unstable();
         columns.dedup();

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
+use arrow::array::timezone::Tz;
 use datafusion::common::ScalarValue;
 use datafusion::config::ConfigField;
 use datafusion::execution::FunctionRegistry;
@@ -282,6 +283,9 @@ impl Session {
                     if variable == "nearside.placement" {
                         placement::spec::Spec::parse(&set.value)?;
                     }
+                    if variable == "datafusion.execution.time_zone" {
+                        check_time_zone(&set.value)?;
+                    }
                     options.set(&variable, &set.value).map_err(|e| setting_error(&variable, e.into(), options))?;
                     config::settle(&variable, options)
                 })?;
@@ -351,6 +355,14 @@ impl Session {
         *current = (Arc::new(state), SETTINGS.fetch_add(1, Ordering::Relaxed));
         Ok(())
     }
+}
+
+/// Refuses what is no time zone: every statement that needs it would fail later.
+fn check_time_zone(zone: &str) -> Result<()> {
+    let known = zone.is_empty() || zone.parse::<Tz>().is_ok();
+    known.then_some(()).ok_or_else(|| {
+        Error::plan(format!("'{zone}' is no time zone; give an offset like '+02:00' or a name like 'Europe/Berlin'"))
+    })
 }
 
 /// A statement's text as views show it: its beginning.
