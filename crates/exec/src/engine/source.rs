@@ -1,5 +1,6 @@
 //! Sources of chunks: [`ScanSource`], rows of a table that pass a filter, and [`RowsSource`], rows that were kept.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use numa::NodeId;
@@ -8,7 +9,7 @@ use storage::{CodePredicate, Column, Encoding, GRANULE_ROWS, TableVersion};
 
 use super::Run;
 use super::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
-use super::key_filter::KeyFilter;
+use super::key_filter::{KeyFilter, OnCodes};
 use super::pipe::{Out, Source};
 use super::vector::{ColumnInfo, Kind, is_integer, type_bounds};
 use crate::ExecError;
@@ -27,8 +28,24 @@ pub(crate) struct ScanSource {
     morsels: Vec<Morsel>,
     columns: Arc<[usize]>,
     infos: Arc<[ColumnInfo]>,
-    /// Per segment, tests that joins above have made of their keys: table column and codes.
-    tests: Vec<Vec<(usize, CodePredicate)>>,
+    /// Per segment, tests that joins above have made of their keys.
+    tests: Vec<Tests>,
+}
+
+/// Tests of a segment's rows.
+#[derive(Default)]
+struct Tests {
+    /// Of codes: table column and codes.
+    codes: Vec<(usize, CodePredicate)>,
+    /// Of the values of rows that pass those.
+    values: Vec<ValueTest>,
+}
+
+/// A test of a column's values.
+struct ValueTest {
+    /// The column alone.
+    origin: Origin,
+    filter: Arc<KeyFilter>,
 }
 
 impl ScanSource {
@@ -43,34 +60,37 @@ impl ScanSource {
         let few = filters.iter().filter(|(_, filter)| filter.few().is_some());
         let scan = scan.with_keys(few.cloned().collect());
         scan.prepare_with(run)?;
-        let mut known: Vec<(usize, usize, bool, Option<CodePredicate>)> = Vec::new();
+        let mut known: Vec<(usize, usize, bool, OnCodes)> = Vec::new();
         let mut tests = Vec::with_capacity(scan.segments().len());
         let rows: usize = scan.segments().iter().map(|version| version.segment.rows()).sum();
+        let entries = (rows, CODES_MIN.max(CODES_PER_ROW * rows));
         for (segment, version) in scan.segments().iter().enumerate() {
-            let mut of_segment = Vec::new();
+            let mut of_segment = Tests::default();
             // Of rows that an index names few are left: the joins see to those.
-            if scan.is_sought(segment) {
-                tests.push(of_segment);
-                continue;
-            }
+            let filters = if scan.is_sought(segment) { &[] } else { filters };
             for (number, (column, filter)) in filters.iter().enumerate() {
-                let Some(coded) = version.segment.column(*column).as_coded() else { continue };
-                let (dictionary, null) = (Arc::as_ptr(coded.dictionary()) as usize, coded.null_code());
-                let same = known.iter().find(|(n, d, z, _)| (*n, *d, *z) == (number, dictionary, null));
-                let predicate = match same {
-                    Some((.., predicate)) => predicate.clone(),
-                    None => {
-                        // Codes far apart in a table of few rows would take more time to mark than rows to look at.
-                        let wide = coded.dictionary().len() > CODES_MIN.max(CODES_PER_ROW * rows);
-                        let predicate = if wide { None } else { filter.on_codes(coded.dictionary(), null) };
-                        known.push((number, dictionary, null, predicate.clone()));
-                        predicate
-                    }
-                };
-                if let Some(predicate) = predicate
-                    && !matches!(predicate, CodePredicate::Everything)
-                {
-                    of_segment.push((*column, predicate));
+                let place = columns.iter().position(|c| c == column).expect("filters are over columns that are read");
+                let mut by_value = true;
+                if let Some(coded) = version.segment.column(*column).as_coded() {
+                    let (dictionary, null) = (Arc::as_ptr(coded.dictionary()) as usize, coded.null_code());
+                    let same = known.iter().find(|(n, d, z, _)| (*n, *d, *z) == (number, dictionary, null));
+                    let told = match same {
+                        Some((.., told)) => told.clone(),
+                        None => {
+                            let told = filter.on_codes(coded.dictionary(), null, entries, run)?;
+                            known.push((number, dictionary, null, told.clone()));
+                            told
+                        }
+                    };
+                    by_value = told.values_tell_more;
+                    of_segment.codes.extend(
+                        told.predicate.filter(|p| !matches!(p, CodePredicate::Everything)).map(|p| (*column, p)),
+                    );
+                }
+                if by_value && filter.tells_values(&infos[place]) {
+                    let (columns, infos) = (Arc::from([*column]), Arc::from([infos[place].clone()]));
+                    let origin = Origin::Segment { segment: version.segment.clone(), columns, infos };
+                    of_segment.values.push(ValueTest { origin, filter: filter.clone() });
                 }
             }
             tests.push(of_segment);
@@ -101,7 +121,7 @@ impl Source for ScanSource {
     }
 
     fn bytes(&self, morsel: usize) -> u64 {
-        let of_rows = |(segment, rows): &(usize, std::ops::Range<usize>)| {
+        let of_rows = |(segment, rows): &(usize, Range<usize>)| {
             if self.scan.is_sought(*segment) {
                 return 0;
             }
@@ -122,7 +142,7 @@ impl Source for ScanSource {
             read.iter().for_each(|(node, bytes)| report_bytes(run.statement, node, bytes));
             let mut matches = matches?;
             if let Matches::Mask(mask) = &mut matches {
-                for (column, predicate) in &self.tests[*segment] {
+                for (column, predicate) in &self.tests[*segment].codes {
                     if mask.is_empty() {
                         break;
                     }
@@ -136,6 +156,7 @@ impl Source for ScanSource {
                 }
             }
             let found = matches.found(rows, &mut positions);
+            let found = self.tests[*segment].by_value(rows, found, &mut positions);
             let mut done = 0;
             while done < found {
                 let take = (found - done).min(CHUNK_ROWS);
@@ -157,6 +178,34 @@ impl Source for ScanSource {
         }
         debug_assert!(GRANULE_ROWS.is_multiple_of(CHUNK_ROWS));
         Ok(true)
+    }
+}
+
+impl Tests {
+    /// Of `found` rows of `rows`, which are in `positions` unless they are all, leaves those whose values pass; how many.
+    fn by_value(&self, rows: &Range<usize>, mut found: usize, positions: &mut Vec<u32>) -> usize {
+        let mut passing = Vec::new();
+        for test in &self.values {
+            let all = found == rows.len();
+            let mut kept = Vec::with_capacity(found);
+            for start in (0..found).step_by(CHUNK_ROWS) {
+                let end = (start + CHUNK_ROWS).min(found);
+                let ids = match all {
+                    true => RowIds::Range(rows.start + start..rows.start + end),
+                    false => RowIds::list(positions[start..end].to_vec()),
+                };
+                test.filter.passing(&Chunk::of(test.origin.clone(), ids).column(0), &mut passing);
+                match all {
+                    true => kept.extend(passing.iter().map(|&row| (rows.start + start) as u32 + row)),
+                    false => kept.extend(passing.iter().map(|&row| positions[start + row as usize])),
+                }
+            }
+            if kept.len() < found {
+                found = kept.len();
+                *positions = kept;
+            }
+        }
+        found
     }
 }
 
