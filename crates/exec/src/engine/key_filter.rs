@@ -10,6 +10,7 @@
 mod bloom;
 #[cfg(test)]
 mod tests;
+mod worth;
 
 use std::sync::Arc;
 
@@ -20,6 +21,7 @@ use super::Run;
 use super::vector::{ColumnInfo, Data, Kind, Vector};
 use crate::ExecError;
 use bloom::Bloom;
+pub(crate) use worth::{Most, Worth};
 
 /// Integers get a bit each while these take no more bits than this, or so many per row. Bits that are never set cost next to nothing.
 const BITS_MAX: u64 = 1 << 26;
@@ -32,8 +34,14 @@ const FEW_MAX: usize = 4096;
 const DECODED: usize = 4096;
 const DECODED_TASK: usize = 16 * DECODED;
 
+/// Of larger dictionaries so many entries are asked first: where these show that nearly all pass, the others are not.
+const SAMPLED: usize = 1024;
+
 /// A few keys are looked up in a dictionary rather than its entries in them, where it has at least so many entries for each.
 const ENTRIES_PER_LOOK_UP: usize = 32;
+
+/// Values between two looks at the statement: texts may be long.
+const CHECK_VALUES: usize = 4096;
 
 /// Another dictionary's entries are compared one by one up to this many.
 const MERGED_ENTRIES: usize = 64 << 10;
@@ -224,7 +232,9 @@ impl KeyFilter {
                 let translated = if Arc::ptr_eq(own, dictionary) {
                     None
                 } else {
-                    let Some(translated) = translated(own, &bits.words, dictionary) else { return Ok(nothing_told) };
+                    let Some(translated) = translated(own, &bits.words, dictionary, run)? else {
+                        return Ok(nothing_told);
+                    };
                     Some(translated)
                 };
                 let bits = translated.as_deref().unwrap_or(&bits.words);
@@ -249,8 +259,12 @@ impl KeyFilter {
                 Some((first, 1)) if first.checked_sub(*base).is_some_and(|d| d.unsigned_abs() < 1 << 40) => {
                     window_of(&bits.words, first - base - shift as i64, vids + shift)
                 }
+                _ if self.passes_sample(dictionary) => return Ok(OnCodes::all(CodePredicate::Everything)),
                 _ => self.decoded(dictionary, shift, run)?,
             },
+            KeyFilter::Scattered { .. } if self.passes_sample(dictionary) => {
+                return Ok(OnCodes::all(CodePredicate::Everything));
+            }
             KeyFilter::Scattered { .. } => self.decoded(dictionary, shift, run)?,
         };
         if null_code {
@@ -263,6 +277,18 @@ impl KeyFilter {
             some if few_dropped(some, vids) => CodePredicate::Everything,
             _ => CodePredicate::Set(Arc::new(passing)),
         }))
+    }
+
+    /// Do nearly all entries of a large dictionary pass, to judge by some?
+    fn passes_sample(&self, dictionary: &Dictionary) -> bool {
+        let every = dictionary.len() / SAMPLED;
+        if every < 16 {
+            return false;
+        }
+        let some: Vec<u32> = (0..SAMPLED).map(|i| (i * every) as u32).collect();
+        let mut values = Vec::with_capacity(SAMPLED);
+        dictionary.integers(&some, &mut values);
+        few_dropped(values.iter().filter(|&&value| self.has_integer(value)).count(), SAMPLED)
     }
 
     /// The bits of codes whose values are looked up one by one.
@@ -405,25 +431,31 @@ fn first_vid(dictionary: &Dictionary, passes: impl Fn(i64) -> bool) -> usize {
 }
 
 /// Vids of `to` for the values of `bits`, which are over `from`; `None` where finding them would take too long.
-fn translated(from: &Dictionary, bits: &[u64], to: &Dictionary) -> Option<Vec<u64>> {
+fn translated(from: &Dictionary, bits: &[u64], to: &Dictionary, run: &Run<'_>) -> Result<Option<Vec<u64>>, ExecError> {
     let set: u64 = bits.iter().map(|word| u64::from(word.count_ones())).sum();
     if set * 16 > (MERGED_ENTRIES + to.len()) as u64 && from.len().max(to.len()) > MERGED_ENTRIES {
-        return None;
+        return Ok(None);
+    }
+    if [from, to].iter().any(|texts| !texts.is_empty() && texts.bytes_of(0).is_none()) {
+        return Ok(None);
     }
     let mut found = vec![0u64; to.len().div_ceil(64)];
     let mut start = 0;
-    for vid in (0..from.len()).filter(|vid| bits[vid / 64] >> (vid % 64) & 1 == 1) {
-        let value = from.bytes_of(vid as u32)?;
+    for (number, vid) in (0..from.len()).filter(|vid| bits[vid / 64] >> (vid % 64) & 1 == 1).enumerate() {
+        if number.is_multiple_of(CHECK_VALUES) {
+            run.check()?;
+        }
+        let value = from.bytes_of(vid as u32);
         // Values ascend, so each search begins where the last one ended.
         let (mut low, mut high) = (start, to.len());
         while low < high {
             let middle = low + (high - low) / 2;
-            if to.bytes_of(middle as u32)? < value { low = middle + 1 } else { high = middle }
+            if to.bytes_of(middle as u32) < value { low = middle + 1 } else { high = middle }
         }
         start = low;
-        if low < to.len() && to.bytes_of(low as u32)? == value {
+        if low < to.len() && to.bytes_of(low as u32) == value {
             found[low / 64] |= 1 << (low % 64);
         }
     }
-    Some(found)
+    Ok(Some(found))
 }

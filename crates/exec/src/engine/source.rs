@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use numa::NodeId;
 use sched::report_bytes;
-use storage::{CodePredicate, Column, Encoding, GRANULE_ROWS, TableVersion};
+use storage::{CodePredicate, Column, Encoding, GRANULE_ROWS, Segment, TableVersion};
 
 use super::Run;
 use super::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
-use super::key_filter::{KeyFilter, OnCodes};
+use super::key_filter::{KeyFilter, Most, OnCodes, Worth};
 use super::pipe::{Out, Source};
 use super::vector::{ColumnInfo, Kind, is_integer, type_bounds};
 use crate::ExecError;
+use crate::mask::Mask;
 use crate::operators::scan::{BytesRead, Matches, Morsel, Scan};
 
 /// Rows that one task takes of rows that were kept.
@@ -35,10 +36,19 @@ pub(crate) struct ScanSource {
 /// Tests of a segment's rows.
 #[derive(Default)]
 struct Tests {
-    /// Of codes: table column and codes.
-    codes: Vec<(usize, CodePredicate)>,
+    /// Of codes.
+    codes: Vec<CodeTest>,
     /// Of the values of rows that pass those.
     values: Vec<ValueTest>,
+}
+
+/// A test of a column's codes.
+struct CodeTest {
+    /// Of the table.
+    column: usize,
+    predicate: CodePredicate,
+    /// One per filter, whichever segment it is tested in.
+    worth: Arc<Worth>,
 }
 
 /// A test of a column's values.
@@ -46,6 +56,7 @@ struct ValueTest {
     /// The column alone.
     origin: Origin,
     filter: Arc<KeyFilter>,
+    worth: Arc<Worth>,
 }
 
 impl ScanSource {
@@ -63,6 +74,8 @@ impl ScanSource {
         let mut known: Vec<(usize, usize, bool, OnCodes)> = Vec::new();
         let mut tests = Vec::with_capacity(scan.segments().len());
         let rows: usize = scan.segments().iter().map(|version| version.segment.rows()).sum();
+        let worth = || (Arc::new(Worth::new(Most::Codes)), Arc::new(Worth::new(Most::Values)));
+        let worth: Vec<_> = filters.iter().map(|_| worth()).collect();
         let entries = (rows, CODES_MIN.max(CODES_PER_ROW * rows));
         for (segment, version) in scan.segments().iter().enumerate() {
             let mut of_segment = Tests::default();
@@ -83,14 +96,19 @@ impl ScanSource {
                         }
                     };
                     by_value = told.values_tell_more;
-                    of_segment.codes.extend(
-                        told.predicate.filter(|p| !matches!(p, CodePredicate::Everything)).map(|p| (*column, p)),
-                    );
+                    let worth = &worth[number].0;
+                    let test = |predicate| CodeTest { column: *column, predicate, worth: worth.clone() };
+                    let some = told.predicate.filter(|predicate| !matches!(predicate, CodePredicate::Everything));
+                    of_segment.codes.extend(some.map(test));
                 }
                 if by_value && filter.tells_values(&infos[place]) {
                     let (columns, infos) = (Arc::from([*column]), Arc::from([infos[place].clone()]));
                     let origin = Origin::Segment { segment: version.segment.clone(), columns, infos };
-                    of_segment.values.push(ValueTest { origin, filter: filter.clone() });
+                    of_segment.values.push(ValueTest {
+                        origin,
+                        filter: filter.clone(),
+                        worth: worth[number].1.clone(),
+                    });
                 }
             }
             tests.push(of_segment);
@@ -142,18 +160,7 @@ impl Source for ScanSource {
             read.iter().for_each(|(node, bytes)| report_bytes(run.statement, node, bytes));
             let mut matches = matches?;
             if let Matches::Mask(mask) = &mut matches {
-                for (column, predicate) in &self.tests[*segment].codes {
-                    if mask.is_empty() {
-                        break;
-                    }
-                    match version.segment.column(*column).as_coded() {
-                        Some(coded) if self.scan.skips_blocks() => {
-                            coded.select(rows.clone(), predicate, mask.words_mut());
-                        }
-                        Some(coded) => coded.select_each(rows.clone(), predicate, mask.words_mut()),
-                        None => {}
-                    }
-                }
+                self.tests[*segment].by_code(&version.segment, rows, self.scan.skips_blocks(), mask);
             }
             let found = matches.found(rows, &mut positions);
             let found = self.tests[*segment].by_value(rows, found, &mut positions);
@@ -182,10 +189,39 @@ impl Source for ScanSource {
 }
 
 impl Tests {
+    /// Takes rows out of the mask whose codes do not pass.
+    fn by_code(&self, segment: &Segment, rows: &Range<usize>, skips: bool, mask: &mut Mask) {
+        let mut marked = if self.codes.is_empty() { 0 } else { mask.count() };
+        for CodeTest { column, predicate, worth } in &self.codes {
+            let coded = segment.column(*column).as_coded().expect("tests are made for columns with codes");
+            if marked == 0 {
+                return;
+            }
+            if !worth.pays() {
+                // Bounds of a granule cost nothing.
+                if skips {
+                    coded.select_by_bounds(rows.clone(), predicate, mask.words_mut());
+                    marked = mask.count();
+                }
+                continue;
+            }
+            match skips {
+                true => coded.select(rows.clone(), predicate, mask.words_mut()),
+                false => coded.select_each(rows.clone(), predicate, mask.words_mut()),
+            }
+            let kept = mask.count();
+            worth.note(marked, kept);
+            marked = kept;
+        }
+    }
+
     /// Of `found` rows of `rows`, which are in `positions` unless they are all, leaves those whose values pass; how many.
     fn by_value(&self, rows: &Range<usize>, mut found: usize, positions: &mut Vec<u32>) -> usize {
         let mut passing = Vec::new();
         for test in &self.values {
+            if found == 0 || !test.worth.pays() {
+                continue;
+            }
             let all = found == rows.len();
             let mut kept = Vec::with_capacity(found);
             for start in (0..found).step_by(CHUNK_ROWS) {
@@ -200,6 +236,7 @@ impl Tests {
                     false => kept.extend(passing.iter().map(|&row| positions[start + row as usize])),
                 }
             }
+            test.worth.note(found, kept.len());
             if kept.len() < found {
                 found = kept.len();
                 *positions = kept;
