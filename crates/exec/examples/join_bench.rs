@@ -61,12 +61,14 @@ fn cases() -> Vec<Case> {
         ("wide", each(LINES, &|i| hashed(some(i, ORDERS as u64) as u64))),
         ("part", each(LINES, &|i| some(i, 200_000))),
         ("supplier", each(LINES, &|i| (some(i, 200_000) + some(i + 7, 4) * 2501) % 10_000)),
+        ("own", each(LINES, &|i| hashed(i))),
         ("value", each(LINES, &|i| some(i, 1000))),
     ]);
     let orders = table(&[
         ("order", each(ORDERS, &sparse)),
         ("any", each(ORDERS, &|i| i as i64)),
         ("wide", each(ORDERS, &|i| hashed(i))),
+        ("own", each(ORDERS, &|i| hashed(4 * i))),
         ("value", each(ORDERS, &|i| some(i, 1000))),
     ]);
     let supplies = table(&[
@@ -76,13 +78,13 @@ fn cases() -> Vec<Case> {
     ]);
     let all = |name, on, build_rows| Case {
         name,
-        join: join(lines.clone(), below(&orders, 3, 1000), JoinKind::Inner, on),
+        join: join(lines.clone(), below(&orders, 4, 1000), JoinKind::Inner, on),
         probe_rows: LINES,
         build_rows,
     };
     let semi = |name, most, build_rows, on| Case {
         name,
-        join: join(lines.clone(), below(&orders, 3, most), JoinKind::Semi(Side::Left), on),
+        join: join(lines.clone(), below(&orders, 4, most), JoinKind::Semi(Side::Left), on),
         probe_rows: LINES,
         build_rows,
     };
@@ -93,6 +95,11 @@ fn cases() -> Vec<Case> {
         semi("semi of 1%, in order", 10, ORDERS / 100, vec![(0, 0)]),
         semi("semi of 1%, at random", 10, ORDERS / 100, vec![(1, 1)]),
         semi("semi of 90%, at random", 900, ORDERS / 10 * 9, vec![(1, 1)]),
+        semi("semi of 80%, at random", 800, ORDERS / 10 * 8, vec![(1, 1)]),
+        semi("semi of 10%, far apart", 100, ORDERS / 10, vec![(2, 2)]),
+        semi("semi of 80%, far apart", 800, ORDERS / 10 * 8, vec![(2, 2)]),
+        semi("semi of 2%, no dictionary", 100, ORDERS / 10, vec![(5, 3)]),
+        semi("semi of 20%, no dictionary", 800, ORDERS / 10 * 8, vec![(5, 3)]),
         Case {
             name: "two keys",
             join: join(lines.clone(), supplies.clone(), JoinKind::Inner, vec![(3, 0), (4, 1)]),
@@ -100,7 +107,7 @@ fn cases() -> Vec<Case> {
             build_rows: 800_000,
         },
     ];
-    let mut swapped = join(lines, below(&orders, 3, 100), JoinKind::Semi(Side::Right), vec![(0, 0)]);
+    let mut swapped = join(lines, below(&orders, 4, 100), JoinKind::Semi(Side::Right), vec![(0, 0)]);
     swapped.build = Side::Right;
     cases.push(Case { name: "semi of the build side", join: swapped, probe_rows: LINES, build_rows: ORDERS / 10 });
     cases

@@ -110,6 +110,20 @@ impl CodedColumn {
         self.select_by(rows, p, mask, false);
     }
 
+    /// Takes out of `mask`, which is as [`select`](Self::select) has it, the rows of granules whose bounds show that none passes. Looks at no
+    /// code, so others that do not pass may stay.
+    pub fn select_by_bounds(&self, rows: Range<usize>, p: &CodePredicate, mask: &mut [u64]) {
+        assert!(rows.start.is_multiple_of(BLOCK_ROWS) && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
+        for granule in rows.start / GRANULE_ROWS..rows.end.div_ceil(GRANULE_ROWS) {
+            let (min, max) = self.bounds[granule];
+            if matches!(p.outcome(min, max), Outcome::Nothing) {
+                let (start, end) =
+                    ((granule * GRANULE_ROWS).max(rows.start), ((granule + 1) * GRANULE_ROWS).min(rows.end));
+                mask[(start - rows.start) / 64..(end - rows.start).div_ceil(64)].fill(0);
+            }
+        }
+    }
+
     fn select_by(&self, rows: Range<usize>, p: &CodePredicate, mask: &mut [u64], summaries: bool) {
         assert!(rows.start.is_multiple_of(BLOCK_ROWS) && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         let mask = &mut mask[..rows.len().div_ceil(64)];

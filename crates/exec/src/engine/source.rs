@@ -1,17 +1,19 @@
 //! Sources of chunks: [`ScanSource`], rows of a table that pass a filter, and [`RowsSource`], rows that were kept.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use numa::NodeId;
 use sched::report_bytes;
-use storage::{CodePredicate, Column, Encoding, GRANULE_ROWS, TableVersion};
+use storage::{CodePredicate, Column, Encoding, GRANULE_ROWS, Segment, TableVersion};
 
 use super::Run;
 use super::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
-use super::key_filter::KeyFilter;
+use super::key_filter::{KeyFilter, Most, OnCodes, Worth};
 use super::pipe::{Out, Source};
 use super::vector::{ColumnInfo, Kind, is_integer, type_bounds};
 use crate::ExecError;
+use crate::mask::Mask;
 use crate::operators::scan::{BytesRead, Matches, Morsel, Scan};
 
 /// Rows that one task takes of rows that were kept.
@@ -27,8 +29,34 @@ pub(crate) struct ScanSource {
     morsels: Vec<Morsel>,
     columns: Arc<[usize]>,
     infos: Arc<[ColumnInfo]>,
-    /// Per segment, tests that joins above have made of their keys: table column and codes.
-    tests: Vec<Vec<(usize, CodePredicate)>>,
+    /// Per segment, tests that joins above have made of their keys.
+    tests: Vec<Tests>,
+}
+
+/// Tests of a segment's rows.
+#[derive(Default)]
+struct Tests {
+    /// Of codes.
+    codes: Vec<CodeTest>,
+    /// Of the values of rows that pass those.
+    values: Vec<ValueTest>,
+}
+
+/// A test of a column's codes.
+struct CodeTest {
+    /// Of the table.
+    column: usize,
+    predicate: CodePredicate,
+    /// One per filter, whichever segment it is tested in.
+    worth: Arc<Worth>,
+}
+
+/// A test of a column's values.
+struct ValueTest {
+    /// The column alone.
+    origin: Origin,
+    filter: Arc<KeyFilter>,
+    worth: Arc<Worth>,
 }
 
 impl ScanSource {
@@ -43,34 +71,44 @@ impl ScanSource {
         let few = filters.iter().filter(|(_, filter)| filter.few().is_some());
         let scan = scan.with_keys(few.cloned().collect());
         scan.prepare_with(run)?;
-        let mut known: Vec<(usize, usize, bool, Option<CodePredicate>)> = Vec::new();
+        let mut known: Vec<(usize, usize, bool, OnCodes)> = Vec::new();
         let mut tests = Vec::with_capacity(scan.segments().len());
         let rows: usize = scan.segments().iter().map(|version| version.segment.rows()).sum();
+        let worth = || (Arc::new(Worth::new(Most::Codes)), Arc::new(Worth::new(Most::Values)));
+        let worth: Vec<_> = filters.iter().map(|_| worth()).collect();
+        let entries = (rows, CODES_MIN.max(CODES_PER_ROW * rows));
         for (segment, version) in scan.segments().iter().enumerate() {
-            let mut of_segment = Vec::new();
+            let mut of_segment = Tests::default();
             // Of rows that an index names few are left: the joins see to those.
-            if scan.is_sought(segment) {
-                tests.push(of_segment);
-                continue;
-            }
+            let filters = if scan.is_sought(segment) { &[] } else { filters };
             for (number, (column, filter)) in filters.iter().enumerate() {
-                let Some(coded) = version.segment.column(*column).as_coded() else { continue };
-                let (dictionary, null) = (Arc::as_ptr(coded.dictionary()) as usize, coded.null_code());
-                let same = known.iter().find(|(n, d, z, _)| (*n, *d, *z) == (number, dictionary, null));
-                let predicate = match same {
-                    Some((.., predicate)) => predicate.clone(),
-                    None => {
-                        // Codes far apart in a table of few rows would take more time to mark than rows to look at.
-                        let wide = coded.dictionary().len() > CODES_MIN.max(CODES_PER_ROW * rows);
-                        let predicate = if wide { None } else { filter.on_codes(coded.dictionary(), null) };
-                        known.push((number, dictionary, null, predicate.clone()));
-                        predicate
-                    }
-                };
-                if let Some(predicate) = predicate
-                    && !matches!(predicate, CodePredicate::Everything)
-                {
-                    of_segment.push((*column, predicate));
+                let place = columns.iter().position(|c| c == column).expect("filters are over columns that are read");
+                let mut by_value = true;
+                if let Some(coded) = version.segment.column(*column).as_coded() {
+                    let (dictionary, null) = (Arc::as_ptr(coded.dictionary()) as usize, coded.null_code());
+                    let same = known.iter().find(|(n, d, z, _)| (*n, *d, *z) == (number, dictionary, null));
+                    let told = match same {
+                        Some((.., told)) => told.clone(),
+                        None => {
+                            let told = filter.on_codes(coded.dictionary(), null, entries, run)?;
+                            known.push((number, dictionary, null, told.clone()));
+                            told
+                        }
+                    };
+                    by_value = told.values_tell_more;
+                    let worth = &worth[number].0;
+                    let test = |predicate| CodeTest { column: *column, predicate, worth: worth.clone() };
+                    let some = told.predicate.filter(|predicate| !matches!(predicate, CodePredicate::Everything));
+                    of_segment.codes.extend(some.map(test));
+                }
+                if by_value && filter.tells_values(&infos[place]) {
+                    let (columns, infos) = (Arc::from([*column]), Arc::from([infos[place].clone()]));
+                    let origin = Origin::Segment { segment: version.segment.clone(), columns, infos };
+                    of_segment.values.push(ValueTest {
+                        origin,
+                        filter: filter.clone(),
+                        worth: worth[number].1.clone(),
+                    });
                 }
             }
             tests.push(of_segment);
@@ -101,7 +139,7 @@ impl Source for ScanSource {
     }
 
     fn bytes(&self, morsel: usize) -> u64 {
-        let of_rows = |(segment, rows): &(usize, std::ops::Range<usize>)| {
+        let of_rows = |(segment, rows): &(usize, Range<usize>)| {
             if self.scan.is_sought(*segment) {
                 return 0;
             }
@@ -122,20 +160,10 @@ impl Source for ScanSource {
             read.iter().for_each(|(node, bytes)| report_bytes(run.statement, node, bytes));
             let mut matches = matches?;
             if let Matches::Mask(mask) = &mut matches {
-                for (column, predicate) in &self.tests[*segment] {
-                    if mask.is_empty() {
-                        break;
-                    }
-                    match version.segment.column(*column).as_coded() {
-                        Some(coded) if self.scan.skips_blocks() => {
-                            coded.select(rows.clone(), predicate, mask.words_mut());
-                        }
-                        Some(coded) => coded.select_each(rows.clone(), predicate, mask.words_mut()),
-                        None => {}
-                    }
-                }
+                self.tests[*segment].by_code(&version.segment, rows, self.scan.skips_blocks(), mask);
             }
             let found = matches.found(rows, &mut positions);
+            let found = self.tests[*segment].by_value(rows, found, &mut positions);
             let mut done = 0;
             while done < found {
                 let take = (found - done).min(CHUNK_ROWS);
@@ -157,6 +185,64 @@ impl Source for ScanSource {
         }
         debug_assert!(GRANULE_ROWS.is_multiple_of(CHUNK_ROWS));
         Ok(true)
+    }
+}
+
+impl Tests {
+    /// Takes rows out of the mask whose codes do not pass.
+    fn by_code(&self, segment: &Segment, rows: &Range<usize>, skips: bool, mask: &mut Mask) {
+        let mut marked = if self.codes.is_empty() { 0 } else { mask.count() };
+        for CodeTest { column, predicate, worth } in &self.codes {
+            let coded = segment.column(*column).as_coded().expect("tests are made for columns with codes");
+            if marked == 0 {
+                return;
+            }
+            if !worth.pays() {
+                // Bounds of a granule cost nothing.
+                if skips {
+                    coded.select_by_bounds(rows.clone(), predicate, mask.words_mut());
+                    marked = mask.count();
+                }
+                continue;
+            }
+            match skips {
+                true => coded.select(rows.clone(), predicate, mask.words_mut()),
+                false => coded.select_each(rows.clone(), predicate, mask.words_mut()),
+            }
+            let kept = mask.count();
+            worth.note(marked, kept);
+            marked = kept;
+        }
+    }
+
+    /// Of `found` rows of `rows`, which are in `positions` unless they are all, leaves those whose values pass; how many.
+    fn by_value(&self, rows: &Range<usize>, mut found: usize, positions: &mut Vec<u32>) -> usize {
+        let mut passing = Vec::new();
+        for test in &self.values {
+            if found == 0 || !test.worth.pays() {
+                continue;
+            }
+            let all = found == rows.len();
+            let mut kept = Vec::with_capacity(found);
+            for start in (0..found).step_by(CHUNK_ROWS) {
+                let end = (start + CHUNK_ROWS).min(found);
+                let ids = match all {
+                    true => RowIds::Range(rows.start + start..rows.start + end),
+                    false => RowIds::list(positions[start..end].to_vec()),
+                };
+                test.filter.passing(&Chunk::of(test.origin.clone(), ids).column(0), &mut passing);
+                match all {
+                    true => kept.extend(passing.iter().map(|&row| (rows.start + start) as u32 + row)),
+                    false => kept.extend(passing.iter().map(|&row| positions[start + row as usize])),
+                }
+            }
+            test.worth.note(found, kept.len());
+            if kept.len() < found {
+                found = kept.len();
+                *positions = kept;
+            }
+        }
+        found
     }
 }
 

@@ -27,8 +27,8 @@ pub(super) const NONE: u64 = u64::MAX;
 /// Rows of the build side whose codes lie in one piece: one task.
 pub(super) const PIECE_ROWS: usize = 64 << 10;
 
-/// Entries of a dictionary between two looks at the statement.
-const CHECK_ENTRIES: usize = 1 << 16;
+/// Values between two looks at the statement: texts may be long.
+const CHECK_VALUES: usize = 4096;
 
 /// How a column of one side becomes codes.
 enum Reader {
@@ -116,7 +116,10 @@ pub(super) fn keys(
         }
         let mut own = run.map(ranges.len(), &|piece| {
             let mut own = Vec::with_capacity(ranges[piece].len());
-            build_part.read(vector, ranges[piece].clone(), &mut own)?;
+            for start in ranges[piece].clone().step_by(CHECK_VALUES) {
+                run.check()?;
+                build_part.read(vector, start..(start + CHECK_VALUES).min(ranges[piece].end), &mut own)?;
+            }
             Ok(own)
         })?;
         if number == 0 {
@@ -320,16 +323,20 @@ fn merged(from: &Dictionary, to: &Dictionary, run: &Run<'_>) -> Result<Vec<u32>,
     let mut vids = Vec::with_capacity(from.len());
     let mut at = 0;
     for vid in 0..from.len() as u32 {
-        if (vid as usize).is_multiple_of(CHECK_ENTRIES) {
-            run.check()?;
-        }
+        heed(run, vid as usize)?;
         let value = from.bytes_of(vid);
         while at < to.len() as u32 && to.bytes_of(at) < value {
             at += 1;
+            heed(run, at as usize)?;
         }
         vids.push(if at < to.len() as u32 && to.bytes_of(at) == value { at } else { NO_ROW });
     }
     Ok(vids)
+}
+
+/// Looks at the statement at every [`CHECK_VALUES`]th value.
+fn heed(run: &Run<'_>, number: usize) -> Result<(), ExecError> {
+    if number.is_multiple_of(CHECK_VALUES) { run.check() } else { Ok(()) }
 }
 
 /// Readers that number the values of the build side.
@@ -341,13 +348,13 @@ fn interned(
     kept: &mut Reservation,
 ) -> Result<(Reader, Reader, u64), ExecError> {
     let mut interner = Interner::new();
-    run.check()?;
     let mut build_codes = None;
     match (&build.kind, &vector.data) {
         (Kind::Vid(dictionary), Data::Vid(vids)) => {
             kept.grow(4 * dictionary.len() as u64)?;
             let mut codes = vec![NO_ROW; dictionary.len()];
             for (row, &vid) in vids.iter().enumerate() {
+                heed(run, row)?;
                 if vector.is_valid(row) && codes[vid as usize] == NO_ROW {
                     codes[vid as usize] = interner.insert(dictionary.bytes_of(vid).unwrap_or_default(), kept)?;
                 }
@@ -355,13 +362,17 @@ fn interned(
             build_codes = Some(codes);
         }
         _ => {
-            let mut failed = Ok(());
-            each_key(&build.to_arrow(vector), &mut |key| {
-                if let (Some(key), Ok(())) = (key, &failed) {
-                    failed = interner.insert(key, kept).map(|_| ());
-                }
-            })?;
-            failed?;
+            for start in (0..vector.len()).step_by(CHECK_VALUES) {
+                run.check()?;
+                let piece = vector.slice(start, CHECK_VALUES.min(vector.len() - start));
+                let mut failed = Ok(());
+                each_key(&build.to_arrow(&piece), &mut |key| {
+                    if let (Some(key), Ok(())) = (key, &failed) {
+                        failed = interner.insert(key, kept).map(|_| ());
+                    }
+                })?;
+                failed?;
+            }
         }
     }
     let domain = interner.len() as u64;
@@ -369,8 +380,12 @@ fn interned(
     let probe_reader = match &probe.kind {
         Kind::Vid(dictionary) => {
             kept.grow(4 * dictionary.len() as u64)?;
-            let code = |vid| dictionary.bytes_of(vid).and_then(|v| interner.find(v)).unwrap_or(NO_ROW);
-            Reader::Translated((0..dictionary.len() as u32).map(code).collect())
+            let mut codes = Vec::with_capacity(dictionary.len());
+            for vid in 0..dictionary.len() as u32 {
+                heed(run, vid as usize)?;
+                codes.push(dictionary.bytes_of(vid).and_then(|v| interner.find(v)).unwrap_or(NO_ROW));
+            }
+            Reader::Translated(codes)
         }
         _ => Reader::Interned(interner.clone()),
     };

@@ -20,6 +20,10 @@ use crate::engine::chunk::Rows;
 const PIECE_ROWS: usize = 65_536;
 /// Rows of a range, about: small enough for a core's cache.
 const RANGE_ROWS: usize = 65_536;
+/// The same where keys are bytes: comparing them takes long, and nobody can stop a range while it is sorted.
+const BYTE_RANGE_ROWS: usize = 8192;
+/// Rows between two looks at the statement.
+const CHECK_ROWS: usize = 4096;
 /// Samples per range.
 const SAMPLES: usize = 32;
 
@@ -56,7 +60,7 @@ fn by_words<W: Word>(
         Ok(words)
     })?;
     let mask = (1u64 << row_bits) - 1;
-    let order = in_ranges(run, pieces, fetch, W::cmp, |word| (word.low() & mask) as u32)?;
+    let order = in_ranges(run, pieces, (RANGE_ROWS, fetch), W::cmp, |word| (word.low() & mask) as u32)?;
     reservation.resize((size_of::<u32>() * rows.rows) as u64)?;
     Ok((order, reservation))
 }
@@ -90,7 +94,7 @@ fn by_bytes(run: &Run<'_>, rows: &Arc<Rows>, bytes: &Bytes, fetch: usize) -> Res
         let words = a.prefix.cmp(&b.prefix);
         words.then_with(|| key(a).as_ref().cmp(key(b).as_ref())).then(a.row.cmp(&b.row))
     };
-    let order = in_ranges(run, pieces, fetch, compare, |item| item.row)?;
+    let order = in_ranges(run, pieces, (BYTE_RANGE_ROWS, fetch), compare, |item| item.row)?;
     reservation.resize((size_of::<u32>() * rows.rows) as u64)?;
     Ok((order, reservation))
 }
@@ -103,15 +107,15 @@ fn prefix(key: &[u8]) -> u64 {
     u64::from_be_bytes(first)
 }
 
-/// Sorts items, no two of which are equal, range by range.
+/// Sorts items, no two of which are equal, range by range of about so many rows, as far as the first `fetch` reach.
 fn in_ranges<T: Copy + Send + Sync>(
     run: &Run<'_>,
     pieces: Vec<Vec<T>>,
-    fetch: usize,
+    (range_rows, fetch): (usize, usize),
     compare: impl Fn(&T, &T) -> Ordering + Sync,
     row_of: impl Fn(&T) -> u32 + Sync,
 ) -> Result<Vec<Vec<u32>>, ExecError> {
-    let bounds = bounds(&pieces, &compare);
+    let bounds = bounds(&pieces, range_rows, &compare);
     let cut = cut(run, pieces, &bounds, &compare)?;
     // A range starts behind as many rows as the ranges before it have.
     let mut starts = Vec::with_capacity(bounds.len() + 1);
@@ -133,9 +137,9 @@ fn in_ranges<T: Copy + Send + Sync>(
 }
 
 /// Items that ranges after the first begin with, ascending.
-fn bounds<T: Copy>(pieces: &[Vec<T>], compare: &impl Fn(&T, &T) -> Ordering) -> Vec<T> {
+fn bounds<T: Copy>(pieces: &[Vec<T>], range_rows: usize, compare: &impl Fn(&T, &T) -> Ordering) -> Vec<T> {
     let rows: usize = pieces.iter().map(Vec::len).sum();
-    let ranges = rows.div_ceil(RANGE_ROWS);
+    let ranges = rows.div_ceil(range_rows);
     if ranges < 2 {
         return Vec::new();
     }
@@ -171,8 +175,11 @@ fn cut<T: Copy + Send + Sync>(
             let starts = vec![0, items.len()];
             return Ok(Cut { items, starts });
         }
-        let of: Vec<u32> =
-            items.iter().map(|item| bounds.partition_point(|b| compare(b, item).is_le()) as u32).collect();
+        let mut of: Vec<u32> = Vec::with_capacity(items.len());
+        for some in items.chunks(CHECK_ROWS) {
+            run.check()?;
+            of.extend(some.iter().map(|item| bounds.partition_point(|b| compare(b, item).is_le()) as u32));
+        }
         let mut starts = vec![0; bounds.len() + 2];
         of.iter().for_each(|&range| starts[range as usize + 1] += 1);
         (1..starts.len()).for_each(|i| starts[i] += starts[i - 1]);

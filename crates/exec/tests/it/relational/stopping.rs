@@ -163,6 +163,55 @@ fn a_sort_can_be_cancelled_in_the_middle() {
     }
 }
 
+/// Different long texts with one beginning: so many, each so often, in an order of their own.
+fn long_texts(texts: usize, times: usize) -> Arc<TableVersion> {
+    let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, false)]));
+    let beginning = "what all of these texts begin with, which is rather long ".repeat(4);
+    let text = |row: usize| format!("{beginning}{}", row % texts * 7919 % texts);
+    let array: ArrayRef = Arc::new(StringViewArray::from_iter_values((0..texts * times).map(text)));
+    Arc::new(table(&schema, &[RecordBatch::try_new(schema.clone(), vec![array]).unwrap()]))
+}
+
+/// How long a statement takes; and how long it goes on after it was cancelled, the longest of several moments on its way.
+fn lateness(plan: &Plan) -> (Duration, Duration) {
+    let run = |after: Option<Duration>| {
+        let statement = Statement::new(1, Budget::unlimited());
+        let start = Instant::now();
+        let execution = started(plan, Context::new(scheduler(), statement.clone()));
+        let waiting = std::thread::spawn(move || (execution.collect_blocking().map(|_| ()), Instant::now()));
+        if let Some(after) = after {
+            std::thread::sleep(after.saturating_sub(start.elapsed()));
+            statement.cancel();
+        }
+        let cancelled = Instant::now();
+        let (result, end) = waiting.join().unwrap();
+        // What is done before it is cancelled is not late.
+        (end - start, if result.is_ok() { Duration::ZERO } else { end.saturating_duration_since(cancelled) })
+    };
+    let whole = (0..2).map(|_| run(None).0).min().unwrap();
+    let moments = (1..10).map(|tenth| whole * tenth / 10);
+    // The machine may have other things to do: the best of some tries.
+    let late = moments.map(|moment| (0..3).map(|_| run(Some(moment)).1).min().unwrap()).max().unwrap();
+    (whole, late)
+}
+
+#[test]
+fn what_works_on_long_texts_heeds_cancellation_at_any_moment() {
+    let (plain, coded, other) = (long_texts(120_000, 1), long_texts(60_000, 3), long_texts(70_000, 3));
+    let joined = |left: &Arc<TableVersion>, right: &Arc<TableVersion>| {
+        counted(Plan::join(join(scan(left), scan(right), vec![(0, 0)])).unwrap())
+    };
+    for (name, plan) in [
+        ("a join of plain texts", joined(&plain, &plain)),
+        ("a join of two dictionaries", joined(&coded, &other)),
+        ("a join of plain texts with a dictionary", joined(&plain, &coded)),
+    ] {
+        let (whole, late) = lateness(&plan);
+        eprintln!("{name}: {whole:?}, late by {late:?}");
+        assert!(late < whole / 4 + Duration::from_millis(20), "{name} takes {whole:?} and is late by {late:?}");
+    }
+}
+
 #[test]
 fn a_deadline_ends_a_join() {
     let statement = Statement::new(1, Budget::unlimited());
