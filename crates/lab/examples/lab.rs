@@ -1,4 +1,4 @@
-//! `nearside lab` without the rest of Nearside, for trying: `lab list | run ID.. [key=value ..] | claims [ID..] | report FILE`,
+//! `nearside lab` without the rest of Nearside, for trying: `lab list | run ID.. [key=value ..] | claims [ID..] | vary [ID..] | report FILE`,
 //! with `--full`, `--json FILE`, `--results DIR`, `--sensitivity`, `--seed N`, `--threads N`.
 
 use std::path::PathBuf;
@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use lab::command::{
-    ClaimsArguments, CommandError, Context, RESULTS, ReportArguments, RunArguments, claims, list, report, run,
+    ClaimsArguments, CommandError, Context, RESULTS, ReportArguments, RunArguments, VaryArguments, claims, list, report,
+    run, vary,
 };
 use lab::result::Kind;
 
@@ -97,10 +98,14 @@ fn go(words: &Words, context: &Context<'_>) -> Result<(), CommandError> {
                 ClaimsArguments { only: rest, full: *full, json, sensitivity, seed: *seed, results: Some(results) };
             claims(&arguments, context, out).map(|_| ())
         }
+        "vary" => {
+            let arguments = VaryArguments { only: rest, seed: *seed, results: Some(results) };
+            vary(&arguments, context, out).map(|_| ())
+        }
         "report" => {
             let page = rest.first().map_or("lab-report.html".into(), PathBuf::from);
             report(&ReportArguments { out: page, results, full: *full, seed: *seed }, context, out)
         }
-        other => Err(CommandError::Refused(format!("there is no command '{other}': list, run, claims, report"))),
+        other => Err(CommandError::Refused(format!("there is no command '{other}': list, run, claims, vary, report"))),
     }
 }

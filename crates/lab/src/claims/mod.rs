@@ -69,6 +69,8 @@ pub struct ClaimResult {
     pub verdict: Verdict,
     /// What was missed or is missing, and why, as far as that is known.
     pub reason: String,
+    /// What was missed, without why.
+    pub missed: String,
     /// How it is judged, where the paper's words leave that open.
     pub judged: String,
 }
@@ -111,6 +113,17 @@ pub struct Wanted<'a> {
     pub full: bool,
     /// Only these claims; all where it is empty.
     pub only: &'a [String],
+    /// What is changed in every point; `None`: nothing, and points are those of the rules.
+    pub changes: Option<&'a Changes>,
+}
+
+/// Something else than the rules say, in every point of the claims that are wanted: to see what a verdict hangs on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// Settings in place of the points' own.
+    pub set: Table,
+    /// Virtual seconds in place of the experiment's.
+    pub seconds: Option<f64>,
 }
 
 /// Points of one claim by name, with the place of each among the jobs.
@@ -132,16 +145,29 @@ pub fn evaluate(
     progress: &(dyn Fn(Progress<'_>) + Sync),
     stop: &AtomicBool,
 ) -> Result<Evaluation, ClaimsError> {
+    evaluate_with_records(engines, wanted, options, store, progress, stop).map(|(evaluation, _)| evaluation)
+}
+
+/// As [`evaluate`], with what the points gave.
+pub(crate) fn evaluate_with_records(
+    engines: Engines<'_>,
+    wanted: &Wanted<'_>,
+    options: &Options,
+    store: Option<&Store>,
+    progress: &(dyn Fn(Progress<'_>) + Sync),
+    stop: &AtomicBool,
+) -> Result<(Evaluation, Vec<JobResult>), ClaimsError> {
     let (prepared, jobs) = prepare(wanted)?;
     let results = run_all(engines, &jobs, options, store, progress, stop)?;
     let claims = prepared.iter().map(|one| result_of(one, &jobs, &results)).collect();
-    Ok(Evaluation {
+    let evaluation = Evaluation {
         revision: options.revision.clone(),
         seed: options.seed,
         full: wanted.full,
         constants: engines.simulated.constants(),
         claims,
-    })
+    };
+    Ok((evaluation, results))
 }
 
 /// The claims that use an experiment, by id.
@@ -174,7 +200,7 @@ fn prepare(wanted: &Wanted<'_>) -> Result<(Vec<Prepared>, Vec<Job>), ClaimsError
         let rule = rules.remove(&claim.id).ok_or_else(|| ClaimsError::List(format!("{} has no rule", claim.id)))?;
         let mut points = BTreeMap::new();
         for (name, settings) in &rule.about.points {
-            let job = job_of(&rule.about, settings, wanted.full, &mut experiments)
+            let job = job_of(&rule.about, settings, wanted, &mut experiments)
                 .map_err(|error| ClaimsError::Declaration { id: claim.id.clone(), error: Box::new(error) })?;
             let at = jobs.iter().position(|known| *known == job).unwrap_or_else(|| {
                 jobs.push(job);
@@ -187,13 +213,23 @@ fn prepare(wanted: &Wanted<'_>) -> Result<(Vec<Prepared>, Vec<Job>), ClaimsError
     Ok((all, jobs))
 }
 
+/// Whether the points of a claim can be changed so.
+#[cfg(test)]
+pub(crate) fn can_be_prepared(claim: &str, changes: &Changes) -> Result<(), ClaimsError> {
+    let only = [claim.to_string()];
+    prepare(&Wanted { full: false, only: &only, changes: Some(changes) }).map(|_| ())
+}
+
 fn job_of(
     about: &About,
     settings: &Table,
-    full: bool,
+    wanted: &Wanted<'_>,
     experiments: &mut BTreeMap<String, Experiment>,
 ) -> Result<Job, DeclarationError> {
     let mut settings = settings.clone();
+    if let Some(changes) = wanted.changes {
+        settings.extend(changes.set.clone());
+    }
     let id = match settings.remove("experiment") {
         Some(toml::Value::String(id)) => id,
         _ => about.experiment.clone(),
@@ -203,7 +239,8 @@ fn job_of(
     }
     let experiment = &experiments[&id];
     let point = experiment.point_with(&settings)?;
-    let seconds = experiment.seconds_of(&point, full);
+    let usual = experiment.seconds_of(&point, wanted.full);
+    let seconds = wanted.changes.and_then(|changes| changes.seconds).unwrap_or(usual);
     Ok(Job { experiment: id, point, seconds })
 }
 
@@ -243,6 +280,7 @@ fn result_of(one: &Prepared, jobs: &[Job], results: &[JobResult]) -> ClaimResult
         error: None,
         verdict: Verdict::NotYet,
         reason: String::new(),
+        missed: String::new(),
         judged: one.rule.about.note.clone(),
     };
     match &one.rule.rule {
@@ -259,6 +297,7 @@ fn result_of(one: &Prepared, jobs: &[Job], results: &[JobResult]) -> ClaimResult
                 result.verdict = judged.verdict;
                 result.obtained = judged.obtained;
                 result.error = judged.error;
+                result.missed = judged.why.clone();
                 result.reason = judged.why;
             }
             let failed: Vec<&RunError> = one.points.values().filter_map(|at| results[*at].as_ref().err()).collect();

@@ -20,11 +20,14 @@ use crate::report::{Material, report as page};
 use crate::result::{Kind, Record, ResultFile, Store, StoreError, as_json};
 use crate::run::{Job, Options, Progress, RunFailure, run as run_jobs};
 use crate::sensitivity::{Sensitivity, sensitivity};
+use crate::variation::{Varied, vary as run_variations};
 
 /// Where results are kept unless the caller says otherwise.
 pub const RESULTS: &str = "lab-results";
 /// The file of a folder of results that says which conclusions move.
 const SENSITIVITY: &str = "sensitivity.json";
+/// The file of a folder of results that says what varying the reasons of misses gave.
+const VARIATIONS: &str = "variations.json";
 
 /// Why a command failed.
 #[derive(Debug, Error)]
@@ -187,7 +190,7 @@ pub fn claims(
     }
     let store = arguments.results.as_deref().map(Store::open).transpose()?;
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
-    let wanted = Wanted { full: arguments.full, only: &arguments.only };
+    let wanted = Wanted { full: arguments.full, only: &arguments.only, changes: None };
     let evaluation = judged(&wanted, &options, store.as_ref(), context)?;
     tables::claims(out, &evaluation)?;
     if arguments.sensitivity {
@@ -203,6 +206,32 @@ pub fn claims(
     Ok(evaluation)
 }
 
+/// What `lab vary` needs.
+#[derive(Clone, Debug)]
+pub struct VaryArguments {
+    /// Only the reasons of these claims; all where it is empty.
+    pub only: Vec<String>,
+    /// Decides all that is random.
+    pub seed: u64,
+    /// Where finished points and the table are kept; `None` keeps nothing.
+    pub results: Option<PathBuf>,
+}
+
+/// Varies what is given as the reasons of misses, and prints what came of it.
+///
+/// # Errors
+/// [`CommandError`]: a claim for which nothing is varied, `stop`.
+pub fn vary(arguments: &VaryArguments, context: &Context<'_>, out: &mut dyn Write) -> Result<Vec<Varied>, CommandError> {
+    let store = arguments.results.as_deref().map(Store::open).transpose()?;
+    let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
+    let found = run_variations(&arguments.only, &options, store.as_ref(), context.progress, context.stop)?;
+    tables::variations(out, &found)?;
+    if let Some(folder) = arguments.results.as_ref().filter(|_| arguments.only.is_empty()) {
+        write_json(&folder.join(VARIATIONS), &found)?;
+    }
+    Ok(found)
+}
+
 /// Writes the page from what results there are.
 ///
 /// # Errors
@@ -211,7 +240,7 @@ pub fn report(arguments: &ReportArguments, context: &Context<'_>, out: &mut dyn 
     can_write(&arguments.out)?;
     let store = Store::open(&arguments.results)?;
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
-    let wanted = Wanted { full: arguments.full, only: &[] };
+    let wanted = Wanted { full: arguments.full, only: &[], changes: None };
     let evaluation = judged(&wanted, &options, Some(&store), context)?;
     let material = Material {
         experiments: with_results(&store)?,

@@ -8,6 +8,7 @@ use crate::declaration::Experiment;
 use crate::engine::RunError;
 use crate::result::{Kind, Metric, Record, shown};
 use crate::sensitivity::Sensitivity;
+use crate::variation::{Variation, Varied};
 
 /// A cell is cut here: terminals are no wider.
 const CELL_MAX: usize = 60;
@@ -118,6 +119,22 @@ pub(super) fn sensitivity(out: &mut dyn Write, found: &Sensitivity) -> io::Resul
     }
     writeln!(out)?;
     aligned(out, &rows)
+}
+
+/// `lab vary`: a block per reason.
+pub(super) fn variations(out: &mut dyn Write, found: &[Varied]) -> io::Result<()> {
+    for varied in found {
+        let Variation { claim, reason, finding, found, .. } = &varied.variation;
+        writeln!(out, "{claim}: {reason}")?;
+        let mut rows = vec![["  varied", "verdict", "obtained"].map(String::from).to_vec()];
+        for step in &varied.steps {
+            let verdict = step.verdict.word().to_string();
+            rows.push(vec![format!("  {}", step.changed), verdict, step.obtained.clone()]);
+        }
+        aligned(out, &rows)?;
+        writeln!(out, "  {}: {found}\n", finding.word())?;
+    }
+    Ok(())
 }
 
 /// Rows in columns; the last column is as long as it is.

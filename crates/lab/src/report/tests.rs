@@ -38,7 +38,7 @@ fn material() -> Material {
     let engines = Engines { simulated: &SimEngine::default(), modelled: &ModelEngine };
     let options = Options { seed: 1, threads: 1, revision: "test".into() };
     let stop = std::sync::atomic::AtomicBool::new(false);
-    let claims = evaluate(engines, &Wanted { full: false, only: &only }, &options, None, &|_| {}, &stop);
+    let claims = evaluate(engines, &Wanted { full: false, only: &only, changes: None }, &options, None, &|_| {}, &stop);
     let moved = Moved { claim: "V1".into(), from: Verdict::Holds, to: Verdict::Misses, obtained: "4.1".into() };
     Material {
         experiments: vec![
