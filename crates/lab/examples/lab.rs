@@ -1,13 +1,13 @@
 //! `nearside lab` without the rest of Nearside, for trying: `lab list | run ID.. [key=value ..] | claims [ID..] | vary [ID..] | report FILE`,
-//! with `--full`, `--json FILE`, `--results DIR`, `--sensitivity`, `--seed N`, `--threads N`.
+//! with `--full`, `--json FILE`, `--results DIR`, `--sensitivity`, `--seed N`, `--seeds N`, `--threads N`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use lab::command::{
-    ClaimsArguments, CommandError, Context, RESULTS, ReportArguments, RunArguments, VaryArguments, claims, list, report,
-    run, vary,
+    ClaimsArguments, CommandError, Context, RESULTS, ReportArguments, RunArguments, VaryArguments, claims, list,
+    report, run, vary,
 };
 use lab::result::Kind;
 
@@ -19,6 +19,7 @@ struct Words {
     json: Option<PathBuf>,
     results: PathBuf,
     seed: u64,
+    seeds: u32,
     threads: usize,
 }
 
@@ -31,6 +32,7 @@ fn words() -> Result<Words, String> {
         json: None,
         results: PathBuf::from(RESULTS),
         seed: 1,
+        seeds: 1,
         threads,
     };
     let mut given = std::env::args().skip(1);
@@ -43,6 +45,7 @@ fn words() -> Result<Words, String> {
             "--json" => words.json = Some(value("--json")?.into()),
             "--results" => words.results = value("--results")?.into(),
             "--seed" => words.seed = number(value("--seed")?)?,
+            "--seeds" => words.seeds = number(value("--seeds")?)? as u32,
             "--threads" => words.threads = number(value("--threads")?)? as usize,
             _ => words.rest.push(word),
         }
@@ -81,21 +84,36 @@ fn go(words: &Words, context: &Context<'_>) -> Result<(), CommandError> {
         Some((command, rest)) => (command.as_str(), rest.to_vec()),
         None => ("list", Vec::new()),
     };
-    let (Words { full, seed, .. }, results) = (words, words.results.clone());
+    let (Words { full, seed, seeds, .. }, results) = (words, words.results.clone());
     match command {
         "list" => list(out),
         "run" => {
             let (set, experiments) = rest.into_iter().partition(|word| word.contains('='));
             run(
-                &RunArguments { experiments, set, kind: Kind::Simulated, full: *full, seed: *seed, results },
+                &RunArguments {
+                    experiments,
+                    set,
+                    kind: Kind::Simulated,
+                    full: *full,
+                    seed: *seed,
+                    seeds: *seeds,
+                    results,
+                },
                 context,
                 out,
             )
         }
         "claims" => {
             let (json, sensitivity) = (words.json.clone(), words.sensitivity);
-            let arguments =
-                ClaimsArguments { only: rest, full: *full, json, sensitivity, seed: *seed, results: Some(results) };
+            let arguments = ClaimsArguments {
+                only: rest,
+                full: *full,
+                json,
+                sensitivity,
+                seed: *seed,
+                seeds: *seeds,
+                results: Some(results),
+            };
             claims(&arguments, context, out).map(|_| ())
         }
         "vary" => {
@@ -104,7 +122,7 @@ fn go(words: &Words, context: &Context<'_>) -> Result<(), CommandError> {
         }
         "report" => {
             let page = rest.first().map_or("lab-report.html".into(), PathBuf::from);
-            report(&ReportArguments { out: page, results, full: *full, seed: *seed }, context, out)
+            report(&ReportArguments { out: page, results, full: *full, seed: *seed, seeds: *seeds }, context, out)
         }
         other => Err(CommandError::Refused(format!("there is no command '{other}': list, run, claims, vary, report"))),
     }

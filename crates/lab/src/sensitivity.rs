@@ -195,10 +195,13 @@ mod tests {
             reason: String::new(),
             missed: String::new(),
             judged: String::new(),
+            values: Vec::new(),
+            by_seed: Vec::new(),
         };
         let of = |verdicts: &[Verdict]| Evaluation {
             revision: String::new(),
             seed: 1,
+            seeds: vec![1],
             full: false,
             constants: Default::default(),
             claims: verdicts.iter().map(|verdict| result(*verdict)).collect(),
@@ -213,7 +216,7 @@ mod tests {
     fn points() -> Vec<Point> {
         let all = Experiment::all().into_iter().filter(|experiment| experiment.runs_as(Kind::Simulated));
         let small = ["clients=4", "connections=4", "keys=1000000", "rows=1000000", "range_pred=1000", "nodes=2"];
-        let ways = ["strategy=os", "index=true", "selectivity=0.1", "design=units", "striped=true"];
+        let ways = ["index=true", "selectivity=0.1", "design=units"];
         let of = |experiment: Experiment| {
             let known = |texts: &[&str]| -> Vec<String> {
                 let known = |text: &&&str| experiment.read_settings(&[text.to_string()]).is_ok();
@@ -230,7 +233,7 @@ mod tests {
     #[test]
     fn what_is_kept_is_what_would_be_simulated_anew() {
         let stop = AtomicBool::new(false);
-        let conditions = Conditions { seed: 3, seconds: 0.004, stop: &stop };
+        let conditions = Conditions { seed: 3, seconds: 0.002, stop: &stop };
         let base = SimEngine::default();
         let mut known = BTreeMap::new();
         let mut found = Vec::new();
@@ -241,7 +244,7 @@ mod tests {
                 found.push(point);
             }
         }
-        assert!(found.len() > 60, "{}", found.len());
+        assert!(found.len() > 40, "{}", found.len());
         let (mut kept, mut moved) = (0, 0);
         for name in Constants::NAMES {
             let constants = Constants::default().scaled(name, 1.0 + SHARE).expect("listed");
@@ -260,7 +263,7 @@ mod tests {
                 kept += 1;
             }
         }
-        assert!(kept > 500 && moved > 500, "{kept} kept, {moved} to be simulated");
+        assert!(kept > 200 && moved > 200, "{kept} kept, {moved} to be simulated");
     }
 
     /// The list of what was read must not be empty by mistake, and a record of an older program that has none is not trusted.

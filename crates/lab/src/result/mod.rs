@@ -5,6 +5,7 @@
 //! one kind, and refuses those of another.
 
 mod metric;
+mod seeds;
 mod series;
 mod store;
 
@@ -15,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use metric::{METRICS, Metric};
+pub(crate) use seeds::spread;
+pub use seeds::{OverSeeds, over_seeds};
 pub(crate) use series::unit_of;
 pub use series::{MixedKinds, Series, series_of};
 pub(crate) use store::Results;

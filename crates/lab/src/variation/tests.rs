@@ -10,7 +10,11 @@ fn variations_are_of_claims_and_their_steps_can_be_set() {
         assert!(rows.iter().any(|row| row.id == variation.claim), "{}", variation.claim);
         assert!(!variation.steps.is_empty() && !variation.found.is_empty(), "{}", variation.claim);
         let rule = &rules[&variation.claim];
-        assert!(!matches!(rule.rule, Rule::NotYet { .. } | Rule::Input { .. } | Rule::Table { .. }), "{}", variation.claim);
+        assert!(
+            !matches!(rule.rule, Rule::NotYet { .. } | Rule::Input { .. } | Rule::Table { .. }),
+            "{}",
+            variation.claim
+        );
         for step in &variation.steps {
             let (_, changes) = change(step).expect("parse has checked it");
             crate::claims::can_be_prepared(&variation.claim, &changes).unwrap_or_else(|e| panic!("{e}"));
