@@ -218,7 +218,7 @@ fn check_loops(l: &Loops) -> Result<(), String> {
     if l.query > 22 {
         return Err(format!("query = {}: TPC-H has queries 1 to 22; 0 is one with your own q and t", l.query));
     }
-    if !(0.0..=1.0).contains(&l.q) || !(l.t.is_finite() && l.t > 0.0) {
+    if !((0.0..=1.0).contains(&l.q) && l.t.is_finite() && l.t > 0.0) {
         return Err(format!("q = {} and t = {}: q is a share, from 0 to 1, and t above 0 seconds", l.q, l.t));
     }
     Ok(())
