@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
-use lab::command::{ClaimsArguments, CommandError, Context, RESULTS, ReportArguments, RunArguments};
+use lab::command::{ClaimsArguments, CommandError, Context, RESULTS, ReportArguments, RunArguments, VaryArguments};
 use lab::result::Kind;
 
 use crate::failure::Failure;
@@ -39,6 +39,9 @@ pub struct Arguments {
     /// Decides all that is random
     #[arg(long, global = true, value_name = "N", default_value_t = 1)]
     seed: u64,
+    /// Run with so many seeds, that one and those after it, and tell means and deviations
+    #[arg(long, global = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    seeds: u32,
     /// Where results are kept
     #[arg(long, global = true, value_name = "DIR", default_value = RESULTS)]
     results: PathBuf,
@@ -78,6 +81,12 @@ enum What {
         #[arg(long)]
         sensitivity: bool,
     },
+    /// Vary what is given as the reasons of claims that miss, and tell what comes of it
+    Vary {
+        /// Only the reasons of these
+        #[arg(value_name = "CLAIM")]
+        only: Vec<String>,
+    },
     /// Measure how the queries of TPC-H slow each other down here, and predict it
     Interference(interference::Arguments),
     /// Write one HTML page from the results that are kept
@@ -103,22 +112,28 @@ impl From<CommandError> for Failure {
 /// Runs a command of the lab.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     with_context(arguments.threads, |context, out| {
-        let (seed, results) = (arguments.seed, arguments.results.clone());
+        let (seed, seeds, results) = (arguments.seed, arguments.seeds, arguments.results.clone());
         match &arguments.what {
             What::Interference(arguments) => return interference::run(arguments, context.stop),
             What::List => lab::command::list(out)?,
             What::Run { experiments, set, full, measured } => {
                 let kind = if *measured { Kind::Measured } else { Kind::Simulated };
                 let (experiments, set) = (experiments.clone(), set.clone());
-                lab::command::run(&RunArguments { experiments, set, kind, full: *full, seed, results }, context, out)?;
+                let wanted = RunArguments { experiments, set, kind, full: *full, seed, seeds, results };
+                lab::command::run(&wanted, context, out)?;
             }
             What::Claims { only, full, json, sensitivity } => {
                 let (only, json, results) = (only.clone(), json.clone(), Some(results));
-                let wanted = ClaimsArguments { only, full: *full, json, sensitivity: *sensitivity, seed, results };
+                let wanted =
+                    ClaimsArguments { only, full: *full, json, sensitivity: *sensitivity, seed, seeds, results };
                 lab::command::claims(&wanted, context, out)?;
             }
+            What::Vary { only } => {
+                let wanted = VaryArguments { only: only.clone(), seed, results: Some(results) };
+                lab::command::vary(&wanted, context, out)?;
+            }
             What::Report { out: page, full } => {
-                let wanted = ReportArguments { out: page.clone(), results, full: *full, seed };
+                let wanted = ReportArguments { out: page.clone(), results, full: *full, seed, seeds };
                 lab::command::report(&wanted, context, out)?;
             }
         }

@@ -1,12 +1,13 @@
-//! `nearside lab` without the rest of Nearside, for trying: `lab list | run ID.. [key=value ..] | claims [ID..] | report FILE`,
-//! with `--full`, `--json FILE`, `--results DIR`, `--sensitivity`, `--seed N`, `--threads N`.
+//! `nearside lab` without the rest of Nearside, for trying: `lab list | run ID.. [key=value ..] | claims [ID..] | vary [ID..] | report FILE`,
+//! with `--full`, `--json FILE`, `--results DIR`, `--sensitivity`, `--seed N`, `--seeds N`, `--threads N`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use lab::command::{
-    ClaimsArguments, CommandError, Context, RESULTS, ReportArguments, RunArguments, claims, list, report, run,
+    ClaimsArguments, CommandError, Context, RESULTS, ReportArguments, RunArguments, VaryArguments, claims, list,
+    report, run, vary,
 };
 use lab::result::Kind;
 
@@ -18,6 +19,7 @@ struct Words {
     json: Option<PathBuf>,
     results: PathBuf,
     seed: u64,
+    seeds: u32,
     threads: usize,
 }
 
@@ -30,6 +32,7 @@ fn words() -> Result<Words, String> {
         json: None,
         results: PathBuf::from(RESULTS),
         seed: 1,
+        seeds: 1,
         threads,
     };
     let mut given = std::env::args().skip(1);
@@ -42,6 +45,7 @@ fn words() -> Result<Words, String> {
             "--json" => words.json = Some(value("--json")?.into()),
             "--results" => words.results = value("--results")?.into(),
             "--seed" => words.seed = number(value("--seed")?)?,
+            "--seeds" => words.seeds = number(value("--seeds")?)? as u32,
             "--threads" => words.threads = number(value("--threads")?)? as usize,
             _ => words.rest.push(word),
         }
@@ -80,27 +84,46 @@ fn go(words: &Words, context: &Context<'_>) -> Result<(), CommandError> {
         Some((command, rest)) => (command.as_str(), rest.to_vec()),
         None => ("list", Vec::new()),
     };
-    let (Words { full, seed, .. }, results) = (words, words.results.clone());
+    let (Words { full, seed, seeds, .. }, results) = (words, words.results.clone());
     match command {
         "list" => list(out),
         "run" => {
             let (set, experiments) = rest.into_iter().partition(|word| word.contains('='));
             run(
-                &RunArguments { experiments, set, kind: Kind::Simulated, full: *full, seed: *seed, results },
+                &RunArguments {
+                    experiments,
+                    set,
+                    kind: Kind::Simulated,
+                    full: *full,
+                    seed: *seed,
+                    seeds: *seeds,
+                    results,
+                },
                 context,
                 out,
             )
         }
         "claims" => {
             let (json, sensitivity) = (words.json.clone(), words.sensitivity);
-            let arguments =
-                ClaimsArguments { only: rest, full: *full, json, sensitivity, seed: *seed, results: Some(results) };
+            let arguments = ClaimsArguments {
+                only: rest,
+                full: *full,
+                json,
+                sensitivity,
+                seed: *seed,
+                seeds: *seeds,
+                results: Some(results),
+            };
             claims(&arguments, context, out).map(|_| ())
+        }
+        "vary" => {
+            let arguments = VaryArguments { only: rest, seed: *seed, results: Some(results) };
+            vary(&arguments, context, out).map(|_| ())
         }
         "report" => {
             let page = rest.first().map_or("lab-report.html".into(), PathBuf::from);
-            report(&ReportArguments { out: page, results, full: *full, seed: *seed }, context, out)
+            report(&ReportArguments { out: page, results, full: *full, seed: *seed, seeds: *seeds }, context, out)
         }
-        other => Err(CommandError::Refused(format!("there is no command '{other}': list, run, claims, report"))),
+        other => Err(CommandError::Refused(format!("there is no command '{other}': list, run, claims, vary, report"))),
     }
 }

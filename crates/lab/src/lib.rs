@@ -4,6 +4,7 @@
 //! - [`declaration`]: experiments as declared files. [`engine`]: what runs a point: simulator, model, or whoever measures.
 //! - [`run`]: many points, with progress, interrupted and gone on with. [`result`]: figures with their origin, kept as files.
 //! - [`claims`]: every published claim against what was obtained. [`sensitivity`]: which verdicts hang on a constant.
+//!   [`variation`]: whether what is named as the reason of a miss is one.
 //! - [`report`]: one HTML page. [`command`]: what `nearside lab` does.
 //!
 //! Invariants: a figure never loses its origin; simulated and measured figures are never one series; simulated results are
@@ -21,4 +22,5 @@ pub mod report;
 pub mod result;
 pub mod run;
 pub mod sensitivity;
+pub mod variation;
 pub mod whatif;

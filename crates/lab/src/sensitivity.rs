@@ -1,18 +1,24 @@
 //! Which conclusions depend on a constant that no paper gives: each is changed by 20% up and down, one at a time, and all
 //! claims are judged again.
 //!
+//! A point whose simulation did not read the constant is not simulated again: records say what was read
+//! ([`crate::result::Outcome::constants`]), and the simulator notes each read where it happens ([`sim::Constants::read`]).
+//!
 //! Invariant: nothing but the one constant differs between two evaluations that are compared: same points, same seed, same
-//! lengths.
+//! lengths. What is reused equals what would be simulated anew; a test simulates it anew.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
+use numa::Topology;
 use serde::{Deserialize, Serialize};
 use sim::Constants;
 
-use crate::claims::{ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate};
-use crate::engine::{ModelEngine, SimEngine};
-use crate::result::Store;
-use crate::run::{Options, Progress};
+use crate::claims::{ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate_with_records};
+use crate::declaration::Point;
+use crate::engine::{Conditions, Engine, ModelEngine, RunError, SimEngine};
+use crate::result::{Key, Kind, Outcome, Store, as_json, key};
+use crate::run::{JobResult, Options, Progress};
 
 /// By how much a constant is changed.
 pub const SHARE: f64 = 0.2;
@@ -41,6 +47,12 @@ pub struct Row {
     pub value: f64,
     /// Claims whose verdict moved.
     pub moved: Vec<Moved>,
+    /// Points that were simulated with the constant as it is and did not read it, so that they hold for this row too.
+    #[serde(default)]
+    pub kept: usize,
+    /// Points that are simulated for the claims.
+    #[serde(default)]
+    pub points: usize,
 }
 
 /// All constants.
@@ -69,25 +81,86 @@ pub fn sensitivity(
     stop: &AtomicBool,
 ) -> Result<Sensitivity, ClaimsError> {
     let base = Constants::default();
-    let judged = |constants: Constants| -> Result<Evaluation, ClaimsError> {
-        let (simulated, modelled) = (SimEngine::new(constants), ModelEngine);
-        evaluate(Engines { simulated: &simulated, modelled: &modelled }, wanted, options, store, progress, stop)
-    };
     if let Some(unknown) = names.iter().find(|name| base.get(name).is_none()) {
         let known = Constants::NAMES.join(", ");
         return Err(ClaimsError::List(format!("the simulator has no constant '{unknown}'; it has {known}")));
     }
-    let unchanged = judged(base.clone())?;
+    let judged = |simulated: &dyn Engine| {
+        let engines = Engines { simulated, modelled: &ModelEngine };
+        evaluate_with_records(engines, wanted, options, store, progress, stop)
+    };
+    let (unchanged, records) = judged(&SimEngine::new(base.clone()))?;
+    let known = simulated(&records);
     let mut rows = Vec::new();
     for name in Constants::NAMES.iter().filter(|name| names.is_empty() || names.iter().any(|n| n == *name)) {
         for factor in [1.0 - SHARE, 1.0 + SHARE] {
             let Some(constants) = base.scaled(name, factor) else { continue };
             let value = constants.get(name).unwrap_or_default();
-            let changed = judged(constants)?;
-            rows.push(Row { constant: name.to_string(), factor, value, moved: moved(&unchanged, &changed) });
+            let engine = Varied { engine: SimEngine::new(constants), constant: name, known: &known };
+            let (changed, _) = judged(&engine)?;
+            let kept = known.values().filter(|outcome| !reads(outcome, name)).count();
+            let moved = moved(&unchanged, &changed);
+            rows.push(Row { constant: name.to_string(), factor, value, moved, kept, points: known.len() });
         }
     }
     Ok(Sensitivity { revision: options.revision.clone(), seed: options.seed, share: SHARE, rows })
+}
+
+/// The simulator with one constant changed, and what it gave before that.
+struct Varied<'a> {
+    engine: SimEngine,
+    constant: &'a str,
+    known: &'a BTreeMap<Key, Outcome>,
+}
+
+impl Varied<'_> {
+    fn before(&self, point: &Point, conditions: Conditions<'_>) -> Option<&Outcome> {
+        self.known.get(&key("", &as_json(&point.named), conditions.seed, conditions.seconds))
+    }
+}
+
+impl Engine for Varied<'_> {
+    fn kind(&self) -> Kind {
+        self.engine.kind()
+    }
+
+    fn machine(&self, point: &Point) -> Result<(String, Topology), RunError> {
+        self.engine.machine(point)
+    }
+
+    fn constants(&self) -> BTreeMap<String, f64> {
+        self.engine.constants()
+    }
+
+    /// What it went through before is a better guess than the engine's.
+    fn cost(&self, point: &Point, conditions: Conditions<'_>) -> f64 {
+        match self.before(point, conditions) {
+            Some(outcome) if !reads(outcome, self.constant) => 0.0,
+            Some(outcome) => outcome.events as f64,
+            None => self.engine.cost(point, conditions),
+        }
+    }
+
+    fn run(&self, point: &Point, conditions: Conditions<'_>) -> Result<Outcome, RunError> {
+        match self.before(point, conditions) {
+            Some(outcome) if !reads(outcome, self.constant) => Ok(outcome.clone()),
+            _ => self.engine.run(point, conditions),
+        }
+    }
+}
+
+/// Whether it depends on a constant, as far as is known: a record that does not tell what was read may depend on all.
+fn reads(outcome: &Outcome, constant: &str) -> bool {
+    outcome.constants.is_empty() || outcome.constants.iter().any(|read| read == constant)
+}
+
+/// What was simulated, by settings, seed and length: what an experiment is called makes no difference.
+fn simulated(records: &[JobResult]) -> BTreeMap<Key, Outcome> {
+    let records = records.iter().filter_map(|result| result.as_ref().ok());
+    let of = |kind: Kind| records.filter(move |record| record.kind == kind);
+    of(Kind::Simulated)
+        .map(|record| (key("", &record.settings, record.seed, record.seconds), record.outcome.clone()))
+        .collect()
 }
 
 /// The claims whose verdicts differ.
@@ -108,6 +181,7 @@ fn moved(before: &Evaluation, after: &Evaluation) -> Vec<Moved> {
 mod tests {
     use super::*;
     use crate::claims::{ClaimResult, claims};
+    use crate::declaration::Experiment;
 
     #[test]
     fn only_verdicts_that_differ_are_told() {
@@ -119,11 +193,15 @@ mod tests {
             error: None,
             verdict,
             reason: String::new(),
+            missed: String::new(),
             judged: String::new(),
+            values: Vec::new(),
+            by_seed: Vec::new(),
         };
         let of = |verdicts: &[Verdict]| Evaluation {
             revision: String::new(),
             seed: 1,
+            seeds: vec![1],
             full: false,
             constants: Default::default(),
             claims: verdicts.iter().map(|verdict| result(*verdict)).collect(),
@@ -132,5 +210,67 @@ mod tests {
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].from, found[0].to, found[0].claim.as_str()), (Verdict::Holds, Verdict::Misses, "V1"));
         assert!(moved(&of(&[Verdict::Holds]), &of(&[Verdict::Holds])).is_empty());
+    }
+
+    /// A small point of every experiment that can be simulated, and one more of each kind that takes another way.
+    fn points() -> Vec<Point> {
+        let all = Experiment::all().into_iter().filter(|experiment| experiment.runs_as(Kind::Simulated));
+        let small = ["clients=4", "connections=4", "keys=1000000", "rows=1000000", "range_pred=1000", "nodes=2"];
+        let ways = ["index=true", "selectivity=0.1", "design=units"];
+        let of = |experiment: Experiment| {
+            let known = |texts: &[&str]| -> Vec<String> {
+                let known = |text: &&&str| experiment.read_settings(&[text.to_string()]).is_ok();
+                texts.iter().filter(known).map(|text| text.to_string()).collect()
+            };
+            let set = |texts: Vec<String>| experiment.point_with(&experiment.read_settings(&texts).expect("known"));
+            let usual = known(&small);
+            let more = known(&ways).into_iter().map(|way| [usual.clone(), vec![way]].concat());
+            std::iter::once(usual.clone()).chain(more).filter_map(|texts| set(texts).ok()).collect::<Vec<_>>()
+        };
+        all.flat_map(of).collect()
+    }
+
+    #[test]
+    fn what_is_kept_is_what_would_be_simulated_anew() {
+        let stop = AtomicBool::new(false);
+        let conditions = Conditions { seed: 3, seconds: 0.002, stop: &stop };
+        let base = SimEngine::default();
+        let mut known = BTreeMap::new();
+        let mut found = Vec::new();
+        for point in points() {
+            if let Ok(outcome) = base.run(&point, conditions) {
+                let key = key("", &as_json(&point.named), conditions.seed, conditions.seconds);
+                known.insert(key, outcome);
+                found.push(point);
+            }
+        }
+        assert!(found.len() > 40, "{}", found.len());
+        let (mut kept, mut moved) = (0, 0);
+        for name in Constants::NAMES {
+            let constants = Constants::default().scaled(name, 1.0 + SHARE).expect("listed");
+            let anew = SimEngine::new(constants.clone());
+            let varied = Varied { engine: SimEngine::new(constants), constant: name, known: &known };
+            for point in &found {
+                let before = varied.before(point, conditions).expect("run above");
+                // What reads the constant is simulated by either.
+                if reads(before, name) {
+                    moved += 1;
+                    continue;
+                }
+                let (kept_one, anew_one) = (varied.run(point, conditions), anew.run(point, conditions));
+                assert_eq!(kept_one, anew_one, "{name}: {:?}", point.named);
+                assert_eq!(varied.cost(point, conditions), 0.0);
+                kept += 1;
+            }
+        }
+        assert!(kept > 200 && moved > 200, "{kept} kept, {moved} to be simulated");
+    }
+
+    /// The list of what was read must not be empty by mistake, and a record of an older program that has none is not trusted.
+    #[test]
+    fn what_a_record_does_not_tell_is_simulated_again() {
+        let told = Outcome { constants: vec!["task_ns".to_string()], ..Outcome::default() };
+        assert!(reads(&told, "task_ns") && !reads(&told, "llc_ns"));
+        assert!(reads(&Outcome::default(), "llc_ns"));
     }
 }

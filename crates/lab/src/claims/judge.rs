@@ -48,6 +48,8 @@ pub(super) struct Judgement {
     pub(super) error: Option<f64>,
     /// Which parts were missed, or what is missing.
     pub(super) why: String,
+    /// Each figure that was judged, by what it is; of a comparison its left side over its right one.
+    pub(super) values: Vec<(String, f64)>,
 }
 
 /// Applies a rule to figures. Tables, inputs and what is not there yet are not judged here.
@@ -74,6 +76,7 @@ struct Parts {
     missed: Vec<String>,
     missing: Vec<String>,
     error: Option<f64>,
+    values: Vec<(String, f64)>,
 }
 
 impl Parts {
@@ -81,6 +84,7 @@ impl Parts {
         let Some(value) = expected.value.value(figures) else { return self.missing.push(expected.what.clone()) };
         let error = relative(value, expected.published);
         self.obtained.push(format!("{} {}", expected.what, figure(value)));
+        self.values.push((expected.what.clone(), value));
         self.error = Some(self.error.map_or(error, |worst| if error.abs() > worst.abs() { error } else { worst }));
         let same_side = expected.side_of.is_none_or(|side| (value > side) == (expected.published > side));
         if error.abs() > CLOSE {
@@ -99,6 +103,7 @@ impl Parts {
         let InRange { low, high, .. } = *expected;
         let error = if value < low { relative(value, low) } else { relative(value, high).max(0.0) };
         self.obtained.push(format!("{} {}", expected.what, figure(value)));
+        self.values.push((expected.what.clone(), value));
         self.error = Some(self.error.map_or(error, |worst| if error.abs() > worst.abs() { error } else { worst }));
         let sided = (high < 1.0 && value >= 1.0) || (low > 1.0 && value <= 1.0);
         if error.abs() > CLOSE || sided {
@@ -111,19 +116,22 @@ impl Parts {
             return self.missing.push(comparison.to_string());
         };
         self.obtained.push(format!("{comparison}: {} and {}", figure(left), figure(right)));
+        if right != 0.0 {
+            self.values.push((comparison.to_string(), left / right));
+        }
         if !holds {
             self.missed.push(format!("not so: {comparison}"));
         }
     }
 
     fn judgement(self) -> Judgement {
-        let obtained = self.obtained.join("; ");
+        let (obtained, values) = (self.obtained.join("; "), self.values);
         if !self.missing.is_empty() {
             let why = format!("no figures for {}", self.missing.join(", "));
-            return Judgement { verdict: Verdict::NotYet, obtained, error: self.error, why };
+            return Judgement { verdict: Verdict::NotYet, obtained, error: self.error, why, values };
         }
         let verdict = if self.missed.is_empty() { Verdict::Holds } else { Verdict::Misses };
-        Judgement { verdict, obtained, error: self.error, why: self.missed.join("; ") }
+        Judgement { verdict, obtained, error: self.error, why: self.missed.join("; "), values }
     }
 }
 

@@ -21,7 +21,7 @@ use toml::Table;
 
 use crate::declaration::{DeclarationError, Experiment, Workload};
 use crate::engine::{Engine, RunError};
-use crate::result::{Kind, Metric, Store};
+use crate::result::{Kind, Metric, Store, over_seeds};
 use crate::run::{Job, JobResult, Options, Progress, RunFailure, run};
 
 pub use judge::Verdict;
@@ -69,8 +69,45 @@ pub struct ClaimResult {
     pub verdict: Verdict,
     /// What was missed or is missing, and why, as far as that is known.
     pub reason: String,
+    /// What was missed, without why.
+    pub missed: String,
     /// How it is judged, where the paper's words leave that open.
     pub judged: String,
+    /// Each figure that was judged, by what it is; of a comparison its left side over its right one.
+    pub values: Vec<(String, f64)>,
+    /// What each seed gave, where there were several; then all else is judged by the means of the points' figures.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub by_seed: Vec<OfSeed>,
+}
+
+/// What a claim is with one seed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct OfSeed {
+    /// The seed.
+    pub seed: u64,
+    /// What the claim becomes.
+    pub verdict: Verdict,
+    /// As in [`ClaimResult`].
+    pub values: Vec<(String, f64)>,
+}
+
+impl ClaimResult {
+    /// Whether every seed gives the verdict of the means; also where there was one seed.
+    pub fn same_for_all_seeds(&self) -> bool {
+        self.by_seed.iter().all(|of| of.verdict == self.verdict)
+    }
+
+    /// The standard deviation over the seeds of each of [`ClaimResult::values`], in their order, and their mean before it; empty
+    /// with fewer than two seeds.
+    pub fn deviations(&self) -> Vec<(&str, f64, f64)> {
+        let of = |what: &str| -> Vec<f64> {
+            let named = |of: &OfSeed| of.values.iter().find(|(name, _)| name == what).map(|(_, value)| *value);
+            self.by_seed.iter().filter_map(named).collect()
+        };
+        let named = self.values.iter().map(|(what, _)| what.as_str());
+        let spread = named.filter_map(|what| crate::result::spread(&of(what)).map(|(mean, off)| (what, mean, off)));
+        spread.filter_map(|(what, mean, off)| Some((what, mean, off?))).collect()
+    }
 }
 
 /// All claims.
@@ -78,8 +115,10 @@ pub struct ClaimResult {
 pub struct Evaluation {
     /// The revision of Nearside.
     pub revision: String,
-    /// What decided all that is random.
+    /// What decided all that is random; of several seeds the first.
     pub seed: u64,
+    /// All seeds.
+    pub seeds: Vec<u64>,
     /// Whether points ran their full length.
     pub full: bool,
     /// The simulator's constants.
@@ -111,6 +150,17 @@ pub struct Wanted<'a> {
     pub full: bool,
     /// Only these claims; all where it is empty.
     pub only: &'a [String],
+    /// What is changed in every point; `None`: nothing, and points are those of the rules.
+    pub changes: Option<&'a Changes>,
+}
+
+/// Something else than the rules say, in every point of the claims that are wanted: to see what a verdict hangs on.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Changes {
+    /// Settings in place of the points' own.
+    pub set: Table,
+    /// Virtual seconds in place of the experiment's.
+    pub seconds: Option<f64>,
 }
 
 /// Points of one claim by name, with the place of each among the jobs.
@@ -132,15 +182,77 @@ pub fn evaluate(
     progress: &(dyn Fn(Progress<'_>) + Sync),
     stop: &AtomicBool,
 ) -> Result<Evaluation, ClaimsError> {
+    evaluate_with_records(engines, wanted, options, store, progress, stop).map(|(evaluation, _)| evaluation)
+}
+
+/// As [`evaluate`], with what the points gave.
+pub(crate) fn evaluate_with_records(
+    engines: Engines<'_>,
+    wanted: &Wanted<'_>,
+    options: &Options,
+    store: Option<&Store>,
+    progress: &(dyn Fn(Progress<'_>) + Sync),
+    stop: &AtomicBool,
+) -> Result<(Evaluation, Vec<JobResult>), ClaimsError> {
     let (prepared, jobs) = prepare(wanted)?;
     let results = run_all(engines, &jobs, options, store, progress, stop)?;
     let claims = prepared.iter().map(|one| result_of(one, &jobs, &results)).collect();
-    Ok(Evaluation {
+    let evaluation = Evaluation {
         revision: options.revision.clone(),
         seed: options.seed,
+        seeds: vec![options.seed],
         full: wanted.full,
         constants: engines.simulated.constants(),
         claims,
+    };
+    Ok((evaluation, results))
+}
+
+/// As [`evaluate`] with so many seeds, that of the options and those after it: claims are judged by the means over the seeds, and by
+/// each seed for itself. What was run is kept seed by seed.
+///
+/// # Errors
+/// As [`evaluate`].
+pub fn evaluate_over_seeds(
+    engines: Engines<'_>,
+    wanted: &Wanted<'_>,
+    (options, seeds): (&Options, u32),
+    store: Option<&Store>,
+    progress: &(dyn Fn(Progress<'_>) + Sync),
+    stop: &AtomicBool,
+) -> Result<Evaluation, ClaimsError> {
+    if seeds <= 1 {
+        return evaluate(engines, wanted, options, store, progress, stop);
+    }
+    let (prepared, jobs) = prepare(wanted)?;
+    let mut of_seeds: Vec<(u64, Vec<JobResult>)> = Vec::new();
+    for seed in options.seeds(seeds) {
+        let with = Options { seed, ..options.clone() };
+        of_seeds.push((seed, run_all(engines, &jobs, &with, store, progress, stop)?));
+    }
+    let mean = |job: usize| -> JobResult {
+        let records = of_seeds.iter().map(|(_, results)| results[job].clone()).collect::<Result<Vec<_>, _>>()?;
+        let folded = over_seeds(&records).into_iter().next();
+        folded.map(|folded| folded.mean).ok_or_else(|| RunError::Failed("no seed was run".to_string()))
+    };
+    let means: Vec<JobResult> = (0..jobs.len()).map(mean).collect();
+    let claim = |one: &Prepared| {
+        let of_seed = |(seed, results): &(u64, Vec<JobResult>)| {
+            let result = result_of(one, &jobs, results);
+            OfSeed { seed: *seed, verdict: result.verdict, values: result.values }
+        };
+        let result = result_of(one, &jobs, &means);
+        // A table or an input has no point that a seed could change.
+        let by_seed = if one.points.is_empty() { Vec::new() } else { of_seeds.iter().map(of_seed).collect() };
+        ClaimResult { by_seed, ..result }
+    };
+    Ok(Evaluation {
+        revision: options.revision.clone(),
+        seed: options.seed,
+        seeds: of_seeds.iter().map(|(seed, _)| *seed).collect(),
+        full: wanted.full,
+        constants: engines.simulated.constants(),
+        claims: prepared.iter().map(claim).collect(),
     })
 }
 
@@ -174,7 +286,7 @@ fn prepare(wanted: &Wanted<'_>) -> Result<(Vec<Prepared>, Vec<Job>), ClaimsError
         let rule = rules.remove(&claim.id).ok_or_else(|| ClaimsError::List(format!("{} has no rule", claim.id)))?;
         let mut points = BTreeMap::new();
         for (name, settings) in &rule.about.points {
-            let job = job_of(&rule.about, settings, wanted.full, &mut experiments)
+            let job = job_of(&rule.about, settings, wanted, &mut experiments)
                 .map_err(|error| ClaimsError::Declaration { id: claim.id.clone(), error: Box::new(error) })?;
             let at = jobs.iter().position(|known| *known == job).unwrap_or_else(|| {
                 jobs.push(job);
@@ -187,13 +299,23 @@ fn prepare(wanted: &Wanted<'_>) -> Result<(Vec<Prepared>, Vec<Job>), ClaimsError
     Ok((all, jobs))
 }
 
+/// Whether the points of a claim can be changed so.
+#[cfg(test)]
+pub(crate) fn can_be_prepared(claim: &str, changes: &Changes) -> Result<(), ClaimsError> {
+    let only = [claim.to_string()];
+    prepare(&Wanted { full: false, only: &only, changes: Some(changes) }).map(|_| ())
+}
+
 fn job_of(
     about: &About,
     settings: &Table,
-    full: bool,
+    wanted: &Wanted<'_>,
     experiments: &mut BTreeMap<String, Experiment>,
 ) -> Result<Job, DeclarationError> {
     let mut settings = settings.clone();
+    if let Some(changes) = wanted.changes {
+        settings.extend(changes.set.clone());
+    }
     let id = match settings.remove("experiment") {
         Some(toml::Value::String(id)) => id,
         _ => about.experiment.clone(),
@@ -203,7 +325,8 @@ fn job_of(
     }
     let experiment = &experiments[&id];
     let point = experiment.point_with(&settings)?;
-    let seconds = experiment.seconds_of(&point, full);
+    let usual = experiment.seconds_of(&point, wanted.full);
+    let seconds = wanted.changes.and_then(|changes| changes.seconds).unwrap_or(usual);
     Ok(Job { experiment: id, point, seconds })
 }
 
@@ -243,7 +366,10 @@ fn result_of(one: &Prepared, jobs: &[Job], results: &[JobResult]) -> ClaimResult
         error: None,
         verdict: Verdict::NotYet,
         reason: String::new(),
+        missed: String::new(),
         judged: one.rule.about.note.clone(),
+        values: Vec::new(),
+        by_seed: Vec::new(),
     };
     match &one.rule.rule {
         Rule::NotYet { missing } => result.reason = missing.clone(),
@@ -259,6 +385,8 @@ fn result_of(one: &Prepared, jobs: &[Job], results: &[JobResult]) -> ClaimResult
                 result.verdict = judged.verdict;
                 result.obtained = judged.obtained;
                 result.error = judged.error;
+                result.missed = judged.why.clone();
+                result.values = judged.values;
                 result.reason = judged.why;
             }
             let failed: Vec<&RunError> = one.points.values().filter_map(|at| results[*at].as_ref().err()).collect();

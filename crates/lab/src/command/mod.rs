@@ -5,26 +5,31 @@
 
 mod tables;
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use sim::Constants;
 use thiserror::Error;
 
-use crate::claims::{ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate};
+use crate::claims::{ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate_over_seeds};
 use crate::declaration::{DeclarationError, Experiment};
 use crate::engine::{Engine, Measure, MeasuredEngine, ModelEngine, RunError, SimEngine};
 use crate::report::{Material, report as page};
 use crate::result::{Kind, Record, ResultFile, Store, StoreError, as_json};
 use crate::run::{Job, Options, Progress, RunFailure, run as run_jobs};
-use crate::sensitivity::{Sensitivity, sensitivity};
+use crate::sensitivity::sensitivity;
+use crate::variation::{Varied, vary as run_variations};
 
 /// Where results are kept unless the caller says otherwise.
 pub const RESULTS: &str = "lab-results";
 /// The file of a folder of results that says which conclusions move.
 const SENSITIVITY: &str = "sensitivity.json";
+/// The file of a folder of results that says what varying the reasons of misses gave.
+const VARIATIONS: &str = "variations.json";
 
 /// Why a command failed.
 #[derive(Debug, Error)]
@@ -84,6 +89,8 @@ pub struct RunArguments {
     pub full: bool,
     /// Decides all that is random.
     pub seed: u64,
+    /// How many seeds each point is run with: `seed` and those after it. Tables and pages have means and deviations.
+    pub seeds: u32,
     /// Where results are kept.
     pub results: PathBuf,
 }
@@ -101,6 +108,8 @@ pub struct ClaimsArguments {
     pub sensitivity: bool,
     /// Decides all that is random.
     pub seed: u64,
+    /// How many seeds claims are judged with: `seed` and those after it. The sensitivity is that of `seed`.
+    pub seeds: u32,
     /// Where finished points and the sensitivity are kept; `None` keeps nothing.
     pub results: Option<PathBuf>,
 }
@@ -116,6 +125,8 @@ pub struct ReportArguments {
     pub full: bool,
     /// Decides all that is random in the claims.
     pub seed: u64,
+    /// How many seeds claims are judged with: `seed` and those after it.
+    pub seeds: u32,
 }
 
 /// Lists the experiments.
@@ -161,7 +172,11 @@ pub fn run(arguments: &RunArguments, context: &Context<'_>, out: &mut dyn Write)
             Job { experiment: experiment.id.clone(), point, seconds }
         };
         let jobs: Vec<Job> = points.into_iter().map(job).collect();
-        let results = run_jobs(engine.as_ref(), &jobs, &options, Some(&store), context.progress, context.stop)?;
+        let mut results = Vec::new();
+        for seed in options.seeds(arguments.seeds) {
+            let options = Options { seed, ..options.clone() };
+            results.extend(run_jobs(engine.as_ref(), &jobs, &options, Some(&store), context.progress, context.stop)?);
+        }
         let records: Vec<Record> = results.iter().filter_map(|result| result.as_ref().ok().cloned()).collect();
         let errors: Vec<&RunError> = results.iter().filter_map(|result| result.as_ref().err()).collect();
         tables::results(out, &experiment, engine.kind(), &records, &errors)?;
@@ -187,8 +202,8 @@ pub fn claims(
     }
     let store = arguments.results.as_deref().map(Store::open).transpose()?;
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
-    let wanted = Wanted { full: arguments.full, only: &arguments.only };
-    let evaluation = judged(&wanted, &options, store.as_ref(), context)?;
+    let wanted = Wanted { full: arguments.full, only: &arguments.only, changes: None };
+    let evaluation = judged(&wanted, (&options, arguments.seeds), store.as_ref(), context)?;
     tables::claims(out, &evaluation)?;
     if arguments.sensitivity {
         let found = sensitivity(&[], &wanted, &options, store.as_ref(), context.progress, context.stop)?;
@@ -203,6 +218,36 @@ pub fn claims(
     Ok(evaluation)
 }
 
+/// What `lab vary` needs.
+#[derive(Clone, Debug)]
+pub struct VaryArguments {
+    /// Only the reasons of these claims; all where it is empty.
+    pub only: Vec<String>,
+    /// Decides all that is random.
+    pub seed: u64,
+    /// Where finished points and the table are kept; `None` keeps nothing.
+    pub results: Option<PathBuf>,
+}
+
+/// Varies what is given as the reasons of misses, and prints what came of it.
+///
+/// # Errors
+/// [`CommandError`]: a claim for which nothing is varied, `stop`.
+pub fn vary(
+    arguments: &VaryArguments,
+    context: &Context<'_>,
+    out: &mut dyn Write,
+) -> Result<Vec<Varied>, CommandError> {
+    let store = arguments.results.as_deref().map(Store::open).transpose()?;
+    let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
+    let found = run_variations(&arguments.only, &options, store.as_ref(), context.progress, context.stop)?;
+    tables::variations(out, &found)?;
+    if let Some(folder) = arguments.results.as_ref().filter(|_| arguments.only.is_empty()) {
+        write_json(&folder.join(VARIATIONS), &found)?;
+    }
+    Ok(found)
+}
+
 /// Writes the page from what results there are.
 ///
 /// # Errors
@@ -211,12 +256,13 @@ pub fn report(arguments: &ReportArguments, context: &Context<'_>, out: &mut dyn 
     can_write(&arguments.out)?;
     let store = Store::open(&arguments.results)?;
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
-    let wanted = Wanted { full: arguments.full, only: &[] };
-    let evaluation = judged(&wanted, &options, Some(&store), context)?;
+    let wanted = Wanted { full: arguments.full, only: &[], changes: None };
+    let evaluation = judged(&wanted, (&options, arguments.seeds), Some(&store), context)?;
     let material = Material {
         experiments: with_results(&store)?,
         claims: Some(evaluation),
-        sensitivity: read_sensitivity(&arguments.results),
+        sensitivity: read_json(&arguments.results.join(SENSITIVITY)),
+        variations: read_json(&arguments.results.join(VARIATIONS)).unwrap_or_default(),
         revision: context.revision.clone(),
     };
     write_text(&arguments.out, &page(&material))?;
@@ -233,13 +279,13 @@ pub fn report(arguments: &ReportArguments, context: &Context<'_>, out: &mut dyn 
 
 fn judged(
     wanted: &Wanted<'_>,
-    options: &Options,
+    options: (&Options, u32),
     store: Option<&Store>,
     context: &Context<'_>,
 ) -> Result<Evaluation, CommandError> {
     let (simulated, modelled) = (SimEngine::new(Constants::default()), ModelEngine);
     let engines = Engines { simulated: &simulated, modelled: &modelled };
-    Ok(evaluate(engines, wanted, options, store, context.progress, context.stop)?)
+    Ok(evaluate_over_seeds(engines, wanted, options, store, context.progress, context.stop)?)
 }
 
 /// Each experiment of ours with its results, and those of a user's own that are in the folder no more than in passing:
@@ -264,8 +310,16 @@ fn with_results(store: &Store) -> Result<Vec<(Experiment, Vec<ResultFile>)>, Com
     Ok(all)
 }
 
-/// Records in the order of the grid, those of other settings after them: threads finish points in any order.
+/// Records in the order of the grid, those of other settings after them: threads finish points in any order. Of a point that was
+/// run for several lengths, the longest.
 fn in_order(experiment: &Experiment, mut records: Vec<Record>) -> Vec<Record> {
+    let mut longest: BTreeMap<String, f64> = BTreeMap::new();
+    let of = |record: &Record| format!("{:?} {}", record.settings, record.seed);
+    for record in &records {
+        let length = longest.entry(of(record)).or_insert(record.seconds);
+        *length = length.max(record.seconds);
+    }
+    records.retain(|record| longest.get(&of(record)) == Some(&record.seconds));
     let points = experiment.grid_with(&toml::Table::new()).unwrap_or_default();
     let settings: Vec<_> = points.iter().map(|point| as_json(&point.named)).collect();
     records.sort_by_key(|record| settings.iter().position(|known| *known == record.settings).unwrap_or(usize::MAX));
@@ -298,8 +352,9 @@ fn engine_for<'a>(
     }
 }
 
-fn read_sensitivity(folder: &Path) -> Option<Sensitivity> {
-    serde_json::from_str(&std::fs::read_to_string(folder.join(SENSITIVITY)).ok()?).ok()
+/// What an earlier command kept; `None` where it kept nothing, or what an older program wrote otherwise.
+fn read_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    serde_json::from_str(&std::fs::read_to_string(path).ok()?).ok()
 }
 
 fn write_json(path: &Path, value: &impl Serialize) -> Result<(), CommandError> {

@@ -6,8 +6,9 @@ use std::io::{self, Write};
 use crate::claims::{Evaluation, Verdict, claims_of, figure};
 use crate::declaration::Experiment;
 use crate::engine::RunError;
-use crate::result::{Kind, Metric, Record, shown};
+use crate::result::{Kind, Metric, Record, over_seeds, shown};
 use crate::sensitivity::Sensitivity;
+use crate::variation::{Variation, Varied};
 
 /// A cell is cut here: terminals are no wider.
 const CELL_MAX: usize = 60;
@@ -55,10 +56,16 @@ pub(super) fn results(
         let mut head: Vec<String> = keys.iter().map(|key| key.to_string()).collect();
         head.extend(metrics.iter().map(|metric| format!("{} {}", metric.name(), metric.unit())));
         let mut rows = vec![head];
-        for record in records {
+        for folded in over_seeds(records) {
+            let record = &folded.mean;
             let mut row: Vec<String> =
                 keys.iter().map(|key| record.settings.get(*key).map_or(String::new(), shown)).collect();
-            row.extend(metrics.iter().map(|metric| record.get(*metric).map_or("-".to_string(), figure)));
+            let told = |metric: &Metric| match (record.get(*metric), folded.deviation.get(metric)) {
+                (None, _) => "-".to_string(),
+                (Some(value), None) => figure(value),
+                (Some(value), Some(deviation)) => format!("{} \u{b1} {}", figure(value), figure(*deviation)),
+            };
+            row.extend(metrics.iter().map(told));
             rows.push(row);
         }
         aligned(out, &rows)?;
@@ -96,11 +103,42 @@ pub(super) fn claims(out: &mut dyn Write, evaluation: &Evaluation) -> io::Result
     let length = if evaluation.full { "full" } else { "shortened" };
     writeln!(
         out,
-        "\n{} claims: {} ({length} runs, simulated and modelled, seed {})",
+        "\n{} claims: {} ({length} runs, simulated and modelled, {})",
         evaluation.claims.len(),
         counts.join(", "),
-        evaluation.seed
-    )
+        seeds(&evaluation.seeds)
+    )?;
+    if evaluation.seeds.len() > 1 { claims_by_seed(out, evaluation) } else { Ok(()) }
+}
+
+/// `seed 1`, or `seeds 1, 2`.
+fn seeds(seeds: &[u64]) -> String {
+    let all: Vec<String> = seeds.iter().map(u64::to_string).collect();
+    format!("seed{} {}", if seeds.len() == 1 { "" } else { "s" }, all.join(", "))
+}
+
+/// What the seeds say: verdicts that are not the same for all, then how far figures lie apart.
+fn claims_by_seed(out: &mut dyn Write, evaluation: &Evaluation) -> io::Result<()> {
+    let differ: Vec<_> = evaluation.claims.iter().filter(|result| !result.same_for_all_seeds()).collect();
+    let judged = evaluation.claims.iter().filter(|result| !result.by_seed.is_empty()).count();
+    writeln!(
+        out,
+        "Of {judged} that were run with each seed, {} have the same verdict with all",
+        judged - differ.len()
+    )?;
+    for result in differ {
+        let each: Vec<String> = result.by_seed.iter().map(|of| format!("{} {}", of.seed, of.verdict.word())).collect();
+        writeln!(out, "{} {} by the means; by seed: {}", result.claim.id, result.verdict.word(), each.join(", "))?;
+    }
+    let mut rows = vec![["claim", "what", "mean", "deviation", "share"].map(String::from).to_vec()];
+    for result in &evaluation.claims {
+        for (what, mean, deviation) in result.deviations() {
+            let share = format!("{:.2}%", 100.0 * deviation / mean.abs());
+            rows.push(vec![result.claim.id.clone(), what.to_string(), figure(mean), figure(deviation), share]);
+        }
+    }
+    writeln!(out)?;
+    aligned(out, &rows)
 }
 
 /// `lab claims --sensitivity`.
@@ -118,6 +156,22 @@ pub(super) fn sensitivity(out: &mut dyn Write, found: &Sensitivity) -> io::Resul
     }
     writeln!(out)?;
     aligned(out, &rows)
+}
+
+/// `lab vary`: a block per reason.
+pub(super) fn variations(out: &mut dyn Write, found: &[Varied]) -> io::Result<()> {
+    for varied in found {
+        let Variation { claim, reason, finding, found, .. } = &varied.variation;
+        writeln!(out, "{claim}: {reason}")?;
+        let mut rows = vec![["  varied", "verdict", "obtained"].map(String::from).to_vec()];
+        for step in &varied.steps {
+            let verdict = step.verdict.word().to_string();
+            rows.push(vec![format!("  {}", step.changed), verdict, step.obtained.clone()]);
+        }
+        aligned(out, &rows)?;
+        writeln!(out, "  {}: {found}\n", finding.word())?;
+    }
+    Ok(())
 }
 
 /// Rows in columns; the last column is as long as it is.

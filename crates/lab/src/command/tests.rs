@@ -18,6 +18,7 @@ fn run_arguments(experiments: &[&str], results: &Path) -> RunArguments {
         kind: Kind::Simulated,
         full: false,
         seed: 1,
+        seeds: 1,
         results: results.to_path_buf(),
     }
 }
@@ -104,6 +105,7 @@ fn what_cannot_be_is_refused_before_anything_runs() {
         json: Some(folder.path().join("none/claims.json")),
         sensitivity: false,
         seed: 1,
+        seeds: 1,
         results: None,
     };
     let error = claims(&nowhere, &context(&stop, None), &mut Vec::new()).expect_err("no such folder").to_string();
@@ -121,6 +123,7 @@ fn claims_are_printed_and_written_with_their_origin() {
         json: Some(path.clone()),
         sensitivity: false,
         seed: 1,
+        seeds: 1,
         results: None,
     };
     let mut out = Vec::new();
@@ -133,4 +136,63 @@ fn claims_are_printed_and_written_with_their_origin() {
     assert_eq!(json["claims"][1]["id"], "S2");
     assert_eq!(json["claims"][0]["verdict"], "not yet");
     assert!(json["constants"]["task_ns"].is_number());
+}
+
+/// A few statements on a small machine.
+const OWN: &str = r#"
+id = "own/seeds"
+title = "t"
+kinds = ["simulated"]
+found = "f"
+metrics = ["throughput", "latency-mean"]
+[source]
+paper = "none"
+section = "none"
+figures = ["none"]
+[machine]
+name = "ivybridge-ex-4"
+cpus_per_node = 2
+[workload]
+kind = "columns"
+clients = 8
+strategy = "os"
+[length]
+seconds = 0.5
+short_seconds = 0.5
+"#;
+
+#[test]
+fn several_seeds_are_kept_apart_and_told_together() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let stop = AtomicBool::new(false);
+    let own = folder.path().join("own.toml");
+    std::fs::write(&own, OWN).expect("written");
+    let mut arguments = run_arguments(&[own.to_str().expect("text")], folder.path());
+    arguments.seeds = 3;
+    let mut out = Vec::new();
+    run(&arguments, &context(&stop, None), &mut out).expect("runs");
+    let text = String::from_utf8(out).expect("text");
+    assert!(text.contains(" \u{b1} "), "{text}");
+    let (_, records) = Store::open(folder.path()).and_then(|store| store.files()).expect("kept").remove(0);
+    assert_eq!(records.iter().map(|record| record.seed).collect::<Vec<_>>(), [1, 2, 3]);
+    let claims_of = |seeds| ClaimsArguments {
+        only: vec!["N4".into(), "N5".into()],
+        full: false,
+        json: None,
+        sensitivity: false,
+        seed: 1,
+        seeds,
+        results: Some(folder.path().to_path_buf()),
+    };
+    let mut out = Vec::new();
+    let found = claims(&claims_of(2), &context(&stop, None), &mut out).expect("judged");
+    let text = String::from_utf8(out).expect("text");
+    assert!(
+        text.contains("seeds 1, 2") && text.contains("Of 1 that were run with each seed, 1 have the same"),
+        "{text}"
+    );
+    let (n4, n5) = (&found.claims[0], &found.claims[1]);
+    assert_eq!((n4.by_seed.len(), n4.deviations().len(), n5.by_seed.len()), (2, 2, 0));
+    let one = claims(&claims_of(1), &context(&stop, None), &mut Vec::new()).expect("judged");
+    assert_eq!(one.claims[0].values, n4.by_seed[0].values, "each seed is judged as if it were alone");
 }

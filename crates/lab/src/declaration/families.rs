@@ -342,19 +342,37 @@ pub enum NbbTask {
 pub struct Loops {
     /// What the loop does.
     pub task: NbbTask,
-    /// The query of TPC-H, where it does one.
+    /// The query of TPC-H, where it does one; 0 for `q` and `t`.
     pub query: u32,
+    /// The share of time spent waiting for memory, where no query is named.
+    pub q: f64,
+    /// Seconds on one cpu per node, where no query is named.
+    pub t: f64,
+    /// Columns that a query reads: memory that is not striped has each whole on one node, in turn.
+    pub columns: u32,
     /// Whether memory is striped over the nodes; else it lies where it was first touched.
     pub striped: bool,
     /// Whether the scheduler knows where memory lies.
     pub aware: bool,
-    /// Whether the grain adapts to the loop; else it is fixed.
+    /// Whether the grain adapts to the loop; else it is `grain_kib`.
     pub adaptive_grain: bool,
+    /// What a task reads where the grain is fixed, in KiB; 256 is the thesis' default (section 3.3.1).
+    pub grain_kib: u32,
 }
 
 impl Default for Loops {
     fn default() -> Loops {
-        Loops { task: NbbTask::Stream, query: 5, striped: true, aware: true, adaptive_grain: true }
+        Loops {
+            task: NbbTask::Stream,
+            query: 5,
+            q: 0.2,
+            t: 1.0,
+            columns: 4,
+            striped: true,
+            aware: true,
+            adaptive_grain: true,
+            grain_kib: 256,
+        }
     }
 }
 

@@ -179,10 +179,7 @@ impl Settings {
                 }
                 Ok(())
             }
-            Workload::Loops(l) => match l.query {
-                1..=22 => Ok(()),
-                other => Err(format!("query = {other}: TPC-H has queries 1 to 22")),
-            },
+            Workload::Loops(l) => check_loops(l),
             Workload::Modelled(m) => {
                 for (name, value) in [("p", m.p), ("k", m.k), ("t", m.t)] {
                     not_negative(name, value)?;
@@ -211,6 +208,18 @@ fn check_columns(c: &Columns) -> Result<(), String> {
     }
     if c.result_cache {
         return Err("result_cache = true: results are never kept in the lab, or nothing would be executed".to_string());
+    }
+    Ok(())
+}
+
+fn check_loops(l: &Loops) -> Result<(), String> {
+    positive("columns", u64::from(l.columns))?;
+    positive("grain_kib", u64::from(l.grain_kib))?;
+    if l.query > 22 {
+        return Err(format!("query = {}: TPC-H has queries 1 to 22; 0 is one with your own q and t", l.query));
+    }
+    if !((0.0..=1.0).contains(&l.q) && l.t.is_finite() && l.t > 0.0) {
+        return Err(format!("q = {} and t = {}: q is a share, from 0 to 1, and t above 0 seconds", l.q, l.t));
     }
     Ok(())
 }

@@ -68,6 +68,12 @@ pub trait Engine: Sync {
         usize::MAX
     }
 
+    /// About how long the machine at hand takes for a point, in a unit of the engine's own: the longest are run first, so that no
+    /// thread is left alone with one at the end. Decides nothing but the order.
+    fn cost(&self, _: &Point, _: Conditions<'_>) -> f64 {
+        0.0
+    }
+
     /// Runs a point.
     ///
     /// # Errors

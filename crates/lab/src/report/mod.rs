@@ -16,8 +16,9 @@ use self::chart::Chart;
 use self::page::{Cell, anchor, escape, page, table};
 use crate::claims::{ClaimResult, Evaluation, Verdict, figure};
 use crate::declaration::{Draw, Experiment, Figure};
-use crate::result::{Kind, Metric, Record, ResultFile, Series, series_of, shown, unit_of};
+use crate::result::{Kind, Metric, OverSeeds, Record, ResultFile, Series, over_seeds, series_of, shown, unit_of};
 use crate::sensitivity::Sensitivity;
+use crate::variation::Varied;
 
 /// Kinds that get charts of their own, in this order.
 const OURS: [Kind; 3] = [Kind::Simulated, Kind::Modelled, Kind::Measured];
@@ -31,6 +32,8 @@ pub struct Material {
     pub claims: Option<Evaluation>,
     /// Which conclusions move, where that was looked at.
     pub sensitivity: Option<Sensitivity>,
+    /// What varying the reasons of misses gave, where that was done.
+    pub variations: Vec<Varied>,
     /// The revision of Nearside that writes the page.
     pub revision: String,
 }
@@ -52,6 +55,9 @@ pub fn report(material: &Material) -> String {
     if let Some(sensitivity) = &material.sensitivity {
         sensitivity_section(&mut body, sensitivity);
     }
+    if !material.variations.is_empty() {
+        variations_section(&mut body, &material.variations);
+    }
     body.push_str("<h2 id=\"experiments\">Experiments</h2>\n");
     for (experiment, results) in &material.experiments {
         experiment_section(&mut body, experiment, results, material.claims.as_ref());
@@ -68,6 +74,9 @@ fn contents(body: &mut String, material: &Material) {
     if material.sensitivity.is_some() {
         body.push_str("<li><a href=\"#sensitivity\">Sensitivity</a></li>\n");
     }
+    if !material.variations.is_empty() {
+        body.push_str("<li><a href=\"#variations\">Reasons, varied</a></li>\n");
+    }
     for (experiment, _) in material.experiments.iter().filter(|(_, results)| !results.is_empty()) {
         let (to, id, title) = (anchor(&experiment.id), escape(&experiment.id), escape(&experiment.title));
         let _ = writeln!(body, "<li><a href=\"#{to}\">{id}</a>: {title}</li>");
@@ -82,11 +91,11 @@ fn claims_section(body: &mut String, evaluation: &Evaluation) {
     let length = if evaluation.full { "full runs" } else { "shortened runs" };
     let _ = writeln!(
         body,
-        "<p>{} rows: {}. {length}, seed {}. A ratio holds within 15% of the published value; ranges and orders have rules of \
+        "<p>{} rows: {}. {length}, {}. A ratio holds within 15% of the published value; ranges and orders have rules of \
          their own.</p>",
         evaluation.claims.len(),
         counts.join(", "),
-        evaluation.seed
+        seeds(&evaluation.seeds)
     );
     let rows: Vec<Vec<Cell>> = evaluation.claims.iter().map(claim_row).collect();
     body.push_str(&table("Every published claim against what was obtained", &CLAIM_HEADS, &rows));
@@ -94,6 +103,29 @@ fn claims_section(body: &mut String, evaluation: &Evaluation) {
 
 /// What [`claim_row`] has.
 const CLAIM_HEADS: [&str; 6] = ["claim", "what", "published", "obtained", "error", "verdict and why"];
+
+/// `seed 1`, or `seeds 1, 2`.
+fn seeds(seeds: &[u64]) -> String {
+    let all: Vec<String> = seeds.iter().map(u64::to_string).collect();
+    format!("seed{} {}", if seeds.len() == 1 { "" } else { "s" }, all.join(", "))
+}
+
+/// What several seeds say of a claim; nothing where there was one.
+fn over_the_seeds(result: &ClaimResult) -> Vec<String> {
+    if result.by_seed.is_empty() {
+        return Vec::new();
+    }
+    let spread = |(what, mean, deviation): (&str, f64, f64)| {
+        format!("{what}: {} \u{b1} {} over {} seeds", figure(mean), figure(deviation), result.by_seed.len())
+    };
+    let mut told: Vec<String> = result.deviations().into_iter().map(spread).collect();
+    let each: Vec<String> = result.by_seed.iter().map(|of| format!("{} {}", of.seed, of.verdict.word())).collect();
+    told.push(match result.same_for_all_seeds() {
+        true => "the same verdict with every seed".to_string(),
+        false => format!("by seed: {}", each.join(", ")),
+    });
+    told
+}
 
 fn claim_row(result: &ClaimResult) -> Vec<Cell> {
     let claim = &result.claim;
@@ -109,7 +141,11 @@ fn claim_row(result: &ClaimResult) -> Vec<Cell> {
             .and("small", &claim.setup)
             .and("small", &format!("{}, {}, {}", claim.machine, claim.source, claim.place)),
         Cell::text(&claim.published),
-        obtained.split("; ").fold(Cell::text(""), |cell, part| cell.and("part", part)),
+        over_the_seeds(result)
+            .iter()
+            .fold(obtained.split("; ").fold(Cell::text(""), |cell, part| cell.and("part", part)), |cell, told| {
+                cell.and("small", told)
+            }),
         Cell::number(&error),
         Cell::text("").and(&class, result.verdict.word()).and("small", &result.reason),
     ]
@@ -140,6 +176,25 @@ fn sensitivity_section(body: &mut String, sensitivity: &Sensitivity) {
         })
         .collect();
     body.push_str(&table("Verdicts that move", &["constant", "change", "value", "moved"], &rows));
+}
+
+/// What is named as the reason of a miss, varied: does the claim then come out?
+fn variations_section(body: &mut String, variations: &[Varied]) {
+    body.push_str("<h2 id=\"variations\">Reasons, varied</h2>\n");
+    body.push_str(
+        "<p>For claims that miss: what is thought to be the reason is varied in the simulator, constants by a factor, settings to a \
+         value, and the claim judged again. That it then holds says that the cause is enough, not that it was the paper's.</p>\n",
+    );
+    let row = |varied: &Varied| -> Vec<Cell> {
+        let steps = varied.steps.iter().fold(Cell::text(""), |cell, step| {
+            cell.and("part", &format!("{}: {} ({})", step.changed, step.obtained, step.verdict.word()))
+        });
+        let variation = &varied.variation;
+        let found = Cell::text("").and("verdict", variation.finding.word()).and("small", &variation.found);
+        vec![Cell::text(&variation.claim), Cell::text(&variation.reason), steps, found]
+    };
+    let rows: Vec<Vec<Cell>> = variations.iter().map(row).collect();
+    body.push_str(&table("Reasons of misses, varied", &["claim", "reason", "varied and obtained", "finding"], &rows));
 }
 
 fn experiment_section(body: &mut String, experiment: &Experiment, results: &[ResultFile], claims: Option<&Evaluation>) {
@@ -182,6 +237,8 @@ fn experiment_section(body: &mut String, experiment: &Experiment, results: &[Res
         );
     }
     let records: Vec<Record> = results.iter().flat_map(|(_, records)| records.iter().cloned()).collect();
+    let folded = over_seeds(&records);
+    let records: Vec<Record> = folded.iter().map(|folded| folded.mean.clone()).collect();
     body.push_str("<div class=\"figures\">\n");
     for (at, figure) in experiment.figures.iter().enumerate() {
         for kind in OURS {
@@ -196,7 +253,7 @@ fn experiment_section(body: &mut String, experiment: &Experiment, results: &[Res
             body.push_str(&table("What the paper says in numbers, and what was obtained", &CLAIM_HEADS, &own));
         }
     }
-    figures_table(body, experiment, &records);
+    figures_table(body, experiment, &records, &folded);
 }
 
 /// One chart of one kind, the published values of the figure beside it.
@@ -226,7 +283,7 @@ fn draw(body: &mut String, experiment: &Experiment, at: usize, figure: &Figure, 
 }
 
 /// All figures as a table, for those who do not see charts: what varies, then the metrics.
-fn figures_table(body: &mut String, experiment: &Experiment, records: &[Record]) {
+fn figures_table(body: &mut String, experiment: &Experiment, records: &[Record], folded: &[OverSeeds]) {
     let mut varied: BTreeMap<&String, bool> = BTreeMap::new();
     if let Some(first) = records.first() {
         for record in records {
@@ -241,12 +298,18 @@ fn figures_table(body: &mut String, experiment: &Experiment, records: &[Record])
     let mut heads: Vec<String> = vec!["kind".to_string()];
     heads.extend(keys.iter().map(|key| key.replace('_', " ")));
     heads.extend(metrics.iter().map(|m| format!("{}, {}", m.title(), m.unit())));
-    let rows: Vec<Vec<Cell>> = records
+    let rows: Vec<Vec<Cell>> = folded
         .iter()
-        .map(|record| {
+        .map(|folded| {
+            let record = &folded.mean;
+            let told = |metric: &Metric| match (record.get(*metric), folded.deviation.get(metric)) {
+                (None, _) => String::new(),
+                (Some(value), None) => figure(value),
+                (Some(value), Some(deviation)) => format!("{} \u{b1} {}", figure(value), figure(*deviation)),
+            };
             let mut row = vec![Cell::text(record.kind.word())];
             row.extend(keys.iter().map(|key| Cell::text(&record.settings.get(*key).map_or(String::new(), shown))));
-            row.extend(metrics.iter().map(|m| Cell::number(&record.get(*m).map_or(String::new(), figure))));
+            row.extend(metrics.iter().map(|metric| Cell::number(&told(metric))));
             row
         })
         .collect();

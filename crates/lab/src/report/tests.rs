@@ -7,6 +7,7 @@ use crate::engine::{Conditions, Engine, ModelEngine, SimEngine};
 use crate::result::{FORMAT, Head, as_json};
 use crate::run::Options;
 use crate::sensitivity::{Moved, Row};
+use crate::variation::{Finding, Step, Variation};
 
 fn modelled(id: &str) -> (Experiment, Vec<ResultFile>) {
     let experiment = Experiment::find(id).expect("ours");
@@ -38,7 +39,7 @@ fn material() -> Material {
     let engines = Engines { simulated: &SimEngine::default(), modelled: &ModelEngine };
     let options = Options { seed: 1, threads: 1, revision: "test".into() };
     let stop = std::sync::atomic::AtomicBool::new(false);
-    let claims = evaluate(engines, &Wanted { full: false, only: &only }, &options, None, &|_| {}, &stop);
+    let claims = evaluate(engines, &Wanted { full: false, only: &only, changes: None }, &options, None, &|_| {}, &stop);
     let moved = Moved { claim: "V1".into(), from: Verdict::Holds, to: Verdict::Misses, obtained: "4.1".into() };
     Material {
         experiments: vec![
@@ -51,8 +52,30 @@ fn material() -> Material {
             revision: "test".into(),
             seed: 1,
             share: 0.2,
-            rows: vec![Row { constant: "task_ns".into(), factor: 1.2, value: 252.0, moved: vec![moved] }],
+            rows: vec![Row {
+                constant: "task_ns".into(),
+                factor: 1.2,
+                value: 252.0,
+                moved: vec![moved],
+                kept: 0,
+                points: 0,
+            }],
         }),
+        variations: vec![Varied {
+            variation: Variation {
+                claim: "E1".into(),
+                reason: "links <full>".into(),
+                steps: Vec::new(),
+                finding: Finding::Partly,
+                found: "a part of it".into(),
+            },
+            steps: vec![Step {
+                changed: "as it is".into(),
+                obtained: "4.93".into(),
+                verdict: Verdict::Misses,
+                missed: String::new(),
+            }],
+        }],
         revision: "test <1>".into(),
     }
 }
@@ -68,6 +91,8 @@ fn the_page_holds_itself_together_and_says_where_everything_comes_from() {
         "revision test &lt;1&gt;",
         "nbb-xeon-4",
         "V1: holds to misses",
+        "links &lt;full&gt;",
+        "as it is: 4.93 (misses)",
         "143 of 143",
         "not yet",
         "Not run yet: <code>nearside lab run vldb2015/fig08</code>",

@@ -5,6 +5,7 @@
 //! one kind, and refuses those of another.
 
 mod metric;
+mod seeds;
 mod series;
 mod store;
 
@@ -15,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub use metric::{METRICS, Metric};
+pub(crate) use seeds::spread;
+pub use seeds::{OverSeeds, over_seeds};
 pub(crate) use series::unit_of;
 pub use series::{MixedKinds, Series, series_of};
 pub(crate) use store::Results;
@@ -63,6 +66,17 @@ pub struct Outcome {
     /// What a reader must know of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The simulator's constants that were read for it, by name: it is the same whatever the others are. Empty where nothing
+    /// was simulated.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub constants: Vec<String>,
+    /// Events that the simulator went through, which is what takes its time; 0 where nothing was simulated.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub events: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Outcome {

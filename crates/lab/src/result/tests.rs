@@ -141,3 +141,28 @@ fn only_file(folder: &Path) -> std::path::PathBuf {
     let mut files = std::fs::read_dir(folder).expect("readable");
     files.next().expect("a file").expect("readable").path()
 }
+
+#[test]
+fn seeds_are_folded_into_means_and_nothing_else_is() {
+    let of = |seed, clients, throughput| Record { seed, ..record(Kind::Simulated, clients, "os", throughput) };
+    let longer = Record { seconds: 5.0, ..of(1, 1, 9.0) };
+    let measured = Record { kind: Kind::Measured, ..of(1, 1, 7.0) };
+    let found = over_seeds(&[of(1, 1, 2.0), of(1, 4, 3.0), of(2, 1, 4.0), of(3, 1, 6.0), longer, measured]);
+    let told: Vec<_> = found.iter().map(|f| (f.mean.get(Metric::Throughput).unwrap(), f.seeds.clone())).collect();
+    assert_eq!(told, [(4.0, vec![1, 2, 3]), (3.0, vec![1]), (9.0, vec![1]), (7.0, vec![1])]);
+    assert_eq!(found[0].deviation[&Metric::Throughput], 2.0);
+    assert!(found[1].deviation.is_empty() && found[1].mean == of(1, 4, 3.0));
+    assert_eq!(spread(&[]), None);
+}
+
+proptest! {
+    /// Mean and deviation against the sums of squares of all pairs.
+    #[test]
+    fn the_deviation_is_that_of_all_pairs(values in prop::collection::vec(-1e3..1e3f64, 2..20)) {
+        let pairs: f64 = values.iter().flat_map(|a| values.iter().map(move |b| (a - b).powi(2))).sum();
+        let count = values.len() as f64;
+        let expected = (pairs / (2.0 * count * (count - 1.0))).sqrt();
+        let (_, deviation) = spread(&values).unwrap();
+        prop_assert!((deviation.unwrap() - expected).abs() <= 1e-9 * (1.0 + expected));
+    }
+}

@@ -1,6 +1,7 @@
 //! Runs points: on several threads, with progress, stopped and gone on with.
 //!
-//! Invariants: the records come in the order of the jobs, whatever thread ran them; a point that a store has is not run
+//! Points that take long are begun first, as far as the engine knows. Invariants: the records come in the order of the jobs,
+//! whatever thread ran them and when; a point that a store has is not run
 //! again; a point is kept as soon as it is finished, so stopping loses at most what was being run.
 
 use std::collections::BTreeMap;
@@ -33,6 +34,14 @@ pub struct Options {
     pub threads: usize,
     /// The revision that result files name.
     pub revision: String,
+}
+
+impl Options {
+    /// So many seeds: its own and those after it.
+    pub fn seeds(&self, count: u32) -> impl Iterator<Item = u64> + use<> {
+        let first = self.seed;
+        (0..u64::from(count.max(1))).map(move |at| first.wrapping_add(at))
+    }
 }
 
 /// How far a run is.
@@ -83,12 +92,13 @@ pub fn run(
     };
     let results: Mutex<Vec<Option<JobResult>>> = Mutex::new(vec![None; jobs.len()]);
     let failure: Mutex<Option<StoreError>> = Mutex::new(None);
+    let order = longest_first(engine, jobs, options, stop);
     let next = AtomicUsize::new(0);
     let done = AtomicUsize::new(0);
     let work = || {
         while !stop.load(Ordering::Relaxed) {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(at) else { return };
+            let Some(&at) = order.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+            let job = &jobs[at];
             let file = files.get(&job.experiment);
             let settings = as_json(&job.point.named);
             let kept = file.and_then(|file| file.get(&key(&job.experiment, &settings, options.seed, job.seconds)));
@@ -132,6 +142,15 @@ pub fn run(
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     let (done, all) = (done.into_inner(), jobs.len());
     results.into_iter().collect::<Option<Vec<_>>>().ok_or(RunFailure::Stopped { done, all })
+}
+
+/// The places of the jobs, those that take long first; equal ones in their order.
+fn longest_first(engine: &dyn Engine, jobs: &[Job], options: &Options, stop: &AtomicBool) -> Vec<usize> {
+    let cost = |job: &Job| engine.cost(&job.point, Conditions { seed: options.seed, seconds: job.seconds, stop });
+    let costs: Vec<f64> = jobs.iter().map(cost).collect();
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    order.sort_by(|a, b| costs[*b].total_cmp(&costs[*a]));
+    order
 }
 
 /// The result file of each experiment among the jobs.

@@ -337,9 +337,9 @@ impl Machine {
     /// What a byte that `from` reads of `to` uses of [`Machine::resources`]: places and amounts.
     pub fn uses(&self, from: usize, to: usize, constants: &Constants) -> Vec<(usize, f64)> {
         let nodes = self.nodes.len();
-        let mut uses = vec![(to, 1.0)];
+        let mut uses = vec![(to, if from == to { 1.0 } else { constants.remote_at_controller() })];
         if from != to {
-            uses.push((nodes + from, 1.0 / self.figures.bandwidth[from][to]));
+            uses.push((nodes + from, 1.0 / (self.figures.bandwidth[from][to] * constants.remote_under_load())));
         }
         uses.extend(self.routes[from][to].iter().map(|link| (2 * nodes + link, 1.0)));
         if self.fabric().is_some() {
@@ -358,8 +358,8 @@ impl Machine {
     /// What a byte loads the fabric with, in bytes read locally: its line's snoops to every other node, and its data where
     /// it is remote, each times the links crossed.
     fn snoop_load(&self, from: usize, to: usize, constants: &Constants) -> f64 {
-        let snoops: f64 = self.hops[from].iter().sum::<f64>() * constants.snoop_flits;
-        if snoops == 0.0 { 1.0 } else { 1.0 + constants.data_flits * self.hops[from][to] / snoops }
+        let snoops: f64 = self.hops[from].iter().sum::<f64>() * constants.snoop_flits();
+        if snoops == 0.0 { 1.0 } else { 1.0 + constants.data_flits() * self.hops[from][to] / snoops }
     }
 
     /// Bytes that cross links per byte that `from` reads of `to`: snoops (0 with a directory) and data, each with its
@@ -368,9 +368,10 @@ impl Machine {
         const FLITS_PER_LINE: f64 = 8.0;
         let snoops = match self.coherence() {
             Coherence::Directory => 0.0,
-            Coherence::Broadcast => self.hops[from].iter().sum::<f64>() * constants.snoop_flits / FLITS_PER_LINE,
+            Coherence::Broadcast => self.hops[from].iter().sum::<f64>() * constants.snoop_flits() / FLITS_PER_LINE,
         };
-        (snoops, self.hops[from][to] * constants.data_flits / FLITS_PER_LINE)
+        let hops = self.hops[from][to];
+        (snoops, if hops == 0.0 { 0.0 } else { hops * constants.data_flits() / FLITS_PER_LINE })
     }
 }
 

@@ -298,7 +298,7 @@ impl<'a> Engine<'a> {
         caller: Option<SlotId>,
     ) -> Result<(), Violation> {
         let (events, planned) = (&mut self.events, &mut self.planned);
-        let at = self.now_ns + self.options.constants.wake_ns as u64;
+        let at = self.now_ns + self.options.constants.wake_ns() as u64;
         let hands = &mut self.hands;
         let mut woken = |slot: SlotId| wake(events, planned, hands, at, slot);
         self.pool.submit((statement, task), asks, (priority, parent), caller, &mut woken)
@@ -307,7 +307,7 @@ impl<'a> Engine<'a> {
     /// A worker looks for a task, and begins with what it finds.
     fn look(&mut self, slot: u32) -> Result<(), Violation> {
         let (events, planned) = (&mut self.events, &mut self.planned);
-        let at = self.now_ns + self.options.constants.wake_ns as u64;
+        let at = self.now_ns + self.options.constants.wake_ns() as u64;
         let hands = &mut self.hands;
         let mut woken = |slot: SlotId| wake(events, planned, hands, at, slot);
         let Some(found) = self.pool.take(SlotId(slot), &mut woken)? else { return Ok(()) };
@@ -332,7 +332,7 @@ impl<'a> Engine<'a> {
             live.plan.tasks[found.entry.task as usize].waits_for == 0 && live.tasks_left == live.plan.tasks.len() as u32
         });
         let constants = &self.options.constants;
-        let cost = constants.task_ns + if first { constants.statement_ns } else { 0.0 };
+        let cost = constants.task_ns() + if first { constants.statement_ns() } else { 0.0 };
         self.plan_at(self.now_ns + cost.ceil() as u64, Event::Begin(slot));
         Ok(())
     }
@@ -420,7 +420,7 @@ impl<'a> Engine<'a> {
 
     fn watch(&mut self) {
         let (events, planned) = (&mut self.events, &mut self.planned);
-        let at = self.now_ns + self.options.constants.wake_ns as u64;
+        let at = self.now_ns + self.options.constants.wake_ns() as u64;
         let hands = &mut self.hands;
         self.pool.watch(&mut |slot: SlotId| wake(events, planned, hands, at, slot));
         self.plan_at(self.now_ns + WATCHDOG_NS, Event::Watchdog);

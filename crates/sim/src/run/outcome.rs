@@ -231,6 +231,9 @@ impl Tally {
         let (mut data, mut snoops, mut links) = (0.0, 0.0, vec![0.0; machine.links().len()]);
         for from in 0..self.nodes {
             for to in 0..self.nodes {
+                if pair(from, to) == 0.0 {
+                    continue;
+                }
                 let (snoop, of_data) = machine.link_bytes(from, to, &options.constants);
                 data += pair(from, to) * of_data;
                 snoops += pair(from, to) * snoop;

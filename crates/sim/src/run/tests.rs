@@ -56,7 +56,7 @@ fn cpu_time_is_shared_by_the_threads_of_a_core() {
         run(&machine, &options, &mut Repeated::new(graph, 1, 1)).unwrap().latency.mean_ns() / 1e8
     };
     assert!((took(1) - 1.0).abs() < 0.01);
-    assert!((took(2) - 2.0 / options.constants.smt_gain).abs() < 0.01, "{}", took(2));
+    assert!((took(2) - 2.0 / options.constants.smt_gain()).abs() < 0.01, "{}", took(2));
 }
 
 #[test]

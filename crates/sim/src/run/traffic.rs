@@ -314,19 +314,22 @@ impl<'a> Traffic<'a> {
         let core_share = (cores / busy).min(1.0);
         let hardware = (facts.cpus.max(1) as f64).min(busy);
         let beyond = if facts.cpus > facts.cores { (hardware - cores).max(0.0) / cores } else { 0.0 };
-        let speed = (core_share * (1.0 + (self.constants.smt_gain - 1.0) * beyond)).min(1.0);
+        let gained = if beyond > 0.0 { (self.constants.smt_gain() - 1.0) * beyond } else { 0.0 };
+        let speed = (core_share * (1.0 + gained)).min(1.0);
         let [cpu, lines, streamed] = of.costs_ns;
         1e9 / (cpu / speed + lines / core_share).max(streamed / core_share).max(1e-12)
     }
 
     /// What a unit costs a cpu of a node whose core is its own.
     fn costs_ns(&self, node: usize, work: &Profile) -> [f64; 3] {
-        let wait = |of: &[(usize, f64)]| -> f64 {
-            of.iter().map(|(memory, amount)| amount * self.machine.latency_ns(node, *memory)).sum()
+        // Constants are read only where they tell: then nothing that does not touch memory so depends on them.
+        let wait = |of: &[(usize, f64)], at_once: &dyn Fn() -> f64| -> f64 {
+            let all: f64 = of.iter().map(|(memory, amount)| amount * self.machine.latency_ns(node, *memory)).sum();
+            if all > 0.0 { all / at_once() } else { 0.0 }
         };
         let constants = self.constants;
-        let at_once = if work.chained { constants.lookups_in_flight } else { constants.lines_random };
-        [work.cpu_ns, wait(&work.lines) / at_once, wait(&work.streamed) / LINE_BYTES / constants.lines_streamed]
+        let lines = || if work.chained { constants.lookups_in_flight() } else { constants.lines_random() };
+        [work.cpu_ns, wait(&work.lines, &lines), wait(&work.streamed, &|| LINE_BYTES * constants.lines_streamed())]
     }
 
     fn solve(&mut self, now_ns: u64) {

@@ -24,9 +24,6 @@ use crate::machine::Machine;
 const FANOUT: f64 = 256.0;
 const POINTER_BYTES: f64 = 8.0;
 const RECORD_BYTES: f64 = 16.0;
-/// A look-up within a command: its key. A command carries a batch of keys and names the function that the unit calls with what
-/// it finds, so there is a header per buffer and no result on its way back.
-const KEY_BYTES: f64 = 8.0;
 /// Ranges in a line of the table that tells whose key it is: keys of eight bytes.
 const RANGES_PER_LINE: f64 = 8.0;
 /// Lines that announcing a buffer touches at the other unit: its descriptor, and the counter of the bytes in it.
@@ -130,28 +127,29 @@ impl Lookups {
         let everywhere: Vec<usize> = (0..machine.node_count()).filter(|node| machine.nodes()[*node].cpus > 0).collect();
         let look = |nodes: &[usize], more_ns: f64| {
             let missed = self.misses(machine);
-            let cached = (self.level_bytes().len() as f64 - missed) * constants.llc_ns / constants.lookups_in_flight;
-            let cpu_ns = constants.lookup_ns + cached + more_ns;
+            let held = self.level_bytes().len() as f64 - missed;
+            let cached = held * constants.llc_ns() / constants.lookups_in_flight();
+            let cpu_ns = constants.lookup_ns() + cached + more_ns;
             Stage::cpu(self.per_task * cpu_ns).random_over(nodes, self.per_task * missed).chained()
         };
         match self.index {
             Index::Shared => vec![look(&everywhere, 0.0)],
             Index::Units { buffer, processing } => {
                 // Written to other units' buffers, read from the own one.
-                let bytes = self.per_task * KEY_BYTES;
-                let out = bytes * constants.write_factor;
+                let bytes = self.per_task * constants.command_bytes();
+                let out = bytes * constants.write_factor();
                 let announced = self.per_task / buffer.max(1.0) * ANNOUNCE_LINES;
                 // Whose key it is: a tree over the units' ranges with a line per node (the paper's CSB+-Tree, section 4), which
                 // every cache holds.
                 let levels = (units.max(2.0).ln() / RANGES_PER_LINE.ln()).ceil();
-                let search_ns = levels * constants.random_access_ns;
-                let route = Stage::cpu(self.per_task * (constants.batched_ns + search_ns))
+                let search_ns = levels * constants.random_access_ns();
+                let route = Stage::cpu(self.per_task * (constants.batched_ns() + search_ns))
                     .read_over(&everywhere, out)
                     .random_over(&everywhere, announced)
                     .chained();
                 let receive = Stage::cpu(0.0).read(home, bytes);
                 if processing {
-                    vec![route, receive, look(&[home], constants.batched_ns)]
+                    vec![route, receive, look(&[home], constants.batched_ns())]
                 } else {
                     vec![route, receive]
                 }

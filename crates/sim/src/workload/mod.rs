@@ -71,7 +71,7 @@ impl Stage {
     /// Writes bytes of one node in sequence: each line is read and written back.
     #[must_use]
     pub fn write(self, node: usize, bytes: f64, constants: &Constants) -> Stage {
-        self.read(node, bytes * constants.write_factor)
+        if bytes == 0.0 { self } else { self.read(node, bytes * constants.write_factor()) }
     }
 
     /// Reads lines at random places of nodes, evenly.
@@ -225,8 +225,8 @@ pub(crate) fn ids(machine: &Machine, nodes: &[usize]) -> Vec<NodeId> {
 
 /// Pages that move from one node to others, as one task: the kernel copies them on the cpu that asks.
 pub fn migration(from: usize, to: &[usize], bytes: f64, constants: &Constants) -> Task {
-    let copied = Stage::cpu(bytes * constants.move_ns_per_byte).read(from, bytes);
-    Task::new(Affinity::Anywhere, copied.read_over(to, bytes * constants.write_factor))
+    let copied = Stage::cpu(bytes * constants.move_ns_per_byte()).read(from, bytes);
+    Task::new(Affinity::Anywhere, copied.read_over(to, bytes * constants.write_factor()))
 }
 
 /// Every client issues the same statement, so many times or without end.

@@ -146,7 +146,7 @@ impl Scans {
     /// Whether a statement looks its index up, by the product's rule: a row that an index names costs as much as
     /// [`crate::Constants::index_row_cost`] rows that are scanned.
     pub fn uses_index(&self, constants: &crate::Constants) -> bool {
-        self.index && self.selectivity * constants.index_row_cost < 1.0
+        self.index && self.selectivity * constants.index_row_cost() < 1.0
     }
 
     /// Placing the table anew, as one statement with a task per column, one after the other (the kernel moves pages of a
@@ -160,7 +160,7 @@ impl Scans {
             let (from, to) = ((column + 1) % nodes, self.nodes_of(column, nodes));
             let mut task = migration(from, &to, bytes, constants);
             if let Placement::Pp(_) = self.placement {
-                task.stages[0].cpu_ns = self.rows * constants.encode_ns_per_value;
+                task.stages[0].cpu_ns = self.rows * constants.encode_ns_per_value();
             }
             graph.add(task.after(column.checked_sub(1)));
         }
@@ -301,7 +301,7 @@ impl Builder<'_, '_> {
     fn find(&self, piece: usize, tasks: usize) -> Stage {
         let (rows, constants, node) = (self.rows(tasks), self.at.constants, self.pieces[piece]);
         let positions = rows * self.scans.selectivity * POSITION_BYTES;
-        Stage::cpu(rows * constants.scan_ns_per_row)
+        Stage::cpu(rows * constants.scan_ns_per_row())
             .read(node, self.codes_bytes(rows))
             .write(node, positions, constants)
             .in_phase(FIND)
@@ -317,7 +317,7 @@ impl Builder<'_, '_> {
         let found = self.scans.rows * self.scans.selectivity * share;
         let values = self.scans.distinct(self.column, self.scans.rows * share) * self.scans.selectivity;
         // The entry of the first value is somewhere, those of the others follow; so do their positions.
-        Stage::cpu(values * constants.lookup_ns + found * constants.random_access_ns)
+        Stage::cpu(values * constants.lookup_ns() + found * constants.random_access_ns())
             .random_over(&nodes, 2.0)
             .read_over(&nodes, (values + found) * POSITION_BYTES)
             .write(nodes[0], found * POSITION_BYTES, constants)
@@ -344,8 +344,9 @@ impl Builder<'_, '_> {
         };
         let of_rows = if dictionary.len() == 1 { self.scans.rows / self.pieces.len() as f64 } else { self.scans.rows };
         let missed = self.missed(node, self.scans.distinct(self.column, of_rows) * VALUE_BYTES, found);
-        let cached = (found - missed) * constants.llc_ns / constants.lines_random;
-        stage.cpu_ns = found * constants.result_ns_per_row + cached;
+        let held = found - missed;
+        let cached = if held > 0.0 { held * constants.llc_ns() / constants.lines_random() } else { 0.0 };
+        stage.cpu_ns = found * constants.result_ns_per_row() + cached;
         stage.random_over(&dictionary, missed).write(node, found * VALUE_BYTES, constants).in_phase(MATERIALISE)
     }
 

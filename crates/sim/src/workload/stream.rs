@@ -41,7 +41,7 @@ pub struct Pass {
 impl Pass {
     /// A column scan: entries of eight bytes, compared with a constant (ERIS Figure 9).
     pub fn scan(bytes: f64, lies: Lies, constants: &Constants) -> Pass {
-        Pass { bytes, entry_bytes: 8.0, entry_ns: constants.scan_ns_per_row, lies }
+        Pass { bytes, entry_bytes: 8.0, entry_ns: constants.scan_ns_per_row(), lies }
     }
 
     /// The statement: items are bytes.

@@ -5,10 +5,15 @@
 //! the bandwidth of one thread (Table 2.4). So each node's part is `(1 - q) t` of computation and `q t` times that bandwidth of
 //! bytes, one after the other, as the thesis' model has it. The queries themselves were written by hand and are not at hand.
 //!
+//! A loop with an adaptive grain is cut into as many tasks per cpu as balance it; with a fixed one into tasks that read `grain_kib`
+//! each, as the thesis' scheduler does it (section 3.3.1: always split until a range is no larger than the grain).
+//!
 //! # Limits
-//! Queries that Table 5.1 leaves out cannot be run. Memory that is not striped is taken to be four columns, each whole on one
-//! node, in turn: the thesis does not say where first touch left it. The grain of loops is not varied.
+//! Queries that Table 5.1 leaves out can be run with a `q` and `t` of one's own only. Memory that is not striped is taken to be some
+//! columns, each whole on one node, in turn: the thesis does not say where first touch left it. A task costs what it costs this
+//! product: what the thesis' scheduler needs for one is not printed. What memory a query waits for is all that its loops read.
 
+use model::plain::PlainJob;
 use model::thesis::System;
 use sched::{Affinities, Preset, Settings};
 use sim::workload::stream::{self, Lies, Pass};
@@ -23,17 +28,13 @@ const ALWAYS: u64 = u64::MAX;
 /// Elements of STREAM's arrays (section 2.1), and bytes that its triad counts for one.
 const STREAM_ELEMENTS: f64 = 2e8;
 const TRIAD_BYTES: f64 = 24.0;
-/// Columns that a query reads.
-const COLUMNS: usize = 4;
 /// Tasks for each cpu: what balances a loop without costing much.
 const TASKS_PER_CPU: usize = 8;
+const KIB: f64 = 1024.0;
+/// More tasks than this per node are no loop that a grain was chosen for.
+const TASKS_MAX: f64 = 1e6;
 
 pub(super) fn run(bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
-    if !l.adaptive_grain {
-        let reason =
-            "the thesis prints neither the fixed grain nor the iterations of its loops, so it cannot be simulated";
-        return Err(RunError::NotYet(reason.to_string()));
-    }
     match l.task {
         NbbTask::Stream => triad(bench, l),
         NbbTask::Query => query(bench, l),
@@ -44,7 +45,7 @@ fn triad(bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
     let lies = if l.striped { Lies::Interleaved } else { Lies::Owned };
     let constants = &bench.options.constants;
     let bytes = STREAM_ELEMENTS * TRIAD_BYTES;
-    let pass = Pass { bytes, entry_bytes: TRIAD_BYTES, entry_ns: constants.sum_ns_per_row, lies };
+    let pass = Pass { bytes, entry_bytes: TRIAD_BYTES, entry_ns: constants.sum_ns_per_row(), lies };
     let graph = pass.graph(&bench.machine, &stream::layout(&bench.machine, &bench.options));
     let found = bench.run(&mut Repeated::new(graph, 1, ALWAYS))?;
     Ok(metrics(&found).with(Metric::ScanRate, found.bytes_per_second() / GB))
@@ -58,8 +59,9 @@ fn query(mut bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
             return Err(RunError::Refused(format!("Table 5.1 is of nbb-xeon-4 and nbb-opteron-8, not of '{other}'")));
         }
     };
-    let known = system.queries().into_iter().find(|known| known.query == l.query);
-    let Some(job) = known.map(|known| known.job) else {
+    let known = system.queries().into_iter().find(|known| known.query == l.query).map(|known| known.job);
+    let own = (l.query == 0).then_some(PlainJob { q: l.q, t_s: l.t });
+    let Some(job) = known.or(own) else {
         let reason =
             format!("the thesis prints no q and t of query {} (Table 5.1), so it cannot be simulated", l.query);
         return Err(RunError::NotYet(reason));
@@ -73,7 +75,7 @@ fn query(mut bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
     } else {
         Settings::preset(Preset::Os)
     };
-    let graph = part.graph(&bench, l);
+    let graph = part.graph(&bench, l)?;
     let found = bench.run(&mut Repeated::new(graph, 1, ALWAYS))?;
     let (low, high) = (found.latency.min_ns() as f64, found.latency.max_ns() as f64);
     let mut outcome = metrics(&found).with(Metric::RunTime, found.latency.mean_ns() / NS);
@@ -90,14 +92,27 @@ struct Part {
 }
 
 impl Part {
-    fn graph(&self, bench: &Bench, l: &Loops) -> Graph {
+    /// The tasks of its loop.
+    fn tasks(&self, cpus: usize, l: &Loops) -> Result<usize, RunError> {
+        if l.adaptive_grain {
+            return Ok(cpus * TASKS_PER_CPU);
+        }
+        let tasks = (self.bytes / (f64::from(l.grain_kib) * KIB)).ceil().max(1.0);
+        if tasks > TASKS_MAX {
+            let reason = format!("grain_kib = {} makes {tasks:.0} tasks per node; give a larger grain", l.grain_kib);
+            return Err(RunError::Refused(reason));
+        }
+        Ok(tasks as usize)
+    }
+
+    fn graph(&self, bench: &Bench, l: &Loops) -> Result<Graph, RunError> {
         let nodes = bench.nodes();
-        let cpus = bench.machine.nodes()[nodes[0]].cpus;
-        let tasks = cpus * TASKS_PER_CPU;
+        let tasks = self.tasks(bench.machine.nodes()[nodes[0]].cpus, l)?;
+        let columns = l.columns as usize;
         let mut graph = Graph::new(1.0);
         for (at, node) in nodes.iter().enumerate() {
             for task in 0..tasks {
-                let column = (at * tasks + task) * COLUMNS / (nodes.len() * tasks);
+                let column = (at * tasks + task) * columns / (nodes.len() * tasks);
                 let from = if l.striped { *node } else { nodes[column % nodes.len()] };
                 let stages = vec![
                     Stage::cpu(self.cpu_ns / tasks as f64),
@@ -109,6 +124,6 @@ impl Part {
                 graph.add(one);
             }
         }
-        graph
+        Ok(graph)
     }
 }

@@ -63,9 +63,11 @@ impl Engine for SimEngine {
         if conditions.stop.load(Ordering::Relaxed) {
             return Err(RunError::Stopped);
         }
-        let used = &point.settings.machine;
-        let bench = Bench { machine: machine_of(used)?, options: self.options(conditions) };
-        match &point.settings.workload {
+        let options = self.options(conditions);
+        // Shares its list of what is read with all clones that the run makes.
+        let constants = options.constants.clone();
+        let bench = Bench { machine: machine_of(&point.settings.machine)?, options };
+        let outcome = match &point.settings.workload {
             Workload::Columns(columns) => columns::run(bench, columns),
             Workload::Placing(placing) => columns::placed(bench, placing),
             Workload::Aggregate(aggregate) => tables::run(bench, aggregate),
@@ -73,7 +75,13 @@ impl Engine for SimEngine {
             Workload::SubDomains(settings) => sub_domains::run(bench, settings),
             Workload::Loops(loops) => loops::run(bench, loops),
             Workload::Modelled(_) => Err(RunError::Refused("the model computes this; it is not simulated".to_string())),
-        }
+        }?;
+        Ok(Outcome { constants: constants.read().into_iter().map(str::to_string).collect(), ..outcome })
+    }
+
+    /// Cpus times virtual seconds: how many tasks there are at a time, and how often they end.
+    fn cost(&self, point: &Point, conditions: Conditions<'_>) -> f64 {
+        machine_of(&point.settings.machine).map_or(0.0, |machine| machine.cpus() as f64 * conditions.seconds)
     }
 }
 
@@ -84,7 +92,7 @@ impl SimEngine {
             seed: conditions.seed,
             warm_up_ns: ns(conditions.seconds * WARM_UP),
             measured_ns: ns(conditions.seconds),
-            constants: self.constants.clone(),
+            constants: self.constants.unread(),
             ..Options::default()
         }
     }
@@ -154,7 +162,7 @@ fn metrics(found: &sim::Outcome) -> Outcome {
     let seconds = found.seconds();
     let per_node = found.nodes.iter().map(|node| node.controller_bytes / seconds / GB).collect();
     let latency = |share: f64| found.latency.percentile_ns(share) as f64 / NS;
-    let mut outcome = Outcome { per_node, ..Outcome::default() }
+    let mut outcome = Outcome { per_node, events: found.events, ..Outcome::default() }
         .with(Metric::Throughput, found.statements_per_second() * 60.0)
         .with(Metric::MemoryTraffic, found.bytes_per_second() / GB)
         .with(Metric::LinkTraffic, found.link_bytes_per_second() / GB)

@@ -110,7 +110,7 @@ fn count(bench: &Bench, s: &SubDomains, places: &Places) -> Query {
             nodes: places.tables[table].clone(),
             bytes: columns * rows * f64::from(s.bits) / 8.0,
             lines: 0.0,
-            cpu_ns: columns * (rows * constants.scan_ns_per_row + found * constants.result_ns_per_row),
+            cpu_ns: columns * (rows * constants.scan_ns_per_row() + found * constants.result_ns_per_row()),
             result_bytes: columns * found * POSITION_BYTES,
             result_node: (near.len() == 1).then_some(near[0]),
             near,
@@ -138,7 +138,7 @@ fn row(bench: &Bench, s: &SubDomains, places: &Places) -> Graph {
         (_, Some(package)) if s.workers == Where::Both => Affinity::Near { place: Place::Package(package), hard: true },
         _ => Affinity::Anywhere,
     };
-    let stage = Stage::cpu(constants.lookup_ns + cached * constants.llc_ns).random_over(node, missed).chained();
+    let stage = Stage::cpu(constants.lookup_ns() + cached * constants.llc_ns()).random_over(node, missed).chained();
     let mut graph = Graph::new(1.0);
     graph.add(Task::new(affinity, stage));
     graph
@@ -159,7 +159,7 @@ fn join(bench: &Bench, s: &SubDomains, places: &Places) -> Graph {
         let cache: f64 = hashed.iter().map(|n| bench.machine.nodes()[*n].llc_bytes as f64).sum();
         let missed = rows * (1.0 - cache / table_bytes / f64::from(s.connections)).max(0.0);
         let one = |task: usize| {
-            let stage = Stage::cpu(rows * (constants.scan_ns_per_row + constants.random_access_ns))
+            let stage = Stage::cpu(rows * (constants.scan_ns_per_row() + constants.random_access_ns()))
                 .read_over(&places.tables[table], rows * f64::from(s.bits) / 8.0)
                 .random_over(&hashed, missed);
             Task::new(near(&bench.machine, near_to[task % near_to.len()]), stage).after(after.iter().copied())

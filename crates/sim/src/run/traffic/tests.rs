@@ -89,7 +89,7 @@ fn uses(machine: &Machine, constants: &Constants, flow: &Flow) -> Vec<(usize, f6
 /// Bytes per second of a cpu with a core of its own: its work, or its lines per latency.
 fn cap(machine: &Machine, constants: &Constants, flow: &Flow) -> f64 {
     let latency = |(memory, bytes): &(usize, f64)| bytes * machine.latency_ns(flow.node, *memory);
-    let waits = flow.stage.streamed.iter().map(latency).sum::<f64>() / 64.0 / constants.lines_streamed;
+    let waits = flow.stage.streamed.iter().map(latency).sum::<f64>() / 64.0 / constants.lines_streamed();
     flow.stage.bytes() / waits.max(flow.stage.cpu_ns) * 1e9
 }
 
