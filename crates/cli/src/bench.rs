@@ -2,7 +2,7 @@
 //!
 //! Invariant: a figure never loses its origin: the JSON says machine, topology, revision, arguments and that it was measured.
 
-mod clients;
+pub(crate) mod clients;
 mod kernels;
 mod load;
 mod plan;
@@ -11,7 +11,9 @@ mod queries;
 pub(crate) mod report;
 mod scan;
 mod sched;
-mod statements;
+pub(crate) mod statements;
+pub(crate) mod uniform;
+pub(crate) mod work;
 
 use std::process::ExitCode;
 

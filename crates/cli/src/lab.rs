@@ -1,9 +1,10 @@
 //! `nearside lab`: the published experiments, repeated, and how close that came.
 //!
-//! Only arguments, progress and Ctrl-C are here, and [`interference`], which needs the database; what the other commands do is in the crate
-//! `lab`.
+//! Only arguments, progress and Ctrl-C are here, and what needs the database: [`measured`] and [`interference`]; what the other commands do is
+//! in the crate `lab`.
 
 mod interference;
+mod measured;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -13,10 +14,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
 use lab::command::{ClaimsArguments, CommandError, Context, RESULTS, ReportArguments, RunArguments, VaryArguments};
+use lab::engine::Measure;
 use lab::result::Kind;
 
 use crate::failure::Failure;
 use crate::interrupt::Interrupts;
+use crate::lab::measured::AtHand;
 use crate::progress::Progress;
 
 /// Arguments of `nearside lab`.
@@ -26,6 +29,7 @@ use crate::progress::Progress;
   nearside lab run vldb2015/fig08                     shortened; --full for the length of the paper
   nearside lab run vldb2015/fig08 --set clients=256 --set machine=westmere-ex-8
   nearside lab run own/experiment.toml
+  nearside lab run vldb2015/fig08 --measured          on this machine, with a table that fits it
   nearside lab claims --json claims.json
   nearside lab report --out report.html
 
@@ -111,7 +115,12 @@ impl From<CommandError> for Failure {
 
 /// Runs a command of the lab.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    with_context(arguments.threads, |context, out| {
+    let at_hand = match &arguments.what {
+        What::Run { measured: true, .. } => Some(AtHand::discover()?),
+        _ => None,
+    };
+    let measure = at_hand.as_ref().map(|at_hand| at_hand as &dyn Measure);
+    with_context(arguments.threads, measure, |context, out| {
         let (seed, seeds, results) = (arguments.seed, arguments.seeds, arguments.results.clone());
         match &arguments.what {
             What::Interference(arguments) => return interference::run(arguments, context.stop),
@@ -141,9 +150,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Runs something of the lab with progress on the terminal and Ctrl-C as its stop.
+/// Runs something of the lab with progress on the terminal, Ctrl-C as its stop, and what measures, where something is to be measured.
 pub fn with_context(
     threads: Option<u16>,
+    measure: Option<&dyn Measure>,
     command: impl FnOnce(&Context<'_>, &mut dyn Write) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
     let out: &mut dyn Write = &mut std::io::stdout();
@@ -165,7 +175,7 @@ pub fn with_context(
         threads: threads.map_or_else(all, usize::from),
         progress: &progress,
         stop: &stop,
-        measure: None,
+        measure,
     };
     let done = command(&context, out);
     bar.clear();

@@ -65,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         strategies: arguments.strategy.clone(),
         seed: arguments.seed,
     };
-    with_context(arguments.threads, |context: &Context<'_>, out| {
+    with_context(arguments.threads, None, |context: &Context<'_>, out| {
         let advice = lab::whatif::whatif(&wanted, context, out)?;
         if let Some(json) = &json {
             json.write(&serde_json::json!(advice))?;

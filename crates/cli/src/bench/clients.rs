@@ -6,6 +6,8 @@
 //! Invariants: a statement counts in the window that it ends in; one that fails, or gives another number of rows than it must,
 //! fails the run.
 
+use std::cell::RefCell;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
@@ -16,12 +18,15 @@ use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use nearside::{Database, Session};
 
+use super::work::Work;
 use crate::failure::Failure;
 
 /// Slots that one driver thread feeds.
 const SLOTS_PER_DRIVER: usize = 16;
 /// The share of a run that passes before the window opens: the first statements are all issued at once.
-const WARM_UP: f64 = 0.25;
+pub const WARM_UP: f64 = 0.25;
+/// How often a load looks whether it shall end early.
+const STOP_LOOK: Duration = Duration::from_millis(100);
 
 /// A statement that clients may issue.
 #[derive(Clone, Debug)]
@@ -30,6 +35,22 @@ pub struct Query {
     pub sql: String,
     /// How many rows it must give.
     pub rows: u64,
+}
+
+/// What clients do.
+pub struct Load<'a> {
+    /// Gives a client its session.
+    pub session: &'a (dyn Fn() -> Session + Sync),
+    /// The query that a random number stands for.
+    pub pick: &'a (dyn Fn(u64) -> &'a Query + Sync),
+    /// How many there are.
+    pub clients: usize,
+    /// How long they go on, the time before the window opens included.
+    pub length: Duration,
+    /// Decides which query comes when.
+    pub seed: u64,
+    /// Set by whoever wants it to end early.
+    pub stop: &'a AtomicBool,
 }
 
 /// What clients did in the window.
@@ -43,29 +64,36 @@ pub struct Window {
     pub resident_before: u64,
     /// The same when it closed.
     pub resident_after: u64,
+    /// What was done while it was open.
+    pub work: Work,
 }
 
 /// When the window opens and closes; after that, or when one failed, no client issues another statement.
-struct Times {
+struct Times<'a> {
     open: Instant,
     close: Instant,
     failed: AtomicBool,
+    stop: &'a AtomicBool,
 }
 
-impl Times {
+impl Times<'_> {
     /// Waits on this thread; a driver that fails unparks it.
     fn sleep_until(&self, time: Instant) {
         loop {
             let left = time.saturating_duration_since(Instant::now());
-            if left.is_zero() || self.failed.load(Ordering::Acquire) {
+            if left.is_zero() || self.ended() {
                 return;
             }
-            thread::park_timeout(left);
+            thread::park_timeout(left.min(STOP_LOOK));
         }
     }
 
+    fn ended(&self) -> bool {
+        self.failed.load(Ordering::Acquire) || self.stop.load(Ordering::Relaxed)
+    }
+
     fn over(&self, now: Instant) -> bool {
-        now >= self.close || self.failed.load(Ordering::Acquire)
+        now >= self.close || self.ended()
     }
 }
 
@@ -80,29 +108,45 @@ pub fn run(
     length: Duration,
     seed: u64,
 ) -> Result<Window, Failure> {
-    let drivers = database.scheduler().threads().div_ceil(SLOTS_PER_DRIVER).min(clients);
+    let pick = |random: u64| &queries[(random % queries.len() as u64) as usize];
+    let (session, stop) = (|| database.session(), AtomicBool::new(false));
+    run_load(database, &Load { session: &session, pick: &pick, clients, length, seed, stop: &stop })
+}
+
+/// Runs clients as a load says, a quarter of its length before the window opens. What is on its way when the window closes is cancelled.
+///
+/// # Errors
+/// The first statement that failed or gave wrong rows.
+pub fn run_load(database: &Database, load: &Load<'_>) -> Result<Window, Failure> {
+    let drivers = database.scheduler().threads().div_ceil(SLOTS_PER_DRIVER).min(load.clients);
     let begun = Instant::now();
-    let times = &Times { open: begun + length.mul_f64(WARM_UP), close: begun + length, failed: AtomicBool::new(false) };
+    let (open, close) = (begun + load.length.mul_f64(WARM_UP), begun + load.length);
+    let times = &Times { open, close, failed: AtomicBool::new(false), stop: load.stop };
     let waiting = &thread::current();
-    let mut window = Window { length: times.close - times.open, ..Window::default() };
+    let mut window = Window { length: close - open, ..Window::default() };
     let drive = |driver: usize| {
-        let own = (driver..clients).step_by(drivers);
-        let own = own.map(|client| closed_loop(database.session(), queries, times, seed ^ mixed(client as u64)));
-        let done = block_on(together(own.collect()));
+        let latencies = RefCell::new(Vec::new());
+        let own = (driver..load.clients).step_by(drivers);
+        let own = own.map(|client| closed_loop(load, times, load.seed ^ mixed(client as u64), &latencies));
+        let done = block_on(together(own.collect(), times));
         if done.is_err() {
             times.failed.store(true, Ordering::Release);
             waiting.unpark();
         }
-        done
+        done.map(|()| latencies.into_inner())
     };
     let drive = &drive;
     thread::scope(|scope| {
         let threads: Vec<_> = (0..drivers).map(|driver| scope.spawn(move || drive(driver))).collect();
         times.sleep_until(times.open);
         window.resident_before = numa::resident_bytes();
+        let before = Work::so_far(database.scheduler());
         times.sleep_until(times.close);
+        window.work = Work::so_far(database.scheduler()).since(&before);
         window.resident_after = numa::resident_bytes();
         for thread in threads {
+            // It may wait for a row that nobody counts any more.
+            thread.thread().unpark();
             let latencies = thread.join().map_err(|_| Failure::new("a thread that drives clients panicked"))?;
             window.latencies.extend(latencies?);
         }
@@ -110,23 +154,32 @@ pub fn run(
     })
 }
 
-/// All clients of one driver.
-async fn together<F: Future<Output = nearside::Result<Vec<Duration>>>>(
+/// All clients of one driver, until the time is over.
+async fn together<F: Future<Output = nearside::Result<()>>>(
     mut clients: FuturesUnordered<F>,
-) -> Result<Vec<Duration>, Failure> {
-    let mut all = Vec::new();
-    while let Some(latencies) = clients.next().await {
-        all.extend(latencies?);
+    times: &Times<'_>,
+) -> Result<(), Failure> {
+    let mut next = poll_fn(move |context| {
+        // What is still on its way goes with its client, which cancels it.
+        if times.over(Instant::now()) { Poll::Ready(None) } else { clients.poll_next_unpin(context) }
+    });
+    while let Some(ended) = (&mut next).await {
+        ended?;
     }
-    Ok(all)
+    Ok(())
 }
 
 /// One client.
-async fn closed_loop(session: Session, queries: &[Query], times: &Times, seed: u64) -> nearside::Result<Vec<Duration>> {
-    let mut latencies = Vec::new();
+async fn closed_loop(
+    load: &Load<'_>,
+    times: &Times<'_>,
+    seed: u64,
+    latencies: &RefCell<Vec<Duration>>,
+) -> nearside::Result<()> {
+    let session = (load.session)();
     let mut turn = 0;
     loop {
-        let query = &queries[(mixed(seed.wrapping_add(turn)) % queries.len() as u64) as usize];
+        let query = (load.pick)(mixed(seed.wrapping_add(turn)));
         turn += 1;
         let begun = Instant::now();
         let mut stream = session.query(&query.sql)?;
@@ -140,10 +193,10 @@ async fn closed_loop(session: Session, queries: &[Query], times: &Times, seed: u
             return Err(nearside::Error::Execution(message));
         }
         if times.over(ended) {
-            return Ok(latencies);
+            return Ok(());
         }
         if ended >= times.open {
-            latencies.push(ended - begun);
+            latencies.borrow_mut().push(ended - begun);
         }
     }
 }
@@ -197,6 +250,17 @@ mod tests {
         assert_eq!(window.length, Duration::from_millis(150));
         assert!(window.latencies.len() >= 5 && window.resident_before > 0 && window.resident_after > 0);
         assert!(window.latencies.iter().all(|latency| *latency > Duration::ZERO));
+    }
+
+    #[test]
+    fn who_stops_a_load_need_not_wait_for_its_end() {
+        let (database, queries, stop) = (numbers(), query(7), AtomicBool::new(true));
+        let (session, pick) = (|| database.session(), |_: u64| &queries[0]);
+        let length = Duration::from_secs(600);
+        let load = Load { session: &session, pick: &pick, clients: 3, length, seed: 1, stop: &stop };
+        let begun = Instant::now();
+        assert!(run_load(&database, &load).unwrap().latencies.is_empty());
+        assert!(begun.elapsed() < length / 2);
     }
 
     #[test]

@@ -7,15 +7,13 @@
 //! Invariants: the numbers of clients and the placements take turns, so that what else the machine does strikes all alike; a
 //! figure is the median over rounds; every answer's rows are counted and must be right.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, AsArray, Int32Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema};
-use nearside::{BatchProducer, Database, LoadOptions};
+use nearside::Database;
 use serde::Serialize;
 
 use super::clients::{self, Query, Window, mixed};
+use super::uniform::Uniform;
 use crate::failure::Failure;
 
 /// Column `c0` has values of so many bits, `c1` one more, ..: the bit cases of the paper begin here too.
@@ -26,8 +24,6 @@ const COLUMNS: u32 = 8;
 const RANGES: u64 = 16;
 /// The share of the rows that a statement gives.
 const SELECTIVITY: f64 = 0.0001;
-/// Rows of a batch that is loaded.
-const BATCH_ROWS: u64 = 64 * 1024;
 /// Resident memory may grow by this share in a window and count as flat.
 const FLAT: f64 = 0.05;
 /// The throughput with the most clients is at least this share of that with the fewest.
@@ -79,6 +75,8 @@ pub struct Row {
 /// A distribution of latencies, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Latency {
+    /// The mean.
+    pub mean: f64,
     /// Percentile 5.
     pub p5: f64,
     /// Percentile 25.
@@ -116,7 +114,7 @@ impl Row {
 pub fn run(database: &Database, plan: &Plan) -> Result<Vec<Row>, Failure> {
     let mut pools = Vec::new();
     for placement in PLACEMENTS {
-        load(database, placement, plan)?;
+        table(placement, plan).load(database, placement)?;
         pools.push(pool(database, placement, plan)?);
     }
     let mut windows: Vec<Vec<Window>> = vec![Vec::new(); PLACEMENTS.len() * plan.clients.len()];
@@ -163,7 +161,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-fn latency<'a>(all: impl Iterator<Item = &'a Duration>) -> Latency {
+/// The distribution of latencies; all zeros of none.
+pub fn latency<'a>(all: impl Iterator<Item = &'a Duration>) -> Latency {
     let mut ms: Vec<f64> = all.map(|latency| latency.as_secs_f64() * 1e3).collect();
     ms.sort_by(f64::total_cmp);
     let at = |percent: usize| match ms.len() {
@@ -174,6 +173,7 @@ fn latency<'a>(all: impl Iterator<Item = &'a Duration>) -> Latency {
     let mean = ms.iter().sum::<f64>() / count;
     let variance = ms.iter().map(|ms| (ms - mean).powi(2)).sum::<f64>() / count;
     Latency {
+        mean,
         p5: at(5),
         p25: at(25),
         p50: at(50),
@@ -185,54 +185,20 @@ fn latency<'a>(all: impl Iterator<Item = &'a Duration>) -> Latency {
     }
 }
 
-/// The value of a row and column: random, uniform, of the column's bits.
-fn value(seed: u64, row: u64, column: u32) -> i32 {
-    (mixed(seed ^ mixed(row * u64::from(COLUMNS) + u64::from(column))) >> (64 - FIRST_BITS - column)) as i32
-}
-
-fn load(database: &Database, placement: &str, plan: &Plan) -> Result<(), Failure> {
-    let fields = (0..COLUMNS).map(|column| Field::new(format!("c{column}"), DataType::Int32, false));
-    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let producers = database.scheduler().threads() as u64;
-    let share = plan.rows.div_ceil(producers);
-    let producer = |number: u64| -> BatchProducer {
-        let (schema, seed) = (Arc::clone(&schema), plan.seed);
-        let (first, end) = ((number * share).min(plan.rows), ((number + 1) * share).min(plan.rows));
-        Box::new((first..end).step_by(BATCH_ROWS as usize).map(move |begin| {
-            let rows = begin..end.min(begin + BATCH_ROWS);
-            let columns = (0..COLUMNS).map(|column| {
-                let values = rows.clone().map(|row| value(seed, row, column));
-                Arc::new(Int32Array::from_iter_values(values)) as ArrayRef
-            });
-            Ok(RecordBatch::try_new(Arc::clone(&schema), columns.collect())?)
-        }))
-    };
-    let producers = (0..producers).map(producer).collect();
-    let options = LoadOptions { placement: Some(placement.to_owned()), ..LoadOptions::default() };
-    database.load_batches(&table(placement), Arc::clone(&schema), producers, &options)?;
-    Ok(())
-}
-
-fn table(placement: &str) -> String {
-    format!("bench_{placement}")
+fn table(placement: &str, plan: &Plan) -> Uniform {
+    let bits = (FIRST_BITS..FIRST_BITS + COLUMNS).collect();
+    Uniform { table: format!("bench_{placement}"), rows: plan.rows, bits, seed: plan.seed }
 }
 
 /// The statements that clients choose from, planned already, with the rows that each must give.
 fn pool(database: &Database, placement: &str, plan: &Plan) -> Result<Vec<Query>, Failure> {
-    let (session, table) = (database.session(), table(placement));
+    let (session, table) = (database.session(), table(placement, plan));
     let mut queries = Vec::new();
-    for column in 0..COLUMNS {
-        let domain = 1_u64 << (FIRST_BITS + column);
-        let width = ((domain as f64 * SELECTIVITY) as u64).max(1);
+    for column in 0..COLUMNS as usize {
         for range in 0..RANGES {
-            let low = mixed(plan.seed ^ mixed(u64::from(column) * RANGES + range)) % (domain - width);
-            let filter = format!("FROM {table} WHERE c{column} >= {low} AND c{column} <= {}", low + width - 1);
-            let counted = session.query(&format!("SELECT count(*) {filter}"))?.collect_all()?;
-            let count = counted.iter().find(|batch| batch.num_rows() > 0);
-            let rows = count.map_or(0, |batch| batch.column(0).as_primitive::<Int64Type>().value(0)) as u64;
-            let sql = format!("SELECT c{column} {filter}");
-            session.query(&sql)?.collect_all()?;
-            queries.push(Query { sql, rows });
+            let query = table.query(&session, column, SELECTIVITY, column as u64 * RANGES + range)?;
+            session.query(&query.sql)?.collect_all()?;
+            queries.push(query);
         }
     }
     Ok(queries)
@@ -249,6 +215,7 @@ mod tests {
             latencies: (1..=statements).map(Duration::from_millis).collect(),
             resident_before: 1000,
             resident_after,
+            ..Window::default()
         };
         let few = [window(100, 1000), window(50, 1000), window(200, 1000)];
         let many = [window(98, 1010), window(48, 900), window(100, 1040)];
@@ -266,16 +233,8 @@ mod tests {
         let latency = latency(all.iter().rev());
         assert_eq!((latency.p5, latency.p25, latency.p50, latency.p75), (6.0, 26.0, 51.0, 76.0));
         assert_eq!((latency.p95, latency.p99, latency.max), (96.0, 100.0, 101.0));
+        assert_eq!(latency.mean, 51.0);
         assert!((latency.variation - 0.5717).abs() < 0.001, "{}", latency.variation);
         assert_eq!(super::latency([].iter()).max, 0.0);
-    }
-
-    #[test]
-    fn values_have_the_bits_of_their_column() {
-        for column in 0..COLUMNS {
-            let max = (0..20_000).map(|row| value(1, row, column)).max();
-            let domain = 1 << (FIRST_BITS + column);
-            assert!(max > Some(domain - domain / 100) && max < Some(domain), "column {column}: {max:?}");
-        }
     }
 }

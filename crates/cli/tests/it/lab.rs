@@ -29,5 +29,37 @@ fn what_is_wrong_is_told_in_one_sentence() {
     assert!(run(&["lab", "run", "vldb2015/fig8"]).failed().contains("did you mean"));
     assert!(run(&["lab", "run", "vldb2015/fig08", "--set", "client=1"]).failed().contains("did you mean 'clients'"));
     assert!(run(&["lab", "claims", "X1"]).failed().contains("there is no claim 'X1'"));
-    assert!(run(&["lab", "run", "vldb2015/fig08", "--measured"]).failed().contains("cannot measure"));
+    let nodes = ["lab", "run", "vldb2015/fig08", "--measured", "--set", "nodes=4096"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let results = folder.path().to_str().expect("UTF-8").to_string();
+    let refused = run(&[&nodes[..], &["--results", &results]].concat());
+    assert!(refused.failed().contains("no point of it could be run"));
+    assert!(
+        run(&["lab", "run", "subnuma2020/fig12", "--measured"]).failed().contains("can be simulated, not measured")
+    );
+}
+
+#[test]
+fn what_is_measured_stays_apart_from_what_is_simulated() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_string();
+    let results = file("results");
+    // The file of a user's own: ours with points of a fraction of a second.
+    let text = include_str!("../../../lab/experiments/vldb2015/fig12.toml");
+    let short = text.replace("short_seconds = 1.0", "short_seconds = 0.2").replace("vldb2015/fig12", "own/ranges");
+    assert_ne!(text, short);
+    std::fs::write(file("own.toml"), short).expect("written");
+    let own = file("own.toml");
+    let set = ["rows=100_000", "columns=2", "clients=2", "partitions=1"];
+    let mut arguments = vec!["lab", "run", &own, "--measured", "--results", &results];
+    set.iter().for_each(|set| arguments.extend(["--set", set]));
+    let figures = run(&arguments).ok();
+    assert!(figures.contains("(measured)") && figures.contains("throughput 1/min"), "{figures}");
+    assert!(figures.contains("note on 3 of 3 points"), "{figures}");
+    let kept = std::fs::read_dir(&results).expect("a folder").next().expect("a file").expect("a file").path();
+    assert!(kept.file_name().is_some_and(|name| name.to_string_lossy().contains("measured")), "{kept:?}");
+    let lines = std::fs::read_to_string(kept).expect("a file");
+    let points: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!((points.len(), &points[0]["kind"], &points[3]["kind"]), (4, &"measured".into(), &"measured".into()));
+    assert!(points[1]["metrics"]["latency-p95"].as_f64().is_some_and(|seconds| seconds > 0.0), "{}", points[1]);
 }

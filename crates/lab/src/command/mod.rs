@@ -5,6 +5,8 @@
 
 mod tables;
 
+pub(crate) use tables::notes;
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

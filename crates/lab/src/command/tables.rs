@@ -77,7 +77,22 @@ pub(super) fn results(
     for (error, points) in told {
         writeln!(out, "{points} of {} points: {error}", records.len() + errors.len())?;
     }
+    for (note, points) in notes(records) {
+        writeln!(out, "note on {points} of {} points: {note}", records.len())?;
+    }
     writeln!(out)
+}
+
+/// What readers of records must know, in order of appearance, and of how many records.
+pub(crate) fn notes(records: &[Record]) -> Vec<(String, usize)> {
+    let mut all: Vec<(String, usize)> = Vec::new();
+    for note in records.iter().flat_map(|record| &record.outcome.notes) {
+        match all.iter_mut().find(|(known, _)| known == note) {
+            Some((_, points)) => *points += 1,
+            None => all.push((note.clone(), 1)),
+        }
+    }
+    all
 }
 
 /// `lab claims`.

@@ -15,6 +15,7 @@ use numa::Topology;
 use self::chart::Chart;
 use self::page::{Cell, anchor, escape, page, table};
 use crate::claims::{ClaimResult, Evaluation, Verdict, figure};
+use crate::command::notes;
 use crate::declaration::{Draw, Experiment, Figure};
 use crate::result::{Kind, Metric, OverSeeds, Record, ResultFile, Series, over_seeds, series_of, shown, unit_of};
 use crate::sensitivity::Sensitivity;
@@ -235,6 +236,10 @@ fn experiment_section(body: &mut String, experiment: &Experiment, results: &[Res
             escape(&head.revision),
             seeds.join(", ")
         );
+        // The simulator's notes are of its rules; those of a measurement say what was not as the settings ask.
+        for (note, points) in if head.kind == Kind::Measured { notes(records) } else { Vec::new() } {
+            let _ = writeln!(body, "<p class=\"small\">{}: {} ({points} points)</p>", head.kind, escape(&note));
+        }
     }
     let records: Vec<Record> = results.iter().flat_map(|(_, records)| records.iter().cloned()).collect();
     let folded = over_seeds(&records);

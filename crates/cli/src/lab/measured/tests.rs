@@ -1,0 +1,147 @@
+//! Points of tiny sizes, measured.
+
+use std::sync::atomic::AtomicBool;
+
+use lab::declaration::Experiment;
+use lab::result::{Metric, Outcome};
+
+use super::*;
+
+const SECONDS: f64 = 0.2;
+
+fn run(at_hand: &AtHand, id: &str, set: &[&str]) -> Result<Outcome, RunError> {
+    let experiment = Experiment::find(id).unwrap();
+    let set: Vec<String> = set.iter().map(ToString::to_string).collect();
+    let point = experiment.grid_with(&experiment.read_settings(&set).unwrap()).unwrap().remove(0);
+    let stop = AtomicBool::new(false);
+    at_hand.measure(&point, Conditions { seed: 1, seconds: SECONDS, stop: &stop })
+}
+
+const TINY: [&str; 5] = ["rows=200_000", "columns=4", "clients=3", "bits_min=17", "bits_max=20"];
+
+fn tiny<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    TINY.iter().copied().chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn columns_are_measured_under_every_placement_and_strategy() {
+    let at_hand = AtHand::discover().unwrap();
+    for (placement, strategy) in [("rr", "os"), ("ivp", "target"), ("pp", "bound")] {
+        let settings = [format!("placement={placement}"), format!("strategy={strategy}")];
+        let settings = tiny(&[settings[0].as_str(), settings[1].as_str()]);
+        let outcome = run(&at_hand, "vldb2015/fig08", &settings).unwrap();
+        for metric in [Metric::Throughput, Metric::LatencyMean, Metric::MemoryUsed, Metric::CpuLoad] {
+            assert!(outcome.metrics[&metric] > 0.0, "{placement} {strategy} {metric:?}: {outcome:?}");
+        }
+        // 200,000 rows of 17 to 20 bits.
+        let gigabytes = outcome.metrics[&Metric::MemoryUsed];
+        assert!((0.0015..0.003).contains(&gigabytes), "{placement}: {gigabytes}");
+        assert!(!outcome.notes.iter().any(|note| note.contains("scaled")), "{:?}", outcome.notes);
+    }
+    // The same placement is loaded once.
+    let tables = || at_hand.stored.lock().unwrap().as_ref().unwrap().database().table_names().len();
+    assert_eq!(tables(), 3);
+    run(&at_hand, "vldb2015/fig08", &tiny(&["placement=ivp", "strategy=bound", "parallel=false", "pruning=true"]))
+        .unwrap();
+    assert_eq!(tables(), 3);
+}
+
+#[test]
+fn indexes_are_made_when_they_are_asked_for() {
+    let at_hand = AtHand::discover().unwrap();
+    let settings = tiny(&["selectivity=0.00001", "placement=rr", "strategy=bound"]);
+    run(&at_hand, "vldb2015/fig08", &settings).unwrap();
+    let indexes = || at_hand.stored.lock().unwrap().as_ref().unwrap().database().index_report().len();
+    assert_eq!(indexes(), 0);
+    let outcome = run(&at_hand, "vldb2015/fig14", &settings).unwrap();
+    assert_eq!(indexes(), 4);
+    assert!(outcome.metrics[&Metric::Throughput] > 0.0);
+}
+
+#[test]
+fn too_much_is_scaled_and_says_so() {
+    let at_hand = AtHand { memory_bytes: 50 << 20, ..AtHand::discover().unwrap() };
+    let outcome = run(&at_hand, "vldb2015/fig11", &["clients=2", "placement=rr"]).unwrap();
+    assert!(outcome.notes[0].starts_with("scaled to this machine's memory"), "{:?}", outcome.notes);
+    assert!(outcome.metrics[&Metric::MemoryUsed] < 0.012, "{outcome:?}");
+}
+
+#[test]
+fn half_of_the_cores_are_used() {
+    let at_hand = AtHand::discover().unwrap();
+    let cpus = at_hand.topology.usable_cpus().len();
+    if at_hand.topology.cores().len() < 2 || cpus < 2 {
+        eprintln!("skipped: this machine has one core");
+        return;
+    }
+    match run(&at_hand, "vldb2015/fig11", &tiny(&["cpus_per_node=1", "placement=rr"])) {
+        Ok(_) => {
+            let stored = at_hand.stored.lock().unwrap();
+            let stored = stored.as_ref().unwrap();
+            assert_eq!(stored.cpus().len(), stored.database().scheduler().threads());
+            assert!(stored.cpus().len() < cpus);
+        }
+        Err(RunError::Refused(reason)) => assert!(reason.contains("pinned"), "{reason}"),
+        Err(other) => panic!("{other}"),
+    }
+    // The thread of the caller may still run everywhere.
+    assert_eq!(Topology::discover().unwrap().usable_cpus().len(), cpus);
+}
+
+#[test]
+fn what_makes_no_sense_here_is_refused() {
+    let at_hand = AtHand::discover().unwrap();
+    let nodes = at_hand.topology.nodes().len();
+    let reason = |id: &str, set: &[&str]| run(&at_hand, id, set).unwrap_err().to_string();
+    let many = format!("nodes={}", nodes + 1);
+    assert!(reason("vldb2015/fig08", &tiny(&[many.as_str()])).contains("this machine has"));
+    assert!(reason("vldb2015/fig08", &["bits_max=32"]).contains("31 bits"));
+    let many = format!("partitions={}", nodes + 1);
+    assert!(reason("vldb2015/fig12", &tiny(&["placement=ivp", many.as_str()])).contains("one range per node"));
+    assert!(reason("subnuma2020/fig12", &[]).contains("simulated, not measured"));
+    assert!(reason("nbb2011/table52", &[]).contains("lab interference"));
+    if nodes == 1 {
+        assert!(reason("vldb2015/placing", &[]).contains("two nodes"));
+        assert!(reason("vldb2015/fig08", &tiny(&["numa_balancing=true"])).contains("one node"));
+    }
+}
+
+#[test]
+fn placing_gives_time_and_memory() {
+    let at_hand = AtHand::discover().unwrap();
+    let part = portion(&at_hand.topology, &lab::declaration::MachineUse::default()).unwrap();
+    let mut stored = Stored::new(at_hand.topology.clone(), &part.cpus).unwrap();
+    let asked = lab::declaration::Placing {
+        rows: 200_000,
+        columns: 2,
+        bits_min: 20,
+        bits_max: 20,
+        placement: lab::declaration::Placement::Pp,
+    };
+    let stop = AtomicBool::new(false);
+    let conditions = Conditions { seed: 1, seconds: SECONDS, stop: &stop };
+    let bench = Bench { stored: &mut stored, nodes: &part.nodes, memory_bytes: 1 << 30, conditions };
+    let outcome = placing::placed(bench, &asked).unwrap();
+    assert!(outcome.metrics[&Metric::RunTime] > 0.0);
+    assert!((0.0009..0.002).contains(&outcome.metrics[&Metric::MemoryUsed]), "{outcome:?}");
+    assert_eq!(stored.database().table_names(), Vec::<String>::new());
+}
+
+#[test]
+fn one_hog_gets_what_one_hog_gets() {
+    let at_hand = AtHand::discover().unwrap();
+    let outcome = run(&at_hand, "nbb2011/fig52", &["k=1.0"]).unwrap();
+    assert!((0.2..5.0).contains(&outcome.metrics[&Metric::Bandwidth]), "{outcome:?}");
+    assert!(outcome.metrics[&Metric::MemoryTraffic] > 0.01);
+    assert!(run(&at_hand, "nbb2011/fig52", &["k=1000.0"]).unwrap_err().to_string().contains("k = 1000"));
+}
+
+#[test]
+fn a_stopped_point_has_no_outcome() {
+    let at_hand = AtHand::discover().unwrap();
+    let experiment = Experiment::find("vldb2015/fig08").unwrap();
+    let point = experiment.grid_with(&experiment.read_settings(&[]).unwrap()).unwrap().remove(0);
+    let stop = AtomicBool::new(true);
+    let outcome = at_hand.measure(&point, Conditions { seed: 1, seconds: SECONDS, stop: &stop });
+    assert_eq!(outcome, Err(RunError::Stopped));
+}
