@@ -11,7 +11,7 @@ use arrow::row::Rows as ByteRows;
 use parking_lot::Mutex;
 
 use super::Sorted;
-use super::keys::{Bytes, Layout, Packed, Word};
+use super::keys::{Bytes, CHECK_ROWS, Layout, Packed, Word};
 use crate::ExecError;
 use crate::engine::Run;
 use crate::engine::chunk::Rows;
@@ -22,8 +22,8 @@ const PIECE_ROWS: usize = 65_536;
 const RANGE_ROWS: usize = 65_536;
 /// The same where keys are bytes: comparing them takes long, and nobody can stop a range while it is sorted.
 const BYTE_RANGE_ROWS: usize = 8192;
-/// Rows between two looks at the statement.
-const CHECK_ROWS: usize = 4096;
+/// But not more ranges than about so many.
+const BYTE_RANGES: usize = 4096;
 /// Samples per range.
 const SAMPLES: usize = 32;
 
@@ -77,7 +77,7 @@ fn by_bytes(run: &Run<'_>, rows: &Arc<Rows>, bytes: &Bytes, fetch: usize) -> Res
     let (mut pieces, mut keys): (Vec<Vec<Item>>, Vec<ByteRows>) = (Vec::new(), Vec::new());
     let made = run.map(rows.rows.div_ceil(PIECE_ROWS), &|piece| {
         let range = piece * PIECE_ROWS..((piece + 1) * PIECE_ROWS).min(rows.rows);
-        let keys = bytes.rows(range.clone(), |c| rows.columns[c].clone())?;
+        let keys = bytes.rows(range.clone(), |c| rows.columns[c].clone(), run)?;
         let charged = run.reserve(keys.size() as u64)?;
         let items = range.zip(keys.iter()).map(|(row, key)| Item { prefix: prefix(key.as_ref()), row: row as u32 });
         Ok((items.collect::<Vec<_>>(), keys, charged))
@@ -94,7 +94,8 @@ fn by_bytes(run: &Run<'_>, rows: &Arc<Rows>, bytes: &Bytes, fetch: usize) -> Res
         let words = a.prefix.cmp(&b.prefix);
         words.then_with(|| key(a).as_ref().cmp(key(b).as_ref())).then(a.row.cmp(&b.row))
     };
-    let order = in_ranges(run, pieces, (BYTE_RANGE_ROWS, fetch), compare, |item| item.row)?;
+    let order =
+        in_ranges(run, pieces, (BYTE_RANGE_ROWS.max(rows.rows / BYTE_RANGES), fetch), compare, |item| item.row)?;
     reservation.resize((size_of::<u32>() * rows.rows) as u64)?;
     Ok((order, reservation))
 }

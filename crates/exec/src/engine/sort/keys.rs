@@ -14,8 +14,12 @@ use arrow::datatypes::{DataType, Float32Type};
 use arrow::row::{RowConverter, Rows as ByteRows, SortField};
 
 use crate::ExecError;
+use crate::engine::Run;
 use crate::engine::vector::{ColumnInfo, Data, Kind, Vector};
 use crate::plan::SortKey;
+
+/// Rows between two looks at the statement where keys are bytes.
+pub(super) const CHECK_ROWS: usize = 4096;
 
 /// An unsigned word that keys are packed into.
 pub(super) trait Word: Copy + Ord + Send + Sync + Default + std::fmt::Debug {
@@ -232,19 +236,27 @@ impl Bytes {
         Err(ExecError::Evaluation(format!("rows cannot be ordered by values of {}", types.join(", "))))
     }
 
-    /// The keys of some rows, comparable with those that any other call gives.
+    /// The keys of some rows, comparable with those that any other call gives; now and then looks whether to go on.
     pub(super) fn rows(
         &self,
         rows: Range<usize>,
         mut column: impl FnMut(usize) -> Arc<Vector>,
+        run: &Run<'_>,
     ) -> Result<ByteRows, ExecError> {
         let converter = RowConverter::new(self.fields.clone())?;
         if self.columns.is_empty() {
             return Ok(converter.empty_rows(0, 0));
         }
-        let arrays: Vec<ArrayRef> =
-            self.columns.iter().map(|(c, info)| comparable(info, &column(*c), rows.clone())).collect();
-        Ok(converter.convert_columns(&arrays)?)
+        let columns: Vec<Arc<Vector>> = self.columns.iter().map(|(c, _)| column(*c)).collect();
+        let mut keys = converter.empty_rows(rows.len(), 0);
+        for start in rows.clone().step_by(CHECK_ROWS) {
+            run.check()?;
+            let some = start..(start + CHECK_ROWS).min(rows.end);
+            let of = |((_, info), column): (&(usize, ColumnInfo), &Arc<Vector>)| comparable(info, column, some.clone());
+            let arrays: Vec<ArrayRef> = self.columns.iter().zip(&columns).map(of).collect();
+            converter.append(&mut keys, &arrays)?;
+        }
+        Ok(keys)
     }
 }
 

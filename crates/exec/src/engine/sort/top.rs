@@ -24,7 +24,7 @@ pub(super) fn sorted(run: &Run<'_>, pipe: &Pipe, layout: &Layout, fetch: usize) 
     match layout {
         Layout::Packed(packed, _) if packed.bits <= u64::BITS => best(run, pipe, ByWord::<u64>::new(packed), fetch),
         Layout::Packed(packed, _) => best(run, pipe, ByWord::<u128>::new(packed), fetch),
-        Layout::Bytes(bytes) => best(run, pipe, ByBytes { bytes }, fetch),
+        Layout::Bytes(bytes) => best(run, pipe, ByBytes { bytes, run }, fetch),
     }
 }
 
@@ -74,13 +74,14 @@ impl<W: Word> Keys for ByWord<'_, W> {
 
 struct ByBytes<'a> {
     bytes: &'a Bytes,
+    run: &'a Run<'a>,
 }
 
 impl Keys for ByBytes<'_> {
     type Key = Box<[u8]>;
 
     fn of(&self, chunk: &mut Chunk, bound: Option<&Box<[u8]>>) -> Result<Vec<Box<[u8]>>, ExecError> {
-        let rows = self.bytes.rows(0..chunk.rows(), |c| chunk.column(c))?;
+        let rows = self.bytes.rows(0..chunk.rows(), |c| chunk.column(c), self.run)?;
         let near = (0..chunk.rows() as u32).filter(|&r| bound.is_none_or(|b| rows.row(r as usize).as_ref() < &**b));
         let near: Vec<u32> = near.collect();
         if near.len() < chunk.rows() {
