@@ -1,6 +1,8 @@
 //! `nearside whatif`: a workload on a machine that is not here, under every placement and strategy, simulated.
 //!
-//! Only arguments are here; the work is done by the crate `lab`.
+//! Only arguments are here; the work is done by the crate `lab`. [`recording`] makes workload files of what a database did.
+
+pub mod recording;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,7 +22,7 @@ use crate::lab::with_context;
   nearside whatif --machine probe.json --workload scans.toml --json advice.json
   nearside whatif --machine '2x1x8x2' --workload scans.toml --placement rr,ivp --strategy target,bound
 
-A workload is described by the tables 'data' and 'workload' of docs/lab.md:
+A workload is recorded with 'nearside sql --record-workload FILE', or described by the tables 'data' and 'workload' of docs/lab.md:
 
   [data]
   rows = 100_000_000
@@ -35,7 +37,7 @@ pub struct Arguments {
     /// A published machine ('nearside topology --help' names them), what 'nearside probe --json' wrote, or a specification
     #[arg(long, value_name = "NAME|FILE")]
     machine: String,
-    /// The workload's description, in TOML
+    /// The workload, in TOML
     #[arg(long, value_name = "FILE")]
     workload: PathBuf,
     /// Placements to try [default: rr,ivp,pp]

@@ -1,12 +1,12 @@
 //! What if this workload ran on that machine: every placement under every strategy, simulated, and which to choose.
 //!
-//! A workload is described in TOML by the tables `data` and `workload` of a declaration (docs/lab.md); `placement` and `strategy` are what is
-//! tried.
+//! A workload is described in TOML by the tables `data` and `workload` of a declaration (docs/lab.md), by hand or by [`workload_file`], which writes
+//! what a database has recorded; `placement` and `strategy` are what is tried.
 //!
 //! Invariants: every combination gets the same seed and the same virtual time; what cannot be simulated is told and not left out silently.
 //!
 //! # Limits
-//! Workloads are described, not recorded. Times are those of the simulator: trust ratios more than seconds.
+//! Times are those of the simulator: trust ratios more than seconds.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use sim::Constants;
 use toml::{Table, Value};
 
 use crate::command::{CommandError, Context};
-use crate::declaration::{DeclarationError, Experiment, Length, Source};
+use crate::declaration::{DeclarationError, Experiment, Length, Recorded, Settings, Source};
 use crate::engine::SimEngine;
 use crate::result::{Kind, Metric};
 use crate::run::{Job, Options, run};
@@ -97,6 +97,61 @@ struct Described {
 
 fn usual_seconds() -> f64 {
     SECONDS
+}
+
+/// The text of a workload file that [`whatif`] reads back.
+///
+/// # Errors
+/// What cannot be written as a workload: nothing was recorded, or a figure is none.
+pub fn workload_file(recorded: &Recorded) -> Result<String, String> {
+    let mut named = Table::try_from(recorded).map_err(|error| error.to_string())?;
+    named.insert("kind".into(), "recorded".into());
+    named.insert("machine".into(), "any".into());
+    Settings::from_named(&named)?;
+    let text = recorded_text(recorded);
+    match text.len() as u64 {
+        0..=FILE_BYTES_MAX => Ok(text),
+        bytes => Err(format!("it would have {bytes} bytes; a workload has at most {FILE_BYTES_MAX}")),
+    }
+}
+
+/// The file, a line per column and statement. Placements and strategies are tried, so they are left out.
+fn recorded_text(recorded: &Recorded) -> String {
+    let mut text = String::from(
+        "# Recorded by Nearside. What one statement of each kind did on average; columns are numbered from 0.\n",
+    );
+    let (seconds, clients) = (seconds_for(recorded), recorded.clients);
+    text += &format!("seconds = {seconds:?}\n\n[workload]\nkind = \"recorded\"\nclients = {clients}\ncolumns = [\n");
+    for column in &recorded.columns {
+        text += &format!("  {{ table = {}, column = {} }},\n", quoted(&column.table), quoted(&column.column));
+    }
+    text += "]\nstatements = [\n";
+    for statement in &recorded.statements {
+        let reads = statement.reads.iter().map(|r| format!("{{ column = {}, bytes = {:?} }}", r.column, r.bytes));
+        text += &format!(
+            "  {{ count = {}, tasks = {:?}, cpu_seconds = {:?}, seconds = {:?}, reads = [{}], sql = {} }},\n",
+            statement.count,
+            statement.tasks,
+            statement.cpu_seconds,
+            statement.seconds,
+            reads.collect::<Vec<_>>().join(", "),
+            quoted(&statement.sql)
+        );
+    }
+    text + "]\n"
+}
+
+/// A basic string of TOML: JSON's escapes are among its own, but it wants one more character escaped.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
+}
+
+/// Virtual seconds in which some hundred statements end, were it as where they were recorded; within bounds that take no long time to simulate.
+fn seconds_for(recorded: &Recorded) -> f64 {
+    let count: u64 = recorded.statements.iter().map(|statement| statement.count).sum();
+    let all: f64 = recorded.statements.iter().map(|statement| statement.count as f64 * statement.seconds).sum();
+    let mean = all / count.max(1) as f64;
+    (mean * 500.0 / f64::from(recorded.clients.max(1))).clamp(0.01, 60.0)
 }
 
 /// Simulates a workload under every placement and strategy and prints what came out and which to choose.
@@ -255,6 +310,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
+    use crate::declaration::{RecordedColumn, RecordedRead, RecordedStatement};
 
     const WORKLOAD: &str = "seconds = 0.5
 [data]
@@ -286,6 +342,63 @@ selectivity = 0.00001
         let best = &advice.choices[advice.best.unwrap()];
         assert_ne!(best.strategy, "os", "{text}");
         assert!(text.contains("choose placement") && text.contains("100%"), "{text}");
+    }
+
+    fn recorded() -> Recorded {
+        let column = |table: &str, column: &str| RecordedColumn { table: table.into(), column: column.into() };
+        let statement = |sql: &str, count, cpu_seconds, reads: &[(usize, f64)]| RecordedStatement {
+            sql: sql.into(),
+            count,
+            tasks: 8.0,
+            cpu_seconds,
+            seconds: 0.01,
+            reads: reads.iter().map(|(column, bytes)| RecordedRead { column: *column, bytes: *bytes }).collect(),
+        };
+        Recorded {
+            clients: 64,
+            columns: vec![column("t", "a"), column("t", "b"), column("u", "a"), column("v", "a")],
+            statements: vec![
+                statement("SELECT a FROM t WHERE b = ?", 30, 0.004, &[(0, 2e8), (1, 1e8)]),
+                statement("SELECT \"u\".a FROM u, v", 10, 0.008, &[(2, 3e8), (3, 4e8)]),
+                statement("SELECT ?\n-- \u{7f}\\", 1, 1e-6, &[]),
+            ],
+            ..Recorded::default()
+        }
+    }
+
+    #[test]
+    fn a_recorded_workload_is_written_read_and_simulated() {
+        let text = workload_file(&recorded()).unwrap();
+        assert!(text.contains("kind = \"recorded\"") && !text.contains("placement"), "{text}");
+        let read: Table = toml::from_str(&text).unwrap();
+        let mut workload = read["workload"].as_table().unwrap().clone();
+        assert_eq!(workload.remove("kind"), Some("recorded".into()));
+        assert_eq!(workload.try_into::<Recorded>().unwrap(), recorded());
+        let (advice, shown) = ask(&text, "ivybridge-ex-4", &[]).unwrap();
+        assert_eq!(advice.choices.len(), 9);
+        let get = |placement: &str, strategy: &str| {
+            let one = advice.choices.iter().find(|c| c.placement == placement && c.strategy == strategy);
+            one.unwrap_or_else(|| panic!("{placement} {strategy} is missing: {shown}"))
+        };
+        assert!(advice.choices.iter().all(|choice| choice.throughput.is_some_and(|it| it > 0.0)), "{shown}");
+        // Ranges of one table lie together; whole columns of one table lie on two nodes.
+        assert!(get("ivp", "bound").remote_share < Some(0.55), "{shown}");
+        assert!(get("ivp", "os").remote_share > get("ivp", "bound").remote_share, "{shown}");
+        assert!(get("ivp", "bound").throughput > get("ivp", "os").throughput, "{shown}");
+        assert_eq!(ask(&text, "ivybridge-ex-4", &[]).unwrap().0, advice, "the same seed");
+    }
+
+    #[test]
+    fn what_is_no_record_is_told() {
+        assert!(workload_file(&Recorded::default()).unwrap_err().contains("no statement was recorded"));
+        let mut wrong = recorded();
+        wrong.statements[0].reads[0].column = 9;
+        assert!(workload_file(&wrong).unwrap_err().contains("reads column 9, of 4"));
+        let mut wrong = recorded();
+        wrong.statements[1].cpu_seconds = f64::NAN;
+        assert!(workload_file(&wrong).unwrap_err().contains("0 or more"));
+        let text = workload_file(&recorded()).unwrap().replace("cpu_seconds", "gpu_seconds");
+        assert!(ask(&text, "ivybridge-ex-4", &[]).unwrap_err().contains("gpu_seconds"));
     }
 
     #[test]

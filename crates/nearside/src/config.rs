@@ -28,6 +28,8 @@ extensions_options! {
         pub index_lookups: bool, default = true
         /// Skip blocks of rows whose smallest and largest values show that none of them passes a condition
         pub block_skipping: bool, default = true
+        /// Record what each kind of statement of this session reads and computes, in nearside.workload; statements then run profiled
+        pub record_workload: bool, default = false
         /// Where new tables lie when nothing else is said, as in CREATE TABLE .. WITH (placement = '..'): rr, ivp, pp(..), ..
         pub placement: String, default = "rr".to_string()
         /// The scheduling strategy: os, target or bound; setting it sets the four settings below; it reads custom when they are none of these strategies

@@ -17,6 +17,7 @@ use crate::load::{self, BatchProducer, LoadOptions, LoadReport};
 use crate::placement::MachineNodes;
 use crate::placement::change::ChangeLog;
 use crate::plan_cache::PlanCache;
+use crate::recording::{Recorder, Workload};
 use crate::report::{self, ColumnReport, IndexReport};
 use crate::scheduling::Threshold;
 use crate::session::{Session, default_state};
@@ -56,6 +57,8 @@ pub(crate) struct Inner {
     pub environment: Arc<RuntimeEnv>,
     /// The last changes of placements.
     pub changes: ChangeLog,
+    /// What statements read and computed, where that is recorded.
+    pub recorder: Recorder,
     statement_clock: AtomicU64,
     default_state: OnceLock<Arc<SessionState>>,
     runtime: OnceLock<tokio::runtime::Runtime>,
@@ -196,6 +199,7 @@ impl DatabaseBuilder {
             plans: PlanCache::default(),
             environment,
             changes: ChangeLog::default(),
+            recorder: Recorder::default(),
             statement_clock: AtomicU64::new(1),
             default_state: OnceLock::new(),
             runtime: OnceLock::new(),
@@ -350,6 +354,22 @@ impl Database {
     /// The budget of tables and statements.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.inner.budget
+    }
+
+    /// Records what the statements of all sessions read and compute from now on, or (as at the start) only those of sessions with
+    /// `nearside.record_workload` on. Recorded statements run profiled, which costs looks at the clock.
+    pub fn record_workload(&self, on: bool) {
+        self.inner.recorder.set(on);
+    }
+
+    /// What was recorded so far, by kind of statement (`nearside.workload`).
+    pub fn workload(&self) -> Workload {
+        self.inner.recorder.workload()
+    }
+
+    /// Forgets what was recorded.
+    pub fn clear_workload(&self) {
+        self.inner.recorder.clear();
     }
 
     /// The indexes of all tables, those of keys among them.

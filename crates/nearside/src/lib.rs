@@ -57,6 +57,7 @@ mod plan_times;
 mod planning;
 mod prepared;
 mod query;
+mod recording;
 mod report;
 mod scheduling;
 mod session;
@@ -80,6 +81,7 @@ pub use load::{BatchProducer, LoadOptions, LoadProgress, LoadReport, ProgressFn}
 pub use parser::Piece;
 #[doc(hidden)]
 pub use plan_times::PlanTimes;
+pub use recording::{StatementKind, Workload};
 pub use report::{ColumnReport, IndexReport};
 pub use session::{CancelHandle, Done, Outcome, Prepared, Session};
 pub use stream::ResultStream;

@@ -277,6 +277,14 @@ impl Template {
         Ok((template, name))
     }
 
+    /// What it was written as.
+    pub(crate) fn text(&self) -> String {
+        match &self.source {
+            Source::Text(sql) => sql.clone(),
+            Source::Statement(statement) => statement.to_string(),
+        }
+    }
+
     /// The types of `$1`, `$2`, .. as far as the query tells them.
     pub(crate) fn parameter_types(&self) -> &[Option<DataType>] {
         &self.parameter_types

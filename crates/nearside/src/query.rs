@@ -15,6 +15,7 @@ use crate::floats;
 use crate::lower::{bind, lower, wholly_native};
 use crate::native::{NativeExec, NativePlanner, context_of};
 use crate::planning;
+use crate::recording::{self, Recording};
 use crate::scheduling;
 use crate::statement::Running;
 use crate::stream::{ResultStream, block_on};
@@ -50,16 +51,24 @@ pub(crate) fn start(plan: &LogicalPlan, running: Arc<Running>, ordered: bool) ->
         let schema = Arc::new(plan.schema().as_arrow().clone());
         return Ok(start_bound(bound, schema, running, ordered));
     }
-    let physical = physical(plan, &running, false)?;
+    let recorded = recording::wanted(&running);
+    let physical = physical(plan, &running, recorded)?;
     scheduling::calibrate(&running, native_bytes(&physical));
-    ResultStream::spawn(physical, running)
+    let recording = recorded.then(|| Recording::physical(Arc::clone(&physical), &running));
+    Ok(ResultStream::spawn(physical, running)?.recorded(recording))
 }
 
 /// Starts a native plan; its rows come under `schema`. `ordered` as in [`start`].
 pub(crate) fn start_bound(plan: Plan, schema: SchemaRef, running: Arc<Running>, ordered: bool) -> ResultStream {
     scheduling::calibrate(&running, plan.estimated_bytes());
-    let execution = exec::execute(Arc::new(plan), exec::Context { ordered, ..context_of(&running) });
-    ResultStream::native(schema, execution, running)
+    let (plan, context) = (Arc::new(plan), exec::Context { ordered, ..context_of(&running) });
+    if recording::wanted(&running) {
+        let profile = exec::Profile::new(&plan);
+        let execution = exec::execute_profiled(Arc::clone(&plan), context, &profile);
+        let recording = Recording::native(plan, profile, &running);
+        return ResultStream::native(schema, execution, running).recorded(Some(recording));
+    }
+    ResultStream::native(schema, exec::execute(plan, context), running)
 }
 
 /// The physical plan of a prepared plan, its joins heeding cancellation; with native operators that count if it is `profiled`.

@@ -22,7 +22,7 @@ use crate::plan_cache::{Key, is_cacheable};
 use crate::prepared::{Planned, Source, Template, constants};
 use crate::statement::{Canceller, Running};
 use crate::stream::ResultStream;
-use crate::{checked, coerce, config, copy, ddl, explain, index, optimizer, placement, query, views, write};
+use crate::{checked, coerce, config, copy, ddl, explain, index, optimizer, placement, query, recording, views, write};
 
 /// What a statement that returns no rows did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -405,6 +405,9 @@ impl Prepared {
         let session = &self.session;
         let (state, settings) = session.state();
         let running = Arc::new(Running::start(&session.inner, state));
+        if recording::wanted(&running) {
+            running.statement.set_label(label(&self.template.text()));
+        }
         session.track(&running);
         self.template.start(values, running, settings)
     }

@@ -19,6 +19,7 @@ use futures::{FutureExt, SinkExt, Stream, StreamExt, select_biased};
 use crate::busy;
 use crate::error::{Error, Result};
 use crate::native::conform;
+use crate::recording::Recording;
 use crate::session::not_on_a_worker;
 use crate::statement::{Canceller, Running};
 
@@ -41,6 +42,7 @@ pub struct ResultStream {
     source: Source,
     running: Option<Arc<Running>>,
     canceller: Option<Canceller>,
+    recording: Option<Recording>,
     ended: bool,
 }
 
@@ -64,6 +66,7 @@ impl ResultStream {
             source: Source::Ready(batches.into_iter()),
             running: None,
             canceller: None,
+            recording: None,
             ended: false,
         }
     }
@@ -71,7 +74,8 @@ impl ResultStream {
     /// The rows of a wholly native plan.
     pub(crate) fn native(schema: SchemaRef, execution: Execution, running: Arc<Running>) -> ResultStream {
         let canceller = Some(running.canceller());
-        ResultStream { schema, source: Source::Native(execution), running: Some(running), canceller, ended: false }
+        let (source, running) = (Source::Native(execution), Some(running));
+        ResultStream { schema, source, running, canceller, recording: None, ended: false }
     }
 
     /// The rows of a plan that runs on the private runtime.
@@ -81,7 +85,14 @@ impl ResultStream {
         let runtime = running.inner.runtime()?;
         let canceller = Some(running.canceller());
         runtime.spawn(pump(plan, Arc::clone(&running), sender));
-        Ok(ResultStream { schema, source: Source::Channel(receiver), running: Some(running), canceller, ended: false })
+        let (source, running) = (Source::Channel(receiver), Some(running));
+        Ok(ResultStream { schema, source, running, canceller, recording: None, ended: false })
+    }
+
+    /// The same rows, counted by a recording when the last of them was taken.
+    pub(crate) fn recorded(mut self, recording: Option<Recording>) -> ResultStream {
+        self.recording = recording;
+        self
     }
 
     /// Names and types of the columns.
@@ -105,12 +116,29 @@ impl ResultStream {
                 .poll_next(cx)
                 .map(|item| item.map(|batch| Ok(conform(batch.map_err(Error::from)?, &self.schema)?))),
         };
+        if let Poll::Ready(item) = &item {
+            self.count(item);
+        }
         match item {
             Poll::Ready(None) => self.finish(),
             Poll::Ready(Some(Err(_))) => self.fail(),
             _ => {}
         }
         item
+    }
+
+    /// Tells the recording, if there is one, what comes.
+    fn count(&mut self, item: &Option<Result<RecordBatch>>) {
+        match (item, &mut self.recording) {
+            (Some(Ok(batch)), Some(recording)) => recording.took(batch.num_rows()),
+            (Some(Err(_)), _) => self.recording = None,
+            (None, _) => {
+                if let Some(recording) = self.recording.take() {
+                    recording.done();
+                }
+            }
+            (_, None) => {}
+        }
     }
 
     /// The statement has failed or is out of time: what it has queued is dropped now.
@@ -154,6 +182,7 @@ impl Iterator for ResultStream {
             Source::Native(execution) if !self.ended => {
                 let item = execution.next_blocking();
                 let item = item.map(|batch| Ok(conform(batch.map_err(Error::from)?, &self.schema)?));
+                self.count(&item);
                 match item {
                     None => self.finish(),
                     Some(Err(_)) => self.fail(),

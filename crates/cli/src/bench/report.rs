@@ -100,7 +100,24 @@ impl<'a> Output<'a> {
     /// # Errors
     /// A full disk and the like; then the earlier file is still there.
     pub fn write(&self, value: &Value) -> Result<(), Failure> {
-        write_json(self.0, value).map_err(|error| cannot_write(self.0, &error))
+        let json = |file: &mut BufWriter<File>| {
+            serde_json::to_writer_pretty(&mut *file, value)?;
+            writeln!(file)
+        };
+        write_whole(self.0, json).map_err(|error| cannot_write(self.0, &error))
+    }
+
+    /// Writes a text to it.
+    ///
+    /// # Errors
+    /// As [`Output::write`].
+    pub fn write_text(&self, text: &str) -> Result<(), Failure> {
+        write_whole(self.0, |file| file.write_all(text.as_bytes())).map_err(|error| cannot_write(self.0, &error))
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        self.0
     }
 }
 
@@ -178,11 +195,10 @@ fn can_write(path: &Path) -> io::Result<()> {
     }
 }
 
-fn write_json(path: &Path, value: &Value) -> io::Result<()> {
+fn write_whole(path: &Path, content: impl Fn(&mut BufWriter<File>) -> io::Result<()>) -> io::Result<()> {
     let write = |to: &Path| {
         let mut file = BufWriter::new(File::create(to)?);
-        serde_json::to_writer_pretty(&mut file, value)?;
-        writeln!(file)?;
+        content(&mut file)?;
         file.flush()
     };
     let Some(beside) = beside(path) else { return write(path) };

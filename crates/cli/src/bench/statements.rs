@@ -187,7 +187,7 @@ pub fn latency<'a>(all: impl Iterator<Item = &'a Duration>) -> Latency {
 
 fn table(placement: &str, plan: &Plan) -> Uniform {
     let bits = (FIRST_BITS..FIRST_BITS + COLUMNS).collect();
-    Uniform { table: format!("bench_{placement}"), rows: plan.rows, bits, seed: plan.seed }
+    Uniform { table: format!("bench_{placement}"), rows: plan.rows, bits, seed: plan.seed, keyed: false }
 }
 
 /// The statements that clients choose from, planned already, with the rows that each must give.

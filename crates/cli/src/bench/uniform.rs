@@ -30,6 +30,8 @@ pub struct Uniform {
     pub bits: Vec<u32>,
     /// What values are made from.
     pub seed: u64,
+    /// Whether column `k` has the rows' numbers, from 0.
+    pub keyed: bool,
 }
 
 impl Uniform {
@@ -39,12 +41,14 @@ impl Uniform {
         (mixed(self.seed ^ mixed(number)) >> (64 - self.bits[column])) as i32
     }
 
-    /// Makes the table, on all threads, placed as in `CREATE TABLE .. WITH (placement = '..')`.
+    /// Makes the table, on all threads (at most 2^31 rows where it has keys), placed as in `CREATE TABLE .. WITH (placement = '..')`.
     ///
     /// # Errors
     /// It does not fit, or there is such a table.
     pub fn load(&self, database: &Database, placement: &str) -> Result<(), Failure> {
-        let fields = (0..self.bits.len()).map(|column| Field::new(format!("c{column}"), DataType::Int32, false));
+        let names = self.keyed.then(|| "k".to_string()).into_iter();
+        let names = names.chain((0..self.bits.len()).map(|column| format!("c{column}")));
+        let fields = names.map(|name| Field::new(name, DataType::Int32, false));
         let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let producers = database.scheduler().threads() as u64;
         let share = self.rows.div_ceil(producers);
@@ -53,11 +57,13 @@ impl Uniform {
             let (first, end) = ((number * share).min(own.rows), ((number + 1) * share).min(own.rows));
             Box::new((first..end).step_by(BATCH_ROWS as usize).map(move |begin| {
                 let rows = begin..end.min(begin + BATCH_ROWS);
+                let numbers = || Arc::new(Int32Array::from_iter_values(rows.clone().map(|row| row as i32))) as ArrayRef;
+                let key = own.keyed.then(numbers);
                 let columns = (0..own.bits.len()).map(|column| {
                     let values = rows.clone().map(|row| own.value(row, column));
                     Arc::new(Int32Array::from_iter_values(values)) as ArrayRef
                 });
-                Ok(RecordBatch::try_new(Arc::clone(&schema), columns.collect())?)
+                Ok(RecordBatch::try_new(Arc::clone(&schema), key.into_iter().chain(columns).collect())?)
             }))
         };
         let producers = (0..producers).map(producer).collect();
@@ -86,7 +92,7 @@ mod tests {
     #[test]
     fn values_have_the_bits_of_their_column() {
         let bits: Vec<u32> = (17..25).collect();
-        let table = Uniform { table: "t".into(), rows: 0, bits, seed: 1 };
+        let table = Uniform { table: "t".into(), rows: 0, bits, seed: 1, keyed: false };
         for (column, bits) in table.bits.iter().enumerate() {
             let max = (0..20_000).map(|row| table.value(row, column)).max();
             let domain = 1 << bits;
@@ -97,9 +103,11 @@ mod tests {
     #[test]
     fn queries_know_how_many_rows_they_give() {
         let database = Database::builder().threads(2).memory_bytes(1 << 30).build().unwrap();
-        let table = Uniform { table: "u".into(), rows: 5_000, bits: vec![3, 31], seed: 7 };
+        let table = Uniform { table: "u".into(), rows: 5_000, bits: vec![3, 31], seed: 7, keyed: true };
         table.load(&database, "rr").unwrap();
         let session = database.session();
+        let keys = session.query("SELECT DISTINCT k FROM u WHERE k >= 0 AND k < 5000").unwrap().collect_all().unwrap();
+        assert_eq!(keys.iter().map(RecordBatch::num_rows).sum::<usize>(), 5_000);
         for (column, selectivity) in [(0, 0.5), (1, 0.25), (1, 1e-9), (0, 1.0)] {
             let query = table.query(&session, column, selectivity, 3).unwrap();
             let values: Vec<i32> = (0..5_000).map(|row| table.value(row, column)).collect();

@@ -19,13 +19,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use model::curve::{Curve, CurveSpec, Interpolation, Outside};
-use model::fit::{Residuals, Trial};
+use model::fit::{PlainFit, Residuals, Trial};
 use model::interference::{Input, MeasuredPair, Miss, QueryTrials, Report, analyse};
 use model::machine::{DemandRule, Machine};
 use nearside::{Database, Session};
 use numa::Topology;
 use numa::probe::{HogKind, Hogs};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bench::report::{Output, median, report, write_head};
 use crate::failure::Failure;
@@ -104,7 +104,7 @@ pub fn run(arguments: &Arguments, stop: &AtomicBool) -> Result<ExitCode, Failure
         let mut value = report("interference", topology, threads, given, &[]);
         value["unit_bytes_per_second"] = json!(unit);
         value["input"] = json!(input);
-        value["report"] = json!(found);
+        value["report"] = report_json(&found);
         json.write(&value)?;
     }
     Ok(ExitCode::SUCCESS)
@@ -304,6 +304,52 @@ fn repeat(session: &Session, number: u8, done: &AtomicUsize) -> Result<f64, Fail
     Ok(inner.iter().sum::<f64>() / inner.len() as f64)
 }
 
+/// The standard error of a share above which it could as well be any share.
+const Q_ERROR_MAX: f64 = 1.0;
+
+/// Why the plain model's `q` of a query is not known; `None` where it is.
+fn untold(plain: &PlainFit) -> Option<&'static str> {
+    match plain.q_error {
+        Some(error) if error <= Q_ERROR_MAX => None,
+        Some(_) => Some("times beside hogs do not tell it from other shares: its standard error is above 1"),
+        None => Some("too few runs, or hogs that take nothing from each other, leave every share as good as another"),
+    }
+}
+
+/// What helps.
+const UNTOLD_ADVICE: &str =
+    "measure with more cpus per node, so that hogs meet the limit of the memory, or with more --rounds";
+
+/// The report with `null` for what is not known, and why.
+fn report_json(found: &Report) -> Value {
+    let mut value = json!(found);
+    for (place, query) in found.queries.iter().enumerate() {
+        if let Some(reason) = untold(&query.plain) {
+            let plain = &mut value["queries"][place]["plain"];
+            plain["job"]["q"] = Value::Null;
+            plain["q_untold"] = json!(format!("{reason}; {UNTOLD_ADVICE}"));
+        }
+    }
+    value
+}
+
+/// Which queries' plain `q` is not known, and what to do.
+fn write_untold(out: &mut impl Write, found: &Report) -> Result<(), Failure> {
+    let mut reasons: Vec<(&str, Vec<&str>)> = Vec::new();
+    for query in &found.queries {
+        let Some(reason) = untold(&query.plain) else { continue };
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(&query.name),
+            None => reasons.push((reason, vec![&query.name])),
+        }
+    }
+    for (reason, names) in reasons {
+        let of = if names.len() == 1 { "query" } else { "queries" };
+        writeln!(out, "note: plain q of {of} {} is untold: {reason}; {UNTOLD_ADVICE}", names.join(", "))?;
+    }
+    Ok(())
+}
+
 fn write(out: &mut impl Write, found: &Report) -> Result<(), Failure> {
     writeln!(
         out,
@@ -312,12 +358,16 @@ fn write(out: &mut impl Write, found: &Report) -> Result<(), Failure> {
     )?;
     for query in &found.queries {
         let job = &query.extended.job;
+        let plain_q = match untold(&query.plain) {
+            None => format!("{:.3}", query.plain.job.q),
+            Some(_) => "untold".to_string(),
+        };
         writeln!(
             out,
-            "{:<6} {:>9.1} {:>8.3} {:>10.3} {:>8.3} {:>8.3} {:>8.3} {:>10.4}",
+            "{:<6} {:>9.1} {:>8} {:>10.3} {:>8.3} {:>8.3} {:>8.3} {:>10.4}",
             query.name,
             query.plain.job.t_s * 1e3,
-            query.plain.job.q,
+            plain_q,
             job.q,
             job.hidden,
             job.smt,
@@ -325,6 +375,7 @@ fn write(out: &mut impl Write, found: &Report) -> Result<(), Failure> {
             job.overhead
         )?;
     }
+    write_untold(out, found)?;
     writeln!(out, "\n{:<8} {:>17} {:>17} {:>17} {:>17}", "pair", "measured ms", "plain", "extended", "as if alone")?;
     let two = |pair: [f64; 2]| format!("{:.1} {:.1}", pair[0] * 1e3, pair[1] * 1e3);
     for pair in &found.pairs {
@@ -397,5 +448,53 @@ mod tests {
         write(&mut text, &found).unwrap();
         let text = String::from_utf8(text).unwrap();
         assert!(text.contains("errors over 3 pairs") && text.contains("1 6"), "{text}");
+    }
+
+    /// A query of ten seconds on one of two cpus, beside hogs; `slower` is how much two hogs take from each other.
+    fn measured(slower: f64, rounds: usize) -> Report {
+        let points = vec![[1.0, 1.0], [2.0, 2.0 / slower]];
+        let spec = CurveSpec { points, unit: None, interpolation: Interpolation::Linear, outside: Outside::Hold };
+        let local = Curve::new(spec).unwrap();
+        let machine = Machine { local, remote: Vec::new(), cpus: 2.0, cores: 2.0, rule: DemandRule::Overlap };
+        let trial = |cpus: f64, memory_hogs: f64, time_s: f64| Trial {
+            cpus,
+            memory_hogs,
+            computing_hogs: 0.0,
+            time_s,
+            traffic_unit_s: None,
+            hogs_got: None,
+        };
+        let beside = |share: f64| 10.0 * (1.0 + 0.5 * (slower - 1.0) * share);
+        let round = |i: usize| {
+            let noise = 1.0 + 1e-3 * i as f64;
+            [trial(1.0, 0.0, 10.0 * noise), trial(1.0, 1.0, beside(1.0)), trial(2.0, 0.0, beside(1.0) / 2.0)]
+        };
+        let trials = (0..rounds).flat_map(round).collect();
+        let queries = vec![QueryTrials { name: "7".into(), trials, remote: Vec::new() }];
+        let pairs = Vec::new();
+        analyse(&Input { machine, queries, pairs, residuals: Residuals::Relative, noise: 0.01 }).unwrap()
+    }
+
+    #[test]
+    fn a_share_that_runs_do_not_tell_is_untold() {
+        let shown = |found: &Report| {
+            let mut text = Vec::new();
+            write(&mut text, found).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        // Two hogs get exactly twice what one gets: nobody waits longer beside them, so any share fits.
+        let nobody_waits = measured(1.0, 2);
+        let text = shown(&nobody_waits);
+        assert!(text.contains("untold") && text.contains("plain q of query 7 is untold"), "{text}");
+        assert!(text.contains("more cpus per node") && text.contains("--rounds"), "{text}");
+        let value = report_json(&nobody_waits);
+        assert!(value["queries"][0]["plain"]["job"]["q"].is_null(), "{value}");
+        assert!(value["queries"][0]["plain"]["q_untold"].as_str().is_some_and(|reason| reason.contains("rounds")));
+        let known = measured(2.0, 3);
+        assert!(!shown(&known).contains("untold"), "{}", shown(&known));
+        let value = report_json(&known);
+        let q = value["queries"][0]["plain"]["job"]["q"].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&q), "{q}");
+        assert!(value["queries"][0]["plain"].get("q_untold").is_none());
     }
 }

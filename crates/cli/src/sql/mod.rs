@@ -24,6 +24,7 @@ use crate::interrupt::Interrupts;
 use crate::machine::with_machine;
 use crate::progress::Progress;
 use crate::size::Size;
+use crate::whatif::recording::Recording;
 use output::Format;
 use script::Splitter;
 use shell::{Next, Origin, Shell};
@@ -67,6 +68,9 @@ pub struct Arguments {
     /// This machine's figures, as `nearside probe --json` wrote them
     #[arg(long, value_name = "FILE")]
     machine: Option<String>,
+    /// Write what the queries read and compute to this file, for 'nearside whatif --workload'
+    #[arg(long, value_name = "FILE")]
+    record_workload: Option<PathBuf>,
     /// Memory for tables and statements, like 512MB, 4GiB or 80% [default: 80%]
     #[arg(long, value_name = "SIZE")]
     memory: Option<Size>,
@@ -142,18 +146,26 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     for load in &arguments.load {
         load_table(&database, load, arguments)?;
     }
-    let mut shell = Shell::new(database, interrupts, arguments.format);
+    let recording = Recording::begin(&database, arguments.record_workload.as_deref())?;
+    let ran = run_statements(Shell::new(database, interrupts, arguments.format), arguments);
+    // What ran before a failure was recorded too; the failure is what is told.
+    let written = recording.map_or(Ok(()), Recording::write);
+    ran.and(written)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs what the arguments name, or what comes.
+fn run_statements(mut shell: Shell, arguments: &Arguments) -> Result<(), Failure> {
     match (&arguments.file, arguments.command.is_empty()) {
         (Some(path), _) => {
             let name = path.display().to_string();
             let file = File::open(path).map_err(|e| Failure::new(format!("cannot open {name}: {e}")))?;
-            run_script(&mut shell, BufReader::new(file), &name)?;
+            run_script(&mut shell, BufReader::new(file), &name)
         }
-        (None, false) => run_commands(&mut shell, &arguments.command)?,
-        (None, true) if io::stdin().is_terminal() && io::stdout().is_terminal() => prompt::run(shell)?,
-        (None, true) => run_script(&mut shell, io::stdin().lock(), "standard input")?,
+        (None, false) => run_commands(&mut shell, &arguments.command),
+        (None, true) if io::stdin().is_terminal() && io::stdout().is_terminal() => prompt::run(shell),
+        (None, true) => run_script(&mut shell, io::stdin().lock(), "standard input"),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn load_table(database: &Database, load: &Load, arguments: &Arguments) -> Result<(), Failure> {

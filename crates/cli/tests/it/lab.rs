@@ -34,9 +34,7 @@ fn what_is_wrong_is_told_in_one_sentence() {
     let results = folder.path().to_str().expect("UTF-8").to_string();
     let refused = run(&[&nodes[..], &["--results", &results]].concat());
     assert!(refused.failed().contains("no point of it could be run"));
-    assert!(
-        run(&["lab", "run", "subnuma2020/fig12", "--measured"]).failed().contains("can be simulated, not measured")
-    );
+    assert!(run(&["lab", "run", "eris2014/fig08a", "--measured"]).failed().contains("can be simulated, not measured"));
 }
 
 #[test]
@@ -62,4 +60,25 @@ fn what_is_measured_stays_apart_from_what_is_simulated() {
     let points: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!((points.len(), &points[0]["kind"], &points[3]["kind"]), (4, &"measured".into(), &"measured".into()));
     assert!(points[1]["metrics"]["latency-p95"].as_f64().is_some_and(|seconds| seconds > 0.0), "{}", points[1]);
+}
+
+#[test]
+fn what_a_database_ran_is_recorded_and_simulated_elsewhere() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let workload = folder.path().join("workload.toml").to_str().expect("UTF-8").to_string();
+    let table = "CREATE TABLE t AS SELECT value AS a, value % 1000 AS b FROM generate_series(1, 500000)";
+    let queries =
+        "SELECT sum(a) FROM t WHERE b < 500; SELECT sum(a) FROM t WHERE b < 700; SELECT b, max(a) FROM t GROUP BY b";
+    run(&["sql", "--record-workload", &workload, "-c", table, "-c", queries]).ok();
+    let text = std::fs::read_to_string(&workload).expect("a file");
+    assert!(text.contains("kind = \"recorded\"") && text.contains("SELECT sum(a) FROM t WHERE b < ?"), "{text}");
+    assert!(text.contains("count = 2,") && text.contains("{ table = \"t\", column = \"b\" }"), "{text}");
+    let asked = ["whatif", "--machine", "ivybridge-ex-4", "--workload", &workload, "--strategy", "os,bound"];
+    let advice = run(&asked).ok();
+    assert!(advice.contains("simulated on ivybridge-ex-4") && advice.contains("choose placement"), "{advice}");
+    assert!(!advice.contains("not simulated"), "{advice}");
+    let nothing = run(&["sql", "--record-workload", &workload, "-c", "CREATE TABLE e (a INT)"]).failed();
+    assert!(nothing.contains("no statement was recorded"), "{nothing}");
+    let nowhere = run(&["sql", "--record-workload", "/no/such/folder/w.toml", "-c", "SELECT 1"]).failed();
+    assert!(nowhere.contains("cannot write"), "{nowhere}");
 }

@@ -13,6 +13,7 @@
 mod embedded;
 mod families;
 mod grid;
+mod recorded;
 mod settings;
 
 use std::path::{Path, PathBuf};
@@ -26,6 +27,7 @@ use crate::result::{Kind, Metric};
 
 pub use embedded::embedded;
 pub use families::*;
+pub use recorded::{Recorded, RecordedColumn, RecordedRead, RecordedStatement};
 pub use settings::{Cores, MachineUse, Settings, Workload};
 
 /// A declaration is no longer than this.

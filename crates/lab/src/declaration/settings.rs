@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use super::families::*;
+use super::recorded::{self, Recorded};
 
 /// All settings of one point.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,10 +37,12 @@ pub enum Workload {
     Loops(Loops),
     /// The bandwidth-sharing model.
     Modelled(Modelled),
+    /// Statements recorded from a running database.
+    Recorded(Recorded),
 }
 
 /// Names of the families, as `kind` has them.
-const FAMILIES: [&str; 7] = ["columns", "aggregate", "placing", "store", "sub-domains", "loops", "model"];
+const FAMILIES: [&str; 8] = ["columns", "aggregate", "placing", "store", "sub-domains", "loops", "model", "recorded"];
 
 /// Which cores of a node are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +103,7 @@ impl Settings {
             "sub-domains" => Workload::SubDomains(read(rest)?),
             "loops" => Workload::Loops(read(rest)?),
             "model" => Workload::Modelled(read(rest)?),
+            "recorded" => Workload::Recorded(read(rest)?),
             other => return Err(format!("there is no workload of kind '{other}'; there are {}", FAMILIES.join(", "))),
         };
         let settings = Settings { machine, workload };
@@ -118,6 +122,7 @@ impl Settings {
             Workload::SubDomains(s) => ("sub-domains", Table::try_from(s)),
             Workload::Loops(l) => ("loops", Table::try_from(l)),
             Workload::Modelled(m) => ("model", Table::try_from(m)),
+            Workload::Recorded(r) => ("recorded", Table::try_from(r)),
         };
         let mut named = table(work)?;
         named.extend(table(Table::try_from(&self.machine))?);
@@ -136,6 +141,7 @@ impl Settings {
             "sub-domains" => names_of(&SubDomains::default()),
             "loops" => names_of(&Loops::default()),
             "model" => names_of(&Modelled::default()),
+            "recorded" => names_of(&Recorded::default()),
             _ => Vec::new(),
         };
         names.extend(names_of(&MachineUse::default()));
@@ -180,6 +186,7 @@ impl Settings {
                 Ok(())
             }
             Workload::Loops(l) => check_loops(l),
+            Workload::Recorded(r) => recorded::check(r),
             Workload::Modelled(m) => {
                 for (name, value) in [("p", m.p), ("k", m.k), ("t", m.t)] {
                     not_negative(name, value)?;

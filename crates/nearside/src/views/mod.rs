@@ -1,12 +1,13 @@
 //! System views: `nearside.nodes`, `nearside.cpus`, `nearside.links`, `nearside.columns`, `nearside.indexes`,
 //! `nearside.pages`, `nearside.memory`, `nearside.placement_changes`, `nearside.workers`, `nearside.thread_groups`,
-//! `nearside.statements`, `nearside.tasks`, `nearside.settings`.
+//! `nearside.statements`, `nearside.tasks`, `nearside.settings`, `nearside.workload`.
 //!
 //! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are then.
 
 mod field;
 mod memory;
 mod scheduling;
+mod workload;
 
 use std::sync::Arc;
 
@@ -37,13 +38,17 @@ const GROUPS: &str = "thread_groups";
 const STATEMENTS: &str = "statements";
 const TASKS: &str = "tasks";
 const SETTINGS: &str = "settings";
+const WORKLOAD: &str = "workload";
 
 /// Names and columns of all system views.
 pub(crate) fn schemas() -> Vec<(&'static str, SchemaRef)> {
-    [NODES, CPUS, LINKS, COLUMNS, INDEXES, PAGES, MEMORY, CHANGES, WORKERS, GROUPS, STATEMENTS, TASKS, SETTINGS]
-        .into_iter()
-        .map(|n| (n, schema(n)))
-        .collect()
+    [
+        NODES, CPUS, LINKS, COLUMNS, INDEXES, PAGES, MEMORY, CHANGES, WORKERS, GROUPS, STATEMENTS, TASKS, SETTINGS,
+        WORKLOAD,
+    ]
+    .into_iter()
+    .map(|n| (n, schema(n)))
+    .collect()
 }
 
 fn schema(view: &str) -> SchemaRef {
@@ -101,6 +106,7 @@ fn schema(view: &str) -> SchemaRef {
         ],
         PAGES | MEMORY | CHANGES => memory::fields(view),
         WORKERS | GROUPS | STATEMENTS | TASKS => scheduling::fields(view),
+        WORKLOAD => workload::fields(),
         _ => vec![field::text("name"), field::text("value"), field::text("description")],
     };
     Arc::new(Schema::new(fields))
@@ -127,6 +133,7 @@ pub(crate) fn system_table(
         STATEMENTS => scheduling::statements(inner),
         TASKS => scheduling::tasks(inner),
         SETTINGS => settings(state),
+        WORKLOAD => workload::workload(inner),
         other => {
             let views = schemas();
             return Err(Error::NotFound {

@@ -29,7 +29,7 @@ pub fn run(bench: Bench<'_>, asked: &Columns) -> Result<Outcome, RunError> {
     let fitted = fitted(asked, bench.memory_bytes, bench.nodes.len());
     let placement = placement(asked, fitted.bits.len(), bench.nodes)?;
     let seed = bench.conditions.seed;
-    let table = Uniform { table: String::new(), rows: fitted.rows, bits: fitted.bits, seed };
+    let table = Uniform { table: String::new(), rows: fitted.rows, bits: fitted.bits, seed, keyed: false };
     let session = bench.stored.session(asked)?;
     let database = bench.stored.database().clone();
     let (name, queries) = bench.stored.table(&table, &placement, asked)?;
@@ -83,7 +83,7 @@ pub fn memory_used(database: &Database, table: &str) -> u64 {
 }
 
 /// What clients did, as figures.
-fn outcome(window: &Window, clients: usize, threads: usize) -> Outcome {
+pub fn outcome(window: &Window, clients: usize, threads: usize) -> Outcome {
     let (seconds, work, statements) = (window.length.as_secs_f64(), &window.work, window.latencies.len());
     let (local, remote) = (work.sum(|node| node.bytes_local), work.sum(|node| node.bytes_remote));
     let bytes = (local + remote) as f64;

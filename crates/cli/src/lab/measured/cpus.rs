@@ -22,9 +22,18 @@ pub struct Portion {
 /// # Errors
 /// [`RunError::Refused`]: it has no such part.
 pub fn portion(topology: &Topology, used: &MachineUse) -> Result<Portion, RunError> {
+    portion_of(topology, used, &|_| true)
+}
+
+/// The same of some nodes only.
+///
+/// # Errors
+/// As [`portion`].
+pub fn portion_of(topology: &Topology, used: &MachineUse, only: &dyn Fn(NodeId) -> bool) -> Result<Portion, RunError> {
     let nodes: Vec<(NodeId, Vec<Vec<CpuId>>)> = topology
         .nodes()
         .iter()
+        .filter(|node| only(node.id))
         .map(|node| (node.id, cores_of(topology, &node.cpus)))
         .filter(|(_, cores)| !cores.is_empty())
         .collect();

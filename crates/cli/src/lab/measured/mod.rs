@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! settings of a point ─► cpus: the part of the machine ─► a thread pinned to it ─► Database over that part ─► tables, sessions (kept)
-//!                                                                                        └► columns | placing | hogs ─► Outcome
+//!                                                                                        └► columns | placing | sub-domains | hogs ─► Outcome
 //! ```
 //! The database, its tables and its sessions are kept from point to point, so that a grid loads each placement once.
 //!
@@ -21,6 +21,7 @@ mod hogs;
 mod places;
 mod placing;
 mod store;
+mod sub_domains;
 #[cfg(test)]
 mod tests;
 
@@ -67,7 +68,10 @@ impl AtHand {
     }
 
     fn run(&self, settings: &Settings, conditions: Conditions<'_>) -> Result<Outcome, RunError> {
-        let part = portion(&self.topology, &settings.machine)?;
+        let part = match &settings.workload {
+            Workload::SubDomains(asked) => sub_domains::workers(&self.topology, &settings.machine, asked)?,
+            _ => portion(&self.topology, &settings.machine)?,
+        };
         let balancing = self.balancing(settings.machine.numa_balancing)?;
         let mut outcome = match part.is_all {
             true => self.run_here(settings, conditions, &part)?,
@@ -121,8 +125,9 @@ impl AtHand {
             Workload::Modelled(model) => hogs::run(bench, model),
             Workload::Aggregate(_) => Err(not_yet("aggregations over the paper's tables")),
             Workload::Store(_) => Err(not_yet("stores with units that own partitions")),
-            Workload::SubDomains(_) => Err(not_yet("queries over sub-domains")),
+            Workload::SubDomains(asked) => sub_domains::run(bench, &self.topology, asked),
             Workload::Loops(_) => Err(not_yet("loops over striped memory")),
+            Workload::Recorded(_) => Err(not_yet("recorded statements")),
         };
         // A failure may have left a table half made.
         if outcome.is_err() {

@@ -36,7 +36,8 @@ pub fn placed(bench: Bench<'_>, asked: &Placing) -> Result<Outcome, RunError> {
     };
     let fitted = fitted(&columns, bench.memory_bytes, bench.nodes.len());
     let before = Columns { placement: lab::declaration::Placement::Rr, ..columns.clone() };
-    let table = Uniform { table: TABLE.into(), rows: fitted.rows, bits: fitted.bits, seed: bench.conditions.seed };
+    let seed = bench.conditions.seed;
+    let table = Uniform { table: TABLE.into(), rows: fitted.rows, bits: fitted.bits, seed, keyed: false };
     let texts = [&before, &columns].map(|asked| placement(asked, table.bits.len(), bench.nodes));
     let [before, after] = texts;
     let database = bench.stored.database();

@@ -71,18 +71,27 @@ impl Stored {
             asked.index,
             asked.pruning
         );
-        if let Some(session) = self.sessions.get(&settings) {
+        self.session_with(&settings)
+    }
+
+    /// The session in which these statements were run first.
+    pub fn session_with(&mut self, settings: &str) -> Result<Session, RunError> {
+        if let Some(session) = self.sessions.get(settings) {
             return Ok(session.clone());
         }
         let session = self.database.session();
-        session.execute(&settings).map_err(failed)?;
-        self.sessions.insert(settings, session.clone());
+        session.execute(settings).map_err(failed)?;
+        self.sessions.insert(settings.to_string(), session.clone());
         Ok(session)
     }
 
-    /// Sees that there is a table of these rows and columns under this placement, with indexes if it needs them; gives its name and
-    /// its queries, columns in turn, the same number of ranges for each.
-    pub fn table(&mut self, table: &Uniform, placement: &str, asked: &Columns) -> Result<(&str, &[Query]), RunError> {
+    /// Sees that there is a table of these rows and columns under this placement; gives its name.
+    pub fn loaded(&mut self, table: &Uniform, placement: &str) -> Result<&str, RunError> {
+        let at = self.place_of(table, placement)?;
+        Ok(&self.tables[at].uniform.table)
+    }
+
+    fn place_of(&mut self, table: &Uniform, placement: &str) -> Result<usize, RunError> {
         self.clock += 1;
         let same = |kept: &Table| {
             let named = Uniform { table: kept.uniform.table.clone(), ..table.clone() };
@@ -99,9 +108,16 @@ impl Stored {
                 self.tables.len() - 1
             }
         };
+        self.tables[at].used = self.clock;
+        Ok(at)
+    }
+
+    /// As [`Stored::loaded`], with indexes if queries need them; gives its name and its queries, columns in turn, the same number of ranges for
+    /// each.
+    pub fn table(&mut self, table: &Uniform, placement: &str, asked: &Columns) -> Result<(&str, &[Query]), RunError> {
+        let at = self.place_of(table, placement)?;
         let session = self.database.session();
         let kept = &mut self.tables[at];
-        kept.used = self.clock;
         if asked.index && !kept.indexed {
             for column in 0..kept.uniform.bits.len() {
                 session.execute(&format!("CREATE INDEX ON {} (c{column})", kept.uniform.table)).map_err(failed)?;

@@ -98,12 +98,42 @@ fn what_makes_no_sense_here_is_refused() {
     assert!(reason("vldb2015/fig08", &["bits_max=32"]).contains("31 bits"));
     let many = format!("partitions={}", nodes + 1);
     assert!(reason("vldb2015/fig12", &tiny(&["placement=ivp", many.as_str()])).contains("one range per node"));
-    assert!(reason("subnuma2020/fig12", &[]).contains("simulated, not measured"));
+    assert!(reason("eris2014/fig08a", &[]).contains("simulated, not measured"));
+    assert!(reason("subnuma2020/fig12", &["bits=32"]).contains("31 bits"));
+    assert!(reason("subnuma2020/fig12", &["predicates=7+0"]).contains("6 columns"));
+    if at_hand.topology.sub_domains().is_empty() {
+        assert!(reason("subnuma2020/fig12", &["machine=skylake-2-snc-on"]).contains("this machine has none"));
+    }
     assert!(reason("nbb2011/table52", &[]).contains("lab interference"));
     if nodes == 1 {
         assert!(reason("vldb2015/placing", &[]).contains("two nodes"));
         assert!(reason("vldb2015/fig08", &tiny(&["numa_balancing=true"])).contains("one node"));
     }
+}
+
+#[test]
+fn rows_counts_and_joins_are_measured_where_there_are_no_sub_domains() {
+    let at_hand = AtHand::discover().unwrap();
+    if !at_hand.topology.sub_domains().is_empty() {
+        eprintln!("skipped: this machine has sub-domains");
+        return;
+    }
+    let tiny = ["rows=50_000", "range_pred=100", "connections=2", "workers=a", "machine=skylake-2-snc-off"];
+    for id in ["subnuma2020/fig11", "subnuma2020/fig12", "subnuma2020/open-joins"] {
+        let outcome = run(&at_hand, id, &tiny).unwrap();
+        assert!(outcome.metrics[&Metric::Throughput] > 0.0, "{id}: {outcome:?}");
+    }
+    // All of them read the same two tables.
+    let stored = at_hand.stored.lock().unwrap();
+    let database = stored.as_ref().unwrap().database();
+    assert_eq!((database.table_names().len(), database.index_report().len()), (2, 1));
+    // The count of a statement is that of the rows that the tables have.
+    let tables = database.table_names();
+    let below = (100.0 / 50_000.0 * f64::from(1 << 26)).round();
+    let sql = format!("SELECT count(*) FROM {} WHERE c0 < {below} OR c1 < {below} OR c2 < {below}", tables[0]);
+    let counted = database.session().query(&sql).unwrap().collect_all().unwrap();
+    let counted = arrow::array::AsArray::as_primitive::<arrow::datatypes::Int64Type>(counted[0].column(0)).value(0);
+    assert!((150..500).contains(&counted), "{counted} of about 300");
 }
 
 #[test]

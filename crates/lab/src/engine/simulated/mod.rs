@@ -10,6 +10,7 @@
 
 mod columns;
 mod loops;
+mod recorded;
 mod store;
 mod sub_domains;
 mod tables;
@@ -74,6 +75,7 @@ impl Engine for SimEngine {
             Workload::Store(store) => store::run(bench, store),
             Workload::SubDomains(settings) => sub_domains::run(bench, settings),
             Workload::Loops(loops) => loops::run(bench, loops),
+            Workload::Recorded(statements) => recorded::run(bench, statements),
             Workload::Modelled(_) => Err(RunError::Refused("the model computes this; it is not simulated".to_string())),
         }?;
         Ok(Outcome { constants: constants.read().into_iter().map(str::to_string).collect(), ..outcome })

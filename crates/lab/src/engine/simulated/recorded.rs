@@ -1,0 +1,134 @@
+//! Statements recorded from a running database, on another machine.
+//!
+//! A client's next statement is of a kind by chance, each as often as it was recorded. A statement is one phase: its bytes are read beside its cpu
+//! time, in as many tasks as the concurrency hint allows there, each near its range or part (`ivp`, `pp`) or near the column that it reads most of
+//! (`rr`).
+//!
+//! Invariant: all ranges and parts of a table are cut at the same rows, so a task reads its share of every column of a table in one place.
+//!
+//! # Limits
+//! Phases are not recorded: a join's two sides are read at once. Cpu time has the recording machine's waits for memory in it, and no account is
+//! taken of a cpu that is faster or slower. Results, indexes and caches are not simulated.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use numa::NodeId;
+use sched::Affinity;
+use sched::policy::concurrency::{Pieces, hint};
+use sim::Workload as Clients;
+use sim::workload::{At, Graph, Stage, Task, near};
+
+use super::{Bench, NS, RunError, metrics, settings_of};
+use crate::declaration::{Placement, Recorded, RecordedStatement};
+use crate::result::Outcome;
+
+/// Runs clients over the recorded statements.
+pub(super) fn run(mut bench: Bench, recorded: &Recorded) -> Result<Outcome, RunError> {
+    bench.options.settings = settings_of(recorded.strategy);
+    let nodes = bench.nodes();
+    let found = bench.run(&mut Statements::new(recorded, nodes))?;
+    Ok(metrics(&found))
+}
+
+/// Clients with the statements that they have issued before.
+struct Statements<'a> {
+    recorded: &'a Recorded,
+    /// Places of the nodes that data lie on.
+    nodes: Vec<usize>,
+    /// For each column the number of its table.
+    tables: Vec<usize>,
+    /// For each kind how many statements there were of it and of those before.
+    upto: Vec<u64>,
+    graphs: BTreeMap<(usize, usize), Arc<Graph>>,
+}
+
+impl<'a> Statements<'a> {
+    fn new(recorded: &'a Recorded, nodes: Vec<usize>) -> Statements<'a> {
+        let mut names: Vec<&str> = recorded.columns.iter().map(|column| column.table.as_str()).collect();
+        names.dedup();
+        let number = |table: &str| names.iter().position(|name| *name == table).unwrap_or(0);
+        let tables = recorded.columns.iter().map(|column| number(&column.table)).collect();
+        let counts = recorded.statements.iter().map(|statement| statement.count);
+        let upto = counts.scan(0_u64, |sum, count| {
+            *sum = sum.saturating_add(count);
+            Some(*sum)
+        });
+        Statements { recorded, nodes, tables, upto: upto.collect(), graphs: BTreeMap::new() }
+    }
+
+    /// The places of a column's ranges or parts; one for a column that is whole.
+    fn pieces(&self, column: usize) -> Vec<usize> {
+        let nodes = self.nodes.len();
+        match self.recorded.placement {
+            Placement::Rr => vec![self.nodes[column % nodes]],
+            Placement::Ivp | Placement::Pp => {
+                let partitions = if self.recorded.partitions == 0 { nodes } else { self.recorded.partitions as usize };
+                let first = self.tables[column] * partitions;
+                (first..first + partitions).map(|piece| self.nodes[piece % nodes]).collect()
+            }
+        }
+    }
+
+    /// The pieces of the column that a statement reads most of; none where it reads nothing.
+    fn main_pieces(&self, statement: &RecordedStatement) -> Vec<usize> {
+        let most = statement.reads.iter().max_by(|a, b| a.bytes.total_cmp(&b.bytes));
+        most.map_or_else(Vec::new, |read| self.pieces(read.column))
+    }
+
+    fn tasks(&self, statement: &RecordedStatement, at: &At<'_>) -> usize {
+        let places = self.main_pieces(statement);
+        let nodes: Vec<NodeId> = places.iter().map(|place| at.machine.node_id(*place)).collect();
+        let pieces = match self.recorded.placement {
+            _ if places.is_empty() => return 1,
+            Placement::Rr => Pieces::Whole,
+            Placement::Ivp => Pieces::Partitions(places.len()),
+            Placement::Pp => Pieces::Parts(places.len()),
+        };
+        let allowed = hint(at.layout, &nodes, at.active, at.settings.parallelism, pieces);
+        let per_piece = match self.recorded.placement {
+            Placement::Pp => allowed,
+            _ => allowed.div_ceil(places.len()),
+        };
+        per_piece.max(1) * places.len()
+    }
+
+    fn graph(&self, statement: &RecordedStatement, tasks: usize, at: &At<'_>) -> Graph {
+        let main = self.main_pieces(statement);
+        let (mut graph, share) = (Graph::new(1.0), 1.0 / tasks as f64);
+        for task in 0..tasks {
+            let mut stage = Stage::cpu(statement.cpu_seconds * NS * share);
+            for read in &statement.reads {
+                let pieces = self.pieces(read.column);
+                // Tasks come piece by piece; another table's pieces are met in the same order.
+                stage = stage.read(pieces[task * pieces.len() / tasks], read.bytes * share);
+            }
+            let affinity = match main.get(task * main.len() / tasks) {
+                Some(place) => near(at.machine, *place),
+                None => Affinity::Anywhere,
+            };
+            graph.add(Task::new(affinity, stage));
+        }
+        graph
+    }
+}
+
+impl Clients for Statements<'_> {
+    fn clients(&self) -> usize {
+        self.recorded.clients as usize
+    }
+
+    fn next(&mut self, _: usize, at: &mut At<'_>) -> Option<Arc<Graph>> {
+        let all = self.upto.last().copied()?;
+        let drawn = (at.random.unit() * all as f64) as u64;
+        let kind = self.upto.partition_point(|upto| *upto <= drawn).min(self.upto.len() - 1);
+        let statement = &self.recorded.statements[kind];
+        let tasks = self.tasks(statement, at);
+        if let Some(graph) = self.graphs.get(&(kind, tasks)) {
+            return Some(Arc::clone(graph));
+        }
+        let graph = Arc::new(self.graph(statement, tasks, at));
+        self.graphs.insert((kind, tasks), Arc::clone(&graph));
+        Some(graph)
+    }
+}

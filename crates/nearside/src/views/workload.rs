@@ -1,0 +1,43 @@
+//! The view of recorded statements: `nearside.workload`.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::Field;
+
+use super::{decimals, field, numbers, pairs, text};
+use crate::database::Inner;
+use crate::recording::StatementKind;
+
+/// Its columns.
+pub(super) fn fields() -> Vec<Field> {
+    vec![
+        field::text("sql"),
+        field::number("statements"),
+        field::number("rows"),
+        field::number("tasks"),
+        field::decimal("cpu_seconds"),
+        field::decimal("seconds"),
+        field::number("bytes"),
+        field::text("bytes_by_column"),
+    ]
+}
+
+/// A row per kind of statement, all figures summed over its statements.
+pub(super) fn workload(inner: &Arc<Inner>) -> Vec<ArrayRef> {
+    let all = inner.recorder.workload().statements;
+    // Tables and columns, as the other views write pairs.
+    let by_column = |kind: &StatementKind| {
+        pairs(kind.bytes.iter().map(|((table, column), bytes)| (format!("{table}.{column}"), bytes)))
+    };
+    vec![
+        text(all.iter().map(|kind| Some(&kind.sql))),
+        numbers(all.iter().map(|kind| kind.count)),
+        numbers(all.iter().map(|kind| kind.rows)),
+        numbers(all.iter().map(|kind| kind.tasks)),
+        decimals(all.iter().map(|kind| kind.cpu.as_secs_f64())),
+        decimals(all.iter().map(|kind| kind.elapsed.as_secs_f64())),
+        numbers(all.iter().map(|kind| kind.bytes.values().sum())),
+        text(all.iter().map(|kind| Some(by_column(kind)))),
+    ]
+}
