@@ -12,9 +12,10 @@ use numa::Region;
 use crate::copies::Copies;
 use crate::dictionary::Dictionary;
 use crate::kernels::compare::{RangeTest, select_range};
-use crate::kernels::compress::compress;
+use crate::kernels::compress::{STRIDE, compress};
 use crate::kernels::gather::{code_at, gather};
 use crate::kernels::member::select_set;
+use crate::kernels::positions::count;
 use crate::kernels::unpack::unpack;
 use crate::kernels::{MASK_WORDS, bits_for, block_words, words_for};
 use crate::predicate::{CodePredicate, Outcome};
@@ -186,6 +187,8 @@ impl CodedColumn {
         let whole = mask.len() / MASK_WORDS;
         let (mask, tail) = mask.split_at(whole * MASK_WORDS);
         let (words, words_tail) = words.split_at(whole * size);
+        // At once for both parts: the vector may become a result.
+        out.reserve(count(mask) + count(tail) + STRIDE);
         compress(words, self.bits, mask, out);
         if !tail.is_empty() {
             let mut padded = [0; MASK_WORDS];

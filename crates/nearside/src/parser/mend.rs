@@ -1,13 +1,18 @@
 //! What the parser or the planner would take otherwise than SQL has it, or not at all, set right in the syntax tree.
 //!
 //! # Limits
-//! Two outputs have the same name where their expressions are written alike: `a` and `t.a` are told apart, and the planner refuses them.
+//! Two outputs have the same name where their expressions are written alike but for case, brackets and casts around them. What the planner
+//! takes for the same otherwise it refuses: `a` beside `t.a`, beside `*` or beside another column `AS a`, and casts further inside.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{self, Ident, ObjectName, SelectItem, SetExpr, Value, VisitMut, VisitorMut};
+use datafusion::sql::sqlparser::ast::{
+    self, Ident, ObjectName, SelectItem, SetExpr, Value, VisitMut, VisitorMut, visit_expressions,
+};
+
+use super::normalised;
 
 /// Sets a statement right.
 pub(super) fn mend(statement: &mut Statement) {
@@ -33,7 +38,7 @@ impl VisitorMut for Mend {
     }
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
-        name_outputs_apart(&mut query.body);
+        name_outputs_apart(query);
         ControlFlow::Continue(())
     }
 
@@ -70,33 +75,92 @@ fn read_exponents_as_doubles(expr: &mut ast::Expr) {
     }
 }
 
-/// What the planner makes an output's name of.
-#[derive(Clone, PartialEq, Eq, Hash)]
-enum OutputName<'a> {
-    Alias(&'a str),
-    Expression(&'a ast::Expr),
+/// `SELECT a, a` gives the columns `a` and `a_1`: the planner wants names to be different.
+fn name_outputs_apart(query: &mut ast::Query) {
+    let mut known = HashSet::new();
+    let mut again = false;
+    each_select(&mut query.body, &mut |select| again |= !repeated(&select.projection).is_empty());
+    if !again {
+        return;
+    }
+    // Names in ORDER BY, HAVING and the like may be a table's: outputs must not take them.
+    let _ = visit_expressions(query, |expr: &ast::Expr| {
+        match expr {
+            ast::Expr::Identifier(name) => drop(known.insert(folded(name))),
+            ast::Expr::CompoundIdentifier(names) => known.extend(names.iter().map(folded)),
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    each_select(&mut query.body, &mut |select| {
+        let mut taken: HashSet<String> = known.clone();
+        taken.extend(select.projection.iter().filter_map(name_of));
+        for place in repeated(&select.projection) {
+            let item = &mut select.projection[place];
+            let name = name_of(item).unwrap_or_default();
+            let numbered = (1..).map(|number| format!("{name}_{number}"));
+            let free: String = numbered.skip_while(|name| taken.contains(name)).take(1).collect();
+            taken.insert(free.clone());
+            if let SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) = item {
+                let (expr, alias) = (expr.clone(), Ident::with_quote('"', free));
+                *item = SelectItem::ExprWithAlias { expr, alias };
+            }
+        }
+    });
 }
 
-impl<'a> OutputName<'a> {
-    fn of(item: &'a SelectItem) -> Option<OutputName<'a>> {
-        match item {
-            SelectItem::ExprWithAlias { alias, .. } => Some(OutputName::Alias(&alias.value)),
-            SelectItem::UnnamedExpr(expr) => Some(OutputName::Expression(bare(expr))),
-            _ => None,
+/// The SELECTs of a query; one in brackets is a query by itself.
+fn each_select(body: &mut SetExpr, visit: &mut dyn FnMut(&mut ast::Select)) {
+    match body {
+        SetExpr::Select(select) => visit(select),
+        SetExpr::SetOperation { left, right, .. } => {
+            each_select(left, visit);
+            each_select(right, visit);
         }
+        _ => {}
     }
+}
 
-    /// The column's name as people see it.
-    fn text(&self) -> String {
-        match self {
-            OutputName::Alias(name) => name.to_string(),
-            OutputName::Expression(ast::Expr::Identifier(name)) => name.value.clone(),
-            OutputName::Expression(ast::Expr::CompoundIdentifier(names)) => {
-                names.last().map_or_else(String::new, |name| name.value.clone())
-            }
-            OutputName::Expression(expr) => expr.to_string(),
-        }
+/// Which items have the name of one before them.
+fn repeated(items: &[SelectItem]) -> Vec<usize> {
+    let mut seen = HashSet::new();
+    let again = |item: &SelectItem| output_name(item).is_some_and(|name| !seen.insert(name));
+    let numbers = items.iter().map(again).enumerate().collect::<Vec<_>>();
+    numbers.into_iter().filter_map(|(place, again)| again.then_some(place)).collect()
+}
+
+/// What the planner makes an output's name of: an alias, which is no table's, or the expression.
+fn output_name(item: &SelectItem) -> Option<(bool, String)> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some((true, folded(alias))),
+        SelectItem::UnnamedExpr(expr) => Some((false, text_of(bare(expr)))),
+        _ => None,
     }
+}
+
+/// An expression's text with names as SQL folds them.
+fn text_of(expr: &ast::Expr) -> String {
+    match expr {
+        ast::Expr::Identifier(name) => folded(name),
+        ast::Expr::CompoundIdentifier(names) => names.iter().map(folded).collect::<Vec<_>>().join("."),
+        expr => expr.to_string(),
+    }
+}
+
+/// The column's name as people see it.
+fn name_of(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
+        SelectItem::UnnamedExpr(expr) => Some(match bare(expr) {
+            ast::Expr::CompoundIdentifier(names) => names.last().map_or_else(String::new, folded),
+            expr => text_of(expr),
+        }),
+        _ => None,
+    }
+}
+
+fn folded(name: &Ident) -> String {
+    normalised(name.clone())
 }
 
 /// Without brackets and casts around it, which names of outputs do not tell.
@@ -108,52 +172,6 @@ fn bare(mut expr: &ast::Expr) -> &ast::Expr {
             expr => return expr,
         }
     }
-}
-
-/// `SELECT a, a` gives the columns `a` and `a_1`: the planner wants names to be different.
-fn name_outputs_apart(body: &mut SetExpr) {
-    match body {
-        SetExpr::Select(select) => {
-            for (place, name) in repeated(&select.projection) {
-                let item = &mut select.projection[place];
-                if let SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) = item {
-                    let (expr, alias) = (expr.clone(), Ident::with_quote('"', name));
-                    *item = SelectItem::ExprWithAlias { expr, alias };
-                }
-            }
-        }
-        SetExpr::SetOperation { left, right, .. } => {
-            name_outputs_apart(left);
-            name_outputs_apart(right);
-        }
-        // A query in brackets is visited by itself.
-        _ => {}
-    }
-}
-
-/// Where names come again, and what to call the columns there.
-fn repeated(items: &[SelectItem]) -> Vec<(usize, String)> {
-    let mut seen = HashSet::new();
-    let mut again = Vec::new();
-    for (place, item) in items.iter().enumerate() {
-        if let Some(name) = OutputName::of(item)
-            && !seen.insert(name.clone())
-        {
-            again.push((place, name));
-        }
-    }
-    if again.is_empty() {
-        return Vec::new();
-    }
-    let mut taken: HashSet<String> = items.iter().filter_map(|item| Some(OutputName::of(item)?.text())).collect();
-    let free = |(place, name): (usize, OutputName<'_>)| {
-        let text = name.text();
-        let numbered = (1..).map(|number| format!("{text}_{number}"));
-        let free = numbered.skip_while(|name| taken.contains(name)).take(1).collect::<String>();
-        taken.insert(free.clone());
-        (place, free)
-    };
-    again.into_iter().map(free).collect()
 }
 
 /// `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`; the parser takes all of `b AND c` to the right of FROM.

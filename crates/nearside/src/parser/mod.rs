@@ -113,9 +113,11 @@ impl Parsed {
 
 /// Plans one of DataFusion's statements.
 pub(crate) fn plan_statement(mut statement: Statement, context: &PlanContext<'_>) -> Result<LogicalPlan> {
-    mend(&mut statement);
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
-    Ok(deep(|| planner.statement_to_plan(statement))?)
+    deep(|| {
+        mend(&mut statement);
+        Ok(planner.statement_to_plan(statement)?)
+    })
 }
 
 /// Takes `WITH (placement = '..')` off CREATE TABLE: the planner would refuse it.

@@ -129,6 +129,10 @@ fn outputs_of_one_name_are_numbered() {
             "SELECT * FROM (SELECT sum(a), sum(a) AS \"sum(a)_1\" FROM t)",
         ),
         ("INSERT INTO t SELECT 1, 1", "INSERT INTO t SELECT 1, 1 AS \"1_1\""),
+        ("SELECT a, A, \"a\", \"A\" FROM t", "SELECT a, A AS \"a_1\", \"a\" AS \"a_2\", \"A\" FROM t"),
+        // A name that stands in the query may be a table's.
+        ("SELECT a, a FROM t ORDER BY a_1", "SELECT a, a AS \"a_2\" FROM t ORDER BY a_1"),
+        ("SELECT a, a FROM t WHERE t.a_1 > 0", "SELECT a, a AS \"a_2\" FROM t WHERE t.a_1 > 0"),
         ("SELECT a, b, *, t.* FROM t", "SELECT a, b, *, t.* FROM t"),
         ("SELECT 1 AS a, a FROM t", "SELECT 1 AS a, a FROM t"),
     ] {
@@ -140,4 +144,12 @@ fn outputs_of_one_name_are_numbered() {
 fn time_zones_are_set_as_the_standard_has_it() {
     assert_eq!(mended("SET TIME ZONE '+02:00'"), "SET TIMEZONE = '+02:00'");
     assert_eq!(mended("SET TIME ZONE = '+02:00'"), mended("SET TIMEZONE = '+02:00'"));
+}
+
+#[test]
+fn long_outputs_are_compared_on_any_stack() {
+    let sum = vec!["a"; 1900].join(" + ");
+    let sql = format!("SELECT {sum}, {sum} FROM t");
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(move || deep(|| mended(&sql).len()));
+    assert!(thread.unwrap().join().unwrap() > 15_000);
 }

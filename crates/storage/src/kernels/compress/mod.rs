@@ -13,7 +13,7 @@ use super::positions::count;
 use super::{MASK_WORDS, block_words};
 
 /// Codes that a vector path writes at a time; what lies past the marked ones is written over.
-pub(super) const STRIDE: usize = 8;
+pub(crate) const STRIDE: usize = 8;
 
 /// A vector path for one width: writes the codes of the marked rows, and up to [`STRIDE`] more; gives how many were marked.
 #[cfg(target_arch = "x86_64")]
@@ -25,7 +25,8 @@ type Compressor = unsafe fn(&[u32], &[u64], *mut u32) -> usize;
 /// The processor has what the paths in the table are made of.
 #[cfg(target_arch = "x86_64")]
 unsafe fn run(paths: &[Compressor; 33], words: &[u32], bits: u8, mask: &[u64], marked: usize, out: &mut Vec<u32>) {
-    assert!(out.capacity() - out.len() >= marked + STRIDE);
+    // A path writes as many as bits are set, whatever the caller believes.
+    assert!(out.capacity() - out.len() >= marked + STRIDE && count(mask) == marked);
     assert!(words.len() >= mask.len() / MASK_WORDS * block_words(bits));
     let target = out.spare_capacity_mut().as_mut_ptr().cast();
     // SAFETY: the caller vouches for the processor; `target` has room for the marked codes and a stride.

@@ -19,7 +19,8 @@ type Writer = unsafe fn(&[u64], u32, *mut u32) -> usize;
 /// The processor has what the path is made of.
 #[cfg(target_arch = "x86_64")]
 unsafe fn run(path: Writer, mask: &[u64], first: u32, marked: usize, out: &mut Vec<u32>) {
-    assert!(out.capacity() - out.len() >= marked + STRIDE);
+    // The path writes as many as bits are set, whatever the caller believes.
+    assert!(out.capacity() - out.len() >= marked + STRIDE && count(mask) == marked);
     // SAFETY: the caller vouches for the processor; there is room for the positions and a stride.
     let written = unsafe { path(mask, first, out.spare_capacity_mut().as_mut_ptr().cast()) };
     assert_eq!(written, marked);
