@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, Float64Type};
 use numa::Reservation;
 use storage::Dictionary;
 
-use super::hash::{ENTRY_BYTES, HashIndex, Region, entries_for, hash};
+use super::hash::{HashIndex, hash};
 use super::intern::{Interner, each_key};
 use crate::ExecError;
 use crate::engine::Run;
@@ -127,10 +127,10 @@ pub(super) fn keys(
         } else {
             let too_wide = |domain: u64, own: u64| domain.checked_mul(own).is_none_or(|product| product == NONE);
             if too_wide(domain, probe_part.domain) {
-                (probe_part.before, domain) = numbered(&mut codes, rows.rows, run, &mut kept)?;
+                (probe_part.before, domain) = numbered(&mut codes, rows.rows, run)?;
             }
             if too_wide(domain, probe_part.domain) {
-                (probe_part.own, probe_part.domain) = numbered(&mut own, rows.rows, run, &mut kept)?;
+                (probe_part.own, probe_part.domain) = numbered(&mut own, rows.rows, run)?;
             }
             codes.iter_mut().zip(&own).for_each(|(codes, own)| pack(codes, own, probe_part.domain));
             domain *= probe_part.domain;
@@ -150,7 +150,7 @@ impl Codec {
             out.resize(chunk.rows(), 0);
             return Ok(());
         }
-        let mut own = Vec::new();
+        let (mut own, mut found) = (Vec::new(), Vec::new());
         for (number, part) in self.parts.iter().enumerate() {
             let vector = chunk.column(part.column);
             if number == 0 {
@@ -159,8 +159,8 @@ impl Codec {
             }
             own.clear();
             part.read(&vector, 0..vector.len(), &mut own)?;
-            renumber(out, &part.before);
-            renumber(&mut own, &part.own);
+            renumber(out, &part.before, &mut found);
+            renumber(&mut own, &part.own, &mut found);
             pack(out, &own, part.domain);
         }
         Ok(())
@@ -392,31 +392,28 @@ fn interned(
     Ok((build_codes.map_or(Reader::Interned(interner), Reader::Translated), probe_reader, domain))
 }
 
-/// Numbers codes in place; their index, charged to `kept`, and how many there are.
-fn numbered(
-    codes: &mut [Vec<u64>],
-    rows: usize,
-    run: &Run<'_>,
-    kept: &mut Reservation,
-) -> Result<(Dense, u64), ExecError> {
-    kept.grow(entries_for(rows) as u64 * ENTRY_BYTES)?;
-    let mut region = Region::new(rows);
+/// Numbers codes in place; their index and how many there are.
+fn numbered(codes: &mut [Vec<u64>], rows: usize, run: &Run<'_>) -> Result<(Dense, u64), ExecError> {
+    let mut index = HashIndex::new(&[rows], 0, run.statement.budget())?;
+    let mut parts = index.parts();
+    parts[0].clear();
     let mut count = 0;
     for piece in codes {
         run.check()?;
         for code in piece.iter_mut().filter(|code| **code != NONE) {
-            let number = region.insert(*code, hash(*code), count);
+            let number = parts[0].insert(*code, hash(*code), count);
             count += u32::from(number == count);
             *code = u64::from(number);
         }
     }
-    Ok((Some(Arc::new(HashIndex::new(vec![region], 0))), u64::from(count)))
+    drop(parts);
+    Ok((Some(Arc::new(index)), u64::from(count)))
 }
 
-fn renumber(codes: &mut [u64], dense: &Dense) {
+fn renumber(codes: &mut [u64], dense: &Dense, found: &mut Vec<u32>) {
     if let Some(index) = dense {
-        for code in codes {
-            let number = index.find_one(*code);
+        index.find(codes, found);
+        for (code, &number) in codes.iter_mut().zip(&*found) {
             *code = if number == NO_ROW { NONE } else { u64::from(number) };
         }
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use numa::Reservation;
 use parking_lot::Mutex;
 
-use super::hash::{ENTRY_BYTES, HashIndex, Region, entries_for, hash, region_of};
+use super::hash::{self, HashIndex, hash, part_of};
 use super::keys::{NONE, PIECE_ROWS};
 use super::rank::{self, Marks, RankIndex};
 use crate::ExecError;
@@ -214,7 +214,7 @@ impl KeyTable {
     fn hashed(codes: &Codes<'_>, run: &Run<'_>) -> Result<KeyTable, ExecError> {
         let rows = codes.rows();
         let bits = if rows < PARTED_ROWS { 0 } else { PART_BITS };
-        let mut charged = run.reserve(entries_for(rows) as u64 * ENTRY_BYTES + 4 * rows as u64)?;
+        let mut charged = run.reserve(0)?;
         let passing = run.reserve(16 * rows as u64 + 12 * rows as u64)?;
         let parted: Vec<Vec<Vec<(u64, u32)>>> = run.map(codes.pieces.len(), &|piece| {
             let size = codes.pieces[piece].len();
@@ -222,14 +222,20 @@ impl KeyTable {
                 (0..1 << bits).map(|_| Vec::with_capacity(size.div_ceil(1 << bits) * 9 / 8)).collect();
             for (row, &code) in ((piece * PIECE_ROWS) as u32..).zip(&codes.pieces[piece]) {
                 if code != NONE {
-                    parts[region_of(hash(code), bits)].push((code, row));
+                    parts[part_of(hash(code), bits)].push((code, row));
                 }
             }
             Ok(parts)
         })?;
-        let parts: Vec<Mutex<Part>> = run.map(1 << bits, &|part| {
-            Ok(Mutex::new(Part::of(&parted.iter().map(|piece| piece[part].as_slice()).collect::<Vec<_>>())))
+        let sizes: Vec<usize> =
+            (0..1 << bits).map(|part| parted.iter().map(|piece: &Vec<Vec<_>>| piece[part].len()).sum()).collect();
+        let mut index = HashIndex::new(&sizes, bits, run.statement.budget())?;
+        let empty: Vec<Mutex<Option<hash::Part<'_>>>> = index.parts().into_iter().map(Some).map(Mutex::new).collect();
+        let parts: Vec<Mutex<Part<'_>>> = run.map(1 << bits, &|part| {
+            let entries = empty[part].lock().take().expect("a part is built once");
+            Ok(Mutex::new(Part::of(entries, &parted.iter().map(|piece| piece[part].as_slice()).collect::<Vec<_>>())))
         })?;
+        drop((parted, empty));
         let unique = parts.iter().all(|part| part.lock().is_unique());
         let mut first_group = Vec::with_capacity(parts.len());
         let groups = parts.iter().fold(0, |sum, part| {
@@ -237,11 +243,11 @@ impl KeyTable {
             sum + part.lock().first_rows.len() as u32
         });
         run.for_each(parts.len(), &|_| None, &|at| {
-            let Part { region, first_rows, .. } = &mut *parts[at].lock();
+            let Part { entries, first_rows, .. } = &mut *parts[at].lock();
             if unique {
-                region.renumber(|group| first_rows[group as usize]);
+                entries.renumber(|group| first_rows[group as usize]);
             } else {
-                region.renumber(|group| first_group[at] + group);
+                entries.renumber(|group| first_group[at] + group);
             }
             Ok(())
         })?;
@@ -256,9 +262,8 @@ impl KeyTable {
             sorted = Some(all);
         }
         drop(passing);
-        let regions = parts.into_iter().map(|part| part.into_inner().region).collect();
-        let index = Index::Hash(HashIndex::new(regions, bits));
-        Ok(KeyTable { index, groups: sorted, _charged: charged })
+        drop(parts);
+        Ok(KeyTable { index: Index::Hash(index), groups: sorted, _charged: charged })
     }
 
     /// Has every key one row at most? Then [`find`](Self::find) gives rows.
@@ -358,9 +363,9 @@ impl Groups {
     }
 }
 
-/// The rows of one region of a hash table.
-struct Part {
-    region: Region,
+/// The rows of one part of a hash table.
+struct Part<'a> {
+    entries: hash::Part<'a>,
     /// The first row of each group.
     first_rows: Vec<u32>,
     /// The group of each row, in the order that they came in.
@@ -368,18 +373,19 @@ struct Part {
     rows: Vec<u32>,
 }
 
-impl Part {
-    fn of(pieces: &[&[(u64, u32)]]) -> Part {
+impl<'a> Part<'a> {
+    fn of(mut entries: hash::Part<'a>, pieces: &[&[(u64, u32)]]) -> Part<'a> {
         let count = pieces.iter().map(|piece| piece.len()).sum();
+        entries.clear();
         let mut part = Part {
-            region: Region::new(count),
+            entries,
             first_rows: Vec::with_capacity(count),
             groups: Vec::with_capacity(count),
             rows: Vec::with_capacity(count),
         };
         for &(code, row) in pieces.iter().copied().flatten() {
             let fresh = part.first_rows.len() as u32;
-            let group = part.region.insert(code, hash(code), fresh);
+            let group = part.entries.insert(code, hash(code), fresh);
             if group == fresh {
                 part.first_rows.push(row);
             }
