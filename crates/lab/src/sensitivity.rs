@@ -14,7 +14,7 @@ use numa::Topology;
 use serde::{Deserialize, Serialize};
 use sim::Constants;
 
-use crate::claims::{ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate_with_records};
+use crate::claims::{ClaimResult, ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate_with_records};
 use crate::declaration::Point;
 use crate::engine::{Conditions, Engine, ModelEngine, RunError, SimEngine};
 use crate::result::{Key, Kind, Outcome, Store, as_json, key};
@@ -47,6 +47,9 @@ pub struct Row {
     pub value: f64,
     /// Claims whose verdict moved.
     pub moved: Vec<Moved>,
+    /// Claims some point of which read the constant: no other one can move.
+    #[serde(default)]
+    pub touched: Vec<String>,
     /// Points that were simulated with the constant as it is and did not read it, so that they hold for this row too.
     #[serde(default)]
     pub kept: usize,
@@ -100,7 +103,10 @@ pub fn sensitivity(
             let (changed, _) = judged(&engine)?;
             let kept = known.values().filter(|outcome| !reads(outcome, name)).count();
             let moved = moved(&unchanged, &changed);
-            rows.push(Row { constant: name.to_string(), factor, value, moved, kept, points: known.len() });
+            let touches = |result: &&ClaimResult| result.constants.iter().any(|read| read == name);
+            let touched = unchanged.claims.iter().filter(touches).map(|result| result.claim.id.clone()).collect();
+            let points = known.len();
+            rows.push(Row { constant: name.to_string(), factor, value, moved, touched, kept, points });
         }
     }
     Ok(Sensitivity { revision: options.revision.clone(), seed: options.seed, share: SHARE, rows })
@@ -180,7 +186,7 @@ fn moved(before: &Evaluation, after: &Evaluation) -> Vec<Moved> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::claims::{ClaimResult, claims};
+    use crate::claims::claims;
     use crate::declaration::Experiment;
 
     #[test]
@@ -196,6 +202,7 @@ mod tests {
             missed: String::new(),
             judged: String::new(),
             values: Vec::new(),
+            constants: Vec::new(),
             by_seed: Vec::new(),
         };
         let of = |verdicts: &[Verdict]| Evaluation {

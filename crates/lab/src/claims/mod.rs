@@ -11,7 +11,7 @@ mod judge;
 mod rows;
 mod rules;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 
 use numa::MachineDescription;
@@ -75,6 +75,8 @@ pub struct ClaimResult {
     pub judged: String,
     /// Each figure that was judged, by what it is; of a comparison its left side over its right one.
     pub values: Vec<(String, f64)>,
+    /// The simulator's constants that its points read, in alphabetical order: no other one can move it.
+    pub constants: Vec<String>,
     /// What each seed gave, where there were several; then all else is judged by the means of the points' figures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub by_seed: Vec<OfSeed>,
@@ -369,6 +371,7 @@ fn result_of(one: &Prepared, jobs: &[Job], results: &[JobResult]) -> ClaimResult
         missed: String::new(),
         judged: one.rule.about.note.clone(),
         values: Vec::new(),
+        constants: constants_of(one, results),
         by_seed: Vec::new(),
     };
     match &one.rule.rule {
@@ -399,6 +402,12 @@ fn result_of(one: &Prepared, jobs: &[Job], results: &[JobResult]) -> ClaimResult
         }
     }
     result
+}
+
+fn constants_of(one: &Prepared, results: &[JobResult]) -> Vec<String> {
+    let records = one.points.values().filter_map(|at| results[*at].as_ref().ok());
+    let read: BTreeSet<&String> = records.flat_map(|record| &record.outcome.constants).collect();
+    read.into_iter().cloned().collect()
 }
 
 /// A figure that the machine model reads: reported as the published machine has it.

@@ -148,7 +148,7 @@ fn claims_by_seed(out: &mut dyn Write, evaluation: &Evaluation) -> io::Result<()
     let mut rows = vec![["claim", "what", "mean", "deviation", "share"].map(String::from).to_vec()];
     for result in &evaluation.claims {
         for (what, mean, deviation) in result.deviations() {
-            let share = format!("{:.2}%", 100.0 * deviation / mean.abs());
+            let share = if mean == 0.0 { "-".to_string() } else { format!("{:.2}%", 100.0 * deviation / mean.abs()) };
             rows.push(vec![result.claim.id.clone(), what.to_string(), figure(mean), figure(deviation), share]);
         }
     }
@@ -158,7 +158,7 @@ fn claims_by_seed(out: &mut dyn Write, evaluation: &Evaluation) -> io::Result<()
 
 /// `lab claims --sensitivity`.
 pub(super) fn sensitivity(out: &mut dyn Write, found: &Sensitivity) -> io::Result<()> {
-    let mut rows = vec![["constant", "change", "value", "verdicts that move"].map(String::from).to_vec()];
+    let mut rows = vec![["constant", "change", "value", "read by", "verdicts that move"].map(String::from).to_vec()];
     for row in &found.rows {
         let moved: Vec<String> =
             row.moved.iter().map(|m| format!("{} {} to {}", m.claim, m.from.word(), m.to.word())).collect();
@@ -166,6 +166,7 @@ pub(super) fn sensitivity(out: &mut dyn Write, found: &Sensitivity) -> io::Resul
             row.constant.clone(),
             format!("{:+.0}%", (row.factor - 1.0) * 100.0),
             figure(row.value),
+            format!("{} claims", row.touched.len()),
             if moved.is_empty() { "none".to_string() } else { moved.join(", ") },
         ]);
     }

@@ -172,11 +172,16 @@ fn sensitivity_section(body: &mut String, sensitivity: &Sensitivity) {
                 Cell::text(&row.constant),
                 Cell::number(&format!("{:+.0}%", (row.factor - 1.0) * 100.0)),
                 Cell::number(&figure(row.value)),
+                Cell::number(&row.touched.len().to_string()),
                 Cell::text(&moved),
             ]
         })
         .collect();
-    body.push_str(&table("Verdicts that move", &["constant", "change", "value", "moved"], &rows));
+    body.push_str(&table(
+        "Verdicts that move",
+        &["constant", "change", "value", "claims that read it", "moved"],
+        &rows,
+    ));
 }
 
 /// What is named as the reason of a miss, varied: does the claim then come out?

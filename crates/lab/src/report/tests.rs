@@ -57,6 +57,7 @@ fn material() -> Material {
                 factor: 1.2,
                 value: 252.0,
                 moved: vec![moved],
+                touched: vec!["V1".into()],
                 kept: 0,
                 points: 0,
             }],
