@@ -34,7 +34,9 @@ fn what_is_wrong_is_told_in_one_sentence() {
     let results = folder.path().to_str().expect("UTF-8").to_string();
     let refused = run(&[&nodes[..], &["--results", &results]].concat());
     assert!(refused.failed().contains("no point of it could be run"));
-    assert!(run(&["lab", "run", "eris2014/fig08a", "--measured"]).failed().contains("can be simulated, not measured"));
+    assert!(
+        run(&["lab", "run", "vldb2015/fig19-tpch", "--measured"]).failed().contains("can be simulated, not measured")
+    );
 }
 
 #[test]

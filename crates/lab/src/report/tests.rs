@@ -120,10 +120,12 @@ fn a_chart_of_each_kind_stands_alone() {
     let mut measured = results[0].clone();
     measured.0.kind = Kind::Measured;
     measured.1.iter_mut().for_each(|record| record.kind = Kind::Measured);
+    measured.1[0].outcome.notes.push("half <of> the rows".to_string());
     results.push(measured);
     let html = report(&Material { experiments: vec![(experiment, results)], ..Material::default() });
     assert_eq!(html.matches("Efficiency gained (modelled)</text>").count(), 1);
     assert_eq!(html.matches("Efficiency gained (measured)</text>").count(), 1);
+    assert!(html.contains("measured: half &lt;of&gt; the rows (1 points)"));
     let charts: Vec<&str> = html.split("<svg").skip(1).collect();
     let lines = |chart: &str| chart.matches("stroke-width=\"2\"").count();
     // Four lines and their four samples in the legend, in each of both.

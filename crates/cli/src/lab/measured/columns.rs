@@ -89,12 +89,13 @@ pub fn outcome(window: &Window, clients: usize, threads: usize) -> Outcome {
     let bytes = (local + remote) as f64;
     let mut outcome = Outcome::default()
         .with(Metric::Throughput, statements as f64 / seconds * 60.0)
-        .with(Metric::MemoryTraffic, bytes / seconds / GB)
+        // Statements that report nothing are not known to move nothing.
+        .with(Metric::MemoryTraffic, if bytes > 0.0 { bytes / seconds / GB } else { f64::NAN })
         .with(Metric::RemoteShare, remote as f64 / bytes)
         .with(Metric::CpuLoad, work.cpu.as_secs_f64() / seconds / threads as f64)
         .with(Metric::Tasks, work.sum(|node| node.tasks) as f64 / seconds)
         .with(Metric::Stolen, work.sum(|node| node.stolen) as f64 / seconds);
-    if remote == 0 {
+    if remote == 0 && local > 0 {
         // Else it is not known whose memory the remote bytes were.
         outcome.per_node = work.nodes.iter().map(|node| node.bytes_local as f64 / seconds / GB).collect();
     }
@@ -157,6 +158,7 @@ mod tests {
         assert_eq!((get(Metric::LatencyMean), get(Metric::LatencySpread)), (0.5, 0.0));
         assert!(all.per_node.is_empty() && all.notes[0].contains("4 statements of 8 clients"));
         let none = outcome(&Window { length: Duration::from_secs(1), ..Window::default() }, 1, 1);
+        assert!(!none.metrics.contains_key(&Metric::MemoryTraffic) && none.per_node.is_empty());
         assert!(!none.metrics.contains_key(&Metric::RemoteShare) && none.notes[0].contains("no statement ended"));
     }
 }

@@ -37,14 +37,14 @@ pub fn fitted(asked: &Columns, memory_bytes: u64, nodes: usize) -> Fitted {
     let least = cases.max(COLUMNS_PER_NODE * nodes).min(all);
     let columns = (least..=all).rev().find(|columns| row_bytes(*columns) * asked.rows as f64 <= room).unwrap_or(least);
     let rows = asked.rows.min((room / row_bytes(columns)) as u64).max(ROWS_MIN.min(asked.rows));
-    let cut = rows < asked.rows || columns < all;
-    let note = cut.then(|| {
-        format!(
-            "scaled to this machine's memory: {} rows of {}, {columns} columns of {all}",
-            thousands(rows),
-            thousands(asked.rows)
-        )
-    });
+    let mut cut = Vec::new();
+    if rows < asked.rows {
+        cut.push(format!("{} rows of {}", thousands(rows), thousands(asked.rows)));
+    }
+    if columns < all {
+        cut.push(format!("{columns} columns of {all}"));
+    }
+    let note = (!cut.is_empty()).then(|| format!("scaled to this machine's memory: {}", cut.join(", ")));
     Fitted { rows, bits: bits(columns), note }
 }
 

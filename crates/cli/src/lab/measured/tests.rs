@@ -98,7 +98,9 @@ fn what_makes_no_sense_here_is_refused() {
     assert!(reason("vldb2015/fig08", &["bits_max=32"]).contains("31 bits"));
     let many = format!("partitions={}", nodes + 1);
     assert!(reason("vldb2015/fig12", &tiny(&["placement=ivp", many.as_str()])).contains("one range per node"));
-    assert!(reason("eris2014/fig08a", &[]).contains("simulated, not measured"));
+    assert!(reason("vldb2015/fig19-tpch", &[]).contains("simulated, not measured"));
+    assert!(reason("eris2014/fig09", &["design=units", "nodes=0"]).contains("units that own partitions"));
+    assert!(reason("eris2014/fig08a", &["nodes=0"]).contains("bench point"));
     assert!(reason("subnuma2020/fig12", &["bits=32"]).contains("31 bits"));
     assert!(reason("subnuma2020/fig12", &["predicates=7+0"]).contains("6 columns"));
     if at_hand.topology.sub_domains().is_empty() {
@@ -134,6 +136,21 @@ fn rows_counts_and_joins_are_measured_where_there_are_no_sub_domains() {
     let counted = database.session().query(&sql).unwrap().collect_all().unwrap();
     let counted = arrow::array::AsArray::as_primitive::<arrow::datatypes::Int64Type>(counted[0].column(0)).value(0);
     assert!((150..500).contains(&counted), "{counted} of about 300");
+}
+
+#[test]
+fn passes_over_a_column_have_a_rate() {
+    let at_hand = AtHand::discover().unwrap();
+    for design in ["single-ram", "interleaved"] {
+        let design = format!("design={design}");
+        let outcome =
+            run(&at_hand, "eris2014/fig09", &["nodes=0", "keys=1_000_000", "entry_bytes=2", &design]).unwrap();
+        let [rate, passes] = [Metric::ScanRate, Metric::Throughput].map(|metric| outcome.metrics[&metric]);
+        assert!(rate > 0.0 && (rate / (passes / 60.0 * 2e6 / 1e9) - 1.0).abs() < 1e-9, "{design}: {outcome:?}");
+        assert!(!outcome.notes.iter().any(|note| note.contains("packed")), "{outcome:?}");
+    }
+    let wide = run(&at_hand, "eris2014/fig09", &["nodes=0", "keys=100_000", "design=interleaved"]).unwrap();
+    assert!(wide.notes.iter().any(|note| note.contains("31 bits")), "{wide:?}");
 }
 
 #[test]

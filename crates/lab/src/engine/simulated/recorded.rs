@@ -1,10 +1,11 @@
 //! Statements recorded from a running database, on another machine.
 //!
-//! A client's next statement is of a kind by chance, each as often as it was recorded. A statement is one phase: its bytes are read beside its cpu
+//! Statements come in a fixed order in which each kind is as often as it was recorded, evenly spread. A statement is one phase: its bytes are read beside its cpu
 //! time, in as many tasks as the concurrency hint allows there, each near its range or part (`ivp`, `pp`) or near the column that it reads most of
 //! (`rr`).
 //!
-//! Invariant: all ranges and parts of a table are cut at the same rows, so a task reads its share of every column of a table in one place.
+//! Invariants: the same statements come in the same order under every placement and strategy, so that these alone make a difference; all ranges
+//! and parts of a table are cut at the same rows, so a task reads its share of every column of a table in one place.
 //!
 //! # Limits
 //! Phases are not recorded: a join's two sides are read at once. Cpu time has the recording machine's waits for memory in it, and no account is
@@ -55,6 +56,15 @@ impl<'a> Statements<'a> {
             Some(*sum)
         });
         Statements { recorded, nodes, tables, upto: upto.collect(), graphs: BTreeMap::new() }
+    }
+
+    /// The kind of the statement of this turn: multiples of the golden section are spread evenly however many are taken.
+    fn kind(&self, turn: u64) -> Option<usize> {
+        /// The golden section of 2^64.
+        const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+        let all = self.upto.last().copied()?;
+        let at = (u128::from(turn.wrapping_mul(GOLDEN)) * u128::from(all)) >> 64;
+        Some(self.upto.partition_point(|upto| u128::from(*upto) <= at))
     }
 
     /// The places of a column's ranges or parts; one for a column that is whole.
@@ -119,9 +129,7 @@ impl Clients for Statements<'_> {
     }
 
     fn next(&mut self, _: usize, at: &mut At<'_>) -> Option<Arc<Graph>> {
-        let all = self.upto.last().copied()?;
-        let drawn = (at.random.unit() * all as f64) as u64;
-        let kind = self.upto.partition_point(|upto| *upto <= drawn).min(self.upto.len() - 1);
+        let kind = self.kind(at.turn)?;
         let statement = &self.recorded.statements[kind];
         let tasks = self.tasks(statement, at);
         if let Some(graph) = self.graphs.get(&(kind, tasks)) {
@@ -130,5 +138,37 @@ impl Clients for Statements<'_> {
         let graph = Arc::new(self.graph(statement, tasks, at));
         self.graphs.insert((kind, tasks), Arc::clone(&graph));
         Some(graph)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_kind_comes_as_often_as_it_was_recorded() {
+        let statement = |count| RecordedStatement {
+            sql: String::new(),
+            count,
+            tasks: 1.0,
+            cpu_seconds: 1.0,
+            seconds: 1.0,
+            reads: Vec::new(),
+        };
+        let recorded = Recorded { statements: [30, 0, 10, 1].map(statement).to_vec(), ..Recorded::default() };
+        let statements = Statements::new(&recorded, vec![0]);
+        for turns in [41, 410, 4100] {
+            let kinds: Vec<usize> = (0..turns).map(|turn| statements.kind(turn).unwrap()).collect();
+            for (kind, share) in [30.0, 0.0, 10.0, 1.0].into_iter().enumerate() {
+                let count = kinds.iter().filter(|met| **met == kind).count() as f64;
+                let expected = share / 41.0 * turns as f64;
+                assert!(
+                    (count - expected).abs() <= 2.0,
+                    "{count} of kind {kind} in {turns} turns, {expected} expected"
+                );
+            }
+        }
+        let none = Recorded::default();
+        assert_eq!(Statements::new(&none, vec![0]).kind(0), None);
     }
 }
