@@ -27,15 +27,15 @@ impl Balancing {
     /// It is off and wanted, and the setting may not be written.
     pub fn set(path: &Path, wanted: bool) -> Result<Balancing, String> {
         let before = fs::read_to_string(path).ok();
-        // Bits: 1 is balancing between nodes, 2 is tiering.
-        let is_on =
-            before.as_deref().and_then(|text| text.trim().parse::<u32>().ok()).is_some_and(|bits| bits & 1 == 1);
+        // Bits: 1 is balancing between nodes, 2 is tiering, which stays as it is.
+        let bits = before.as_deref().and_then(|text| text.trim().parse::<u32>().ok()).unwrap_or(0);
+        let is_on = bits & 1 == 1;
         let word = |on| if on { "on" } else { "off" };
         let unchanged = |note: String| Balancing { path: path.to_path_buf(), before: None, note };
         if is_on == wanted {
             return Ok(unchanged(format!("automatic NUMA balancing is {}", word(is_on))));
         }
-        match fs::write(path, if wanted { "1" } else { "0" }) {
+        match fs::write(path, (bits ^ 1).to_string()) {
             Ok(()) => {
                 let note = format!("automatic NUMA balancing was switched {} for this run", word(wanted));
                 Ok(Balancing { path: path.to_path_buf(), before, note })
@@ -83,9 +83,16 @@ mod tests {
         }
         {
             let off = Balancing::set(&path, false).unwrap();
-            assert_eq!((off.note(), text().as_str()), ("automatic NUMA balancing was switched off for this run", "0"));
+            // Tiering stays on.
+            assert_eq!((off.note(), text().as_str()), ("automatic NUMA balancing was switched off for this run", "2"));
         }
         assert_eq!(text(), "3");
+        fs::write(&path, "2").unwrap();
+        {
+            let on = Balancing::set(&path, true).unwrap();
+            assert_eq!((on.note(), text().as_str()), ("automatic NUMA balancing was switched on for this run", "3"));
+        }
+        assert_eq!(text(), "2");
     }
 
     #[test]

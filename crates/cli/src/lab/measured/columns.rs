@@ -32,7 +32,7 @@ pub fn run(bench: Bench<'_>, asked: &Columns) -> Result<Outcome, RunError> {
     let table = Uniform { table: String::new(), rows: fitted.rows, bits: fitted.bits, seed, keyed: false };
     let session = bench.stored.session(asked)?;
     let database = bench.stored.database().clone();
-    let (name, queries) = bench.stored.table(&table, &placement, asked)?;
+    let (name, queries) = bench.stored.table(&table, &placement, asked, bench.conditions.stop)?;
     // Plans are made once, as the paper prepares its statements.
     for query in queries {
         if bench.conditions.stop.load(Ordering::Relaxed) {

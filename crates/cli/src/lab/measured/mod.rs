@@ -11,7 +11,7 @@
 //!
 //! # Limits
 //! Clients run in the same process and on the same cpus as the database. Bytes are those that tasks reported to have touched: there are no
-//! counters of links, and none of computing beside waiting. What is left: docs/design/lab.md.
+//! counters of links, and none of computing beside waiting. A load, a count or an ALTER that has begun is not interrupted: Ctrl-C waits for it. What is left: docs/design/lab.md.
 
 mod balancing;
 mod columns;
@@ -26,7 +26,7 @@ mod sub_domains;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, PoisonError};
 
@@ -46,6 +46,8 @@ pub struct AtHand {
     topology: Topology,
     /// What the data of experiments are cut to; the usable memory unless a test says otherwise.
     memory_bytes: u64,
+    /// The kernel's setting of balancing; tests have another file.
+    balancing: PathBuf,
     stored: Mutex<Option<Stored>>,
 }
 
@@ -65,7 +67,8 @@ impl AtHand {
     pub fn discover() -> Result<AtHand, Failure> {
         let topology = Topology::discover().map_err(|error| Failure::new(error.to_string()))?;
         let memory_bytes = topology.memory_bytes();
-        Ok(AtHand { topology, memory_bytes, stored: Mutex::new(None) })
+        let balancing = PathBuf::from(balancing::SETTING);
+        Ok(AtHand { topology, memory_bytes, balancing, stored: Mutex::new(None) })
     }
 
     fn run(&self, settings: &Settings, conditions: Conditions<'_>) -> Result<Outcome, RunError> {
@@ -95,7 +98,7 @@ impl AtHand {
                 "numa_balancing = true: this machine has one node; nothing can be balanced".to_string(),
             )),
             (0 | 1, false) => Ok(None),
-            _ => Balancing::set(Path::new(balancing::SETTING), wanted).map(Some).map_err(RunError::Refused),
+            _ => Balancing::set(&self.balancing, wanted).map(Some).map_err(RunError::Refused),
         }
     }
 
@@ -109,7 +112,11 @@ impl AtHand {
             }
             self.run_here(settings, conditions, part)
         };
-        let panicked = |_| Err(RunError::Failed("the thread that measures panicked".to_string()));
+        let panicked = |_| {
+            // It may have left a table half made.
+            *self.stored.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            Err(RunError::Failed("the thread that measures panicked".to_string()))
+        };
         std::thread::scope(|scope| scope.spawn(pinned).join().unwrap_or_else(panicked))
     }
 
@@ -130,8 +137,8 @@ impl AtHand {
             Workload::Loops(_) => Err(not_yet("loops over striped memory")),
             Workload::Recorded(_) => Err(not_yet("recorded statements")),
         };
-        // A failure may have left a table half made.
-        if outcome.is_err() {
+        // A failure may have left a table half made; what was refused has made none.
+        if matches!(outcome, Err(RunError::Failed(_) | RunError::Stopped)) {
             *kept = None;
         }
         match conditions.stop.load(Ordering::Relaxed) {

@@ -3,6 +3,7 @@
 //! Invariants: the same data under the same placement are loaded once; one session per set of settings, so that its plans are kept.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use lab::declaration::{Columns, Strategy};
 use lab::engine::RunError;
@@ -114,19 +115,26 @@ impl Stored {
 
     /// As [`Stored::loaded`], with indexes if queries need them; gives its name and its queries, columns in turn, the same number of ranges for
     /// each.
-    pub fn table(&mut self, table: &Uniform, placement: &str, asked: &Columns) -> Result<(&str, &[Query]), RunError> {
+    pub fn table(
+        &mut self,
+        table: &Uniform,
+        placement: &str,
+        asked: &Columns,
+        stop: &AtomicBool,
+    ) -> Result<(&str, &[Query]), RunError> {
         let at = self.place_of(table, placement)?;
         let session = self.database.session();
         let kept = &mut self.tables[at];
         if asked.index && !kept.indexed {
             for column in 0..kept.uniform.bits.len() {
+                go_on(stop)?;
                 session.execute(&format!("CREATE INDEX ON {} (c{column})", kept.uniform.table)).map_err(failed)?;
             }
             kept.indexed = true;
         }
         let key = asked.selectivity.to_bits();
         if !kept.queries.contains_key(&key) {
-            let queries = queries(&kept.uniform, &session, asked.selectivity)?;
+            let queries = queries(&kept.uniform, &session, asked.selectivity, stop)?;
             kept.queries.insert(key, queries);
         }
         Ok((&kept.uniform.table, &kept.queries[&key]))
@@ -146,12 +154,18 @@ impl Stored {
     }
 }
 
-fn queries(table: &Uniform, session: &Session, selectivity: f64) -> Result<Vec<Query>, RunError> {
+/// An error once the run is to stop.
+fn go_on(stop: &AtomicBool) -> Result<(), RunError> {
+    if stop.load(Ordering::Relaxed) { Err(RunError::Stopped) } else { Ok(()) }
+}
+
+fn queries(table: &Uniform, session: &Session, selectivity: f64, stop: &AtomicBool) -> Result<Vec<Query>, RunError> {
     let columns = table.bits.len();
     let ranges = (QUERIES_MAX / columns).clamp(1, RANGES_MAX) as u64;
     let mut queries = Vec::with_capacity(columns * ranges as usize);
     for column in 0..columns {
         for range in 0..ranges {
+            go_on(stop)?;
             let number = column as u64 * ranges + range;
             queries.push(table.query(session, column, selectivity, number).map_err(failed)?);
         }

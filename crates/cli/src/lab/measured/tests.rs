@@ -9,6 +9,11 @@ use super::*;
 
 const SECONDS: f64 = 0.2;
 
+/// This machine; the kernel's balancing is left alone.
+fn at_hand() -> AtHand {
+    AtHand { balancing: "/no/such/folder/numa_balancing".into(), ..AtHand::discover().unwrap() }
+}
+
 fn run(at_hand: &AtHand, id: &str, set: &[&str]) -> Result<Outcome, RunError> {
     let experiment = Experiment::find(id).unwrap();
     let set: Vec<String> = set.iter().map(ToString::to_string).collect();
@@ -25,7 +30,7 @@ fn tiny<'a>(more: &[&'a str]) -> Vec<&'a str> {
 
 #[test]
 fn columns_are_measured_under_every_placement_and_strategy() {
-    let at_hand = AtHand::discover().unwrap();
+    let at_hand = at_hand();
     for (placement, strategy) in [("rr", "os"), ("ivp", "target"), ("pp", "bound")] {
         let settings = [format!("placement={placement}"), format!("strategy={strategy}")];
         let settings = tiny(&[settings[0].as_str(), settings[1].as_str()]);
@@ -48,7 +53,7 @@ fn columns_are_measured_under_every_placement_and_strategy() {
 
 #[test]
 fn indexes_are_made_when_they_are_asked_for() {
-    let at_hand = AtHand::discover().unwrap();
+    let at_hand = at_hand();
     let settings = tiny(&["selectivity=0.00001", "placement=rr", "strategy=bound"]);
     run(&at_hand, "vldb2015/fig08", &settings).unwrap();
     let indexes = || at_hand.stored.lock().unwrap().as_ref().unwrap().database().index_report().len();
@@ -60,7 +65,7 @@ fn indexes_are_made_when_they_are_asked_for() {
 
 #[test]
 fn too_much_is_scaled_and_says_so() {
-    let at_hand = AtHand { memory_bytes: 50 << 20, ..AtHand::discover().unwrap() };
+    let at_hand = AtHand { memory_bytes: 50 << 20, ..at_hand() };
     let outcome = run(&at_hand, "vldb2015/fig11", &["clients=2", "placement=rr"]).unwrap();
     assert!(outcome.notes[0].starts_with("scaled to this machine's memory"), "{:?}", outcome.notes);
     assert!(outcome.metrics[&Metric::MemoryUsed] < 0.012, "{outcome:?}");
@@ -68,7 +73,7 @@ fn too_much_is_scaled_and_says_so() {
 
 #[test]
 fn half_of_the_cores_are_used() {
-    let at_hand = AtHand::discover().unwrap();
+    let at_hand = at_hand();
     let cpus = at_hand.topology.usable_cpus().len();
     if at_hand.topology.cores().len() < 2 || cpus < 2 {
         eprintln!("skipped: this machine has one core");
@@ -90,7 +95,7 @@ fn half_of_the_cores_are_used() {
 
 #[test]
 fn what_makes_no_sense_here_is_refused() {
-    let at_hand = AtHand::discover().unwrap();
+    let at_hand = at_hand();
     let nodes = at_hand.topology.nodes().len();
     let reason = |id: &str, set: &[&str]| run(&at_hand, id, set).unwrap_err().to_string();
     let many = format!("nodes={}", nodes + 1);
@@ -115,7 +120,7 @@ fn what_makes_no_sense_here_is_refused() {
 
 #[test]
 fn rows_counts_and_joins_are_measured_where_there_are_no_sub_domains() {
-    let at_hand = AtHand::discover().unwrap();
+    let at_hand = at_hand();
     if !at_hand.topology.sub_domains().is_empty() {
         eprintln!("skipped: this machine has sub-domains");
         return;
@@ -140,7 +145,7 @@ fn rows_counts_and_joins_are_measured_where_there_are_no_sub_domains() {
 
 #[test]
 fn passes_over_a_column_have_a_rate() {
-    let at_hand = AtHand::discover().unwrap();
+    let at_hand = at_hand();
     for design in ["single-ram", "interleaved"] {
         let design = format!("design={design}");
         let outcome =
@@ -155,7 +160,7 @@ fn passes_over_a_column_have_a_rate() {
 
 #[test]
 fn placing_gives_time_and_memory() {
-    let at_hand = AtHand::discover().unwrap();
+    let at_hand = at_hand();
     let part = portion(&at_hand.topology, &lab::declaration::MachineUse::default()).unwrap();
     let mut stored = Stored::new(at_hand.topology.clone(), &part.cpus).unwrap();
     let asked = lab::declaration::Placing {
@@ -176,7 +181,7 @@ fn placing_gives_time_and_memory() {
 
 #[test]
 fn one_hog_gets_what_one_hog_gets() {
-    let at_hand = AtHand::discover().unwrap();
+    let at_hand = at_hand();
     let outcome = run(&at_hand, "nbb2011/fig52", &["k=1.0"]).unwrap();
     assert!((0.2..5.0).contains(&outcome.metrics[&Metric::Bandwidth]), "{outcome:?}");
     assert!(outcome.metrics[&Metric::MemoryTraffic] > 0.01);
@@ -185,7 +190,7 @@ fn one_hog_gets_what_one_hog_gets() {
 
 #[test]
 fn a_stopped_point_has_no_outcome() {
-    let at_hand = AtHand::discover().unwrap();
+    let at_hand = at_hand();
     let experiment = Experiment::find("vldb2015/fig08").unwrap();
     let point = experiment.grid_with(&experiment.read_settings(&[]).unwrap()).unwrap().remove(0);
     let stop = AtomicBool::new(true);
