@@ -30,8 +30,8 @@ const SECONDS: &str = "seconds";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
-    /// With it varied the claim comes out, or moves to it as the reason says.
-    Confirmed,
+    /// With it varied the claim comes out, or moves to it as the reason says: the cause is enough, which does not make it the paper's.
+    Sufficient,
     /// It moves as the reason says, but not far enough at any value that could be so.
     Partly,
     /// It does not move so.
@@ -42,7 +42,7 @@ impl Finding {
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
-            Finding::Confirmed => "confirmed",
+            Finding::Sufficient => "sufficient",
             Finding::Partly => "partly",
             Finding::Refuted => "refuted",
         }

@@ -32,6 +32,8 @@ pub const RESULTS: &str = "lab-results";
 const SENSITIVITY: &str = "sensitivity.json";
 /// The file of a folder of results that says what varying the reasons of misses gave.
 const VARIATIONS: &str = "variations.json";
+/// The folder of the points that variations run, within that of the results.
+const VARIED: &str = "varied";
 
 /// Why a command failed.
 #[derive(Debug, Error)]
@@ -240,7 +242,9 @@ pub fn vary(
     context: &Context<'_>,
     out: &mut dyn Write,
 ) -> Result<Vec<Varied>, CommandError> {
-    let store = arguments.results.as_deref().map(Store::open).transpose()?;
+    // Points of other settings and lengths than the declared ones have no place in the report's figures.
+    let folder = arguments.results.as_ref().map(|results| results.join(VARIED));
+    let store = folder.as_deref().map(Store::open).transpose()?;
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
     let found = run_variations(&arguments.only, &options, store.as_ref(), context.progress, context.stop)?;
     tables::variations(out, &found)?;

@@ -59,3 +59,12 @@ fn what_is_varied_is_judged_as_it_is_and_with_each_step() {
     let error = vary(&["V0".to_string()], &options, None, &|_| {}, &stop).expect_err("no such claim").to_string();
     assert!(error.contains("nothing is varied for 'V0'"), "{error}");
 }
+
+#[test]
+fn the_design_page_says_what_the_list_says() {
+    let page = include_str!("../../../../docs/design/lab.md");
+    for variation in variations().expect("the list is right") {
+        let row = format!("{}: {} |", variation.finding.word(), variation.found);
+        assert!(page.contains(&row), "{} {}", variation.claim, variation.reason);
+    }
+}
