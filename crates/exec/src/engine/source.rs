@@ -14,6 +14,7 @@ use storage::{CodePredicate, Column, Dictionary, Encoding, GRANULE_ROWS, Segment
 
 use super::Run;
 use super::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
+use super::filters::{Filters, Wanted};
 use super::key_filter::{KeyFilter, Most, OnCodes, Worth};
 use super::pipe::{Out, Source};
 use super::vector::{ColumnInfo, Kind, is_integer, type_bounds};
@@ -72,22 +73,25 @@ impl ScanSource {
         scan: Scan,
         columns: Vec<usize>,
         infos: Vec<ColumnInfo>,
-        filters: &[(usize, Arc<KeyFilter>)],
+        filters: &Filters,
         run: &Run<'_>,
     ) -> Result<ScanSource, ExecError> {
-        let few = filters.iter().filter(|(_, filter)| filter.few().is_some());
-        let scan = scan.with_keys(few.cloned().collect());
+        let few = filters.iter().filter(|wanted| wanted.keys.few().is_some());
+        let scan = scan.with_keys(few.map(|wanted| (wanted.column, wanted.keys.clone())).collect());
         scan.prepare_with(run)?;
         let mut known: HashMap<(usize, usize, bool), OnCodes> = HashMap::new();
         let mut tests = Vec::with_capacity(scan.segments().len());
-        let worth = || (Arc::new(Worth::new(Most::Codes)), Arc::new(Worth::new(Most::Values)));
-        let worth: Vec<_> = filters.iter().map(|_| worth()).collect();
+        let worth = |wanted: &Wanted| {
+            let worth = |most| Arc::new(if wanted.always { Worth::always() } else { Worth::new(most) });
+            (worth(Most::Codes), worth(Most::Values))
+        };
+        let worth: Vec<_> = filters.iter().map(worth).collect();
         let sharing = rows_by_dictionary(&scan, filters);
         for (segment, version) in scan.segments().iter().enumerate() {
             let mut of_segment = Tests::default();
             // Of rows that an index names few are left: the joins see to those.
-            let filters = if scan.is_sought(segment) { &[] } else { filters };
-            for (number, (column, filter)) in filters.iter().enumerate() {
+            let filters = if scan.is_sought(segment) { &[] } else { filters.as_slice() };
+            for (number, Wanted { column, keys: filter, .. }) in filters.iter().enumerate() {
                 let place = columns.iter().position(|c| c == column).expect("filters are over columns that are read");
                 let mut by_value = true;
                 if let Some(coded) = version.segment.column(*column).as_coded() {
@@ -194,8 +198,8 @@ impl Source for ScanSource {
 }
 
 /// Rows of the segments that have a dictionary in common, by the column of a filter and the dictionary's address.
-fn rows_by_dictionary(scan: &Scan, filters: &[(usize, Arc<KeyFilter>)]) -> HashMap<(usize, usize), usize> {
-    let mut columns: Vec<usize> = filters.iter().map(|(column, _)| *column).collect();
+fn rows_by_dictionary(scan: &Scan, filters: &Filters) -> HashMap<(usize, usize), usize> {
+    let mut columns: Vec<usize> = filters.iter().map(|wanted| wanted.column).collect();
     columns.sort_unstable();
     columns.dedup();
     let mut rows = HashMap::new();

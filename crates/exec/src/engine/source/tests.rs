@@ -39,7 +39,7 @@ fn tests_for(keys: Vec<i64>, segments: &[Vec<i64>]) -> (Vec<(usize, usize)>, u64
     let info = ColumnInfo::int(field.clone(), low, high, false);
     let filter = Arc::new(KeyFilter::of(&info, &Vector::ints(keys), false, &run).unwrap().unwrap());
     let before = budget.used_bytes();
-    let filters = [(0, filter)];
+    let filters = vec![Wanted::new(0, filter)];
     let projection = Projection::new(&[Output::Column { column: 0, field }], &snapshot.schema);
     let scan = Scan::new(snapshot.clone(), Filter::new(&[], &snapshot.schema).unwrap(), projection, None);
     let infos = column_infos(&snapshot, &[0]);
