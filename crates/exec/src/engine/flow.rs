@@ -2,7 +2,7 @@
 //!
 //! A plan is walked from the top; an operator that has to see all its input first (a breaker) runs the pipe of that input
 //! and becomes a source of rows. So when a pipe is put together, everything that it reads is known: row counts, bounds, and the
-//! keys of joins, which are passed down as [`KeyFilter`]s to the scans that they can thin out.
+//! keys of joins, which are passed down as [`Filters`] to the scans that they can thin out.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 
 use super::chunk::{Chunk, Rows};
 use super::eval::{self, Evaluator, Test};
-use super::key_filter::KeyFilter;
+use super::filters::{Filters, behind, is_delicate_output};
 use super::pipe::{Operator, Out, Pipe};
 use super::profiled::watch;
 use super::run::Run;
@@ -25,12 +25,10 @@ use crate::ExecError;
 use crate::operators::filter::Filter;
 use crate::operators::project::Projection;
 use crate::operators::scan::Scan;
+use crate::optimize::is_delicate;
 use crate::plan::{Output, Plan};
 use crate::predicate::Predicate;
 use crate::profile::{Numbering, Working};
-
-/// What is known of the keys that columns of a pipe must have to be of any use: output column and keys.
-pub(crate) type Filters = Vec<(usize, Arc<KeyFilter>)>;
 
 /// A running plan.
 pub(crate) struct Flow<'a> {
@@ -178,7 +176,7 @@ impl<'a> Flow<'a> {
     fn scan(&self, scan: &Plan, conjuncts: Vec<Predicate>, filters: &Filters) -> Result<Pipe, ExecError> {
         let Plan::Scan { snapshot, columns, .. } = scan else { unreachable!("a scan is given") };
         let infos = column_infos(snapshot, columns);
-        let (within, behind) = split(conjuncts, &infos);
+        let (within, later) = split(conjuncts, &infos);
         let conjuncts: Vec<Predicate> = within.iter().map(|p| p.map_columns(&|c| columns[c])).collect();
         let filter = Filter::new(&conjuncts, &snapshot.schema)?;
         let outputs: Vec<Output> = columns
@@ -186,15 +184,17 @@ impl<'a> Flow<'a> {
             .map(|&column| Output::Column { column, field: snapshot.schema.fields()[column].clone() })
             .collect();
         let projection = Projection::new(&outputs, &snapshot.schema);
-        let of_table: Vec<(usize, Arc<KeyFilter>)> = filters.iter().map(|(c, f)| (columns[*c], f.clone())).collect();
+        // What is tested within the scan sees all rows anyway.
+        let shows = later.iter().any(is_delicate);
+        let of_table: Filters = filters.iter().map(|wanted| wanted.below(columns[wanted.column], shows)).collect();
         let operator = Scan::new(snapshot.clone(), filter, projection, None);
         let source = ScanSource::new(operator, columns.clone(), infos.clone(), &of_table, &self.run)?;
         let rows = source.rows();
         let pipe = Pipe::of(Box::new(source), infos.clone(), rows);
-        if behind.is_empty() {
+        if later.is_empty() {
             return Ok(pipe);
         }
-        let test = eval::prepared_test(&Predicate::And(behind), &infos, &self.run, pipe.rows)?;
+        let test = eval::prepared_test(&Predicate::And(later), &infos, &self.run, pipe.rows)?;
         Ok(pipe.then(Filtering { test }, infos))
     }
 
@@ -211,16 +211,17 @@ impl<'a> Flow<'a> {
         if let Plan::Scan { .. } = below {
             return self.scan(below, conjuncts.collect(), filters);
         }
-        let conjuncts = conjuncts.collect();
-        let pipe = self.pipe(below, filters)?;
+        let conjuncts: Vec<Predicate> = conjuncts.collect();
+        let pipe = self.pipe(below, &behind(filters, conjuncts.iter().any(is_delicate)))?;
         let test = eval::prepared_test(&Predicate::And(conjuncts), &pipe.infos, &self.run, pipe.rows)?;
         let infos = pipe.infos.clone();
         Ok(pipe.then(Filtering { test }, infos))
     }
 
     fn project(&self, input: &Plan, outputs: &[Output], filters: &Filters) -> Result<Pipe, ExecError> {
-        let below = filters.iter().filter_map(|(c, filter)| match &outputs[*c] {
-            Output::Column { column, .. } => Some((*column, filter.clone())),
+        let shows = outputs.iter().any(is_delicate_output);
+        let below = filters.iter().filter_map(|wanted| match &outputs[wanted.column] {
+            Output::Column { column, .. } => Some(wanted.below(*column, shows)),
             Output::Expression { .. } => None,
         });
         let pipe = self.pipe(input, &below.collect())?;

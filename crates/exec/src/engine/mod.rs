@@ -7,6 +7,7 @@
 mod aggregate;
 mod chunk;
 mod eval;
+mod filters;
 mod flow;
 mod join;
 mod key_filter;
@@ -19,7 +20,8 @@ mod streamed;
 mod union;
 mod vector;
 
-pub(crate) use flow::{Filters, Flow};
+pub(crate) use filters::Filters;
+pub(crate) use flow::Flow;
 pub(crate) use key_filter::{FewKeys, KeyFilter};
 pub(crate) use pipe::Pipe;
 pub(crate) use run::Run;

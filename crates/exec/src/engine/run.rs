@@ -14,6 +14,9 @@ use crate::error::stopped;
 use crate::operators::scan::Places;
 use crate::profile::Working;
 
+/// A help takes one in so many bytes that are free, at most.
+const HELP_SHARE: u64 = 4;
+
 /// What a plan runs with.
 #[derive(Clone, Copy)]
 pub(crate) struct Run<'a> {
@@ -36,6 +39,14 @@ impl Run<'_> {
     /// Charges the statement.
     pub(crate) fn reserve(&self, bytes: u64) -> Result<Reservation, ExecError> {
         Ok(self.statement.budget().reserve(bytes)?)
+    }
+
+    /// Charges the statement for what helps it, and what it can do without: `None` unless several times as much is free, since what it cannot do
+    /// without comes later and must not fail for a help's sake.
+    pub(crate) fn reserve_help(&self, bytes: u64) -> Option<Reservation> {
+        let budget = self.statement.budget();
+        let ample = budget.available_bytes().is_none_or(|free| free / HELP_SHARE >= bytes);
+        ample.then(|| budget.reserve(bytes).ok()).flatten()
     }
 
     /// Runs `body` for every task, in parallel, near the nodes named; the first error ends it.

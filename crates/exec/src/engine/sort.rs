@@ -16,7 +16,8 @@ use std::sync::Arc;
 
 use super::Run;
 use super::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
-use super::flow::{Filters, Flow};
+use super::filters::Filters;
+use super::flow::Flow;
 use super::pipe::{Out, Pipe, Source};
 use crate::ExecError;
 use crate::plan::Sort;

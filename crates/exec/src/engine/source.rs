@@ -1,14 +1,20 @@
 //! Sources of chunks: [`ScanSource`], rows of a table that pass a filter, and [`RowsSource`], rows that were kept.
 
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ops::Range;
 use std::sync::Arc;
 
-use numa::NodeId;
+use numa::{NodeId, Reservation};
 use sched::report_bytes;
-use storage::{CodePredicate, Column, Encoding, GRANULE_ROWS, Segment, TableVersion};
+use storage::{CodePredicate, Column, Dictionary, Encoding, GRANULE_ROWS, Segment, TableVersion};
 
 use super::Run;
 use super::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
+use super::filters::{Filters, Wanted};
 use super::key_filter::{KeyFilter, Most, OnCodes, Worth};
 use super::pipe::{Out, Source};
 use super::vector::{ColumnInfo, Kind, is_integer, type_bounds};
@@ -19,7 +25,7 @@ use crate::operators::scan::{BytesRead, Matches, Morsel, Scan};
 /// Rows that one task takes of rows that were kept.
 const ROWS_PER_MORSEL: usize = 16 * CHUNK_ROWS;
 
-/// Keys of joins are marked as codes where a dictionary has at most so many for each row of the table, or so few.
+/// Keys of joins are marked as codes where a dictionary has at most so many for each row that has one of them, or so few.
 const CODES_PER_ROW: usize = 16;
 const CODES_MIN: usize = 1 << 20;
 
@@ -49,6 +55,8 @@ struct CodeTest {
     predicate: CodePredicate,
     /// One per filter, whichever segment it is tested in.
     worth: Arc<Worth>,
+    /// What a set of codes is charged to; segments with the same dictionary share it.
+    _charged: Option<Arc<Reservation>>,
 }
 
 /// A test of a column's values.
@@ -65,39 +73,40 @@ impl ScanSource {
         scan: Scan,
         columns: Vec<usize>,
         infos: Vec<ColumnInfo>,
-        filters: &[(usize, Arc<KeyFilter>)],
+        filters: &Filters,
         run: &Run<'_>,
     ) -> Result<ScanSource, ExecError> {
-        let few = filters.iter().filter(|(_, filter)| filter.few().is_some());
-        let scan = scan.with_keys(few.cloned().collect());
+        let few = filters.iter().filter(|wanted| wanted.keys.few().is_some());
+        let scan = scan.with_keys(few.map(|wanted| (wanted.column, wanted.keys.clone())).collect());
         scan.prepare_with(run)?;
-        let mut known: Vec<(usize, usize, bool, OnCodes)> = Vec::new();
+        let mut known: HashMap<(usize, usize, bool), OnCodes> = HashMap::new();
         let mut tests = Vec::with_capacity(scan.segments().len());
-        let rows: usize = scan.segments().iter().map(|version| version.segment.rows()).sum();
-        let worth = || (Arc::new(Worth::new(Most::Codes)), Arc::new(Worth::new(Most::Values)));
-        let worth: Vec<_> = filters.iter().map(|_| worth()).collect();
-        let entries = (rows, CODES_MIN.max(CODES_PER_ROW * rows));
+        let worth = |wanted: &Wanted| {
+            let worth = |most| Arc::new(if wanted.always { Worth::always() } else { Worth::new(most) });
+            (worth(Most::Codes), worth(Most::Values))
+        };
+        let worth: Vec<_> = filters.iter().map(worth).collect();
+        let sharing = rows_by_dictionary(&scan, filters);
         for (segment, version) in scan.segments().iter().enumerate() {
             let mut of_segment = Tests::default();
             // Of rows that an index names few are left: the joins see to those.
-            let filters = if scan.is_sought(segment) { &[] } else { filters };
-            for (number, (column, filter)) in filters.iter().enumerate() {
+            let filters = if scan.is_sought(segment) { &[] } else { filters.as_slice() };
+            for (number, Wanted { column, keys: filter, .. }) in filters.iter().enumerate() {
                 let place = columns.iter().position(|c| c == column).expect("filters are over columns that are read");
                 let mut by_value = true;
                 if let Some(coded) = version.segment.column(*column).as_coded() {
-                    let (dictionary, null) = (Arc::as_ptr(coded.dictionary()) as usize, coded.null_code());
-                    let same = known.iter().find(|(n, d, z, _)| (*n, *d, *z) == (number, dictionary, null));
-                    let told = match same {
-                        Some((.., told)) => told.clone(),
-                        None => {
-                            let told = filter.on_codes(coded.dictionary(), null, entries, run)?;
-                            known.push((number, dictionary, null, told.clone()));
-                            told
+                    let (dictionary, null) = (address(coded.dictionary()), coded.null_code());
+                    let told = match known.entry((number, dictionary, null)) {
+                        Entry::Occupied(told) => told.get().clone(),
+                        Entry::Vacant(told) => {
+                            let rows = sharing[&(*column, dictionary)];
+                            let entries = (rows, CODES_MIN.max(CODES_PER_ROW * rows));
+                            told.insert(filter.on_codes(coded.dictionary(), null, entries, run)?).clone()
                         }
                     };
                     by_value = told.values_tell_more;
-                    let worth = &worth[number].0;
-                    let test = |predicate| CodeTest { column: *column, predicate, worth: worth.clone() };
+                    let (worth, charged) = (worth[number].0.clone(), told.charged);
+                    let test = |predicate| CodeTest { column: *column, predicate, worth, _charged: charged };
                     let some = told.predicate.filter(|predicate| !matches!(predicate, CodePredicate::Everything));
                     of_segment.codes.extend(some.map(test));
                 }
@@ -188,11 +197,31 @@ impl Source for ScanSource {
     }
 }
 
+/// Rows of the segments that have a dictionary in common, by the column of a filter and the dictionary's address.
+fn rows_by_dictionary(scan: &Scan, filters: &Filters) -> HashMap<(usize, usize), usize> {
+    let mut columns: Vec<usize> = filters.iter().map(|wanted| wanted.column).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    let mut rows = HashMap::new();
+    for segment in scan.segments().iter().map(|version| &version.segment) {
+        for &column in &columns {
+            if let Some(coded) = segment.column(column).as_coded() {
+                *rows.entry((column, address(coded.dictionary()))).or_default() += segment.rows();
+            }
+        }
+    }
+    rows
+}
+
+fn address(dictionary: &Arc<Dictionary>) -> usize {
+    Arc::as_ptr(dictionary) as usize
+}
+
 impl Tests {
     /// Takes rows out of the mask whose codes do not pass.
     fn by_code(&self, segment: &Segment, rows: &Range<usize>, skips: bool, mask: &mut Mask) {
         let mut marked = if self.codes.is_empty() { 0 } else { mask.count() };
-        for CodeTest { column, predicate, worth } in &self.codes {
+        for CodeTest { column, predicate, worth, .. } in &self.codes {
             let coded = segment.column(*column).as_coded().expect("tests are made for columns with codes");
             if marked == 0 {
                 return;

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use arrow::datatypes::FieldRef;
 
 use super::chunk::Chunk;
-use super::flow::{Filters, Flow};
+use super::filters::Filters;
+use super::flow::Flow;
 use super::pipe::{Operator, Out, Pipe};
 use super::vector::{ColumnInfo, Data, Kind, Vector, type_bounds};
 use crate::ExecError;

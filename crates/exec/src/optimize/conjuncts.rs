@@ -16,7 +16,7 @@ pub(super) fn conjuncts(predicate: &Predicate) -> Vec<Predicate> {
 
 /// May some leaf fail, or change from call to call? Then it is evaluated for no row that the plan as written would not
 /// evaluate it for, and behind everything that it was written behind.
-pub(super) fn is_delicate(predicate: &Predicate) -> bool {
+pub(crate) fn is_delicate(predicate: &Predicate) -> bool {
     match predicate {
         Predicate::Compare { .. } | Predicate::In { .. } | Predicate::IsNull { .. } => false,
         Predicate::And(parts) | Predicate::Or(parts) => parts.iter().any(is_delicate),

@@ -32,6 +32,7 @@ mod push;
 mod solve;
 mod statistics;
 
+pub(crate) use conjuncts::is_delicate;
 pub use explain::estimates;
 
 /// A plan that gives the same rows as `plan`, which is valid, in another order where it may be.

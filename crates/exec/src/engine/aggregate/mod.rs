@@ -27,7 +27,8 @@ use numa::Reservation;
 use parking_lot::Mutex;
 
 use super::chunk::Chunk;
-use super::flow::{Filters, Flow};
+use super::filters::{Filters, is_delicate_call};
+use super::flow::Flow;
 use super::pipe::Pipe;
 use super::run::{Run, Sink, drive};
 use crate::ExecError;
@@ -48,7 +49,9 @@ const ROWS_PER_GROUP: u64 = 8;
 pub(crate) fn pipe(flow: &Flow<'_>, aggregation: &Aggregation, filters: &Filters) -> Result<Pipe, ExecError> {
     let keys = &aggregation.keys;
     // A row whose key passes no filter is of a group that passes none.
-    let below = filters.iter().filter(|(c, _)| *c < keys.len()).map(|(c, filter)| (keys[*c], filter.clone()));
+    let schema = aggregation.input.schema();
+    let shows = aggregation.calls.iter().any(|call| is_delicate_call(call, &schema));
+    let below = filters.iter().filter(|w| w.column < keys.len()).map(|w| w.below(keys[w.column], shows));
     let input = flow.pipe(&aggregation.input, &below.collect())?;
     grouped(flow, &input, keys, &aggregation.calls, None)
 }

@@ -25,7 +25,8 @@ use arrow::datatypes::{DataType, Field};
 
 use super::chunk::{Chunk, Rows};
 use super::eval;
-use super::flow::{Filters, Flow};
+use super::filters::{Filters, Wanted, is_delicate_join, shows_rows};
+use super::flow::Flow;
 use super::key_filter::KeyFilter;
 use super::pipe::{Lane, Operator, Out, Pipe};
 use super::run::{Run, Sink, drive};
@@ -161,20 +162,26 @@ impl<'a> Shape<'a> {
     /// Filters from above for the plans below: those of the build side, those of the probe side.
     fn below(&self, filters: &Filters) -> (Filters, Filters) {
         let mut below = (Filters::new(), Filters::new());
+        if filters.is_empty() {
+            return below;
+        }
         let left_columns = self.join.left.schema().fields().len();
-        for (column, filter) in filters {
+        // Rows of the build side decide which of the probe side are wanted.
+        let shows = is_delicate_join(self.join);
+        let shows_in_probe = shows || shows_rows(self.probe_plan());
+        for wanted in filters {
             let (side, column) = match self.kept_side() {
-                Some(side) => (side, *column),
-                None if *column < left_columns => (Side::Left, *column),
-                None => (Side::Right, *column - left_columns),
+                Some(side) => (side, wanted.column),
+                None if wanted.column < left_columns => (Side::Left, wanted.column),
+                None => (Side::Right, wanted.column - left_columns),
             };
             // Rows that come out with NULLs in this column instead would be no better.
             if self.lonely(other(side)) || column >= self.plan(side).schema().fields().len() {
                 continue;
             }
-            let mut give = |to: Side, column: usize| {
-                let list = if to == self.build { &mut below.0 } else { &mut below.1 };
-                list.push((column, filter.clone()));
+            let mut give = |to: Side, column: usize| match to == self.build {
+                true => below.0.push(wanted.below(column, shows_in_probe)),
+                false => below.1.push(wanted.below(column, shows)),
             };
             give(side, column);
             if self.may_thin(other(side)) {
@@ -209,7 +216,7 @@ impl<'a> Shape<'a> {
         for &(build_column, probe_column) in &self.on {
             let (info, column) = (&build.infos[build_column], &build.columns[build_column]);
             if let Some(filter) = KeyFilter::of(info, column, self.join.nulls_equal, run)? {
-                filters.push((probe_column, Arc::new(filter)));
+                filters.push(Wanted::new(probe_column, Arc::new(filter)));
             }
         }
         Ok(filters)

@@ -49,7 +49,7 @@ impl Bloom {
             return Ok(None);
         }
         let count = words_for(values.len());
-        let Ok(charged) = run.reserve(8 * count as u64) else { return Ok(None) };
+        let Some(charged) = run.reserve_help(8 * count as u64) else { return Ok(None) };
         let words: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
         run.for_each(values.len().div_ceil(PIECE_KEYS), &|_| None, &|piece| {
             let start = piece * PIECE_KEYS;

@@ -1,12 +1,13 @@
 use std::collections::HashSet;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use numa::{Allocator, Budget};
 use proptest::prelude::*;
 use sched::Statement;
-use storage::{Column, ColumnAllocator, GRANULE_ROWS, Serial, Stager, build_part};
+use storage::{CodePredicate, CodeSet, Column, ColumnAllocator, GRANULE_ROWS, Serial, Stager, build_part};
 
+use super::codes::window_of;
 use super::*;
 use crate::operators::scan::{Lookup, Places};
 
@@ -91,8 +92,11 @@ fn without_room_there_is_a_range_instead_of_a_bloom_filter() {
 
 /// A column of a table, with a dictionary if it has one.
 fn stored(values: &[Option<i64>]) -> Arc<Column> {
-    let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, true)]));
-    let array: ArrayRef = Arc::new(Int64Array::from(values.to_vec()));
+    stored_array(Arc::new(Int64Array::from(values.to_vec())))
+}
+
+fn stored_array(array: ArrayRef) -> Arc<Column> {
+    let schema = Arc::new(Schema::new(vec![Field::new("k", array.data_type().clone(), true)]));
     let mut stager = Stager::new(schema.clone(), Allocator::unplaced());
     stager.append(&RecordBatch::try_new(schema.clone(), vec![array]).unwrap()).unwrap();
     let allocators = [ColumnAllocator::unplaced()];
@@ -212,5 +216,119 @@ fn windows_agree_with_looking_at_every_bit() {
                 assert_eq!(words[i / 32] >> (i % 32) & 1 == 1, expected, "{from} {len} {i}");
             }
         }
+    }
+}
+
+/// Ids drawn from a domain of 2^32: their dictionary has as many entries, though there are few.
+fn far_ids(rows: u64) -> Arc<Column> {
+    let column = stored(&(0..rows).map(|i| Some(hashed(i) & 0xffff_ffff)).collect::<Vec<_>>());
+    let entries = column.as_coded().expect("four bytes are less than eight").dictionary().len();
+    assert!(entries > 1 << 31, "{entries}");
+    column
+}
+
+#[test]
+fn no_set_of_codes_is_larger_than_the_rows_are_worth() {
+    let ids = far_ids(40_000);
+    let coded = ids.as_coded().unwrap();
+    let limits = (40_000, 16 * 40_000);
+    let of: [&dyn Fn(u64) -> i64; 2] = [&|i| hashed(i) & 0xffff_ffff, &|i| 1_000_000 + i as i64];
+    for key in of {
+        for keys in [2, 1000, 5000] {
+            let budget = Budget::unlimited();
+            with_run(&budget, |run| {
+                let keys: Vec<_> = (0..keys).map(|i| Some(key(i))).collect();
+                let (filter, _) = filter_of(&keys, run);
+                let before = budget.used_bytes();
+                let told = filter.on_codes(coded.dictionary(), coded.null_code(), limits, run).unwrap();
+                let predicate = told.predicate.as_ref().expect("bounds tell something");
+                assert!(!matches!(predicate, CodePredicate::Set(_)), "{predicate:?}");
+                assert!(told.values_tell_more && told.charged.is_none());
+                assert_eq!(budget.used_bytes(), before);
+            });
+        }
+    }
+    // A key that is there alone, and keys that are not, need no set.
+    with_run(&Budget::unlimited(), |run| {
+        for (keys, codes) in [(vec![Some(i64::MIN), Some(1 << 30)], 1), (vec![Some(i64::MIN), Some(i64::MAX)], 0)] {
+            let told = filter_of(&keys, run).0.on_codes(coded.dictionary(), coded.null_code(), limits, run).unwrap();
+            match told.predicate {
+                Some(CodePredicate::Range { lo, hi }) => assert_eq!((lo, codes), (hi, 1)),
+                Some(CodePredicate::Nothing) => assert_eq!(codes, 0),
+                other => panic!("{other:?}"),
+            }
+            assert!(!told.values_tell_more);
+        }
+    });
+}
+
+#[test]
+fn sets_of_codes_are_charged_and_bounds_stand_in_for_them() {
+    let column: Vec<Option<i64>> = (0..200_000).map(|i| Some(i * 7919 % 100_000)).collect();
+    let stored = stored(&column);
+    let coded = stored.as_coded().unwrap();
+    let limits = (column.len(), 1 << 20);
+    let patterns: [(&str, Vec<Option<i64>>); 3] = [
+        ("close", (0..30_000).map(|i| Some(2 * i)).collect()),
+        ("far", (0..30_000).map(|i| Some(if i == 0 { -1 << 40 } else { 2 * i })).collect()),
+        ("few", (0..100).map(|i| Some(if i == 0 { -1 << 40 } else { 900 * i })).collect()),
+    ];
+    for (name, keys) in patterns {
+        let (roomy, tight) = (Budget::unlimited(), Budget::unlimited());
+        let (room, none) = with_run(&roomy, |run| {
+            let (filter, set) = filter_of(&keys, run);
+            let told = |run: &Run<'_>| filter.on_codes(coded.dictionary(), coded.null_code(), limits, run).unwrap();
+            let before = roomy.used_bytes();
+            let room = told(run);
+            assert!(matches!(room.predicate, Some(CodePredicate::Set(_))), "{name}");
+            assert_eq!(roomy.used_bytes() - before, 4 * 100_000u64.div_ceil(32), "{name}");
+            let taken = tight.reserve(u64::MAX / 2).unwrap();
+            let small = tight.child("a small one", Some(40_000));
+            let none = with_run(&small, told);
+            assert_eq!(small.used_bytes(), 0, "{name}");
+            drop(taken);
+            let mut codes = Vec::new();
+            coded.unpack(0..column.len(), &mut codes);
+            for told in [&room, &none] {
+                let predicate = told.predicate.as_ref().unwrap();
+                let kept = |row: &usize| column[*row].is_some_and(|v| set.contains(&v));
+                assert!((0..column.len()).filter(kept).all(|row| predicate.passes(codes[row])), "{name}");
+            }
+            (room, none)
+        });
+        assert!(!room.values_tell_more && none.values_tell_more && none.charged.is_none(), "{name}");
+        assert!(!matches!(none.predicate, Some(CodePredicate::Set(_))), "{name}");
+        drop(room);
+        assert_eq!(roomy.used_bytes(), 0, "{name}");
+    }
+}
+
+#[test]
+fn no_room_for_a_filter_fails_nothing() {
+    let budget = Budget::new("a test", 4 << 20);
+    with_run(&budget, |run| {
+        // Bits for all that lies between would take 7.5 MB.
+        let (filter, _) = filter_of(&[Some(0), Some(60_000_000)], run);
+        assert!(filter.has_integer(0) && filter.has_integer(60_000_000));
+        assert!(!filter.has_integer(-1) && !filter.has_integer(60_000_001));
+        assert!(budget.used_bytes() < 1000);
+        let far: Vec<Option<i64>> = (0..3_000_000).map(|i| Some(20 * i)).collect();
+        let (filter, _) = filter_of(&far, run);
+        assert!(far.iter().flatten().all(|&key| filter.has_integer(key)));
+        assert!(!filter.has_integer(-1) && !filter.has_integer(60_000_001));
+        // What helps leaves most of the room to what it helps.
+        assert!(budget.used_bytes() <= 1 << 20, "{}", budget.used_bytes());
+    });
+    assert_eq!(budget.used_bytes(), 0);
+
+    let texts =
+        stored_array(Arc::new(StringViewArray::from_iter_values((0..8000).map(|i| format!("text {}", i % 4000)))));
+    let dictionary = texts.as_coded().expect("texts that repeat have codes").dictionary().clone();
+    let field = Arc::new(Field::new("k", DataType::Utf8View, true));
+    let info = ColumnInfo { kind: Kind::Vid(dictionary), ..ColumnInfo::plain(field) };
+    let vector = Vector { data: Data::Vid(vec![3, 5]), valid: None };
+    for (bytes, made) in [(1000, false), (1 << 20, true)] {
+        let filter = |run: &Run<'_>| KeyFilter::of(&info, &vector, false, run).unwrap();
+        assert_eq!(with_run(&Budget::new("a test", bytes), |run| filter(run).is_some()), made);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! A filter that keeps nearly every row costs its test for nothing. Scans count what a filter was asked and what it kept, and leave it out
 //! while it keeps too many; now and then it is tried on one piece again, since tables are often clustered and the next rows may be others.
-//! Which pieces are tested depends on which thread comes first; answers do not, as the join tests every key again.
+//! Which pieces are tested depends on which thread comes first; answers do not, as the join tests every key again. Where a row that gets there
+//! could be seen otherwise, by an error above all, the filter is tested [`always`](Worth::always).
 //!
 //! The decision ([`Seen::pays`]) and the memory ([`Seen::after`]) are pure; no clock is asked.
 //!
@@ -67,24 +68,34 @@ pub(crate) struct Worth {
     seen: AtomicU64,
     /// Pieces that it was left out of.
     left_out: AtomicU32,
-    most: Most,
+    /// `None`: it is tested whatever it keeps.
+    most: Option<Most>,
 }
 
 impl Worth {
     /// Nothing is known.
     pub(crate) fn new(most: Most) -> Worth {
-        Worth { seen: AtomicU64::new(0), left_out: AtomicU32::new(0), most }
+        Worth { seen: AtomicU64::new(0), left_out: AtomicU32::new(0), most: Some(most) }
+    }
+
+    /// Of a filter that is never left out.
+    pub(crate) fn always() -> Worth {
+        Worth { most: None, ..Worth::new(Most::Codes) }
     }
 
     /// Should the next piece be tested? Counted if not.
     pub(crate) fn pays(&self) -> bool {
+        let Some(most) = self.most else { return true };
         let seen = unpacked(self.seen.load(Ordering::Relaxed));
         // Asked once more without an effect on the count while it pays anyway.
-        seen.pays(0, self.most) || seen.pays(self.left_out.fetch_add(1, Ordering::Relaxed), self.most)
+        seen.pays(0, most) || seen.pays(self.left_out.fetch_add(1, Ordering::Relaxed), most)
     }
 
     /// Notes what a test gave.
     pub(crate) fn note(&self, tested: usize, kept: usize) {
+        if self.most.is_none() {
+            return;
+        }
         let rows = |rows: usize| u32::try_from(rows).unwrap_or(u32::MAX);
         // Two workers at a time may each see the other's count or not: either is a fair judgement.
         let seen = unpacked(self.seen.load(Ordering::Relaxed)).after(rows(tested), rows(kept));
@@ -120,6 +131,15 @@ mod tests {
                 assert_eq!(tested(most, 300, rows, |_| rows / 2).len(), 300);
                 assert_eq!(tested(most, 300, rows, |_| 0).len(), 300);
             }
+        }
+    }
+
+    #[test]
+    fn a_filter_that_must_be_tested_always_is() {
+        let worth = Worth::always();
+        for _ in 0..100 {
+            assert!(worth.pays());
+            worth.note(65_536, 65_536);
         }
     }
 

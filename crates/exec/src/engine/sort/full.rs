@@ -2,7 +2,11 @@
 //!
 //! Every piece of the input makes words of its keys with the row's number behind them (so that no two are equal), a
 //! sample of which gives the bounds of ranges of about equal length; pieces are cut along those, and each range is sorted on
-//! its own, in parallel, in cache. Ranges behind the rows that are wanted are not sorted at all.
+//! its own, in parallel, in cache. Ranges behind the rows that are wanted are not sorted at all. Where comparing takes long, what one
+//! thread sorts it sorts in parts that it merges, and looks at the statement in between.
+//!
+//! # Limits
+//! There are no more than [`RANGES_MAX`] ranges, as each piece notes where each begins: beyond 268 million rows ranges grow out of the caches.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -20,10 +24,10 @@ use crate::engine::chunk::Rows;
 const PIECE_ROWS: usize = 65_536;
 /// Rows of a range, about: small enough for a core's cache.
 const RANGE_ROWS: usize = 65_536;
-/// The same where keys are bytes: comparing them takes long, and nobody can stop a range while it is sorted.
-const BYTE_RANGE_ROWS: usize = 8192;
 /// But not more ranges than about so many.
-const BYTE_RANGES: usize = 4096;
+const RANGES_MAX: usize = 4096;
+/// Rows that are sorted without a look at the statement where keys are bytes, which take long to compare.
+const BYTE_PART_ROWS: usize = 8192;
 /// Samples per range.
 const SAMPLES: usize = 32;
 
@@ -60,7 +64,7 @@ fn by_words<W: Word>(
         Ok(words)
     })?;
     let mask = (1u64 << row_bits) - 1;
-    let order = in_ranges(run, pieces, (RANGE_ROWS, fetch), W::cmp, |word| (word.low() & mask) as u32)?;
+    let order = in_ranges(run, pieces, (usize::MAX, fetch), W::cmp, |word| (word.low() & mask) as u32)?;
     reservation.resize((size_of::<u32>() * rows.rows) as u64)?;
     Ok((order, reservation))
 }
@@ -94,8 +98,7 @@ fn by_bytes(run: &Run<'_>, rows: &Arc<Rows>, bytes: &Bytes, fetch: usize) -> Res
         let words = a.prefix.cmp(&b.prefix);
         words.then_with(|| key(a).as_ref().cmp(key(b).as_ref())).then(a.row.cmp(&b.row))
     };
-    let order =
-        in_ranges(run, pieces, (BYTE_RANGE_ROWS.max(rows.rows / BYTE_RANGES), fetch), compare, |item| item.row)?;
+    let order = in_ranges(run, pieces, (BYTE_PART_ROWS, fetch), compare, |item| item.row)?;
     reservation.resize((size_of::<u32>() * rows.rows) as u64)?;
     Ok((order, reservation))
 }
@@ -108,15 +111,17 @@ fn prefix(key: &[u8]) -> u64 {
     u64::from_be_bytes(first)
 }
 
-/// Sorts items, no two of which are equal, range by range of about so many rows, as far as the first `fetch` reach.
+/// Sorts items, no two of which are equal, range by range, as far as the first `fetch` reach; `part_rows` at a time.
 fn in_ranges<T: Copy + Send + Sync>(
     run: &Run<'_>,
     pieces: Vec<Vec<T>>,
-    (range_rows, fetch): (usize, usize),
+    (part_rows, fetch): (usize, usize),
     compare: impl Fn(&T, &T) -> Ordering + Sync,
     row_of: impl Fn(&T) -> u32 + Sync,
 ) -> Result<Vec<Vec<u32>>, ExecError> {
-    let bounds = bounds(&pieces, range_rows, &compare);
+    let rows: usize = pieces.iter().map(Vec::len).sum();
+    let bounds = bounds(run, &pieces, rows.div_ceil(RANGE_ROWS.max(rows / RANGES_MAX)), part_rows, &compare)?;
+    let _starts = run.reserve((size_of::<u32>() * pieces.len() * (bounds.len() + 2)) as u64)?;
     let cut = cut(run, pieces, &bounds, &compare)?;
     // A range starts behind as many rows as the ranges before it have.
     let mut starts = Vec::with_capacity(bounds.len() + 1);
@@ -131,35 +136,73 @@ fn in_ranges<T: Copy + Send + Sync>(
         }
         let mut items: Vec<T> = Vec::new();
         cut.iter().for_each(|piece| items.extend_from_slice(piece.rows_of(range)));
-        items.sort_unstable_by(&compare);
+        let mut items = in_order(run, items, part_rows, &compare)?;
         items.truncate(fetch - starts[range]);
         Ok(items.iter().map(&row_of).collect())
     })
 }
 
-/// Items that ranges after the first begin with, ascending.
-fn bounds<T: Copy>(pieces: &[Vec<T>], range_rows: usize, compare: &impl Fn(&T, &T) -> Ordering) -> Vec<T> {
-    let rows: usize = pieces.iter().map(Vec::len).sum();
-    let ranges = rows.div_ceil(range_rows);
-    if ranges < 2 {
-        return Vec::new();
+/// Sorts items in parts of so many, which are then merged two by two; looks at the statement as often.
+fn in_order<T: Copy>(
+    run: &Run<'_>,
+    mut items: Vec<T>,
+    part_rows: usize,
+    compare: &impl Fn(&T, &T) -> Ordering,
+) -> Result<Vec<T>, ExecError> {
+    for part in items.chunks_mut(part_rows) {
+        run.check()?;
+        part.sort_unstable_by(compare);
     }
+    let mut sorted_rows = part_rows;
+    while sorted_rows < items.len() {
+        let mut merged = Vec::with_capacity(items.len());
+        for pair in items.chunks(2 * sorted_rows) {
+            let (mut left, mut right) = pair.split_at(sorted_rows.min(pair.len()));
+            while let ([l, ..], [r, ..]) = (left, right) {
+                if merged.len().is_multiple_of(part_rows) {
+                    run.check()?;
+                }
+                let from = if compare(r, l).is_lt() { &mut right } else { &mut left };
+                merged.push(from[0]);
+                *from = &from[1..];
+            }
+            merged.extend_from_slice(left);
+            merged.extend_from_slice(right);
+        }
+        items = merged;
+        sorted_rows *= 2;
+    }
+    Ok(items)
+}
+
+/// Items that ranges after the first begin with, ascending.
+fn bounds<T: Copy>(
+    run: &Run<'_>,
+    pieces: &[Vec<T>],
+    ranges: usize,
+    part_rows: usize,
+    compare: &impl Fn(&T, &T) -> Ordering,
+) -> Result<Vec<T>, ExecError> {
+    if ranges < 2 {
+        return Ok(Vec::new());
+    }
+    let rows: usize = pieces.iter().map(Vec::len).sum();
     let every = (rows / (ranges * SAMPLES)).max(1);
-    let mut sample: Vec<T> = pieces.iter().flat_map(|piece| piece.iter().step_by(every).copied()).collect();
-    sample.sort_unstable_by(compare);
-    (1..ranges).map(|range| sample[range * sample.len() / ranges]).collect()
+    let sample: Vec<T> = pieces.iter().flat_map(|piece| piece.iter().step_by(every).copied()).collect();
+    let sample = in_order(run, sample, part_rows, compare)?;
+    Ok((1..ranges).map(|range| sample[range * sample.len() / ranges]).collect())
 }
 
 /// A piece in the order of ranges.
 struct Cut<T> {
     items: Vec<T>,
     /// Where each range begins, and the end.
-    starts: Vec<usize>,
+    starts: Vec<u32>,
 }
 
 impl<T> Cut<T> {
     fn rows_of(&self, range: usize) -> &[T] {
-        &self.items[self.starts[range]..self.starts[range + 1]]
+        &self.items[self.starts[range] as usize..self.starts[range + 1] as usize]
     }
 }
 
@@ -173,7 +216,7 @@ fn cut<T: Copy + Send + Sync>(
     run.map(pieces.len(), &|piece| {
         let items = std::mem::take(&mut *pieces[piece].lock());
         if bounds.is_empty() {
-            let starts = vec![0, items.len()];
+            let starts = vec![0, items.len() as u32];
             return Ok(Cut { items, starts });
         }
         let mut of: Vec<u32> = Vec::with_capacity(items.len());
@@ -181,15 +224,98 @@ fn cut<T: Copy + Send + Sync>(
             run.check()?;
             of.extend(some.iter().map(|item| bounds.partition_point(|b| compare(b, item).is_le()) as u32));
         }
-        let mut starts = vec![0; bounds.len() + 2];
+        let mut starts = vec![0u32; bounds.len() + 2];
         of.iter().for_each(|&range| starts[range as usize + 1] += 1);
         (1..starts.len()).for_each(|i| starts[i] += starts[i - 1]);
         let mut next = starts.clone();
         let mut ordered = items.clone();
         for (item, range) in items.iter().zip(of) {
-            ordered[next[range as usize]] = *item;
+            ordered[next[range as usize] as usize] = *item;
             next[range as usize] += 1;
         }
         Ok(Cut { items: ordered, starts })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering as Order};
+
+    use numa::Budget;
+    use sched::Statement;
+    use storage::Serial;
+
+    use super::*;
+    use crate::operators::scan::{Lookup, Places};
+
+    fn with_run<T>(statement: &Arc<Statement>, body: impl FnOnce(&Run<'_>) -> T) -> T {
+        let options = crate::ScanOptions::default();
+        let places = Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: usize::MAX };
+        body(&Run { statement, parallel: &Serial, threads: 1, places })
+    }
+
+    fn items(count: u64) -> Vec<u64> {
+        (0..count).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7).collect()
+    }
+
+    #[test]
+    fn parts_that_are_merged_are_sorted() {
+        with_run(&Statement::new(1, Budget::unlimited()), |run| {
+            for count in [0, 1, 2, 3, 7, 8, 9, 63, 64, 65, 1000] {
+                for part_rows in [1, 2, 3, 8, 64, 5000, usize::MAX] {
+                    let mut expected = items(count);
+                    expected.sort_unstable();
+                    assert_eq!(
+                        in_order(run, items(count), part_rows, &u64::cmp).unwrap(),
+                        expected,
+                        "{count} {part_rows}"
+                    );
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_statement_that_is_stopped_compares_little_more() {
+        const PART: usize = 64;
+        let whole = AtomicUsize::new(0);
+        let free = Statement::new(1, Budget::unlimited());
+        let count = |a: &u64, b: &u64| {
+            whole.fetch_add(1, Order::Relaxed);
+            a.cmp(b)
+        };
+        with_run(&free, |run| in_order(run, items(4096), PART, &count)).unwrap();
+        let whole = whole.into_inner();
+        for tenth in 0..10 {
+            let stopped_at = whole * tenth / 10;
+            let (statement, compared) = (Statement::new(1, Budget::unlimited()), AtomicUsize::new(0));
+            let stops = |a: &u64, b: &u64| {
+                if compared.fetch_add(1, Order::Relaxed) == stopped_at {
+                    statement.cancel();
+                }
+                a.cmp(b)
+            };
+            let error = with_run(&statement, |run| in_order(run, items(4096), PART, &stops)).unwrap_err();
+            assert!(matches!(error, ExecError::Cancelled), "{error}");
+            // As many as sorting one part takes.
+            let after = compared.load(Order::Relaxed) - stopped_at;
+            assert!(after <= 2 * PART * 6, "{after} after {stopped_at} of {whole}");
+        }
+    }
+
+    #[test]
+    fn where_ranges_begin_is_charged() {
+        let budget = Budget::unlimited();
+        with_run(&Statement::new(1, budget.clone()), |run| {
+            let pieces: Vec<Vec<u64>> = items(500_000).chunks(PIECE_ROWS).map(<[u64]>::to_vec).collect();
+            let (count, ranges) = (pieces.len(), 500_000usize.div_ceil(RANGE_ROWS));
+            let order = in_ranges(run, pieces, (BYTE_PART_ROWS, usize::MAX), u64::cmp, |&item| item as u32).unwrap();
+            let mut expected = items(500_000);
+            expected.sort_unstable();
+            assert!(order.concat().into_iter().eq(expected.into_iter().map(|item| item as u32)));
+            assert_eq!(budget.peak_bytes(), (4 * count * (ranges + 1)) as u64);
+        });
+        assert_eq!(budget.used_bytes(), 0);
+    }
 }

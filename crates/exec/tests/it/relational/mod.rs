@@ -5,6 +5,7 @@
 
 mod check;
 mod far_keys;
+mod left_out;
 mod opaque;
 mod plans;
 mod random;
