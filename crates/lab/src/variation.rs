@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use sim::Constants;
 use toml::Table;
 
-use crate::claims::{Changes, ClaimsError, Engines, Verdict, Wanted, evaluate};
+use crate::claims::{Changes, ClaimsError, Engines, Verdict, Wanted, claims, evaluate};
 use crate::engine::{ModelEngine, SimEngine};
 use crate::result::{Store, as_json, shown};
 use crate::run::{Options, Progress};
@@ -123,9 +123,14 @@ pub fn vary(
 ) -> Result<Vec<Varied>, ClaimsError> {
     let all = variations().map_err(ClaimsError::List)?;
     if let Some(unknown) = only.iter().find(|id| !all.iter().any(|variation| variation.claim == **id)) {
-        let with: Vec<&str> = all.iter().map(|variation| variation.claim.as_str()).collect();
-        let with = with.join(", ");
-        return Err(ClaimsError::List(format!("nothing is varied for '{unknown}'; there are variations of {with}")));
+        let mut known: Vec<&str> = all.iter().map(|variation| variation.claim.as_str()).collect();
+        known.dedup();
+        let known = known.join(", ");
+        return Err(if claims().map_err(ClaimsError::List)?.iter().any(|row| row.id == *unknown) {
+            ClaimsError::NotVaried { claim: unknown.clone(), known }
+        } else {
+            ClaimsError::Unknown(unknown.clone())
+        });
     }
     let wanted = all.into_iter().filter(|variation| only.is_empty() || only.contains(&variation.claim));
     wanted

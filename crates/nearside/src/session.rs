@@ -359,7 +359,7 @@ impl Session {
 
 /// Refuses what is no time zone: every statement that needs it would fail later.
 fn check_time_zone(zone: &str) -> Result<()> {
-    let known = zone.is_empty() || zone.parse::<Tz>().is_ok();
+    let known = zone.parse::<Tz>().is_ok();
     known.then_some(()).ok_or_else(|| {
         Error::plan(format!("'{zone}' is no time zone; give an offset like '+02:00' or a name like 'Europe/Berlin'"))
     })

@@ -49,6 +49,14 @@ pub enum ClaimsError {
     /// No such claim.
     #[error("there is no claim '{0}'; they are V1 to V20, E1 to E14, S1 to S12 and N1 to N8")]
     Unknown(String),
+    /// A claim whose reason has nothing that could be varied, or that holds.
+    #[error("nothing is varied for '{claim}'; there are variations of {known}")]
+    NotVaried {
+        /// The claim.
+        claim: String,
+        /// Those with variations.
+        known: String,
+    },
 }
 
 /// A claim and what became of it.

@@ -1,5 +1,5 @@
 use super::*;
-use crate::claims::{Rule, claims, rules};
+use crate::claims::{Rule, rules};
 
 #[test]
 fn variations_are_of_claims_and_their_steps_can_be_set() {
@@ -56,8 +56,10 @@ fn what_is_varied_is_judged_as_it_is_and_with_each_step() {
     let (usual, less) = (judge(""), judge("remote_under_load = 0.5"));
     assert_eq!(usual.changed, "as it is");
     assert_ne!(usual.obtained, less.obtained, "striped memory is remote memory");
-    let error = vary(&["V0".to_string()], &options, None, &|_| {}, &stop).expect_err("no such claim").to_string();
-    assert!(error.contains("nothing is varied for 'V0'"), "{error}");
+    let refused =
+        |claim: &str| vary(&[claim.to_string()], &options, None, &|_| {}, &stop).expect_err("nothing").to_string();
+    assert!(refused("V0").contains("there is no claim 'V0'"), "{}", refused("V0"));
+    assert!(refused("V1").contains("nothing is varied for 'V1'; there are variations of V6, V9, V18, V10, V11"));
 }
 
 #[test]
