@@ -25,7 +25,7 @@ use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{AnalyzerRule, Optimizer, OptimizerConfig, OptimizerRule};
 
 use crate::error::{Error, Result};
-use crate::statement::Running;
+use crate::statement::{Running, go_on};
 use crate::subquery_places::refuse_left_over;
 
 /// How many operators a plan may have once views, common table expressions and subqueries stand in their places.
@@ -62,13 +62,7 @@ impl Stop {
 
     /// An error when the statement was cancelled or is out of time.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.statement.is_cancelled() {
-            return Err(Error::Cancelled);
-        }
-        match self.deadline {
-            Some(deadline) if Instant::now() >= deadline => Err(Error::Timeout),
-            _ => Ok(()),
-        }
+        go_on(&self.statement, self.deadline)
     }
 }
 

@@ -16,6 +16,7 @@ use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::optimizer::OptimizerConfig;
 use numa::{Budget, Reservation};
 use parking_lot::Mutex;
+use sched::Stopped;
 use tokio::sync::Notify;
 
 use crate::catalog::{Catalog, CatalogState};
@@ -146,10 +147,7 @@ impl Running {
 
     /// An error when it was cancelled or is out of time.
     pub(crate) fn check(&self) -> Result<()> {
-        if self.deadline.is_some_and(|d| Instant::now() >= d) {
-            return Err(Error::Timeout);
-        }
-        if self.statement.is_cancelled() { Err(Error::Cancelled) } else { Ok(()) }
+        go_on(&self.statement, self.deadline)
     }
 
     /// The instant after which it fails.
@@ -198,6 +196,17 @@ impl OptimizerConfig for Running {
 
     fn function_registry(&self) -> Option<&dyn FunctionRegistry> {
         Some(self.state.as_ref())
+    }
+}
+
+/// An error once a statement was stopped, or is past its deadline. The statement itself heeds its deadline too: why it stopped is asked once, so
+/// that a deadline that passes meanwhile is not taken for somebody's wish.
+pub(crate) fn go_on(statement: &sched::Statement, deadline: Option<Instant>) -> Result<()> {
+    match statement.stopped() {
+        Some(Stopped::Deadline) => Err(Error::Timeout),
+        _ if deadline.is_some_and(|deadline| Instant::now() >= deadline) => Err(Error::Timeout),
+        Some(_) => Err(Error::Cancelled),
+        None => Ok(()),
     }
 }
 
@@ -284,5 +293,29 @@ impl MemoryPool for StatementPool {
     fn reserved(&self) -> usize {
         let held = self.held.lock();
         (held.reservation.as_ref().map_or(0, Reservation::bytes) + held.debt) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_never_taken_for_a_wish() {
+        for _ in 0..500 {
+            let statement = sched::Statement::new(1, Budget::unlimited());
+            let deadline = Instant::now() + Duration::from_micros(200);
+            statement.set_deadline(deadline);
+            let error = loop {
+                if let Err(error) = go_on(&statement, Some(deadline)) {
+                    break error;
+                }
+            };
+            assert!(matches!(error, Error::Timeout), "{error}");
+        }
+        let statement = sched::Statement::new(1, Budget::unlimited());
+        statement.cancel();
+        assert!(matches!(go_on(&statement, Some(Instant::now() + Duration::from_secs(60))), Err(Error::Cancelled)));
+        assert!(matches!(go_on(&statement, None), Err(Error::Cancelled)));
     }
 }
