@@ -34,6 +34,22 @@ macro_rules! for_quads {
 }
 pub(super) use for_quads;
 
+/// Calls the macro `$m` for the 32 rows.
+macro_rules! for_rows {
+    ($m:ident) => {
+        macro_rules! quad {
+            ($q:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
+                $m!($a);
+                $m!($b);
+                $m!($c);
+                $m!($d);
+            };
+        }
+        $crate::kernels::vector::for_quads!(quad);
+    };
+}
+pub(super) use for_rows;
+
 /// Row `R` of the block of `B`-bit values at `words`: values `8R ..= 8R + 7`. The shifts are constants once this is
 /// instantiated.
 ///

@@ -3,7 +3,7 @@
 use std::arch::x86_64::*;
 
 use super::{Compressor, run};
-use crate::kernels::vector::{for_quads, row};
+use crate::kernels::vector::{for_rows, row};
 use crate::kernels::{MASK_WORDS, block_words, have_avx512, per_width};
 
 const COMPRESSORS: [Compressor; 33] = per_width!(compress_width);
@@ -39,15 +39,7 @@ unsafe fn compress_width<const B: usize>(words: &[u32], mask: &[u64], out: *mut 
                 done += byte.count_ones() as usize;
             };
         }
-        macro_rules! quad {
-            ($q:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
-                one!($a);
-                one!($b);
-                one!($c);
-                one!($d);
-            };
-        }
-        for_quads!(quad);
+        for_rows!(one);
     }
     done
 }

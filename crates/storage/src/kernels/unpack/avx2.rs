@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
 use crate::BLOCK_ROWS;
-use crate::kernels::vector::{for_quads, row};
+use crate::kernels::vector::{for_rows, row};
 use crate::kernels::{block_words, have_avx2, per_width};
 
 type Unpacker = unsafe fn(&[u32], &mut [MaybeUninit<u32>]);
@@ -32,14 +32,6 @@ fn unpack_width<const B: usize>(words: &[u32], out: &mut [MaybeUninit<u32>]) {
                 unsafe { _mm256_storeu_si256(values.add(8 * $r).cast(), row::<B, $r>(words)) };
             };
         }
-        macro_rules! quad {
-            ($q:literal, $a:literal, $b:literal, $c:literal, $d:literal) => {
-                one!($a);
-                one!($b);
-                one!($c);
-                one!($d);
-            };
-        }
-        for_quads!(quad);
+        for_rows!(one);
     }
 }
