@@ -20,13 +20,13 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::TableReference;
 use datafusion::logical_expr::Expr;
+use files::ReadOptions;
 use numa::{Allocator, Budget, Policy};
 use parking_lot::{Mutex, RwLock};
 use storage::TableVersion;
 
 use crate::error::{Error, Result};
 use crate::index::{IndexEntry, Indexed, Origin};
-use crate::io::ReadOptions;
 use crate::names::nearest;
 use crate::placement::spec::Spec;
 use crate::placement::{MachineNodes, TablePlacement};

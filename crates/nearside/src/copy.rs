@@ -11,10 +11,10 @@ use arrow::datatypes::Schema;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::Statement;
+use files::{Compression, FileFormat, FileSet, ReadOptions, WriteOptions};
 
 use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
 use crate::error::{Error, Result};
-use crate::io::{self, Compression, FileFormat, FileSet, ReadOptions, WriteOptions};
 use crate::load::{BatchProducer, file_producers, stage_parallel};
 use crate::parser::{CopyFrom, Parsed, option_pairs, plan_statement, split, take_placement};
 use crate::placement::spec::Spec;
@@ -164,7 +164,7 @@ fn write_query(
 ) -> Result<u64> {
     let plan = Parsed::one(sql)?.plan(&running.plan_context())?;
     let rows = query::run(plan, Arc::clone(running), true)?;
-    let mut writer = io::write(path, format, compression, options, rows.schema())?;
+    let mut writer = files::write(path, format, compression, options, rows.schema())?;
     for batch in rows {
         writer.write(&batch?)?;
         running.check()?;

@@ -263,22 +263,22 @@ impl Database {
 
     /// [`Database::load`] for Parquet.
     pub fn load_parquet(&self, table: &str, path: &str) -> Result<LoadReport> {
-        self.load(table, path, &LoadOptions::of(crate::io::FileFormat::Parquet))
+        self.load(table, path, &LoadOptions::of(files::FileFormat::Parquet))
     }
 
     /// [`Database::load`] for CSV.
     pub fn load_csv(&self, table: &str, path: &str) -> Result<LoadReport> {
-        self.load(table, path, &LoadOptions::of(crate::io::FileFormat::Csv))
+        self.load(table, path, &LoadOptions::of(files::FileFormat::Csv))
     }
 
     /// [`Database::load`] for JSON lines.
     pub fn load_json(&self, table: &str, path: &str) -> Result<LoadReport> {
-        self.load(table, path, &LoadOptions::of(crate::io::FileFormat::JsonLines))
+        self.load(table, path, &LoadOptions::of(files::FileFormat::JsonLines))
     }
 
     /// [`Database::load`] for Arrow IPC.
     pub fn load_arrow(&self, table: &str, path: &str) -> Result<LoadReport> {
-        self.load(table, path, &LoadOptions::of(crate::io::FileFormat::ArrowIpc))
+        self.load(table, path, &LoadOptions::of(files::FileFormat::ArrowIpc))
     }
 
     /// Loads a new table from producers of batches that run in parallel; rows keep the order of the producers.

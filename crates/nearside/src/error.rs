@@ -8,10 +8,10 @@ use std::fmt;
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use exec::ExecError;
+use files::FileError;
 use numa::MemoryError;
 use storage::StoreError;
 
-use crate::io::FileError;
 use crate::names::nearest;
 
 /// Longer messages of other libraries are cut.

@@ -18,11 +18,11 @@ use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
+use files::{FileFormat, FileSet, ReadOptions};
 
 use crate::busy::Reading;
 use crate::database::Inner;
 use crate::error::{Error, Result};
-use crate::io::{FileFormat, FileSet, ReadOptions};
 
 /// Batches that may wait for the operators.
 const WAITING_BATCHES: usize = 2;

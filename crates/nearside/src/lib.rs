@@ -42,7 +42,6 @@ mod explain;
 mod files;
 mod floats;
 mod index;
-pub mod io;
 mod like;
 mod load;
 mod lower;
@@ -73,6 +72,7 @@ mod views;
 mod watched;
 mod write;
 
+pub use ::files::{FileError, FileErrorKind, FileFormat, ReadOptions};
 pub use arrow;
 pub use database::{Database, DatabaseBuilder};
 pub use datafusion::common::ScalarValue;

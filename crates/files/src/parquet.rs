@@ -21,9 +21,9 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 
-use super::error::{FileError, FileErrorKind, parquet_text};
-use super::producer::{Batches, Progress, guarded};
-use super::surface::{Adapter, check_names, surface_fields, surface_type};
+use crate::error::{FileError, FileErrorKind, parquet_text};
+use crate::producer::{Batches, Progress, guarded};
+use crate::surface::{Adapter, check_names, surface_fields, surface_type};
 
 const MAGIC: &[u8] = b"PAR1";
 const MAGIC_ENCRYPTED: &[u8] = b"PARE";

@@ -7,9 +7,9 @@ use arrow::datatypes::{DataType, TimeUnit};
 
 use super::Dialect;
 use super::records::{FieldKind, Records, next_records};
-use crate::io::error::{FileError, FileErrorKind};
-use crate::io::surface::check_names;
-use crate::io::text::{TextBuffer, TextSource};
+use crate::error::{FileError, FileErrorKind};
+use crate::surface::check_names;
+use crate::text::{TextBuffer, TextSource};
 
 /// Records looked at per step.
 const STEP_ROWS: usize = 4096;

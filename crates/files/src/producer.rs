@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 
-use super::error::{FileError, FileErrorKind, shorten};
+use crate::error::{FileError, FileErrorKind, shorten};
 
 /// Told how many bytes of the files were consumed since it was last called; called from the threads that read.
 pub type Progress = Arc<dyn Fn(u64) + Send + Sync>;

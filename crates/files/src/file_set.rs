@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 
-use super::csv::{self, CsvPlan, CsvShape, Dialect};
-use super::discover::discover;
-use super::error::{FileError, FileErrorKind, list_names};
-use super::format::{Compression, FileFormat};
-use super::ipc::IpcFile;
-use super::json;
-use super::options::ReadOptions;
-use super::parquet::ParquetFile;
-use super::producer::{Producer, Progress};
-use super::runs::{cut_runs, with_shares};
-use super::surface::{agree, project, surface_type};
-use super::text::TextSource;
+use crate::csv::{self, CsvPlan, CsvShape, Dialect};
+use crate::discover::discover;
+use crate::error::{FileError, FileErrorKind, list_names};
+use crate::format::{Compression, FileFormat};
+use crate::ipc::IpcFile;
+use crate::json;
+use crate::options::ReadOptions;
+use crate::parquet::ParquetFile;
+use crate::producer::{Producer, Progress};
+use crate::runs::{cut_runs, with_shares};
+use crate::surface::{agree, project, surface_type};
+use crate::text::TextSource;
 
 /// CSV types are inferred from this much of each file at most, and of all files together.
 const SAMPLE_BYTES_FILE: u64 = 32 << 20;

@@ -20,12 +20,12 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression as ParquetCompression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 
-use super::csv::CsvEncoder;
-use super::error::{FileError, FileErrorKind, arrow_text, parquet_text};
-use super::format::{Compression, FileFormat};
-use super::options::WriteOptions;
-use super::producer::caught;
-use super::surface::check_names;
+use crate::csv::CsvEncoder;
+use crate::error::{FileError, FileErrorKind, arrow_text, parquet_text};
+use crate::format::{Compression, FileFormat};
+use crate::options::WriteOptions;
+use crate::producer::caught;
+use crate::surface::check_names;
 
 /// What a finished file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

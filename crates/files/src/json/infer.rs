@@ -9,8 +9,8 @@ use arrow::datatypes::{DataType, Field, Fields};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::read::{Line, next_line};
-use crate::io::error::{FileError, FileErrorKind, shorten};
-use crate::io::text::TextSource;
+use crate::error::{FileError, FileErrorKind, shorten};
+use crate::text::TextSource;
 
 /// A line of one of the files.
 #[derive(Debug, Clone, Copy)]

@@ -17,10 +17,10 @@ use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader, read_footer_length};
 use arrow::ipc::{root_as_footer, root_as_message};
 
-use super::error::{FileError, arrow_text};
-use super::parquet::Share;
-use super::producer::{Batches, Progress, guarded};
-use super::surface::{Adapter, check_names, surface_fields};
+use crate::error::{FileError, arrow_text};
+use crate::parquet::Share;
+use crate::producer::{Batches, Progress, guarded};
+use crate::surface::{Adapter, check_names, surface_fields};
 
 const MAGIC: &[u8] = b"ARROW1";
 const CONTINUATION: [u8; 4] = [0xff; 4];

@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::{FileError, FileErrorKind};
-use super::format::FileFormat;
+use crate::error::{FileError, FileErrorKind};
+use crate::format::FileFormat;
 
 /// The files behind `path` in the order in which their rows come, and their format.
 pub(crate) fn discover(path: &str, wanted: Option<FileFormat>) -> Result<(Vec<PathBuf>, FileFormat), FileError> {

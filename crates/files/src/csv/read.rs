@@ -10,9 +10,9 @@ use super::Dialect;
 use super::columns::{Fields, Misfit, readable};
 use super::infer::pending_text;
 use super::records::{Records, next_records};
-use crate::io::error::{FileError, FileErrorKind, arrow_text, quoted};
-use crate::io::producer::{Batches, Progress};
-use crate::io::text::{TextBuffer, TextSource};
+use crate::error::{FileError, FileErrorKind, arrow_text, quoted};
+use crate::producer::{Batches, Progress};
+use crate::text::{TextBuffer, TextSource};
 
 /// Text per batch, at most about; wide rows get fewer rows per batch.
 const BATCH_BYTES: usize = 8 << 20;

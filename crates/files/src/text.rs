@@ -5,9 +5,9 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::error::{FileError, FileErrorKind};
-use super::format::Compression;
-use super::producer::Progress;
+use crate::error::{FileError, FileErrorKind};
+use crate::format::Compression;
+use crate::producer::Progress;
 
 /// How much is asked of the system at a time.
 const READ_BYTES: usize = 1 << 20;

@@ -9,9 +9,9 @@ use arrow::error::ArrowError;
 use arrow::json::ReaderBuilder;
 use arrow::json::reader::Decoder;
 
-use crate::io::error::{FileError, FileErrorKind, arrow_text, shorten};
-use crate::io::producer::{Batches, Progress};
-use crate::io::text::{RECORD_BYTES_MAX, TextBuffer, TextSource, find_byte};
+use crate::error::{FileError, FileErrorKind, arrow_text, shorten};
+use crate::producer::{Batches, Progress};
+use crate::text::{RECORD_BYTES_MAX, TextBuffer, TextSource, find_byte};
 
 /// Text per batch, at most about.
 const BATCH_BYTES: usize = 8 << 20;

@@ -2,8 +2,8 @@
 
 use arrow::datatypes::DataType;
 
-use super::error::{FileError, FileErrorKind};
-use super::format::{Compression, FileFormat};
+use crate::error::{FileError, FileErrorKind};
+use crate::format::{Compression, FileFormat};
 
 /// Rows per batch where nothing else is said.
 pub(crate) const BATCH_ROWS_DEFAULT: usize = 32 * 1024;

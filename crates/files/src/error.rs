@@ -1,4 +1,4 @@
-//! The error of everything in [`crate::io`]: one sentence that says where and what, and what to do about it.
+//! The error of everything in [`crate`]: one sentence that says where and what, and what to do about it.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};

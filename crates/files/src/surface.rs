@@ -11,7 +11,7 @@ use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef};
 
-use super::error::{FileError, FileErrorKind, arrow_text, list_names};
+use crate::error::{FileError, FileErrorKind, arrow_text, list_names};
 
 /// The surface type of a file's type.
 pub(crate) fn surface_type(t: &DataType) -> DataType {

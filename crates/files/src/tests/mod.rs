@@ -1,4 +1,4 @@
-//! Tests of [`crate::io`]: round trips of every format, the error of every bad input, and pieces against the whole.
+//! Tests of [`crate`]: round trips of every format, the error of every bad input, and pieces against the whole.
 
 mod corrupt;
 mod csv;

@@ -1,8 +1,8 @@
 //! Cuts text into records and fields without copying.
 
 use super::Dialect;
-use crate::io::error::{FileError, FileErrorKind};
-use crate::io::text::{RECORD_BYTES_MAX, TextBuffer, find_byte, find_either};
+use crate::error::{FileError, FileErrorKind};
+use crate::text::{RECORD_BYTES_MAX, TextBuffer, find_byte, find_either};
 
 /// How a field stands in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

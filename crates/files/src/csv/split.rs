@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::Dialect;
-use crate::io::text::{bom_bytes, find_byte};
+use crate::text::{bom_bytes, find_byte};
 
 const CHUNK_BYTES: usize = 1 << 20;
 
