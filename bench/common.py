@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-PEERS = {"duckdb": "duckdb==2.0.0", "datafusion": "datafusion==55.0.0", "polars": "polars==2.1.0", "clickhouse": "chdb==4.4.0"}
+PEERS = {"duckdb": "duckdb==2.0.0", "hyper": "tableauhyperapi==0.0.26963", "datafusion": "datafusion==55.0.0", "polars": "polars==2.1.0",
+         "clickhouse": "chdb==4.4.0"}
 NEEDED = ["pyarrow", "numpy"]
 
 

@@ -1,9 +1,11 @@
 """One run of another engine, all data in its memory; called by `compare`, prints JSON.
 
     peer.py tpch ENGINE FOLDER THREADS < queries.json    each query once to warm up, once for the clock
-    peer.py ssb ENGINE FOLDER THREADS < queries.json     the same over every NAME.parquet of the folder; DuckDB's answers come along
+    peer.py ssb ENGINE FOLDER THREADS < queries.json     the same over every NAME.parquet of the folder; DuckDB's and HyPer's answers come along
+    peer.py analytics ENGINE FOLDER THREADS < queries.json    as ssb
     peer.py scan ENGINE ROWS THREADS                     range selections over uniform integers of 17 to 26 bits"""
 
+import atexit
 import json
 import os
 import pathlib
@@ -14,11 +16,32 @@ import time
 TABLES = ["lineitem", "orders", "customer", "part", "partsupp", "supplier", "nation", "region"]
 
 
-def resident_bytes():
-    for line in open("/proc/self/status"):
+# The engines whose answers come as rows of Python values.
+WITH_ROWS = ["duckdb", "hyper"]
+
+
+def resident_bytes(process="self"):
+    """Of a process and all that it started: HyPer is a server."""
+    resident = 0
+    for line in open(f"/proc/{process}/status"):
         if line.startswith("VmRSS"):
-            return int(line.split()[1]) * 1024
-    return 0
+            resident = int(line.split()[1]) * 1024
+    for children in pathlib.Path(f"/proc/{process}/task").glob("*/children"):
+        resident += sum(resident_bytes(child) for child in children.read_text().split())
+    return resident
+
+
+def hyper(threads):
+    """A connection to a HyPer of our own, which ends with this process and leaves no logs behind."""
+    import tableauhyperapi as api
+    logs = tempfile.TemporaryDirectory()
+    atexit.register(logs.cleanup)
+    parameters = {"log_dir": logs.name, "hard_concurrent_query_thread_limit": str(threads), "soft_concurrent_query_thread_limit": str(threads)}
+    server = api.HyperProcess(telemetry=api.Telemetry.DO_NOT_SEND_USAGE_DATA_TO_TABLEAU, parameters=parameters)
+    atexit.register(server.close)
+    connection = api.Connection(server.endpoint)
+    atexit.register(connection.close)
+    return connection
 
 
 def load(engine, data, threads, tables):
@@ -30,6 +53,11 @@ def load(engine, data, threads, tables):
         for table in tables:
             connection.execute(f"create table {table} as select * from '{data}/{table}.parquet'")
         return lambda text: connection.execute(text).fetchall()
+    if engine == "hyper":
+        server = hyper(threads)
+        for table in tables:
+            server.execute_command(f"create temporary table {table} as select * from external('{data}/{table}.parquet')")
+        return server.execute_list_query
     if engine == "datafusion":
         import datafusion
         import pyarrow.parquet as parquet
@@ -67,10 +95,10 @@ def queries_of(engine, data, threads, tables):
                 for statement in statements:
                     result = run(statement)
                 found["queries"][number] = time.perf_counter() - began
-            if engine == "duckdb" and tables != TABLES:
+            if engine in WITH_ROWS and tables != TABLES:
                 found.setdefault("answers", {})[number] = [[str(value) for value in row] for row in result]
         except Exception as error:  # An engine that cannot run a query is shown with a dash.
-            print(f"{engine} query {number}: {str(error)[:200]}", file=sys.stderr)
+            print(f"{engine} query {number}: {str(error).splitlines()[0][:200]}", file=sys.stderr)
             found["queries"][number] = None
     return found
 
@@ -133,7 +161,7 @@ def scan(engine, rows, threads):
 kind, engine = sys.argv[1:3]
 if kind == "tpch":
     print(json.dumps(queries_of(engine, sys.argv[3], int(sys.argv[4]), TABLES)))
-elif kind == "ssb":
+elif kind in ("ssb", "analytics"):
     tables = sorted(path.stem for path in pathlib.Path(sys.argv[3]).glob("*.parquet"))
     print(json.dumps(queries_of(engine, sys.argv[3], int(sys.argv[4]), tables)))
 else:

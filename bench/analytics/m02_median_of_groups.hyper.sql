@@ -1,0 +1,3 @@
+-- 1,000 medians.
+SELECT sum(m) AS checked, max(m) AS high
+FROM (SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY n) AS m FROM events GROUP BY g1000) AS medians;

@@ -1,0 +1,2 @@
+-- A million medians of few values each.
+SELECT sum(m) AS checked, max(m) AS high FROM (SELECT median(n) AS m FROM events GROUP BY g1m) AS medians;

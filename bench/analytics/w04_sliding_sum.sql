@@ -1,0 +1,4 @@
+-- Sums over 101 rows.
+SELECT sum(s % 1000003) AS checked
+FROM (SELECT sum(n) OVER (PARTITION BY g1000 ORDER BY id ROWS BETWEEN 50 PRECEDING AND 50 FOLLOWING) AS s
+      FROM events) AS summed;
