@@ -1,22 +1,18 @@
-//! Repeatable noise for tests: SplitMix64.
-//!
-//! Source: Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014.
+//! Repeatable noise for tests.
 
-/// A seeded source of numbers.
-pub(crate) struct Noise(pub(crate) u64);
+use random::Random;
+
+/// A seeded source of noise.
+pub(crate) struct Noise(Random);
 
 impl Noise {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+    pub(crate) fn new(seed: u64) -> Noise {
+        Noise(Random::new(seed))
     }
 
     /// Between 0 and 1, even.
     pub(crate) fn share(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        self.0.unit()
     }
 
     /// Between two bounds, even.

@@ -16,7 +16,6 @@ pub mod checkers;
 pub mod constants;
 pub mod flow;
 pub mod machine;
-pub mod random;
 pub mod run;
 pub mod workload;
 

@@ -12,6 +12,7 @@ use std::time::Instant;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use numa::{Allocator, Budget, NodeId, Policy, Topology, peak_resident_bytes, resident_bytes};
+use random::Random;
 use storage::{
     ColumnAllocator, ColumnPlacement, Component, Partitioner, Placement, Serial, Stager, TableVersion, build_part,
     place, repartition,
@@ -83,32 +84,20 @@ fn main() -> Fallible<()> {
     Ok(())
 }
 
-/// Pseudo-random numbers.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 8) % limit
-    }
-}
-
 fn load(rows: usize, node: NodeId, allocator: &Allocator) -> Fallible<TableVersion> {
     let mut fields: Vec<Field> =
         BITS.iter().map(|bits| Field::new(format!("c{bits}"), DataType::Int64, false)).collect();
     fields.push(Field::new("city", DataType::Utf8View, false));
     let schema: SchemaRef = Arc::new(Schema::new(fields));
-    let mut random = Random(42);
+    let mut random = Random::new(42);
     let mut stager = Stager::new(Arc::clone(&schema), allocator.clone());
     for first in (0..rows).step_by(BATCH_ROWS) {
         let count = BATCH_ROWS.min(rows - first);
         let numbers = |bits: &u32, random: &mut Random| -> ArrayRef {
-            Arc::new(Int64Array::from_iter_values((0..count).map(|_| random.below(1 << bits) as i64)))
+            Arc::new(Int64Array::from_iter_values((0..count).map(|_| random.below_u64(1 << bits) as i64)))
         };
         let mut columns: Vec<ArrayRef> = BITS.iter().map(|bits| numbers(bits, &mut random)).collect();
-        let city = |random: &mut Random| format!("the city with number {}", random.below(50_000));
+        let city = |random: &mut Random| format!("the city with number {}", random.below_u64(50_000));
         columns.push(Arc::new(StringViewArray::from_iter_values((0..count).map(|_| city(&mut random)))));
         stager.append(&RecordBatch::try_new(Arc::clone(&schema), columns)?)?;
     }

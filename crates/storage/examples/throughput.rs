@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Date32Array, Decimal128Array, Int32Array, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use numa::{Allocator, Budget, Policy};
+use random::Random;
 use storage::{
     CodePredicate, CodeSet, Column, ColumnAllocator, Parallel, Part, Segment, Serial, Stager, TableVersion, build_part,
 };
@@ -25,18 +26,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Pseudo-random numbers.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 8) % limit
-    }
-}
-
 /// Columns like those of TPC-H's lineitem.
 fn batch(schema: &SchemaRef, first: usize, random: &mut Random) -> Result<RecordBatch, Box<dyn std::error::Error>> {
     let rows = 0..BATCH_ROWS;
@@ -44,30 +33,32 @@ fn batch(schema: &SchemaRef, first: usize, random: &mut Random) -> Result<Record
         ["carefully", "final", "deposits", "sleep", "furiously", "above", "the", "pending", "ideas", "blithely"];
     let modes = ["AIR", "MAIL", "SHIP", "TRUCK", "REG AIR", "RAIL", "FOB"];
     let decimals = |limit: u64, scale: i128, random: &mut Random| -> Result<ArrayRef, Box<dyn std::error::Error>> {
-        let values: Vec<i128> = rows.clone().map(|_| i128::from(random.below(limit)) * scale).collect();
+        let values: Vec<i128> = rows.clone().map(|_| i128::from(random.below_u64(limit)) * scale).collect();
         Ok(Arc::new(Decimal128Array::from(values).with_precision_and_scale(15, 2)?))
     };
     let comment = |random: &mut Random| {
-        (0..4).map(|_| words[random.below(10) as usize]).collect::<Vec<_>>().join(" ")
-            + &random.below(100_000).to_string()
+        (0..4).map(|_| words[random.below_u64(10) as usize]).collect::<Vec<_>>().join(" ")
+            + &random.below_u64(100_000).to_string()
     };
     let days = |random: &mut Random| -> ArrayRef {
-        Arc::new(Date32Array::from_iter_values(rows.clone().map(|_| 8000 + random.below(2526) as i32)))
+        Arc::new(Date32Array::from_iter_values(rows.clone().map(|_| 8000 + random.below_u64(2526) as i32)))
     };
     let instructions = ["DELIVER IN PERSON", "COLLECT COD", "NONE", "TAKE BACK RETURN"];
     let columns: Vec<ArrayRef> = vec![
         Arc::new(Int64Array::from_iter_values(rows.clone().map(|row| ((first + row) / 4 * 4) as i64))),
-        Arc::new(Int64Array::from_iter_values(rows.clone().map(|_| random.below(200_000) as i64))),
+        Arc::new(Int64Array::from_iter_values(rows.clone().map(|_| random.below_u64(200_000) as i64))),
         Arc::new(Int32Array::from_iter_values(rows.clone().map(|row| (row % 7) as i32))),
         decimals(50, 100, random)?,
         decimals(10_000_000, 1, random)?,
         decimals(11, 1, random)?,
-        Arc::new(StringViewArray::from_iter_values(rows.clone().map(|_| ["A", "N", "R"][random.below(3) as usize]))),
+        Arc::new(StringViewArray::from_iter_values(
+            rows.clone().map(|_| ["A", "N", "R"][random.below_u64(3) as usize]),
+        )),
         days(random),
         days(random),
         days(random),
-        Arc::new(StringViewArray::from_iter_values(rows.clone().map(|_| instructions[random.below(4) as usize]))),
-        Arc::new(StringViewArray::from_iter_values(rows.clone().map(|_| modes[random.below(7) as usize]))),
+        Arc::new(StringViewArray::from_iter_values(rows.clone().map(|_| instructions[random.below_u64(4) as usize]))),
+        Arc::new(StringViewArray::from_iter_values(rows.clone().map(|_| modes[random.below_u64(7) as usize]))),
         Arc::new(StringViewArray::from_iter_values(rows.clone().map(|_| comment(random)))),
     ];
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
@@ -98,7 +89,7 @@ fn load(rows: usize, parallel: &dyn Parallel) -> Result<(), Box<dyn std::error::
     let budget = Budget::new("throughput", u64::MAX);
     let allocator = Allocator::new(Policy::Local, Arc::clone(&budget));
     let mut stager = Stager::new(Arc::clone(&schema), allocator.clone());
-    let mut random = Random(88_172_645_463_325_252);
+    let mut random = Random::new(88_172_645);
     let (mut staging_s, mut arrow_bytes) = (0.0, 0);
     let column_ns = staging_ns_per_value(&schema)?;
     while stager.rows() < rows {
@@ -132,7 +123,7 @@ fn load(rows: usize, parallel: &dyn Parallel) -> Result<(), Box<dyn std::error::
 
 /// What staging each column takes by itself.
 fn staging_ns_per_value(schema: &SchemaRef) -> Result<Vec<f64>, Box<dyn std::error::Error>> {
-    let mut random = Random(88_172_645_463_325_252);
+    let mut random = Random::new(88_172_645);
     let batches = (0..160).map(|i| batch(schema, i * BATCH_ROWS, &mut random)).collect::<Result<Vec<_>, _>>()?;
     let mut all = Vec::new();
     for column in 0..schema.fields().len() {
@@ -166,9 +157,9 @@ fn scans() -> Result<(), Box<dyn std::error::Error>> {
     for bits in [1u32, 4, 8, 12, 16, 20, 21, 24] {
         let schema: SchemaRef = Arc::new(Schema::new(vec![Field::new("c", DataType::Int64, false)]));
         let mut stager = Stager::new(Arc::clone(&schema), Allocator::unplaced());
-        let mut random = Random(88_172_645_463_325_252);
+        let mut random = Random::new(88_172_645);
         while stager.rows() < rows {
-            let values = Int64Array::from_iter_values((0..BATCH_ROWS).map(|_| random.below(1 << bits) as i64));
+            let values = Int64Array::from_iter_values((0..BATCH_ROWS).map(|_| random.below_u64(1 << bits) as i64));
             stager.append(&RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(values)])?)?;
         }
         let part = build_part(&schema, vec![stager.finish()?], &[ColumnAllocator::unplaced()], &Serial)?;

@@ -9,6 +9,8 @@
 //! # Limits
 //! Rounds are taken to be independent of each other; a machine that gets slower all the time is met by alternating who goes first.
 
+use random::Random;
+
 /// Differences that come about by chance more often than this are none.
 const CHANCE_MAX: f64 = 0.05;
 /// Samples of the bootstrap.
@@ -141,7 +143,7 @@ fn bootstrap(values: &[f64]) -> (f64, f64) {
     if values.is_empty() {
         return (0.0, 0.0);
     }
-    let mut random = Random(0x5EED);
+    let mut random = Random::new(0x5EED);
     let sample = |_| median(&(0..values.len()).map(|_| values[random.below(values.len())]).collect::<Vec<_>>());
     let mut medians: Vec<f64> = (0..SAMPLES).map(sample).collect();
     medians.sort_by(f64::total_cmp);
@@ -155,22 +157,6 @@ fn median(values: &[f64]) -> f64 {
         (0, _) => 0.0,
         (n, half) if n % 2 == 1 => sorted[half],
         (_, half) => (sorted[half - 1] + sorted[half]) / 2.0,
-    }
-}
-
-/// Splitmix64.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
     }
 }
 

@@ -80,7 +80,7 @@ fn xeon() -> Machine {
 }
 
 fn measured(machine: &Machine, job: &Job, noise: f64, seed: u64) -> Vec<Trial> {
-    let mut source = Noise(seed);
+    let mut source = Noise::new(seed);
     figure_5_1(8, |cpus, memory| {
         machine.time_s(job, cpus, Hogs { memory, computing: 0.0 }) * (1.0 + noise * source.bell())
     })

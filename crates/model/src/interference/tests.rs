@@ -35,7 +35,7 @@ const ONE_CORE_SETTINGS: [[f64; 3]; 5] =
     [[1.0, 0.0, 0.0], [2.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 0.5, 0.0], [1.0, 0.0, 1.0]];
 
 fn queries(count: usize, seed: u64) -> Vec<Query> {
-    let mut noise = Noise(seed);
+    let mut noise = Noise::new(seed);
     (0..count).map(|_| random_query(&mut noise)).collect()
 }
 
@@ -54,7 +54,7 @@ fn extensions_halve_the_error_on_synthetic_queries() {
     for (name, machine, settings) in
         [("xeon", xeon(), &XEON_SETTINGS[..]), ("one core", one_core(), &ONE_CORE_SETTINGS)]
     {
-        let mut noise = Noise(42);
+        let mut noise = Noise::new(42);
         let whole = laboratory(&machine, &queries(8, 9), settings, (0.01, &mut noise));
         for (told, input) in [
             ("times only", without(&whole, true, true)),
@@ -72,7 +72,7 @@ fn extensions_halve_the_error_on_synthetic_queries() {
 
 #[test]
 fn noise_of_three_per_cent_is_borne() {
-    let mut noise = Noise(4);
+    let mut noise = Noise::new(4);
     let whole = laboratory(&one_core(), &queries(6, 21), &ONE_CORE_SETTINGS, (0.03, &mut noise));
     let errors = analyse(&without(&whole, true, false)).expect("good figures").errors.expect("pairs were measured");
     println!("{errors:?}");
@@ -83,7 +83,7 @@ fn noise_of_three_per_cent_is_borne() {
 fn shared_cores_are_found_out() {
     let [shared, apart] = [1.0, 2.0].map(|cores| {
         let truth = Machine { cores, ..one_core() };
-        let mut noise = Noise(8);
+        let mut noise = Noise::new(8);
         let whole = laboratory(&truth, &queries(4, 5), &ONE_CORE_SETTINGS, (0.01, &mut noise));
         let mut input = without(&whole, true, false);
         input.machine.cores = 2.0;

@@ -237,7 +237,7 @@ fn threads_one_by_one(curve: &Curve, jobs: &[(f64, usize)], spells: usize, noise
 fn rules_against_threads_one_by_one() {
     // Mean and worst error of each rule against threads one by one: pairs on both thesis machines, half of the cpus
     // each, and on two cpus, one each.
-    let mut noise = Noise(7);
+    let mut noise = Noise::new(7);
     let small = Curve::of_threads(&[1.0, 1.3], Interpolation::Linear, Outside::Hold).expect("a curve");
     let rules = [DemandRule::Requested, DemandRule::Waiting, DemandRule::Overlap];
     for (name, curve, cpus) in

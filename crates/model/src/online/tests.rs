@@ -77,7 +77,7 @@ proptest! {
     fn a_running_job_is_recognised(q in 0.02f64..0.9, hidden in 0.0f64..0.3, seed: u64) {
         let machine = machine();
         let job = Job { t_s: 4.0, q, hidden: hidden * (1.0 - q), ..Job::default() };
-        let mut noise = Noise(seed);
+        let mut noise = Noise::new(seed);
         let mut exact = Recursive::new(1.0).expect("a share");
         let mut noisy = Windowed::new(200).expect("long enough");
         for _ in 0..200 {
@@ -103,7 +103,7 @@ proptest! {
 fn a_change_is_followed_by_those_who_forget() {
     let machine = machine();
     let [before, after] = [0.1, 0.7].map(|q| Job { t_s: 4.0, q, ..Job::default() });
-    let mut noise = Noise(3);
+    let mut noise = Noise::new(3);
     let mut all = Recursive::new(1.0).expect("a share");
     let mut recent = Recursive::new(0.95).expect("a share");
     let mut window = Windowed::new(60).expect("long enough");

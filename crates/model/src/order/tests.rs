@@ -59,7 +59,7 @@ fn what_it_gains_on_jobs_with_sequential_parts() {
     // not.
     let machine = machine();
     let search = Search { simulations_max: 400, ..Search::default() };
-    let mut noise = Noise(11);
+    let mut noise = Noise::new(11);
     let mixed: Vec<Item> = (0..10)
         .map(|_| {
             let job = Job {
@@ -89,7 +89,7 @@ fn what_it_gains_on_jobs_with_sequential_parts() {
 fn a_plan_survives_parameters_that_are_a_little_wrong() {
     // Planned with figures that are 10% off, judged with the true ones.
     let machine = machine();
-    let mut noise = Noise(5);
+    let mut noise = Noise::new(5);
     let (mut simple_s, mut planned_s) = (0.0, 0.0);
     for _ in 0..10 {
         let truth: Vec<Item> = (0..6)

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use numa::{NodeId, PackageId};
+use random::Random;
 use sched::{Affinity, Place, Priority, Scheduler, SlotId, Statement, Stealing, TaskError, blocking};
 
 use crate::support::{eventually, machine};
@@ -19,22 +20,14 @@ const WHOLE_ROUNDS: usize = 4;
 const GROWTH_BYTES_MAX: u64 = 64 << 20;
 const LOOP: usize = 10;
 
-/// A linear congruential generator: enough disorder, and the same every time.
-struct Random(u64);
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
-    }
-
-    fn affinity(&mut self) -> Affinity {
-        let hard = self.below(2) == 0;
-        match self.below(5) {
-            0 => Affinity::Slot(SlotId(self.below(8) as u32)),
-            1 => Affinity::Near { place: Place::Package(PackageId(self.below(2) as u32)), hard },
-            2 | 3 => Affinity::Near { place: Place::Node(NodeId(self.below(4) as u32)), hard },
-            _ => Affinity::Anywhere,
-        }
+/// An affinity of any kind, which may name places that are not there.
+fn any_affinity(random: &mut Random) -> Affinity {
+    let hard = random.below(2) == 0;
+    match random.below(5) {
+        0 => Affinity::Slot(SlotId(random.below(8) as u32)),
+        1 => Affinity::Near { place: Place::Package(PackageId(random.below(2) as u32)), hard },
+        2 | 3 => Affinity::Near { place: Place::Node(NodeId(random.below(4) as u32)), hard },
+        _ => Affinity::Anywhere,
     }
 }
 
@@ -89,19 +82,19 @@ fn task(scheduler: &Scheduler, statement: &Arc<Statement>, counts: &Counts, kind
 }
 
 fn submit(scheduler: &Arc<Scheduler>, counts: &Arc<Counts>, submitter: u64, tasks: u64) {
-    let mut random = Random(submitter);
+    let mut random = Random::new(submitter);
     let mut statement = None;
     for number in 0..tasks {
         if number % 50 == 0 || statement.is_none() {
             let priority = Priority { user: random.below(3) as u8, statement_time: number };
             let fresh = Statement::with_priority(priority, numa::Budget::unlimited());
             if random.below(10) == 0 {
-                fresh.set_deadline(Instant::now() + Duration::from_micros(random.below(2000)));
+                fresh.set_deadline(Instant::now() + Duration::from_micros(random.below_u64(2000)));
             }
             statement = Some(fresh);
         }
         let Some(statement) = &statement else { continue };
-        let (affinity, kind) = (random.affinity(), random.below(120));
+        let (affinity, kind) = (any_affinity(&mut random), random.below_u64(120));
         let (inner, own, gone) = (Arc::clone(scheduler), Arc::clone(statement), Gone(Arc::clone(counts)));
         scheduler.spawn(statement, affinity, move || task(&inner, &own, &gone.0, kind, affinity));
     }

@@ -21,8 +21,8 @@ use super::traffic::{ProfileId, Traffic};
 use super::{Options, SimError};
 use crate::checkers::Violation;
 use crate::machine::Machine;
-use crate::random::Random;
 use crate::workload::{At, Graph, Workload};
+use random::Random;
 
 /// How often the watchdog looks (as `sched::Watchdog` has it).
 const WATCHDOG_NS: u64 = 10_000_000;

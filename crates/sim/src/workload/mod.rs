@@ -24,7 +24,7 @@ use sched::{Affinity, Hint, Settings};
 
 use crate::constants::Constants;
 use crate::machine::Machine;
-use crate::random::Random;
+use random::Random;
 
 /// A line of memory.
 pub const LINE_BYTES: f64 = 64.0;

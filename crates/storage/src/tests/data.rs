@@ -6,29 +6,9 @@ use arrow::array::*;
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::*;
+pub(crate) use random::Random;
 
 use crate::types::{Physical, number_array, with_native};
-
-/// A small generator of pseudo-random numbers (xorshift).
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    /// A number below `limit`, which is not 0.
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-}
 
 /// How values are spread.
 #[derive(Debug, Clone, Copy)]
@@ -102,7 +82,7 @@ fn numbers(
         let values: Vec<u8> = (0..rows).map(|_| u8::from(if one { constant } else { random.below(2) == 0 })).collect();
         return number_array(t, rows, Buffer::from_vec(values), nulls);
     }
-    let base = i128::from(random.next() as i64 >> random.below(64));
+    let base = i128::from(random.next_u64() as i64 >> random.below(64));
     let step = 1 + random.below(1000) as i128;
     let few: Vec<i128> = (0..1 + random.below(50)).map(|_| anything(physical, random)).collect();
     let keys = (0..rows).map(|_| match shape {
@@ -149,9 +129,9 @@ fn extremes(physical: Physical) -> [i128; 7] {
 }
 
 fn anything(physical: Physical, random: &mut Random) -> i128 {
-    let low = random.next();
+    let low = random.next_u64();
     match physical {
-        Physical::I128 if random.below(4) > 0 => (i128::from(random.next() as i64) << 64 | i128::from(low)) >> 2,
+        Physical::I128 if random.below(4) > 0 => (i128::from(random.next_u64() as i64) << 64 | i128::from(low)) >> 2,
         _ => i128::from(low as i64),
     }
 }
@@ -196,8 +176,8 @@ fn text(i: usize, random: &mut Random) -> String {
     match random.below(20) {
         0 => String::new(),
         1 => "ü".repeat(random.below(3000)),
-        2..9 => format!("{:x}", random.next() % 100_000),
-        _ => format!("a longer value, the number {i} {:x} of them", random.next()),
+        2..9 => format!("{:x}", random.next_u64() % 100_000),
+        _ => format!("a longer value, the number {i} {:x} of them", random.next_u64()),
     }
 }
 
@@ -205,16 +185,17 @@ fn opaque(t: &DataType, rows: usize, nulls: Option<NullBuffer>, random: &mut Ran
     match t {
         DataType::Null => Arc::new(NullArray::new(rows)),
         DataType::Float16 => {
-            let values: Vec<u16> = (0..rows).map(|_| random.next() as u16).collect();
+            let values: Vec<u16> = (0..rows).map(|_| random.next_u64() as u16).collect();
             let data = ArrayData::builder(t.clone()).len(rows).add_buffer(Buffer::from_vec(values)).nulls(nulls);
             make_array(data.build().unwrap())
         }
         DataType::Decimal256(..) => {
-            let values = (0..rows).map(|_| i256::from_i128(i128::from(random.next())));
+            let values = (0..rows).map(|_| i256::from_i128(i128::from(random.next_u64())));
             Arc::new(Decimal256Array::new(values.collect::<Vec<_>>().into(), nulls).with_data_type(t.clone()))
         }
         DataType::Interval(_) => {
-            let values = (0..rows).map(|_| IntervalMonthDayNano::new(random.next() as i32, 1, random.next() as i64));
+            let values =
+                (0..rows).map(|_| IntervalMonthDayNano::new(random.next_u64() as i32, 1, random.next_u64() as i64));
             Arc::new(IntervalMonthDayNanoArray::new(values.collect::<Vec<_>>().into(), nulls))
         }
         DataType::List(item) => {

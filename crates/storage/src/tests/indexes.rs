@@ -91,7 +91,7 @@ fn check_look_ups(segment: &Segment, column: usize, probes: &ArrayRef, random: &
         coded.unpack(0..segment.rows(), &mut codes);
         for _ in 0..rounds {
             let most = coded.dictionary().len() as u32 + 2;
-            let (from, to) = (random.next() as u32 % most, random.next() as u32 % most);
+            let (from, to) = (random.next_u64() as u32 % most, random.next_u64() as u32 % most);
             let mut rows: Vec<u32> = index.rows_of_codes(coded, from..to).iter().collect();
             rows.sort_unstable();
             let passes = |code: u32| (from..to).contains(&code) && (code > 0 || !coded.null_code());

@@ -50,7 +50,7 @@ fn mixed(rows: usize, random: &mut Random) -> (SchemaRef, Vec<ArrayRef>) {
     }
     let words = (0..rows).map(|row| (row % 9 != 5).then(|| format!("a word of several, no. {}", row % 300)));
     columns[2] = Arc::new(StringViewArray::from_iter(words));
-    let texts = (0..rows).map(|row| (row % 9 != 4).then(|| format!("text {row} {:x}", random.next() % 4096)));
+    let texts = (0..rows).map(|row| (row % 9 != 4).then(|| format!("text {row} {:x}", random.next_u64() % 4096)));
     columns[4] = Arc::new(StringViewArray::from_iter(texts));
     (schema, columns)
 }

@@ -28,7 +28,7 @@ fn check_select(column: &CodedColumn, rows: std::ops::Range<usize>, random: &mut
     column.unpack(rows.clone(), &mut codes);
     let count = column.dictionary().len() as u32 + u32::from(column.null_code());
     for predicate in predicates(count, random) {
-        let before: Vec<u64> = (0..rows.len().div_ceil(64)).map(|_| random.next() | random.next()).collect();
+        let before: Vec<u64> = (0..rows.len().div_ceil(64)).map(|_| random.next_u64() | random.next_u64()).collect();
         let mut mask = before.clone();
         column.select(rows.clone(), &predicate, &mut mask);
         for i in 0..mask.len() * 64 {

@@ -44,10 +44,10 @@ fn steps_are_found_and_stored_nowhere() {
 fn the_smaller_encoding_is_chosen() {
     // Few values far apart: sorted. Random 64-bit numbers: plain. Few floats: sorted, many: plain.
     let mut random = Random::new(8);
-    let few: Vec<i64> = (0..100).map(|_| random.next() as i64).collect();
+    let few: Vec<i64> = (0..100).map(|_| random.next_u64() as i64).collect();
     let column = stored(Arc::new(Int64Array::from_iter_values((0..200_000).map(|i| few[i * 31 % 100]))));
     assert_eq!((column.encoding(), column.bits()), (Encoding::SortedFixed, Some(7)));
-    let column = stored(Arc::new(Int64Array::from_iter_values((0..200_000).map(|_| random.next() as i64))));
+    let column = stored(Arc::new(Int64Array::from_iter_values((0..200_000).map(|_| random.next_u64() as i64))));
     assert_eq!(column.encoding(), Encoding::Plain);
     let column = stored(Arc::new(Float64Array::from_iter_values((0..200_000).map(|i| f64::from(i % 11) / 100.0))));
     assert_eq!((column.encoding(), column.bits()), (Encoding::SortedFixed, Some(4)));
