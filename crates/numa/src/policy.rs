@@ -1,12 +1,12 @@
 //! Policies: on which nodes the pages of a region shall lie, as plain data with pure helpers.
 //!
-//! Invariants: [`Policy::cuts`] covers a length without gap or overlap, in order, cut at whole pages only, in no more than
-//! [`CUTS_MAX`] runs; neighbouring runs lie on different nodes. Every run of a mapping becomes a mapping of its own in
-//! the kernel, of which a process has 65,530 by default: hence the bound.
+//! Invariants: [`Policy::cuts`] covers a length without gap or overlap, in order, cut at whole pages only, in no more
+//! than [`CUTS_MAX`] runs; neighbouring runs lie on different nodes. Every run of a mapping becomes a mapping of its
+//! own in the kernel, of which a process has 65,530 by default: hence the bound.
 //!
 //! # Limits
-//! Weighted interleaving is done in runs of our own, not by the kernel's `MPOL_WEIGHTED_INTERLEAVE`: its weights are one
-//! set for the whole machine, which only root may change. Runs of a large region are therefore longer than a page.
+//! Weighted interleaving is done in runs of our own, not by the kernel's `MPOL_WEIGHTED_INTERLEAVE`: its weights are
+//! one set for the whole machine, which only root may change. Runs of a large region are therefore longer than a page.
 //!
 //! Source: striped arrays are Seidel 2011, NUMA Building Blocks, section 3.3.1.
 
@@ -31,9 +31,9 @@ pub enum Policy {
     Node(NodeId),
     /// These nodes, page by page in turn. The kernel goes through them by ascending number.
     Interleaved(Vec<NodeId>),
-    /// These nodes in turn, each with as many pages of a cycle as its weight says; weights of 0 leave a node out. A cycle
-    /// is as short as pages and the bound on the number of runs allow (256 runs in a region), and whole huge pages where
-    /// a few cycles of them fit, so that shares are exact but for one page (or huge page) per run.
+    /// These nodes in turn, each with as many pages of a cycle as its weight says; weights of 0 leave a node out. A
+    /// cycle is as short as pages and the bound on the number of runs allow (256 runs in a region), and whole huge
+    /// pages where a few cycles of them fit. Each entry's share is exact but for less than one page (or huge page).
     Weighted(Vec<(NodeId, u32)>),
     /// Chunk `i` lies on `nodes[i % n]`.
     Striped {
@@ -78,6 +78,15 @@ impl Policy {
             Policy::Weighted(weights) => weighted(weights, len_bytes, page),
             Policy::Local | Policy::Node(_) | Policy::Interleaved(_) => Vec::new(),
         }
+    }
+
+    /// How long the chunks of [`Policy::Striped`] are in a region of `len_bytes` bytes when it asks for `chunk_bytes`,
+    /// not 0: whole pages, and as often that as it takes for 256 chunks or fewer.
+    pub fn chunk_within(chunk_bytes: u64, len_bytes: u64, page_bytes: u64) -> u64 {
+        let page = page_bytes.max(1);
+        let chunk = chunk_bytes.max(1).div_ceil(page).saturating_mul(page);
+        // By a whole factor, so that what was aligned to chunks still is.
+        chunk.saturating_mul(len_bytes.div_ceil(chunk).div_ceil(CUTS_MAX).max(1))
     }
 
     /// How many of `len_bytes` bytes shall lie on each node; nodes without a byte are left out, and all of them for
@@ -138,13 +147,8 @@ impl Policy {
 
 /// Chunks in turn; `nodes` names at least two different ones.
 fn striped(nodes: &[NodeId], chunk_bytes: u64, len_bytes: u64, page: u64) -> Vec<(Range<u64>, NodeId)> {
-    let pages = match chunk_bytes {
-        0 => len_bytes.div_ceil(page).div_ceil(nodes.len() as u64),
-        bytes => bytes.div_ceil(page),
-    };
-    let chunk = pages.saturating_mul(page);
-    // By a whole factor, so that what was aligned to chunks still is.
-    let chunk = chunk.saturating_mul(len_bytes.div_ceil(chunk).div_ceil(CUTS_MAX));
+    let equal = || len_bytes.div_ceil(page).div_ceil(nodes.len() as u64).saturating_mul(page);
+    let chunk = Policy::chunk_within(if chunk_bytes == 0 { equal() } else { chunk_bytes }, len_bytes, page);
     let mut cuts = Vec::new();
     let mut start = 0;
     for node in nodes.iter().cycle() {
@@ -158,32 +162,43 @@ fn striped(nodes: &[NodeId], chunk_bytes: u64, len_bytes: u64, page: u64) -> Vec
     cuts
 }
 
-/// Cycles of equal length, each cut by weight; every cut is rounded for itself, so that errors do not add up.
+/// Cycles of equal length, each cut by weight, in units of whole pages or huge pages.
+///
+/// What the entries up to `i` have of the first `c` cycles is rounded down for itself: `upto(c, i)`. So entry `i` gets
+/// `upto(c, i) - upto(c, i - 1)` of `c` cycles, which is less than a unit from its exact share for every `c`: errors
+/// never add up over cycles, as they would if cuts were rounded. Run `i` of cycle `c` is what that grows by, and grows
+/// it does, since a cycle has a whole unit at least for each unit of weight.
 fn weighted(weights: &[(NodeId, u32)], len_bytes: u64, page: u64) -> Vec<(Range<u64>, NodeId)> {
     let divisor = weights.iter().fold(0, |d, (_, w)| gcd(d, u64::from(*w))).max(1);
     let weights: Vec<(NodeId, u64)> = weights.iter().map(|(n, w)| (*n, u64::from(*w) / divisor)).collect();
     let sum: u64 = weights.iter().map(|(_, w)| w).sum();
-    let huge = len_bytes / HUGE_BYTES >= sum.saturating_mul(HUGE_CYCLES_MIN) && HUGE_BYTES.is_multiple_of(page);
-    let unit = if huge { HUGE_BYTES } else { page };
-    let units = len_bytes.div_ceil(unit);
+    let unit = weighted_unit(len_bytes, sum, page);
     let runs = weights.iter().filter(|(_, w)| *w > 0).count() as u64;
-    let cycles = (units / sum).min(CUTS_MAX / runs).max(1);
-    // In 128 bits: a length times a sum of weights may need more than 64.
-    let cut = |cycle: u64, done: u64| {
-        let exact = u128::from(units) * (u128::from(cycle) * u128::from(sum) + u128::from(done));
-        let whole = u128::from(cycles) * u128::from(sum);
-        let at = ((exact + whole / 2) / whole).saturating_mul(u128::from(unit));
-        u64::try_from(at).unwrap_or(u64::MAX).min(len_bytes)
+    let cycles = (len_bytes / unit / sum).min(CUTS_MAX / runs).max(1);
+    // In 128 bits: a length times a sum of weights may need more than 64. What is left of a unit is the last entry's.
+    let upto = |cycle: u64, done: u64| {
+        let exact = u128::from(len_bytes) * u128::from(cycle) * u128::from(done);
+        let bytes = (exact / (u128::from(cycles) * u128::from(sum))) as u64;
+        if bytes == len_bytes { bytes } else { bytes / unit * unit }
     };
     let mut cuts = Vec::new();
     for cycle in 0..cycles {
+        let mut start = upto(cycle, sum);
         let mut done = 0;
         for (node, weight) in &weights {
-            push(&mut cuts, cut(cycle, done)..cut(cycle, done + weight), *node);
             done += weight;
+            let end = upto(cycle, sum) + upto(cycle + 1, done) - upto(cycle, done);
+            push(&mut cuts, start..end, *node);
+            start = end;
         }
     }
     cuts
+}
+
+/// What weighted runs of a length are made of.
+fn weighted_unit(len_bytes: u64, sum: u64, page: u64) -> u64 {
+    let huge = len_bytes / HUGE_BYTES >= sum.saturating_mul(HUGE_CYCLES_MIN) && HUGE_BYTES.is_multiple_of(page);
+    if huge { HUGE_BYTES } else { page }
 }
 
 /// Appends a run, joining it to the last one where that lies on the same node.

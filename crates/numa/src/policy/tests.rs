@@ -73,24 +73,9 @@ proptest! {
     }
 
     #[test]
-    fn weights_are_kept(weights in prop::collection::vec(1u32..9, 2..5), len in 1u64..1 << 36) {
+    fn weights_are_kept(weights in prop::collection::vec(0u32..9, 2..5), len in lengths()) {
         let weights: Vec<(NodeId, u32)> = (0..).map(NodeId).zip(weights).collect();
-        let sum: u32 = weights.iter().map(|(_, w)| w).sum();
-        let shares = Policy::Weighted(weights.clone()).shares(len, PAGE);
-        for (node, weight) in &weights {
-            let exact = len as f64 * f64::from(*weight) / f64::from(sum);
-            let given = shares.get(node).copied().unwrap_or(0) as f64;
-            // Half a unit at both ends of a run; a cycle has at least `sum` units, so no run is off by more than one.
-            let allowed = (exact / f64::from(*weight)).max(PAGE as f64);
-            prop_assert!((given - exact).abs() <= allowed + PAGE as f64, "{} of {} on {}, {:?}", given, exact, node, weights);
-        }
-        // Long enough, what is left over after whole cycles is an eighth of a share at most.
-        if len > 64 * PAGE * u64::from(sum) {
-            for (node, weight) in &weights {
-                let exact = len as f64 * f64::from(*weight) / f64::from(sum);
-                prop_assert!((shares[node] as f64 / exact - 1.0).abs() < 0.2, "{} of {exact}", shares[node]);
-            }
-        }
+        weights_kept(&weights, len)?;
     }
 
     #[test]
@@ -114,6 +99,31 @@ proptest! {
         left.retain(|n| *n != from);
         prop_assert_eq!(policy.only(|n| n != from).nodes(), left);
     }
+}
+
+/// Every share is less than a unit from what the weights say, and within an eighth of it as soon as huge pages are
+/// used.
+fn weights_kept(weights: &[(NodeId, u32)], len: u64) -> Result<(), TestCaseError> {
+    let divisor = weights.iter().fold(0, |d, (_, w)| gcd(d, u64::from(*w))).max(1);
+    let sum: u64 = weights.iter().map(|(_, w)| u64::from(*w)).sum();
+    let shares = Policy::Weighted(weights.to_vec()).shares(len, PAGE);
+    let huge = sum > 0 && len / HUGE_BYTES >= sum / divisor * HUGE_CYCLES_MIN;
+    let unit = u128::from(if huge { HUGE_BYTES } else { PAGE });
+    for (node, weight) in weights.iter().filter(|_| sum > 0) {
+        let given = u128::from(shares.get(node).copied().unwrap_or(0)) * u128::from(sum);
+        let exact = u128::from(len) * u128::from(*weight);
+        let off = given.abs_diff(exact);
+        prop_assert!(off < unit * u128::from(sum), "{:?} of {} with {:?}: {:?}", node, len, weights, shares);
+        prop_assert!(!huge || off * 8 <= exact, "{:?} of {} with {:?}: {:?}", node, len, weights, shares);
+    }
+    Ok(())
+}
+
+#[test]
+fn shares_do_not_drift_over_cycles() {
+    // 73.8 huge pages in eight cycles of nine weights: cuts rounded one by one gave the second node a sixth too little.
+    let weights: Vec<(NodeId, u32)> = (0..).map(NodeId).zip([1, 2, 5, 1]).collect();
+    weights_kept(&weights, 154_866_610).expect("shares");
 }
 
 #[test]
