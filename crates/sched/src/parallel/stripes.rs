@@ -1,7 +1,8 @@
 //! The striping partitioner: which stripe of an array or a range belongs to which node. Pure.
 //!
-//! Invariants: stripes cover a range without gap or overlap; all but the last have the same length, a common multiple of
-//! page and element size, counted from index 0.
+//! Invariants: stripes cover a range without gap or overlap; all but the last have the same length, a common multiple
+//! of page and element size, counted from index 0. They are the chunks that [`Policy::Striped`] cuts memory of that
+//! length into: of long memory, whose chunks are longer than was asked for, too.
 //!
 //! # Limits
 //! Pages are taken to be 4 KiB on x86-64 and 64 KiB elsewhere, which is a multiple of what a kernel may use there.
@@ -11,6 +12,7 @@
 use std::ops::Range;
 
 use numa::{NodeId, Policy, Topology};
+use random::Random;
 
 use super::grain::Grain;
 use super::span::Span;
@@ -45,8 +47,8 @@ impl StripingPartitioner {
     /// The grain that NBB found best.
     pub const GRAIN_BYTES: u64 = 256 << 10;
 
-    /// Stripes of [`StripingPartitioner::STRIPE_BYTES`] on these nodes, in this order, again and again; a node may be named
-    /// more than once. Without nodes there is one stripe, which lies nowhere in particular.
+    /// Stripes of [`StripingPartitioner::STRIPE_BYTES`] on these nodes, in this order, again and again; a node may be
+    /// named more than once. Without nodes there is one stripe, which lies nowhere in particular.
     pub fn new(nodes: Vec<NodeId>) -> StripingPartitioner {
         StripingPartitioner {
             nodes,
@@ -78,10 +80,7 @@ impl StripingPartitioner {
     #[must_use]
     pub fn shuffled(mut self, stripes: usize, seed: u64) -> StripingPartitioner {
         let mut nodes: Vec<NodeId> = self.nodes.iter().copied().cycle().take(stripes).collect();
-        let mut state = seed;
-        for last in (1..nodes.len()).rev() {
-            nodes.swap(last, (next_random(&mut state) % (last as u64 + 1)) as usize);
-        }
+        Random::new(seed).shuffle(&mut nodes);
         if !nodes.is_empty() {
             self.nodes = nodes;
         }
@@ -98,13 +97,20 @@ impl StripingPartitioner {
         self.grain
     }
 
-    /// How many elements of this size a stripe has: the least common multiple of page and element size, as often as the
-    /// stripe's length needs. Elements of no size count as one byte.
-    pub fn stripe_elements(&self, element_bytes: usize) -> usize {
+    /// How many elements a stripe of `len` elements of this size has: the least common multiple of page and element
+    /// size, as often as the stripe's length needs, and as often that as 256 stripes at most need. Elements of no size
+    /// count as one byte.
+    pub fn stripe_elements(&self, len: usize, element_bytes: usize) -> usize {
         let element = element_bytes.max(1) as u64;
-        let multiple = element / greatest_common_divisor(element, PAGE_BYTES) * PAGE_BYTES;
-        let stripe = self.stripe_bytes.max(1).checked_next_multiple_of(multiple).unwrap_or(multiple);
+        let len_bytes = (len as u64).saturating_mul(element);
+        let stripe = Policy::chunk_within(self.chunk_bytes(element), len_bytes, PAGE_BYTES);
         usize::try_from(stripe / element).unwrap_or(usize::MAX)
+    }
+
+    /// What a stripe has when there are few: a common multiple of page and element size.
+    fn chunk_bytes(&self, element: u64) -> u64 {
+        let multiple = element / greatest_common_divisor(element, PAGE_BYTES) * PAGE_BYTES;
+        self.stripe_bytes.max(1).checked_next_multiple_of(multiple).unwrap_or(multiple)
     }
 
     /// What an allocator must be asked for, so that elements of this size lie as the stripes say.
@@ -113,35 +119,35 @@ impl StripingPartitioner {
             [] => Policy::Local,
             [node] => Policy::Node(*node),
             nodes => {
-                let chunk_bytes = self.stripe_elements(element_bytes) as u64 * element_bytes.max(1) as u64;
-                Policy::Striped { nodes: nodes.to_vec(), chunk_bytes }
+                Policy::Striped { nodes: nodes.to_vec(), chunk_bytes: self.chunk_bytes(element_bytes.max(1) as u64) }
             }
         }
     }
 
-    /// The node of an element, when elements have this size.
-    pub fn node_of(&self, index: usize, element_bytes: usize) -> Option<NodeId> {
-        let stripe = index / self.stripe_elements(element_bytes);
+    /// The node of one of `len` elements of this size.
+    pub fn node_of(&self, index: usize, len: usize, element_bytes: usize) -> Option<NodeId> {
+        let stripe = index / self.stripe_elements(len, element_bytes);
         (!self.nodes.is_empty()).then(|| self.nodes[stripe % self.nodes.len()])
     }
 
     /// The stripes of `len` elements of this size and their nodes (NBB's `nodewise_action`).
     pub fn stripes(&self, len: usize, element_bytes: usize) -> impl Iterator<Item = (Range<usize>, Option<NodeId>)> {
-        self.stripes_of(0..len, element_bytes)
+        self.stripes_of(0..len, len, element_bytes)
     }
 
-    /// A range whose indices stand for elements of this size in memory that is striped like this, for a loop over memory
-    /// that is no [`StripedArray`](super::StripedArray).
-    pub fn over(&self, range: Range<usize>, element_bytes: usize) -> Partitioned<'_> {
-        Partitioned { partitioner: self, range, element_bytes }
+    /// A range whose indices stand for some of `len` elements of this size in memory that is striped like this, for a
+    /// loop over memory that is no [`StripedArray`](super::StripedArray).
+    pub fn over(&self, range: Range<usize>, len: usize, element_bytes: usize) -> Partitioned<'_> {
+        Partitioned { partitioner: self, range, len, element_bytes }
     }
 
     fn stripes_of(
         &self,
         range: Range<usize>,
+        len: usize,
         element_bytes: usize,
     ) -> impl Iterator<Item = (Range<usize>, Option<NodeId>)> {
-        let stripe = if self.nodes.is_empty() { usize::MAX } else { self.stripe_elements(element_bytes) };
+        let stripe = if self.nodes.is_empty() { usize::MAX } else { self.stripe_elements(len, element_bytes) };
         let mut next = range.start;
         std::iter::from_fn(move || {
             let start = next;
@@ -158,6 +164,8 @@ impl StripingPartitioner {
 pub struct Partitioned<'a> {
     partitioner: &'a StripingPartitioner,
     range: Range<usize>,
+    /// Elements of the memory as a whole, which says how long its stripes are.
+    len: usize,
     element_bytes: usize,
 }
 
@@ -166,7 +174,7 @@ impl Span for Partitioned<'_> {
         if !workers.have_nodes() {
             return vec![(None, self.range.clone())];
         }
-        let stripes = self.partitioner.stripes_of(self.range.clone(), self.element_bytes);
+        let stripes = self.partitioner.stripes_of(self.range.clone(), self.len, self.element_bytes);
         joined(stripes.map(|(range, node)| (node, range)))
     }
 
@@ -193,15 +201,6 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
-/// The next number of the sequence that starts at `state` (splitmix64, by Steele, Lea and Flood, OOPSLA 2014).
-fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut mixed = *state;
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,7 +213,9 @@ mod tests {
     #[test]
     fn the_defaults_are_those_of_nbb() {
         let partitioner = StripingPartitioner::new(nodes(&[0, 1]));
-        assert_eq!(partitioner.stripe_elements(8) * 8, 1 << 20);
+        assert_eq!(partitioner.stripe_elements(1, 8) * 8, 1 << 20);
+        assert_eq!(partitioner.stripe_elements(256 << 17, 8) * 8, 1 << 20);
+        assert_eq!(partitioner.stripe_elements((256 << 17) + 1, 8) * 8, 2 << 20);
         assert_eq!(partitioner.grain().fixed(4), Some(64 << 10));
         assert_eq!(partitioner.policy(8), Policy::Striped { nodes: nodes(&[0, 1]), chunk_bytes: 1 << 20 });
         assert_eq!(StripingPartitioner::new(nodes(&[3])).policy(8), Policy::Node(NodeId(3)));
@@ -224,7 +225,7 @@ mod tests {
     #[test]
     fn odd_elements_get_stripes_of_whole_pages() {
         let partitioner = StripingPartitioner::new(nodes(&[0, 1])).with_stripe_bytes(1);
-        let elements = partitioner.stripe_elements(24) as u64;
+        let elements = partitioner.stripe_elements(1, 24) as u64;
         assert!((elements * 24).is_multiple_of(PAGE_BYTES));
         assert_eq!(elements * 24, 3 * PAGE_BYTES);
     }
@@ -247,26 +248,28 @@ mod tests {
         #[test]
         fn stripes_cover_and_agree_with_node_of_and_with_the_policy(
             ids in proptest::collection::vec(0u32..5, 0..6), stripe_bytes in 1u64..40_000, element_bytes in 1usize..50,
-            len in 0usize..20_000, start in 0usize..20_000,
+            len in prop_oneof![0usize..20_000, 0usize..2_000_000], start in 0usize..20_000,
         ) {
             let partitioner = StripingPartitioner::new(nodes(&ids)).with_stripe_bytes(stripe_bytes);
             let start = start.min(len);
-            let mut next = start;
-            for (range, node) in partitioner.stripes_of(start..len, element_bytes) {
+            let (mut next, mut stripes) = (start, 0);
+            for (range, node) in partitioner.stripes_of(start..len, len, element_bytes) {
                 prop_assert!(range.start == next && range.end > next);
                 for index in [range.start, range.end - 1] {
-                    prop_assert_eq!(partitioner.node_of(index, element_bytes), node);
+                    prop_assert_eq!(partitioner.node_of(index, len, element_bytes), node);
                 }
                 next = range.end;
+                stripes += 1;
             }
             prop_assert_eq!(next, len);
+            prop_assert!(stripes <= 256);
             // Where the memory lies by the policy: a different piece of code.
             let bytes = (len * element_bytes) as u64;
-            let cuts = partitioner.policy(element_bytes).cuts(bytes, PAGE_BYTES);
-            let many = bytes / partitioner.stripe_elements(element_bytes) as u64 / element_bytes as u64 >= 256;
-            for (bytes, node) in cuts.into_iter().filter(|_| !many) {
+            for (bytes, node) in partitioner.policy(element_bytes).cuts(bytes, PAGE_BYTES) {
                 let first = bytes.start.div_ceil(element_bytes as u64) as usize;
-                prop_assert!(first >= len || partitioner.node_of(first, element_bytes) == Some(node));
+                let last = (bytes.end - 1) as usize / element_bytes;
+                prop_assert_eq!(partitioner.node_of(first, len, element_bytes), Some(node));
+                prop_assert_eq!(partitioner.node_of(last, len, element_bytes), Some(node));
             }
         }
     }

@@ -118,7 +118,7 @@ proptest! {
             }
         };
         how.parallel_for(range.clone(), body).unwrap();
-        how.parallel_for(partitioner.over(range.clone(), 8), body).unwrap();
+        how.parallel_for(partitioner.over(range.clone(), range.end, 8), body).unwrap();
         prop_assert!(visits.iter().all(|visits| visits.load(Ordering::Relaxed) == 2));
         if let Some(grain) = grain.fixed(8).max(grain.fixed(1)) {
             prop_assert!(longest.into_inner() <= grain);
@@ -154,7 +154,7 @@ proptest! {
         let statement = statement();
         let how = Loop::new(&*crews()[crew], &statement).grain(grain).hint(&hint);
         let sum = how.parallel_reduce(
-            partitioner.over(range.clone(), 8), || 0, |sum, part| sum + part.sum::<usize>(), |a, b| a + b,
+            partitioner.over(range.clone(), range.end, 8), || 0, |sum, part| sum + part.sum::<usize>(), |a, b| a + b,
         );
         prop_assert_eq!(sum, Ok(range.clone().sum()));
 
@@ -163,7 +163,7 @@ proptest! {
         prop_assert_eq!(composed, Ok(fold(Affine(1, 0), range.clone())));
 
         let collected = how.parallel_reduce_ordered(
-            partitioner.over(range.clone(), 8),
+            partitioner.over(range.clone(), range.end, 8),
             Vec::new,
             |mut all, part| { all.extend(part); all },
             |mut left, mut right| { left.append(&mut right); left },
@@ -178,7 +178,7 @@ proptest! {
         let statement = statement();
         let how = Loop::new(&*crews()[crew], &statement).grain(grain).hint(&hint);
         let body = |part: Range<usize>| if part.contains(&bad) { Err(bad) } else { Ok(()) };
-        let span = || partitioner.over(range.clone(), 8);
+        let span = || partitioner.over(range.clone(), range.end, 8);
         prop_assert_eq!(how.try_parallel_for(span(), body), Err(LoopError::Body(bad)));
         let fold = |(), part| body(part);
         prop_assert_eq!(how.try_parallel_reduce(span(), || (), fold, |(), ()| ()), Err(LoopError::Body(bad)));
@@ -193,7 +193,8 @@ proptest! {
         let bad = range.start + bad % range.len();
         let (failing, other) = (statement(), statement());
         let how = Loop::new(&*crews()[crew], &failing).grain(grain).hint(&hint);
-        let error = how.parallel_for(partitioner.over(range.clone(), 8), |part| assert!(!part.contains(&bad), "index {bad}"));
+        let span = partitioner.over(range.clone(), range.end, 8);
+        let error = how.parallel_for(span, |part| assert!(!part.contains(&bad), "index {bad}"));
         prop_assert_eq!(error, Err(TaskError::Panicked(format!("index {bad}"))));
         prop_assert_eq!(failing.stopped(), Some(Stopped::Failed(format!("index {bad}"))));
         let how = Loop::new(&*crews()[crew], &other).grain(grain).hint(&hint);
@@ -416,13 +417,13 @@ fn a_loop_of_many_indices_has_few_tasks_and_long_loops_give_way() {
 #[test]
 fn hints_choose_the_affinities() {
     let stripes = StripingPartitioner::new(vec![NodeId(1), NodeId(3)]).with_stripe_bytes(1);
-    let stripe = stripes.stripe_elements(8);
+    let stripe = stripes.stripe_elements(1, 8);
     let asked = |hint: &dyn PolicyHint| {
         let inline = Inline::new();
         let workers = Counting { workers: &inline, tasks: AtomicUsize::new(0), affinities: Mutex::new(Vec::new()) };
         let statement = statement();
         let how = Loop::new(&workers, &statement).hint(hint);
-        how.parallel_for(stripes.over(0..stripe * 4, 8), |_| ()).unwrap();
+        how.parallel_for(stripes.over(0..stripe * 4, stripe * 4, 8), |_| ()).unwrap();
         let mut affinities = workers.affinities.into_inner();
         affinities.dedup();
         affinities
@@ -445,12 +446,12 @@ fn bodies_run_where_the_stripes_are() {
     let stripes = StripingPartitioner::new(nodes).with_stripe_bytes(1);
     let statement = statement();
     let how = Loop::new(&scheduler, &statement).hint(&Bound);
-    let (wrong, len) = (AtomicBool::new(false), 40 * stripes.stripe_elements(8));
-    how.parallel_for(stripes.over(0..len, 8), |range| {
+    let (wrong, len) = (AtomicBool::new(false), 40 * stripes.stripe_elements(1, 8));
+    how.parallel_for(stripes.over(0..len, len, 8), |range| {
         // A worker's name tells its node.
         let thread = std::thread::current();
         let node = thread.name().and_then(|name| name.split('-').nth(1)).and_then(|node| node.parse().ok());
-        if range.clone().any(|i| stripes.node_of(i, 8).map(|n| n.0) != node) {
+        if range.clone().any(|i| stripes.node_of(i, len, 8).map(|n| n.0) != node) {
             wrong.store(true, Ordering::Relaxed);
         }
     })

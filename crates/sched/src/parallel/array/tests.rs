@@ -91,7 +91,7 @@ fn first_touch_and_own_allocations_lie_where_they_should() {
         return;
     }
     for (node, range) in pieces.iter() {
-        assert_eq!(*node, partitioner.node_of(range.start, 8), "elements {range:?}");
+        assert_eq!(*node, partitioner.node_of(range.start, array.len(), 8), "elements {range:?}");
     }
     for (node, array) in own.into_inner() {
         assert_eq!(PageMap::of(array.region()).majority(), node);
@@ -140,7 +140,7 @@ proptest! {
         array.partitioner = partitioner.clone();
         let cuts = partitioner.policy(4).cuts(4 * len as u64, PAGE_BYTES);
         for (bytes, node) in cuts {
-            prop_assert_eq!(partitioner.node_of(bytes.start as usize / 4, 4), Some(node));
+            prop_assert_eq!(partitioner.node_of(bytes.start as usize / 4, len, 4), Some(node));
         }
     }
 }
