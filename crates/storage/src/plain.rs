@@ -1,10 +1,13 @@
 //! A column kept as its values, where a dictionary does not pay or the type has no order of ours.
 //!
-//! The column is a list of pieces of at most one granule's rows, as producers staged them: a granule that a producer ended
-//! before it was full is not filled up, so nothing has to be copied when producers are put together.
+//! The column is a list of pieces of at most one granule's rows, as producers staged them: a granule that a producer
+//! ended before it was full is not filled up, so nothing has to be copied when producers are put together.
 //!
 //! # Invariants
 //! Pieces follow each other without gaps and cover the column; the bytes of one piece's strings fit one arrow buffer.
+
+// Arrays are made of stored values without checking again that they are UTF-8.
+#![allow(unsafe_code)]
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -398,7 +401,9 @@ impl PlainColumn {
                     Some(region) => vec![region_buffer(region, base..offsets[rows.len()] as usize)],
                     None => Vec::new(),
                 };
-                array_of_views(&self.data_type, views.into(), buffers.into(), nulls)
+                // SAFETY: each view is of its value's bytes, in a buffer that begins at the first of them. Pieces of a
+                // column hold values of its type, which staging took out of arrow arrays: text is UTF-8.
+                unsafe { array_of_views(&self.data_type, views.into(), buffers.into(), nulls) }
             }
         }
     }
@@ -443,7 +448,9 @@ impl PlainColumn {
             views.push(view_within(strings.all_bytes(), range.clone(), buffer, range.start));
         }
         let buffers = taken.buffers(&mut views);
-        array_of_views(&self.data_type, views.into(), buffers, self.nulls_at(places))
+        // SAFETY: one view per place, of its value's bytes in the buffer that `taken` says. Pieces of a column hold
+        // values of its type, which staging took out of arrow arrays: text is UTF-8.
+        unsafe { array_of_views(&self.data_type, views.into(), buffers, self.nulls_at(places)) }
     }
 
     fn take_arrays(&self, places: &[(usize, usize)]) -> ArrayRef {

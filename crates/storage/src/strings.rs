@@ -7,6 +7,9 @@
 //! # Limits
 //! A value is shorter than 2 GiB, as arrow's views demand.
 
+// Arrays are made of stored values without checking again that they are UTF-8.
+#![allow(unsafe_code)]
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -45,7 +48,8 @@ pub(crate) fn make_view(value: &[u8], buffer: usize, offset: usize) -> u128 {
 #[inline]
 pub(crate) fn view_within(bytes: &[u8], range: Range<usize>, buffer: usize, offset: usize) -> u128 {
     let len = range.len();
-    // Twelve bytes at once and what is too much masked away: copying a few bytes of a length that is not known costs more.
+    // Twelve bytes at once and what is too much masked away: copying a few bytes of a length that is not known costs
+    // more.
     let Some(head) = bytes.get(range.start..range.start + INLINE_BYTES_MAX) else {
         return make_view(&bytes[range], buffer, offset);
     };
@@ -78,14 +82,19 @@ pub(crate) fn moved_view(view: u128, buffer: usize, offset: usize) -> u128 {
 }
 
 /// The array of surface type `t` (views, or fixed-size binary) with these views over `buffers`.
-pub(crate) fn array_of_views(
+///
+/// # Safety
+/// The views are well formed for `buffers`, and there are as many as `nulls` has bits. Where `t` is `Utf8View`, every
+/// value is UTF-8: it came out of an arrow string array.
+pub(crate) unsafe fn array_of_views(
     t: &DataType,
     views: ScalarBuffer<u128>,
     buffers: Arc<[Buffer]>,
     nulls: Option<NullBuffer>,
 ) -> ArrayRef {
     let DataType::FixedSizeBinary(width) = t else {
-        return view_array(*t == DataType::Utf8View, views, buffers, nulls);
+        // SAFETY: the caller's promise.
+        return unsafe { view_array(*t == DataType::Utf8View, views, buffers, nulls) };
     };
     let width = *width as usize;
     let mut bytes = Vec::with_capacity(views.len() * width);
@@ -104,8 +113,8 @@ pub(crate) fn array_of_views(
     Arc::new(array.expect("every value has the type's width"))
 }
 
-/// Copies the long values that `views` refer to into fresh buffers of exactly their bytes and moves the views there. A run
-/// of equal views is copied once.
+/// Copies the long values that `views` refer to into fresh buffers of exactly their bytes and moves the views there. A
+/// run of equal views is copied once.
 pub(crate) fn copy_long_values(views: &mut [u128], source: &[&[u8]]) -> Arc<[Buffer]> {
     let mut total = 0;
     let mut previous = 0;
@@ -142,7 +151,8 @@ pub(crate) fn copy_long_values(views: &mut [u128], source: &[&[u8]]) -> Arc<[Buf
     buffers.into()
 }
 
-/// Sorted values: one view each, and the bytes of the long ones.
+/// Sorted values: one view each, and the bytes of the long ones. They are those of a column of one surface type, whose
+/// staging took them out of arrow arrays of that type, and they are asked for as that type only: so text is UTF-8.
 #[derive(Clone)]
 pub(crate) struct StringValues {
     len: usize,
@@ -254,7 +264,8 @@ impl StringValues {
         let stored = self.views();
         let mut views: Vec<u128> = vids.map(|vid| stored[vid as usize]).collect();
         if self.shared_whole() {
-            return array_of_views(t, views.into(), Arc::clone(&self.buffers), nulls);
+            // SAFETY: views that `build` made over these buffers, one per vid; the type's note says why text is UTF-8.
+            return unsafe { array_of_views(t, views.into(), Arc::clone(&self.buffers), nulls) };
         }
         if let Some(nulls) = &nulls {
             for (i, view) in views.iter_mut().enumerate() {
@@ -263,7 +274,8 @@ impl StringValues {
         }
         let source: Vec<&[u8]> = self.buffers.iter().map(|b| b.as_slice()).collect();
         let buffers = copy_long_values(&mut views, &source);
-        array_of_views(t, views.into(), buffers, nulls)
+        // SAFETY: as above, with the long values moved along with their views; NULLs have empty ones.
+        unsafe { array_of_views(t, views.into(), buffers, nulls) }
     }
 
     /// A range of the values as an array, without a copy of views or bytes where that is most of the dictionary, or if
@@ -272,7 +284,8 @@ impl StringValues {
         match &self.views {
             Some(region) if share || self.shared_whole() || vids.len() * 2 > self.len => {
                 let views = ScalarBuffer::from(region_buffer(region, 16 * vids.start..16 * vids.end));
-                array_of_views(t, views, Arc::clone(&self.buffers), None)
+                // SAFETY: views that `build` made over these buffers; the type's note says why text is UTF-8.
+                unsafe { array_of_views(t, views, Arc::clone(&self.buffers), None) }
             }
             _ => self.gather(t, vids.start as u32..vids.end as u32, None),
         }

@@ -160,8 +160,9 @@ impl Memory {
         self
     }
 
-    /// A block whose bytes the caller zeroed.
+    /// The first bytes of a block. All of a block's bytes are initialised, since its slab's mapping is.
     pub(super) fn from_block(block: Block, len_bytes: usize) -> Memory {
+        assert!(len_bytes <= block.bytes(), "{len_bytes} of {} bytes", block.bytes());
         Memory { start: block.start(), len_bytes, source: Source::Block(block) }
     }
 
@@ -186,12 +187,13 @@ impl Memory {
     }
 
     pub(crate) fn words_mut<T: Word>(&mut self) -> &mut [T] {
-        // SAFETY: as in `words`, exclusive with `&mut self`; every value of a Word is a bit pattern that bytes may have.
+        // SAFETY: as in `words`, exclusive with `&mut self`; every value of a Word is a bit pattern that bytes may
+        // have.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr().cast(), self.len_bytes / size_of::<T>()) }
     }
 
-    /// Cuts it to its first `len_bytes` bytes (no more than it has) and gives back what is no longer needed: whole pages
-    /// of a mapping, the rest of a heap block when that is worth a copy. A heap block may move.
+    /// Cuts it to its first `len_bytes` bytes (no more than it has) and gives back what is no longer needed: whole
+    /// pages of a mapping, the rest of a heap block when that is worth a copy. A heap block may move.
     pub(crate) fn shrink(&mut self, len_bytes: usize) {
         if len_bytes >= self.len_bytes {
             return;
@@ -213,8 +215,9 @@ impl Memory {
             Source::Mapping { mapped } => {
                 let mapped = *mapped;
                 let kept = round_up(len_bytes, page_bytes()).map_or(mapped, |kept| kept.min(mapped));
-                // SAFETY: `kept <= mapped`, so this is inside the mapping or just past its end.
-                unmap(unsafe { self.start.as_ptr().add(kept) }, mapped - kept);
+                // SAFETY: `kept <= mapped`, so this is inside the mapping or just past its end. By `&mut self` nothing
+                // refers to those pages, and the length set below keeps it so.
+                unsafe { unmap(self.start.as_ptr().add(kept), mapped - kept) };
                 self.source = Source::Mapping { mapped: kept };
             }
         }
@@ -233,7 +236,8 @@ impl Drop for Memory {
                     unsafe { alloc::dealloc(self.start.as_ptr(), layout) };
                 }
             }
-            Source::Mapping { mapped } => unmap(self.start.as_ptr(), mapped),
+            // SAFETY: the whole mapping, which this value owned alone and which ends with it.
+            Source::Mapping { mapped } => unsafe { unmap(self.start.as_ptr(), mapped) },
         }
     }
 }
@@ -262,9 +266,10 @@ pub(super) fn map_pages(len_bytes: usize, protection: libc::c_int, pages: Pages)
     let lead = if huge { base.align_offset(HUGE_PAGE_BYTES).min(slack) } else { 0 };
     // SAFETY: `lead + mapped <= asked`, so the result stays inside the mapping.
     let start = unsafe { base.add(lead) };
-    unmap(base, lead);
-    // SAFETY: `lead + mapped <= asked`, so this is inside the mapping or just past its end.
-    unmap(unsafe { start.add(mapped) }, slack - lead);
+    // SAFETY: whole pages of the mapping made above, before those that are handed out; nothing refers to them.
+    unsafe { unmap(base, lead) };
+    // SAFETY: `lead + mapped <= asked`, so these are the pages of the mapping after those that are handed out.
+    unsafe { unmap(start.add(mapped), slack - lead) };
     let advice = match pages {
         Pages::Default => None,
         Pages::Huge => Some(libc::MADV_HUGEPAGE),
@@ -278,11 +283,13 @@ pub(super) fn map_pages(len_bytes: usize, protection: libc::c_int, pages: Pages)
     Ok((start, mapped))
 }
 
-/// Gives whole pages of one of our own mappings back. For the files of this folder: callers pass ranges that they own and that
-/// nothing refers to any more.
-pub(super) fn unmap(start: *mut u8, len_bytes: usize) {
+/// Gives whole pages of one of our own mappings back; nothing happens for no bytes.
+///
+/// # Safety
+/// The range is page-aligned and belongs to a mapping that the caller owns, and nothing refers or will refer into it.
+pub(super) unsafe fn unmap(start: *mut u8, len_bytes: usize) {
     if len_bytes > 0 {
-        // SAFETY: the range belongs to a mapping of ours, is page-aligned, and no reference into it is left.
+        // SAFETY: the caller's promise.
         // A failure (too many mappings to split one) leaves memory mapped, which is waste and no fault.
         unsafe { libc::munmap(start.cast(), len_bytes) };
     }

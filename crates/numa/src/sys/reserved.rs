@@ -20,7 +20,8 @@ pub(crate) struct Addresses {
     committed: Vec<Range<usize>>,
 }
 
-// SAFETY: the addresses are owned by this value alone and hold plain data, so it may move to and be shared with any thread.
+// SAFETY: the addresses are owned by this value alone and hold plain data, so it may move to and be shared with any
+// thread.
 unsafe impl Send for Addresses {}
 // SAFETY: as above; `&Addresses` only gives shared slices.
 unsafe impl Sync for Addresses {}
@@ -77,6 +78,7 @@ impl Addresses {
 
     /// Makes these pages memory, zeroed; they must not be committed yet.
     pub(crate) fn commit(&mut self, pages: Range<usize>) -> io::Result<()> {
+        self.assert_ours(&pages);
         assert_eq!(self.gaps(pages.clone()), std::slice::from_ref(&pages), "committed twice");
         self.protect(&pages, libc::PROT_READ | libc::PROT_WRITE)?;
         let at = self.committed.partition_point(|part| part.start < pages.start);
@@ -93,6 +95,7 @@ impl Addresses {
 
     /// Gives the memory of these pages back; those that are not committed stay so.
     pub(crate) fn decommit(&mut self, pages: Range<usize>) -> io::Result<()> {
+        self.assert_ours(&pages);
         if pages.is_empty() {
             return Ok(());
         }
@@ -135,14 +138,22 @@ impl Addresses {
         (words.start <= words.end && part.is_some()).then_some(bytes)
     }
 
+    /// Whole pages of these addresses: giving memory to others, or taking theirs away, would break what safe code
+    /// relies on.
+    fn assert_ours(&self, pages: &Range<usize>) {
+        let whole = pages.start.is_multiple_of(page_bytes()) && pages.end.is_multiple_of(page_bytes());
+        assert!(whole && pages.end <= self.mapped, "{pages:?} are no pages of the {} bytes reserved", self.mapped);
+    }
+
     fn at(&self, offset: usize) -> *mut u8 {
         assert!(offset <= self.mapped);
         // SAFETY: within the mapping or just past its end.
         unsafe { self.start.as_ptr().add(offset) }
     }
 
-    fn protect(&self, pages: &Range<usize>, protection: libc::c_int) -> io::Result<()> {
-        // SAFETY: the range is ours; what becomes inaccessible is not committed, so no slice of it exists.
+    /// Sets what may be done with whole pages.
+    fn protect(&mut self, pages: &Range<usize>, protection: libc::c_int) -> io::Result<()> {
+        // SAFETY: the callers made sure that the range is ours; by `&mut self` no slice of it exists.
         let done = unsafe { libc::mprotect(self.at(pages.start).cast(), pages.end - pages.start, protection) };
         if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
@@ -150,6 +161,7 @@ impl Addresses {
 
 impl Drop for Addresses {
     fn drop(&mut self) {
-        unmap(self.start.as_ptr(), self.mapped);
+        // SAFETY: the whole mapping, which this value owned alone and which ends with it.
+        unsafe { unmap(self.start.as_ptr(), self.mapped) };
     }
 }

@@ -7,11 +7,14 @@
 //! Equal values cannot be cut apart, so one frequent value makes one large part. Of plain columns every so many-th row counts.
 
 use std::collections::HashMap;
+use std::iter::repeat_n;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt32Array, new_empty_array};
-use arrow::buffer::{Buffer, ScalarBuffer};
+use arrow::array::{
+    Array, ArrayRef, BinaryViewArray, FixedSizeBinaryArray, StringViewArray, UInt32Array, new_empty_array,
+};
+use arrow::buffer::Buffer;
 use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
 
@@ -21,7 +24,6 @@ use crate::dictionary::bytes_at;
 use crate::error::StoreError;
 use crate::partition::{PARTS_MAX, Partitioner, keys_of};
 use crate::segment::SegmentVersion;
-use crate::strings::array_of_views;
 use crate::table::TableVersion;
 use crate::types::{Physical, number_array, with_native};
 
@@ -163,15 +165,13 @@ fn value_order(values: &ArrayRef) -> Vec<u32> {
 /// Values of zeros, or without a byte.
 fn zeros(t: &DataType, len: usize) -> ArrayRef {
     match (Physical::of(t), t) {
-        (Physical::Bytes, DataType::FixedSizeBinary(width)) if *width as usize > crate::strings::INLINE_BYTES_MAX => {
-            let bytes = Buffer::from_vec(vec![0u8; *width as usize * len]);
-            Arc::new(arrow::array::FixedSizeBinaryArray::new(*width, bytes, None))
-        }
         (Physical::Bytes, DataType::FixedSizeBinary(width)) => {
-            let views: ScalarBuffer<u128> = vec![*width as u128; len].into();
-            array_of_views(t, views, Vec::new().into(), None)
+            let bytes = Buffer::from_vec(vec![0u8; *width as usize * len]);
+            let array = FixedSizeBinaryArray::try_new_with_len(*width, bytes, None, len);
+            Arc::new(array.expect("every value has the type's width"))
         }
-        (Physical::Bytes, _) => array_of_views(t, vec![0u128; len].into(), Vec::new().into(), None),
+        (Physical::Bytes, DataType::Utf8View) => Arc::new(StringViewArray::from_iter_values(repeat_n("", len))),
+        (Physical::Bytes, _) => Arc::new(BinaryViewArray::from_iter_values(repeat_n([], len))),
         (Physical::Bool, _) => number_array(t, len, Buffer::from_vec(vec![0u8; len]), None),
         (physical, _) => with_native!(physical, N => {
             number_array(t, len, Buffer::from_vec(vec![N::default(); len]), None)

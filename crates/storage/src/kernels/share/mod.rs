@@ -9,8 +9,8 @@ use arrow::array::{ArrayRef, BinaryViewArray, StringViewArray};
 use arrow::buffer::{Buffer, NullBuffer, ScalarBuffer};
 use numa::Region;
 
-/// The bytes of `range` of `region` as a buffer that keeps the region alive. Its capacity is the range's length, so that
-/// who accounts for the buffer counts what is used and no more.
+/// The bytes of `range` of `region` as a buffer that keeps the region alive. Its capacity is the range's length, so
+/// that who accounts for the buffer counts what is used and no more.
 pub(crate) fn region_buffer(region: &Arc<Region>, range: Range<usize>) -> Buffer {
     let bytes = &region.bytes()[range];
     let Some(start) = NonNull::new(bytes.as_ptr().cast_mut()) else { return Buffer::default() };
@@ -21,9 +21,12 @@ pub(crate) fn region_buffer(region: &Arc<Region>, range: Range<usize>) -> Buffer
 
 /// A `Utf8View` (`utf8`) or `BinaryView` array.
 ///
-/// Contract (breaking it is a bug of this crate): the views are well formed for `buffers`, and with `utf8` every value
-/// came out of an arrow string array. Debug builds check it.
-pub(crate) fn view_array(
+/// Debug builds check what the caller promises.
+///
+/// # Safety
+/// The views are well formed for `buffers`, and there are as many as `nulls` has bits. With `utf8` every value is
+/// UTF-8.
+pub(crate) unsafe fn view_array(
     utf8: bool,
     views: ScalarBuffer<u128>,
     buffers: Arc<[Buffer]>,
@@ -33,12 +36,12 @@ pub(crate) fn view_array(
     if utf8 {
         #[cfg(debug_assertions)]
         StringViewArray::try_new(views.clone(), Arc::clone(&buffers), nulls.clone()).expect("views of stored strings");
-        // SAFETY: the contract above.
+        // SAFETY: the caller's promise.
         Arc::new(unsafe { StringViewArray::new_unchecked(views, buffers, nulls) })
     } else {
         #[cfg(debug_assertions)]
         BinaryViewArray::try_new(views.clone(), Arc::clone(&buffers), nulls.clone()).expect("views of stored bytes");
-        // SAFETY: the contract above.
+        // SAFETY: the caller's promise.
         Arc::new(unsafe { BinaryViewArray::new_unchecked(views, buffers, nulls) })
     }
 }
