@@ -60,6 +60,7 @@ mod stats;
 pub use affinity::{Affinity, Config, Hint, Place, Priority, SlotId, Split, Watchdog};
 pub use calibrate::Calibration;
 pub use inline::Inline;
+pub use panics::{caught, panic_text};
 pub use report::report_bytes;
 pub use runtime::blocking::blocking;
 pub use runtime::completion::Completion;

@@ -1,5 +1,7 @@
 //! Running foreign code so that its panic becomes a text.
 //!
+//! The one place where a panic becomes a text, for the crates above too.
+//!
 //! Invariant: [`caught`] never unwinds, whatever the closure or its panic payload do.
 
 use std::any::Any;
@@ -7,9 +9,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs `f`; a panic comes back as its text. What `f` has half done is its statement's, which fails as a whole: hence
 /// unwind safety is asserted.
-pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, String> {
+pub fn caught<R>(f: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
-        let text = text_of(payload.as_ref());
+        let text = panic_text(payload.as_ref());
         // A payload may panic when dropped; that second one is leaked rather than dropped.
         if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
             std::mem::forget(second);
@@ -18,7 +20,8 @@ pub(crate) fn caught<R>(f: impl FnOnce() -> R) -> Result<R, String> {
     })
 }
 
-fn text_of(payload: &(dyn Any + Send)) -> String {
+/// What a panic said, where it said something: for payloads that were caught elsewhere, by a future or a thread.
+pub fn panic_text(payload: &(dyn Any + Send)) -> String {
     if let Some(text) = payload.downcast_ref::<&'static str>() {
         (*text).to_owned()
     } else if let Some(text) = payload.downcast_ref::<String>() {
