@@ -31,8 +31,8 @@ use crate::sleep::Sleeper;
 use crate::statement::Statement;
 use crate::stats::WorkerState;
 
-/// How often a worker looks again before it announces its sleep, spinning in between and at last giving way: a task that
-/// comes within some microseconds then needs no system call.
+/// How often a worker looks again before it announces its sleep, spinning in between and at last giving way: a task
+/// that comes within some microseconds then needs no system call.
 const LOOKS_BEFORE_SLEEP: u32 = 12;
 /// From this look on it gives way to other threads.
 const LOOKS_THAT_SPIN: u32 = 7;
@@ -116,10 +116,7 @@ impl Shared {
             match self.take(worker, slot, None).or_else(|| self.look_again(worker, slot, local)) {
                 Some(found) => {
                     local.parks = false;
-                    self.set_state(worker, WorkerState::Working);
-                    if let Some(statement) = self.execute(worker, found) {
-                        local.count(statement);
-                    }
+                    self.execute_unless_resting(worker, found, local);
                 }
                 None => {
                     local.flush();
@@ -136,6 +133,19 @@ impl Shared {
         }
         let load = self.work_load(group);
         !may_work(Load { working: load.working.saturating_sub(1), ..load })
+    }
+
+    /// Runs an entry. Busy threads may have come while the worker looked for it, before it was queued: then what others
+    /// may run as well goes back, and the worker rests next.
+    fn execute_unless_resting(&self, worker: &Worker, found: Found, local: &mut Local) {
+        if matches!(found.target, Target::Group(..)) && self.must_rest(worker.group) {
+            self.queue(found.target, [found.entry]);
+            return;
+        }
+        self.set_state(worker, WorkerState::Working);
+        if let Some(statement) = self.execute(worker, found) {
+            local.count(statement);
+        }
     }
 
     /// The next entry for a worker, as [`Shared::find`] gives it; wakes somebody for what is left.
@@ -292,8 +302,8 @@ impl Shared {
         }
     }
 
-    /// Looks a few times more. Meanwhile submitters need wake nobody of this group; whoever finds something here looks at
-    /// the queues again afterwards and wakes others for what is left in them.
+    /// Looks a few times more. Meanwhile submitters need wake nobody of this group; whoever finds something here looks
+    /// at the queues again afterwards and wakes others for what is left in them.
     fn look_again(&self, worker: &Worker, slot: SlotId, local: &mut Local) -> Option<Found> {
         self.set_state(worker, WorkerState::Free);
         let group = worker.group.index();
@@ -313,8 +323,8 @@ impl Shared {
                 break;
             }
         }
-        // A submitter that saw this worker look woke nobody: either we see what it queued, or it sees that we stopped. A
-        // worker that found nothing announces its sleep next and looks behind a fence of its own.
+        // A submitter that saw this worker look woke nobody: either we see what it queued, or it sees that we stopped.
+        // A worker that found nothing announces its sleep next and looks behind a fence of its own.
         self.sleep.stop_looking(group);
         if found.is_some() {
             self.pass_on(worker.group);
@@ -339,10 +349,7 @@ impl Shared {
         self.wake_in_time(slot, Sleeper::Free);
         if let Some(found) = found {
             self.pass_on(worker.group);
-            self.set_state(worker, WorkerState::Working);
-            if let Some(statement) = self.execute(worker, found) {
-                local.count(statement);
-            }
+            self.execute_unless_resting(worker, found, local);
         }
     }
 

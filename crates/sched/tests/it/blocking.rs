@@ -235,6 +235,19 @@ fn states_tell_who_blocks() {
     assert!(inactive > Duration::ZERO);
 }
 
+/// Workers of a scheduler that has just begun are awake and look for tasks: they may have looked at the number of busy
+/// threads before those came.
+#[test]
+fn workers_that_look_for_tasks_make_way_for_busy_threads() {
+    for _ in 0..30 {
+        let scheduler = threads(4);
+        let _guards: Vec<_> = (0..3).map(|_| scheduler.outside()).collect();
+        let gauge = Gauge::default();
+        scheduler.parallel_for(&statement(1), 20, &anywhere, &|_| gauge.within(work)).unwrap();
+        assert_eq!(gauge.most(), 1, "three of four cpus are taken");
+    }
+}
+
 #[test]
 fn busy_threads_from_outside_count_as_working() {
     let scheduler = threads(3);
