@@ -4,6 +4,7 @@
 //! - `cargo xtask tidy` checks the invariants that `ARCHITECTURE.md` lists; it also runs as a test of this crate, so that
 //!   `cargo test --workspace` is never greener than tidy.
 //! - `cargo xtask vm` runs tests in an emulated machine of several nodes.
+//! - `cargo xtask soak` runs the tests again and again with fresh seeds.
 //! - `cargo xtask ab` compares the speed of two revisions on this machine.
 //!
 //! # Limits
@@ -14,6 +15,8 @@ use std::process::ExitCode;
 
 mod ab;
 mod ci;
+mod programs;
+mod soak;
 mod tidy;
 mod vm;
 
@@ -24,6 +27,7 @@ commands:
   ci      format, tidy, clippy, tests; leave one out with --no-fmt, --no-tidy, --no-clippy or --no-tests
   tidy    the invariants of ARCHITECTURE.md; --accept-long-functions records today's long functions
   vm      tests in an emulated machine of several nodes; `cargo xtask vm --help` says more
+  soak    the tests with fresh seeds until the time is over; `cargo xtask soak --help` says more
   ab      two revisions by turns in one benchmark, and whether they differ; `cargo xtask ab --help` says more
   help    this text
 ";
@@ -39,6 +43,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::command(&workspace_root()),
         ["tidy", "--accept-long-functions"] => tidy::accept_long_functions(&workspace_root()),
         ["ab", words @ ..] => ab::command(&workspace_root(), words),
+        ["soak", words @ ..] => soak::command(&workspace_root(), words),
         ["vm", words @ ..] => vm::command(&workspace_root(), words),
         ["help" | "--help" | "-h"] => {
             print!("{USAGE}");

@@ -1,8 +1,9 @@
-//! `cargo xtask vm`: runs tests in an emulated machine of several nodes, where binding, moving and filling memory happens for real.
+//! `cargo xtask vm`: runs tests in an emulated machine of several nodes, where binding, moving and filling memory
+//! happens for real.
 //!
-//! Asked for on the command line ([`request`]), built by cargo ([`programs`]), packed with a shell into an archive ([`archive`], [`init`])
-//! that a kernel ([`debian`]) unpacks as its root in the machine ([`machine`]); QEMU runs it ([`emulator`]), and what the tests print is
-//! judged ([`report`]). `docs/design/vm.md` says why each is as it is.
+//! Asked for on the command line ([`request`]), built by cargo ([`programs`]), packed with a shell into an archive
+//! ([`archive`], [`init`]) that a kernel ([`debian`]) unpacks as its root in the machine ([`machine`]); QEMU runs it
+//! ([`emulator`]), and what the tests print is judged ([`report`]). `docs/design/vm.md` says why each is as it is.
 //!
 //! # Limits
 //! x86-64. Emulated time means nothing: no speed is measured here.
@@ -19,15 +20,14 @@ mod debian;
 mod emulator;
 mod init;
 mod machine;
-mod programs;
 mod report;
 mod request;
 
+use crate::programs::{self, Artifact, SEED, Workspace};
 use archive::Archive;
 use emulator::End;
 use init::Run;
 use machine::Files;
-use programs::{Artifact, Workspace};
 use report::{Kind, Report, Verdict};
 use request::{Request, What};
 
@@ -139,7 +139,8 @@ fn prepare(request: &Request, built: &[Artifact], folder: &Path) -> Result<Load,
             let mut arguments = test.libtest_arguments();
             let threads = if test.fill { 1 } else { request.test_threads };
             arguments.push(format!("--test-threads={threads}"));
-            let mut environment = request.environment.clone();
+            let mut environment = test_seed();
+            environment.extend(request.environment.iter().cloned());
             environment.extend(test.fill.then(|| (FILL_NODES.0.to_owned(), FILL_NODES.1.to_owned())));
             let mut start = "/tmp".to_owned();
             if let Some(package) = package {
@@ -164,6 +165,12 @@ fn prepare(request: &Request, built: &[Artifact], folder: &Path) -> Result<Load,
 
 /// A test binary: a name for people, the file, and the package's folder when it is one of ours.
 type Binary = (String, PathBuf, Option<PathBuf>);
+
+/// What makes the random tests in the machine the ones that run outside: the seed that `.cargo/config.toml` or the user
+/// set.
+fn test_seed() -> Vec<(String, String)> {
+    std::env::var(SEED).map(|seed| (SEED.to_owned(), seed)).into_iter().collect()
+}
 
 /// Test binaries of a package by the folder's name.
 fn binaries(built: &[Artifact], folder: &str, target: Option<&str>) -> Result<Vec<Binary>, String> {
@@ -296,13 +303,18 @@ fn pack(request: &Request, load: &Load, busybox: &Path, to: &Path) -> std::io::R
     archive.file("/etc/passwd", 0o644, b"root:x:0:0:root:/tmp:/bin/sh\n")?;
     archive.copy("/bin/busybox", busybox)?;
     for run in &load.runs {
-        archive.folder(&run.folder)?;
+        archive.folder(&carried(&run.folder))?;
     }
     for (path, from) in &load.files {
-        archive.copy(path, from)?;
+        archive.copy(&carried(path), from)?;
     }
     archive.finish()?;
     Ok(fs::metadata(to)?.len())
+}
+
+/// Where the archive holds what shall be at this path in the machine.
+fn carried(path: &str) -> String {
+    if path.starts_with(init::UNPACKED) { path.to_owned() } else { format!("{}{path}", init::CARRIED) }
 }
 
 /// Prints what is wrong, and the sum; whether all is well.
@@ -360,7 +372,8 @@ fn judge(request: &Request, outcome: &Outcome, runs: &[Run], folder: &Path) -> b
     well
 }
 
-/// Whether every canary was seen to fail in its way, the eaten memory and the panic of the kernel too, and nothing else is amiss.
+/// Whether every canary was seen to fail in its way, the eaten memory and the panic of the kernel too, and nothing else
+/// is amiss.
 fn judge_canaries(request: &Request, outcome: &Outcome, runs: &[Run]) -> bool {
     let mut missed = Vec::new();
     for (run, canary) in runs.iter().zip(&canary::CANARIES) {

@@ -1,7 +1,8 @@
-//! The first program of the machine: a shell script that mounts what programs expect, runs what is asked for, and powers off.
+//! The first program of the machine: a shell script that mounts what programs expect, runs what is asked for, and
+//! powers off.
 //!
-//! What it says goes to the second serial port, in lines that begin with `@vm ` (read by [`super::report`]); the first one belongs to
-//! the kernel.
+//! What it says goes to the second serial port, in lines that begin with `@vm ` (read by [`super::report`]); the first
+//! one belongs to the kernel.
 
 use std::fmt::Write;
 
@@ -11,6 +12,9 @@ use super::report::Kind;
 pub const UNPACKED: &str = "/unpacked";
 /// Where they run from.
 pub const PROGRAMS: &str = "/programs";
+/// Where the archive holds all other files and folders below, until what hides them in their place is mounted: a
+/// package that lies below `/tmp` here has to lie there in the machine too.
+pub const CARRIED: &str = "/carried";
 
 /// One program that is started in the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +60,9 @@ pub fn script(runs: &[Run], crash: bool) -> String {
     script
 }
 
-/// Programs are moved to memory that is interleaved over the nodes: unpacked, they all lie on one, which tests want to use.
-/// A loopback device, terminals and cgroups are there for the tests that need them.
+/// What packages and libraries brought goes to its place once nothing more is mounted. Programs are moved to memory
+/// that is interleaved over the nodes: unpacked, they all lie on one, which tests want to use. A loopback device,
+/// terminals and cgroups are there for the tests that need them.
 const HEAD: &str = "\
 #!/bin/busybox sh
 /bin/busybox --install -s /bin
@@ -73,6 +78,7 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 ip link set lo up
 mount -t tmpfs -o mpol=interleave programs /programs || mount -t tmpfs programs /programs
 mv /unpacked/* /programs/
+cp -a /carried/. / && rm -rf /carried
 exec >/dev/ttyS1 2>&1
 read -r uptime rest </proc/uptime
 echo; echo \"@vm machine $(cat /sys/devices/system/node/has_memory) $(cat /sys/devices/system/node/has_cpu) $uptime\"

@@ -1,4 +1,5 @@
-//! Which programs go into the machine: test binaries as cargo builds them, and the shared libraries that they need.
+//! Test binaries as cargo builds them, for the commands that run them by themselves, and the shared libraries that they
+//! need.
 //!
 //! The binaries are those of `cargo test --no-run`, in the profile of the tests: with `--workspace` exactly those that
 //! `cargo test --workspace` has built, so nothing is compiled a second time with other features.
@@ -12,6 +13,9 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
+/// What property tests draw their cases from: `.cargo/config.toml` sets it for everything that cargo runs.
+pub const SEED: &str = "PROPTEST_RNG_SEED";
+
 /// An executable that cargo has built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artifact {
@@ -19,6 +23,8 @@ pub struct Artifact {
     pub package: PathBuf,
     /// The target: `numa` for the tests within the library of that name, `it` for `tests/it`.
     pub target: String,
+    /// What the target is in cargo's words: `lib`, `bin`, `test`.
+    pub kind: String,
     /// Whether it is a test binary.
     pub test: bool,
     /// The file.
@@ -26,6 +32,14 @@ pub struct Artifact {
 }
 
 impl Artifact {
+    /// The target's file in words of `cargo test`: `--lib`, `--bin NAME` or `--test NAME`.
+    pub fn selected(&self) -> String {
+        match self.kind.as_str() {
+            "bin" | "test" | "example" | "bench" => format!("--{} {}", self.kind, self.target),
+            _ => "--lib".to_owned(),
+        }
+    }
+
     /// The last part of the package's folder, by which people name it: `numa` for `crates/numa`.
     pub fn folder(&self) -> &str {
         self.package.file_name().and_then(|name| name.to_str()).unwrap_or_default()
@@ -49,7 +63,8 @@ impl Workspace {
         workspace(&output_of(&mut cargo)?).ok_or_else(|| "cargo metadata says nothing that is understood".to_owned())
     }
 
-    /// Builds the tests (and with them the programs) of these packages, named by folder, or of all; gives the executables.
+    /// Builds the tests (and with them the programs) of these packages, named by folder, or of all; gives the
+    /// executables.
     pub fn build(&self, root: &Path, folders: &[&str], all: bool) -> Result<Vec<Artifact>, String> {
         let mut cargo = cargo(root);
         cargo.args(["test", "--no-run", "--locked", "--message-format=json-render-diagnostics"]);
@@ -99,6 +114,7 @@ fn artifacts(messages: &str) -> Vec<Artifact> {
         found.push(Artifact {
             package: package.to_owned(),
             target: target.to_owned(),
+            kind: message["target"]["kind"][0].as_str().unwrap_or_default().to_owned(),
             test: message["profile"]["test"] == true,
             path: path.into(),
         });
@@ -181,6 +197,8 @@ not json"#;
         let found = artifacts(messages);
         let found: Vec<(&str, &str, bool, &str)> =
             found.iter().map(|a| (a.folder(), a.target.as_str(), a.test, a.path.to_str().unwrap())).collect();
+        let selected: Vec<String> = artifacts(messages).iter().map(Artifact::selected).collect();
+        assert_eq!(selected, ["--bin nearside", "--lib", "--test it"]);
         assert_eq!(
             found,
             [
