@@ -1,15 +1,19 @@
 //! From staged rows to a part: dictionaries first, then codes, granule by granule.
 //!
-//! 1. Per column, in parallel: what the producers know of their values is put together and the smallest encoding chosen.
-//! 2. Per group of columns: the final memory is allocated, runs of granules are packed in parallel, each freeing what it
-//!    has read. Groups keep the peak at the staged bytes and one group more.
-//! 3. What moved into a column without a copy is put where it shall lie, and copies for other nodes are made.
+//! 1. Where producers staged strings as they are and all rows together have few values, these are encoded, in parallel.
+//! 2. Per column, in parallel: what the producers know of their values is put together and the smallest encoding
+//!    chosen.
+//! 3. Per group of columns: the final memory is allocated, runs of granules are packed in parallel, each freeing what
+//!    it has read. Groups keep the peak at the staged bytes and one group more.
+//! 4. What moved into a column without a copy is put where it shall lie, and copies for other nodes are made.
 //!
-//! Strings that were staged as they are move into the column without a copy, also where a producer ended amid a granule.
+//! Strings that were staged as they are move into the column without a copy, also where a producer ended amid a
+//! granule.
 
 mod encode;
 mod numbers;
 mod plan;
+mod recode;
 mod strings;
 
 use arrow::datatypes::SchemaRef;
@@ -30,8 +34,8 @@ use plan::PlannedColumn;
 const GROUP_BYTES_MIN: usize = 64 << 20;
 
 /// Makes a part of what producers staged: their rows in the order of the vector, in segments of at most
-/// [`SEGMENT_ROWS_MAX`] rows that share one dictionary per column. `allocators` has one allocator per column of `schema`,
-/// each component where its placement says. Staging memory is freed as the part grows.
+/// [`SEGMENT_ROWS_MAX`] rows that share one dictionary per column. `allocators` has one allocator per column of
+/// `schema`, each component where its placement says. Staging memory is freed as the part grows.
 ///
 /// # Errors
 /// [`StoreError::Memory`] or [`StoreError::Interrupted`]; nothing is left behind.
@@ -45,7 +49,7 @@ pub fn build_part(
     assert_eq!(allocators.len(), count, "one allocator per column");
     assert!(staged.iter().all(|producer| producer.columns.len() == count), "producers staged another schema");
     let rows: usize = staged.iter().map(|producer| producer.rows).sum();
-    let columns = transposed(staged, count);
+    let columns = recode::recoded(transposed(staged, count), allocators, parallel)?;
     let node = |column: usize| allocators[column].home();
 
     let inputs = columns.into_iter().enumerate().collect();

@@ -1,6 +1,6 @@
 //! Choosing the encoding of a number column.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use arrow::datatypes::DataType;
 use foldhash::fast::RandomState;
@@ -11,12 +11,19 @@ use crate::build::plan::{Mapping, Plan, PlannedColumn, Source, code_bytes, worth
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::kernels::bits_for;
-use crate::stage::chunk::{Frame, gcd};
-use crate::stage::numbers::StagedNumbers;
+use crate::stage::chunk::{Frame, common_frame};
+use crate::stage::distinct::Sketch;
+use crate::stage::numbers::{StagedNumbers, are_near};
 use crate::types::{Native, Physical, with_native};
 
 /// Most vids of a dictionary: one below what a `u32` counts, and NULL's code.
 const VIDS_MAX: u128 = u32::MAX as u128 - 2;
+/// Most keys that are looked for among all rows: while rows are encoded, each takes some 100 bytes of the heap.
+const KEYS_MAX: usize = 1 << 20;
+/// How often a key comes on average before rows are read once more for it.
+const TIMES_MIN: usize = 4;
+/// More keys than the sketches tell of, by this factor, and looking for them is given up.
+const KEYS_SLACK: usize = 2;
 
 /// The keys of a sorted dictionary and their vids.
 pub(crate) struct SortedKeys {
@@ -40,7 +47,8 @@ pub(crate) fn plan_numbers(
         None if !physical.is_float() => Some((Affine { base: 0, step: 1 }, 0)),
         _ => None,
     };
-    let keys = distinct_keys(&producers);
+    let far = frame.is_some_and(|frame| !are_near(physical, frame));
+    let keys = distinct_keys(&producers).or_else(|| if far { looked_for(&producers, rows) } else { None });
     let sources = in_order(producers);
 
     let code_count = |vids: u128| vids as u32 + u32::from(null_code);
@@ -74,20 +82,6 @@ pub(crate) fn plan_numbers(
     Ok(PlannedColumn { data_type, plan: Plan::Fixed, sources, new_bytes })
 }
 
-/// The frame of all chunks: the step divides every key's distance from the smallest.
-fn common_frame(frames: impl Iterator<Item = Frame> + Clone) -> Option<Frame> {
-    let min = frames.clone().map(|frame| frame.min).min()?;
-    let max = frames.clone().map(|frame| frame.max).max()?;
-    let mut step = 0;
-    for frame in frames {
-        step = gcd(step, frame.min.wrapping_sub(min) as u128);
-        if frame.span() > 0 {
-            step = gcd(step, frame.step);
-        }
-    }
-    Some(Frame { min, max, step: step.max(1) })
-}
-
 fn affine_of(frame: Frame) -> Option<(Affine, u32)> {
     let last = frame.span() / frame.step;
     (last < VIDS_MAX).then(|| (Affine { base: frame.min, step: frame.step }, last as u32 + 1))
@@ -101,6 +95,38 @@ fn distinct_keys(producers: &[StagedNumbers]) -> Option<Vec<i128>> {
     }
     keys.sort_unstable();
     keys.dedup();
+    Some(keys)
+}
+
+/// The keys of all producers, ascending, found by going through all rows, where there are few for so many rows.
+fn looked_for(producers: &[StagedNumbers], rows: usize) -> Option<Vec<i128>> {
+    let mut room = Vec::new();
+    let mut sketch = Sketch::new();
+    for producer in producers {
+        match (&producer.distinct, &producer.sketch) {
+            (Some(keys), _) => keys.iter().for_each(|&key| sketch.add_number(key)),
+            (None, Some(seen)) => sketch.merge(seen),
+            // Near each other within one producer, and not all together.
+            (None, None) => {
+                producer.chunks.iter().for_each(|chunk| chunk.for_each_key(&mut room, |key| sketch.add_number(key)));
+            }
+        }
+    }
+    let about = sketch.estimate();
+    if about > KEYS_MAX || about.saturating_mul(TIMES_MIN) > rows {
+        return None;
+    }
+    let mut keys: HashSet<i128, RandomState> = HashSet::default();
+    for chunk in producers.iter().flat_map(|producer| &producer.chunks) {
+        chunk.for_each_key(&mut room, |key| {
+            keys.insert(key);
+        });
+        if keys.len() > about * KEYS_SLACK {
+            return None;
+        }
+    }
+    let mut keys: Vec<i128> = keys.into_iter().collect();
+    keys.sort_unstable();
     Some(keys)
 }
 

@@ -9,7 +9,7 @@ use crate::error::StoreError;
 use crate::kernels::bits_for;
 use crate::region_vec::RegionVec;
 use crate::stage::chunk::NumberChunk;
-use crate::stage::strings::{StagedStrings, StringStage};
+use crate::stage::strings::{StagedStrings, StringStage, VALUES_MAX};
 use crate::stage::table::StringTable;
 use crate::strings::{INLINE_BYTES_MAX, StringValues};
 
@@ -17,7 +17,7 @@ use crate::strings::{INLINE_BYTES_MAX, StringValues};
 /// are fewer than one in this many.
 const ENCODED_SHARE: usize = 4;
 /// Bytes of a value's view.
-const VIEW_BYTES: usize = 16;
+pub(super) const VIEW_BYTES: usize = 16;
 
 /// One producer that staged ids.
 struct Coded {
@@ -32,18 +32,22 @@ pub(crate) fn plan_strings(
     rows: usize,
     allocator: &Allocator,
 ) -> Result<PlannedColumn, StoreError> {
-    let total_bytes: usize = producers.iter().map(total_bytes).sum();
-    let plain_rows: usize = producers.iter().map(plain_rows).sum();
+    let total_bytes: usize = producers.iter().map(StagedStrings::total_bytes).sum();
+    let plain_rows: usize = producers.iter().map(StagedStrings::plain_rows).sum();
     if plain_rows > 0 && plain_rows * ENCODED_SHARE >= rows {
+        return Ok(plain(data_type, producers, total_bytes));
+    }
+    let encoded = |producer| match producer {
+        StagedStrings::Plain { pieces, .. } => StringStage::encoded(pieces, VALUES_MAX, allocator),
+        ids => Ok(ids),
+    };
+    let producers: Vec<StagedStrings> = producers.into_iter().map(encoded).collect::<Result<_, _>>()?;
+    if producers.iter().any(|producer| producer.plain_rows() > 0) {
         return Ok(plain(data_type, producers, total_bytes));
     }
     let mut coded = Vec::with_capacity(producers.len());
     for producer in producers {
-        let producer = match producer {
-            StagedStrings::Plain { pieces, .. } => StringStage::encoded(&pieces, allocator)?,
-            ids => ids,
-        };
-        let StagedStrings::Coded { table, chunks, .. } = producer else { unreachable!("encoded just now") };
+        let StagedStrings::Coded { table, chunks, .. } = producer else { unreachable!("no producer has plain rows") };
         coded.push(Coded { table, chunks });
     }
     let null_code = coded.iter().flat_map(|c| &c.chunks).any(|chunk| chunk.nulls > 0);
@@ -85,25 +89,17 @@ fn plain(data_type: DataType, producers: Vec<StagedStrings>, total_bytes: usize)
     PlannedColumn { data_type, plan: Plan::Bytes { tables }, sources, new_bytes }
 }
 
-fn total_bytes(staged: &StagedStrings) -> usize {
-    match staged {
-        StagedStrings::Coded { total_bytes, .. } | StagedStrings::Plain { total_bytes, .. } => *total_bytes,
-    }
-}
-
-fn plain_rows(staged: &StagedStrings) -> usize {
-    match staged {
-        StagedStrings::Coded { .. } => 0,
-        StagedStrings::Plain { pieces, .. } => pieces.iter().map(|piece| piece.rows).sum(),
-    }
-}
-
 fn dictionary_bytes(table: &StringTable) -> usize {
     table.len() * VIEW_BYTES + (0..table.len() as u32).map(|id| long_len(table.value(id))).sum::<usize>()
 }
 
 fn long_len(value: &[u8]) -> usize {
-    if value.len() > INLINE_BYTES_MAX { value.len() } else { 0 }
+    long_len_of(value.len())
+}
+
+/// Bytes of a value of this length beside its view.
+pub(super) fn long_len_of(len: usize) -> usize {
+    if len > INLINE_BYTES_MAX { len } else { 0 }
 }
 
 fn chunk_sources(coded: Vec<Coded>) -> (Vec<Source>, Vec<Option<Box<StringTable>>>) {

@@ -39,6 +39,20 @@ impl Frame {
     }
 }
 
+/// The frame of all chunks: the step divides every key's distance from the smallest.
+pub(crate) fn common_frame(frames: impl Iterator<Item = Frame> + Clone) -> Option<Frame> {
+    let min = frames.clone().map(|frame| frame.min).min()?;
+    let max = frames.clone().map(|frame| frame.max).max()?;
+    let mut step = 0;
+    for frame in frames {
+        step = gcd(step, frame.min.wrapping_sub(min) as u128);
+        if frame.span() > 0 {
+            step = gcd(step, frame.step);
+        }
+    }
+    Some(Frame { min, max, step: step.max(1) })
+}
+
 /// How the keys are kept.
 #[derive(Debug)]
 pub(crate) enum ChunkData {
@@ -194,6 +208,21 @@ impl NumberChunk {
                 unpack(words_of(codes.as_ref(), words_for(self.rows, *bits)), *bits, rows, out);
             }
             _ => unreachable!("only packed chunks have offsets"),
+        }
+    }
+
+    /// Calls `body` with the key of every row, those of NULLs' slots too. `room` is for the chunk's offsets.
+    pub(crate) fn for_each_key(&self, room: &mut Vec<u32>, mut body: impl FnMut(i128)) {
+        let Some(frame) = self.frame else { return };
+        match self.view() {
+            ChunkView::Offsets(_) => {
+                room.clear();
+                self.offsets(0..self.rows, room);
+                let key_of = |offset: u32| frame.min.wrapping_add(frame.step.wrapping_mul(offset.into()) as i128);
+                room.iter().for_each(|&offset| body(key_of(offset)));
+            }
+            ChunkView::Narrow(keys) => keys[..self.rows].iter().for_each(|&key| body(key.into())),
+            ChunkView::Wide(keys) => keys[..self.rows].iter().for_each(|&key| body(key)),
         }
     }
 

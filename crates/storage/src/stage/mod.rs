@@ -1,15 +1,16 @@
 //! Staging: what a producer of rows keeps until all rows are there and dictionaries can be made.
 //!
-//! Numbers are kept chunk by chunk as bit-packed offsets, strings as ids of a growing hash dictionary or, once that does
-//! not pay, as the granules of a plain column. So staging takes about as much memory as the finished column, and all of it
-//! lies in regions of the producer's allocator.
+//! Numbers are kept chunk by chunk as bit-packed offsets, strings as ids of a growing hash dictionary or, once that
+//! will likely not pay, as the granules of a plain column with a sketch of how many values there are. So staging takes
+//! about as much memory as the finished column, and all of it lies in regions of the producer's allocator.
 //!
 //! # Limits
-//! Types without an order of ours are kept as arrow arrays, outside regions. The sets of distinct numbers (at most 65,536
-//! per column) and the room for one chunk's offsets lie on the heap.
+//! Types without an order of ours are kept as arrow arrays, outside regions. The sets of distinct numbers (at most
+//! 65,536 per column) and the room for one chunk's offsets lie on the heap.
 
 pub(crate) mod bytes;
 pub(crate) mod chunk;
+pub(crate) mod distinct;
 pub(crate) mod numbers;
 pub(crate) mod strings;
 pub(crate) mod table;

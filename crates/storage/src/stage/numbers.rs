@@ -1,4 +1,8 @@
 //! Staging a column of numbers.
+//!
+//! A producer knows its values exactly while there are few. Of more, which are too far apart to be numbered by what
+//! lies between them, a [`Sketch`] tells about how many there are, by which `build` may still make a dictionary of
+//! them.
 
 use std::ops::Range;
 
@@ -9,12 +13,16 @@ use numa::{Allocator, MemoryError};
 
 use crate::GRANULE_ROWS;
 use crate::region_vec::RegionVec;
-use crate::stage::chunk::{ChunkView, NumberChunk};
+use crate::stage::chunk::{ChunkView, Frame, NumberChunk, common_frame};
+use crate::stage::distinct::Sketch;
 use crate::stage::validity::OpenValidity;
 use crate::types::{Native, Physical, native_slice, with_native};
 
-/// Most distinct keys that are tracked; a column with more gets no sorted dictionary.
+/// Most distinct keys that are tracked exactly while rows come.
 pub(crate) const DISTINCT_MAX: usize = 65_536;
+/// Keys that span more steps than this take so many bits when they are numbered by their distance that a dictionary may
+/// be smaller.
+const NEAR_STEPS_MAX: u128 = 1 << 28;
 /// Offsets of up to this many bits are found to be distinct with a bitmap, wider ones one by one.
 const BITMAP_BITS_MAX: u8 = 20;
 
@@ -39,6 +47,12 @@ pub(crate) struct NumberStage {
     validity: OpenValidity,
     chunks: Vec<NumberChunk>,
     distinct: Distinct,
+    /// About how many keys there are, once they are neither few nor near each other.
+    sketch: Option<Sketch>,
+    /// Chunks that the sketch has seen.
+    sketched: usize,
+    /// What the sealed chunks have in common.
+    frame: Option<Frame>,
 }
 
 /// What is left of it.
@@ -46,6 +60,13 @@ pub(crate) struct StagedNumbers {
     pub(crate) chunks: Vec<NumberChunk>,
     /// Exact where present.
     pub(crate) distinct: Distinct,
+    /// Of all chunks where present.
+    pub(crate) sketch: Option<Sketch>,
+}
+
+/// Whether keys of this frame are numbered by their distance from the smallest in few bits.
+pub(crate) fn are_near(physical: Physical, frame: Frame) -> bool {
+    !physical.is_float() && frame.span() / frame.step <= NEAR_STEPS_MAX
 }
 
 impl NumberStage {
@@ -59,6 +80,9 @@ impl NumberStage {
             validity: OpenValidity::new(allocator),
             chunks: Vec::new(),
             distinct: Some(HashSet::default()),
+            sketch: None,
+            sketched: 0,
+            frame: None,
         }
     }
 
@@ -82,7 +106,7 @@ impl NumberStage {
         if self.open_rows() > 0 {
             self.seal(scratch)?;
         }
-        Ok(StagedNumbers { chunks: self.chunks, distinct: self.distinct })
+        Ok(StagedNumbers { chunks: self.chunks, distinct: self.distinct, sketch: self.sketch })
     }
 
     fn open_rows(&self) -> usize {
@@ -144,7 +168,16 @@ impl NumberStage {
                 self.distinct = None;
             }
         }
+        self.frame = common_frame(self.frame.into_iter().chain(chunk.frame));
         self.chunks.push(chunk);
+        let far = self.frame.is_some_and(|frame| !are_near(self.physical, frame));
+        if self.distinct.is_none() && far {
+            let sketch = self.sketch.get_or_insert_with(Sketch::new);
+            for chunk in &self.chunks[self.sketched..] {
+                chunk.for_each_key(&mut scratch.offsets, |key| sketch.add_number(key));
+            }
+            self.sketched = self.chunks.len();
+        }
         Ok(())
     }
 }

@@ -1,4 +1,8 @@
-//! Staging a column of strings or binary values: as ids while a dictionary pays, as they are from then on.
+//! Staging a column of strings or binary values: as ids while a dictionary will likely pay, as they are from then on.
+//!
+//! The first rows of a column with 100,000 values look nearly distinct, so it is not their share of values that decides
+//! but the share that they foretell for [`FORETOLD_TIMES`] as many rows ([`Seen`]); each further chunk decides again.
+//! What is staged as it is keeps a [`Sketch`], by which `build` may still make a dictionary of it.
 
 use std::ops::Range;
 
@@ -13,29 +17,44 @@ use crate::plain::{BytesData, PlainData};
 use crate::region_vec::RegionVec;
 use crate::stage::bytes::{BytesWriter, StagedPiece};
 use crate::stage::chunk::NumberChunk;
+use crate::stage::distinct::{Seen, Sketch};
 use crate::stage::table::StringTable;
 use crate::stage::validity::OpenValidity;
 use crate::strings::BUFFER_BYTES_MAX;
 
 /// A dictionary with more than this share of the rows (as a percentage) does not pay.
 const DISTINCT_PERCENT_MAX: usize = 40;
+/// How many times the rows that were seen a column is taken to have in the end: a dictionary that pays by then is kept.
+const FORETOLD_TIMES: usize = 16;
+/// Of so many rows of a chunk the last one's worth tells how values come at its end.
+const LATE_SHARE: usize = 4;
+/// How often a value came is counted up to this.
+const TIMES_MAX: u8 = 3;
 /// No more ids than this, so that every one has a code beside NULL's.
 const IDS_MAX: usize = u32::MAX as usize - 2;
+/// The table takes fewer ids than that by a chunk, so that one more chunk of fresh values fits.
+pub(crate) const VALUES_MAX: usize = IDS_MAX - GRANULE_ROWS;
 
 /// One string column of a producer.
 pub(crate) struct StringStage {
     column: String,
     allocator: Allocator,
     mode: Mode,
-    /// Whether the column may be staged as it is.
-    may_be_plain: bool,
+    /// A dictionary of so many values is worth it, whatever is foretold.
+    values_kept: Option<usize>,
     /// Bytes of all values.
     total_bytes: usize,
 }
 
 enum Mode {
     Coded(Box<OpenIds>),
-    Plain(Box<BytesWriter>),
+    Plain(Box<OpenPlain>),
+}
+
+/// Values as they are, and about how many different ones.
+struct OpenPlain {
+    writer: BytesWriter,
+    sketch: Sketch,
 }
 
 /// The dictionary so far, the ids of the open chunk and the chunks before it.
@@ -44,14 +63,23 @@ struct OpenIds {
     ids: RegionVec<u32>,
     validity: OpenValidity,
     chunks: Vec<NumberChunk>,
+    times: Times,
+}
+
+/// How often each id came, up to [`TIMES_MAX`]; counted only where it is asked for.
+struct Times {
+    of_ids: RegionVec<u8>,
+    /// Chunks that are counted.
+    chunks: usize,
+    rows: usize,
 }
 
 /// What is left of it.
 pub(crate) enum StagedStrings {
     /// Ids of the table's values.
     Coded { table: Box<StringTable>, chunks: Vec<NumberChunk>, total_bytes: usize },
-    /// The values.
-    Plain { pieces: Vec<StagedPiece>, total_bytes: usize },
+    /// The values, and about how many different ones.
+    Plain { pieces: Vec<StagedPiece>, total_bytes: usize, sketch: Box<Sketch> },
 }
 
 impl StringStage {
@@ -64,8 +92,9 @@ impl StringStage {
                 ids: RegionVec::new(allocator),
                 validity: OpenValidity::new(allocator),
                 chunks: Vec::new(),
+                times: Times { of_ids: RegionVec::new(allocator), chunks: 0, rows: 0 },
             })),
-            may_be_plain: true,
+            values_kept: None,
             total_bytes: 0,
         }
     }
@@ -105,13 +134,18 @@ impl StringStage {
         }
     }
 
-    /// Encodes values that another producer's dictionary does pay for after all.
-    pub(crate) fn encoded(pieces: &[StagedPiece], allocator: &Allocator) -> Result<StagedStrings, StoreError> {
+    /// Encodes values that a dictionary of up to `values_max` values does pay for after all, and frees each piece once
+    /// its ids are there. With more values (but for a chunk) they are staged as they are again.
+    pub(crate) fn encoded(
+        pieces: Vec<StagedPiece>,
+        values_max: usize,
+        allocator: &Allocator,
+    ) -> Result<StagedStrings, StoreError> {
         let mut stage = StringStage::new("", allocator);
-        stage.may_be_plain = false;
+        stage.values_kept = Some(values_max.min(VALUES_MAX));
         for piece in pieces {
             let PlainData::Bytes(data) = piece.data.as_ref() else { unreachable!("strings are kept as bytes") };
-            stage.append_piece(piece, data)?;
+            stage.append_piece(&piece, data)?;
         }
         stage.finish()
     }
@@ -126,7 +160,10 @@ impl StringStage {
                 table.freeze();
                 StagedStrings::Coded { table: Box::new(table), chunks, total_bytes }
             }
-            Mode::Plain(writer) => StagedStrings::Plain { pieces: writer.finish(), total_bytes },
+            Mode::Plain(open) => {
+                let OpenPlain { writer, sketch } = *open;
+                StagedStrings::Plain { pieces: writer.finish(), total_bytes, sketch: Box::new(sketch) }
+            }
         })
     }
 
@@ -154,8 +191,10 @@ impl StringStage {
         let mut from = rows.start;
         while from < rows.end {
             match &mut self.mode {
-                Mode::Plain(writer) => {
-                    writer.append(nulls, from..rows.end, &value)?;
+                Mode::Plain(open) => {
+                    let valid = |row: &usize| nulls.is_none_or(|nulls| nulls.is_valid(*row));
+                    (from..rows.end).filter(valid).for_each(|row| open.sketch.add(value(row)));
+                    open.writer.append(nulls, from..rows.end, &value)?;
                     return Ok(());
                 }
                 Mode::Coded(open) => {
@@ -176,26 +215,108 @@ impl StringStage {
         Ok(())
     }
 
-    /// Seals the open chunk, and changes to plain staging once the dictionary does not pay.
+    /// Seals the open chunk, and changes to plain staging where the dictionary will likely not pay.
     fn seal(&mut self) -> Result<(), StoreError> {
         let Mode::Coded(open) = &mut self.mode else { return Ok(()) };
-        let OpenIds { table, ids, validity, chunks } = open.as_mut();
-        if ids.len() == 0 {
+        if open.ids.len() == 0 {
             return Ok(());
         }
-        let nulls = validity.nulls();
-        chunks.push(NumberChunk::seal_ids(ids.as_slice(), nulls, validity.seal(), &self.allocator)?);
-        ids.clear();
-        let rows: usize = chunks.iter().map(|chunk| chunk.rows).sum();
-        let too_many = table.len() * 100 > rows * DISTINCT_PERCENT_MAX && rows >= GRANULE_ROWS;
-        if self.may_be_plain && (too_many || table.len() > IDS_MAX - GRANULE_ROWS) {
-            let mut writer = BytesWriter::new(&self.allocator);
-            for chunk in chunks.drain(..) {
-                decode_ids(&chunk, 0..chunk.rows, table, &mut writer)?;
+        open.seal(&self.allocator)?;
+        let too_many = match self.values_kept {
+            Some(values_max) => open.table.len() > values_max,
+            None => open.table.len() > VALUES_MAX || open.will_not_pay()?,
+        };
+        if too_many {
+            let (mut writer, mut sketch) = (BytesWriter::new(&self.allocator), Sketch::new());
+            for chunk in open.chunks.drain(..) {
+                decode_ids(&chunk, 0..chunk.rows, &open.table, &mut writer)?;
             }
-            self.mode = Mode::Plain(Box::new(writer));
+            (0..open.table.len() as u32).for_each(|id| sketch.add(open.table.value(id)));
+            self.mode = Mode::Plain(Box::new(OpenPlain { writer, sketch }));
         }
         Ok(())
+    }
+}
+
+impl StagedStrings {
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            StagedStrings::Coded { chunks, .. } => chunks.iter().map(|chunk| chunk.rows).sum(),
+            StagedStrings::Plain { .. } => self.plain_rows(),
+        }
+    }
+
+    /// Rows that are staged as they are.
+    pub(crate) fn plain_rows(&self) -> usize {
+        match self {
+            StagedStrings::Coded { .. } => 0,
+            StagedStrings::Plain { pieces, .. } => pieces.iter().map(|piece| piece.rows).sum(),
+        }
+    }
+
+    /// Bytes of all values.
+    pub(crate) fn total_bytes(&self) -> usize {
+        match self {
+            StagedStrings::Coded { total_bytes, .. } | StagedStrings::Plain { total_bytes, .. } => *total_bytes,
+        }
+    }
+
+    /// About which values it has.
+    pub(crate) fn sketch(&self) -> Sketch {
+        match self {
+            StagedStrings::Plain { sketch, .. } => sketch.as_ref().clone(),
+            StagedStrings::Coded { table, .. } => {
+                let mut sketch = Sketch::new();
+                (0..table.len() as u32).for_each(|id| sketch.add(table.value(id)));
+                sketch
+            }
+        }
+    }
+}
+
+impl OpenIds {
+    /// Makes a chunk of the open rows.
+    fn seal(&mut self, allocator: &Allocator) -> Result<(), StoreError> {
+        let nulls = self.validity.nulls();
+        self.chunks.push(NumberChunk::seal_ids(self.ids.as_slice(), nulls, self.validity.seal(), allocator)?);
+        self.ids.clear();
+        Ok(())
+    }
+
+    /// Whether there are many values for the rows so far, and will still be when there are more rows.
+    fn will_not_pay(&mut self) -> Result<bool, StoreError> {
+        let rows: usize = self.chunks.iter().map(|chunk| chunk.rows).sum();
+        let doubtful = rows >= GRANULE_ROWS && self.table.len() * 100 > rows * DISTINCT_PERCENT_MAX;
+        if !doubtful {
+            return Ok(false);
+        }
+        let in_the_end = rows.saturating_mul(FORETOLD_TIMES);
+        Ok(self.seen()?.foretold(in_the_end) as u128 * 100 > in_the_end as u128 * DISTINCT_PERCENT_MAX as u128)
+    }
+
+    /// How often the values came so far.
+    fn seen(&mut self) -> Result<Seen, StoreError> {
+        let OpenIds { table, chunks, times, .. } = self;
+        times.of_ids.extend(table.len() - times.of_ids.len())?;
+        let mut ids = Vec::new();
+        let (mut late_rows, mut late_new) = (0, 0);
+        for chunk in &chunks[times.chunks..] {
+            ids.clear();
+            chunk.offsets(0..chunk.rows, &mut ids);
+            let late_from = chunk.rows - chunk.rows / LATE_SHARE;
+            (late_rows, late_new) = (0, 0);
+            let of_ids = times.of_ids.as_mut_slice();
+            for (row, &id) in ids.iter().enumerate().filter(|(row, _)| chunk.is_valid(*row)) {
+                let came = &mut of_ids[id as usize];
+                late_rows += usize::from(row >= late_from);
+                late_new += usize::from(row >= late_from && *came == 0);
+                *came = TIMES_MAX.min(*came + 1);
+                times.rows += 1;
+            }
+        }
+        times.chunks = chunks.len();
+        let came = |often: u8| times.of_ids.as_slice().iter().filter(|came| **came == often).count();
+        Ok(Seen { rows: times.rows, distinct: table.len(), once: came(1), twice: came(2), late_rows, late_new })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Stored columns against plain arrow arrays: whatever goes in comes out, whichever way it is kept and read.
 
 mod data;
+mod dictionaries;
 mod failures;
 mod indexes;
 mod partitioning;
