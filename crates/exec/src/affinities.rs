@@ -1,14 +1,13 @@
 //! [`affinities`]: where the tasks of a plan's scan would run, without running them.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use numa::NodeId;
 
 use crate::ExecError;
+use crate::engine::only_scan;
 use crate::locate::PageMaps;
-use crate::operators::scan::{Morsel, Scan};
-use crate::pipeline::{Pipeline, Source, compile};
+use crate::operators::scan::Morsel;
 use crate::plan::Plan;
 
 /// A segment (its place among all of the snapshot), rows of it, and the node that the task which reads them runs next to; `None`
@@ -29,18 +28,8 @@ pub fn affinities(plan: &Plan) -> Result<Vec<TaskPlace>, ExecError> {
 /// The morsels of the plan's scan by these page maps.
 pub(crate) fn morsels(plan: &Plan, page_maps: &PageMaps) -> Result<Vec<Morsel>, ExecError> {
     plan.validate()?;
-    match scan_of(compile(plan, None)?) {
-        Some(scan) => scan.morsels(page_maps).map(<[Morsel]>::to_vec),
+    match only_scan(plan)? {
+        Some(scan) => scan.morsels_by(page_maps).map(<[Morsel]>::to_vec),
         None => Ok(Vec::new()),
-    }
-}
-
-fn scan_of(mut pipeline: Pipeline) -> Option<Arc<Scan>> {
-    loop {
-        match pipeline.source {
-            Source::Scan(scan) => return Some(scan),
-            Source::Engine(_) => return None,
-            Source::Pipeline(below) => pipeline = *below,
-        }
     }
 }

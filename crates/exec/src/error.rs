@@ -28,6 +28,17 @@ pub enum ExecError {
     /// A task of the statement panicked. This is a bug; the process and every other statement go on.
     #[error("internal error: a task of this statement panicked: {0}")]
     Panicked(String),
+    /// More rows came together in one place than have numbers.
+    #[error(
+        "the statement keeps {rows} rows in one place (for a join, a sort, a union or a common table expression), more than the {most} that \
+         can be; filter or aggregate its input further"
+    )]
+    TooManyRows {
+        /// How many.
+        rows: usize,
+        /// How many there can be.
+        most: usize,
+    },
     /// The storage layer refused.
     #[error(transparent)]
     Store(#[from] StoreError),

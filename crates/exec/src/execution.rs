@@ -71,22 +71,23 @@ impl Context {
 ///
 /// A plan that touches less than 256 KiB runs on the thread that polls it; [`execute_on_workers`] leaves nothing there.
 pub fn execute(plan: Arc<Plan>, context: Context) -> Execution {
-    start(&plan, context, TINY_BYTES, None)
+    start(plan, context, TINY_BYTES, None)
 }
 
 /// As [`execute`], with every step a task however little it touches: for callers whose thread must not compute.
 pub fn execute_on_workers(plan: Arc<Plan>, context: Context) -> Execution {
-    start(&plan, context, 0, None)
+    start(plan, context, 0, None)
 }
 
 /// As [`execute_on_workers`], with what the plan's operators do counted in a profile of the plan.
 pub fn execute_profiled(plan: Arc<Plan>, context: Context, profile: &Profile) -> Execution {
-    start(&plan, context, 0, Some(profile))
+    start(plan, context, 0, Some(profile))
 }
 
-fn start(plan: &Plan, context: Context, tiny_bytes: u64, profile: Option<&Profile>) -> Execution {
-    let driver = Driver::new(plan, context, tiny_bytes, profile);
-    Execution { handle: Arc::new(Handle { driver }), schema: plan.schema() }
+fn start(plan: Arc<Plan>, context: Context, tiny_bytes: u64, profile: Option<&Profile>) -> Execution {
+    let schema = plan.schema();
+    let driver = Driver::new(plan, schema.clone(), context, tiny_bytes, profile);
+    Execution { handle: Arc::new(Handle { driver }), schema }
 }
 
 /// A running plan. Clones share its batches.

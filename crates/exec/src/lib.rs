@@ -33,7 +33,6 @@ mod mask;
 mod operators;
 mod optimize;
 mod parallel;
-mod pipeline;
 mod plan;
 mod predicate;
 mod profile;
@@ -48,8 +47,8 @@ pub use expression::Expression;
 pub use optimize::{estimates, optimize};
 pub use parallel::SchedParallel;
 pub use plan::{
-    AggregateCall, AggregateFunction, Aggregation, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Output, Plan, Side,
-    Sort, SortKey, Union,
+    AggregateCall, AggregateFunction, Aggregation, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Output, Plan, Shared,
+    Side, Sort, SortKey, Union,
 };
 pub use predicate::{CompareOp, Predicate};
 pub use profile::{OperatorProfile, Profile};

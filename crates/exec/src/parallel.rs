@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use numa::NodeId;
-use sched::{Affinity, Scheduler, Statement, Stopped, TaskError};
+use sched::{Affinity, Hint, Scheduler, Statement, Stopped, TaskError};
 use storage::{Interrupted, Parallel};
 
 /// Runs the tasks of a parallel step of `storage` as tasks of a statement, each near its node.
@@ -29,8 +29,21 @@ impl Parallel for SchedParallel {
         node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
         body: &(dyn Fn(usize) + Sync),
     ) -> Result<(), Interrupted> {
-        let affinity = |task: usize| node_of(task).map_or(Affinity::Anywhere, Affinity::near);
-        self.scheduler.parallel_for(&self.statement, tasks, &affinity, body).map_err(|error| match error {
+        self.for_each_costing(tasks, node_of, &|_| (0, 0), body)
+    }
+
+    fn for_each_costing(
+        &self,
+        tasks: usize,
+        node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
+        cost_of: &(dyn Fn(usize) -> (u64, u64) + Sync),
+        body: &(dyn Fn(usize) + Sync),
+    ) -> Result<(), Interrupted> {
+        let wish = |task: usize| {
+            let (bytes, cpu_ns) = cost_of(task);
+            (node_of(task).map_or(Affinity::Anywhere, Affinity::near), Hint { bytes, cpu_ns })
+        };
+        self.scheduler.parallel_for_with(&self.statement, tasks, &wish, body).map_err(|error| match error {
             TaskError::Panicked(text) => Interrupted::Panicked(text),
             TaskError::Cancelled => match self.statement.stopped() {
                 // The one that panicked may have been another task of the statement.

@@ -6,6 +6,7 @@
 //! first, two blanks per level.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -116,9 +117,25 @@ pub enum Plan {
         /// The rows.
         batches: Vec<RecordBatch>,
     },
-    /// A plan that several places of a tree share (a common table expression): it is run once. Shared are those that are
-    /// the same allocation.
-    Shared(Arc<Plan>),
+    /// A plan that several places of a tree share (a common table expression): it is run once.
+    Shared(Arc<Shared>),
+}
+
+/// What several places of a tree share. Places with the same number share: whoever makes a tree gives different plans different ones.
+#[derive(Clone)]
+pub struct Shared {
+    /// Its number.
+    pub id: usize,
+    /// What is run once.
+    pub plan: Plan,
+}
+
+impl Deref for Shared {
+    type Target = Plan;
+
+    fn deref(&self) -> &Plan {
+        &self.plan
+    }
 }
 
 impl Plan {
@@ -155,6 +172,11 @@ impl Plan {
     /// This plan's rows in an order; only the first `fetch` of them, if that is given.
     pub fn sort(self, keys: Vec<SortKey>, fetch: Option<usize>) -> Result<Plan, PlanError> {
         Plan::Sort(Box::new(Sort { input: self, keys, fetch })).checked()
+    }
+
+    /// This plan, to be put wherever the tree needs its rows: it is run once for all places with this `id`.
+    pub fn shared(self, id: usize) -> Plan {
+        Plan::Shared(Arc::new(Shared { id, plan: self }))
     }
 
     fn checked(self) -> Result<Plan, PlanError> {
@@ -220,13 +242,13 @@ impl Plan {
     /// This operator and all below, each with its depth: every operator before those below it, the left ones first, as
     /// [`Display`](fmt::Display) lists them. What several places share stands below the first of them only.
     pub fn operators(&self) -> Vec<(usize, &Plan)> {
-        fn walk<'p>(plan: &'p Plan, depth: usize, met: &mut Vec<*const Plan>, all: &mut Vec<(usize, &'p Plan)>) {
+        fn walk<'p>(plan: &'p Plan, depth: usize, met: &mut Vec<usize>, all: &mut Vec<(usize, &'p Plan)>) {
             all.push((depth, plan));
             if let Plan::Shared(shared) = plan {
-                if met.contains(&Arc::as_ptr(shared)) {
+                if met.contains(&shared.id) {
                     return;
                 }
-                met.push(Arc::as_ptr(shared));
+                met.push(shared.id);
             }
             plan.inputs().into_iter().for_each(|input| walk(input, depth + 1, met, all));
         }
@@ -295,7 +317,7 @@ impl Plan {
             Plan::Values { batches, .. } => {
                 format!("Values: {} rows", batches.iter().map(RecordBatch::num_rows).sum::<usize>())
             }
-            Plan::Shared(plan) => format!("Shared: {:p}", Arc::as_ptr(plan)),
+            Plan::Shared(shared) => format!("Shared: {}", shared.id),
         }
     }
 }

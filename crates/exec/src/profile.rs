@@ -96,11 +96,11 @@ pub(crate) struct Numbering {
 }
 
 impl Numbering {
-    /// `plan` is what is left of the profile's plan below its first `skipped` operators, each of which has one input.
-    pub(crate) fn new(profile: &Profile, plan: &Plan, skipped: usize) -> Numbering {
+    /// `plan` is the profile's.
+    pub(crate) fn new(profile: &Profile, plan: &Plan) -> Numbering {
         let mut counters = HashMap::new();
         let mut above: Vec<Arc<Counters>> = Vec::new();
-        for ((depth, operator), own) in plan.operators().into_iter().zip(profile.counters.iter().skip(skipped)) {
+        for ((depth, operator), own) in plan.operators().into_iter().zip(&profile.counters) {
             above.truncate(depth);
             counters.entry(address(operator)).or_insert_with(|| (own.clone(), above.last().cloned()));
             above.push(own.clone());

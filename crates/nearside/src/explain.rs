@@ -3,7 +3,6 @@
 //! Native operators come with the rows that they are estimated to give; ANALYZE runs the statement on workers, however small it is, and
 //! adds what each operator did ([`exec::Profile`]).
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
@@ -96,16 +95,16 @@ fn drain_native(plan: &Arc<Plan>, profile: &Profile, running: &Arc<Running>) -> 
 
 /// The operators of a native plan; with the rows that it gave and its profile, if it was run.
 fn native_lines(plan: &Plan, depth: usize, ran: Option<(i64, &Profile)>, lines: &mut Vec<Line>) {
-    let estimates = estimates(plan);
+    let estimates = exec::estimates(plan);
     let profiles = ran.map(|(_, profile)| profile.operators()).unwrap_or_default();
-    let mut shared: Vec<*const Plan> = Vec::new();
+    let mut shared: Vec<usize> = Vec::new();
     let mut on_top = true;
     for (i, (below, operator)) in plan.operators().into_iter().enumerate() {
         let text = match operator {
             Plan::Shared(one) => {
-                let met = shared.iter().position(|known| *known == Arc::as_ptr(one));
+                let met = shared.iter().position(|known| *known == one.id);
                 let number = met.unwrap_or_else(|| {
-                    shared.push(Arc::as_ptr(one));
+                    shared.push(one.id);
                     shared.len() - 1
                 });
                 let again = if met.is_some() { ", as above" } else { "" };
@@ -114,7 +113,7 @@ fn native_lines(plan: &Plan, depth: usize, ran: Option<(i64, &Profile)>, lines: 
             other => other.describe_operator(),
         };
         let mut line = Line { depth: depth + below, operator: text, engine: NEARSIDE, ..Line::default() };
-        line.estimated_rows = estimates.get(&std::ptr::from_ref(operator)).map(|rows| rows.round() as i64);
+        line.estimated_rows = estimates.get(i).map(|rows| rows.round() as i64);
         if let Some(profile) = profiles.get(i).copied().flatten() {
             line.rows = Some(profile.rows as i64);
             line.microseconds = Some(profile.busy.as_micros() as i64);
@@ -122,26 +121,13 @@ fn native_lines(plan: &Plan, depth: usize, ran: Option<(i64, &Profile)>, lines: 
             line.bytes_local = Some(profile.bytes_local as i64);
             line.bytes_remote = Some(profile.bytes_remote as i64);
         }
-        // Limits on top are the consumer's.
+        // Limits on top are the consumer's, below projections too, which have as many rows.
         if let (Some((rows, _)), true) = (ran, on_top) {
             line.rows = Some(rows);
         }
-        on_top &= matches!(operator, Plan::Limit { .. });
+        on_top &= matches!(operator, Plan::Limit { .. } | Plan::Project { .. });
         lines.push(line);
     }
-}
-
-/// Estimated rows of every operator.
-fn estimates(plan: &Plan) -> HashMap<*const Plan, f64> {
-    fn walk(plan: &Plan, rows: &mut impl Iterator<Item = f64>, all: &mut HashMap<*const Plan, f64>) {
-        if let Some(rows) = rows.next() {
-            all.entry(std::ptr::from_ref(plan)).or_insert(rows);
-        }
-        plan.inputs().into_iter().for_each(|input| walk(input, rows, all));
-    }
-    let mut all = HashMap::new();
-    walk(plan, &mut exec::estimates(plan).into_iter(), &mut all);
-    all
 }
 
 fn physical_lines(plan: &Arc<dyn ExecutionPlan>, depth: usize, analyze: bool, lines: &mut Vec<Line>) {

@@ -150,7 +150,22 @@ impl Scheduler {
         affinity: &(dyn Fn(usize) -> Affinity + Sync),
         body: &(dyn Fn(usize) + Sync),
     ) -> Result<(), TaskError> {
-        parallel_for(&self.shared, statement, tasks, affinity, body)
+        self.parallel_for_with(statement, tasks, &|task| (affinity(task), Hint::default()), body)
+    }
+
+    /// As [`parallel_for`](Self::parallel_for), told of each task what it is expected to cost as well, so that settings which hold
+    /// memory-intensive tasks to their place can.
+    ///
+    /// # Errors
+    /// As [`parallel_for`](Self::parallel_for).
+    pub fn parallel_for_with(
+        &self,
+        statement: &Arc<Statement>,
+        tasks: usize,
+        wish: &(dyn Fn(usize) -> (Affinity, Hint) + Sync),
+        body: &(dyn Fn(usize) + Sync),
+    ) -> Result<(), TaskError> {
+        parallel_for(&self.shared, statement, tasks, wish, body)
     }
 
     /// The settings that hold for statements without their own.

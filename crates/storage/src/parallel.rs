@@ -31,6 +31,21 @@ pub trait Parallel: Sync {
         node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
         body: &(dyn Fn(usize) + Sync),
     ) -> Result<(), Interrupted>;
+
+    /// As [`for_each`](Self::for_each), told what each task is expected to cost: bytes of memory and nanoseconds of cpu time, 0 where
+    /// nobody knows. Whoever cannot use that leaves it.
+    ///
+    /// # Errors
+    /// As [`for_each`](Self::for_each).
+    fn for_each_costing(
+        &self,
+        tasks: usize,
+        node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
+        _cost_of: &(dyn Fn(usize) -> (u64, u64) + Sync),
+        body: &(dyn Fn(usize) + Sync),
+    ) -> Result<(), Interrupted> {
+        self.for_each(tasks, node_of, body)
+    }
 }
 
 /// Runs the tasks in the caller, in order.

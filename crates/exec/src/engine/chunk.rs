@@ -9,15 +9,16 @@
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use numa::Reservation;
-use storage::{CodedColumn, Column, Segment};
+use storage::{CodedColumn, Column, Segment, mask_positions};
 
-#[cfg(doc)]
-use super::vector::NO_ROW;
-use super::vector::{ColumnInfo, Data, Kind, Vector};
+use super::vector::{ColumnInfo, Data, Kind, NO_ROW, Vector};
 use crate::ExecError;
+use crate::bind::Coding;
+use crate::operators::scan::cost::Counter;
+use crate::operators::{Marked, Rows as Chosen};
 
 /// Most rows of a chunk that a source makes (DESIGN.md, Execution).
 pub(crate) const CHUNK_ROWS: usize = 2048;
@@ -26,6 +27,14 @@ pub(crate) const CHUNK_ROWS: usize = 2048;
 const DENSE_SPAN: usize = 4;
 /// Runs of consecutive rows are copied as such where they are this long, on average.
 const RUN_ROWS: usize = 8;
+
+/// Most rows that are kept in one place: they have numbers of 32 bits, of which the last is [`NO_ROW`].
+pub(crate) const KEPT_ROWS_MAX: usize = NO_ROW as usize;
+
+/// An error where there are more rows than can be kept in one place; whoever keeps rows asks, since numbers would wrap.
+pub(crate) fn check_kept(rows: usize) -> Result<(), ExecError> {
+    if rows <= KEPT_ROWS_MAX { Ok(()) } else { Err(ExecError::TooManyRows { rows, most: KEPT_ROWS_MAX }) }
+}
 
 /// Rows that are kept as whole columns.
 pub(crate) struct Rows {
@@ -46,6 +55,28 @@ pub(crate) enum RowIds {
     Range(Range<usize>),
     /// Any rows; [`NO_ROW`] only in a group that says so.
     List(Arc<RowList>),
+    /// Ascending rows that are close to each other.
+    Marked(Arc<MarkedRows>),
+}
+
+/// Row numbers as bits: columns that are read by them unpack whole blocks and move what is marked to the front.
+pub(crate) struct MarkedRows {
+    /// The rows that have a bit; the first one's number is a multiple of 256.
+    rows: Range<usize>,
+    mask: Vec<u64>,
+    count: usize,
+    /// The same as numbers, for whoever wants those.
+    list: OnceLock<RowList>,
+}
+
+impl MarkedRows {
+    fn list(&self) -> &RowList {
+        self.list.get_or_init(|| {
+            let mut rows = Vec::with_capacity(self.count);
+            mask_positions(&self.mask, self.rows.start as u32, &mut rows);
+            RowList { rows, span: OnceLock::new() }
+        })
+    }
 }
 
 /// Row numbers, and what columns that are read by them share.
@@ -95,10 +126,37 @@ impl RowIds {
         RowIds::List(Arc::new(RowList { rows, span: OnceLock::new() }))
     }
 
+    /// Ascending rows: consecutive ones as such.
+    pub(crate) fn ascending(rows: &[u32]) -> RowIds {
+        match (rows.first(), rows.last()) {
+            (Some(&first), Some(&last)) if (last - first) as usize + 1 == rows.len() => {
+                RowIds::Range(first as usize..last as usize + 1)
+            }
+            _ => RowIds::list(rows.to_vec()),
+        }
+    }
+
+    /// The rows of a segment that have a bit in `mask`, `count` of them; bit 0 is row `rows.start`, a multiple of 256.
+    pub(crate) fn marked(rows: Range<usize>, mask: Vec<u64>, count: usize) -> RowIds {
+        RowIds::Marked(Arc::new(MarkedRows { rows, mask, count, list: OnceLock::new() }))
+    }
+
     fn len(&self) -> usize {
         match self {
             RowIds::Range(range) => range.len(),
             RowIds::List(list) => list.rows.len(),
+            RowIds::Marked(marked) => marked.count,
+        }
+    }
+
+    /// As a scan's columns are read by them.
+    fn chosen(&self) -> Chosen<'_> {
+        match self {
+            RowIds::Range(range) => Chosen::Range(range.clone()),
+            RowIds::List(list) => Chosen::Positions(&list.rows),
+            RowIds::Marked(marked) => {
+                Chosen::Marked(Marked { rows: marked.rows.clone(), mask: &marked.mask, count: marked.count })
+            }
         }
     }
 
@@ -107,6 +165,7 @@ impl RowIds {
         RowIds::list(match self {
             RowIds::Range(range) => rows.iter().map(|&r| r + range.start as u32).collect(),
             RowIds::List(list) => rows.iter().map(|&r| list.rows[r as usize]).collect(),
+            RowIds::Marked(marked) => rows.iter().map(|&r| marked.list().rows[r as usize]).collect(),
         })
     }
 }
@@ -122,6 +181,8 @@ pub(crate) enum Origin {
         columns: Arc<[usize]>,
         /// What is known of those.
         infos: Arc<[ColumnInfo]>,
+        /// Where it is noted what is read of them, if it is.
+        counter: Option<Arc<Counter>>,
     },
     /// Columns of rows kept.
     Rows(Arc<Rows>),
@@ -147,12 +208,14 @@ pub(crate) struct Chunk {
     rows: usize,
     slots: Vec<Slot>,
     groups: Vec<Group>,
+    /// Stored columns, by group and place in it, that somebody wanted as Arrow has them.
+    arrays: Vec<((usize, usize), ArrayRef)>,
 }
 
 impl Chunk {
     /// Rows without any column.
     pub(crate) fn empty(rows: usize) -> Chunk {
-        Chunk { rows, slots: Vec::new(), groups: Vec::new() }
+        Chunk { rows, slots: Vec::new(), groups: Vec::new(), arrays: Vec::new() }
     }
 
     /// Some rows of an origin with `columns` columns.
@@ -199,6 +262,7 @@ impl Chunk {
         let numbers = |group: &Group| match &group.rows {
             RowIds::Range(_) => 0,
             RowIds::List(list) => 4 * list.rows.len() as u64,
+            RowIds::Marked(marked) => 8 * marked.mask.len() as u64,
         };
         self.slots.iter().map(loaded).sum::<u64>() + self.groups.iter().map(numbers).sum::<u64>()
     }
@@ -211,6 +275,35 @@ impl Chunk {
         };
         self.slots[column] = Slot::Here(vector.clone());
         vector
+    }
+
+    /// The values of a column as Arrow has them. What is stored and nobody has loaded comes straight from there: a copy less than by
+    /// way of [`column`](Self::column).
+    pub(crate) fn array(&mut self, column: usize, info: &ColumnInfo) -> ArrayRef {
+        let Slot::Lazy { group, column: stored } = self.slots[column] else {
+            return info.to_arrow(&self.column(column));
+        };
+        if let Some((_, array)) = self.arrays.iter().find(|(of, _)| *of == (group, stored)) {
+            return array.clone();
+        }
+        let Some(array) = self.groups[group].stored(stored) else { return info.to_arrow(&self.column(column)) };
+        self.arrays.push(((group, stored), array.clone()));
+        array
+    }
+
+    /// What a column's codes are of, where it is stored in codes and nobody has loaded it.
+    pub(crate) fn coding(&self, column: usize) -> Option<Coding> {
+        let Slot::Lazy { group, column } = self.slots[column] else { return None };
+        self.groups[group].coded(column).map(Coding::of)
+    }
+
+    /// The codes of such a column.
+    pub(crate) fn codes(&self, column: usize) -> Option<Vec<u32>> {
+        let Slot::Lazy { group, column } = self.slots[column] else { return None };
+        let group = &self.groups[group];
+        let coded = group.coded(column)?;
+        group.note(column);
+        Some(codes_of(coded, &group.rows))
     }
 
     /// Keeps the rows that `rows` names, in its order, as often as it names them.
@@ -226,6 +319,7 @@ impl Chunk {
         for (group, used) in self.groups.iter_mut().zip(used) {
             group.rows = if used { group.rows.keep(rows) } else { RowIds::Range(0..rows.len()) };
         }
+        self.arrays.clear();
         self.rows = rows.len();
     }
 
@@ -237,7 +331,7 @@ impl Chunk {
 
     /// As a record batch.
     pub(crate) fn batch(&mut self, infos: &[ColumnInfo], schema: &SchemaRef) -> Result<RecordBatch, ExecError> {
-        let arrays = infos.iter().enumerate().map(|(i, info)| info.to_arrow(&self.column(i))).collect();
+        let arrays = infos.iter().enumerate().map(|(i, info)| self.array(i, info)).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
         Ok(RecordBatch::try_new_with_options(schema.clone(), arrays, &options)?)
     }
@@ -249,11 +343,34 @@ impl Group {
             Origin::Rows(rows) => match &self.rows {
                 RowIds::Range(range) => rows.columns[column].slice(range.start, range.len()),
                 RowIds::List(list) => rows.columns[column].take(&list.rows, self.nulls),
+                RowIds::Marked(marked) => rows.columns[column].take(&marked.list().rows, self.nulls),
             },
-            Origin::Segment { segment, columns, infos } => {
+            Origin::Segment { segment, columns, infos, .. } => {
                 debug_assert!(!self.nulls);
+                self.note(column);
                 load_stored(segment.column(columns[column]), &infos[column], &self.rows)
             }
+        }
+    }
+
+    /// The values of a column of a segment as Arrow has them.
+    fn stored(&self, column: usize) -> Option<ArrayRef> {
+        let Origin::Segment { segment, columns, .. } = &self.origin else { return None };
+        self.note(column);
+        Some(array_of(segment.column(columns[column]), &self.rows))
+    }
+
+    fn coded(&self, column: usize) -> Option<&CodedColumn> {
+        match &self.origin {
+            Origin::Segment { segment, columns, .. } => segment.column(columns[column]).as_coded(),
+            Origin::Rows(_) => None,
+        }
+    }
+
+    /// Notes that a column is read.
+    fn note(&self, column: usize) {
+        if let Origin::Segment { columns, counter: Some(counter), .. } = &self.origin {
+            counter.reads(columns[column], &self.rows.chosen());
         }
     }
 }
@@ -264,6 +381,7 @@ fn codes_of(column: &CodedColumn, rows: &RowIds) -> Vec<u32> {
     let mut codes = Vec::with_capacity(rows.len());
     match rows {
         RowIds::Range(range) => column.unpack(range.clone(), &mut codes),
+        RowIds::Marked(marked) => column.compress(marked.rows.clone(), &marked.mask, &mut codes),
         RowIds::List(list) => {
             let mut all = Vec::new();
             let mut unpack = |span: &Range<usize>| {
@@ -288,14 +406,19 @@ fn codes_of(column: &CodedColumn, rows: &RowIds) -> Vec<u32> {
     codes
 }
 
-/// Decodes rows of a stored column into the kind that `info` asks for.
-fn load_stored(column: &Column, info: &ColumnInfo, rows: &RowIds) -> Vector {
-    let array = || match rows {
+/// Rows of a stored column in its surface type.
+fn array_of(column: &Column, rows: &RowIds) -> ArrayRef {
+    match rows {
         RowIds::Range(range) => column.slice(range.clone()),
         RowIds::List(list) => column.take(&list.rows),
-    };
+        RowIds::Marked(marked) => column.take_marked(marked.rows.clone(), &marked.mask),
+    }
+}
+
+/// Decodes rows of a stored column into the kind that `info` asks for.
+fn load_stored(column: &Column, info: &ColumnInfo, rows: &RowIds) -> Vector {
     let (Some(coded), false) = (column.as_coded(), matches!(info.kind, Kind::Arrow | Kind::Float)) else {
-        return info.vector_of(&array());
+        return info.vector_of(&array_of(column, rows));
     };
     let mut codes = codes_of(coded, rows);
     let valid = coded.null_code().then(|| {

@@ -11,19 +11,21 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::FieldRef;
 use numa::Reservation;
 use parking_lot::Mutex;
+use storage::TableVersion;
 
-use super::chunk::{Chunk, Rows};
+use super::chunk::{Chunk, Rows, check_kept};
 use super::eval::{self, Evaluator, Test};
 use super::filters::{Filters, behind, is_delicate_output};
 use super::pipe::{Operator, Out, Pipe};
 use super::profiled::watch;
 use super::run::Run;
 use super::source::{RowsSource, ScanSource, column_infos};
+use super::streamed::passes_limits;
 use super::vector::{ColumnInfo, Vector, integer_bounds, is_integer};
 use super::{aggregate, join, sort, union};
 use crate::ExecError;
 use crate::operators::filter::Filter;
-use crate::operators::project::Projection;
+use crate::operators::limit::Limit;
 use crate::operators::scan::Scan;
 use crate::optimize::is_delicate;
 use crate::plan::{Output, Plan};
@@ -34,7 +36,7 @@ use crate::profile::{Numbering, Working};
 pub(crate) struct Flow<'a> {
     /// What it runs with.
     pub(crate) run: Run<'a>,
-    /// Results of shared plans by address.
+    /// Results of shared plans by number.
     shared: Mutex<HashMap<usize, Arc<Rows>>>,
     /// Where operators are counted, if they are.
     numbering: Option<&'a Numbering>,
@@ -53,23 +55,31 @@ impl<'a> Flow<'a> {
 
     /// A pipe of the plan's rows. Rows whose columns cannot pass `filters` may be left out.
     pub(crate) fn pipe(&self, plan: &Plan, filters: &Filters) -> Result<Pipe, ExecError> {
-        let Some((own, above)) = self.numbering.and_then(|n| n.of(plan)) else { return self.operator(plan, filters) };
-        let _working = Working::on(Some(own.clone()));
-        Ok(watch(self.operator(plan, filters)?, &own, &above))
+        self.pipe_of(plan, Wanted::of(filters))
     }
 
-    fn operator(&self, plan: &Plan, filters: &Filters) -> Result<Pipe, ExecError> {
+    /// The last pipe of a plan, without the limits on top of it, which leave the first `rows` rows at most.
+    pub(crate) fn last(&self, plan: &Plan, rows: Option<usize>) -> Result<Pipe, ExecError> {
+        self.pipe_of(plan, Wanted { rows, unlimited: true, as_stored: true, ..Wanted::of(&Filters::new()) })
+    }
+
+    fn pipe_of(&self, plan: &Plan, wanted: Wanted<'_>) -> Result<Pipe, ExecError> {
+        if let (Plan::Limit { input, .. }, true) = (plan, wanted.unlimited) {
+            return self.pipe_of(input, wanted);
+        }
+        let Some((own, above)) = self.numbering.and_then(|n| n.of(plan)) else { return self.operator(plan, wanted) };
+        let _working = Working::on(Some(own.clone()));
+        Ok(watch(self.operator(plan, wanted)?, &own, &above))
+    }
+
+    fn operator(&self, plan: &Plan, wanted: Wanted<'_>) -> Result<Pipe, ExecError> {
         self.run.check()?;
+        let filters = wanted.filters;
         match plan {
-            Plan::Scan { .. } => self.scan(plan, Vec::new(), filters),
-            Plan::Filter { input, predicate } => self.filter(input, predicate, filters),
-            Plan::Project { input, outputs } => self.project(input, outputs, filters),
-            Plan::Limit { input, skip, fetch } => {
-                let needed = fetch.map(|f| f.saturating_add(*skip));
-                let rows = self.collect(&self.pipe(input, &Filters::new())?, needed)?;
-                let kept = rows.rows.saturating_sub(*skip).min(fetch.unwrap_or(usize::MAX));
-                Ok(self.of_rows(Arc::new(rows.slice(*skip, kept))))
-            }
+            Plan::Scan { .. } => self.scan(plan, Vec::new(), wanted),
+            Plan::Filter { input, predicate } => self.filter(input, predicate, wanted),
+            Plan::Project { input, outputs } => self.project(input, outputs, wanted),
+            Plan::Limit { input, skip, fetch } => self.limit(input, Limit::new(*skip, *fetch), wanted.rows),
             Plan::Aggregate(aggregation) => aggregate::pipe(self, aggregation, filters),
             Plan::Join(join) => join::pipe(self, join, filters),
             Plan::Sort(sort) => sort::pipe(self, sort, filters),
@@ -91,16 +101,16 @@ impl<'a> Flow<'a> {
                 });
                 let columns = columns.collect();
                 let rows = batches.iter().map(|b| b.num_rows()).sum();
+                check_kept(rows)?;
                 Ok(self.of_rows(Arc::new(Rows { infos, columns, rows, _charged: Vec::new() })))
             }
             Plan::Shared(plan) => {
-                let key = Arc::as_ptr(plan) as usize;
-                let known = self.shared.lock().get(&key).cloned();
+                let known = self.shared.lock().get(&plan.id).cloned();
                 let rows = match known {
                     Some(rows) => rows,
                     None => {
                         let rows = self.rows(plan, &Filters::new())?;
-                        self.shared.lock().insert(key, rows.clone());
+                        self.shared.lock().insert(plan.id, rows.clone());
                         rows
                     }
                 };
@@ -131,9 +141,9 @@ impl<'a> Flow<'a> {
     /// Runs a pipe and keeps its rows in order; the first `needed` at least, if that is given.
     pub(crate) fn collect(&self, pipe: &Pipe, needed: Option<usize>) -> Result<Rows, ExecError> {
         let needed = needed.unwrap_or(usize::MAX);
-        let done = Mutex::new(Done { counts: vec![None; pipe.morsels()], prefix: 0, rows: 0 });
+        let done = Mutex::new(Done { counts: vec![None; pipe.morsels()], prefix: 0, rows: 0, all: 0 });
         let kept: Vec<Mutex<Kept>> = (0..pipe.morsels()).map(|_| Mutex::default()).collect();
-        self.run.for_each(pipe.morsels(), &|m| pipe.node_of(m), &|morsel| {
+        self.run.for_each_morsel(pipe, &|morsel| {
             if done.lock().rows >= needed {
                 return Ok(());
             }
@@ -142,7 +152,7 @@ impl<'a> Flow<'a> {
                 mine.take(&mut chunk, pipe.infos.len(), &self.run)?;
                 Ok(mine.rows < needed)
             })?;
-            done.lock().end(morsel, mine.rows);
+            check_kept(done.lock().end(morsel, mine.rows))?;
             *kept[morsel].lock() = mine;
             Ok(())
         })?;
@@ -152,6 +162,7 @@ impl<'a> Flow<'a> {
 
     fn joined(&self, kept: Vec<Kept>, infos: &[ColumnInfo]) -> Result<Rows, ExecError> {
         let rows = kept.iter().map(|k| k.rows).sum();
+        check_kept(rows)?;
         let (mut reservations, mut columns) = (Vec::new(), vec![Vec::new(); infos.len()]);
         for part in kept {
             reservations.extend(part.reservations);
@@ -172,59 +183,70 @@ impl<'a> Flow<'a> {
         Ok(Rows { infos: infos.to_vec(), columns, rows, _charged: reservations })
     }
 
+    /// The rows that a limit leaves, kept: what is above sees no other. Its input ends as soon as it has enough.
+    fn limit(&self, input: &Plan, limit: Limit, wanted: Option<usize>) -> Result<Pipe, ExecError> {
+        let limit = wanted.map_or(limit, |rows| limit.then(Limit::new(0, Some(rows))));
+        let needed = limit.rows_needed();
+        if needed == Some(0) {
+            let infos = input.schema().fields().iter().map(|field| ColumnInfo::plain(field.clone())).collect();
+            return Ok(self.of_rows(Arc::new(Rows::none(infos))));
+        }
+        let pipe = self.pipe_of(input, Wanted { rows: needed, ..Wanted::of(&Filters::new()) })?;
+        let rows = self.collect(&pipe, needed)?;
+        let (skip, kept) = limit.of(rows.rows);
+        Ok(self.of_rows(Arc::new(rows.slice(skip, kept))))
+    }
+
     /// A scan with conjuncts over its output columns.
-    fn scan(&self, scan: &Plan, conjuncts: Vec<Predicate>, filters: &Filters) -> Result<Pipe, ExecError> {
+    fn scan(&self, scan: &Plan, conjuncts: Vec<Predicate>, wanted: Wanted<'_>) -> Result<Pipe, ExecError> {
         let Plan::Scan { snapshot, columns, .. } = scan else { unreachable!("a scan is given") };
-        let infos = column_infos(snapshot, columns);
-        let (within, later) = split(conjuncts, &infos);
-        let conjuncts: Vec<Predicate> = within.iter().map(|p| p.map_columns(&|c| columns[c])).collect();
-        let filter = Filter::new(&conjuncts, &snapshot.schema)?;
-        let outputs: Vec<Output> = columns
-            .iter()
-            .map(|&column| Output::Column { column, field: snapshot.schema.fields()[column].clone() })
-            .collect();
-        let projection = Projection::new(&outputs, &snapshot.schema);
+        let Wanted { filters, rows: needed, .. } = wanted;
+        let single = conjuncts.iter().all(|conjunct| conjunct.columns().len() <= 1);
+        let infos = match wanted.as_stored && single {
+            true => columns.iter().map(|&c| ColumnInfo::plain(snapshot.schema.fields()[c].clone())).collect(),
+            false => column_infos(snapshot, columns),
+        };
+        let (filter, later) = filter_of(snapshot, columns, conjuncts, &infos)?;
         // What is tested within the scan sees all rows anyway.
         let shows = later.iter().any(is_delicate);
         let of_table: Filters = filters.iter().map(|wanted| wanted.below(columns[wanted.column], shows)).collect();
-        let operator = Scan::new(snapshot.clone(), filter, projection, None);
+        // Rows that something else drops as well cannot be counted here.
+        let needed = needed.filter(|_| later.is_empty() && filters.is_empty());
+        let operator = Scan::new(snapshot.clone(), filter, columns.clone(), needed);
         let source = ScanSource::new(operator, columns.clone(), infos.clone(), &of_table, &self.run)?;
         let rows = source.rows();
         let pipe = Pipe::of(Box::new(source), infos.clone(), rows);
         if later.is_empty() {
             return Ok(pipe);
         }
-        let test = eval::prepared_test(&Predicate::And(later), &infos, &self.run, pipe.rows)?;
+        let test = eval::prepared_test(&Predicate::And(later), &infos, &self.run, pipe.rows_expected())?;
         Ok(pipe.then(Filtering { test }, infos))
     }
 
-    fn filter(&self, input: &Plan, predicate: &Predicate, filters: &Filters) -> Result<Pipe, ExecError> {
-        let (mut below, mut predicates) = (input, vec![predicate]);
-        while let Plan::Filter { input, predicate } = below {
-            predicates.push(predicate);
-            below = input;
-        }
-        let conjuncts = predicates.into_iter().rev().flat_map(|p| match p.without_not() {
-            Predicate::And(parts) => parts,
-            other => vec![other],
-        });
+    fn filter(&self, input: &Plan, predicate: &Predicate, wanted: Wanted<'_>) -> Result<Pipe, ExecError> {
+        let (below, below_input) = filters_of(input);
+        let conjuncts: Vec<Predicate> = below_input.into_iter().chain(conjuncts_of(predicate)).collect();
         if let Plan::Scan { .. } = below {
-            return self.scan(below, conjuncts.collect(), filters);
+            return self.scan(below, conjuncts, wanted);
         }
-        let conjuncts: Vec<Predicate> = conjuncts.collect();
-        let pipe = self.pipe(below, &behind(filters, conjuncts.iter().any(is_delicate)))?;
-        let test = eval::prepared_test(&Predicate::And(conjuncts), &pipe.infos, &self.run, pipe.rows)?;
+        let pipe = self.pipe(below, &behind(wanted.filters, conjuncts.iter().any(is_delicate)))?;
+        let test = eval::prepared_test(&Predicate::And(conjuncts), &pipe.infos, &self.run, pipe.rows_expected())?;
         let infos = pipe.infos.clone();
         Ok(pipe.then(Filtering { test }, infos))
     }
 
-    fn project(&self, input: &Plan, outputs: &[Output], filters: &Filters) -> Result<Pipe, ExecError> {
+    fn project(&self, input: &Plan, outputs: &[Output], wanted: Wanted<'_>) -> Result<Pipe, ExecError> {
         let shows = outputs.iter().any(is_delicate_output);
-        let below = filters.iter().filter_map(|wanted| match &outputs[wanted.column] {
+        let below = wanted.filters.iter().filter_map(|wanted| match &outputs[wanted.column] {
             Output::Column { column, .. } => Some(wanted.below(*column, shows)),
             Output::Expression { .. } => None,
         });
-        let pipe = self.pipe(input, &below.collect())?;
+        let below: Filters = below.collect();
+        let unlimited = wanted.unlimited && passes_limits(outputs);
+        let as_stored = wanted.as_stored && outputs.iter().all(|output| matches!(output, Output::Column { .. }));
+        let pipe = self.pipe_of(input, Wanted { filters: &below, unlimited, as_stored, ..wanted })?;
+        let rows = pipe.rows_expected();
+        let codings = |column| if is_stored(input) { pipe.codings(column) } else { Vec::new() };
         let (mut infos, mut sources) = (Vec::new(), Vec::new());
         for output in outputs {
             match output {
@@ -234,13 +256,85 @@ impl<'a> Flow<'a> {
                 }
                 Output::Expression { expression, field } => {
                     let (info, evaluator) =
-                        eval::prepared_evaluator(expression, field, &pipe.infos, &self.run, pipe.rows)?;
+                        eval::prepared_evaluator(expression, field, &pipe.infos, &self.run, rows, &codings)?;
                     infos.push(info);
                     sources.push(Projected::Computed(evaluator));
                 }
             }
         }
         Ok(pipe.then(Projecting { sources: sources.into() }, infos))
+    }
+}
+
+/// Are its columns those of a table, one by one?
+fn is_stored(plan: &Plan) -> bool {
+    match plan {
+        Plan::Scan { .. } => true,
+        Plan::Filter { input, .. } => is_stored(input),
+        _ => false,
+    }
+}
+
+/// What is wanted of a pipe.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    /// Rows that do not pass may be left out.
+    filters: &'a Filters,
+    /// So many of the first rows are enough, if that is given.
+    rows: Option<usize>,
+    /// Somebody else cuts off what limits on top of the plan cut off.
+    unlimited: bool,
+    /// Nobody computes with its columns: nothing need be known of them. Finding out takes longer than a look-up by an index.
+    as_stored: bool,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(filters: &'a Filters) -> Wanted<'a> {
+        Wanted { filters, rows: None, unlimited: false, as_stored: false }
+    }
+}
+
+/// What is below the filters that a plan begins with, and their conjuncts, the lowest first.
+fn filters_of(plan: &Plan) -> (&Plan, Vec<Predicate>) {
+    match plan {
+        Plan::Filter { input, predicate } => {
+            let (below, mut conjuncts) = filters_of(input);
+            conjuncts.extend(conjuncts_of(predicate));
+            (below, conjuncts)
+        }
+        other => (other, Vec::new()),
+    }
+}
+
+fn conjuncts_of(predicate: &Predicate) -> Vec<Predicate> {
+    match predicate.without_not() {
+        Predicate::And(parts) => parts,
+        other => vec![other],
+    }
+}
+
+/// What a scan tests of conjuncts over its output columns, as a filter over the table's, and what is left for later.
+fn filter_of(
+    snapshot: &TableVersion,
+    columns: &[usize],
+    conjuncts: Vec<Predicate>,
+    infos: &[ColumnInfo],
+) -> Result<(Filter, Vec<Predicate>), ExecError> {
+    let (within, later) = split(conjuncts, infos);
+    let conjuncts: Vec<Predicate> = within.iter().map(|p| p.map_columns(&|c| columns[c])).collect();
+    Ok((Filter::new(&conjuncts, &snapshot.schema)?, later))
+}
+
+/// The scan of a plan that is a chain of operators over one, as it would run.
+pub(crate) fn only_scan(plan: &Plan) -> Result<Option<Scan>, ExecError> {
+    let (below, conjuncts) = filters_of(plan);
+    match below {
+        Plan::Scan { snapshot, columns, .. } => {
+            let (filter, _) = filter_of(snapshot, columns, conjuncts, &column_infos(snapshot, columns))?;
+            Ok(Some(Scan::new(snapshot.clone(), filter, columns.clone(), None)))
+        }
+        Plan::Limit { input, .. } | Plan::Project { input, .. } => only_scan(input),
+        _ => Ok(None),
     }
 }
 
@@ -284,15 +378,20 @@ struct Done {
     prefix: usize,
     /// Rows of the first `prefix` morsels.
     rows: usize,
+    /// Rows of all that have ended.
+    all: usize,
 }
 
 impl Done {
-    fn end(&mut self, morsel: usize, rows: usize) {
+    /// Counts a morsel; how many rows there are.
+    fn end(&mut self, morsel: usize, rows: usize) -> usize {
         self.counts[morsel] = Some(rows);
+        self.all = self.all.saturating_add(rows);
         while let Some(Some(rows)) = self.counts.get(self.prefix) {
             self.rows = self.rows.saturating_add(*rows);
             self.prefix += 1;
         }
+        self.all
     }
 }
 
@@ -323,6 +422,12 @@ impl Kept {
 }
 
 impl Rows {
+    /// No row.
+    pub(crate) fn none(infos: Vec<ColumnInfo>) -> Rows {
+        let columns = infos.iter().map(|info| Arc::new(info.empty())).collect();
+        Rows { infos, columns, rows: 0, _charged: Vec::new() }
+    }
+
     /// Consecutive rows.
     fn slice(mut self, start: usize, rows: usize) -> Rows {
         if rows < self.rows {
@@ -343,6 +448,10 @@ impl Operator for Filtering {
     fn push(&self, mut chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
         self.test.narrow(&mut chunk)?;
         if chunk.rows() == 0 { Ok(true) } else { out(chunk) }
+    }
+
+    fn takes_any_size(&self) -> bool {
+        true
     }
 }
 
@@ -372,5 +481,28 @@ impl Operator for Projecting {
             }
         }
         out(chunk.project(&columns))
+    }
+
+    fn takes_any_size(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::chunk::KEPT_ROWS_MAX;
+    use crate::engine::vector::NO_ROW;
+
+    #[test]
+    fn rows_that_are_kept_have_numbers_of_their_own() {
+        let mut done = Done { counts: vec![None; 3], prefix: 0, rows: 0, all: 0 };
+        let half = 1 << 31;
+        assert!(check_kept(done.end(2, half)).is_ok());
+        assert!(check_kept(done.end(0, half - 1)).is_ok(), "the last number is {NO_ROW}, which no row has");
+        let error = check_kept(done.end(1, 1)).unwrap_err();
+        assert!(matches!(error, ExecError::TooManyRows { rows, most } if rows == 1 << 32 && most == KEPT_ROWS_MAX));
+        assert!(error.to_string().contains("4294967296 rows"), "{error}");
+        assert_eq!(done.rows, 1 << 32);
     }
 }

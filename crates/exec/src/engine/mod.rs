@@ -20,8 +20,7 @@ mod streamed;
 mod union;
 mod vector;
 
-pub(crate) use filters::Filters;
-pub(crate) use flow::Flow;
+pub(crate) use flow::{Flow, only_scan};
 pub(crate) use key_filter::{FewKeys, KeyFilter};
 pub(crate) use pipe::Pipe;
 pub(crate) use run::Run;

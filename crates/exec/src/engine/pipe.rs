@@ -6,12 +6,15 @@
 use std::sync::Arc;
 
 use numa::NodeId;
+use sched::Hint;
+use sched::policy::concurrency::Pieces;
 use storage::GRANULE_ROWS;
 
 use super::Run;
 use super::chunk::{Chunk, Rows};
 use super::vector::ColumnInfo;
 use crate::ExecError;
+use crate::bind::Coding;
 
 /// Where a chunk goes; false where nobody wants more.
 pub(crate) type Out<'a> = dyn FnMut(Chunk) -> Result<bool, ExecError> + 'a;
@@ -46,20 +49,57 @@ pub(crate) trait Source: Send + Sync {
         false
     }
 
+    /// What a morsel is expected to cost.
+    fn hint(&self, _morsel: usize) -> Hint {
+        Hint::default()
+    }
+
+    /// The nodes that its morsels are on, and how its rows lie, for the concurrency hint.
+    fn spread(&self) -> Option<(&[NodeId], Pieces)> {
+        None
+    }
+
+    /// Rows that it is expected to hand out, where it has an estimate that may be too low.
+    fn rows_expected(&self) -> Option<u64> {
+        None
+    }
+
+    /// What a column of its chunks may be stored as, and of about how many rows.
+    fn codings(&self, _column: usize) -> Vec<(Coding, u64)> {
+        Vec::new()
+    }
+
     /// Hands out the chunks of a morsel, of at most [`CHUNK_ROWS`](super::chunk::CHUNK_ROWS) rows, in order.
     fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError>;
+
+    /// As [`run`](Self::run), in chunks of at most `most` rows, which a source that cannot makes smaller.
+    fn run_in(&self, morsel: usize, _most: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        self.run(morsel, run, out)
+    }
 }
 
 /// Something that each chunk goes through.
 pub(crate) trait Operator: Send + Sync {
     /// Takes a chunk that is not empty and hands on any number of chunks.
     fn push(&self, chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError>;
+
+    /// Whether it takes chunks of more rows than [`CHUNK_ROWS`](super::chunk::CHUNK_ROWS), and makes none that are larger than those.
+    fn takes_any_size(&self) -> bool {
+        false
+    }
 }
 
 /// A source and the operators over it.
 pub(crate) struct Lane {
     pub(crate) source: Box<dyn Source>,
     pub(crate) operators: Vec<Box<dyn Operator>>,
+}
+
+impl Lane {
+    /// Is all that is done to its rows done row by row?
+    fn is_by_row(&self) -> bool {
+        self.operators.iter().all(|operator| operator.takes_any_size())
+    }
 }
 
 /// A pipeline that is ready to run.
@@ -109,6 +149,50 @@ impl Pipe {
     pub(crate) fn node_of(&self, morsel: usize) -> Option<NodeId> {
         let (lane, morsel) = self.lane_of(morsel);
         lane.source.node_of(morsel)
+    }
+
+    /// What a task is expected to cost.
+    pub(crate) fn hint(&self, morsel: usize) -> Hint {
+        let (lane, morsel) = self.lane_of(morsel);
+        lane.source.hint(morsel)
+    }
+
+    /// The nodes that its tasks are on, and how the rows lie, where all come from one table.
+    pub(crate) fn spread(&self) -> Option<(&[NodeId], Pieces)> {
+        match self.lanes.as_slice() {
+            [lane] => lane.source.spread(),
+            _ => None,
+        }
+    }
+
+    /// Rows that come out, about, perhaps fewer than there are: what pays for so many is done.
+    pub(crate) fn rows_expected(&self) -> u64 {
+        let expected = |lane: &Lane| lane.source.rows_expected().filter(|_| lane.is_by_row());
+        self.lanes.iter().map(expected).sum::<Option<u64>>().map_or(self.rows, |rows| rows.min(self.rows))
+    }
+
+    /// What a column of the source's chunks may be stored as, and of about how many rows.
+    pub(crate) fn codings(&self, column: usize) -> Vec<(Coding, u64)> {
+        match self.lanes.as_slice() {
+            [lane] => lane.source.codings(column),
+            _ => Vec::new(),
+        }
+    }
+
+    /// As [`run`](Self::run), in chunks of up to `most` rows wherever all that is done to them is row by row.
+    pub(crate) fn run_in(
+        &self,
+        morsel: usize,
+        most: usize,
+        run: &Run<'_>,
+        out: &mut Out<'_>,
+    ) -> Result<bool, ExecError> {
+        let (lane, morsel) = self.lane_of(morsel);
+        let mut feed = |chunk| feed(&lane.operators, chunk, out);
+        match lane.is_by_row() {
+            true => lane.source.run_in(morsel, most, run, &mut feed),
+            false => lane.source.run(morsel, run, &mut feed),
+        }
     }
 
     /// Runs a task: every chunk that comes out, none of them empty, goes to `out`. False where `out` wants no more.

@@ -4,11 +4,14 @@
 use std::sync::Arc;
 
 use numa::NodeId;
+use sched::Hint;
+use sched::policy::concurrency::Pieces;
 
 use super::chunk::{Chunk, Rows};
 use super::pipe::{Operator, Out, Pipe, Source};
 use super::run::Run;
 use crate::ExecError;
+use crate::bind::Coding;
 use crate::profile::{Counters, Working};
 
 /// The pipe of an operator, with its rows counted; what is done with them counts for the operator above.
@@ -60,7 +63,36 @@ impl Source for Watched {
         true
     }
 
+    fn hint(&self, morsel: usize) -> Hint {
+        self.source.hint(morsel)
+    }
+
+    fn spread(&self) -> Option<(&[NodeId], Pieces)> {
+        self.source.spread()
+    }
+
+    fn rows_expected(&self) -> Option<u64> {
+        self.source.rows_expected()
+    }
+
+    fn codings(&self, column: usize) -> Vec<(Coding, u64)> {
+        self.source.codings(column)
+    }
+
     fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        let _working = self.begun(morsel);
+        self.source.run(morsel, run, out)
+    }
+
+    fn run_in(&self, morsel: usize, most: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        let _working = self.begun(morsel);
+        self.source.run_in(morsel, most, run, out)
+    }
+}
+
+impl Watched {
+    /// Counts a morsel, which is work of the operator as long as the guard lives.
+    fn begun(&self, morsel: usize) -> Working {
         let working = Working::on(Some(self.own.clone()));
         if self.alone {
             self.own.add_task();
@@ -70,9 +102,7 @@ impl Source for Watched {
                 self.own.add_bytes(bytes, node.is_none() || node == numa::current_node());
             }
         }
-        let wanted = self.source.run(morsel, run, out);
-        drop(working);
-        wanted
+        working
     }
 }
 
@@ -101,5 +131,9 @@ impl Operator for Counting {
         self.own.add_rows(chunk.rows());
         let _working = Working::on(self.above.clone());
         out(chunk)
+    }
+
+    fn takes_any_size(&self) -> bool {
+        true
     }
 }

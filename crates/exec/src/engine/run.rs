@@ -56,11 +56,34 @@ impl Run<'_> {
         node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
         body: &(dyn Fn(usize) -> Result<(), ExecError> + Sync),
     ) -> Result<(), ExecError> {
+        self.for_each_costing(tasks, node_of, &|_| (0, 0), body)
+    }
+
+    /// As [`for_each`](Self::for_each) for every morsel of a pipe, where its source wants it, with what it is expected to cost.
+    pub(crate) fn for_each_morsel(
+        &self,
+        pipe: &Pipe,
+        body: &(dyn Fn(usize) -> Result<(), ExecError> + Sync),
+    ) -> Result<(), ExecError> {
+        let cost_of = |morsel| {
+            let hint = pipe.hint(morsel);
+            (hint.bytes, hint.cpu_ns)
+        };
+        self.for_each_costing(pipe.morsels(), &|morsel| pipe.node_of(morsel), &cost_of, body)
+    }
+
+    fn for_each_costing(
+        &self,
+        tasks: usize,
+        node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
+        cost_of: &(dyn Fn(usize) -> (u64, u64) + Sync),
+        body: &(dyn Fn(usize) -> Result<(), ExecError> + Sync),
+    ) -> Result<(), ExecError> {
         let failed: Mutex<Option<ExecError>> = Mutex::new(None);
         let operator = Working::now();
         // Waiting for other threads is nobody's work.
         let _waiting = operator.as_ref().map(|_| Working::on(None));
-        let ran = self.parallel.for_each(tasks, node_of, &|task| {
+        let ran = self.parallel.for_each_costing(tasks, node_of, cost_of, &|task| {
             let _working = operator.as_ref().map(|operator| {
                 operator.add_task();
                 Working::on(Some(operator.clone()))
@@ -114,7 +137,7 @@ pub(crate) trait Sink: Sync {
 pub(crate) fn drive<S: Sink>(pipe: &Pipe, sink: &S, run: &Run<'_>) -> Result<Vec<S::Local>, ExecError> {
     let idle: Mutex<Vec<S::Local>> = Mutex::new(Vec::new());
     let done = std::sync::atomic::AtomicBool::new(false);
-    run.for_each(pipe.morsels(), &|morsel| pipe.node_of(morsel), &|morsel| {
+    run.for_each_morsel(pipe, &|morsel| {
         if done.load(std::sync::atomic::Ordering::Relaxed) {
             return Ok(());
         }

@@ -56,9 +56,7 @@ pub(super) struct Sorted {
 
 impl Sorted {
     fn nothing(input: &Pipe) -> Sorted {
-        let columns = input.infos.iter().map(|info| Arc::new(info.empty())).collect();
-        let rows = Rows { infos: input.infos.clone(), columns, rows: 0, _charged: Vec::new() };
-        Sorted { rows: Arc::new(rows), order: Vec::new(), _reservation: None }
+        Sorted { rows: Arc::new(Rows::none(input.infos.clone())), order: Vec::new(), _reservation: None }
     }
 
     fn len(&self) -> usize {
@@ -88,10 +86,14 @@ impl Source for SortedSource {
     }
 
     fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        self.run_in(morsel, CHUNK_ROWS, run, out)
+    }
+
+    fn run_in(&self, morsel: usize, most: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
         run.check()?;
         let (piece, start) = self.morsels[morsel];
         let rest = &self.sorted.order[piece][start..];
-        for ids in rest[..rest.len().min(CHUNKS_PER_MORSEL * CHUNK_ROWS)].chunks(CHUNK_ROWS) {
+        for ids in rest[..rest.len().min(CHUNKS_PER_MORSEL * CHUNK_ROWS)].chunks(most) {
             let ids = RowIds::list(ids.to_vec());
             if !out(Chunk::of(Origin::Rows(self.sorted.rows.clone()), ids))? {
                 return Ok(false);

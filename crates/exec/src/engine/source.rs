@@ -9,8 +9,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use numa::{NodeId, Reservation};
-use sched::report_bytes;
-use storage::{CodePredicate, Column, Dictionary, Encoding, GRANULE_ROWS, Segment, TableVersion};
+use sched::policy::concurrency::Pieces;
+use sched::{Hint, report_bytes};
+use storage::{BLOCK_ROWS, CodePredicate, Column, Dictionary, Encoding, GRANULE_ROWS, Segment, TableVersion};
 
 use super::Run;
 use super::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
@@ -19,8 +20,9 @@ use super::key_filter::{KeyFilter, Most, OnCodes, Worth};
 use super::pipe::{Out, Source};
 use super::vector::{ColumnInfo, Kind, is_integer, type_bounds};
 use crate::ExecError;
+use crate::bind::Coding;
 use crate::mask::Mask;
-use crate::operators::scan::{BytesRead, Matches, Morsel, Scan};
+use crate::operators::scan::{BytesRead, Counter, Matches, Scan};
 
 /// Rows that one task takes of rows that were kept.
 const ROWS_PER_MORSEL: usize = 16 * CHUNK_ROWS;
@@ -32,7 +34,6 @@ const CODES_MIN: usize = 1 << 20;
 /// Rows of a table.
 pub(crate) struct ScanSource {
     scan: Scan,
-    morsels: Vec<Morsel>,
     columns: Arc<[usize]>,
     infos: Arc<[ColumnInfo]>,
     /// Per segment, tests that joins above have made of their keys.
@@ -112,7 +113,7 @@ impl ScanSource {
                 }
                 if by_value && filter.tells_values(&infos[place]) {
                     let (columns, infos) = (Arc::from([*column]), Arc::from([infos[place].clone()]));
-                    let origin = Origin::Segment { segment: version.segment.clone(), columns, infos };
+                    let origin = Origin::Segment { segment: version.segment.clone(), columns, infos, counter: None };
                     of_segment.values.push(ValueTest {
                         origin,
                         filter: filter.clone(),
@@ -122,8 +123,7 @@ impl ScanSource {
             }
             tests.push(of_segment);
         }
-        let morsels = scan.all_morsels();
-        Ok(ScanSource { scan, morsels, columns: columns.into(), infos: infos.into(), tests })
+        Ok(ScanSource { scan, columns: columns.into(), infos: infos.into(), tests })
     }
 }
 
@@ -132,11 +132,104 @@ impl ScanSource {
     pub(crate) fn rows(&self) -> u64 {
         self.scan.rows_at_most() as u64
     }
+
+    /// Hands out what passes of a morsel, in chunks of at most `most` rows. `as_bits`: rows that are close to each other come as bits, which
+    /// is less work for whoever does nothing but load columns.
+    fn morsel(
+        &self,
+        morsel: usize,
+        (most, as_bits): (usize, bool),
+        run: &Run<'_>,
+        out: &mut Out<'_>,
+    ) -> Result<bool, ExecError> {
+        let mut left = self.scan.rows_needed().unwrap_or(usize::MAX);
+        let mut positions = Vec::new();
+        for (segment, rows) in &self.scan.morsel(morsel).pieces {
+            if left == 0 {
+                break;
+            }
+            run.check()?;
+            let counter = self.scan.counter(*segment, rows);
+            let piece = Piece { source: self, segment: *segment, rows: rows.clone(), counter: counter.clone() };
+            let wanted = piece.hand_out(&mut left, (most, as_bits), &mut positions, out);
+            let mut read = BytesRead::default();
+            counter.settle(&mut read);
+            read.iter().for_each(|(node, bytes)| report_bytes(run.statement, node, bytes));
+            if !wanted? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Rows of a segment on their way out.
+struct Piece<'a> {
+    source: &'a ScanSource,
+    segment: usize,
+    rows: Range<usize>,
+    counter: Arc<Counter>,
+}
+
+impl Piece<'_> {
+    /// Hands out the rows that pass, at most `left`; `positions` is room to work in. False where nobody wants more.
+    fn hand_out(
+        &self,
+        left: &mut usize,
+        (most, as_bits): (usize, bool),
+        positions: &mut Vec<u32>,
+        out: &mut Out<'_>,
+    ) -> Result<bool, ExecError> {
+        let Piece { source, segment, rows, counter } = self;
+        let mut matches = source.scan.matches(*segment, rows, counter)?;
+        let tests = &source.tests[*segment];
+        if let Matches::Mask(mask) = &mut matches {
+            tests.by_code(&source.scan.segments()[*segment].segment, rows, source.scan.skips_blocks(), mask);
+            let marked = mask.count();
+            let as_bits = as_bits && tests.values.is_empty() && most >= BLOCK_ROWS;
+            if marked == 0 {
+                return Ok(true);
+            }
+            if as_bits && mask.is_dense(marked) && *left >= rows.len() {
+                *left -= marked;
+                for (window, count) in mask.windows(marked, most) {
+                    let words = mask.words_in(&window).to_vec();
+                    let ids = RowIds::marked(rows.start + window.start..rows.start + window.end, words, count);
+                    if !out(self.chunk(ids))? {
+                        return Ok(false);
+                    }
+                }
+                return Ok(true);
+            }
+        }
+        let found = matches.found(rows, positions);
+        let found = tests.by_value(rows, found, positions);
+        let wanted = found.min(*left);
+        *left -= wanted;
+        for done in (0..wanted).step_by(most) {
+            let take = (wanted - done).min(most);
+            let ids = match found == rows.len() {
+                true => RowIds::Range(rows.start + done..rows.start + done + take),
+                false => RowIds::ascending(&positions[done..done + take]),
+            };
+            if !out(self.chunk(ids))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn chunk(&self, ids: RowIds) -> Chunk {
+        let ScanSource { scan, columns, infos, .. } = self.source;
+        let segment = scan.segments()[self.segment].segment.clone();
+        let (columns, infos, counter) = (columns.clone(), infos.clone(), Some(self.counter.clone()));
+        Chunk::of(Origin::Segment { segment, columns, infos, counter }, ids)
+    }
 }
 
 impl Source for ScanSource {
     fn morsels(&self) -> usize {
-        self.morsels.len()
+        self.scan.morsels()
     }
 
     fn morsel_rows(&self) -> usize {
@@ -144,7 +237,23 @@ impl Source for ScanSource {
     }
 
     fn node_of(&self, morsel: usize) -> Option<NodeId> {
-        self.morsels[morsel].node
+        self.scan.morsel(morsel).node
+    }
+
+    fn hint(&self, morsel: usize) -> Hint {
+        self.scan.morsel(morsel).hint
+    }
+
+    fn spread(&self) -> Option<(&[NodeId], Pieces)> {
+        self.scan.spread()
+    }
+
+    fn rows_expected(&self) -> Option<u64> {
+        Some(self.scan.rows_expected() as u64)
+    }
+
+    fn codings(&self, column: usize) -> Vec<(Coding, u64)> {
+        self.scan.codings(self.columns[column])
     }
 
     fn bytes(&self, morsel: usize) -> u64 {
@@ -156,46 +265,19 @@ impl Source for ScanSource {
             let codes: usize = self.columns.iter().map(|&c| segment.column(c).bytes_codes()).sum();
             codes as u64 * rows.len() as u64 / segment.rows().max(1) as u64
         };
-        self.morsels[morsel].pieces.iter().map(of_rows).sum()
+        self.scan.morsel(morsel).pieces.iter().map(of_rows).sum()
     }
 
     fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
-        let mut positions = Vec::new();
-        for (segment, rows) in &self.morsels[morsel].pieces {
-            run.check()?;
-            let version = &self.scan.segments()[*segment];
-            let mut read = BytesRead::default();
-            let matches = self.scan.matches(*segment, rows, &mut read);
-            read.iter().for_each(|(node, bytes)| report_bytes(run.statement, node, bytes));
-            let mut matches = matches?;
-            if let Matches::Mask(mask) = &mut matches {
-                self.tests[*segment].by_code(&version.segment, rows, self.scan.skips_blocks(), mask);
-            }
-            let found = matches.found(rows, &mut positions);
-            let found = self.tests[*segment].by_value(rows, found, &mut positions);
-            let mut done = 0;
-            while done < found {
-                let take = (found - done).min(CHUNK_ROWS);
-                let ids = if found == rows.len() {
-                    RowIds::Range(rows.start + done..rows.start + done + take)
-                } else {
-                    RowIds::list(positions[done..done + take].to_vec())
-                };
-                let origin = Origin::Segment {
-                    segment: version.segment.clone(),
-                    columns: self.columns.clone(),
-                    infos: self.infos.clone(),
-                };
-                if !out(Chunk::of(origin, ids))? {
-                    return Ok(false);
-                }
-                done += take;
-            }
-        }
-        debug_assert!(GRANULE_ROWS.is_multiple_of(CHUNK_ROWS));
-        Ok(true)
+        self.morsel(morsel, (CHUNK_ROWS, false), run, out)
+    }
+
+    fn run_in(&self, morsel: usize, most: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        self.morsel(morsel, (most, true), run, out)
     }
 }
+
+const _: () = assert!(GRANULE_ROWS.is_multiple_of(CHUNK_ROWS), "a granule makes whole chunks");
 
 /// Rows of the segments that have a dictionary in common, by the column of a filter and the dictionary's address.
 fn rows_by_dictionary(scan: &Scan, filters: &Filters) -> HashMap<(usize, usize), usize> {
@@ -331,11 +413,15 @@ impl Source for RowsSource {
     }
 
     fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        self.run_in(morsel, CHUNK_ROWS, run, out)
+    }
+
+    fn run_in(&self, morsel: usize, most: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
         let mut start = morsel * ROWS_PER_MORSEL;
         let end = (start + ROWS_PER_MORSEL).min(self.0.rows);
         run.check()?;
         while start < end {
-            let rows = start..(start + CHUNK_ROWS).min(end);
+            let rows = start..(start + most).min(end);
             start = rows.end;
             if !out(Chunk::of(Origin::Rows(self.0.clone()), RowIds::Range(rows)))? {
                 return Ok(false);

@@ -30,6 +30,12 @@ impl Limit {
         self.fetch.map(|f| if f == 0 { 0 } else { f.saturating_add(self.skip) })
     }
 
+    /// Where what it hands out of so many rows begins, and how many that is.
+    pub(crate) fn of(&self, rows: usize) -> (usize, usize) {
+        let skip = self.skip.min(rows);
+        (skip, self.fetch.map_or(rows - skip, |fetch| fetch.min(rows - skip)))
+    }
+
     /// Nothing more will be handed out.
     pub(crate) fn is_done(&self) -> bool {
         self.fetch == Some(0)
@@ -37,10 +43,8 @@ impl Limit {
 
     /// The part of the next batch that is handed out.
     pub(crate) fn apply(&mut self, batch: &RecordBatch) -> Option<RecordBatch> {
-        let skipped = self.skip.min(batch.num_rows());
+        let (skipped, rows) = self.of(batch.num_rows());
         self.skip -= skipped;
-        let left = batch.num_rows() - skipped;
-        let rows = self.fetch.map_or(left, |f| f.min(left));
         if let Some(fetch) = &mut self.fetch {
             *fetch -= rows;
         }

@@ -5,7 +5,6 @@
 
 pub(crate) mod filter;
 pub(crate) mod limit;
-pub(crate) mod project;
 pub(crate) mod scan;
 
 use std::ops::Range;

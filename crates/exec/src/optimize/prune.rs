@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 
-use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Side, Sort, Union};
+use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Shared, Side, Sort, Union};
 
 /// A pruned plan; `columns[i]` is which of the original output columns its column `i` is.
 struct Pruned {
@@ -19,7 +19,7 @@ struct Pruned {
 /// Prunes plans; a shared plan once.
 #[derive(Default)]
 pub(super) struct Pruner {
-    shared: HashMap<usize, (Arc<Plan>, Arc<Plan>)>,
+    shared: HashMap<usize, Arc<Shared>>,
 }
 
 impl Pruner {
@@ -87,12 +87,12 @@ impl Pruner {
                 Pruned { plan, columns }
             }
             Plan::Shared(shared) => {
-                let key = Arc::as_ptr(&shared) as usize;
-                let pruned = match self.shared.get(&key) {
-                    Some((_, pruned)) => pruned.clone(),
+                let pruned = match self.shared.get(&shared.id) {
+                    Some(pruned) => pruned.clone(),
                     None => {
-                        let pruned = Arc::new(self.whole((*shared).clone(), &shared.schema()));
-                        self.shared.insert(key, (shared.clone(), pruned.clone()));
+                        let plan = self.whole(shared.plan.clone(), &shared.schema());
+                        let pruned = Arc::new(Shared { id: shared.id, plan });
+                        self.shared.insert(shared.id, pruned.clone());
                         pruned
                     }
                 };

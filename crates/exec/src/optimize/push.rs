@@ -16,7 +16,7 @@ use super::cost::{self, Lookup};
 use super::eager;
 use super::keys;
 use super::solve::solve;
-use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Side, Sort, Union};
+use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Shared, Side, Sort, Union};
 use crate::predicate::Predicate;
 
 /// A plan and what is known of its rows.
@@ -31,7 +31,7 @@ pub(super) struct Optimized {
 #[derive(Default)]
 pub(super) struct Rewriter {
     /// By address: the plan as it was (which keeps the address taken), as it is now, and what is known of it.
-    shared: HashMap<usize, (Arc<Plan>, Arc<Plan>, Estimate)>,
+    shared: HashMap<usize, (Arc<Shared>, Estimate)>,
 }
 
 impl Rewriter {
@@ -92,13 +92,12 @@ impl Rewriter {
                 Optimized { plan, estimate }.filtered(filters)
             }
             Plan::Shared(shared) => {
-                let key = Arc::as_ptr(&shared) as usize;
-                let (plan, estimate) = match self.shared.get(&key) {
-                    Some((_, plan, estimate)) => (plan.clone(), estimate.clone()),
+                let (plan, estimate) = match self.shared.get(&shared.id) {
+                    Some((plan, estimate)) => (plan.clone(), estimate.clone()),
                     None => {
-                        let Optimized { plan, estimate } = self.push((*shared).clone(), Vec::new());
-                        let plan = Arc::new(plan);
-                        self.shared.insert(key, (shared, plan.clone(), estimate.clone()));
+                        let Optimized { plan, estimate } = self.push(shared.plan.clone(), Vec::new());
+                        let plan = Arc::new(Shared { id: shared.id, plan });
+                        self.shared.insert(shared.id, (plan.clone(), estimate.clone()));
                         (plan, estimate)
                     }
                 };

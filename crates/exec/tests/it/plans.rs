@@ -1,13 +1,14 @@
 //! Plans as data: what they say of themselves and what they refuse.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array};
 use arrow::datatypes::{DataType, Field, Schema};
-use exec::{CompareOp, Output, Plan, PlanError, Predicate};
+use exec::{CompareOp, Output, Plan, PlanError, Predicate, Union};
 use storage::TableVersion;
 
-use crate::support::{Function, Kind, int, numbers, scan};
+use crate::support::{Function, Kind, int, numbers, run, scan};
 
 fn column(column: usize, name: &str, data_type: DataType) -> Output {
     Output::Column { column, field: Arc::new(Field::new(name, data_type, true)) }
@@ -84,4 +85,25 @@ fn estimates_follow_what_is_touched() {
     assert!(filtered.estimated_bytes() > 400_000);
     let counted = large.project(Vec::new()).unwrap().estimated_bytes();
     assert!(counted < 200_000, "{counted}");
+}
+
+#[test]
+fn what_is_shared_is_known_by_its_number() {
+    let snapshot = numbers(&[(0..100).map(Some).collect()]);
+    let function = Function::new(Kind::Truth(Some(true)), vec![]);
+    let counted = || scan(&snapshot).filter(Predicate::Boolean(function.clone())).unwrap();
+    let union = |left: Plan, right: Plan| {
+        let schema = left.schema();
+        Plan::Union(Union { inputs: vec![left, right], schema })
+    };
+    // Two allocations, one number: run once, listed once, estimated alike.
+    let one = union(counted().shared(4), counted().shared(4));
+    assert_eq!(run(&one).unwrap().num_rows(), 200);
+    assert_eq!(function.rows.swap(0, Ordering::Relaxed), 100);
+    assert_eq!(one.operators().len(), 5);
+    assert_eq!(exec::estimates(&one).len(), 5);
+    let two = union(counted().shared(4), counted().shared(5));
+    assert_eq!(run(&two).unwrap().num_rows(), 200);
+    assert_eq!(function.rows(), 200);
+    assert_eq!((two.operators().len(), exec::estimates(&two).len()), (7, 7));
 }

@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type};
-use exec::{CompareOp, Context, ExecError, Output, Plan, Predicate, SchedParallel, execute};
+use exec::{
+    CompareOp, Context, ExecError, Join, JoinKind, Output, Plan, Predicate, SchedParallel, Side, SortKey, Union,
+    execute,
+};
 use numa::{Budget, Topology};
 use sched::{Affinity, Config, Scheduler, Statement};
 use storage::{Interrupted, Parallel, TableVersion};
@@ -284,6 +287,99 @@ fn a_limit_stops_the_scan() {
     assert_eq!(run(&none).unwrap().num_rows(), 0);
     let past = scan(&counting(2 * GRANULE)).limit(2 * GRANULE as usize, None);
     assert_eq!(run(&past).unwrap().num_rows(), 0);
+}
+
+/// What a limit stands below, or above, of a plan.
+type Around = Box<dyn Fn(Plan) -> Plan>;
+
+#[test]
+fn a_limit_stops_its_input_wherever_it_stands() {
+    let granules = 60;
+    let snapshot = counting(granules * GRANULE);
+    let few = numbers(&[(0..30).map(Some).collect()]);
+    let inner = |left: Plan, right: Plan| {
+        Plan::join(Join {
+            left,
+            right,
+            kind: JoinKind::Inner,
+            on: vec![(0, 0)],
+            nulls_equal: false,
+            null_aware: false,
+            residual: None,
+            build: Side::Right,
+        })
+        .unwrap()
+    };
+    let field = |plan: &Plan| plan.schema().fields()[0].clone();
+    let key = SortKey { column: 0, descending: true, nulls_first: true };
+    let dividing = Function::new(Kind::Divide, vec![0]);
+    let (one, two) = (few.clone(), few.clone());
+    let places: Vec<(&str, usize, Around)> = vec![
+        ("on top", 10, Box::new(|plan| plan.limit(1, Some(10)))),
+        (
+            "below a column",
+            10,
+            Box::new(move |plan| {
+                let field = field(&plan);
+                plan.limit(1, Some(10)).project(vec![Output::Column { column: 0, field }]).unwrap()
+            }),
+        ),
+        ("below what may fail", 10, Box::new(move |plan| with_function(plan.limit(1, Some(10)), &dividing))),
+        ("below a filter", 1, Box::new(|plan| plan.limit(1, Some(10)).filter(is_one_of(vec![5])).unwrap())),
+        ("below another", 4, Box::new(|plan| plan.limit(1, Some(10)).limit(6, Some(50)))),
+        ("below an aggregate", 10, Box::new(|plan| plan.limit(1, Some(10)).aggregate(vec![0], vec![]).unwrap())),
+        ("below a sort", 10, Box::new(move |plan| plan.limit(1, Some(10)).sort(vec![key], None).unwrap())),
+        (
+            "below a union",
+            20,
+            Box::new(|plan| {
+                let (plan, schema) = (plan.limit(1, Some(10)), plan.schema());
+                Plan::Union(Union { inputs: vec![plan.clone(), plan], schema })
+            }),
+        ),
+        (
+            "above a union",
+            10,
+            Box::new(|plan| {
+                let schema = plan.schema();
+                Plan::Union(Union { inputs: vec![plan.clone(), plan], schema }).limit(1, Some(10))
+            }),
+        ),
+        (
+            "shared",
+            20,
+            Box::new(|plan| {
+                let (plan, schema) = (plan.limit(1, Some(10)).shared(3), plan.schema());
+                Plan::Union(Union { inputs: vec![plan.clone(), plan], schema })
+            }),
+        ),
+        ("on the left of a join", 10, Box::new(move |plan| inner(plan.limit(1, Some(10)), scan(&one)))),
+        ("on the right of a join", 10, Box::new(move |plan| inner(scan(&two), plan.limit(1, Some(10))))),
+        ("above a join", 10, Box::new(move |plan| inner(plan.clone(), plan.limit(0, Some(40))).limit(1, Some(10)))),
+    ];
+    for (place, rows, around) in places {
+        let passing = Function::new(Kind::Truth(Some(true)), vec![]);
+        let input = scan(&snapshot).filter(Predicate::Boolean(passing.clone())).unwrap();
+        let plan = around(input);
+        for (how, result) in [("on workers", run(&plan)), ("as it comes", run_default(&plan))] {
+            assert_eq!(result.unwrap().num_rows(), rows, "{place}, {how}");
+            let read = passing.rows.swap(0, Ordering::Relaxed);
+            assert!(
+                read > 0 && read < granules as usize * GRANULE as usize / 2,
+                "{place}, {how}: {read} rows were read"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_is_read_for_no_row() {
+    let function = Function::new(Kind::Truth(Some(true)), vec![]);
+    let input = scan(&counting(3 * GRANULE)).filter(Predicate::Boolean(function.clone())).unwrap();
+    for plan in [input.clone().limit(5, Some(0)), input.limit(0, Some(0)).aggregate(vec![0], vec![]).unwrap()] {
+        assert_eq!(run(&plan).unwrap().num_rows(), 0);
+        assert_eq!(function.rows(), 0);
+    }
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(super) struct Binder<'a> {
     pub props: &'a Props,
     shared: &'a SharedSubtrees,
     /// Plans of subtrees that have equals, by set.
-    known: RefCell<HashMap<usize, Arc<Plan>>>,
+    known: RefCell<HashMap<usize, Arc<exec::Shared>>>,
 }
 
 impl Binder<'_> {
@@ -58,7 +58,7 @@ impl Binder<'_> {
         if let Some(known) = known {
             return Ok(Plan::Shared(known));
         }
-        let bound = Arc::new(self.operator(plan)?);
+        let bound = Arc::new(exec::Shared { id: set, plan: self.operator(plan)? });
         self.known.borrow_mut().insert(set, Arc::clone(&bound));
         Ok(Plan::Shared(bound))
     }

@@ -53,7 +53,7 @@ pub(crate) fn parallel_for(
     shared: &Arc<Shared>,
     statement: &Arc<Statement>,
     tasks: usize,
-    affinity: &(dyn Fn(usize) -> Affinity + Sync),
+    wish: &(dyn Fn(usize) -> (Affinity, Hint) + Sync),
     body: &(dyn Fn(usize) + Sync),
 ) -> Result<(), TaskError> {
     if statement.is_cancelled() {
@@ -66,7 +66,7 @@ pub(crate) fn parallel_for(
     let settings = shared.settings_of(statement);
     let here = here().filter(|here| here.shared.id == shared.id && here.worker.slot().is_some());
     let caller = shared.own_slot();
-    let routes = shared.routes(statement, settings, tasks, affinity);
+    let routes = shared.routes(statement, settings, tasks, wish);
     let waiter = match (&here, caller) {
         (Some(here), Some(slot)) => Waiter::Worker {
             slot: AtomicU32::new(slot.0),
@@ -79,7 +79,7 @@ pub(crate) fn parallel_for(
         let watcher = job.watcher();
         statement.watch(watcher.clone());
         for lane in job.lanes() {
-            lane.set_near(affinity(job.first_index(lane)) != Affinity::Anywhere);
+            lane.set_near(wish(job.first_index(lane)).0 != Affinity::Anywhere);
         }
         job.set_limit(usize::from(settings.parallelism));
         match job.limit() {
@@ -113,14 +113,14 @@ impl Shared {
         statement: &Statement,
         settings: Settings,
         tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
+        wish: &(dyn Fn(usize) -> (Affinity, Hint) + Sync),
     ) -> Vec<Target> {
         let groups = (0..self.groups.len() as u32).map(GroupId);
         let loads: Vec<Cell<usize>> = groups.map(|group| Cell::new(self.load(group))).collect();
         let caller = if tasks == 1 { self.own_slot() } else { None };
         let one = |index| {
             let load = |group: GroupId| loads[group.index()].get();
-            let target = self.route_with(statement, settings, (affinity(index), Hint::default()), caller, &load);
+            let target = self.route_with(statement, settings, wish(index), caller, &load);
             let dealt = &loads[self.layout.group_of(target).index()];
             dealt.set(dealt.get() + 1);
             target

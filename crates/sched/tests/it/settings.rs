@@ -208,6 +208,32 @@ fn hints_make_soft_tasks_hard() {
 }
 
 #[test]
+fn loops_follow_hints_too() {
+    for (bytes, hard) in [(1 << 20, true), (1, false)] {
+        let scheduler = machine(2, 1, 1, Stealing::Any);
+        scheduler.set_settings(Settings { memory_intensive_bytes_per_us: 100, ..scheduler.settings() });
+        let holds: Vec<_> = [0, 1]
+            .map(|node| {
+                let (hold, held) = mpsc::channel::<()>();
+                scheduler.spawn(&statement(0), Affinity::on(NodeId(node)), move || held.recv().unwrap());
+                hold
+            })
+            .into();
+        eventually("both nodes are held", || scheduler.tasks(10).is_empty());
+        let waiting = statement(1);
+        waiting.set_label("SELECT 1");
+        let wish = |_| (Affinity::near(NodeId(0)), Hint { bytes, cpu_ns: 1000 });
+        std::thread::scope(|scope| {
+            scope.spawn(|| scheduler.parallel_for_with(&waiting, 2, &wish, &|_| ()).unwrap());
+            eventually("the loop is queued", || !scheduler.tasks(10).is_empty());
+            let tasks = scheduler.tasks(10);
+            assert!(tasks.iter().all(|task| task.queue.is_some_and(|queue| queue.is_hard()) == hard), "{tasks:?}");
+            holds.iter().for_each(|hold| hold.send(()).unwrap());
+        });
+    }
+}
+
+#[test]
 fn bulk_stealing_takes_many_and_loses_none() {
     let topology = Arc::new(Topology::synthetic(2, 1, 1, 1));
     let settings = Settings { steal: StealAmount::Bulk, affinities: Affinities::Soft, ..Settings::default() };

@@ -49,6 +49,11 @@ impl<'a> Site<'a> {
         Site { infos, run, rows, reservations: RefCell::default() }
     }
 
+    /// The threads to prepare with.
+    pub(super) fn run(&self) -> Option<&'a Run<'a>> {
+        self.run
+    }
+
     /// What the tables made here are charged to.
     pub(super) fn reservations(&self) -> Vec<Reservation> {
         self.reservations.take()

@@ -2,10 +2,12 @@
 //!
 //! An expression whose structure is known ([`Scalar`](crate::Scalar)) is compiled (`compile`) into a tree of loops over
 //! integers, floats and vids (`node`, `lanes`), if the bounds of its columns prove that nothing in it can fail. An expression
-//! of one column is evaluated once per value, where there are few (`entries`). What is left is evaluated over Arrow arrays,
+//! of one column is evaluated once per value, where there are few (`entries`), or once per code, where it is stored in codes of
+//! dictionaries with few entries (`by_codes`). What is left is evaluated over Arrow arrays,
 //! for the rows of a chunk (`over_arrow`); so that errors are those of the expression's owner.
 
 mod arithmetic;
+mod by_codes;
 mod calendar;
 mod cast;
 mod compile;
@@ -24,6 +26,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef, Schema};
 use numa::Reservation;
 
+use self::by_codes::{ByCodes, Results};
 use self::compile::{Node, Typed, compile};
 use self::condition::Conjunction;
 use self::entries::Site;
@@ -34,6 +37,7 @@ use super::Run;
 use super::chunk::Chunk;
 use super::vector::{ColumnInfo, Data, Kind, Vector, is_integer};
 use crate::ExecError;
+use crate::bind::Coding;
 use crate::expression::Expression;
 use crate::predicate::Predicate;
 
@@ -53,28 +57,37 @@ pub(crate) trait Test: Send + Sync {
 }
 
 /// An expression over columns of which `infos` are known, and what is known of its result. What pays for about `rows` rows is evaluated
-/// beforehand, on the threads of `run`.
+/// beforehand, on the threads of `run`; `codings` tells of a column what it may be stored as, and about how many rows of it come as that.
 pub(crate) fn prepared_evaluator(
     expression: &Arc<dyn Expression>,
     field: &FieldRef,
     infos: &[ColumnInfo],
     run: &Run<'_>,
     rows: u64,
+    codings: &dyn Fn(usize) -> Vec<(Coding, u64)>,
 ) -> Result<(ColumnInfo, Arc<dyn Evaluator>), ExecError> {
-    evaluator_at(expression, field, Site::new(infos, Some(run), rows))
+    evaluator_at(expression, field, Site::new(infos, Some(run), rows), codings)
 }
 
 fn evaluator_at(
     expression: &Arc<dyn Expression>,
     field: &FieldRef,
     site: Site<'_>,
+    codings: &dyn Fn(usize) -> Vec<(Coding, u64)>,
 ) -> Result<(ColumnInfo, Arc<dyn Evaluator>), ExecError> {
     if let Some((info, computes)) = computed(expression, field, &site) {
         let computed = Computed { computes, nullable: info.nullable, _charged: site.reservations() };
         return Ok((info, Arc::new(computed)));
     }
     let info = ColumnInfo { nullable: true, ..ColumnInfo::plain(field.clone()) };
-    Ok((info.clone(), Arc::new(Opaque { leaf: ArrowLeaf::new(expression.clone(), site.infos), info })))
+    let leaf = ArrowLeaf::new(expression.clone(), site.infos);
+    if let (Some(run), [column], false) = (site.run(), expression.columns(), expression.volatile()) {
+        let results = Results::of(expression, *column, site.infos, codings(*column), run)?;
+        if let Some(results) = results {
+            return Ok((info.clone(), Arc::new(ByCodes::new(leaf, info, *column, results))));
+        }
+    }
+    Ok((info.clone(), Arc::new(Opaque { leaf, info })))
 }
 
 /// A condition over columns of which `infos` are known.

@@ -35,7 +35,7 @@ impl ArrowLeaf {
 
     /// The values for every row of the chunk.
     pub(super) fn evaluate(&self, chunk: &mut Chunk) -> Result<ArrayRef, ExecError> {
-        let arguments = self.arguments.iter().map(|(c, info)| info.to_arrow(&chunk.column(*c))).collect();
+        let arguments = self.arguments.iter().map(|(c, info)| chunk.array(*c, info)).collect();
         evaluate_over(self.expression.as_ref(), &self.schema, arguments, chunk.rows())
     }
 
@@ -92,7 +92,7 @@ impl ArrowTest {
 
     /// TRUE, FALSE or NULL for every row of the chunk.
     pub(super) fn evaluate(&self, chunk: &mut Chunk) -> Result<Lanes<bool>, ExecError> {
-        let arguments = self.arguments.iter().map(|(c, info)| info.to_arrow(&chunk.column(*c))).collect();
+        let arguments = self.arguments.iter().map(|(c, info)| chunk.array(*c, info)).collect();
         Ok(bools_of(&self.test.evaluate(arguments, chunk.rows())?))
     }
 }
@@ -119,7 +119,7 @@ impl ArrowFilter {
     /// TRUE for the rows that pass, else FALSE.
     pub(super) fn evaluate(&self, chunk: &mut Chunk) -> Result<Lanes<bool>, ExecError> {
         let rows = chunk.rows();
-        let arrays = self.arguments.iter().map(|(c, info)| info.to_arrow(&chunk.column(*c))).collect();
+        let arrays = self.arguments.iter().map(|(c, info)| chunk.array(*c, info)).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         let batch = RecordBatch::try_new_with_options(self.schema.clone(), arrays, &options)?;
         let mut mask = Mask::full(rows);

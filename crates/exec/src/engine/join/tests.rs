@@ -16,7 +16,8 @@ use storage::{ColumnAllocator, Interrupted, Parallel, Serial, Stager, TableVersi
 use super::pipe_with;
 use super::table::Strategy;
 use crate::engine::chunk::CHUNK_ROWS;
-use crate::engine::{Filters, Flow, Run};
+use crate::engine::filters::Filters;
+use crate::engine::{Flow, Run};
 use crate::operators::scan::{Lookup, Places};
 use crate::plan::{Join, JoinKind, Plan, Side};
 use crate::predicate::{CompareOp, Predicate};

@@ -7,9 +7,7 @@ use storage::{ColumnAllocator, Serial, Stager, build_part};
 use super::*;
 use crate::engine::vector::Vector;
 use crate::operators::filter::Filter;
-use crate::operators::project::Projection;
 use crate::operators::scan::{Lookup, Places};
-use crate::plan::Output;
 
 /// A table of one column, each list a segment with a dictionary of its own.
 fn table(segments: &[Vec<i64>]) -> Arc<TableVersion> {
@@ -40,8 +38,7 @@ fn tests_for(keys: Vec<i64>, segments: &[Vec<i64>]) -> (Vec<(usize, usize)>, u64
     let filter = Arc::new(KeyFilter::of(&info, &Vector::ints(keys), false, &run).unwrap().unwrap());
     let before = budget.used_bytes();
     let filters = vec![Wanted::new(0, filter)];
-    let projection = Projection::new(&[Output::Column { column: 0, field }], &snapshot.schema);
-    let scan = Scan::new(snapshot.clone(), Filter::new(&[], &snapshot.schema).unwrap(), projection, None);
+    let scan = Scan::new(snapshot.clone(), Filter::new(&[], &snapshot.schema).unwrap(), vec![0], None);
     let infos = column_infos(&snapshot, &[0]);
     let source = ScanSource::new(scan, vec![0], infos, &filters, &run).unwrap();
     (source.tests.iter().map(|t| (t.codes.len(), t.values.len())).collect(), budget.used_bytes() - before)

@@ -7,7 +7,8 @@
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 5.1 (hints of tasks) and 6.1.2 (memory-intensive and cpu-intensive tasks).
 
-use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use numa::{NodeId, current_node};
 use sched::Hint;
@@ -35,7 +36,7 @@ const MARKED_VALUE_PS: f64 = 1_500.0;
 const MARKED_FRACTION: f64 = 1.0 / 32.0;
 
 /// A column that a scan reads of a segment.
-pub(super) struct Read {
+pub(crate) struct Read {
     pub(super) column: usize,
     bytes_per_row: f64,
     lies: Where,
@@ -181,36 +182,38 @@ impl BytesRead {
     }
 }
 
-/// Counts what is read of one granule's rows.
-pub(super) struct Counter<'a> {
-    reads: &'a [Read],
+/// Counts what is read of one granule's rows, by the filter and by whoever loads columns of what passed.
+pub(crate) struct Counter {
+    reads: Arc<[Read]>,
     rows: usize,
     granule: usize,
-    bytes: RefCell<Vec<f64>>,
+    bytes: Box<[AtomicU64]>,
 }
 
-impl<'a> Counter<'a> {
-    pub(super) fn new(reads: &'a [Read], granule: usize, rows: usize) -> Counter<'a> {
-        Counter { reads, rows, granule, bytes: RefCell::new(vec![0.0; reads.len()]) }
+impl Counter {
+    pub(super) fn new(reads: Arc<[Read]>, granule: usize, rows: usize) -> Counter {
+        let bytes = reads.iter().map(|_| AtomicU64::new(0)).collect();
+        Counter { reads, rows, granule, bytes }
     }
 
     /// Notes that these rows of a column are read.
-    pub(super) fn reads(&self, column: usize, rows: &Rows<'_>) {
+    pub(crate) fn reads(&self, column: usize, rows: &Rows<'_>) {
         let Some(place) = self.reads.iter().position(|read| read.column == column) else { return };
         let width = self.reads[place].bytes_per_row;
-        self.bytes.borrow_mut()[place] += match rows {
+        let bytes = match rows {
             Rows::Range(range) => width * range.len() as f64,
             Rows::Marked(marked) => width * marked.rows.len() as f64,
             Rows::Positions(positions) => {
                 (width.max(LINE_BYTES) * positions.len() as f64).min(width * self.rows as f64)
             }
         };
+        self.bytes[place].fetch_add(bytes as u64, Relaxed);
     }
 
-    /// Adds what was read to `to`.
-    pub(super) fn settle(self, to: &mut BytesRead) {
-        for (read, bytes) in self.reads.iter().zip(self.bytes.into_inner()) {
-            let bytes = bytes as u64;
+    /// Adds what was read so far to `to`, once.
+    pub(crate) fn settle(&self, to: &mut BytesRead) {
+        for (read, bytes) in self.reads.iter().zip(&self.bytes) {
+            let bytes = bytes.swap(0, Relaxed);
             match &read.lies {
                 _ if bytes == 0 => {}
                 Where::Only(node) => to.add(*node, bytes),

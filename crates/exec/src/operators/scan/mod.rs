@@ -1,12 +1,11 @@
-//! Scan: a snapshot's rows, filtered and projected, as morsels of at most a granule.
+//! Scan: which rows of a snapshot pass a filter, as morsels.
 //!
-//! A scan first *prepares*: leaves of the filter are bound to the codes of each dictionary, and expressions of one column
-//! are evaluated per dictionary entry where that is cheaper than per row that is expected to be left. Then it hands out
-//! morsels, leaving out granules whose code bounds show that nothing matches. A morsel finds the matching rows of each of its
-//! pieces as a bit mask and materialises the output for those only.
+//! A scan first *prepares*: leaves of the filter are bound to the codes of each dictionary, and tests of one column
+//! are evaluated per dictionary entry where that is cheaper than per row that is expected to be left. Then there are
+//! morsels, without granules whose code bounds show that nothing matches. Of each piece of a morsel it finds the matching rows
+//! as a bit mask, or as positions where an index named them ([`Matches`]); which columns of those are loaded is for others to say.
 //!
-//! Invariants: [`Scan::next`] is cheap; [`Scan::run`] does the work and may run anywhere. Nothing
-//! here changes after preparation, so morsels share it without locks.
+//! Invariant: nothing here changes after preparation, so morsels share it without locks.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 5.2 (ranges as tasks, affinity from the page map of the codes' range).
 //!
@@ -22,60 +21,40 @@ pub(crate) mod seek;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::ArrayRef;
 use numa::NodeId;
+use sched::Hint;
 use sched::policy::concurrency::Pieces;
-use sched::{Affinity, Hint};
-use storage::{BLOCK_ROWS, CodePredicate, GRANULE_ROWS, Segment, SegmentVersion, TableVersion, Texts};
+use storage::{CodePredicate, GRANULE_ROWS, Segment, SegmentVersion, TableVersion, Texts};
 
-pub(crate) use cost::{BytesRead, Lookup};
+pub(crate) use cost::{BytesRead, Counter, Lookup};
 
-use cost::Counter;
 use prepare::{Binding, Prepared};
 use seek::{Access, Keys};
 
 use super::filter::Filter;
-use super::project::Projection;
-use super::{Input, Marked, Rows};
+use super::{Input, Rows};
 use crate::ExecError;
+use crate::bind::Coding;
 use crate::engine::Run;
 use crate::execution::ScanOptions;
 use crate::locate::PageMaps;
 use crate::mask::Mask;
 
-/// A scan with everything above it that works row by row.
+/// The rows of a table that pass a filter.
 pub(crate) struct Scan {
     /// The statement's snapshot; keeps every segment and dictionary alive.
     snapshot: Arc<TableVersion>,
     segments: Vec<SegmentVersion>,
     filter: Filter,
-    projection: Projection,
+    /// Columns of the table that whoever gets the rows may load.
+    columns: Vec<usize>,
     /// Rows that any consumer can need, if that is known.
     rows_needed: Option<usize>,
     /// What joins above say of columns.
     keys: Keys,
     binding: OnceLock<Binding>,
     prepared: OnceLock<Prepared>,
-}
-
-/// What a scan wants to be run next.
-pub(crate) enum Step {
-    /// [`Scan::prepare`].
-    Prepare,
-    /// [`Scan::evaluate_entries`] with this number.
-    Entries(usize),
-    /// [`Scan::run`] with this number.
-    Morsel(usize),
-}
-
-/// A step, or why there is none.
-pub(crate) enum Next {
-    /// To be run, where, and what it is expected to cost.
-    Step(Step, Affinity, Hint),
-    /// A step that runs has to end first.
-    Wait,
-    /// All steps were handed out.
-    End,
 }
 
 /// What preparation is told of the machine.
@@ -89,14 +68,6 @@ pub(crate) struct Places<'a> {
     pub(crate) turn: Option<usize>,
     /// Granules are put together to morsels as long as there are so many of them.
     pub(crate) morsels_min: usize,
-}
-
-/// How far a scan has been handed out; belongs to whoever hands it out.
-#[derive(Default)]
-pub(crate) struct Cursor {
-    preparing: bool,
-    chunks: usize,
-    morsels: usize,
 }
 
 /// Some rows for one task: a granule, several that take little time, or several small remainders.
@@ -119,16 +90,11 @@ impl Morsel {
 
 impl Scan {
     /// `needed`: rows after which nobody wants more, provided each output row counts.
-    pub(crate) fn new(
-        snapshot: Arc<TableVersion>,
-        filter: Filter,
-        projection: Projection,
-        needed: Option<usize>,
-    ) -> Scan {
+    pub(crate) fn new(snapshot: Arc<TableVersion>, filter: Filter, columns: Vec<usize>, needed: Option<usize>) -> Scan {
         let segments = snapshot.parts.iter().flat_map(|p| p.segments.iter().cloned()).collect();
         let (binding, prepared) = (OnceLock::new(), OnceLock::new());
         let keys = Keys::new();
-        Scan { snapshot, segments, filter, projection, rows_needed: needed, keys, binding, prepared }
+        Scan { snapshot, segments, filter, columns, rows_needed: needed, keys, binding, prepared }
     }
 
     /// Rows whose columns are not among these keys may be left out.
@@ -136,30 +102,13 @@ impl Scan {
         Scan { keys, ..self }
     }
 
-    /// Estimated bytes of the batches that one morsel makes, if all its rows pass: a granule's before it is prepared.
-    pub(crate) fn morsel_bytes(&self) -> u64 {
-        let fields = self.projection.schema().fields();
-        fields.iter().map(|f| crate::plan::width_bytes(f.data_type())).sum::<u64>() * self.morsel_rows() as u64
-    }
-
     /// The most rows that one morsel hands out.
     pub(crate) fn morsel_rows(&self) -> usize {
         self.prepared.get().map_or(GRANULE_ROWS, |prepared| prepared.morsel_rows)
     }
 
-    /// The next step to run.
-    pub(crate) fn next(&self, cursor: &mut Cursor) -> Next {
-        let Some(prepared) = self.prepared.get() else {
-            return self.next_preparation(cursor);
-        };
-        let Some(&morsel) = prepared.order.get(cursor.morsels) else { return Next::End };
-        cursor.morsels += 1;
-        let Morsel { node, hint, .. } = prepared.morsels[morsel];
-        Next::Step(Step::Morsel(morsel), node.map_or(Affinity::Anywhere, Affinity::near), hint)
-    }
-
     /// The granules that it would look at, a morsel each, before entries of dictionaries are evaluated, in the order of the rows.
-    pub(crate) fn morsels(&self, page_maps: &PageMaps) -> Result<&[Morsel], ExecError> {
+    pub(crate) fn morsels_by(&self, page_maps: &PageMaps) -> Result<&[Morsel], ExecError> {
         if self.rows_needed == Some(0) {
             return Ok(&[]);
         }
@@ -172,34 +121,34 @@ impl Scan {
         self.prepared.get().map(|prepared| (&prepared.nodes[..], prepared.pieces))
     }
 
-    fn next_preparation(&self, cursor: &mut Cursor) -> Next {
-        if !cursor.preparing {
-            if self.rows_needed == Some(0) {
-                return Next::End;
-            }
-            cursor.preparing = true;
-            return Next::Step(Step::Prepare, Affinity::Anywhere, Hint::default());
-        }
-        match self.binding.get() {
-            Some(binding) if cursor.chunks < binding.chunks.len() => {
-                cursor.chunks += 1;
-                Next::Step(Step::Entries(cursor.chunks - 1), Affinity::Anywhere, Hint::default())
-            }
-            _ => Next::Wait,
-        }
-    }
-
     /// Prepares with threads lent, all at once.
     pub(crate) fn prepare_with(&self, run: &Run<'_>) -> Result<(), ExecError> {
         self.prepare(run.statement, run.places)?;
         let chunks = self.binding.get().map_or(0, |binding| binding.chunks.len());
+        if chunks == 0 {
+            return Ok(());
+        }
         run.for_each(chunks, &|_| None, &|chunk| self.evaluate_entries(chunk, run.statement, run.places))
     }
 
-    /// Every morsel, once it is prepared, in the order in which they are handed out.
-    pub(crate) fn all_morsels(&self) -> Vec<Morsel> {
-        let Some(prepared) = self.prepared.get() else { return Vec::new() };
-        prepared.order.iter().map(|&morsel| prepared.morsels[morsel].clone()).collect()
+    /// Once it is prepared: number of its morsels.
+    pub(crate) fn morsels(&self) -> usize {
+        self.prepared.get().map_or(0, |prepared| prepared.morsels.len())
+    }
+
+    /// A morsel by its place in the order in which they are handed out.
+    pub(crate) fn morsel(&self, place: usize) -> &Morsel {
+        let prepared = self.prepared();
+        &prepared.morsels[prepared.order[place]]
+    }
+
+    fn prepared(&self) -> &Prepared {
+        self.prepared.get().expect("morsels are handed out after preparation")
+    }
+
+    /// Rows that any consumer can need.
+    pub(crate) fn rows_needed(&self) -> Option<usize> {
+        self.rows_needed
     }
 
     /// The segments, in order.
@@ -216,6 +165,38 @@ impl Scan {
         self.segments.iter().zip(&prepared.segments).map(of).sum()
     }
 
+    /// Once it is prepared: rows that are expected to come out, were codes evenly used and conditions independent of each other.
+    pub(crate) fn rows_expected(&self) -> f64 {
+        let rows = (0..self.segments.len()).map(|segment| self.expected_of(segment)).sum::<f64>();
+        self.rows_needed.map_or(rows, |needed| rows.min(needed as f64))
+    }
+
+    /// The same of a segment.
+    fn expected_of(&self, segment: usize) -> f64 {
+        let (version, state) = (&self.segments[segment], &self.prepared().segments[segment]);
+        match &state.access {
+            Access::All | Access::Range(_) => {
+                state.filter.fraction(prepare::ROW_TEST_FRACTION) * version.live_rows() as f64
+            }
+            Access::Rows(rows) => rows.len() as f64,
+        }
+    }
+
+    /// Once it is prepared: what a column of the table is stored as, and in about how many of the rows that come out.
+    pub(crate) fn codings(&self, column: usize) -> Vec<(Coding, u64)> {
+        let mut known: Vec<(Coding, f64)> = Vec::new();
+        for (segment, version) in self.segments.iter().enumerate() {
+            let Some(coded) = version.segment.column(column).as_coded() else { continue };
+            let (coding, rows) = (Coding::of(coded), self.expected_of(segment));
+            match known.iter_mut().find(|(other, _)| other.key() == coding.key()) {
+                Some((_, sum)) => *sum += rows,
+                None => known.push((coding, rows)),
+            }
+        }
+        let most = self.rows_needed.unwrap_or(usize::MAX) as u64;
+        known.into_iter().map(|(coding, rows)| (coding, (rows as u64).min(most))).collect()
+    }
+
     /// Once it is prepared: whether an index names the rows of a segment.
     pub(crate) fn is_sought(&self, segment: usize) -> bool {
         let prepared = self.prepared.get();
@@ -227,30 +208,21 @@ impl Scan {
         self.prepared.get().is_some_and(|prepared| prepared.options.block_skipping)
     }
 
-    /// Live rows of a piece of a segment that pass the filter; `read` gets the bytes that it read for that.
-    pub(crate) fn matches(
-        &self,
-        segment: usize,
-        rows: &Range<usize>,
-        read: &mut BytesRead,
-    ) -> Result<Matches, ExecError> {
-        let piece = self.piece(segment, rows);
-        let found = self.matching(segment, &piece);
-        piece.counter.settle(read);
-        found
+    /// What counts the bytes that are read of a piece of a segment.
+    pub(crate) fn counter(&self, segment: usize, rows: &Range<usize>) -> Arc<Counter> {
+        Arc::new(Counter::new(self.prepared().segments[segment].reads.clone(), rows.start / GRANULE_ROWS, rows.len()))
     }
 
-    fn piece(&self, segment: usize, rows: &Range<usize>) -> Piece<'_> {
-        let prepared = self.prepared.get().expect("morsels are handed out after preparation");
-        let state = &prepared.segments[segment];
-        let counter = Counter::new(&state.reads, rows.start / GRANULE_ROWS, rows.len());
-        let skips = prepared.options.block_skipping;
-        Piece { segment: &self.segments[segment].segment, rows: rows.clone(), skips, counter }
+    /// Live rows of a piece of a segment that pass the filter; `counter` gets the bytes that it read for that.
+    pub(crate) fn matches(&self, segment: usize, rows: &Range<usize>, counter: &Counter) -> Result<Matches, ExecError> {
+        let skips = self.prepared().options.block_skipping;
+        let piece = Piece { segment: &self.segments[segment].segment, rows: rows.clone(), skips, counter };
+        self.matching(segment, &piece)
     }
 
     fn matching(&self, segment: usize, piece: &Piece<'_>) -> Result<Matches, ExecError> {
-        let prepared = self.prepared.get().expect("morsels are handed out after preparation");
-        let (state, version) = (&prepared.segments[segment], &self.segments[segment]);
+        let state = &self.prepared().segments[segment];
+        let version = &self.segments[segment];
         if let Access::Rows(rows) = &state.access {
             let (from, to) = (piece.rows.start as u32, piece.rows.end as u32);
             let rows = &rows[rows.partition_point(|&row| row < from)..rows.partition_point(|&row| row < to)];
@@ -264,74 +236,6 @@ impl Scan {
         }
         state.filter.evaluate(piece, &mut mask)?;
         Ok(Matches::Mask(mask))
-    }
-
-    /// Runs a morsel: `emit` gets its output in order, in batches of at most `batch_rows` rows, and nothing before each piece; it says
-    /// whether to go on.
-    /// `read` gets the bytes that it read, also when it ends early.
-    pub(crate) fn run(
-        &self,
-        morsel: usize,
-        batch_rows: usize,
-        read: &mut BytesRead,
-        emit: &mut dyn FnMut(Option<RecordBatch>) -> Result<bool, ExecError>,
-    ) -> Result<(), ExecError> {
-        let prepared = self.prepared.get().expect("morsels are handed out after preparation");
-        let mut left = self.rows_needed.unwrap_or(usize::MAX);
-        let mut positions = Vec::new();
-        for (segment, rows) in &prepared.morsels[morsel].pieces {
-            let state = &prepared.segments[*segment];
-            if !emit(None)? {
-                return Ok(());
-            }
-            let piece = self.piece(*segment, rows);
-            let matches = match self.matching(*segment, &piece) {
-                Ok(matches) => matches,
-                Err(error) => {
-                    piece.counter.settle(read);
-                    return Err(error);
-                }
-            };
-            let per_code = |i: usize| state.per_code[i].as_ref();
-            let mut emit = |chosen: &Rows<'_>| {
-                self.projection.evaluate(&piece, chosen, &per_code).and_then(|batch| emit(Some(batch)))
-            };
-            let marked = if let Matches::Mask(mask) = &matches { mask.count() } else { 0 };
-            let emitted = match matches {
-                Matches::Mask(_) if marked == 0 => Ok(true),
-                Matches::Mask(mask) if mask.is_dense(marked) && left >= rows.len() && batch_rows >= BLOCK_ROWS => {
-                    left -= marked;
-                    mask.windows(marked, batch_rows).try_fold(true, |on, (window, count)| {
-                        let mask = mask.words_in(&window);
-                        let rows = rows.start + window.start..rows.start + window.end;
-                        if on { emit(&Rows::Marked(Marked { rows, mask, count })) } else { Ok(false) }
-                    })
-                }
-                matches => {
-                    let found = matches.found(rows, &mut positions);
-                    let wanted = found.min(left);
-                    left -= wanted;
-                    (0..wanted).step_by(batch_rows).try_fold(true, |on, done| {
-                        let take = (wanted - done).min(batch_rows);
-                        let chosen = if found == rows.len() {
-                            Rows::Range(rows.start + done..rows.start + done + take)
-                        } else {
-                            dense_or_not(&positions[done..done + take])
-                        };
-                        if on { emit(&chosen) } else { Ok(false) }
-                    })
-                }
-            };
-            if !matches!(emitted, Ok(true)) {
-                piece.counter.settle(read);
-                return emitted.map(|_| ());
-            }
-            piece.counter.settle(read);
-            if left == 0 {
-                break;
-            }
-        }
-        Ok(())
     }
 }
 
@@ -369,23 +273,13 @@ impl Matches {
     }
 }
 
-/// Ascending positions as a range, where they are one.
-fn dense_or_not(positions: &[u32]) -> Rows<'_> {
-    match (positions.first(), positions.last()) {
-        (Some(&first), Some(&last)) if (last - first) as usize + 1 == positions.len() => {
-            Rows::Range(first as usize..last as usize + 1)
-        }
-        _ => Rows::Positions(positions),
-    }
-}
-
 /// Rows of a segment: of one granule, unless an index names them one by one.
 struct Piece<'a> {
     segment: &'a Segment,
     rows: Range<usize>,
     /// Bounds of the granule may decide.
     skips: bool,
-    counter: Counter<'a>,
+    counter: &'a Counter,
 }
 
 impl Input for Piece<'_> {

@@ -1,7 +1,7 @@
-//! How a scan prepares: leaves of its filter become code sets, expressions of one column are evaluated per dictionary entry.
+//! How a scan prepares: leaves of its filter become code sets, tests of one column are evaluated per dictionary entry.
 //!
 //! [`Scan::prepare`] binds what binary search can bind, once per dictionary, and estimates from that how many rows each
-//! expression would see. Where the dictionary is shorter, its entries become chunks, each a task; whoever ends the last one
+//! test would see. Where the dictionary is shorter, its entries become chunks, each a task; whoever ends the last one
 //! finishes the preparation, and morsels may start.
 //!
 //! # Limits
@@ -10,8 +10,7 @@
 use std::collections::hash_map::{Entry, HashMap};
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
-use numa::{NodeId, Reservation};
+use numa::NodeId;
 use parking_lot::Mutex;
 use sched::Statement;
 use sched::policy::concurrency::Pieces;
@@ -29,10 +28,9 @@ use crate::error::stopped;
 use crate::execution::ScanOptions;
 use crate::locate::{Locator, PageMaps};
 use crate::operators::filter::Bound;
-use crate::operators::project::Source;
 
 /// Share of rows that a test over arrays is taken to let through.
-const ROW_TEST_FRACTION: f64 = 0.5;
+pub(super) const ROW_TEST_FRACTION: f64 = 0.5;
 
 /// Preparation while entries are evaluated.
 pub(super) struct Binding {
@@ -51,28 +49,17 @@ type CodingKey = (usize, bool);
 /// Rows of the segments that share a coding of a column, as far as code tests tell.
 struct Reached {
     coding: Coding,
-    /// Rows that a row test of the filter is evaluated for.
-    by_tests: f64,
-    /// Rows that are expected in the output.
-    by_outputs: f64,
+    /// How many a row test of the filter is evaluated for.
+    rows: f64,
 }
 
 /// Code sets of leaves by coding, `None` for a leaf that is tested by rows.
 type SetsByCoding = HashMap<(usize, CodingKey), Option<CodeRanges>>;
 
-/// Results per code of one output, shared by the segments with that coding.
-type ResultsByCoding = HashMap<(usize, CodingKey), ArrayRef>;
-
-/// An expression to evaluate per entry.
+/// A leaf of the filter to evaluate per entry.
 struct Job {
-    target: Target,
+    leaf: usize,
     entries: Entries,
-}
-
-#[derive(Clone, Copy)]
-enum Target {
-    Leaf(usize),
-    Output(usize),
 }
 
 /// What morsels share.
@@ -90,18 +77,14 @@ pub(super) struct Prepared {
     pub(super) pieces: Pieces,
     /// What it may use.
     pub(super) options: ScanOptions,
-    /// For the results per code.
-    _reservations: Vec<Reservation>,
 }
 
 pub(super) struct PreparedSegment {
     pub(super) filter: Arc<Bound>,
     /// The rows that are looked at.
     pub(super) access: Access,
-    /// Per output: its result for each code of the column that it reads, where that was evaluated.
-    pub(super) per_code: Vec<Option<ArrayRef>>,
     /// The columns that its morsels read.
-    pub(super) reads: Vec<Read>,
+    pub(super) reads: Arc<[Read]>,
 }
 
 impl Scan {
@@ -125,10 +108,8 @@ impl Scan {
             for &column in &columns {
                 if let Some(coded) = version.segment.column(column).as_coded() {
                     let coding = Coding::of(coded);
-                    let nothing = Reached { coding: coding.clone(), by_tests: 0.0, by_outputs: 0.0 };
-                    let reached = reached.entry((column, coding.key())).or_insert(nothing);
-                    reached.by_tests += rows * bound.fraction(1.0);
-                    reached.by_outputs += rows * bound.fraction(ROW_TEST_FRACTION);
+                    let nothing = Reached { coding: coding.clone(), rows: 0.0 };
+                    reached.entry((column, coding.key())).or_insert(nothing).rows += rows * bound.fraction(1.0);
                 }
             }
         }
@@ -214,15 +195,11 @@ impl Scan {
         })
     }
 
-    /// Columns that are the only one of some expression.
+    /// Columns that are the only one of some test.
     fn expression_columns(&self) -> Vec<usize> {
         let tests = self.filter.leaves().iter().map(|test| test.columns());
-        let outputs = self.projection.outputs().iter().filter_map(|output| match output {
-            Source::Expression(expression, _) => Some(expression.columns()),
-            Source::Column(_) => None,
-        });
         let mut columns: Vec<usize> =
-            tests.chain(outputs).filter_map(|columns| if let [one] = columns { Some(*one) } else { None }).collect();
+            tests.filter_map(|columns| if let [one] = columns { Some(*one) } else { None }).collect();
         columns.sort_unstable();
         columns.dedup();
         columns
@@ -231,27 +208,13 @@ impl Scan {
     /// What is worth evaluating per entry.
     fn jobs(&self, reached: &HashMap<(usize, CodingKey), Reached>) -> Vec<Job> {
         let mut jobs = Vec::new();
-        let mut add = |column: usize, target: Target, function: &dyn Fn() -> Function| {
-            for (_, reached) in reached.iter().filter(|((c, _), _)| *c == column) {
-                let rows = match target {
-                    Target::Leaf(_) => reached.by_tests,
-                    Target::Output(_) => reached.by_outputs,
-                };
-                if pays(&reached.coding, rows as u64) {
-                    jobs.push(Job { target, entries: Entries::new(reached.coding.clone(), function()) });
-                }
-            }
-        };
         for (leaf, test) in self.filter.leaves().iter().enumerate() {
-            if let ([column], true, false) = (test.columns(), test.is_expression(), test.volatile()) {
-                add(*column, Target::Leaf(leaf), &|| Function::Test(test.clone()));
-            }
-        }
-        for (i, output) in self.projection.outputs().iter().enumerate() {
-            if let Source::Expression(expression, schema) = output
-                && let ([column], false) = (expression.columns(), expression.volatile())
-            {
-                add(*column, Target::Output(i), &|| Function::Value(expression.clone(), schema.clone()));
+            let ([column], true, false) = (test.columns(), test.is_expression(), test.volatile()) else { continue };
+            for (_, reached) in reached.iter().filter(|((c, _), _)| c == column) {
+                if pays(&reached.coding, reached.rows as u64) {
+                    let entries = Entries::new(reached.coding.clone(), Function::Test(test.clone()));
+                    jobs.push(Job { leaf, entries });
+                }
             }
         }
         jobs
@@ -260,22 +223,10 @@ impl Scan {
     fn finish_preparation(&self, places: Places<'_>) -> Result<(), ExecError> {
         let binding = self.binding.get().expect("finished after it began");
         let mut leaves = binding.leaves.lock();
-        let mut results: ResultsByCoding = HashMap::new();
-        let mut reservations = Vec::new();
-        for Job { target, entries } in &binding.jobs {
-            match *target {
-                Target::Leaf(leaf) => {
-                    // The code set replaces the results, which are no longer charged.
-                    leaves.insert((leaf, entries.coding().key()), entries.passing_codes()?);
-                    drop(entries.take_reservations());
-                }
-                Target::Output(output) => {
-                    if let Some(values) = entries.results()? {
-                        results.insert((output, entries.coding().key()), values);
-                    }
-                    reservations.append(&mut entries.take_reservations());
-                }
-            }
+        for Job { leaf, entries } in &binding.jobs {
+            // The code set replaces the results, which are no longer charged.
+            leaves.insert((*leaf, entries.coding().key()), entries.passing_codes()?);
+            drop(entries.take_reservations());
         }
         let mut filters: HashMap<Vec<CodingKey>, Arc<Bound>> = HashMap::new();
         let accesses = std::mem::take(&mut *binding.accesses.lock());
@@ -284,13 +235,12 @@ impl Scan {
         let segments = self.segments.iter().zip(accesses).map(|(version, access)| {
             let segment = &version.segment;
             if access.len(segment.rows()) == 0 {
-                return PreparedSegment { filter: nothing.clone(), access, per_code: Vec::new(), reads: Vec::new() };
+                return PreparedSegment { filter: nothing.clone(), access, reads: Arc::default() };
             }
             let codings = self.filter_codings(segment);
             let filter = filters.entry(codings).or_insert_with(|| Arc::new(self.bound(segment, &leaves))).clone();
-            let per_code = self.results_of(segment, &results);
             let reads = columns_read.iter().map(|&column| Read::new(segment, column, places.lookup));
-            PreparedSegment { filter, access, per_code, reads: reads.collect() }
+            PreparedSegment { filter, access, reads: reads.collect() }
         });
         let segments: Vec<PreparedSegment> = segments.collect();
         let morsels = self.cut(&segments, places);
@@ -308,8 +258,7 @@ impl Scan {
         };
         let options = places.options;
         let morsel_rows = morsels.iter().map(Morsel::rows).max().unwrap_or(0);
-        let prepared =
-            Prepared { segments, morsels, morsel_rows, order, nodes, pieces, options, _reservations: reservations };
+        let prepared = Prepared { segments, morsels, morsel_rows, order, nodes, pieces, options };
         assert!(self.prepared.set(prepared).is_ok(), "a scan is prepared once");
         Ok(())
     }
@@ -320,33 +269,15 @@ impl Scan {
         columns.map(|&c| segment.column(c).as_coded().map_or((0, false), |coded| Coding::of(coded).key())).collect()
     }
 
-    fn results_of(&self, segment: &Segment, results: &ResultsByCoding) -> Vec<Option<ArrayRef>> {
-        let of = |(i, output): (usize, &Source)| {
-            let Source::Expression(expression, _) = output else { return None };
-            let [column] = expression.columns() else { return None };
-            results.get(&(i, Coding::of(segment.column(*column).as_coded()?).key())).cloned()
-        };
-        self.projection.outputs().iter().enumerate().map(of).collect()
-    }
-
     /// Columns that the filter reads, once per test.
     fn columns_tested(&self) -> Vec<usize> {
         self.filter.leaves().iter().flat_map(|test| test.columns().iter().copied()).collect()
     }
 
-    /// Columns that are materialised, once per output.
-    fn columns_made(&self) -> Vec<usize> {
-        let made = self.projection.outputs().iter().flat_map(|output| match output {
-            Source::Column(column) => std::slice::from_ref(column),
-            Source::Expression(expression, _) => expression.columns(),
-        });
-        made.copied().collect()
-    }
-
     /// Every column that a morsel may read, each once.
     fn columns_read(&self) -> Vec<usize> {
         let mut columns = self.columns_tested();
-        columns.append(&mut self.columns_made());
+        columns.extend_from_slice(&self.columns);
         columns.sort_unstable();
         columns.dedup();
         columns
@@ -360,7 +291,7 @@ impl Scan {
             columns.dedup();
             columns
         };
-        let columns = by_size(self.columns_tested()).into_iter().chain(by_size(self.columns_made()));
+        let columns = by_size(self.columns_tested()).into_iter().chain(by_size(self.columns.clone()));
         let read = |column| reads.iter().find(|read| read.column == column);
         columns.into_iter().find_map(|column| read(column)?.locator())
     }
@@ -375,13 +306,13 @@ impl Scan {
                 if by_code { &mut code_tests } else { &mut row_tests }.extend_from_slice(test.columns());
             }
         }
-        let fields = self.projection.schema().fields();
+        let width = |&column: &usize| crate::plan::width_bytes(self.snapshot.schema.field(column).data_type());
         PerRow::of(&Expected {
             reads: &prepared.reads,
             code_tests: &code_tests,
             row_tests: &row_tests,
-            outputs: &self.columns_made(),
-            output_bytes: fields.iter().map(|field| crate::plan::width_bytes(field.data_type())).sum(),
+            outputs: &self.columns,
+            output_bytes: self.columns.iter().map(width).sum(),
             // Rows that bounds of granules exclude are not looked at: the others pass the more often.
             fraction: (prepared.filter.fraction(ROW_TEST_FRACTION) * segment.rows() as f64 / looked_at.max(1) as f64)
                 .min(1.0),

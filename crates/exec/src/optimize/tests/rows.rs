@@ -12,7 +12,7 @@ use crate::reference;
 struct Dice {
     numbers: Vec<u16>,
     next: usize,
-    shared: Vec<Arc<Plan>>,
+    shared: Vec<Plan>,
 }
 
 impl Dice {
@@ -154,10 +154,10 @@ impl Dice {
             12 => Plan::Union(Union { inputs: vec![input.clone(), input], schema }),
             _ => {
                 if self.shared.is_empty() || self.one_in(2) {
-                    self.shared.push(Arc::new(input));
+                    self.shared.push(input.shared(self.shared.len()));
                 }
                 let which = self.below(self.shared.len());
-                Plan::Shared(self.shared[which].clone())
+                self.shared[which].clone()
             }
         }
     }

@@ -211,13 +211,13 @@ fn a_condition_that_may_fail_stays_behind_what_it_was_written_behind() {
 
 #[test]
 fn a_shared_plan_stays_one() {
-    let shared = Arc::new(sums(scan("lineitem", &["l_suppkey", "l_price"]), &["l_suppkey"], &["l_price"]));
-    let most = sums(Plan::Shared(shared.clone()), &[], &["sum_l_price"]);
-    let plan = inner(scan("supplier", &["s_suppkey"]), Plan::Shared(shared), &[("s_suppkey", "l_suppkey")]);
+    let shared = sums(scan("lineitem", &["l_suppkey", "l_price"]), &["l_suppkey"], &["l_price"]).shared(7);
+    let most = sums(shared.clone(), &[], &["sum_l_price"]);
+    let plan = inner(scan("supplier", &["s_suppkey"]), shared, &[("s_suppkey", "l_suppkey")]);
     let plan = inner(plan, most, &[("sum_l_price", "sum_sum_l_price")]);
-    fn find(plan: &Plan, into: &mut Vec<*const Plan>) {
+    fn find(plan: &Plan, into: &mut Vec<(usize, *const Plan)>) {
         if let Plan::Shared(shared) = plan {
-            into.push(Arc::as_ptr(shared));
+            into.push((shared.id, &shared.plan));
         }
         plan.inputs().into_iter().for_each(|i| find(i, into));
     }
@@ -225,4 +225,5 @@ fn a_shared_plan_stays_one() {
     find(&optimized(&plan), &mut found);
     assert_eq!(found.len(), 2);
     assert_eq!(found[0], found[1]);
+    assert_eq!(found[0].0, 7);
 }

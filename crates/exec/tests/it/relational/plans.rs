@@ -115,7 +115,7 @@ impl<'a> Generator<'a> {
             9..=12 => self.join(&input, depth - 1),
             13 | 14 => self.union(&input, depth - 1),
             _ => {
-                let shared = Made { plan: Plan::Shared(Arc::new(input.plan.clone())), ..input.clone() };
+                let shared = Made { plan: input.plan.clone().shared(self.shared.len()), ..input.clone() };
                 self.shared.push(shared.clone());
                 Some(shared)
             }
