@@ -1,7 +1,7 @@
-//! The operators of a pipeline, one per file, and [`Input`], what filter and projection read from.
+//! What scans are made of: the filter that they test, the limit of the window, and [`Input`], what a filter reads from.
 //!
-//! A scan gives filter and projection a *piece* (some rows of one granule of a segment), where values are codes; above an
-//! expression or a limit they read a record batch instead. Both are an [`Input`], so each operator is written once.
+//! A scan gives its filter a *piece* (some rows of one granule of a segment), where values are codes; what is evaluated above a
+//! scan reads a record batch instead. Both are an [`Input`], so the filter is written once.
 
 pub(crate) mod filter;
 pub(crate) mod limit;
