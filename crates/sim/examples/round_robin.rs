@@ -19,12 +19,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let machines = arguments.next().unwrap_or_else(|| "ivybridge-ex-4,westmere-ex-8".to_owned());
     let seconds: f64 = arguments.next().map_or(Ok(1.0), |text| text.parse())?;
     let options = Options { warm_up_ns: 0, measured_ns: (seconds * 1e9) as u64, ..Options::default() };
-    println!("simulated, {seconds} virtual seconds each, columns of 10 M rows and 21 bits, 16 per table; statements/s (share read remotely)");
+    println!(
+        "simulated, {seconds} virtual seconds each, columns of 10 M rows and 21 bits, 16 per table; statements/s (share read remotely)"
+    );
     for name in machines.split(',') {
         let machine = Machine::parse(name)?;
         let nodes = machine.node_count();
         println!("{name}: {nodes} nodes, {} cpus", machine.cpus());
-        println!("{:<20} {:>7} {:>7} {:>8} {:>22} {:>22} {:>8}", "statement", "clients", "tables", "skew", "columns", "tables", "ratio");
+        println!(
+            "{:<20} {:>7} {:>7} {:>8} {:>22} {:>22} {:>8}",
+            "statement", "clients", "tables", "skew", "columns", "tables", "ratio"
+        );
         for (what, reads) in READS {
             for (clients, tables, skewed) in
                 [(1, 1, false), (1, 16, false), (256, 1, false), (256, 16, false), (256, 16, true)]

@@ -358,7 +358,8 @@ fn where_(words: &mut Words<'_>) -> Result<Where> {
     }
     let hint = words.peek_word().and_then(|w| nearest(w, KNOWN.into_iter()).filter(|h| h != w));
     let hint = hint.map(|h| format!("; did you mean '{h}'?")).unwrap_or_default();
-    let message = "rr, rr_tables, ivp, pp, local, node(..), striped, interleaved, replicated, or codes = .., dictionary = ..";
+    let message =
+        "rr, rr_tables, ivp, pp, local, node(..), striped, interleaved, replicated, or codes = .., dictionary = ..";
     Err(words.expected(&format!("{message}{hint}")))
 }
 

@@ -24,7 +24,8 @@ fn list(ids: &[u32]) -> Vec<NodeId> {
 }
 
 fn placed(text: &str, turn: usize, ids: &[u32]) -> TablePlacement {
-    TablePlacement::new(Spec::parse(text).unwrap(), FirstTurn { column: turn, table: turn }, &nodes(ids), &schema()).unwrap()
+    TablePlacement::new(Spec::parse(text).unwrap(), FirstTurn { column: turn, table: turn }, &nodes(ids), &schema())
+        .unwrap()
 }
 
 fn codes(placement: &TablePlacement, part: usize) -> Vec<Placement> {
@@ -127,7 +128,8 @@ fn names_follow_the_columns() {
 #[test]
 fn memory_without_cpus_has_to_be_named() {
     let nodes = Arc::new(MachineNodes { usual: list(&[0, 1]), allowed: list(&[0, 1, 2]) });
-    let placed = |text: &str| TablePlacement::new(Spec::parse(text).unwrap(), FirstTurn::default(), &nodes, &schema()).unwrap();
+    let placed =
+        |text: &str| TablePlacement::new(Spec::parse(text).unwrap(), FirstTurn::default(), &nodes, &schema()).unwrap();
     assert_eq!(codes(&placed("rr"), 0), ones(&[0, 1, 0, 1, 0, 1]));
     assert_eq!(codes(&placed("ivp"), 0)[0], Placement::Striped(list(&[0, 1])));
     assert_eq!(codes(&placed("node(2)"), 0)[0], Placement::One(NodeId(2)));
@@ -147,7 +149,8 @@ fn keys_of_types_without_order_are_refused() {
     let list = DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true)));
     let schema = Arc::new(Schema::new(vec![Field::new("l", list, true)]));
     for text in ["pp(2, hash(l))", "pp(2, range(l))"] {
-        let error = TablePlacement::new(Spec::parse(text).unwrap(), FirstTurn::default(), &nodes(&[0, 1]), &schema).unwrap_err();
+        let error = TablePlacement::new(Spec::parse(text).unwrap(), FirstTurn::default(), &nodes(&[0, 1]), &schema)
+            .unwrap_err();
         assert!(error.to_string().contains("choose a number or text column"), "{text}: {error}");
     }
 }
@@ -162,7 +165,8 @@ fn unknown_nodes_and_columns_are_refused() {
         ("rr; z: local", "'z'"),
         ("pp(2, hash(z))", "'z'"),
     ] {
-        let error = TablePlacement::new(Spec::parse(text).unwrap(), FirstTurn::default(), &nodes(&[0, 1]), &schema()).unwrap_err();
+        let error = TablePlacement::new(Spec::parse(text).unwrap(), FirstTurn::default(), &nodes(&[0, 1]), &schema())
+            .unwrap_err();
         assert!(error.to_string().contains(said), "{text}: {error}");
     }
 }

@@ -304,7 +304,8 @@ fn columns_lie_where_the_placement_says() {
     set(&session, "rr");
     check_rr("moved back");
     session.execute("CREATE TABLE second WITH (placement = 'rr_tables') AS SELECT k, v FROM t").unwrap();
-    let second = text(&session, "SELECT DISTINCT node FROM nearside.pages WHERE \"table\" = 'second' AND node IS NOT NULL");
+    let second =
+        text(&session, "SELECT DISTINCT node FROM nearside.pages WHERE \"table\" = 'second' AND node IS NOT NULL");
     assert!(second.contains(&format!("| {} ", nodes[1])) && second.lines().count() == 5, "{second}");
     session.execute("DROP TABLE second").unwrap();
     set(&session, "rr_tables");

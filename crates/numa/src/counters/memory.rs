@@ -120,7 +120,11 @@ fn summed(counters: impl Iterator<Item = (PackageId, bool, Option<f64>)>) -> Vec
     }
     let known = packages.into_iter().filter_map(|(package, sums)| Some((package, sums?)));
     known
-        .map(|(package, [read, written])| MemoryTraffic { package, read_bytes: read as u64, written_bytes: written as u64 })
+        .map(|(package, [read, written])| MemoryTraffic {
+            package,
+            read_bytes: read as u64,
+            written_bytes: written as u64,
+        })
         .collect()
 }
 
@@ -135,7 +139,9 @@ mod tests {
         fixture.write(&format!("{folder}/cpumask"), "0,24\n");
         fixture.write(&format!("{folder}/format/event"), "config:0-7\n");
         fixture.write(&format!("{folder}/format/umask"), "config:8-15\n");
-        for (event, terms) in [("cas_count_read", "event=0x04,umask=0x03"), ("cas_count_write", "event=0x04,umask=0x0c")] {
+        for (event, terms) in
+            [("cas_count_read", "event=0x04,umask=0x03"), ("cas_count_write", "event=0x04,umask=0x0c")]
+        {
             fixture.write(&format!("{folder}/events/{event}"), &format!("{terms}\n"));
             fixture.write(&format!("{folder}/events/{event}.scale"), "6.103515625e-5\n");
             fixture.write(&format!("{folder}/events/{event}.unit"), "MiB\n");
@@ -160,7 +166,13 @@ mod tests {
     #[test]
     fn a_package_is_told_whole_or_not_at_all() {
         let (a, b) = (PackageId(0), PackageId(1));
-        let read = [(a, false, Some(64.0)), (b, false, Some(1.0)), (a, true, Some(128.0)), (a, false, Some(6.0)), (b, true, None)];
+        let read = [
+            (a, false, Some(64.0)),
+            (b, false, Some(1.0)),
+            (a, true, Some(128.0)),
+            (a, false, Some(6.0)),
+            (b, true, None),
+        ];
         assert_eq!(summed(read.into_iter()), [MemoryTraffic { package: a, read_bytes: 70, written_bytes: 128 }]);
     }
 

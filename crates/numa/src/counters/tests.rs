@@ -12,7 +12,8 @@ const PAGE_FAULTS: Event = Event { kind: 1, config: [2, 0, 0] };
 const NO_SUCH: Event = Event { kind: 1, config: [9999, 0, 0] };
 
 fn format(term: &str) -> Option<String> {
-    let known = [("event", "config:0-7,32-35"), ("umask", "config:8-15"), ("edge", "config:18"), ("filter", "config1:0-63")];
+    let known =
+        [("event", "config:0-7,32-35"), ("umask", "config:8-15"), ("edge", "config:18"), ("filter", "config1:0-63")];
     known.iter().find(|(name, _)| *name == term).map(|(_, format)| format!("{format}\n"))
 }
 
@@ -106,8 +107,11 @@ fn counts_are_scaled_by_the_time_they_had() {
 
 #[test]
 fn a_group_counts_what_the_thread_does() {
-    let wanted =
-        [(Counter::Cycles, vec![NO_SUCH, TASK_CLOCK]), (Counter::Instructions, vec![NO_SUCH]), (Counter::LlcMisses, vec![PAGE_FAULTS])];
+    let wanted = [
+        (Counter::Cycles, vec![NO_SUCH, TASK_CLOCK]),
+        (Counter::Instructions, vec![NO_SUCH]),
+        (Counter::LlcMisses, vec![PAGE_FAULTS]),
+    ];
     let mut counters = match ThreadCounters::open(&wanted) {
         Ok(counters) => counters,
         Err(error) => {
@@ -129,7 +133,8 @@ fn a_group_counts_what_the_thread_does() {
 #[test]
 fn this_machines_counters_count_or_are_refused_once() {
     let Some(mut counters) = ThreadCounters::of_this_thread() else {
-        let told = || refusals().into_iter().filter(|r| r.call == "perf_event_open" && r.effect.contains("cycles")).count();
+        let told =
+            || refusals().into_iter().filter(|r| r.call == "perf_event_open" && r.effect.contains("cycles")).count();
         assert_eq!(told(), 1);
         assert!(ThreadCounters::of_this_thread().is_none());
         assert_eq!(told(), 1);

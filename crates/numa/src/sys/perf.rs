@@ -108,7 +108,8 @@ impl Group {
         if word(0) != Some(self.counters.len() as u64) || word(HEAD_WORDS + self.counters.len() - 1).is_none() {
             return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the kernel gave less than all counters"));
         }
-        let mut reading = Reading { enabled_ns: word(1).unwrap_or(0), running_ns: word(2).unwrap_or(0), ..Reading::default() };
+        let mut reading =
+            Reading { enabled_ns: word(1).unwrap_or(0), running_ns: word(2).unwrap_or(0), ..Reading::default() };
         for (place, value) in reading.values.iter_mut().enumerate().take(self.counters.len()) {
             *value = word(HEAD_WORDS + place).unwrap_or(0);
         }
@@ -137,9 +138,8 @@ fn open(event: Event, watched: Watched, leader: libc::c_int) -> io::Result<File>
         config2: event.config[2],
     };
     // SAFETY: the kernel reads the `size` bytes of `attributes`, which outlives the call; all else are numbers.
-    let opened = unsafe {
-        libc::syscall(libc::SYS_perf_event_open, &raw const attributes, thread, cpu, leader, CLOSE_ON_EXEC)
-    };
+    let opened =
+        unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, thread, cpu, leader, CLOSE_ON_EXEC) };
     let descriptor = libc::c_int::try_from(opened).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
     if descriptor < 0 {
         return Err(io::Error::last_os_error());

@@ -151,7 +151,10 @@ mod tests {
             }
         }
         let spread = dealt(Deal::Columns, Reads::Sums(4)).query(0, 0, 4, &constants);
-        assert_eq!((spread.inputs[0].nodes.as_slice(), spread.inputs[0].near.as_slice()), (&[0, 1, 2, 3][..], &[0][..]));
+        assert_eq!(
+            (spread.inputs[0].nodes.as_slice(), spread.inputs[0].near.as_slice()),
+            (&[0, 1, 2, 3][..], &[0][..])
+        );
         let most = dealt(Deal::Columns, Reads::Sums(4)).query(0, 1, 3, &constants);
         assert_eq!((most.inputs[0].nodes.as_slice(), most.inputs[0].near.as_slice()), (&[1, 2, 0, 1][..], &[1][..]));
     }
