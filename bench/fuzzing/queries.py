@@ -1,7 +1,8 @@
 """Random queries over the tables of a case.
 
-Only queries with one right answer are made: LIMIT stands under an ORDER BY of all columns, window frames under one of all columns of their
-input, and sums and averages of floats are shown, never compared or grouped, since their last digits depend on the order of rows."""
+Only queries with one right answer are made: LIMIT and DISTINCT ON stand under an ORDER BY of all columns, window frames under one of all columns
+of their input (or of one, where they end at peers), aggregates with an order under one of their values, and sums and averages of floats are shown,
+never compared or grouped, since their last digits depend on the order of rows."""
 
 from fuzzing.data import KINDS, Values
 from fuzzing.tree import Dialect, Items, Node
@@ -223,7 +224,24 @@ class Queries:
         function = self.pick("bool_and", "bool_or") if kind == "bool" else self.pick("min", "max")
         return Node(kind, f"(SELECT {function}({{}}) FROM {{}}{{}})", self.value(inner, kind, 1), source, where)
 
+    def quantified(self, columns):
+        """A comparison with ANY or ALL of a subquery; its table often has the name that one outside has."""
+        table, alias = self.random.choice(self.tables), self.name("s")
+        if self.chance(0.6):
+            alias = self.random.choice(columns).name.partition(".")[0]
+        bare = alias == table.name or self.chance(0.3)
+        inner = [Column(name if bare else f"{alias}.{name}", KINDS[of]) for name, of in table.columns]
+        shared = sorted(set(self.kinds(columns)) & set(self.kinds(inner)) - {APPROXIMATE})
+        if not shared:
+            return self.condition(columns)
+        kind = self.random.choice(shared)
+        where = Items([self.condition(inner, 1)] if self.chance(0.5) else [], "", " WHERE ")
+        return Node("bool", f"({{}} {self.random.choice(COMPARISONS)} {self.pick('ANY', 'ALL')} (SELECT {{}} FROM {table.name} {alias}{{}}))",
+                    self.value(columns, kind, 1), self.column(inner, kind), where)
+
     def subquery_condition(self, columns):
+        if self.chance(0.25):
+            return self.quantified(columns)
         source, inner = self.table("s")
         if self.chance(0.15):
             other, more = self.table("s")
@@ -245,7 +263,27 @@ class Queries:
 
     # SELECT.
 
+    def ordered_aggregate(self, columns, exact):
+        """An aggregate that reads its values in an order, or by their ranks."""
+        way = f"{self.pick('ASC', 'DESC')} NULLS {self.pick('FIRST', 'LAST')}"
+        text, kind = self.column(columns, "text"), self.pick(*[k for k in self.kinds(columns) if k not in (APPROXIMATE, "float")] or ["int"])
+        value = self.column(columns, kind) or self.column(columns, columns[0].kind)
+        kind = value.kind
+        options = [lambda: Node(kind, f"(array_agg({{0}} ORDER BY {{0}} {way}))[{self.pick('1', '2')}]", value)]
+        if text:
+            options.append(lambda: Node("text", f"string_agg({{0}}, '|' ORDER BY {{0}} {way})", text))
+        number = self.column(columns, "int")
+        if number:
+            share = self.pick("0", "0.25", "0.5", "0.9", "1")
+            options.append(lambda: Node("int", f"percentile_disc({share}) WITHIN GROUP (ORDER BY {{}})", number))
+            if not exact:
+                options.append(lambda: Node(APPROXIMATE, f"percentile_cont({share}) WITHIN GROUP (ORDER BY {{}})", number))
+                options.append(lambda: Node(APPROXIMATE, "median({})", number))
+        return self.random.choice(options)()
+
     def aggregate(self, columns, exact):
+        if self.chance(0.1):
+            return self.ordered_aggregate(columns, exact)
         only = [self.condition(columns, 1)] if self.chance(0.2) else []
         kind = self.random.choice([k for k in self.kinds(columns) if k != APPROXIMATE] or ["int"])
         distinct, shape = self.pick("", "", "DISTINCT "), self.random.random()
@@ -279,7 +317,22 @@ class Queries:
         if keys and self.chance(0.25):
             having.append(self.pick(Node("bool", f"count(*) {self.pick('>', '<', '>=', '=')} {self.pick('0', '1', '2')}"),
                                     Node("bool", f"{{}} IS {self.pick('', 'NOT ')}NULL", self.aggregate(columns, exact))))
-        return items, Node(None, "{}{}", Items(keys, ", ", " GROUP BY "), Items(having, "", " HAVING "))
+        return items, Node(None, "{}{}", self.grouping(keys, items), Items(having, "", " HAVING "))
+
+    def grouping(self, keys, items):
+        """GROUP BY of the keys, or of several sets of them."""
+        if not keys or len(keys) > 3 or not self.chance(0.25):
+            return Items(keys, ", ", " GROUP BY ")
+        if self.chance(0.4):
+            items.append(Node("int", "CAST(grouping({}) AS BIGINT)", self.random.choice(keys)))
+        shape = self.random.random()
+        if shape < 0.4:
+            return Items(keys, ", ", " GROUP BY ROLLUP (", ")", fixed=True)
+        if shape < 0.7:
+            return Items(keys, ", ", " GROUP BY CUBE (", ")", fixed=True)
+        sets = [[key for key in keys if self.chance(0.5)] for _ in range(self.random.randint(1, 4))]
+        sets.append(list(keys))
+        return Items([Items(some, ", ", "(", ")", fixed=True) if some else Node(None, "()") for some in sets], ", ", " GROUP BY GROUPING SETS (", ")", fixed=True)
 
     def window(self, columns):
         """A window function whose value does not depend on the order of equal rows."""
@@ -288,16 +341,26 @@ class Queries:
         some = Node(None, f"ORDER BY {directions[0]}", self.random.choice(columns).node())
         total = Items([Node(None, way, column.node()) for way, column in zip(directions, columns)], ", ", "ORDER BY ", fixed=True)
         column = self.random.choice(columns)
-        frame = f"ROWS BETWEEN {self.pick('UNBOUNDED', '1', '3')} PRECEDING AND {self.pick('CURRENT ROW', '2 FOLLOWING')}"
+        frame = f"{self.pick('ROWS', 'ROWS', 'GROUPS')} BETWEEN {self.pick('UNBOUNDED', '1', '3')} PRECEDING AND {self.pick('CURRENT ROW', '2 FOLLOWING')}"
+        frame += self.pick("", "", "", "", " EXCLUDE CURRENT ROW", " EXCLUDE GROUP", " EXCLUDE TIES")
+        only = Items([self.condition(columns, 1)] if self.chance(0.2) else [], "", " FILTER (WHERE ", ")")
+        ignores = self.chance(0.3)
+        # The words stand inside of the parentheses in DuckDB.
+        nulls = (Dialect("", " IGNORE NULLS"), Dialect(" IGNORE NULLS", "")) if ignores else ("", "")
         calls = [
             lambda: Node("int", f"{self.pick('rank', 'dense_rank')}() OVER ({{}} {{}})", partition, some),
-            lambda: Node("int", "count({}) OVER ({} {})", column.node(), partition, some),
+            lambda: Node("int", "count({}){} OVER ({} {})", column.node(), only, partition, some),
+            lambda: Node("int", f"ntile({self.pick('1', '3', '100')}) OVER ({{}} {{}})", partition, total),
+            lambda: Node("int", f"CAST({self.pick('percent_rank', 'cume_dist')}() OVER ({{}} {{}}) * 1000000 AS BIGINT)", partition, some),
+            lambda: Node(column.kind, f"nth_value({{}}, {self.pick('1', '2', '5')}) OVER ({{}} {{}} {frame})", column.node(), partition, total),
             lambda: Node("int", "row_number() OVER ({} {})", partition, total),
-            lambda: Node(column.kind, f"{self.pick('lag', 'lead')}({{}}) OVER ({{}} {{}})", column.node(), partition, total),
-            lambda: Node(column.kind, f"{self.pick('first_value', 'last_value')}({{}}) OVER ({{}} {{}} {frame})", column.node(), partition, total),
+            lambda: Node(column.kind, f"{self.pick('lag', 'lead')}({{}}{self.pick('', ', 2', ', 0')}{{}}){{}} OVER ({{}} {{}})", column.node(), *nulls, partition, total),
+            lambda: Node(column.kind, f"{self.pick('first_value', 'last_value')}({{}}{{}}){{}} OVER ({{}} {{}} {frame})", column.node(), *nulls, partition, total),
         ]
         if column.kind in ("int", "decimal"):
-            calls.append(lambda: Node(column.kind, f"sum({{}}) OVER ({{}} {{}} {frame})", column.node(), partition, total))
+            calls.append(lambda: Node(column.kind, f"sum({{}}){{}} OVER ({{}} {{}} {frame})", column.node(), only, partition, total))
+            near = f"RANGE BETWEEN {self.pick('UNBOUNDED', '5', '100')} PRECEDING AND {self.pick('CURRENT ROW', '3 FOLLOWING', '100 FOLLOWING')}"
+            calls.append(lambda: Node("int", f"count(*) OVER ({{}} ORDER BY {{}} {self.pick('ASC', 'DESC')} NULLS LAST {near})", partition, column.node()))
         if column.kind != "bool":
             calls.append(lambda: Node(column.kind, f"{self.pick('min', 'max')}({{}}) OVER ({{}})", column.node(), partition))
         return self.random.choice(calls)()
@@ -310,7 +373,7 @@ class Queries:
             if self.subqueries and self.chance(0.06):
                 self.subqueries -= 1
                 items.append(self.scalar(columns, kind))
-            elif len(columns) <= 12 and self.chance(0.08):
+            elif len(columns) <= 12 and self.chance(0.15):
                 items.append(self.window(columns))
             else:
                 items.append(self.value(columns, kind, 2 if self.chance(0.4) else 0))
@@ -337,6 +400,14 @@ class Queries:
         for output, node in zip(outputs, named):
             output.item = node
         query = Node("query", "SELECT {}{} FROM {}{}{}", distinct, Items(named), source, Items(conditions, " AND ", " WHERE "), groups)
+        if outermost and self.chance(0.06) and len(columns) <= 12 and all(column.kind != APPROXIMATE for column in columns):
+            # The first row of each value of one column, by all of them.
+            columns = [columns[0]] + [column for column in columns[1:] if column.name != columns[0].name]
+            order = Items([column.node() for column in columns], ", ", fixed=True)
+            query = Node("query", "SELECT * FROM (SELECT DISTINCT ON ({}) {} FROM {}{} ORDER BY {}) d", columns[0].node(),
+                         Items([Node(None, "{} AS {}", column.node(), output) for column, output in zip(columns, [self.name("x") for _ in columns])],
+                               fixed=True), source, Items(conditions, " AND ", " WHERE "), order)
+            outputs = []
         return query, outputs
 
     def combined(self, query, outputs):
@@ -358,7 +429,7 @@ class Queries:
             views.append(Node(None, "{} AS ({})", self.views[-1][0], query))
         query, outputs = self.select(self.pick(0, 1, 1, 2), outermost=True)
         exact = all(output.kind != APPROXIMATE for output in outputs)
-        if exact and self.chance(0.15):
+        if outputs and exact and self.chance(0.15):
             query = self.combined(query, outputs)
         return Node("query", "{}{}{}", Items(views, ", ", "WITH ", " "), query, self.ending(outputs, exact))
 

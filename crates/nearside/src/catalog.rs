@@ -29,7 +29,7 @@ use crate::error::{Error, Result};
 use crate::index::{IndexEntry, Indexed, Origin};
 use crate::names::nearest;
 use crate::placement::spec::Spec;
-use crate::placement::{MachineNodes, TablePlacement};
+use crate::placement::{FirstTurn, MachineNodes, TablePlacement};
 
 /// The catalog's name in three-part names.
 pub(crate) const CATALOG: &str = "nearside";
@@ -391,6 +391,8 @@ pub(crate) struct Catalog {
     commit: Mutex<()>,
     next_id: Arc<AtomicU64>,
     next_column: Arc<AtomicUsize>,
+    /// Tables that were given their turn in RR.
+    next_table: Arc<AtomicUsize>,
     nodes: Arc<MachineNodes>,
     budget: Arc<Budget>,
 }
@@ -404,6 +406,7 @@ impl Catalog {
             commit: Mutex::new(()),
             next_id: Arc::new(AtomicU64::new(1)),
             next_column: Arc::new(AtomicUsize::new(0)),
+            next_table: Arc::new(AtomicUsize::new(0)),
             nodes: Arc::new(nodes),
             budget,
         }
@@ -415,6 +418,7 @@ impl Catalog {
         Catalog {
             next_id: Arc::clone(&self.next_id),
             next_column: Arc::clone(&self.next_column),
+            next_table: Arc::clone(&self.next_table),
             nodes: Arc::clone(&self.nodes),
             ..empty
         }
@@ -441,7 +445,10 @@ impl Catalog {
 
     /// A table that nobody sees yet, placed by RR from the next node in turn on.
     pub(crate) fn new_table(&self, name: Name, schema: SchemaRef) -> Result<TableEntry> {
-        let first_turn = self.next_column.fetch_add(schema.fields().len(), Ordering::Relaxed);
+        let first_turn = FirstTurn {
+            column: self.next_column.fetch_add(schema.fields().len(), Ordering::Relaxed),
+            table: self.next_table.fetch_add(1, Ordering::Relaxed),
+        };
         let placement = TablePlacement::new(Spec::default(), first_turn, &self.nodes, &schema)?;
         let meta = TableMeta { writer: Mutex::new(()), budget: Arc::clone(&self.budget) };
         Ok(TableEntry {

@@ -46,6 +46,8 @@ extensions_options! {
         pub parallelism: u32, default = 0
         /// From how many bytes per microsecond on a task counts as memory-intensive: a number, 0 for never, or auto for what this machine's memory gives
         pub memory_intensive_bytes_per_us: String, default = "auto".to_string()
+        /// Whether cycles, instructions and cache misses of this session's statements are counted: auto (where the system lets them be) or off
+        pub hardware_counters: String, default = "auto".to_string()
     }
 }
 

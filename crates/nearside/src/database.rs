@@ -8,6 +8,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
+use numa::counters::MemoryCounters;
 use numa::{Attributes, Budget, Topology};
 use sched::Scheduler;
 
@@ -59,6 +60,8 @@ pub(crate) struct Inner {
     pub changes: ChangeLog,
     /// What statements read and computed, where that is recorded.
     pub recorder: Recorder,
+    /// What passes the memory controllers, from the first look at it on; `None` where that cannot be counted.
+    pub memory_counters: OnceLock<Option<MemoryCounters>>,
     statement_clock: AtomicU64,
     default_state: OnceLock<Arc<SessionState>>,
     runtime: OnceLock<tokio::runtime::Runtime>,
@@ -200,6 +203,7 @@ impl DatabaseBuilder {
             environment,
             changes: ChangeLog::default(),
             recorder: Recorder::default(),
+            memory_counters: OnceLock::new(),
             statement_clock: AtomicU64::new(1),
             default_state: OnceLock::new(),
             runtime: OnceLock::new(),

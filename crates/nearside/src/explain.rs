@@ -4,6 +4,7 @@
 //! adds what each operator did ([`exec::Profile`]).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -11,6 +12,7 @@ use datafusion::logical_expr::{DescribeTable, LogicalPlan};
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::sql::parser::{ExplainStatement, Statement};
 use exec::{Plan, Profile};
+use numa::counters::{Counter, Counts};
 
 use crate::error::{Error, Result};
 use crate::lower::{bind, wholly_native};
@@ -23,6 +25,8 @@ use crate::watched::WatchedExec;
 
 const NEARSIDE: &str = "nearside";
 const DATAFUSION: &str = "datafusion";
+/// How long ANALYZE waits for workers to tell what the statement's last tasks cost; they need some microseconds.
+const COUNTS_WITHIN: Duration = Duration::from_millis(100);
 
 /// One operator of a plan.
 #[derive(Default)]
@@ -81,7 +85,23 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<Running>) -> Res
             physical_lines(&physical, 0, analyze, &mut lines);
         }
     }
+    if analyze {
+        lines.extend(counters_line(&running.statement.wait_for_counts(COUNTS_WITHIN)));
+    }
     table(&lines, analyze)
+}
+
+/// What hardware counters say of the whole statement, if they say anything.
+fn counters_line(counts: &Counts) -> Option<Line> {
+    let of = |counter, name: &str| counts.get(counter).map(|count| format!("{name} = {count}"));
+    let known = [
+        of(Counter::Cycles, "cycles"),
+        of(Counter::Instructions, "instructions"),
+        of(Counter::LlcMisses, "llc_misses"),
+    ];
+    let known: Vec<String> = known.into_iter().flatten().collect();
+    let operator = format!("Counters of the statement: {}", known.join(", "));
+    (!known.is_empty()).then(|| Line { operator, engine: NEARSIDE, ..Line::default() })
 }
 
 fn drain_native(plan: &Arc<Plan>, profile: &Profile, running: &Arc<Running>) -> Result<i64> {

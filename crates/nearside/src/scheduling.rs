@@ -27,6 +27,8 @@ use crate::statement::Running;
 const CUSTOM: &str = "custom";
 /// The threshold that leaves it to the machine.
 const AUTO: &str = "auto";
+/// The word for hardware counters that are not to be read.
+const OFF: &str = "off";
 /// The largest threshold there is; see [`Settings::memory_intensive_bytes_per_us`].
 const THRESHOLD_MAX: u32 = i32::MAX as u32;
 /// From so many estimated bytes on a statement is worth measuring the threshold for.
@@ -129,6 +131,18 @@ fn threshold(text: &str) -> Result<Option<u32>> {
     }
 }
 
+/// Whether hardware counters count for a session's statements.
+///
+/// # Errors
+/// [`Error::Setting`] with the values that there are.
+pub(crate) fn counted(text: &str) -> Result<bool> {
+    match text.trim().to_lowercase().as_str() {
+        AUTO => Ok(true),
+        OFF => Ok(false),
+        _ => Err(Error::Setting(format!("nearside.hardware_counters cannot be '{text}': choose {AUTO} or {OFF}"))),
+    }
+}
+
 /// Writes settings into a session's options. A threshold of 0 is left to the machine.
 pub(crate) fn write(settings: &Settings, options: &mut NearsideOptions) {
     write_strategy(settings, options);
@@ -159,6 +173,7 @@ pub(crate) fn settle(changed: &str, options: &mut NearsideOptions) -> Result<()>
     }
     let settings = settings(options, 0)?;
     write_strategy(&settings, options);
+    options.hardware_counters = if counted(&options.hardware_counters)? { AUTO.into() } else { OFF.into() };
     options.memory_intensive_bytes_per_us =
         threshold(&options.memory_intensive_bytes_per_us)?.map_or_else(|| AUTO.to_string(), |bytes| bytes.to_string());
     Ok(())

@@ -84,6 +84,7 @@ impl Running {
         }
         // SET has refused what is no setting.
         statement.set_settings(scheduling::settings(&settings, inner.threshold.known().unwrap_or(0)).ok());
+        statement.set_counted(scheduling::counted(&settings.hardware_counters).unwrap_or(true));
         Running {
             statement,
             inner: Arc::clone(inner),

@@ -21,6 +21,7 @@
 
 mod attributes;
 mod budget;
+pub mod counters;
 mod error;
 #[cfg(test)]
 mod fixture;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use numa::{NodeId, PackageId};
 
+use crate::counting::CounterSource;
 use crate::policy::Policy;
 use crate::settings::{Binding, Preset, Settings, Stealing};
 
@@ -127,6 +128,8 @@ pub struct Config {
     pub policy: Option<Arc<dyn Policy>>,
     /// What the watchdog does.
     pub watchdog: Watchdog,
+    /// Where workers get hardware counters from.
+    pub counters: CounterSource,
 }
 
 impl Config {

@@ -42,6 +42,7 @@
 mod affinity;
 pub mod bench;
 mod calibrate;
+mod counting;
 mod handover;
 mod inline;
 mod panics;
@@ -59,6 +60,7 @@ mod stats;
 
 pub use affinity::{Affinity, Config, Hint, Place, Priority, SlotId, Split, Watchdog};
 pub use calibrate::Calibration;
+pub use counting::{CounterSource, ReadCounters};
 pub use inline::Inline;
 pub use panics::{caught, panic_text};
 pub use report::report_bytes;

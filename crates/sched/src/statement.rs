@@ -13,9 +13,11 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use numa::Budget;
+use numa::counters::Counts;
 use parking_lot::Mutex;
 
 use crate::affinity::Priority;
+use crate::counting::Events;
 use crate::policy::Policy;
 use crate::settings::Settings;
 
@@ -71,6 +73,9 @@ pub(crate) struct Tally {
     dropped: AtomicU64,
     bytes_local: AtomicU64,
     bytes_remote: AtomicU64,
+    events: Events,
+    /// Workers whose counters count for this statement at the moment.
+    counting: AtomicUsize,
 }
 
 impl Tally {
@@ -87,6 +92,22 @@ impl Tally {
     pub(crate) fn bytes(&self, local: bool, bytes: u64) {
         let counter = if local { &self.bytes_local } else { &self.bytes_remote };
         counter.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Notes that a worker's counters count for this statement from here on.
+    pub(crate) fn begin_to_count(&self) {
+        self.counting.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Adds what a worker's counters counted till it turned away.
+    pub(crate) fn counted(&self, counts: &Counts) {
+        self.events.add(counts);
+        self.counting.fetch_sub(1, Ordering::Release);
+    }
+
+    /// What hardware counters counted.
+    pub(crate) fn counts(&self) -> Counts {
+        self.events.read()
     }
 
     /// Tasks run and dropped, bytes local and remote.
@@ -128,6 +149,8 @@ pub struct Statement {
     policy: Mutex<Option<Arc<dyn Policy>>>,
     label: OnceLock<String>,
     tally: Tally,
+    /// Hardware counters do not count for it.
+    uncounted: AtomicBool,
     active: OnceLock<Active>,
 }
 
@@ -154,6 +177,7 @@ impl Statement {
             policy: Mutex::new(None),
             label: OnceLock::new(),
             tally: Tally::default(),
+            uncounted: AtomicBool::new(false),
             active: OnceLock::new(),
         })
     }
@@ -193,6 +217,31 @@ impl Statement {
     /// When the statement was made.
     pub fn began(&self) -> Instant {
         self.began
+    }
+
+    /// Whether workers count what its tasks cost with hardware counters, where there are any; they do unless told otherwise.
+    pub fn set_counted(&self, counted: bool) {
+        self.uncounted.store(!counted, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_counted(&self) -> bool {
+        !self.uncounted.load(Ordering::Relaxed)
+    }
+
+    /// What hardware counters counted for its tasks: cycles, instructions, cache misses. Nothing is known where the kernel
+    /// refuses them, and of tasks that ran outside of workers.
+    pub fn counts(&self) -> Counts {
+        self.tally.counts()
+    }
+
+    /// As [`Statement::counts`], once all workers have told what its tasks cost; they do so some microseconds after its last
+    /// task. Waits no longer than `limit`.
+    pub fn wait_for_counts(&self, limit: Duration) -> Counts {
+        let end = Instant::now() + limit;
+        while self.tally.counting.load(Ordering::Acquire) > 0 && Instant::now() < end {
+            std::thread::sleep(Duration::from_micros(20));
+        }
+        self.counts()
     }
 
     pub(crate) fn tally(&self) -> &Tally {

@@ -13,9 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use numa::counters::Counts;
 use numa::{CpuId, NodeId};
 
 use crate::affinity::{Hint, Priority, SlotId};
+use crate::counting::Events;
 use crate::policy::{GroupId, QueueKind};
 use crate::runtime::Shared;
 use crate::runtime::group::Work;
@@ -96,6 +98,8 @@ pub struct WorkerStats {
     pub bytes_local: u64,
     /// Bytes on other nodes.
     pub bytes_remote: u64,
+    /// What hardware counters counted while its tasks ran.
+    pub counts: Counts,
 }
 
 /// One thread group.
@@ -162,6 +166,8 @@ pub struct NodeStats {
     pub bytes_local: u64,
     /// Bytes on other nodes.
     pub bytes_remote: u64,
+    /// What hardware counters counted while its tasks ran.
+    pub counts: Counts,
 }
 
 /// What the scheduler has done and is doing.
@@ -210,6 +216,8 @@ pub struct StatementStats {
     pub bytes_local: u64,
     /// Bytes on other nodes.
     pub bytes_remote: u64,
+    /// What hardware counters counted while its tasks ran.
+    pub counts: Counts,
 }
 
 /// An entry of a queue.
@@ -277,6 +285,7 @@ fn worker_stats(shared: &Shared, worker: &Worker, now_ns: u64) -> WorkerStats {
         in_state,
         bytes_local: meter.bytes_local.load(Ordering::Relaxed),
         bytes_remote: meter.bytes_remote.load(Ordering::Relaxed),
+        counts: meter.events.read(),
     }
 }
 
@@ -329,6 +338,10 @@ fn node_stats(node: NodeId, groups: &[GroupStats], workers: &[WorkerStats]) -> N
         busy: of_node.iter().map(|worker| worker.busy).sum(),
         bytes_local: of_node.iter().map(|worker| worker.bytes_local).sum(),
         bytes_remote: of_node.iter().map(|worker| worker.bytes_remote).sum(),
+        counts: of_node.iter().fold(Counts::default(), |mut sum, worker| {
+            sum.add(&worker.counts);
+            sum
+        }),
     }
 }
 
@@ -388,6 +401,7 @@ pub(crate) fn statements(shared: &Shared) -> Vec<StatementStats> {
             memory_peak_bytes: statement.budget().peak_bytes(),
             bytes_local,
             bytes_remote,
+            counts: statement.counts(),
         }
     };
     let mut listed: Vec<StatementStats> = alive.into_iter().zip(queued).map(one).collect();
@@ -415,6 +429,7 @@ pub(crate) struct Meter {
     since_ns: AtomicU64,
     bytes_local: AtomicU64,
     bytes_remote: AtomicU64,
+    events: Events,
 }
 
 /// Adds to a counter that has one writer: a load and a store do.
@@ -438,6 +453,7 @@ impl Meter {
             since_ns: AtomicU64::new(0),
             bytes_local: AtomicU64::new(0),
             bytes_remote: AtomicU64::new(0),
+            events: Events::default(),
         }
     }
 
@@ -491,6 +507,10 @@ impl Meter {
 
     pub(crate) fn count_bytes(&self, local: bool, bytes: u64) {
         add(if local { &self.bytes_local } else { &self.bytes_remote }, bytes);
+    }
+
+    pub(crate) fn count_events(&self, counts: &Counts) {
+        self.events.add(counts);
     }
 
     /// Notes a change of state; asks for the time only where there is one.

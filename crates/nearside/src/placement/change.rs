@@ -21,7 +21,7 @@ use storage::{ColumnPlacement, PlaceReport};
 use crate::catalog::{Name, TableEntry};
 use crate::error::Result;
 use crate::index::indexed;
-use crate::placement::spec::{By, ColumnSpec, Nodes, Spec, TableSpec, Where, wrong};
+use crate::placement::spec::{By, ColumnSpec, Deal, Nodes, Spec, TableSpec, Where, wrong};
 use crate::placement::stage::{parallel, parts_of};
 use crate::placement::{TablePlacement, column_index};
 use crate::session::{Done, object_name};
@@ -146,7 +146,7 @@ fn wanted(table: &TableEntry, change: &Change, running: &Running) -> Result<Tabl
                 [] => Spec::default(),
                 [one] => Spec::on_node(*one),
                 _ => Spec {
-                    table: TableSpec::RoundRobin { blocks: false, nodes: Nodes::These(nodes) },
+                    table: TableSpec::RoundRobin { deal: Deal::Columns, nodes: Nodes::These(nodes) },
                     ..Spec::default()
                 },
             };

@@ -23,19 +23,27 @@ use storage::{ColumnAllocator, ColumnPlacement, Partitioner, Placement};
 
 use crate::error::{Error, Result};
 use crate::names::nearest;
-use spec::{By, ColumnSpec, Nodes, PartsSpec, Spec, TableSpec, Where, wrong};
+use spec::{By, ColumnSpec, Deal, Nodes, PartsSpec, Spec, TableSpec, Where, wrong};
 
 /// A table's placement on this machine.
 #[derive(Debug, Clone)]
 pub(crate) struct TablePlacement {
     spec: Spec,
-    /// Whose turn the first column is.
-    first_turn: usize,
+    first_turn: FirstTurn,
     /// Each column's place in the order of turns, which it keeps when others go.
     turns: Arc<HashMap<String, usize>>,
     nodes: Arc<MachineNodes>,
     /// Where one part by range ends and the next begins; absent until there are rows to learn it from.
     bounds: Option<Bounds>,
+}
+
+/// Whose turn a table is, in the two ways in which RR deals.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct FirstTurn {
+    /// Columns dealt out before the table's first one.
+    pub column: usize,
+    /// Tables dealt out before.
+    pub table: usize,
 }
 
 /// The nodes of this machine that a placement may name, both ascending.
@@ -72,7 +80,7 @@ impl TablePlacement {
     /// [`Error::Setting`] and [`Error::NotFound`] for nodes that this process may not use and for columns that are not there.
     pub(crate) fn new(
         spec: Spec,
-        first_turn: usize,
+        first_turn: FirstTurn,
         nodes: &Arc<MachineNodes>,
         schema: &SchemaRef,
     ) -> Result<TablePlacement> {
@@ -337,7 +345,7 @@ impl TablePlacement {
     }
 
     fn pick(&self, nodes: &Nodes) -> Vec<NodeId> {
-        self.pick_from(nodes, self.first_turn)
+        self.pick_from(nodes, self.first_turn.column)
     }
 
     /// These nodes; so many from a turn on, at most as many as there are.
@@ -358,13 +366,21 @@ impl TablePlacement {
     fn column(&self, part: usize, name: &str) -> ColumnPlacement {
         let column = self.turns.get(name).copied().unwrap_or(0);
         let own = match &self.spec.table {
-            TableSpec::RoundRobin { blocks, nodes } => {
-                let nodes = self.pick(nodes);
-                let step = if *blocks { column * nodes.len() / self.turn_count().max(1) } else { column };
+            TableSpec::RoundRobin { deal, nodes } => {
+                let nodes = match deal {
+                    // A count is of the same nodes for all tables, or some would get no table.
+                    Deal::Tables => self.pick_from(nodes, 0),
+                    Deal::Columns | Deal::Blocks => self.pick(nodes),
+                };
+                let turn = match deal {
+                    Deal::Columns => self.first_turn.column + column,
+                    Deal::Blocks => self.first_turn.column + column * nodes.len() / self.turn_count().max(1),
+                    Deal::Tables => self.first_turn.table,
+                };
                 match nodes.len() {
                     // Of one node nothing has to be asked.
                     0 | 1 if self.nodes.allowed.len() <= 1 => Placement::Local,
-                    n => Placement::One(nodes[(self.first_turn + step) % n]),
+                    n => Placement::One(nodes[turn % n]),
                 }
             }
             TableSpec::Parts(parts) => Placement::One(self.part_nodes(parts)[part]),
@@ -387,7 +403,7 @@ impl TablePlacement {
     fn turn(&self, column: usize) -> Placement {
         match self.nodes.usual.len() {
             0 | 1 => Placement::Local,
-            n => Placement::One(self.nodes.usual[(self.first_turn + column) % n]),
+            n => Placement::One(self.nodes.usual[(self.first_turn.column + column) % n]),
         }
     }
 

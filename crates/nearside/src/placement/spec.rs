@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! placement  := table { ';' column ':' columns }
-//! table      := 'rr' [ '(' [ 'blocks' ] [ nodes ] ')' ] | 'pp' '(' [ parts ] { ',' by | ',' nodes } ')' | columns
+//! table      := ( 'rr' | 'rr_columns' ) [ '(' [ 'blocks' ] [ nodes ] ')' ] | 'rr_tables' [ '(' nodes ')' ]
+//!             | 'pp' '(' [ parts ] { ',' by | ',' nodes } ')' | columns
 //! columns    := 'ivp' [ '(' nodes ')' ] | where | part '=' where { ',' part '=' where }      part := codes | dictionary | index
 //! where      := 'local' | 'node' '(' node ')' | ( 'striped' | 'interleaved' | 'replicated' ) [ '(' nodes ')' ]
 //! by         := ( 'range' | 'hash' | 'like' table ) '(' column { ',' column } ')' | 'round robin'
 //! nodes      := 'all' | count 'nodes' | [ 'nodes' ] node [ '-' node ] { ',' node [ '-' node ] }
 //! ```
-//! In `ivp(4)` and `pp(4)` the lone number is a count, as in the paper; `ivp(nodes 4)` names node 4.
+//! `rr` is `rr_columns` written short. In `ivp(4)` and `pp(4)` the lone number is a count, as in the paper; `ivp(nodes 4)` names node 4.
 //!
 //! # Invariants
 //! `Spec::parse(spec.to_string())` gives the same spec.
@@ -39,8 +40,8 @@ pub(crate) struct Spec {
 /// What holds for the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TableSpec {
-    /// RR: each column whole on one node, in turn; with `blocks` neighbouring columns stay together.
-    RoundRobin { blocks: bool, nodes: Nodes },
+    /// RR: whole columns, or whole tables, each on one node, in turn.
+    RoundRobin { deal: Deal, nodes: Nodes },
     /// PP: rows cut into parts, each whole on one node.
     Parts(PartsSpec),
     /// Every column as this says.
@@ -49,8 +50,19 @@ pub(crate) enum TableSpec {
 
 impl Default for TableSpec {
     fn default() -> TableSpec {
-        TableSpec::RoundRobin { blocks: false, nodes: Nodes::All }
+        TableSpec::RoundRobin { deal: Deal::Columns, nodes: Nodes::All }
     }
+}
+
+/// What RR deals out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Deal {
+    /// Columns one by one (VLDB 2015, section 6.1): what `rr` means; docs/placement.md has the figures for it.
+    Columns,
+    /// Columns, neighbours together.
+    Blocks,
+    /// Whole tables (VLDB 2015, section 6.3).
+    Tables,
 }
 
 /// PP: how many parts, which rows go where, and on which nodes.
@@ -196,12 +208,13 @@ impl ColumnSpec {
 }
 
 fn table_spec(words: &mut Words<'_>) -> Result<TableSpec> {
-    if words.take("rr") {
-        let mut blocks = false;
+    let columns = words.take("rr") || words.take("rr_columns");
+    if columns || words.take("rr_tables") {
+        let mut deal = if columns { Deal::Columns } else { Deal::Tables };
         let mut nodes = Nodes::All;
         if words.take("(") {
-            blocks = words.take("blocks");
-            if blocks {
+            if columns && words.take("blocks") {
+                deal = Deal::Blocks;
                 words.take(",");
             }
             if !words.is(")") {
@@ -209,7 +222,7 @@ fn table_spec(words: &mut Words<'_>) -> Result<TableSpec> {
             }
             words.expect(")")?;
         }
-        return Ok(TableSpec::RoundRobin { blocks, nodes });
+        return Ok(TableSpec::RoundRobin { deal, nodes });
     }
     if words.take("pp") {
         return parts_spec(words).map(TableSpec::Parts);
@@ -309,8 +322,10 @@ fn column_spec(words: &mut Words<'_>) -> Result<ColumnSpec> {
 }
 
 fn where_(words: &mut Words<'_>) -> Result<Where> {
-    const KNOWN: [&str; 12] = [
+    const KNOWN: [&str; 14] = [
         "rr",
+        "rr_columns",
+        "rr_tables",
         "ivp",
         "pp",
         "local",
@@ -343,7 +358,8 @@ fn where_(words: &mut Words<'_>) -> Result<Where> {
     }
     let hint = words.peek_word().and_then(|w| nearest(w, KNOWN.into_iter()).filter(|h| h != w));
     let hint = hint.map(|h| format!("; did you mean '{h}'?")).unwrap_or_default();
-    let message = "rr, ivp, pp, local, node(..), striped, interleaved, replicated, or codes = .., dictionary = ..";
+    let message =
+        "rr, rr_tables, ivp, pp, local, node(..), striped, interleaved, replicated, or codes = .., dictionary = ..";
     Err(words.expected(&format!("{message}{hint}")))
 }
 
@@ -423,10 +439,12 @@ impl fmt::Display for Spec {
 impl fmt::Display for TableSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            TableSpec::RoundRobin { blocks: false, nodes: Nodes::All } => f.write_str("rr"),
-            TableSpec::RoundRobin { blocks: true, nodes: Nodes::All } => f.write_str("rr(blocks)"),
-            TableSpec::RoundRobin { blocks: false, nodes } => write!(f, "rr({})", Counted(nodes)),
-            TableSpec::RoundRobin { blocks: true, nodes } => write!(f, "rr(blocks, {})", Counted(nodes)),
+            TableSpec::RoundRobin { deal: Deal::Blocks, nodes: Nodes::All } => f.write_str("rr(blocks)"),
+            TableSpec::RoundRobin { deal: Deal::Blocks, nodes } => write!(f, "rr(blocks, {})", Counted(nodes)),
+            TableSpec::RoundRobin { deal, nodes } => {
+                f.write_str(if *deal == Deal::Tables { "rr_tables" } else { "rr" })?;
+                if *nodes == Nodes::All { Ok(()) } else { write!(f, "({})", Counted(nodes)) }
+            }
             TableSpec::Columns(spec) => write!(f, "{spec}"),
             TableSpec::Parts(spec) => {
                 f.write_str("pp(")?;
@@ -546,6 +564,9 @@ mod tests {
             "rr(blocks)",
             "rr(blocks, 2)",
             "rr(nodes 0,3)",
+            "rr_tables",
+            "rr_tables(2)",
+            "rr_tables(nodes 0,3); a: ivp",
             "ivp",
             "ivp(4)",
             "ivp(nodes 4)",
@@ -583,6 +604,9 @@ mod tests {
             ("pp(2 nodes, hash(k))", "pp(hash(k), 2 nodes)"),
             ("pp(2, round-robin)", "pp(2, round robin)"),
             ("rr(all);", "rr"),
+            ("rr_columns", "rr"),
+            ("RR_COLUMNS(blocks, 2)", "rr(blocks, 2)"),
+            ("rr_tables ( all )", "rr_tables"),
         ] {
             assert_eq!(Spec::parse(short).unwrap().to_string(), long, "{short}");
         }
@@ -591,8 +615,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for (text, said) in [
-            ("", "expected rr, ivp"),
+            ("", "expected rr, rr_tables, ivp"),
             ("ivpp", "did you mean 'ivp'"),
+            ("rr_table", "did you mean 'rr_tables'"),
+            ("rr_tables(blocks)", "a node's number"),
             ("ivp(0)", "at least one node"),
             ("ivp(4", "expected ')'"),
             ("pp(0)", "from 1 to 4096"),

@@ -8,7 +8,7 @@ use numa::NodeId;
 use storage::{Partitioner, Placement};
 
 use super::spec::Spec;
-use super::{MachineNodes, TablePlacement};
+use super::{FirstTurn, MachineNodes, TablePlacement};
 
 fn schema() -> SchemaRef {
     let field = |name: &str| Field::new(name, DataType::Int64, true);
@@ -24,7 +24,8 @@ fn list(ids: &[u32]) -> Vec<NodeId> {
 }
 
 fn placed(text: &str, turn: usize, ids: &[u32]) -> TablePlacement {
-    TablePlacement::new(Spec::parse(text).unwrap(), turn, &nodes(ids), &schema()).unwrap()
+    TablePlacement::new(Spec::parse(text).unwrap(), FirstTurn { column: turn, table: turn }, &nodes(ids), &schema())
+        .unwrap()
 }
 
 fn codes(placement: &TablePlacement, part: usize) -> Vec<Placement> {
@@ -41,6 +42,20 @@ fn columns_take_turns() {
     assert_eq!(codes(&placed("rr(nodes 1,4)", 0, &[0, 1, 4, 5]), 0), ones(&[1, 4, 1, 4, 1, 4]));
     assert_eq!(codes(&placed("rr(blocks)", 0, &[0, 1, 4]), 0), ones(&[0, 0, 1, 1, 4, 4]));
     assert_eq!(codes(&placed("rr", 3, &[0]), 0), vec![Placement::Local; 6]);
+}
+
+#[test]
+fn tables_take_turns() {
+    for turn in 0..5 {
+        assert_eq!(codes(&placed("rr_tables", turn, &[0, 1, 4, 5]), 0), ones(&[[0, 1, 4, 5][turn % 4]; 6]));
+    }
+    assert_eq!(codes(&placed("rr_tables(nodes 1,4)", 1, &[0, 1, 4, 5]), 0), ones(&[4; 6]));
+    assert_eq!(codes(&placed("rr_tables", 3, &[0]), 0), vec![Placement::Local; 6]);
+    for turn in 0..5 {
+        assert_eq!(codes(&placed("rr_tables(2)", turn, &[0, 1, 4, 5]), 0), ones(&[[0, 1][turn % 2]; 6]));
+    }
+    let special = placed("rr_tables; c: node(5)", 2, &[0, 1, 4, 5]);
+    assert_eq!(codes(&special, 0), ones(&[4, 4, 5, 4, 4, 4]));
 }
 
 #[test]
@@ -113,7 +128,8 @@ fn names_follow_the_columns() {
 #[test]
 fn memory_without_cpus_has_to_be_named() {
     let nodes = Arc::new(MachineNodes { usual: list(&[0, 1]), allowed: list(&[0, 1, 2]) });
-    let placed = |text: &str| TablePlacement::new(Spec::parse(text).unwrap(), 0, &nodes, &schema()).unwrap();
+    let placed =
+        |text: &str| TablePlacement::new(Spec::parse(text).unwrap(), FirstTurn::default(), &nodes, &schema()).unwrap();
     assert_eq!(codes(&placed("rr"), 0), ones(&[0, 1, 0, 1, 0, 1]));
     assert_eq!(codes(&placed("ivp"), 0)[0], Placement::Striped(list(&[0, 1])));
     assert_eq!(codes(&placed("node(2)"), 0)[0], Placement::One(NodeId(2)));
@@ -133,7 +149,8 @@ fn keys_of_types_without_order_are_refused() {
     let list = DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true)));
     let schema = Arc::new(Schema::new(vec![Field::new("l", list, true)]));
     for text in ["pp(2, hash(l))", "pp(2, range(l))"] {
-        let error = TablePlacement::new(Spec::parse(text).unwrap(), 0, &nodes(&[0, 1]), &schema).unwrap_err();
+        let error = TablePlacement::new(Spec::parse(text).unwrap(), FirstTurn::default(), &nodes(&[0, 1]), &schema)
+            .unwrap_err();
         assert!(error.to_string().contains("choose a number or text column"), "{text}: {error}");
     }
 }
@@ -148,7 +165,8 @@ fn unknown_nodes_and_columns_are_refused() {
         ("rr; z: local", "'z'"),
         ("pp(2, hash(z))", "'z'"),
     ] {
-        let error = TablePlacement::new(Spec::parse(text).unwrap(), 0, &nodes(&[0, 1]), &schema()).unwrap_err();
+        let error = TablePlacement::new(Spec::parse(text).unwrap(), FirstTurn::default(), &nodes(&[0, 1]), &schema())
+            .unwrap_err();
         assert!(error.to_string().contains(said), "{text}: {error}");
     }
 }

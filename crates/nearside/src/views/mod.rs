@@ -16,6 +16,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast;
+use numa::counters::{Counter, MemoryCounters};
 use numa::{Attributes, NodeId};
 
 use crate::catalog::{CatalogState, Name};
@@ -61,6 +62,11 @@ fn schema(view: &str) -> SchemaRef {
             field::flag("usable"),
             field::text("distances"),
             field::number("stored_bytes"),
+            field::number("llc_misses"),
+            field::number("instructions"),
+            field::number("cycles"),
+            field::number("memory_read_bytes"),
+            field::number("memory_written_bytes"),
         ],
         CPUS => {
             vec![field::id("cpu"), field::id("node"), field::id("package"), field::id("core"), field::flag("usable")]
@@ -204,6 +210,16 @@ fn nodes(inner: &Arc<Inner>, catalog: &CatalogState) -> Vec<ArrayRef> {
     let columns = report::columns(catalog);
     let stored = |node| columns.iter().filter_map(|c| c.bytes_by_node.get(&node)).sum::<u64>();
     let cpus = |n: &numa::Node| n.cpus.iter().map(|c| c.to_string()).collect::<Vec<_>>().join(",");
+    let stats = inner.scheduler.stats().nodes;
+    let counted = |counter| {
+        let of = |n: &numa::Node| stats.iter().find(|s| s.node == n.id)?.counts.get(counter);
+        known_numbers(nodes.iter().map(of))
+    };
+    // Controllers are told by package: what passed them is known of a node that is alone in its own.
+    let alone = |n: &numa::Node| nodes.iter().filter(|other| other.package == n.package).count() == 1;
+    let controllers = inner.memory_counters.get_or_init(|| MemoryCounters::open(topology));
+    let passed = controllers.as_ref().map(MemoryCounters::read).unwrap_or_default();
+    let traffic = |n: &numa::Node| passed.iter().find(|t| Some(t.package) == n.package && alone(n));
     vec![
         ids(nodes.iter().map(|n| Some(n.id.0))),
         ids(nodes.iter().map(|n| n.package.map(|p| p.0))),
@@ -212,6 +228,11 @@ fn nodes(inner: &Arc<Inner>, catalog: &CatalogState) -> Vec<ArrayRef> {
         flags(nodes.iter().map(|n| topology.usable_memory_nodes().contains(&n.id))),
         text(nodes.iter().map(|n| Some(pairs(n.distances.iter())))),
         numbers(nodes.iter().map(|n| stored(n.id))),
+        counted(Counter::LlcMisses),
+        counted(Counter::Instructions),
+        counted(Counter::Cycles),
+        known_numbers(nodes.iter().map(|n| traffic(n).map(|t| t.read_bytes))),
+        known_numbers(nodes.iter().map(|n| traffic(n).map(|t| t.written_bytes))),
     ]
 }
 

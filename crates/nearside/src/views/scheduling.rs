@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::Field;
+use numa::counters::Counter;
 use sched::{WorkerState, WorkerStats};
 
 use super::{decimals, field, flags, ids, known_numbers, numbers, pairs, text};
@@ -70,6 +71,9 @@ pub(super) fn fields(view: &str) -> Vec<Field> {
             field::number("memory_peak_bytes"),
             field::number("bytes_local"),
             field::number("bytes_remote"),
+            field::number("llc_misses"),
+            field::number("instructions"),
+            field::number("cycles"),
         ],
         _ => vec![
             field::id("thread_group"),
@@ -158,6 +162,9 @@ pub(super) fn statements(inner: &Arc<Inner>) -> Vec<ArrayRef> {
         numbers(all.iter().map(|s| s.memory_peak_bytes)),
         numbers(all.iter().map(|s| s.bytes_local)),
         numbers(all.iter().map(|s| s.bytes_remote)),
+        known_numbers(all.iter().map(|s| s.counts.get(Counter::LlcMisses))),
+        known_numbers(all.iter().map(|s| s.counts.get(Counter::Instructions))),
+        known_numbers(all.iter().map(|s| s.counts.get(Counter::Cycles))),
     ]
 }
 

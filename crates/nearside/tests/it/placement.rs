@@ -26,6 +26,7 @@ fn placements(nodes: &[u32]) -> Vec<String> {
         format!("node({last})"),
         "pp(2)".into(),
         "rr(blocks)".into(),
+        "rr_tables".into(),
         "replicated".into(),
         "interleaved".into(),
         format!("rr; s: dictionary = replicated; v: ivp(nodes {first})"),
@@ -302,6 +303,17 @@ fn columns_lie_where_the_placement_says() {
     }
     set(&session, "rr");
     check_rr("moved back");
+    session.execute("CREATE TABLE second WITH (placement = 'rr_tables') AS SELECT k, v FROM t").unwrap();
+    let second =
+        text(&session, "SELECT DISTINCT node FROM nearside.pages WHERE \"table\" = 'second' AND node IS NOT NULL");
+    assert!(second.contains(&format!("| {} ", nodes[1])) && second.lines().count() == 5, "{second}");
+    session.execute("DROP TABLE second").unwrap();
+    set(&session, "rr_tables");
+    assert_eq!(nodes_of(&pages(&session), |_, _, _| true), spread(0, 1), "the first table, whole");
+    let shown = text(&session, "SELECT DISTINCT placement FROM nearside.columns WHERE \"table\" = 't'");
+    assert!(shown.contains("rr_tables"), "{shown}");
+    set(&session, "rr_columns");
+    check_rr("dealt by columns again");
     session.execute(&format!("ALTER TABLE t NUMA NODE ('{}')", nodes[1])).unwrap();
     assert_eq!(nodes_of(&pages(&session), |_, _, _| true), spread(1, 1));
     session.execute(&format!("ALTER TABLE t ALTER COLUMN v NUMA NODE ({})", nodes[0])).unwrap();

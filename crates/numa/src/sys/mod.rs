@@ -12,6 +12,7 @@ pub(crate) mod heap;
 mod hinted;
 pub(crate) mod memory;
 pub(crate) mod migrate;
+pub(crate) mod perf;
 pub(crate) mod probe;
 pub(crate) mod reserved;
 pub(crate) mod scan;

@@ -42,6 +42,7 @@ use staff::Worker;
 use watchdog::Dog;
 
 use crate::affinity::{Affinity, Config, Hint, SlotId};
+use crate::counting::CounterSource;
 use crate::policy::{GroupId, Layout, Load, NumaPolicy, Policy, QueueKind, Request, Running, Target, Wake, may_work};
 use crate::settings::{Affinities, Settings};
 use crate::sleep::Sleep;
@@ -109,6 +110,8 @@ pub(crate) struct Shared {
     /// How many of them are alive.
     pub(crate) active: Arc<AtomicUsize>,
     pub(crate) dog: Dog,
+    /// Where workers get hardware counters from.
+    pub(crate) counters: CounterSource,
 }
 
 impl Shared {
@@ -135,6 +138,7 @@ impl Shared {
             statements: Mutex::new(Vec::new()),
             active: Arc::new(AtomicUsize::new(0)),
             dog: Dog::new(sizes.len(), config.watchdog),
+            counters: config.counters.clone(),
             layout,
         })
     }

@@ -208,6 +208,7 @@ impl Shared {
             }
             if let Some(found) = self.take(worker, slot, limit) {
                 self.execute(worker, found);
+                self.turn_to(worker, Some(statement));
                 continue;
             }
             if self.has_work_for(slot) && self.can_staff(worker.group) {

@@ -64,7 +64,7 @@ pub(crate) fn run(shared: &Arc<Shared>, worker: &Arc<Worker>, inherits: bool) {
         shared.set_state(worker, WorkerState::Free);
         shared.work(worker, &mut local);
         shared.takes_slot(worker, None);
-        local.flush();
+        shared.tell(worker, &mut local);
         if shared.is_ending() {
             break;
         }
@@ -109,7 +109,7 @@ impl Shared {
                 return;
             }
             if self.must_rest(group) {
-                local.flush();
+                self.tell(worker, local);
                 self.rest(worker, slot);
                 continue;
             }
@@ -119,11 +119,17 @@ impl Shared {
                     self.execute_unless_resting(worker, found, local);
                 }
                 None => {
-                    local.flush();
+                    self.tell(worker, local);
                     self.idle(worker, slot, local);
                 }
             }
         }
+    }
+
+    /// Says what the worker has run, since it has nothing to do for now.
+    fn tell(&self, worker: &Worker, local: &mut Local) {
+        local.flush();
+        self.turn_to(worker, None);
     }
 
     /// Whether busy threads from outside leave no cpu for one of the workers of a group that are awake.
@@ -206,6 +212,7 @@ impl Shared {
             return None;
         }
         worker.meter.step();
+        self.turn_to(worker, Some(&entry.statement));
         let Entry { statement, work, running, binding, steal, .. } = entry;
         let binds_now = binds(binding, running);
         if binds_now != worker.meter.is_pinned() {
@@ -314,7 +321,7 @@ impl Shared {
                 (0..1 << look).for_each(|_| std::hint::spin_loop());
             } else {
                 if look == LOOKS_THAT_SPIN {
-                    local.flush();
+                    self.tell(worker, local);
                 }
                 std::thread::yield_now();
             }

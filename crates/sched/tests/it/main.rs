@@ -1,6 +1,7 @@
 //! The scheduler's runtime, through its public interface, with real threads.
 
 mod blocking;
+mod counters;
 mod graphs;
 mod lifecycle;
 mod nested;

@@ -2,13 +2,14 @@
 //!
 //! A [`Graph`] is a statement: tasks, each with an affinity, a hint and [`Stage`]s, and which tasks come after which. A
 //! [`Workload`] hands out graphs to clients in a closed loop: a client issues its next statement when the last one is
-//! done. Builders for the papers' statements are in [`scan`], [`stream`], [`lookup`] and [`query`].
+//! done. Builders for the papers' statements are in [`scan`], [`stream`], [`lookup`], [`query`] and [`dealt`].
 //!
 //! Invariants: a task depends on tasks before it only, so a graph has no cycle; amounts are finite and not negative.
 //!
 //! # Limits
 //! The stages of a task run one after the other; within a stage cpu and memory overlap as its kind says.
 
+pub mod dealt;
 pub mod lookup;
 pub mod query;
 pub mod scan;
