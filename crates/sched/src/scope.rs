@@ -264,7 +264,8 @@ impl Job {
             let (foreign, before) = (layout.group_of(lane.target), ran.tasks);
             let mut yielded = false;
             while !yielded && let Some(index) = self.claim(lane) {
-                self.call(index);
+                // SAFETY: claimed just now, after `enter` above and before `_leave` is dropped.
+                unsafe { self.call(index) };
                 ran.tasks += 1;
                 yielded = yields();
             }
@@ -331,9 +332,12 @@ impl Job {
         (place < lane.range.end).then(|| self.order[place])
     }
 
-    fn call(&self, index: usize) {
-        // SAFETY: `index` was claimed and we are between `enter` and `leave`, so `scoped` has not returned and the
-        // closure that it borrows is alive.
+    /// Runs the body for one index.
+    ///
+    /// # Safety
+    /// `index` was claimed, and the caller is between `enter` and `leave`.
+    unsafe fn call(&self, index: usize) {
+        // SAFETY: by the caller's promise `scoped` has not returned, so the closure that it borrows is alive.
         let body = unsafe { &*self.body.0 };
         if let Err(text) = panics::caught(|| body(index)) {
             self.panicked.lock().get_or_insert_with(|| text.clone());
