@@ -11,14 +11,19 @@ use std::path::Path;
 use std::process::ExitCode;
 
 mod code;
+mod columns;
+mod cycles;
 mod docs;
+mod imports;
 mod layers;
 mod lock;
 mod machine;
+mod record;
 mod size;
 mod source;
 mod tree;
 mod unsafety;
+mod unused;
 
 use tree::Tree;
 
@@ -60,7 +65,17 @@ impl Report {
 /// Applies every rule.
 fn check(tree: &Tree) -> Report {
     let mut report = Report::default();
-    for rule in [layers::check, lock::check, unsafety::check, code::check, machine::check, size::check, docs::check] {
+    let rules = [
+        layers::check,
+        lock::check,
+        unsafety::check,
+        code::check,
+        machine::check,
+        size::check,
+        docs::check,
+        record::check,
+    ];
+    for rule in rules {
         rule(tree, &mut report);
     }
     report
@@ -85,15 +100,24 @@ pub fn command(root: &Path) -> ExitCode {
     if report.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The command that records the long functions of today, so that only new or grown ones are warned about.
+/// The command that records the long functions of today, so that only those that are added or have grown are warned about.
 pub fn accept_long_functions(root: &Path) -> ExitCode {
+    accept(root, size::BASELINE, size::baseline)
+}
+
+/// The command that records what [`record`] lets stay.
+pub fn accept_findings(root: &Path) -> ExitCode {
+    accept(root, record::RECORD, record::record)
+}
+
+fn accept(root: &Path, name: &str, content: fn(&Tree) -> String) -> ExitCode {
     let written = Tree::read(root).and_then(|tree| {
-        let path = root.join(size::BASELINE);
-        std::fs::write(&path, size::baseline(&tree)).map_err(|error| format!("{}: {error}", path.display()))
+        let path = root.join(name);
+        std::fs::write(&path, content(&tree)).map_err(|error| format!("{}: {error}", path.display()))
     });
     match written {
         Ok(()) => {
-            println!("tidy: {} written", size::BASELINE);
+            println!("tidy: {name} written");
             ExitCode::SUCCESS
         }
         Err(problem) => {

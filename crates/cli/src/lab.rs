@@ -1,26 +1,17 @@
 //! `nearside lab`: the published experiments, repeated, and how close that came.
 //!
-//! Only arguments, progress and Ctrl-C are here, and what needs the database: [`measured`] and [`interference`]; what the other commands do is
-//! in the crate `lab`.
+//! Only arguments are here: what needs the database is in `tools::lab`, what the other commands do in the crate `lab`.
 
-mod interference;
-mod measured;
-
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{Args, Subcommand};
-use lab::command::{ClaimsArguments, CommandError, Context, RESULTS, ReportArguments, RunArguments, VaryArguments};
+use lab::command::{ClaimsArguments, RESULTS, ReportArguments, RunArguments, VaryArguments};
 use lab::engine::Measure;
 use lab::result::Kind;
-
-use crate::failure::Failure;
-use crate::interrupt::Interrupts;
-use crate::lab::measured::AtHand;
-use crate::progress::Progress;
+use tools::failure::Failure;
+use tools::lab::measured::AtHand;
+use tools::lab::{interference, with_context};
 
 /// Arguments of `nearside lab`.
 #[derive(Args, Debug)]
@@ -104,15 +95,6 @@ enum What {
     },
 }
 
-impl From<CommandError> for Failure {
-    fn from(error: CommandError) -> Failure {
-        match error {
-            CommandError::Output(error) => Failure::from(error),
-            other => Failure::new(other.to_string()),
-        }
-    }
-}
-
 /// Runs a command of the lab.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let at_hand = match &arguments.what {
@@ -148,36 +130,4 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
         Ok(ExitCode::SUCCESS)
     })
-}
-
-/// Runs something of the lab with progress on the terminal, Ctrl-C as its stop, and what measures, where something is to be measured.
-pub fn with_context(
-    threads: Option<u16>,
-    measure: Option<&dyn Measure>,
-    command: impl FnOnce(&Context<'_>, &mut dyn Write) -> Result<ExitCode, Failure>,
-) -> Result<ExitCode, Failure> {
-    let out: &mut dyn Write = &mut std::io::stdout();
-    let stop = Arc::new(AtomicBool::new(false));
-    let interrupts = Interrupts::install().map_err(|error| Failure::new(format!("cannot receive signals: {error}")))?;
-    let asked = stop.clone();
-    let _running = interrupts.during(move || asked.store(true, Ordering::Relaxed));
-    let bar = Progress::new(Some(1), "lab");
-    let progress = |at: lab::run::Progress<'_>| {
-        bar.say(at.experiment.to_string());
-        bar.set(at.done as u64, at.all as u64);
-        if at.done == at.all {
-            bar.clear();
-        }
-    };
-    let all = || std::thread::available_parallelism().map_or(1, |n| n.get());
-    let context = Context {
-        revision: crate::VERSION.to_string(),
-        threads: threads.map_or_else(all, usize::from),
-        progress: &progress,
-        stop: &stop,
-        measure,
-    };
-    let done = command(&context, out);
-    bar.clear();
-    done
 }

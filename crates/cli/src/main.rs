@@ -1,34 +1,25 @@
-//! `nearside`: the one command. Argument parsing, dispatch and exit codes; each subcommand is a module.
+//! `nearside`: the one command. Argument parsing, dispatch and exit codes; each subcommand is a module here or in
+//! the crate `tools`.
 //!
 //! Invariants: exit code 0 is done, 1 failed, 2 used wrongly; every error is one sentence on standard error; a reader of
 //! our output that goes away (`| head`) is no error.
 
-mod bench;
-mod failure;
-mod interrupt;
 mod lab;
-mod machine;
 mod probe;
-mod progress;
-mod size;
 mod sql;
 mod topology;
-mod tpch;
 mod whatif;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-
-use crate::failure::Failure;
-
-/// The program's version with the revision it was built from.
-const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("NEARSIDE_REVISION"), ")");
+use tools::failure::Failure;
+use tools::{bench, tpch};
 
 #[derive(Parser)]
 #[command(
     name = "nearside",
-    version = VERSION,
+    version = tools::VERSION,
     about = "An in-memory analytical SQL database that keeps every query next to its data",
     arg_required_else_help = true,
     after_help = "Examples:

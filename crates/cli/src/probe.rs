@@ -11,8 +11,8 @@ use clap::Args;
 use numa::Topology;
 use numa::probe::{self, Options, SystemClock};
 
-use crate::failure::Failure;
-use crate::progress::Progress;
+use tools::failure::Failure;
+use tools::progress::Progress;
 
 /// Steps of the progress bar.
 const STEPS: u64 = 1000;
@@ -48,7 +48,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let csv = arguments.csv.as_deref().map(Output::create).transpose()?;
     let svg = arguments.svg.as_deref().map(Output::create).transpose()?;
     let topology = Topology::discover().map_err(|error| Failure::new(error.to_string()))?;
-    let options = Options { quick: arguments.quick, revision: crate::VERSION.to_string() };
+    let options = Options { quick: arguments.quick, revision: tools::VERSION.to_string() };
     let bar = Progress::new(Some(STEPS), "probing");
     let result = probe::run(&topology, &options, &SystemClock::new(), &mut |what, share| {
         bar.say(what.to_string());

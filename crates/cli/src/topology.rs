@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use numa::{MachineDescription, Topology};
 
-use crate::failure::Failure;
+use tools::failure::Failure;
 
 /// What `--machine` takes instead of a description, to list the published ones.
 const LIST: &str = "list";

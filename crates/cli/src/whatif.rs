@@ -1,8 +1,6 @@
 //! `nearside whatif`: a workload on a machine that is not here, under every placement and strategy, simulated.
 //!
-//! Only arguments are here; the work is done by the crate `lab`. [`recording`] makes workload files of what a database did.
-
-pub mod recording;
+//! Only arguments are here; the work is done by the crate `lab`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,9 +9,9 @@ use clap::Args;
 use lab::command::Context;
 use lab::whatif::WhatIf;
 
-use crate::bench::report::Output;
-use crate::failure::Failure;
-use crate::lab::with_context;
+use tools::bench::report::Output;
+use tools::failure::Failure;
+use tools::lab::with_context;
 
 /// Arguments of `nearside whatif`.
 #[derive(Args, Debug)]

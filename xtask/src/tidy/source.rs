@@ -145,7 +145,7 @@ fn body_start(code: &[u8], from: usize) -> Option<usize> {
 }
 
 /// The `}` of the `{` at `open`; the end of the file when it is missing.
-fn matching_brace(code: &[u8], open: usize) -> usize {
+pub fn matching_brace(code: &[u8], open: usize) -> usize {
     let mut depth = 0_i32;
     for (at, byte) in code.iter().enumerate().skip(open) {
         match byte {

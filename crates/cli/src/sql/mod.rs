@@ -19,15 +19,15 @@ use clap::Args;
 use clap::error::ErrorKind;
 use nearside::{Database, LoadOptions, LoadProgress};
 
-use crate::failure::Failure;
-use crate::interrupt::Interrupts;
-use crate::machine::with_machine;
-use crate::progress::Progress;
-use crate::size::Size;
-use crate::whatif::recording::Recording;
 use output::Format;
 use script::Splitter;
 use shell::{Next, Origin, Shell};
+use tools::failure::Failure;
+use tools::interrupt::Interrupts;
+use tools::machine::with_machine;
+use tools::progress::Progress;
+use tools::recording::Recording;
+use tools::size::Size;
 
 /// Arguments of `nearside sql`.
 #[derive(Args, Debug)]

@@ -18,7 +18,7 @@ use arrow::datatypes::{DataType, Schema};
 use arrow::json::writer::{JsonArray, WriterBuilder};
 use arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
 
-use crate::failure::Failure;
+use tools::failure::Failure;
 
 /// How many rows decide the widths of a table's columns.
 pub const WIDTH_ROWS: usize = 1000;

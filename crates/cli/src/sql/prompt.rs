@@ -22,7 +22,7 @@ use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use super::completion::{self, Names};
 use super::script;
 use super::shell::{Next, Origin, Shell};
-use crate::failure::Failure;
+use tools::failure::Failure;
 
 const PROMPT: &str = "nearside> ";
 /// What every database has beside the user's tables.
@@ -55,7 +55,7 @@ pub fn run(mut shell: Shell) -> Result<(), Failure> {
         let _ = editor.load_history(path);
     }
     shell.interrupts().at_prompt();
-    writeln!(io::stdout(), "Nearside {}. \\? for help, \\q to quit.", crate::VERSION)?;
+    writeln!(io::stdout(), "Nearside {}. \\? for help, \\q to quit.", tools::VERSION)?;
     loop {
         let text = match editor.readline(PROMPT) {
             Ok(text) => text,

@@ -11,8 +11,8 @@ use nearside::{ColumnReport, Database, Error, IndexReport, Outcome, Session};
 use super::completion::unquoted;
 use super::output::{self, Format};
 use super::script::Statement;
-use crate::failure::Failure;
-use crate::interrupt::Interrupts;
+use tools::failure::Failure;
+use tools::interrupt::Interrupts;
 
 /// What `\?` prints.
 const HELP: &str = "\

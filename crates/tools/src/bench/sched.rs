@@ -115,7 +115,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let mut out = io::stdout();
     writeln!(out, "machine   {}", describe(database.topology()))?;
     let build = if cfg!(debug_assertions) { ", built without optimisation: these times say nothing" } else { "" };
-    writeln!(out, "revision  {}{build}", env!("NEARSIDE_REVISION"))?;
+    writeln!(out, "revision  {}{build}", crate::REVISION)?;
     let groups = scheduler.layout().groups().len();
     writeln!(
         out,
@@ -270,7 +270,7 @@ fn to_json(database: &Database, tasks: &[Figure], loops: &[LoopRow], plan: &Plan
         "source": "measured",
         "machine": describe(database.topology()),
         "topology": &**database.topology(),
-        "revision": env!("NEARSIDE_REVISION"),
+        "revision": crate::REVISION,
         "version": env!("CARGO_PKG_VERSION"),
         "debug_build": cfg!(debug_assertions),
         "slots": scheduler.threads(),

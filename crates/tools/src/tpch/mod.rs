@@ -183,7 +183,7 @@ fn load(database: &Database, arguments: &Arguments) -> Result<Report, Failure> {
     let load_s = started.elapsed().as_secs_f64();
     Ok(Report {
         machine: describe(database.topology()),
-        revision: env!("NEARSIDE_REVISION"),
+        revision: crate::REVISION,
         debug_build: cfg!(debug_assertions),
         scale,
         threads: database.scheduler().threads(),

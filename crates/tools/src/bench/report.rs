@@ -131,7 +131,7 @@ pub fn report(benchmark: &str, topology: &Topology, threads: usize, arguments: V
         "cpus": topology.usable_cpus().len(),
         "nodes": topology.nodes().len(),
         "topology": topology,
-        "revision": env!("NEARSIDE_REVISION"),
+        "revision": crate::REVISION,
         "version": env!("CARGO_PKG_VERSION"),
         "debug_build": cfg!(debug_assertions),
         "threads": threads,
@@ -147,7 +147,7 @@ pub fn report(benchmark: &str, topology: &Topology, threads: usize, arguments: V
 pub fn write_head(out: &mut dyn Write, topology: &Topology, threads: usize) -> Result<(), Failure> {
     let build = if cfg!(debug_assertions) { ", built without optimisation: these figures say nothing" } else { "" };
     writeln!(out, "machine   {}", describe(topology))?;
-    writeln!(out, "revision  {}{build}", env!("NEARSIDE_REVISION"))?;
+    writeln!(out, "revision  {}{build}", crate::REVISION)?;
     writeln!(out, "threads   {threads}")?;
     out.flush()?;
     Ok(())

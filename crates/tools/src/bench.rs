@@ -2,18 +2,18 @@
 //!
 //! Invariant: a figure never loses its origin: the JSON says machine, topology, revision, arguments and that it was measured.
 
-pub(crate) mod clients;
+pub mod clients;
 mod kernels;
 mod load;
 mod plan;
 mod point;
 mod queries;
-pub(crate) mod report;
+pub mod report;
 mod scan;
 mod sched;
-pub(crate) mod statements;
-pub(crate) mod uniform;
-pub(crate) mod work;
+pub mod statements;
+pub mod uniform;
+pub mod work;
 
 use std::process::ExitCode;
 
