@@ -107,6 +107,9 @@ impl Streamed {
             (StreamStep::Morsel(morsel), Some(pipe)) => {
                 pipe.run_in(morsel, batch_rows, &run, &mut |mut chunk| {
                     let batch = chunk.batch(&pipe.infos, &self.schema)?;
+                    if batch.num_rows() <= batch_rows {
+                        return emit(batch);
+                    }
                     let mut starts = (0..batch.num_rows()).step_by(batch_rows);
                     starts.try_fold(true, |on, start| match on {
                         true => emit(batch.slice(start, batch_rows.min(batch.num_rows() - start))),
