@@ -126,6 +126,8 @@ pub enum Plan {
 pub struct Shared {
     /// Its number.
     pub id: usize,
+    /// The user's word (MATERIALIZED): the optimiser neither computes it in each place nor takes conditions into it.
+    pub keep: bool,
     /// What is run once.
     pub plan: Plan,
 }
@@ -176,7 +178,7 @@ impl Plan {
 
     /// This plan, to be put wherever the tree needs its rows: it is run once for all places with this `id`.
     pub fn shared(self, id: usize) -> Plan {
-        Plan::Shared(Arc::new(Shared { id, plan: self }))
+        Plan::Shared(Arc::new(Shared { id, keep: false, plan: self }))
     }
 
     fn checked(self) -> Result<Plan, PlanError> {
@@ -235,7 +237,40 @@ impl Plan {
             Plan::Join(join) => vec![&join.left, &join.right],
             Plan::Sort(sort) => vec![&sort.input],
             Plan::Union(union) => union.inputs.iter().collect(),
-            Plan::Shared(plan) => vec![plan],
+            Plan::Shared(shared) => vec![shared],
+        }
+    }
+
+    /// This operator over other inputs: `map` gives what stands for each, which has the same columns.
+    pub(crate) fn map_inputs(&self, map: &mut dyn FnMut(&Plan) -> Plan) -> Plan {
+        match self {
+            Plan::Scan { .. } | Plan::Values { .. } => self.clone(),
+            Plan::Filter { input, predicate } => {
+                Plan::Filter { input: Box::new(map(input)), predicate: predicate.clone() }
+            }
+            Plan::Project { input, outputs } => {
+                Plan::Project { input: Box::new(map(input)), outputs: outputs.clone() }
+            }
+            Plan::Limit { input, skip, fetch } => {
+                Plan::Limit { input: Box::new(map(input)), skip: *skip, fetch: *fetch }
+            }
+            Plan::Aggregate(of) => Plan::Aggregate(Box::new(Aggregation {
+                input: map(&of.input),
+                keys: of.keys.clone(),
+                calls: of.calls.clone(),
+            })),
+            Plan::Join(of) => {
+                let (left, right) = (map(&of.left), map(&of.right));
+                Plan::Join(Box::new(Join { left, right, on: of.on.clone(), residual: of.residual.clone(), ..**of }))
+            }
+            Plan::Sort(of) => {
+                Plan::Sort(Box::new(Sort { input: map(&of.input), keys: of.keys.clone(), fetch: of.fetch }))
+            }
+            Plan::Union(of) => {
+                let inputs = of.inputs.iter().map(map).collect();
+                Plan::Union(Union { inputs, schema: Arc::clone(&of.schema) })
+            }
+            Plan::Shared(of) => Plan::Shared(Arc::new(Shared { id: of.id, keep: of.keep, plan: map(of) })),
         }
     }
 
@@ -271,7 +306,7 @@ impl Plan {
             Plan::Sort(sort) => sort.input.schema(),
             Plan::Union(union) => union.schema.clone(),
             Plan::Values { schema, .. } => schema.clone(),
-            Plan::Shared(plan) => plan.schema(),
+            Plan::Shared(shared) => shared.schema(),
             Plan::Project { outputs, .. } => {
                 Arc::new(Schema::new(outputs.iter().map(|o| o.field().clone()).collect::<Vec<_>>()))
             }

@@ -155,6 +155,16 @@ impl Predicate {
         }
     }
 
+    /// May it change from call to call?
+    pub(crate) fn volatile(&self) -> bool {
+        match self {
+            Predicate::Compare { .. } | Predicate::In { .. } | Predicate::IsNull { .. } => false,
+            Predicate::And(parts) | Predicate::Or(parts) => parts.iter().any(Predicate::volatile),
+            Predicate::Not(inner) => inner.volatile(),
+            Predicate::Boolean(expression) => expression.volatile(),
+        }
+    }
+
     fn collect_columns(&self, into: &mut Vec<usize>) {
         match self {
             Predicate::Compare { column, .. } | Predicate::In { column, .. } | Predicate::IsNull { column, .. } => {

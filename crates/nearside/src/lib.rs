@@ -60,6 +60,7 @@ mod recording;
 mod report;
 mod scheduling;
 mod session;
+mod shared_queries;
 mod set_all;
 mod sql_text;
 mod statement;

@@ -20,7 +20,6 @@ mod predicate;
 mod props;
 mod scan;
 mod scope;
-mod shared;
 mod support;
 
 use std::cmp::Ordering;
@@ -42,6 +41,7 @@ use crate::checked;
 use crate::error::{Error, Result};
 use crate::floats;
 use crate::like::text_test;
+use crate::shared_queries;
 use crate::structure::structure;
 use crate::substring::with_substring;
 
@@ -51,7 +51,6 @@ pub(crate) use props::{Props, Slots};
 pub(crate) use scan::bind_scan;
 pub(crate) use support::is_exact;
 
-use shared::SharedSubtrees;
 use support::Support;
 
 /// A subtree of a logical plan that runs natively.
@@ -59,15 +58,11 @@ use support::Support;
 pub(crate) struct NativeNode {
     /// The subtree, as DataFusion optimised it.
     pub plan: Arc<LogicalPlan>,
-    /// Which of its subtrees are equal and worth computing once.
-    shared: Arc<SharedSubtrees>,
 }
 
 impl NativeNode {
     fn new(plan: LogicalPlan) -> NativeNode {
-        let plan = Arc::new(plan);
-        let shared = Arc::new(SharedSubtrees::of(&plan));
-        NativeNode { plan, shared }
+        NativeNode { plan: Arc::new(plan) }
     }
 }
 
@@ -123,7 +118,7 @@ pub(crate) fn lower(plan: LogicalPlan, relational: bool) -> Result<LogicalPlan> 
     let support = Support { relational };
     match support.is_native(&plan) {
         true => Ok(native(plan)),
-        false => Ok(support.lower_in_order(plan)?),
+        false => Ok(support.lower_in_order(shared_queries::without_marks(plan)?)?),
     }
 }
 

@@ -17,6 +17,7 @@ use crate::native::{NativeExec, NativePlanner, context_of};
 use crate::planning;
 use crate::recording::{self, Recording};
 use crate::scheduling;
+use crate::shared_queries;
 use crate::statement::Running;
 use crate::stream::{ResultStream, block_on};
 use crate::watched::{WatchedExec, watch};
@@ -28,7 +29,8 @@ pub(crate) fn prepare(plan: LogicalPlan, running: &Running) -> Result<LogicalPla
 
 /// A plan analysed and optimised.
 pub(crate) fn optimised(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
-    planning::optimise(planning::analyse(plan, running)?, running)
+    let analysed = planning::analyse(plan, running)?;
+    planning::optimise(planning::deep(|| shared_queries::mark(analysed))?, running)
 }
 
 /// An optimised plan lowered.

@@ -6,11 +6,12 @@
 //! - finds an order for inner, semi and anti joins and the side of each join that is kept ([`order`]), by a model of what the
 //!   engine's operators cost ([`cost`]) over estimates from dictionaries and samples ([`cardinality`], [`statistics`]);
 //! - aggregates below an outer join where that gives the same groups ([`eager`]);
+//! - computes what several places name once or in each place, whichever is cheaper ([`share`]);
 //! - groups by fewer keys where the others follow from those ([`keys`]);
 //! - drops columns that nobody reads ([`prune`]).
 //!
 //! Invariants: the result has the same schema and the same rows, though not in the same order; a condition or expression that may
-//! fail sees no row that it would not have seen, and volatile ones stay where they are; a shared plan stays shared.
+//! fail sees no row that it would not have seen, and volatile ones stay where they are.
 //!
 //! # Limits
 //! Aggregates are not moved past inner joins. Outer and mark joins keep their place.
@@ -29,6 +30,7 @@ mod keys;
 mod order;
 mod prune;
 mod push;
+mod share;
 mod solve;
 mod statistics;
 
@@ -41,8 +43,7 @@ pub fn optimize(plan: Plan) -> Plan {
         return plan;
     }
     let schema = plan.schema();
-    let rewritten = push::Rewriter::default().push(plan, Vec::new());
-    prune::Pruner::default().whole(rewritten.plan, &schema)
+    prune::Pruner::plan(share::cheapest(plan), &schema)
 }
 
 /// A chain over one scan is put together well enough when it is compiled.

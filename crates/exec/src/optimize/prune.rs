@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::Schema;
 
+use super::share::Reads;
 use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Shared, Side, Sort, Union};
 
 /// A pruned plan; `columns[i]` is which of the original output columns its column `i` is.
@@ -19,12 +20,30 @@ struct Pruned {
 /// Prunes plans; a shared plan once.
 #[derive(Default)]
 pub(super) struct Pruner {
-    shared: HashMap<usize, Arc<Shared>>,
+    /// By number: the plan as it is now, and which of its columns are left.
+    shared: HashMap<usize, (Arc<Shared>, Vec<usize>)>,
+    /// What is read of each shared plan, once a first walk has found it.
+    reads: Reads,
+    /// What this walk finds to be read of each.
+    found: Reads,
 }
 
 impl Pruner {
+    /// As [`whole`](Self::whole); of shared plans only what some place reads is left.
+    pub(super) fn plan(plan: Plan, schema: &Schema) -> Plan {
+        let shares = plan.operators().iter().any(|(_, operator)| matches!(operator, Plan::Shared(_)));
+        if !shares {
+            return Pruner::default().whole(plan, schema);
+        }
+        // What the outer ones read of the inner ones is known when the outer ones have lost columns: one more walk per level would
+        // find it. Two walks leave out what the statement itself does not read.
+        let mut first = Pruner::default();
+        first.whole(plan.clone(), schema);
+        Pruner { reads: first.found, ..Pruner::default() }.whole(plan, schema)
+    }
+
     /// The same rows, with all columns as `schema` has them.
-    pub(super) fn whole(&mut self, plan: Plan, schema: &Schema) -> Plan {
+    fn whole(&mut self, plan: Plan, schema: &Schema) -> Plan {
         let columns: Vec<usize> = (0..schema.fields().len()).collect();
         let pruned = self.prune(plan, &columns);
         if pruned.columns == columns && pruned.plan.schema().fields() == schema.fields() {
@@ -86,20 +105,25 @@ impl Pruner {
                 let columns = (0..plan.schema().fields().len()).collect();
                 Pruned { plan, columns }
             }
-            Plan::Shared(shared) => {
-                let pruned = match self.shared.get(&shared.id) {
-                    Some(pruned) => pruned.clone(),
-                    None => {
-                        let plan = self.whole(shared.plan.clone(), &shared.schema());
-                        let pruned = Arc::new(Shared { id: shared.id, plan });
-                        self.shared.insert(shared.id, pruned.clone());
-                        pruned
-                    }
-                };
-                let columns = (0..pruned.schema().fields().len()).collect();
-                Pruned { plan: Plan::Shared(pruned), columns }
-            }
+            Plan::Shared(shared) => self.shared(&shared, wanted),
         }
+    }
+
+    fn shared(&mut self, shared: &Shared, wanted: &[usize]) -> Pruned {
+        let schema = shared.schema();
+        let (pruned, columns) = match self.shared.get(&shared.id) {
+            Some(known) => known.clone(),
+            None => {
+                let all = || (0..schema.fields().len()).collect();
+                let read = self.reads.of(shared.id).unwrap_or_else(all);
+                let Pruned { plan, columns } = self.exactly(shared.plan.clone(), &read);
+                let pruned = Arc::new(Shared { id: shared.id, keep: shared.keep, plan });
+                self.shared.insert(shared.id, (pruned.clone(), columns.clone()));
+                (pruned, columns)
+            }
+        };
+        self.found.note(shared.id, &schema, wanted);
+        Pruned { plan: Plan::Shared(pruned), columns }
     }
 
     fn project(&mut self, input: Plan, outputs: Vec<Output>, wanted: &[usize]) -> Pruned {

@@ -15,6 +15,7 @@ use super::conjuncts::{all_of, conjuncts, is_delicate, rejects_nulls};
 use super::cost::{self, Lookup};
 use super::eager;
 use super::keys;
+use super::share::Conditions;
 use super::solve::solve;
 use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Shared, Side, Sort, Union};
 use crate::predicate::Predicate;
@@ -30,11 +31,20 @@ pub(super) struct Optimized {
 /// Rewrites plans; a shared plan once.
 #[derive(Default)]
 pub(super) struct Rewriter {
-    /// By address: the plan as it was (which keeps the address taken), as it is now, and what is known of it.
+    /// By number: the plan as it is now, and what is known of it.
     shared: HashMap<usize, (Arc<Shared>, Estimate)>,
+    /// What places ask of shared plans.
+    pub(super) conditions: Conditions,
+    /// What computing and keeping shared plans costs, each once.
+    pub(super) kept_cost: f64,
 }
 
 impl Rewriter {
+    /// One that pushes what places were found to ask of shared plans below those.
+    pub(super) fn pushing(conditions: Conditions) -> Rewriter {
+        Rewriter { conditions, ..Rewriter::default() }
+    }
+
     /// The rows of a plan that pass conjuncts over its output.
     pub(super) fn push(&mut self, plan: Plan, filters: Vec<Predicate>) -> Optimized {
         let rejected = |width: usize| -> Vec<bool> {
@@ -91,19 +101,26 @@ impl Rewriter {
                 let estimate = Estimate::of_rows(rows as f64, schema.fields().len());
                 Optimized { plan, estimate }.filtered(filters)
             }
-            Plan::Shared(shared) => {
-                let (plan, estimate) = match self.shared.get(&shared.id) {
-                    Some((plan, estimate)) => (plan.clone(), estimate.clone()),
-                    None => {
-                        let Optimized { plan, estimate } = self.push(shared.plan.clone(), Vec::new());
-                        let plan = Arc::new(Shared { id: shared.id, plan });
-                        self.shared.insert(shared.id, (plan.clone(), estimate.clone()));
-                        (plan, estimate)
-                    }
-                };
-                Optimized { plan: Plan::Shared(plan), estimate }.filtered(filters)
-            }
+            Plan::Shared(shared) => self.shared(&shared, filters),
         }
+    }
+
+    fn shared(&mut self, shared: &Shared, filters: Vec<Predicate>) -> Optimized {
+        // Into what the user wants computed as it is written goes nothing.
+        self.conditions.note(shared.id, if shared.keep { &[] } else { &filters });
+        let (plan, estimate) = match self.shared.get(&shared.id) {
+            Some(known) => known.clone(),
+            None => {
+                let Optimized { plan, mut estimate } = self.push(shared.plan.clone(), self.conditions.of(shared.id));
+                let rows = estimate.rows;
+                self.kept_cost += estimate.cost.total() + cost::build(rows, estimate.columns.len(), Lookup::Array);
+                estimate.cost = cost::Cost { fixed: 0.0, work: rows * cost::ROW };
+                let plan = Arc::new(Shared { id: shared.id, keep: shared.keep, plan });
+                self.shared.insert(shared.id, (plan.clone(), estimate.clone()));
+                (plan, estimate)
+            }
+        };
+        Optimized { plan: Plan::Shared(plan), estimate }.filtered(filters)
     }
 
     fn project(&mut self, input: Plan, outputs: Vec<Output>, filters: Vec<Predicate>) -> Optimized {

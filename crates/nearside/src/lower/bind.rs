@@ -18,10 +18,10 @@ use exec::{Expression, Output, Plan, SortKey, Union};
 use super::predicate::predicate;
 use super::scan::bind_scan;
 use super::scope::{Columns, Scope, has_subquery, keep};
-use super::shared::SharedSubtrees;
 use super::{NativeNode, PhysicalExpression, Props, Slots, aggregate, bug, join};
 use crate::catalog::CatalogState;
 use crate::error::{Error, Result};
+use crate::shared_queries::SharedQuery;
 
 /// The plan of a native subtree over the rows of one catalog state.
 pub(crate) fn bind(node: &NativeNode, catalog: &CatalogState, props: ExecutionProps) -> Result<Plan> {
@@ -36,7 +36,7 @@ pub(crate) fn bind_with(
     slots: Slots,
 ) -> Result<Plan> {
     let props = Props::new(props, slots);
-    let plan = Binder { catalog, props: &props, shared: &node.shared, known: RefCell::default() }.plan(&node.plan)?;
+    let plan = Binder { catalog, props: &props, known: RefCell::default() }.plan(&node.plan)?;
     Ok(exec::optimize(plan))
 }
 
@@ -45,21 +45,20 @@ pub(super) struct Binder<'a> {
     catalog: &'a CatalogState,
     /// The statement's time and settings, and the values of parameters.
     pub props: &'a Props,
-    shared: &'a SharedSubtrees,
-    /// Plans of subtrees that have equals, by set.
+    /// Plans of queries that stand in several places, by id.
     known: RefCell<HashMap<usize, Arc<exec::Shared>>>,
 }
 
 impl Binder<'_> {
     /// The plan of a subtree.
     pub(super) fn plan(&self, plan: &LogicalPlan) -> Result<Plan> {
-        let Some(set) = self.shared.set_of(plan) else { return self.operator(plan) };
-        let known = self.known.borrow().get(&set).cloned();
+        let Some(SharedQuery { id, keep, query }) = SharedQuery::of(plan) else { return self.operator(plan) };
+        let known = self.known.borrow().get(id).cloned();
         if let Some(known) = known {
             return Ok(Plan::Shared(known));
         }
-        let bound = Arc::new(exec::Shared { id: set, plan: self.operator(plan)? });
-        self.known.borrow_mut().insert(set, Arc::clone(&bound));
+        let bound = Arc::new(exec::Shared { id: *id, keep: *keep, plan: self.plan(query)? });
+        self.known.borrow_mut().insert(*id, Arc::clone(&bound));
         Ok(Plan::Shared(bound))
     }
 

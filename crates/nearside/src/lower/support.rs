@@ -9,6 +9,7 @@ use datafusion::logical_expr::{
 
 use super::aggregate;
 use crate::context::StoredSource;
+use crate::shared_queries::SharedQuery;
 
 /// What is to run natively.
 #[derive(Debug, Clone, Copy)]
@@ -31,6 +32,7 @@ impl Support {
                     && self.is_native(&limit.input)
             }
             _ if !self.relational => false,
+            LogicalPlan::Extension(_) => SharedQuery::of(plan).is_some_and(|shared| self.is_native(&shared.query)),
             LogicalPlan::EmptyRelation(empty) => !empty.produce_one_row || empty.schema.fields().is_empty(),
             LogicalPlan::Values(values) => values.values.iter().flatten().all(|e| is_exact(e) && is_constant(e)),
             LogicalPlan::Aggregate(node) => {

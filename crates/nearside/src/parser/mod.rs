@@ -4,7 +4,7 @@
 //! executed by us. Everything else is SQL as DataFusion (sqlparser's generic dialect) reads it.
 
 use datafusion::config::ConfigOptions;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, Volatility};
 use datafusion::logical_expr::planner::ContextProvider;
 use datafusion::sql::parser::{CopyToStatement, DFParserBuilder, Statement};
 use datafusion::sql::planner::{ParserOptions, SqlToRel};
@@ -16,10 +16,13 @@ use crate::error::{Error, Position, Result};
 use crate::placement::change::AlterPlacement;
 use crate::planning::deep;
 
+mod materialized;
 mod mend;
 mod own;
 mod text;
 
+use materialized::keep_wishes;
+pub(crate) use materialized::Wish;
 use mend::mend;
 use own::own_statement;
 use text::check_tokens;
@@ -116,6 +119,11 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &PlanContext<'_>
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
     deep(|| {
         mend(&mut statement);
+        let volatile = |name: &str| {
+            let function = context.get_function_meta(name);
+            function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
+        };
+        keep_wishes(&mut statement, &volatile);
         Ok(planner.statement_to_plan(statement)?)
     })
 }

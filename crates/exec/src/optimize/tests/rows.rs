@@ -154,7 +154,8 @@ impl Dice {
             12 => Plan::Union(Union { inputs: vec![input.clone(), input], schema }),
             _ => {
                 if self.shared.is_empty() || self.one_in(2) {
-                    self.shared.push(input.shared(self.shared.len()));
+                    let (id, keep) = (self.shared.len(), self.one_in(4));
+                    self.shared.push(Plan::Shared(Arc::new(Shared { id, keep, plan: input })));
                 }
                 let which = self.below(self.shared.len());
                 self.shared[which].clone()

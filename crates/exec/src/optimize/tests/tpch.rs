@@ -227,3 +227,40 @@ fn a_shared_plan_stays_one() {
     assert_eq!(found[0], found[1]);
     assert_eq!(found[0].0, 7);
 }
+
+/// A grouped query over lineitem, in two places that each keep a few of its suppliers.
+fn each_keeps_few(keep: bool) -> Plan {
+    let plan = sums(scan("lineitem", &["l_suppkey", "l_price"]), &["l_suppkey"], &["l_price"]);
+    let shared = Plan::Shared(Arc::new(crate::plan::Shared { id: 0, keep, plan }));
+    let place = |bound: i64| where_number(shared.clone(), "l_suppkey", CompareOp::Lt, bound);
+    Plan::Union(crate::plan::Union { schema: shared.schema(), inputs: vec![place(3), place(5)] })
+}
+
+#[test]
+fn what_every_place_of_a_shared_plan_asks_is_asked_below_it() {
+    let text = optimized(&each_keeps_few(false)).to_string();
+    let condition = text.rfind("l_suppkey < ").unwrap_or_else(|| panic!("{text}"));
+    assert!(condition > text.rfind("Aggregate").unwrap(), "{text}");
+}
+
+#[test]
+fn a_materialized_plan_is_computed_as_it_is_written() {
+    let text = optimized(&each_keeps_few(true)).to_string();
+    assert!(text.contains("Shared"), "{text}");
+    // Each place asks its own, and nobody asks anything below.
+    assert_eq!(text.matches("l_suppkey < ").count(), 2, "{text}");
+    assert!(text.contains("[sum(l_price)]\n      Scan"), "{text}");
+}
+
+#[test]
+fn a_cheap_plan_of_which_each_place_keeps_another_part_is_computed_in_each() {
+    let shared = inner(
+        scan("orders", &["o_orderkey", "o_custkey", "o_date"]),
+        scan("lineitem", &["l_orderkey", "l_price"]),
+        &[("o_orderkey", "l_orderkey")],
+    )
+    .shared(3);
+    let place = |key: i64| where_number(shared.clone(), "o_custkey", CompareOp::Eq, key);
+    let text = optimized(&inner(place(1), place(2), &[("o_date", "o_date")])).to_string();
+    assert!(!text.contains("Shared") || text.contains("o_custkey = 1 OR o_custkey = 2"), "{text}");
+}
