@@ -20,6 +20,7 @@ use crate::ExecError;
 use crate::driver::{Driver, WAKE_AFTER};
 use crate::plan::Plan;
 use crate::profile::Profile;
+use crate::traffic::Traffic;
 
 /// Statements that touch less than this run at once on the polling thread: a hand-over costs more than the work.
 const TINY_BYTES: u64 = 256 << 10;
@@ -41,6 +42,8 @@ pub struct Context {
     pub ordered: bool,
     /// What scans may use.
     pub scan: ScanOptions,
+    /// Where it is written down what the plan's tasks touch.
+    pub traffic: Arc<Traffic>,
 }
 
 /// What scans may use to look at fewer rows. The rows that come out are the same either way: experiments switch it off.
@@ -62,7 +65,8 @@ impl Default for ScanOptions {
 impl Context {
     /// With batches of [`BATCH_ROWS`], in order.
     pub fn new(scheduler: Arc<Scheduler>, statement: Arc<Statement>) -> Context {
-        Context { scheduler, statement, batch_rows: BATCH_ROWS, ordered: true, scan: ScanOptions::default() }
+        let (scan, traffic) = (ScanOptions::default(), Arc::default());
+        Context { scheduler, statement, batch_rows: BATCH_ROWS, ordered: true, scan, traffic }
     }
 }
 

@@ -39,6 +39,7 @@ mod profile;
 pub mod reference;
 mod scalar;
 mod text;
+mod traffic;
 
 pub use affinities::{TaskPlace, affinities};
 pub use error::{ExecError, PlanError};
@@ -54,3 +55,4 @@ pub use predicate::{CompareOp, Predicate};
 pub use profile::{OperatorProfile, Profile};
 pub use scalar::{ArithmeticOp, DatePart, Scalar};
 pub use text::TextTest;
+pub use traffic::{TouchPhase, Touched, TouchedComponent, Traffic, TrafficLine};

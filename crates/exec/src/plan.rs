@@ -73,7 +73,7 @@ pub enum Plan {
     /// The live rows of a snapshot, in order of parts, segments and rows.
     Scan {
         /// Name for EXPLAIN.
-        table: String,
+        table: Arc<str>,
         /// What is read; the statement holds it for as long as it runs.
         snapshot: Arc<TableVersion>,
         /// Columns of the table that the output has, in this order.
@@ -142,7 +142,7 @@ impl Deref for Shared {
 
 impl Plan {
     /// A scan of `columns` (indexes into the table's schema).
-    pub fn scan(table: impl Into<String>, snapshot: Arc<TableVersion>, columns: Vec<usize>) -> Result<Plan, PlanError> {
+    pub fn scan(table: impl Into<Arc<str>>, snapshot: Arc<TableVersion>, columns: Vec<usize>) -> Result<Plan, PlanError> {
         Plan::Scan { table: table.into(), snapshot, columns }.checked()
     }
 

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use foldhash::fast::FixedState;
 use numa::{NodeId, current_node};
 use parking_lot::Mutex;
@@ -163,6 +163,15 @@ impl Traffic {
         self.state.lock().table(name, schema)
     }
 
+    /// The number of an operator.
+    fn operator(&self, name: &str) -> u32 {
+        let mut state = self.state.lock();
+        match state.tables.iter().position(|(known, schema)| schema.fields().is_empty() && **known == *name) {
+            Some(known) => known as u32,
+            None => state.table(&name.into(), &Arc::new(Schema::empty())),
+        }
+    }
+
     /// Everything so far, by table, column, part, component, phase and nodes.
     pub fn lines(&self) -> Vec<TrafficLine> {
         let state = self.state.lock();
@@ -243,20 +252,20 @@ thread_local! {
 pub(crate) struct Task {
     /// The task is part of another on this thread.
     inner: bool,
+    /// What the task of another statement noted that waits below this one on the thread's stack.
+    waiting: Option<Ledger>,
 }
 
 impl Task {
     /// A task of a statement begins on this thread.
     pub(crate) fn begin(traffic: &Arc<Traffic>, statement: &Arc<Statement>) -> Task {
         LEDGER.with_borrow_mut(|ledger| {
-            let inner = ledger.as_ref().is_some_and(|known| Arc::ptr_eq(&known.traffic, traffic));
-            if !inner {
-                // What another statement's task noted on this thread until here is settled first: the two take turns on it.
-                settle(ledger.take());
-                let (traffic, statement) = (Arc::clone(traffic), Arc::clone(statement));
-                *ledger = Some(Ledger { traffic, statement, since: Instant::now(), lines: Vec::new() });
+            if ledger.as_ref().is_some_and(|known| Arc::ptr_eq(&known.traffic, traffic)) {
+                return Task { inner: true, waiting: None };
             }
-            Task { inner }
+            let (traffic, statement) = (Arc::clone(traffic), Arc::clone(statement));
+            let own = Ledger { traffic, statement, since: Instant::now(), lines: Vec::new() };
+            Task { inner: false, waiting: ledger.replace(own) }
         })
     }
 }
@@ -264,7 +273,8 @@ impl Task {
 impl Drop for Task {
     fn drop(&mut self) {
         if !self.inner {
-            settle(LEDGER.take());
+            let own = LEDGER.with_borrow_mut(|ledger| std::mem::replace(ledger, self.waiting.take()));
+            settle(own);
         }
     }
 }
@@ -287,6 +297,14 @@ pub(crate) fn note(item: Item, phase: TouchPhase, from: NodeId, bytes: u64) {
     }
 }
 
+/// Says that the task on this thread keeps `bytes` for an operator, which is called `what`. New memory lies where it is first written.
+pub(crate) fn note_kept(what: &str, bytes: u64) {
+    let traffic = LEDGER.with_borrow(|ledger| ledger.as_ref().map(|ledger| Arc::clone(&ledger.traffic)));
+    let (Some(traffic), Some(here), true) = (traffic, current_node(), bytes > 0) else { return };
+    let item = Item { table: traffic.operator(what), column: 0, part: 0, component: TouchedComponent::Output };
+    note(item, TouchPhase::Keep, here, bytes);
+}
+
 /// Adds what a task noted to its statement's account.
 fn settle(ledger: Option<Ledger>) {
     let Some(ledger) = ledger.filter(|ledger| !ledger.lines.is_empty()) else { return };
@@ -307,7 +325,7 @@ fn settle(ledger: Option<Ledger>) {
 
 #[cfg(test)]
 mod tests {
-    use arrow::datatypes::{DataType, Field, Schema};
+    use arrow::datatypes::{DataType, Field};
 
     use super::*;
 

@@ -48,6 +48,8 @@ pub(crate) struct StoredSource {
     pub id: u64,
     /// The table's name.
     pub name: Name,
+    /// The same as people write it.
+    pub shown: Arc<str>,
     /// Columns, with [`ROW_ID`] last where asked for.
     pub schema: SchemaRef,
     /// Whether the last column is [`ROW_ID`].
@@ -67,6 +69,7 @@ impl StoredSource {
         StoredSource {
             id: table.id,
             name: table.name.clone(),
+            shown: table.name.shown().into(),
             constraints: Constraints::new_unverified(keys),
             schema,
             row_ids: false,

@@ -56,6 +56,8 @@ pub(crate) struct Inner {
     pub catalog: Arc<Catalog>,
     pub plans: PlanCache,
     pub environment: Arc<RuntimeEnv>,
+    /// What tasks of statements that ended touched.
+    pub traffic: Arc<exec::Traffic>,
     /// The last changes of placements.
     pub changes: ChangeLog,
     /// What statements read and computed, where that is recorded.
@@ -201,6 +203,7 @@ impl DatabaseBuilder {
             budget,
             plans: PlanCache::default(),
             environment,
+            traffic: Arc::default(),
             changes: ChangeLog::default(),
             recorder: Recorder::default(),
             memory_counters: OnceLock::new(),

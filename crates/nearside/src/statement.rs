@@ -14,6 +14,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
 use datafusion::execution::{FunctionRegistry, TaskContext};
 use datafusion::optimizer::OptimizerConfig;
+use exec::Traffic;
 use numa::{Budget, Reservation};
 use parking_lot::Mutex;
 use sched::Stopped;
@@ -65,6 +66,8 @@ pub(crate) struct Running {
     pub catalog: Arc<CatalogState>,
     /// Where it commits: the database's catalog, or a scratch one while IMPORT DATABASE works.
     pub home: Arc<Catalog>,
+    /// What its tasks touch.
+    pub traffic: Arc<StatementTraffic>,
     signal: Arc<CancelSignal>,
     started: DateTime<Utc>,
     deadline: Option<Instant>,
@@ -91,6 +94,7 @@ impl Running {
             state,
             catalog: inner.catalog.state(),
             home: Arc::clone(&inner.catalog),
+            traffic: StatementTraffic::of(inner),
             signal: Arc::default(),
             started: Utc::now(),
             deadline,
@@ -110,6 +114,7 @@ impl Running {
             state: Arc::clone(&self.state),
             catalog,
             home: Arc::clone(&self.home),
+            traffic: Arc::clone(&self.traffic),
             signal: Arc::clone(&self.signal),
             started: self.started,
             deadline: self.deadline,
@@ -197,6 +202,30 @@ impl OptimizerConfig for Running {
 
     fn function_registry(&self) -> Option<&dyn FunctionRegistry> {
         Some(self.state.as_ref())
+    }
+}
+
+/// What the tasks of one statement touch; added to the database's account when the statement ends.
+#[derive(Debug)]
+pub(crate) struct StatementTraffic {
+    own: Arc<Traffic>,
+    all: Arc<Traffic>,
+}
+
+impl StatementTraffic {
+    fn of(inner: &Inner) -> Arc<StatementTraffic> {
+        Arc::new(StatementTraffic { own: Arc::default(), all: Arc::clone(&inner.traffic) })
+    }
+
+    /// The statement's account.
+    pub(crate) fn own(&self) -> &Arc<Traffic> {
+        &self.own
+    }
+}
+
+impl Drop for StatementTraffic {
+    fn drop(&mut self) {
+        self.all.absorb(&self.own);
     }
 }
 

@@ -119,6 +119,11 @@ impl Dictionary {
         self.len == 0
     }
 
+    /// Whether it has a copy on several nodes.
+    pub fn is_replicated(&self) -> bool {
+        self.copies().is_replicated()
+    }
+
     /// The surface type of the values.
     pub fn data_type(&self) -> &DataType {
         &self.data_type

@@ -38,6 +38,7 @@ use crate::locate::PageMaps;
 use crate::operators::scan::{Lookup, Places};
 use crate::plan::Plan;
 use crate::profile::Profile;
+use crate::traffic;
 use window::{Bounds, Charged, ITEMS_PER_STEP, Item, Window};
 
 /// Fewest steps in flight, however few threads there are.
@@ -259,7 +260,9 @@ impl Driver {
             if self.inline { &Serial } else { &SchedParallel::new(scheduler.clone(), statement.clone()) };
         let threads = if self.inline { 1 } else { scheduler.threads() };
         let places = self.places(matches!(step, StreamStep::Prepare));
-        let run = Run { statement, parallel, threads, places };
+        let traffic = &self.context.traffic;
+        let _task = traffic::Task::begin(traffic, statement);
+        let run = Run { statement, parallel, threads, places, traffic };
         streamed.run(step, run, *batch_rows, &mut |batch| self.emit(number, batch))
     }
 
@@ -272,7 +275,12 @@ impl Driver {
             false => scheduler.rotation(TURNS).next(),
         };
         match scheduler.topology().nodes() {
-            _ if self.inline => Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: 1 },
+            [only] if self.inline => {
+                Places { lookup: Lookup::Only(only.id), options, turn: None, morsels_min: 1 }
+            }
+            _ if self.inline => {
+                Places { lookup: Lookup::Maps(PageMaps::of_kernel()), options, turn: None, morsels_min: 1 }
+            }
             [only] => Places { lookup: Lookup::Only(only.id), options, turn: None, morsels_min },
             _ => Places { lookup: Lookup::Maps(PageMaps::of_kernel()), options, turn: turn(), morsels_min },
         }

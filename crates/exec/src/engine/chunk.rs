@@ -18,6 +18,7 @@ use super::vector::{ColumnInfo, Data, Kind, NO_ROW, Vector};
 use crate::ExecError;
 use crate::bind::Coding;
 use crate::operators::scan::cost::Counter;
+use crate::traffic::TouchPhase;
 use crate::operators::{Marked, Rows as Chosen};
 
 /// Most rows of a chunk that a source makes (DESIGN.md, Execution).
@@ -302,7 +303,7 @@ impl Chunk {
         let Slot::Lazy { group, column } = self.slots[column] else { return None };
         let group = &self.groups[group];
         let coded = group.coded(column)?;
-        group.note(column);
+        group.note(column, false);
         Some(codes_of(coded, &group.rows))
     }
 
@@ -347,7 +348,8 @@ impl Group {
             },
             Origin::Segment { segment, columns, infos, .. } => {
                 debug_assert!(!self.nulls);
-                self.note(column);
+                // Vids go on as they are; integers come out of the dictionary.
+                self.note(column, !matches!(infos[column].kind, Kind::Vid(_)));
                 load_stored(segment.column(columns[column]), &infos[column], &self.rows)
             }
         }
@@ -356,7 +358,7 @@ impl Group {
     /// The values of a column of a segment as Arrow has them.
     fn stored(&self, column: usize) -> Option<ArrayRef> {
         let Origin::Segment { segment, columns, .. } = &self.origin else { return None };
-        self.note(column);
+        self.note(column, true);
         Some(array_of(segment.column(columns[column]), &self.rows))
     }
 
@@ -367,10 +369,13 @@ impl Group {
         }
     }
 
-    /// Notes that a column is read.
-    fn note(&self, column: usize) {
+    /// Notes that a column is read, and the values of its dictionary too where they are wanted.
+    fn note(&self, column: usize, values: bool) {
         if let Origin::Segment { columns, counter: Some(counter), .. } = &self.origin {
-            counter.reads(columns[column], &self.rows.chosen());
+            counter.reads(columns[column], &self.rows.chosen(), TouchPhase::Materialize);
+            if values {
+                counter.takes_values(columns[column], self.rows.len());
+            }
         }
     }
 }

@@ -31,6 +31,10 @@ use crate::optimize::is_delicate;
 use crate::plan::{Output, Plan};
 use crate::predicate::Predicate;
 use crate::profile::{Numbering, Working};
+use crate::traffic;
+
+/// What rows that a join, a sort or a limit keeps are called in an account.
+const ROWS_KEPT: &str = "rows kept";
 
 /// A running plan.
 pub(crate) struct Flow<'a> {
@@ -152,6 +156,7 @@ impl<'a> Flow<'a> {
                 mine.take(&mut chunk, pipe.infos.len(), &self.run)?;
                 Ok(mine.rows < needed)
             })?;
+            traffic::note_kept(ROWS_KEPT, mine.bytes);
             check_kept(done.lock().end(morsel, mine.rows))?;
             *kept[morsel].lock() = mine;
             Ok(())
@@ -199,7 +204,7 @@ impl<'a> Flow<'a> {
 
     /// A scan with conjuncts over its output columns.
     fn scan(&self, scan: &Plan, conjuncts: Vec<Predicate>, wanted: Wanted<'_>) -> Result<Pipe, ExecError> {
-        let Plan::Scan { snapshot, columns, .. } = scan else { unreachable!("a scan is given") };
+        let Plan::Scan { table, snapshot, columns } = scan else { unreachable!("a scan is given") };
         let Wanted { filters, rows: needed, .. } = wanted;
         let single = conjuncts.iter().all(|conjunct| conjunct.columns().len() <= 1);
         let infos = match wanted.as_stored && single {
@@ -212,7 +217,8 @@ impl<'a> Flow<'a> {
         let of_table: Filters = filters.iter().map(|wanted| wanted.below(columns[wanted.column], shows)).collect();
         // Rows that something else drops as well cannot be counted here.
         let needed = needed.filter(|_| later.is_empty() && filters.is_empty());
-        let operator = Scan::new(snapshot.clone(), filter, columns.clone(), needed);
+        let number = self.run.traffic.table(table, &snapshot.schema);
+        let operator = Scan::new(snapshot.clone(), filter, columns.clone(), needed).booked_to(number);
         let source = ScanSource::new(operator, columns.clone(), infos.clone(), &of_table, &self.run)?;
         let rows = source.rows();
         let pipe = Pipe::of(Box::new(source), infos.clone(), rows);
@@ -401,6 +407,7 @@ struct Kept {
     columns: Vec<Vec<Arc<Vector>>>,
     rows: usize,
     reservations: Vec<Reservation>,
+    bytes: u64,
 }
 
 impl Kept {
@@ -413,6 +420,7 @@ impl Kept {
             kept.push(vector);
         }
         self.rows += chunk.rows();
+        self.bytes += bytes;
         match self.reservations.last_mut() {
             Some(reservation) => reservation.grow(bytes)?,
             None => self.reservations.push(run.reserve(bytes)?),

@@ -39,11 +39,6 @@ pub(crate) trait Source: Send + Sync {
         None
     }
 
-    /// Bytes that a morsel reads, about, where a source can tell.
-    fn bytes(&self, _morsel: usize) -> u64 {
-        0
-    }
-
     /// Whether its work is counted for an operator.
     fn is_watched(&self) -> bool {
         false

@@ -80,27 +80,22 @@ impl Source for Watched {
     }
 
     fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
-        let _working = self.begun(morsel);
+        let _working = self.begun();
         self.source.run(morsel, run, out)
     }
 
     fn run_in(&self, morsel: usize, most: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
-        let _working = self.begun(morsel);
+        let _working = self.begun();
         self.source.run_in(morsel, most, run, out)
     }
 }
 
 impl Watched {
     /// Counts a morsel, which is work of the operator as long as the guard lives.
-    fn begun(&self, morsel: usize) -> Working {
+    fn begun(&self) -> Working {
         let working = Working::on(Some(self.own.clone()));
         if self.alone {
             self.own.add_task();
-            let bytes = self.source.bytes(morsel);
-            if bytes > 0 {
-                let node = self.source.node_of(morsel);
-                self.own.add_bytes(bytes, node.is_none() || node == numa::current_node());
-            }
         }
         working
     }

@@ -13,6 +13,7 @@ use crate::ExecError;
 use crate::error::stopped;
 use crate::operators::scan::Places;
 use crate::profile::Working;
+use crate::traffic::{self, Traffic};
 
 /// A help takes one in so many bytes that are free, at most.
 const HELP_SHARE: u64 = 4;
@@ -28,6 +29,8 @@ pub(crate) struct Run<'a> {
     pub(crate) threads: usize,
     /// Where pages lie.
     pub(crate) places: Places<'a>,
+    /// Where it is written down what tasks touch.
+    pub(crate) traffic: &'a Arc<Traffic>,
 }
 
 impl Run<'_> {
@@ -91,6 +94,7 @@ impl Run<'_> {
             if failed.lock().is_some() {
                 return;
             }
+            let _task = traffic::Task::begin(self.traffic, self.statement);
             if let Err(error) = self.check().and_then(|()| body(task)) {
                 failed.lock().get_or_insert(error);
             }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use numa::{NodeId, Reservation};
 use sched::policy::concurrency::Pieces;
-use sched::{Hint, report_bytes};
+use sched::Hint;
 use storage::{BLOCK_ROWS, CodePredicate, Column, Dictionary, Encoding, GRANULE_ROWS, Segment, TableVersion};
 
 use super::Run;
@@ -22,7 +22,7 @@ use super::vector::{ColumnInfo, Kind, is_integer, type_bounds};
 use crate::ExecError;
 use crate::bind::Coding;
 use crate::mask::Mask;
-use crate::operators::scan::{BytesRead, Counter, Matches, Scan};
+use crate::operators::scan::{Counter, Matches, Scan};
 
 /// Rows that one task takes of rows that were kept.
 const ROWS_PER_MORSEL: usize = 16 * CHUNK_ROWS;
@@ -152,9 +152,7 @@ impl ScanSource {
             let counter = self.scan.counter(*segment, rows);
             let piece = Piece { source: self, segment: *segment, rows: rows.clone(), counter: counter.clone() };
             let wanted = piece.hand_out(&mut left, (most, as_bits), &mut positions, out);
-            let mut read = BytesRead::default();
-            counter.settle(&mut read);
-            read.iter().for_each(|(node, bytes)| report_bytes(run.statement, node, bytes));
+            counter.settle();
             if !wanted? {
                 return Ok(false);
             }
@@ -254,18 +252,6 @@ impl Source for ScanSource {
 
     fn codings(&self, column: usize) -> Vec<(Coding, u64)> {
         self.scan.codings(self.columns[column])
-    }
-
-    fn bytes(&self, morsel: usize) -> u64 {
-        let of_rows = |(segment, rows): &(usize, Range<usize>)| {
-            if self.scan.is_sought(*segment) {
-                return 0;
-            }
-            let segment = &self.scan.segments()[*segment].segment;
-            let codes: usize = self.columns.iter().map(|&c| segment.column(c).bytes_codes()).sum();
-            codes as u64 * rows.len() as u64 / segment.rows().max(1) as u64
-        };
-        self.scan.morsel(morsel).pieces.iter().map(of_rows).sum()
     }
 
     fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {

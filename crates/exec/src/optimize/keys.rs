@@ -29,7 +29,7 @@ const LOOKED_AT: f64 = 1.0;
 
 /// A table as one scan reads it.
 struct Relation<'p> {
-    table: &'p str,
+    table: &'p Arc<str>,
     snapshot: &'p Arc<TableVersion>,
     /// An outer join may have made up NULLs for its columns.
     padded: bool,
@@ -259,7 +259,7 @@ fn by_fewer_keys(
                     columns.push(column);
                 }
             }
-            let (table, snapshot) = (relation.table.to_string(), relation.snapshot.clone());
+            let (table, snapshot) = (Arc::clone(relation.table), relation.snapshot.clone());
             (Plan::Scan { table, snapshot, columns: columns.clone() }, columns)
         })
         .collect();

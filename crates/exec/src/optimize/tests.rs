@@ -289,7 +289,7 @@ impl Expression for Pair {
 /// A plan in a line: `(probe * build)` for inner joins, `semi(kept, other)`, the kept side in memory where it says `!`.
 pub(super) fn shape(plan: &Plan) -> String {
     match plan {
-        Plan::Scan { table, .. } => table.clone(),
+        Plan::Scan { table, .. } => table.to_string(),
         Plan::Join(join) => {
             let (left, right) = (shape(&join.left), shape(&join.right));
             let builds = |side: Side, text: String| if join.build == side { format!("!{text}") } else { text };
@@ -328,7 +328,7 @@ pub(super) fn optimized(plan: &Plan) -> Plan {
 /// The columns that scans of a table read, by name.
 pub(super) fn read(plan: &Plan, wanted: &str) -> Vec<Vec<String>> {
     match plan {
-        Plan::Scan { table, .. } if table == wanted => {
+        Plan::Scan { table, .. } if **table == *wanted => {
             vec![plan.schema().fields().iter().map(|f| f.name().clone()).collect()]
         }
         other => other.inputs().into_iter().flat_map(|i| read(i, wanted)).collect(),

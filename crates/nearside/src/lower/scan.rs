@@ -39,7 +39,7 @@ pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState, props: &Props)
         false => Arc::clone(&table.version),
     };
     if scan.filters.is_empty() {
-        let plan = Plan::scan(source.name.shown(), snapshot, wanted).map_err(bug)?;
+        let plan = Plan::scan(Arc::clone(&source.shown), snapshot, wanted).map_err(bug)?;
         return Ok(limited(plan, scan.fetch));
     }
     // Filters may read columns that the output does not have: read both, filter, then keep what is asked for.
@@ -58,7 +58,7 @@ pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState, props: &Props)
         (qualifier.cloned(), Arc::clone(field))
     });
     let schema = DFSchema::new_with_metadata(fields.collect(), full.metadata().clone())?;
-    let mut plan = Plan::scan(source.name.shown(), snapshot, read.clone()).map_err(bug)?;
+    let mut plan = Plan::scan(Arc::clone(&source.shown), snapshot, read.clone()).map_err(bug)?;
     for filter in &scan.filters {
         plan = plan.filter(predicate(filter, &schema, props)?).map_err(bug)?;
     }

@@ -1,12 +1,13 @@
 //! System views: `nearside.nodes`, `nearside.cpus`, `nearside.links`, `nearside.columns`, `nearside.indexes`,
 //! `nearside.pages`, `nearside.memory`, `nearside.placement_changes`, `nearside.workers`, `nearside.thread_groups`,
-//! `nearside.statements`, `nearside.tasks`, `nearside.settings`, `nearside.workload`.
+//! `nearside.statements`, `nearside.tasks`, `nearside.settings`, `nearside.workload`, `nearside.traffic`.
 //!
 //! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are then.
 
 mod field;
 mod memory;
 mod scheduling;
+mod traffic;
 mod workload;
 
 use std::sync::Arc;
@@ -40,12 +41,13 @@ const STATEMENTS: &str = "statements";
 const TASKS: &str = "tasks";
 const SETTINGS: &str = "settings";
 const WORKLOAD: &str = "workload";
+const TRAFFIC: &str = "traffic";
 
 /// Names and columns of all system views.
 pub(crate) fn schemas() -> Vec<(&'static str, SchemaRef)> {
     [
         NODES, CPUS, LINKS, COLUMNS, INDEXES, PAGES, MEMORY, CHANGES, WORKERS, GROUPS, STATEMENTS, TASKS, SETTINGS,
-        WORKLOAD,
+        WORKLOAD, TRAFFIC,
     ]
     .into_iter()
     .map(|n| (n, schema(n)))
@@ -113,6 +115,7 @@ fn schema(view: &str) -> SchemaRef {
         PAGES | MEMORY | CHANGES => memory::fields(view),
         WORKERS | GROUPS | STATEMENTS | TASKS => scheduling::fields(view),
         WORKLOAD => workload::fields(),
+        TRAFFIC => traffic::fields(),
         _ => vec![field::text("name"), field::text("value"), field::text("description")],
     };
     Arc::new(Schema::new(fields))
@@ -140,6 +143,7 @@ pub(crate) fn system_table(
         TASKS => scheduling::tasks(inner),
         SETTINGS => settings(state),
         WORKLOAD => workload::workload(inner),
+        TRAFFIC => traffic::traffic(inner),
         other => {
             let views = schemas();
             return Err(Error::NotFound {

@@ -163,6 +163,11 @@ impl Index {
         self.distinct == self.rows
     }
 
+    /// Whether it has a copy on several nodes.
+    pub fn is_replicated(&self) -> bool {
+        self.data.is_replicated()
+    }
+
     /// The regions that it lies in, those of all copies.
     pub fn regions(&self) -> Vec<&Region> {
         self.data.all().flat_map(|data| data.regions()).collect()

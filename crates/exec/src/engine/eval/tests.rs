@@ -379,7 +379,7 @@ fn with_run<T>(body: impl FnOnce(&Run<'_>) -> T) -> T {
     let statement = Statement::new(1, Budget::unlimited());
     let places =
         Places { lookup: Lookup::Nowhere, options: crate::ScanOptions::default(), turn: None, morsels_min: usize::MAX };
-    body(&Run { statement: &statement, parallel: &Serial, threads: 1, places })
+    body(&Run { statement: &statement, parallel: &Serial, threads: 1, places, traffic: &Arc::default() })
 }
 
 fn same(expected: &Option<Value>, info: &ColumnInfo, vector: &Vector, row: usize) -> bool {

@@ -322,6 +322,7 @@ fn with_run<T>(budget: Arc<Budget>, parallel: &dyn Parallel, body: impl FnOnce(R
             turn: None,
             morsels_min: usize::MAX,
         },
+        traffic: &Arc::default(),
     })
 }
 

@@ -15,7 +15,7 @@ fn with_run<T>(budget: &Arc<Budget>, body: impl FnOnce(&Run<'_>) -> T) -> T {
     let statement = Statement::new(1, budget.clone());
     let places =
         Places { lookup: Lookup::Nowhere, options: crate::ScanOptions::default(), turn: None, morsels_min: usize::MAX };
-    body(&Run { statement: &statement, parallel: &Serial, threads: 1, places })
+    body(&Run { statement: &statement, parallel: &Serial, threads: 1, places, traffic: &std::sync::Arc::default() })
 }
 
 fn info(values: &[i64]) -> ColumnInfo {

@@ -252,7 +252,7 @@ mod tests {
     fn with_run<T>(statement: &Arc<Statement>, body: impl FnOnce(&Run<'_>) -> T) -> T {
         let options = crate::ScanOptions::default();
         let places = Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: usize::MAX };
-        body(&Run { statement, parallel: &Serial, threads: 1, places })
+        body(&Run { statement, parallel: &Serial, threads: 1, places, traffic: &Arc::default() })
     }
 
     fn items(count: u64) -> Vec<u64> {

@@ -30,7 +30,7 @@ fn tests_for(keys: Vec<i64>, segments: &[Vec<i64>]) -> (Vec<(usize, usize)>, u64
     let statement = Statement::new(1, budget.clone());
     let places =
         Places { lookup: Lookup::Nowhere, options: crate::ScanOptions::default(), turn: None, morsels_min: usize::MAX };
-    let run = Run { statement: &statement, parallel: &Serial, threads: 1, places };
+    let run = Run { statement: &statement, parallel: &Serial, threads: 1, places, traffic: &std::sync::Arc::default() };
     let snapshot = table(segments);
     let field = snapshot.schema.fields()[0].clone();
     let (low, high) = (*keys.iter().min().unwrap(), *keys.iter().max().unwrap());

@@ -27,7 +27,7 @@ use sched::Hint;
 use sched::policy::concurrency::Pieces;
 use storage::{CodePredicate, GRANULE_ROWS, Segment, SegmentVersion, TableVersion, Texts};
 
-pub(crate) use cost::{BytesRead, Counter, Lookup};
+pub(crate) use cost::{Counter, Lookup};
 
 use prepare::{Binding, Prepared};
 use seek::{Access, Keys};
@@ -40,12 +40,15 @@ use crate::engine::Run;
 use crate::execution::ScanOptions;
 use crate::locate::PageMaps;
 use crate::mask::Mask;
+use crate::traffic::TouchPhase;
 
 /// The rows of a table that pass a filter.
 pub(crate) struct Scan {
     /// The statement's snapshot; keeps every segment and dictionary alive.
     snapshot: Arc<TableVersion>,
     segments: Vec<SegmentVersion>,
+    /// The table's number in the statement's account.
+    number: u32,
     filter: Filter,
     /// Columns of the table that whoever gets the rows may load.
     columns: Vec<usize>,
@@ -94,7 +97,12 @@ impl Scan {
         let segments = snapshot.parts.iter().flat_map(|p| p.segments.iter().cloned()).collect();
         let (binding, prepared) = (OnceLock::new(), OnceLock::new());
         let keys = Keys::new();
-        Scan { snapshot, segments, filter, columns, rows_needed: needed, keys, binding, prepared }
+        Scan { snapshot, segments, number: 0, filter, columns, rows_needed: needed, keys, binding, prepared }
+    }
+
+    /// What it reads is booked to the table of this number.
+    pub(crate) fn booked_to(self, number: u32) -> Scan {
+        Scan { number, ..self }
     }
 
     /// Rows whose columns are not among these keys may be left out.
@@ -288,7 +296,7 @@ impl Input for Piece<'_> {
     }
 
     fn column(&self, column: usize, rows: &Rows<'_>) -> Result<ArrayRef, ExecError> {
-        self.counter.reads(column, rows);
+        self.counter.reads(column, rows, TouchPhase::Find);
         let column = self.segment.column(column);
         Ok(match rows {
             Rows::Range(range) => column.slice(range.clone()),
@@ -304,7 +312,7 @@ impl Input for Piece<'_> {
 
     fn codes(&self, column: usize, rows: &Rows<'_>) -> Option<Vec<u32>> {
         let of = self.segment.column(column).as_coded()?;
-        self.counter.reads(column, rows);
+        self.counter.reads(column, rows, TouchPhase::Find);
         let column = of;
         let mut codes = Vec::with_capacity(rows.len());
         match rows {
@@ -317,12 +325,12 @@ impl Input for Piece<'_> {
 
     fn texts(&self, column: usize) -> Option<Vec<Texts<'_>>> {
         let plain = self.segment.column(column).as_plain()?;
-        self.counter.reads(column, &Rows::Range(self.rows.clone()));
+        self.counter.reads(column, &Rows::Range(self.rows.clone()), TouchPhase::Find);
         plain.texts(self.rows.clone())
     }
 
     fn select(&self, column: usize, predicate: &CodePredicate, mask: &mut Mask) {
-        self.counter.reads(column, &Rows::Range(self.rows.clone()));
+        self.counter.reads(column, &Rows::Range(self.rows.clone()), TouchPhase::Find);
         let column = self.segment.column(column).as_coded().expect("only coded columns are bound to codes");
         if self.skips {
             column.select(self.rows.clone(), predicate, mask.words_mut());

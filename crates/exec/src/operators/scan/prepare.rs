@@ -93,7 +93,7 @@ impl Scan {
         let mut leaves = HashMap::new();
         let mut reached: HashMap<(usize, CodingKey), Reached> = HashMap::new();
         let columns = self.expression_columns();
-        let accesses = self.accesses(places.options)?;
+        let accesses = self.accesses(places.options, places.lookup)?;
         for (version, access) in self.segments.iter().zip(&accesses) {
             statement.check().map_err(|_| stopped(statement))?;
             let rows = version.live_rows().min(access.len(version.segment.rows())) as f64;
@@ -123,17 +123,25 @@ impl Scan {
         if left == 0 { self.finish_preparation(places) } else { Ok(()) }
     }
 
+    /// The part that each segment is of.
+    fn parts(&self) -> impl Iterator<Item = u32> + '_ {
+        let parts = self.snapshot.parts.iter().zip(0..);
+        parts.flat_map(|(part, number)| part.segments.iter().map(move |_| number))
+    }
+
     /// The rows of each segment that are looked at.
-    fn accesses(&self, options: ScanOptions) -> Result<Vec<Access>, ExecError> {
+    fn accesses(&self, options: ScanOptions, lookup: Lookup<'_>) -> Result<Vec<Access>, ExecError> {
         let of_leaves = self.filter.conjuncts().filter_map(|test| Asked::of_test(test));
         let of_joins = self.keys.iter().map(|(column, keys)| (*column, Asked::Keys(keys)));
         let asked: Vec<(usize, Asked<'_>)> = of_leaves.chain(of_joins).filter(|_| options.index_lookups).collect();
-        let of = |version: &SegmentVersion| {
+        let of = |(version, part): (&SegmentVersion, u32)| {
             let live = version.live_rows() > 0 && !asked.is_empty();
             let choice = if live { choose(&version.segment, &asked)? } else { None };
-            Ok(choice.map_or(Access::All, |choice| choice.access()))
+            let Some(choice) = choice else { return Ok(Access::All) };
+            choice.book((self.number, part), lookup);
+            Ok(choice.access())
         };
-        self.segments.iter().map(of).collect()
+        self.segments.iter().zip(self.parts()).map(of).collect()
     }
 
     /// Prepares as far as binary search goes: tests that would be evaluated per entry count as rows that may match.
@@ -144,7 +152,7 @@ impl Scan {
         }
         let (jobs, chunks) = (Vec::new(), Vec::new());
         let options = ScanOptions::default();
-        let (leaves, accesses) = (Mutex::new(leaves), Mutex::new(self.accesses(options)?));
+        let (leaves, accesses) = (Mutex::new(leaves), Mutex::new(self.accesses(options, Lookup::Nowhere)?));
         let binding = Binding { leaves, accesses, jobs, chunks, chunks_left: Mutex::new(0) };
         assert!(self.binding.set(binding).is_ok(), "a scan is prepared once");
         self.finish_preparation(Places {
@@ -232,14 +240,14 @@ impl Scan {
         let accesses = std::mem::take(&mut *binding.accesses.lock());
         let nothing = Arc::new(Bound::Constant(false));
         let columns_read = self.columns_read();
-        let segments = self.segments.iter().zip(accesses).map(|(version, access)| {
+        let segments = self.segments.iter().zip(accesses).zip(self.parts()).map(|((version, access), part)| {
             let segment = &version.segment;
             if access.len(segment.rows()) == 0 {
                 return PreparedSegment { filter: nothing.clone(), access, reads: Arc::default() };
             }
             let codings = self.filter_codings(segment);
             let filter = filters.entry(codings).or_insert_with(|| Arc::new(self.bound(segment, &leaves))).clone();
-            let reads = columns_read.iter().map(|&column| Read::new(segment, column, places.lookup));
+            let reads = columns_read.iter().map(|&column| Read::new(segment, column, places.lookup, (self.number, part)));
             PreparedSegment { filter, access, reads: reads.collect() }
         });
         let segments: Vec<PreparedSegment> = segments.collect();

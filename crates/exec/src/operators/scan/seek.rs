@@ -15,12 +15,15 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
+use numa::{NodeId, current_node};
 use storage::{BLOCK_ROWS, Index, IndexRows, Segment, TableVersion};
 
 use crate::ExecError;
 use crate::engine::{FewKeys, KeyFilter};
 use crate::operators::filter::RowTest;
+use crate::operators::scan::Lookup;
 use crate::predicate::{CompareOp, Predicate};
+use crate::traffic::{self, Item, TouchPhase, TouchedComponent};
 
 /// A row that an index names costs as much as so many rows that are scanned: it is read out of order, and the position itself is
 /// read, sorted and gathered. A guess from VLDB 2015, section 6.1.5; the example `point` prints where the two are equal on a machine.
@@ -76,6 +79,28 @@ pub(crate) struct Choice<'s> {
 }
 
 impl Choice<'_> {
+    /// Tells the account of the task on this thread what looking the rows up reads of the index, which is of a column of the table and part of
+    /// these numbers.
+    pub(crate) fn book(&self, (table, part): (u32, u32), lookup: Lookup<'_>) {
+        const ROW_BYTES: u64 = 4;
+        let item = Item { table, column: self.column as u32, part, component: TouchedComponent::Index };
+        let lines = self.places.len() as u64 * traffic::LINE_BYTES;
+        let bytes = lines.max(self.rows as u64 * ROW_BYTES).min(self.index.bytes() as u64);
+        let mut nodes: Vec<NodeId> = match lookup {
+            Lookup::Only(node) => vec![node],
+            Lookup::Nowhere => Vec::new(),
+            Lookup::Maps(_) => self.index.regions().iter().flat_map(|region| region.policy().nodes()).collect(),
+        };
+        nodes.sort_unstable();
+        nodes.dedup();
+        // Of copies the one here is read.
+        if let Some(here) = current_node().filter(|node| self.index.is_replicated() && nodes.contains(node)) {
+            nodes = vec![here];
+        }
+        let share = bytes / nodes.len().max(1) as u64;
+        nodes.iter().for_each(|node| traffic::note(item, TouchPhase::LookUp, *node, share));
+    }
+
     /// The rows.
     pub(crate) fn access(&self) -> Access {
         let mut rows = Vec::new();

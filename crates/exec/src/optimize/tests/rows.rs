@@ -155,7 +155,7 @@ impl Dice {
             _ => {
                 if self.shared.is_empty() || self.one_in(2) {
                     let (id, keep) = (self.shared.len(), self.one_in(4));
-                    self.shared.push(Plan::Shared(Arc::new(Shared { id, keep, plan: input })));
+                    self.shared.push(Plan::Shared(Arc::new(crate::plan::Shared { id, keep, plan: input })));
                 }
                 let which = self.below(self.shared.len());
                 self.shared[which].clone()
