@@ -76,6 +76,8 @@ pub(crate) fn is_delicate_call(call: &AggregateCall, input: &SchemaRef) -> bool 
 pub(crate) fn shows_rows(plan: &Plan) -> bool {
     match plan {
         Plan::Scan { .. } | Plan::Values { .. } | Plan::Limit { .. } | Plan::Shared(_) => false,
+        Plan::Source { .. } | Plan::Recursive(_) | Plan::WorkTable { .. } => false,
+        Plan::Unnest(unnesting) => shows_rows(&unnesting.input),
         Plan::Filter { input, predicate } => is_delicate(predicate) || shows_rows(input),
         Plan::Project { input, outputs } => outputs.iter().any(is_delicate_output) || shows_rows(input),
         Plan::Aggregate(aggregation) => {

@@ -69,9 +69,12 @@ impl<'p> Lineage<'p> {
                 Lineage::of(&aggregation.input).with_columns(keys.chain(aggregation.calls.iter().map(|_| None)))
             }
             Plan::Join(join) => Lineage::of_join(join),
-            Plan::Union(_) | Plan::Values { .. } => {
-                Lineage { columns: vec![None; plan.schema().fields().len()], ..Lineage::default() }
-            }
+            Plan::Union(_)
+            | Plan::Values { .. }
+            | Plan::Source { .. }
+            | Plan::Recursive(_)
+            | Plan::WorkTable { .. }
+            | Plan::Unnest(_) => Lineage { columns: vec![None; plan.schema().fields().len()], ..Lineage::default() },
         }
     }
 

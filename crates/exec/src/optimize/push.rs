@@ -17,7 +17,7 @@ use super::eager;
 use super::keys;
 use super::share::Conditions;
 use super::solve::solve;
-use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Shared, Side, Sort, Union};
+use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Recursion, Shared, Side, Sort, Union, Unnesting};
 use crate::predicate::Predicate;
 
 /// A plan and what is known of its rows.
@@ -94,6 +94,32 @@ impl Rewriter {
                 let inputs: Vec<Optimized> = inputs.into_iter().map(|i| self.push(i, below.clone())).collect();
                 let estimate = united(inputs.iter().map(|i| &i.estimate));
                 let plan = Plan::Union(Union { inputs: inputs.into_iter().map(|i| i.plan).collect(), schema });
+                Optimized { plan, estimate }.filtered(above)
+            }
+            Plan::Source { ref source, ref columns } => {
+                let estimate = cardinality::source(source.as_ref(), columns);
+                Optimized { plan, estimate }.filtered(filters)
+            }
+            Plan::WorkTable { ref schema, .. } => {
+                let estimate = cardinality::work_table(schema.fields().len());
+                Optimized { plan, estimate }.filtered(filters)
+            }
+            Plan::Recursive(recursion) => {
+                let base = self.push(recursion.base.clone(), Vec::new());
+                let step = self.push(recursion.step.clone(), Vec::new());
+                let estimate = cardinality::recursion(&base.estimate, &step.estimate);
+                let (id, distinct, schema) = (recursion.id, recursion.distinct, recursion.schema.clone());
+                let recursion = Recursion { base: base.plan, step: step.plan, id, distinct, schema };
+                Optimized { plan: Plan::Recursive(Arc::new(recursion)), estimate }.filtered(filters)
+            }
+            Plan::Unnest(unnesting) => {
+                let Unnesting { input, lists, outer } = *unnesting;
+                let width = input.schema().fields().len();
+                let (below, above) =
+                    split(filters, |p| !p.columns().is_empty() && p.columns().iter().all(|&c| c < width));
+                let input = self.push(input, below);
+                let estimate = cardinality::unnested(input.estimate, lists.len());
+                let plan = Plan::Unnest(Box::new(Unnesting { input: input.plan, lists, outer }));
                 Optimized { plan, estimate }.filtered(above)
             }
             Plan::Values { ref schema, ref batches } => {

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use exec::{
     AggregateCall, AggregateFunction, CompareOp, Expression, Join, JoinKind, Output, Plan, Predicate, Side, SortKey,
@@ -11,6 +12,7 @@ use exec::{
 };
 use storage::TableVersion;
 
+use super::elsewhere::Given;
 use super::opaque::Mix;
 use super::random::{Random, Spread, WEIRD, array, literal, numbers, plain, types};
 use crate::support::{Function, Kind};
@@ -147,7 +149,13 @@ impl<'a> Generator<'a> {
                 Plan::scan("t", table, columns).unwrap()
             }
         };
-        let rows = exec::reference::execute(&plan).unwrap().iter().map(RecordBatch::num_rows).sum();
+        let batches = exec::reference::execute(&plan).unwrap();
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        // At times the same rows come from elsewhere.
+        let plan = match self.random.one_in(5) {
+            true => Given::cut(self.random, &concat_batches(&plan.schema(), &batches).unwrap()),
+            false => plan,
+        };
         Made { plan, ordered: true, rows }
     }
 
