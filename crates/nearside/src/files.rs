@@ -1,5 +1,5 @@
-//! Files as tables: `SELECT .. FROM 'lineitem.parquet'` and external tables. Each statement reads them anew, piece by piece, on
-//! workers.
+//! Files as tables: `SELECT .. FROM 'lineitem.parquet'` and external tables. Each statement reads them anew, piece by
+//! piece, on workers.
 //!
 //! # Limits
 //! Columns that are not asked for are not decoded; filters are evaluated after reading.

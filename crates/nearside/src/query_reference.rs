@@ -1,7 +1,9 @@
-//! Queries by [`exec::reference`](mod@exec::reference), which means what the engine means, slowly: tests compare the two.
+//! Queries by [`exec::reference`](mod@exec::reference), which means what the engine means, slowly: tests compare the
+//! two.
 //!
 //! # Limits
-//! Hidden from the documentation, and no stable interface. Everything runs on the calling thread, and joins are nested loops.
+//! Hidden from the documentation, and no stable interface. Everything runs on the calling thread, and joins are
+//! nested loops.
 
 use arrow::array::RecordBatch;
 

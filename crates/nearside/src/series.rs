@@ -1,7 +1,7 @@
 //! `generate_series(start, stop, step)` and `range(start, stop, step)` in FROM: integers, dates and points in time.
 //!
-//! Integers are computed in pieces that any worker takes; points in time one after the other, since a step of months depends on
-//! where it starts, as in PostgreSQL.
+//! Integers are computed in pieces that any worker takes; points in time one after the other, since a step of months
+//! depends on where it starts, as in PostgreSQL.
 
 use std::str::FromStr;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Tables that are not stored, as the planner sees them: [`ForeignSource`] reads or computes its rows when a statement runs,
-//! [`GivenSource`] has them already, [`WorkSource`] is what the step of a recursive query reads.
+//! Tables that are not stored, as the planner sees them: [`ForeignSource`] reads or computes its rows when a
+//! statement runs, [`GivenSource`] has them already, [`WorkSource`] is what the step of a recursive query reads.
 
 use std::sync::Arc;
 

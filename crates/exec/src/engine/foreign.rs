@@ -1,7 +1,8 @@
-//! Rows that come from elsewhere ([`RowSource`]): each piece is one task, which takes its batches and cuts them into chunks.
+//! Rows that come from elsewhere ([`RowSource`]): each piece is one task, which takes its batches and cuts them into
+//! chunks.
 //!
-//! A piece may be larger than memory. So a task ends after [`PART_ROWS`] rows, and goes on with the piece when those were taken
-//! ([`Source::has_more`]).
+//! A piece may be larger than memory. So a task ends after [`PART_ROWS`] rows, and goes on with the piece when those
+//! were taken ([`Source::has_more`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -69,8 +69,8 @@ pub(crate) trait Source: Send + Sync {
         Vec::new()
     }
 
-    /// Whether a morsel that was run has more chunks: it is run again, and goes on where it ended, when what it gave was taken. So morsels may
-    /// be of any length.
+    /// Whether a morsel that was run has more chunks: it is run again, and goes on where it ended, when what it gave
+    /// was taken. So morsels may be of any length.
     fn has_more(&self, _morsel: usize) -> bool {
         false
     }
@@ -185,8 +185,8 @@ impl Pipe {
         }
     }
 
-    /// As [`run`](Self::run), in chunks of up to `most` rows wherever all that is done to them is row by row, and only until the source
-    /// pauses: it may have more then.
+    /// As [`run`](Self::run), in chunks of up to `most` rows wherever all that is done to them is row by row, and
+    /// only until the source pauses: it may have more then.
     pub(crate) fn run_in(
         &self,
         morsel: usize,

@@ -1,12 +1,12 @@
-//! Recursive queries: a source that takes the step when the rows of the last one were handed out, and not before, so that a query which
-//! would never end ends with its consumer.
+//! Recursive queries: a source that takes the step when the rows of the last one were handed out, and not before, so
+//! that a query which would never end ends with its consumer.
 //!
-//! The step is a plan of its own that runs once per work table: operators are chosen by what that table holds. Plans that several
-//! places share ([`Plan::Shared`]) and that do not read the work table are computed once for all steps.
+//! The step is a plan of its own that runs once per work table: operators are chosen by what that table holds. Plans
+//! that several places share ([`Plan::Shared`]) and that do not read the work table are computed once for all steps.
 //!
 //! # Limits
-//! One step's rows are kept in memory, and of UNION every row that ever came. Tables of joins are built anew for every step, over
-//! shared rows too.
+//! One step's rows are kept in memory, and of UNION every row that ever came. Tables of joins are built anew for
+//! every step, over shared rows too.
 
 use std::hash::BuildHasher;
 use std::sync::Arc;

@@ -90,8 +90,8 @@ impl Streamed {
         step
     }
 
-    /// Runs a step; `emit` gets the batches of a morsel, of at most `batch_rows` rows, in order and says whether to go on. True where the step has
-    /// more to give when it is run again.
+    /// Runs a step; `emit` gets the batches of a morsel, of at most `batch_rows` rows, in order and says whether to
+    /// go on. True where the step has more to give when it is run again.
     pub(crate) fn run(
         &self,
         step: StreamStep,

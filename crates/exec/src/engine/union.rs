@@ -42,7 +42,8 @@ pub(crate) fn pipe(flow: &Flow<'_>, union: &Union, filters: &Filters) -> Result<
     Ok(Pipe { lanes, infos, rows })
 }
 
-/// A pipe whose columns are kept as `infos` say; those are integers of wider bounds, or Arrow arrays, or what they are already.
+/// A pipe whose columns are kept as `infos` say; those are integers of wider bounds, or Arrow arrays, or what they
+/// are already.
 pub(super) fn converted(pipe: Pipe, infos: &[ColumnInfo]) -> Pipe {
     let steps: Vec<Step> = infos.iter().zip(&pipe.infos).map(|(to, from)| Step::between(from, to)).collect();
     match steps.iter().all(|step| matches!(step, Step::Same)) {

@@ -1,5 +1,5 @@
-//! UNNEST: a row per element of lists. Rows are numbers of the chunk's, so what stands beside the lists is repeated only if somebody
-//! reads it; elements are taken from the lists' values.
+//! UNNEST: a row per element of lists. Rows are numbers of the chunk's, so what stands beside the lists is repeated
+//! only if somebody reads it; elements are taken from the lists' values.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Operators whose rows are not those of a table: a [`RowSource`], which reads or computes them, and a [`Recursion`] with the work
-//! table that its step reads.
+//! Operators whose rows are not those of a table: a [`RowSource`], which reads or computes them, and a [`Recursion`]
+//! with the work table that its step reads.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -54,7 +54,8 @@ pub trait RowPieces: Send + Sync {
 
 /// The rows of `base`, and those that `step` makes of what came before, again and again until it makes none.
 ///
-/// The step reads a work table ([`Plan::WorkTable`] of `id`): at first the rows of `base`, then those that it made of these, and so on.
+/// The step reads a work table ([`Plan::WorkTable`] of `id`): at first the rows of `base`, then those that it made of
+/// these, and so on.
 pub struct Recursion {
     /// The first rows.
     pub base: Plan,
@@ -127,8 +128,8 @@ impl Plan {
 }
 
 impl Plan {
-    /// The plan of a step in which what takes work, and is the same for every step, is computed once. `number` gives numbers that no other
-    /// shared plan of the tree has.
+    /// The plan of a step in which what takes work, and is the same for every step, is computed once. `number` gives
+    /// numbers that no other shared plan of the tree has.
     pub fn kept_between_steps(&self, number: &mut dyn FnMut() -> usize) -> Plan {
         if !self.work_tables().is_empty() {
             return self.map_inputs(&mut |input| input.kept_between_steps(number));

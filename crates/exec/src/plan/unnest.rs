@@ -8,8 +8,8 @@ use super::Plan;
 use crate::PlanError;
 use crate::predicate::{column_type, same_type};
 
-/// Rows of the input, each as often as the longest of its lists has elements; behind the input's columns one column per list has
-/// the elements, and NULL where its list is shorter. A list that is NULL has no elements.
+/// Rows of the input, each as often as the longest of its lists has elements; behind the input's columns one column
+/// per list has the elements, and NULL where its list is shorter. A list that is NULL has no elements.
 #[derive(Clone)]
 pub struct Unnesting {
     /// Input.
@@ -60,7 +60,8 @@ impl Unnesting {
 }
 
 impl Plan {
-    /// A row per element of these columns' lists, behind whose columns those of the elements come; `outer` as in [`Unnesting`].
+    /// A row per element of these columns' lists, behind whose columns those of the elements come; `outer` as in
+    /// [`Unnesting`].
     ///
     /// # Errors
     /// A column that is no list.

@@ -1,7 +1,7 @@
 //! Joins: key expressions become columns below, what is not an equality of keys the residual.
 //!
-//! A key that differs from call to call is compared for each pair, as it is written, and so are keys whose type nothing can be
-//! looked up by. A scalar subquery in the condition is a column of the left side.
+//! A key that differs from call to call is compared for each pair, as it is written, and so are keys whose type
+//! nothing can be looked up by. A scalar subquery in the condition is a column of the left side.
 
 use std::borrow::Cow;
 
@@ -66,7 +66,8 @@ fn split(node: &Logical) -> Result<Split> {
     Ok(split)
 }
 
-/// NOT IN of a query whose rows are told apart by more than its value: a row of it that is equal, or not known to differ, counts.
+/// NOT IN of a query whose rows are told apart by more than its value: a row of it that is equal, or not known to
+/// differ, counts.
 fn not_known_to_differ((left, right): (Expr, Expr)) -> Expr {
     left.clone().is_null().or(right.clone().is_null()).or(left.eq(right))
 }

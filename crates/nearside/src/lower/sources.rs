@@ -15,7 +15,8 @@ use super::unnest::cast_to;
 use crate::error::{Error, Result};
 use crate::sources::{ForeignSource, GivenSource, WorkSource};
 
-/// Numbers of plans that are kept between the steps of a recursion begin here; those of queries that are named twice stay below.
+/// Numbers of plans that are kept between the steps of a recursion begin here; those of queries that are named twice
+/// stay below.
 const KEPT_FIRST: usize = 1 << 32;
 
 /// The plan of any scan.

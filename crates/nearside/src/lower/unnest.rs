@@ -1,7 +1,8 @@
-//! UNNEST: level by level, the deepest lists first, then fields of structs; and columns brought to the types that they should have.
+//! UNNEST: level by level, the deepest lists first, then fields of structs; and columns brought to the types that
+//! they should have.
 //!
-//! Of several lists that are as deep, elements stand side by side; those of lists that are less deep come once for each row that the deeper
-//! ones made.
+//! Of several lists that are as deep, elements stand side by side; those of lists that are less deep come once for
+//! each row that the deeper ones made.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Rows that are read or computed while a statement runs, recursive queries, UNNEST, and functions that give another value each time:
-//! what PostgreSQL gives, that consumers who have enough end them, and that every operator is ours.
+//! Rows that are read or computed while a statement runs, recursive queries, UNNEST, and functions that give another
+//! value each time: what PostgreSQL gives, that consumers who have enough end them, and that every operator is ours.
 
 use std::collections::HashSet;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Every operator against its twin: the same SQL by the reference executor, as the plan was written, has to give the same rows, or fail too.
+//! Every operator against its twin: the same SQL by the reference executor, as the plan was written, has to give the
+//! same rows, or fail too.
 
 use nearside::arrow::array::{Array, AsArray, RecordBatch};
 use nearside::arrow::util::display::{ArrayFormatter, FormatOptions};
