@@ -30,12 +30,10 @@ use sections::Section;
 mod allocator;
 mod place;
 mod plan;
-mod reserved;
 mod sections;
 
 pub use allocator::{Allocator, Fallback, HugePages};
 pub use place::RegionPlacement;
-pub use reserved::Reserved;
 
 /// Owned memory of a fixed place; see the module's invariants. It goes back, with its share of the budget, on drop.
 #[derive(Debug)]

@@ -19,7 +19,6 @@ use crate::panics;
 use crate::policy::concurrency::{self, Pieces};
 use crate::policy::{GroupId, Layout, Policy};
 use crate::runtime::completion::{Completion, promise};
-use crate::runtime::graph::{self, TaskGraph};
 use crate::runtime::group::Work;
 use crate::runtime::outside::Outside;
 use crate::runtime::parallel::{TaskError, parallel_for};
@@ -125,12 +124,6 @@ impl Scheduler {
         };
         self.shared.submit(statement, affinity, Hint::default(), Box::new(run));
         completion
-    }
-
-    /// Runs a graph of tasks; the completion ends when all are done, or for the first panic or error, or when the
-    /// statement stops. Nobody is blocked meanwhile.
-    pub fn run_graph(&self, statement: &Arc<Statement>, graph: TaskGraph) -> Completion<()> {
-        graph::run(&self.shared, statement, graph)
     }
 
     /// Runs `body(0)` to `body(tasks - 1)` on the workers, each where `affinity` says, and returns when no call runs

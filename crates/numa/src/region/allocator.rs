@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::plan::{self, Plan, UNPLACED};
-use super::{Recycle, Region, Reserved};
+use super::{Recycle, Region};
 use crate::budget::{Budget, Reservation};
 use crate::error::MemoryError;
 use crate::id_set::IdSet;
@@ -144,15 +144,6 @@ impl Allocator {
         region.recycle = recycle(node);
         region.huge_pages = self.huge_pages;
         Ok(region)
-    }
-
-    /// A range of `len_bytes` addresses without memory, for something that grows in place: it takes no memory and
-    /// nothing of the budget until parts of it are committed.
-    ///
-    /// # Errors
-    /// [`MemoryError::System`] where the kernel has no such range of addresses left.
-    pub fn reserve_range(&self, len_bytes: usize) -> Result<Reserved, MemoryError> {
-        Reserved::new(self, len_bytes)
     }
 
     /// The policy of its regions.

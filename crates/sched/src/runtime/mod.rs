@@ -3,7 +3,7 @@
 //! - [`group`]: a thread group's queues behind their locks, and a summary that others read without them.
 //! - [`worker`]: what a worker thread does. [`staff`]: how slots get workers, and lose them to others.
 //! - [`blocking`]: sections in which a worker does without its slot. [`outside`]: busy threads that are no workers.
-//! - [`parallel`]: loops. [`batch`]: many tasks as one. [`graph`]: tasks that wait for tasks. [`completion`]: waiting for one task.
+//! - [`parallel`]: loops. [`batch`]: many tasks as one. [`completion`]: waiting for one task.
 //! - [`watchdog`]: the thread that looks after the others.
 //! - [`Shared`]: what all of them and the handles share.
 //!
@@ -20,7 +20,6 @@
 pub(crate) mod batch;
 pub(crate) mod blocking;
 pub(crate) mod completion;
-pub(crate) mod graph;
 pub(crate) mod group;
 pub(crate) mod outside;
 pub(crate) mod parallel;
