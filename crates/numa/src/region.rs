@@ -20,7 +20,7 @@ use crate::ids::NodeId;
 use crate::machine::{Bound, Machine};
 use crate::policy::Policy;
 use crate::pool::Pool;
-use crate::recycle::Kind;
+use crate::recycle::MappingKind;
 use crate::sys::memory::{Memory, Word};
 use crate::sys::page_bytes;
 use crate::usage::{Counts, UsageKind};
@@ -75,7 +75,7 @@ struct LaidOut {
 struct Recycle {
     machine: Arc<Machine>,
     node: NodeId,
-    kind: Kind,
+    kind: MappingKind,
 }
 
 impl Region {

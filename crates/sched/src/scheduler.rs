@@ -191,7 +191,7 @@ impl Scheduler {
         concurrency::hint(&self.shared.layout, nodes, active, parallelism, pieces)
     }
 
-    /// The order in which an operation over so many pieces visits them: each operation begins one further.
+    /// The order in which an operation over `n` pieces visits them: each operation begins one further.
     pub fn rotation(&self, pieces: usize) -> impl Iterator<Item = usize> + use<> {
         concurrency::rotated(self.shared.next_turn(), pieces)
     }

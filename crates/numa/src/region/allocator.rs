@@ -16,7 +16,7 @@ use crate::ids::NodeId;
 use crate::machine::{Bound, Grant, Machine};
 use crate::policy::Policy;
 use crate::pool::{POOL_BYTES_MAX, Pool, SLAB_BYTES};
-use crate::recycle::{Kind, RECYCLED_BYTES_MIN, scratch_bytes};
+use crate::recycle::{MappingKind, RECYCLED_BYTES_MIN, scratch_bytes};
 use crate::refusals::refused;
 use crate::sys::memory::{ALIGN_BYTES, HUGE_PAGE_BYTES, Memory, Pages};
 use crate::sys::{Mode, page_bytes};
@@ -120,7 +120,7 @@ impl Allocator {
         };
         let bytes = scratch_bytes(len_bytes).filter(|_| len_bytes >= RECYCLED_BYTES_MIN);
         let (Some(node), Some(bytes)) = (node, bytes) else { return self.region(len_bytes) };
-        let kind = Kind { placed: self.is_placed(), huge: self.pages(bytes) == Pages::Huge };
+        let kind = MappingKind { placed: self.is_placed(), huge: self.pages(bytes) == Pages::Huge };
         let recycle = |node| Some(Box::new(Recycle { machine: Arc::clone(&self.machine), node, kind }));
         let Some(memory) = self.machine.take_recycled(node, bytes, kind) else {
             let mut region = self.mapped(len_bytes, bytes)?;
