@@ -23,8 +23,7 @@
 //! runtime for what is left over. Plans are kept (`plan_cache`) and bound to a snapshot when they start.
 //!
 //! # Limits
-//! One writer at a time per table; no transactions over several statements. Joins, aggregation, sorting and window functions
-//! run in DataFusion.
+//! One writer at a time per table; no transactions over several statements. `EXPLAIN` says who runs each operator.
 
 mod busy;
 mod catalog;

@@ -20,7 +20,7 @@ use crate::ids::NodeId;
 use crate::machine::{Bound, Machine};
 use crate::policy::Policy;
 use crate::pool::Pool;
-use crate::recycle::Kind;
+use crate::recycle::MappingKind;
 use crate::sys::memory::{Memory, Word};
 use crate::sys::page_bytes;
 use crate::usage::{Counts, UsageKind};
@@ -30,12 +30,10 @@ use sections::Section;
 mod allocator;
 mod place;
 mod plan;
-mod reserved;
 mod sections;
 
 pub use allocator::{Allocator, Fallback, HugePages};
 pub use place::RegionPlacement;
-pub use reserved::Reserved;
 
 /// Owned memory of a fixed place; see the module's invariants. It goes back, with its share of the budget, on drop.
 #[derive(Debug)]
@@ -77,7 +75,7 @@ struct LaidOut {
 struct Recycle {
     machine: Arc<Machine>,
     node: NodeId,
-    kind: Kind,
+    kind: MappingKind,
 }
 
 impl Region {
