@@ -26,6 +26,7 @@
 //! One writer at a time per table; no transactions over several statements. Joins, aggregation, sorting and window functions
 //! run in DataFusion.
 
+mod any_of_list;
 mod busy;
 mod catalog;
 pub mod checked;
@@ -55,6 +56,7 @@ mod plan_cache;
 mod plan_times;
 mod planning;
 mod prepared;
+mod quantified;
 mod query;
 mod recording;
 mod report;

@@ -7,4 +7,5 @@ mod placement;
 mod prepared;
 mod session;
 mod slt;
+mod subqueries;
 mod twins;
