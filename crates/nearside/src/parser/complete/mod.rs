@@ -17,8 +17,8 @@
 //!
 //! # Limits
 //! Whether an operator or a value's notation is known is for the planner to say: it refuses what it does not know.
-//! Without effect on any
-//! answer, and let through: the name of a constraint, `MATERIALIZED` of a common table expression.
+//! Without effect on any answer, and let through: the name of a constraint. The length of a column's VARCHAR(n) is let
+//! through and not enforced.
 
 use datafusion::common::format::ExplainStatementOptions;
 use datafusion::sql::parser::{

@@ -40,7 +40,7 @@ pub(super) fn query(query: &Query) -> Result<()> {
 
 fn common_table(table: &Cte) -> Result<()> {
     let Cte { alias: name, query: inner, from, materialized, closing_paren_token: _ } = table;
-    // Both give the same rows; which is faster the optimiser decides.
+    // `materialized` keeps what was wished for.
     match materialized {
         Some(CteAsMaterialized::Materialized | CteAsMaterialized::NotMaterialized) | None => {}
     }
