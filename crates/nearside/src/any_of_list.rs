@@ -2,9 +2,8 @@
 //! quantifier (`> ALL`).
 //!
 //! A constant list is compared element by element with all rows at once; of lists that differ from row to row all
-//! elements are compared
-//! at once. No list at all is NULL; an empty one is FALSE for ANY and TRUE for ALL, whatever `x` is. The parser's
-//! `mend` writes the calls.
+//! elements are compared at once. No list at all is NULL; an empty one is FALSE for ANY and TRUE for ALL, whatever
+//! `x` is. The parser's `mend` writes the calls.
 //!
 //! # Limits
 //! Elements of the lists have an order of their own: no lists of lists, no structs.

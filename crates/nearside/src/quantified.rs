@@ -1,9 +1,8 @@
 //! `x op ANY (query)` and `x op ALL (query)`, with SQL's three values.
 //!
 //! The planner has resolved both sides, each in its own scope, before this rule of the analyser sees them; what it
-//! builds refers to `x`
-//! and to the query's column by names that nothing else has ([`fresh_name`]), so neither side can catch the other's
-//! columns.
+//! builds refers to `x` and to the query's column by names that nothing else has ([`fresh_name`]), so neither side
+//! can catch the other's columns.
 //!
 //! ```text
 //! x = ANY (q)                  x IN (q)
@@ -17,13 +16,11 @@
 //! ```
 //!
 //! `min`, `max`, `rows` (count(*)) and `known` (count(c)) are one aggregate over the query, whose single row is
-//! joined to every row. An `x`
-//! that is more than a column is computed once, in a projection below.
+//! joined to every row. An `x` that is more than a column is computed once, in a projection below.
 //!
 //! # Limits
 //! Values that have no order (lists, structs, intervals) take the way of correlated queries. In the ON of an outer
-//! join only those that are
-//! IN stand.
+//! join only those that are IN stand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

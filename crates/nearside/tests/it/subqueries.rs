@@ -1,6 +1,6 @@
 //! ANY, ALL, IN and EXISTS against an evaluator that goes through all rows, over small tables with NULLs. Inner and
-//! outer tables share their
-//! names and those of their columns, so whatever catches a name of the other side gives another answer.
+//! outer tables share their names and those of their columns, so whatever catches a name of the other side gives
+//! another answer.
 
 use nearside::arrow::array::{Array, AsArray};
 use nearside::arrow::datatypes::Int64Type;

@@ -2,23 +2,20 @@
 //! every node.
 //!
 //! The SQL planner passes over clauses that it does not know (`FOR UPDATE`, `FILTER` behind a function that is no
-//! aggregate, the columns of an
-//! index hint, ..), and a statement would do something else than it says. So every node that is let through is taken
-//! apart here field by
-//! field, without `..`: a parser that learns a clause does not compile until somebody has said here what becomes of
-//! it. Kinds of
-//! statements, expressions and sources that are not named here are refused. What a field says that changes no answer
-//! (spans, brackets,
-//! `AS` or no `AS`) is bound to `_` beside its name.
+//! aggregate, the columns of an index hint, ..), and a statement would do something else than it says. So every node
+//! that is let through is taken apart here field by field, without `..`: a parser that learns a clause does not
+//! compile until somebody has said here what becomes of it. Kinds of statements, expressions and sources that are not
+//! named here are refused. What a field says that changes no answer (spans, brackets, `AS` or no `AS`) is bound to
+//! `_` beside its name.
 //!
 //! One file for each family: `statement` (SET, SHOW, DROP, ..), `create` (tables, views, indexes, schemas), `write`
-//! (INSERT, UPDATE, DELETE),
-//! `query` (SELECT and what stands in it), `source` (FROM), `expression`, `function`, `types`.
+//! (INSERT, UPDATE, DELETE), `query` (SELECT and what stands in it), `source` (FROM), `expression`, `function`,
+//! `types`.
 //!
 //! # Limits
 //! Whether an operator or a value's notation is known is for the planner to say: it refuses what it does not know.
-//! Without effect on any answer, and let through: the name of a constraint. The length of a column's VARCHAR(n) is let
-//! through and not enforced.
+//! Without effect on any answer, and let through: the name of a constraint. The length of a column's VARCHAR(n) is
+//! let through and not enforced.
 
 use datafusion::common::format::ExplainStatementOptions;
 use datafusion::sql::parser::{
