@@ -10,8 +10,8 @@
 //! x > ANY (q)                  rows > 0 AND (x > min OR (rows <> known AND NULL))
 //! x > ALL (q)                  rows = 0 OR (x > max AND (rows = known OR NULL))
 //! x <> ANY (q), x = ALL (q)    as above, with both bounds
-//! x op ANY (q), q correlated   EXISTS (q WHERE x op c) OR (NULL AND (EXISTS (q WHERE c IS NULL) OR (x IS NULL AND
-//! EXISTS (q))))
+//! x op ANY (q), q correlated   EXISTS (q WHERE x op c)
+//!                              OR (NULL AND (EXISTS (q WHERE c IS NULL) OR (x IS NULL AND EXISTS (q))))
 //! x op ALL (q), q correlated   NOT (x not-op ANY (q))
 //! ```
 //!
