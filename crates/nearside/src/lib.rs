@@ -25,6 +25,7 @@
 //! # Limits
 //! One writer at a time per table; no transactions over several statements. `EXPLAIN` says who runs each operator.
 
+mod any_of_list;
 mod busy;
 mod catalog;
 pub mod checked;
@@ -54,6 +55,7 @@ mod plan_cache;
 mod plan_times;
 mod planning;
 mod prepared;
+mod quantified;
 mod query;
 mod query_reference;
 mod recording;

@@ -8,4 +8,5 @@ mod prepared;
 mod session;
 mod slt;
 mod sources;
+mod subqueries;
 mod twins;
