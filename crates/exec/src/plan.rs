@@ -17,13 +17,14 @@ use crate::PlanError;
 use crate::expression::Expression;
 use crate::predicate::{Predicate, column_type, same_type, validate_expression};
 
+mod aggregation;
 mod literals;
 mod relational;
 
-pub use relational::{
-    AggregateCall, AggregateFunction, Aggregation, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Side, Sort, SortKey,
-    Union,
+pub use aggregation::{
+    AggregateCall, AggregateFunction, Aggregation, GroupingSet, GroupingSets, OpaqueAggregate, OpaqueGroups,
 };
+pub use relational::{Join, JoinKind, Side, Sort, SortKey, Union};
 
 /// Bytes that one materialised value of a variable width is taken to have.
 const VARIABLE_WIDTH_BYTES: u64 = 32;
@@ -163,7 +164,17 @@ impl Plan {
 
     /// Groups and aggregates of this plan's rows.
     pub fn aggregate(self, keys: Vec<usize>, calls: Vec<AggregateCall>) -> Result<Plan, PlanError> {
-        Plan::Aggregate(Box::new(Aggregation { input: self, keys, calls })).checked()
+        Plan::Aggregate(Box::new(Aggregation { input: self, keys, sets: None, calls })).checked()
+    }
+
+    /// Groups and aggregates of this plan's rows, by several sets of the keys.
+    pub fn aggregate_sets(
+        self,
+        keys: Vec<usize>,
+        sets: GroupingSets,
+        calls: Vec<AggregateCall>,
+    ) -> Result<Plan, PlanError> {
+        Plan::Aggregate(Box::new(Aggregation { input: self, keys, sets: Some(sets), calls })).checked()
     }
 
     /// A join.

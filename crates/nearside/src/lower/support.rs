@@ -1,6 +1,7 @@
 //! What runs natively: [`Support::is_native`] for operators, [`is_exact`] for expressions.
 
 use arrow::datatypes::DataType;
+use arrow::row::{RowConverter, SortField};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, JoinType};
 use datafusion::logical_expr::{
@@ -37,9 +38,8 @@ impl Support {
             LogicalPlan::Values(values) => values.values.iter().flatten().all(|e| is_exact(e) && is_constant(e)),
             LogicalPlan::Aggregate(node) => {
                 let schema = node.input.schema();
-                node.group_expr.iter().all(|e| self.over_rows(e) && is_key(e, schema))
+                aggregate::keys(node).into_iter().all(|e| self.over_rows(e) && is_key(e, schema))
                     && node.aggr_expr.iter().all(|e| aggregate::is_native(e, schema, self))
-                    && !(node.group_expr.is_empty() && node.aggr_expr.is_empty())
                     && self.is_native(&node.input)
             }
             LogicalPlan::Distinct(Distinct::All(input)) => {
@@ -112,12 +112,7 @@ fn is_key(expr: &Expr, schema: &DFSchema) -> bool {
 
 /// True for types whose values can be grouped, joined and sorted by natively.
 pub(super) fn is_key_type(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Interval(_) => false,
-        DataType::Boolean | DataType::Utf8View | DataType::BinaryView | DataType::Utf8 | DataType::LargeUtf8 => true,
-        DataType::Binary | DataType::LargeBinary => true,
-        other => other.is_primitive(),
-    }
+    RowConverter::supports_fields(&[SortField::new(data_type.clone())])
 }
 
 /// True for expressions that `exec` can evaluate from the row alone.

@@ -48,7 +48,8 @@ fn endless() -> Plan {
 fn counted(plan: Plan) -> Plan {
     let field = Arc::new(Field::new("n", DataType::Int64, false));
     let function = AggregateFunction::CountRows;
-    let call = AggregateCall { function, arguments: Vec::new(), distinct: false, filter: None, field };
+    let call =
+        AggregateCall { function, arguments: Vec::new(), distinct: false, filter: None, order: Vec::new(), field };
     plan.aggregate(Vec::new(), vec![call]).unwrap()
 }
 
@@ -82,7 +83,8 @@ fn stateful(rows: i64) -> Vec<(&'static str, Plan, usize)> {
     let far = || numbers(&[(0..rows).map(|i| Some(i << 32)).collect()]);
     let field = Arc::new(Field::new("n", DataType::Int64, false));
     let function = AggregateFunction::Count;
-    let distinct_count = AggregateCall { function, arguments: vec![0], distinct: true, filter: None, field };
+    let distinct_count =
+        AggregateCall { function, arguments: vec![0], distinct: true, filter: None, order: Vec::new(), field };
     let both = join(scan(&twice()), scan(&twice()), vec![(0, 0)]);
     vec![
         ("sort", sorted(rows), all),
