@@ -12,14 +12,18 @@ use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRul
 
 use crate::subquery_places::SubqueryMarks;
 
-type Rules = Vec<Arc<dyn OptimizerRule + Send + Sync>>;
+type Rule = Arc<dyn OptimizerRule + Send + Sync>;
+type Rules = Vec<Rule>;
 
 /// The rules that plans are optimised by, in order.
 pub(crate) fn optimizer_rules() -> Rules {
-    let replaced = |rule: Arc<dyn OptimizerRule + Send + Sync>| match rule.name() {
-        name if name == RewriteSetComparison.name() => Arc::new(SetComparisons::default()) as _,
-        name if name == HeldFilters::default().name() => Arc::new(HeldFilters::default()) as _,
-        _ => rule,
+    let (sets, filters) = (SetComparisons::default(), HeldFilters::default());
+    let replaced = |rule: Rule| -> Rule {
+        match rule.name() {
+            name if name == sets.name() => Arc::new(SetComparisons::default()),
+            name if name == filters.name() => Arc::new(HeldFilters::default()),
+            _ => rule,
+        }
     };
     let mut rules: Rules = Optimizer::new().rules.into_iter().map(replaced).collect();
     // What it makes of EXISTS and IN (query) as values is what the rule behind it makes of them as conditions.

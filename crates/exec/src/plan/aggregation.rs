@@ -239,9 +239,9 @@ impl AggregateCall {
                 other => return problem(format!("a list is not {other}")),
             },
             AggregateFunction::Join { .. } => {
-                same_type(one()?, output, &context)?;
-                if !matches!(output, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View) {
-                    return problem(format!("{output} is no text"));
+                let text = |t: &DataType| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
+                if let Some(other) = [one()?, output].into_iter().find(|t| !text(t)) {
+                    return problem(format!("{other} is no text"));
                 }
             }
             AggregateFunction::Quantile { share, continuous } => {

@@ -156,8 +156,11 @@ fn ordered<'e>(call: &'e Call, schema: &DFSchema) -> Result<Option<Native<'e>>> 
         ("string_agg", [_, separator]) => AggregateFunction::Join { separator: separator_of(separator)? },
         _ => return Ok(None),
     };
-    let order: Vec<Order<'_>> = params.order_by.iter().map(Order::of).collect();
-    for key in &order {
+    let mut order: Vec<Order<'_>> = params.order_by.iter().map(Order::of).collect();
+    for key in &mut order {
+        if is_same_text(argument, key.expr, schema) {
+            key.expr = argument;
+        }
         let data_type = key.expr.get_type(schema)?;
         if !is_key_type(&data_type) {
             return Err(Error::Unsupported(format!("{name} cannot order by values of {data_type}")));
@@ -170,6 +173,14 @@ fn ordered<'e>(call: &'e Call, schema: &DFSchema) -> Result<Option<Native<'e>>> 
         }
     }
     distinct_keys(call, schema, Native::Ordered(function, argument, order)).map(Some)
+}
+
+/// Is the argument this text, in another type of text?
+fn is_same_text(argument: &Expr, text: &Expr, schema: &DFSchema) -> bool {
+    let is_text = |e: &Expr| {
+        e.get_type(schema).is_ok_and(|t| matches!(t, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View))
+    };
+    matches!(argument, Expr::Cast(cast) if *cast.expr == *text) && is_text(argument) && is_text(text)
 }
 
 fn refused<T>(message: &str) -> Result<T> {

@@ -10,7 +10,7 @@ use arrow::datatypes::DataType;
 use super::super::chunk::{CHUNK_ROWS, Chunk};
 use super::calls::{Calls, States};
 use super::keys::Coder;
-use super::state::{Distinct, Groups, Opaque, Pending, Pick, State, for_each_pair};
+use super::state::{Distinct, Groups, Opaque, Pick, State, for_each_pair};
 use super::too_many;
 use crate::ExecError;
 

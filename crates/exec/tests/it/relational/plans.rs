@@ -263,7 +263,7 @@ impl<'a> Generator<'a> {
             GroupingSet { keys, id }
         };
         let sets = (0..1 + self.random.below(4) as u64).map(|id| set(self.random, id)).collect();
-        let id = Arc::new(Field::new("set", DataType::UInt8, false));
+        let id = Arc::new(Field::new("set", DataType::UInt16, false));
         let plan = input.plan.clone().aggregate_sets(keys, GroupingSets { sets, id }, calls);
         self.checked(plan.unwrap(), false)
     }
