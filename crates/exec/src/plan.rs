@@ -259,15 +259,14 @@ impl Plan {
             Plan::Filter { input, predicate } => {
                 Plan::Filter { input: Box::new(map(input)), predicate: predicate.clone() }
             }
-            Plan::Project { input, outputs } => {
-                Plan::Project { input: Box::new(map(input)), outputs: outputs.clone() }
-            }
+            Plan::Project { input, outputs } => Plan::Project { input: Box::new(map(input)), outputs: outputs.clone() },
             Plan::Limit { input, skip, fetch } => {
                 Plan::Limit { input: Box::new(map(input)), skip: *skip, fetch: *fetch }
             }
             Plan::Aggregate(of) => Plan::Aggregate(Box::new(Aggregation {
                 input: map(&of.input),
                 keys: of.keys.clone(),
+                sets: of.sets.clone(),
                 calls: of.calls.clone(),
             })),
             Plan::Join(of) => {

@@ -55,9 +55,10 @@ impl OptimizerRule for SetComparisons {
     }
 }
 
-/// DataFusion's rule that moves conditions down, without two moves that change answers. A condition that names no column is about no group; below
-/// an aggregation that gives a row even without one of its input, it would empty the input, not the result. And one that may differ from call to call
-/// is to be asked of the rows that it was written for, groups and numbered rows, not of those that they are made of.
+/// DataFusion's rule that moves conditions down, without two moves that change answers. A condition that names no
+/// column is about no group; below an aggregation that gives a row even without one of its input, it would empty the
+/// input, not the result. And one that may differ from call to call is to be asked of the rows that it was written
+/// for, groups and numbered rows, not of those that they are made of.
 #[derive(Debug, Default)]
 struct HeldFilters(PushDownFilter);
 

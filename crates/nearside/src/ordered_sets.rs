@@ -1,7 +1,8 @@
 //! `median`, `percentile_cont`, `percentile_disc` and `mode` as the planner sees them; `exec` computes them.
 //!
-//! Types are PostgreSQL's: means between two values are DOUBLE, of whatever numbers; `percentile_disc` and `mode` give one of the values, of any type that
-//! can be sorted. `median` is `percentile_cont(0.5)`, but that of decimals is a decimal, as in DuckDB.
+//! Types are PostgreSQL's: means between two values are DOUBLE, of whatever numbers; `percentile_disc` and `mode`
+//! give one of the values, of any type that can be sorted. `median` is `percentile_cont(0.5)`, but that of decimals
+//! is a decimal, as in DuckDB.
 //!
 //! # Limits
 //! One share at a time, as a literal. `percentile_disc` and `mode` are no window functions.

@@ -128,7 +128,8 @@ pub(crate) trait Sink: Sync {
     /// A new state.
     fn local(&self) -> Result<Self::Local, ExecError>;
 
-    /// The chunks that this worker gives next are those of a piece of the pipeline; pieces are numbered in the order of its rows.
+    /// The chunks that this worker gives next are those of a piece of the pipeline; pieces are numbered in the order
+    /// of its rows.
     fn begin(&self, _local: &mut Self::Local, _morsel: usize) {}
 
     /// Takes a chunk, never an empty one. False where nobody wants more.

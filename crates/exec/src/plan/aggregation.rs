@@ -10,9 +10,9 @@ use super::{Plan, SortKey};
 use crate::predicate::{column_type, same_type};
 use crate::{ExecError, PlanError};
 
-/// GROUP BY and aggregates. Without keys there is exactly one row, also of an empty input; without calls it is DISTINCT.
-/// The output has the keys, then the number of the grouping set where there are some, then a column per call; groups come in no particular
-/// order. NULL keys are equal to each other; so are -0.0 and 0.0, and all NaNs.
+/// GROUP BY and aggregates. Without keys there is exactly one row, also of an empty input; without calls it is
+/// DISTINCT. The output has the keys, then the number of the grouping set where there are some, then a column per
+/// call; groups come in no particular order. NULL keys are equal to each other; so are -0.0 and 0.0, and all NaNs.
 #[derive(Clone)]
 pub struct Aggregation {
     /// Input.
@@ -56,12 +56,14 @@ pub struct AggregateCall {
     pub filter: Option<usize>,
     /// Name and type of the output. Sum, Min, Max and Avg follow it: see [`AggregateFunction`].
     pub field: FieldRef,
-    /// The order in which a function sees the rows of its group, where [that matters](AggregateFunction::is_ordered); rows that it leaves
-    /// equal come in the order of the input. Of DISTINCT values each is seen in this order, by itself where the order leaves it open.
+    /// The order in which a function sees the rows of its group, where [that matters](AggregateFunction::is_ordered);
+    /// rows that it leaves equal come in the order of the input. Of DISTINCT values each is seen in this order, by
+    /// itself where the order leaves it open.
     pub order: Vec<SortKey>,
 }
 
-/// An aggregate function. NULL arguments are skipped unless it is said otherwise; over no value all but the counts are NULL.
+/// An aggregate function. NULL arguments are skipped unless it is said otherwise; over no value all but the counts
+/// are NULL.
 #[derive(Debug, Clone)]
 pub enum AggregateFunction {
     /// `count(*)`, Int64.
@@ -94,12 +96,13 @@ pub enum AggregateFunction {
         /// What stands between two.
         separator: String,
     },
-    /// The value that stands at a share of the way through all values in the order of the call's one key, which is the argument.
+    /// The value that stands at a share of the way through all values in the order of the call's one key, which is
+    /// the argument.
     Quantile {
         /// From 0 to 1.
         share: f64,
-        /// Between two values: a mean of both, weighed by distance; Float64, or the decimal type of the argument. Else the first value
-        /// that has at least that share of all up to itself.
+        /// Between two values: a mean of both, weighed by distance; Float64, or the decimal type of the argument.
+        /// Else the first value that has at least that share of all up to itself.
         continuous: bool,
     },
     /// The most frequent value; of several the first in the order of the call's one key, which is the argument.
@@ -144,8 +147,8 @@ pub trait OpaqueAggregate: Send + Sync + Debug {
 
 /// The state of an [`OpaqueAggregate`] for some groups.
 pub trait OpaqueGroups: Send {
-    /// Takes rows: `arguments` one array per argument, `groups[i]` the group of row `i`, below `total`; rows where `filter` is not
-    /// TRUE do not count.
+    /// Takes rows: `arguments` one array per argument, `groups[i]` the group of row `i`, below `total`; rows where
+    /// `filter` is not TRUE do not count.
     fn update(
         &mut self,
         arguments: &[ArrayRef],

@@ -240,8 +240,8 @@ pub(super) fn aggregate(binder: &Binder<'_>, node: &Aggregate) -> Result<Plan> {
     }
 }
 
-/// The grouping sets of an aggregation, numbered as DataFusion's `GROUPING` reads them: a bit per key that a set leaves out, the
-/// last key's the lowest, and above those how many equal sets came before.
+/// The grouping sets of an aggregation, numbered as DataFusion's `GROUPING` reads them: a bit per key that a set
+/// leaves out, the last key's the lowest, and above those how many equal sets came before.
 fn sets(node: &Aggregate) -> Result<Option<GroupingSets>> {
     if !matches!(node.group_expr.as_slice(), [Expr::GroupingSet(_)]) {
         return Ok(None);

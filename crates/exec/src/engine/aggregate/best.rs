@@ -1,7 +1,7 @@
 //! [`Best`]: the first or the last row of each group, for `first_value(x ORDER BY y)`, DISTINCT ON and the like.
 //!
-//! A group keeps the key of its best row as a word, where the row came, and its locator; rows that are better than what their group had are kept in the
-//! [`Store`], all others are forgotten at once.
+//! A group keeps the key of its best row as a word, where the row came, and its locator; rows that are better than
+//! what their group had are kept in the [`Store`], all others are forgotten at once.
 
 use super::super::chunk::Chunk;
 use super::super::vector::ColumnInfo;

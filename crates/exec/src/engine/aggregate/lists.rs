@@ -1,7 +1,8 @@
 //! [`Lists`]: all numbers that the rows of a group gave, for functions that no single value per group is enough for.
 //!
-//! Rows append their group and their number; *sealing* sorts them by group, once, so that a group's numbers lie together and can be handed on as
-//! slices. A number stands for a value whose order it keeps, or says where a row is kept.
+//! Rows append their group and their number; *sealing* sorts them by group, once, so that a group's numbers lie
+//! together and can be handed on as slices. A number stands for a value whose order it keeps, or says where a row is
+//! kept.
 
 use std::mem::size_of;
 

@@ -5,9 +5,9 @@
 //! one value per group ([`state`], [`calls`]). Every worker has groups of its own; at the end they are merged piece by piece, in
 //! parallel ([`merge`]), and values are made of states ([`result`]).
 //!
-//! Functions that one value per group is not enough for keep all of them ([`lists`]): as numbers, of which percentiles are selected ([`ranked`]), or
-//! as rows of a [`store`], which are put in order at the end ([`ordered`]), or the one row of them that is wanted ([`best`]). GROUPING SETS are made of each
-//! other ([`sets`]).
+//! Functions that one value per group is not enough for keep all of them ([`lists`]): as numbers, of which
+//! percentiles are selected ([`ranked`]), or as rows of a [`store`], which are put in order at the end ([`ordered`]),
+//! or the one row of them that is wanted ([`best`]). GROUPING SETS are made of each other ([`sets`]).
 //!
 //! DISTINCT of calls that all have the same arguments is two aggregations, by keys and arguments and then by keys; otherwise each
 //! such call keeps pairs of group and value.
@@ -282,7 +282,8 @@ fn too_many(groups: usize) -> Result<(), ExecError> {
     match groups < u32::MAX as usize {
         true => Ok(()),
         false => Err(ExecError::Evaluation(format!(
-            "an aggregation has {groups} groups or different values, and {} are the most; group by less, or filter first",
+            "an aggregation has {groups} groups or different values, and {} are the most; \
+             group by less, or filter first",
             u32::MAX
         ))),
     }

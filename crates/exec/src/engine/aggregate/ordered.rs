@@ -1,5 +1,5 @@
-//! Results of functions that see the rows of a group in an order: the row at a place, lists, text put together; and percentiles and modes of values that
-//! are no numbers.
+//! Results of functions that see the rows of a group in an order: the row at a place, lists, text put together; and
+//! percentiles and modes of values that are no numbers.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! [`Opaque`]: the state of a function that this crate does not know, which is given rows some thousands at a time, and [`Distinct`], the different
-//! values of each group, which are given to their call at the end.
+//! [`Opaque`]: the state of a function that this crate does not know, which is given rows some thousands at a time,
+//! and [`Distinct`], the different values of each group, which are given to their call at the end.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Medians, percentiles and modes over numbers that keep the order of values.
 //!
-//! A group's value is selected, not sorted for. Of one large group all threads look for it: a sample gives two bounds that it most likely lies
-//! between, one pass over the numbers counts those below and takes those between, and among the few that were taken it is selected. Where the sample was wrong all are
-//! taken.
+//! A group's value is selected, not sorted for. Of one large group all threads look for it: a sample gives two bounds
+//! that it most likely lies between, one pass over the numbers counts those below and takes those between, and among
+//! the few that were taken it is selected. Where the sample was wrong all are taken.
 
 use arrow::datatypes::{DataType, i256};
 
@@ -18,7 +18,8 @@ use crate::plan::{AggregateCall, AggregateFunction};
 const MANY: usize = 1 << 17;
 /// Numbers of a sample.
 const SAMPLE: usize = 1 << 12;
-/// How far in the sample the bounds lie from where the number should be: five times the deviation to be expected, at most.
+/// How far in the sample the bounds lie from where the number should be: five times the deviation to be expected, at
+/// most.
 const MARGIN: usize = 160;
 /// Numbers that are looked at without a look at the statement.
 const PIECE: usize = 1 << 16;

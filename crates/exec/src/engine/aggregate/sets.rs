@@ -1,8 +1,9 @@
 //! GROUPING SETS, ROLLUP and CUBE: the groups of several sets of keys in one pass over the input.
 //!
-//! Rows are grouped by the sets that lie in no other one, all at once. Every other set is made of the groups of the smallest set that has all its keys, whose
-//! states are merged as those of workers are: counts and sums add up exactly, lists are put one after the other, and an opaque function merges its own. So
-//! ROLLUP and CUBE group rows once, and what a coarse set costs is the number of groups of a finer one.
+//! Rows are grouped by the sets that lie in no other one, all at once. Every other set is made of the groups of the
+//! smallest set that has all its keys, whose states are merged as those of workers are: counts and sums add up
+//! exactly, lists are put one after the other, and an opaque function merges its own. So ROLLUP and CUBE group rows
+//! once, and what a coarse set costs is the number of groups of a finer one.
 //!
 //! # Limits
 //! Sets of which none lies in another are each grouped by from rows; that is more work per row, not another pass.

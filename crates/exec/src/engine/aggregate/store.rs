@@ -1,8 +1,8 @@
 //! [`Store`]: rows that functions of the order of rows keep until every row has come.
 //!
-//! A chunk's rows are kept as they come, with the keys that they are ordered by; a *locator* says where: the chunk's number in the store and the row in
-//! it. Groups keep locators only. A chunk also has its *arrival*, its rank among all chunks of the input, so that rows with equal keys come in the order of
-//! the input, whichever worker read them.
+//! A chunk's rows are kept as they come, with the keys that they are ordered by; a *locator* says where: the chunk's
+//! number in the store and the row in it. Groups keep locators only. A chunk also has its *arrival*, its rank among
+//! all chunks of the input, so that rows with equal keys come in the order of the input, whichever worker read them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,8 @@ impl Arrival {
         Arrival((morsel as u64) << SEQUENCE_BITS)
     }
 
-    /// Of the next chunk of the piece. Pieces of more chunks than there are numbers would run into the next one, so the last number is theirs.
+    /// Of the next chunk of the piece. Pieces of more chunks than there are numbers would run into the next one, so
+    /// the last number is theirs.
     pub(super) fn next(self) -> Arrival {
         let sequence = (1 << SEQUENCE_BITS) - 1;
         if self.0 & sequence == sequence { self } else { Arrival(self.0 + 1) }
@@ -291,7 +292,8 @@ impl Reader<'_> {
     }
 }
 
-/// Values in order. Many are sorted in parts, by all threads, which are merged two by two, so that the statement is looked at in between.
+/// Values in order. Many are sorted in parts, by all threads, which are merged two by two, so that the statement is
+/// looked at in between.
 fn sorted<T: Copy + Send + Sync>(
     mut values: Vec<T>,
     less: &(dyn Fn(&T, &T) -> bool + Sync),

@@ -268,8 +268,8 @@ impl<'a> Generator<'a> {
         self.checked(plan.unwrap(), false)
     }
 
-    /// A call whose result depends on the order of rows. Where the input has none of its own, rows that the call's order leaves equal are equal in the
-    /// argument.
+    /// A call whose result depends on the order of rows. Where the input has none of its own, rows that the call's
+    /// order leaves equal are equal in the argument.
     fn ordered_call(&mut self, schema: &Schema, ordered: bool) -> AggregateCall {
         let usable = columns_of(schema, |field| plain(field) && !matches!(field.data_type(), DataType::List(_)));
         let Some(column) = self.random.choose(&usable) else { return self.call(schema) };
