@@ -4,7 +4,7 @@ use storage::Segment;
 
 use crate::charge::batch_bytes;
 use crate::operators::scan::seek::{Left, asked_by, left};
-use crate::plan::{Join, JoinKind, Output, Plan, Side, width_bytes};
+use crate::plan::{AggregateCall, Join, JoinKind, Output, Plan, Side, width_bytes};
 
 /// What the estimate of an operator's input needs to know from above.
 struct Wanted {
@@ -91,10 +91,11 @@ impl Plan {
                 (bytes, rows.saturating_mul(UNNESTED_ROWS))
             }
             Plan::Aggregate(aggregation) => {
-                let arguments = aggregation.calls.iter().flat_map(|c| c.arguments.iter().copied().chain(c.filter));
+                let arguments = aggregation.calls.iter().flat_map(AggregateCall::columns);
                 let columns = aggregation.keys.iter().copied().chain(arguments).collect();
                 let (bytes, rows) = aggregation.input.read(Wanted { columns, rows: u64::MAX });
-                (bytes, if aggregation.keys.is_empty() { 1 } else { rows })
+                let sets = aggregation.sets.as_ref().map_or(1, |sets| sets.sets.len() as u64);
+                (bytes, if aggregation.keys.is_empty() { sets } else { rows.saturating_mul(sets) })
             }
             Plan::Join(join) => join_read(join, &wanted.columns),
             Plan::Sort(sort) => {

@@ -47,8 +47,8 @@ pub use expression::Expression;
 pub use optimize::{estimates, optimize};
 pub use parallel::SchedParallel;
 pub use plan::{
-    AggregateCall, AggregateFunction, Aggregation, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Output, Plan,
-    Recursion, RowPieces, RowSource, Shared, Side, Sort, SortKey, Union, Unnesting,
+    AggregateCall, AggregateFunction, Aggregation, GroupingSet, GroupingSets, Join, JoinKind, OpaqueAggregate,
+    OpaqueGroups, Output, Plan, Recursion, RowPieces, RowSource, Shared, Side, Sort, SortKey, Union, Unnesting,
 };
 pub use predicate::{CompareOp, Predicate};
 pub use profile::{OperatorProfile, Profile};

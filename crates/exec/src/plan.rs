@@ -17,15 +17,16 @@ use crate::PlanError;
 use crate::expression::Expression;
 use crate::predicate::{Predicate, column_type, same_type, validate_expression};
 
+mod aggregation;
 mod literals;
 mod relational;
 mod sources;
 mod unnest;
 
-pub use relational::{
-    AggregateCall, AggregateFunction, Aggregation, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Side, Sort, SortKey,
-    Union,
+pub use aggregation::{
+    AggregateCall, AggregateFunction, Aggregation, GroupingSet, GroupingSets, OpaqueAggregate, OpaqueGroups,
 };
+pub use relational::{Join, JoinKind, Side, Sort, SortKey, Union};
 pub use sources::{Recursion, RowPieces, RowSource};
 pub use unnest::Unnesting;
 
@@ -185,7 +186,17 @@ impl Plan {
 
     /// Groups and aggregates of this plan's rows.
     pub fn aggregate(self, keys: Vec<usize>, calls: Vec<AggregateCall>) -> Result<Plan, PlanError> {
-        Plan::Aggregate(Box::new(Aggregation { input: self, keys, calls })).checked()
+        Plan::Aggregate(Box::new(Aggregation { input: self, keys, sets: None, calls })).checked()
+    }
+
+    /// Groups and aggregates of this plan's rows, by several sets of the keys.
+    pub fn aggregate_sets(
+        self,
+        keys: Vec<usize>,
+        sets: GroupingSets,
+        calls: Vec<AggregateCall>,
+    ) -> Result<Plan, PlanError> {
+        Plan::Aggregate(Box::new(Aggregation { input: self, keys, sets: Some(sets), calls })).checked()
     }
 
     /// A join.
@@ -292,6 +303,7 @@ impl Plan {
             Plan::Aggregate(of) => Plan::Aggregate(Box::new(Aggregation {
                 input: map(&of.input),
                 keys: of.keys.clone(),
+                sets: of.sets.clone(),
                 calls: of.calls.clone(),
             })),
             Plan::Join(of) => {

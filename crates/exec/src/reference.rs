@@ -10,6 +10,7 @@
 mod aggregate;
 mod join;
 mod keys;
+mod ordered;
 mod sort;
 mod sources;
 

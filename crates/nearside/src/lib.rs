@@ -49,6 +49,7 @@ mod names;
 mod native;
 mod not_in;
 mod optimizer;
+mod ordered_sets;
 mod parser;
 mod placement;
 mod plan_cache;

@@ -64,6 +64,7 @@ pub(crate) fn is_delicate_call(call: &AggregateCall, input: &SchemaRef) -> bool 
         (AggregateFunction::CountRows | AggregateFunction::Count, _) => false,
         (AggregateFunction::Min | AggregateFunction::Max, _) => false,
         (AggregateFunction::Sum | AggregateFunction::Avg, DataType::Float64) => false,
+        (AggregateFunction::Nth { .. } | AggregateFunction::Quantile { .. } | AggregateFunction::Mode, _) => false,
         // Ten digits more hold the sum of as many rows as fit any memory.
         (AggregateFunction::Sum, DataType::Decimal128(digits, scale)) => {
             !matches!(argument(), Some(DataType::Decimal128(d, s)) if s == scale && *digits >= d + 10)

@@ -281,11 +281,28 @@ impl Estimate {
 
 /// Groups and aggregates.
 pub(super) fn aggregate(input: &Estimate, aggregation: &Aggregation) -> Estimate {
-    let rows = match aggregation.keys.len() {
+    let groups = |keys: &[usize]| match keys.len() {
         0 => 1.0,
-        _ => occupied(input.combinations(&aggregation.keys), input.rows).min(input.rows),
+        _ => occupied(input.combinations(keys), input.rows).min(input.rows),
     };
-    let mut columns: Vec<ColumnEstimate> = aggregation.keys.iter().map(|&k| input.columns[k]).collect();
+    let rows = match &aggregation.sets {
+        None => groups(&aggregation.keys),
+        Some(sets) => {
+            let keys = |places: &[usize]| places.iter().map(|&p| aggregation.keys[p]).collect::<Vec<_>>();
+            sets.sets.iter().map(|set| groups(&keys(&set.keys))).sum()
+        }
+    };
+    let key = |place: usize| {
+        let column = input.columns[aggregation.keys[place]];
+        ColumnEstimate { nullable: column.nullable || aggregation.key_of(place).is_none(), ..column }
+    };
+    let mut columns: Vec<ColumnEstimate> = (0..aggregation.keys.len()).map(key).collect();
+    columns.extend(aggregation.sets.iter().map(|sets| ColumnEstimate {
+        choices: sets.sets.len() as f64,
+        bounds: None,
+        nullable: false,
+        aggregate: true,
+    }));
     columns.extend(aggregation.calls.iter().map(|call| {
         let keeps = matches!(call.function, AggregateFunction::Min | AggregateFunction::Max);
         let known = call.arguments.first().filter(|_| keeps).map(|&a| input.columns[a]);
@@ -293,7 +310,8 @@ pub(super) fn aggregate(input: &Estimate, aggregation: &Aggregation) -> Estimate
         let nullable = !matches!(call.function, AggregateFunction::Count | AggregateFunction::CountRows);
         ColumnEstimate { choices: choices.max(1.0), bounds, nullable, aggregate: true }
     }));
-    let per_row = if aggregation.keys.len() <= 1 { cost::GROUP_ARRAY } else { cost::GROUP_HASH };
+    let per_row =
+        if aggregation.keys.len() <= 1 && aggregation.sets.is_none() { cost::GROUP_ARRAY } else { cost::GROUP_HASH };
     let work = input.cost.work + input.rows * per_row + rows * cost::ROW;
     let fixed = input.cost.fixed + cost::START;
     Estimate { rows, base_rows: rows, columns, cost: Cost { fixed, work } }

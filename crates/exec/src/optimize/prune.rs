@@ -9,7 +9,9 @@ use std::sync::Arc;
 use arrow::datatypes::Schema;
 
 use super::share::Reads;
-use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Recursion, Shared, Side, Sort, Union, Unnesting};
+use crate::plan::{
+    AggregateCall, Aggregation, Join, JoinKind, Output, Plan, Recursion, Shared, Side, Sort, Union, Unnesting,
+};
 
 /// A pruned plan; `columns[i]` is which of the original output columns its column `i` is.
 struct Pruned {
@@ -177,8 +179,8 @@ impl Pruner {
     }
 
     fn aggregate(&mut self, aggregation: Aggregation, wanted: &[usize]) -> Pruned {
-        let Aggregation { input, mut keys, calls } = aggregation;
-        let groups = keys.len();
+        let groups = aggregation.key_columns();
+        let Aggregation { input, mut keys, sets, calls } = aggregation;
         let mut columns: Vec<usize> = (0..groups).collect();
         let mut kept = Vec::new();
         for (number, call) in calls.into_iter().enumerate() {
@@ -188,14 +190,11 @@ impl Pruner {
                 kept.push(call);
             }
         }
-        let arguments = kept.iter().flat_map(|c| c.arguments.iter().copied().chain(c.filter));
+        let arguments = kept.iter().flat_map(AggregateCall::columns);
         let input = self.prune(input, &union(&[], arguments.chain(keys.iter().copied()).collect()));
         keys.iter_mut().for_each(|k| *k = input.place(*k));
-        for call in &mut kept {
-            call.arguments.iter_mut().for_each(|a| *a = input.place(*a));
-            call.filter = call.filter.map(|f| input.place(f));
-        }
-        let aggregation = Aggregation { input: input.plan, keys, calls: kept };
+        let kept = kept.into_iter().map(|call| call.map_columns(&|c| input.place(c))).collect();
+        let aggregation = Aggregation { input: input.plan, keys, sets, calls: kept };
         Pruned { plan: Plan::Aggregate(Box::new(aggregation)), columns }
     }
 

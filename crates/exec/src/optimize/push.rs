@@ -177,17 +177,17 @@ impl Rewriter {
             Ok(plan) => return self.push(plan, filters),
             Err(aggregation) => aggregation,
         };
-        let Aggregation { input, keys, calls } = aggregation;
-        let types = input.schema();
-        // A group of floats is of -0.0 and 0.0 and shows either.
-        let exact = |c: usize| keys.get(c).is_some_and(|&k| !types.field(k).data_type().is_floating());
+        let types = aggregation.input.schema();
+        // A group of floats is of -0.0 and 0.0 and shows either; what some grouping set leaves out is NULL in its rows.
+        let exact = |c: usize| aggregation.key_of(c).is_some_and(|k| !types.field(k).data_type().is_floating());
         let (below, above) = split(filters, |p| {
             let columns = p.columns();
             !columns.is_empty() && columns.iter().all(|&c| exact(c))
         });
+        let Aggregation { input, keys, sets, calls } = aggregation;
         let below = below.iter().map(|p| p.map_columns(&|c| keys[c])).collect();
         let input = self.push(input, below);
-        let aggregation = Aggregation { input: input.plan, keys, calls };
+        let aggregation = Aggregation { input: input.plan, keys, sets, calls };
         keys::aggregate(aggregation, &input.estimate).filtered(above)
     }
 

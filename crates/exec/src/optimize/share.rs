@@ -124,7 +124,7 @@ fn is_exact(aggregation: &Aggregation) -> bool {
         AggregateFunction::Sum | AggregateFunction::Avg => {
             !call.arguments.iter().any(|&a| input.field(a).data_type().is_floating())
         }
-        AggregateFunction::Opaque(_) => false,
+        _ => false,
     })
 }
 

@@ -35,6 +35,7 @@ impl Plan {
             Plan::Aggregate(of) => Plan::Aggregate(Box::new(Aggregation {
                 input: input(&of.input)?,
                 keys: of.keys.clone(),
+                sets: of.sets.clone(),
                 calls: of.calls.clone(),
             })),
             Plan::Sort(of) => {

@@ -109,7 +109,14 @@ fn one_row(plan: Plan, query: &LogicalPlan, field: &FieldRef) -> Result<Plan> {
         return plan.project(vec![output]).map_err(bug);
     }
     let function = AggregateFunction::Opaque(Arc::new(SingleValue::new(field.data_type().clone())));
-    let call = AggregateCall { function, arguments: vec![0], distinct: false, filter: None, field: Arc::clone(field) };
+    let call = AggregateCall {
+        function,
+        arguments: vec![0],
+        distinct: false,
+        filter: None,
+        order: Vec::new(),
+        field: Arc::clone(field),
+    };
     plan.aggregate(Vec::new(), vec![call]).map_err(bug)
 }
 

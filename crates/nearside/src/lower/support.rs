@@ -45,9 +45,8 @@ impl Support {
             LogicalPlan::Unnest(unnest) => self.is_native(&unnest.input),
             LogicalPlan::Aggregate(node) => {
                 let schema = node.input.schema();
-                node.group_expr.iter().all(|e| self.over_rows(e) && is_key(e, schema))
+                aggregate::keys(node).into_iter().all(|e| self.over_rows(e) && is_key(e, schema))
                     && node.aggr_expr.iter().all(|e| aggregate::is_native(e, schema, self))
-                    && !(node.group_expr.is_empty() && node.aggr_expr.is_empty())
                     && self.is_native(&node.input)
             }
             LogicalPlan::Distinct(Distinct::All(input)) => {
@@ -116,12 +115,7 @@ pub(super) fn has_order(data_type: &DataType) -> bool {
 
 /// True for types whose values can be grouped, joined and sorted by natively.
 pub(super) fn is_key_type(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Interval(_) => false,
-        DataType::Boolean | DataType::Utf8View | DataType::BinaryView | DataType::Utf8 | DataType::LargeUtf8 => true,
-        DataType::Binary | DataType::LargeBinary => true,
-        other => other.is_primitive(),
-    }
+    RowConverter::supports_fields(&[SortField::new(data_type.clone())])
 }
 
 /// True for expressions that `exec` can evaluate from the row alone.

@@ -97,6 +97,23 @@ const NATIVE: &[&str] = &[
     "SELECT k, count(*) FROM large GROUP BY k HAVING count(*) > 19",
     "SELECT id % 100003, sum(k) FROM large GROUP BY id % 100003 HAVING sum(k) > 90",
     "SELECT r, count(DISTINCT k), min(id), max(id) FROM large GROUP BY r",
+    // Grouping sets.
+    "SELECT k, g, sum(v) FROM a GROUP BY ROLLUP (k, g)",
+    "SELECT k, g, b, grouping(k, g), count(*), avg(v), min(d), count(DISTINCT v % 7) FROM a GROUP BY CUBE (k, g, b)",
+    "SELECT k, g, b, sum(p), bool_or(b), count(v) FROM a GROUP BY GROUPING SETS ((k, g), (g, b), (k), (k), ())",
+    "SELECT k + 1, g, sum(v) FROM nothing GROUP BY CUBE (k + 1, g)",
+    "SELECT id % 5003, r, count(*), sum(id), approx_distinct(k) FROM large GROUP BY ROLLUP (r, id % 5003)",
+    "SELECT g, sum(v) FROM a GROUP BY ROLLUP (g) HAVING sum(v) > 1000",
+    // The order of rows.
+    "SELECT g, array_agg(v ORDER BY v) FROM a WHERE g IS NOT NULL GROUP BY g",
+    "SELECT g, array_agg(k ORDER BY v DESC, k), first_value(k ORDER BY v, k) FROM a GROUP BY g",
+    "SELECT g, last_value(v ORDER BY d, v), any_value(v) IS NULL FROM a GROUP BY g",
+    "SELECT r, first_value(id ORDER BY k DESC, id), nth_value(id, 3 ORDER BY k, id) FROM large GROUP BY r",
+    "SELECT k, string_agg(g, ',' ORDER BY v DESC) FILTER (WHERE v > 0) FROM a GROUP BY k",
+    "SELECT k, median(id), median(r) FROM large GROUP BY k",
+    "SELECT median(id), percentile_cont(0.3) WITHIN GROUP (ORDER BY id DESC), median(DISTINCT r) FROM large",
+    "SELECT DISTINCT ON (g) g, v FROM a ORDER BY g, v",
+    "SELECT count(*) FROM (SELECT DISTINCT ON (k) k, id, r FROM large ORDER BY k, id DESC) x",
     // DISTINCT, UNION, INTERSECT, EXCEPT.
     "SELECT DISTINCT k, g FROM a",
     "SELECT DISTINCT b FROM a",
