@@ -14,6 +14,7 @@ mod code;
 mod columns;
 mod cycles;
 mod docs;
+mod exception;
 mod imports;
 mod layers;
 mod lock;

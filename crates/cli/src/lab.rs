@@ -8,10 +8,10 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use lab::command::{ClaimsArguments, RESULTS, ReportArguments, RunArguments, VaryArguments};
 use lab::engine::Measure;
-use lab::result::Kind;
+use lab::result::ResultKind;
 use tools::failure::Failure;
 use tools::lab::measured::AtHand;
-use tools::lab::{interference, with_context};
+use tools::lab::{interference, order, with_context};
 
 /// Arguments of `nearside lab`.
 #[derive(Args, Debug)]
@@ -34,7 +34,7 @@ pub struct Arguments {
     /// Decides all that is random
     #[arg(long, global = true, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Run with so many seeds, that one and those after it, and tell means and deviations
+    /// Run with N seeds, that one and those after it, and tell means and deviations
     #[arg(long, global = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     seeds: u32,
     /// Where results are kept
@@ -84,6 +84,8 @@ enum What {
     },
     /// Measure how the queries of TPC-H slow each other down here, and predict it
     Interference(interference::Arguments),
+    /// Plan in which order, and how many at a time, queries measured by 'interference' should run
+    Order(order::Arguments),
     /// Write one HTML page from the results that are kept
     Report {
         /// The page
@@ -106,9 +108,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let (seed, seeds, results) = (arguments.seed, arguments.seeds, arguments.results.clone());
         match &arguments.what {
             What::Interference(arguments) => return interference::run(arguments, context.stop),
+            What::Order(arguments) => order::run(arguments, out)?,
             What::List => lab::command::list(out)?,
             What::Run { experiments, set, full, measured } => {
-                let kind = if *measured { Kind::Measured } else { Kind::Simulated };
+                let kind = if *measured { ResultKind::Measured } else { ResultKind::Simulated };
                 let (experiments, set) = (experiments.clone(), set.clone());
                 let wanted = RunArguments { experiments, set, kind, full: *full, seed, seeds, results };
                 lab::command::run(&wanted, context, out)?;

@@ -86,7 +86,14 @@ fn call(function: AggregateFunction, column: Option<usize>, schema: &Schema) -> 
         _ => DataType::Int64,
     };
     let field: FieldRef = Arc::new(Field::new(format!("{function:?}"), data_type, true));
-    AggregateCall { function, arguments: column.into_iter().collect(), distinct: false, filter: None, field }
+    AggregateCall {
+        function,
+        arguments: column.into_iter().collect(),
+        distinct: false,
+        filter: None,
+        order: Vec::new(),
+        field,
+    }
 }
 
 fn main() {

@@ -124,6 +124,7 @@ fn main() {
             arguments: vec![column],
             distinct: false,
             filter: None,
+            order: Vec::new(),
             field: Arc::new(Field::new("sum", DataType::Int64, true)),
         };
         let last = Plan::join(case.join.clone()).expect("a join").schema().fields().len() - 1;

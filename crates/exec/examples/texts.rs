@@ -116,7 +116,7 @@ impl Expression for Like {
 
 fn call(function: AggregateFunction, arguments: Vec<usize>) -> AggregateCall {
     let field = Arc::new(Field::new(format!("{function:?}"), DataType::Int64, true));
-    AggregateCall { function, arguments, distinct: false, filter: None, field }
+    AggregateCall { function, arguments, distinct: false, filter: None, order: Vec::new(), field }
 }
 
 fn joined(left: Plan, right: Plan, on: (usize, usize), kind: JoinKind) -> Plan {

@@ -4,7 +4,7 @@ use storage::Segment;
 
 use crate::charge::batch_bytes;
 use crate::operators::scan::seek::{Left, asked_by, left};
-use crate::plan::{Join, JoinKind, Output, Plan, Side, width_bytes};
+use crate::plan::{AggregateCall, Join, JoinKind, Output, Plan, Side, width_bytes};
 
 /// What the estimate of an operator's input needs to know from above.
 struct Wanted {
@@ -76,11 +76,26 @@ impl Plan {
             Plan::Values { batches, .. } => {
                 (batches.iter().map(batch_bytes).sum(), batches.iter().map(|b| b.num_rows() as u64).sum())
             }
+            Plan::Source { source, .. } => {
+                let rows = source.rows().unwrap_or(u64::MAX).min(wanted.rows);
+                (source.bytes(), rows)
+            }
+            // Nobody knows how often the step is taken.
+            Plan::Recursive(_) => (RECURSION_BYTES, RECURSION_BYTES),
+            Plan::WorkTable { schema, .. } => (schema.fields().len() as u64 * LINE_BYTES, 1),
+            Plan::Unnest(unnesting) => {
+                let width = unnesting.input.schema().fields().len();
+                let lists = unnesting.lists.iter().map(|(column, _)| *column);
+                let columns = wanted.columns.iter().copied().filter(|&c| c < width).chain(lists).collect();
+                let (bytes, rows) = unnesting.input.read(Wanted { columns, rows: wanted.rows });
+                (bytes, rows.saturating_mul(UNNESTED_ROWS))
+            }
             Plan::Aggregate(aggregation) => {
-                let arguments = aggregation.calls.iter().flat_map(|c| c.arguments.iter().copied().chain(c.filter));
+                let arguments = aggregation.calls.iter().flat_map(AggregateCall::columns);
                 let columns = aggregation.keys.iter().copied().chain(arguments).collect();
                 let (bytes, rows) = aggregation.input.read(Wanted { columns, rows: u64::MAX });
-                (bytes, if aggregation.keys.is_empty() { 1 } else { rows })
+                let sets = aggregation.sets.as_ref().map_or(1, |sets| sets.sets.len() as u64);
+                (bytes, if aggregation.keys.is_empty() { sets } else { rows.saturating_mul(sets) })
             }
             Plan::Join(join) => join_read(join, &wanted.columns),
             Plan::Sort(sort) => {
@@ -100,6 +115,12 @@ impl Plan {
         }
     }
 }
+
+/// What a recursion is taken to touch: enough not to be run by the thread that polls.
+const RECURSION_BYTES: u64 = 1 << 20;
+
+/// How many elements lists are taken to have.
+const UNNESTED_ROWS: u64 = 8;
 
 /// Bytes that come from memory at a time.
 const LINE_BYTES: u64 = 64;

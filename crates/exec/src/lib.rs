@@ -48,8 +48,8 @@ pub use expression::Expression;
 pub use optimize::{estimates, optimize};
 pub use parallel::SchedParallel;
 pub use plan::{
-    AggregateCall, AggregateFunction, Aggregation, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Output, Plan, Shared,
-    Side, Sort, SortKey, Union,
+    AggregateCall, AggregateFunction, Aggregation, GroupingSet, GroupingSets, Join, JoinKind, OpaqueAggregate,
+    OpaqueGroups, Output, Plan, Recursion, RowPieces, RowSource, Shared, Side, Sort, SortKey, Union, Unnesting,
 };
 pub use predicate::{CompareOp, Predicate};
 pub use profile::{OperatorProfile, Profile};

@@ -17,13 +17,18 @@ use crate::PlanError;
 use crate::expression::Expression;
 use crate::predicate::{Predicate, column_type, same_type, validate_expression};
 
+mod aggregation;
 mod literals;
 mod relational;
+mod sources;
+mod unnest;
 
-pub use relational::{
-    AggregateCall, AggregateFunction, Aggregation, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Side, Sort, SortKey,
-    Union,
+pub use aggregation::{
+    AggregateCall, AggregateFunction, Aggregation, GroupingSet, GroupingSets, OpaqueAggregate, OpaqueGroups,
 };
+pub use relational::{Join, JoinKind, Side, Sort, SortKey, Union};
+pub use sources::{Recursion, RowPieces, RowSource};
+pub use unnest::Unnesting;
 
 /// Bytes that one materialised value of a variable width is taken to have.
 const VARIABLE_WIDTH_BYTES: u64 = 32;
@@ -119,6 +124,24 @@ pub enum Plan {
     },
     /// A plan that several places of a tree share (a common table expression): it is run once.
     Shared(Arc<Shared>),
+    /// Rows from elsewhere.
+    Source {
+        /// Where they come from.
+        source: Arc<dyn RowSource>,
+        /// Its columns that the output has, in this order, each at most once.
+        columns: Vec<usize>,
+    },
+    /// The rows of a recursive query.
+    Recursive(Arc<Recursion>),
+    /// What the last step of the recursion around it has made.
+    WorkTable {
+        /// The recursion's.
+        id: usize,
+        /// Of the recursion's rows.
+        schema: SchemaRef,
+    },
+    /// A row per element of lists.
+    Unnest(Box<Unnesting>),
 }
 
 /// What several places of a tree share. Places with the same number share: whoever makes a tree gives different plans different ones.
@@ -163,7 +186,17 @@ impl Plan {
 
     /// Groups and aggregates of this plan's rows.
     pub fn aggregate(self, keys: Vec<usize>, calls: Vec<AggregateCall>) -> Result<Plan, PlanError> {
-        Plan::Aggregate(Box::new(Aggregation { input: self, keys, calls })).checked()
+        Plan::Aggregate(Box::new(Aggregation { input: self, keys, sets: None, calls })).checked()
+    }
+
+    /// Groups and aggregates of this plan's rows, by several sets of the keys.
+    pub fn aggregate_sets(
+        self,
+        keys: Vec<usize>,
+        sets: GroupingSets,
+        calls: Vec<AggregateCall>,
+    ) -> Result<Plan, PlanError> {
+        Plan::Aggregate(Box::new(Aggregation { input: self, keys, sets: Some(sets), calls })).checked()
     }
 
     /// A join.
@@ -224,14 +257,22 @@ impl Plan {
                 let problem = format!("a batch has columns of types {:?}", types(&batch.schema()));
                 Err(PlanError::BadLiteral { context: "VALUES".into(), problem })
             }),
-            Plan::Limit { .. } | Plan::Shared(_) => Ok(()),
+            Plan::Source { source, columns } => {
+                let (schema, context) = (source.schema(), || source.describe());
+                columns.iter().try_for_each(|&c| column_type(c, &schema, &context).map(|_| ()))
+            }
+            Plan::Recursive(recursion) => recursion.validate(),
+            Plan::Unnest(unnesting) => unnesting.validate(),
+            Plan::Limit { .. } | Plan::Shared(_) | Plan::WorkTable { .. } => Ok(()),
         }
     }
 
     /// The operators below, left first.
     pub fn inputs(&self) -> Vec<&Plan> {
         match self {
-            Plan::Scan { .. } | Plan::Values { .. } => Vec::new(),
+            Plan::Scan { .. } | Plan::Values { .. } | Plan::Source { .. } | Plan::WorkTable { .. } => Vec::new(),
+            Plan::Recursive(recursion) => vec![&recursion.base, &recursion.step],
+            Plan::Unnest(unnesting) => vec![&unnesting.input],
             Plan::Filter { input, .. } | Plan::Project { input, .. } | Plan::Limit { input, .. } => vec![input],
             Plan::Aggregate(aggregation) => vec![&aggregation.input],
             Plan::Join(join) => vec![&join.left, &join.right],
@@ -244,19 +285,25 @@ impl Plan {
     /// This operator over other inputs: `map` gives what stands for each, which has the same columns.
     pub(crate) fn map_inputs(&self, map: &mut dyn FnMut(&Plan) -> Plan) -> Plan {
         match self {
-            Plan::Scan { .. } | Plan::Values { .. } => self.clone(),
+            Plan::Scan { .. } | Plan::Values { .. } | Plan::Source { .. } | Plan::WorkTable { .. } => self.clone(),
+            Plan::Recursive(of) => {
+                let (base, step) = (map(&of.base), map(&of.step));
+                Plan::Recursive(Arc::new(Recursion { base, step, schema: Arc::clone(&of.schema), ..**of }))
+            }
+            Plan::Unnest(of) => {
+                Plan::Unnest(Box::new(Unnesting { input: map(&of.input), lists: of.lists.clone(), outer: of.outer }))
+            }
             Plan::Filter { input, predicate } => {
                 Plan::Filter { input: Box::new(map(input)), predicate: predicate.clone() }
             }
-            Plan::Project { input, outputs } => {
-                Plan::Project { input: Box::new(map(input)), outputs: outputs.clone() }
-            }
+            Plan::Project { input, outputs } => Plan::Project { input: Box::new(map(input)), outputs: outputs.clone() },
             Plan::Limit { input, skip, fetch } => {
                 Plan::Limit { input: Box::new(map(input)), skip: *skip, fetch: *fetch }
             }
             Plan::Aggregate(of) => Plan::Aggregate(Box::new(Aggregation {
                 input: map(&of.input),
                 keys: of.keys.clone(),
+                sets: of.sets.clone(),
                 calls: of.calls.clone(),
             })),
             Plan::Join(of) => {
@@ -305,8 +352,14 @@ impl Plan {
             Plan::Join(join) => join.schema(),
             Plan::Sort(sort) => sort.input.schema(),
             Plan::Union(union) => union.schema.clone(),
-            Plan::Values { schema, .. } => schema.clone(),
+            Plan::Values { schema, .. } | Plan::WorkTable { schema, .. } => schema.clone(),
             Plan::Shared(shared) => shared.schema(),
+            Plan::Source { source, columns } => {
+                let schema = source.schema();
+                Arc::new(Schema::new(columns.iter().map(|&c| schema.fields()[c].clone()).collect::<Vec<_>>()))
+            }
+            Plan::Recursive(recursion) => recursion.schema.clone(),
+            Plan::Unnest(unnesting) => unnesting.schema(),
             Plan::Project { outputs, .. } => {
                 Arc::new(Schema::new(outputs.iter().map(|o| o.field().clone()).collect::<Vec<_>>()))
             }
@@ -353,6 +406,14 @@ impl Plan {
                 format!("Values: {} rows", batches.iter().map(RecordBatch::num_rows).sum::<usize>())
             }
             Plan::Shared(shared) => format!("Shared: {}", shared.id),
+            Plan::Source { source, .. } => {
+                let schema = self.schema();
+                let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
+                format!("Source: {} [{}]", source.describe(), names.join(", "))
+            }
+            Plan::Recursive(recursion) => recursion.describe(),
+            Plan::WorkTable { id, .. } => format!("WorkTable: of recursion {id}"),
+            Plan::Unnest(unnesting) => unnesting.describe(),
         }
     }
 }

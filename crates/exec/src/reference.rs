@@ -10,7 +10,9 @@
 mod aggregate;
 mod join;
 mod keys;
+mod ordered;
 mod sort;
+mod sources;
 
 use std::cmp::Ordering;
 
@@ -80,6 +82,10 @@ fn run(plan: &Plan) -> Result<Vec<RecordBatch>, ExecError> {
             batches.iter().map(|b| batch(schema, b.columns().to_vec(), b.num_rows())).collect()
         }
         Plan::Shared(plan) => run(plan),
+        Plan::Source { source, columns } => sources::source(source, columns, &plan.schema()),
+        Plan::Recursive(recursion) => sources::recursion(recursion),
+        Plan::WorkTable { id, .. } => Ok(sources::work_table(*id)),
+        Plan::Unnest(operator) => sources::unnest(operator, &plan.schema()),
     }
 }
 

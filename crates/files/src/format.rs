@@ -149,7 +149,7 @@ impl Compression {
     }
 
     /// What the first bytes of a file show: gzip, zstd or none.
-    pub(crate) fn sniff(head: &[u8]) -> Compression {
+    fn sniff(head: &[u8]) -> Compression {
         if head.starts_with(GZIP_MAGIC) {
             Compression::Gzip
         } else if head.starts_with(ZSTD_MAGIC) {

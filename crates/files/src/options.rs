@@ -6,7 +6,7 @@ use crate::error::{FileError, FileErrorKind};
 use crate::format::{Compression, FileFormat};
 
 /// Rows per batch where nothing else is said.
-pub(crate) const BATCH_ROWS_DEFAULT: usize = 32 * 1024;
+const BATCH_ROWS_DEFAULT: usize = 32 * 1024;
 const BATCH_ROWS_MAX: usize = 1 << 20;
 
 /// How to read files.

@@ -146,7 +146,7 @@ impl TextBuffer {
 
     /// The line, from 1, on which the pending byte at `offset` stands. Reads the file's beginning when this is a range
     /// of it, which only an error does.
-    pub(crate) fn line_at(&mut self, offset: usize) -> u64 {
+    fn line_at(&mut self, offset: usize) -> u64 {
         let first = match self.first_line {
             Some(line) => line,
             None => {
@@ -196,7 +196,7 @@ pub(crate) fn bom_bytes(head: &[u8]) -> usize {
 }
 
 /// Line ends in `data`; written so that the compiler vectorises it.
-pub(crate) fn count_lines(data: &[u8]) -> u64 {
+fn count_lines(data: &[u8]) -> u64 {
     // Sums of at most 255 ones fit a byte, so the inner loop stays in byte lanes.
     data.chunks(255).map(|chunk| u64::from(chunk.iter().map(|b| u8::from(*b == b'\n')).sum::<u8>())).sum()
 }

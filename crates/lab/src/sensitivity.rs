@@ -17,11 +17,11 @@ use sim::Constants;
 use crate::claims::{ClaimResult, ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate_with_records};
 use crate::declaration::Point;
 use crate::engine::{Conditions, Engine, ModelEngine, RunError, SimEngine};
-use crate::result::{Key, Kind, Outcome, Store, as_json, key};
+use crate::result::{Key, Outcome, ResultKind, Store, as_json, key};
 use crate::run::{JobResult, Options, Progress};
 
 /// By how much a constant is changed.
-pub const SHARE: f64 = 0.2;
+const SHARE: f64 = 0.2;
 
 /// A claim whose verdict is another one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -126,7 +126,7 @@ impl Varied<'_> {
 }
 
 impl Engine for Varied<'_> {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> ResultKind {
         self.engine.kind()
     }
 
@@ -163,8 +163,8 @@ fn reads(outcome: &Outcome, constant: &str) -> bool {
 /// What was simulated, by settings, seed and length: what an experiment is called makes no difference.
 fn simulated(records: &[JobResult]) -> BTreeMap<Key, Outcome> {
     let records = records.iter().filter_map(|result| result.as_ref().ok());
-    let of = |kind: Kind| records.filter(move |record| record.kind == kind);
-    of(Kind::Simulated)
+    let of = |kind: ResultKind| records.filter(move |record| record.kind == kind);
+    of(ResultKind::Simulated)
         .map(|record| (key("", &record.settings, record.seed, record.seconds), record.outcome.clone()))
         .collect()
 }
@@ -221,7 +221,7 @@ mod tests {
 
     /// A small point of every experiment that can be simulated, and one more of each kind that takes another way.
     fn points() -> Vec<Point> {
-        let all = Experiment::all().into_iter().filter(|experiment| experiment.runs_as(Kind::Simulated));
+        let all = Experiment::all().into_iter().filter(|experiment| experiment.runs_as(ResultKind::Simulated));
         let small = ["clients=4", "connections=4", "keys=1000000", "rows=1000000", "range_pred=1000", "nodes=2"];
         let ways = ["index=true", "selectivity=0.1", "design=units"];
         let of = |experiment: Experiment| {

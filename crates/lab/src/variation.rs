@@ -67,7 +67,7 @@ pub struct Variation {
 
 /// A claim judged with a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Step {
+pub struct VariationStep {
     /// What was changed: a factor of constants, a value of settings.
     pub changed: String,
     /// What was obtained.
@@ -84,7 +84,7 @@ pub struct Varied {
     /// The reason and what was concluded.
     pub variation: Variation,
     /// What was obtained as things are, then with each step.
-    pub steps: Vec<Step>,
+    pub steps: Vec<VariationStep>,
 }
 
 /// All variations.
@@ -150,7 +150,7 @@ fn judged(
     store: Option<&Store>,
     progress: &(dyn Fn(Progress<'_>) + Sync),
     stop: &AtomicBool,
-) -> Result<Step, ClaimsError> {
+) -> Result<VariationStep, ClaimsError> {
     let (constants, changes) = change(step).map_err(ClaimsError::List)?;
     let simulated = SimEngine::new(constants);
     let engines = Engines { simulated: &simulated, modelled: &ModelEngine };
@@ -158,7 +158,7 @@ fn judged(
     let wanted = Wanted { full: false, only: &only, changes: Some(&changes) };
     let found = evaluate(engines, &wanted, options, store, progress, stop)?;
     let result = &found.claims[0];
-    Ok(Step {
+    Ok(VariationStep {
         changed: told(step),
         obtained: result.obtained.clone(),
         verdict: result.verdict,

@@ -16,15 +16,15 @@ use sim::Constants;
 use toml::{Table, Value};
 
 use crate::command::{CommandError, Context};
-use crate::declaration::{DeclarationError, Experiment, Length, Recorded, Settings, Source};
+use crate::declaration::{DeclarationError, Experiment, Length, Publication, Recorded, Settings};
 use crate::engine::SimEngine;
-use crate::result::{Kind, Metric};
+use crate::result::{Metric, ResultKind};
 use crate::run::{Job, Options, run};
 
 /// Placements that are tried unless the caller names some, the simplest first.
 pub const PLACEMENTS: [&str; 3] = ["rr", "ivp", "pp"];
 /// Strategies that are tried unless the caller names some.
-pub const STRATEGIES: [&str; 3] = ["os", "target", "bound"];
+const STRATEGIES: [&str; 3] = ["os", "target", "bound"];
 /// Virtual seconds of a run unless the workload says otherwise.
 const SECONDS: f64 = 6.0;
 /// Figures that differ by less are alike: the simulator does not know better.
@@ -211,9 +211,9 @@ fn experiment(arguments: &WhatIf) -> Result<Experiment, CommandError> {
     let experiment = Experiment {
         id: "whatif".to_string(),
         title: "A workload under every placement and strategy".to_string(),
-        source: Source { paper: none(), section: none(), figures: vec![none()] },
+        source: Publication { paper: none(), section: none(), figures: vec![none()] },
         found: String::new(),
-        kinds: vec![Kind::Simulated],
+        kinds: vec![ResultKind::Simulated],
         metrics: vec![Metric::Throughput],
         machine,
         data: described.data,

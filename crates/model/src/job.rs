@@ -77,7 +77,7 @@ pub enum JobError {
 /// Which of a job's stages runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Stage {
+pub enum JobStage {
     /// The part for one thread; it comes first.
     Sequential,
     /// The part for all of them.
@@ -130,10 +130,10 @@ impl Job {
     }
 
     /// Threads that work in a stage with `cpus` per node.
-    pub(crate) fn threads(stage: Stage, cpus: f64) -> f64 {
+    pub(crate) fn threads(stage: JobStage, cpus: f64) -> f64 {
         match stage {
-            Stage::Sequential => cpus.min(1.0),
-            Stage::Parallel => cpus,
+            JobStage::Sequential => cpus.min(1.0),
+            JobStage::Parallel => cpus,
         }
     }
 
@@ -144,7 +144,7 @@ impl Job {
     }
 
     /// Work per second and node in a stage, in seconds of one thread.
-    pub(crate) fn pace(&self, stage: Stage, cpus: f64, now: Conditions) -> f64 {
+    pub(crate) fn pace(&self, stage: JobStage, cpus: f64, now: Conditions) -> f64 {
         let threads = Job::threads(stage, cpus);
         threads / self.cost(threads, now)
     }
@@ -155,7 +155,7 @@ impl Job {
             return 0.0;
         }
         let time = |share: f64, stage| if share > 0.0 { share / self.pace(stage, cpus, now) } else { 0.0 };
-        1.0 / (time(self.sequential, Stage::Sequential) + time(1.0 - self.sequential, Stage::Parallel))
+        1.0 / (time(self.sequential, JobStage::Sequential) + time(1.0 - self.sequential, JobStage::Parallel))
     }
 
     /// Threads at work on average over both stages.
@@ -163,8 +163,8 @@ impl Job {
         if self.sequential == 0.0 || cpus == 0.0 {
             return cpus;
         }
-        let alone = self.sequential / self.pace(Stage::Sequential, cpus, now);
-        let together = (1.0 - self.sequential) / self.pace(Stage::Parallel, cpus, now);
+        let alone = self.sequential / self.pace(JobStage::Sequential, cpus, now);
+        let together = (1.0 - self.sequential) / self.pace(JobStage::Parallel, cpus, now);
         (alone * cpus.min(1.0) + together * cpus) / (alone + together)
     }
 

@@ -31,7 +31,7 @@ impl Noise {
     }
 }
 
-/// So many cases of a property that holds with near certainty and not for every noise: the same ones each time, so that a run of the
+/// `n` cases of a property that holds with near certainty and not for every noise: the same ones each time, so that a run of the
 /// tests fails for what was changed. `PROPTEST_RNG_SEED` takes others.
 pub(crate) fn cases(count: u32) -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};

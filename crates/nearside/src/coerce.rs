@@ -21,6 +21,7 @@ use crate::correlated::CorrelatedNames;
 use crate::error::Error;
 use crate::floats::OneZeroConstants;
 use crate::not_in::NullAwareMarks;
+use crate::quantified::QuantifiedComparisons;
 use crate::set_all::SetOperationsAll;
 use crate::subquery_places::SubqueryPlaces;
 
@@ -37,6 +38,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(SetOperationsAll),
         Arc::new(SubqueryPlaces),
+        Arc::new(QuantifiedComparisons),
         Arc::new(NullAwareMarks),
         Arc::new(CorrelatedNames::default()),
         Arc::new(FloatsWin),

@@ -69,6 +69,8 @@ pub(crate) fn session_config(threads: usize, scheduling: &sched::Settings) -> Se
     let options = config.options_mut();
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.collect_spans = true;
+    // Aggregates such as array_agg see rows in the order of a subquery, as in PostgreSQL.
+    options.sql_parser.enable_subquery_sort_elimination = false;
     options.execution.planning_concurrency = 1;
     // A third pass only puts columns back in the order of the first.
     options.optimizer.max_passes = 2;

@@ -4,21 +4,12 @@
 //! Views are planned from their SQL each time, so they follow the tables beneath them.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use datafusion::catalog::information_schema::InformationSchemaProvider;
-use datafusion::catalog::{
-    CatalogProvider, CatalogProviderList, MemTable, SchemaProvider, TableFunctionArgs, TableProvider,
-};
-use datafusion::common::{
-    Constraint, Constraints, DFSchema, DataFusionError, Result as DfResult, TableReference, plan_err,
-};
+use datafusion::common::{Constraint, Constraints, DFSchema, Result as DfResult, TableReference};
 use datafusion::config::ConfigOptions;
-use datafusion::datasource::cte_worktable::CteWorkTable;
-use datafusion::datasource::provider_as_source;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion::logical_expr::simplify::SimplifyContext;
@@ -29,14 +20,17 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::prelude::Column;
 
-use crate::catalog::{CATALOG, CatalogState, Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, TableEntry, ViewEntry};
+use crate::catalog::{CatalogState, Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, TableEntry, ViewEntry};
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::files::FileTable;
-use crate::lower::is_exact;
+use crate::lower::is_exact_in_scan;
+use crate::names::nearest;
 use crate::parser::Parsed;
 use crate::planning::Stop;
-use crate::views;
+use crate::sources::{ForeignSource, WorkSource};
+use crate::views::information::{Described, Descriptions};
+use crate::{series, views};
 
 /// The hidden column that DELETE and UPDATE read: which row of which segment.
 pub(crate) const ROW_ID: &str = "__nearside_row";
@@ -99,7 +93,11 @@ impl TableSource for StoredSource {
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
         let answer = |f: &&Expr| {
-            if is_exact(f) { TableProviderFilterPushDown::Exact } else { TableProviderFilterPushDown::Unsupported }
+            if is_exact_in_scan(f) {
+                TableProviderFilterPushDown::Exact
+            } else {
+                TableProviderFilterPushDown::Unsupported
+            }
         };
         Ok(filters.iter().map(answer).collect())
     }
@@ -147,8 +145,7 @@ impl PlanContext<'_> {
     fn lookup(&self, reference: &TableReference) -> Result<Arc<dyn TableSource>> {
         let name = Name::resolve(reference)?;
         if name.schema == SYSTEM_SCHEMA {
-            let table = views::system_table(&name, self.inner, &self.catalog, self.state)?;
-            return Ok(provider_as_source(table));
+            return views::system_table(&name, self.inner, &self.catalog, self.state);
         }
         if name.schema == INFORMATION_SCHEMA {
             return self.information_schema(&name);
@@ -156,12 +153,10 @@ impl PlanContext<'_> {
         match self.catalog.get(&name) {
             Some(Entry::Table(table)) => Ok(Arc::new(StoredSource::new(table))),
             Some(Entry::View(view)) => self.view(&name, view),
-            Some(Entry::External(e)) => {
-                Ok(provider_as_source(Arc::new(FileTable::open(&e.path, &e.options, self.inner)?)))
-            }
+            Some(Entry::External(e)) => Ok(ForeignSource::table(Arc::new(FileTable::open(&e.path, &e.options)?))),
             None if reference.schema().is_none() && FileTable::looks_like_path(reference.table()) => {
-                let table = FileTable::open(reference.table(), &Default::default(), self.inner)?;
-                Ok(provider_as_source(Arc::new(table)))
+                let table = FileTable::open(reference.table(), &Default::default())?;
+                Ok(ForeignSource::table(Arc::new(table)))
             }
             None => Err(self.catalog.not_found("table", &name)),
         }
@@ -169,46 +164,37 @@ impl PlanContext<'_> {
 
     fn information_schema(&self, name: &Name) -> Result<Arc<dyn TableSource>> {
         if name.table == "df_settings" {
-            // What SHOW reads; DataFusion's own lists the names of extensions' settings without their prefix.
-            return Ok(provider_as_source(views::settings_table(self.state)?));
+            // What SHOW reads.
+            return views::settings_table(self.state);
         }
-        let list = Arc::new(CatalogView { catalog: Arc::clone(&self.catalog), schemas: self.describe()? });
-        let provider = InformationSchemaProvider::new(list);
-        match ready(provider.table(&name.table))?? {
-            Some(table) => Ok(provider_as_source(table)),
-            None => Err(Error::NotFound { kind: "table", name: name.shown(), nearest: None }),
-        }
+        let none = || Error::NotFound { kind: "table", name: name.shown(), nearest: None };
+        views::information::table(&name.table, &self.describe(), self.state)?.ok_or_else(none)
     }
 
     /// Names and columns of everything, for `information_schema`; a view that no longer plans is listed without columns.
-    fn describe(&self) -> Result<HashMap<String, Arc<SchemaView>>> {
-        let mut schemas: HashMap<String, SchemaView> = HashMap::new();
+    fn describe(&self) -> Descriptions {
+        let mut schemas = Descriptions::new();
         for schema in self.catalog.schemas() {
-            schemas.insert(schema.into(), SchemaView::default());
+            schemas.insert(schema.into(), BTreeMap::new());
         }
         for (name, entry) in self.catalog.entries() {
-            let (schema, kind, sql) = match entry {
-                Entry::Table(t) => (Arc::clone(&t.version.schema), TableType::Base, None),
+            let described = match entry {
+                Entry::Table(t) => Described { schema: Arc::clone(&t.version.schema), is_view: false, sql: None },
                 Entry::View(v) => {
                     let schema = self.view(name, v).map(|s| s.schema()).unwrap_or_else(|_| Arc::new(Schema::empty()));
-                    (schema, TableType::View, Some(v.sql.clone()))
+                    Described { schema, is_view: true, sql: Some(v.sql.clone()) }
                 }
                 Entry::External(e) => {
-                    let table = FileTable::open(&e.path, &e.options, self.inner);
-                    let schema = table.map(|t| t.schema()).unwrap_or_else(|_| Arc::new(Schema::empty()));
-                    (schema, TableType::Base, None)
+                    let table = FileTable::open(&e.path, &e.options);
+                    let schema = table.map(|t| t.columns()).unwrap_or_else(|_| Arc::new(Schema::empty()));
+                    Described { schema, is_view: false, sql: None }
                 }
             };
-            let view = TableView { schema, kind, sql };
-            schemas.entry(name.schema.clone()).or_default().tables.insert(name.table.clone(), Arc::new(view));
+            schemas.entry(name.schema.clone()).or_default().insert(name.table.clone(), described);
         }
-        let mut system = SchemaView::default();
-        for (table, schema) in views::schemas() {
-            let view = TableView { schema, kind: TableType::View, sql: None };
-            system.tables.insert(table.into(), Arc::new(view));
-        }
-        schemas.insert(SYSTEM_SCHEMA.into(), system);
-        Ok(schemas.into_iter().map(|(k, v)| (k, Arc::new(v))).collect())
+        let view = |(table, schema): (&str, SchemaRef)| (table.into(), Described { schema, is_view: true, sql: None });
+        schemas.insert(SYSTEM_SCHEMA.into(), views::schemas().into_iter().map(view).collect());
+        schemas
     }
 
     fn view(&self, name: &Name, view: &ViewEntry) -> Result<Arc<dyn TableSource>> {
@@ -246,24 +232,12 @@ pub(crate) fn with_column_names(plan: LogicalPlan, names: &[String]) -> Result<L
     Ok(LogicalPlanBuilder::from(plan).project(outputs)?.build()?)
 }
 
-/// The value of a future that never waits.
-fn ready<T>(future: impl Future<Output = T>) -> Result<T> {
-    let mut future = std::pin::pin!(future);
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => Ok(value),
-        Poll::Pending => Err(Error::Internal("a catalog look-up waited".into())),
-    }
-}
-
 impl ContextProvider for PlanContext<'_> {
     fn get_table_source(&self, name: TableReference) -> DfResult<Arc<dyn TableSource>> {
         self.lookup(&name).map_err(Error::into_datafusion)
     }
 
     fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> DfResult<Arc<dyn TableSource>> {
-        let Some(function) = self.state.table_functions().get(name) else {
-            return plan_err!("table function '{name}' does not exist");
-        };
         let context = SimplifyContext::builder().with_config_options(Arc::clone(self.state.config_options())).build();
         let simplifier = ExprSimplifier::new(context);
         let schema = DFSchema::empty();
@@ -271,11 +245,17 @@ impl ContextProvider for PlanContext<'_> {
             .into_iter()
             .map(|arg| simplifier.coerce(arg, &schema).and_then(|e| simplifier.simplify(e)))
             .collect::<DfResult<Vec<_>>>()?;
-        Ok(provider_as_source(function.create_table_provider_with_args(TableFunctionArgs::new(&args, self.state))?))
+        match series::table_function(name, &args).map_err(Error::into_datafusion)? {
+            Some(rows) => Ok(ForeignSource::table(rows)),
+            None => {
+                let nearest = nearest(name, series::FUNCTIONS.into_iter());
+                Err(Error::NotFound { kind: "table function", name: name.into(), nearest }.into_datafusion())
+            }
+        }
     }
 
     fn create_cte_work_table(&self, name: &str, schema: SchemaRef) -> DfResult<Arc<dyn TableSource>> {
-        Ok(provider_as_source(Arc::new(CteWorkTable::new(name, schema))))
+        Ok(WorkSource::table(name, schema))
     }
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
@@ -328,90 +308,5 @@ impl ContextProvider for PlanContext<'_> {
 
     fn udwf_names(&self) -> Vec<String> {
         self.state.window_functions().keys().cloned().collect()
-    }
-}
-
-/// The catalog as `information_schema` reads it.
-#[derive(Debug)]
-struct CatalogView {
-    catalog: Arc<CatalogState>,
-    schemas: HashMap<String, Arc<SchemaView>>,
-}
-
-#[derive(Debug, Default)]
-struct SchemaView {
-    tables: HashMap<String, Arc<TableView>>,
-}
-
-#[derive(Debug)]
-struct TableView {
-    schema: SchemaRef,
-    kind: TableType,
-    sql: Option<String>,
-}
-
-impl CatalogProviderList for CatalogView {
-    fn register_catalog(&self, _: String, _: Arc<dyn CatalogProvider>) -> Option<Arc<dyn CatalogProvider>> {
-        None
-    }
-
-    fn catalog_names(&self) -> Vec<String> {
-        vec![CATALOG.into()]
-    }
-
-    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        let own = CatalogView { catalog: Arc::clone(&self.catalog), schemas: self.schemas.clone() };
-        (name == CATALOG).then(|| Arc::new(own) as Arc<dyn CatalogProvider>)
-    }
-}
-
-impl CatalogProvider for CatalogView {
-    fn schema_names(&self) -> Vec<String> {
-        self.schemas.keys().cloned().collect::<BTreeSet<_>>().into_iter().collect()
-    }
-
-    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        self.schemas.get(name).map(|s| Arc::clone(s) as Arc<dyn SchemaProvider>)
-    }
-}
-
-#[async_trait::async_trait]
-impl SchemaProvider for SchemaView {
-    fn table_names(&self) -> Vec<String> {
-        self.tables.keys().cloned().collect::<BTreeSet<_>>().into_iter().collect()
-    }
-
-    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        Ok(self.tables.get(name).map(|t| Arc::clone(t) as Arc<dyn TableProvider>))
-    }
-
-    fn table_exist(&self, name: &str) -> bool {
-        self.tables.contains_key(name)
-    }
-}
-
-#[async_trait::async_trait]
-impl TableProvider for TableView {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        self.kind
-    }
-
-    fn get_table_definition(&self) -> Option<&str> {
-        self.sql.as_deref()
-    }
-
-    async fn scan(
-        &self,
-        state: &dyn datafusion::catalog::Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        limit: Option<usize>,
-    ) -> DfResult<Arc<dyn datafusion::physical_plan::ExecutionPlan>> {
-        // Only its description is ever asked for: rows are read through `StoredSource`.
-        MemTable::try_new(Arc::clone(&self.schema), vec![vec![]])?.scan(state, projection, filters, limit).await
     }
 }

@@ -182,7 +182,7 @@ pub(crate) fn create_external(create: &CreateExternalTable, running: &Arc<Runnin
         let data_type = types::parse(&column.data_type.to_string(), running)?;
         options.types.push((normalised(column.name.clone()), data_type));
     }
-    FileTable::open(path, &options, &running.inner)?;
+    FileTable::open(path, &options)?;
     let entry = Arc::new(ExternalEntry { path: path.clone(), options });
     running.home.commit(|state| {
         match state.get(&name) {

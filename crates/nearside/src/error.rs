@@ -10,7 +10,7 @@ use datafusion::common::{DataFusionError, SchemaError};
 use exec::ExecError;
 use files::FileError;
 use numa::MemoryError;
-use storage::StoreError;
+use storage::{Interrupted, StoreError};
 
 use crate::names::nearest;
 
@@ -351,6 +351,8 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Error {
         match error {
             StoreError::Memory(inner) => inner.into(),
+            StoreError::Interrupted(Interrupted::Panicked(text)) => Error::Internal(text),
+            StoreError::Interrupted(Interrupted::Cancelled) => Error::Cancelled,
             other => Error::Execution(other.to_string()),
         }
     }

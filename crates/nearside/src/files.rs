@@ -1,31 +1,19 @@
-//! Files as tables: `SELECT .. FROM 'lineitem.parquet'` and external tables. Each statement reads them anew, on the private
-//! runtime's blocking threads.
+//! Files as tables: `SELECT .. FROM 'lineitem.parquet'` and external tables. Each statement reads them anew, piece by
+//! piece, on workers.
 //!
 //! # Limits
-//! Columns that are not asked for are not decoded; filters are evaluated after reading. Row order across pieces of a file
-//! is not kept.
+//! Columns that are not asked for are not decoded; filters are evaluated after reading.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::SchemaRef;
-use datafusion::catalog::streaming::StreamingTable;
-use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{DataFusionError, Result as DfResult};
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::logical_expr::{Expr, TableType};
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
-use datafusion::physical_plan::streaming::PartitionStream;
-use files::{FileFormat, FileSet, ReadOptions};
+use arrow::datatypes::{Schema, SchemaRef};
+use exec::{ExecError, RowPieces, RowSource};
+use files::{FileFormat, FileSet, Producer, ReadOptions};
+use parking_lot::Mutex;
 
-use crate::busy::Reading;
-use crate::database::Inner;
 use crate::error::{Error, Result};
-
-/// Batches that may wait for the operators.
-const WAITING_BATCHES: usize = 2;
 
 /// Files behind a path, folder or glob.
 #[derive(Debug)]
@@ -33,19 +21,26 @@ pub(crate) struct FileTable {
     path: String,
     options: ReadOptions,
     schema: SchemaRef,
-    threads: usize,
+    rows: u64,
+    bytes: u64,
 }
 
 impl FileTable {
     /// Finds the files and their columns.
-    pub(crate) fn open(path: &str, options: &ReadOptions, inner: &Arc<Inner>) -> Result<FileTable> {
+    pub(crate) fn open(path: &str, options: &ReadOptions) -> Result<FileTable> {
         let files = FileSet::open(path, options)?;
         Ok(FileTable {
             path: path.into(),
             options: options.clone(),
             schema: Arc::clone(files.schema()),
-            threads: inner.scheduler.threads(),
+            rows: files.row_estimate(),
+            bytes: files.total_bytes(),
         })
+    }
+
+    /// Names and types of the columns.
+    pub(crate) fn columns(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
     }
 
     /// True for names that can only mean files: they hold a separator or wildcard, or end like a file we read.
@@ -54,95 +49,67 @@ impl FileTable {
     }
 }
 
-#[async_trait::async_trait]
-impl TableProvider for FileTable {
+impl RowSource for FileTable {
+    fn describe(&self) -> String {
+        format!("file '{}'", self.path)
+    }
+
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }
 
-    fn table_type(&self) -> TableType {
-        TableType::Base
+    fn rows(&self) -> Option<u64> {
+        Some(self.rows)
     }
 
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        _filters: &[Expr],
-        limit: Option<usize>,
-    ) -> DfResult<Arc<dyn ExecutionPlan>> {
+    fn bytes(&self) -> u64 {
+        // However short a file is, reading it may take long: not on the client's thread.
+        self.bytes.max(READ_BYTES_MIN)
+    }
+
+    fn open(&self, columns: &[usize], threads: usize) -> Result<Box<dyn RowPieces>, ExecError> {
+        // Rows can only be counted by reading some column.
+        let read = if columns.is_empty() { &[0][..] } else { columns };
         let mut options = self.options.clone();
-        let empty = projection.is_some_and(Vec::is_empty);
-        if let Some(columns) = projection {
-            // Rows can only be counted by reading some column.
-            let wanted = if empty { &[0][..] } else { columns.as_slice() };
-            options.columns = Some(wanted.iter().map(|&i| self.schema.field(i).name().clone()).collect());
+        options.columns = Some(read.iter().map(|&i| self.schema.field(i).name().clone()).collect());
+        let files = sched::blocking(|| FileSet::open(&self.path, &options)).map_err(failed)?;
+        let types = |schema: &Schema| schema.fields().iter().map(|f| f.data_type().clone()).collect::<Vec<_>>();
+        let expected = self.schema.project(read)?;
+        if types(files.schema()) != types(&expected) {
+            return Err(ExecError::Evaluation(format!(
+                "the columns of '{}' changed while the statement was planned; run it again",
+                self.path
+            )));
         }
-        let files = FileSet::open(&self.path, &options).map_err(|e| Error::from(e).into_datafusion())?;
-        let schema = match projection {
-            Some(columns) => Arc::new(self.schema.project(columns)?),
-            None => Arc::clone(&self.schema),
-        };
-        let files = Arc::new(files);
-        let partitions = self.threads.max(1);
-        let streams: Vec<_> = (0..partitions)
-            .map(|partition| {
-                Arc::new(FilePartition {
-                    files: Arc::clone(&files),
-                    partition,
-                    partitions,
-                    schema: Arc::clone(&schema),
-                    no_columns: empty,
-                }) as Arc<dyn PartitionStream>
-            })
-            .collect();
-        StreamingTable::try_new(schema, streams)?.scan(state, None, &[], limit).await
+        let producers = files.producers(threads).into_iter().map(Mutex::new).collect();
+        Ok(Box::new(FilePieces { producers, no_columns: columns.is_empty() }))
     }
 }
 
-/// Every n-th run of a file set's pieces.
-#[derive(Debug)]
-struct FilePartition {
-    files: Arc<FileSet>,
-    partition: usize,
-    partitions: usize,
-    schema: SchemaRef,
+/// What reading files counts as at least, in bytes: more than what a client's own thread runs.
+const READ_BYTES_MIN: u64 = 1 << 20;
+
+struct FilePieces {
+    producers: Vec<Mutex<Producer>>,
     no_columns: bool,
 }
 
-impl PartitionStream for FilePartition {
-    fn schema(&self) -> &SchemaRef {
-        &self.schema
+impl RowPieces for FilePieces {
+    fn pieces(&self) -> usize {
+        self.producers.len()
     }
 
-    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
-        let mut builder = RecordBatchReceiverStreamBuilder::new(Arc::clone(&self.schema), WAITING_BATCHES);
-        let sender = builder.tx();
-        let pieces = self.files.producers(self.partitions);
-        let share = pieces.len().div_ceil(self.partitions).max(1);
-        let (partition, schema, no_columns) = (self.partition, Arc::clone(&self.schema), self.no_columns);
-        builder.spawn_blocking(move || {
-            let mut batches = pieces.into_iter().skip(partition * share).take(share).flatten();
-            loop {
-                // Busy while it reads, not while it waits for room.
-                let reading = Reading::begin();
-                let Some(batch) = batches.next() else { break };
-                let batch =
-                    batch.map_err(|e| Error::from(e).into_datafusion()).and_then(|b| renamed(b, &schema, no_columns));
-                drop(reading);
-                let failed = batch.is_err();
-                if sender.blocking_send(batch).is_err() || failed {
-                    break;
-                }
-            }
-            Ok(())
-        });
-        builder.build()
+    fn next(&self, piece: usize) -> Result<Option<RecordBatch>, ExecError> {
+        let Some(batch) = self.producers[piece].lock().next() else { return Ok(None) };
+        let batch = batch.map_err(failed)?;
+        if !self.no_columns {
+            return Ok(Some(batch));
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(Some(RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)?))
     }
 }
 
-fn renamed(batch: RecordBatch, schema: &SchemaRef, no_columns: bool) -> Result<RecordBatch, DataFusionError> {
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    let columns = if no_columns { vec![] } else { batch.columns().to_vec() };
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+fn failed(error: impl Into<Error>) -> ExecError {
+    ExecError::Evaluation(error.into().to_string())
 }

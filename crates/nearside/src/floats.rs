@@ -61,7 +61,7 @@ impl ScalarUDFImpl for OneZero {
 }
 
 /// The array with -0.0 written as 0.0 and every NaN in one way.
-fn canonical(array: &ArrayRef) -> ArrayRef {
+pub(crate) fn canonical(array: &ArrayRef) -> ArrayRef {
     macro_rules! of {
         ($t:ty, $nan:expr, $zero:expr) => {
             Arc::new(array.as_primitive::<$t>().unary::<_, $t>(|v| if v.is_nan() { $nan } else { v + $zero }))

@@ -23,9 +23,9 @@
 //! runtime for what is left over. Plans are kept (`plan_cache`) and bound to a snapshot when they start.
 //!
 //! # Limits
-//! One writer at a time per table; no transactions over several statements. Joins, aggregation, sorting and window functions
-//! run in DataFusion.
+//! One writer at a time per table; no transactions over several statements. `EXPLAIN` says who runs each operator.
 
+mod any_of_list;
 mod busy;
 mod catalog;
 pub mod checked;
@@ -49,19 +49,24 @@ mod names;
 mod native;
 mod not_in;
 mod optimizer;
+mod ordered_sets;
 mod parser;
 mod placement;
 mod plan_cache;
 mod plan_times;
 mod planning;
 mod prepared;
+mod quantified;
 mod query;
+mod query_reference;
 mod recording;
 mod report;
 mod scheduling;
+mod series;
 mod session;
-mod shared_queries;
 mod set_all;
+mod shared_queries;
+mod sources;
 mod sql_text;
 mod statement;
 mod stream;

@@ -18,9 +18,12 @@ mod opaque;
 mod parameters;
 mod predicate;
 mod props;
+mod refuse;
 mod scan;
 mod scope;
+mod sources;
 mod support;
+mod unnest;
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -45,11 +48,11 @@ use crate::shared_queries;
 use crate::structure::structure;
 use crate::substring::with_substring;
 
-pub(crate) use bind::{bind, bind_with};
+pub(crate) use bind::{bind, bind_as_written, bind_with};
 pub(crate) use parameters::{count_parameters, only_table, with_parameters};
 pub(crate) use props::{Props, Slots};
 pub(crate) use scan::bind_scan;
-pub(crate) use support::is_exact;
+pub(crate) use support::is_exact_in_scan;
 
 use support::Support;
 
@@ -116,8 +119,11 @@ impl UserDefinedLogicalNodeCore for NativeNode {
 /// at a time unless `relational`.
 pub(crate) fn lower(plan: LogicalPlan, relational: bool) -> Result<LogicalPlan> {
     let support = Support { relational };
-    match support.is_native(&plan) {
-        true => Ok(native(plan)),
+    if support.is_native(&plan) {
+        return Ok(native(plan));
+    }
+    match relational && !refuse::is_left_over(support, &plan) {
+        true => Err(refuse::refusal(support, &plan)),
         false => Ok(support.lower_in_order(shared_queries::without_marks(plan)?)?),
     }
 }
@@ -180,6 +186,7 @@ pub(crate) struct PhysicalExpression {
     columns: Vec<usize>,
     data_type: DataType,
     fallible: bool,
+    volatile: bool,
     text: String,
     structure: Option<Scalar>,
     text_test: Option<TextTest>,
@@ -190,7 +197,10 @@ impl PhysicalExpression {
     pub(crate) fn new(expr: &Expr, schema: &DFSchema, props: &ExecutionProps) -> Result<PhysicalExpression> {
         let mut planned = PhysicalExpression::opaque(expr, schema, props)?;
         let checked = checked::checked(expr.clone().unalias(), schema)?.data;
-        planned.structure = structure(&checked, schema, &planned.columns, props);
+        // What differs from call to call is evaluated by its owner, once per row.
+        if !planned.volatile {
+            planned.structure = structure(&checked, schema, &planned.columns, props);
+        }
         Ok(planned)
     }
 
@@ -215,10 +225,10 @@ impl PhysicalExpression {
             .data;
         let narrow = Schema::new(columns.iter().map(|&i| Arc::clone(&schema.fields()[i])).collect::<Vec<_>>());
         let data_type = inner.data_type(&narrow)?;
-        let fallible = fallible(&expr);
+        let (fallible, volatile) = (fallible(&expr), expr.is_volatile());
         let text_test = text_test(&expr, schema);
         let text = checked::plain(expr)?.data.to_string();
-        Ok(PhysicalExpression { inner, columns, data_type, fallible, text, structure: None, text_test })
+        Ok(PhysicalExpression { inner, columns, data_type, fallible, volatile, text, structure: None, text_test })
     }
 
     /// The same over a batch of just `columns`, ascending; `None` if one that it reads is missing.
@@ -267,6 +277,10 @@ impl Expression for PhysicalExpression {
 
     fn fallible(&self) -> bool {
         self.fallible
+    }
+
+    fn volatile(&self) -> bool {
+        self.volatile
     }
 
     fn structure(&self) -> Option<&Scalar> {

@@ -14,20 +14,20 @@
 //! x NOT IN (q)  =  NOT EXISTS (q WHERE c = x) AND NOT EXISTS (q WHERE c IS NULL) AND (x IS NOT NULL OR NOT EXISTS (q))
 //! ```
 //!
-//! Columns without NULLs need less of it. An `x` that may differ from evaluation to evaluation is refused.
+//! Columns without NULLs need less of it. An `x` that may differ from evaluation to evaluation is computed once, in a projection below.
 
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::expr::InSubquery;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction};
-use datafusion::logical_expr::{Expr, ExprSchemable, Filter, LogicalPlan, Subquery, lit, not};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
+use datafusion::logical_expr::{Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, lit, not};
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::error::Error;
+use crate::quantified::{Below, exists, named};
 
 /// The analyzer rule.
 #[derive(Debug, Default)]
@@ -41,7 +41,7 @@ impl AnalyzerRule for NullAwareMarks {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let rewritten = plan.transform_up_with_subqueries(|node| match &node {
             LogicalPlan::Filter(filter) => match in_filter(filter)? {
-                Some(filter) => Ok(Transformed::yes(LogicalPlan::Filter(filter))),
+                Some(filter) => Ok(Transformed::yes(filter)),
                 None => Ok(Transformed::no(node)),
             },
             LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => as_values(node),
@@ -52,25 +52,29 @@ impl AnalyzerRule for NullAwareMarks {
 }
 
 /// The filter with the conditions spelled out that need it, if any does.
-fn in_filter(filter: &Filter) -> Result<Option<Filter>> {
-    let schema = filter.input.schema();
+fn in_filter(filter: &Filter) -> Result<Option<LogicalPlan>> {
+    let columns = filter.input.schema().columns();
+    let mut below = Below { input: filter.input.as_ref().clone() };
     let mut changed = false;
     let conditions = split_conjunction(&filter.predicate).into_iter().map(|condition| {
         if let Some(test) = alone(condition).filter(|test| !test.subquery.outer_ref_columns.is_empty()) {
             changed = true;
-            return none_equal(&test, schema);
+            return none_equal(test, &mut below);
         }
         if is_alone(condition) || !matters(condition, false)? {
             return Ok(condition.clone());
         }
         changed = true;
-        spelled_out(condition.clone(), schema)
+        spelled_out(condition.clone(), &mut below)
     });
     let conditions = conditions.collect::<Result<Vec<_>>>()?;
-    match (changed, conjunction(conditions)) {
-        (true, Some(predicate)) => Ok(Some(Filter::try_new(predicate, filter.input.clone())?)),
-        _ => Ok(None),
+    let Some(predicate) = conjunction(conditions).filter(|_| changed) else { return Ok(None) };
+    let filter = LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(below.input))?);
+    if filter.schema().fields().len() == columns.len() {
+        return Ok(Some(filter));
     }
+    let own = LogicalPlanBuilder::from(filter).project(columns.into_iter().map(Expr::Column))?;
+    Ok(Some(own.build()?))
 }
 
 /// An operator whose expressions are seen as values, with every IN (query) in them spelled out.
@@ -83,13 +87,21 @@ fn as_values(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if !found {
         return Ok(Transformed::no(node));
     }
-    let schema = merge_schema(&node.inputs());
+    let columns = node.schema().columns();
     let names = NamePreserver::new(&node);
-    let spelled = node.map_expressions(|expr| {
-        let name = names.save(&expr);
-        Ok(Transformed::yes(name.restore(spelled_out(expr, &schema)?)))
-    })?;
-    spelled.map_data(LogicalPlan::recompute_schema)
+    let mut below = Below { input: node.inputs()[0].clone() };
+    let mut exprs = node.expressions();
+    for expr in &mut exprs {
+        let name = names.save(expr);
+        *expr = name.restore(spelled_out(std::mem::take(expr), &mut below)?);
+    }
+    let spelled = node.with_new_exprs(exprs, vec![below.input])?;
+    if spelled.schema().fields().len() == columns.len() {
+        return Ok(Transformed::yes(spelled));
+    }
+    // A window hands all columns of its input on.
+    let own = LogicalPlanBuilder::from(spelled).project(columns.into_iter().map(Expr::Column))?;
+    Ok(Transformed::yes(own.build()?))
 }
 
 /// The NOT IN (query) that a condition is.
@@ -118,37 +130,22 @@ fn is_alone(condition: &Expr) -> bool {
 }
 
 /// TRUE where `x NOT IN (query)` is, for a query that refers to the row: conditions of which each is a join.
-fn none_equal(test: &InSubquery, schema: &DFSchema) -> Result<Expr> {
-    refuse_volatile(test)?;
-    let query = &test.subquery;
-    let value = Expr::Column(Column::from(query.subquery.schema().qualified_field(0)));
-    let mut equal = query.clone();
-    let outside = test.expr.as_ref().clone().transform_up(|part| {
-        let Expr::Column(column) = &part else { return Ok(Transformed::no(part)) };
-        let field = Arc::clone(schema.qualified_field_from_column(column)?.1);
-        let outer = Expr::OuterReferenceColumn(field, column.clone());
-        if !equal.outer_ref_columns.contains(&outer) {
-            equal.outer_ref_columns.push(outer.clone());
-        }
-        Ok(Transformed::yes(outer))
-    })?;
-    let mut all = vec![not(exists(&equal, Some(value.clone().eq(outside.data)))?)];
-    if query.subquery.schema().field(0).is_nullable() {
-        all.push(not(exists(query, Some(value.is_null()))?));
+fn none_equal(test: InSubquery, below: &mut Below) -> Result<Expr> {
+    let schema: &DFSchema = below.input.schema();
+    let nullable = !matches!(test.expr.nullable(schema), Ok(false));
+    // Under names that neither side has: the query may be over a table that the row is of.
+    let value = below.bound(*test.expr)?;
+    let may_be_null = test.subquery.subquery.schema().field(0).is_nullable();
+    let data_type = test.subquery.subquery.schema().field(0).data_type().clone();
+    let (query, column) = named(&test.subquery, &data_type)?;
+    let mut all = vec![not(exists(&query, Some(column.clone().eq(below.outside(&value)?)))?)];
+    if may_be_null {
+        all.push(not(exists(&query, Some(column.is_null()))?));
     }
-    if !matches!(test.expr.nullable(schema), Ok(false)) {
-        all.push(test.expr.as_ref().clone().is_not_null().or(not(exists(query, None)?)));
+    if nullable {
+        all.push(value.is_not_null().or(not(exists(&query, None)?)));
     }
     Ok(conjunction(all).unwrap_or_else(|| lit(true)))
-}
-
-fn refuse_volatile(test: &InSubquery) -> Result<()> {
-    if !test.expr.is_volatile() {
-        return Ok(());
-    }
-    let message = "NOT IN (query) of a value that changes with every evaluation is not supported below OR, CASE or \
-                   NOT; compute the value in a subquery first";
-    Err(Error::Unsupported(message.into()).into_datafusion())
 }
 
 /// Whether an IN (query) stands where its being NULL matters: negated, or below something that may negate it.
@@ -168,11 +165,14 @@ fn matters(expr: &Expr, negated: bool) -> Result<bool> {
 }
 
 /// The condition with every IN (query) in it spelled out.
-fn spelled_out(condition: Expr, schema: &DFSchema) -> Result<Expr> {
+fn spelled_out(condition: Expr, below: &mut Below) -> Result<Expr> {
     let spelled = condition.transform_up(|e| {
-        let Expr::InSubquery(test) = e else { return Ok(Transformed::no(e)) };
-        refuse_volatile(&test)?;
-        let value = three_valued(&test, schema)?;
+        let Expr::InSubquery(mut test) = e else { return Ok(Transformed::no(e)) };
+        // It stands in several places: one value for all of them.
+        if test.expr.is_volatile() {
+            test.expr = Box::new(below.bound(*test.expr)?);
+        }
+        let value = three_valued(&test, below.input.schema())?;
         Ok(Transformed::yes(if test.negated { not(value) } else { value }))
     })?;
     Ok(spelled.data)
@@ -201,13 +201,4 @@ fn three_valued(test: &InSubquery, schema: &DFSchema) -> Result<Expr> {
         (None, None) => return Ok(mark),
     };
     Ok(mark.or(lit(ScalarValue::Boolean(None)).and(unknown)))
-}
-
-/// EXISTS (query), or of its rows that pass.
-fn exists(query: &Subquery, condition: Option<Expr>) -> Result<Expr> {
-    let mut query = query.clone();
-    if let Some(condition) = condition {
-        query.subquery = LogicalPlan::Filter(Filter::try_new(condition, query.subquery)?).into();
-    }
-    Ok(Expr::Exists(Exists::new(query, false)))
 }

@@ -22,7 +22,10 @@ use crate::plan_cache::{Key, is_cacheable};
 use crate::prepared::{Planned, Source, Template, constants};
 use crate::statement::{Canceller, Running};
 use crate::stream::ResultStream;
-use crate::{checked, coerce, config, copy, ddl, explain, index, optimizer, placement, query, recording, views, write};
+use crate::{
+    any_of_list, checked, coerce, config, copy, ddl, explain, index, optimizer, placement, query, recording, views,
+    write,
+};
 
 /// What a statement that returns no rows did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,7 +94,9 @@ pub(crate) fn default_state(inner: &Inner) -> SessionState {
         .with_default_features()
         .with_analyzer_rules(coerce::analyzer_rules())
         .with_optimizer_rules(optimizer::optimizer_rules());
-    checked::register(builder).build()
+    let mut builder = checked::register(builder);
+    builder.scalar_functions().get_or_insert_with(Vec::new).extend(any_of_list::functions());
+    builder.build()
 }
 
 impl Session {

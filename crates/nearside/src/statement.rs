@@ -18,6 +18,7 @@ use exec::Traffic;
 use numa::{Budget, Reservation};
 use parking_lot::Mutex;
 use sched::Stopped;
+use storage::{Interrupted, StoreError};
 use tokio::sync::Notify;
 
 use crate::catalog::{Catalog, CatalogState};
@@ -156,6 +157,20 @@ impl Running {
         go_on(&self.statement, self.deadline)
     }
 
+    /// What a step of storage on the statement's workers came to; `step` names it. The step's own word goes first: a
+    /// panic in it stops the
+    /// statement too, and whoever asks only whether that was stopped takes it for somebody's wish.
+    pub(crate) fn finished<T>(&self, result: Result<T, StoreError>, step: impl FnOnce() -> String) -> Result<T> {
+        match result {
+            Ok(done) => self.check().map(|()| done),
+            Err(StoreError::Interrupted(Interrupted::Panicked(text))) => {
+                Err(Error::Internal(format!("{} failed: {text}", step())))
+            }
+            Err(StoreError::Interrupted(Interrupted::Cancelled)) => Err(self.check().err().unwrap_or(Error::Cancelled)),
+            Err(other) => Err(other.into()),
+        }
+    }
+
     /// The instant after which it fails.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline
@@ -229,11 +244,13 @@ impl Drop for StatementTraffic {
     }
 }
 
-/// An error once a statement was stopped, or is past its deadline. The statement itself heeds its deadline too: why it stopped is asked once, so
+/// An error once a statement was stopped, or is past its deadline. The statement itself heeds its deadline too: why
+/// it stopped is asked once, so
 /// that a deadline that passes meanwhile is not taken for somebody's wish.
 pub(crate) fn go_on(statement: &sched::Statement, deadline: Option<Instant>) -> Result<()> {
     match statement.stopped() {
         Some(Stopped::Deadline) => Err(Error::Timeout),
+        Some(Stopped::Failed(text)) => Err(Error::Internal(text)),
         _ if deadline.is_some_and(|deadline| Instant::now() >= deadline) => Err(Error::Timeout),
         Some(_) => Err(Error::Cancelled),
         None => Ok(()),
@@ -347,5 +364,34 @@ mod tests {
         statement.cancel();
         assert!(matches!(go_on(&statement, Some(Instant::now() + Duration::from_secs(60))), Err(Error::Cancelled)));
         assert!(matches!(go_on(&statement, None), Err(Error::Cancelled)));
+    }
+
+    #[test]
+    fn a_panic_is_never_taken_for_a_wish() {
+        let database = crate::Database::builder().threads(2).memory_bytes(1 << 26).build().unwrap();
+        let running = database.session().running();
+        let workers = crate::placement::stage::parallel(&running);
+        let body = |task: usize| assert!(task != 5, "the sixth is broken");
+        let built = storage::Parallel::for_each(&workers, 8, &|_| None, &body).map_err(StoreError::from);
+        let error = running.finished(built, || "building the indexes of table 't'".into()).unwrap_err();
+        assert!(matches!(&error, Error::Internal(_)), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("building the indexes of table 't' failed") && text.contains("the sixth is broken"),
+            "{text}"
+        );
+        // Whoever asks later is told the same.
+        let error = running.check().unwrap_err();
+        assert!(matches!(&error, Error::Internal(text) if text.contains("the sixth is broken")), "{error}");
+        // What another panic of the statement stopped names that one.
+        let other = storage::Parallel::for_each(&workers, 8, &|_| None, &|_| ()).map_err(StoreError::from);
+        let error = running.finished(other, || "moving table 't'".into()).unwrap_err();
+        assert!(matches!(&error, Error::Internal(text) if text.contains("the sixth is broken")), "{error}");
+        let cancelled = database.session().running();
+        cancelled.canceller().cancel();
+        let workers = crate::placement::stage::parallel(&cancelled);
+        let built = storage::Parallel::for_each(&workers, 8, &|_| None, &|_| ()).map_err(StoreError::from);
+        assert!(matches!(cancelled.finished(built, String::new), Err(Error::Cancelled)));
+        assert!(matches!(cancelled.finished(Ok(()), String::new), Err(Error::Cancelled)));
     }
 }

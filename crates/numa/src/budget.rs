@@ -192,12 +192,6 @@ impl Reservation {
         }
     }
 
-    /// Takes over all that another reservation of the same budget has.
-    pub(crate) fn join(&mut self, other: &mut Reservation) {
-        assert!(Arc::ptr_eq(&self.budget, &other.budget), "reservations of two budgets");
-        self.bytes += std::mem::take(&mut other.bytes);
-    }
-
     /// Cuts `bytes` off, or all it has when that is less, as a reservation of its own; the budget does not notice.
     pub fn split(&mut self, bytes: u64) -> Reservation {
         let bytes = bytes.min(self.bytes);

@@ -55,7 +55,7 @@ pub use process::{
     resident_bytes,
 };
 pub use refusals::{Refusal, refusals};
-pub use region::{Allocator, Fallback, HugePages, Region, RegionPlacement, Reserved};
+pub use region::{Allocator, Fallback, HugePages, Region, RegionPlacement};
 pub use sys::memory::Word;
 pub use topology::{
     Access, Cache, CacheKind, Core, CpuGroup, CpuQuota, HopClass, HopKind, MemoryKind, Node, Package, Pages, SideCache,

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use crate::error::MemoryError;
 use crate::ids::{CpuId, NodeId};
 use crate::pool::Pool;
-use crate::recycle::{Kind, Recycler, SHARE_OF_FREE, SHARE_OF_LIMIT};
+use crate::recycle::{MappingKind, Recycler, SHARE_OF_FREE, SHARE_OF_LIMIT};
 use crate::sys::memory::Memory;
 use crate::topology::Topology;
 use crate::topology::files::{Tree, meminfo_bytes};
@@ -193,12 +193,12 @@ impl Machine {
     }
 
     /// A kept mapping of a node; see [`Recycler::take`].
-    pub(crate) fn take_recycled(&self, node: NodeId, bytes: usize, kind: Kind) -> Option<Memory> {
+    pub(crate) fn take_recycled(&self, node: NodeId, bytes: usize, kind: MappingKind) -> Option<Memory> {
         self.gauge(node)?.recycler.take(bytes, kind)
     }
 
     /// Keeps a mapping of a node for reuse, or gives it back where enough is kept.
-    pub(crate) fn recycle(&self, node: NodeId, memory: Memory, kind: Kind) {
+    pub(crate) fn recycle(&self, node: NodeId, memory: Memory, kind: MappingKind) {
         let Some(of) = self.gauge(node) else { return };
         let free = match self.only_node() {
             Some(_) => self.whole.free(|| self.available_bytes()),

@@ -65,7 +65,7 @@ pub enum MoveError {
 }
 
 /// Where pages shall lie.
-pub(crate) enum Target<'a> {
+pub(crate) enum MoveTarget<'a> {
     /// Ascending runs of addresses on one node; what is in none stays.
     Runs(Vec<(Range<usize>, NodeId)>),
     /// These nodes (ascending) page by page, as the kernel interleaves: by the number of the page in the address space.
@@ -86,20 +86,20 @@ struct Page {
     to: NodeId,
 }
 
-impl Target<'_> {
+impl MoveTarget<'_> {
     /// The node for the page at the start of these bytes, and up to which address that node is meant.
     fn of(&self, bytes: &Range<usize>) -> Option<(NodeId, usize)> {
         match self {
-            Target::Runs(runs) => {
+            MoveTarget::Runs(runs) => {
                 let (run, node) = runs.get(runs.partition_point(|(run, _)| run.end <= bytes.start))?;
                 run.contains(&bytes.start).then_some((*node, run.end))
             }
-            Target::Turns { nodes, huge } => {
+            MoveTarget::Turns { nodes, huge } => {
                 let unit = if *huge { HUGE_PAGE_BYTES } else { page_bytes() };
                 let turn = bytes.start / unit;
                 Some((nodes[turn % nodes.len()], if nodes.len() == 1 { bytes.end } else { (turn + 1) * unit }))
             }
-            Target::Back(map) => map.run_from(bytes.start).map(|(run, node)| (node, run.end)),
+            MoveTarget::Back(map) => map.run_from(bytes.start).map(|(run, node)| (node, run.end)),
         }
     }
 
@@ -108,7 +108,7 @@ impl Target<'_> {
     fn needs(&self, bytes: &Range<usize>, now: &PageMap) -> BTreeMap<NodeId, u64> {
         let mut needs: BTreeMap<NodeId, u64> = BTreeMap::new();
         match self {
-            Target::Runs(runs) => {
+            MoveTarget::Runs(runs) => {
                 for (run, node) in runs {
                     let run = run.start.max(bytes.start)..run.end.min(bytes.end);
                     if !run.is_empty() {
@@ -117,14 +117,14 @@ impl Target<'_> {
                     }
                 }
             }
-            Target::Turns { nodes, .. } => {
+            MoveTarget::Turns { nodes, .. } => {
                 let share = (bytes.len() as u64).div_ceil(nodes.len() as u64);
                 let there = now.bytes_within(bytes.clone());
                 for node in nodes {
                     needs.insert(*node, share.saturating_sub(there.get(node).copied().unwrap_or(0)));
                 }
             }
-            Target::Back(_) => {}
+            MoveTarget::Back(_) => {}
         }
         needs.retain(|_, bytes| *bytes > 0);
         needs
@@ -137,7 +137,7 @@ impl Target<'_> {
 /// `Memory` with the node that has not.
 pub(crate) fn check_room(
     bytes: &Range<usize>,
-    target: &Target<'_>,
+    target: &MoveTarget<'_>,
     before: &PageMap,
     machine: &Machine,
 ) -> Result<(), MoveError> {
@@ -154,7 +154,7 @@ pub(crate) fn check_room(
 /// `Stopped`, or `Memory` with the node that is full; the pages are then back where `before` says.
 pub(crate) fn move_to(
     bytes: &Range<usize>,
-    target: &Target<'_>,
+    target: &MoveTarget<'_>,
     before: &PageMap,
     machine: &Machine,
     stop: &dyn Fn() -> bool,
@@ -179,7 +179,7 @@ pub(crate) fn move_to(
 
 /// Moves the pages of `bytes` to where `before` says that they were, as far as that can be done.
 pub(crate) fn move_back(bytes: &Range<usize>, before: &PageMap, machine: &Machine) -> Moved {
-    let target = Target::Back(before);
+    let target = MoveTarget::Back(before);
     let table = PageTable::open();
     let mut sum = Moved::default();
     let mut done = bytes.start;
@@ -194,7 +194,7 @@ pub(crate) fn move_back(bytes: &Range<usize>, before: &PageMap, machine: &Machin
 
 fn move_step(
     bytes: &Range<usize>,
-    target: &Target<'_>,
+    target: &MoveTarget<'_>,
     table: &Option<PageTable>,
     machine: &Machine,
 ) -> Result<Moved, MoveError> {
@@ -245,7 +245,7 @@ fn move_step(
 }
 
 /// The pages of `bytes` that are there and have a node to lie on. Huge pages that shall lie on several are split.
-fn pages_of(bytes: &Range<usize>, target: &Target<'_>, table: &Option<PageTable>) -> Vec<Page> {
+fn pages_of(bytes: &Range<usize>, target: &MoveTarget<'_>, table: &Option<PageTable>) -> Vec<Page> {
     let scan = || match table {
         Some(table) => table.present(bytes),
         None => vec![Stretch { bytes: bytes.clone(), huge: false }],
@@ -262,7 +262,7 @@ fn pages_of(bytes: &Range<usize>, target: &Target<'_>, table: &Option<PageTable>
 /// The pages of these stretches, and one page of each huge one that must be split first. That may be one that does not
 /// look huge: where policies or protections differ, or the kernel does not tell, its parts look like base pages, but
 /// still move as one.
-fn pages_in(stretches: Vec<Stretch>, target: &Target<'_>) -> (Vec<Page>, Vec<usize>) {
+fn pages_in(stretches: Vec<Stretch>, target: &MoveTarget<'_>) -> (Vec<Page>, Vec<usize>) {
     let (mut pages, mut cut) = (Vec::new(), Vec::new());
     for Stretch { bytes, huge } in stretches {
         let unit = if huge { HUGE_PAGE_BYTES } else { page_bytes() };

@@ -33,7 +33,8 @@ pub enum Policy {
     Interleaved(Vec<NodeId>),
     /// These nodes in turn, each with as many pages of a cycle as its weight says; weights of 0 leave a node out. A
     /// cycle is as short as pages and the bound on the number of runs allow (256 runs in a region), and whole huge
-    /// pages where a few cycles of them fit. Each entry's share is exact but for less than one page (or huge page).
+    /// pages where a few cycles of them fit. Each entry's share of whole pages is exact but for less than one page (or huge
+    /// page).
     Weighted(Vec<(NodeId, u32)>),
     /// Chunk `i` lies on `nodes[i % n]`.
     Striped {
@@ -172,14 +173,16 @@ fn weighted(weights: &[(NodeId, u32)], len_bytes: u64, page: u64) -> Vec<(Range<
     let divisor = weights.iter().fold(0, |d, (_, w)| gcd(d, u64::from(*w))).max(1);
     let weights: Vec<(NodeId, u64)> = weights.iter().map(|(n, w)| (*n, u64::from(*w) / divisor)).collect();
     let sum: u64 = weights.iter().map(|(_, w)| w).sum();
-    let unit = weighted_unit(len_bytes, sum, page);
+    // A length and the pages that hold it are cut at the same places.
+    let whole_bytes = len_bytes.div_ceil(page).saturating_mul(page);
+    let unit = weighted_unit(whole_bytes, sum, page);
     let runs = weights.iter().filter(|(_, w)| *w > 0).count() as u64;
-    let cycles = (len_bytes / unit / sum).min(CUTS_MAX / runs).max(1);
+    let cycles = (whole_bytes / unit / sum).min(CUTS_MAX / runs).max(1);
     // In 128 bits: a length times a sum of weights may need more than 64. What is left of a unit is the last entry's.
     let upto = |cycle: u64, done: u64| {
-        let exact = u128::from(len_bytes) * u128::from(cycle) * u128::from(done);
+        let exact = u128::from(whole_bytes) * u128::from(cycle) * u128::from(done);
         let bytes = (exact / (u128::from(cycles) * u128::from(sum))) as u64;
-        if bytes == len_bytes { bytes } else { bytes / unit * unit }
+        if bytes == whole_bytes { bytes } else { bytes / unit * unit }
     };
     let mut cuts = Vec::new();
     for cycle in 0..cycles {
@@ -188,7 +191,7 @@ fn weighted(weights: &[(NodeId, u32)], len_bytes: u64, page: u64) -> Vec<(Range<
         for (node, weight) in &weights {
             done += weight;
             let end = upto(cycle, sum) + upto(cycle + 1, done) - upto(cycle, done);
-            push(&mut cuts, start..end, *node);
+            push(&mut cuts, start..end.min(len_bytes), *node);
             start = end;
         }
     }

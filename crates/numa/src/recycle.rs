@@ -38,13 +38,13 @@ pub(crate) struct Recycler {
 #[derive(Debug)]
 struct Kept {
     memory: Memory,
-    kind: Kind,
+    kind: MappingKind,
     since: Instant,
 }
 
 /// What makes two mappings of one node and size differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct MappingKind {
     /// Whether its policy names the node.
     pub(crate) placed: bool,
     /// Whether it may have huge pages.
@@ -61,7 +61,7 @@ pub(crate) fn scratch_bytes(len_bytes: usize) -> Option<usize> {
 
 impl Recycler {
     /// The smallest kept mapping of this kind with at least `bytes` and at most a quarter more.
-    pub(crate) fn take(&self, bytes: usize, kind: Kind) -> Option<Memory> {
+    pub(crate) fn take(&self, bytes: usize, kind: MappingKind) -> Option<Memory> {
         let mut kept = self.lock();
         let fits = |k: &Kept| k.kind == kind && (bytes..=bytes + bytes / 4).contains(&k.memory.held_bytes());
         let candidates = kept.iter().enumerate().filter(|(_, k)| fits(k));
@@ -71,7 +71,7 @@ impl Recycler {
     }
 
     /// Keeps a mapping while all that is kept stays within `limit_bytes`; older ones make room.
-    pub(crate) fn keep(&self, memory: Memory, kind: Kind, limit_bytes: u64, now: Instant) {
+    pub(crate) fn keep(&self, memory: Memory, kind: MappingKind, limit_bytes: u64, now: Instant) {
         let bytes = memory.held_bytes() as u64;
         // What was shrunk to little, or to nothing, is not worth keeping.
         if bytes > limit_bytes || bytes < RECYCLED_BYTES_MIN as u64 {

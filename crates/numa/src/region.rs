@@ -10,7 +10,6 @@
 //! the heap, which places by first touch.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,9 +19,8 @@ use crate::ids::NodeId;
 use crate::machine::{Bound, Machine};
 use crate::policy::Policy;
 use crate::pool::Pool;
-use crate::recycle::Kind;
+use crate::recycle::MappingKind;
 use crate::sys::memory::{Memory, Word};
-use crate::sys::page_bytes;
 use crate::usage::{Counts, UsageKind};
 
 use sections::Section;
@@ -30,12 +28,10 @@ use sections::Section;
 mod allocator;
 mod place;
 mod plan;
-mod reserved;
 mod sections;
 
 pub use allocator::{Allocator, Fallback, HugePages};
 pub use place::RegionPlacement;
-pub use reserved::Reserved;
 
 /// Owned memory of a fixed place; see the module's invariants. It goes back, with its share of the budget, on drop.
 #[derive(Debug)]
@@ -77,7 +73,7 @@ struct LaidOut {
 struct Recycle {
     machine: Arc<Machine>,
     node: NodeId,
-    kind: Kind,
+    kind: MappingKind,
 }
 
 impl Region {
@@ -287,23 +283,6 @@ impl Placed {
             bound.shrink_to(shares.get(&bound.node()).copied().unwrap_or(0));
         }
     }
-}
-
-/// How many of the bytes `of` lie on each node by a policy whose cuts follow `laid_out_bytes`; none for `Local`.
-fn shares_of(policy: &Policy, laid_out_bytes: u64, of: Range<u64>) -> BTreeMap<NodeId, u64> {
-    let page = page_bytes() as u64;
-    let cuts = policy.cuts(laid_out_bytes, page);
-    if cuts.is_empty() {
-        return policy.shares(of.end.saturating_sub(of.start), page);
-    }
-    let mut shares = BTreeMap::new();
-    for (bytes, node) in cuts {
-        let both = bytes.start.max(of.start)..bytes.end.min(of.end);
-        if !both.is_empty() {
-            *shares.entry(node).or_insert(0) += both.end - both.start;
-        }
-    }
-    shares
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ use crate::machine::Machine;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum UsageKind {
-    /// Regions with pages of their own or on the heap, and committed parts of reserved ranges.
+    /// Regions with pages of their own or on the heap.
     Region,
     /// Small regions in the slabs of a node's pool; without an owner: what the pool holds beyond them.
     Pool,

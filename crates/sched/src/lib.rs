@@ -3,8 +3,7 @@
 //! A [`Scheduler`] has a slot per usable cpu, in thread groups of one NUMA node each, and workers that hold the slots. A
 //! task belongs to a [`Statement`] (how urgent it is, when to stop, what its memory is charged to) and says with an
 //! [`Affinity`] where it wants to run. [`Scheduler::spawn`] queues one task, [`Scheduler::submit`] gives its result,
-//! [`Scheduler::run_graph`] runs tasks that wait for each other, [`Scheduler::parallel_for`] runs many and waits. A task
-//! that has to block does so in [`blocking`].
+//! [`Scheduler::parallel_for`] runs many and waits. A task that has to block does so in [`blocking`].
 //!
 //! ```
 //! use std::sync::Arc;
@@ -66,7 +65,6 @@ pub use panics::{caught, panic_text};
 pub use report::report_bytes;
 pub use runtime::blocking::blocking;
 pub use runtime::completion::Completion;
-pub use runtime::graph::{Output, TaskGraph, TaskId};
 pub use runtime::outside::Outside;
 pub use runtime::parallel::TaskError;
 pub use scheduler::Scheduler;

@@ -5,7 +5,7 @@ use numa::NodeId;
 use crate::runtime::here;
 use crate::statement::Statement;
 
-/// Says that a task of `statement`, on the calling thread, touched so many bytes that lie on `node`, as the page map
+/// Says that a task of `statement`, on the calling thread, touched `n` bytes that lie on `node`, as the page map
 /// tells. They are counted as local or remote for its worker, its node and its statement. Does nothing on a thread that
 /// is no worker.
 pub fn report_bytes(statement: &Statement, node: NodeId, bytes: u64) {

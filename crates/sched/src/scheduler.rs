@@ -19,7 +19,6 @@ use crate::panics;
 use crate::policy::concurrency::{self, Pieces};
 use crate::policy::{GroupId, Layout, Policy};
 use crate::runtime::completion::{Completion, promise};
-use crate::runtime::graph::{self, TaskGraph};
 use crate::runtime::group::Work;
 use crate::runtime::outside::Outside;
 use crate::runtime::parallel::{TaskError, parallel_for};
@@ -127,12 +126,6 @@ impl Scheduler {
         completion
     }
 
-    /// Runs a graph of tasks; the completion ends when all are done, or for the first panic or error, or when the
-    /// statement stops. Nobody is blocked meanwhile.
-    pub fn run_graph(&self, statement: &Arc<Statement>, graph: TaskGraph) -> Completion<()> {
-        graph::run(&self.shared, statement, graph)
-    }
-
     /// Runs `body(0)` to `body(tasks - 1)` on the workers, each where `affinity` says, and returns when no call runs
     /// any more; `body` may therefore borrow. Calls may run in any order and at the same time.
     ///
@@ -198,7 +191,7 @@ impl Scheduler {
         concurrency::hint(&self.shared.layout, nodes, active, parallelism, pieces)
     }
 
-    /// The order in which an operation over so many pieces visits them: each operation begins one further.
+    /// The order in which an operation over `n` pieces visits them: each operation begins one further.
     pub fn rotation(&self, pieces: usize) -> impl Iterator<Item = usize> + use<> {
         concurrency::rotated(self.shared.next_turn(), pieces)
     }

@@ -26,7 +26,7 @@ use std::time::Instant;
 use crate::affinity::SlotId;
 use crate::handover::Stand;
 use crate::panics;
-use crate::policy::{GroupId, Layout, Target};
+use crate::policy::{GroupId, Layout, QueueTarget};
 use crate::primitive::{AtomicBool, AtomicU32, AtomicUsize, Condvar, Mutex, Ordering, fence, wait, yield_now};
 use crate::sleep::Sleep;
 use crate::statement::{Statement, Watcher};
@@ -36,7 +36,7 @@ const CLOSED: usize = usize::MAX / 2;
 
 /// The indices of a job that were routed to one queue.
 pub(crate) struct Lane {
-    pub(crate) target: Target,
+    pub(crate) target: QueueTarget,
     /// A part of the job's `order`.
     range: Range<usize>,
     cursor: AtomicUsize,
@@ -128,7 +128,7 @@ unsafe impl Sync for Body {}
 /// gives up early or panics, in which case indices that nobody had begun are never run.
 pub(crate) fn scoped<R>(
     body: &(dyn Fn(usize) + Sync),
-    routes: &[Target],
+    routes: &[QueueTarget],
     statement: &Arc<Statement>,
     waiter: Waiter,
     run: impl FnOnce(&Arc<Job>) -> R,
@@ -160,7 +160,7 @@ impl Drop for Closing<'_> {
 }
 
 impl Job {
-    fn new(body: Body, routes: &[Target], statement: &Arc<Statement>, waiter: Waiter) -> Job {
+    fn new(body: Body, routes: &[QueueTarget], statement: &Arc<Statement>, waiter: Waiter) -> Job {
         let mut order: Vec<usize> = (0..routes.len()).collect();
         order.sort_by_key(|index| routes[*index]);
         let mut lanes: Vec<Lane> = Vec::new();
@@ -192,7 +192,7 @@ impl Job {
         &self.lanes
     }
 
-    /// Has so many threads at a time run this job; 0 is no limit. Before anything is queued.
+    /// Has `n` threads at a time run this job; 0 is no limit. Before anything is queued.
     ///
     /// A limited job has as many *tickets*: an entry that is queued, or a thread that took one (or the caller) and runs
     /// indices. Whoever ends with indices left elsewhere passes its ticket on ([`Job::lane_left`]), so none is lost while
@@ -224,7 +224,7 @@ impl Job {
 
     /// Whether some indices belong to one slot alone.
     pub(crate) fn has_private_lane(&self) -> bool {
-        self.lanes.iter().any(|lane| matches!(lane.target, Target::Slot(_)))
+        self.lanes.iter().any(|lane| matches!(lane.target, QueueTarget::Slot(_)))
     }
 
     /// How many indices the job has.
@@ -255,9 +255,9 @@ impl Job {
         self.enter();
         let _leave = Leaving(self);
         let group = layout.slot(slot).group;
-        let own = self.lanes.iter().filter(|lane| lane.target == Target::Slot(slot));
+        let own = self.lanes.iter().filter(|lane| lane.target == QueueTarget::Slot(slot));
         let reached = layout.search(group).iter().flat_map(|step| {
-            let here = move |lane: &&Lane| matches!(lane.target, Target::Group(group, kind) if group == step.group && step.reach.includes(kind));
+            let here = move |lane: &&Lane| matches!(lane.target, QueueTarget::Group(group, kind) if group == step.group && step.reach.includes(kind));
             self.lanes.iter().filter(here)
         });
         for lane in home.map(|home| &self.lanes[home]).into_iter().chain(own).chain(reached) {

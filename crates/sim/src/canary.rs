@@ -7,7 +7,7 @@ use sched::{Affinity, Preset, Settings, Stealing};
 use crate::checkers::Invariant;
 use crate::machine::Machine;
 use crate::run::{Options, SimError, broken_run};
-use crate::workload::{At, Graph, Stage, Task, Workload, near};
+use crate::workload::{At, Graph, Task, TaskStage, Workload, near};
 
 /// What is broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +44,12 @@ impl Workload for Mixed {
         let node = at.random.below(at.machine.node_count());
         let tasks = 1 + at.random.below(6);
         for _ in 0..tasks {
-            let stage = Stage::cpu(20_000.0).read(node, 100_000.0 * (1.0 + at.random.unit()));
+            let stage = TaskStage::cpu(20_000.0).read(node, 100_000.0 * (1.0 + at.random.unit()));
             graph.add(Task::new(near(at.machine, node), stage));
         }
         let slot = sched::SlotId(at.random.below(at.layout.slots().len()) as u32);
-        graph.add(Task::new(Affinity::Slot(slot), Stage::cpu(5_000.0)).after(0..tasks));
-        graph.add(Task::new(Affinity::Anywhere, Stage::cpu(5_000.0)).after([tasks]));
+        graph.add(Task::new(Affinity::Slot(slot), TaskStage::cpu(5_000.0)).after(0..tasks));
+        graph.add(Task::new(Affinity::Anywhere, TaskStage::cpu(5_000.0)).after([tasks]));
         Some(Arc::new(graph))
     }
 }

@@ -23,4 +23,4 @@ pub use constants::Constants;
 pub use machine::{Coherence, Machine, MachineError};
 pub use random::Random;
 pub use run::{Options, Outcome, Resolve, SimError, run};
-pub use workload::{At, Graph, Stage, Task, Workload};
+pub use workload::{At, Graph, Task, TaskStage, Workload};

@@ -15,7 +15,7 @@ use crate::dictionary::{Dictionary, bytes_at};
 use crate::error::StoreError;
 use crate::place::replicated_dictionary;
 use crate::placement::ColumnAllocator;
-use crate::plain::{Piece, PlainColumn, PlainData};
+use crate::plain::{PlainColumn, PlainData, PlainPiece};
 use crate::strings::{INLINE_BYTES_MAX, StringValues};
 use crate::types::{Native, Physical, surface_type, wide_key_at, with_native};
 use crate::{GRANULE_ROWS, SEGMENT_ROWS_MAX};
@@ -59,11 +59,7 @@ pub fn constant_column(
 }
 
 /// The dictionary of one value, or of none.
-pub(crate) fn dictionary_of(
-    t: &DataType,
-    value: Option<&dyn Array>,
-    allocator: &Allocator,
-) -> Result<Dictionary, StoreError> {
+fn dictionary_of(t: &DataType, value: Option<&dyn Array>, allocator: &Allocator) -> Result<Dictionary, StoreError> {
     let physical = Physical::of(t);
     let len = u32::from(value.is_some());
     if physical == Physical::Bytes {
@@ -95,7 +91,7 @@ fn opaque(t: &DataType, value: Option<ArrayRef>, rows: usize) -> Result<Column, 
     let starts = (0..rows).step_by(GRANULE_ROWS);
     let pieces = starts.map(|start| {
         let rows = (rows - start).min(GRANULE_ROWS);
-        Piece { start, rows, offset: 0, data: Copies::one(Arc::clone(&data)) }
+        PlainPiece { start, rows, offset: 0, data: Copies::one(Arc::clone(&data)) }
     });
     Ok(Column::Plain(PlainColumn::new(t.clone(), pieces.collect())))
 }

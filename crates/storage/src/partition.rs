@@ -268,7 +268,7 @@ enum Canonical {
     Unsigned,
     /// A decimal with this many digits behind its point.
     Decimal(i8),
-    /// So many nanoseconds.
+    /// `n` nanoseconds.
     Nanoseconds(i128),
 }
 

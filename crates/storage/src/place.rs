@@ -36,7 +36,7 @@ use crate::segment::{Part, Segment, SegmentVersion};
 use crate::table::TableVersion;
 use crate::types::Physical;
 pub use rows::place_rows;
-use unit::{Placed, Target, Unit, units_of};
+use unit::{Placed, Unit, UnitTarget, units_of};
 
 /// What placing did, in bytes of memory.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -139,7 +139,7 @@ pub(crate) fn replicated_dictionary(
     allocator: &Allocator,
 ) -> Result<Dictionary, StoreError> {
     let (mover, mut report) = (Mover { stop: &|| false, undo: Mutex::default() }, PlaceReport::default());
-    let target = Target { policy: Policy::Node(nodes[0]), replicas: Some(nodes), allocator };
+    let target = UnitTarget { policy: Policy::Node(nodes[0]), replicas: Some(nodes), allocator };
     let copies = mover.copies(dictionary.copies(), &target, &mut report)?;
     Ok(dictionary.moved(copies.unwrap_or_else(|| dictionary.copies().clone())))
 }
@@ -147,7 +147,7 @@ pub(crate) fn replicated_dictionary(
 /// An index that was just built, with a copy on each of these nodes.
 pub(crate) fn replicated_index(index: &Index, nodes: &[NodeId], allocator: &Allocator) -> Result<Index, StoreError> {
     let (mover, mut report) = (Mover { stop: &|| false, undo: Mutex::default() }, PlaceReport::default());
-    let target = Target { policy: Policy::Node(nodes[0]), replicas: Some(nodes), allocator };
+    let target = UnitTarget { policy: Policy::Node(nodes[0]), replicas: Some(nodes), allocator };
     let copies = mover.copies(index.copies(), &target, &mut report)?;
     Ok(index.moved(copies.unwrap_or_else(|| index.copies().clone())))
 }
@@ -304,7 +304,7 @@ impl Mover<'_> {
     fn copies<T: Placed>(
         &self,
         current: &Copies<T>,
-        target: &Target<'_>,
+        target: &UnitTarget<'_>,
         report: &mut PlaceReport,
     ) -> Result<Option<Copies<T>>, StoreError> {
         if current.first().regions().is_empty() {

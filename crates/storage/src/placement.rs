@@ -58,7 +58,7 @@ pub struct ColumnAllocator {
 }
 
 /// Where the run of granules that a granule belongs to begins and ends, and its node.
-pub(crate) struct Stripe {
+struct Stripe {
     pub(crate) end: usize,
     pub(crate) node: NodeId,
 }

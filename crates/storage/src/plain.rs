@@ -36,7 +36,7 @@ pub struct PlainColumn {
     data_type: DataType,
     rows: usize,
     nulls: bool,
-    pieces: Vec<Piece>,
+    pieces: Vec<PlainPiece>,
     /// The piece that holds each granule's first row.
     first_pieces: Vec<u32>,
     /// Of the values, every copy counted: asked for by every statement, and there may be many pieces.
@@ -45,7 +45,7 @@ pub struct PlainColumn {
 
 /// Rows `start .. start + rows` of a column: rows `offset ..` of `data`.
 #[derive(Debug, Clone)]
-pub(crate) struct Piece {
+pub(crate) struct PlainPiece {
     pub(crate) start: usize,
     pub(crate) rows: usize,
     pub(crate) offset: usize,
@@ -167,7 +167,7 @@ impl BytesData {
 }
 
 /// The data of the pieces; what neighbours share is listed once.
-fn distinct_data(pieces: &[Piece]) -> impl Iterator<Item = &Copies<Arc<PlainData>>> {
+fn distinct_data(pieces: &[PlainPiece]) -> impl Iterator<Item = &Copies<Arc<PlainData>>> {
     let mut previous: *const PlainData = std::ptr::null();
     pieces.iter().map(|piece| &piece.data).filter(move |data| {
         let here = Arc::as_ptr(data.first());
@@ -175,13 +175,13 @@ fn distinct_data(pieces: &[Piece]) -> impl Iterator<Item = &Copies<Arc<PlainData
     })
 }
 
-fn bytes_of(pieces: &[Piece]) -> usize {
+fn bytes_of(pieces: &[PlainPiece]) -> usize {
     distinct_data(pieces).flat_map(Copies::all).map(|data| data.bytes()).sum()
 }
 
 impl PlainColumn {
     /// The column of surface type `data_type` made of these pieces.
-    pub(crate) fn new(data_type: DataType, pieces: Vec<Piece>) -> PlainColumn {
+    pub(crate) fn new(data_type: DataType, pieces: Vec<PlainPiece>) -> PlainColumn {
         let rows = pieces.last().map_or(0, |piece| piece.start + piece.rows);
         let mut expected = 0;
         for piece in &pieces {
@@ -344,14 +344,14 @@ impl PlainColumn {
     }
 
     /// The pieces, in row order.
-    pub(crate) fn pieces(&self) -> &[Piece] {
+    pub(crate) fn pieces(&self) -> &[PlainPiece] {
         &self.pieces
     }
 
     /// The same rows, each piece's data as `exchange` gives it.
     pub(crate) fn moved(&self, exchange: impl Fn(&Copies<Arc<PlainData>>) -> Copies<Arc<PlainData>>) -> PlainColumn {
-        let pieces: Vec<Piece> =
-            self.pieces.iter().map(|piece| Piece { data: exchange(&piece.data), ..piece.clone() }).collect();
+        let pieces: Vec<PlainPiece> =
+            self.pieces.iter().map(|piece| PlainPiece { data: exchange(&piece.data), ..piece.clone() }).collect();
         PlainColumn {
             bytes: bytes_of(&pieces),
             data_type: self.data_type.clone(),
@@ -363,7 +363,7 @@ impl PlainColumn {
     }
 
     /// The pieces that hold rows of a granule.
-    pub(crate) fn pieces_of_granule(&self, granule: usize) -> &[Piece] {
+    pub(crate) fn pieces_of_granule(&self, granule: usize) -> &[PlainPiece] {
         let first = self.first_pieces[granule] as usize;
         let end = (granule + 1) * GRANULE_ROWS;
         let count = self.pieces[first..].partition_point(|piece| piece.start < end);

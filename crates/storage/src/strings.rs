@@ -31,7 +31,7 @@ const SHARED_BYTES_MAX: usize = 1 << 20;
 
 /// The view of `value`; `buffer` and `offset` say where its bytes lie if it is a long one.
 #[inline]
-pub(crate) fn make_view(value: &[u8], buffer: usize, offset: usize) -> u128 {
+fn make_view(value: &[u8], buffer: usize, offset: usize) -> u128 {
     let mut bytes = [0; 16];
     bytes[..4].copy_from_slice(&(value.len() as u32).to_le_bytes());
     if value.len() <= INLINE_BYTES_MAX {

@@ -1,8 +1,9 @@
 //! What the lab does with a database at hand: experiments measured on this machine ([`measured`]) and how queries slow each other down
-//! ([`interference`]); [`with_context`] runs a command of the crate `lab` in a terminal.
+//! ([`interference`]), and the order that follows from that ([`order`]); [`with_context`] runs a command of the crate `lab` in a terminal.
 
 pub mod interference;
 pub mod measured;
+pub mod order;
 
 use std::io::Write;
 use std::process::ExitCode;

@@ -10,9 +10,9 @@ const KIB: u64 = 1 << 10;
 /// A size as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Size {
-    /// So many bytes.
+    /// `n` bytes.
     Bytes(u64),
-    /// So many per cent of the usable memory, over 0 and at most 100.
+    /// `n` per cent of the usable memory, over 0 and at most 100.
     Percent(f64),
 }
 

@@ -4,7 +4,7 @@
 //! Rows of Markdown's tables cannot be broken, and the targets of its links do not count. Texts of tests (`.slt`, `.sql`, data files) are
 //! what they test, and lock files are nobody's.
 
-use super::record::Finding;
+use super::exception::Exception;
 use super::tree::{TextFile, Tree};
 
 /// Characters of a line.
@@ -13,7 +13,7 @@ const COLUMNS_MAX: usize = 120;
 const ENDINGS: [&str; 5] = ["rs", "md", "toml", "sh", "py"];
 
 /// A finding per file with lines that are too wide.
-pub fn find(tree: &Tree) -> Vec<Finding> {
+pub fn find(tree: &Tree) -> Vec<Exception> {
     tree.texts.iter().filter(|file| is_read(&file.path)).filter_map(of_file).collect()
 }
 
@@ -25,7 +25,7 @@ fn is_read(path: &str) -> bool {
     }
 }
 
-fn of_file(file: &TextFile) -> Option<Finding> {
+fn of_file(file: &TextFile) -> Option<Exception> {
     let is_markdown = file.path.ends_with(".md");
     let is_wide = |line: &str| match is_markdown {
         true => !line.starts_with('|') && without_targets(line) > COLUMNS_MAX,
@@ -35,7 +35,7 @@ fn of_file(file: &TextFile) -> Option<Finding> {
     let first = *wide.first()?;
     let message = format!("{} lines of more than {COLUMNS_MAX} characters, this the first: break them", wide.len());
     let path = file.path.clone();
-    Some(Finding { rule: "wide", path, line: first, what: "lines".to_owned(), count: wide.len(), message })
+    Some(Exception { rule: "wide", path, line: first, what: "lines".to_owned(), count: wide.len(), message })
 }
 
 /// The characters of a line of Markdown without what its links lead to.

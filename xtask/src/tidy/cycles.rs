@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::exception::Exception;
 use super::imports::{Import, Modules};
-use super::record::Finding;
 use super::tree::Tree;
 
 /// Crates whose folders have floors, the lowest first: ARCHITECTURE.md, *The map*.
@@ -20,7 +20,7 @@ const FLOORS: [(&str, &[&str]); 1] = [(
 type Arrow = (String, String);
 
 /// A finding per arrow that lies on a circle, and per arrow to a higher floor.
-pub fn find(tree: &Tree) -> Vec<Finding> {
+pub fn find(tree: &Tree) -> Vec<Exception> {
     let mut found = Vec::new();
     for modules in Modules::of(tree) {
         for (folder, arrows) in arrows(&modules) {
@@ -44,8 +44,8 @@ pub fn find(tree: &Tree) -> Vec<Finding> {
     found
 }
 
-fn finding(rule: &'static str, folder: &str, (from, to): &Arrow, message: String) -> Finding {
-    Finding { rule, path: folder.to_owned(), line: 0, what: format!("{from}->{to}"), count: 1, message }
+fn finding(rule: &'static str, folder: &str, (from, to): &Arrow, message: String) -> Exception {
+    Exception { rule, path: folder.to_owned(), line: 0, what: format!("{from}->{to}"), count: 1, message }
 }
 
 /// The arrows among the children of each folder, each with one import that makes it.

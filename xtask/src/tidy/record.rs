@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::Report;
+use super::exception::Exception;
 use super::tree::Tree;
 use super::{columns, cycles, unused};
 
@@ -17,23 +18,6 @@ const RECORD_HEAD: &str = "\
 # What `cargo xtask tidy` lets stay: rule, file, what, how often. It refuses more of it, and asks to remove what is gone.
 # Written by `cargo xtask tidy --accept`; it should only ever get shorter.
 ";
-
-/// One thing that a rule with a record has found.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// The rule, in one word.
-    pub rule: &'static str,
-    /// The file or folder.
-    pub path: String,
-    /// Counted from 1; 0 when the file as a whole is meant.
-    pub line: usize,
-    /// What it is about, without blanks.
-    pub what: String,
-    /// How often.
-    pub count: usize,
-    /// The sentence for a person.
-    pub message: String,
-}
 
 /// Rule, file, word.
 type Key = (String, String, String);
@@ -64,11 +48,11 @@ pub fn record(tree: &Tree) -> String {
     std::iter::once(RECORD_HEAD.to_owned()).chain(lines).collect()
 }
 
-fn all(tree: &Tree) -> Vec<Finding> {
+fn all(tree: &Tree) -> Vec<Exception> {
     [cycles::find(tree), unused::find(tree), columns::find(tree)].into_iter().flatten().collect()
 }
 
-fn key(finding: &Finding) -> Key {
+fn key(finding: &Exception) -> Key {
     (finding.rule.to_owned(), finding.path.clone(), finding.what.clone())
 }
 

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::record::Finding;
+use super::exception::Exception;
 use super::source::{SourceFile, matching_brace, words};
 use super::tree::Tree;
 
@@ -21,7 +21,7 @@ const TYPES: [&str; 5] = ["struct", "enum", "union", "type", "trait"];
 const BETWEEN: [&str; 4] = ["const", "unsafe", "async", "extern"];
 
 /// A finding per public item that no other file uses.
-pub fn find(tree: &Tree) -> Vec<Finding> {
+pub fn find(tree: &Tree) -> Vec<Exception> {
     let mut files_by_word: BTreeMap<&str, usize> = BTreeMap::new();
     for file in &tree.sources {
         let exports = exports(&file.code);
@@ -38,8 +38,8 @@ pub fn find(tree: &Tree) -> Vec<Finding> {
     tree.sources.iter().filter(|file| !file.is_test_file()).flat_map(|file| of_file(file, &is_used)).collect()
 }
 
-fn of_file(file: &SourceFile, is_used: &dyn Fn(&str) -> bool) -> Vec<Finding> {
-    let mut found: Vec<Finding> = Vec::new();
+fn of_file(file: &SourceFile, is_used: &dyn Fn(&str) -> bool) -> Vec<Exception> {
+    let mut found: Vec<Exception> = Vec::new();
     for (at, kind, name) in public_items(file) {
         if is_used(name) || (TYPES.contains(&kind) && in_signatures(file, name)) {
             continue;
@@ -49,7 +49,7 @@ fn of_file(file: &SourceFile, is_used: &dyn Fn(&str) -> bool) -> Vec<Finding> {
             twin.count += 1;
         } else {
             let (path, line) = (file.path.clone(), file.line_of(at));
-            found.push(Finding { rule: "unused", path, line, what: name.to_owned(), count: 1, message });
+            found.push(Exception { rule: "unused", path, line, what: name.to_owned(), count: 1, message });
         }
     }
     found

@@ -105,7 +105,7 @@ impl Machine {
 
     /// The distances that the kernel is told: those asked for, or 10 on the diagonal, 12 within a package, 21 between
     /// neighbouring packages of a ring, 31 further, 26 to and from a node without cpus.
-    pub fn distance_table(&self) -> Vec<Vec<u8>> {
+    fn distance_table(&self) -> Vec<Vec<u8>> {
         if let Some(rows) = &self.distances {
             return rows.clone();
         }

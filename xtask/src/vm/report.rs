@@ -70,7 +70,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// A report of so many runs, none of which has begun.
+    /// A report of `n` runs, none of which has begun.
     pub fn of(runs: usize) -> Report {
         Report { runs: vec![RunReport::default(); runs], ..Report::default() }
     }

@@ -202,6 +202,11 @@ impl Driver {
     /// Pushes steps while the window is open.
     fn fill(&self, state: &mut State, spawns: &mut Vec<(u64, Affinity, Hint)>) {
         let Some(streamed) = &self.source else { return };
+        while !self.inline
+            && let Some(number) = state.window.resume()
+        {
+            spawns.push((number, Affinity::Anywhere, Hint::default()));
+        }
         while state.window.is_open() {
             match streamed.next(&mut state.handed_out) {
                 StreamNext::Step(step, affinity, hint) => {
@@ -218,7 +223,7 @@ impl Driver {
 
     fn spawn(&self, number: u64, affinity: Affinity, hint: Hint) {
         let Some(driver) = self.me.upgrade() else { return };
-        let task = Task { driver, number };
+        let task = Task { driver, number, begun: false };
         self.context.scheduler.spawn_with(&self.context.statement, affinity, hint, move || task.run());
     }
 
@@ -243,8 +248,14 @@ impl Driver {
     /// Runs a step to its end, whatever happens in it.
     fn run(&self, number: u64, step: StreamStep) {
         let worked = catch_unwind(AssertUnwindSafe(|| self.work(number, step)));
-        let result = worked.unwrap_or_else(|payload| Err(ExecError::Panicked(panic_text(payload))));
-        self.end(number, result);
+        match worked.unwrap_or_else(|payload| Err(ExecError::Panicked(panic_text(payload)))) {
+            Ok(Some(step)) => {
+                self.state.lock().window.pause(number, step);
+                self.pump();
+            }
+            Ok(None) => self.end(number, Ok(())),
+            Err(error) => self.end(number, Err(error)),
+        }
     }
 
     fn end(&self, number: u64, result: Result<(), ExecError>) {
@@ -252,7 +263,8 @@ impl Driver {
         self.pump();
     }
 
-    fn work(&self, number: u64, step: StreamStep) -> Result<(), ExecError> {
+    /// Runs a step; the step if it has more to make.
+    fn work(&self, number: u64, step: StreamStep) -> Result<Option<StreamStep>, ExecError> {
         let Context { statement, scheduler, batch_rows, .. } = &self.context;
         statement.check().map_err(|_| stopped(statement))?;
         let streamed = self.source.as_ref().expect("steps come from a source");
@@ -263,7 +275,8 @@ impl Driver {
         let traffic = &self.context.traffic;
         let _task = traffic::Task::begin(traffic, statement);
         let run = Run { statement, parallel, threads, places, traffic };
-        streamed.run(step, run, *batch_rows, &mut |batch| self.emit(number, batch))
+        let more = streamed.run(step, run, *batch_rows, &mut |batch| self.emit(number, batch))?;
+        Ok(more.then_some(step))
     }
 
     /// Page maps are worth reading only where there is a choice of nodes. `begins`: scans are to be prepared.
@@ -324,10 +337,12 @@ fn closed_window() -> Window<StreamStep> {
 struct Task {
     driver: Arc<Driver>,
     number: u64,
+    begun: bool,
 }
 
 impl Task {
-    fn run(self) {
+    fn run(mut self) {
+        self.begun = true;
         // Someone who would otherwise wait may have run it meanwhile, and an abandoned window has no steps.
         let step = self.driver.state.lock().window.claim(self.number);
         if let Some(step) = step {
@@ -338,6 +353,10 @@ impl Task {
 
 impl Drop for Task {
     fn drop(&mut self) {
+        // The slot may have a task of its own again by then.
+        if self.begun {
+            return;
+        }
         let unrun = self.driver.state.lock().window.claim(self.number);
         if unrun.is_some() {
             self.driver.end(self.number, Err(stopped(&self.driver.context.statement)));

@@ -67,6 +67,8 @@ pub(crate) struct Window<S> {
 struct Slot<S> {
     /// Taken by whoever runs it.
     step: Option<S>,
+    /// The step was run and has more to make, when what it made was taken.
+    paused: bool,
     batches: VecDeque<Charged>,
     result: Option<Result<(), ExecError>>,
 }
@@ -116,7 +118,7 @@ impl<S> Window<S> {
 
     /// Adds a step at the end; its number.
     pub(crate) fn push(&mut self, step: S) -> u64 {
-        self.slots.push_back(Slot { step: Some(step), batches: VecDeque::new(), result: None });
+        self.slots.push_back(Slot { step: Some(step), paused: false, batches: VecDeque::new(), result: None });
         self.first + self.slots.len() as u64 - 1
     }
 
@@ -127,7 +129,7 @@ impl<S> Window<S> {
 
     /// Ends with `error` after what the steps before have made; nothing more will be pushed.
     pub(crate) fn close_with(&mut self, error: ExecError) {
-        self.slots.push_back(Slot { step: None, batches: VecDeque::new(), result: Some(Err(error)) });
+        self.slots.push_back(Slot { step: None, paused: false, batches: VecDeque::new(), result: Some(Err(error)) });
         self.closed = true;
     }
 
@@ -160,12 +162,30 @@ impl<S> Window<S> {
 
     /// Takes a step to run it; `None` where someone else did or its slot is gone.
     pub(crate) fn claim(&mut self, number: u64) -> Option<S> {
-        self.slot(number)?.step.take()
+        self.slot(number).filter(|slot| !slot.paused)?.step.take()
+    }
+
+    /// Takes a step back that has more to make.
+    pub(crate) fn pause(&mut self, number: u64, step: S) {
+        if let Some(slot) = self.slot(number) {
+            (slot.step, slot.paused) = (Some(step), true);
+        }
+    }
+
+    /// The number of a step that paused and goes on, since all that it made was taken.
+    pub(crate) fn resume(&mut self) -> Option<u64> {
+        if self.is_full() {
+            return None;
+        }
+        let index = self.slots.iter().position(|s| s.paused && s.batches.is_empty())?;
+        self.slots[index].paused = false;
+        Some(self.first + index as u64)
     }
 
     /// Takes the first step that nobody runs yet.
     pub(crate) fn claim_any(&mut self) -> Option<(u64, S)> {
         let index = self.slots.iter().position(|s| s.step.is_some())?;
+        self.slots[index].paused = false;
         let step = self.slots[index].step.take()?;
         Some((self.first + index as u64, step))
     }

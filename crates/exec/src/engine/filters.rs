@@ -64,6 +64,7 @@ pub(crate) fn is_delicate_call(call: &AggregateCall, input: &SchemaRef) -> bool 
         (AggregateFunction::CountRows | AggregateFunction::Count, _) => false,
         (AggregateFunction::Min | AggregateFunction::Max, _) => false,
         (AggregateFunction::Sum | AggregateFunction::Avg, DataType::Float64) => false,
+        (AggregateFunction::Nth { .. } | AggregateFunction::Quantile { .. } | AggregateFunction::Mode, _) => false,
         // Ten digits more hold the sum of as many rows as fit any memory.
         (AggregateFunction::Sum, DataType::Decimal128(digits, scale)) => {
             !matches!(argument(), Some(DataType::Decimal128(d, s)) if s == scale && *digits >= d + 10)
@@ -76,6 +77,8 @@ pub(crate) fn is_delicate_call(call: &AggregateCall, input: &SchemaRef) -> bool 
 pub(crate) fn shows_rows(plan: &Plan) -> bool {
     match plan {
         Plan::Scan { .. } | Plan::Values { .. } | Plan::Limit { .. } | Plan::Shared(_) => false,
+        Plan::Source { .. } | Plan::Recursive(_) | Plan::WorkTable { .. } => false,
+        Plan::Unnest(unnesting) => shows_rows(&unnesting.input),
         Plan::Filter { input, predicate } => is_delicate(predicate) || shows_rows(input),
         Plan::Project { input, outputs } => outputs.iter().any(is_delicate_output) || shows_rows(input),
         Plan::Aggregate(aggregation) => {

@@ -22,13 +22,13 @@ use super::run::Run;
 use super::source::{RowsSource, ScanSource, column_infos};
 use super::streamed::passes_limits;
 use super::vector::{ColumnInfo, Vector, integer_bounds, is_integer};
-use super::{aggregate, join, sort, union};
+use super::{aggregate, foreign, join, recursion, sort, union, unnest};
 use crate::ExecError;
 use crate::operators::filter::Filter;
 use crate::operators::limit::Limit;
 use crate::operators::scan::Scan;
 use crate::optimize::is_delicate;
-use crate::plan::{Output, Plan};
+use crate::plan::{Output, Plan, Shared};
 use crate::predicate::Predicate;
 use crate::profile::{Numbering, Working};
 use crate::traffic;
@@ -40,21 +40,42 @@ const ROWS_KEPT: &str = "rows kept";
 pub(crate) struct Flow<'a> {
     /// What it runs with.
     pub(crate) run: Run<'a>,
-    /// Results of shared plans by number.
+    /// Results of shared plans by number, of those that read a work table: they are those of this flow alone.
     shared: Mutex<HashMap<usize, Arc<Rows>>>,
+    outer: Outer,
+}
+
+/// What a flow hands on to those of the recursions in it, each step of which is a flow of its own.
+#[derive(Clone, Default)]
+pub(crate) struct Outer {
+    /// Results of shared plans that read no work table, by number.
+    shared: Arc<Mutex<HashMap<usize, Arc<Rows>>>>,
+    /// Work tables by the number of their recursion.
+    pub(crate) work_tables: HashMap<usize, Arc<Rows>>,
     /// Where operators are counted, if they are.
-    numbering: Option<&'a Numbering>,
+    numbering: Option<Arc<Numbering>>,
 }
 
 impl<'a> Flow<'a> {
     /// Nothing has run yet.
     pub(crate) fn new(run: Run<'a>) -> Flow<'a> {
-        Flow { run, shared: Mutex::default(), numbering: None }
+        Flow::within(run, Outer::default())
+    }
+
+    /// A step of a recursion.
+    pub(crate) fn within(run: Run<'a>, outer: Outer) -> Flow<'a> {
+        Flow { run, shared: Mutex::default(), outer }
+    }
+
+    /// What recursions in the plan need.
+    pub(crate) fn outer(&self) -> Outer {
+        self.outer.clone()
     }
 
     /// Counts what operators do.
-    pub(crate) fn counting(self, numbering: Option<&'a Numbering>) -> Flow<'a> {
-        Flow { numbering, ..self }
+    pub(crate) fn counting(mut self, numbering: Option<Arc<Numbering>>) -> Flow<'a> {
+        self.outer.numbering = numbering;
+        self
     }
 
     /// A pipe of the plan's rows. Rows whose columns cannot pass `filters` may be left out.
@@ -71,7 +92,9 @@ impl<'a> Flow<'a> {
         if let (Plan::Limit { input, .. }, true) = (plan, wanted.unlimited) {
             return self.pipe_of(input, wanted);
         }
-        let Some((own, above)) = self.numbering.and_then(|n| n.of(plan)) else { return self.operator(plan, wanted) };
+        let Some((own, above)) = self.outer.numbering.as_ref().and_then(|n| n.of(plan)) else {
+            return self.operator(plan, wanted);
+        };
         let _working = Working::on(Some(own.clone()));
         Ok(watch(self.operator(plan, wanted)?, &own, &above))
     }
@@ -108,19 +131,29 @@ impl<'a> Flow<'a> {
                 check_kept(rows)?;
                 Ok(self.of_rows(Arc::new(Rows { infos, columns, rows, _charged: Vec::new() })))
             }
-            Plan::Shared(plan) => {
-                let known = self.shared.lock().get(&plan.id).cloned();
-                let rows = match known {
-                    Some(rows) => rows,
-                    None => {
-                        let rows = self.rows(plan, &Filters::new())?;
-                        self.shared.lock().insert(plan.id, rows.clone());
-                        rows
-                    }
-                };
-                Ok(self.of_rows(rows))
-            }
+            Plan::Shared(plan) => self.shared(plan),
+            Plan::Source { source, columns } => foreign::pipe(self, source, columns),
+            Plan::Recursive(recursion) => Ok(recursion::pipe(self, recursion)),
+            Plan::WorkTable { id, .. } => match self.outer.work_tables.get(id) {
+                Some(rows) => Ok(self.of_rows(rows.clone())),
+                None => unreachable!("a work table is read in the step of its recursion"),
+            },
+            Plan::Unnest(unnesting) => unnest::pipe(self, unnesting, filters),
         }
+    }
+
+    fn shared(&self, plan: &Shared) -> Result<Pipe, ExecError> {
+        let known = if plan.work_tables().is_empty() { self.outer.shared.as_ref() } else { &self.shared };
+        let rows = known.lock().get(&plan.id).cloned();
+        let rows = match rows {
+            Some(rows) => rows,
+            None => {
+                let rows = self.rows(plan, &Filters::new())?;
+                known.lock().insert(plan.id, rows.clone());
+                rows
+            }
+        };
+        Ok(self.of_rows(rows))
     }
 
     /// All rows of a plan, in the order of its pipe.

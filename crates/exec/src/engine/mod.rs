@@ -9,15 +9,18 @@ mod chunk;
 mod eval;
 mod filters;
 mod flow;
+mod foreign;
 mod join;
 mod key_filter;
 mod pipe;
 mod profiled;
+mod recursion;
 mod run;
 mod sort;
 mod source;
 mod streamed;
 mod union;
+mod unnest;
 mod vector;
 
 pub(crate) use flow::{Flow, only_scan};

@@ -64,6 +64,12 @@ pub(crate) trait Source: Send + Sync {
         Vec::new()
     }
 
+    /// Whether a morsel that was run has more chunks: it is run again, and goes on where it ended, when what it gave
+    /// was taken. So morsels may be of any length.
+    fn has_more(&self, _morsel: usize) -> bool {
+        false
+    }
+
     /// Hands out the chunks of a morsel, of at most [`CHUNK_ROWS`](super::chunk::CHUNK_ROWS) rows, in order.
     fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError>;
 
@@ -174,7 +180,8 @@ impl Pipe {
         }
     }
 
-    /// As [`run`](Self::run), in chunks of up to `most` rows wherever all that is done to them is row by row.
+    /// As [`run`](Self::run), in chunks of up to `most` rows wherever all that is done to them is row by row, and
+    /// only until the source pauses: it may have more then.
     pub(crate) fn run_in(
         &self,
         morsel: usize,
@@ -192,8 +199,24 @@ impl Pipe {
 
     /// Runs a task: every chunk that comes out, none of them empty, goes to `out`. False where `out` wants no more.
     pub(crate) fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        while self.run_part(morsel, run, out)? {
+            if !self.has_more(morsel) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// As [`run`](Self::run), but only until the source pauses: it may have more then.
+    pub(crate) fn run_part(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
         let (lane, morsel) = self.lane_of(morsel);
         lane.source.run(morsel, run, &mut |chunk| feed(&lane.operators, chunk, out))
+    }
+
+    /// Whether a task that was run has more to give.
+    pub(crate) fn has_more(&self, morsel: usize) -> bool {
+        let (lane, morsel) = self.lane_of(morsel);
+        lane.source.has_more(morsel)
     }
 
     fn lane_of(&self, mut morsel: usize) -> (&Lane, usize) {

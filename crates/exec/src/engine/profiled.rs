@@ -79,6 +79,10 @@ impl Source for Watched {
         self.source.codings(column)
     }
 
+    fn has_more(&self, morsel: usize) -> bool {
+        self.source.has_more(morsel)
+    }
+
     fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
         let _working = self.begun();
         self.source.run(morsel, run, out)

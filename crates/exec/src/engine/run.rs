@@ -132,6 +132,10 @@ pub(crate) trait Sink: Sync {
     /// A new state.
     fn local(&self) -> Result<Self::Local, ExecError>;
 
+    /// The chunks that this worker gives next are those of a piece of the pipeline; pieces are numbered in the order
+    /// of its rows.
+    fn begin(&self, _local: &mut Self::Local, _morsel: usize) {}
+
     /// Takes a chunk, never an empty one. False where nobody wants more.
     fn push(&self, local: &mut Self::Local, chunk: Chunk) -> Result<bool, ExecError>;
 }
@@ -150,6 +154,7 @@ pub(crate) fn drive<S: Sink>(pipe: &Pipe, sink: &S, run: &Run<'_>) -> Result<Vec
             Some(local) => local,
             None => sink.local()?,
         };
+        sink.begin(&mut local, morsel);
         let wanted = pipe.run(morsel, run, &mut |chunk| sink.push(&mut local, chunk));
         idle.lock().push(local);
         if !wanted? {

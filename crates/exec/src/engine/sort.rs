@@ -9,7 +9,7 @@
 //! Everything is in memory; over the statement's budget is an error.
 
 mod full;
-mod keys;
+pub(super) mod keys;
 mod top;
 
 use std::sync::Arc;

@@ -47,13 +47,13 @@ pub(crate) struct Streamed {
     row_bytes: u64,
     pipe: OnceLock<Pipe>,
     /// Where operators are counted, if they are.
-    numbering: Option<Numbering>,
+    numbering: Option<Arc<Numbering>>,
 }
 
 impl Streamed {
     /// Nothing has run. With a profile it is counted what operators do.
     pub(crate) fn new(plan: Arc<Plan>, schema: SchemaRef, profile: Option<&Profile>) -> Streamed {
-        let numbering = profile.map(|profile| Numbering::new(profile, &plan));
+        let numbering = profile.map(|profile| Arc::new(Numbering::new(profile, &plan)));
         let row_bytes = schema.fields().iter().map(|f| width_bytes(f.data_type())).sum();
         let limit = limit_on_top(&plan);
         Streamed { plan, schema, limit, row_bytes, pipe: OnceLock::new(), numbering }
@@ -90,22 +90,24 @@ impl Streamed {
         step
     }
 
-    /// Runs a step; `emit` gets the batches of a morsel, of at most `batch_rows` rows, in order and says whether to go on.
+    /// Runs a step; `emit` gets the batches of a morsel, of at most `batch_rows` rows, in order and says whether to
+    /// go on. True where the step has more to give when it is run again.
     pub(crate) fn run(
         &self,
         step: StreamStep,
         run: Run<'_>,
         batch_rows: usize,
         emit: &mut dyn FnMut(RecordBatch) -> Result<bool, ExecError>,
-    ) -> Result<(), ExecError> {
+    ) -> Result<bool, ExecError> {
         match (step, self.pipe.get()) {
             (StreamStep::Prepare, _) => {
                 let needed = self.limit.and_then(|limit| limit.rows_needed());
-                let pipe = Flow::new(run).counting(self.numbering.as_ref()).last(&self.plan, needed)?;
+                let pipe = Flow::new(run).counting(self.numbering.clone()).last(&self.plan, needed)?;
                 assert!(self.pipe.set(pipe).is_ok(), "a plan is prepared once");
+                Ok(false)
             }
             (StreamStep::Morsel(morsel), Some(pipe)) => {
-                pipe.run_in(morsel, batch_rows, &run, &mut |mut chunk| {
+                let wanted = pipe.run_in(morsel, batch_rows, &run, &mut |mut chunk| {
                     let batch = chunk.batch(&pipe.infos, &self.schema)?;
                     if batch.num_rows() <= batch_rows {
                         return emit(batch);
@@ -116,10 +118,10 @@ impl Streamed {
                         false => Ok(false),
                     })
                 })?;
+                Ok(wanted && pipe.has_more(morsel))
             }
             (StreamStep::Morsel(_), None) => unreachable!("morsels are handed out after preparation"),
         }
-        Ok(())
     }
 }
 

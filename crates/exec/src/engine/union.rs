@@ -37,14 +37,19 @@ pub(crate) fn pipe(flow: &Flow<'_>, union: &Union, filters: &Filters) -> Result<
     let rows = pipes.iter().fold(0u64, |rows, pipe| rows.saturating_add(pipe.rows));
     let mut lanes = Vec::new();
     for pipe in pipes {
-        let steps: Vec<Step> = infos.iter().zip(&pipe.infos).map(|(to, from)| Step::between(from, to)).collect();
-        let pipe = match steps.iter().all(|step| matches!(step, Step::Same)) {
-            true => pipe,
-            false => pipe.then(Converting { steps: steps.into() }, infos.clone()),
-        };
-        lanes.extend(pipe.lanes);
+        lanes.extend(converted(pipe, &infos).lanes);
     }
     Ok(Pipe { lanes, infos, rows })
+}
+
+/// A pipe whose columns are kept as `infos` say; those are integers of wider bounds, or Arrow arrays, or what they
+/// are already.
+pub(super) fn converted(pipe: Pipe, infos: &[ColumnInfo]) -> Pipe {
+    let steps: Vec<Step> = infos.iter().zip(&pipe.infos).map(|(to, from)| Step::between(from, to)).collect();
+    match steps.iter().all(|step| matches!(step, Step::Same)) {
+        true => pipe,
+        false => pipe.then(Converting { steps: steps.into() }, infos.to_vec()),
+    }
 }
 
 /// What holds for a column of every input.

@@ -18,7 +18,7 @@ use storage::TableVersion;
 use super::conjuncts::is_delicate;
 use super::cost::{self, Cost, Lookup};
 use super::statistics::{self, Sample};
-use crate::plan::{AggregateFunction, Aggregation, Join, JoinKind, Output, Side};
+use crate::plan::{AggregateFunction, Aggregation, Join, JoinKind, Output, RowSource, Side};
 use crate::predicate::{CompareOp, Predicate};
 use crate::scalar::{DatePart, Scalar};
 
@@ -101,6 +101,49 @@ fn scan_share(snapshot: &TableVersion, columns: &[usize], conjuncts: &[Predicate
         }
     };
     share * delicate
+}
+
+/// Rows of a source of which nobody can tell how many there are.
+const UNKNOWN_ROWS: f64 = 1e6;
+/// Rows of a work table, and how often the step is taken.
+const WORK_ROWS: f64 = 100.0;
+const STEPS: f64 = 10.0;
+/// Elements of a list.
+const ELEMENTS: f64 = 8.0;
+
+/// Rows from elsewhere.
+pub(super) fn source(source: &dyn RowSource, columns: &[usize]) -> Estimate {
+    let rows = source.rows().map_or(UNKNOWN_ROWS, |rows| rows as f64);
+    let mut estimate = Estimate::of_rows(rows, columns.len());
+    for (known, &column) in estimate.columns.iter_mut().zip(columns) {
+        if let Some((low, high)) = source.bounds(column) {
+            known.bounds = Some((low as f64, high as f64));
+            known.choices = rows.min(high as f64 - low as f64 + 1.0).max(1.0);
+        }
+    }
+    estimate
+}
+
+/// What the last step of a recursion has made.
+pub(super) fn work_table(columns: usize) -> Estimate {
+    Estimate::of_rows(WORK_ROWS, columns)
+}
+
+/// All that a recursion makes.
+pub(super) fn recursion(base: &Estimate, step: &Estimate) -> Estimate {
+    let mut all = Estimate::of_rows(base.rows + STEPS * step.rows, base.columns.len());
+    all.cost.fixed = base.cost.total() + STEPS * step.cost.total();
+    all
+}
+
+/// A row per element of some lists.
+pub(super) fn unnested(mut input: Estimate, lists: usize) -> Estimate {
+    input.rows *= ELEMENTS;
+    input.base_rows *= ELEMENTS;
+    input.cost.work += input.rows * cost::ROW;
+    let element = ColumnEstimate { choices: input.rows.max(1.0), bounds: None, nullable: true, aggregate: false };
+    input.columns.extend(std::iter::repeat_n(element, lists));
+    input
 }
 
 impl Estimate {
@@ -238,11 +281,28 @@ impl Estimate {
 
 /// Groups and aggregates.
 pub(super) fn aggregate(input: &Estimate, aggregation: &Aggregation) -> Estimate {
-    let rows = match aggregation.keys.len() {
+    let groups = |keys: &[usize]| match keys.len() {
         0 => 1.0,
-        _ => occupied(input.combinations(&aggregation.keys), input.rows).min(input.rows),
+        _ => occupied(input.combinations(keys), input.rows).min(input.rows),
     };
-    let mut columns: Vec<ColumnEstimate> = aggregation.keys.iter().map(|&k| input.columns[k]).collect();
+    let rows = match &aggregation.sets {
+        None => groups(&aggregation.keys),
+        Some(sets) => {
+            let keys = |places: &[usize]| places.iter().map(|&p| aggregation.keys[p]).collect::<Vec<_>>();
+            sets.sets.iter().map(|set| groups(&keys(&set.keys))).sum()
+        }
+    };
+    let key = |place: usize| {
+        let column = input.columns[aggregation.keys[place]];
+        ColumnEstimate { nullable: column.nullable || aggregation.key_of(place).is_none(), ..column }
+    };
+    let mut columns: Vec<ColumnEstimate> = (0..aggregation.keys.len()).map(key).collect();
+    columns.extend(aggregation.sets.iter().map(|sets| ColumnEstimate {
+        choices: sets.sets.len() as f64,
+        bounds: None,
+        nullable: false,
+        aggregate: true,
+    }));
     columns.extend(aggregation.calls.iter().map(|call| {
         let keeps = matches!(call.function, AggregateFunction::Min | AggregateFunction::Max);
         let known = call.arguments.first().filter(|_| keeps).map(|&a| input.columns[a]);
@@ -250,7 +310,8 @@ pub(super) fn aggregate(input: &Estimate, aggregation: &Aggregation) -> Estimate
         let nullable = !matches!(call.function, AggregateFunction::Count | AggregateFunction::CountRows);
         ColumnEstimate { choices: choices.max(1.0), bounds, nullable, aggregate: true }
     }));
-    let per_row = if aggregation.keys.len() <= 1 { cost::GROUP_ARRAY } else { cost::GROUP_HASH };
+    let per_row =
+        if aggregation.keys.len() <= 1 && aggregation.sets.is_none() { cost::GROUP_ARRAY } else { cost::GROUP_HASH };
     let work = input.cost.work + input.rows * per_row + rows * cost::ROW;
     let fixed = input.cost.fixed + cost::START;
     Estimate { rows, base_rows: rows, columns, cost: Cost { fixed, work } }

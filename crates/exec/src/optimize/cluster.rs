@@ -82,23 +82,14 @@ pub(super) struct Cluster {
 fn is_cluster(plan: &Plan) -> bool {
     match plan {
         Plan::Join(join) => match join.kind {
-            JoinKind::Inner => !join.nulls_equal,
+            JoinKind::Inner => !join.nulls_equal && !join.residual.as_ref().is_some_and(Predicate::volatile),
             JoinKind::Semi(_) | JoinKind::Anti(_) => !join.residual.as_ref().is_some_and(is_delicate),
             _ => false,
         },
-        Plan::Filter { input, predicate } => !is_volatile(predicate) && is_cluster(input),
+        Plan::Filter { input, predicate } => !predicate.volatile() && is_cluster(input),
         Plan::Project { input, outputs } => {
             outputs.iter().all(|o| matches!(o, Output::Column { .. })) && is_cluster(input)
         }
-        _ => false,
-    }
-}
-
-fn is_volatile(predicate: &Predicate) -> bool {
-    match predicate {
-        Predicate::And(parts) | Predicate::Or(parts) => parts.iter().any(is_volatile),
-        Predicate::Not(inner) => is_volatile(inner),
-        Predicate::Boolean(expression) => expression.volatile(),
         _ => false,
     }
 }

@@ -62,6 +62,13 @@ impl Walk {
                 let rows: usize = batches.iter().map(|b| b.num_rows()).sum();
                 Estimate::of_rows(rows as f64, schema.fields().len())
             }
+            Plan::Source { source, columns } => cardinality::source(source.as_ref(), columns),
+            Plan::WorkTable { schema, .. } => cardinality::work_table(schema.fields().len()),
+            Plan::Recursive(recursion) => {
+                let (base, step) = (self.estimate(&recursion.base), self.estimate(&recursion.step));
+                cardinality::recursion(&base, &step)
+            }
+            Plan::Unnest(unnesting) => cardinality::unnested(self.estimate(&unnesting.input), unnesting.lists.len()),
             Plan::Shared(shared) => match self.shared.get(&shared.id) {
                 Some(known) => known.clone(),
                 None => {

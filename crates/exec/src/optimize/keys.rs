@@ -65,13 +65,17 @@ impl<'p> Lineage<'p> {
                 }))
             }
             Plan::Aggregate(aggregation) => {
-                let keys = aggregation.keys.iter().map(|&key| Some(key));
-                Lineage::of(&aggregation.input).with_columns(keys.chain(aggregation.calls.iter().map(|_| None)))
+                let keys = (0..aggregation.keys.len()).map(|key| aggregation.key_of(key));
+                let rest = aggregation.key_columns() - aggregation.keys.len() + aggregation.calls.len();
+                Lineage::of(&aggregation.input).with_columns(keys.chain((0..rest).map(|_| None)))
             }
             Plan::Join(join) => Lineage::of_join(join),
-            Plan::Union(_) | Plan::Values { .. } => {
-                Lineage { columns: vec![None; plan.schema().fields().len()], ..Lineage::default() }
-            }
+            Plan::Union(_)
+            | Plan::Values { .. }
+            | Plan::Source { .. }
+            | Plan::Recursive(_)
+            | Plan::WorkTable { .. }
+            | Plan::Unnest(_) => Lineage { columns: vec![None; plan.schema().fields().len()], ..Lineage::default() },
         }
     }
 
@@ -228,6 +232,11 @@ fn fetched(
 
 /// The aggregation, by fewer keys where that pays.
 pub(super) fn aggregate(aggregation: Aggregation, input: &Estimate) -> Optimized {
+    if aggregation.sets.is_some() {
+        // Every set would need the lookup of its own.
+        let estimate = cardinality::aggregate(input, &aggregation);
+        return Optimized { plan: Plan::Aggregate(Box::new(aggregation)), estimate };
+    }
     let worth = |relation: &Relation<'_>, columns: &[usize], first: bool| {
         let (dear, rows) = (columns.iter().filter(|&&c| is_dear(relation, c)).count(), relation.snapshot.rows() as f64);
         dear as f64 * TEXT_KEY * input.rows > LOOKED_AT * rows && (first || rows <= input.rows)
@@ -264,7 +273,7 @@ fn by_fewer_keys(
         })
         .collect();
     let schema = aggregation.schema();
-    let Aggregation { input: below, keys, calls } = aggregation;
+    let Aggregation { input: below, keys, sets, calls } = aggregation;
     let gone = |place: usize| all.iter().any(|f| f.keys.iter().any(|(key, _)| *key == place));
     let stay: Vec<usize> = (0..keys.len()).filter(|&place| !gone(place)).collect();
     let kept = stay.iter().map(|&place| keys[place]).collect();
@@ -272,7 +281,7 @@ fn by_fewer_keys(
     let mut places: Vec<usize> = vec![0; schema.fields().len()];
     stay.iter().enumerate().for_each(|(at, &place)| places[place] = at);
     (0..calls.len()).for_each(|call| places[keys.len() + call] = stay.len() + call);
-    let aggregation = Aggregation { input: below, keys: kept, calls };
+    let aggregation = Aggregation { input: below, keys: kept, sets, calls };
     let estimate = cardinality::aggregate(input, &aggregation);
     let mut made = Optimized { plan: Plan::Aggregate(Box::new(aggregation)), estimate };
     if all.is_empty() {

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use arrow::datatypes::Schema;
 
 use super::share::Reads;
-use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Shared, Side, Sort, Union};
+use crate::plan::{
+    AggregateCall, Aggregation, Join, JoinKind, Output, Plan, Recursion, Shared, Side, Sort, Union, Unnesting,
+};
 
 /// A pruned plan; `columns[i]` is which of the original output columns its column `i` is.
 struct Pruned {
@@ -101,7 +103,19 @@ impl Pruner {
                 let plan = Plan::Union(Union { inputs, schema: Arc::new(Schema::new(fields)) });
                 Pruned { plan, columns: wanted.to_vec() }
             }
-            Plan::Values { .. } => {
+            Plan::Source { source, columns } => {
+                let columns = wanted.iter().map(|&c| columns[c]).collect();
+                Pruned { plan: Plan::Source { source, columns }, columns: wanted.to_vec() }
+            }
+            Plan::Recursive(recursion) => {
+                let mut whole = |plan: &Plan| self.whole(plan.clone(), &plan.schema());
+                let (base, step) = (whole(&recursion.base), whole(&recursion.step));
+                let (id, distinct, schema) = (recursion.id, recursion.distinct, recursion.schema.clone());
+                let columns = (0..schema.fields().len()).collect();
+                Pruned { plan: Plan::Recursive(Arc::new(Recursion { base, step, id, distinct, schema })), columns }
+            }
+            Plan::Unnest(unnesting) => self.unnest(*unnesting, wanted),
+            Plan::Values { .. } | Plan::WorkTable { .. } => {
                 let columns = (0..plan.schema().fields().len()).collect();
                 Pruned { plan, columns }
             }
@@ -124,6 +138,17 @@ impl Pruner {
         };
         self.found.note(shared.id, &schema, wanted);
         Pruned { plan: Plan::Shared(pruned), columns }
+    }
+
+    /// Every list says how many rows there are.
+    fn unnest(&mut self, unnesting: Unnesting, wanted: &[usize]) -> Pruned {
+        let Unnesting { input, mut lists, outer } = unnesting;
+        let width = input.schema().fields().len();
+        let reads = wanted.iter().copied().filter(|&c| c < width).chain(lists.iter().map(|l| l.0));
+        let input = self.exactly(input, &union(&[], reads.collect()));
+        lists.iter_mut().for_each(|list| list.0 = input.place(list.0));
+        let columns = input.columns.iter().copied().chain(width..width + lists.len()).collect();
+        Pruned { plan: Plan::Unnest(Box::new(Unnesting { input: input.plan, lists, outer })), columns }
     }
 
     fn project(&mut self, input: Plan, outputs: Vec<Output>, wanted: &[usize]) -> Pruned {
@@ -154,8 +179,8 @@ impl Pruner {
     }
 
     fn aggregate(&mut self, aggregation: Aggregation, wanted: &[usize]) -> Pruned {
-        let Aggregation { input, mut keys, calls } = aggregation;
-        let groups = keys.len();
+        let groups = aggregation.key_columns();
+        let Aggregation { input, mut keys, sets, calls } = aggregation;
         let mut columns: Vec<usize> = (0..groups).collect();
         let mut kept = Vec::new();
         for (number, call) in calls.into_iter().enumerate() {
@@ -165,14 +190,11 @@ impl Pruner {
                 kept.push(call);
             }
         }
-        let arguments = kept.iter().flat_map(|c| c.arguments.iter().copied().chain(c.filter));
+        let arguments = kept.iter().flat_map(AggregateCall::columns);
         let input = self.prune(input, &union(&[], arguments.chain(keys.iter().copied()).collect()));
         keys.iter_mut().for_each(|k| *k = input.place(*k));
-        for call in &mut kept {
-            call.arguments.iter_mut().for_each(|a| *a = input.place(*a));
-            call.filter = call.filter.map(|f| input.place(f));
-        }
-        let aggregation = Aggregation { input: input.plan, keys, calls: kept };
+        let kept = kept.into_iter().map(|call| call.map_columns(&|c| input.place(c))).collect();
+        let aggregation = Aggregation { input: input.plan, keys, sets, calls: kept };
         Pruned { plan: Plan::Aggregate(Box::new(aggregation)), columns }
     }
 

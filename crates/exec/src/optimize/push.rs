@@ -17,7 +17,7 @@ use super::eager;
 use super::keys;
 use super::share::Conditions;
 use super::solve::solve;
-use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Shared, Side, Sort, Union};
+use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Recursion, Shared, Side, Sort, Union, Unnesting};
 use crate::predicate::Predicate;
 
 /// A plan and what is known of its rows.
@@ -96,6 +96,32 @@ impl Rewriter {
                 let plan = Plan::Union(Union { inputs: inputs.into_iter().map(|i| i.plan).collect(), schema });
                 Optimized { plan, estimate }.filtered(above)
             }
+            Plan::Source { ref source, ref columns } => {
+                let estimate = cardinality::source(source.as_ref(), columns);
+                Optimized { plan, estimate }.filtered(filters)
+            }
+            Plan::WorkTable { ref schema, .. } => {
+                let estimate = cardinality::work_table(schema.fields().len());
+                Optimized { plan, estimate }.filtered(filters)
+            }
+            Plan::Recursive(recursion) => {
+                let base = self.push(recursion.base.clone(), Vec::new());
+                let step = self.push(recursion.step.clone(), Vec::new());
+                let estimate = cardinality::recursion(&base.estimate, &step.estimate);
+                let (id, distinct, schema) = (recursion.id, recursion.distinct, recursion.schema.clone());
+                let recursion = Recursion { base: base.plan, step: step.plan, id, distinct, schema };
+                Optimized { plan: Plan::Recursive(Arc::new(recursion)), estimate }.filtered(filters)
+            }
+            Plan::Unnest(unnesting) => {
+                let Unnesting { input, lists, outer } = *unnesting;
+                let width = input.schema().fields().len();
+                let (below, above) =
+                    split(filters, |p| !p.columns().is_empty() && p.columns().iter().all(|&c| c < width));
+                let input = self.push(input, below);
+                let estimate = cardinality::unnested(input.estimate, lists.len());
+                let plan = Plan::Unnest(Box::new(Unnesting { input: input.plan, lists, outer }));
+                Optimized { plan, estimate }.filtered(above)
+            }
             Plan::Values { ref schema, ref batches } => {
                 let rows = batches.iter().map(|b| b.num_rows()).sum::<usize>();
                 let estimate = Estimate::of_rows(rows as f64, schema.fields().len());
@@ -151,17 +177,17 @@ impl Rewriter {
             Ok(plan) => return self.push(plan, filters),
             Err(aggregation) => aggregation,
         };
-        let Aggregation { input, keys, calls } = aggregation;
-        let types = input.schema();
-        // A group of floats is of -0.0 and 0.0 and shows either.
-        let exact = |c: usize| keys.get(c).is_some_and(|&k| !types.field(k).data_type().is_floating());
+        let types = aggregation.input.schema();
+        // A group of floats is of -0.0 and 0.0 and shows either; what some grouping set leaves out is NULL in its rows.
+        let exact = |c: usize| aggregation.key_of(c).is_some_and(|k| !types.field(k).data_type().is_floating());
         let (below, above) = split(filters, |p| {
             let columns = p.columns();
             !columns.is_empty() && columns.iter().all(|&c| exact(c))
         });
+        let Aggregation { input, keys, sets, calls } = aggregation;
         let below = below.iter().map(|p| p.map_columns(&|c| keys[c])).collect();
         let input = self.push(input, below);
-        let aggregation = Aggregation { input: input.plan, keys, calls };
+        let aggregation = Aggregation { input: input.plan, keys, sets, calls };
         keys::aggregate(aggregation, &input.estimate).filtered(above)
     }
 

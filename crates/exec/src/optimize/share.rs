@@ -108,6 +108,9 @@ fn gives_the_same(plan: &Plan) -> bool {
         Plan::Aggregate(aggregation) => is_exact(aggregation),
         Plan::Join(join) => join.residual.as_ref().is_none_or(steady),
         Plan::Scan { .. } | Plan::Union(_) | Plan::Values { .. } | Plan::Shared(_) => true,
+        Plan::Recursive(_) | Plan::WorkTable { .. } | Plan::Unnest(_) => true,
+        // A file may be another one when it is read again.
+        Plan::Source { .. } => false,
     };
     own && plan.inputs().into_iter().all(gives_the_same)
 }
@@ -121,7 +124,7 @@ fn is_exact(aggregation: &Aggregation) -> bool {
         AggregateFunction::Sum | AggregateFunction::Avg => {
             !call.arguments.iter().any(|&a| input.field(a).data_type().is_floating())
         }
-        AggregateFunction::Opaque(_) => false,
+        _ => false,
     })
 }
 

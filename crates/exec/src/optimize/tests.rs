@@ -190,6 +190,7 @@ pub(super) fn sums(plan: Plan, keys: &[&str], of: &[&str]) -> Plan {
         arguments: vec![place(&plan, column)],
         distinct: false,
         filter: None,
+        order: Vec::new(),
         field: Arc::new(Field::new(format!("sum_{column}"), DataType::Int64, true)),
     };
     let calls = of.iter().map(call).collect();

@@ -35,12 +35,14 @@ impl Plan {
             Plan::Aggregate(of) => Plan::Aggregate(Box::new(Aggregation {
                 input: input(&of.input)?,
                 keys: of.keys.clone(),
+                sets: of.sets.clone(),
                 calls: of.calls.clone(),
             })),
             Plan::Sort(of) => {
                 Plan::Sort(Box::new(Sort { input: input(&of.input)?, keys: of.keys.clone(), fetch: of.fetch }))
             }
             Plan::Join(_) | Plan::Union(_) | Plan::Values { .. } | Plan::Shared(_) => return None,
+            Plan::Source { .. } | Plan::Recursive(_) | Plan::WorkTable { .. } | Plan::Unnest(_) => return None,
         })
     }
 

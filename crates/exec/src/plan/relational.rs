@@ -1,93 +1,12 @@
-//! Operators of a [`Plan`] that look at more than one row: aggregation, join, sort, union.
+//! Operators of a [`Plan`] that look at more than one row: join, sort, union.
 
-use std::fmt::Debug;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::Plan;
+use crate::PlanError;
 use crate::predicate::{Predicate, column_type, same_type};
-use crate::{ExecError, PlanError};
-
-/// GROUP BY and aggregates. Without keys there is exactly one row, also of an empty input; without calls it is DISTINCT.
-/// The output has the keys, then a column per call; groups come in no particular order. NULL keys are equal to each other;
-/// so are -0.0 and 0.0, and all NaNs.
-#[derive(Clone)]
-pub struct Aggregation {
-    /// Input.
-    pub input: Plan,
-    /// Input columns to group by.
-    pub keys: Vec<usize>,
-    /// What is computed per group.
-    pub calls: Vec<AggregateCall>,
-}
-
-/// One aggregate of an [`Aggregation`].
-#[derive(Debug, Clone)]
-pub struct AggregateCall {
-    /// Which function.
-    pub function: AggregateFunction,
-    /// Input columns it reads; none for `count(*)`, one for those built in.
-    pub arguments: Vec<usize>,
-    /// Each distinct value (row of arguments) of a group once.
-    pub distinct: bool,
-    /// FILTER: a boolean input column; rows count where it is TRUE.
-    pub filter: Option<usize>,
-    /// Name and type of the output. Sum, Min, Max and Avg follow it: see [`AggregateFunction`].
-    pub field: FieldRef,
-}
-
-/// An aggregate function. NULL arguments are skipped; over no value all but the counts are NULL.
-#[derive(Debug, Clone)]
-pub enum AggregateFunction {
-    /// `count(*)`, Int64.
-    CountRows,
-    /// Number of values that are not NULL, Int64.
-    Count,
-    /// Exact sum: computed so that it cannot overflow, checked once against the output's type at the end.
-    Sum,
-    /// Smallest value, of the argument's type; floats by total order.
-    Min,
-    /// Largest value.
-    Max,
-    /// Mean: the exact sum divided once. Of decimals a decimal of the output's scale, of durations one,
-    /// both rounded half away from zero; else Float64.
-    Avg,
-    /// Anything else.
-    Opaque(Arc<dyn OpaqueAggregate>),
-}
-
-/// An aggregate function that this crate does not know.
-pub trait OpaqueAggregate: Send + Sync + Debug {
-    /// Text for EXPLAIN: the function's name.
-    fn name(&self) -> String;
-    /// Type of the result.
-    fn data_type(&self) -> &DataType;
-    /// State for groups numbered from 0.
-    fn groups(&self) -> Result<Box<dyn OpaqueGroups>, ExecError>;
-}
-
-/// The state of an [`OpaqueAggregate`] for some groups.
-pub trait OpaqueGroups: Send {
-    /// Takes rows: `arguments` one array per argument, `groups[i]` the group of row `i`, below `total`; rows where `filter` is not
-    /// TRUE do not count.
-    fn update(
-        &mut self,
-        arguments: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total: usize,
-    ) -> Result<(), ExecError>;
-    /// Takes another state of the same function, as [`state`](Self::state) gave it: its group `i` is `groups[i]` here.
-    fn merge(&mut self, state: &[ArrayRef], groups: &[usize], total: usize) -> Result<(), ExecError>;
-    /// The state of all groups, to be merged elsewhere; it is empty afterwards.
-    fn state(&mut self) -> Result<Vec<ArrayRef>, ExecError>;
-    /// The results of all groups, in order.
-    fn finish(&mut self) -> Result<ArrayRef, ExecError>;
-    /// Bytes that it holds.
-    fn bytes(&self) -> usize;
-}
 
 /// Which side of a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -171,73 +90,6 @@ pub struct Union {
     pub schema: SchemaRef,
 }
 
-impl Aggregation {
-    pub(super) fn validate(&self) -> Result<(), PlanError> {
-        let input = self.input.schema();
-        for &key in &self.keys {
-            column_type(key, &input, &|| "GROUP BY".into())?;
-        }
-        for call in &self.calls {
-            let context = || format!("aggregate {}", call.field.name());
-            for &argument in &call.arguments {
-                column_type(argument, &input, &context)?;
-            }
-            if let Some(filter) = call.filter {
-                same_type(&DataType::Boolean, column_type(filter, &input, &context)?, &context)?;
-            }
-            let one = |problem: &str| match call.arguments.len() {
-                1 => Ok(column_type(call.arguments[0], &input, &context)?),
-                _ => Err(PlanError::BadLiteral { context: context(), problem: problem.into() }),
-            };
-            match &call.function {
-                AggregateFunction::CountRows | AggregateFunction::Count => {
-                    same_type(&DataType::Int64, call.field.data_type(), &context)?;
-                }
-                AggregateFunction::Min | AggregateFunction::Max => {
-                    same_type(one("min and max have one argument")?, call.field.data_type(), &context)?;
-                }
-                AggregateFunction::Sum | AggregateFunction::Avg => {
-                    one("sum and avg have one argument")?;
-                }
-                AggregateFunction::Opaque(function) => {
-                    same_type(function.data_type(), call.field.data_type(), &context)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn schema(&self) -> SchemaRef {
-        let input = self.input.schema();
-        let keys = self.keys.iter().map(|&k| input.fields()[k].clone());
-        Arc::new(Schema::new(keys.chain(self.calls.iter().map(|c| c.field.clone())).collect::<Vec<_>>()))
-    }
-
-    pub(super) fn describe(&self) -> String {
-        let input = self.input.schema();
-        let name = |c: usize| input.fields().get(c).map_or("?", |f| f.name().as_str());
-        let keys: Vec<&str> = self.keys.iter().map(|&k| name(k)).collect();
-        let calls: Vec<String> = self
-            .calls
-            .iter()
-            .map(|call| {
-                let arguments: Vec<&str> = call.arguments.iter().map(|&a| name(a)).collect();
-                let distinct = if call.distinct { "distinct " } else { "" };
-                let filter = call.filter.map_or(String::new(), |f| format!(" filter {}", name(f)));
-                match &call.function {
-                    AggregateFunction::CountRows => format!("count(*){filter}"),
-                    AggregateFunction::Opaque(f) => format!("{}({distinct}{}){filter}", f.name(), arguments.join(", ")),
-                    known => {
-                        let known = format!("{known:?}").to_lowercase();
-                        format!("{known}({distinct}{}){filter}", arguments.join(", "))
-                    }
-                }
-            })
-            .collect();
-        format!("Aggregate: by [{}] [{}]", keys.join(", "), calls.join(", "))
-    }
-}
-
 impl Join {
     pub(super) fn validate(&self) -> Result<(), PlanError> {
         let (left, right) = (self.left.schema(), self.right.schema());
@@ -289,6 +141,15 @@ impl Join {
     }
 }
 
+impl SortKey {
+    /// Text for EXPLAIN, over a column of this name.
+    pub(super) fn describe(&self, name: &str) -> String {
+        let direction = if self.descending { " desc" } else { "" };
+        let nulls = if self.nulls_first == self.descending { "" } else { " nulls other end" };
+        format!("{name}{direction}{nulls}")
+    }
+}
+
 impl Sort {
     pub(super) fn validate(&self) -> Result<(), PlanError> {
         let input = self.input.schema();
@@ -297,16 +158,8 @@ impl Sort {
 
     pub(super) fn describe(&self) -> String {
         let input = self.input.schema();
-        let keys: Vec<String> = self
-            .keys
-            .iter()
-            .map(|k| {
-                let name = input.fields().get(k.column).map_or("?", |f| f.name().as_str());
-                let direction = if k.descending { " desc" } else { "" };
-                let nulls = if k.nulls_first == k.descending { "" } else { " nulls other end" };
-                format!("{name}{direction}{nulls}")
-            })
-            .collect();
+        let name = |k: &SortKey| input.fields().get(k.column).map_or("?", |f| f.name().as_str());
+        let keys: Vec<String> = self.keys.iter().map(|k| k.describe(name(k))).collect();
         let fetch = self.fetch.map_or(String::new(), |f| format!(" fetch={f}"));
         format!("Sort: [{}]{fetch}", keys.join(", "))
     }

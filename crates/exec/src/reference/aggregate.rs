@@ -4,13 +4,14 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, RecordBatch, UInt32Array, make_comparator,
-    new_null_array,
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int64Array, RecordBatch, UInt32Array, UInt64Array,
+    make_comparator, new_null_array,
 };
 use arrow::compute::{SortOptions, cast, concat, take};
 use arrow::datatypes::{DataType, Decimal256Type, Float64Type, SchemaRef, i256};
 
 use super::keys::{Equality, key_columns, one_nan};
+use super::ordered::{in_order, ordered};
 use super::{batch, pick};
 use crate::ExecError;
 use crate::plan::{AggregateCall, AggregateFunction, Aggregation, OpaqueAggregate};
@@ -21,6 +22,30 @@ pub(super) fn aggregate(
     schema: &SchemaRef,
     input: &RecordBatch,
 ) -> Result<RecordBatch, ExecError> {
+    let Some(sets) = &operator.sets else {
+        return one_set(operator, schema, input);
+    };
+    let mut made = Vec::new();
+    for set in &sets.sets {
+        let keys = set.keys.iter().map(|&key| operator.keys[key]).collect();
+        let alone = Aggregation { keys, sets: None, ..operator.clone() };
+        let groups = one_set(&alone, &alone.schema(), input)?;
+        let rows = groups.num_rows();
+        let mut columns: Vec<ArrayRef> = (0..operator.keys.len())
+            .map(|key| match set.keys.iter().position(|&k| k == key) {
+                Some(at) => groups.column(at).clone(),
+                None => new_null_array(schema.field(key).data_type(), rows),
+            })
+            .collect();
+        columns.push(cast(&UInt64Array::from(vec![set.id; rows]), sets.id.data_type())?);
+        columns.extend(groups.columns()[set.keys.len()..].iter().cloned());
+        made.push(batch(schema, columns, rows)?);
+    }
+    Ok(arrow::compute::concat_batches(schema, &made)?)
+}
+
+/// Groups by all keys.
+fn one_set(operator: &Aggregation, schema: &SchemaRef, input: &RecordBatch) -> Result<RecordBatch, ExecError> {
     let groups = groups_of(input, &operator.keys)?;
     let first: Vec<u32> = groups.iter().filter_map(|rows| rows.first().map(|&r| r as u32)).collect();
     let mut columns: Vec<ArrayRef> = Vec::new();
@@ -66,9 +91,11 @@ fn result(call: &AggregateCall, input: &RecordBatch, group: &[usize]) -> Result<
         let filter = input.column(filter).as_boolean();
         rows.retain(|&r| filter.is_valid(r) && filter.value(r));
     }
-    let opaque = matches!(call.function, AggregateFunction::Opaque(_));
-    if !opaque {
+    if call.function.skips_nulls() {
         rows.retain(|&r| arguments.iter().all(|a| !a.is_null(r)));
+    }
+    if call.function.is_ordered() {
+        in_order(call, input, &mut rows)?;
     }
     if call.distinct {
         let keys = key_columns(input, &call.arguments);
@@ -85,6 +112,7 @@ fn result(call: &AggregateCall, input: &RecordBatch, group: &[usize]) -> Result<
         AggregateFunction::Max => extreme(&arguments[0], &rows, Ordering::Greater),
         AggregateFunction::Sum => sum(&arguments[0], &rows, call),
         AggregateFunction::Avg => average(&arguments[0], &rows, call),
+        _ => ordered(call, &arguments[0], &rows),
     }
 }
 

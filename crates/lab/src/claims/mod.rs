@@ -21,7 +21,7 @@ use toml::Table;
 
 use crate::declaration::{DeclarationError, Experiment, Workload};
 use crate::engine::{Engine, RunError};
-use crate::result::{Kind, Metric, Store, over_seeds};
+use crate::result::{Metric, ResultKind, Store, over_seeds};
 use crate::run::{Job, JobResult, Options, Progress, RunFailure, run};
 
 pub use judge::Verdict;
@@ -68,7 +68,7 @@ pub struct ClaimResult {
     /// The experiment whose points were run; empty where there is none yet.
     pub experiment: String,
     /// Where the obtained figures come from; `None` where nothing was run.
-    pub kind: Option<Kind>,
+    pub kind: Option<ResultKind>,
     /// What was obtained, in words and figures.
     pub obtained: String,
     /// The largest relative distance from what was published, where that is a number.
@@ -218,7 +218,7 @@ pub(crate) fn evaluate_with_records(
     Ok((evaluation, results))
 }
 
-/// As [`evaluate`] with so many seeds, that of the options and those after it: claims are judged by the means over the seeds, and by
+/// As [`evaluate`] with `n` seeds, that of the options and those after it: claims are judged by the means over the seeds, and by
 /// each seed for itself. What was run is kept seed by seed.
 ///
 /// # Errors
@@ -341,7 +341,7 @@ fn job_of(
 }
 
 /// Runs jobs, each by its engine; results in the order of the jobs.
-pub(crate) fn run_all(
+fn run_all(
     engines: Engines<'_>,
     jobs: &[Job],
     options: &Options,

@@ -139,7 +139,7 @@ fn inputs_the_table_and_what_is_not_there_are_reported_without_a_run() {
     assert_eq!(by_id("S1").verdict, Verdict::Input);
     // The published machine gives the published change.
     assert!(by_id("S1").error.expect("a number").abs() < 0.05 && by_id("S2").error.expect("a number").abs() < 0.05);
-    assert_eq!((by_id("N5").verdict, by_id("N5").kind), (Verdict::Holds, Some(Kind::Modelled)));
+    assert_eq!((by_id("N5").verdict, by_id("N5").kind), (Verdict::Holds, Some(ResultKind::Modelled)));
     assert!(by_id("N5").obtained.starts_with("143 of 143"), "{}", by_id("N5").obtained);
     assert_eq!(by_id("E11").verdict, Verdict::NotYet);
     let unknown = Wanted { full: false, only: &["V99".to_string()], changes: None };

@@ -21,7 +21,7 @@ use crate::claims::{ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate_
 use crate::declaration::{DeclarationError, Experiment};
 use crate::engine::{Engine, Measure, MeasuredEngine, ModelEngine, RunError, SimEngine};
 use crate::report::{Material, report as page};
-use crate::result::{Kind, Record, ResultFile, Store, StoreError, as_json};
+use crate::result::{Record, ResultFile, ResultKind, Store, StoreError, as_json};
 use crate::run::{Job, Options, Progress, RunFailure, run as run_jobs};
 use crate::sensitivity::sensitivity;
 use crate::variation::{Varied, vary as run_variations};
@@ -88,7 +88,7 @@ pub struct RunArguments {
     /// `key=value` in place of what the file says.
     pub set: Vec<String>,
     /// Simulated (a model's experiments are then modelled), or measured.
-    pub kind: Kind,
+    pub kind: ResultKind,
     /// Points run their full length; else shortened.
     pub full: bool,
     /// Decides all that is random.
@@ -299,12 +299,13 @@ fn judged(
 fn with_results(store: &Store) -> Result<Vec<(Experiment, Vec<ResultFile>)>, CommandError> {
     let constants = SimEngine::new(Constants::default()).constants();
     let mut files = store.files()?;
-    files
-        .retain(|(head, records)| !records.is_empty() && (head.kind != Kind::Simulated || head.constants == constants));
+    files.retain(|(head, records)| {
+        !records.is_empty() && (head.kind != ResultKind::Simulated || head.constants == constants)
+    });
     let mut all = Vec::new();
     for experiment in Experiment::all() {
         let mut results: Vec<ResultFile> = Vec::new();
-        for kind in [Kind::Simulated, Kind::Modelled, Kind::Measured] {
+        for kind in [ResultKind::Simulated, ResultKind::Modelled, ResultKind::Measured] {
             let own = files.iter().filter(|(head, _)| head.experiment == experiment.id && head.kind == kind);
             // A claim runs some points only; what 'lab run' wrote has the whole grid.
             if let Some((head, records)) = own.max_by_key(|(_, records)| records.len()) {
@@ -332,16 +333,19 @@ fn in_order(experiment: &Experiment, mut records: Vec<Record>) -> Vec<Record> {
     records
 }
 
-fn kind_of(experiment: &Experiment, asked: Kind) -> Kind {
-    if asked == Kind::Simulated && !experiment.runs_as(Kind::Simulated) && experiment.runs_as(Kind::Modelled) {
-        return Kind::Modelled;
+fn kind_of(experiment: &Experiment, asked: ResultKind) -> ResultKind {
+    if asked == ResultKind::Simulated
+        && !experiment.runs_as(ResultKind::Simulated)
+        && experiment.runs_as(ResultKind::Modelled)
+    {
+        return ResultKind::Modelled;
     }
     asked
 }
 
 fn engine_for<'a>(
     experiment: &Experiment,
-    kind: Kind,
+    kind: ResultKind,
     context: &Context<'a>,
 ) -> Result<Box<dyn Engine + 'a>, CommandError> {
     if !experiment.runs_as(kind) {
@@ -349,12 +353,12 @@ fn engine_for<'a>(
         return Err(CommandError::Refused(format!("'{}' can be {}, not {kind}", experiment.id, kinds.join(" or "))));
     }
     match (kind, context.measure) {
-        (Kind::Modelled, _) => Ok(Box::new(ModelEngine)),
-        (Kind::Measured, Some(measure)) => Ok(Box::new(MeasuredEngine(measure))),
-        (Kind::Measured, None) => {
+        (ResultKind::Modelled, _) => Ok(Box::new(ModelEngine)),
+        (ResultKind::Measured, Some(measure)) => Ok(Box::new(MeasuredEngine(measure))),
+        (ResultKind::Measured, None) => {
             Err(CommandError::Refused("this program cannot measure; 'nearside lab' can".to_string()))
         }
-        (Kind::Simulated | Kind::Published, _) => Ok(Box::new(SimEngine::new(Constants::default()))),
+        (ResultKind::Simulated | ResultKind::Published, _) => Ok(Box::new(SimEngine::new(Constants::default()))),
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use crate::claims::{Evaluation, Verdict, claims_of, figure};
 use crate::declaration::Experiment;
 use crate::engine::RunError;
-use crate::result::{Kind, Metric, Record, over_seeds, shown};
+use crate::result::{Metric, Record, ResultKind, over_seeds, shown};
 use crate::sensitivity::Sensitivity;
 use crate::variation::{Variation, Varied};
 
@@ -35,7 +35,7 @@ pub(super) fn experiments(out: &mut dyn Write, all: &[Experiment]) -> io::Result
 pub(super) fn results(
     out: &mut dyn Write,
     experiment: &Experiment,
-    kind: Kind,
+    kind: ResultKind,
     records: &[Record],
     errors: &[&RunError],
 ) -> io::Result<()> {

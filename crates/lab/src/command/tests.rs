@@ -15,7 +15,7 @@ fn run_arguments(experiments: &[&str], results: &Path) -> RunArguments {
     RunArguments {
         experiments: experiments.iter().map(|id| id.to_string()).collect(),
         set: Vec::new(),
-        kind: Kind::Simulated,
+        kind: ResultKind::Simulated,
         full: false,
         seed: 1,
         seeds: 1,
@@ -70,7 +70,7 @@ fn measured_runs_come_from_the_caller_and_are_kept_apart() {
     let folder = tempfile::tempdir().expect("a folder");
     let stop = AtomicBool::new(false);
     let mut arguments = run_arguments(&["vldb2015/fig08"], folder.path());
-    arguments.kind = Kind::Measured;
+    arguments.kind = ResultKind::Measured;
     arguments.set = vec!["strategy=bound".into()];
     let refused = run(&arguments, &context(&stop, None), &mut Vec::new()).expect_err("nothing measures").to_string();
     assert!(refused.contains("cannot measure"), "{refused}");
@@ -80,8 +80,8 @@ fn measured_runs_come_from_the_caller_and_are_kept_apart() {
     let files = Store::open(folder.path()).expect("opens").files().expect("readable");
     assert_eq!(files.len(), 1);
     let (head, records) = &files[0];
-    assert_eq!((head.kind, records.len()), (Kind::Measured, 6));
-    assert!(head.machines.contains_key("at hand") && records.iter().all(|record| record.kind == Kind::Measured));
+    assert_eq!((head.kind, records.len()), (ResultKind::Measured, 6));
+    assert!(head.machines.contains_key("at hand") && records.iter().all(|record| record.kind == ResultKind::Measured));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn what_cannot_be_is_refused_before_anything_runs() {
     assert!(told(&run_arguments(&[], folder.path())).contains("which experiment"));
     assert!(told(&run_arguments(&["nbb2011/fig5"], folder.path())).contains("did you mean 'nbb2011/fig5"));
     let mut measured = run_arguments(&["nbb2011/fig56"], folder.path());
-    measured.kind = Kind::Measured;
+    measured.kind = ResultKind::Measured;
     assert!(told(&measured).contains("can be modelled, not measured"));
     let mut set = run_arguments(&["nbb2011/fig56"], folder.path());
     set.set = vec!["qq=1".into()];

@@ -23,7 +23,7 @@ use strsim::levenshtein;
 use thiserror::Error;
 use toml::Table;
 
-use crate::result::{Kind, Metric};
+use crate::result::{Metric, ResultKind};
 
 pub use embedded::embedded;
 pub use families::*;
@@ -75,7 +75,7 @@ pub enum DeclarationError {
 /// Where an experiment was published.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Source {
+pub struct Publication {
     /// The paper, by its public name.
     pub paper: String,
     /// The section of the paper.
@@ -168,11 +168,11 @@ pub struct Experiment {
     /// What it is about.
     pub title: String,
     /// Where it was published.
-    pub source: Source,
+    pub source: Publication,
     /// What the paper found, in our words.
     pub found: String,
     /// How it can be run: simulated, modelled, measured.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<ResultKind>,
     /// What is looked at.
     pub metrics: Vec<Metric>,
     /// The machine and how much of it is used.
@@ -249,7 +249,7 @@ impl Experiment {
     }
 
     /// Whether it can be run like that.
-    pub fn runs_as(&self, kind: Kind) -> bool {
+    pub fn runs_as(&self, kind: ResultKind) -> bool {
         self.kinds.contains(&kind)
     }
 
@@ -264,7 +264,7 @@ impl Experiment {
     }
 
     fn check(&self) -> Result<(), String> {
-        if self.kinds.is_empty() || self.kinds.contains(&Kind::Published) {
+        if self.kinds.is_empty() || self.kinds.contains(&ResultKind::Published) {
             return Err("'kinds' says how it is run: \"simulated\", \"modelled\" or \"measured\"".to_string());
         }
         let points = self.points(&Table::new())?;

@@ -61,9 +61,9 @@ pub enum Cores {
 pub struct MachineUse {
     /// A published machine, a specification, or a probe's file.
     pub machine: String,
-    /// The first so many nodes; 0 for all.
+    /// The first `n` nodes; 0 for all.
     pub nodes: u32,
-    /// The first so many cpus of each node, cores before their second threads; 0 for all.
+    /// The first `n` cpus of each node, cores before their second threads; 0 for all.
     pub cpus_per_node: u32,
     /// All cores, or half of them.
     pub cores: Cores,

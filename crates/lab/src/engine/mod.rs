@@ -13,7 +13,7 @@ use numa::Topology;
 use thiserror::Error;
 
 use crate::declaration::Point;
-use crate::result::{Kind, Outcome};
+use crate::result::{Outcome, ResultKind};
 
 pub use modelled::ModelEngine;
 pub(crate) use modelled::judge_table;
@@ -50,7 +50,7 @@ pub struct Conditions<'a> {
 /// Runs points.
 pub trait Engine: Sync {
     /// What its figures are.
-    fn kind(&self) -> Kind;
+    fn kind(&self) -> ResultKind;
 
     /// The name and topology of the machine that the point is run on.
     ///
@@ -97,8 +97,8 @@ pub trait Measure: Sync {
 pub struct MeasuredEngine<'a>(pub &'a dyn Measure);
 
 impl Engine for MeasuredEngine<'_> {
-    fn kind(&self) -> Kind {
-        Kind::Measured
+    fn kind(&self) -> ResultKind {
+        ResultKind::Measured
     }
 
     fn machine(&self, _: &Point) -> Result<(String, Topology), RunError> {

@@ -14,15 +14,15 @@ use numa::{MachineDescription, Topology};
 use super::{Conditions, Engine, RunError};
 use crate::claims::{ClaimResult, PublishedTable, Verdict};
 use crate::declaration::{Computed, Joined, Modelled, Point, Workload};
-use crate::result::{Kind, Metric, Outcome};
+use crate::result::{Metric, Outcome, ResultKind};
 
 /// The model as an engine.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ModelEngine;
 
 impl Engine for ModelEngine {
-    fn kind(&self) -> Kind {
-        Kind::Modelled
+    fn kind(&self) -> ResultKind {
+        ResultKind::Modelled
     }
 
     fn machine(&self, point: &Point) -> Result<(String, Topology), RunError> {
@@ -122,10 +122,10 @@ fn fit_again(curve: &Curve, system: System, job: PlainJob) -> Result<PlainJob, R
     found.map(|found| found.job).map_err(|error| RunError::Failed(error.to_string()))
 }
 
-/// Holds the model against a published table, entry by entry, within so many percentage points.
+/// Holds the model against a published table, entry by entry, within `n` percentage points.
 pub(crate) fn judge_table(result: &mut ClaimResult, table: PublishedTable, within: f64) {
     let PublishedTable::NbbPairs = table;
-    result.kind = Some(Kind::Modelled);
+    result.kind = Some(ResultKind::Modelled);
     let mut entries = BTreeMap::new();
     for system in System::ALL {
         match gains(system) {

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use super::page::escape;
 use crate::claims::figure as short;
-use crate::result::{Kind, Series};
+use crate::result::{ResultKind, Series};
 
 /// Okabe and Ito's colours, which people with any colour vision tell apart; none too light for white.
 const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7a5195", "#555555"];
@@ -30,7 +30,7 @@ pub(super) struct Chart<'a> {
     /// What y is, with its unit.
     pub(super) y: &'a str,
     /// Simulated, modelled or measured.
-    pub(super) kind: Kind,
+    pub(super) kind: ResultKind,
     pub(super) log_x: bool,
     pub(super) bars: bool,
     pub(super) series: &'a [Series],
@@ -158,7 +158,7 @@ impl Chart<'_> {
                 mark(body, i, LEFT + 14.0, y, series.name());
             }
             let name = match series.kind() {
-                Kind::Published => format!("{} (published)", series.name()),
+                ResultKind::Published => format!("{} (published)", series.name()),
                 _ => series.name().to_string(),
             };
             text(body, LEFT + 36.0, y + 4.0, "", &name);
@@ -223,7 +223,7 @@ fn ticks_of_x(low: f64, high: f64, log: bool, xs: impl Iterator<Item = f64>) -> 
 
 fn stroke(i: usize, series: &Series) -> String {
     let dash = match (series.kind(), i / COLOURS.len() % 2) {
-        (Kind::Published, _) => " stroke-dasharray=\"3 4\"",
+        (ResultKind::Published, _) => " stroke-dasharray=\"3 4\"",
         (_, 1) => " stroke-dasharray=\"9 4\"",
         _ => "",
     };
@@ -231,10 +231,10 @@ fn stroke(i: usize, series: &Series) -> String {
 }
 
 /// Filled, or outlined and dashed where it was published.
-fn bar_style(i: usize, kind: Kind) -> String {
+fn bar_style(i: usize, kind: ResultKind) -> String {
     let colour = COLOURS[i % COLOURS.len()];
     match kind {
-        Kind::Published => format!("fill=\"#fff\" stroke=\"{colour}\" stroke-dasharray=\"4 3\""),
+        ResultKind::Published => format!("fill=\"#fff\" stroke=\"{colour}\" stroke-dasharray=\"4 3\""),
         _ => format!("fill=\"{colour}\" stroke=\"{colour}\""),
     }
 }
@@ -296,18 +296,18 @@ mod tests {
 
     #[test]
     fn a_chart_names_its_axes_its_unit_and_where_it_comes_from() {
-        let mut ours = Series::new(Kind::Simulated, "bound <1>");
+        let mut ours = Series::new(ResultKind::Simulated, "bound <1>");
         for (x, y) in [(1.0, 10.0), (4.0, 30.0), (16.0, 90.0)] {
-            ours.add(Kind::Simulated, x, y, plain(x)).expect("one kind");
+            ours.add(ResultKind::Simulated, x, y, plain(x)).expect("one kind");
         }
-        let mut theirs = Series::new(Kind::Published, "bound");
-        theirs.add(Kind::Published, 16.0, 80.0, "16").expect("one kind");
+        let mut theirs = Series::new(ResultKind::Published, "bound");
+        theirs.add(ResultKind::Published, 16.0, 80.0, "16").expect("one kind");
         let series = [ours, theirs];
         let chart = |bars| Chart {
             title: "Throughput",
             x: "clients",
             y: "throughput, 1/min",
-            kind: Kind::Simulated,
+            kind: ResultKind::Simulated,
             log_x: true,
             bars,
             series: &series,

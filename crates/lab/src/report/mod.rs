@@ -17,12 +17,12 @@ use self::page::{Cell, anchor, escape, page, table};
 use crate::claims::{ClaimResult, Evaluation, Verdict, figure};
 use crate::command::notes;
 use crate::declaration::{Draw, Experiment, Figure};
-use crate::result::{Kind, Metric, OverSeeds, Record, ResultFile, Series, over_seeds, series_of, shown, unit_of};
+use crate::result::{Metric, OverSeeds, Record, ResultFile, ResultKind, Series, over_seeds, series_of, shown, unit_of};
 use crate::sensitivity::Sensitivity;
 use crate::variation::Varied;
 
 /// Kinds that get charts of their own, in this order.
-const OURS: [Kind; 3] = [Kind::Simulated, Kind::Modelled, Kind::Measured];
+const OURS: [ResultKind; 3] = [ResultKind::Simulated, ResultKind::Modelled, ResultKind::Measured];
 
 /// What a report is made of.
 #[derive(Clone, Debug, Default)]
@@ -242,7 +242,7 @@ fn experiment_section(body: &mut String, experiment: &Experiment, results: &[Res
             seeds.join(", ")
         );
         // The simulator's notes are of its rules; those of a measurement say what was not as the settings ask.
-        for (note, points) in if head.kind == Kind::Measured { notes(records) } else { Vec::new() } {
+        for (note, points) in if head.kind == ResultKind::Measured { notes(records) } else { Vec::new() } {
             let _ = writeln!(body, "<p class=\"small\">{}: {} ({points} points)</p>", head.kind, escape(&note));
         }
     }
@@ -267,16 +267,16 @@ fn experiment_section(body: &mut String, experiment: &Experiment, results: &[Res
 }
 
 /// One chart of one kind, the published values of the figure beside it.
-fn draw(body: &mut String, experiment: &Experiment, at: usize, figure: &Figure, kind: Kind, records: &[Record]) {
+fn draw(body: &mut String, experiment: &Experiment, at: usize, figure: &Figure, kind: ResultKind, records: &[Record]) {
     let own: Vec<Record> = records.iter().filter(|record| record.kind == kind).cloned().collect();
     let mut series = series_of(figure, &own);
     if series.iter().all(|series| series.points().is_empty()) {
         return;
     }
     for published in experiment.published.iter().filter(|published| published.figure == at) {
-        let mut of_paper = Series::new(Kind::Published, published.series.clone());
+        let mut of_paper = Series::new(ResultKind::Published, published.series.clone());
         for (x, y) in published.x.iter().zip(&published.y) {
-            let added = of_paper.add(Kind::Published, *x, *y, x.to_string());
+            let added = of_paper.add(ResultKind::Published, *x, *y, x.to_string());
             assert!(added.is_ok(), "a published series takes published points");
         }
         series.push(of_paper);
@@ -330,7 +330,7 @@ fn figures_table(body: &mut String, experiment: &Experiment, records: &[Record],
 }
 
 fn machines_section(body: &mut String, material: &Material) {
-    let mut machines: BTreeMap<&str, (&Topology, Kind)> = BTreeMap::new();
+    let mut machines: BTreeMap<&str, (&Topology, ResultKind)> = BTreeMap::new();
     for (head, _) in material.experiments.iter().flat_map(|(_, results)| results) {
         for (name, topology) in &head.machines {
             machines.entry(name).or_insert((topology, head.kind));
@@ -341,7 +341,7 @@ fn machines_section(body: &mut String, material: &Material) {
         .iter()
         .map(|(name, (topology, kind))| {
             let cores = topology.cores().len();
-            let how = if *kind == Kind::Measured { "at hand" } else { "as published" };
+            let how = if *kind == ResultKind::Measured { "at hand" } else { "as published" };
             vec![
                 Cell::text(name),
                 Cell::text(how),

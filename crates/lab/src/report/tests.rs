@@ -7,7 +7,7 @@ use crate::engine::{Conditions, Engine, ModelEngine, SimEngine};
 use crate::result::{FORMAT, Head, as_json};
 use crate::run::Options;
 use crate::sensitivity::{Moved, Row};
-use crate::variation::{Finding, Step, Variation};
+use crate::variation::{Finding, Variation, VariationStep};
 
 fn modelled(id: &str) -> (Experiment, Vec<ResultFile>) {
     let experiment = Experiment::find(id).expect("ours");
@@ -19,13 +19,13 @@ fn modelled(id: &str) -> (Experiment, Vec<ResultFile>) {
         settings: as_json(&point.named),
         seed: 1,
         seconds: 1.0,
-        kind: Kind::Modelled,
+        kind: ResultKind::Modelled,
         outcome: ModelEngine.run(point, conditions).expect("computed"),
     };
     let head = Head {
         format: FORMAT,
         experiment: experiment.id.clone(),
-        kind: Kind::Modelled,
+        kind: ResultKind::Modelled,
         revision: "test <1>".into(),
         machines: [ModelEngine.machine(&points[0]).expect("published")].into(),
         constants: BTreeMap::new(),
@@ -70,7 +70,7 @@ fn material() -> Material {
                 finding: Finding::Partly,
                 found: "a part of it".into(),
             },
-            steps: vec![Step {
+            steps: vec![VariationStep {
                 changed: "as it is".into(),
                 obtained: "4.93".into(),
                 verdict: Verdict::Misses,
@@ -118,8 +118,8 @@ fn nothing_is_loaded_from_elsewhere() {
 fn a_chart_of_each_kind_stands_alone() {
     let (experiment, mut results) = modelled("nbb2011/fig56");
     let mut measured = results[0].clone();
-    measured.0.kind = Kind::Measured;
-    measured.1.iter_mut().for_each(|record| record.kind = Kind::Measured);
+    measured.0.kind = ResultKind::Measured;
+    measured.1.iter_mut().for_each(|record| record.kind = ResultKind::Measured);
     measured.1[0].outcome.notes.push("half <of> the rows".to_string());
     results.push(measured);
     let html = report(&Material { experiments: vec![(experiment, results)], ..Material::default() });

@@ -26,7 +26,7 @@ pub use store::{FORMAT, Head, ResultFile, Store, StoreError};
 /// Where a figure comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub enum ResultKind {
     /// From the simulator, in virtual time, on a machine that is described.
     Simulated,
     /// From the bandwidth-sharing model, by formula.
@@ -37,19 +37,19 @@ pub enum Kind {
     Published,
 }
 
-impl Kind {
+impl ResultKind {
     /// The word for it.
     pub fn word(self) -> &'static str {
         match self {
-            Kind::Simulated => "simulated",
-            Kind::Modelled => "modelled",
-            Kind::Measured => "measured",
-            Kind::Published => "published",
+            ResultKind::Simulated => "simulated",
+            ResultKind::Modelled => "modelled",
+            ResultKind::Measured => "measured",
+            ResultKind::Published => "published",
         }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ResultKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.word())
     }
@@ -101,7 +101,7 @@ pub struct Record {
     /// How long it ran, in virtual or real seconds.
     pub seconds: f64,
     /// Where it comes from.
-    pub kind: Kind,
+    pub kind: ResultKind,
     /// Its figures.
     #[serde(flatten)]
     pub outcome: Outcome,

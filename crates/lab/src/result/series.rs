@@ -5,13 +5,13 @@
 
 use thiserror::Error;
 
-use super::{Kind, Metric, Record, shown};
+use super::{Metric, Record, ResultKind, shown};
 use crate::declaration::{Draw, Figure};
 
 /// Points that are drawn as one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    kind: Kind,
+    kind: ResultKind,
     name: String,
     points: Vec<(f64, f64)>,
     /// What stands under each point where x is a name.
@@ -25,14 +25,14 @@ pub struct MixedKinds {
     /// The series.
     pub name: String,
     /// What it is.
-    pub of: Kind,
+    pub of: ResultKind,
     /// What was to be added.
-    pub other: Kind,
+    pub other: ResultKind,
 }
 
 impl Series {
     /// An empty series.
-    pub fn new(kind: Kind, name: impl Into<String>) -> Series {
+    pub fn new(kind: ResultKind, name: impl Into<String>) -> Series {
         Series { kind, name: name.into(), points: Vec::new(), labels: Vec::new() }
     }
 
@@ -40,7 +40,7 @@ impl Series {
     ///
     /// # Errors
     /// [`MixedKinds`]: the series is of another kind.
-    pub fn add(&mut self, kind: Kind, x: f64, y: f64, label: impl Into<String>) -> Result<(), MixedKinds> {
+    pub fn add(&mut self, kind: ResultKind, x: f64, y: f64, label: impl Into<String>) -> Result<(), MixedKinds> {
         if kind != self.kind {
             return Err(MixedKinds { name: self.name.clone(), of: self.kind, other: kind });
         }
@@ -50,7 +50,7 @@ impl Series {
     }
 
     /// Where its points come from.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ResultKind {
         self.kind
     }
 

@@ -16,7 +16,7 @@ use numa::Topology;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::{Key, Kind, Record};
+use super::{Key, Record, ResultKind};
 
 /// The format that this version writes.
 pub const FORMAT: u32 = 1;
@@ -29,7 +29,7 @@ pub struct Head {
     /// The experiment's id.
     pub experiment: String,
     /// Simulated, modelled or measured.
-    pub kind: Kind,
+    pub kind: ResultKind,
     /// The revision of Nearside.
     pub revision: String,
     /// The machine or machines, each with its topology.
@@ -165,6 +165,6 @@ fn read(file: &File) -> io::Result<Option<(Head, Vec<Record>, u64)>> {
 }
 
 /// FNV-1a, 64 bits.
-pub(crate) fn fingerprint(bytes: &[u8]) -> u64 {
+fn fingerprint(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::declaration::{Draw, Figure};
 
-fn record(kind: Kind, clients: u64, strategy: &str, throughput: f64) -> Record {
+fn record(kind: ResultKind, clients: u64, strategy: &str, throughput: f64) -> Record {
     let settings = [("clients", Value::from(clients)), ("strategy", Value::from(strategy))];
     Record {
         experiment: "own/small".into(),
@@ -34,7 +34,7 @@ fn head(revision: &str) -> Head {
     Head {
         format: FORMAT,
         experiment: "own/small".into(),
-        kind: Kind::Simulated,
+        kind: ResultKind::Simulated,
         revision: revision.into(),
         machines: [("toy".to_string(), Topology::synthetic(2, 1, 2, 1))].into(),
         constants: [("task_ns".to_string(), 210.0)].into(),
@@ -44,17 +44,17 @@ fn head(revision: &str) -> Head {
 #[test]
 fn simulated_and_measured_points_never_share_a_series() {
     let records = [
-        record(Kind::Simulated, 1, "os", 1.0),
-        record(Kind::Measured, 4, "os", 2.0),
-        record(Kind::Simulated, 4, "os", 3.0),
-        record(Kind::Measured, 1, "os", 4.0),
+        record(ResultKind::Simulated, 1, "os", 1.0),
+        record(ResultKind::Measured, 4, "os", 2.0),
+        record(ResultKind::Simulated, 4, "os", 3.0),
+        record(ResultKind::Measured, 1, "os", 4.0),
     ];
     let series = series_of(&figure(), &records);
     assert_eq!(series.len(), 2);
-    assert_eq!((series[0].kind(), series[0].points()), (Kind::Simulated, &[(1.0, 1.0), (4.0, 3.0)][..]));
-    assert_eq!((series[1].kind(), series[1].points()), (Kind::Measured, &[(1.0, 4.0), (4.0, 2.0)][..]));
-    let mut simulated = Series::new(Kind::Simulated, "os");
-    let error = simulated.add(Kind::Measured, 1.0, 1.0, "1").expect_err("another kind");
+    assert_eq!((series[0].kind(), series[0].points()), (ResultKind::Simulated, &[(1.0, 1.0), (4.0, 3.0)][..]));
+    assert_eq!((series[1].kind(), series[1].points()), (ResultKind::Measured, &[(1.0, 4.0), (4.0, 2.0)][..]));
+    let mut simulated = Series::new(ResultKind::Simulated, "os");
+    let error = simulated.add(ResultKind::Measured, 1.0, 1.0, "1").expect_err("another kind");
     assert!(error.to_string().contains("'os' is simulated"));
     assert!(simulated.points().is_empty());
 }
@@ -65,7 +65,7 @@ proptest! {
     fn series_hold_the_points_of_their_kind_and_name(
         records in prop::collection::vec((0..3usize, 0..4u64, 0..3usize, 0.0..100.0f64), 0..40)
     ) {
-        let kinds = [Kind::Simulated, Kind::Modelled, Kind::Measured];
+        let kinds = [ResultKind::Simulated, ResultKind::Modelled, ResultKind::Measured];
         let names = ["os", "target", "bound"];
         let records: Vec<Record> =
             records.into_iter().map(|(kind, x, name, y)| record(kinds[kind], x, names[name], y)).collect();
@@ -88,7 +88,7 @@ fn results_read_back_as_they_were_written() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store::open(folder.path()).expect("opens");
     let results = store.results(&head("abc")).expect("opens");
-    let kept = record(Kind::Simulated, 4, "os", 0.1 + 0.2);
+    let kept = record(ResultKind::Simulated, 4, "os", 0.1 + 0.2);
     results.add(&kept).expect("written");
     let again = store.results(&head("abc")).expect("opens");
     assert_eq!(again.get(&kept.key()), Some(&kept));
@@ -104,7 +104,7 @@ fn results_read_back_as_they_were_written() {
 fn a_line_that_was_cut_short_is_dropped_and_run_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store::open(folder.path()).expect("opens");
-    let (first, second) = (record(Kind::Simulated, 1, "os", 1.0), record(Kind::Simulated, 2, "os", 2.0));
+    let (first, second) = (record(ResultKind::Simulated, 1, "os", 1.0), record(ResultKind::Simulated, 2, "os", 2.0));
     let results = store.results(&head("abc")).expect("opens");
     results.add(&first).expect("written");
     results.add(&second).expect("written");
@@ -144,9 +144,9 @@ fn only_file(folder: &Path) -> std::path::PathBuf {
 
 #[test]
 fn seeds_are_folded_into_means_and_nothing_else_is() {
-    let of = |seed, clients, throughput| Record { seed, ..record(Kind::Simulated, clients, "os", throughput) };
+    let of = |seed, clients, throughput| Record { seed, ..record(ResultKind::Simulated, clients, "os", throughput) };
     let longer = Record { seconds: 5.0, ..of(1, 1, 9.0) };
-    let measured = Record { kind: Kind::Measured, ..of(1, 1, 7.0) };
+    let measured = Record { kind: ResultKind::Measured, ..of(1, 1, 7.0) };
     let found = over_seeds(&[of(1, 1, 2.0), of(1, 4, 3.0), of(2, 1, 4.0), of(3, 1, 6.0), longer, measured]);
     let told: Vec<_> = found.iter().map(|f| (f.mean.get(Metric::Throughput).unwrap(), f.seeds.clone())).collect();
     assert_eq!(told, [(4.0, vec![1, 2, 3]), (3.0, vec![1]), (9.0, vec![1]), (7.0, vec![1])]);

@@ -37,7 +37,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// So many seeds: its own and those after it.
+    /// `n` seeds: its own and those after it.
     pub fn seeds(&self, count: u32) -> impl Iterator<Item = u64> + use<> {
         let first = self.seed;
         (0..u64::from(count.max(1))).map(move |at| first.wrapping_add(at))

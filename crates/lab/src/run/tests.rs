@@ -5,19 +5,19 @@ use toml::Table;
 
 use super::*;
 use crate::declaration::Experiment;
-use crate::result::{Kind, Metric, Outcome};
+use crate::result::{Metric, Outcome, ResultKind};
 
 /// An engine that counts: the figure of a point is its seed and clients.
 #[derive(Default)]
 struct Counting {
     runs: AtomicUsize,
-    /// Sets `stop` after so many runs.
+    /// Sets `stop` after `n` runs.
     stop_after: Option<usize>,
 }
 
 impl Engine for Counting {
-    fn kind(&self) -> Kind {
-        Kind::Simulated
+    fn kind(&self) -> ResultKind {
+        ResultKind::Simulated
     }
 
     fn machine(&self, _: &Point) -> Result<(String, Topology), RunError> {

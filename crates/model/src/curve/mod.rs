@@ -120,14 +120,14 @@ pub enum Breach {
 pub struct Curve {
     spec: CurveSpec,
     /// One per gap; the first begins at 0.
-    pieces: Vec<Piece>,
+    pieces: Vec<CurvePiece>,
     /// The last measured demand and its bandwidth.
     end: [f64; 2],
 }
 
 /// `y + slope w + square w^2 + cube w^3`, where `w` is the distance from `x`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Piece {
+struct CurvePiece {
     x: f64,
     y: f64,
     slope: f64,
@@ -135,10 +135,10 @@ struct Piece {
     cube: f64,
 }
 
-impl Piece {
-    fn line(from: [f64; 2], to: [f64; 2]) -> Piece {
+impl CurvePiece {
+    fn line(from: [f64; 2], to: [f64; 2]) -> CurvePiece {
         let slope = (to[1] - from[1]) / (to[0] - from[0]);
-        Piece { x: from[0], y: from[1], slope, square: 0.0, cube: 0.0 }
+        CurvePiece { x: from[0], y: from[1], slope, square: 0.0, cube: 0.0 }
     }
 
     fn at(&self, x: f64) -> f64 {
@@ -212,7 +212,7 @@ impl Curve {
         points.extend(spec.points.iter().map(|&[threads, bandwidth]| [threads, bandwidth / unit]));
         let pieces = match spec.interpolation {
             Interpolation::Spline => spline::pieces(&points),
-            Interpolation::Linear => points.windows(2).map(|ends| Piece::line(ends[0], ends[1])).collect(),
+            Interpolation::Linear => points.windows(2).map(|ends| CurvePiece::line(ends[0], ends[1])).collect(),
         };
         let end = points[points.len() - 1];
         Curve { spec, pieces, end }
@@ -276,11 +276,6 @@ impl Curve {
     /// The most bandwidth at a measured point, in units.
     pub fn roof(&self) -> f64 {
         self.pieces.iter().map(|piece| piece.y).fold(self.end[1], f64::max)
-    }
-
-    /// The greatest demand that was measured.
-    pub fn measured_to(&self) -> f64 {
-        self.end[0]
     }
 
     /// What it was made from.

@@ -7,10 +7,10 @@
 //! Source: Forsythe, Malcolm, Moler: Computer Methods for Mathematical Computations, 1977 (the conditions); the default
 //! of R's `spline` and `splinefun`, which Seidel 2011, section 5.1 used.
 
-use super::Piece;
+use super::CurvePiece;
 
 /// The pieces of the spline, one per gap between neighbours.
-pub(super) fn pieces(points: &[[f64; 2]]) -> Vec<Piece> {
+pub(super) fn pieces(points: &[[f64; 2]]) -> Vec<CurvePiece> {
     let curvatures = curvatures(points);
     points
         .windows(2)
@@ -18,7 +18,7 @@ pub(super) fn pieces(points: &[[f64; 2]]) -> Vec<Piece> {
         .map(|(ends, bent)| {
             let [[x, y], [x_next, y_next]] = [ends[0], ends[1]];
             let width = x_next - x;
-            Piece {
+            CurvePiece {
                 x,
                 y,
                 slope: (y_next - y) / width - width * (2.0 * bent[0] + bent[1]) / 6.0,

@@ -18,7 +18,7 @@ mod tests;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::job::{Job, Stage};
+use crate::job::{Job, JobStage};
 use crate::machine::{Hogs, Machine, MachineError, Running};
 use crate::pair::RunTime;
 
@@ -108,7 +108,7 @@ pub enum FluidError {
 struct Flow {
     index: usize,
     start_s: f64,
-    stage: Stage,
+    stage: JobStage,
     /// Of its whole work, what this stage still has to do.
     left: f64,
 }
@@ -116,8 +116,8 @@ struct Flow {
 impl Flow {
     fn new(index: usize, job: &Job, start_s: f64) -> Flow {
         match job.sequential {
-            0.0 => Flow { index, start_s, stage: Stage::Parallel, left: 1.0 },
-            share => Flow { index, start_s, stage: Stage::Sequential, left: share },
+            0.0 => Flow { index, start_s, stage: JobStage::Parallel, left: 1.0 },
+            share => Flow { index, start_s, stage: JobStage::Sequential, left: share },
         }
     }
 
@@ -128,9 +128,9 @@ impl Flow {
         if self.left > NOTHING {
             return false;
         }
-        let goes_on = self.stage == Stage::Sequential && job.sequential < 1.0;
+        let goes_on = self.stage == JobStage::Sequential && job.sequential < 1.0;
         if goes_on {
-            (self.stage, self.left) = (Stage::Parallel, 1.0 - job.sequential);
+            (self.stage, self.left) = (JobStage::Parallel, 1.0 - job.sequential);
         }
         !goes_on
     }

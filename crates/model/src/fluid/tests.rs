@@ -45,7 +45,7 @@ fn walk(machine: &Machine, items: &[Item], plan: &Plan, step_s: f64) -> Vec<f64>
             .map(|&index| {
                 let job = &items[index].job;
                 let alone = done[index].is_some_and(|done| done < job.sequential);
-                let stage = if alone { Stage::Sequential } else { Stage::Parallel };
+                let stage = if alone { JobStage::Sequential } else { JobStage::Parallel };
                 Running { job, stage, cpus: machine.cpus / count as f64 }
             })
             .collect();

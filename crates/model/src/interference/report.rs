@@ -155,7 +155,7 @@ fn gain(together_s: [f64; 2], sequential_s: [f64; 2]) -> f64 {
     1.0 - 1.0 / (sequential_s[0] / together_s[0] + sequential_s[1] / together_s[1])
 }
 
-/// The mean of a query's runs alone on so many cpus.
+/// The mean of a query's runs alone on `n` cpus.
 fn alone_s(query: &QueryTrials, cpus: f64) -> Option<f64> {
     let is_alone = |hogs: f64| hogs == 0.0;
     let runs = query.trials.iter().filter(|r| r.cpus == cpus && is_alone(r.memory_hogs) && is_alone(r.computing_hogs));

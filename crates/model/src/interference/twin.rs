@@ -10,9 +10,9 @@ use crate::fit::{Residuals, Trial};
 use crate::machine::Machine;
 use crate::noise::Noise;
 
-/// A part of a query that runs on so many threads at most.
+/// A part of a query that runs on `n` threads at most.
 #[derive(Clone, Debug)]
-pub(super) struct Stage {
+pub(super) struct JobStage {
     /// Seconds on one thread with all the bandwidth.
     work_s: f64,
     threads_most: usize,
@@ -24,7 +24,7 @@ pub(super) struct Stage {
 }
 
 /// A query in truth.
-pub(super) type Query = Vec<Stage>;
+pub(super) type Query = Vec<JobStage>;
 
 /// Seconds that a thread alone takes on average for moving once and computing once: short beside a stage.
 const ROUND_S: f64 = 2e-3;
@@ -62,7 +62,7 @@ pub(super) fn random_query(noise: &mut Noise) -> Query {
     let stages = (0..count).map(|_| {
         // A query's stages resemble each other somewhat: some queries scan, some compute.
         let waits = (memory * noise.between(0.2, 1.0)).min(0.95);
-        Stage {
+        JobStage {
             work_s: noise.between(0.05, 0.6),
             threads_most: if noise.share() < 0.25 { 1 } else { usize::MAX },
             waits,

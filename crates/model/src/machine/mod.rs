@@ -35,9 +35,9 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::curve::{Curve, Outside};
-use crate::job::{Conditions, Job, JobError, Stage};
+use crate::job::{Conditions, Job, JobError, JobStage};
 pub use overlap::stretch_among;
-use solve::{Part, Party};
+use solve::{Party, StageShare};
 
 /// Cpus of a node up to which overlaps are reckoned: each solution takes some tens of millions of steps there.
 const OVERLAP_CPUS_MAX: f64 = 512.0;
@@ -145,7 +145,7 @@ pub struct Running<'a> {
     /// The job.
     pub job: &'a Job,
     /// The stage it is in.
-    pub stage: Stage,
+    pub stage: JobStage,
     /// Its cpus.
     pub cpus: f64,
 }
@@ -205,7 +205,7 @@ impl Machine {
 
     /// The run times of jobs that all repeat beside each other and hogs, in seconds: a job and its cpus per node.
     pub fn together_s(&self, jobs: &[(&Job, f64)], hogs: Hogs) -> Vec<f64> {
-        let mean = |&(job, cpus): &(_, f64)| Party { job, cpus, part: Part::Mean };
+        let mean = |&(job, cpus): &(_, f64)| Party { job, cpus, part: StageShare::Mean };
         let times = jobs.iter().enumerate().map(|(index, &(job, cpus))| {
             let others: Vec<Party> =
                 jobs.iter().enumerate().filter(|&(at, _)| at != index).map(|(_, other)| mean(other)).collect();
@@ -217,7 +217,7 @@ impl Machine {
     /// What each gets at one moment.
     pub fn paces(&self, running: &[Running], hogs: Hogs) -> Moment {
         let parties: Vec<Party> =
-            running.iter().map(|r| Party { job: r.job, cpus: r.cpus, part: Part::of(r.stage) }).collect();
+            running.iter().map(|r| Party { job: r.job, cpus: r.cpus, part: StageShare::of(r.stage) }).collect();
         let state = self.solve(&parties, hogs);
         let speeds = parties.iter().zip(&state.now).map(|(party, &now)| party.pace(now) / party.job.t_s).collect();
         let moved = |(party, &now): (&Party, &Conditions)| party.job.demand() * party.pace(now);
@@ -241,7 +241,7 @@ impl Machine {
     /// shows here: hogs can tell how much they moved.
     pub fn hogs_get(&self, job: &Job, cpus: f64, hogs: Hogs) -> f64 {
         let (mut time, mut moved) = (0.0, 0.0);
-        for (share, part) in [(job.sequential, Part::Sequential), (1.0 - job.sequential, Part::Parallel)] {
+        for (share, part) in [(job.sequential, StageShare::Sequential), (1.0 - job.sequential, StageShare::Parallel)] {
             if share > 0.0 {
                 let party = Party { job, cpus, part };
                 let state = self.solve(&[party], hogs);
@@ -254,7 +254,7 @@ impl Machine {
     }
 
     fn beside_s(&self, job: &Job, cpus: f64, others: &[Party], hogs: Hogs) -> f64 {
-        let stage_s = |share: f64, part: Part| {
+        let stage_s = |share: f64, part: StageShare| {
             if share == 0.0 {
                 return 0.0;
             }
@@ -263,7 +263,7 @@ impl Machine {
             let state = self.solve(&parties, hogs);
             share / parties[0].pace(state.now[0])
         };
-        let alone = stage_s(job.sequential, Part::Sequential);
-        job.t_s * (alone + stage_s(1.0 - job.sequential, Part::Parallel))
+        let alone = stage_s(job.sequential, StageShare::Sequential);
+        job.t_s * (alone + stage_s(1.0 - job.sequential, StageShare::Parallel))
     }
 }

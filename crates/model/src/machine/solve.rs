@@ -4,7 +4,7 @@
 //! with the siblings' loads and the links' stretches of the round before, until nothing moves any more.
 
 use super::{DemandRule, Hogs, Machine, overlap};
-use crate::job::{Conditions, Job, Stage};
+use crate::job::{Conditions, Job, JobStage};
 
 /// Rounds after which it is accepted as it is; each halves the error at least on the machines of the papers.
 const ROUNDS_MAX: usize = 100;
@@ -16,18 +16,18 @@ const NOTHING: f64 = 1e-14;
 
 /// What a job does at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(super) enum StageShare {
     Sequential,
     Parallel,
     /// The average over both, in proportion to the time that each takes.
     Mean,
 }
 
-impl Part {
-    pub(super) fn of(stage: Stage) -> Part {
+impl StageShare {
+    pub(super) fn of(stage: JobStage) -> StageShare {
         match stage {
-            Stage::Sequential => Part::Sequential,
-            Stage::Parallel => Part::Parallel,
+            JobStage::Sequential => StageShare::Sequential,
+            JobStage::Parallel => StageShare::Parallel,
         }
     }
 }
@@ -37,24 +37,24 @@ impl Part {
 pub(super) struct Party<'a> {
     pub(super) job: &'a Job,
     pub(super) cpus: f64,
-    pub(super) part: Part,
+    pub(super) part: StageShare,
 }
 
 impl Party<'_> {
     /// Work per second, in seconds of one thread.
     pub(super) fn pace(&self, now: Conditions) -> f64 {
         match self.part {
-            Part::Sequential => self.job.pace(Stage::Sequential, self.cpus, now),
-            Part::Parallel => self.job.pace(Stage::Parallel, self.cpus, now),
-            Part::Mean => self.job.mean_pace(self.cpus, now),
+            StageShare::Sequential => self.job.pace(JobStage::Sequential, self.cpus, now),
+            StageShare::Parallel => self.job.pace(JobStage::Parallel, self.cpus, now),
+            StageShare::Mean => self.job.mean_pace(self.cpus, now),
         }
     }
 
     pub(super) fn threads(&self, now: Conditions) -> f64 {
         match self.part {
-            Part::Sequential => Job::threads(Stage::Sequential, self.cpus),
-            Part::Parallel => self.cpus,
-            Part::Mean => self.job.mean_threads(self.cpus, now),
+            StageShare::Sequential => Job::threads(JobStage::Sequential, self.cpus),
+            StageShare::Parallel => self.cpus,
+            StageShare::Mean => self.job.mean_threads(self.cpus, now),
         }
     }
 

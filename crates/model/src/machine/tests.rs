@@ -52,7 +52,7 @@ proptest! {
         let jobs: Vec<(Job, f64)> =
             parties.iter().map(|&(q, hidden, overhead, cpus)| (Job { overhead, ..job(q, hidden) }, cpus)).collect();
         let running: Vec<Running> =
-            jobs.iter().map(|(job, cpus)| Running { job, stage: Stage::Parallel, cpus: *cpus }).collect();
+            jobs.iter().map(|(job, cpus)| Running { job, stage: JobStage::Parallel, cpus: *cpus }).collect();
         let moment = machine.paces(&running, memory(hogs));
         let pace = |job: &Job, cpus: f64, stretch: f64| {
             let computing = (1.0 - job.q) * (1.0 + job.overhead * cpus * (cpus - 1.0).max(0.0));
@@ -89,7 +89,7 @@ proptest! {
     fn remote_traffic_is_bounded_by_both_curves(share in 0.0f64..1.0, cpus in 1u32..9) {
         let machine = with_remote();
         let mover = Job { t_s: 1.0, q: 1.0, remote: vec![share], ..Job::default() };
-        let running = Running { job: &mover, stage: Stage::Parallel, cpus: f64::from(cpus) };
+        let running = Running { job: &mover, stage: JobStage::Parallel, cpus: f64::from(cpus) };
         let moved = machine.paces(&[running], NO_HOGS).speeds[0];
         prop_assert!(moved <= machine.local.roof() * (1.0 + 1e-9));
         prop_assert!(share * moved <= machine.remote[0].roof() * (1.0 + 1e-9), "{moved}");
@@ -143,7 +143,7 @@ fn remote_memory_alone_gives_table_2_5() {
     let machine = with_remote();
     let mover = Job { t_s: 1.0, q: 1.0, remote: vec![1.0], ..Job::default() };
     for (gib_s, cpus) in System::Xeon.remote_gib_s()[0].iter().zip(1..) {
-        let running = Running { job: &mover, stage: Stage::Parallel, cpus: f64::from(cpus) };
+        let running = Running { job: &mover, stage: JobStage::Parallel, cpus: f64::from(cpus) };
         let moved = machine.paces(&[running], NO_HOGS).speeds[0];
         assert!((moved * 4.270 - gib_s).abs() < 1e-6, "{cpus} threads move {moved}");
     }
@@ -249,7 +249,8 @@ fn rules_against_threads_one_by_one() {
             for (rule, errors) in rules.into_iter().zip(&mut errors) {
                 let machine = Machine { rule, ..Machine::simple(curve.clone(), cpus as f64) };
                 let (one, two) = (job(q1, 0.0), job(q2, 0.0));
-                let running = [&one, &two].map(|job| Running { job, stage: Stage::Parallel, cpus: (cpus / 2) as f64 });
+                let running =
+                    [&one, &two].map(|job| Running { job, stage: JobStage::Parallel, cpus: (cpus / 2) as f64 });
                 let speeds = machine.paces(&running, NO_HOGS).speeds;
                 errors.extend(speeds.iter().zip(&truth).map(|(got, truth)| (got / truth - 1.0).abs()));
             }

@@ -6,7 +6,7 @@
 //! follow by linear least squares as soon as `S` has varied. From them: `q = waiting / (computing + waiting)`, demand
 //! `1 / (computing + waiting)`, what is hidden of it, and the time that any amount of data takes.
 //!
-//! [`Recursive`] forgets by a factor per sample; [`Windowed`] remembers the last so many. Both keep sums only, so a
+//! [`Recursive`] forgets by a factor per sample; [`Windowed`] remembers the last `n`. Both keep sums only, so a
 //! sample costs the same whenever it comes, and an estimate solves two equations.
 //!
 //! Invariants: no clock (who samples brings the times); samples in any order weigh as what they moved.

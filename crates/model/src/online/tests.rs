@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::curve::{Interpolation, Outside};
-use crate::job::Stage;
+use crate::job::JobStage;
 use crate::linear::solve;
 use crate::machine::{DemandRule, Hogs, Machine, Running, stretch_among};
 use crate::noise::Noise;
@@ -15,7 +15,7 @@ fn machine() -> Machine {
 
 /// What the scheduler would count in a span of `span_s` while the job has `cpus` beside `hogs`.
 fn sample(machine: &Machine, job: &Job, cpus: f64, hogs: f64, span_s: f64, noise: f64) -> Sample {
-    let running = Running { job, stage: Stage::Parallel, cpus };
+    let running = Running { job, stage: JobStage::Parallel, cpus };
     let moment = machine.paces(&[running], Hogs { memory: hogs, computing: 0.0 });
     let moved_unit_s = moment.speeds[0] * job.t_s * job.demand() * span_s;
     Sample { busy_s: cpus * span_s * (1.0 + noise), moved_unit_s, stretch: moment.stretches[0] }
@@ -148,7 +148,7 @@ fn the_present_in_bandwidth_says_the_same_below_the_roof() {
     }
     // Both rules' stretches, from what a scheduler could count.
     let job = Job { t_s: 1.0, q: 0.6, ..Job::default() };
-    let running = Running { job: &job, stage: Stage::Parallel, cpus: 3.0 };
+    let running = Running { job: &job, stage: JobStage::Parallel, cpus: 3.0 };
     let moment = machine.paces(&[running], Hogs { memory: 2.0, computing: 0.0 });
     assert!((stretch_at(&curve, Present::Threads(moment.demand)) - moment.stretches[0]).abs() < 1e-9);
     let by_chance =

@@ -75,10 +75,9 @@ pub use rewrite::{CheckedArithmetic, checked, plain, plain_plan};
 /// Adds checked arithmetic to a session: the analyzer rule behind those that `builder` has, the physical rule, and `sum`
 /// and `avg` in the place of DataFusion's. Call it after `with_default_features`, which would put DataFusion's back.
 pub fn register(mut builder: SessionStateBuilder) -> SessionStateBuilder {
-    builder
-        .aggregate_functions()
-        .get_or_insert_with(SessionStateDefaults::default_aggregate_functions)
-        .extend(aggregate_functions());
+    builder.aggregate_functions().get_or_insert_with(SessionStateDefaults::default_aggregate_functions).extend(
+        aggregate_functions().into_iter().chain(crate::ordered_sets::aggregate_functions().into_iter().map(Arc::new)),
+    );
     builder.with_analyzer_rule(Arc::new(CheckedArithmetic)).with_physical_optimizer_rule(Arc::new(LazyConditions))
 }
 

@@ -133,8 +133,8 @@ pub(super) fn by_look_ups(
     let is_new = |segment: usize| new.get(segment).copied().unwrap_or(true);
     let limits = KeyLimits { candidates_max, is_stopped: &|| running.check().is_err() };
     let found = storage::duplicate_key(version, &columns, &is_new, limits, &parallel(running));
-    running.check()?;
-    let row = match found? {
+    let checked = || format!("checking the key ({}) of table '{}'", index.columns.join(", "), table.name.shown());
+    let row = match running.finished(found, checked)? {
         KeyCheck::Duplicate(row) => row,
         KeyCheck::Unique => return Ok(LookedUp::Unique),
         KeyCheck::TooMany => return Ok(LookedUp::TooMany),

@@ -133,8 +133,8 @@ pub(crate) fn indexed(mut table: TableEntry, running: &Arc<Running>) -> Result<I
         table.placement.allocator(part, segments, version.schema.field(column).name(), &allocator)
     };
     let built = version.with_indexes(&columns, &placed, &parallel(running));
-    running.check()?;
-    table.version = Arc::new(built?);
+    let built = running.finished(built, || format!("building the indexes of table '{}'", table.name.shown()))?;
+    table.version = Arc::new(built);
     Ok(Indexed(table))
 }
 

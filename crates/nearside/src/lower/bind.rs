@@ -3,22 +3,25 @@
 //! Invariant: the columns of the plan that is made of an operator are those of the operator's schema, one by one, of equal types; names
 //! may differ.
 
-use std::cell::RefCell;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{Field, Schema};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::execution::context::ExecutionProps;
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{Distinct, Expr, FetchType, Filter, Limit, LogicalPlan, Projection, SkipType, Values};
+use datafusion::logical_expr::{
+    Distinct, Expr, ExprSchemable, FetchType, Filter, Limit, LogicalPlan, Projection, SkipType, Values,
+};
 use exec::{Expression, Output, Plan, SortKey, Union};
 
 use super::predicate::predicate;
-use super::scan::bind_scan;
 use super::scope::{Columns, Scope, has_subquery, keep};
-use super::{NativeNode, PhysicalExpression, Props, Slots, aggregate, bug, join};
+use super::support::is_constant;
+use super::{NativeNode, PhysicalExpression, Props, Slots, aggregate, bug, join, sources, unnest};
 use crate::catalog::CatalogState;
 use crate::error::{Error, Result};
 use crate::shared_queries::SharedQuery;
@@ -35,21 +38,44 @@ pub(crate) fn bind_with(
     props: ExecutionProps,
     slots: Slots,
 ) -> Result<Plan> {
+    bind_as_written(node, catalog, props, slots).map(exec::optimize)
+}
+
+/// As [`bind_with`], and nothing is moved to where it costs less.
+pub(crate) fn bind_as_written(
+    node: &NativeNode,
+    catalog: &CatalogState,
+    props: ExecutionProps,
+    slots: Slots,
+) -> Result<Plan> {
     let props = Props::new(props, slots);
-    let plan = Binder { catalog, props: &props, known: RefCell::default() }.plan(&node.plan)?;
-    Ok(exec::optimize(plan))
+    Binder::new(catalog, &props).plan(&node.plan)
 }
 
 /// What binding one subtree needs.
 pub(super) struct Binder<'a> {
-    catalog: &'a CatalogState,
+    /// Stored tables.
+    pub catalog: &'a CatalogState,
     /// The statement's time and settings, and the values of parameters.
     pub props: &'a Props,
     /// Plans of queries that stand in several places, by id.
     known: RefCell<HashMap<usize, Arc<exec::Shared>>>,
+    /// Names and numbers of the recursive queries whose steps are being bound, from the outermost in.
+    pub recursions: RefCell<Vec<(String, usize)>>,
+    numbers: Cell<usize>,
 }
 
-impl Binder<'_> {
+impl<'a> Binder<'a> {
+    fn new(catalog: &'a CatalogState, props: &'a Props) -> Binder<'a> {
+        let (known, recursions) = (RefCell::default(), RefCell::default());
+        Binder { catalog, props, known, recursions, numbers: Cell::new(0) }
+    }
+
+    /// A number that no other recursive query of the plan has, nor anything else that asks for one.
+    pub(super) fn next_number(&self) -> usize {
+        self.numbers.replace(self.numbers.get() + 1) + 1
+    }
+
     /// The plan of a subtree.
     pub(super) fn plan(&self, plan: &LogicalPlan) -> Result<Plan> {
         let Some(SharedQuery { id, keep, query }) = SharedQuery::of(plan) else { return self.operator(plan) };
@@ -64,7 +90,7 @@ impl Binder<'_> {
 
     fn operator(&self, plan: &LogicalPlan) -> Result<Plan> {
         match plan {
-            LogicalPlan::TableScan(scan) => bind_scan(scan, self.catalog, self.props),
+            LogicalPlan::TableScan(scan) => sources::scan(self, scan),
             LogicalPlan::Filter(filter) => self.filter(filter),
             LogicalPlan::Projection(projection) => self.project(projection),
             LogicalPlan::SubqueryAlias(alias) => self.plan(&alias.input),
@@ -93,11 +119,17 @@ impl Binder<'_> {
             LogicalPlan::EmptyRelation(empty) => {
                 let schema = Arc::clone(empty.schema.inner());
                 let options = RecordBatchOptions::new().with_row_count(Some(1));
-                let row = RecordBatch::try_new_with_options(Arc::clone(&schema), Vec::new(), &options);
-                let batches = if empty.produce_one_row { vec![row?] } else { Vec::new() };
+                let nulls = schema.fields().iter().map(|f| new_null_array(f.data_type(), 1)).collect();
+                let batches = match empty.produce_one_row {
+                    true => vec![RecordBatch::try_new_with_options(Arc::clone(&schema), nulls, &options)?],
+                    false => Vec::new(),
+                };
                 Ok(Plan::Values { schema, batches })
             }
             LogicalPlan::Values(node) => self.values(node),
+            LogicalPlan::Subquery(query) => self.plan(&query.subquery),
+            LogicalPlan::RecursiveQuery(query) => sources::recursive(self, query),
+            LogicalPlan::Unnest(node) => unnest::unnest(self, node),
             other => Err(Error::Internal(format!("{} was lowered", other.display()))),
         }
     }
@@ -134,9 +166,13 @@ impl Binder<'_> {
 
     fn limit(&self, limit: &Limit) -> Result<Plan> {
         let input = self.plan(&limit.input)?;
-        let (skip, fetch) = match (limit.get_skip_type()?, limit.get_fetch_type()?) {
-            (SkipType::Literal(skip), FetchType::Literal(fetch)) => (skip, fetch),
-            _ => return Err(Error::Internal("a limit that is no literal was lowered".into())),
+        let skip = match limit.get_skip_type()? {
+            SkipType::Literal(skip) => skip,
+            SkipType::UnsupportedExpr => self.row_count(limit.skip.as_deref(), "OFFSET")?.unwrap_or(0),
+        };
+        let fetch = match limit.get_fetch_type()? {
+            FetchType::Literal(fetch) => fetch,
+            FetchType::UnsupportedExpr => self.row_count(limit.fetch.as_deref(), "LIMIT")?,
         };
         match (&input, fetch) {
             // The optimiser has told the sort.
@@ -145,7 +181,47 @@ impl Binder<'_> {
         }
     }
 
+    /// A number of rows that is computed; `None` for NULL, which is no limit.
+    fn row_count(&self, expr: Option<&Expr>, clause: &str) -> Result<Option<usize>> {
+        let Some(expr) = expr else { return Ok(None) };
+        if !is_constant(expr) {
+            return Err(Error::Unsupported(format!("{clause} takes a constant, not {expr}; run its query first")));
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)?;
+        let value = PhysicalExpression::new(expr, &DFSchema::empty(), self.props)?.evaluate(&row)?;
+        match ScalarValue::try_from_array(&value, 0)?.cast_to(&DataType::Int64)? {
+            ScalarValue::Int64(Some(rows)) => match usize::try_from(rows) {
+                Ok(rows) => Ok(Some(rows)),
+                Err(_) => Err(Error::Execution(format!("{clause} is {rows}; it takes a number of rows, 0 or more"))),
+            },
+            _ => Ok(None),
+        }
+    }
+
+    /// Rows with a query among their values, each a projection of one row.
+    fn values_of_queries(&self, node: &Values) -> Result<Plan> {
+        let empty = DFSchema::empty();
+        let mut inputs = Vec::with_capacity(node.values.len());
+        for row in &node.values {
+            let mut scope = Scope::new(one_row()?, &empty);
+            let exprs = scope.resolve_all(self, row)?;
+            let output = |(expr, field): (&Cow<'_, Expr>, &Arc<Field>)| {
+                let expr = expr.as_ref().clone().cast_to(field.data_type(), scope.schema.as_ref())?;
+                output(&expr, field, &scope.schema, self.props)
+            };
+            let outputs = exprs.iter().zip(node.schema.fields()).map(output).collect::<Result<Vec<_>>>()?;
+            inputs.push(scope.plan.project(outputs).map_err(bug)?);
+        }
+        let plan = Plan::Union(Union { inputs, schema: Arc::clone(node.schema.inner()) });
+        plan.validate().map_err(bug)?;
+        Ok(plan)
+    }
+
     fn values(&self, node: &Values) -> Result<Plan> {
+        if node.values.iter().flatten().any(has_subquery) {
+            return self.values_of_queries(node);
+        }
         let schema = Arc::clone(node.schema.inner());
         let empty = DFSchema::empty();
         let options = RecordBatchOptions::new().with_row_count(Some(1));
@@ -170,6 +246,14 @@ impl Binder<'_> {
         let batch = RecordBatch::try_new_with_options(Arc::clone(&schema), columns, &options)?;
         Ok(Plan::Values { schema, batches: vec![batch] })
     }
+}
+
+/// A row without columns.
+fn one_row() -> Result<Plan> {
+    let options = RecordBatchOptions::new().with_row_count(Some(1));
+    let schema = Arc::new(Schema::empty());
+    let row = RecordBatch::try_new_with_options(Arc::clone(&schema), Vec::new(), &options)?;
+    Ok(Plan::Values { schema, batches: vec![row] })
 }
 
 fn output(expr: &Expr, field: &Arc<Field>, schema: &DFSchema, props: &Props) -> Result<Output> {

@@ -1,61 +1,146 @@
 //! Joins: key expressions become columns below, what is not an equality of keys the residual.
+//!
+//! A key that differs from call to call is compared for each pair, as it is written, and so are keys whose type
+//! nothing can be looked up by. A scalar subquery in the condition is a column of the left side.
+
+use std::borrow::Cow;
 
 use datafusion::common::{JoinType, NullEquality};
-use datafusion::logical_expr::Join as Logical;
-use exec::{Join, JoinKind, Plan, Side};
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Join as Logical, Operator};
+use exec::{Join, JoinKind, Plan, Predicate, Side};
 
 use super::bind::Binder;
 use super::bug;
 use super::predicate::predicate;
 use super::scope::{Columns, Scope, has_subquery, keep};
-use crate::error::Result;
+use super::support::has_order;
+use crate::error::{Error, Result};
 
 /// The plan of a join.
 pub(super) fn join(binder: &Binder<'_>, node: &Logical) -> Result<Plan> {
-    let (left_schema, right_schema) = (node.left.schema(), node.right.schema());
-    let mut left_columns = Columns::new(left_schema, binder.props);
-    let mut right_columns = Columns::new(right_schema, binder.props);
-    let mut on = Vec::with_capacity(node.on.len());
-    for (left, right) in &node.on {
-        on.push((left_columns.index(left)?, right_columns.index(right)?));
-    }
-    let (left_width, right_width) = (left_schema.fields().len(), right_schema.fields().len());
-    let (left_more, right_more) = (left_columns.computed(), right_columns.computed());
-    let left = left_columns.over(binder.plan(&node.left)?)?;
-    let right = right_columns.over(binder.plan(&node.right)?)?;
-    let residual = match &node.filter {
-        Some(filter) if !has_subquery(filter) => {
-            let predicate = predicate(filter, &left_schema.join(right_schema)?, binder.props)?;
-            Some(predicate.map_columns(&|c| if c < left_width { c } else { c + left_more }))
-        }
-        _ => None,
-    };
-    let kind = kind(node.join_type);
-    let nulls_equal = node.null_equality == NullEquality::NullEqualsNull;
-    // Which side is kept is the optimiser's choice.
-    let joined = Join { left, right, kind, on, nulls_equal, null_aware: node.null_aware, residual, build: Side::Right };
-    let mut plan = Plan::join(joined).map_err(bug)?;
-    if left_more + right_more > 0 {
-        let own = move |c: &usize| {
-            *c < left_width || (left_width + left_more..left_width + left_more + right_width).contains(c)
-        };
-        plan = match kind {
-            JoinKind::Semi(Side::Left) | JoinKind::Anti(Side::Left) => keep(plan, 0..left_width)?,
-            JoinKind::Semi(Side::Right) | JoinKind::Anti(Side::Right) => keep(plan, 0..right_width)?,
-            JoinKind::Mark(Side::Left) => keep(plan, (0..left_width).chain([left_width + left_more]))?,
-            JoinKind::Mark(Side::Right) => keep(plan, (0..right_width).chain([right_width + right_more]))?,
-            _ => keep(plan, (0..left_width + left_more + right_width).filter(own))?,
-        };
-    }
-    match &node.filter {
-        Some(filter) if has_subquery(filter) => {
-            let mut scope = Scope::new(plan, &node.schema);
+    let filter = node.filter.as_ref();
+    // Of an inner join it may as well be tested above, where fewer pairs are left.
+    match filter.filter(|filter| node.join_type == JoinType::Inner && has_subquery(filter)) {
+        None => join_where(binder, node, filter),
+        Some(filter) => {
+            let mut scope = Scope::new(join_where(binder, node, None)?, &node.schema);
             let filter = scope.resolve(binder, filter)?;
             let predicate = predicate(&filter, &scope.schema, binder.props)?;
             scope.plan = scope.plan.filter(predicate).map_err(bug)?;
             scope.finish()
         }
-        _ => Ok(plan),
+    }
+}
+
+/// Keys that can be looked up, and conditions that are tested for each pair.
+struct Split {
+    keys: Vec<(Expr, Expr)>,
+    conditions: Vec<Expr>,
+}
+
+/// Sorts the equalities of a join.
+fn split(node: &Logical) -> Result<Split> {
+    let equals = match node.null_equality {
+        NullEquality::NullEqualsNull => Operator::IsNotDistinctFrom,
+        NullEquality::NullEqualsNothing => Operator::Eq,
+    };
+    let mut split = Split { keys: Vec::new(), conditions: Vec::new() };
+    for (left, right) in &node.on {
+        let (left_type, right_type) = (left.get_type(node.left.schema())?, right.get_type(node.right.schema())?);
+        let common = match left_type == right_type {
+            true => left_type,
+            false => comparison_coercion(&left_type, &right_type).ok_or_else(|| {
+                Error::plan(format!(
+                    "{left} is {left_type} and {right} is {right_type}, which cannot be compared; cast one"
+                ))
+            })?,
+        };
+        let left = left.clone().cast_to(&common, node.left.schema().as_ref())?;
+        let right = right.clone().cast_to(&common, node.right.schema().as_ref())?;
+        match has_order(&common) && !left.is_volatile() && !right.is_volatile() {
+            true => split.keys.push((left, right)),
+            false => split.conditions.push(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), equals, Box::new(right)))),
+        }
+    }
+    Ok(split)
+}
+
+/// NOT IN of a query whose rows are told apart by more than its value: a row of it that is equal, or not known to
+/// differ, counts.
+fn not_known_to_differ((left, right): (Expr, Expr)) -> Expr {
+    left.clone().is_null().or(right.clone().is_null()).or(left.eq(right))
+}
+
+fn join_where(binder: &Binder<'_>, node: &Logical, filter: Option<&Expr>) -> Result<Plan> {
+    let Split { keys, mut conditions } = split(node)?;
+    let null_aware = node.null_aware && filter.is_none() && conditions.is_empty();
+    let keys = match node.null_aware && !null_aware {
+        true => {
+            conditions.extend(keys.into_iter().map(not_known_to_differ));
+            Vec::new()
+        }
+        false => keys,
+    };
+    let mut left = Scope::new(binder.plan(&node.left)?, node.left.schema());
+    if let Some(filter) = filter {
+        conditions.push(left.resolve(binder, filter).map(Cow::into_owned)?);
+    }
+    let (left_schema, right_schema) = (left.schema.as_ref(), node.right.schema().as_ref());
+    let mut left_columns = Columns::new(left_schema, binder.props);
+    let mut right_columns = Columns::new(right_schema, binder.props);
+    let mut on = Vec::with_capacity(keys.len());
+    for (left, right) in &keys {
+        on.push((left_columns.index(left)?, right_columns.index(right)?));
+    }
+    let named = left_schema.fields().len();
+    let computed = left_columns.computed();
+    let widths = Widths {
+        left: node.left.schema().fields().len(),
+        all_left: named + computed,
+        right: right_schema.fields().len(),
+        all_right: right_schema.fields().len() + right_columns.computed(),
+    };
+    let pair = left_schema.join(right_schema)?;
+    let mut residual = Vec::with_capacity(conditions.len());
+    for condition in &conditions {
+        let condition = predicate(condition, &pair, binder.props)?;
+        residual.push(condition.map_columns(&|c| if c < named { c } else { c + computed }));
+    }
+    let residual = match residual.len() {
+        0 | 1 => residual.pop(),
+        _ => Some(Predicate::And(residual)),
+    };
+    let left = left_columns.over(left.plan)?;
+    let right = right_columns.over(binder.plan(&node.right)?)?;
+    let kind = kind(node.join_type);
+    let nulls_equal = node.null_equality == NullEquality::NullEqualsNull;
+    // Which side is kept is the optimiser's choice.
+    let joined = Join { left, right, kind, on, nulls_equal, null_aware, residual, build: Side::Right };
+    widths.named(Plan::join(joined).map_err(bug)?, kind)
+}
+
+/// How many columns a join's sides have in SQL, and how many with those that were computed for it.
+struct Widths {
+    left: usize,
+    all_left: usize,
+    right: usize,
+    all_right: usize,
+}
+
+impl Widths {
+    /// Without what was computed.
+    fn named(&self, plan: Plan, kind: JoinKind) -> Result<Plan> {
+        if self.left == self.all_left && self.right == self.all_right {
+            return Ok(plan);
+        }
+        match kind {
+            JoinKind::Semi(Side::Left) | JoinKind::Anti(Side::Left) => keep(plan, 0..self.left),
+            JoinKind::Semi(Side::Right) | JoinKind::Anti(Side::Right) => keep(plan, 0..self.right),
+            JoinKind::Mark(Side::Left) => keep(plan, (0..self.left).chain([self.all_left])),
+            JoinKind::Mark(Side::Right) => keep(plan, (0..self.right).chain([self.all_right])),
+            _ => keep(plan, (0..self.left).chain(self.all_left..self.all_left + self.right)),
+        }
     }
 }
 

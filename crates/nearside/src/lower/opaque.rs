@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, new_null_array};
-use arrow::compute::{filter, take};
+use arrow::compute::{SortOptions, filter, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
 use datafusion::common::{DFSchema, Result as DfResult, ScalarValue};
-use datafusion::logical_expr::expr::AggregateFunction as Call;
+use datafusion::logical_expr::expr::{AggregateFunction as Call, Sort};
 use datafusion::logical_expr::{EmitTo, Expr, ExprSchemable, GroupsAccumulator};
 use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion::physical_expr::expressions::{Column, Literal};
-use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr};
+use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr, PhysicalSortExpr};
 use exec::{ExecError, OpaqueAggregate, OpaqueGroups};
 
 use crate::error::{Error, Result};
@@ -44,13 +44,15 @@ impl Argument {
 }
 
 impl Foreign {
-    /// The call's function; DISTINCT and FILTER are for the caller to heed.
+    /// The call's function; DISTINCT and FILTER are for the caller to heed. ORDER BY is the direction of percentiles.
     pub(super) fn new(call: &Call, schema: &DFSchema, field: &FieldRef) -> Result<Foreign> {
         let (mut fields, mut inputs, mut arguments) = (Vec::new(), Vec::new(), Vec::new());
         for (i, argument) in call.params.args.iter().enumerate() {
             let (name, data_type) = (format!("argument{i}"), argument.get_type(schema)?);
             fields.push(Field::new(&name, data_type.clone(), true));
-            if let Expr::Literal(value, _) = argument {
+            // Rows are counted by some column, if only one of a literal.
+            let alone = i == 0 && call.params.args.iter().all(|a| matches!(a, Expr::Literal(..)));
+            if let (Expr::Literal(value, _), false) = (argument, alone) {
                 inputs.push(Arc::new(Literal::new(value.clone())) as Arc<dyn PhysicalExpr>);
                 arguments.push(Argument::Literal(value.clone()));
             } else {
@@ -58,12 +60,29 @@ impl Foreign {
                 arguments.push(Argument::Column(data_type));
             }
         }
+        let direction = |sort: &Sort| SortOptions { descending: !sort.asc, nulls_first: sort.nulls_first };
+        let order = call
+            .params
+            .order_by
+            .iter()
+            .zip(&inputs)
+            .map(|(sort, input)| PhysicalSortExpr { expr: Arc::clone(input), options: direction(sort) });
+        let order = order.filter(|_| call.func.supports_within_group_clause()).collect();
         let function = AggregateExprBuilder::new(Arc::clone(&call.func), inputs)
+            .order_by(order)
             .schema(Arc::new(Schema::new(fields)))
             .alias(field.name())
             .build()?;
         let data_type = function.field().data_type().clone();
         Ok(Foreign { function: Arc::new(function), data_type, arguments: arguments.into() })
+    }
+}
+
+impl Foreign {
+    /// Which of the call's arguments are columns.
+    pub(super) fn columns(&self) -> impl Iterator<Item = usize> + '_ {
+        let of = |(i, argument): (usize, &Argument)| matches!(argument, Argument::Column(_)).then_some(i);
+        self.arguments.iter().enumerate().filter_map(of)
     }
 }
 

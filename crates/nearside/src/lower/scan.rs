@@ -72,7 +72,8 @@ pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState, props: &Props)
     Ok(limited(plan, scan.fetch))
 }
 
-fn limited(plan: Plan, fetch: Option<usize>) -> Plan {
+/// The first rows, where a limit was pushed into the scan.
+pub(super) fn limited(plan: Plan, fetch: Option<usize>) -> Plan {
     match fetch {
         Some(rows) => plan.limit(0, Some(rows)),
         None => plan,

@@ -72,7 +72,9 @@ impl<'a> Scope<'a> {
     }
 
     fn column_of(&mut self, binder: &Binder<'_>, query: &Subquery) -> Result<Column> {
-        if let Some((_, column)) = self.subqueries.iter().find(|(known, _)| known == query) {
+        // What differs from call to call is computed where it is written.
+        let again = self.subqueries.iter().find(|(known, _)| known == query && !is_volatile(&query.subquery));
+        if let Some((_, column)) = again {
             return Ok(column.clone());
         }
         let name = format!("__subquery_{}", self.schema.fields().len());
@@ -107,7 +109,14 @@ fn one_row(plan: Plan, query: &LogicalPlan, field: &FieldRef) -> Result<Plan> {
         return plan.project(vec![output]).map_err(bug);
     }
     let function = AggregateFunction::Opaque(Arc::new(SingleValue::new(field.data_type().clone())));
-    let call = AggregateCall { function, arguments: vec![0], distinct: false, filter: None, field: Arc::clone(field) };
+    let call = AggregateCall {
+        function,
+        arguments: vec![0],
+        distinct: false,
+        filter: None,
+        order: Vec::new(),
+        field: Arc::clone(field),
+    };
     plan.aggregate(Vec::new(), vec![call]).map_err(bug)
 }
 
@@ -120,6 +129,17 @@ fn has_one_row(plan: &LogicalPlan) -> bool {
         LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
         _ => false,
     }
+}
+
+/// True where some expression of a plan may give another value each time.
+pub(super) fn is_volatile(plan: &LogicalPlan) -> bool {
+    let mut volatile = false;
+    // The walk never fails.
+    let _ = plan.apply_with_subqueries(|node| {
+        volatile |= node.expressions().iter().any(Expr::is_volatile);
+        Ok(if volatile { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    volatile
 }
 
 /// True where a scalar subquery is part of the expression.
@@ -165,7 +185,7 @@ impl<'a> Columns<'a> {
             return Ok(self.schema.index_of_column(column)?);
         }
         let first = self.schema.fields().len();
-        if let Some(known) = self.computed.iter().position(|(known, _)| known == bare) {
+        if let Some(known) = self.computed.iter().position(|(known, _)| known == bare && !bare.is_volatile()) {
             return Ok(first + known);
         }
         let expression = PhysicalExpression::new(bare, self.schema, self.props)?;

@@ -1,15 +1,15 @@
 //! What runs natively: [`Support::is_native`] for operators, [`is_exact`] for expressions.
 
 use arrow::datatypes::DataType;
+use arrow::row::{RowConverter, SortField};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, JoinType};
-use datafusion::logical_expr::{
-    Distinct, Expr, ExprSchemable, FetchType, Join, LogicalPlan, SkipType, SortExpr, Subquery, Union,
-};
+use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, Join, LogicalPlan, SortExpr, Subquery, Union};
 
 use super::aggregate;
 use crate::context::StoredSource;
 use crate::shared_queries::SharedQuery;
+use crate::sources::{ForeignSource, GivenSource, WorkSource};
 
 /// What is to run natively.
 #[derive(Debug, Clone, Copy)]
@@ -22,24 +22,31 @@ impl Support {
     /// True for a subtree that [`bind`](super::bind) can turn into a native plan.
     pub(super) fn is_native(self, plan: &LogicalPlan) -> bool {
         match plan {
-            LogicalPlan::TableScan(scan) => scan.source.is::<StoredSource>() && scan.filters.iter().all(is_exact),
+            LogicalPlan::TableScan(scan) => {
+                let source = &scan.source;
+                let foreign = source.is::<ForeignSource>() || source.is::<GivenSource>() || source.is::<WorkSource>();
+                (source.is::<StoredSource>() || foreign) && scan.filters.iter().all(is_exact)
+            }
             LogicalPlan::Filter(filter) => self.over_rows(&filter.predicate) && self.is_native(&filter.input),
             LogicalPlan::Projection(p) => p.expr.iter().all(|e| self.over_rows(e)) && self.is_native(&p.input),
             LogicalPlan::SubqueryAlias(alias) => self.is_native(&alias.input),
             LogicalPlan::Limit(limit) => {
-                matches!(limit.get_skip_type(), Ok(SkipType::Literal(_)))
-                    && matches!(limit.get_fetch_type(), Ok(FetchType::Literal(_)))
-                    && self.is_native(&limit.input)
+                let numbers = limit.skip.iter().chain(&limit.fetch);
+                numbers.into_iter().all(|e| is_constant(e)) && self.is_native(&limit.input)
             }
             _ if !self.relational => false,
             LogicalPlan::Extension(_) => SharedQuery::of(plan).is_some_and(|shared| self.is_native(&shared.query)),
-            LogicalPlan::EmptyRelation(empty) => !empty.produce_one_row || empty.schema.fields().is_empty(),
-            LogicalPlan::Values(values) => values.values.iter().flatten().all(|e| is_exact(e) && is_constant(e)),
+            LogicalPlan::EmptyRelation(_) => true,
+            LogicalPlan::Values(values) => values.values.iter().flatten().all(|e| self.over_rows(e)),
+            LogicalPlan::Subquery(query) => query.outer_ref_columns.is_empty() && self.is_native(&query.subquery),
+            LogicalPlan::RecursiveQuery(query) => {
+                self.is_native(&query.static_term) && self.is_native(&query.recursive_term)
+            }
+            LogicalPlan::Unnest(unnest) => self.is_native(&unnest.input),
             LogicalPlan::Aggregate(node) => {
                 let schema = node.input.schema();
-                node.group_expr.iter().all(|e| self.over_rows(e) && is_key(e, schema))
+                aggregate::keys(node).into_iter().all(|e| self.over_rows(e) && is_key(e, schema))
                     && node.aggr_expr.iter().all(|e| aggregate::is_native(e, schema, self))
-                    && !(node.group_expr.is_empty() && node.aggr_expr.is_empty())
                     && self.is_native(&node.input)
             }
             LogicalPlan::Distinct(Distinct::All(input)) => {
@@ -47,7 +54,7 @@ impl Support {
                 !fields.is_empty() && fields.iter().all(|f| is_key_type(f.data_type())) && self.is_native(input)
             }
             LogicalPlan::Sort(sort) => {
-                let key = |s: &SortExpr| self.over_rows(&s.expr) && is_key(&s.expr, sort.input.schema());
+                let key = |s: &SortExpr| self.over_rows(&s.expr) && is_ordered(&s.expr, sort.input.schema());
                 sort.expr.iter().all(key) && self.is_native(&sort.input)
             }
             LogicalPlan::Join(join) => {
@@ -59,21 +66,11 @@ impl Support {
     }
 
     fn is_native_join(self, join: &Join) -> bool {
-        let (left, right) = (join.left.schema(), join.right.schema());
-        let pair = |(l, r): &(Expr, Expr)| {
-            let types = (l.get_type(left), r.get_type(right));
-            is_exact(l) && is_exact(r) && matches!(types, (Ok(l), Ok(r)) if l == r && is_key_type(&l))
-        };
-        let filter = match &join.filter {
-            None => true,
-            Some(filter) => {
-                left.join(right).is_ok() && (is_exact(filter) || (self.over_rows(filter) && is_inner(join)))
-            }
-        };
-        // NOT IN of a correlated query has more to compare than its value.
-        let aware =
-            !join.null_aware || (join.join_type == JoinType::LeftAnti && join.on.len() == 1 && join.filter.is_none());
-        join.on.iter().all(pair) && filter && aware
+        let pairs = join.on.iter().all(|(l, r)| is_exact(l) && is_exact(r));
+        let filter = join.filter.as_ref().is_none_or(|filter| self.over_rows(filter));
+        // Which of several keys is the value that NOT IN compares nobody says.
+        let aware = !join.null_aware || (join.join_type == JoinType::LeftAnti && join.on.len() == 1);
+        pairs && filter && aware
     }
 
     /// True for expressions that can be evaluated from the row and the one value of each of its scalar subqueries.
@@ -86,7 +83,7 @@ impl Support {
             };
             Ok(if native { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
         });
-        walked.is_ok() && native && !expr.is_volatile()
+        walked.is_ok() && native
     }
 
     fn is_native_scalar(self, query: &Subquery) -> bool {
@@ -94,10 +91,6 @@ impl Support {
             && query.subquery.schema().fields().len() == 1
             && self.is_native(&query.subquery)
     }
-}
-
-fn is_inner(join: &Join) -> bool {
-    join.join_type == JoinType::Inner
 }
 
 fn is_native_union(union: &Union) -> bool {
@@ -110,20 +103,30 @@ fn is_key(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|t| is_key_type(&t))
 }
 
+/// True for expressions whose values can be sorted by.
+fn is_ordered(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|t| has_order(&t))
+}
+
+/// True for types whose values have an order and equals, if only as bytes.
+pub(super) fn has_order(data_type: &DataType) -> bool {
+    RowConverter::supports_fields(&[SortField::new(data_type.clone())])
+}
+
 /// True for types whose values can be grouped, joined and sorted by natively.
 pub(super) fn is_key_type(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Interval(_) => false,
-        DataType::Boolean | DataType::Utf8View | DataType::BinaryView | DataType::Utf8 | DataType::LargeUtf8 => true,
-        DataType::Binary | DataType::LargeBinary => true,
-        other => other.is_primitive(),
-    }
+    RowConverter::supports_fields(&[SortField::new(data_type.clone())])
 }
 
 /// True for expressions that `exec` can evaluate from the row alone.
 pub(crate) fn is_exact(expr: &Expr) -> bool {
     let foreign = expr.exists(|e| Ok(is_foreign(e)));
-    matches!(foreign, Ok(false)) && !expr.is_volatile()
+    matches!(foreign, Ok(false))
+}
+
+/// True for conditions that may be tested within a scan, before or after others.
+pub(crate) fn is_exact_in_scan(expr: &Expr) -> bool {
+    is_exact(expr) && !expr.is_volatile()
 }
 
 /// True for what needs more than the row.
@@ -141,12 +144,10 @@ fn is_foreign(expr: &Expr) -> bool {
             | Expr::GroupingSet(_)
             | Expr::Unnest(_)
             | Expr::ScalarVariable(..)
-            | Expr::HigherOrderFunction(_)
-            | Expr::Lambda(_)
-            | Expr::LambdaVariable(_)
     )
 }
 
-fn is_constant(expr: &Expr) -> bool {
-    matches!(expr.exists(|e| Ok(matches!(e, Expr::Column(_)))), Ok(false))
+/// True for expressions that can be evaluated without any row.
+pub(super) fn is_constant(expr: &Expr) -> bool {
+    matches!(expr.exists(|e| Ok(is_foreign(e) || matches!(e, Expr::Column(_)))), Ok(false))
 }

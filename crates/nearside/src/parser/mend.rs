@@ -1,18 +1,22 @@
 //! What the parser or the planner would take otherwise than SQL has it, or not at all, set right in the syntax tree.
 //!
 //! # Limits
-//! Two outputs have the same name where their expressions are written alike but for case, brackets and casts around them. What the planner
-//! takes for the same otherwise it refuses: `a` beside `t.a`, beside `*` or beside another column `AS a`, and casts further inside.
+//! Two outputs have the same name where their expressions are written alike but for case, brackets and casts around
+//! them. What the planner
+//! takes for the same otherwise it refuses: `a` beside `t.a`, beside `*` or beside another column `AS a`, and casts
+//! further inside.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
     self, Ident, ObjectName, SelectItem, SetExpr, Value, VisitMut, VisitorMut, visit_expressions,
 };
 
 use super::normalised;
+use crate::any_of_list;
 
 /// Sets a statement right.
 pub(super) fn mend(statement: &mut Statement) {
@@ -38,12 +42,16 @@ impl VisitorMut for Mend {
     }
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+        each_select(&mut query.body, &mut |select| select.projection.iter_mut().for_each(replace_known_columns));
         name_outputs_apart(query);
+        limit_by_fetch(query);
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
         bind_distinct_tightly(expr);
+        compare_with_lists(expr);
+        cut_to_length(expr);
         read_exponents_as_doubles(expr);
         ControlFlow::Continue(())
     }
@@ -73,6 +81,107 @@ fn read_exponents_as_doubles(expr: &mut ast::Expr) {
             format: None,
         };
     }
+}
+
+/// `x = ANY (ARRAY[..])` is IN; every other comparison with a list is a call of ours. A query's values are compared
+/// by `quantified`.
+fn compare_with_lists(expr: &mut ast::Expr) {
+    let (left, op, right, all) = match expr {
+        ast::Expr::AnyOp { left, compare_op, right, is_some: _ } => (left, compare_op, right, false),
+        ast::Expr::AllOp { left, compare_op, right } => (left, compare_op, right, true),
+        _ => return,
+    };
+    if matches!(right.as_ref(), ast::Expr::Subquery(_)) {
+        return;
+    }
+    let in_list = matches!((&*op, all), (ast::BinaryOperator::Eq, false) | (ast::BinaryOperator::NotEq, true));
+    if let ast::Expr::Array(array) = right.as_mut()
+        && in_list
+        && !array.elem.is_empty()
+    {
+        *expr = ast::Expr::InList { expr: left.clone(), list: std::mem::take(&mut array.elem), negated: all };
+        return;
+    }
+    *expr = call(&any_of_list::name_of(&op.to_string(), all), vec![left.as_ref().clone(), right.as_ref().clone()]);
+}
+
+/// `* REPLACE (x AS c)`: the planner passes over a `c` that is no column. So `x` is made to mention it, in a
+/// condition that is always true.
+fn replace_known_columns(item: &mut SelectItem) {
+    let (table, options) = match item {
+        SelectItem::Wildcard(options) => (Vec::new(), options),
+        SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
+            (name.0.iter().filter_map(|part| part.as_ident().cloned()).collect(), options)
+        }
+        _ => return,
+    };
+    for element in options.opt_replace.iter_mut().flat_map(|replace| &mut replace.items) {
+        let column = Ident::with_quote('"', folded(&element.column_name));
+        element.column_name = column.clone();
+        let reference = match table.is_empty() {
+            true => ast::Expr::Identifier(column),
+            false => ast::Expr::CompoundIdentifier(table.iter().cloned().chain([column]).collect()),
+        };
+        let condition = ast::Expr::BinaryOp {
+            left: Box::new(ast::Expr::Value(Value::Boolean(true).into())),
+            op: ast::BinaryOperator::Or,
+            right: Box::new(ast::Expr::IsNull(Box::new(reference))),
+        };
+        let result = std::mem::replace(&mut element.expr, ast::Expr::Value(Value::Null.into()));
+        element.expr = ast::Expr::Case {
+            case_token: AttachedToken::empty(),
+            end_token: AttachedToken::empty(),
+            operand: None,
+            conditions: vec![ast::CaseWhen { condition, result }],
+            else_result: None,
+        };
+    }
+}
+
+/// `FETCH FIRST n ROWS ONLY`, as the standard has it, is `LIMIT n`.
+fn limit_by_fetch(query: &mut ast::Query) {
+    let Some(ast::Fetch { with_ties: false, percent: false, quantity }) = &query.fetch else { return };
+    let one = || ast::Expr::Value(Value::Number("1".into(), false).into());
+    let rows = quantity.clone().unwrap_or_else(one);
+    match &mut query.limit_clause {
+        None => {
+            query.limit_clause =
+                Some(ast::LimitClause::LimitOffset { limit: Some(rows), offset: None, limit_by: Vec::new() });
+        }
+        Some(ast::LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = Some(rows),
+        // Both: the planner refuses that.
+        Some(_) => return,
+    }
+    query.fetch = None;
+}
+
+/// `CAST (x AS VARCHAR(n))` has the first n characters of the text.
+fn cut_to_length(expr: &mut ast::Expr) {
+    let ast::Expr::Cast { data_type, .. } = expr else { return };
+    let (ast::DataType::Varchar(length) | ast::DataType::Char(length)) = data_type else { return };
+    let Some(ast::CharacterLength::IntegerLength { length, unit: _ }) = length.take() else { return };
+    let cast = std::mem::replace(expr, ast::Expr::Value(Value::Null.into()));
+    let count = ast::Expr::Value(Value::Number(length.to_string(), false).into());
+    *expr = call("left", vec![cast, count]);
+}
+
+/// `name(arguments)`.
+fn call(name: &str, arguments: Vec<ast::Expr>) -> ast::Expr {
+    let args = arguments.into_iter().map(|e| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e))).collect();
+    ast::Expr::Function(ast::Function {
+        name: ObjectName::from(vec![Ident::with_quote('"', name)]),
+        uses_odbc_syntax: false,
+        parameters: ast::FunctionArguments::None,
+        args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
 }
 
 /// `SELECT a, a` gives the columns `a` and `a_1`: the planner wants names to be different.
@@ -174,7 +283,8 @@ fn bare(mut expr: &ast::Expr) -> &ast::Expr {
     }
 }
 
-/// `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`; the parser takes all of `b AND c` to the right of FROM.
+/// `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`; the parser takes all of `b AND c` to the right of
+/// FROM.
 fn bind_distinct_tightly(expr: &mut ast::Expr) {
     let (ast::Expr::IsDistinctFrom(_, right) | ast::Expr::IsNotDistinctFrom(_, right)) = &mut *expr else { return };
     if !is_logic(right) {

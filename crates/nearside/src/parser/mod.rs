@@ -16,6 +16,7 @@ use crate::error::{Error, Position, Result};
 use crate::placement::change::AlterPlacement;
 use crate::planning::deep;
 
+mod complete;
 mod materialized;
 mod mend;
 mod own;
@@ -95,6 +96,7 @@ impl Parsed {
             .build()
             .map_err(Error::from)?;
         let mut statements = parser.parse_statements().map_err(Error::from)?;
+        deep(|| statements.iter().try_for_each(complete::check))?;
         match (statements.pop_front(), statements.is_empty()) {
             (Some(Statement::CopyTo(copy)), true) => Ok(Parsed::CopyTo(copy)),
             (Some(statement), true) => Ok(Parsed::Sql(Box::new(statement))),

@@ -198,7 +198,7 @@ fn move_to(
         let stop = || running.check().is_err();
         let allocator = table.meta.allocator();
         let placed = storage::place_parts(&table.version, &parts, &allocator, &parallel(running), &stop);
-        let (version, placed) = placed.map_err(|error| running.check().err().unwrap_or(error.into()))?;
+        let (version, placed) = running.finished(placed, || format!("moving table '{}'", table.name.shown()))?;
         report.placed = placed;
         entry.version = Arc::new(version);
         entry.placement = Arc::new(placement);
@@ -235,6 +235,6 @@ fn place_rows(
     };
     let stop = || running.check().is_err();
     let placed = storage::place_rows(&table.version, columns, rows.clone(), NodeId(node), &stop);
-    log.report.placed = placed.map_err(|error| running.check().err().unwrap_or(error.into()))?;
+    log.report.placed = running.finished(placed, || format!("moving rows of table '{}'", table.name.shown()))?;
     Ok(())
 }

@@ -110,8 +110,7 @@ pub(crate) fn build(staged: Vec<Vec<Staged>>, table: &TableEntry, running: &Arc<
         let segments = table.version.parts.get(index).map_or(0, |part| part.segments.len());
         let allocators = table.placement.allocators(index, segments, schema, &table.meta.allocator());
         let part = storage::build_part(schema, staged, &allocators, &parallel(running));
-        running.check()?;
-        let part = part?;
+        let part = running.finished(part, || format!("encoding the rows of table '{}'", table.name.shown()))?;
         not_null(schema, &part.segments, &table.name)?;
         parts.push(part);
     }
@@ -175,8 +174,7 @@ fn recut(
     let allocator = table.meta.allocator();
     let allocators: Vec<_> = (0..parts).map(|part| placement.allocators(part, 0, schema, &allocator)).collect();
     let parts = storage::repartition(version, partitioner.as_ref(), &allocators, &parallel(running));
-    running.check()?;
-    Ok(parts?)
+    running.finished(parts, || format!("cutting table '{}' into parts", table.name.shown()))
 }
 
 /// Merges small neighbouring segments of each part when there are many.
@@ -188,8 +186,8 @@ pub(crate) fn compacted(table: TableEntry, running: &Arc<Running>) -> Result<Tab
         let Some(range) = storage::compaction(&sizes) else { continue };
         let allocators = table.placement.allocators(part, range.start, &version.schema, &table.meta.allocator());
         let merged = storage::compact(&version.schema, &segments[range.clone()], &allocators, &parallel(running));
-        running.check()?;
-        version = version.with_replaced(part, range, merged?)?;
+        let merged = running.finished(merged, || format!("merging segments of table '{}'", table.name.shown()))?;
+        version = version.with_replaced(part, range, merged)?;
     }
     Ok(TableEntry { version: Arc::new(version), ..table })
 }

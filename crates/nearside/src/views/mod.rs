@@ -5,6 +5,8 @@
 //! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are then.
 
 mod field;
+mod functions;
+pub(crate) mod information;
 mod memory;
 mod scheduling;
 mod traffic;
@@ -14,8 +16,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringViewArray, UInt32Array};
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::catalog::{MemTable, TableProvider};
 use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::TableSource;
 use datafusion::sql::sqlparser::ast;
 use numa::counters::{Counter, MemoryCounters};
 use numa::{Attributes, NodeId};
@@ -24,6 +26,7 @@ use crate::catalog::{CatalogState, Name};
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::names::nearest;
+use crate::sources::GivenSource;
 use crate::stream::ResultStream;
 use crate::{config, report};
 
@@ -127,7 +130,7 @@ pub(crate) fn system_table(
     inner: &Arc<Inner>,
     catalog: &CatalogState,
     state: &SessionState,
-) -> Result<Arc<dyn TableProvider>> {
+) -> Result<Arc<dyn TableSource>> {
     let columns = match name.table.as_str() {
         NODES => nodes(inner, catalog),
         CPUS => cpus(inner),
@@ -154,15 +157,12 @@ pub(crate) fn system_table(
         }
     };
     let schema = schema(&name.table);
-    let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
-    Ok(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?))
+    Ok(GivenSource::table(RecordBatch::try_new(schema, columns)?))
 }
 
 /// The settings, under the names that SET takes.
-pub(crate) fn settings_table(state: &SessionState) -> Result<Arc<dyn TableProvider>> {
-    let schema = schema(SETTINGS);
-    let batch = RecordBatch::try_new(Arc::clone(&schema), settings(state))?;
-    Ok(Arc::new(MemTable::try_new(schema, vec![vec![batch]])?))
+pub(crate) fn settings_table(state: &SessionState) -> Result<Arc<dyn TableSource>> {
+    Ok(GivenSource::table(RecordBatch::try_new(schema(SETTINGS), settings(state))?))
 }
 
 /// `SHOW nearside.name`: the setting and its value.

@@ -7,4 +7,6 @@ mod placement;
 mod prepared;
 mod session;
 mod slt;
+mod sources;
+mod subqueries;
 mod twins;

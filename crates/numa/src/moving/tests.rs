@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::sys::page_bytes;
 
-fn runs(runs: &[(usize, usize, u32)]) -> Target<'static> {
-    Target::Runs(runs.iter().map(|&(start, end, node)| (start..end, NodeId(node))).collect())
+fn runs(runs: &[(usize, usize, u32)]) -> MoveTarget<'static> {
+    MoveTarget::Runs(runs.iter().map(|&(start, end, node)| (start..end, NodeId(node))).collect())
 }
 
 /// Every page of some stretches and its target, and the huge pages (by number) that must be split: those of whose base
@@ -28,7 +28,7 @@ fn plain(stretches: &[Stretch], node_of: impl Fn(usize) -> Option<u32>) -> (Vec<
     (pages, parts.into_keys().collect())
 }
 
-fn check(stretches: &[Stretch], target: &Target<'_>, node_of: impl Fn(usize) -> Option<u32>) {
+fn check(stretches: &[Stretch], target: &MoveTarget<'_>, node_of: impl Fn(usize) -> Option<u32>) {
     let (pages, cut) = pages_in(stretches.to_vec(), target);
     let pages: Vec<(usize, u32)> = pages.iter().map(|page| (page.bytes.start, page.to.0)).collect();
     let cut: BTreeSet<usize> = cut.into_iter().map(|at| at / HUGE_PAGE_BYTES).collect();
@@ -57,19 +57,20 @@ fn pages_get_the_node_of_their_run_or_turn() {
     for coarse in [false, true] {
         let nodes = vec![NodeId(1), NodeId(5), NodeId(6)];
         let turn = |at: usize| Some([1, 5, 6][at / if coarse { huge } else { page } % 3]);
-        check(&stretches, &Target::Turns { nodes, huge: coarse }, turn);
+        check(&stretches, &MoveTarget::Turns { nodes, huge: coarse }, turn);
     }
-    check(&stretches, &Target::Turns { nodes: vec![NodeId(3)], huge: false }, |_| Some(3));
-    check(&stretches, &Target::Back(&PageMap::empty()), |_| None);
+    check(&stretches, &MoveTarget::Turns { nodes: vec![NodeId(3)], huge: false }, |_| Some(3));
+    check(&stretches, &MoveTarget::Back(&PageMap::empty()), |_| None);
 }
 
 #[test]
 fn room_is_needed_for_what_is_elsewhere_or_nowhere() {
     let page = page_bytes();
     let target = runs(&[(0, 4 * page, 0), (4 * page, 8 * page, 1)]);
-    let needs = |target: &Target<'_>| target.needs(&(0..8 * page), &PageMap::empty()).into_iter().collect::<Vec<_>>();
+    let needs =
+        |target: &MoveTarget<'_>| target.needs(&(0..8 * page), &PageMap::empty()).into_iter().collect::<Vec<_>>();
     assert_eq!(needs(&target), [(NodeId(0), 4 * page as u64), (NodeId(1), 4 * page as u64)]);
-    let turns = Target::Turns { nodes: vec![NodeId(2), NodeId(3)], huge: false };
+    let turns = MoveTarget::Turns { nodes: vec![NodeId(2), NodeId(3)], huge: false };
     assert_eq!(needs(&turns), [(NodeId(2), 4 * page as u64), (NodeId(3), 4 * page as u64)]);
-    assert_eq!(needs(&Target::Back(&PageMap::empty())), []);
+    assert_eq!(needs(&MoveTarget::Back(&PageMap::empty())), []);
 }

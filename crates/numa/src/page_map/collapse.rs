@@ -26,7 +26,7 @@ pub(super) struct Collapse {
     last: Option<(Range<usize>, NodeId)>,
     /// How many ranges at the end of `done` are single runs that touch each other.
     touching: usize,
-    /// For each cycle length in steps: how many of the last runs equal the run so many before them.
+    /// For each cycle length in steps: how many of the last runs equal the run `n` before them.
     repeats: [u32; STEPS_MAX + 1],
 }
 

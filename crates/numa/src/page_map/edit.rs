@@ -8,7 +8,7 @@ use super::interleaving::PageRange;
 use super::spans::{Span, difference, disjoint, intersection, total, union};
 use crate::ids::NodeId;
 use crate::machine::Machine;
-use crate::moving::{MoveError, Moved, Target, check_room, move_back, move_to};
+use crate::moving::{MoveError, MoveTarget, Moved, check_room, move_back, move_to};
 use crate::policy::Policy;
 use crate::sys::memory::HUGE_PAGE_BYTES;
 use crate::sys::page_bytes;
@@ -20,7 +20,7 @@ impl PageMap {
     }
 
     /// As [`PageMap::add`], for ranges whose policy is known in case the kernel refuses to tell.
-    pub fn add_assuming(&mut self, ranges: &[(usize, usize)], policy: &Policy) {
+    fn add_assuming(&mut self, ranges: &[(usize, usize)], policy: &Policy) {
         let new = difference(&disjoint(ranges), &self.asked);
         if !new.is_empty() {
             self.add_map(&PageMap::read_assuming(&pairs(&new), policy));
@@ -101,7 +101,7 @@ impl PageMap {
         let spans = had.iter().map(|span| span.start.div_ceil(page) * page..span.end / page * page);
         let spans: Vec<Span> = spans.filter(|span| !span.is_empty()).collect();
         let huge = total(&spans) >= (HUGE_PAGE_BYTES * nodes.len() * 8) as u64 || nodes.len() == 1;
-        let target = Target::Turns { nodes, huge };
+        let target = MoveTarget::Turns { nodes, huge };
         let before = PageMap::read(&pairs(&spans));
         for (i, span) in spans.iter().enumerate() {
             let result = check_room(span, &target, &before, machine)

@@ -89,7 +89,7 @@ impl PageRange {
     }
 }
 
-/// How bytes alternate between nodes: steps of so many bytes each, again and again.
+/// How bytes alternate between nodes: steps of `n` bytes each, again and again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interleaving {
     /// Node of each step, and where it ends within the cycle.
@@ -120,7 +120,7 @@ impl Interleaving {
     }
 
     /// Bytes after which it begins anew.
-    pub fn cycle_bytes(&self) -> usize {
+    fn cycle_bytes(&self) -> usize {
         self.steps.last().map_or(0, |step| step.1)
     }
 

@@ -76,6 +76,12 @@ proptest! {
     fn weights_are_kept(weights in prop::collection::vec(0u32..9, 2..5), len in lengths()) {
         let weights: Vec<(NodeId, u32)> = (0..).map(NodeId).zip(weights).collect();
         weights_kept(&weights, len)?;
+        // Where a region lies follows its pages, whoever asks about its bytes.
+        let policy = Policy::Weighted(weights);
+        let whole = len.div_ceil(PAGE) * PAGE;
+        let mut cuts = policy.cuts(whole, PAGE);
+        cuts.iter_mut().for_each(|(bytes, _)| bytes.end = bytes.end.min(len));
+        prop_assert_eq!(policy.cuts(len, PAGE), cuts);
     }
 
     #[test]
@@ -106,6 +112,7 @@ proptest! {
 fn weights_kept(weights: &[(NodeId, u32)], len: u64) -> Result<(), TestCaseError> {
     let divisor = weights.iter().fold(0, |d, (_, w)| gcd(d, u64::from(*w))).max(1);
     let sum: u64 = weights.iter().map(|(_, w)| u64::from(*w)).sum();
+    let len = len.div_ceil(PAGE) * PAGE;
     let shares = Policy::Weighted(weights.to_vec()).shares(len, PAGE);
     let huge = sum > 0 && len / HUGE_BYTES >= sum / divisor * HUGE_CYCLES_MIN;
     let unit = u128::from(if huge { HUGE_BYTES } else { PAGE });

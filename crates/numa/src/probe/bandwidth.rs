@@ -17,7 +17,7 @@ use crate::policy::Policy;
 use crate::region::Allocator;
 use crate::topology::Topology;
 
-/// The buffer is so many times the caches that could hold it.
+/// The buffer is `n` times the caches that could hold it.
 const TIMES_CACHES: u64 = 4;
 /// Bounds of a node's buffer.
 const BUFFER_BYTES: std::ops::RangeInclusive<u64> = (64 << 20)..=(1 << 30);

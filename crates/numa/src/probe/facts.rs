@@ -35,7 +35,7 @@ pub(super) struct Initiator {
 
 /// A node whose memory is measured.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Target {
+pub(super) struct TargetFacts {
     /// Its column in the matrices.
     pub(super) column: usize,
     pub(super) node: NodeId,
@@ -47,7 +47,7 @@ pub(super) struct Target {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Facts {
     pub(super) initiators: Vec<Initiator>,
-    pub(super) targets: Vec<Target>,
+    pub(super) targets: Vec<TargetFacts>,
     /// `[initiator][target]`, by their order here.
     pub(super) distances: Vec<Vec<u32>>,
     /// What can be allocated on all nodes together, by the machine and the limits of this process.
@@ -72,8 +72,8 @@ impl Facts {
         let initiators: Vec<Initiator> = rows.filter_map(|(row, node)| initiator(topology, row, *node)).collect();
         let columns = columns.iter().enumerate();
         let target =
-            |(column, node): (usize, &NodeId)| Target { column, node: *node, free_bytes: node_free_bytes(*node) };
-        let targets: Vec<Target> = columns.map(target).collect();
+            |(column, node): (usize, &NodeId)| TargetFacts { column, node: *node, free_bytes: node_free_bytes(*node) };
+        let targets: Vec<TargetFacts> = columns.map(target).collect();
         let distances = initiators
             .iter()
             .map(|from| targets.iter().map(|to| topology.distance(from.node, to.node)).collect())

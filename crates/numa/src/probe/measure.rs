@@ -28,7 +28,7 @@ const HUGE_WORDS: usize = (2 << 20) / size_of::<u64>();
 const PAGE_WORDS: usize = 4096 / size_of::<u64>();
 
 /// Words of each of `threads` equal slices of a buffer.
-pub(super) fn slice_words(words: usize, threads: usize) -> usize {
+fn slice_words(words: usize, threads: usize) -> usize {
     let each = words / threads.max(1);
     let unit = [HUGE_WORDS, PAGE_WORDS, READ_STREAMS].into_iter().find(|unit| each >= *unit).unwrap_or(1);
     (each / unit * unit).max(1)
@@ -171,7 +171,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// When the next step may begin, after one of so many bytes. Lost time is not caught up: that would be a burst.
+    /// When the next step may begin, after one of `n` bytes. Lost time is not caught up: that would be a burst.
     fn next(&mut self, bytes: u64, now: Duration) -> Duration {
         let step = Duration::from_secs_f64((bytes as f64 / self.rate).clamp(0.0, 1.0));
         self.due = (self.due + step).max(now.saturating_sub(step));

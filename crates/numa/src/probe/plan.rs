@@ -24,7 +24,7 @@ const LINK_NS: u64 = 25;
 /// Starting and ending the threads of a cell: so much, and so much more for each thread.
 const CELL_OVERHEAD: Duration = Duration::from_micros(200);
 const THREAD_OVERHEAD: Duration = Duration::from_micros(30);
-/// So many threads of a node together make pages come faster; more wait for each other in the kernel.
+/// `n` threads of a node together make pages come faster; more wait for each other in the kernel.
 const TOUCHING_THREADS_MAX: usize = 4;
 /// The share of the time that setting up may take.
 const SETUP_SHARE: f64 = 0.3;
@@ -188,7 +188,7 @@ const MIN_WINDOWS: u32 = 2;
 /// What is done where even the least does not fit the time; the deadline then cuts.
 const LEAST: Timing = Timing { windows: MIN_WINDOWS, window: Duration::from_millis(2) };
 
-/// Divides a share of the time over cells of so many threads each: first the windows get shorter, then fewer. `None` where
+/// Divides a share of the time over cells of `n` threads each: first the windows get shorter, then fewer. `None` where
 /// that does not do.
 fn divide(share: Duration, cells: usize, threads: usize, wanted: Timing, least: Duration) -> Option<Timing> {
     let cells = u32::try_from(cells.max(1)).unwrap_or(u32::MAX);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::sys::memory::Pages;
 
-const KIND: Kind = Kind { placed: false, huge: false };
+const KIND: MappingKind = MappingKind { placed: false, huge: false };
 
 fn mapping(bytes: usize) -> Memory {
     Memory::map(bytes, Pages::Default).expect("a small mapping")
@@ -19,8 +19,8 @@ fn the_smallest_that_fits_is_found() {
         recycler.keep(mapping(kib << 10), KIND, 1 << 30, now);
     }
     assert_eq!(recycler.bytes(), 520 << 10);
-    assert!(recycler.take(60 << 10, Kind { placed: true, ..KIND }).is_none());
-    assert!(recycler.take(60 << 10, Kind { huge: true, ..KIND }).is_none());
+    assert!(recycler.take(60 << 10, MappingKind { placed: true, ..KIND }).is_none());
+    assert!(recycler.take(60 << 10, MappingKind { huge: true, ..KIND }).is_none());
     assert_eq!(recycler.take(66 << 10, KIND).map(|m| m.held_bytes()), Some(72 << 10));
     // 128 KiB are more than a quarter too much.
     assert!(recycler.take(66 << 10, KIND).is_none());

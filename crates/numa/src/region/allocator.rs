@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::plan::{self, Plan, UNPLACED};
-use super::{Recycle, Region, Reserved};
+use super::{Recycle, Region};
 use crate::budget::{Budget, Reservation};
 use crate::error::MemoryError;
 use crate::id_set::IdSet;
@@ -16,7 +16,7 @@ use crate::ids::NodeId;
 use crate::machine::{Bound, Grant, Machine};
 use crate::policy::Policy;
 use crate::pool::{POOL_BYTES_MAX, Pool, SLAB_BYTES};
-use crate::recycle::{Kind, RECYCLED_BYTES_MIN, scratch_bytes};
+use crate::recycle::{MappingKind, RECYCLED_BYTES_MIN, scratch_bytes};
 use crate::refusals::refused;
 use crate::sys::memory::{ALIGN_BYTES, HUGE_PAGE_BYTES, Memory, Pages};
 use crate::sys::{Mode, page_bytes};
@@ -120,7 +120,7 @@ impl Allocator {
         };
         let bytes = scratch_bytes(len_bytes).filter(|_| len_bytes >= RECYCLED_BYTES_MIN);
         let (Some(node), Some(bytes)) = (node, bytes) else { return self.region(len_bytes) };
-        let kind = Kind { placed: self.is_placed(), huge: self.pages(bytes) == Pages::Huge };
+        let kind = MappingKind { placed: self.is_placed(), huge: self.pages(bytes) == Pages::Huge };
         let recycle = |node| Some(Box::new(Recycle { machine: Arc::clone(&self.machine), node, kind }));
         let Some(memory) = self.machine.take_recycled(node, bytes, kind) else {
             let mut region = self.mapped(len_bytes, bytes)?;
@@ -146,15 +146,6 @@ impl Allocator {
         Ok(region)
     }
 
-    /// A range of `len_bytes` addresses without memory, for something that grows in place: it takes no memory and
-    /// nothing of the budget until parts of it are committed.
-    ///
-    /// # Errors
-    /// [`MemoryError::System`] where the kernel has no such range of addresses left.
-    pub fn reserve_range(&self, len_bytes: usize) -> Result<Reserved, MemoryError> {
-        Reserved::new(self, len_bytes)
-    }
-
     /// The policy of its regions.
     pub fn policy(&self) -> &Policy {
         &self.policy
@@ -178,10 +169,6 @@ impl Allocator {
     #[cfg(test)]
     pub(crate) fn on_machine(policy: Policy, budget: Option<Arc<Budget>>, machine: Arc<Machine>) -> Allocator {
         Allocator::build(policy, budget, machine)
-    }
-
-    pub(super) fn machine(&self) -> &Arc<Machine> {
-        &self.machine
     }
 
     pub(super) fn reserve(&self, bytes: u64) -> Result<Option<Reservation>, MemoryError> {

@@ -23,7 +23,7 @@ use crate::error::MemoryError;
 use crate::id_set::IdSet;
 use crate::ids::NodeId;
 use crate::machine::Machine;
-use crate::moving::{MoveError, Moved, Target, check_room, move_back, move_to};
+use crate::moving::{MoveError, MoveTarget, Moved, check_room, move_back, move_to};
 use crate::page_map::PageMap;
 use crate::policy::Policy;
 use crate::refusals::refused;
@@ -156,7 +156,7 @@ impl Region {
         machine: &Machine,
         new: &Section,
         addresses: &Range<usize>,
-        target: Option<&Target<'_>>,
+        target: Option<&MoveTarget<'_>>,
         before: &PageMap,
         stop: &dyn Fn() -> bool,
     ) -> Result<Moved, MoveError> {
@@ -250,13 +250,13 @@ impl Region {
     }
 
     /// Where the pages of a section shall lie; `None` for anywhere.
-    fn target_of(&self, section: &Section) -> Option<Target<'static>> {
+    fn target_of(&self, section: &Section) -> Option<MoveTarget<'static>> {
         let runs: Vec<_> = section.runs().into_iter().map(|(bytes, node)| (self.addresses(&bytes), node)).collect();
         let nodes = section.policy.nodes();
         match runs.is_empty() {
-            false => Some(Target::Runs(runs)),
+            false => Some(MoveTarget::Runs(runs)),
             true if nodes.is_empty() => None,
-            true => Some(Target::Turns { nodes, huge: section.wants_huge_pages(self.huge_pages) }),
+            true => Some(MoveTarget::Turns { nodes, huge: section.wants_huge_pages(self.huge_pages) }),
         }
     }
 

@@ -116,28 +116,6 @@ fn scratch_memory_stays_on_its_node() {
 }
 
 #[test]
-fn committed_parts_lie_as_the_policy_cuts_the_whole_range() {
-    let Some((_, nodes)) = several_nodes() else { return };
-    let policy = Policy::Striped { nodes: nodes.clone(), chunk_bytes: 1 << 20 };
-    let len = 2 * nodes.len() * MIB;
-    let mut reserved = Allocator::new(policy.clone(), Budget::unlimited()).reserve_range(len).expect("addresses");
-    assert_eq!(PageMap::read(&[(reserved.address(), len)]).bytes_per_node(), BTreeMap::new());
-    for i in [1, 0, 3, 2].into_iter().chain(4..2 * nodes.len()) {
-        // Across the borders of chunks.
-        let part = i * MIB..((i + 1) * MIB + 64 * 1024).min(len);
-        reserved.commit(part.clone()).expect("a mebibyte");
-        reserved.bytes_mut(part).expect("committed").fill(1);
-    }
-    let map = PageMap::read(&[(reserved.address(), len)]);
-    let offset = |address: usize| (address - reserved.address()) as u64;
-    let found = map.runs().map(|(run, node)| (offset(run.start)..offset(run.end), node));
-    assert_eq!(found.collect::<Vec<_>>(), policy.cuts(len as u64, page_bytes() as u64));
-    reserved.decommit(MIB..2 * MIB).expect("our own memory");
-    let map = PageMap::read(&[(reserved.address(), len)]);
-    assert_eq!((map.node_of(reserved.address() + MIB), map.unknown_bytes()), (None, 1 << 20));
-}
-
-#[test]
 fn usage_names_the_nodes() {
     let Some((_, nodes)) = several_nodes() else { return };
     let budget = Budget::new("real nodes", 64 << 20);

@@ -233,9 +233,6 @@ fn everything_works_where_the_kernel_refuses() {
                     allocator.region(len).expect("unplaced").bytes_mut().fill(2);
                     allocator.scratch(len).expect("unplaced").bytes_mut().fill(2);
                 }
-                let mut reserved = allocator.reserve_range(MIB).expect("addresses");
-                reserved.commit(0..MIB / 2).expect("unplaced");
-                reserved.bytes_mut(0..MIB / 2).expect("committed").fill(2);
             }
             let nearest = allocator.with_fallback(Fallback::Nearest).with_huge_pages(HugePages::Always);
             for len in [100, MIB, 3 * MIB] {
@@ -454,106 +451,6 @@ fn kept_memory_goes_before_anybody_is_refused() {
     fixture.node_memory(1, 8 << 20, 40 << 10);
     assert!(allocator.region(20 * MIB).is_err());
     assert!(kept() <= 256 << 10, "at most the slab with a block in this thread's cache is left");
-}
-
-#[derive(Clone, Debug)]
-enum Change {
-    Commit(usize, usize),
-    Decommit(usize, usize),
-    Write(usize, u8),
-}
-
-fn changes() -> impl Strategy<Value = Vec<Change>> {
-    let at = || 0usize..20 * 4096;
-    prop::collection::vec(
-        prop_oneof![
-            (at(), 0usize..40_000).prop_map(|(at, len)| Change::Commit(at, len)),
-            (at(), 0usize..40_000).prop_map(|(at, len)| Change::Decommit(at, len)),
-            (at(), any::<u8>()).prop_map(|(at, value)| Change::Write(at, value)),
-        ],
-        0..40,
-    )
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
-    #[test]
-    fn reserved_ranges_match_a_plain_vector(
-        changes in changes(), len in 4096usize..20 * 4096, placed in any::<bool>(), limit in 8u64..64
-    ) {
-        let page = page_bytes();
-        let (_fixture, machine) = two_nodes([4 << 20, 4 << 20]);
-        let budget = Budget::new("reserved", limit * page as u64);
-        let policy = if placed { Policy::Striped { nodes: vec![NodeId(0), NodeId(1)], chunk_bytes: 0 } } else { Policy::Local };
-        let allocator = Allocator::on_machine(policy, Some(Arc::clone(&budget)), machine);
-        let mut reserved = allocator.reserve_range(len).expect("addresses");
-        // One entry per byte of whole pages: its value where it is committed.
-        let mut plain: Vec<Option<u8>> = vec![None; len.next_multiple_of(page)];
-        for change in changes {
-            match change {
-                Change::Commit(at, count) => {
-                    let (start, end) = (at.min(len), (at + count).min(len));
-                    let pages = if start == end { 0..0 } else { start / page * page..end.next_multiple_of(page) };
-                    let new = plain[pages.clone()].iter().filter(|b| b.is_none()).count() as u64;
-                    let fits = new <= budget.available_bytes().expect("limited");
-                    let before = budget.used_bytes();
-                    let done = reserved.commit(start..end);
-                    prop_assert_eq!(done.is_ok(), fits, "{:?}", done);
-                    prop_assert_eq!(budget.used_bytes(), if fits { before + new } else { before });
-                    if fits {
-                        plain[pages].iter_mut().for_each(|b| *b = Some(b.unwrap_or(0)));
-                    }
-                }
-                Change::Decommit(at, count) => {
-                    let (start, end) = (at.min(len), (at + count).min(len));
-                    reserved.decommit(start..end).expect("our own memory");
-                    let end = if end == len { plain.len() } else { end / page * page };
-                    if start.next_multiple_of(page) < end {
-                        plain[start.next_multiple_of(page)..end].fill(None);
-                    }
-                }
-                Change::Write(at, value) if at < len => match reserved.bytes_mut(at..at + 1) {
-                    Some(byte) => {
-                        prop_assert!(plain[at].is_some());
-                        byte[0] = value;
-                        plain[at] = Some(value);
-                    }
-                    None => prop_assert!(plain[at].is_none()),
-                },
-                Change::Write(..) => {}
-            }
-            let committed = plain.iter().filter(|b| b.is_some()).count();
-            prop_assert_eq!((reserved.committed_bytes(), budget.used_bytes()), (committed, committed as u64));
-            for start in (0..plain.len()).step_by(page) {
-                let expected: Option<Vec<u8>> = plain[start..start + page].iter().copied().collect();
-                prop_assert_eq!(reserved.bytes(start..start + page).map(<[u8]>::to_vec), expected);
-            }
-        }
-        let whole: Option<Vec<u8>> = plain.iter().copied().collect();
-        prop_assert_eq!(reserved.bytes(0..plain.len()).map(<[u8]>::to_vec), whole);
-        drop(reserved);
-        prop_assert_eq!(budget.used_bytes(), 0);
-    }
-}
-
-#[test]
-fn reserving_costs_nothing_and_ends_are_checked() {
-    let budget = Budget::new("reserving", 1 << 20);
-    let allocator = Allocator::new(Policy::Local, Arc::clone(&budget));
-    let mut reserved = allocator.reserve_range(1 << 40).expect("a tebibyte of addresses");
-    assert_eq!((budget.used_bytes(), reserved.committed_bytes(), reserved.len()), (0, 0, 1 << 40));
-    reserved.commit((1 << 39)..(1 << 39) + 10).expect("a page");
-    assert_eq!(reserved.words::<u64>(1 << 36..(1 << 36) + 512), Some(&[0u64; 512][..]));
-    assert_eq!((reserved.words::<u64>(0..1), reserved.bytes(usize::MAX - 1..usize::MAX)), (None, None));
-    assert!(matches!(reserved.commit(0..2 << 20), Err(MemoryError::OverBudget { .. })));
-    assert_eq!(budget.used_bytes(), page_bytes() as u64);
-    let error = reserved.commit(0..(1 << 40) + 1).expect_err("beyond its end");
-    assert!(error.to_string().contains("of a reserved range"), "{error}");
-    let mut empty = allocator.reserve_range(0).expect("nothing");
-    assert!(
-        empty.is_empty() && empty.commit(0..0).is_ok() && empty.decommit(0..9).is_ok() && empty.bytes(0..0).is_none()
-    );
-    assert!(allocator.reserve_range(usize::MAX / 2).is_err());
 }
 
 #[test]

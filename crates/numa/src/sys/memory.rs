@@ -40,7 +40,7 @@ words!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128 isize f32 f64);
 
 /// Where the bytes come from, which says how they go back.
 #[derive(Debug)]
-enum Source {
+enum MemorySource {
     /// Nothing was allocated (length 0).
     Nothing,
     /// The heap, with this capacity and [`ALIGN_BYTES`].
@@ -67,7 +67,7 @@ pub(crate) enum Pages {
 pub(crate) struct Memory {
     start: NonNull<u8>,
     len_bytes: usize,
-    source: Source,
+    source: MemorySource,
 }
 
 // SAFETY: the bytes are owned by this value alone and are plain data, so it may move to and be shared with any thread.
@@ -80,7 +80,7 @@ impl Memory {
     pub(crate) fn empty() -> Memory {
         // The address is a multiple of ALIGN_BYTES, is not null and is never read.
         let start = NonNull::without_provenance(const { std::num::NonZero::new(ALIGN_BYTES).unwrap() });
-        Memory { start, len_bytes: 0, source: Source::Nothing }
+        Memory { start, len_bytes: 0, source: MemorySource::Nothing }
     }
 
     /// `len_bytes` zeroed bytes of the heap.
@@ -92,7 +92,7 @@ impl Memory {
         // SAFETY: the layout's size is not zero.
         let start = unsafe { alloc::alloc_zeroed(layout) };
         let start = NonNull::new(start).ok_or_else(out_of_memory)?;
-        Ok(Memory { start, len_bytes, source: Source::Heap { capacity: layout.size() } })
+        Ok(Memory { start, len_bytes, source: MemorySource::Heap { capacity: layout.size() } })
     }
 
     /// `len_bytes` zeroed bytes mapped for themselves, in whole pages, none of them touched yet.
@@ -101,13 +101,13 @@ impl Memory {
             return Ok(Memory::empty());
         }
         let (start, mapped) = map_pages(len_bytes, libc::PROT_READ | libc::PROT_WRITE, pages)?;
-        Ok(Memory { start, len_bytes, source: Source::Mapping { mapped } })
+        Ok(Memory { start, len_bytes, source: MemorySource::Mapping { mapped } })
     }
 
     /// Sets where pages of these bytes that are not there yet will come from: all whose first byte lies within, of the
     /// mapping's pages. Heap blocks stay as they are.
     pub(crate) fn bind(&self, bytes: Range<usize>, mode: Mode, nodes: &IdSet) -> io::Result<()> {
-        let Source::Mapping { mapped } = &self.source else { return Ok(()) };
+        let MemorySource::Mapping { mapped } = &self.source else { return Ok(()) };
         let mapped = *mapped;
         let start = bytes.start.min(mapped).next_multiple_of(page_bytes());
         let end = bytes.end.min(mapped).next_multiple_of(page_bytes());
@@ -128,27 +128,27 @@ impl Memory {
     /// Bytes taken from the system for it: whole pages of a mapping.
     pub(crate) fn held_bytes(&self) -> usize {
         match &self.source {
-            Source::Nothing => 0,
-            Source::Heap { capacity } => *capacity,
-            Source::Mapping { mapped } => *mapped,
-            Source::Block(block) => block.bytes(),
+            MemorySource::Nothing => 0,
+            MemorySource::Heap { capacity } => *capacity,
+            MemorySource::Mapping { mapped } => *mapped,
+            MemorySource::Block(block) => block.bytes(),
         }
     }
 
     /// Whether it has whole pages of its own, which may be placed and moved.
     pub(crate) fn is_mapping(&self) -> bool {
-        matches!(self.source, Source::Mapping { .. })
+        matches!(self.source, MemorySource::Mapping { .. })
     }
 
     /// Whether it is a block of a slab.
     pub(crate) fn is_block(&self) -> bool {
-        matches!(self.source, Source::Block(_))
+        matches!(self.source, MemorySource::Block(_))
     }
 
     /// The pool that it is a block of, if it is one and its pool is still there.
     pub(crate) fn pool(&self) -> Option<Arc<Pool>> {
         match &self.source {
-            Source::Block(block) => block.slab().home().pool(),
+            MemorySource::Block(block) => block.slab().home().pool(),
             _ => None,
         }
     }
@@ -163,7 +163,7 @@ impl Memory {
     /// The first bytes of a block. All of a block's bytes are initialised, since its slab's mapping is.
     pub(super) fn from_block(block: Block, len_bytes: usize) -> Memory {
         assert!(len_bytes <= block.bytes(), "{len_bytes} of {} bytes", block.bytes());
-        Memory { start: block.start(), len_bytes, source: Source::Block(block) }
+        Memory { start: block.start(), len_bytes, source: MemorySource::Block(block) }
     }
 
     pub(super) fn start(&self) -> NonNull<u8> {
@@ -203,22 +203,22 @@ impl Memory {
             return;
         }
         match &self.source {
-            Source::Nothing | Source::Block(_) => {}
-            Source::Heap { capacity } if len_bytes <= *capacity / 2 => {
+            MemorySource::Nothing | MemorySource::Block(_) => {}
+            MemorySource::Heap { capacity } if len_bytes <= *capacity / 2 => {
                 // On failure the block simply stays as large as it is.
                 if let Ok(mut smaller) = Memory::heap(len_bytes) {
                     smaller.bytes_mut().copy_from_slice(&self.bytes()[..len_bytes]);
                     *self = smaller;
                 }
             }
-            Source::Heap { .. } => {}
-            Source::Mapping { mapped } => {
+            MemorySource::Heap { .. } => {}
+            MemorySource::Mapping { mapped } => {
                 let mapped = *mapped;
                 let kept = round_up(len_bytes, page_bytes()).map_or(mapped, |kept| kept.min(mapped));
                 // SAFETY: `kept <= mapped`, so this is inside the mapping or just past its end. By `&mut self` nothing
                 // refers to those pages, and the length set below keeps it so.
                 unsafe { unmap(self.start.as_ptr().add(kept), mapped - kept) };
-                self.source = Source::Mapping { mapped: kept };
+                self.source = MemorySource::Mapping { mapped: kept };
             }
         }
         self.len_bytes = len_bytes;
@@ -227,23 +227,23 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        match std::mem::replace(&mut self.source, Source::Nothing) {
-            Source::Nothing => {}
-            Source::Block(block) => pool::give_back(block),
-            Source::Heap { capacity } => {
+        match std::mem::replace(&mut self.source, MemorySource::Nothing) {
+            MemorySource::Nothing => {}
+            MemorySource::Block(block) => pool::give_back(block),
+            MemorySource::Heap { capacity } => {
                 if let Ok(layout) = heap_layout(capacity) {
                     // SAFETY: allocated with this very layout; `capacity` is already a multiple of the alignment.
                     unsafe { alloc::dealloc(self.start.as_ptr(), layout) };
                 }
             }
             // SAFETY: the whole mapping, which this value owned alone and which ends with it.
-            Source::Mapping { mapped } => unsafe { unmap(self.start.as_ptr(), mapped) },
+            MemorySource::Mapping { mapped } => unsafe { unmap(self.start.as_ptr(), mapped) },
         }
     }
 }
 
 /// Maps whole pages for at least `len_bytes` bytes, none of them touched yet: where, and how many bytes.
-pub(super) fn map_pages(len_bytes: usize, protection: libc::c_int, pages: Pages) -> io::Result<(NonNull<u8>, usize)> {
+fn map_pages(len_bytes: usize, protection: libc::c_int, pages: Pages) -> io::Result<(NonNull<u8>, usize)> {
     let huge = pages == Pages::Huge;
     let mapped = round_up(len_bytes, page_bytes())?;
     let slack = if huge { HUGE_PAGE_BYTES } else { 0 };
@@ -287,7 +287,7 @@ pub(super) fn map_pages(len_bytes: usize, protection: libc::c_int, pages: Pages)
 ///
 /// # Safety
 /// The range is page-aligned and belongs to a mapping that the caller owns, and nothing refers or will refer into it.
-pub(super) unsafe fn unmap(start: *mut u8, len_bytes: usize) {
+unsafe fn unmap(start: *mut u8, len_bytes: usize) {
     if len_bytes > 0 {
         // SAFETY: the caller's promise.
         // A failure (too many mappings to split one) leaves memory mapped, which is waste and no fault.

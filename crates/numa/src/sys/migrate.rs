@@ -36,7 +36,7 @@ pub(crate) fn move_pages(addresses: &[usize], nodes: &[u32]) -> io::Result<()> {
             MPOL_MF_MOVE,
         )
     };
-    // Positive: so many pages did not move. That is no refusal.
+    // Positive: `n` pages did not move. That is no refusal.
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 

@@ -14,7 +14,6 @@ pub(crate) mod memory;
 pub(crate) mod migrate;
 pub(crate) mod perf;
 pub(crate) mod probe;
-pub(crate) mod reserved;
 pub(crate) mod scan;
 pub(crate) mod slab;
 

@@ -14,7 +14,7 @@
 pub(crate) const READ_STREAMS: usize = 4;
 
 /// The scalar of STREAM's scale and triad.
-pub(crate) const SCALAR: f64 = 3.0;
+const SCALAR: f64 = 3.0;
 
 /// Whether writes below go past the caches.
 pub(crate) fn has_streaming_stores() -> bool {

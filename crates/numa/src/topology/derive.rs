@@ -75,7 +75,7 @@ fn assumed_rank(node: &Node, nodes: &[Node]) -> Rank {
 }
 
 /// The distance to a node from the nearest node with cpus; `None` where no other node has any.
-pub(super) fn from_nearest(node: &Node, nodes: &[Node]) -> Option<u32> {
+fn from_nearest(node: &Node, nodes: &[Node]) -> Option<u32> {
     let others = nodes.iter().filter(|n| !n.cpus.is_empty() && n.id != node.id);
     others.filter_map(|n| n.distances.get(&node.id)).min().copied()
 }

@@ -358,7 +358,7 @@ impl Heat {
 }
 
 /// A shade from pale to deep for 0 to 1, and whether it is dark.
-pub(crate) fn shade(share: f64) -> (String, bool) {
+fn shade(share: f64) -> (String, bool) {
     const STOPS: [[f64; 3]; 4] =
         [[237.0, 246.0, 237.0], [166.0, 210.0, 200.0], [62.0, 137.0, 169.0], [33.0, 52.0, 107.0]];
     let place = share.clamp(0.0, 1.0) * (STOPS.len() - 1) as f64;

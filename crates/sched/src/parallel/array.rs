@@ -23,7 +23,7 @@ use super::stripes::{PAGE_BYTES, StripingPartitioner, joined};
 use super::workers::Workers;
 use crate::TaskError;
 
-/// So many stretches are told apart whatever an array's length; beyond, it must have one for each [`CELL_BYTES`].
+/// `n` stretches are told apart whatever an array's length; beyond, it must have one for each [`CELL_BYTES`].
 const STRETCHES: usize = 4096;
 /// The pieces in which memory is summed up that changes its node every few pages.
 const CELL_BYTES: usize = 256 << 10;
@@ -97,7 +97,7 @@ pub struct StripedArray<T> {
     region: Region,
     len: usize,
     partitioner: StripingPartitioner,
-    /// Where it lay when its region had been placed so many times.
+    /// Where it lay when its region had been placed `n` times.
     pieces: Mutex<Option<(u64, Arc<Pieces>)>>,
     element: std::marker::PhantomData<T>,
 }

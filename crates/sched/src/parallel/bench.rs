@@ -22,7 +22,7 @@ use crate::Statement;
 
 /// What one run of the loop that computes takes on one thread, about: short, so that many turns go by undisturbed.
 const LOOP_NS: f64 = 4_000_000.0;
-/// The arrays of the loop that memory limits have so many elements: larger than caches.
+/// The arrays of the loop that memory limits have `n` elements: larger than caches.
 pub const MEMORY_ELEMENTS: usize = 4 << 20;
 
 /// Another library with loops. A body or fold gets ranges that together are `0..elements`: of `grain` elements each where
@@ -274,7 +274,7 @@ fn in_turns(turns: usize, ours: impl Fn(), rival: impl Fn()) -> Row {
     }
 }
 
-/// The value that so many of a hundred are not above; 50 is the median.
+/// The value that `n` of a hundred are not above; 50 is the median.
 fn quantile(values: &[f64], percent: usize) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

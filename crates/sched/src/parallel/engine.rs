@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 
 use super::Loop;
 use super::grain::{PORTION_NS, Pace, SharedPace};
-use super::piles::{Piece, Pile};
+use super::piles::{LoopPiece, Pile};
 use crate::TaskError;
 
 /// After this time a runner ends, between two portions.
@@ -57,7 +57,7 @@ pub(super) enum Ended {
 }
 
 /// Visits all elements of the piles.
-pub(super) fn run<P: Piece, V: Visit<P>>(
+pub(super) fn run<P: LoopPiece, V: Visit<P>>(
     how: &Loop<'_>,
     fixed_grain: Option<usize>,
     piles: &[Pile<P>],
@@ -94,7 +94,7 @@ struct Engine<'a, V> {
 }
 
 impl<V> Engine<'_, V> {
-    fn rounds<P: Piece>(&self, piles: &[Pile<P>]) -> Result<(), TaskError>
+    fn rounds<P: LoopPiece>(&self, piles: &[Pile<P>]) -> Result<(), TaskError>
     where
         V: Visit<P>,
     {
@@ -113,7 +113,7 @@ impl<V> Engine<'_, V> {
     }
 
     /// The pile of each task of a round, and which of the pile's affinities it has.
-    fn runners<P: Piece>(&self, piles: &[Pile<P>], first: bool) -> Vec<(usize, usize)> {
+    fn runners<P: LoopPiece>(&self, piles: &[Pile<P>], first: bool) -> Vec<(usize, usize)> {
         let pace = self.pace.get();
         let mut runners = Vec::new();
         for (pile, of) in piles.iter().enumerate().filter(|(_, pile)| pile.left() > 0) {
@@ -133,7 +133,7 @@ impl<V> Engine<'_, V> {
         runners
     }
 
-    fn runner<P: Piece>(&self, pile: &Pile<P>)
+    fn runner<P: LoopPiece>(&self, pile: &Pile<P>)
     where
         V: Visit<P>,
     {
@@ -156,7 +156,7 @@ impl<V> Engine<'_, V> {
     }
 
     /// Visits a portion call by call and returns when it ended.
-    fn portion<P: Piece>(
+    fn portion<P: LoopPiece>(
         &self,
         pile: &Pile<P>,
         portion: P,
@@ -211,7 +211,7 @@ impl<V> Engine<'_, V> {
     }
 
     /// Makes a loop of its own of the rest of a portion.
-    fn split<P: Piece>(&self, pile: &Pile<P>, rest: P)
+    fn split<P: LoopPiece>(&self, pile: &Pile<P>, rest: P)
     where
         V: Visit<P>,
     {

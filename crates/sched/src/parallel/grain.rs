@@ -96,7 +96,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// How many of `left` elements (at least one) to take, when so many workers may be at them.
+    /// How many of `left` elements (at least one) to take, when `n` workers may be at them.
     pub(super) fn portion(self, left: usize, workers: usize) -> usize {
         let share = if workers > 1 { left.div_ceil(2 * workers) } else { left };
         // Shares shrink towards nothing; a tenth of a portion is still worth the hand-over.
@@ -124,7 +124,7 @@ impl Pace {
         calls.is_power_of_two() || self.estimate_ns(call) >= CLOCK_PAYS_NS
     }
 
-    /// What so many elements would take.
+    /// What `n` elements would take.
     pub(super) fn estimate_ns(self, elements: usize) -> u64 {
         let ns = elements as u128 * u128::from(PORTION_NS) / self.elements as u128;
         u64::try_from(ns).unwrap_or(u64::MAX)

@@ -110,7 +110,7 @@ pub use workers::Workers;
 
 use crate::{Statement, TaskError};
 use engine::{Ended, Visit, run};
-use piles::{Items, Piece, Pile};
+use piles::{Items, LoopPiece, Pile};
 use reduce::{Commutative, Ordered, Parts, join_all};
 
 /// Why a loop whose body can fail did not visit everything.
@@ -250,7 +250,7 @@ impl<'a> Loop<'a> {
     ///
     /// # Errors
     /// As [`Loop::try_parallel_for`].
-    pub fn try_parallel_for_mut<'b, S: SpanMut<'b>, E: Send>(
+    fn try_parallel_for_mut<'b, S: SpanMut<'b>, E: Send>(
         &self,
         items: S,
         body: impl Fn(usize, &mut [S::Item]) -> Result<(), E> + Sync,
@@ -364,7 +364,7 @@ impl<'a> Loop<'a> {
         self.or_identity(joined, identity)
     }
 
-    fn visit_all<P: Piece, E: Send>(
+    fn visit_all<P: LoopPiece, E: Send>(
         &self,
         fixed_grain: Option<usize>,
         pieces: Vec<(Option<numa::NodeId>, P)>,
@@ -451,7 +451,7 @@ struct Calls<'a, E, F> {
     error: &'a FirstError<E>,
 }
 
-impl<P: Piece, E: Send, F: Fn(P) -> Result<(), E> + Sync> Visit<P> for Calls<'_, E, F> {
+impl<P: LoopPiece, E: Send, F: Fn(P) -> Result<(), E> + Sync> Visit<P> for Calls<'_, E, F> {
     type State = ();
 
     fn begin(&self) {}

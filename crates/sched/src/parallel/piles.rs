@@ -17,14 +17,14 @@ use super::workers::Workers;
 use crate::Affinity;
 
 /// Elements side by side that a body may get in one call.
-pub(super) trait Piece: Sized + Send {
+pub(super) trait LoopPiece: Sized + Send {
     fn start(&self) -> usize;
     fn elements(&self) -> usize;
     /// The first `len` elements, and the rest; `len` is no more than there are.
     fn split(self, len: usize) -> (Self, Self);
 }
 
-impl Piece for Range<usize> {
+impl LoopPiece for Range<usize> {
     fn start(&self) -> usize {
         self.start
     }
@@ -44,7 +44,7 @@ pub(super) struct Items<'a, T> {
     pub(super) items: &'a mut [T],
 }
 
-impl<T: Send> Piece for Items<'_, T> {
+impl<T: Send> LoopPiece for Items<'_, T> {
     fn start(&self) -> usize {
         self.start
     }
@@ -70,7 +70,7 @@ pub(super) struct Pile<P> {
     starved: AtomicUsize,
 }
 
-impl<P: Piece> Pile<P> {
+impl<P: LoopPiece> Pile<P> {
     pub(super) fn new(runners: Vec<Affinity>, mut pieces: Vec<P>) -> Pile<P> {
         pieces.retain(|piece| piece.elements() > 0);
         pieces.reverse();

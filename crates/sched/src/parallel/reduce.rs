@@ -21,7 +21,7 @@ use std::time::Instant;
 use parking_lot::Mutex;
 
 use super::engine::Visit;
-use super::piles::Piece;
+use super::piles::LoopPiece;
 use super::{FirstError, Loop};
 use crate::panics;
 use crate::{Affinity, TaskError};
@@ -40,7 +40,7 @@ pub(super) struct Commutative<'a, R, E, I, F> {
 
 impl<P, R, E, I, F> Visit<P> for Commutative<'_, R, E, I, F>
 where
-    P: Piece,
+    P: LoopPiece,
     R: Send,
     E: Send,
     I: Fn() -> R + Sync,
@@ -92,7 +92,7 @@ pub(super) struct OrderedPart<R> {
 
 impl<P, R, E, I, F, J> Visit<P> for Ordered<'_, R, E, I, F, J>
 where
-    P: Piece,
+    P: LoopPiece,
     R: Send,
     E: Send,
     I: Fn() -> R + Sync,

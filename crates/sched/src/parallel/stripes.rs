@@ -45,7 +45,7 @@ impl StripingPartitioner {
     /// The length of a stripe that NBB found good in many cases.
     pub const STRIPE_BYTES: u64 = 1 << 20;
     /// The grain that NBB found best.
-    pub const GRAIN_BYTES: u64 = 256 << 10;
+    const GRAIN_BYTES: u64 = 256 << 10;
 
     /// Stripes of [`StripingPartitioner::STRIPE_BYTES`] on these nodes, in this order, again and again; a node may be
     /// named more than once. Without nodes there is one stripe, which lies nowhere in particular.
@@ -69,13 +69,7 @@ impl StripingPartitioner {
         StripingPartitioner { stripe_bytes, ..self }
     }
 
-    /// The same with another grain, for loops that ask for it: `how.grain(partitioner.grain())`.
-    #[must_use]
-    pub fn with_grain(self, grain: Grain) -> StripingPartitioner {
-        StripingPartitioner { grain, ..self }
-    }
-
-    /// Random striping: the nodes in an order drawn from `seed`, each as often as before (but for one), over so many
+    /// Random striping: the nodes in an order drawn from `seed`, each as often as before (but for one), over `n`
     /// stripes; then again from the start.
     #[must_use]
     pub fn shuffled(mut self, stripes: usize, seed: u64) -> StripingPartitioner {
@@ -92,7 +86,7 @@ impl StripingPartitioner {
         &self.nodes
     }
 
-    /// The grain that was chosen with it: 256 KiB unless another was.
+    /// The grain of its loops: 256 KiB.
     pub fn grain(&self) -> Grain {
         self.grain
     }

@@ -18,9 +18,9 @@ use super::Layout;
 pub enum Pieces {
     /// In one piece.
     Whole,
-    /// In so many partitions of one column (IVP): the number of tasks is a multiple of them.
+    /// In `n` partitions of one column (IVP): the number of tasks is a multiple of them.
     Partitions(usize),
-    /// In so many parts, each its own operation (PP): the tasks of each.
+    /// In `n` parts, each its own operation (PP): the tasks of each.
     Parts(usize),
 }
 

@@ -13,7 +13,7 @@ use std::fmt::Debug;
 
 use numa::CpuId;
 
-use super::{GroupId, Layout, Target};
+use super::{GroupId, Layout, QueueTarget};
 use crate::affinity::{Affinity, Hint, Place, SlotId};
 use crate::settings::{Affinities, Settings};
 
@@ -40,7 +40,7 @@ pub trait Policy: Send + Sync + Debug {
     /// The policy's name, as views show it.
     fn name(&self) -> &str;
     /// The queue that a task goes to.
-    fn route(&self, layout: &Layout, request: &Request<'_>) -> Target;
+    fn route(&self, layout: &Layout, request: &Request<'_>) -> QueueTarget;
 }
 
 /// The default: tasks go to the node or package that they ask for, as firmly as the settings say.
@@ -52,7 +52,7 @@ impl Policy for NumaPolicy {
         "numa"
     }
 
-    fn route(&self, layout: &Layout, request: &Request<'_>) -> Target {
+    fn route(&self, layout: &Layout, request: &Request<'_>) -> QueueTarget {
         let affinity = effective(request);
         layout.route(affinity, request.settings.stealing, request.caller, request.loads)
     }
@@ -89,7 +89,7 @@ impl Policy for StaticPolicy {
         "static"
     }
 
-    fn route(&self, layout: &Layout, request: &Request<'_>) -> Target {
+    fn route(&self, layout: &Layout, request: &Request<'_>) -> QueueTarget {
         if let Affinity::Slot(_) = request.affinity {
             return NumaPolicy.route(layout, request);
         }
@@ -111,7 +111,7 @@ impl Policy for StaticPolicy {
         }
         let slot = SlotId(among[((request.turn)() % among.len() as u64) as usize]);
         if self.strict {
-            return Target::Slot(slot);
+            return QueueTarget::Slot(slot);
         }
         let node = layout.group(layout.slot(slot).group).node;
         layout.route(Affinity::near(node), request.settings.stealing, None, request.loads)

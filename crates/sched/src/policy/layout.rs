@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use numa::{CpuId, NodeId, PackageId, Topology};
 
 use super::split::{self, Cpus};
-use super::{GroupId, QueueKind, Reach, Target};
+use super::{GroupId, QueueKind, QueueTarget, Reach};
 use crate::affinity::{Affinity, Place, SlotId, Split};
 use crate::settings::Stealing;
 
@@ -43,7 +43,7 @@ pub struct GroupPlace {
 
 /// A stop on a worker's search: a group and which of its queues may be taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct SearchStep {
     /// Whose queues.
     pub group: GroupId,
     /// Which of them.
@@ -66,7 +66,7 @@ pub struct Layout {
     groups: Vec<GroupPlace>,
     by_node: BTreeMap<NodeId, Vec<GroupId>>,
     by_package: BTreeMap<PackageId, Vec<GroupId>>,
-    search: Vec<Vec<Step>>,
+    search: Vec<Vec<SearchStep>>,
     takers: Vec<[Vec<GroupId>; QueueKind::COUNT]>,
     by_nearness: Vec<Vec<GroupId>>,
 }
@@ -128,10 +128,10 @@ impl Layout {
     }
 
     /// The group whose queues hold this target.
-    pub fn group_of(&self, target: Target) -> GroupId {
+    pub fn group_of(&self, target: QueueTarget) -> GroupId {
         match target {
-            Target::Slot(slot) => self.slot(slot).group,
-            Target::Group(group, _) => group,
+            QueueTarget::Slot(slot) => self.slot(slot).group,
+            QueueTarget::Group(group, _) => group,
         }
     }
 
@@ -153,14 +153,14 @@ impl Layout {
         stealing: Stealing,
         caller: Option<SlotId>,
         loads: &dyn Fn(GroupId) -> usize,
-    ) -> Target {
+    ) -> QueueTarget {
         let soft = match stealing {
             Stealing::Off => QueueKind::NodeHard,
             Stealing::Neighbour => QueueKind::Neighbour,
             Stealing::Any => QueueKind::Stealable,
         };
         match affinity {
-            Affinity::Slot(SlotId(slot)) => Target::Slot(SlotId(slot % self.slots.len() as u32)),
+            Affinity::Slot(SlotId(slot)) => QueueTarget::Slot(SlotId(slot % self.slots.len() as u32)),
             Affinity::Anywhere => self.route_anywhere(soft, caller, loads),
             Affinity::Near { place, hard } => {
                 let (groups, kind) = match place {
@@ -168,7 +168,7 @@ impl Layout {
                     Place::Package(package) => (self.by_package.get(&package), QueueKind::PackageHard),
                 };
                 match groups.and_then(|groups| self.least_loaded(groups.iter().copied(), loads)) {
-                    Some(group) => Target::Group(group, if hard { kind } else { soft }),
+                    Some(group) => QueueTarget::Group(group, if hard { kind } else { soft }),
                     None => self.route_anywhere(soft, caller, loads),
                 }
             }
@@ -177,40 +177,40 @@ impl Layout {
 
     /// Where a worker looks for a task, in this order: its own group, the others of its node, then other nodes by
     /// distance. In its own group it also has its private queue.
-    pub fn search(&self, group: GroupId) -> &[Step] {
+    pub fn search(&self, group: GroupId) -> &[SearchStep] {
         &self.search[group.index()]
     }
 
     /// Whether the worker of `slot` may take what is queued at `target`.
-    pub fn may_take(&self, slot: SlotId, target: Target) -> bool {
+    pub fn may_take(&self, slot: SlotId, target: QueueTarget) -> bool {
         match target {
-            Target::Slot(owner) => owner == slot,
-            Target::Group(group, kind) => {
+            QueueTarget::Slot(owner) => owner == slot,
+            QueueTarget::Group(group, kind) => {
                 self.search(self.slot(slot).group).iter().any(|step| step.group == group && step.reach.includes(kind))
             }
         }
     }
 
     /// The groups whose workers may take what is queued at `target`, the nearest first.
-    pub fn takers(&self, target: Target) -> &[GroupId] {
+    pub fn takers(&self, target: QueueTarget) -> &[GroupId] {
         match target {
             // The slot's own group comes first in its list of hard tasks.
-            Target::Slot(slot) => &self.takers[self.slot(slot).group.index()][QueueKind::NodeHard.index()][..1],
-            Target::Group(group, kind) => &self.takers[group.index()][kind.index()],
+            QueueTarget::Slot(slot) => &self.takers[self.slot(slot).group.index()][QueueKind::NodeHard.index()][..1],
+            QueueTarget::Group(group, kind) => &self.takers[group.index()][kind.index()],
         }
     }
 
     /// Whom a task at `target` wakes: `asleep` says which groups have an idle worker, and is asked in order of
     /// preference until it says yes (so it may be the waking itself). `None`: all that could take the task are at work
     /// and will look when they are done.
-    pub fn wake(&self, target: Target, mut asleep: impl FnMut(GroupId) -> bool) -> Option<Wake> {
+    pub fn wake(&self, target: QueueTarget, mut asleep: impl FnMut(GroupId) -> bool) -> Option<Wake> {
         match target {
-            Target::Slot(slot) => Some(Wake::Slot(slot)),
-            Target::Group(..) => self.takers(target).iter().copied().find(|group| asleep(*group)).map(Wake::Group),
+            QueueTarget::Slot(slot) => Some(Wake::Slot(slot)),
+            QueueTarget::Group(..) => self.takers(target).iter().copied().find(|group| asleep(*group)).map(Wake::Group),
         }
     }
 
-    fn route_anywhere(&self, kind: QueueKind, caller: Option<SlotId>, loads: &dyn Fn(GroupId) -> usize) -> Target {
+    fn route_anywhere(&self, kind: QueueKind, caller: Option<SlotId>, loads: &dyn Fn(GroupId) -> usize) -> QueueTarget {
         let group = match caller {
             Some(slot) => self.slot(slot).group,
             None => {
@@ -218,7 +218,7 @@ impl Layout {
                 self.least_loaded(all, loads).unwrap_or(GroupId(0))
             }
         };
-        Target::Group(group, kind)
+        QueueTarget::Group(group, kind)
     }
 
     /// The group with the fewest tasks per slot; the first of equals.
@@ -301,11 +301,11 @@ fn by_nearness(topology: &Topology, groups: &[GroupPlace]) -> Vec<Vec<GroupId>> 
     (0..groups.len()).map(one).collect()
 }
 
-fn search_orders(topology: &Topology, groups: &[GroupPlace]) -> Vec<Vec<Step>> {
+fn search_orders(topology: &Topology, groups: &[GroupPlace]) -> Vec<Vec<SearchStep>> {
     let one = |from: usize| {
         let mut order: Vec<usize> = (0..groups.len()).collect();
         order.sort_by_key(|to| (*to != from, farness(topology, groups, from, *to)));
-        let step = |to: usize| Step { group: GroupId(to as u32), reach: reach(topology, groups, from, to) };
+        let step = |to: usize| SearchStep { group: GroupId(to as u32), reach: reach(topology, groups, from, to) };
         order.into_iter().map(step).collect()
     };
     (0..groups.len()).map(one).collect()
@@ -336,7 +336,11 @@ fn neighbours(topology: &Topology, groups: &[GroupPlace], from: usize, to: usize
 }
 
 /// Per group and queue kind, who finds it in its search order, the nearest first.
-fn takers(topology: &Topology, groups: &[GroupPlace], search: &[Vec<Step>]) -> Vec<[Vec<GroupId>; QueueKind::COUNT]> {
+fn takers(
+    topology: &Topology,
+    groups: &[GroupPlace],
+    search: &[Vec<SearchStep>],
+) -> Vec<[Vec<GroupId>; QueueKind::COUNT]> {
     let one = |of: usize, kind: QueueKind| {
         let finds = |by: &usize| search[*by].iter().any(|step| step.group.index() == of && step.reach.includes(kind));
         let mut takers: Vec<usize> = (0..groups.len()).filter(finds).collect();

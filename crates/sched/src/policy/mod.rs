@@ -32,7 +32,7 @@ pub mod watchdog;
 
 pub use decide::{Load, Running, binds, bulk, may_work};
 pub use exchange::{NumaPolicy, Policy, Request, StaticPolicy};
-pub use layout::{GroupPlace, Layout, SlotPlace, Step, Wake};
+pub use layout::{GroupPlace, Layout, SearchStep, SlotPlace, Wake};
 pub use queues::{GroupQueues, Queue, Taken};
 
 use crate::affinity::SlotId;
@@ -122,7 +122,7 @@ impl Reach {
 
 /// Where a task is queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Target {
+pub enum QueueTarget {
     /// The private queue of a slot.
     Slot(SlotId),
     /// A shared queue of a thread group.

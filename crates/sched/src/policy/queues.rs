@@ -69,7 +69,7 @@ impl<T> Queue<T> {
     }
 
     /// How many items have the priority of the first.
-    pub fn len_first(&self) -> usize {
+    fn len_first(&self) -> usize {
         self.buckets.last().map_or(0, |bucket| bucket.items.len())
     }
 

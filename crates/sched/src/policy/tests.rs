@@ -18,7 +18,7 @@ enum Event {
     Submit { affinity: Affinity, user: u8, time: u64, caller: usize },
     /// The worker of a slot that is not parked gets a little further: it ends its task if it has one, and looks for the
     /// next.
-    Step(usize),
+    SearchStep(usize),
     /// The worker of a slot that runs a task blocks.
     Block(usize),
     /// A thread of a group that blocks wants to go on.
@@ -47,7 +47,7 @@ enum Fate {
 
 struct Task {
     priority: Priority,
-    target: Target,
+    target: QueueTarget,
     fate: Fate,
 }
 
@@ -86,7 +86,7 @@ impl World {
     fn handle(&mut self, event: &Event) {
         match *event {
             Event::Submit { affinity, user, time, caller } => self.submit(affinity, user, time, caller),
-            Event::Step(slot) => self.step(slot % self.slots.len()),
+            Event::SearchStep(slot) => self.step(slot % self.slots.len()),
             Event::Block(slot) => self.block(slot % self.slots.len()),
             Event::Return(group) => self.come_back(group % self.queues.len()),
             Event::Outside(group, comes) => self.outside(group % self.queues.len(), comes),
@@ -105,14 +105,14 @@ impl World {
         let task = self.tasks.len();
         let queues = &mut self.queues[self.layout.group_of(target).index()];
         match target {
-            Target::Slot(slot) => queues.push_private(self.layout.slot(slot).place, priority, task),
-            Target::Group(_, kind) => queues.push_shared(kind, priority, task),
+            QueueTarget::Slot(slot) => queues.push_private(self.layout.slot(slot).place, priority, task),
+            QueueTarget::Group(_, kind) => queues.push_shared(kind, priority, task),
         }
         self.tasks.push(Task { priority, target, fate: Fate::Queued });
         self.wake(target);
     }
 
-    fn wake(&mut self, target: Target) {
+    fn wake(&mut self, target: QueueTarget) {
         let rests = |group: GroupId| may_work(self.work_load(group)) && self.resting_in(group).is_some();
         let woken = match self.layout.wake(target, rests) {
             Some(Wake::Slot(slot)) => Some(slot),
@@ -149,8 +149,8 @@ impl World {
             }
             return;
         }
-        let steps: Vec<Step> = self.layout.search(own.group).to_vec();
-        assert_eq!(steps[0], Step { group: own.group, reach: Reach::ALL }, "its own group comes first");
+        let steps: Vec<SearchStep> = self.layout.search(own.group).to_vec();
+        assert_eq!(steps[0], SearchStep { group: own.group, reach: Reach::ALL }, "its own group comes first");
         for step in steps {
             match self.take(&own, step) {
                 Some(taken) => {
@@ -165,7 +165,7 @@ impl World {
     }
 
     /// Takes from a group as the runtime does, in bulk from others.
-    fn take(&mut self, own: &SlotPlace, step: Step) -> Option<Taken<usize>> {
+    fn take(&mut self, own: &SlotPlace, step: SearchStep) -> Option<Taken<usize>> {
         if step.group == own.group {
             return self.queues[step.group.index()].take_own(own.place, None);
         }
@@ -178,15 +178,15 @@ impl World {
         for (priority, task) in more {
             assert_eq!(priority, self.tasks[taken.item].priority, "no less urgent task is taken along");
             self.queues[own.group.index()].push_shared(kind, priority, task);
-            self.check_moved(self.tasks[task].target, Target::Group(own.group, kind));
-            self.tasks[task].target = Target::Group(own.group, kind);
+            self.check_moved(self.tasks[task].target, QueueTarget::Group(own.group, kind));
+            self.tasks[task].target = QueueTarget::Group(own.group, kind);
         }
         Some(taken)
     }
 
     /// A task that was moved in bulk may not get further than before.
-    fn check_moved(&self, from: Target, to: Target) {
-        if matches!(from, Target::Group(_, QueueKind::Stealable)) {
+    fn check_moved(&self, from: QueueTarget, to: QueueTarget) {
+        if matches!(from, QueueTarget::Group(_, QueueKind::Stealable)) {
             return;
         }
         let place = |target| self.layout.group(self.layout.group_of(target));
@@ -199,7 +199,7 @@ impl World {
         for step in self.layout.search(own).to_vec() {
             for kind in QueueKind::ALL {
                 if self.queues[step.group.index()].len_shared(kind) > 0 {
-                    self.wake(Target::Group(step.group, kind));
+                    self.wake(QueueTarget::Group(step.group, kind));
                 }
             }
         }
@@ -242,7 +242,7 @@ impl World {
             self.outside[group] += 1;
         } else if self.outside[group] > 0 {
             self.outside[group] -= 1;
-            let targets: Vec<Target> = self.queued().map(|task| task.target).collect();
+            let targets: Vec<QueueTarget> = self.queued().map(|task| task.target).collect();
             targets.into_iter().for_each(|target| self.wake(target));
         }
     }
@@ -305,11 +305,11 @@ impl World {
     }
 
     /// Is a place's task in a group of that place, and a task without one where DESIGN.md says?
-    fn check_route(&self, affinity: Affinity, caller: Option<SlotId>, loads: &[usize], target: Target) {
+    fn check_route(&self, affinity: Affinity, caller: Option<SlotId>, loads: &[usize], target: QueueTarget) {
         let group = self.layout.group(self.layout.group_of(target));
         match affinity {
             Affinity::Slot(SlotId(slot)) => {
-                assert_eq!(target, Target::Slot(SlotId(slot % self.slots.len() as u32)));
+                assert_eq!(target, QueueTarget::Slot(SlotId(slot % self.slots.len() as u32)));
             }
             Affinity::Near { place, hard } => {
                 let known = match place {
@@ -326,7 +326,7 @@ impl World {
                         self.topology.packages().iter().any(|known| known.id == package)
                     }
                 };
-                let Target::Group(_, kind) = target else { panic!("only slots have private queues") };
+                let QueueTarget::Group(_, kind) = target else { panic!("only slots have private queues") };
                 let expected = match (hard && known, place) {
                     (true, Place::Node(_)) => QueueKind::NodeHard,
                     (true, Place::Package(_)) => QueueKind::PackageHard,
@@ -336,7 +336,7 @@ impl World {
             }
             Affinity::Anywhere => match caller {
                 Some(slot) => {
-                    assert_eq!(target, Target::Group(self.layout.slot(slot).group, self.soft()));
+                    assert_eq!(target, QueueTarget::Group(self.layout.slot(slot).group, self.soft()));
                 }
                 None => {
                     let per_slot = |group: usize| {
@@ -350,25 +350,25 @@ impl World {
     }
 
     /// Not taken before, allowed here, and nothing more urgent (or as urgent and older) was passed over in that group.
-    fn check_taken(&mut self, slot: SlotId, step: Step, taken: usize) {
+    fn check_taken(&mut self, slot: SlotId, step: SearchStep, taken: usize) {
         let target = self.tasks[taken].target;
         assert_eq!(self.tasks[taken].fate, Fate::Queued, "task {taken} is run twice, or after it was dropped");
         assert!(self.layout.may_take(slot, target), "{slot} took {target:?}");
         let (here, there) = (self.layout.slot(slot).group, self.layout.group_of(target));
         let (here, there) = (self.layout.group(here), self.layout.group(there));
         match target {
-            Target::Slot(owner) => assert_eq!(owner, slot),
-            Target::Group(_, QueueKind::NodeHard) => assert_eq!(here.node, there.node),
-            Target::Group(_, QueueKind::PackageHard) => {
+            QueueTarget::Slot(owner) => assert_eq!(owner, slot),
+            QueueTarget::Group(_, QueueKind::NodeHard) => assert_eq!(here.node, there.node),
+            QueueTarget::Group(_, QueueKind::PackageHard) => {
                 assert!(here.node == there.node || here.package == there.package)
             }
-            Target::Group(_, QueueKind::Neighbour) => {
+            QueueTarget::Group(_, QueueKind::Neighbour) => {
                 let alone = |group: &GroupPlace| {
                     self.layout.groups().iter().all(|other| other.node == group.node || other.package != group.package)
                 };
                 assert!(here.node == there.node || here.package == there.package || alone(here));
             }
-            Target::Group(_, QueueKind::Stealable) => {}
+            QueueTarget::Group(_, QueueKind::Stealable) => {}
         }
         for (other, task) in self.tasks.iter().enumerate() {
             let reachable = task.fate == Fate::Queued
@@ -384,7 +384,7 @@ impl World {
         self.tasks[taken].fate = Fate::Taken;
     }
 
-    fn check_nothing_left(&self, slot: SlotId, step: Step) {
+    fn check_nothing_left(&self, slot: SlotId, step: SearchStep) {
         let left = self
             .queued()
             .any(|task| self.layout.group_of(task.target) == step.group && self.layout.may_take(slot, task.target));
@@ -397,8 +397,8 @@ impl World {
             let awake = |slot: &SlotId| matches!(self.slots[slot.index()], Slot::Looking | Slot::Running);
             let mut groups = self.layout.takers(task.target).iter();
             let seen_to = match task.target {
-                Target::Slot(slot) => awake(&slot),
-                Target::Group(..) => {
+                QueueTarget::Slot(slot) => awake(&slot),
+                QueueTarget::Group(..) => {
                     let mut takers = groups.clone().flat_map(|group| &self.layout.group(*group).slots);
                     takers.any(awake) || groups.any(|group| self.outside[group.index()] > 0)
                 }
@@ -441,7 +441,7 @@ fn events() -> impl Strategy<Value = Event> {
     prop_oneof![
         8 => (affinities(), 0u8..3, 0u64..5, 0usize..24)
             .prop_map(|(affinity, user, time, caller)| Event::Submit { affinity, user, time, caller }),
-        8 => (0usize..16).prop_map(Event::Step),
+        8 => (0usize..16).prop_map(Event::SearchStep),
         3 => (0usize..16).prop_map(Event::Block),
         2 => (0usize..8).prop_map(Event::Return),
         1 => (0usize..8, any::<bool>()).prop_map(|(group, comes)| Event::Outside(group, comes)),
@@ -523,7 +523,7 @@ proptest! {
         let layout = Layout::new(&machine.topology, machine.threads, machine.split);
         for group in (0..layout.groups().len() as u32).map(GroupId) {
             for kind in QueueKind::ALL {
-                let target = Target::Group(group, kind);
+                let target = QueueTarget::Group(group, kind);
                 let takers = layout.takers(target);
                 prop_assert_eq!(takers.first(), Some(&group), "its own workers come first");
                 for slot in (0..layout.slots().len() as u32).map(SlotId) {
@@ -537,7 +537,7 @@ proptest! {
 /// The nodes that group 0 of a machine may steal tasks of a mode from, in its order.
 fn steals_from(topology: &Topology, stealing: Stealing) -> Vec<u32> {
     let layout = Layout::new(topology, None, Split::default());
-    let Target::Group(_, kind) = layout.route(Affinity::Anywhere, stealing, None, &|_| 0) else { unreachable!() };
+    let QueueTarget::Group(_, kind) = layout.route(Affinity::Anywhere, stealing, None, &|_| 0) else { unreachable!() };
     let steps = layout.search(GroupId(0)).iter().skip(1).filter(|step| step.reach.includes(kind));
     steps.map(|step| layout.group(step.group).node.0).collect()
 }
@@ -573,8 +573,8 @@ fn a_large_node_is_cut_and_its_groups_help_each_other_first() {
     let layout = Layout::new(&Topology::synthetic(2, 1, 4, 2), None, split);
     let sizes: Vec<(u32, usize)> = layout.groups().iter().map(|group| (group.node.0, group.slots.len())).collect();
     assert_eq!(sizes, [(0, 4), (0, 4), (1, 4), (1, 4)]);
-    assert_eq!(layout.search(GroupId(0))[1], Step { group: GroupId(1), reach: Reach::ALL });
-    assert_eq!(layout.takers(Target::Group(GroupId(0), QueueKind::NodeHard)), [GroupId(0), GroupId(1)]);
+    assert_eq!(layout.search(GroupId(0))[1], SearchStep { group: GroupId(1), reach: Reach::ALL });
+    assert_eq!(layout.takers(QueueTarget::Group(GroupId(0), QueueKind::NodeHard)), [GroupId(0), GroupId(1)]);
     let few = Layout::new(&Topology::synthetic(1, 1, 4, 2), Some(2), split);
     assert_eq!(few.groups().len(), 2, "two slots are spread over two groups");
 }
@@ -584,17 +584,24 @@ fn a_place_without_workers_stands_for_the_nearest_with_some() {
     // Three threads over four nodes leave node 3 without; node 2 shares its package.
     let layout = Layout::new(&Topology::synthetic(2, 2, 1, 1), Some(3), Split::default());
     let hard = |place| layout.route(Affinity::Near { place, hard: true }, Stealing::Any, None, &|_| 5);
-    assert_eq!(hard(Place::Node(NodeId(3))), Target::Group(GroupId(2), QueueKind::NodeHard));
-    assert_eq!(hard(Place::Package(PackageId(1))), Target::Group(GroupId(2), QueueKind::PackageHard));
+    assert_eq!(hard(Place::Node(NodeId(3))), QueueTarget::Group(GroupId(2), QueueKind::NodeHard));
+    assert_eq!(hard(Place::Package(PackageId(1))), QueueTarget::Group(GroupId(2), QueueKind::PackageHard));
     // One thread leaves package 1 without.
     let layout = Layout::new(&Topology::synthetic(2, 2, 1, 1), Some(1), Split::default());
     let place = Place::Package(PackageId(1));
     let far = layout.route(Affinity::Near { place, hard: true }, Stealing::Off, None, &|_| 0);
-    assert_eq!(far, Target::Group(GroupId(0), QueueKind::PackageHard));
+    assert_eq!(far, QueueTarget::Group(GroupId(0), QueueKind::PackageHard));
 }
 
 /// Where a policy sends a task of node 1 on a machine of two.
-fn sent(policy: &dyn Policy, layout: &Layout, settings: Settings, affinity: Affinity, hint: Hint, turn: u64) -> Target {
+fn sent(
+    policy: &dyn Policy,
+    layout: &Layout,
+    settings: Settings,
+    affinity: Affinity,
+    hint: Hint,
+    turn: u64,
+) -> QueueTarget {
     policy.route(layout, &Request { affinity, hint, caller: None, settings, loads: &|_| 0, turn: &|| turn })
 }
 
@@ -610,8 +617,8 @@ fn settings_and_hints_make_affinities_soft_or_hard() {
     let soft = Affinity::near(NodeId(1));
     let (heavy, light) = (Hint { bytes: 1 << 20, cpu_ns: 100_000 }, Hint { bytes: 1 << 10, cpu_ns: 100_000 });
     let kind = |affinities, affinity, hint| match sent(&NumaPolicy, &layout, settings(affinities), affinity, hint, 0) {
-        Target::Group(group, kind) => (group.0, kind),
-        Target::Slot(_) => unreachable!("no task asks for a slot"),
+        QueueTarget::Group(group, kind) => (group.0, kind),
+        QueueTarget::Slot(_) => unreachable!("no task asks for a slot"),
     };
     assert_eq!(kind(Affinities::Weighed, soft, heavy), (1, QueueKind::NodeHard), "memory-intensive");
     assert_eq!(kind(Affinities::Weighed, soft, light), (1, QueueKind::Stealable), "cpu-intensive");
@@ -627,16 +634,19 @@ fn a_static_policy_uses_its_cpus_only() {
     let cpus = vec![CpuId(1), CpuId(2), CpuId(3)];
     let strict = StaticPolicy { cpus: cpus.clone(), strict: true };
     let to = |affinity, turn| sent(&strict, &layout, Settings::default(), affinity, Hint::default(), turn);
-    assert_eq!([0, 1, 2, 3].map(|turn| to(Affinity::Anywhere, turn)), [1, 2, 3, 1].map(|s| Target::Slot(SlotId(s))));
-    assert_eq!([0, 1].map(|turn| to(Affinity::near(NodeId(1)), turn)), [2, 3].map(|s| Target::Slot(SlotId(s))));
-    assert_eq!(to(Affinity::near(NodeId(0)), 7), Target::Slot(SlotId(1)));
-    assert_eq!(to(Affinity::Slot(SlotId(0)), 0), Target::Slot(SlotId(0)), "a private task has its slot");
+    assert_eq!(
+        [0, 1, 2, 3].map(|turn| to(Affinity::Anywhere, turn)),
+        [1, 2, 3, 1].map(|s| QueueTarget::Slot(SlotId(s)))
+    );
+    assert_eq!([0, 1].map(|turn| to(Affinity::near(NodeId(1)), turn)), [2, 3].map(|s| QueueTarget::Slot(SlotId(s))));
+    assert_eq!(to(Affinity::near(NodeId(0)), 7), QueueTarget::Slot(SlotId(1)));
+    assert_eq!(to(Affinity::Slot(SlotId(0)), 0), QueueTarget::Slot(SlotId(0)), "a private task has its slot");
     let lax = StaticPolicy { cpus, strict: false };
     let to = sent(&lax, &layout, Settings::default(), Affinity::near(NodeId(1)), Hint::default(), 0);
-    assert_eq!(to, Target::Group(GroupId(1), QueueKind::Neighbour));
+    assert_eq!(to, QueueTarget::Group(GroupId(1), QueueKind::Neighbour));
     let none = StaticPolicy { cpus: vec![CpuId(99)], strict: true };
     let to = sent(&none, &layout, Settings::default(), Affinity::near(NodeId(1)), Hint::default(), 0);
-    assert_eq!(to, Target::Group(GroupId(1), QueueKind::Neighbour), "cpus without a slot do not count");
+    assert_eq!(to, QueueTarget::Group(GroupId(1), QueueKind::Neighbour), "cpus without a slot do not count");
 }
 
 #[test]

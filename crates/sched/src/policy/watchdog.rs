@@ -8,7 +8,7 @@
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 5.1, "Watchdog".
 
-use super::{GroupId, Layout, Load, QueueKind, Target, may_work};
+use super::{GroupId, Layout, Load, QueueKind, QueueTarget, may_work};
 
 /// One group, as sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub fn decide(layout: &Layout, samples: &[Sample]) -> Vec<Action> {
         // Then those elsewhere that may take what is left.
         for kind in QueueKind::ALL {
             let mut of_kind = sample.queued[kind.index()].min(wanted);
-            for taker in layout.takers(Target::Group(group, kind)).iter().skip(1) {
+            for taker in layout.takers(QueueTarget::Group(group, kind)).iter().skip(1) {
                 while of_kind > 0 && raise(&mut left, *taker, &mut actions) {
                     (of_kind, wanted) = (of_kind - 1, wanted - 1);
                 }

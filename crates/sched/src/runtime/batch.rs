@@ -19,7 +19,7 @@ use super::group::{Entry, Work};
 use super::staff::Worker;
 use crate::affinity::{Affinity, Hint};
 use crate::panics;
-use crate::policy::{Running, Target};
+use crate::policy::{QueueTarget, Running};
 use crate::scope::Ran;
 use crate::settings::{Binding, StealAmount};
 use crate::statement::Statement;
@@ -82,7 +82,7 @@ impl Shared {
         self.watch(statement);
         let settings = self.settings_of(statement);
         let target = self.route(statement, settings, affinity, Hint::default());
-        if matches!(target, Target::Slot(_)) && !matches!(affinity, Affinity::Slot(_)) {
+        if matches!(target, QueueTarget::Slot(_)) && !matches!(affinity, Affinity::Slot(_)) {
             // The policy deals them out one by one.
             return tasks.for_each(|task| self.submit(statement, affinity, Hint::default(), task));
         }
@@ -93,8 +93,8 @@ impl Shared {
             return;
         }
         let helpers = match target {
-            Target::Slot(_) => 1,
-            Target::Group(group, _) => self.layout.group(group).slots.len(),
+            QueueTarget::Slot(_) => 1,
+            QueueTarget::Group(group, _) => self.layout.group(group).slots.len(),
         };
         let manner = Manner { running: first.running, binding: first.binding, steal: first.steal };
         self.queue_batch(&batch, statement, manner, target, helpers.min(batch.left()));
@@ -105,7 +105,7 @@ impl Shared {
         batch: &Arc<Batch>,
         statement: &Arc<Statement>,
         Manner { running, binding, steal }: Manner,
-        target: Target,
+        target: QueueTarget,
         entries: usize,
     ) {
         batch.queued.fetch_add(entries, Ordering::Relaxed);
@@ -127,7 +127,7 @@ impl Shared {
         batch: &Arc<Batch>,
         statement: &Arc<Statement>,
         manner: Manner,
-        target: Target,
+        target: QueueTarget,
     ) {
         if batch.entry_taken() {
             self.queue_batch(batch, statement, manner, target, 1);

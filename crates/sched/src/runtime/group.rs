@@ -20,7 +20,7 @@ use super::batch::Batch;
 use crate::affinity::{Hint, Priority};
 use crate::handover::Handover;
 use crate::panics;
-use crate::policy::{GroupQueues, QueueKind, Reach, Running, Taken, Target};
+use crate::policy::{GroupQueues, QueueKind, QueueTarget, Reach, Running, Taken};
 use crate::primitive::{AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::scope::Job;
 use crate::settings::{Binding, StealAmount};
@@ -69,7 +69,7 @@ impl Entry {
 /// An entry and where it was taken from.
 pub(crate) struct Found {
     pub(crate) entry: Entry,
-    pub(crate) target: Target,
+    pub(crate) target: QueueTarget,
 }
 
 /// The rank that an empty queue shows: behind every priority.

@@ -3,7 +3,7 @@
 //! - [`group`]: a thread group's queues behind their locks, and a summary that others read without them.
 //! - [`worker`]: what a worker thread does. [`staff`]: how slots get workers, and lose them to others.
 //! - [`blocking`]: sections in which a worker does without its slot. [`outside`]: busy threads that are no workers.
-//! - [`parallel`]: loops. [`batch`]: many tasks as one. [`graph`]: tasks that wait for tasks. [`completion`]: waiting for one task.
+//! - [`parallel`]: loops. [`batch`]: many tasks as one. [`completion`]: waiting for one task.
 //! - [`watchdog`]: the thread that looks after the others.
 //! - [`Shared`]: what all of them and the handles share.
 //!
@@ -20,7 +20,6 @@
 pub(crate) mod batch;
 pub(crate) mod blocking;
 pub(crate) mod completion;
-pub(crate) mod graph;
 pub(crate) mod group;
 pub(crate) mod outside;
 pub(crate) mod parallel;
@@ -43,7 +42,7 @@ use watchdog::Dog;
 
 use crate::affinity::{Affinity, Config, Hint, SlotId};
 use crate::counting::CounterSource;
-use crate::policy::{GroupId, Layout, Load, NumaPolicy, Policy, QueueKind, Request, Running, Target, Wake, may_work};
+use crate::policy::{GroupId, Layout, Load, NumaPolicy, Policy, QueueKind, Request, Running, QueueTarget, Wake, may_work};
 use crate::settings::{Affinities, Settings};
 use crate::sleep::Sleep;
 use crate::statement::{Statement, Watcher};
@@ -186,7 +185,13 @@ impl Shared {
     }
 
     /// Where a task goes when the calling thread submits it now.
-    pub(crate) fn route(&self, statement: &Statement, settings: Settings, affinity: Affinity, hint: Hint) -> Target {
+    pub(crate) fn route(
+        &self,
+        statement: &Statement,
+        settings: Settings,
+        affinity: Affinity,
+        hint: Hint,
+    ) -> QueueTarget {
         self.route_with(statement, settings, (affinity, hint), self.own_slot(), &|group| self.load(group))
     }
 
@@ -198,7 +203,7 @@ impl Shared {
         (affinity, hint): (Affinity, Hint),
         caller: Option<SlotId>,
         loads: &dyn Fn(GroupId) -> usize,
-    ) -> Target {
+    ) -> QueueTarget {
         let request = Request { affinity, hint, caller, settings, loads, turn: &|| self.next_turn() };
         match statement.policy() {
             Some(policy) => policy.route(&self.layout, &request),
@@ -228,11 +233,11 @@ impl Shared {
     }
 
     /// Queues entries at one place and wakes as many workers.
-    pub(crate) fn queue(&self, target: Target, entries: impl IntoIterator<Item = Entry>) {
+    pub(crate) fn queue(&self, target: QueueTarget, entries: impl IntoIterator<Item = Entry>) {
         let group = &self.groups[self.layout.group_of(target).index()];
         let count = match target {
-            Target::Group(_, kind) => group.push_shared(kind, entries),
-            Target::Slot(slot) => {
+            QueueTarget::Group(_, kind) => group.push_shared(kind, entries),
+            QueueTarget::Slot(slot) => {
                 let place = self.layout.slot(slot).place;
                 entries.into_iter().map(|entry| group.push_private(place, entry)).count()
             }
@@ -249,9 +254,9 @@ impl Shared {
 
     /// Wakes someone who can take what is queued at `target`: a free worker, or else all that wait for their own
     /// `parallel_for` (each may find it too little urgent, so all must look). Returns whether a further one may be woken.
-    pub(crate) fn wake_for(&self, target: Target) -> bool {
+    pub(crate) fn wake_for(&self, target: QueueTarget) -> bool {
         // Whoever looks finds this, and wakes another for what it leaves.
-        if matches!(target, Target::Group(group, _) if self.sleep.anyone_looks(group.index())) {
+        if matches!(target, QueueTarget::Group(group, _) if self.sleep.anyone_looks(group.index())) {
             return false;
         }
         let woken = self.wake_free_for(target);
@@ -265,7 +270,7 @@ impl Shared {
 
     /// Wakes the free worker that the policy prefers for what is queued at `target`, or the one that alone may take it,
     /// or gives a lent slot a worker.
-    pub(crate) fn wake_free_for(&self, target: Target) -> bool {
+    pub(crate) fn wake_free_for(&self, target: QueueTarget) -> bool {
         match self.layout.wake(target, |group| self.wake_in(group)) {
             Some(Wake::Slot(slot)) => {
                 if self.sleep.take_lent_slot(slot) {

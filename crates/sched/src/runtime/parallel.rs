@@ -20,7 +20,7 @@ use super::staff::Worker;
 use super::{Shared, here};
 use crate::affinity::{Affinity, Hint, SlotId};
 use crate::handover::Stood;
-use crate::policy::{GroupId, Target};
+use crate::policy::{GroupId, QueueTarget};
 use crate::primitive::{AtomicU32, Condvar, Mutex};
 use crate::scope::{Job, Participation, Waiter, scoped};
 use crate::settings::Settings;
@@ -114,7 +114,7 @@ impl Shared {
         settings: Settings,
         tasks: usize,
         wish: &(dyn Fn(usize) -> (Affinity, Hint) + Sync),
-    ) -> Vec<Target> {
+    ) -> Vec<QueueTarget> {
         let groups = (0..self.groups.len() as u32).map(GroupId);
         let loads: Vec<Cell<usize>> = groups.map(|group| Cell::new(self.load(group))).collect();
         let caller = if tasks == 1 { self.own_slot() } else { None };
@@ -134,8 +134,8 @@ impl Shared {
         for (lane, of) in job.lanes().iter().enumerate() {
             let caller = caller.filter(|caller| self.layout.may_take(*caller, of.target));
             let (near, all) = match of.target {
-                Target::Slot(_) => (1, 1),
-                Target::Group(group, _) => {
+                QueueTarget::Slot(_) => (1, 1),
+                QueueTarget::Group(group, _) => {
                     let slots = |group: &GroupId| self.layout.group(*group).slots.len();
                     (slots(&group), self.layout.takers(of.target).iter().map(slots).sum())
                 }
@@ -165,7 +165,7 @@ impl Shared {
         entries.into_iter().enumerate().for_each(|(lane, entries)| self.queue_help(job, lane, statement, entries));
     }
 
-    /// Queues so many entries of a lane.
+    /// Queues `n` entries of a lane.
     pub(crate) fn queue_help(&self, job: &Arc<Job>, lane: usize, statement: &Arc<Statement>, entries: usize) {
         if entries > 0 {
             let of = &job.lanes()[lane];

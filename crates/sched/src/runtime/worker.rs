@@ -24,7 +24,7 @@ use super::staff::Worker;
 use super::{HERE, Here, RUNNING, Shared, WORKS_FOR};
 use crate::affinity::{Priority, SlotId};
 use crate::panics;
-use crate::policy::{GroupId, Load, QueueKind, Reach, Target, binds, bulk, may_work};
+use crate::policy::{GroupId, Load, QueueKind, QueueTarget, Reach, binds, bulk, may_work};
 use crate::scope::{Participation, Ran};
 use crate::settings::Binding;
 use crate::sleep::Sleeper;
@@ -144,7 +144,7 @@ impl Shared {
     /// Runs an entry. Busy threads may have come while the worker looked for it, before it was queued: then what others
     /// may run as well goes back, and the worker rests next.
     fn execute_unless_resting(&self, worker: &Worker, found: Found, local: &mut Local) {
-        if matches!(found.target, Target::Group(..)) && self.must_rest(worker.group) {
+        if matches!(found.target, QueueTarget::Group(..)) && self.must_rest(worker.group) {
             self.queue(found.target, [found.entry]);
             return;
         }
@@ -171,7 +171,8 @@ impl Shared {
             let group = &self.groups[step.group.index()];
             if step.group == own.group {
                 if let Some(taken) = group.take_own(own.place, limit) {
-                    let target = taken.kind.map_or(Target::Slot(slot), |kind| Target::Group(step.group, kind));
+                    let target =
+                        taken.kind.map_or(QueueTarget::Slot(slot), |kind| QueueTarget::Group(step.group, kind));
                     return Some(Found { entry: taken.item, target });
                 }
             } else if group.queued_shared(step.reach) > 0
@@ -201,7 +202,7 @@ impl Shared {
             self.groups[own.index()].push_stolen(kind, &mut more);
             self.sleep.task_queued();
         }
-        Some(Found { entry: taken.item, target: Target::Group(victim, kind) })
+        Some(Found { entry: taken.item, target: QueueTarget::Group(victim, kind) })
     }
 
     /// Runs an entry, or drops it if its statement has stopped. Returns the statement whose task it ran.
@@ -222,7 +223,7 @@ impl Shared {
         match work {
             Work::Task(task) => {
                 let outer_sticky = worker.sticky.load(Ordering::Relaxed);
-                worker.sticky.store(matches!(target, Target::Slot(_)), Ordering::Relaxed);
+                worker.sticky.store(matches!(target, QueueTarget::Slot(_)), Ordering::Relaxed);
                 if let Err(text) = panics::caught(task) {
                     statement.fail(text);
                 }
@@ -233,7 +234,7 @@ impl Shared {
             }
             Work::Batch(batch) => {
                 let outer_sticky = worker.sticky.load(Ordering::Relaxed);
-                worker.sticky.store(matches!(target, Target::Slot(_)), Ordering::Relaxed);
+                worker.sticky.store(matches!(target, QueueTarget::Slot(_)), Ordering::Relaxed);
                 self.run_batch(worker, &batch, &statement, Manner { running, binding, steal }, target);
                 worker.sticky.store(outer_sticky, Ordering::Relaxed);
                 RUNNING.set(outer);
@@ -281,7 +282,7 @@ impl Shared {
     }
 
     /// The group that a task was stolen from, if it was.
-    fn from(&self, worker: &Worker, target: Target) -> Option<GroupId> {
+    fn from(&self, worker: &Worker, target: QueueTarget) -> Option<GroupId> {
         Some(self.layout.group_of(target)).filter(|group| *group != worker.group)
     }
 
@@ -372,7 +373,7 @@ impl Shared {
                 && let Some(taken) = self.groups[own.group.index()].take_private(own.place)
             {
                 self.set_state(worker, WorkerState::Working);
-                self.execute(worker, Found { entry: taken, target: Target::Slot(slot) });
+                self.execute(worker, Found { entry: taken, target: QueueTarget::Slot(slot) });
             }
             return;
         }
@@ -402,11 +403,11 @@ impl Shared {
         }
     }
 
-    fn for_queued(&self, group: GroupId, wake: impl Fn(Target) -> bool) {
+    fn for_queued(&self, group: GroupId, wake: impl Fn(QueueTarget) -> bool) {
         if self.sleep.anyone_asleep() {
             for kind in QueueKind::ALL {
                 if self.groups[group.index()].queued_in(kind) > 0 {
-                    wake(Target::Group(group, kind));
+                    wake(QueueTarget::Group(group, kind));
                 }
             }
         }

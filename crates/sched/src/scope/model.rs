@@ -27,7 +27,7 @@ fn one_loop(layout: &std::sync::Arc<Layout>, tasks: usize, early: bool) {
         over: AtomicBool::new(false),
     });
     let statement = Statement::new(1, Budget::unlimited());
-    let routes = vec![Target::Group(GroupId(0), QueueKind::Stealable); tasks];
+    let routes = vec![QueueTarget::Group(GroupId(0), QueueKind::Stealable); tasks];
     let body = |_| {
         assert!(!calls.over.load(Ordering::SeqCst), "a call after the end");
         calls.began.fetch_add(1, Ordering::SeqCst);

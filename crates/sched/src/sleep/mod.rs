@@ -87,7 +87,7 @@ pub(crate) struct Sleep {
 }
 
 impl Sleep {
-    /// Places for groups of so many slots, numbered through.
+    /// Places for groups of `n` slots, numbered through.
     pub(crate) fn new(group_slots: &[usize]) -> Sleep {
         let mut parkers = Vec::new();
         let mut groups = Vec::new();

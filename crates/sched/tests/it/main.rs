@@ -2,7 +2,6 @@
 
 mod blocking;
 mod counters;
-mod graphs;
 mod lifecycle;
 mod nested;
 mod nodes;

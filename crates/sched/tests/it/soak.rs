@@ -133,7 +133,7 @@ fn round(scheduler: &Arc<Scheduler>, counts: &Arc<Counts>, tasks: u64, rounds: u
     eventually("queues are empty and slots are held", idle);
 }
 
-/// Runs so many rounds on a scheduler of its own, and ends it.
+/// Runs `n` rounds on a scheduler of its own, and ends it.
 fn soak(stealing: Stealing, tasks: u64, rounds: usize, after_round: &mut dyn FnMut()) {
     let scheduler = machine(2, 2, 2, stealing);
     let counts = Arc::new(Counts::default());

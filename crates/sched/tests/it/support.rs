@@ -12,7 +12,7 @@ pub fn machine(packages: u32, nodes_per_package: u32, cores_per_node: u32, steal
     Scheduler::new(topology, Config { stealing, ..Config::default() })
 }
 
-/// A scheduler of one node and so many threads.
+/// A scheduler of one node and `n` threads.
 pub fn threads(threads: u32) -> Arc<Scheduler> {
     machine(1, 1, threads, Stealing::Off)
 }

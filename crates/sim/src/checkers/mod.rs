@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use numa::{NodeId, PackageId};
-use sched::policy::{Layout, Load, QueueKind, Target};
+use sched::policy::{Layout, Load, QueueKind, QueueTarget};
 use sched::{Affinities, Affinity, Place, Priority, Settings, SlotId};
 
 /// An invariant that does not hold.
@@ -89,14 +89,14 @@ impl Checkers {
         number: u64,
         priority: Priority,
         (affinity, settings): (Affinity, Settings),
-        target: Target,
+        target: QueueTarget,
     ) -> Result<(), Violation> {
         let bounds = bounds(layout, affinity, settings);
         self.checks += 1;
         let fits = match (bounds, target) {
-            (Bounds::Slot(slot), target) => target == Target::Slot(slot),
-            (bounds, Target::Group(group, _)) => in_bounds(layout, bounds, layout.group(group).slots[0]),
-            (bounds, Target::Slot(slot)) => in_bounds(layout, bounds, slot),
+            (Bounds::Slot(slot), target) => target == QueueTarget::Slot(slot),
+            (bounds, QueueTarget::Group(group, _)) => in_bounds(layout, bounds, layout.group(group).slots[0]),
+            (bounds, QueueTarget::Slot(slot)) => in_bounds(layout, bounds, slot),
         };
         if !fits {
             return broken(Invariant::StaysInPlace, format!("task {number}, {bounds:?}, is queued at {target:?}"));
@@ -114,7 +114,7 @@ impl Checkers {
         &mut self,
         layout: &Layout,
         slot: SlotId,
-        target: Target,
+        target: QueueTarget,
         (number, priority): (u64, Priority),
         left: impl Iterator<Item = u64>,
     ) -> Result<(), Violation> {
@@ -141,7 +141,7 @@ impl Checkers {
         }
     }
 
-    /// So many of a group are at work.
+    /// `n` of a group are at work.
     pub(crate) fn working(&mut self, group: usize, load: Load) -> Result<(), Violation> {
         self.checks += 1;
         if load.working <= load.slots {
@@ -215,9 +215,9 @@ fn in_bounds(layout: &Layout, bounds: Bounds, slot: SlotId) -> bool {
 
 /// Whether a queue's kind lets a slot take from it, by nodes and packages; neighbours without a package of their own are
 /// left to the layout.
-fn may_run(layout: &Layout, slot: SlotId, target: Target) -> bool {
+fn may_run(layout: &Layout, slot: SlotId, target: QueueTarget) -> bool {
     let here = layout.group(layout.slot(slot).group);
-    let Target::Group(group, kind) = target else { return target == Target::Slot(slot) };
+    let QueueTarget::Group(group, kind) = target else { return target == QueueTarget::Slot(slot) };
     let there = layout.group(group);
     match kind {
         QueueKind::Stealable => true,

@@ -211,7 +211,7 @@ impl Machine {
         Machine::checked(figures)
     }
 
-    /// The same machine with so many cores per node and threads per core.
+    /// The same machine with `n` cores per node and threads per core.
     ///
     /// # Errors
     /// The machine is irregular, or it has fewer.
@@ -377,7 +377,7 @@ impl Machine {
 
 impl Figures {
     /// Rebuilds the topology in another shape, with the distances that the latencies give.
-    pub(crate) fn reshape(&mut self, shape: Shape) -> Result<(), String> {
+    fn reshape(&mut self, shape: Shape) -> Result<(), String> {
         self.topology = shape.topology(&self.latency_ns)?;
         self.shape = Some(shape);
         Ok(())

@@ -26,7 +26,7 @@ use random::Random;
 
 /// How often the watchdog looks (as `sched::Watchdog` has it).
 const WATCHDOG_NS: u64 = 10_000_000;
-/// So many graphs are kept worked out; beyond it, those that only the engine still holds are dropped.
+/// `n` graphs are kept worked out; beyond it, those that only the engine still holds are dropped.
 const GRAPHS_KEPT: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -269,7 +269,7 @@ impl<'a> Engine<'a> {
         }
         let mut tasks: Vec<PlannedTask> = Vec::with_capacity(graph.tasks.len());
         for task in &graph.tasks {
-            let planned = |stage: &crate::Stage| {
+            let planned = |stage: &crate::TaskStage| {
                 self.traffic.profile(stage).map(|(profile, units)| (profile, units, stage.phase))
             };
             let stages = task.stages.iter().filter_map(planned).collect();

@@ -45,7 +45,7 @@ impl Histogram {
     }
 
     /// Their standard deviation.
-    pub fn deviation_ns(&self) -> f64 {
+    fn deviation_ns(&self) -> f64 {
         if self.count == 0 {
             return 0.0;
         }

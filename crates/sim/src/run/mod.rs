@@ -64,7 +64,7 @@ pub struct Options {
     pub warm_up_ns: u64,
     /// Virtual time that is counted. The run ends earlier if all clients are done.
     pub measured_ns: u64,
-    /// End after so many statements in the counted time; `None` is no limit.
+    /// End after `n` statements in the counted time; `None` is no limit.
     pub statements_max: Option<u64>,
     /// Settings of all statements: presets are `Settings::preset(Preset::{Os, Target, Bound})`.
     pub settings: Settings,

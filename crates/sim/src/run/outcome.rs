@@ -77,7 +77,7 @@ pub struct Outcome {
     pub busy: f64,
     /// Of that time, the share in which cpus computed instead of waiting for memory or for the other hardware thread.
     pub computing: f64,
-    /// Nanoseconds that cpus spent in each phase ([`crate::Stage::phase`]).
+    /// Nanoseconds that cpus spent in each phase ([`crate::TaskStage::phase`]).
     pub phases_ns: Vec<u64>,
     /// Checks made; 0 where none were asked for.
     pub checks: u64,
@@ -109,7 +109,7 @@ impl Outcome {
     }
 
     /// Bytes that cpus moved of their own node's memory.
-    pub fn local_bytes(&self) -> f64 {
+    fn local_bytes(&self) -> f64 {
         self.nodes.iter().map(|node| node.local_bytes).sum()
     }
 

@@ -16,8 +16,8 @@ use std::collections::BTreeSet;
 
 use sched::policy::watchdog::{self, Action, Sample};
 use sched::policy::{
-    GroupId, GroupQueues, Layout, Load, NumaPolicy, Policy, QueueKind, Request, Running, Target, Wake, binds, bulk,
-    may_work,
+    GroupId, GroupQueues, Layout, Load, NumaPolicy, Policy, QueueKind, QueueTarget, Request, Running, Wake, binds,
+    bulk, may_work,
 };
 use sched::{Affinities, Affinity, Hint, Priority, Settings, SlotId};
 
@@ -36,7 +36,7 @@ pub(super) struct Entry {
     /// Its number since the start of the run.
     pub(super) number: u64,
     /// Where it was queued first.
-    pub(super) routed: Target,
+    pub(super) routed: QueueTarget,
 }
 
 /// What a slot's worker does.
@@ -52,7 +52,7 @@ pub(super) enum Worker {
 /// An entry and where it was taken from.
 pub(super) struct Found {
     pub(super) entry: Entry,
-    pub(super) target: Target,
+    pub(super) target: QueueTarget,
 }
 
 /// The pool.
@@ -138,7 +138,7 @@ impl<'a> Pool<'a> {
         Ok(())
     }
 
-    fn route(&mut self, affinity: Affinity, hint: Hint, caller: Option<SlotId>) -> Target {
+    fn route(&mut self, affinity: Affinity, hint: Hint, caller: Option<SlotId>) -> QueueTarget {
         let turn = std::cell::Cell::new(self.turn);
         let next_turn = || {
             turn.set(turn.get() + 1);
@@ -153,14 +153,14 @@ impl<'a> Pool<'a> {
         if self.canary == Some(Canary::RoutesAstray) {
             let next = (self.layout.group_of(target).0 + 1) % self.layout.groups().len() as u32;
             return match target {
-                Target::Slot(_) => target,
-                Target::Group(_, kind) => Target::Group(GroupId(next), kind),
+                QueueTarget::Slot(_) => target,
+                QueueTarget::Group(_, kind) => QueueTarget::Group(GroupId(next), kind),
             };
         }
         target
     }
 
-    fn push(&mut self, target: Target, entry: Entry) {
+    fn push(&mut self, target: QueueTarget, entry: Entry) {
         let group = self.layout.group_of(target).0 as usize;
         let urgency = entry.priority;
         #[cfg(test)]
@@ -171,11 +171,11 @@ impl<'a> Pool<'a> {
             _ => urgency,
         };
         match target {
-            Target::Group(_, kind) => {
+            QueueTarget::Group(_, kind) => {
                 self.queues[group].push_shared(kind, urgency, entry);
                 self.shared[group][kind.index()] += 1;
             }
-            Target::Slot(slot) => {
+            QueueTarget::Slot(slot) => {
                 self.queues[group].push_private(self.layout.slot(slot).place, urgency, entry);
             }
         }
@@ -184,7 +184,7 @@ impl<'a> Pool<'a> {
     }
 
     /// Wakes someone who can take what is queued at `target`. Whether a further one may be woken.
-    fn wake_for(&mut self, target: Target, woken: &mut dyn FnMut(SlotId)) -> bool {
+    fn wake_for(&mut self, target: QueueTarget, woken: &mut dyn FnMut(SlotId)) -> bool {
         if self.asleep_total == 0 {
             return false;
         }
@@ -252,7 +252,7 @@ impl<'a> Pool<'a> {
             }
             let (taken, target) = if step.group == own.group {
                 let Some(taken) = self.queues[group].take_own(own.place, None) else { continue };
-                let target = taken.kind.map_or(Target::Slot(slot), |kind| Target::Group(step.group, kind));
+                let target = taken.kind.map_or(QueueTarget::Slot(slot), |kind| QueueTarget::Group(step.group, kind));
                 (taken, target)
             } else {
                 let mut more = std::mem::take(&mut self.more);
@@ -264,17 +264,17 @@ impl<'a> Pool<'a> {
                 self.more = more;
                 let Some(taken) = taken else { continue };
                 let kind = taken.kind.unwrap_or(QueueKind::Stealable);
-                (taken, Target::Group(step.group, kind))
+                (taken, QueueTarget::Group(step.group, kind))
             };
-            if let Target::Group(_, kind) = target {
+            if let QueueTarget::Group(_, kind) = target {
                 self.shared[group][kind.index()] -= 1;
             }
             self.queued[group] -= 1;
             self.total -= 1;
             if let Some(checkers) = &mut self.checkers {
                 let queue = match target {
-                    Target::Group(_, kind) => Ok(kind),
-                    Target::Slot(slot) => Err(layout.slot(slot).place),
+                    QueueTarget::Group(_, kind) => Ok(kind),
+                    QueueTarget::Slot(slot) => Err(layout.slot(slot).place),
                 };
                 let left = self.queues[group].iter().filter(|(of, ..)| *of == queue).map(|(.., entry)| entry.number);
                 checkers.taken(layout, slot, target, (taken.item.number, taken.item.priority), left)?;
@@ -325,7 +325,7 @@ impl<'a> Pool<'a> {
             }
             for kind in QueueKind::ALL {
                 if self.shared[step.group.0 as usize][kind.index()] > 0 {
-                    self.wake_for(Target::Group(step.group, kind), woken);
+                    self.wake_for(QueueTarget::Group(step.group, kind), woken);
                 }
             }
         }
@@ -375,7 +375,7 @@ impl<'a> Pool<'a> {
                 Load { slots: self.layout.groups()[group].slots.len(), working: self.working[group], outside: 0 };
             checkers.working(group, load)?;
             for kind in QueueKind::ALL.into_iter().filter(|kind| !self.queues[group].len_shared(*kind).eq(&0)) {
-                let takers = self.layout.takers(Target::Group(GroupId(group as u32), kind));
+                let takers = self.layout.takers(QueueTarget::Group(GroupId(group as u32), kind));
                 let awake = takers.iter().any(|taker| self.working[taker.0 as usize] > 0);
                 checkers.seen_to(group, awake)?;
             }

@@ -5,7 +5,7 @@ use sched::{Affinity, Preset, SlotId};
 use super::*;
 use crate::workload::scan::{Placement, Scans};
 use crate::workload::stream::{Lies, Pass};
-use crate::workload::{At, Graph, Repeated, Stage, Task, near};
+use crate::workload::{At, Graph, Repeated, Task, TaskStage, near};
 
 fn options(preset: Preset) -> Options {
     Options { settings: Settings::preset(preset), ..Options::default() }
@@ -16,12 +16,12 @@ fn scans(machine: &str, placement: Placement, options: &Options, clients: usize)
     run(&machine, options, &mut Scans { clients, ..Scans::vldb(placement) }.workload()).unwrap()
 }
 
-/// One task that reads so many bytes of node 1 on node 0, or of its own.
+/// One task that reads `n` bytes of node 1 on node 0, or of its own.
 fn reading(machine: &Machine, slots: u32, node: usize, bytes: f64, times: u64) -> Repeated {
     let _ = machine;
     let mut graph = Graph::new(bytes * f64::from(slots));
     for slot in 0..slots {
-        graph.add(Task::new(Affinity::Slot(SlotId(slot)), Stage::cpu(0.0).read(node, bytes)));
+        graph.add(Task::new(Affinity::Slot(SlotId(slot)), TaskStage::cpu(0.0).read(node, bytes)));
     }
     Repeated::new(graph, 1, times)
 }
@@ -51,7 +51,7 @@ fn cpu_time_is_shared_by_the_threads_of_a_core() {
     let took = |slots: u32| {
         let mut graph = Graph::new(1.0);
         (0..slots).for_each(|slot| {
-            graph.add(Task::new(Affinity::Slot(SlotId(slot)), Stage::cpu(1e8)));
+            graph.add(Task::new(Affinity::Slot(SlotId(slot)), TaskStage::cpu(1e8)));
         });
         run(&machine, &options, &mut Repeated::new(graph, 1, 1)).unwrap().latency.mean_ns() / 1e8
     };
@@ -120,7 +120,7 @@ impl Workload for Wrong {
 
     fn next(&mut self, _: usize, at: &mut At<'_>) -> Option<Arc<Graph>> {
         let mut graph = Graph::new(1.0);
-        graph.add(Task::new(near(at.machine, 0), Stage::cpu(0.0).read(99, 1.0)));
+        graph.add(Task::new(near(at.machine, 0), TaskStage::cpu(0.0).read(99, 1.0)));
         Some(Arc::new(graph))
     }
 }

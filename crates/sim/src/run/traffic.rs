@@ -23,7 +23,7 @@ use super::Resolve;
 use crate::constants::Constants;
 use crate::flow::{Class, Solver};
 use crate::machine::Machine;
-use crate::workload::{LINE_BYTES, Stage};
+use crate::workload::{LINE_BYTES, TaskStage};
 
 /// A kind of stage, per unit: a byte, or a nanosecond of cpu time where no memory is touched.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,7 +115,7 @@ impl<'a> Traffic<'a> {
     }
 
     /// The profile of a stage and how many units it has. `None` for a stage that does nothing.
-    pub(super) fn profile(&mut self, stage: &Stage) -> Option<(ProfileId, f64)> {
+    pub(super) fn profile(&mut self, stage: &TaskStage) -> Option<(ProfileId, f64)> {
         let bytes = stage.bytes();
         let units = if bytes > 0.0 { bytes } else { stage.cpu_ns };
         if units <= 0.0 {
@@ -247,7 +247,7 @@ impl<'a> Traffic<'a> {
         }
     }
 
-    /// Notes that a class has so many flows more, which it has already.
+    /// Notes that a class has `n` flows more, which it has already.
     fn drifted(&mut self, class: usize, more: isize) {
         let of = &self.classes[class];
         let solved = if of.solved.0 == self.solutions { of.solved.1 } else { 0 };

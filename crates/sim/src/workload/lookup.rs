@@ -17,7 +17,7 @@
 use sched::policy::Layout;
 use sched::{Affinity, SlotId};
 
-use super::{Graph, Stage, Task};
+use super::{Graph, Task, TaskStage};
 use crate::constants::Constants;
 use crate::machine::Machine;
 
@@ -55,7 +55,7 @@ pub struct Lookups {
 }
 
 impl Lookups {
-    /// Look-ups in an index of so many keys, in tasks of 10,000.
+    /// Look-ups in an index of `n` keys, in tasks of 10,000.
     pub fn new(keys: f64, index: Index) -> Lookups {
         Lookups { keys, index, per_task: 10_000.0 }
     }
@@ -116,21 +116,21 @@ impl Lookups {
         let mut graph = Graph::new(self.per_task * slots as f64);
         for slot in 0..slots as u32 {
             let home = machine.place_of(layout.group(layout.slot(SlotId(slot)).group).node).unwrap_or(0);
-            let mut task = Task::new(Affinity::Slot(SlotId(slot)), Stage::default());
+            let mut task = Task::new(Affinity::Slot(SlotId(slot)), TaskStage::default());
             task.stages = self.stages(machine, (home, slots as f64), constants);
             graph.add(task);
         }
         graph
     }
 
-    fn stages(&self, machine: &Machine, (home, units): (usize, f64), constants: &Constants) -> Vec<Stage> {
+    fn stages(&self, machine: &Machine, (home, units): (usize, f64), constants: &Constants) -> Vec<TaskStage> {
         let everywhere: Vec<usize> = (0..machine.node_count()).filter(|node| machine.nodes()[*node].cpus > 0).collect();
         let look = |nodes: &[usize], more_ns: f64| {
             let missed = self.misses(machine);
             let held = self.level_bytes().len() as f64 - missed;
             let cached = held * constants.llc_ns() / constants.lookups_in_flight();
             let cpu_ns = constants.lookup_ns() + cached + more_ns;
-            Stage::cpu(self.per_task * cpu_ns).random_over(nodes, self.per_task * missed).chained()
+            TaskStage::cpu(self.per_task * cpu_ns).random_over(nodes, self.per_task * missed).chained()
         };
         match self.index {
             Index::Shared => vec![look(&everywhere, 0.0)],
@@ -143,11 +143,11 @@ impl Lookups {
                 // every cache holds.
                 let levels = (units.max(2.0).ln() / RANGES_PER_LINE.ln()).ceil();
                 let search_ns = levels * constants.random_access_ns();
-                let route = Stage::cpu(self.per_task * (constants.batched_ns() + search_ns))
+                let route = TaskStage::cpu(self.per_task * (constants.batched_ns() + search_ns))
                     .read_over(&everywhere, out)
                     .random_over(&everywhere, announced)
                     .chained();
-                let receive = Stage::cpu(0.0).read(home, bytes);
+                let receive = TaskStage::cpu(0.0).read(home, bytes);
                 if processing {
                     vec![route, receive, look(&[home], constants.batched_ns())]
                 } else {

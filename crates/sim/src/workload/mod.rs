@@ -1,6 +1,6 @@
 //! What runs: statements as graphs of tasks, and the clients that issue them.
 //!
-//! A [`Graph`] is a statement: tasks, each with an affinity, a hint and [`Stage`]s, and which tasks come after which. A
+//! A [`Graph`] is a statement: tasks, each with an affinity, a hint and [`TaskStage`]s, and which tasks come after which. A
 //! [`Workload`] hands out graphs to clients in a closed loop: a client issues its next statement when the last one is
 //! done. Builders for the papers' statements are in [`scan`], [`stream`], [`lookup`], [`query`] and [`dealt`].
 //!
@@ -35,7 +35,7 @@ pub const LINE_BYTES: f64 = 64.0;
 /// Streamed bytes are prefetched, so they overlap with the cpu time; random lines are waited for, as many at a time as a
 /// cpu can have in flight, besides the cpu time. A stage without memory is cpu time alone.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Stage {
+pub struct TaskStage {
     /// Cpu time, ns, of a cpu whose core is its own.
     pub cpu_ns: f64,
     /// Bytes streamed, per node of the memory, by place.
@@ -49,49 +49,49 @@ pub struct Stage {
     pub phase: usize,
 }
 
-impl Stage {
+impl TaskStage {
     /// A stage of cpu time.
-    pub fn cpu(cpu_ns: f64) -> Stage {
-        Stage { cpu_ns, ..Stage::default() }
+    pub fn cpu(cpu_ns: f64) -> TaskStage {
+        TaskStage { cpu_ns, ..TaskStage::default() }
     }
 
     /// Reads bytes of one node in sequence.
     #[must_use]
-    pub fn read(mut self, node: usize, bytes: f64) -> Stage {
+    pub fn read(mut self, node: usize, bytes: f64) -> TaskStage {
         self.streamed.push((node, bytes));
         self
     }
 
     /// Reads bytes that lie evenly on several nodes.
     #[must_use]
-    pub fn read_over(mut self, nodes: &[usize], bytes: f64) -> Stage {
+    pub fn read_over(mut self, nodes: &[usize], bytes: f64) -> TaskStage {
         self.streamed.extend(nodes.iter().map(|node| (*node, bytes / nodes.len() as f64)));
         self
     }
 
     /// Writes bytes of one node in sequence: each line is read and written back.
     #[must_use]
-    pub fn write(self, node: usize, bytes: f64, constants: &Constants) -> Stage {
+    pub fn write(self, node: usize, bytes: f64, constants: &Constants) -> TaskStage {
         if bytes == 0.0 { self } else { self.read(node, bytes * constants.write_factor()) }
     }
 
     /// Reads lines at random places of nodes, evenly.
     #[must_use]
-    pub fn random_over(mut self, nodes: &[usize], lines: f64) -> Stage {
+    pub fn random_over(mut self, nodes: &[usize], lines: f64) -> TaskStage {
         self.lines.extend(nodes.iter().map(|node| (*node, lines / nodes.len() as f64)));
         self
     }
 
     /// Counts it as this part of its statement.
     #[must_use]
-    pub fn in_phase(mut self, phase: usize) -> Stage {
+    pub fn in_phase(mut self, phase: usize) -> TaskStage {
         self.phase = phase;
         self
     }
 
     /// Has its lines wait for one another.
     #[must_use]
-    pub fn chained(mut self) -> Stage {
+    pub fn chained(mut self) -> TaskStage {
         self.chained = true;
         self
     }
@@ -111,14 +111,14 @@ pub struct Task {
     /// What it says that it costs.
     pub hint: Hint,
     /// What it does, one after the other.
-    pub stages: Vec<Stage>,
+    pub stages: Vec<TaskStage>,
     /// The tasks of its graph that come before it.
     pub after: Vec<usize>,
 }
 
 impl Task {
     /// A task of one stage, whose hint is what the stage costs.
-    pub fn new(affinity: Affinity, stage: Stage) -> Task {
+    pub fn new(affinity: Affinity, stage: TaskStage) -> Task {
         let hint = Hint { bytes: stage.bytes() as u64, cpu_ns: stage.cpu_ns as u64 };
         Task { affinity, hint, stages: vec![stage], after: Vec::new() }
     }
@@ -143,7 +143,7 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// An empty graph that gets so many items done.
+    /// An empty graph that gets `n` items done.
     pub fn new(items: f64) -> Graph {
         Graph { items, ..Graph::default() }
     }
@@ -226,11 +226,11 @@ pub(crate) fn ids(machine: &Machine, nodes: &[usize]) -> Vec<NodeId> {
 
 /// Pages that move from one node to others, as one task: the kernel copies them on the cpu that asks.
 pub fn migration(from: usize, to: &[usize], bytes: f64, constants: &Constants) -> Task {
-    let copied = Stage::cpu(bytes * constants.move_ns_per_byte()).read(from, bytes);
+    let copied = TaskStage::cpu(bytes * constants.move_ns_per_byte()).read(from, bytes);
     Task::new(Affinity::Anywhere, copied.read_over(to, bytes * constants.write_factor()))
 }
 
-/// Every client issues the same statement, so many times or without end.
+/// Every client issues the same statement, `n` times or without end.
 #[derive(Clone, Debug)]
 pub struct Repeated {
     graph: Arc<Graph>,

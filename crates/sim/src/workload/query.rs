@@ -14,7 +14,7 @@ use std::sync::Arc;
 use sched::Affinity;
 use sched::policy::concurrency::{Pieces, hint};
 
-use super::{At, Graph, Stage, Task, Workload, ids};
+use super::{At, Graph, Task, TaskStage, Workload, ids};
 use crate::machine::Machine;
 
 /// What a query reads of one piece of a table.
@@ -56,14 +56,14 @@ pub struct Query {
     pub inputs: Vec<Input>,
     /// Cpu time of the merge at the end, ns; 0 is none.
     pub merge_ns: f64,
-    /// Cut each input into so many tasks; `None`: as many as the concurrency hint allows.
+    /// Cut each input into `n` tasks; `None`: as many as the concurrency hint allows.
     pub tasks: Option<usize>,
     /// What it counts as.
     pub kind: usize,
 }
 
 impl Query {
-    /// The statement in so many tasks per input.
+    /// The statement in `n` tasks per input.
     pub fn graph(&self, machine: &Machine, tasks: usize, constants: &crate::Constants) -> Graph {
         let mut graph = Graph { kind: self.kind, ..Graph::new(1.0) };
         for input in &self.inputs {
@@ -76,15 +76,15 @@ impl Query {
         }
         if self.merge_ns > 0.0 {
             let all = 0..graph.tasks.len();
-            graph.add(Task::new(Affinity::Anywhere, Stage::cpu(self.merge_ns)).after(all));
+            graph.add(Task::new(Affinity::Anywhere, TaskStage::cpu(self.merge_ns)).after(all));
         }
         graph
     }
 }
 
 impl Input {
-    fn stage(&self, tasks: f64, node: Option<usize>, constants: &crate::Constants) -> Stage {
-        let mut stage = Stage::cpu(self.cpu_ns / tasks);
+    fn stage(&self, tasks: f64, node: Option<usize>, constants: &crate::Constants) -> TaskStage {
+        let mut stage = TaskStage::cpu(self.cpu_ns / tasks);
         // A task near one of several nodes reads the share that lies there.
         let from: Vec<usize> = match node {
             Some(node) if self.near.len() > 1 && self.nodes.contains(&node) => vec![node],
@@ -113,7 +113,7 @@ pub struct QueryClients {
 }
 
 impl QueryClients {
-    /// So many clients, each with one of the queries after the other, drawn evenly.
+    /// `n` clients, each with one of the queries after the other, drawn evenly.
     pub fn new(clients: usize, queries: Vec<Query>) -> QueryClients {
         QueryClients { clients, queries, graphs: BTreeMap::new() }
     }

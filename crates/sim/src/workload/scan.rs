@@ -23,7 +23,7 @@ use std::sync::Arc;
 use sched::Affinity;
 use sched::policy::concurrency::{Pieces, hint, rotated};
 
-use super::{At, Graph, LINE_BYTES, Stage, Task, Workload, ids, migration, near};
+use super::{At, Graph, LINE_BYTES, Task, TaskStage, Workload, ids, migration, near};
 use crate::machine::Machine;
 
 /// The phase of scanning codes.
@@ -46,10 +46,10 @@ pub enum Placement {
     RoundRobin,
     /// Each column on one node, neighbours together: the first columns on the first node.
     Blocks,
-    /// The codes of each column in so many partitions, dealt out over the nodes in turn; dictionary and index interleaved
+    /// The codes of each column in `n` partitions, dealt out over the nodes in turn; dictionary and index interleaved
     /// over these nodes.
     Ivp(usize),
-    /// The table in so many parts with dictionaries and indexes of their own, dealt out over the nodes in turn.
+    /// The table in `n` parts with dictionaries and indexes of their own, dealt out over the nodes in turn.
     Pp(usize),
 }
 
@@ -105,11 +105,11 @@ impl Scans {
     }
 
     /// Bits per code of a column.
-    pub fn bits_of(&self, column: usize) -> u32 {
+    fn bits_of(&self, column: usize) -> u32 {
         self.bits.get(column % self.bits.len().max(1)).copied().unwrap_or(32)
     }
 
-    /// Distinct values among so many rows of a column: uniform draws from all codes.
+    /// Distinct values among `n` rows of a column: uniform draws from all codes.
     fn distinct(&self, column: usize, rows: f64) -> f64 {
         let codes = 2f64.powi(self.bits_of(column) as i32);
         codes * -(-rows / codes).exp_m1()
@@ -167,7 +167,7 @@ impl Scans {
         graph
     }
 
-    /// A statement over a column, in at most so many tasks per phase (per part of PP).
+    /// A statement over a column, in at most `n` tasks per phase (per part of PP).
     pub fn graph(&self, column: usize, tasks: usize, at: &At<'_>) -> Graph {
         Builder { scans: self, column, at, pieces: self.nodes_of(column, at.machine.node_count()) }.graph(tasks.max(1))
     }
@@ -240,7 +240,7 @@ impl Builder<'_, '_> {
                 false => order.iter().map(|piece| self.find(*piece, 1)).collect(),
             };
             let stages = find.into_iter().chain(order.iter().map(|piece| self.materialise(*piece, 1))).collect();
-            let mut task = Task::new(self.near(order[0]), Stage::default());
+            let mut task = Task::new(self.near(order[0]), TaskStage::default());
             task.stages = stages;
             graph.add(with_hint(task));
             return graph;
@@ -267,13 +267,13 @@ impl Builder<'_, '_> {
         graph
     }
 
-    /// So many tasks for each piece, the pieces in turn, as a rotated start would have it.
+    /// `n` tasks for each piece, the pieces in turn, as a rotated start would have it.
     fn add_phase(
         &self,
         graph: &mut Graph,
         per_piece: usize,
         after: &[usize],
-        stage: impl Fn(usize) -> Stage,
+        stage: impl Fn(usize) -> TaskStage,
     ) -> Vec<usize> {
         let mut places = Vec::new();
         for piece in 0..self.pieces.len() {
@@ -298,17 +298,17 @@ impl Builder<'_, '_> {
     }
 
     /// The first phase on a range: read codes, write positions.
-    fn find(&self, piece: usize, tasks: usize) -> Stage {
+    fn find(&self, piece: usize, tasks: usize) -> TaskStage {
         let (rows, constants, node) = (self.rows(tasks), self.at.constants, self.pieces[piece]);
         let positions = rows * self.scans.selectivity * POSITION_BYTES;
-        Stage::cpu(rows * constants.scan_ns_per_row())
+        TaskStage::cpu(rows * constants.scan_ns_per_row())
             .read(node, self.codes_bytes(rows))
             .write(node, positions, constants)
             .in_phase(FIND)
     }
 
     /// The first phase by index, whose pages lie on these nodes.
-    fn lookup(&self, nodes: Vec<usize>) -> Stage {
+    fn lookup(&self, nodes: Vec<usize>) -> TaskStage {
         let constants = self.at.constants;
         let share = match self.scans.placement {
             Placement::Pp(_) => nodes.len() as f64 / self.pieces.len() as f64,
@@ -317,7 +317,7 @@ impl Builder<'_, '_> {
         let found = self.scans.rows * self.scans.selectivity * share;
         let values = self.scans.distinct(self.column, self.scans.rows * share) * self.scans.selectivity;
         // The entry of the first value is somewhere, those of the others follow; so do their positions.
-        Stage::cpu(values * constants.lookup_ns() + found * constants.random_access_ns())
+        TaskStage::cpu(values * constants.lookup_ns() + found * constants.random_access_ns())
             .random_over(&nodes, 2.0)
             .read_over(&nodes, (values + found) * POSITION_BYTES)
             .write(nodes[0], found * POSITION_BYTES, constants)
@@ -325,14 +325,14 @@ impl Builder<'_, '_> {
     }
 
     /// The second phase on a region: positions, codes and dictionary in, values out.
-    fn materialise(&self, piece: usize, tasks: usize) -> Stage {
+    fn materialise(&self, piece: usize, tasks: usize) -> TaskStage {
         let (constants, node) = (self.at.constants, self.pieces[piece]);
         let rows = self.rows(tasks);
         let found = rows * self.scans.selectivity;
         let lines = self.codes_bytes(rows) / LINE_BYTES;
         let per_line = LINE_BYTES * 8.0 / f64::from(self.scans.bits_of(self.column).max(1));
         let touched = 1.0 - (1.0 - self.scans.selectivity.min(1.0)).powf(per_line);
-        let mut stage = Stage::cpu(0.0).read(node, found * POSITION_BYTES);
+        let mut stage = TaskStage::cpu(0.0).read(node, found * POSITION_BYTES);
         stage = if touched >= STREAM_FROM {
             stage.read(node, touched * lines * LINE_BYTES)
         } else {
@@ -350,7 +350,7 @@ impl Builder<'_, '_> {
         stage.random_over(&dictionary, missed).write(node, found * VALUE_BYTES, constants).in_phase(MATERIALISE)
     }
 
-    /// How many of so many accesses to a dictionary miss: a cpu's share of the last-level cache holds what fits, and no
+    /// How many of `n` accesses to a dictionary miss: a cpu's share of the last-level cache holds what fits, and no
     /// more lines are fetched than are asked for.
     fn missed(&self, node: usize, dictionary_bytes: f64, accesses: f64) -> f64 {
         let facts = &self.at.machine.nodes()[node];
@@ -361,7 +361,7 @@ impl Builder<'_, '_> {
 
 /// The hint of a task of several stages.
 fn with_hint(mut task: Task) -> Task {
-    task.hint.bytes = task.stages.iter().map(Stage::bytes).sum::<f64>() as u64;
+    task.hint.bytes = task.stages.iter().map(TaskStage::bytes).sum::<f64>() as u64;
     task.hint.cpu_ns = task.stages.iter().map(|stage| stage.cpu_ns).sum::<f64>() as u64;
     task
 }

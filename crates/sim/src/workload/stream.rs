@@ -10,7 +10,7 @@
 use sched::policy::Layout;
 use sched::{Affinity, SlotId};
 
-use super::{Graph, Stage, Task};
+use super::{Graph, Task, TaskStage};
 use crate::constants::Constants;
 use crate::machine::Machine;
 
@@ -52,7 +52,7 @@ impl Pass {
         let mut graph = Graph::new(self.bytes);
         for slot in 0..slots as u32 {
             let home = machine.place_of(layout.group(layout.slot(SlotId(slot)).group).node).unwrap_or(0);
-            let cpu = Stage::cpu(share / self.entry_bytes * self.entry_ns);
+            let cpu = TaskStage::cpu(share / self.entry_bytes * self.entry_ns);
             let stage = match self.lies {
                 Lies::Owned => cpu.read(home, share),
                 Lies::Interleaved => cpu.read_over(&everywhere, share),

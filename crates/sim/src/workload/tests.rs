@@ -23,7 +23,7 @@ fn with_at<R>(machine: &Machine, parallelism: u16, use_it: impl FnOnce(&mut At<'
 }
 
 fn bytes(graph: &Graph) -> f64 {
-    graph.tasks.iter().flat_map(|task| &task.stages).map(Stage::bytes).sum()
+    graph.tasks.iter().flat_map(|task| &task.stages).map(TaskStage::bytes).sum()
 }
 
 #[test]

@@ -8,7 +8,7 @@ use arrow::compute::concat;
 use arrow::datatypes::DataType;
 use numa::{Allocator, MemoryError, NodeId, Region};
 
-use crate::build::plan::{Mapping, Plan, PlannedColumn, Source, SourceData};
+use crate::build::plan::{Mapping, Plan, PlannedColumn, SourceData, StagedRows};
 use crate::coded::{CodedColumn, code_bits};
 use crate::column::Column;
 use crate::copies::Copies;
@@ -17,7 +17,7 @@ use crate::kernels::pack::pack;
 use crate::kernels::words_for;
 use crate::parallel::{Parallel, map};
 use crate::placement::{ColumnAllocator, Placement};
-use crate::plain::{FixedData, Piece, PlainColumn, PlainData};
+use crate::plain::{FixedData, PlainColumn, PlainData, PlainPiece};
 use crate::stage::bytes::BytesWriter;
 use crate::stage::chunk::{ChunkView, NumberChunk};
 use crate::stage::strings::decode_ids;
@@ -34,7 +34,7 @@ const TABLE_BITS_MAX: u8 = 18;
 
 /// Rows of a source.
 struct Slice {
-    source: Source,
+    source: StagedRows,
     rows: Range<usize>,
 }
 
@@ -65,7 +65,7 @@ struct NewPiece {
 }
 
 /// What is needed of a column to encode it.
-struct Target<'a> {
+struct EncodeTarget<'a> {
     data_type: DataType,
     plan: Plan,
     bits: u8,
@@ -90,7 +90,7 @@ pub(crate) fn encode_group(
         };
         memory.push(allocate(&column.plan, bits, rows, allocator)?);
         let recut = wants_recut(&column.sources, rows, &allocator.placement.codes);
-        targets.push(Target { data_type: column.data_type, plan: column.plan, bits, recut, allocator });
+        targets.push(EncodeTarget { data_type: column.data_type, plan: column.plan, bits, recut, allocator });
         sources.push(column.sources);
     }
     let mut tasks = Vec::new();
@@ -126,7 +126,7 @@ fn allocate(plan: &Plan, bits: u8, rows: usize, allocator: &ColumnAllocator) -> 
 
 /// Whether strings are copied together instead of moved: where producers left small pieces, and where pieces have to end with
 /// granules, since granules lie on different nodes.
-fn wants_recut(sources: &[Source], rows: usize, placement: &Placement) -> bool {
+fn wants_recut(sources: &[StagedRows], rows: usize, placement: &Placement) -> bool {
     let small = sources.len() > 1 && rows / sources.len() < PIECE_ROWS_MIN;
     let split = matches!(placement, Placement::Striped(nodes) if nodes.len() > 1);
     let last = sources.len().saturating_sub(1);
@@ -137,8 +137,8 @@ fn wants_recut(sources: &[Source], rows: usize, placement: &Placement) -> bool {
 fn push_tasks<'a>(
     tasks: &mut Vec<Task<'a>>,
     column: usize,
-    sources: Vec<Source>,
-    target: &Target<'_>,
+    sources: Vec<StagedRows>,
+    target: &EncodeTarget<'_>,
     rows: usize,
     memory: &'a mut [Codes],
 ) {
@@ -177,7 +177,7 @@ fn push_tasks<'a>(
 }
 
 /// The rows of `sources`, cut into granules.
-fn cut(sources: Vec<Source>) -> Vec<Vec<Slice>> {
+fn cut(sources: Vec<StagedRows>) -> Vec<Vec<Slice>> {
     let (mut granules, mut room) = (Vec::new(), 0);
     for source in sources {
         let mut from = 0;
@@ -197,7 +197,7 @@ fn cut(sources: Vec<Source>) -> Vec<Vec<Slice>> {
     granules
 }
 
-fn encode(target: &Target<'_>, task: Task<'_>) -> Result<Vec<NewPiece>, StoreError> {
+fn encode(target: &EncodeTarget<'_>, task: Task<'_>) -> Result<Vec<NewPiece>, StoreError> {
     match &target.plan {
         Plan::Coded { mapping, null_code, .. } => {
             encode_codes(mapping, *null_code, target.bits, task);
@@ -440,7 +440,7 @@ fn sliced_array(slice: &Slice) -> Option<arrow::array::ArrayRef> {
 }
 
 /// The segments of a column.
-fn finish(target: Target<'_>, memory: Vec<Codes>, pieces: Vec<NewPiece>, rows: usize) -> Vec<Column> {
+fn finish(target: EncodeTarget<'_>, memory: Vec<Codes>, pieces: Vec<NewPiece>, rows: usize) -> Vec<Column> {
     let starts = (0..rows).step_by(SEGMENT_ROWS_MAX);
     if let Plan::Coded { dictionary, null_code, .. } = target.plan {
         let segments = starts.zip(memory).map(|(start, Codes { region, bounds })| {
@@ -455,7 +455,7 @@ fn finish(target: Target<'_>, memory: Vec<Codes>, pieces: Vec<NewPiece>, rows: u
         let (mut of_segment, mut start) = (Vec::new(), 0);
         // Tasks end at segment boundaries, so no piece crosses one.
         while let Some(NewPiece { rows, offset, data }) = pieces.next_if(|_| start < SEGMENT_ROWS_MAX) {
-            of_segment.push(Piece { start, rows, offset, data: Copies::one(data) });
+            of_segment.push(PlainPiece { start, rows, offset, data: Copies::one(data) });
             start += rows;
         }
         segments.push(Column::Plain(PlainColumn::new(target.data_type.clone(), of_segment)));

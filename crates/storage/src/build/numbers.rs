@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use numa::Allocator;
 
 use crate::affine::Affine;
-use crate::build::plan::{Mapping, Plan, PlannedColumn, Source, code_bytes, worth_coding};
+use crate::build::plan::{Mapping, Plan, PlannedColumn, StagedRows, code_bytes, worth_coding};
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::kernels::bits_for;
@@ -130,9 +130,9 @@ fn looked_for(producers: &[StagedNumbers], rows: usize) -> Option<Vec<i128>> {
     Some(keys)
 }
 
-fn in_order(producers: Vec<StagedNumbers>) -> Vec<Source> {
+fn in_order(producers: Vec<StagedNumbers>) -> Vec<StagedRows> {
     let chunks = producers.into_iter().enumerate().flat_map(|(i, p)| p.chunks.into_iter().map(move |chunk| (chunk, i)));
-    chunks.map(|(chunk, producer)| Source::chunk(chunk, producer)).collect()
+    chunks.map(|(chunk, producer)| StagedRows::chunk(chunk, producer)).collect()
 }
 
 fn sorted_dictionary(data_type: DataType, keys: &[i128], allocator: &Allocator) -> Result<Dictionary, StoreError> {

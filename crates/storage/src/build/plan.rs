@@ -26,7 +26,7 @@ pub(crate) struct PlannedColumn {
     pub(crate) data_type: DataType,
     pub(crate) plan: Plan,
     /// Staged rows, in order.
-    pub(crate) sources: Vec<Source>,
+    pub(crate) sources: Vec<StagedRows>,
     /// Bytes that encoding will allocate.
     pub(crate) new_bytes: usize,
 }
@@ -57,7 +57,7 @@ pub(crate) enum Mapping {
 
 /// Consecutive staged rows.
 #[derive(Clone)]
-pub(crate) struct Source {
+pub(crate) struct StagedRows {
     pub(crate) rows: usize,
     /// Which producer's ids they are.
     pub(crate) producer: usize,
@@ -70,13 +70,13 @@ pub(crate) enum SourceData {
     Piece(Arc<PlainData>),
 }
 
-impl Source {
-    pub(crate) fn chunk(chunk: NumberChunk, producer: usize) -> Source {
-        Source { rows: chunk.rows, producer, data: SourceData::Chunk(Arc::new(chunk)) }
+impl StagedRows {
+    pub(crate) fn chunk(chunk: NumberChunk, producer: usize) -> StagedRows {
+        StagedRows { rows: chunk.rows, producer, data: SourceData::Chunk(Arc::new(chunk)) }
     }
 
-    pub(crate) fn piece(rows: usize, data: Arc<PlainData>) -> Source {
-        Source { rows, producer: 0, data: SourceData::Piece(data) }
+    pub(crate) fn piece(rows: usize, data: Arc<PlainData>) -> StagedRows {
+        StagedRows { rows, producer: 0, data: SourceData::Piece(data) }
     }
 }
 
@@ -86,7 +86,7 @@ impl PlannedColumn {
         dictionary: Dictionary,
         null_code: bool,
         mapping: Mapping,
-        sources: Vec<Source>,
+        sources: Vec<StagedRows>,
         rows: usize,
     ) -> PlannedColumn {
         let bits = code_bits(&dictionary, null_code);
@@ -122,7 +122,7 @@ pub(crate) fn plan_column(
 }
 
 fn plan_arrays(data_type: DataType, arrays: Vec<ArrayRef>) -> PlannedColumn {
-    let piece = |array: ArrayRef| Source::piece(array.len(), Arc::new(PlainData::Array(array)));
+    let piece = |array: ArrayRef| StagedRows::piece(array.len(), Arc::new(PlainData::Array(array)));
     let sources = arrays.into_iter().map(piece).collect();
     PlannedColumn { data_type, plan: Plan::Arrays, sources, new_bytes: 0 }
 }

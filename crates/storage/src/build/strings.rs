@@ -3,7 +3,7 @@
 use arrow::datatypes::DataType;
 use numa::{Allocator, MemoryError, Region};
 
-use crate::build::plan::{Mapping, Plan, PlannedColumn, Source, code_bytes, worth_coding};
+use crate::build::plan::{Mapping, Plan, PlannedColumn, StagedRows, code_bytes, worth_coding};
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::kernels::bits_for;
@@ -76,11 +76,11 @@ fn plain(data_type: DataType, producers: Vec<StagedStrings>, total_bytes: usize)
         match staged {
             StagedStrings::Coded { table, chunks, total_bytes } => {
                 new_bytes += total_bytes;
-                sources.extend(chunks.into_iter().map(|chunk| Source::chunk(chunk, producer)));
+                sources.extend(chunks.into_iter().map(|chunk| StagedRows::chunk(chunk, producer)));
                 tables.push(Some(table));
             }
             StagedStrings::Plain { pieces, .. } => {
-                sources.extend(pieces.into_iter().map(|piece| Source::piece(piece.rows, piece.data)));
+                sources.extend(pieces.into_iter().map(|piece| StagedRows::piece(piece.rows, piece.data)));
                 tables.push(None);
             }
         }
@@ -102,10 +102,10 @@ pub(super) fn long_len_of(len: usize) -> usize {
     if len > INLINE_BYTES_MAX { len } else { 0 }
 }
 
-fn chunk_sources(coded: Vec<Coded>) -> (Vec<Source>, Vec<Option<Box<StringTable>>>) {
+fn chunk_sources(coded: Vec<Coded>) -> (Vec<StagedRows>, Vec<Option<Box<StringTable>>>) {
     let (mut sources, mut tables) = (Vec::new(), Vec::new());
     for (producer, Coded { table, chunks }) in coded.into_iter().enumerate() {
-        sources.extend(chunks.into_iter().map(|chunk| Source::chunk(chunk, producer)));
+        sources.extend(chunks.into_iter().map(|chunk| StagedRows::chunk(chunk, producer)));
         tables.push(Some(table));
     }
     (sources, tables)

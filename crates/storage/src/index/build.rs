@@ -37,7 +37,7 @@ const LOT_ROWS: usize = 512 << 10;
 const LOTS_MAX: usize = 64;
 /// Rows of the sample for each lot.
 const SAMPLE_PER_LOT: usize = 64;
-/// Codes have an offset each where there are at most so many for each row.
+/// Codes have an offset each where there are at most `n` for each row.
 const CODES_PER_ROW: u64 = 2;
 
 /// The index on a column of a type with an order of ours.

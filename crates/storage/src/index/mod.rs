@@ -71,7 +71,7 @@ pub struct Index {
     rows: usize,
     distinct: usize,
     ranks: Ranks,
-    /// Ranks that agree but for so many low bits share a bucket.
+    /// Ranks that agree but for `n` low bits share a bucket.
     shift: u32,
     /// Nothing for [`IndexKind::Ascending`].
     data: Copies<Arc<IndexData>>,
@@ -180,7 +180,7 @@ impl Index {
 
     /// Where the rows whose codes lie in `codes` stand in the order of the values: look-ups in the same index are put together
     /// by their places, which [`rows_at`](Self::rows_at) turns into rows.
-    pub fn order_of_codes(&self, column: &CodedColumn, codes: Range<u32>) -> Range<u32> {
+    fn order_of_codes(&self, column: &CodedColumn, codes: Range<u32>) -> Range<u32> {
         if codes.is_empty() {
             return 0..0;
         }

@@ -14,7 +14,7 @@ use super::compare::{self, RangeTest};
 use super::{MASK_WORDS, block_words, compress, gather, low_bits, member, unpack};
 use crate::{BLOCK_ROWS, GRANULE_ROWS};
 
-/// Every so many rows one is gathered: at 32 bits each of them is a cache line of its own.
+/// Every `n` rows one is gathered: at 32 bits each of them is a cache line of its own.
 pub const GATHER_STRIDE: usize = 16;
 /// Bits of the largest bitmap of a membership test; it is 16 KiB then.
 const SET_BITS_MAX: u8 = 17;

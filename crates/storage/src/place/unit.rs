@@ -80,7 +80,7 @@ impl Placed for Arc<IndexData> {
 }
 
 /// Where a unit shall lie.
-pub(super) struct Target<'a> {
+pub(super) struct UnitTarget<'a> {
     /// Of a single copy.
     pub(super) policy: Policy,
     /// The nodes of its copies, where there shall be several.
@@ -90,10 +90,10 @@ pub(super) struct Target<'a> {
 
 /// What moves as a whole.
 pub(super) enum Unit<'a> {
-    Codes(&'a Copies<Arc<Region>>, Target<'a>),
-    Dictionary(&'a Arc<Dictionary>, Target<'a>),
-    Values(&'a Copies<Arc<PlainData>>, Target<'a>),
-    Index(&'a Arc<Index>, Target<'a>),
+    Codes(&'a Copies<Arc<Region>>, UnitTarget<'a>),
+    Dictionary(&'a Arc<Dictionary>, UnitTarget<'a>),
+    Values(&'a Copies<Arc<PlainData>>, UnitTarget<'a>),
+    Index(&'a Arc<Index>, UnitTarget<'a>),
 }
 
 impl Unit<'_> {
@@ -157,7 +157,7 @@ pub(super) fn units_of<'a>(parts: &[(&'a Part, Vec<Wish<'a>>)]) -> Vec<Unit<'a>>
                 if let Some(index) = index.as_ref().filter(|index| seen.insert(address(index))) {
                     let (placement, allocator) = (&wish.0.index, wish.1);
                     let target =
-                        Target { policy: placement.dictionary_policy(), replicas: placement.replicas(), allocator };
+                        UnitTarget { policy: placement.dictionary_policy(), replicas: placement.replicas(), allocator };
                     units.push(Unit::Index(index, target));
                 }
             }
@@ -177,12 +177,12 @@ fn push_units<'a>(
         Column::Coded(coded) => {
             if let Some(codes) = coded.codes().filter(|codes| seen.insert(address(codes.first()))) {
                 let policy = placement.codes.codes_policy(coded.len(), coded.bits(), segment);
-                let target = Target { policy, replicas: placement.codes.replicas(), allocator };
+                let target = UnitTarget { policy, replicas: placement.codes.replicas(), allocator };
                 units.push(Unit::Codes(codes, target));
             }
             if seen.insert(address(coded.dictionary())) {
                 let policy = placement.dictionary.dictionary_policy();
-                let target = Target { policy, replicas: placement.dictionary.replicas(), allocator };
+                let target = UnitTarget { policy, replicas: placement.dictionary.replicas(), allocator };
                 units.push(Unit::Dictionary(coded.dictionary(), target));
             }
         }
@@ -192,7 +192,7 @@ fn push_units<'a>(
                 if seen.insert(address(piece.data.first())) {
                     let granule = piece.start / crate::GRANULE_ROWS;
                     let policy = placement.codes.piece_policy(granules, segment, granule);
-                    let target = Target { policy, replicas: placement.codes.replicas(), allocator };
+                    let target = UnitTarget { policy, replicas: placement.codes.replicas(), allocator };
                     units.push(Unit::Values(&piece.data, target));
                 }
             }

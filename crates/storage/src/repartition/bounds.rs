@@ -4,7 +4,7 @@
 //! counts of all dictionaries are put in value order and cut where the shares are reached.
 //!
 //! # Limits
-//! Equal values cannot be cut apart, so one frequent value makes one large part. Of plain columns every so many-th row counts.
+//! Equal values cannot be cut apart, so one frequent value makes one large part. Of plain columns every `n`-th row counts.
 
 use std::collections::HashMap;
 use std::iter::repeat_n;
@@ -61,7 +61,7 @@ pub fn range_bounds(version: &TableVersion, column: usize, parts: usize) -> Resu
     let (mut before, mut next) = (0, 0);
     for bound in 1..parts as u64 {
         let wanted = (u128::from(total) * u128::from(bound) / parts as u128) as u64;
-        // The first value with so many rows before it; or the one at which fewer are missing than would be too many.
+        // The first value with `n` rows before it; or the one at which fewer are missing than would be too many.
         while next + 1 < order.len() && before + weights[order[next] as usize] / 2 < wanted {
             before += weights[order[next] as usize];
             next += 1;

@@ -19,7 +19,7 @@ use crate::stage::validity::OpenValidity;
 use crate::types::{Native, Physical, native_slice, with_native};
 
 /// Most distinct keys that are tracked exactly while rows come.
-pub(crate) const DISTINCT_MAX: usize = 65_536;
+const DISTINCT_MAX: usize = 65_536;
 /// Keys that span more steps than this take so many bits when they are numbered by their distance that a dictionary may
 /// be smaller.
 const NEAR_STEPS_MAX: u128 = 1 << 28;

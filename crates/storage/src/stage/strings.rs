@@ -26,7 +26,7 @@ use crate::strings::BUFFER_BYTES_MAX;
 const DISTINCT_PERCENT_MAX: usize = 40;
 /// How many times the rows that were seen a column is taken to have in the end: a dictionary that pays by then is kept.
 const FORETOLD_TIMES: usize = 16;
-/// Of so many rows of a chunk the last one's worth tells how values come at its end.
+/// Of `n` rows of a chunk the last one's worth tells how values come at its end.
 const LATE_SHARE: usize = 4;
 /// How often a value came is counted up to this.
 const TIMES_MAX: u8 = 3;
@@ -40,7 +40,7 @@ pub(crate) struct StringStage {
     column: String,
     allocator: Allocator,
     mode: Mode,
-    /// A dictionary of so many values is worth it, whatever is foretold.
+    /// A dictionary of `n` values is worth it, whatever is foretold.
     values_kept: Option<usize>,
     /// Bytes of all values.
     total_bytes: usize,

@@ -31,7 +31,7 @@ impl OpenValidity {
     }
 
     /// Appends rows without NULLs.
-    pub(crate) fn append_valid(&mut self, count: usize) -> Result<(), MemoryError> {
+    fn append_valid(&mut self, count: usize) -> Result<(), MemoryError> {
         self.rows += count;
         if self.nulls > 0 {
             self.fill(self.rows - count)?;
@@ -40,7 +40,7 @@ impl OpenValidity {
     }
 
     /// Appends rows of which `valid` says which are not NULL.
-    pub(crate) fn append_flags(&mut self, count: usize, valid: impl Fn(usize) -> bool) -> Result<(), MemoryError> {
+    fn append_flags(&mut self, count: usize, valid: impl Fn(usize) -> bool) -> Result<(), MemoryError> {
         let from = self.rows;
         self.rows += count;
         self.fill(if self.nulls == 0 { 0 } else { from })?;

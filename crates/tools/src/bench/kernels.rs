@@ -23,7 +23,7 @@ use super::report::{Better, Figure, Output, median, report, write_head};
 use crate::failure::Failure;
 use crate::size::{Size, human};
 
-/// The data is so many times the last-level caches unless given.
+/// The data is `n` times the last-level caches unless given.
 const TIMES_CACHES: u64 = 4;
 /// Bounds of that.
 const BYTES: std::ops::RangeInclusive<u64> = (256 << 20)..=(2 << 30);

@@ -53,16 +53,16 @@ pub struct Arguments {
 
 /// What is loaded.
 #[derive(Clone, Debug)]
-enum Source {
+enum LoadSource {
     Scale(f64),
     Folder(PathBuf),
 }
 
-impl Source {
+impl LoadSource {
     fn name(&self) -> String {
         match self {
-            Source::Scale(scale) => format!("scale {scale} generated"),
-            Source::Folder(folder) => format!("{}", folder.display()),
+            LoadSource::Scale(scale) => format!("scale {scale} generated"),
+            LoadSource::Folder(folder) => format!("{}", folder.display()),
         }
     }
 }
@@ -81,10 +81,10 @@ struct Loaded {
 
 /// Loads, prints.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let mut sources: Vec<Source> = arguments.data.iter().cloned().map(Source::Folder).collect();
-    sources.extend(arguments.scale.iter().copied().map(Source::Scale));
+    let mut sources: Vec<LoadSource> = arguments.data.iter().cloned().map(LoadSource::Folder).collect();
+    sources.extend(arguments.scale.iter().copied().map(LoadSource::Scale));
     if sources.is_empty() {
-        sources.push(Source::Scale(1.0));
+        sources.push(LoadSource::Scale(1.0));
     }
     if arguments.once {
         let loaded = load_here(&sources[0], arguments.threads)?;
@@ -117,14 +117,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         figures.push(figure);
     }
     if let Some(json) = json {
-        let names: Vec<_> = sources.iter().map(Source::name).collect();
+        let names: Vec<_> = sources.iter().map(LoadSource::name).collect();
         json.write(&report("load", &topology, threads, json!({"sources": names, "runs": arguments.runs}), &figures))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Loads in this process.
-fn load_here(source: &Source, threads: Option<u16>) -> Result<Loaded, Failure> {
+fn load_here(source: &LoadSource, threads: Option<u16>) -> Result<Loaded, Failure> {
     let mut builder = Database::builder();
     if let Some(threads) = threads {
         builder = builder.threads(usize::from(threads));
@@ -132,11 +132,11 @@ fn load_here(source: &Source, threads: Option<u16>) -> Result<Loaded, Failure> {
     let database = builder.build()?;
     let started = Instant::now();
     let (scale, file_bytes) = match source {
-        Source::Scale(scale) => {
+        LoadSource::Scale(scale) => {
             data::generate_all(&database, *scale, &[])?;
             (*scale, None)
         }
-        Source::Folder(folder) => (data::load(&database, folder, &[])?, Some(file_bytes(folder))),
+        LoadSource::Folder(folder) => (data::load(&database, folder, &[])?, Some(file_bytes(folder))),
     };
     let load_s = started.elapsed().as_secs_f64();
     let columns = database.storage_report();
@@ -163,14 +163,14 @@ fn file_bytes(folder: &Path) -> u64 {
 }
 
 /// Loads in a process of its own.
-fn load_apart(source: &Source, threads: Option<u16>) -> Result<Loaded, Failure> {
+fn load_apart(source: &LoadSource, threads: Option<u16>) -> Result<Loaded, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("cannot run a load by itself: {error}"));
     let program = std::env::current_exe().map_err(|error| failed(&error))?;
     let mut command = Command::new(program);
     command.args(["bench", "load", "--once"]);
     match source {
-        Source::Scale(scale) => command.arg("--scale").arg(scale.to_string()),
-        Source::Folder(folder) => command.arg("--data").arg(folder),
+        LoadSource::Scale(scale) => command.arg("--scale").arg(scale.to_string()),
+        LoadSource::Folder(folder) => command.arg("--data").arg(folder),
     };
     if let Some(threads) = threads {
         command.arg("--threads").arg(threads.to_string());
@@ -187,7 +187,7 @@ fn of(loads: &[Loaded], number: impl Fn(&Loaded) -> f64) -> f64 {
     median(&loads.iter().map(number).collect::<Vec<_>>())
 }
 
-fn figure(source: &Source, loads: &[Loaded]) -> Figure {
+fn figure(source: &LoadSource, loads: &[Loaded]) -> Figure {
     let load_s = of(loads, |l| l.load_s);
     Figure::new(source.name(), load_s, "s", Better::Less).with_details(json!({
         "scale": loads.first().map(|l| l.scale),
@@ -201,7 +201,7 @@ fn figure(source: &Source, loads: &[Loaded]) -> Figure {
     }))
 }
 
-fn write_line(out: &mut dyn Write, source: &Source, loads: &[Loaded], figure: &Figure) -> Result<(), Failure> {
+fn write_line(out: &mut dyn Write, source: &LoadSource, loads: &[Loaded], figure: &Figure) -> Result<(), Failure> {
     let Some(first) = loads.first() else { return Ok(()) };
     let rate = |bytes: u64| bytes as f64 / 1e6 / figure.value;
     let read = first.file_bytes.map_or_else(|| "-".to_string(), |bytes| format!("{:.0}", rate(bytes)));
@@ -235,7 +235,7 @@ mod tests {
             resident_bytes,
             peak_bytes: 2 * resident_bytes,
         };
-        let figure = figure(&Source::Scale(1.0), &[load(2.0, 30), load(1.0, 10), load(4.0, 20)]);
+        let figure = figure(&LoadSource::Scale(1.0), &[load(2.0, 30), load(1.0, 10), load(4.0, 20)]);
         assert_eq!((figure.name.as_str(), figure.value), ("scale 1 generated", 2.0));
         assert_eq!(
             (&figure.details["resident_bytes"], &figure.details["rows_per_second"]),

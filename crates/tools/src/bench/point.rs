@@ -123,7 +123,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     )?;
     let session = database.session();
     let mut figures = Vec::new();
-    for kind in [Kind::Hit, Kind::Miss, Kind::Range] {
+    for kind in [StatementForm::Hit, StatementForm::Miss, StatementForm::Range] {
         let latencies = measure(&session, rows, kind, arguments)?;
         let figure = figure(kind, latencies);
         write_line(&mut out, &figure)?;
@@ -175,31 +175,31 @@ fn load(database: &Database, rows: Rows, shuffled: bool) -> Result<(), Failure> 
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kind {
+enum StatementForm {
     Hit,
     Miss,
     Range,
 }
 
-impl Kind {
+impl StatementForm {
     fn name(self) -> &'static str {
         match self {
-            Kind::Hit => "hit",
-            Kind::Miss => "miss",
-            Kind::Range => "range",
+            StatementForm::Hit => "hit",
+            StatementForm::Miss => "miss",
+            StatementForm::Range => "range",
         }
     }
 
     fn sql(self) -> &'static str {
         match self {
-            Kind::Hit | Kind::Miss => "SELECT a, b FROM points WHERE id = $1",
-            Kind::Range => "SELECT a, b FROM points WHERE id >= $1 AND id <= $2",
+            StatementForm::Hit | StatementForm::Miss => "SELECT a, b FROM points WHERE id = $1",
+            StatementForm::Range => "SELECT a, b FROM points WHERE id >= $1 AND id <= $2",
         }
     }
 }
 
 /// Microseconds of each query after the warm-up.
-fn measure(session: &Session, rows: Rows, kind: Kind, arguments: &Arguments) -> Result<Vec<f64>, Failure> {
+fn measure(session: &Session, rows: Rows, kind: StatementForm, arguments: &Arguments) -> Result<Vec<f64>, Failure> {
     let prepared = session.prepare(kind.sql())?;
     let length = Duration::from_secs_f64(arguments.seconds);
     let range = arguments.range.min(rows.count);
@@ -208,7 +208,8 @@ fn measure(session: &Session, rows: Rows, kind: Kind, arguments: &Arguments) -> 
     let mut turn = 0;
     loop {
         turn += 1;
-        let i = mixed(rows.seed ^ mixed(turn)) % (rows.count - if kind == Kind::Range { range - 1 } else { 0 });
+        let i =
+            mixed(rows.seed ^ mixed(turn)) % (rows.count - if kind == StatementForm::Range { range - 1 } else { 0 });
         let started = Instant::now();
         query(&prepared, rows, kind, i, range)?;
         let ended = Instant::now();
@@ -222,17 +223,19 @@ fn measure(session: &Session, rows: Rows, kind: Kind, arguments: &Arguments) -> 
 }
 
 /// Asks for the `i`th key and checks the answer.
-fn query(prepared: &Prepared, rows: Rows, kind: Kind, i: u64, range: u64) -> Result<(), Failure> {
+fn query(prepared: &Prepared, rows: Rows, kind: StatementForm, i: u64, range: u64) -> Result<(), Failure> {
     let key = |value: i64| ScalarValue::Int64(Some(value));
     let (batches, expected) = match kind {
-        Kind::Hit => (prepared.query(&[key(rows.key(i))])?.collect_all()?, 1),
-        Kind::Miss => (prepared.query(&[key(rows.gap(i))])?.collect_all()?, 0),
-        Kind::Range => (prepared.query(&[key(rows.key(i)), key(rows.key(i + range - 1))])?.collect_all()?, range),
+        StatementForm::Hit => (prepared.query(&[key(rows.key(i))])?.collect_all()?, 1),
+        StatementForm::Miss => (prepared.query(&[key(rows.gap(i))])?.collect_all()?, 0),
+        StatementForm::Range => {
+            (prepared.query(&[key(rows.key(i)), key(rows.key(i + range - 1))])?.collect_all()?, range)
+        }
     };
     let count: usize = batches.iter().map(RecordBatch::num_rows).sum();
     let sum = |batch: &RecordBatch| batch.column(1).as_primitive::<Int64Type>().values().iter().sum::<i64>();
     let found: i64 = batches.iter().map(sum).sum();
-    let of = if kind == Kind::Miss { 0 } else { (i..i + expected).map(|i| rows.b(i)).sum() };
+    let of = if kind == StatementForm::Miss { 0 } else { (i..i + expected).map(|i| rows.b(i)).sum() };
     if count as u64 != expected || found != of {
         let (kind, id) = (kind.name(), rows.key(i));
         return Err(Failure::new(format!(
@@ -242,12 +245,12 @@ fn query(prepared: &Prepared, rows: Rows, kind: Kind, i: u64, range: u64) -> Res
     Ok(())
 }
 
-fn figure(kind: Kind, mut latencies: Vec<f64>) -> Figure {
+fn figure(kind: StatementForm, mut latencies: Vec<f64>) -> Figure {
     let seconds = latencies.iter().sum::<f64>() / 1e6;
     let per_second = latencies.len() as f64 / seconds.max(1e-12);
     latencies.sort_by(f64::total_cmp);
     let figure = Figure::new(kind.name(), per_second, "queries/s", Better::More);
-    let figure = if kind == Kind::Hit { figure.with_target(HITS_TARGET) } else { figure };
+    let figure = if kind == StatementForm::Hit { figure.with_target(HITS_TARGET) } else { figure };
     figure.with_details(json!({
         "queries": latencies.len(), "sql": kind.sql(),
         "p50_us": percentile(&latencies, 50.0), "p99_us": percentile(&latencies, 99.0), "max_us": percentile(&latencies, 100.0),
@@ -292,7 +295,7 @@ mod tests {
 
     #[test]
     fn figures_are_of_latencies() {
-        let figure = figure(Kind::Hit, vec![5.0, 15.0, 10.0, 10.0]);
+        let figure = figure(StatementForm::Hit, vec![5.0, 15.0, 10.0, 10.0]);
         assert!((figure.value - 100_000.0).abs() < 1e-6, "{}", figure.value);
         assert_eq!((&figure.details["p50_us"], &figure.details["max_us"]), (&json!(10.0), &json!(15.0)));
     }

@@ -139,7 +139,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails when loops over so many elements would not fit in the memory that the process may use.
+/// Fails when loops over `n` elements would not fit in the memory that the process may use.
 fn fits(elements: u64, usable_bytes: u64) -> Result<(), Failure> {
     let bytes = elements.saturating_mul(BYTES_PER_ELEMENT);
     if bytes <= usable_bytes {

@@ -16,7 +16,7 @@ use super::clients::{self, Query, Window, mixed};
 use super::uniform::Uniform;
 use crate::failure::Failure;
 
-/// Column `c0` has values of so many bits, `c1` one more, ..: the bit cases of the paper begin here too.
+/// Column `c0` has values of `n` bits, `c1` one more, ..: the bit cases of the paper begin here too.
 const FIRST_BITS: u32 = 17;
 /// Columns of the table.
 const COLUMNS: u32 = 8;

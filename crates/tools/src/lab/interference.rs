@@ -230,7 +230,7 @@ impl Bench<'_> {
         })
     }
 
-    /// Every two queries beside each other, a query beside itself too, each on so many cpus per node.
+    /// Every two queries beside each other, a query beside itself too, each on `n` cpus per node.
     fn pairs(&self, numbers: &[u8], cpus: usize) -> Result<Vec<MeasuredPair>, Failure> {
         let wanted: Vec<[u8; 2]> =
             (0..numbers.len()).flat_map(|i| numbers[i..].iter().map(move |second| [numbers[i], *second])).collect();

@@ -29,10 +29,10 @@ const BATCH_ROWS: usize = 8192;
 
 /// The characters of addresses: one for every 6 bits of a draw.
 const ADDRESS_CHARACTERS: &[u8; 64] = b"0123456789abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ,";
-/// A draw makes so many characters.
+/// A draw makes `n` characters.
 const CHARACTERS_PER_DRAW: usize = 5;
 
-/// A stream is worth a thread from so many rows on.
+/// A stream is worth a thread from `n` rows on.
 const PART_ROWS_MIN: i64 = 32_768;
 
 /// The eight tables.

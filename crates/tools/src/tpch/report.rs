@@ -97,7 +97,7 @@ impl Report {
     }
 
     /// The sum of the medians, in seconds.
-    pub fn total_of_medians_s(&self) -> f64 {
+    fn total_of_medians_s(&self) -> f64 {
         self.queries.iter().filter_map(|query| query.median_s).sum()
     }
 

@@ -6,24 +6,26 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, PrimitiveArray, new_empty_array};
-use arrow::compute::{cast, concat, take};
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, UInt64Type};
 use arrow::row::{RowConverter, SortField};
 
 use super::super::chunk::Chunk;
 use super::super::vector::{ColumnInfo, Data, Kind};
+use super::best;
 use super::keys::{Coder, is_true, load, loaded_info};
+use super::lists::Lists;
+use super::ordered::Ordered;
+use super::ranked::{self, Ranked};
 use super::result::{Finish, Output};
 use super::state::{
-    Distinct, Groups, Opaque, Pending, Pick, State, add_floats, add_ints, add_one, add_wide, count, most,
+    Distinct, Groups, Opaque, Pending, Pick, State, add_floats, add_ints, add_one, add_wide, count, for_each_pair, most,
 };
+use super::store::{Arrival, Store};
 use super::table::Table;
 use crate::ExecError;
 use crate::plan::{AggregateCall, AggregateFunction, OpaqueAggregate};
-
-/// Rows that an opaque function is given at a time, at least, unless there are no more.
-const OPAQUE_ROWS: usize = 8192;
 
 /// What a state keeps.
 pub(super) enum Op {
@@ -43,6 +45,12 @@ pub(super) enum Op {
     Opaque(Arc<dyn OpaqueAggregate>),
     /// Different values, for a call over them.
     Distinct { coder: Box<Coder>, call: Box<Calls> },
+    /// All values, as numbers of the same order.
+    Numbers,
+    /// All rows.
+    Rows(Box<Store>),
+    /// The first row, or the last one.
+    Best { store: Box<Store>, last: bool },
 }
 
 /// A state that is kept.
@@ -76,6 +84,8 @@ pub(super) struct States {
     pub(super) states: Vec<State>,
     pub(super) groups: usize,
     rows: u64,
+    /// Of the next chunk.
+    pub(super) arrival: Arrival,
 }
 
 impl States {
@@ -88,6 +98,11 @@ impl States {
     pub(super) fn rows(&self) -> u64 {
         self.rows
     }
+
+    /// There will have been so many rows at least.
+    pub(super) fn expect_rows(&mut self, rows: u64) {
+        self.rows = self.rows.max(rows);
+    }
 }
 
 impl Calls {
@@ -96,16 +111,18 @@ impl Calls {
         let infos = infos.iter().map(loaded_info).collect();
         let mut all = Calls { infos, masks: Vec::new(), kept: Vec::new(), outputs: Vec::new(), counted };
         for call in calls {
-            let output =
-                if call.distinct && !call.arguments.is_empty() { all.distinct(call)? } else { all.plain(call)? };
+            let output = match call.distinct && !call.arguments.is_empty() {
+                _ if call.function.is_ordered() => all.ordered(call)?,
+                true => all.distinct(call)?,
+                false => all.plain(call)?,
+            };
             all.outputs.push(output);
         }
         Ok(all)
     }
 
     fn plain(&mut self, call: &AggregateCall) -> Result<Output, ExecError> {
-        let skips_nulls = !matches!(call.function, AggregateFunction::Opaque(_));
-        let mask = self.mask(if skips_nulls { &call.arguments } else { &[] }, call.filter);
+        let mask = self.mask(if call.function.skips_nulls() { &call.arguments } else { &[] }, call.filter);
         let field = call.field.clone();
         let Some(&column) = call.arguments.first().filter(|_| !matches!(call.function, AggregateFunction::Count))
         else {
@@ -138,12 +155,53 @@ impl Calls {
             AggregateFunction::Opaque(f) => {
                 Output::Opaque { of: self.keep(Op::Opaque(f.clone()), &call.arguments, mask), field }
             }
+            ordered => unreachable!("{ordered:?} is of the order of rows"),
+        })
+    }
+
+    /// A function of the order of rows.
+    fn ordered(&mut self, call: &AggregateCall) -> Result<Output, ExecError> {
+        let column = call.arguments[0];
+        let mask = self.mask(if call.function.skips_nulls() { &call.arguments } else { &[] }, call.filter);
+        if call.function.is_ranked() && !matches!(self.infos[column].kind, Kind::Arrow) {
+            let of = self.keep(Op::Numbers, &[column], mask);
+            return Ok(Output::Ranked { of, finish: Ranked::new(call, &self.infos[column]) });
+        }
+        let store = Store::new(column, &call.order, call.distinct, &self.infos)?;
+        let last = match call.function {
+            // Of different values the first is the first of all.
+            AggregateFunction::Nth { place: 1, .. } => Some(false),
+            AggregateFunction::Nth { place: -1, .. } => Some(true),
+            _ => None,
+        };
+        let same = |kept: &mut Kept| match (&mut kept.op, last) {
+            (Op::Best { store: known, last: l }, Some(last)) => {
+                (*l == last && known.order == store.order && kept.mask == mask).then(|| known.column(column))
+            }
+            (Op::Rows(known), None) => {
+                let equal = known.order == store.order && known.distinct == store.distinct && kept.mask == mask;
+                equal.then(|| known.column(column))
+            }
+            _ => None,
+        };
+        let known = self.kept.iter_mut().enumerate().find_map(|(of, kept)| Some((of, same(kept)?)));
+        let (of, place) = known.unwrap_or_else(|| {
+            let op = match last.filter(|_| store.has_words()) {
+                Some(last) => Op::Best { store: Box::new(store), last },
+                None => Op::Rows(Box::new(store)),
+            };
+            self.kept.push(Kept { op, columns: Vec::new(), mask });
+            (self.kept.len() - 1, 0)
+        });
+        let finish = Ordered::new(call, place);
+        Ok(match self.kept[of].op {
+            Op::Best { .. } => Output::Best { of, finish },
+            _ => Output::Ordered { of, finish },
         })
     }
 
     fn distinct(&mut self, call: &AggregateCall) -> Result<Output, ExecError> {
-        let skips_nulls = !matches!(call.function, AggregateFunction::Opaque(_));
-        let mask = self.mask(if skips_nulls { &call.arguments } else { &[] }, call.filter);
+        let mask = self.mask(if call.function.skips_nulls() { &call.arguments } else { &[] }, call.filter);
         let coder = Box::new(Coder::new(&call.arguments, &self.infos, 1)?);
         let infos: Vec<ColumnInfo> = call.arguments.iter().map(|&c| self.infos[c].clone()).collect();
         let arguments = (0..infos.len()).collect();
@@ -168,7 +226,7 @@ impl Calls {
     fn keep(&mut self, op: Op, columns: &[usize], mask: Option<usize>) -> usize {
         let same = |kept: &Kept| {
             let op = match (&kept.op, &op) {
-                (Op::Opaque(_) | Op::Distinct { .. }, _) => false,
+                (Op::Opaque(_) | Op::Distinct { .. } | Op::Rows(_) | Op::Best { .. }, _) => false,
                 (Op::Most { smallest: a, .. }, Op::Most { smallest: b, .. }) => a == b,
                 (Op::Bytes { smallest: a, .. }, Op::Bytes { smallest: b, .. }) => a == b,
                 (a, b) => std::mem::discriminant(a) == std::mem::discriminant(b),
@@ -230,11 +288,17 @@ impl Calls {
         self.kept.iter().any(|k| matches!(k.op, Op::Distinct { .. }))
     }
 
+    /// Are all values or rows of groups kept?
+    pub(super) fn has_lists(&self) -> bool {
+        self.kept.iter().any(|k| matches!(k.op, Op::Numbers | Op::Rows(_)))
+    }
+
     /// Bytes of a group.
     pub(super) fn group_bytes(&self) -> u64 {
         let of = |k: &Kept| match k.op {
             Op::SumExact => 16,
             Op::Bytes { .. } => 64,
+            Op::Best { .. } => best::GROUP_BYTES,
             _ => 8,
         };
         self.kept.iter().map(of).sum()
@@ -244,6 +308,7 @@ impl Calls {
     pub(super) fn shared_bytes(&self) -> u64 {
         let of = |k: &Kept| match &k.op {
             Op::Distinct { coder, .. } => coder.bytes(),
+            Op::Rows(store) | Op::Best { store, .. } => store.bytes(),
             _ => 0,
         };
         self.kept.iter().map(of).sum()
@@ -266,6 +331,8 @@ impl Calls {
                     total: 0,
                     fed: false,
                 }),
+                Op::Numbers | Op::Rows(_) => State::Lists(Box::default()),
+                Op::Best { .. } => State::Best(Box::default()),
                 Op::Distinct { .. } => State::Distinct(Box::new(Distinct {
                     pairs: Table::with_groups(0),
                     encoding: Default::default(),
@@ -275,7 +342,7 @@ impl Calls {
             state.resize(groups);
             states.push(state);
         }
-        Ok(States { states, groups, rows: 0 })
+        Ok(States { states, groups, rows: 0, arrival: Arrival::default() })
     }
 
     /// More groups.
@@ -290,7 +357,8 @@ impl Calls {
     pub(super) fn update(&self, states: &mut States, chunk: &mut Chunk, groups: Groups<'_>) -> Result<(), ExecError> {
         let masks = self.masks.iter().map(|m| self.rows_of_mask(m, chunk)).collect::<Vec<_>>();
         states.rows += groups.rows() as u64;
-        let (rows, total) = (states.rows, states.groups);
+        let (rows, total, arrival) = (states.rows, states.groups, states.arrival);
+        states.arrival = arrival.next();
         for (kept, state) in self.kept.iter().zip(&mut states.states) {
             let mask = kept.mask.and_then(|m| masks[m].as_deref());
             if let (Op::Sum { largest }, State::Sum(_)) = (&kept.op, &*state)
@@ -298,7 +366,15 @@ impl Calls {
             {
                 state.widen();
             }
-            self.update_one(kept, state, chunk, groups, mask, total)?;
+            match (&kept.op, state) {
+                (Op::Rows(store), State::Lists(lists)) => {
+                    keep_rows(store, lists, (chunk, &self.infos), groups, mask, arrival)?;
+                }
+                (Op::Best { store, last }, State::Best(best)) => {
+                    best.update((store, *last), (chunk, &self.infos), groups, mask, arrival)?;
+                }
+                (_, state) => self.update_one(kept, state, chunk, groups, mask, total)?,
+            }
         }
         Ok(())
     }
@@ -348,6 +424,15 @@ impl Calls {
         let column = kept.columns[0];
         let vector = load(chunk, column, &self.infos[column]);
         match (&kept.op, state, &vector.data) {
+            (_, State::Lists(lists), Data::Int(values)) => {
+                lists.push(groups, mask, values.iter().map(|&v| ranked::of_int(v)));
+            }
+            (_, State::Lists(lists), Data::Vid(vids)) => {
+                lists.push(groups, mask, vids.iter().map(|&v| u64::from(v)));
+            }
+            (_, State::Lists(lists), Data::Float(values)) => {
+                lists.push(groups, mask, values.iter().map(|&v| ranked::of_float(v)));
+            }
             (_, State::Sum(sums), Data::Int(values)) => add_ints(sums, groups, values, mask),
             (_, State::Exact(low, _), Data::Int(values)) => {
                 // 2^63 times as many rows would have to come first.
@@ -386,11 +471,15 @@ impl Calls {
     /// Ends the taking of rows; what opaque functions keep becomes arrays.
     pub(super) fn seal(&self, states: &mut States) -> Result<(), ExecError> {
         for state in &mut states.states {
-            if let State::Opaque(opaque) = state {
-                opaque.flush()?;
-                // Functions that saw nothing know nothing of their number of groups.
-                let arrays = if !opaque.fed { Vec::new() } else { opaque.groups.get_mut().state()? };
-                *state = State::Partial(arrays);
+            match state {
+                State::Opaque(opaque) => {
+                    opaque.flush()?;
+                    // Functions that saw nothing know nothing of their number of groups.
+                    let arrays = if !opaque.fed { Vec::new() } else { opaque.groups.get_mut().state()? };
+                    *state = State::Partial(arrays);
+                }
+                State::Lists(lists) => lists.seal(),
+                _ => {}
             }
         }
         Ok(())
@@ -449,12 +538,37 @@ impl Calls {
                     });
                 }
                 (State::Opaque(opaque), State::Partial(from)) => opaque.merge(from, pick, to, groups)?,
-                (State::Distinct(distinct), State::Distinct(from)) => distinct.merge(from, pick, to),
+                (State::Distinct(distinct), State::Distinct(from)) => distinct.merge(from, pick, to)?,
+                (State::Lists(lists), State::Lists(from)) => lists.merge(from, pick, to),
+                (State::Best(best), State::Best(from)) => {
+                    let Op::Best { last, .. } = kept.op else { unreachable!("the best rows have the state of such") };
+                    best.merge(from, last, pick, to);
+                }
                 _ => unreachable!("states of one aggregate"),
             }
         }
         Ok(())
     }
+}
+
+/// Keeps the rows of a chunk that count.
+fn keep_rows(
+    store: &Store,
+    lists: &mut Lists,
+    (chunk, infos): (&mut Chunk, &[ColumnInfo]),
+    groups: Groups<'_>,
+    mask: Option<&[bool]>,
+    arrival: Arrival,
+) -> Result<(), ExecError> {
+    let rows: Vec<u32> = (0..groups.rows() as u32).filter(|&row| mask.is_none_or(|m| m[row as usize])).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let first = store.keep(chunk, infos, rows.clone(), arrival)?;
+    for (number, row) in rows.into_iter().enumerate() {
+        lists.push_one(groups.of(row as usize), first + number as u64);
+    }
+    Ok(())
 }
 
 /// Is the sum of so many values of at most this distance from 0 below 2^63?
@@ -483,16 +597,6 @@ fn keep_better(kept: &mut Option<Box<[u8]>>, row: &[u8], smallest: bool) {
     };
     if better {
         *kept = Some(row.into());
-    }
-}
-
-fn for_each_pair(pick: &Pick<'_>, to: Option<&[u32]>, mut f: impl FnMut(usize, usize)) {
-    for i in 0..pick.len() {
-        let source = match pick {
-            Pick::Range(range) => range.start + i,
-            Pick::List(list) => list[i] as usize,
-        };
-        f(source, to.map_or(i, |to| to[i] as usize));
     }
 }
 
@@ -539,127 +643,5 @@ fn scale(data_type: &DataType) -> i8 {
     match data_type {
         DataType::Decimal32(_, s) | DataType::Decimal64(_, s) | DataType::Decimal128(_, s) => *s,
         _ => 0,
-    }
-}
-
-impl Opaque {
-    fn update(
-        &mut self,
-        arrays: Vec<ArrayRef>,
-        groups: Groups<'_>,
-        mask: Option<&[bool]>,
-        total: usize,
-    ) -> Result<(), ExecError> {
-        self.total = total;
-        let pending = &mut self.pending;
-        pending.arguments.resize(arrays.len(), Vec::new());
-        pending.arguments.iter_mut().zip(arrays).for_each(|(all, array)| all.push(array));
-        let rows = groups.rows();
-        pending.groups.extend((0..rows).map(|row| groups.of(row)));
-        match mask {
-            Some(mask) => pending.filter.extend_from_slice(mask),
-            None => pending.filter.resize(pending.groups.len(), true),
-        }
-        if pending.groups.len() >= OPAQUE_ROWS { self.flush() } else { Ok(()) }
-    }
-
-    pub(super) fn flush(&mut self) -> Result<(), ExecError> {
-        let pending = std::mem::take(&mut self.pending);
-        if pending.groups.is_empty() {
-            return Ok(());
-        }
-        let mut arguments = Vec::with_capacity(pending.arguments.len());
-        for arrays in &pending.arguments {
-            arguments.push(concat(&arrays.iter().map(|a| a.as_ref()).collect::<Vec<&dyn Array>>())?);
-        }
-        let filter = pending.filter.contains(&false).then(|| BooleanArray::from(pending.filter));
-        self.fed = true;
-        self.groups.get_mut().update(&arguments, &pending.groups, filter.as_ref(), self.total)
-    }
-
-    /// The results of all groups.
-    pub(super) fn finish(&mut self, types: impl Iterator<Item = DataType>) -> Result<ArrayRef, ExecError> {
-        let groups = self.groups.get_mut();
-        if !self.fed && self.total > 0 {
-            let none: Vec<ArrayRef> = types.map(|t| new_empty_array(&t)).collect();
-            groups.update(&none, &[], None, self.total)?;
-        }
-        groups.finish()
-    }
-
-    fn merge(&mut self, from: &[ArrayRef], pick: &Pick<'_>, to: Option<&[u32]>, total: usize) -> Result<(), ExecError> {
-        self.total = total;
-        if from.is_empty() || pick.len() == 0 {
-            return Ok(());
-        }
-        let mut arrays = Vec::with_capacity(from.len());
-        for array in from {
-            arrays.push(match pick {
-                Pick::Range(range) => array.slice(range.start, range.len()),
-                Pick::List(list) => take(array, &PrimitiveArray::from(list.to_vec()), None)?,
-            });
-        }
-        let groups: Vec<usize> = match to {
-            Some(to) => to.iter().map(|&t| t as usize).collect(),
-            None => (0..pick.len()).collect(),
-        };
-        self.fed = true;
-        self.groups.get_mut().merge(&arrays, &groups, total)
-    }
-}
-
-impl Distinct {
-    fn update(
-        &mut self,
-        coder: &Coder,
-        chunk: &mut Chunk,
-        groups: Groups<'_>,
-        mask: Option<&[bool]>,
-    ) -> Result<(), ExecError> {
-        coder.encode(chunk, &mut self.encoding, &mut self.numbers)?;
-        for (row, &number) in self.numbers.iter().enumerate() {
-            if mask.is_none_or(|m| m[row]) {
-                self.pairs.find_or_add((groups.of(row) as u128) << 64 | u128::from(number));
-            }
-        }
-        Ok(())
-    }
-
-    fn merge(&mut self, from: &Distinct, pick: &Pick<'_>, to: Option<&[u32]>) {
-        let mut targets: Vec<u32> = Vec::new();
-        for_each_pair(pick, to, |source, target| {
-            if targets.len() <= source {
-                targets.resize(source + 1, u32::MAX);
-            }
-            targets[source] = target as u32;
-        });
-        for &pair in from.pairs.keys() {
-            if let Some(&target) = targets.get((pair >> 64) as usize)
-                && target != u32::MAX
-            {
-                self.pairs.find_or_add(u128::from(target) << 64 | u128::from(pair as u64));
-            }
-        }
-    }
-
-    /// The results of a call over the values of each group.
-    pub(super) fn finish(&self, coder: &Coder, call: &Calls, groups: usize) -> Result<States, ExecError> {
-        let mut states = call.states(groups, self.pairs.len() as u64)?;
-        let step = super::super::chunk::CHUNK_ROWS;
-        for pairs in self.pairs.keys().chunks(step) {
-            let numbers: Vec<u64> = pairs.iter().map(|&p| p as u64).collect();
-            let of: Vec<u32> = pairs.iter().map(|&p| (p >> 64) as u32).collect();
-            let mut chunk = Chunk::empty(pairs.len());
-            for (_, vector) in coder.decode(&numbers)? {
-                chunk.push(Arc::new(vector));
-            }
-            call.update(&mut states, &mut chunk, Groups::Many(&of))?;
-        }
-        for state in &mut states.states {
-            if let State::Opaque(opaque) = state {
-                opaque.flush()?;
-            }
-        }
-        Ok(states)
     }
 }

@@ -12,20 +12,23 @@ use parking_lot::Mutex;
 
 use super::super::chunk::Rows;
 use super::super::pipe::{Lane, Pipe};
+use super::super::run::Run;
 use super::super::source::RowsSource;
-use super::super::vector::{ColumnInfo, Vector};
+use super::super::vector::Vector;
 use super::calls::{Calls, States};
 use super::keys::Key;
-use super::result::{Column, Values, settle};
+use super::result::{Column, settle};
 use super::state::{Pick, State};
 use super::table::Table;
-use super::{Grouping, Strategy, Worker};
+use super::{Grouping, Strategy, Worker, too_many};
 use crate::ExecError;
 
 /// Groups of a piece, about.
 const PIECE_GROUPS: usize = 1 << 14;
 /// Most pieces.
 const PIECES_MAX: usize = 256;
+/// Pieces per thread where groups differ in what they cost.
+const PIECES_PER_THREAD: usize = 8;
 /// Partitions by hash: one for each value of its top byte.
 const PARTITIONS: usize = 256;
 
@@ -43,47 +46,81 @@ pub(super) struct Part<K> {
 type Sorted<'a, K> = dyn Fn(&[K], States) -> Result<Part<K>, ExecError> + Sync + 'a;
 
 /// A piece of the result.
-struct Piece {
-    rows: usize,
-    columns: Vec<Column>,
+pub(super) struct Piece {
+    pub(super) rows: usize,
+    pub(super) columns: Vec<Column>,
 }
+
+/// What becomes of the groups of a piece, by their keys.
+type End<'a, K, T> = dyn Fn(&[K], States) -> Result<T, ExecError> + Sync + 'a;
 
 /// A pipe of the workers' groups.
-pub(super) fn pieces<K: Key>(sink: &Grouping<'_, K>, mut workers: Vec<Worker<K>>) -> Result<Pipe, ExecError> {
-    for worker in &mut workers {
-        sink.calls.seal(&mut worker.states)?;
-    }
-    let flushed = |w: &Worker<K>| w.flushed.iter().map(|p| p.states.rows()).sum::<u64>();
-    let rows: u64 = workers.iter().map(|w| w.states.rows() + flushed(w)).sum();
-    let pieces = match (sink.strategy, workers.iter().find(|w| w.direct).map(|w| w.states.groups)) {
-        (Strategy::One, _) => vec![one_group(sink, &workers, rows)?],
-        (_, Some(domain)) => by_range(sink, workers, domain, rows)?,
-        (_, None) if workers.len() == 1 && workers[0].flushed.is_empty() => of_one(sink, &workers[0], rows)?,
-        (_, None) if workers.iter().all(|w| w.table.is_ordered() && w.flushed.is_empty()) => {
-            by_order(sink, &workers, rows)?
-        }
-        (_, None) => by_hash(sink, workers, rows)?,
-    };
-    joined(sink, pieces)
+pub(super) fn pipe_of<K: Key>(sink: &Grouping<'_, K>, workers: Vec<Worker<K>>) -> Result<Pipe, ExecError> {
+    let finished = |keys: &[K], states: States| finished(sink, keys, states);
+    let pieces = pieces(sink, workers, &finished)?;
+    joined(&sink.run, pieces, || finished(&[], sink.calls.states(0, 0)?))
 }
 
-fn one_group<K: Key>(sink: &Grouping<'_, K>, workers: &[Worker<K>], rows: u64) -> Result<Piece, ExecError> {
+/// The workers' groups, in pieces that share no key.
+pub(super) fn pieces<K: Key, T: Send>(
+    sink: &Grouping<'_, K>,
+    workers: Vec<Worker<K>>,
+    end: &End<'_, K, T>,
+) -> Result<Vec<T>, ExecError> {
+    let workers = sealed(sink, workers)?;
+    // Lists are there twice while they are merged.
+    let twice =
+        if sink.calls.has_lists() { workers.iter().map(|w| w.states.bytes() + w.flushed_bytes).sum() } else { 0 };
+    let _held = sink.run.reserve(twice)?;
+    let rows: u64 = workers.iter().map(Worker::rows).sum();
+    match (sink.strategy, workers.iter().find(|w| w.direct).map(|w| w.states.groups)) {
+        (Strategy::One, _) => Ok(vec![one_group(sink, &workers, rows, end)?]),
+        (_, Some(domain)) => by_range(sink, workers, domain, rows, end),
+        (_, None) if workers.len() == 1 && workers[0].flushed.is_empty() => of_one(sink, &workers[0], rows, end),
+        (_, None) if workers.iter().all(|w| w.table.is_ordered() && w.flushed.is_empty()) => {
+            by_order(sink, &workers, rows, end)
+        }
+        (_, None) => by_hash(sink, workers, rows, end),
+    }
+}
+
+/// The workers with sealed states.
+fn sealed<K: Key>(sink: &Grouping<'_, K>, workers: Vec<Worker<K>>) -> Result<Vec<Worker<K>>, ExecError> {
+    let workers: Vec<_> = workers.into_iter().map(|worker| Mutex::new(Some(worker))).collect();
+    sink.run.map(workers.len(), &|number| {
+        let mut worker = workers[number].lock().take().expect("a worker is sealed once");
+        sink.calls.seal(&mut worker.states)?;
+        Ok(worker)
+    })
+}
+
+fn one_group<K: Key, T>(
+    sink: &Grouping<'_, K>,
+    workers: &[Worker<K>],
+    rows: u64,
+    end: &End<'_, K, T>,
+) -> Result<T, ExecError> {
     let mut states = sink.calls.states(1, rows)?;
     for worker in workers {
         sink.calls.merge(&mut states, &worker.states, &Pick::Range(0..1), None)?;
     }
-    Ok(Piece { rows: 1, columns: sink.calls.finish(&mut states)? })
+    end(&[K::default()], states)
 }
 
 /// Pieces of the groups of one table.
-fn of_one<K: Key>(sink: &Grouping<'_, K>, worker: &Worker<K>, rows: u64) -> Result<Vec<Piece>, ExecError> {
+fn of_one<K: Key, T: Send>(
+    sink: &Grouping<'_, K>,
+    worker: &Worker<K>,
+    rows: u64,
+    end: &End<'_, K, T>,
+) -> Result<Vec<T>, ExecError> {
     let groups = worker.table.len();
     let size = piece_size(sink, groups);
     sink.run.map(groups.div_ceil(size), &|piece| {
         let range = piece * size..((piece + 1) * size).min(groups);
         let mut states = sink.calls.states(range.len(), rows)?;
         sink.calls.merge(&mut states, &worker.states, &Pick::Range(range.clone()), None)?;
-        finished(sink, &worker.table.keys()[range], &mut states)
+        end(&worker.table.keys()[range], states)
     })
 }
 
@@ -91,25 +128,17 @@ fn of_one<K: Key>(sink: &Grouping<'_, K>, worker: &Worker<K>, rows: u64) -> Resu
 fn piece_size<K: Key>(sink: &Grouping<'_, K>, groups: usize) -> usize {
     match sink.calls.has_distinct() {
         true => groups.max(1),
+        // A group may have any number of values: the fewer groups, the more they are likely to have.
+        false if sink.calls.has_lists() => groups.div_ceil(PIECES_PER_THREAD * sink.run.threads).clamp(1, PIECE_GROUPS),
         false => groups.div_ceil(PIECES_MAX).max(PIECE_GROUPS),
     }
 }
 
-fn finished<K: Key>(sink: &Grouping<'_, K>, keys: &[K], states: &mut States) -> Result<Piece, ExecError> {
-    let mut columns: Vec<Column> = sink.coder.decode(keys)?.into_iter().map(|(info, v)| column_of(info, v)).collect();
-    columns.extend(sink.calls.finish(states)?);
+fn finished<K: Key>(sink: &Grouping<'_, K>, keys: &[K], mut states: States) -> Result<Piece, ExecError> {
+    let decoded = sink.coder.decode(keys)?.into_iter();
+    let mut columns: Vec<Column> = decoded.map(|(info, vector)| Column::of_vector(info, vector)).collect();
+    columns.extend(sink.calls.finish(&mut states, &sink.run)?);
     Ok(Piece { rows: keys.len(), columns })
-}
-
-fn column_of(info: ColumnInfo, vector: Vector) -> Column {
-    use super::super::vector::Data;
-    let values = match vector.data {
-        Data::Int(values) => Values::Int(values),
-        Data::Float(values) => Values::Float(values),
-        Data::Vid(vids) => Values::Vid(vids),
-        Data::Arrow(array) => Values::Arrow(array),
-    };
-    Column::new(info, values, vector.valid).bound()
 }
 
 impl<K: Key> Part<K> {
@@ -179,7 +208,12 @@ fn parts_of<K: Key>(
 }
 
 /// Pieces of tables whose keys ascend.
-fn by_order<K: Key>(sink: &Grouping<'_, K>, workers: &[Worker<K>], rows: u64) -> Result<Vec<Piece>, ExecError> {
+fn by_order<K: Key, T: Send>(
+    sink: &Grouping<'_, K>,
+    workers: &[Worker<K>],
+    rows: u64,
+    end: &End<'_, K, T>,
+) -> Result<Vec<T>, ExecError> {
     let groups: usize = workers.iter().map(|w| w.table.len()).sum();
     let pieces = groups.div_ceil(piece_size(sink, groups));
     let Some(longest) = workers.iter().map(|w| w.table.keys()).max_by_key(|keys| keys.len()) else {
@@ -202,7 +236,7 @@ fn by_order<K: Key>(sink: &Grouping<'_, K>, workers: &[Worker<K>], rows: u64) ->
             let targets = (part.len() < keys.len()).then(|| places(part, &keys));
             sink.calls.merge(&mut states, &worker.states, &Pick::Range(range.clone()), targets.as_deref())?;
         }
-        finished(sink, &keys, &mut states)
+        end(&keys, states)
     })
 }
 
@@ -240,17 +274,23 @@ fn places<K: Key>(keys: &[K], among: &[K]) -> Vec<u32> {
         .collect()
 }
 
-fn by_hash<K: Key>(sink: &Grouping<'_, K>, workers: Vec<Worker<K>>, rows: u64) -> Result<Vec<Piece>, ExecError> {
+fn by_hash<K: Key, T: Send>(
+    sink: &Grouping<'_, K>,
+    workers: Vec<Worker<K>>,
+    rows: u64,
+    end: &End<'_, K, T>,
+) -> Result<Vec<T>, ExecError> {
     let (parts, _held) = parts_of(sink, workers, &|keys, states| Part::by_hash(&sink.calls, keys, states))?;
     let groups: usize = parts.iter().map(|p| p.keys.len()).sum();
     let pieces = match sink.calls.has_distinct() {
         true => 1,
-        false => groups.div_ceil(PIECE_GROUPS).next_power_of_two().min(PARTITIONS),
+        false => groups.div_ceil(piece_size(sink, groups)).next_power_of_two().clamp(1, PARTITIONS),
     };
     let width = PARTITIONS / pieces;
     sink.run.map(pieces, &|piece| {
         let ranges: Vec<Range<usize>> = parts.iter().map(|p| p.groups_of(piece * width..(piece + 1) * width)).collect();
         let mut table = Table::<K>::with_groups(ranges.iter().map(Range::len).max().unwrap_or(0));
+        too_many(ranges.iter().map(Range::len).sum())?;
         let mut targets = vec![Vec::new(); parts.len()];
         for ((part, range), targets) in parts.iter().zip(&ranges).zip(&mut targets) {
             table.groups(&part.keys[range.clone()], targets);
@@ -259,16 +299,17 @@ fn by_hash<K: Key>(sink: &Grouping<'_, K>, workers: Vec<Worker<K>>, rows: u64) -
         for ((part, range), targets) in parts.iter().zip(ranges).zip(&targets) {
             sink.calls.merge(&mut states, &part.states, &Pick::Range(range), Some(targets))?;
         }
-        finished(sink, table.keys(), &mut states)
+        end(table.keys(), states)
     })
 }
 
-fn by_range<K: Key>(
+fn by_range<K: Key, T: Send>(
     sink: &Grouping<'_, K>,
     workers: Vec<Worker<K>>,
     domain: usize,
     rows: u64,
-) -> Result<Vec<Piece>, ExecError> {
+    end: &End<'_, K, T>,
+) -> Result<Vec<T>, ExecError> {
     let size = piece_size(sink, domain);
     let pieces = domain.div_ceil(size);
     let (direct, tables): (Vec<_>, Vec<_>) = workers.into_iter().partition(|w| w.direct);
@@ -298,7 +339,7 @@ fn by_range<K: Key>(
             sink.calls.take_over(&mut packed, &mut states, &Pick::List(&live), None)?;
             states = packed;
         }
-        finished(sink, &keys, &mut states)
+        end(&keys, states)
     })
 }
 
@@ -319,10 +360,14 @@ fn mark<K>(worker: &Worker<K>, counts: Option<usize>, range: Range<usize>, prese
 }
 
 /// The pieces as lanes of a pipe.
-fn joined<K: Key>(sink: &Grouping<'_, K>, pieces: Vec<Piece>) -> Result<Pipe, ExecError> {
+pub(super) fn joined(
+    run: &Run<'_>,
+    pieces: Vec<Piece>,
+    none: impl FnOnce() -> Result<Piece, ExecError>,
+) -> Result<Pipe, ExecError> {
     let mut pieces: Vec<Piece> = pieces.into_iter().filter(|p| p.rows > 0).collect();
     if pieces.is_empty() {
-        pieces.push(finished(sink, &[], &mut sink.calls.states(0, 0)?)?);
+        pieces.push(none()?);
     }
     let counts: Vec<usize> = pieces.iter().map(|p| p.rows).collect();
     let width = pieces[0].columns.len();
@@ -337,7 +382,7 @@ fn joined<K: Key>(sink: &Grouping<'_, K>, pieces: Vec<Piece>) -> Result<Pipe, Ex
         parts.iter_mut().zip(vectors).for_each(|(part, vector)| part.push(Arc::new(vector)));
     }
     let bytes = parts.iter().flatten().map(|v: &Arc<Vector>| v.bytes()).sum();
-    let mut reservation = Some(sink.run.reserve(bytes)?);
+    let mut reservation = Some(run.reserve(bytes)?);
     let mut lanes = Vec::with_capacity(counts.len());
     for (rows, columns) in counts.iter().zip(parts) {
         let reservations = reservation.take().into_iter().collect();

@@ -5,6 +5,10 @@
 //! one value per group ([`state`], [`calls`]). Every worker has groups of its own; at the end they are merged piece by piece, in
 //! parallel ([`merge`]), and values are made of states ([`result`]).
 //!
+//! Functions that one value per group is not enough for keep all of them ([`lists`]): as numbers, of which
+//! percentiles are selected ([`ranked`]), or as rows of a [`store`], which are put in order at the end ([`ordered`]),
+//! or the one row of them that is wanted ([`best`]). GROUPING SETS are made of each other ([`sets`]).
+//!
 //! DISTINCT of calls that all have the same arguments is two aggregations, by keys and arguments and then by keys; otherwise each
 //! such call keeps pairs of group and value.
 //!
@@ -12,16 +16,25 @@
 //! Calls with DISTINCT beside others are merged by one thread. Sums and averages are over integers, floats, decimals of up to 38
 //! digits and durations; other types have to come as opaque functions.
 
+mod best;
 mod calls;
 mod intern;
 mod keys;
+mod lists;
 mod merge;
+mod ordered;
+mod pending;
+mod ranked;
 mod result;
+mod sets;
 mod state;
+mod store;
 mod strategy;
 mod table;
 #[cfg(test)]
 mod tests;
+
+use std::sync::Arc;
 
 use numa::Reservation;
 use parking_lot::Mutex;
@@ -37,6 +50,7 @@ use calls::{Calls, States};
 use keys::{Coder, Encoding, Key};
 use merge::Part;
 use state::{FEW_GROUPS, Groups, Pick};
+use store::Arrival;
 use strategy::{Facts, Strategy, choose};
 use table::Table;
 
@@ -51,8 +65,11 @@ pub(crate) fn pipe(flow: &Flow<'_>, aggregation: &Aggregation, filters: &Filters
     // A row whose key passes no filter is of a group that passes none.
     let schema = aggregation.input.schema();
     let shows = aggregation.calls.iter().any(|call| is_delicate_call(call, &schema));
-    let below = filters.iter().filter(|w| w.column < keys.len()).map(|w| w.below(keys[w.column], shows));
+    let below = filters.iter().filter_map(|w| Some(w.below(aggregation.key_of(w.column)?, shows)));
     let input = flow.pipe(&aggregation.input, &below.collect())?;
+    if let Some(sets) = &aggregation.sets {
+        return sets::pipe(&flow.run, &input, keys, sets, &aggregation.calls);
+    }
     grouped(flow, &input, keys, &aggregation.calls, None)
 }
 
@@ -85,7 +102,9 @@ fn grouped(
 /// The arguments of calls that are all over different values of the same ones, without a filter.
 fn shared_distinct(calls: &[AggregateCall]) -> Option<&[usize]> {
     let first = calls.first()?;
-    let same = |c: &AggregateCall| c.distinct && c.filter.is_none() && c.arguments == first.arguments;
+    let same = |c: &AggregateCall| {
+        c.distinct && c.filter.is_none() && !c.function.is_ordered() && c.arguments == first.arguments
+    };
     (!first.arguments.is_empty() && calls.iter().all(same)).then_some(&first.arguments)
 }
 
@@ -101,16 +120,25 @@ struct Worker<K> {
     /// Groups that were put aside, and their bytes.
     flushed: Vec<Part<K>>,
     flushed_bytes: u64,
+    /// Of the next chunk.
+    arrival: Arrival,
     encoding: Encoding,
     keys: Vec<K>,
     groups: Vec<u32>,
     reservation: Reservation,
 }
 
+impl<K> Worker<K> {
+    /// Rows that it has seen.
+    fn rows(&self) -> u64 {
+        self.states.rows() + self.flushed.iter().map(|part| part.states.rows()).sum::<u64>()
+    }
+}
+
 /// The sink of the input's chunks.
 struct Grouping<'a, K> {
     coder: Coder,
-    calls: Calls,
+    calls: Arc<Calls>,
     strategy: Strategy,
     run: Run<'a>,
     /// Rows that a worker may expect.
@@ -125,14 +153,14 @@ struct Grouping<'a, K> {
 impl<'a, K: Key> Grouping<'a, K> {
     fn new(
         run: Run<'a>,
-        rows: u64,
+        (rows, keys): (u64, u64),
         coder: Coder,
-        calls: Calls,
+        calls: Arc<Calls>,
         strategy: Option<Strategy>,
     ) -> Result<Grouping<'a, K>, ExecError> {
         let facts = Facts {
             domain: coder.domain(),
-            rows,
+            rows: keys,
             group_bytes: calls.group_bytes(),
             threads: run.threads as u64,
             available_bytes: run.statement.budget().available_bytes(),
@@ -152,7 +180,7 @@ impl<'a, K: Key> Grouping<'a, K> {
         if workers.is_empty() {
             workers.push(self.local()?);
         }
-        merge::pieces(self, workers)
+        merge::pipe_of(self, workers)
     }
 
     fn run(
@@ -162,10 +190,43 @@ impl<'a, K: Key> Grouping<'a, K> {
         calls: Calls,
         strategy: Option<Strategy>,
     ) -> Result<Pipe, ExecError> {
-        let sink = Grouping::<K>::new(flow.run, input.rows, coder, calls, strategy)?;
+        let sink = Grouping::<K>::new(flow.run, (input.rows, input.rows), coder, Arc::new(calls), strategy)?;
         let workers = drive(input, &sink, &flow.run)?;
         sink.finish(workers)
     }
+
+    /// Finds the groups of a chunk's rows, which are there from then on.
+    fn find_groups(&self, worker: &mut Worker<K>, chunk: &mut Chunk) -> Result<(), ExecError> {
+        self.coder.encode(chunk, &mut worker.encoding, &mut worker.keys)?;
+        if worker.direct {
+            worker.groups.clear();
+            worker.groups.extend(worker.keys.iter().map(|k| k.low() as u32));
+            if !worker.seen.is_empty() {
+                worker.groups.iter().for_each(|&g| worker.seen[g as usize] = true);
+            }
+        } else {
+            too_many(worker.table.len() + worker.keys.len())?;
+            worker.table.groups(&worker.keys, &mut worker.groups);
+            self.calls.resize(&mut worker.states, worker.table.len());
+        }
+        Ok(())
+    }
+
+    /// After rows have come: goes another way where that pays by now, and charges what is held.
+    fn settle(&self, worker: &mut Worker<K>) -> Result<(), ExecError> {
+        if let Strategy::TableThenDirect { domain, from } = self.strategy
+            && !worker.direct
+            && !worker.table.is_ordered()
+            && worker.table.len() >= from
+        {
+            self.make_direct(worker, domain)?;
+        }
+        if worker.table.len() >= self.flush_groups && !worker.direct && !worker.table.is_ordered() {
+            self.flush(worker)?;
+        }
+        self.charge(worker)
+    }
+
     /// Turns a table into an array.
     fn make_direct(&self, worker: &mut Worker<K>, domain: usize) -> Result<(), ExecError> {
         let mut states = self.calls.states(0, self.rows.max(worker.states.rows()))?;
@@ -216,6 +277,18 @@ impl<'a, K: Key> Grouping<'a, K> {
     }
 }
 
+/// An error where there are more groups than numbers of them.
+fn too_many(groups: usize) -> Result<(), ExecError> {
+    match groups < u32::MAX as usize {
+        true => Ok(()),
+        false => Err(ExecError::Evaluation(format!(
+            "an aggregation has {groups} groups or different values, and {} are the most; \
+             group by less, or filter first",
+            u32::MAX
+        ))),
+    }
+}
+
 /// Lets a reservation be of so many bytes at least.
 fn grow_to(reservation: &mut Reservation, bytes: u64) -> Result<(), ExecError> {
     match bytes.checked_sub(reservation.bytes()) {
@@ -235,6 +308,7 @@ impl<K: Key> Sink for Grouping<'_, K> {
             states: self.calls.states(0, self.rows)?,
             flushed: Vec::new(),
             flushed_bytes: 0,
+            arrival: Arrival::default(),
             encoding: Encoding::default(),
             keys: Vec::new(),
             groups: Vec::new(),
@@ -251,40 +325,26 @@ impl<K: Key> Sink for Grouping<'_, K> {
         Ok(worker)
     }
 
+    fn begin(&self, worker: &mut Worker<K>, morsel: usize) {
+        worker.arrival = Arrival::of_morsel(morsel);
+    }
+
     fn push(&self, worker: &mut Worker<K>, mut chunk: Chunk) -> Result<bool, ExecError> {
+        worker.states.arrival = worker.arrival;
+        worker.arrival = worker.arrival.next();
         if self.strategy == Strategy::One {
             let rows = chunk.rows();
             self.calls.update(&mut worker.states, &mut chunk, Groups::One(rows))?;
             self.charge(worker)?;
             return Ok(true);
         }
-        self.coder.encode(&mut chunk, &mut worker.encoding, &mut worker.keys)?;
-        if worker.direct {
-            worker.groups.clear();
-            worker.groups.extend(worker.keys.iter().map(|k| k.low() as u32));
-            if !worker.seen.is_empty() {
-                worker.groups.iter().for_each(|&g| worker.seen[g as usize] = true);
-            }
-        } else {
-            worker.table.groups(&worker.keys, &mut worker.groups);
-            self.calls.resize(&mut worker.states, worker.table.len());
-        }
+        self.find_groups(worker, &mut chunk)?;
         let groups = match worker.states.groups <= FEW_GROUPS {
             true => Groups::Few(&worker.groups),
             false => Groups::Many(&worker.groups),
         };
         self.calls.update(&mut worker.states, &mut chunk, groups)?;
-        if let Strategy::TableThenDirect { domain, from } = self.strategy
-            && !worker.direct
-            && !worker.table.is_ordered()
-            && worker.table.len() >= from
-        {
-            self.make_direct(worker, domain)?;
-        }
-        if worker.table.len() >= self.flush_groups && !worker.direct && !worker.table.is_ordered() {
-            self.flush(worker)?;
-        }
-        self.charge(worker)?;
+        self.settle(worker)?;
         Ok(true)
     }
 }

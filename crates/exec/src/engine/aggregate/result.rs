@@ -10,8 +10,11 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, FieldRef, IntervalUnit, i256};
 use arrow::row::RowConverter;
 
+use super::super::run::Run;
 use super::super::vector::{ColumnInfo, Data, Kind, Vector, type_bounds};
 use super::calls::{Calls, Op, States, of_ordered};
+use super::ordered::Ordered;
+use super::ranked::Ranked;
 use super::state::State;
 use crate::ExecError;
 use crate::plan::AggregateCall;
@@ -30,6 +33,12 @@ pub(super) enum Output {
     Opaque { of: usize, field: FieldRef },
     /// A call over different values.
     Distinct { of: usize },
+    /// A percentile or the most frequent of numbers.
+    Ranked { of: usize, finish: Ranked },
+    /// The first or the last row.
+    Best { of: usize, finish: Ordered },
+    /// Of rows in an order.
+    Ordered { of: usize, finish: Ordered },
 }
 
 /// How a sum or an average ends.
@@ -65,6 +74,29 @@ impl Column {
     /// Values of which the bounds are not known yet.
     pub(super) fn new(info: ColumnInfo, values: Values, valid: Option<Vec<bool>>) -> Column {
         Column { info, values, valid, bounds: None }
+    }
+
+    /// Of a whole vector.
+    pub(super) fn of_vector(info: ColumnInfo, vector: Vector) -> Column {
+        let values = match vector.data {
+            Data::Int(values) => Values::Int(values),
+            Data::Float(values) => Values::Float(values),
+            Data::Vid(vids) => Values::Vid(vids),
+            Data::Arrow(array) => Values::Arrow(array),
+        };
+        Column::new(info, values, vector.valid).bound()
+    }
+
+    /// As an Arrow array.
+    pub(super) fn into_arrow(self) -> ArrayRef {
+        let data = match self.values {
+            Values::Int(values) => Data::Int(values),
+            Values::Float(values) => Data::Float(values),
+            Values::Vid(vids) => Data::Vid(vids),
+            Values::Arrow(array) => return array,
+            Values::Wide(values) => return wide_array(values, self.valid, self.info.data_type()),
+        };
+        self.info.to_arrow(&Vector { data, valid: self.valid })
     }
 
     /// The same with bounds.
@@ -237,15 +269,20 @@ fn rounded(cut: i128, rest: i128, count: i64) -> i128 {
 
 impl Calls {
     /// The results of all calls for every group; the states are of no more use.
-    pub(super) fn finish(&self, states: &mut States) -> Result<Vec<Column>, ExecError> {
+    pub(super) fn finish(&self, states: &mut States, run: &Run<'_>) -> Result<Vec<Column>, ExecError> {
+        for state in &mut states.states {
+            if let State::Lists(lists) = state {
+                lists.seal();
+            }
+        }
         let mut columns = Vec::with_capacity(self.outputs.len());
         for output in &self.outputs {
-            columns.push(self.finish_one(output, states)?.bound());
+            columns.push(self.finish_one(output, states, run)?.bound());
         }
         Ok(columns)
     }
 
-    fn finish_one(&self, output: &Output, states: &mut States) -> Result<Column, ExecError> {
+    fn finish_one(&self, output: &Output, states: &mut States, run: &Run<'_>) -> Result<Column, ExecError> {
         let counts = |states: &States, of: usize| match &states.states[of] {
             State::Count(counts) => counts.clone(),
             _ => unreachable!("a count has the state of one"),
@@ -296,9 +333,34 @@ impl Calls {
                     unreachable!("a set has the state of one")
                 };
                 let mut inner = distinct.finish(coder, call, states.groups)?;
-                call.finish(&mut inner)?.pop().expect("one call has one result")
+                call.finish(&mut inner, run)?.pop().expect("one call has one result")
+            }
+            Output::Ranked { .. } | Output::Best { .. } | Output::Ordered { .. } => {
+                self.finish_ordered(output, states, run)?
             }
         })
+    }
+
+    fn finish_ordered(&self, output: &Output, states: &States, run: &Run<'_>) -> Result<Column, ExecError> {
+        match output {
+            Output::Ranked { of, finish } => {
+                let State::Lists(lists) = &states.states[*of] else { unreachable!("numbers are lists") };
+                finish.finish(lists, states.groups, run)
+            }
+            Output::Best { of, finish } => {
+                let (Op::Best { store, .. }, State::Best(best)) = (&self.kept[*of].op, &states.states[*of]) else {
+                    unreachable!("the best rows have the state of such")
+                };
+                finish.of_rows(&store.read(&self.infos), best.rows())
+            }
+            Output::Ordered { of, finish } => {
+                let (Op::Rows(store), State::Lists(lists)) = (&self.kept[*of].op, &states.states[*of]) else {
+                    unreachable!("rows are lists of locators")
+                };
+                finish.finish(&store.read(&self.infos), lists, states.groups, run)
+            }
+            _ => unreachable!("the caller has looked"),
+        }
     }
 
     fn most_values(

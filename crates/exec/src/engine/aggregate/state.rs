@@ -11,7 +11,9 @@ use std::ops::Range;
 use arrow::array::ArrayRef;
 use parking_lot::Mutex;
 
+use super::best::Best;
 use super::keys::Encoding;
+use super::lists::Lists;
 use super::table::Table;
 use crate::plan::OpaqueGroups;
 
@@ -71,6 +73,10 @@ pub(super) enum State {
     Partial(Vec<ArrayRef>),
     /// Pairs of group and value.
     Distinct(Box<Distinct>),
+    /// All numbers, or all rows.
+    Lists(Box<Lists>),
+    /// One row.
+    Best(Box<Best>),
 }
 
 /// The state of an opaque function, and rows that it has not been given yet.
@@ -117,6 +123,17 @@ impl Pick<'_> {
     }
 }
 
+/// Calls `f` with every group that is picked and the group it goes to: `to[i]`, or `i`.
+pub(super) fn for_each_pair(pick: &Pick<'_>, to: Option<&[u32]>, mut f: impl FnMut(usize, usize)) {
+    for i in 0..pick.len() {
+        let source = match pick {
+            Pick::Range(range) => range.start + i,
+            Pick::List(list) => list[i] as usize,
+        };
+        f(source, to.map_or(i, |to| to[i] as usize));
+    }
+}
+
 impl State {
     /// As many groups; new ones are zero.
     pub(super) fn resize(&mut self, groups: usize) {
@@ -140,6 +157,8 @@ impl State {
             State::Most(values) => to(values, groups),
             State::Bytes(values) => to(values, groups),
             State::Opaque(opaque) => opaque.total = groups,
+            State::Lists(lists) => lists.resize(groups),
+            State::Best(best) => best.resize(groups),
             State::Partial(_) | State::Distinct(_) => {}
         }
     }
@@ -147,6 +166,8 @@ impl State {
     /// Bytes that it holds.
     pub(super) fn bytes(&self) -> u64 {
         let bytes = match self {
+            State::Lists(lists) => return lists.bytes(),
+            State::Best(best) => return best.bytes(),
             State::Count(values) | State::Sum(values) => 8 * values.capacity(),
             State::Exact(low, wraps) => 16 * low.capacity() + 8 * wraps.capacity(),
             State::Float(values) => 8 * values.capacity(),

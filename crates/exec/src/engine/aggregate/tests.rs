@@ -219,10 +219,11 @@ fn call(function: AggregateFunction, arguments: &[usize], infos: &[ColumnInfo]) 
         (F::Avg, Some(DataType::Decimal128(p, s))) => DataType::Decimal128((p + 4).min(38), s + 4),
         (F::Sum, Some(DataType::Float64)) | (F::Avg, _) => DataType::Float64,
         (F::Sum, _) => DataType::Int64,
+        (other, _) => unreachable!("{other:?} is not made here"),
     };
     let name = format!("{function:?}").to_lowercase();
     let field = Arc::new(Field::new(format!("{name}(x)"), result, true));
-    AggregateCall { function, arguments: arguments.to_vec(), distinct: false, filter: None, field }
+    AggregateCall { function, arguments: arguments.to_vec(), distinct: false, filter: None, order: Vec::new(), field }
 }
 
 fn random_call(infos: &[ColumnInfo], random: &mut Random) -> AggregateCall {
@@ -291,6 +292,7 @@ fn expected(call: &AggregateCall, rows: &[usize], table: &[Vec<Value>]) -> Value
             None => Value::Null,
             Some(_) => Value::Int(i128::from(ints().fold(0i64, |a, v| a.wrapping_add(v as i64)))),
         },
+        other => unreachable!("{other:?} is not made here"),
     }
 }
 
@@ -313,11 +315,11 @@ fn comparable(call: Option<&AggregateCall>, value: Value) -> Value {
     }
 }
 
-fn statement() -> Arc<Statement> {
+pub(super) fn statement() -> Arc<Statement> {
     Statement::new(1, Budget::unlimited())
 }
 
-fn run_of(statement: &Arc<Statement>) -> Run<'_> {
+pub(super) fn run_of(statement: &Arc<Statement>) -> Run<'_> {
     Run {
         statement,
         parallel: &Serial,
@@ -346,7 +348,8 @@ fn group<K: Key>(
     strategy: Option<Strategy>,
     (workers, chunk_rows): (usize, usize),
 ) -> Result<Pipe, ExecError> {
-    let mut sink = Grouping::<K>::new(run, rows.rows as u64, coder, calls, strategy)?;
+    let count = rows.rows as u64;
+    let mut sink = Grouping::<K>::new(run, (count, count), coder, Arc::new(calls), strategy)?;
     sink.flush_groups = chunk_rows;
     let mut locals: Vec<Worker<K>> = (0..workers).map(|_| sink.local()).collect::<Result<_, _>>()?;
     for (number, start) in (0..rows.rows).step_by(chunk_rows).enumerate() {
@@ -496,7 +499,8 @@ fn sums_widen_when_rows_are_more_than_foreseen() {
         let mut chunk = Chunk::of(Origin::Rows(rows.clone()), RowIds::Range(0..3));
         calls.update(&mut states, &mut chunk, Groups::One(3)).unwrap();
     }
-    let columns = calls.finish(&mut states).unwrap();
+    let statement = statement();
+    let columns = calls.finish(&mut states, &run_of(&statement)).unwrap();
     let (info, vectors) = result::settle(columns);
     assert_eq!(values(&info.to_arrow(&vectors[0])), [Value::Int(12 * i128::from(big))]);
 }

@@ -22,7 +22,7 @@ use crate::plan::SortKey;
 pub(super) const CHECK_ROWS: usize = 4096;
 
 /// An unsigned word that keys are packed into.
-pub(super) trait Word: Copy + Ord + Send + Sync + Default + std::fmt::Debug {
+pub(in crate::engine) trait Word: Copy + Ord + Send + Sync + Default + std::fmt::Debug {
     /// Number of bits.
     const BITS: u32;
     /// The same number.
@@ -81,20 +81,20 @@ struct Part {
 }
 
 /// Keys in one word of [`bits`](Self::bits) bits.
-pub(super) struct Packed {
+pub(in crate::engine) struct Packed {
     parts: Vec<Part>,
     /// Bits of all parts together.
     pub(super) bits: u32,
 }
 
 /// Keys as bytes.
-pub(super) struct Bytes {
+pub(in crate::engine) struct Bytes {
     columns: Vec<(usize, ColumnInfo)>,
     fields: Vec<SortField>,
 }
 
 /// How the keys of a row are compared.
-pub(super) enum Layout {
+pub(in crate::engine) enum Layout {
     /// As a word of at most 128 bits; where row numbers do not fit beside them, as bytes.
     Packed(Packed, Bytes),
     /// As bytes.
@@ -103,7 +103,7 @@ pub(super) enum Layout {
 
 impl Layout {
     /// For columns of which `infos` are known.
-    pub(super) fn new(keys: &[SortKey], infos: &[ColumnInfo]) -> Result<Layout, ExecError> {
+    pub(in crate::engine) fn new(keys: &[SortKey], infos: &[ColumnInfo]) -> Result<Layout, ExecError> {
         let bytes = Bytes::new(keys, infos);
         let parts: Option<Vec<Part>> = keys.iter().map(|key| Part::new(key, &infos[key.column])).collect();
         if let Some(mut parts) = parts {
@@ -191,7 +191,7 @@ impl Packed {
     }
 
     /// Fills `words` with the keys of some rows; `column` gives whole columns.
-    pub(super) fn words<W: Word>(
+    pub(in crate::engine) fn words<W: Word>(
         &self,
         rows: Range<usize>,
         mut column: impl FnMut(usize) -> Arc<Vector>,
@@ -234,6 +234,18 @@ impl Bytes {
         }
         let types: Vec<String> = self.columns.iter().map(|(_, info)| info.data_type().to_string()).collect();
         Err(ExecError::Evaluation(format!("rows cannot be ordered by values of {}", types.join(", "))))
+    }
+
+    /// The keys of a few rows, comparable with those that any other call gives.
+    pub(in crate::engine) fn of_chunk(
+        &self,
+        rows: usize,
+        column: impl FnMut(usize) -> Arc<Vector>,
+    ) -> Result<ByteRows, ExecError> {
+        let columns: Vec<Arc<Vector>> = self.columns.iter().map(|(c, _)| *c).map(column).collect();
+        let of = |((_, info), column): (&(usize, ColumnInfo), &Arc<Vector>)| comparable(info, column, 0..rows);
+        let arrays: Vec<ArrayRef> = self.columns.iter().zip(&columns).map(of).collect();
+        Ok(RowConverter::new(self.fields.clone())?.convert_columns(&arrays)?)
     }
 
     /// The keys of some rows, comparable with those that any other call gives; now and then looks whether to go on.

@@ -15,7 +15,14 @@ fn outer(left: Plan, right: Plan, on: (&str, &str), kind: JoinKind) -> Plan {
 
 fn call(function: AggregateFunction, plan: &Plan, of: &str) -> AggregateCall {
     let field = Arc::new(Field::new(format!("{function:?}"), DataType::Int64, true));
-    AggregateCall { function, arguments: vec![place(plan, of)], distinct: false, filter: None, field }
+    AggregateCall {
+        function,
+        arguments: vec![place(plan, of)],
+        distinct: false,
+        filter: None,
+        order: Vec::new(),
+        field,
+    }
 }
 
 fn counted(plan: Plan, keys: &[&str], of: &str) -> Plan {

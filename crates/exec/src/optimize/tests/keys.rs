@@ -17,7 +17,7 @@ use crate::reference;
 fn always(plan: Plan) -> Plan {
     let Plan::Aggregate(aggregation) = plan else { panic!("an aggregate is tried") };
     let input = Rewriter::default().push(aggregation.input, Vec::new());
-    let aggregation = Aggregation { input: input.plan, keys: aggregation.keys, calls: aggregation.calls };
+    let aggregation = Aggregation { input: input.plan, keys: aggregation.keys, sets: None, calls: aggregation.calls };
     by_fewer_keys(aggregation, &input.estimate, f64::MAX, &|_, _, _| true).plan
 }
 
@@ -154,6 +154,7 @@ proptest! {
             arguments: vec![],
             distinct: false,
             filter: None,
+            order: Vec::new(),
             field: Arc::new(Field::new("count", DataType::Int64, false)),
         };
         let plan = plan.aggregate(keys, vec![count]).unwrap();

@@ -141,7 +141,14 @@ impl Dice {
                     [AggregateFunction::Sum, AggregateFunction::Min, AggregateFunction::Count][self.below(3)].clone();
                 let field = Arc::new(Field::new("made", DataType::Int64, true));
                 let arguments = vec![self.pick(&numbers)];
-                let call = AggregateCall { function, arguments, distinct: self.one_in(3), filter: None, field };
+                let call = AggregateCall {
+                    function,
+                    arguments,
+                    distinct: self.one_in(3),
+                    filter: None,
+                    order: Vec::new(),
+                    field,
+                };
                 input.aggregate(keys, vec![call; 1 + self.below(2)]).unwrap_or_else(|e| panic!("{e}"))
             }
             11 => {

@@ -43,6 +43,7 @@ fn totals(plan: Plan, column: usize) -> Plan {
         arguments,
         distinct: false,
         filter: None,
+        order: Vec::new(),
         field: Arc::new(Field::new(name, DataType::Int64, true)),
     };
     let calls = vec![call(AggregateFunction::CountRows, vec![], "n"), call(AggregateFunction::Sum, vec![column], "s")];

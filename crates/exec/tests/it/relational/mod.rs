@@ -4,6 +4,7 @@
 //! for, `NEARSIDE_FUZZ_SEED` for other ones: `NEARSIDE_FUZZ_SEED=17 NEARSIDE_FUZZ_CASES=1` runs case 17 alone.
 
 mod check;
+mod elsewhere;
 mod far_keys;
 mod left_out;
 mod opaque;

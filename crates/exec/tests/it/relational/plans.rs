@@ -4,13 +4,15 @@
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use exec::{
-    AggregateCall, AggregateFunction, CompareOp, Expression, Join, JoinKind, Output, Plan, Predicate, Side, SortKey,
-    Union,
+    AggregateCall, AggregateFunction, CompareOp, Expression, GroupingSet, GroupingSets, Join, JoinKind, Output, Plan,
+    Predicate, Side, SortKey, Union,
 };
 use storage::TableVersion;
 
+use super::elsewhere::Given;
 use super::opaque::Mix;
 use super::random::{Random, Spread, WEIRD, array, literal, numbers, plain, types};
 use crate::support::{Function, Kind};
@@ -147,7 +149,13 @@ impl<'a> Generator<'a> {
                 Plan::scan("t", table, columns).unwrap()
             }
         };
-        let rows = exec::reference::execute(&plan).unwrap().iter().map(RecordBatch::num_rows).sum();
+        let batches = exec::reference::execute(&plan).unwrap();
+        let rows = batches.iter().map(RecordBatch::num_rows).sum();
+        // At times the same rows come from elsewhere.
+        let plan = match self.random.one_in(5) {
+            true => Given::cut(self.random, &concat_batches(&plan.schema(), &batches).unwrap()),
+            false => plan,
+        };
         Made { plan, ordered: true, rows }
     }
 
@@ -250,8 +258,69 @@ impl<'a> Generator<'a> {
         let width = schema.fields().len();
         let keys = if width == 0 { 0 } else { self.random.below(4) };
         let keys: Vec<usize> = (0..keys).map(|_| self.random.below(width)).collect();
-        let calls = (0..self.random.below(5)).map(|_| self.call(&schema)).collect();
-        self.checked(input.plan.clone().aggregate(keys, calls).unwrap(), false)
+        let calls = (0..self.random.below(5)).map(|_| match self.random.one_in(4) {
+            true => self.ordered_call(&schema, input.ordered),
+            false => self.call(&schema),
+        });
+        let calls = calls.collect();
+        if !self.random.one_in(3) {
+            return self.checked(input.plan.clone().aggregate(keys, calls).unwrap(), false);
+        }
+        let set = |random: &mut Random, id| {
+            let keys = (0..keys.len()).filter(|_| random.one_in(2)).collect();
+            GroupingSet { keys, id }
+        };
+        let sets = (0..1 + self.random.below(4) as u64).map(|id| set(self.random, id)).collect();
+        let id = Arc::new(Field::new("set", DataType::UInt16, false));
+        let plan = input.plan.clone().aggregate_sets(keys, GroupingSets { sets, id }, calls);
+        self.checked(plan.unwrap(), false)
+    }
+
+    /// A call whose result depends on the order of rows. Where the input has none of its own, rows that the call's
+    /// order leaves equal are equal in the argument.
+    fn ordered_call(&mut self, schema: &Schema, ordered: bool) -> AggregateCall {
+        let usable = columns_of(schema, |field| plain(field) && !matches!(field.data_type(), DataType::List(_)));
+        let Some(column) = self.random.choose(&usable) else { return self.call(schema) };
+        let data_type = schema.field(column).data_type().clone();
+        let filters = columns_of(schema, is(DataType::Boolean));
+        let filter = if self.random.one_in(4) { self.random.choose(&filters) } else { None };
+        let mut order = vec![self.key(column)];
+        if ordered && self.random.one_in(2) {
+            let columns: Vec<usize> = (0..self.random.below(3)).filter_map(|_| self.random.choose(&usable)).collect();
+            order = columns.into_iter().map(|c| self.key(c)).collect();
+        }
+        let share = self.random.pick(&[0.0, 0.1, 0.25, 0.5, 0.75, 0.99, 1.0]);
+        let place = self.random.pick(&[1, 1, -1, 2, -2, 7]);
+        let nulls = self.random.one_in(2);
+        let text = matches!(data_type, DataType::Utf8View);
+        let number = data_type.is_integer() || matches!(data_type, DataType::Float64 | DataType::Decimal128(..));
+        let mut name = "o";
+        let (function, output) = match self.random.below(6) {
+            0 => (AggregateFunction::Mode, data_type),
+            1 if number => {
+                name = MEAN;
+                let output = match data_type {
+                    DataType::Decimal128(..) if share == 0.5 => data_type,
+                    _ => DataType::Float64,
+                };
+                (AggregateFunction::Quantile { share, continuous: true }, output)
+            }
+            1 | 2 => (AggregateFunction::Quantile { share, continuous: false }, data_type),
+            3 if text => (AggregateFunction::Join { separator: ", ".into() }, data_type),
+            3 | 4 => {
+                name = WEIRD;
+                let item = Field::new_list_field(data_type, true);
+                (AggregateFunction::Collect { nulls }, DataType::List(Arc::new(item)))
+            }
+            _ => (AggregateFunction::Nth { place, nulls }, data_type),
+        };
+        if function.is_ranked() {
+            order = vec![self.key(column)];
+        }
+        // Of distinct values the order has to be one of them.
+        let distinct = order.iter().all(|key| key.column == column) && self.random.one_in(3);
+        let field = Arc::new(Field::new(name, output, true));
+        AggregateCall { function, arguments: vec![column], distinct, filter, order, field }
     }
 
     fn call(&mut self, schema: &Schema) -> AggregateCall {
@@ -271,6 +340,7 @@ impl<'a> Generator<'a> {
             arguments,
             distinct,
             filter,
+            order: Vec::new(),
             field: Arc::new(Field::new(name, data_type, true)),
         };
         let random = &mut *self.random;

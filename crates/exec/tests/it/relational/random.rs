@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int8Array, Int32Array,
-    Int64Array, RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray, UInt16Array, UInt64Array,
+    Int64Array, ListArray, RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray, UInt16Array,
+    UInt64Array,
 };
+use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use numa::Allocator;
@@ -126,6 +128,13 @@ pub fn array(data_type: &DataType, numbers: &[Option<i64>], weird: bool) -> Arra
         DataType::Date32 => Arc::new(some().map(|v| v.map(|v| (v % 40_000) as i32)).collect::<Date32Array>()),
         DataType::Timestamp(..) => {
             Arc::new(some().map(|v| v.map(|v| v % (1 << 50))).collect::<TimestampMicrosecondArray>())
+        }
+        // One value each.
+        DataType::List(item) => {
+            let values = array(item.data_type(), numbers, weird);
+            let valid = NullBuffer::from(numbers.iter().map(Option::is_some).collect::<Vec<bool>>());
+            let ends = OffsetBuffer::from_lengths(numbers.iter().map(|_| 1));
+            Arc::new(ListArray::new(item.clone(), ends, values, Some(valid)))
         }
         other => unreachable!("no test column is of {other}"),
     }

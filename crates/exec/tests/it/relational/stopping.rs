@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use arrow::array::{ArrayRef, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use exec::{
-    AggregateCall, AggregateFunction, Context, ExecError, Join, JoinKind, Output, Plan, Predicate, Side, SortKey,
+    AggregateCall, AggregateFunction, Context, ExecError, GroupingSet, GroupingSets, Join, JoinKind, Output, Plan,
+    Predicate, Side, SortKey,
 };
 use numa::Budget;
 use sched::Statement;
@@ -48,7 +49,8 @@ fn endless() -> Plan {
 fn counted(plan: Plan) -> Plan {
     let field = Arc::new(Field::new("n", DataType::Int64, false));
     let function = AggregateFunction::CountRows;
-    let call = AggregateCall { function, arguments: Vec::new(), distinct: false, filter: None, field };
+    let call =
+        AggregateCall { function, arguments: Vec::new(), distinct: false, filter: None, order: Vec::new(), field };
     plan.aggregate(Vec::new(), vec![call]).unwrap()
 }
 
@@ -82,7 +84,25 @@ fn stateful(rows: i64) -> Vec<(&'static str, Plan, usize)> {
     let far = || numbers(&[(0..rows).map(|i| Some(i << 32)).collect()]);
     let field = Arc::new(Field::new("n", DataType::Int64, false));
     let function = AggregateFunction::Count;
-    let distinct_count = AggregateCall { function, arguments: vec![0], distinct: true, filter: None, field };
+    let distinct_count =
+        AggregateCall { function, arguments: vec![0], distinct: true, filter: None, order: Vec::new(), field };
+    let of_order = |function: AggregateFunction, output: DataType, order: Vec<SortKey>| {
+        let field = Arc::new(Field::new("o", output, true));
+        AggregateCall { function, arguments: vec![0], distinct: false, filter: None, order, field }
+    };
+    let median = || {
+        let function = AggregateFunction::Quantile { share: 0.5, continuous: true };
+        vec![of_order(function, DataType::Float64, vec![key(0)])]
+    };
+    let list = || {
+        let list = DataType::List(Arc::new(Field::new_list_field(DataType::Int64, true)));
+        vec![of_order(AggregateFunction::Collect { nulls: true }, list, vec![key(0)])]
+    };
+    let first = || vec![of_order(AggregateFunction::Nth { place: 1, nulls: true }, DataType::Int64, vec![key(0)])];
+    let sets = |keys: &[&[usize]]| {
+        let sets = keys.iter().map(|keys| GroupingSet { keys: keys.to_vec(), id: keys.len() as u64 }).collect();
+        GroupingSets { sets, id: Arc::new(Field::new("set", DataType::UInt8, false)) }
+    };
     let both = join(scan(&twice()), scan(&twice()), vec![(0, 0)]);
     vec![
         ("sort", sorted(rows), all),
@@ -101,6 +121,11 @@ fn stateful(rows: i64) -> Vec<(&'static str, Plan, usize)> {
         ("distinct texts", text(1).aggregate(vec![0], Vec::new()).unwrap(), all),
         ("distinct far keys", scan(&far()).aggregate(vec![0], Vec::new()).unwrap(), all),
         ("distinct count", numbers_of().aggregate(Vec::new(), vec![distinct_count]).unwrap(), 1),
+        ("median", numbers_of().aggregate(Vec::new(), median()).unwrap(), 1),
+        ("medians", numbers_of().aggregate(vec![0], median()).unwrap(), all),
+        ("list", numbers_of().aggregate(Vec::new(), list()).unwrap(), 1),
+        ("first rows", numbers_of().aggregate(vec![0], first()).unwrap(), all),
+        ("grouping sets", scan(&twice()).aggregate_sets(vec![0], sets(&[&[0], &[]]), median()).unwrap(), all + 1),
     ]
 }
 

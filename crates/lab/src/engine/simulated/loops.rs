@@ -17,7 +17,7 @@ use model::plain::PlainJob;
 use model::thesis::System;
 use sched::{Affinities, Preset, Settings};
 use sim::workload::stream::{self, Lies, Pass};
-use sim::workload::{Graph, Repeated, Stage, Task, near};
+use sim::workload::{Graph, Repeated, Task, TaskStage, near};
 
 use super::{Bench, GB, NS, RunError, metrics};
 use crate::declaration::{Loops, NbbTask};
@@ -69,7 +69,7 @@ fn query(mut bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
     let thread = system.local_gib_s().first().copied().unwrap_or(1.0) * GIB;
     // A negative q says that memory is never waited for.
     let q = job.q.max(0.0);
-    let part = Part { cpu_ns: (1.0 - q) * job.t_s * NS, bytes: q * job.t_s * thread };
+    let part = NodePart { cpu_ns: (1.0 - q) * job.t_s * NS, bytes: q * job.t_s * thread };
     bench.options.settings = if l.aware {
         Settings { affinities: Affinities::Hard, ..Settings::default() }
     } else {
@@ -86,12 +86,12 @@ fn query(mut bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
 }
 
 /// A node's part of a query.
-struct Part {
+struct NodePart {
     cpu_ns: f64,
     bytes: f64,
 }
 
-impl Part {
+impl NodePart {
     /// The tasks of its loop.
     fn tasks(&self, cpus: usize, l: &Loops) -> Result<usize, RunError> {
         if l.adaptive_grain {
@@ -115,11 +115,11 @@ impl Part {
                 let column = (at * tasks + task) * columns / (nodes.len() * tasks);
                 let from = if l.striped { *node } else { nodes[column % nodes.len()] };
                 let stages = vec![
-                    Stage::cpu(self.cpu_ns / tasks as f64),
-                    Stage::default().read(from, self.bytes / tasks as f64),
+                    TaskStage::cpu(self.cpu_ns / tasks as f64),
+                    TaskStage::default().read(from, self.bytes / tasks as f64),
                 ];
                 let affinity = if l.aware { near(&bench.machine, from) } else { sched::Affinity::Anywhere };
-                let mut one = Task::new(affinity, Stage::default());
+                let mut one = Task::new(affinity, TaskStage::default());
                 one.stages = stages;
                 graph.add(one);
             }

@@ -24,7 +24,7 @@ use sim::{Constants, Machine, Options, Workload as Clients};
 
 use super::{Conditions, Engine, RunError};
 use crate::declaration::{Cores, MachineUse, Point, Strategy, Workload};
-use crate::result::{Kind, Metric, Outcome};
+use crate::result::{Metric, Outcome, ResultKind};
 
 /// The share of the measured time that passes before it.
 const WARM_UP: f64 = 0.25;
@@ -45,8 +45,8 @@ impl SimEngine {
 }
 
 impl Engine for SimEngine {
-    fn kind(&self) -> Kind {
-        Kind::Simulated
+    fn kind(&self) -> ResultKind {
+        ResultKind::Simulated
     }
 
     fn machine(&self, point: &Point) -> Result<(String, Topology), RunError> {

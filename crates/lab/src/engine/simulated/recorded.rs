@@ -18,7 +18,7 @@ use numa::NodeId;
 use sched::Affinity;
 use sched::policy::concurrency::{Pieces, hint};
 use sim::Workload as Clients;
-use sim::workload::{At, Graph, Stage, Task, near};
+use sim::workload::{At, Graph, Task, TaskStage, near};
 
 use super::{Bench, NS, RunError, metrics, settings_of};
 use crate::declaration::{Placement, Recorded, RecordedStatement};
@@ -107,7 +107,7 @@ impl<'a> Statements<'a> {
         let main = self.main_pieces(statement);
         let (mut graph, share) = (Graph::new(1.0), 1.0 / tasks as f64);
         for task in 0..tasks {
-            let mut stage = Stage::cpu(statement.cpu_seconds * NS * share);
+            let mut stage = TaskStage::cpu(statement.cpu_seconds * NS * share);
             for read in &statement.reads {
                 let pieces = self.pieces(read.column);
                 // Tasks come piece by piece; another table's pieces are met in the same order.

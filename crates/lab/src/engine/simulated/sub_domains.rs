@@ -15,7 +15,7 @@ use sched::policy::Layout;
 use sched::policy::concurrency::{Pieces, hint};
 use sched::{Affinities, Affinity, Place, Settings, Stealing as Steal};
 use sim::workload::query::{Input, Query, QueryClients};
-use sim::workload::{Graph, LINE_BYTES, Repeated, Stage, Task, near, stream};
+use sim::workload::{Graph, LINE_BYTES, Repeated, Task, TaskStage, near, stream};
 
 use super::{Bench, RunError, metrics};
 use crate::declaration::{Memory, QueryKind, Stealing, SubDomains, Where};
@@ -138,13 +138,13 @@ fn row(bench: &Bench, s: &SubDomains, places: &Places) -> Graph {
         (_, Some(package)) if s.workers == Where::Both => Affinity::Near { place: Place::Package(package), hard: true },
         _ => Affinity::Anywhere,
     };
-    let stage = Stage::cpu(constants.lookup_ns() + cached * constants.llc_ns()).random_over(node, missed).chained();
+    let stage = TaskStage::cpu(constants.lookup_ns() + cached * constants.llc_ns()).random_over(node, missed).chained();
     let mut graph = Graph::new(1.0);
     graph.add(Task::new(affinity, stage));
     graph
 }
 
-/// Build, then probe, each in as many tasks as the scheduler's hint allows so many connections.
+/// Build, then probe, each in as many tasks as the scheduler's hint allows `n` connections.
 fn join(bench: &Bench, s: &SubDomains, places: &Places) -> Graph {
     let constants = &bench.options.constants;
     let layout: Layout = stream::layout(&bench.machine, &bench.options);
@@ -159,7 +159,7 @@ fn join(bench: &Bench, s: &SubDomains, places: &Places) -> Graph {
         let cache: f64 = hashed.iter().map(|n| bench.machine.nodes()[*n].llc_bytes as f64).sum();
         let missed = rows * (1.0 - cache / table_bytes / f64::from(s.connections)).max(0.0);
         let one = |task: usize| {
-            let stage = Stage::cpu(rows * (constants.scan_ns_per_row() + constants.random_access_ns()))
+            let stage = TaskStage::cpu(rows * (constants.scan_ns_per_row() + constants.random_access_ns()))
                 .read_over(&places.tables[table], rows * f64::from(s.bits) / 8.0)
                 .random_over(&hashed, missed);
             Task::new(near(&bench.machine, near_to[task % near_to.len()]), stage).after(after.iter().copied())

@@ -5,7 +5,7 @@ use toml::Table;
 use super::*;
 use crate::declaration::Experiment;
 
-/// Runs the point of an experiment with these settings for so many virtual seconds.
+/// Runs the point of an experiment with these settings for `n` virtual seconds.
 fn outcome(id: &str, set: &[&str], seconds: f64) -> Result<Outcome, RunError> {
     let experiment = Experiment::find(id).expect("ours");
     let given: Vec<String> = set.iter().map(|text| text.to_string()).collect();
@@ -21,7 +21,7 @@ fn figure(id: &str, set: &[&str], seconds: f64, metric: Metric) -> f64 {
 
 #[test]
 fn every_experiment_that_can_be_simulated_has_a_point_that_runs_or_says_what_is_missing() {
-    for experiment in Experiment::all().iter().filter(|e| e.runs_as(Kind::Simulated)) {
+    for experiment in Experiment::all().iter().filter(|e| e.runs_as(ResultKind::Simulated)) {
         let small = ["clients=4", "connections=4", "keys=1000000", "rows=1000000", "range_pred=1000"].map(String::from);
         let known = |text: &&String| experiment.read_settings(std::slice::from_ref(*text)).is_ok();
         let set: Vec<String> = small.iter().filter(known).cloned().collect();

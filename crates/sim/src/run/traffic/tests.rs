@@ -10,7 +10,7 @@ use crate::flow::{Class as Shared, filling};
 struct Flow {
     begins_ns: u64,
     node: usize,
-    stage: Stage,
+    stage: TaskStage,
 }
 
 fn machine() -> Machine {
@@ -102,7 +102,7 @@ prop_compose! {
             .map(|(begins_ns, node, from, other, kib, work)| {
                 // Powers of two, so that shares are exact.
                 let bytes = f64::from(kib) * 65_536.0;
-                let stage = Stage::cpu(bytes * f64::from(work) / 8.0).read_over(&[from, other], bytes);
+                let stage = TaskStage::cpu(bytes * f64::from(work) / 8.0).read_over(&[from, other], bytes);
                 Flow { begins_ns, node, stage }
             })
             .collect();

@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 use super::{STRIDE, run};
 use crate::kernels::{have_avx512, have_avx512_popcnt};
 
-/// Words with at most so many bits set are taken bit by bit, always so many.
+/// Words with at most `n` bits set are taken bit by bit, always `n`.
 const FEW: usize = 4;
 /// Words among which those with a bit are picked at a time.
 const PICKED: usize = 64;

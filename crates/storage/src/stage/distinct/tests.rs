@@ -10,11 +10,11 @@ use super::*;
 /// How the values of a column come.
 #[derive(Debug, Clone, Copy)]
 enum Nature {
-    /// Each of so many as likely as any other.
+    /// Each of `n` as likely as any other.
     Uniform(usize),
-    /// The n-th of so many with a likelihood of 1 / n.
+    /// The n-th of `n` with a likelihood of 1 / n.
     Zipf(usize),
-    /// So many rows of one value, then the next value.
+    /// `n` rows of one value, then the next value.
     Runs(usize),
     /// Each value once.
     Unique,

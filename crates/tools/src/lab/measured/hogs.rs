@@ -1,4 +1,4 @@
-//! Available bandwidth (Seidel 2011, section 5.1), measured: what so many hogs that only write memory get together, in what one of them gets
+//! Available bandwidth (Seidel 2011, section 5.1), measured: what `n` hogs that only write memory get together, in what one of them gets
 //! alone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,7 +37,7 @@ pub fn run(bench: Bench<'_>, asked: &Modelled) -> Result<Outcome, RunError> {
     Ok(Outcome::default().with(Metric::Bandwidth, all / one).with(Metric::MemoryTraffic, all / 1e9))
 }
 
-/// Bytes per second that so many hogs per node move.
+/// Bytes per second that `n` hogs per node move.
 fn moved(topology: &Topology, hogs: f64, seconds: f64, stop: &AtomicBool) -> Result<f64, RunError> {
     let mut kinds = vec![HogKind::Memory(1.0); hogs as usize];
     if hogs.fract() > 0.0 {

@@ -1,0 +1,133 @@
+//! INSERT, UPDATE, DELETE and TRUNCATE.
+
+use datafusion::sql::sqlparser::ast::{
+    Assignment, AssignmentTarget, Delete, FromTable, Insert, TableObject, Truncate, TruncateTableTarget, Update,
+    UpdateTableFromKind,
+};
+
+use super::expression::expr;
+use super::{query, refuse, refused_text, source};
+use crate::error::Result;
+
+const RETURNING: &str = "RETURNING; query the rows before or after";
+const HINTS: &str = "a hint for an optimiser; leave it out";
+
+pub(super) fn insert(insert: &Insert) -> Result<()> {
+    let Insert {
+        insert_token: _,
+        optimizer_hints,
+        or,
+        ignore,
+        into: _,
+        table,
+        table_alias,
+        columns: _,
+        overwrite: _,
+        source,
+        assignments,
+        partitioned,
+        after_columns,
+        has_table_keyword: _,
+        on,
+        returning,
+        output,
+        replace_into,
+        priority,
+        insert_alias,
+        settings,
+        format_clause,
+        multi_table_insert_type,
+        multi_table_into_clauses,
+        multi_table_when_clauses,
+        multi_table_else_clause,
+    } = insert;
+    let several = multi_table_insert_type.is_some()
+        || !multi_table_into_clauses.is_empty()
+        || !multi_table_when_clauses.is_empty()
+        || multi_table_else_clause.is_some();
+    let conflict =
+        "ON CONFLICT, OR or IGNORE; use DELETE and INSERT, or INSERT .. SELECT of rows that are not there yet";
+    refuse(&[
+        (!optimizer_hints.is_empty() || priority.is_some(), HINTS),
+        (*replace_into, "REPLACE INTO; use DELETE and INSERT"),
+        (or.is_some() || *ignore || on.is_some(), conflict),
+        (returning.is_some() || output.is_some(), RETURNING),
+        (table_alias.is_some() || insert_alias.is_some(), "an alias in INSERT; leave it out"),
+        (!assignments.is_empty(), "INSERT .. SET; use INSERT INTO table (columns) VALUES (..)"),
+        (partitioned.is_some() || !after_columns.is_empty(), "PARTITION in INSERT; rows find their part by themselves"),
+        (settings.is_some() || format_clause.is_some(), "SETTINGS or FORMAT in INSERT; use COPY table FROM 'file'"),
+        (several, "INSERT into several tables; use a statement for each"),
+        (source.is_none(), "INSERT .. DEFAULT VALUES; name a column and give it a value"),
+    ])?;
+    match table {
+        TableObject::TableName(_) => {}
+        TableObject::TableFunction(_) | TableObject::TableQuery(_) => {
+            return Err(refused_text("INSERT into something else than a table", table));
+        }
+    }
+    source.iter().try_for_each(|source| query::query(source))
+}
+
+pub(super) fn update(update: &Update) -> Result<()> {
+    let Update {
+        update_token: _,
+        optimizer_hints,
+        table,
+        assignments,
+        from,
+        selection,
+        returning,
+        output,
+        or,
+        order_by,
+        limit,
+    } = update;
+    let joined = matches!(from, Some(UpdateTableFromKind::BeforeSet(_) | UpdateTableFromKind::AfterSet(_)));
+    refuse(&[
+        (!optimizer_hints.is_empty(), HINTS),
+        (joined, "UPDATE .. FROM; use a subquery in SET and in WHERE"),
+        (returning.is_some() || output.is_some(), RETURNING),
+        (or.is_some(), "UPDATE OR; leave it out"),
+        (!order_by.is_empty() || limit.is_some(), "ORDER BY or LIMIT in UPDATE; choose the rows by a key in WHERE"),
+    ])?;
+    source::with_joins(table)?;
+    for Assignment { target, value } in assignments {
+        if let AssignmentTarget::Tuple(_) = target {
+            return Err(refused_text("SET of several columns at once (set each by itself)", target));
+        }
+        expr(value)?;
+    }
+    selection.iter().try_for_each(expr)
+}
+
+pub(super) fn delete(delete: &Delete) -> Result<()> {
+    let Delete { delete_token: _, optimizer_hints, tables, from, using, selection, returning, output, order_by, limit } =
+        delete;
+    refuse(&[
+        (!optimizer_hints.is_empty(), HINTS),
+        (!tables.is_empty(), "DELETE of several tables; use a statement for each"),
+        (using.is_some(), "DELETE .. USING; use EXISTS or IN (query) in WHERE"),
+        (returning.is_some() || output.is_some(), RETURNING),
+        (!order_by.is_empty() || limit.is_some(), "ORDER BY or LIMIT in DELETE; choose the rows by a key in WHERE"),
+    ])?;
+    match from {
+        FromTable::WithFromKeyword(all) | FromTable::WithoutKeyword(all) => {
+            all.iter().try_for_each(source::with_joins)?
+        }
+    }
+    selection.iter().try_for_each(expr)
+}
+
+pub(super) fn truncate(truncate: &Truncate) -> Result<()> {
+    let Truncate { table_names, partitions, table: _, if_exists, identity, cascade, on_cluster } = truncate;
+    let only = table_names.iter().any(|TruncateTableTarget { name: _, only, has_asterisk }| *only || *has_asterisk);
+    refuse(&[
+        (table_names.len() != 1, "TRUNCATE of several tables; use a statement for each"),
+        (only, "ONLY or * in TRUNCATE; leave them out, tables inherit nothing"),
+        (partitions.is_some(), "PARTITION in TRUNCATE; use DELETE .. WHERE"),
+        (*if_exists, "TRUNCATE IF EXISTS; leave it out"),
+        (identity.is_some(), "IDENTITY in TRUNCATE; leave it out, there are no such columns"),
+        (cascade.is_some(), "CASCADE or RESTRICT in TRUNCATE; leave it out"),
+        (on_cluster.is_some(), "ON CLUSTER; leave it out"),
+    ])
+}

@@ -1,0 +1,170 @@
+//! `information_schema`: what there is, under the names that the SQL standard has for it.
+//!
+//! `df_settings`, which SHOW reads, is the caller's affair: [`settings_table`](super::settings_table).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StringViewArray, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::TableSource;
+
+use super::functions;
+use crate::catalog::{CATALOG, INFORMATION_SCHEMA};
+use crate::error::Result;
+use crate::sources::GivenSource;
+
+/// Views and their names.
+const VIEWS: [&str; 7] = ["tables", "views", "columns", "df_settings", "schemata", "routines", "parameters"];
+
+/// A table or view as `information_schema` describes it.
+#[derive(Debug)]
+pub(crate) struct Described {
+    /// Names and types of its columns.
+    pub schema: SchemaRef,
+    /// Whether it is a view.
+    pub is_view: bool,
+    /// Its query, where it is one.
+    pub sql: Option<String>,
+}
+
+/// Tables and views by name, schema by schema.
+pub(crate) type Descriptions = BTreeMap<String, BTreeMap<String, Described>>;
+
+/// The rows of a view; `None` where there is no such view.
+///
+/// # Errors
+/// None that rows of the catalog have.
+pub(crate) fn table(view: &str, all: &Descriptions, state: &SessionState) -> Result<Option<Arc<dyn TableSource>>> {
+    let rows = match view.to_ascii_lowercase().as_str() {
+        "tables" => tables(all),
+        "views" => views(all),
+        "columns" => columns(all),
+        "schemata" => schemata(all),
+        "routines" => functions::routines(state),
+        "parameters" => functions::parameters(state),
+        _ => return Ok(None),
+    };
+    Ok(Some(GivenSource::table(rows.batch()?)))
+}
+
+/// Columns of a view while it is made.
+#[derive(Default)]
+pub(super) struct Columns {
+    fields: Vec<Field>,
+    arrays: Vec<ArrayRef>,
+}
+
+impl Columns {
+    pub(super) fn text<S: AsRef<str>>(self, name: &str, values: impl Iterator<Item = Option<S>>) -> Columns {
+        self.with(name, Arc::new(values.collect::<StringViewArray>()))
+    }
+
+    pub(super) fn number(self, name: &str, values: impl Iterator<Item = Option<u64>>) -> Columns {
+        self.with(name, Arc::new(values.collect::<UInt64Array>()))
+    }
+
+    pub(super) fn flag(self, name: &str, values: impl Iterator<Item = bool>) -> Columns {
+        self.with(name, Arc::new(values.map(Some).collect::<BooleanArray>()))
+    }
+
+    fn with(mut self, name: &str, array: ArrayRef) -> Columns {
+        self.fields.push(Field::new(name, array.data_type().clone(), true));
+        self.arrays.push(array);
+        self
+    }
+
+    fn batch(self) -> Result<RecordBatch> {
+        Ok(RecordBatch::try_new(Arc::new(Schema::new(self.fields)), self.arrays)?)
+    }
+}
+
+fn each(all: &Descriptions) -> impl Iterator<Item = (&str, &str, &Described)> + Clone {
+    all.iter().flat_map(|(schema, tables)| tables.iter().map(|(name, table)| (schema.as_str(), name.as_str(), table)))
+}
+
+fn tables(all: &Descriptions) -> Columns {
+    let kind = |table: &Described| if table.is_view { "VIEW" } else { "BASE TABLE" };
+    let own = VIEWS.into_iter().map(|view| (INFORMATION_SCHEMA, view, "VIEW"));
+    let rows: Vec<_> = each(all).map(|(schema, name, table)| (schema, name, kind(table))).chain(own).collect();
+    Columns::default()
+        .text("table_catalog", rows.iter().map(|_| Some(CATALOG)))
+        .text("table_schema", rows.iter().map(|row| Some(row.0)))
+        .text("table_name", rows.iter().map(|row| Some(row.1)))
+        .text("table_type", rows.iter().map(|row| Some(row.2)))
+}
+
+fn views(all: &Descriptions) -> Columns {
+    let rows: Vec<_> = each(all).collect();
+    Columns::default()
+        .text("table_catalog", rows.iter().map(|_| Some(CATALOG)))
+        .text("table_schema", rows.iter().map(|row| Some(row.0)))
+        .text("table_name", rows.iter().map(|row| Some(row.1)))
+        .text("definition", rows.iter().map(|row| row.2.sql.as_deref()))
+}
+
+fn schemata(all: &Descriptions) -> Columns {
+    let none = || all.keys().map(|_| None::<&str>);
+    Columns::default()
+        .text("catalog_name", all.keys().map(|_| Some(CATALOG)))
+        .text("schema_name", all.keys().map(Some))
+        .text("schema_owner", none())
+        .text("default_character_set_catalog", none())
+        .text("default_character_set_schema", none())
+        .text("default_character_set_name", none())
+        .text("sql_path", none())
+}
+
+fn columns(all: &Descriptions) -> Columns {
+    let rows: Vec<(&str, &str, usize, &Field)> = each(all)
+        .flat_map(|(schema, name, table)| {
+            table.schema.fields().iter().enumerate().map(move |(i, field)| (schema, name, i, field.as_ref()))
+        })
+        .collect();
+    let numeric = || rows.iter().map(|row| numeric(row.3.data_type()));
+    let unknown = || rows.iter().map(|_| None::<u64>);
+    Columns::default()
+        .text("table_catalog", rows.iter().map(|_| Some(CATALOG)))
+        .text("table_schema", rows.iter().map(|row| Some(row.0)))
+        .text("table_name", rows.iter().map(|row| Some(row.1)))
+        .text("column_name", rows.iter().map(|row| Some(row.3.name())))
+        .number("ordinal_position", rows.iter().map(|row| Some(row.2 as u64 + 1)))
+        .text("column_default", rows.iter().map(|_| None::<&str>))
+        .text("is_nullable", rows.iter().map(|row| Some(if row.3.is_nullable() { "YES" } else { "NO" })))
+        .text("data_type", rows.iter().map(|row| Some(row.3.data_type().to_string())))
+        .number("character_maximum_length", unknown())
+        .number("character_octet_length", rows.iter().map(|row| octets(row.3.data_type())))
+        .number("numeric_precision", numeric().map(|n| n.map(|n| n.0)))
+        .number("numeric_precision_radix", numeric().map(|n| n.map(|n| n.1)))
+        .number("numeric_scale", numeric().map(|n| n.and_then(|n| n.2)))
+        .number("datetime_precision", unknown())
+        .text("interval_type", rows.iter().map(|_| None::<&str>))
+}
+
+/// Most bytes of a text.
+fn octets(data_type: &DataType) -> Option<u64> {
+    match data_type {
+        DataType::Utf8 | DataType::Binary => Some(i32::MAX as u64),
+        DataType::LargeUtf8 | DataType::LargeBinary => Some(i64::MAX as u64),
+        _ => None,
+    }
+}
+
+/// Precision, its base, and scale of a number.
+fn numeric(data_type: &DataType) -> Option<(u64, u64, Option<u64>)> {
+    Some(match data_type {
+        DataType::Int8 | DataType::UInt8 => (8, 2, None),
+        DataType::Int16 | DataType::UInt16 => (16, 2, None),
+        DataType::Int32 | DataType::UInt32 => (32, 2, None),
+        DataType::Int64 | DataType::UInt64 => (64, 2, None),
+        DataType::Float16 => (11, 2, None),
+        DataType::Float32 => (24, 2, None),
+        DataType::Float64 => (53, 2, None),
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => (u64::from(*precision), 10, u64::try_from(*scale).ok()),
+        _ => return None,
+    })
+}
