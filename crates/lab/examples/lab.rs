@@ -9,7 +9,7 @@ use lab::command::{
     ClaimsArguments, CommandError, Context, RESULTS, ReportArguments, RunArguments, VaryArguments, claims, list,
     report, run, vary,
 };
-use lab::result::Kind;
+use lab::result::ResultKind;
 
 /// The words of a command line: flags with a value, flags without, and the rest.
 struct Words {
@@ -93,7 +93,7 @@ fn go(words: &Words, context: &Context<'_>) -> Result<(), CommandError> {
                 &RunArguments {
                     experiments,
                     set,
-                    kind: Kind::Simulated,
+                    kind: ResultKind::Simulated,
                     full: *full,
                     seed: *seed,
                     seeds: *seeds,
