@@ -59,7 +59,7 @@ use std::sync::Arc;
 
 use datafusion::common::{DFSchema, Result};
 use datafusion::execution::{SessionStateBuilder, SessionStateDefaults};
-use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::{AggregateUDF, Expr};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::physical_expr::PhysicalExpr;
@@ -76,9 +76,15 @@ pub use rewrite::{CheckedArithmetic, checked, plain, plain_plan};
 /// and `avg` in the place of DataFusion's. Call it after `with_default_features`, which would put DataFusion's back.
 pub fn register(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     builder.aggregate_functions().get_or_insert_with(SessionStateDefaults::default_aggregate_functions).extend(
-        aggregate_functions().into_iter().chain(crate::ordered_sets::aggregate_functions().into_iter().map(Arc::new)),
+        own_aggregates(),
     );
     builder.with_analyzer_rule(Arc::new(CheckedArithmetic)).with_physical_optimizer_rule(Arc::new(LazyConditions))
+}
+
+/// The aggregates that stand in the place of DataFusion's of the same name.
+pub(crate) fn own_aggregates() -> Vec<Arc<AggregateUDF>> {
+    let ordered = crate::ordered_sets::aggregate_functions().into_iter().map(Arc::new);
+    aggregate_functions().into_iter().chain(ordered).collect()
 }
 
 /// DataFusion's `create_physical_expr` with checked operators: for an expression that was not part of an analysed

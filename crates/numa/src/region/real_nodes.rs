@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::sys::page_bytes;
 use crate::{Budget, MemoryError, NodeId, PageMap, Pattern, Topology, current_node, pin_current_thread, usage};
 
 const MIB: usize = 1 << 20;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use proptest::prelude::*;
 
 use super::*;
+use crate::sys::page_bytes;
 use crate::fixture::Fixture;
 use crate::id_set::IdSet;
 use crate::sys::Mode;

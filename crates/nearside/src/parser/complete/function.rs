@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 /// Functions over rows, by all their names: aggregates.
 static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
     let mut all = datafusion::functions_aggregate::all_default_aggregate_functions();
-    all.extend(crate::checked::aggregate_functions());
+    all.extend(crate::checked::own_aggregates());
     all.iter()
         .flat_map(|f| f.aliases().iter().cloned().chain([f.name().to_string()]))
         .map(|n| n.to_lowercase())
@@ -185,9 +185,6 @@ fn known(name: &str, clauses: &Clauses) -> Result<()> {
         ];
         let stray = stray.iter().find(|(there, _)| *there);
         return stray.map_or(Ok(()), |(_, what)| refused_for(what, "which is no aggregate and no window function"));
-    }
-    if ordered && name == "any_value" {
-        return refused_for("ORDER BY", "which takes any; use first_value(x ORDER BY y)");
     }
     if distinct && NEVER_DISTINCT.contains(&name) {
         return refused_for("DISTINCT", "aggregate over a subquery with DISTINCT instead");

@@ -67,7 +67,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("SELECT row_number() FILTER (WHERE a > 1) OVER (ORDER BY a) FROM t", "FILTER"),
     ("SELECT lag(DISTINCT a) OVER (ORDER BY a) FROM t", "DISTINCT"),
     ("SELECT corr(DISTINCT a, b) FROM t", "DISTINCT"),
-    ("SELECT any_value(a ORDER BY b) FROM t", "ORDER BY is not supported for any_value()"),
     ("SELECT nth_value(a, -1) OVER (ORDER BY a) FROM t", "nth_value"),
     ("SELECT nth_value(a, 0) OVER (ORDER BY a) FROM t", "nth_value"),
     ("SELECT count(t.*) FROM t", "all columns of a table"),
