@@ -333,7 +333,8 @@ fn a_limit_stops_its_input_wherever_it_stands() {
             "below a union",
             20,
             Box::new(|plan| {
-                let (plan, schema) = (plan.limit(1, Some(10)), plan.schema());
+                let schema = plan.schema();
+                let plan = plan.limit(1, Some(10));
                 Plan::Union(Union { inputs: vec![plan.clone(), plan], schema })
             }),
         ),
@@ -349,7 +350,8 @@ fn a_limit_stops_its_input_wherever_it_stands() {
             "shared",
             20,
             Box::new(|plan| {
-                let (plan, schema) = (plan.limit(1, Some(10)).shared(3), plan.schema());
+                let schema = plan.schema();
+                let plan = plan.limit(1, Some(10)).shared(3);
                 Plan::Union(Union { inputs: vec![plan.clone(), plan], schema })
             }),
         ),
