@@ -1,7 +1,6 @@
 //! Threads of the private runtime count as working in the scheduler while they are busy.
 //!
-//! A thread that runs the runtime's tasks is busy from the moment it wakes up until it parks; one of its blocking threads (that
-//! reads a file for `FROM 'file'`) while a [`Reading`] lives. Meanwhile as many `sched` workers of the thread group rest, so that
+//! A thread that runs the runtime's tasks is busy from the moment it wakes up until it parks. Meanwhile as many `sched` workers of the thread group rest, so that
 //! no more threads compute than there are cpus.
 //!
 //! Invariants: a thread holds one guard at most; a thread that waits (for a native operator's batch, for its consumer) is
@@ -63,23 +62,6 @@ fn end() {
     drop(HERE.with_borrow_mut(|here| here.as_mut().and_then(|here| here.counted.take())));
 }
 
-/// A blocking thread of a private runtime that is busy as long as this lives.
-pub(crate) struct Reading(());
-
-impl Reading {
-    /// The calling thread reads from here on.
-    pub(crate) fn begin() -> Reading {
-        begin();
-        Reading(())
-    }
-}
-
-impl Drop for Reading {
-    fn drop(&mut self) {
-        end();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
@@ -122,16 +104,6 @@ mod tests {
         drop(hold);
         assert!(runtime.block_on(busy).expect("the task ends"));
         settles_at(&scheduler, 0);
-        let (hold, held) = std::sync::mpsc::channel::<()>();
-        let read = runtime.spawn_blocking(move || {
-            let reading = Reading::begin();
-            held.recv().expect_err("the sender only goes");
-            drop(reading);
-        });
-        settles_at(&scheduler, 1);
-        drop(hold);
-        runtime.block_on(read).expect("it ends");
-        settles_at(&scheduler, 0);
         drop(runtime);
         assert_eq!(outside(&scheduler), 0);
     }
@@ -140,7 +112,6 @@ mod tests {
     fn other_threads_are_never_counted() {
         let scheduler = Scheduler::new(Topology::synthetic(1, 1, 2, 1).into(), Config::default());
         begin();
-        let _reading = Reading::begin();
         assert_eq!(outside(&scheduler), 0);
     }
 }

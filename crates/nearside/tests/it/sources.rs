@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
-use nearside::arrow::array::{Array, AsArray, RecordBatch};
+use nearside::arrow::array::{AsArray, RecordBatch};
 use nearside::arrow::datatypes::{Float64Type, Int64Type};
 use nearside::arrow::util::display::{ArrayFormatter, FormatOptions};
 use nearside::{Database, Error, Session};
