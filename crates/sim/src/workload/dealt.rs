@@ -131,6 +131,8 @@ impl Dealt {
 
 #[cfg(test)]
 mod tests {
+    use sched::{Preset, Settings};
+
     use super::*;
     use crate::{Machine, Options};
 
@@ -162,7 +164,9 @@ mod tests {
     #[test]
     fn a_hot_table_gets_four_statements_of_five() {
         let machine = Machine::parse("ivybridge-ex-4").unwrap();
-        let options = Options { warm_up_ns: 0, measured_ns: 20_000_000, ..Options::default() };
+        // Bound: nobody helps the node that has the hot table.
+        let settings = Settings::preset(Preset::Bound);
+        let options = Options { settings, warm_up_ns: 0, measured_ns: 20_000_000, ..Options::default() };
         let run = |deal, skewed| {
             let mut clients = Dealt { skewed, ..dealt(deal, Reads::Sums(1)) }.workload(4, &options.constants);
             crate::run(&machine, &options, &mut clients).unwrap()
