@@ -4,7 +4,7 @@ use storage::Segment;
 
 use crate::charge::batch_bytes;
 use crate::operators::scan::seek::{Left, asked_by, left};
-use crate::plan::{AggregateCall, Join, JoinKind, Output, Plan, Side, width_bytes};
+use crate::plan::{AggregateCall, Join, JoinKind, Output, Plan, Side, WindowCall, width_bytes};
 
 /// What the estimate of an operator's input needs to know from above.
 struct Wanted {
@@ -103,6 +103,13 @@ impl Plan {
                 wanted.columns.extend(sort.keys.iter().map(|k| k.column));
                 let (bytes, rows) = sort.input.read(Wanted { rows: u64::MAX, ..wanted });
                 (bytes, sort.fetch.map_or(rows, |f| rows.min(f as u64)))
+            }
+            Plan::Window(window) => {
+                let width = window.input.schema().fields().len();
+                let keys = window.sort_keys().into_iter().map(|k| k.column);
+                let reads = keys.chain(window.calls.iter().flat_map(WindowCall::columns));
+                let columns = wanted.columns.into_iter().filter(|&c| c < width).chain(reads).collect();
+                window.input.read(Wanted { columns, rows: u64::MAX })
             }
             Plan::Union(union) => {
                 let mut total = (0u64, 0u64);

@@ -15,7 +15,7 @@
 //! section 5.2.
 //!
 //! # Limits
-//! No window functions, no grouping sets, no recursion; nothing spills. docs/design/engine.md and exec.md say what else is not here.
+//! No grouping sets, no recursion; nothing spills. docs/design/engine.md and exec.md say what else is not here.
 
 mod affinities;
 mod bind;
@@ -48,8 +48,9 @@ pub use expression::Expression;
 pub use optimize::{estimates, optimize};
 pub use parallel::SchedParallel;
 pub use plan::{
-    AggregateCall, AggregateFunction, Aggregation, GroupingSet, GroupingSets, Join, JoinKind, OpaqueAggregate,
-    OpaqueGroups, Output, Plan, Recursion, RowPieces, RowSource, Shared, Side, Sort, SortKey, Union, Unnesting,
+    AggregateCall, AggregateFunction, Aggregation, Amount, Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits,
+    GroupingSet, GroupingSets, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Output, Plan, Recursion, RowPieces,
+    RowSource, Shared, Side, Sort, SortKey, Union, Unnesting, Window, WindowCall, WindowFunction,
 };
 pub use predicate::{CompareOp, Predicate};
 pub use profile::{OperatorProfile, Profile};

@@ -22,6 +22,7 @@ mod literals;
 mod relational;
 mod sources;
 mod unnest;
+mod window;
 
 pub use aggregation::{
     AggregateCall, AggregateFunction, Aggregation, GroupingSet, GroupingSets, OpaqueAggregate, OpaqueGroups,
@@ -29,6 +30,9 @@ pub use aggregation::{
 pub use relational::{Join, JoinKind, Side, Sort, SortKey, Union};
 pub use sources::{Recursion, RowPieces, RowSource};
 pub use unnest::Unnesting;
+pub use window::{
+    Amount, Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits, Window, WindowCall, WindowFunction,
+};
 
 /// Bytes that one materialised value of a variable width is taken to have.
 const VARIABLE_WIDTH_BYTES: u64 = 32;
@@ -113,6 +117,8 @@ pub enum Plan {
     Join(Box<Join>),
     /// Rows in an order.
     Sort(Box<Sort>),
+    /// Rows with functions over the rows around them.
+    Window(Box<Window>),
     /// Rows of several inputs.
     Union(Union),
     /// Rows that are given; surface types.
@@ -214,6 +220,11 @@ impl Plan {
         Plan::Shared(Arc::new(Shared { id, keep: false, plan: self }))
     }
 
+    /// This plan's rows with functions over the rows around them.
+    pub fn window(self, partition: Vec<usize>, order: Vec<SortKey>, calls: Vec<WindowCall>) -> Result<Plan, PlanError> {
+        Plan::Window(Box::new(Window { input: self, partition, order, calls })).checked()
+    }
+
     fn checked(self) -> Result<Plan, PlanError> {
         self.validate_operator()?;
         Ok(self)
@@ -248,6 +259,7 @@ impl Plan {
             Plan::Aggregate(aggregation) => aggregation.validate(),
             Plan::Join(join) => join.validate(),
             Plan::Sort(sort) => sort.validate(),
+            Plan::Window(window) => window.validate(),
             Plan::Union(union) => union.validate(),
             Plan::Values { schema, batches } => batches.iter().try_for_each(|batch| {
                 let types = |s: &Schema| s.fields().iter().map(|f| f.data_type().clone()).collect::<Vec<_>>();
@@ -277,6 +289,7 @@ impl Plan {
             Plan::Aggregate(aggregation) => vec![&aggregation.input],
             Plan::Join(join) => vec![&join.left, &join.right],
             Plan::Sort(sort) => vec![&sort.input],
+            Plan::Window(window) => vec![&window.input],
             Plan::Union(union) => union.inputs.iter().collect(),
             Plan::Shared(shared) => vec![shared],
         }
@@ -313,6 +326,7 @@ impl Plan {
             Plan::Sort(of) => {
                 Plan::Sort(Box::new(Sort { input: map(&of.input), keys: of.keys.clone(), fetch: of.fetch }))
             }
+            Plan::Window(of) => Plan::Window(Box::new(of.over(map(&of.input)))),
             Plan::Union(of) => {
                 let inputs = of.inputs.iter().map(map).collect();
                 Plan::Union(Union { inputs, schema: Arc::clone(&of.schema) })
@@ -351,6 +365,7 @@ impl Plan {
             Plan::Aggregate(aggregation) => aggregation.schema(),
             Plan::Join(join) => join.schema(),
             Plan::Sort(sort) => sort.input.schema(),
+            Plan::Window(window) => window.schema(),
             Plan::Union(union) => union.schema.clone(),
             Plan::Values { schema, .. } | Plan::WorkTable { schema, .. } => schema.clone(),
             Plan::Shared(shared) => shared.schema(),
@@ -401,6 +416,7 @@ impl Plan {
             Plan::Aggregate(aggregation) => aggregation.describe(),
             Plan::Join(join) => join.describe(),
             Plan::Sort(sort) => sort.describe(),
+            Plan::Window(window) => window.describe(),
             Plan::Union(union) => format!("Union: {} inputs", union.inputs.len()),
             Plan::Values { batches, .. } => {
                 format!("Values: {} rows", batches.iter().map(RecordBatch::num_rows).sum::<usize>())

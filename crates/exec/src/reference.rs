@@ -13,6 +13,7 @@ mod keys;
 mod ordered;
 mod sort;
 mod sources;
+mod window;
 
 use std::cmp::Ordering;
 
@@ -69,6 +70,7 @@ fn run(plan: &Plan) -> Result<Vec<RecordBatch>, ExecError> {
             Ok(vec![join::join(operator, &plan.schema(), &left, &right)?])
         }
         Plan::Sort(operator) => Ok(vec![sort::sort(operator, &whole(&operator.input)?)?]),
+        Plan::Window(operator) => Ok(vec![window::window(operator, &plan.schema(), &whole(&operator.input)?)?]),
         Plan::Union(union) => {
             let mut all = Vec::new();
             for input in &union.inputs {

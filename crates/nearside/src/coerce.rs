@@ -24,6 +24,7 @@ use crate::not_in::NullAwareMarks;
 use crate::quantified::QuantifiedComparisons;
 use crate::set_all::SetOperationsAll;
 use crate::subquery_places::SubqueryPlaces;
+use crate::window_frames::WindowFrames;
 
 /// Functions whose arguments meet; others (structs, texts, lists) keep each argument as it is.
 const NUMERIC_FUNCTIONS: [&str; 12] =
@@ -36,6 +37,7 @@ pub(crate) struct FloatsWin;
 /// DataFusion's analyzer rules with ours before them.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(WindowFrames),
         Arc::new(SetOperationsAll),
         Arc::new(SubqueryPlaces),
         Arc::new(QuantifiedComparisons),

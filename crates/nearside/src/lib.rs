@@ -76,6 +76,7 @@ mod substring;
 mod types;
 mod views;
 mod watched;
+mod window_frames;
 mod write;
 
 pub use ::files::{FileError, FileErrorKind, FileFormat, ReadOptions};

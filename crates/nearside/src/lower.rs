@@ -24,6 +24,7 @@ mod scope;
 mod sources;
 mod support;
 mod unnest;
+mod window;
 
 use std::cmp::Ordering;
 use std::fmt;

@@ -90,7 +90,7 @@ mod tests {
         session.execute("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 100)").unwrap();
         let times = session.plan_times("SELECT sum(n) FROM t WHERE n > 3 GROUP BY n % 7").unwrap();
         assert!(times.native && times.total() > times.parse, "{times:?}");
-        assert!(!session.plan_times("SELECT n, rank() OVER (ORDER BY n) FROM t").unwrap().native);
+        assert!(session.plan_times("SELECT n, rank() OVER (ORDER BY n) FROM t").unwrap().native);
         // It would fail if a row were made.
         session.plan_times("SELECT 1 / (n - 50) FROM t").unwrap();
         for wrong in ["SELEC", "SELECT m FROM t", "DROP TABLE t", "DELETE FROM t", "SELECT 1; SELECT 2"] {

@@ -3,9 +3,6 @@
 //! DataFusion plans them as a semi join and an anti join of their rows, which keeps all of equal rows or none. This rule numbers equal rows
 //! on both sides first and joins by the number too: the third `x` of one side meets the third of the other, or none. INTERSECT and
 //! EXCEPT without ALL have a DISTINCT on their left side, where every number is 1.
-//!
-//! # Limits
-//! Rows are numbered by a window function, which DataFusion runs.
 
 use std::sync::Arc;
 

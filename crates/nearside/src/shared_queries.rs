@@ -174,9 +174,7 @@ fn mark_equals(plan: LogicalPlan, ids: &mut usize) -> DfResult<LogicalPlan> {
             return Ok(Transformed::no(node));
         }
         match is_costly_inside(&node).then(|| equals.get(&node)).flatten() {
-            Some(&id) => {
-                Ok(Transformed::new(SharedQuery::mark(id, false, node), true, TreeNodeRecursion::Jump))
-            }
+            Some(&id) => Ok(Transformed::new(SharedQuery::mark(id, false, node), true, TreeNodeRecursion::Jump)),
             None => Ok(Transformed::no(node)),
         }
     })?;
@@ -214,10 +212,7 @@ fn is_root_shape(plan: &LogicalPlan) -> bool {
 }
 
 fn is_costly(plan: &LogicalPlan) -> bool {
-    matches!(
-        plan,
-        LogicalPlan::Join(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) | LogicalPlan::Window(_)
-    )
+    matches!(plan, LogicalPlan::Join(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) | LogicalPlan::Window(_))
 }
 
 fn is_costly_inside(plan: &LogicalPlan) -> bool {
@@ -268,6 +263,7 @@ fn subqueries(plan: &LogicalPlan) -> Vec<&LogicalPlan> {
         LogicalPlan::Filter(filter) => vec![&filter.predicate],
         LogicalPlan::Projection(projection) => projection.expr.iter().collect(),
         LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.iter().chain(&aggregate.aggr_expr).collect(),
+        LogicalPlan::Window(window) => window.window_expr.iter().collect(),
         LogicalPlan::Sort(sort) => sort.expr.iter().map(|s| &s.expr).collect(),
         LogicalPlan::Join(join) => join.filter.iter().collect(),
         _ => Vec::new(),

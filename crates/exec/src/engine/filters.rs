@@ -13,6 +13,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, SchemaRef};
 
 use super::key_filter::KeyFilter;
+use super::window;
 use crate::optimize::is_delicate;
 use crate::plan::{AggregateCall, AggregateFunction, Join, Output, Plan};
 
@@ -87,6 +88,7 @@ pub(crate) fn shows_rows(plan: &Plan) -> bool {
         }
         Plan::Join(join) => is_delicate_join(join) || shows_rows(&join.left) || shows_rows(&join.right),
         Plan::Sort(sort) => sort.fetch.is_none() && shows_rows(&sort.input),
+        Plan::Window(window) => window::is_delicate(window) || shows_rows(&window.input),
         Plan::Union(union) => union.inputs.iter().any(shows_rows),
     }
 }

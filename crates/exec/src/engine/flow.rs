@@ -22,7 +22,7 @@ use super::run::Run;
 use super::source::{RowsSource, ScanSource, column_infos};
 use super::streamed::passes_limits;
 use super::vector::{ColumnInfo, Vector, integer_bounds, is_integer};
-use super::{aggregate, foreign, join, recursion, sort, union, unnest};
+use super::{aggregate, foreign, join, recursion, sort, union, unnest, window};
 use crate::ExecError;
 use crate::operators::filter::Filter;
 use crate::operators::limit::Limit;
@@ -110,6 +110,7 @@ impl<'a> Flow<'a> {
             Plan::Aggregate(aggregation) => aggregate::pipe(self, aggregation, filters),
             Plan::Join(join) => join::pipe(self, join, filters),
             Plan::Sort(sort) => sort::pipe(self, sort, filters),
+            Plan::Window(window) => window::pipe(self, window, filters),
             Plan::Union(union) => union::pipe(self, union, filters),
             Plan::Values { schema, batches } => {
                 let infos: Vec<ColumnInfo> = schema

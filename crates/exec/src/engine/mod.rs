@@ -22,6 +22,7 @@ mod streamed;
 mod union;
 mod unnest;
 mod vector;
+mod window;
 
 pub(crate) use flow::{Flow, only_scan};
 pub(crate) use key_filter::{FewKeys, KeyFilter};

@@ -9,6 +9,7 @@
 //! Everything is in memory; over the statement's budget is an error.
 
 mod full;
+mod grouped;
 pub(super) mod keys;
 mod top;
 
@@ -21,6 +22,7 @@ use super::flow::Flow;
 use super::pipe::{Out, Pipe, Source};
 use crate::ExecError;
 use crate::plan::Sort;
+pub(super) use grouped::{Grouped, grouped};
 use keys::Layout;
 
 /// More rows than this are sorted as a whole.

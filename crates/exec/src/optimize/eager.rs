@@ -30,6 +30,7 @@ fn is_unique(plan: &Plan, column: usize) -> bool {
         Plan::Scan { snapshot, columns, .. } => statistics::is_unique(snapshot, columns[column]),
         Plan::Filter { input, .. } | Plan::Limit { input, .. } => is_unique(input, column),
         Plan::Sort(sort) => is_unique(&sort.input, column),
+        Plan::Window(window) => column < window.input.schema().fields().len() && is_unique(&window.input, column),
         Plan::Project { input, outputs } => match &outputs[column] {
             Output::Column { column, .. } => is_unique(input, *column),
             Output::Expression { .. } => false,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::cardinality::{self, Estimate};
 use super::conjuncts::conjuncts;
-use super::push::{limited, lookup, sorted, united};
+use super::push::{limited, lookup, sorted, united, windowed};
 use crate::plan::Plan;
 
 /// Rows that each of [`Plan::operators`] is taken to give.
@@ -54,6 +54,7 @@ impl Walk {
                 cardinality::join(&left, &right, join, lookup(&types))
             }
             Plan::Sort(sort) => sorted(self.estimate(&sort.input), sort.fetch),
+            Plan::Window(window) => windowed(self.estimate(&window.input), window.calls.len()),
             Plan::Union(union) => {
                 let inputs: Vec<Estimate> = union.inputs.iter().map(|i| self.estimate(i)).collect();
                 united(inputs.iter())

@@ -57,6 +57,11 @@ impl<'p> Lineage<'p> {
             },
             Plan::Filter { input, .. } | Plan::Limit { input, .. } => Lineage::of(input),
             Plan::Sort(sort) => Lineage::of(&sort.input),
+            Plan::Window(window) => {
+                let mut lineage = Lineage::of(&window.input);
+                lineage.columns.resize(lineage.columns.len() + window.calls.len(), None);
+                lineage
+            }
             Plan::Shared(plan) => Lineage::of(plan),
             Plan::Project { input, outputs } => {
                 Lineage::of(input).with_columns(outputs.iter().map(|output| match output {

@@ -10,7 +10,8 @@ use arrow::datatypes::Schema;
 
 use super::share::Reads;
 use crate::plan::{
-    AggregateCall, Aggregation, Join, JoinKind, Output, Plan, Recursion, Shared, Side, Sort, Union, Unnesting,
+    AggregateCall, Aggregation, Join, JoinKind, Output, Plan, Recursion, Shared, Side, Sort, Union, Unnesting, Window,
+    WindowCall,
 };
 
 /// A pruned plan; `columns[i]` is which of the original output columns its column `i` is.
@@ -97,6 +98,7 @@ impl Pruner {
                 keys.iter_mut().for_each(|k| k.column = input.place(k.column));
                 Pruned { plan: Plan::Sort(Box::new(Sort { input: input.plan, keys, fetch })), columns: input.columns }
             }
+            Plan::Window(window) => self.window(*window, wanted),
             Plan::Union(Union { inputs, schema }) => {
                 let inputs = inputs.into_iter().map(|input| self.exactly(input, wanted).plan).collect();
                 let fields: Vec<_> = wanted.iter().map(|&c| schema.fields()[c].clone()).collect();
@@ -196,6 +198,31 @@ impl Pruner {
         let kept = kept.into_iter().map(|call| call.map_columns(&|c| input.place(c))).collect();
         let aggregation = Aggregation { input: input.plan, keys, sets, calls: kept };
         Pruned { plan: Plan::Aggregate(Box::new(aggregation)), columns }
+    }
+
+    fn window(&mut self, window: Window, wanted: &[usize]) -> Pruned {
+        let Window { input, mut partition, mut order, calls } = window;
+        let width = input.schema().fields().len();
+        let own: Vec<usize> = wanted.iter().copied().filter(|&c| c < width).collect();
+        let is_wanted = |number: &usize| wanted.binary_search(&(width + number)).is_ok();
+        let (numbers, calls): (Vec<usize>, Vec<WindowCall>) =
+            calls.into_iter().enumerate().filter(|(number, _)| is_wanted(number)).unzip();
+        if calls.is_empty() {
+            return self.prune(input, &own);
+        }
+        let reads = calls.iter().flat_map(WindowCall::columns).chain(order.iter().map(|k| k.column));
+        let reads = union(&own, reads.chain(partition.iter().copied()).collect());
+        // Windows over one another that nothing lies between may share an order.
+        let input = match input {
+            Plan::Window(_) => self.prune(input, &reads),
+            other => self.exactly(other, &reads),
+        };
+        partition.iter_mut().for_each(|column| *column = input.place(*column));
+        order.iter_mut().for_each(|key| key.column = input.place(key.column));
+        let calls = calls.iter().map(|call| call.map_columns(&|c| input.place(c))).collect();
+        let columns = input.columns.iter().copied().chain(numbers.iter().map(|number| width + number)).collect();
+        let window = Window { input: input.plan, partition, order, calls };
+        Pruned { plan: Plan::Window(Box::new(window)), columns }
     }
 
     fn join(&mut self, join: Join, wanted: &[usize]) -> Pruned {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use super::cardinality::{self, Estimate};
+use super::cardinality::{self, ColumnEstimate, Estimate};
 use super::cluster::{Cluster, inner_where_rejected, is_small_cluster};
 use super::conjuncts::{all_of, conjuncts, is_delicate, rejects_nulls};
 use super::cost::{self, Lookup};
@@ -17,7 +17,9 @@ use super::eager;
 use super::keys;
 use super::share::Conditions;
 use super::solve::solve;
-use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Recursion, Shared, Side, Sort, Union, Unnesting};
+use crate::plan::{
+    Aggregation, Join, JoinKind, Output, Plan, Recursion, Shared, Side, Sort, Union, Unnesting, Window,
+};
 use crate::predicate::Predicate;
 
 /// A plan and what is known of its rows.
@@ -89,6 +91,7 @@ impl Rewriter {
                 let plan = Plan::Sort(Box::new(Sort { input: input.plan, keys, fetch }));
                 Optimized { plan, estimate }.filtered(above)
             }
+            Plan::Window(window) => self.window(*window, filters),
             Plan::Union(Union { inputs, schema }) => {
                 let (below, above) = split(filters, |_| true);
                 let inputs: Vec<Optimized> = inputs.into_iter().map(|i| self.push(i, below.clone())).collect();
@@ -189,6 +192,22 @@ impl Rewriter {
         let input = self.push(input, below);
         let aggregation = Aggregation { input: input.plan, keys, sets, calls };
         keys::aggregate(aggregation, &input.estimate).filtered(above)
+    }
+
+    /// Conditions on what tells partitions apart keep or drop whole partitions, so they go below.
+    fn window(&mut self, window: Window, filters: Vec<Predicate>) -> Optimized {
+        let Window { input, partition, order, calls } = window;
+        let types = input.schema();
+        // A partition of floats is of -0.0 and 0.0 and shows either.
+        let exact = |c: &usize| partition.contains(c) && !types.field(*c).data_type().is_floating();
+        let (below, above) = split(filters, |p| {
+            let columns = p.columns();
+            !columns.is_empty() && columns.iter().all(exact)
+        });
+        let input = self.push(input, below);
+        let estimate = windowed(input.estimate, calls.len());
+        let plan = Plan::Window(Box::new(Window { input: input.plan, partition, order, calls }));
+        Optimized { plan, estimate }.filtered(above)
     }
 
     /// A join that is not taken apart.
@@ -315,6 +334,17 @@ pub(super) fn sorted(mut input: Estimate, fetch: Option<usize>) -> Estimate {
         Some(fetch) => limited(input, 0, Some(fetch)),
         None => input,
     }
+}
+
+/// After functions over the rows around each row.
+pub(super) fn windowed(input: Estimate, calls: usize) -> Estimate {
+    let mut windowed = sorted(input, None);
+    let column = ColumnEstimate { choices: windowed.rows.max(1.0), bounds: None, nullable: true, aggregate: false };
+    windowed.columns.resize(windowed.columns.len() + calls, column);
+    windowed.cost.work += windowed.rows * cost::ROW * calls as f64;
+    // Every row is kept before the first one comes out.
+    windowed.cost = cost::Cost { fixed: windowed.cost.total(), work: windowed.rows * cost::ROW };
+    windowed
 }
 
 /// Of several inputs.

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 use arrow::datatypes::Schema;
 
 use super::push::{Optimized, Rewriter};
-use crate::plan::{AggregateFunction, Aggregation, Output, Plan};
+use crate::plan::{AggregateCall, AggregateFunction, Frame, FrameUnits, Output, Plan, Window, WindowFunction};
 use crate::predicate::Predicate;
 
 /// Each trial plans the whole statement once more.
@@ -105,7 +105,8 @@ fn gives_the_same(plan: &Plan) -> bool {
         }
         Plan::Limit { .. } => false,
         Plan::Sort(sort) => sort.fetch.is_none(),
-        Plan::Aggregate(aggregation) => is_exact(aggregation),
+        Plan::Aggregate(aggregation) => is_exact(aggregation.calls.iter(), &aggregation.input.schema()),
+        Plan::Window(window) => is_steady(window),
         Plan::Join(join) => join.residual.as_ref().is_none_or(steady),
         Plan::Scan { .. } | Plan::Union(_) | Plan::Values { .. } | Plan::Shared(_) => true,
         Plan::Recursive(_) | Plan::WorkTable { .. } | Plan::Unnest(_) => true,
@@ -115,9 +116,23 @@ fn gives_the_same(plan: &Plan) -> bool {
     own && plan.inputs().into_iter().all(gives_the_same)
 }
 
-fn is_exact(aggregation: &Aggregation) -> bool {
-    let input = aggregation.input.schema();
-    aggregation.calls.iter().all(|call| match &call.function {
+/// Does a window give the same whichever of its peers comes first?
+fn is_steady(window: &Window) -> bool {
+    let input = window.input.schema();
+    window.calls.iter().all(|call| match &call.function {
+        WindowFunction::Rank | WindowFunction::DenseRank | WindowFunction::PercentRank | WindowFunction::CumeDist => {
+            true
+        }
+        WindowFunction::Aggregate { .. } => {
+            let by_rows = call.frame.units == FrameUnits::Rows && call.frame != Frame::WHOLE;
+            !by_rows && is_exact(call.aggregate().iter(), &input)
+        }
+        _ => false,
+    })
+}
+
+fn is_exact<'a>(mut calls: impl Iterator<Item = &'a AggregateCall>, input: &Schema) -> bool {
+    calls.all(|call| match &call.function {
         AggregateFunction::CountRows | AggregateFunction::Count | AggregateFunction::Min | AggregateFunction::Max => {
             true
         }

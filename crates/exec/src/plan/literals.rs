@@ -41,6 +41,7 @@ impl Plan {
             Plan::Sort(of) => {
                 Plan::Sort(Box::new(Sort { input: input(&of.input)?, keys: of.keys.clone(), fetch: of.fetch }))
             }
+            Plan::Window(of) => Plan::Window(Box::new(of.over(input(&of.input)?))),
             Plan::Join(_) | Plan::Union(_) | Plan::Values { .. } | Plan::Shared(_) => return None,
             Plan::Source { .. } | Plan::Recursive(_) | Plan::WorkTable { .. } | Plan::Unnest(_) => return None,
         })

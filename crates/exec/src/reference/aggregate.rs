@@ -71,7 +71,7 @@ fn groups_of(input: &RecordBatch, keys: &[usize]) -> Result<Vec<Vec<usize>>, Exe
 }
 
 /// Rows apart by the values of some columns: each list has equal rows, in order.
-fn classes(columns: Vec<ArrayRef>, rows: &[usize]) -> Result<Vec<Vec<usize>>, ExecError> {
+pub(super) fn classes(columns: Vec<ArrayRef>, rows: &[usize]) -> Result<Vec<Vec<usize>>, ExecError> {
     let equality = Equality::new(columns.clone(), columns, true)?;
     let mut classes: Vec<Vec<usize>> = Vec::new();
     for &row in rows {
@@ -84,7 +84,7 @@ fn classes(columns: Vec<ArrayRef>, rows: &[usize]) -> Result<Vec<Vec<usize>>, Ex
 }
 
 /// One aggregate of one group, as an array of one value.
-fn result(call: &AggregateCall, input: &RecordBatch, group: &[usize]) -> Result<ArrayRef, ExecError> {
+pub(super) fn result(call: &AggregateCall, input: &RecordBatch, group: &[usize]) -> Result<ArrayRef, ExecError> {
     let arguments: Vec<ArrayRef> = call.arguments.iter().map(|&a| input.column(a).clone()).collect();
     let mut rows: Vec<usize> = group.to_vec();
     if let Some(filter) = call.filter {

@@ -308,6 +308,31 @@ fn bind_call(columns: &mut Columns<'_>, expr: &Expr, field: &FieldRef) -> Result
     Ok(AggregateCall { function, arguments, distinct: call.params.distinct && once, filter, order, field })
 }
 
+/// An aggregate over the frames of a window, and the columns that it reads. Functions that heed the order of rows get
+/// them in the order of
+/// the window.
+pub(super) fn over_frames(
+    columns: &mut Columns<'_>,
+    call: &Call,
+    field: &FieldRef,
+) -> Result<(AggregateFunction, Vec<usize>)> {
+    let schema = columns.schema();
+    let known = match ORDERED.contains(&call.func.name()) {
+        true => (call.func.name() != "grouping").then_some(Native::Foreign),
+        false => native(call, schema),
+    };
+    let unknown = || Error::Unsupported(format!("{}(..) OVER (..) is not supported", call.func.name()));
+    Ok(match known.ok_or_else(unknown)? {
+        Native::CountRows => (AggregateFunction::CountRows, Vec::new()),
+        Native::Known(function, argument) => (function, vec![columns.index(argument)?]),
+        Native::Foreign => {
+            let reads = call.params.args.iter().filter(|a| !matches!(a, Expr::Literal(..)));
+            let arguments = reads.map(|a| columns.index(a)).collect::<Result<Vec<_>>>()?;
+            (AggregateFunction::Opaque(Arc::new(Foreign::new(call, schema, field)?)), arguments)
+        }
+    })
+}
+
 /// DISTINCT over all columns.
 pub(super) fn distinct(input: Plan) -> Result<Plan> {
     let keys = (0..input.schema().fields().len()).collect();

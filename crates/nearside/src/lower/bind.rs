@@ -21,7 +21,7 @@ use exec::{Expression, Output, Plan, SortKey, Union};
 use super::predicate::predicate;
 use super::scope::{Columns, Scope, has_subquery, keep};
 use super::support::is_constant;
-use super::{NativeNode, PhysicalExpression, Props, Slots, aggregate, bug, join, sources, unnest};
+use super::{NativeNode, PhysicalExpression, Props, Slots, aggregate, bug, join, sources, unnest, window};
 use crate::catalog::CatalogState;
 use crate::error::{Error, Result};
 use crate::shared_queries::SharedQuery;
@@ -110,6 +110,7 @@ impl<'a> Binder<'a> {
                 if sorted.schema().fields().len() > width { keep(sorted, 0..width) } else { Ok(sorted) }
             }
             LogicalPlan::Join(node) => join::join(self, node),
+            LogicalPlan::Window(node) => window::window(self, node),
             LogicalPlan::Union(union) => {
                 let inputs = union.inputs.iter().map(|input| self.plan(input)).collect::<Result<Vec<_>>>()?;
                 let plan = Plan::Union(Union { inputs, schema: Arc::clone(union.schema.inner()) });

@@ -196,6 +196,11 @@ impl<'a> Columns<'a> {
         Ok(first + self.computed.len() - 1)
     }
 
+    /// What expressions are bound with.
+    pub(super) fn props(&self) -> &'a ExecutionProps {
+        self.props
+    }
+
     /// How many columns are computed.
     pub(super) fn computed(&self) -> usize {
         self.computed.len()

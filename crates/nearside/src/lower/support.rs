@@ -6,7 +6,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, JoinType};
 use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, Join, LogicalPlan, SortExpr, Subquery, Union};
 
-use super::aggregate;
+use super::{aggregate, window};
 use crate::context::StoredSource;
 use crate::shared_queries::SharedQuery;
 use crate::sources::{ForeignSource, GivenSource, WorkSource};
@@ -60,6 +60,7 @@ impl Support {
             LogicalPlan::Join(join) => {
                 self.is_native_join(join) && self.is_native(&join.left) && self.is_native(&join.right)
             }
+            LogicalPlan::Window(node) => window::is_native(node, self) && self.is_native(&node.input),
             LogicalPlan::Union(union) => is_native_union(union) && union.inputs.iter().all(|i| self.is_native(i)),
             _ => false,
         }

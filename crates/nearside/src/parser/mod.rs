@@ -4,8 +4,8 @@
 //! executed by us. Everything else is SQL as DataFusion (sqlparser's generic dialect) reads it.
 
 use datafusion::config::ConfigOptions;
-use datafusion::logical_expr::{LogicalPlan, Volatility};
 use datafusion::logical_expr::planner::ContextProvider;
+use datafusion::logical_expr::{LogicalPlan, Volatility};
 use datafusion::sql::parser::{CopyToStatement, DFParserBuilder, Statement};
 use datafusion::sql::planner::{ParserOptions, SqlToRel};
 use datafusion::sql::sqlparser::ast::{self, ObjectName, Value};
@@ -17,17 +17,22 @@ use crate::placement::change::AlterPlacement;
 use crate::planning::deep;
 
 mod complete;
+mod exclude;
 mod materialized;
 mod mend;
 mod own;
 mod text;
+mod windows;
 
-use materialized::keep_wishes;
+pub(crate) use exclude::exclusion_of;
+use exclude::without_exclusions;
 pub(crate) use materialized::Wish;
+use materialized::keep_wishes;
 use mend::mend;
 use own::own_statement;
 use text::check_tokens;
 pub use text::{is_complete, split};
+use windows::resolve_windows;
 
 /// How deep expressions may nest.
 const RECURSION_MAX: usize = 200;
@@ -90,7 +95,8 @@ impl Parsed {
         if let Some(own) = own_statement(sql)? {
             return Ok(own);
         }
-        let mut parser = DFParserBuilder::new(sql)
+        let sql = without_exclusions(sql)?;
+        let mut parser = DFParserBuilder::new(sql.as_ref())
             .with_dialect(&GenericDialect {})
             .with_recursion_limit(RECURSION_MAX)
             .build()
@@ -120,6 +126,7 @@ impl Parsed {
 pub(crate) fn plan_statement(mut statement: Statement, context: &PlanContext<'_>) -> Result<LogicalPlan> {
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
     deep(|| {
+        resolve_windows(&mut statement)?;
         mend(&mut statement);
         let volatile = |name: &str| {
             let function = context.get_function_meta(name);

@@ -76,7 +76,8 @@ impl Level {
     }
 }
 
-fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
+/// The tokens of a text.
+pub(super) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
     Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().map_err(|e| Error::Syntax {
         message: e.message,
         position: Some(Position { line: e.location.line, column: e.location.column }),
@@ -118,7 +119,7 @@ pub fn is_complete(text: &str) -> bool {
 }
 
 /// Turns ascending line and column places into byte offsets.
-struct Cursor<'a> {
+pub(super) struct Cursor<'a> {
     rest: std::str::CharIndices<'a>,
     len: usize,
     line: u64,
@@ -126,11 +127,13 @@ struct Cursor<'a> {
 }
 
 impl<'a> Cursor<'a> {
-    fn new(text: &'a str) -> Cursor<'a> {
+    /// At the start of a text.
+    pub(super) fn new(text: &'a str) -> Cursor<'a> {
         Cursor { rest: text.char_indices(), len: text.len(), line: 1, column: 1 }
     }
 
-    fn byte_at(&mut self, place: Location) -> usize {
+    /// Where a place is that is not before the last one asked for.
+    pub(super) fn byte_at(&mut self, place: Location) -> usize {
         while (self.line, self.column) < (place.line, place.column) {
             match self.rest.next() {
                 Some((_, '\n')) => {

@@ -229,8 +229,20 @@ fn explain_says_who_runs_what() {
     assert!(native.iter().all(|e| e == "nearside"), "{native:?}");
     let native = engines("EXPLAIN ANALYZE SELECT count(*) FROM numbers WHERE n > 5");
     assert!(native.iter().all(|e| e == "nearside"), "{native:?}");
-    let mixed = engines("EXPLAIN ANALYZE SELECT row_number() OVER (ORDER BY n) FROM numbers WHERE n > 5");
-    assert!(mixed.iter().any(|e| e == "datafusion") && mixed.iter().any(|e| e == "nearside"), "{mixed:?}");
+    for query in [
+        "SELECT row_number() OVER (ORDER BY n) FROM numbers WHERE n > 5",
+        "SELECT sum(n) OVER w, array_agg(n) OVER (w ROWS 2 PRECEDING EXCLUDE TIES) FROM numbers WINDOW w AS (ORDER \
+         BY n % 7)",
+        "SELECT n % 3, rank() OVER (ORDER BY sum(n) RANGE 2 PRECEDING) FROM numbers GROUP BY n % 3",
+        "SELECT n FROM numbers INTERSECT ALL SELECT n + 1 FROM numbers",
+        "SELECT n FROM numbers EXCEPT ALL SELECT n + 1 FROM numbers",
+        "SELECT n FROM numbers QUALIFY lag(n, 1, 0) OVER (ORDER BY n) > 3",
+    ] {
+        let windows = engines(&format!("EXPLAIN {query}"));
+        assert!(windows.iter().all(|e| e == "nearside"), "{query}: {windows:?}");
+        let windows = engines(&format!("EXPLAIN ANALYZE {query}"));
+        assert!(windows.iter().all(|e| e == "nearside"), "{query}: {windows:?}");
+    }
 }
 
 #[test]

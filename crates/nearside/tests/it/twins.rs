@@ -132,6 +132,38 @@ const NATIVE: &[&str] = &[
     "WITH s AS (SELECT k, sum(v) AS total FROM a GROUP BY k) SELECT x.k, x.total FROM s x WHERE x.total = (SELECT max(total) FROM s)",
     "WITH s AS (SELECT k, sum(v) AS total FROM a GROUP BY k) SELECT x.k, y.total FROM s x JOIN s y ON x.k = y.k + 1",
     "WITH s AS (SELECT a.k, w FROM a JOIN b ON a.k = b.k) SELECT * FROM s UNION ALL SELECT * FROM s",
+    // Windows: every function, frames of every kind, with NULLs and ties.
+    "SELECT v, row_number() OVER (PARTITION BY g ORDER BY v, id) FROM (SELECT *, row_number() OVER (ORDER BY v, k, \
+     d) AS id FROM a WHERE v IS NOT NULL) x",
+    "SELECT * FROM (SELECT v, rank() OVER (ORDER BY n) AS r FROM (SELECT v, count(*) AS n FROM a JOIN b ON a.k = b.k \
+     GROUP BY v) x) y WHERE r < 4",
+    "SELECT k, rank() OVER w, dense_rank() OVER w, percent_rank() OVER w, cume_dist() OVER w FROM a WINDOW w AS \
+     (PARTITION BY g ORDER BY k)",
+    "SELECT v, ntile(7) OVER (ORDER BY v), lag(v, 3, 0) OVER (ORDER BY v), lead(v) OVER (PARTITION BY k ORDER BY v) \
+     FROM a WHERE v IS NOT NULL",
+    "SELECT v, first_value(v) OVER w, last_value(v) OVER w, nth_value(v, 3) OVER w FROM a WHERE v IS NOT NULL WINDOW \
+     w AS (PARTITION BY g ORDER BY v ROWS BETWEEN 2 PRECEDING AND 4 FOLLOWING)",
+    "SELECT v, sum(v) OVER w, avg(v) OVER w, min(v) OVER w, max(v) OVER w, count(v) OVER w FROM a WHERE v IS NOT \
+     NULL WINDOW w AS (PARTITION BY g ORDER BY v ROWS BETWEEN 5 PRECEDING AND 1 PRECEDING)",
+    "SELECT k, sum(p) OVER w, avg(p) OVER w, min(g) OVER w, max(d) OVER w, sum(f) OVER w FROM a WINDOW w AS (ORDER \
+     BY k RANGE BETWEEN 3 PRECEDING AND 2 FOLLOWING)",
+    "SELECT k, sum(p) OVER w, max(g) OVER w FROM a WINDOW w AS (PARTITION BY b ORDER BY k DESC RANGE BETWEEN 3 \
+     PRECEDING AND 2 FOLLOWING)",
+    "SELECT k, sum(v) OVER w, count(*) OVER w FROM a WINDOW w AS (ORDER BY k GROUPS BETWEEN 2 PRECEDING AND 1 \
+     FOLLOWING)",
+    "SELECT d, count(*) OVER (ORDER BY d RANGE BETWEEN INTERVAL '1 month' PRECEDING AND INTERVAL '3 days' FOLLOWING) \
+     FROM a",
+    "SELECT f, count(*) OVER (ORDER BY f RANGE BETWEEN 0.5 PRECEDING AND CURRENT ROW), min(f) OVER (PARTITION BY b \
+     ORDER BY k) FROM a",
+    "SELECT v, bool_or(b) OVER w, string_agg(g, ',') OVER w FROM a WHERE v IS NOT NULL WINDOW w AS (PARTITION BY k \
+     ORDER BY v ROWS 3 PRECEDING)",
+    "SELECT v, sum(v) FILTER (WHERE b) OVER (PARTITION BY g ORDER BY v ROWS 9 PRECEDING) FROM a WHERE v IS NOT NULL",
+    "SELECT id, sum(k) OVER (PARTITION BY r ORDER BY id ROWS BETWEEN 100 PRECEDING AND CURRENT ROW), max(k) OVER \
+     (ORDER BY id ROWS 1000 PRECEDING) FROM large",
+    "SELECT id, rank() OVER (ORDER BY k), avg(k) OVER (ORDER BY id) FROM large",
+    "SELECT sum(v) OVER (ORDER BY v) FROM nothing",
+    "SELECT k FROM a INTERSECT ALL SELECT k FROM b",
+    "SELECT k FROM a EXCEPT ALL SELECT k FROM b",
 ];
 
 /// The same for queries whose rows come in an order.

@@ -578,14 +578,14 @@ fn fits(largest: u64, rows: u64) -> bool {
 
 /// Floats in order as numbers: every NaN is the greatest. Of -0.0 and 0.0, which are equal, the first is the smaller.
 #[inline(always)]
-pub(super) fn ordered(value: f64) -> u64 {
+pub(in crate::engine) fn ordered(value: f64) -> u64 {
     let bits = if value.is_nan() { f64::NAN.to_bits() } else { value.to_bits() };
     bits ^ (((bits as i64) >> 63) as u64 | 1 << 63)
 }
 
 /// The float behind [`ordered`].
 #[inline(always)]
-pub(super) fn of_ordered(number: u64) -> f64 {
+pub(in crate::engine) fn of_ordered(number: u64) -> f64 {
     f64::from_bits(if number >> 63 == 1 { number ^ 1 << 63 } else { !number })
 }
 

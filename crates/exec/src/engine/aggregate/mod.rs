@@ -54,6 +54,10 @@ use store::Arrival;
 use strategy::{Facts, Strategy, choose};
 use table::Table;
 
+pub(super) use calls::{of_ordered, ordered};
+pub(super) use result::{Column, Finish, Values, settle};
+pub(super) use state::State;
+
 /// A table with so many groups is put aside if it does not get smaller what it takes. Its slots are 4 MiB.
 const FLUSH_GROUPS: usize = 1 << 17;
 /// Rows per group above which a large table is worth its misses.

@@ -42,7 +42,7 @@ pub(super) enum Output {
 }
 
 /// How a sum or an average ends.
-pub(super) struct Finish {
+pub(in crate::engine) struct Finish {
     field: FieldRef,
     /// An average of decimals or durations: digits that it has more than its argument.
     shift: Option<u32>,
@@ -53,7 +53,7 @@ pub(super) struct Finish {
 }
 
 /// Values of a column before all pieces are known.
-pub(super) enum Values {
+pub(in crate::engine) enum Values {
     Int(Vec<i64>),
     Wide(Vec<i128>),
     Float(Vec<f64>),
@@ -62,7 +62,7 @@ pub(super) enum Values {
 }
 
 /// A column of one piece of the result.
-pub(super) struct Column {
+pub(in crate::engine) struct Column {
     pub(super) info: ColumnInfo,
     pub(super) values: Values,
     pub(super) valid: Option<Vec<bool>>,
@@ -72,7 +72,7 @@ pub(super) struct Column {
 
 impl Column {
     /// Values of which the bounds are not known yet.
-    pub(super) fn new(info: ColumnInfo, values: Values, valid: Option<Vec<bool>>) -> Column {
+    pub(in crate::engine) fn new(info: ColumnInfo, values: Values, valid: Option<Vec<bool>>) -> Column {
         Column { info, values, valid, bounds: None }
     }
 
@@ -100,7 +100,7 @@ impl Column {
     }
 
     /// The same with bounds.
-    pub(super) fn bound(mut self) -> Column {
+    pub(in crate::engine) fn bound(mut self) -> Column {
         let Values::Int(values) = &self.values else { return self };
         let of = |values: &mut dyn Iterator<Item = i64>| {
             values.fold((i64::MAX, i64::MIN), |(low, high), v| (low.min(v), high.max(v)))
@@ -123,12 +123,12 @@ fn scale_of(data_type: &DataType) -> i8 {
 
 impl Finish {
     /// Of a sum.
-    pub(super) fn sum(call: &AggregateCall) -> Result<Finish, ExecError> {
+    pub(in crate::engine) fn sum(call: &AggregateCall) -> Result<Finish, ExecError> {
         Finish::new(call, None, 0)
     }
 
     /// Of an average of values of a type.
-    pub(super) fn average(call: &AggregateCall, of: &DataType) -> Result<Finish, ExecError> {
+    pub(in crate::engine) fn average(call: &AggregateCall, of: &DataType) -> Result<Finish, ExecError> {
         let scale = scale_of(of);
         match call.field.data_type() {
             DataType::Float64 => Finish::new(call, None, i32::from(scale)),
@@ -153,6 +153,11 @@ impl Finish {
             other => type_bounds(other).map_or((i128::MIN, i128::MAX), |(l, h)| (i128::from(l), i128::from(h))),
         };
         Ok(Finish { field: call.field.clone(), shift, scale, least, most })
+    }
+
+    /// Name and type of the result.
+    pub(in crate::engine) fn field(&self) -> &FieldRef {
+        &self.field
     }
 
     fn is_float(&self) -> bool {
@@ -184,7 +189,12 @@ impl Finish {
     }
 
     /// The values of a sum, or of an average with its counts.
-    fn values(&self, state: &State, counts: Option<&[i64]>, average: bool) -> Result<Values, ExecError> {
+    pub(in crate::engine) fn values(
+        &self,
+        state: &State,
+        counts: Option<&[i64]>,
+        average: bool,
+    ) -> Result<Values, ExecError> {
         let count = |group: usize| counts.map_or(1, |c| c[group].max(1));
         let divisor = |group: usize| if average { count(group) as f64 } else { 1.0 };
         let unit = 10f64.powi(self.scale);
@@ -412,7 +422,7 @@ fn array_of_rows(
 }
 
 /// One column of all pieces: what is known of it, and its vectors.
-pub(super) fn settle(pieces: Vec<Column>) -> (ColumnInfo, Vec<Vector>) {
+pub(in crate::engine) fn settle(pieces: Vec<Column>) -> (ColumnInfo, Vec<Vector>) {
     let mut info = pieces[0].info.clone();
     info.nullable = pieces.iter().any(|p| match &p.values {
         Values::Arrow(array) => array.logical_null_count() > 0,

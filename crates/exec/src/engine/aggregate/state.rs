@@ -54,7 +54,7 @@ impl Groups<'_> {
 }
 
 /// What one aggregate has seen, by group.
-pub(super) enum State {
+pub(in crate::engine) enum State {
     /// Rows that count.
     Count(Vec<i64>),
     /// Sums that bounds and rows keep within 64 bits.
@@ -80,7 +80,7 @@ pub(super) enum State {
 }
 
 /// The state of an opaque function, and rows that it has not been given yet.
-pub(super) struct Opaque {
+pub(in crate::engine) struct Opaque {
     pub(super) groups: Mutex<Box<dyn OpaqueGroups>>,
     pub(super) pending: Pending,
     pub(super) total: usize,
@@ -98,7 +98,7 @@ pub(super) struct Pending {
 }
 
 /// Different values by group.
-pub(super) struct Distinct {
+pub(in crate::engine) struct Distinct {
     /// The group in the upper word, the value's number in the lower one.
     pub(super) pairs: Table<u128>,
     pub(super) encoding: Encoding,

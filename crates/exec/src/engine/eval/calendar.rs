@@ -29,6 +29,24 @@ fn civil(day: i64) -> (i64, i64, i64) {
     (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
+/// The day so many months later, or the last of its month where that has no such day.
+pub(in crate::engine) fn plus_months(day: i64, months: i64) -> i64 {
+    let (year, month, of_month) = civil(day);
+    let months = year * 12 + (month - 1) + months;
+    let (year, month) = (months.div_euclid(12), months.rem_euclid(12) + 1);
+    let leap = year.rem_euclid(4) == 0 && (year.rem_euclid(100) != 0 || year.rem_euclid(400) == 0);
+    let days = match month {
+        2 => 28 + i64::from(leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    // Years that begin in March, as in `civil`.
+    let (year, from_march) = (year - i64::from(month <= 2), (month + 9) % 12);
+    let of_era = year.rem_euclid(400);
+    let of_year = (153 * from_march + 2) / 5 + of_month.min(days) - 1;
+    year.div_euclid(400) * DAYS_PER_ERA + of_era * 365 + of_era / 4 - of_era / 100 + of_year - SHIFT
+}
+
 /// A part of the date of a day, which lies within [`DAYS`] (the answer for another means nothing).
 pub(super) fn part_of(part: DatePart, day: i64) -> i64 {
     let (year, month, of_month) = civil(day.clamp(DAYS.0, DAYS.1));

@@ -27,6 +27,7 @@ use arrow::datatypes::{DataType, FieldRef, Schema};
 use numa::Reservation;
 
 use self::by_codes::{ByCodes, Results};
+pub(super) use self::calendar::plus_months;
 use self::compile::{Node, Typed, compile};
 use self::condition::Conjunction;
 use self::entries::Site;

@@ -56,17 +56,28 @@ fn by_words<W: Word>(
     fetch: usize,
 ) -> Result<Order, ExecError> {
     let mut reservation = run.reserve((2 * size_of::<W>() * rows.rows) as u64)?;
-    let pieces = run.map(rows.rows.div_ceil(PIECE_ROWS), &|piece| {
+    let pieces = word_pieces::<W>(run, rows, packed, row_bits)?;
+    let mask = (1u64 << row_bits) - 1;
+    let rows_of = |words: &[W]| words.iter().map(|word| (word.low() & mask) as u32).collect();
+    let order = in_ranges(run, pieces, (usize::MAX, fetch), W::cmp, rows_of)?;
+    reservation.resize((size_of::<u32>() * rows.rows) as u64)?;
+    Ok((order, reservation))
+}
+
+/// The key of every row with the row's number in its lowest bits.
+pub(super) fn word_pieces<W: Word>(
+    run: &Run<'_>,
+    rows: &Rows,
+    packed: &Packed,
+    row_bits: u32,
+) -> Result<Vec<Vec<W>>, ExecError> {
+    run.map(rows.rows.div_ceil(PIECE_ROWS), &|piece| {
         let range = piece * PIECE_ROWS..((piece + 1) * PIECE_ROWS).min(rows.rows);
         let mut words: Vec<W> = Vec::new();
         packed.words(range.clone(), |c| rows.columns[c].clone(), &mut words);
         words.iter_mut().zip(range).for_each(|(word, row)| *word = word.then(row_bits, W::of(row as u64)));
         Ok(words)
-    })?;
-    let mask = (1u64 << row_bits) - 1;
-    let order = in_ranges(run, pieces, (usize::MAX, fetch), W::cmp, |word| (word.low() & mask) as u32)?;
-    reservation.resize((size_of::<u32>() * rows.rows) as u64)?;
-    Ok((order, reservation))
+    })
 }
 
 /// The start of a row's key, and the row.
@@ -76,29 +87,51 @@ struct Item {
     row: u32,
 }
 
-fn by_bytes(run: &Run<'_>, rows: &Arc<Rows>, bytes: &Bytes, fetch: usize) -> Result<Order, ExecError> {
-    let mut reservation = run.reserve((2 * size_of::<Item>() * rows.rows) as u64)?;
-    let (mut pieces, mut keys): (Vec<Vec<Item>>, Vec<ByteRows>) = (Vec::new(), Vec::new());
-    let made = run.map(rows.rows.div_ceil(PIECE_ROWS), &|piece| {
-        let range = piece * PIECE_ROWS..((piece + 1) * PIECE_ROWS).min(rows.rows);
-        let keys = bytes.rows(range.clone(), |c| rows.columns[c].clone(), run)?;
-        let charged = run.reserve(keys.size() as u64)?;
-        let items = range.zip(keys.iter()).map(|(row, key)| Item { prefix: prefix(key.as_ref()), row: row as u32 });
-        Ok((items.collect::<Vec<_>>(), keys, charged))
-    })?;
-    for (items, key, charged) in made {
-        pieces.push(items);
-        keys.push(key);
-        let more = charged.bytes();
-        drop(charged);
-        reservation.grow(more)?;
+/// The keys of all rows as bytes.
+pub(super) struct ByteKeys {
+    pieces: Vec<ByteRows>,
+    _reservation: numa::Reservation,
+}
+
+impl ByteKeys {
+    /// Makes them.
+    pub(super) fn new(run: &Run<'_>, rows: &Rows, bytes: &Bytes) -> Result<ByteKeys, ExecError> {
+        let mut reservation = run.reserve(0)?;
+        let made = run.map(rows.rows.div_ceil(PIECE_ROWS), &|piece| {
+            let range = piece * PIECE_ROWS..((piece + 1) * PIECE_ROWS).min(rows.rows);
+            let keys = bytes.rows(range, |c| rows.columns[c].clone(), run)?;
+            let charged = run.reserve(keys.size() as u64)?;
+            Ok((keys, charged))
+        })?;
+        let mut pieces = Vec::with_capacity(made.len());
+        for (keys, charged) in made {
+            pieces.push(keys);
+            let more = charged.bytes();
+            drop(charged);
+            reservation.grow(more)?;
+        }
+        Ok(ByteKeys { pieces, _reservation: reservation })
     }
-    let key = |item: &Item| keys[item.row as usize / PIECE_ROWS].row(item.row as usize % PIECE_ROWS);
+
+    /// The key of a row.
+    pub(super) fn of(&self, row: u32) -> &[u8] {
+        self.pieces[row as usize / PIECE_ROWS].row(row as usize % PIECE_ROWS).data()
+    }
+}
+
+fn by_bytes(run: &Run<'_>, rows: &Arc<Rows>, bytes: &Bytes, fetch: usize) -> Result<Order, ExecError> {
+    let keys = ByteKeys::new(run, rows, bytes)?;
+    let mut reservation = run.reserve((2 * size_of::<Item>() * rows.rows) as u64)?;
+    let pieces = run.map(rows.rows.div_ceil(PIECE_ROWS), &|piece| {
+        let range = piece * PIECE_ROWS..((piece + 1) * PIECE_ROWS).min(rows.rows);
+        Ok(range.map(|row| Item { prefix: prefix(keys.of(row as u32)), row: row as u32 }).collect::<Vec<_>>())
+    })?;
     let compare = |a: &Item, b: &Item| -> Ordering {
         let words = a.prefix.cmp(&b.prefix);
-        words.then_with(|| key(a).as_ref().cmp(key(b).as_ref())).then(a.row.cmp(&b.row))
+        words.then_with(|| keys.of(a.row).cmp(keys.of(b.row))).then(a.row.cmp(&b.row))
     };
-    let order = in_ranges(run, pieces, (BYTE_PART_ROWS, fetch), compare, |item| item.row)?;
+    let rows_of = |items: &[Item]| items.iter().map(|item| item.row).collect();
+    let order = in_ranges(run, pieces, (BYTE_PART_ROWS, fetch), compare, rows_of)?;
     reservation.resize((size_of::<u32>() * rows.rows) as u64)?;
     Ok((order, reservation))
 }
@@ -112,13 +145,15 @@ fn prefix(key: &[u8]) -> u64 {
 }
 
 /// Sorts items, no two of which are equal, range by range, as far as the first `fetch` reach; `part_rows` at a time.
-fn in_ranges<T: Copy + Send + Sync>(
+/// What `finish` makes
+/// of each range comes out.
+pub(super) fn in_ranges<T: Copy + Send + Sync, R: Send>(
     run: &Run<'_>,
     pieces: Vec<Vec<T>>,
     (part_rows, fetch): (usize, usize),
     compare: impl Fn(&T, &T) -> Ordering + Sync,
-    row_of: impl Fn(&T) -> u32 + Sync,
-) -> Result<Vec<Vec<u32>>, ExecError> {
+    finish: impl Fn(&[T]) -> R + Sync,
+) -> Result<Vec<R>, ExecError> {
     let rows: usize = pieces.iter().map(Vec::len).sum();
     let bounds = bounds(run, &pieces, rows.div_ceil(RANGE_ROWS.max(rows / RANGES_MAX)), part_rows, &compare)?;
     let _starts = run.reserve((size_of::<u32>() * pieces.len() * (bounds.len() + 2)) as u64)?;
@@ -132,13 +167,13 @@ fn in_ranges<T: Copy + Send + Sync>(
     }
     run.map(bounds.len() + 1, &|range| {
         if starts[range] >= fetch {
-            return Ok(Vec::new());
+            return Ok(finish(&[]));
         }
         let mut items: Vec<T> = Vec::new();
         cut.iter().for_each(|piece| items.extend_from_slice(piece.rows_of(range)));
         let mut items = in_order(run, items, part_rows, &compare)?;
         items.truncate(fetch - starts[range]);
-        Ok(items.iter().map(&row_of).collect())
+        Ok(finish(&items))
     })
 }
 
@@ -310,7 +345,8 @@ mod tests {
         with_run(&Statement::new(1, budget.clone()), |run| {
             let pieces: Vec<Vec<u64>> = items(500_000).chunks(PIECE_ROWS).map(<[u64]>::to_vec).collect();
             let (count, ranges) = (pieces.len(), 500_000usize.div_ceil(RANGE_ROWS));
-            let order = in_ranges(run, pieces, (BYTE_PART_ROWS, usize::MAX), u64::cmp, |&item| item as u32).unwrap();
+            let rows_of = |items: &[u64]| items.iter().map(|&item| item as u32).collect::<Vec<_>>();
+            let order = in_ranges(run, pieces, (BYTE_PART_ROWS, usize::MAX), u64::cmp, rows_of).unwrap();
             let mut expected = items(500_000);
             expected.sort_unstable();
             assert!(order.concat().into_iter().eq(expected.into_iter().map(|item| item as u32)));

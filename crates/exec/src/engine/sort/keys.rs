@@ -190,6 +190,20 @@ impl Packed {
         self.parts.iter().skip(1).map(|part| part.bits).sum()
     }
 
+    /// Bits behind those of the first `prefix` of the keys that it was made of.
+    pub(super) fn bits_behind(&self, keys: &[SortKey], prefix: usize) -> u32 {
+        // Keys that tell nothing have no part: the parts of the others come in their order.
+        let mut parts = self.parts.iter();
+        let mut bits = self.bits;
+        for key in &keys[..prefix] {
+            if let Some(part) = parts.as_slice().first().filter(|part| part.column == key.column) {
+                bits -= part.bits;
+                parts.next();
+            }
+        }
+        bits
+    }
+
     /// Fills `words` with the keys of some rows; `column` gives whole columns.
     pub(in crate::engine) fn words<W: Word>(
         &self,
@@ -214,7 +228,8 @@ impl Packed {
 }
 
 impl Bytes {
-    fn new(keys: &[SortKey], infos: &[ColumnInfo]) -> Bytes {
+    /// Of columns of which `infos` are known.
+    pub(super) fn new(keys: &[SortKey], infos: &[ColumnInfo]) -> Bytes {
         let field = |key: &SortKey| {
             let info = &infos[key.column];
             let data_type = match info.kind {

@@ -1,0 +1,128 @@
+//! [`Ordered`]: the rows of a window in its order, and [`Place`], where a row is in it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::ExecError;
+use crate::engine::Run;
+use crate::engine::aggregate::{Column, settle};
+use crate::engine::chunk::Rows;
+use crate::engine::vector::{ColumnInfo, Vector};
+
+/// Rows that are evaluated at a time, by one task.
+pub(super) const PIECE_ROWS: usize = 1 << PIECE_BITS;
+/// The same as a number of bits.
+pub(super) const PIECE_BITS: u32 = if cfg!(test) { 5 } else { 15 };
+/// Rows between two looks at the statement where a row may take long.
+pub(super) const CHECK_ROWS: usize = 1024;
+
+/// Rows in an order. A row's *position* is its place there.
+pub(super) struct Ordered<'a> {
+    /// The rows as they were kept.
+    pub(super) rows: &'a Arc<Rows>,
+    /// Which of them is at a position.
+    pub(super) order: &'a [u32],
+    /// Where partitions begin, and the end.
+    pub(super) partitions: &'a [u32],
+    /// Where groups of peers begin, and the end.
+    pub(super) peers: &'a [u32],
+}
+
+/// Where a row is.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Place {
+    /// Its position.
+    pub(super) row: usize,
+    /// Positions of its partition.
+    pub(super) partition: Range<usize>,
+    /// The groups of peers of its partition, by number.
+    pub(super) groups: Range<usize>,
+    /// Its own one's number.
+    pub(super) group: usize,
+    /// Positions of its peers, itself among them.
+    pub(super) peers: Range<usize>,
+}
+
+impl Ordered<'_> {
+    /// How many rows there are.
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Pieces of positions that are evaluated apart; at least one.
+    pub(super) fn pieces(&self) -> usize {
+        self.len().div_ceil(PIECE_ROWS).max(1)
+    }
+
+    /// The positions of a piece.
+    pub(super) fn piece(&self, number: usize) -> Range<usize> {
+        (number * PIECE_ROWS).min(self.len())..((number + 1) * PIECE_ROWS).min(self.len())
+    }
+
+    /// What is known of a column, and its values by row.
+    pub(super) fn column(&self, column: usize) -> (&ColumnInfo, &Vector) {
+        (&self.rows.infos[column], &self.rows.columns[column])
+    }
+
+    /// Goes through consecutive positions.
+    #[inline]
+    pub(super) fn each(
+        &self,
+        positions: Range<usize>,
+        mut f: impl FnMut(&Place) -> Result<(), ExecError>,
+    ) -> Result<(), ExecError> {
+        let mut place = Place::default();
+        for row in positions {
+            place.row = row;
+            if row >= place.partition.end {
+                self.enter(&mut place);
+            } else if row >= place.peers.end {
+                place.group += 1;
+                place.peers = place.peers.end..self.peers[place.group + 1] as usize;
+            }
+            f(&place)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the partition and the group of a row.
+    fn enter(&self, place: &mut Place) {
+        let row = place.row as u32;
+        let of = |starts: &[u32], row: u32| starts.partition_point(|&start| start <= row) - 1;
+        let partition = of(self.partitions, row);
+        place.partition = self.partitions[partition] as usize..self.partitions[partition + 1] as usize;
+        place.group = of(self.peers, row);
+        place.peers = self.peers[place.group] as usize..self.peers[place.group + 1] as usize;
+        let first = of(self.peers, place.partition.start as u32);
+        let end = first + self.peers[first..].partition_point(|&start| (start as usize) < place.partition.end);
+        place.groups = first..end;
+    }
+
+    /// A column of which each piece is made apart, in parallel.
+    pub(super) fn in_pieces(
+        &self,
+        run: &Run<'_>,
+        make: &(dyn Fn(Range<usize>) -> Result<Column, ExecError> + Sync),
+    ) -> Result<(ColumnInfo, Vec<Vector>), ExecError> {
+        Ok(settle(run.map(self.pieces(), &|piece| Ok(make(self.piece(piece))?.bound()))?))
+    }
+}
+
+/// A vector of so many values that tasks fill, piece by piece.
+pub(super) fn filled<T: Copy + Default + Send>(
+    run: &Run<'_>,
+    rows: usize,
+    fill: &(dyn Fn(Range<usize>, &mut [T]) -> Result<(), ExecError> + Sync),
+) -> Result<Vec<T>, ExecError> {
+    let mut values = vec![T::default(); rows];
+    {
+        let parts: Vec<parking_lot::Mutex<&mut [T]>> =
+            values.chunks_mut(PIECE_ROWS).map(parking_lot::Mutex::new).collect();
+        run.for_each(parts.len(), &|_| None, &|piece| {
+            let mut part = parts[piece].lock();
+            let start = piece * PIECE_ROWS;
+            fill(start..start + part.len(), &mut part)
+        })?;
+    }
+    Ok(values)
+}

@@ -1,0 +1,104 @@
+//! Frames of windows that SQL refuses, before anything is made of them.
+//!
+//! The planner takes frames that end before they begin, and gives an offset the type of the key that it is added to:
+//! digits behind the point are rounded, and an offset that
+//! is too large becomes UNBOUNDED. So what would change is refused here, while offsets are texts as they were written.
+
+use arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::logical_expr::expr::WindowFunctionParams;
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, LogicalPlan, WindowFrame, WindowFrameBound as Bound, WindowFrameUnits,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+/// The analyzer rule; it changes nothing.
+#[derive(Debug, Default)]
+pub(crate) struct WindowFrames;
+
+impl AnalyzerRule for WindowFrames {
+    fn name(&self) -> &str {
+        "window_frames"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.apply_with_subqueries(|node| {
+            if let LogicalPlan::Window(window) = node {
+                for expr in &window.window_expr {
+                    check(expr, window.input.schema())?;
+                }
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(plan)
+    }
+}
+
+fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
+    let params = match expr {
+        Expr::Alias(alias) => return check(&alias.expr, schema),
+        Expr::WindowFunction(call) => &call.params,
+        _ => return Ok(()),
+    };
+    check_order(&params.window_frame)?;
+    [&params.window_frame.start_bound, &params.window_frame.end_bound].into_iter().try_for_each(|bound| match bound {
+        Bound::Preceding(offset) | Bound::Following(offset) => check_offset(offset, params, schema),
+        Bound::CurrentRow => Ok(()),
+    })
+}
+
+/// A frame that begins behind where it ends by its words alone is a mistake.
+fn check_order(frame: &WindowFrame) -> Result<()> {
+    let preceding = |bound: &Bound| matches!(bound, Bound::Preceding(_));
+    match (&frame.start_bound, &frame.end_bound) {
+        (Bound::CurrentRow, end) if preceding(end) => {
+            plan_err!("a frame that starts with the current row cannot end with preceding rows")
+        }
+        (Bound::Following(_), end) if preceding(end) || matches!(end, Bound::CurrentRow) => {
+            plan_err!("a frame that starts with following rows cannot end with {end}")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_offset(offset: &ScalarValue, params: &WindowFunctionParams, schema: &DFSchema) -> Result<()> {
+    let Some(Some(text)) = offset.try_as_str() else { return Ok(()) };
+    let (WindowFrameUnits::Range, Some(key)) = (params.window_frame.units, params.order_by.first()) else {
+        return Ok(());
+    };
+    let data_type = key.expr.get_type(schema)?;
+    let text = text.trim();
+    if text.starts_with('-') && !is_time(&data_type) {
+        return plan_err!("the offset of a frame must not be negative, and {text} is");
+    }
+    let whole = data_type.is_integer().then_some((20u32, 0usize));
+    let decimal = match data_type {
+        DataType::Decimal32(p, s)
+        | DataType::Decimal64(p, s)
+        | DataType::Decimal128(p, s)
+        | DataType::Decimal256(p, s) => Some((u32::from(p).saturating_sub(s.max(0) as u32), s.max(0) as usize)),
+        _ => whole,
+    };
+    let Some((digits, places)) = decimal else { return Ok(()) };
+    let (before, behind) = text.split_once('.').unwrap_or((text, ""));
+    let fits = before.trim_start_matches('0').len() as u32 <= digits && before.bytes().all(|b| b.is_ascii_digit());
+    let exact = behind.trim_end_matches('0').len() <= places;
+    let within = !data_type.is_integer() || ScalarValue::try_from_string(before.to_string(), &data_type).is_ok();
+    if fits && exact && within {
+        return Ok(());
+    }
+    plan_err!(
+        "RANGE with the offset {text} is not possible over an order by {data_type}, which cannot hold that number; \
+         cast the key of ORDER BY \
+         to a type that can"
+    )
+}
+
+fn is_time(data_type: &DataType) -> bool {
+    matches!(
+        data_type,
+        DataType::Date32 | DataType::Date64 | DataType::Timestamp(..) | DataType::Time32(_) | DataType::Time64(_)
+    )
+}
