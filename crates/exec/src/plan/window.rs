@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::Plan;
-use super::relational::{AggregateCall, AggregateFunction, SortKey};
+use super::relational::SortKey;
+use super::{AggregateCall, AggregateFunction};
 use crate::PlanError;
 use crate::predicate::{column_type, same_type};
 
@@ -277,6 +278,7 @@ impl WindowCall {
             distinct: *distinct,
             filter: self.filter,
             field: self.field.clone(),
+            order: Vec::new(),
         })
     }
 
@@ -311,6 +313,9 @@ impl WindowCall {
             WindowFunction::NthValue(amount) => {
                 amounts(amount)?;
                 self.validate_value(input, &context)
+            }
+            WindowFunction::Aggregate { function, .. } if function.is_ordered() => {
+                bad("functions of values in an order are no window functions")
             }
             WindowFunction::Aggregate { function: AggregateFunction::Opaque(_), distinct: true } => {
                 bad("DISTINCT is for counts, sums, averages, smallest and largest values only")

@@ -317,18 +317,26 @@ pub(super) fn over_frames(
     field: &FieldRef,
 ) -> Result<(AggregateFunction, Vec<usize>)> {
     let schema = columns.schema();
-    let known = match ORDERED.contains(&call.func.name()) {
-        true => (call.func.name() != "grouping").then_some(Native::Foreign),
-        false => native(call, schema),
+    let name = call.func.name();
+    let several = call.params.distinct && call.params.args.len() > 1;
+    if matches!(name, "grouping" | "mode" | "percentile_disc") || several {
+        return Err(Error::Unsupported(format!("{name}(..) of these arguments is no window function")));
+    }
+    let known = match ordered(call, schema)? {
+        Some(_) => Native::Foreign,
+        None => native(call, schema)?,
     };
-    let unknown = || Error::Unsupported(format!("{}(..) OVER (..) is not supported", call.func.name()));
-    Ok(match known.ok_or_else(unknown)? {
+    Ok(match known {
         Native::CountRows => (AggregateFunction::CountRows, Vec::new()),
-        Native::Known(function, argument) => (function, vec![columns.index(argument)?]),
+        Native::Known(function, arguments) if arguments.len() == 1 => (function, vec![columns.index(arguments[0])?]),
+        Native::Ordered(..) | Native::Known(..) => {
+            return Err(Error::Unsupported(format!("{name}(..) of these arguments is no window function")));
+        }
         Native::Foreign => {
-            let reads = call.params.args.iter().filter(|a| !matches!(a, Expr::Literal(..)));
+            let foreign = Foreign::new(call, schema, field)?;
+            let reads = foreign.columns().map(|i| &call.params.args[i]);
             let arguments = reads.map(|a| columns.index(a)).collect::<Result<Vec<_>>>()?;
-            (AggregateFunction::Opaque(Arc::new(Foreign::new(call, schema, field)?)), arguments)
+            (AggregateFunction::Opaque(Arc::new(foreign)), arguments)
         }
     })
 }

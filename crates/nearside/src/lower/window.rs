@@ -56,7 +56,7 @@ fn call_of(expr: &Expr) -> Option<&Call> {
 }
 
 fn is_constant(expr: &Expr) -> bool {
-    !expr.any_column_refs() && !expr.is_volatile() && super::is_exact(expr)
+    !expr.any_column_refs() && !expr.is_volatile() && super::support::is_exact(expr)
 }
 
 /// The plan of a window node and of those right below it.

@@ -11,7 +11,7 @@ use crate::ExecError;
 
 /// The best row of each group.
 #[derive(Default)]
-pub(super) struct Best {
+pub(in crate::engine) struct Best {
     /// Key, and where the row came.
     keys: Vec<(u128, u64)>,
     /// Locators.

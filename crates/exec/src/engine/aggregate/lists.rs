@@ -10,7 +10,7 @@ use super::state::{Groups, Pick, for_each_pair};
 
 /// Numbers by group.
 #[derive(Default)]
-pub(super) struct Lists {
+pub(in crate::engine) struct Lists {
     /// The group of each number, as long as they are not sealed; where there is one group, nothing.
     groups: Vec<u32>,
     numbers: Vec<u64>,

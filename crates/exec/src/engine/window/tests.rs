@@ -367,7 +367,9 @@ fn run(plan: &Plan) -> Result<RecordBatch, ExecError> {
     let statement = Statement::new(1, Budget::unlimited());
     let options = crate::ScanOptions::default();
     let places = Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: usize::MAX };
-    let flow = Flow::new(Run { statement: &statement, parallel: &Serial, threads: 1, places });
+    let traffic = Arc::default();
+    let run = Run { statement: &statement, parallel: &Serial, threads: 1, places, traffic: &traffic };
+    let flow = Flow::new(run);
     let rows = flow.rows(plan, &Filters::new())?;
     let columns = rows.infos.iter().zip(&rows.columns).map(|(info, vector)| info.to_arrow(vector)).collect();
     Ok(RecordBatch::try_new(plan.schema(), columns).unwrap())
@@ -495,7 +497,9 @@ fn working_memory_is_charged_and_given_back() {
     let statement = Statement::new(1, budget.clone());
     let options = crate::ScanOptions::default();
     let places = Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: usize::MAX };
-    let flow = Flow::new(Run { statement: &statement, parallel: &Serial, threads: 1, places });
+    let traffic = Arc::default();
+    let run = Run { statement: &statement, parallel: &Serial, threads: 1, places, traffic: &traffic };
+    let flow = Flow::new(run);
     let values: Vec<i64> = (0..5000).collect();
     let sum = WindowFunction::Aggregate { function: AggregateFunction::Sum, distinct: false };
     let plan = numbers(&values).window(Vec::new(), Vec::new(), vec![simple(sum, vec![0], Frame::WHOLE)]).unwrap();

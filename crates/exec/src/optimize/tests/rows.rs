@@ -5,7 +5,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use proptest::prelude::*;
 
 use super::*;
-use crate::plan::{Shared, SortKey, Union};
+use crate::plan::{SortKey, Union};
 use crate::reference;
 
 /// Numbers that decide what a plan looks like.
