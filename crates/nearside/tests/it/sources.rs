@@ -108,6 +108,7 @@ fn a_recursion_without_end_ends_with_its_consumer() {
         let error = session.query(&sql).and_then(|rows| rows.collect_all()).unwrap_err();
         assert!(matches!(error, Error::Timeout), "{sql}: {error}");
     }
+    session.execute("RESET nearside.statement_timeout_ms").unwrap();
     wait_until(|| idle(&session), "a recursion that ran out of time went on");
 }
 
@@ -217,7 +218,6 @@ fn functions_that_give_another_value_each_time_do_so_once_per_row() {
     assert_eq!(pairs, 5000);
     let values = column("SELECT * FROM (VALUES (random()), (random()), (random())) v(x)");
     assert_eq!((values.len(), distinct(&values)), (3, 3));
-    assert!(column("SELECT (SELECT random()) - (SELECT random()) FROM t LIMIT 1").iter().all(|d| *d != 0.0));
     let texts = rows(&session, "SELECT uuid() FROM t LIMIT 100");
     assert_eq!(texts.iter().collect::<HashSet<_>>().len(), 100);
 }

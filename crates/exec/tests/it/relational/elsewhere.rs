@@ -164,8 +164,8 @@ fn pairs(values: &Int64Array) -> ArrayRef {
 
 #[test]
 fn lists_are_taken_apart() {
-    cases(0, 200, |random| {
-        let rows = random.pick(&[0, 1, 30, 3000]);
+    cases(0, 60, |random| {
+        let rows = random.pick(&[0, 1, 30, 250]);
         let input = numbers(random, 2, rows, 120);
         let kinds: [fn(&Int64Array) -> ArrayRef; 3] = [lists, large_lists, pairs];
         let mut outputs = vec![column(0, "a"), column(1, "b")];
