@@ -22,8 +22,6 @@ extensions_options! {
         pub statement_memory_bytes: u64, default = 0
         /// Keep the plans of queries and use them again when nothing they depend on has changed.
         pub plan_cache: bool, default = true
-        /// Run joins, aggregates, sorts and set operations natively where that is possible; without it only scans, filters and projections
-        pub native_operators: bool, default = true
         /// Look rows up in indexes where few of a table's pass a condition
         pub index_lookups: bool, default = true
         /// Skip blocks of rows whose smallest and largest values show that none of them passes a condition

@@ -5,8 +5,6 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::session_state::SessionState;
 use numa::counters::MemoryCounters;
 use numa::{Attributes, Budget, Topology};
@@ -55,7 +53,6 @@ pub(crate) struct Inner {
     pub budget: Arc<Budget>,
     pub catalog: Arc<Catalog>,
     pub plans: PlanCache,
-    pub environment: Arc<RuntimeEnv>,
     /// What tasks of statements that ended touched.
     pub traffic: Arc<exec::Traffic>,
     /// The last changes of placements.
@@ -66,7 +63,6 @@ pub(crate) struct Inner {
     pub memory_counters: OnceLock<Option<MemoryCounters>>,
     statement_clock: AtomicU64,
     default_state: OnceLock<Arc<SessionState>>,
-    runtime: OnceLock<tokio::runtime::Runtime>,
 }
 
 impl std::fmt::Debug for Inner {
@@ -84,38 +80,6 @@ impl Inner {
     /// Functions and settings as every session starts with them.
     pub(crate) fn default_state(&self) -> Arc<SessionState> {
         Arc::clone(self.default_state.get_or_init(|| Arc::new(default_state(self))))
-    }
-
-    /// The private runtime for operators that Nearside does not have yet; started when first needed.
-    pub(crate) fn runtime(&self) -> Result<tokio::runtime::Handle> {
-        if let Some(runtime) = self.runtime.get() {
-            return Ok(runtime.handle().clone());
-        }
-        let mut builder = tokio::runtime::Builder::new_multi_thread();
-        let built = crate::busy::count_threads(&mut builder, &self.scheduler)
-            .worker_threads(self.scheduler.threads())
-            .thread_name("nearside-datafusion")
-            .thread_stack_size(8 << 20)
-            .enable_time()
-            .build()
-            .map_err(|e| Error::Execution(format!("the threads for a statement could not be started: {e}")))?;
-        // Another statement may have been faster; then its runtime is taken and this one ends.
-        if let Err(unneeded) = self.runtime.set(built) {
-            unneeded.shutdown_background();
-        }
-        match self.runtime.get() {
-            Some(runtime) => Ok(runtime.handle().clone()),
-            None => Err(Error::Internal("the private runtime is gone".into())),
-        }
-    }
-}
-
-impl Drop for Inner {
-    fn drop(&mut self) {
-        // The last handle may go on one of the runtime's own threads, where waiting for it is not allowed.
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
     }
 }
 
@@ -191,8 +155,6 @@ impl DatabaseBuilder {
         let (stealing, binding) = (settings.stealing, settings.binding);
         let config = sched::Config { threads: Some(threads), stealing, binding, settings, ..sched::Config::default() };
         let scheduler = Scheduler::new(Arc::clone(&topology), config);
-        let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
-        let environment = RuntimeEnvBuilder::new().with_disk_manager_builder(disk).build_arc()?;
         let nodes = MachineNodes::of(&topology);
         let inner = Inner {
             catalog: Arc::new(Catalog::new(nodes, Arc::clone(&budget))),
@@ -202,14 +164,12 @@ impl DatabaseBuilder {
             scheduler,
             budget,
             plans: PlanCache::default(),
-            environment,
             traffic: Arc::default(),
             changes: ChangeLog::default(),
             recorder: Recorder::default(),
             memory_counters: OnceLock::new(),
             statement_clock: AtomicU64::new(1),
             default_state: OnceLock::new(),
-            runtime: OnceLock::new(),
         };
         Ok(Database { inner: Arc::new(inner) })
     }

@@ -1,6 +1,6 @@
-//! EXPLAIN, EXPLAIN ANALYZE and DESCRIBE. Each operator says who runs it: `nearside` or `datafusion`.
+//! EXPLAIN, EXPLAIN ANALYZE and DESCRIBE.
 //!
-//! Native operators come with the rows that they are estimated to give; ANALYZE runs the statement on workers, however small it is, and
+//! Operators come with the rows that they are estimated to give; ANALYZE runs the statement on workers, however small it is, and
 //! adds what each operator did ([`exec::Profile`]).
 
 use std::sync::Arc;
@@ -9,22 +9,17 @@ use std::time::Duration;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::logical_expr::{DescribeTable, LogicalPlan};
-use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::sql::parser::{ExplainStatement, Statement};
 use exec::{Plan, Profile};
 use numa::counters::{Counter, Counts};
 
 use crate::error::{Error, Result};
-use crate::lower::{bind, wholly_native};
-use crate::native::{NativeExec, context_of};
+use crate::lower::bind;
 use crate::parser::plan_statement;
-use crate::query;
+use crate::query::{self, context_of};
 use crate::statement::Running;
 use crate::stream::ResultStream;
-use crate::watched::WatchedExec;
 
-const NEARSIDE: &str = "nearside";
-const DATAFUSION: &str = "datafusion";
 /// How long ANALYZE waits for workers to tell what the statement's last tasks cost; they need some microseconds.
 const COUNTS_WITHIN: Duration = Duration::from_millis(100);
 
@@ -33,7 +28,6 @@ const COUNTS_WITHIN: Duration = Duration::from_millis(100);
 struct Line {
     depth: usize,
     operator: String,
-    engine: &'static str,
     estimated_rows: Option<i64>,
     rows: Option<i64>,
     microseconds: Option<i64>,
@@ -61,30 +55,17 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<Running>) -> Res
     let prepared = query::prepare(plan, running)?;
     let mut lines = Vec::new();
     if explain.options.verbose {
-        for line in prepared.display_indent().to_string().lines() {
+        for line in prepared.plan.display_indent().to_string().lines() {
             let depth = (line.len() - line.trim_start().len()) / 2;
             let operator = format!("logical: {}", line.trim_start());
-            lines.push(Line { depth, operator, engine: DATAFUSION, ..Line::default() });
+            lines.push(Line { depth, operator, ..Line::default() });
         }
     }
     let analyze = explain.options.analyze;
-    match wholly_native(&prepared) {
-        Some(native) => {
-            let plan = Arc::new(bind(native, &running.catalog, running.props())?);
-            let profile = Profile::new(&plan);
-            let rows = if analyze { Some(drain_native(&plan, &profile, running)?) } else { None };
-            native_lines(&plan, 0, rows.map(|rows| (rows, &profile)), &mut lines);
-        }
-        None => {
-            let physical = query::physical(&prepared, running, analyze)?;
-            if analyze {
-                for batch in ResultStream::spawn(Arc::clone(&physical), Arc::clone(running))? {
-                    batch?;
-                }
-            }
-            physical_lines(&physical, 0, analyze, &mut lines);
-        }
-    }
+    let plan = Arc::new(bind(&prepared, &running.catalog, running.props())?);
+    let profile = Profile::new(&plan);
+    let rows = if analyze { Some(drain(&plan, &profile, running)?) } else { None };
+    operator_lines(&plan, rows.map(|rows| (rows, &profile)), &mut lines);
     if analyze {
         lines.extend(counters_line(&running.statement.wait_for_counts(COUNTS_WITHIN)));
     }
@@ -101,10 +82,10 @@ fn counters_line(counts: &Counts) -> Option<Line> {
     ];
     let known: Vec<String> = known.into_iter().flatten().collect();
     let operator = format!("Counters of the statement: {}", known.join(", "));
-    (!known.is_empty()).then(|| Line { operator, engine: NEARSIDE, ..Line::default() })
+    (!known.is_empty()).then(|| Line { operator, ..Line::default() })
 }
 
-fn drain_native(plan: &Arc<Plan>, profile: &Profile, running: &Arc<Running>) -> Result<i64> {
+fn drain(plan: &Arc<Plan>, profile: &Profile, running: &Arc<Running>) -> Result<i64> {
     let execution = exec::execute_profiled(Arc::clone(plan), context_of(running), profile);
     let mut rows = 0;
     while let Some(batch) = execution.next_blocking() {
@@ -113,8 +94,8 @@ fn drain_native(plan: &Arc<Plan>, profile: &Profile, running: &Arc<Running>) -> 
     Ok(rows)
 }
 
-/// The operators of a native plan; with the rows that it gave and its profile, if it was run.
-fn native_lines(plan: &Plan, depth: usize, ran: Option<(i64, &Profile)>, lines: &mut Vec<Line>) {
+/// The operators of a plan; with the rows that it gave and its profile, if it was run.
+fn operator_lines(plan: &Plan, ran: Option<(i64, &Profile)>, lines: &mut Vec<Line>) {
     let estimates = exec::estimates(plan);
     let profiles = ran.map(|(_, profile)| profile.operators()).unwrap_or_default();
     let mut shared: Vec<usize> = Vec::new();
@@ -132,7 +113,7 @@ fn native_lines(plan: &Plan, depth: usize, ran: Option<(i64, &Profile)>, lines: 
             }
             other => other.describe_operator(),
         };
-        let mut line = Line { depth: depth + below, operator: text, engine: NEARSIDE, ..Line::default() };
+        let mut line = Line { depth: below, operator: text, ..Line::default() };
         line.estimated_rows = estimates.get(i).map(|rows| rows.round() as i64);
         if let Some(profile) = profiles.get(i).copied().flatten() {
             line.rows = Some(profile.rows as i64);
@@ -150,32 +131,10 @@ fn native_lines(plan: &Plan, depth: usize, ran: Option<(i64, &Profile)>, lines: 
     }
 }
 
-fn physical_lines(plan: &Arc<dyn ExecutionPlan>, depth: usize, analyze: bool, lines: &mut Vec<Line>) {
-    let metrics = plan.metrics().filter(|_| analyze).map(|m| m.aggregate_by_name());
-    let rows = metrics.as_ref().and_then(|m| m.output_rows()).map(|n| n as i64);
-    let microseconds = metrics.as_ref().and_then(|m| m.elapsed_compute()).map(|n| (n / 1000) as i64);
-    if let Some(watched) = plan.downcast_ref::<WatchedExec>() {
-        return physical_lines(watched.inner(), depth, analyze, lines);
-    }
-    if let Some(native) = plan.downcast_ref::<NativeExec>() {
-        native_lines(native.plan(), depth, rows.zip(native.profile()), lines);
-        return;
-    }
-    let operator = displayable(plan.as_ref()).one_line().to_string().trim().to_string();
-    lines.push(Line { depth, operator, engine: DATAFUSION, rows, microseconds, ..Line::default() });
-    for child in plan.children() {
-        physical_lines(child, depth + 1, analyze, lines);
-    }
-}
-
 fn table(lines: &[Line], analyze: bool) -> Result<ResultStream> {
     let operators = lines.iter().map(|l| Some(format!("{:indent$}{}", "", l.operator, indent = l.depth * 2)));
-    let mut fields =
-        vec![Field::new("operator", DataType::Utf8View, false), Field::new("engine", DataType::Utf8View, false)];
-    let mut columns: Vec<ArrayRef> = vec![
-        Arc::new(operators.collect::<StringViewArray>()),
-        Arc::new(lines.iter().map(|l| Some(l.engine)).collect::<StringViewArray>()),
-    ];
+    let mut fields = vec![Field::new("operator", DataType::Utf8View, false)];
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(operators.collect::<StringViewArray>())];
     let mut number = |name: &str, of: fn(&Line) -> Option<i64>| {
         fields.push(Field::new(name, DataType::Int64, true));
         columns.push(Arc::new(lines.iter().map(of).collect::<Int64Array>()));

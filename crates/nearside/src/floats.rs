@@ -1,28 +1,26 @@
 //! One zero and one NaN in what DataFusion compares.
 //!
-//! In Nearside -0.0 equals 0.0, every NaN equals every other and is greater than any number. The native operators see to that
-//! themselves. Arrow's kernels, which DataFusion's operators and expressions without a native form run on, follow IEEE 754's total
-//! order, where both have a sign (and `0e0 / 0e0` is a NaN with one). So floats are written in one way before they are compared, ordered
-//! or grouped there: [`OneZeroConstants`] before constants are folded, [`in_plan`] in the operators that DataFusion runs, once a plan
-//! is lowered, and [`in_expression`] in expressions that run natively but are opaque to `exec`.
+//! In Nearside -0.0 equals 0.0, every NaN equals every other and is greater than any number. Operators see to that themselves.
+//! Arrow's kernels, which expressions without a form of ours run on, follow IEEE 754's total order, where both have a sign (and
+//! `0e0 / 0e0` is a NaN with one). So floats are written in one way before they are compared there: [`OneZeroConstants`] before
+//! constants are folded, and [`in_expression`] in expressions that are opaque to `exec`.
 //!
 //! # Limits
 //! Not within lists and structs. A constant that a later rule moves into a comparison of constants is compared as it is.
 
-use std::collections::HashSet;
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{ScalarFunction, WindowFunctionDefinition};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    Aggregate, ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, Projection, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 
@@ -113,71 +111,6 @@ impl AnalyzerRule for OneZeroConstants {
         })?;
         Ok(rewritten.data)
     }
-}
-
-/// A lowered plan in which the operators that DataFusion runs compare floats as the native ones do.
-pub(crate) fn in_plan(plan: LogicalPlan) -> Result<LogicalPlan> {
-    Ok(plan.transform_up_with_subqueries(in_node)?.data)
-}
-
-fn in_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    if matches!(node, LogicalPlan::Extension(_)) {
-        return Ok(Transformed::no(node));
-    }
-    let schema = match &node {
-        LogicalPlan::TableScan(scan) => {
-            DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?
-        }
-        other => merge_schema(&other.inputs()),
-    };
-    let has_floats = |schema: &DFSchema| schema.fields().iter().any(|f| f.data_type().is_floating());
-    if !has_floats(&schema) && !has_floats(node.schema()) {
-        return Ok(Transformed::no(node));
-    }
-    let node = match node {
-        LogicalPlan::Aggregate(aggregate) => LogicalPlan::Aggregate(with_canonical_keys(aggregate)?),
-        LogicalPlan::Sort(mut sort) => {
-            for key in &mut sort.expr {
-                wrap(&mut key.expr, &schema);
-            }
-            LogicalPlan::Sort(sort)
-        }
-        LogicalPlan::Join(mut join) => {
-            let (left, right) = (Arc::clone(join.left.schema()), Arc::clone(join.right.schema()));
-            for (l, r) in &mut join.on {
-                wrap(l, &left);
-                wrap(r, &right);
-            }
-            LogicalPlan::Join(join)
-        }
-        other => other,
-    };
-    let names = NamePreserver::new(&node);
-    node.map_expressions(|expr| {
-        if !mentions_comparison(&expr) {
-            return Ok(Transformed::no(expr));
-        }
-        let name = names.save(&expr);
-        let rewritten = expr.transform_up(|part| compare_canonical(part, &schema))?;
-        Ok(rewritten.update_data(|e| name.restore(e)))
-    })
-}
-
-/// Columns that are group keys, or part of one, are written in one way below the aggregation.
-fn with_canonical_keys(mut aggregate: Aggregate) -> Result<Aggregate> {
-    let schema = aggregate.input.schema();
-    let float = |c: &&Column| schema.qualified_field_from_column(c).is_ok_and(|(_, f)| f.data_type().is_floating());
-    let keys: HashSet<Column> =
-        aggregate.group_expr.iter().flat_map(Expr::column_refs).filter(float).cloned().collect();
-    if !keys.is_empty() {
-        let columns = schema.columns().into_iter().map(|c| match keys.contains(&c) {
-            true => one_zero(Expr::Column(c.clone())).alias_qualified(c.relation.clone(), c.name),
-            false => Expr::Column(c),
-        });
-        let below = Projection::try_new(columns.collect(), Arc::clone(&aggregate.input))?;
-        aggregate.input = Arc::new(LogicalPlan::Projection(below));
-    }
-    Ok(aggregate)
 }
 
 /// An expression that compares floats as the native operators do.

@@ -26,7 +26,6 @@
 //! One writer at a time per table; no transactions over several statements. `EXPLAIN` says who runs each operator.
 
 mod any_of_list;
-mod busy;
 mod catalog;
 pub mod checked;
 mod coerce;
@@ -37,7 +36,6 @@ mod correlated;
 mod database;
 mod ddl;
 mod error;
-mod estimate;
 mod explain;
 mod files;
 mod floats;
@@ -46,7 +44,6 @@ mod like;
 mod load;
 mod lower;
 mod names;
-mod native;
 mod not_in;
 mod optimizer;
 mod ordered_sets;
@@ -75,7 +72,6 @@ mod subquery_places;
 mod substring;
 mod types;
 mod views;
-mod watched;
 mod window_frames;
 mod write;
 

@@ -22,7 +22,6 @@ use crate::error::{Error, Result};
 use crate::index::indexed;
 use crate::placement::stage::{PartStager, build};
 use crate::statement::Running;
-use crate::stream::panic_text;
 use crate::types;
 use crate::write::{fitted, new_table};
 
@@ -230,7 +229,7 @@ pub(crate) fn stage_parallel(
         let stop = || failed.load(Ordering::Relaxed);
         let work = std::panic::AssertUnwindSafe(|| stage_one(table, producer, running, &stop, report));
         let result =
-            std::panic::catch_unwind(work).unwrap_or_else(|panic| Err(Error::Internal(panic_text(panic.as_ref()))));
+            std::panic::catch_unwind(work).unwrap_or_else(|panic| Err(Error::Internal(sched::panic_text(panic.as_ref()))));
         if result.is_err() {
             failed.store(true, Ordering::Relaxed);
         }

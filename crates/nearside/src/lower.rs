@@ -1,15 +1,13 @@
 //! From DataFusion's optimised logical plan to Nearside's operators.
 //!
-//! Two steps, because plans are cached and rows change: [`lower`] marks the largest native subtrees of an optimised plan
-//! by putting a [`NativeNode`] in their place; [`bind`] turns such a subtree into an [`exec::Plan`] over one snapshot when a
-//! statement starts. What is native says [`support`]; everything above stays DataFusion's.
+//! Two steps, because plans are cached and rows change: [`lower`] refuses what there is no operator for, by name ([`refuse`]);
+//! [`bind`] makes an [`exec::Plan`] over one snapshot when a statement starts. What there is an operator for says [`support`].
 //!
-//! An expression is native unless it needs something from outside the row (outer columns, parameters) or may
-//! differ from call to call. Comparisons with literals, lists and NULL tests become structured [`Predicate`](exec::Predicate)s,
+//! An expression is native unless it needs something from outside the row (outer columns, parameters). Comparisons with literals, lists and NULL tests become structured [`Predicate`](exec::Predicate)s,
 //! which `exec` turns into ranges and sets of codes; the rest is opaque to it ([`PhysicalExpression`]). Scalar subqueries become
 //! columns ([`scope`]).
 //!
-//! Invariant: whatever [`Support::is_native`] says yes to, [`bind`] can bind.
+//! Invariant: whatever [`support::is_native`] says yes to, [`bind`] can bind.
 
 mod aggregate;
 mod bind;
@@ -26,17 +24,14 @@ mod support;
 mod unnest;
 mod window;
 
-use std::cmp::Ordering;
-use std::fmt;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Schema};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, DFSchemaRef, Result as DfResult};
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::execution::context::ExecutionProps;
-use datafusion::logical_expr::{Expr, Extension, LogicalPlan, Operator, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use exec::{ExecError, Expression, Scalar, TextTest};
@@ -45,141 +40,36 @@ use crate::checked;
 use crate::error::{Error, Result};
 use crate::floats;
 use crate::like::text_test;
-use crate::shared_queries;
 use crate::structure::structure;
 use crate::substring::with_substring;
 
 pub(crate) use bind::{bind, bind_as_written, bind_with};
 pub(crate) use parameters::{count_parameters, only_table, with_parameters};
 pub(crate) use props::{Props, Slots};
-pub(crate) use scan::bind_scan;
 pub(crate) use support::is_exact_in_scan;
 
-use support::Support;
-
-/// A subtree of a logical plan that runs natively.
+/// A query's optimised plan of which every operator is one of ours.
 #[derive(Debug, Clone)]
-pub(crate) struct NativeNode {
-    /// The subtree, as DataFusion optimised it.
+pub(crate) struct Lowered {
+    /// The plan, as it was optimised.
     pub plan: Arc<LogicalPlan>,
 }
 
-impl NativeNode {
-    fn new(plan: LogicalPlan) -> NativeNode {
-        NativeNode { plan: Arc::new(plan) }
-    }
-}
-
-impl PartialEq for NativeNode {
-    fn eq(&self, other: &Self) -> bool {
-        self.plan == other.plan
-    }
-}
-
-impl Eq for NativeNode {}
-
-impl PartialOrd for NativeNode {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        self.plan.partial_cmp(&other.plan)
-    }
-}
-
-impl Hash for NativeNode {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.plan.hash(state);
-    }
-}
-
-impl UserDefinedLogicalNodeCore for NativeNode {
-    fn name(&self) -> &str {
-        "Nearside"
-    }
-
-    fn inputs(&self) -> Vec<&LogicalPlan> {
-        vec![]
-    }
-
-    fn schema(&self) -> &DFSchemaRef {
-        self.plan.schema()
-    }
-
-    fn expressions(&self) -> Vec<Expr> {
-        vec![]
-    }
-
-    fn fmt_for_explain(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "Nearside: {}", self.plan.display())
-    }
-
-    fn with_exprs_and_inputs(&self, _: Vec<Expr>, _: Vec<LogicalPlan>) -> DfResult<Self> {
-        Ok(self.clone())
-    }
-}
-
-/// Puts a [`NativeNode`] in place of each largest native subtree, in subqueries too. Only scans and what looks at one row
-/// at a time unless `relational`.
-pub(crate) fn lower(plan: LogicalPlan, relational: bool) -> Result<LogicalPlan> {
-    let support = Support { relational };
-    if support.is_native(&plan) {
-        return Ok(native(plan));
-    }
-    match relational && !refuse::is_left_over(support, &plan) {
-        true => Err(refuse::refusal(support, &plan)),
-        false => Ok(support.lower_in_order(shared_queries::without_marks(plan)?)?),
-    }
-}
-
-fn native(plan: LogicalPlan) -> LogicalPlan {
-    LogicalPlan::Extension(Extension { node: Arc::new(NativeNode::new(plan)) })
-}
-
-impl Support {
-    /// For the operators on top, which decide the order of the statement's rows: a sort below one that DataFusion runs
-    /// stays DataFusion's too, since a native subtree tells DataFusion of no order.
-    fn lower_in_order(self, plan: LogicalPlan) -> DfResult<LogicalPlan> {
-        let mut ordered = &plan;
-        while keeps_order(ordered) {
-            ordered = ordered.inputs()[0];
-        }
-        if !matches!(ordered, LogicalPlan::Sort(_)) {
-            return self.lower_anywhere(plan);
-        }
-        let sorts = matches!(plan, LogicalPlan::Sort(_));
-        let below = |input| if sorts { self.lower_anywhere(input) } else { self.lower_in_order(input) };
-        let plan = plan.map_children(|input| below(input).map(Transformed::yes))?.data;
-        Ok(plan.map_subqueries(|query| self.lower_anywhere(query).map(Transformed::yes))?.data)
-    }
-
-    fn lower_anywhere(self, plan: LogicalPlan) -> DfResult<LogicalPlan> {
-        let lowered = plan.transform_down_with_subqueries(|node| {
-            if !self.is_native(&node) {
-                return Ok(Transformed::no(node));
-            }
-            Ok(Transformed::new(native(node), true, TreeNodeRecursion::Jump))
-        })?;
-        Ok(lowered.data)
-    }
-}
-
-/// True for operators whose rows come in the order of their input's.
-fn keeps_order(plan: &LogicalPlan) -> bool {
-    matches!(
-        plan,
-        LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Limit(_) | LogicalPlan::SubqueryAlias(_)
-    )
-}
-
-/// The native subtree that a whole plan is, if it is one.
-pub(crate) fn wholly_native(plan: &LogicalPlan) -> Option<&NativeNode> {
-    match plan {
-        LogicalPlan::Extension(e) => e.node.as_any().downcast_ref::<NativeNode>(),
-        _ => None,
+/// Makes sure that [`bind`] can make an [`exec::Plan`] of an optimised plan.
+///
+/// # Errors
+/// What no operator is there for, by its name in SQL.
+pub(crate) fn lower(plan: LogicalPlan) -> Result<Lowered> {
+    match support::is_native(&plan) {
+        true => Ok(Lowered { plan: Arc::new(plan) }),
+        false => Err(refuse::refusal(&plan)),
     }
 }
 
 fn bug(error: exec::PlanError) -> Error {
     Error::Internal(error.to_string())
 }
+
 /// A DataFusion expression as `exec` sees one.
 #[derive(Debug)]
 pub(crate) struct PhysicalExpression {

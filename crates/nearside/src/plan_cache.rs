@@ -110,13 +110,15 @@ fn is_momentary(expr: &Expr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use datafusion::logical_expr::LogicalPlanBuilder;
+
+    use super::*;
+    use crate::lower::lower;
 
     #[test]
     fn the_plan_unused_for_longest_goes_first() {
         let cache = PlanCache::default();
-        let plan = Arc::new(Planned::lowered(LogicalPlanBuilder::empty(true).build().unwrap()));
+        let plan = Arc::new(Planned::lowered(lower(LogicalPlanBuilder::empty(true).build().unwrap()).unwrap()));
         let key = |i: usize| Key { sql: i.to_string(), settings: 0, ddl_version: 0 };
         for i in 0..PLANS_MAX {
             cache.put(key(i), Arc::clone(&plan));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use datafusion::logical_expr::LogicalPlan;
 
 use crate::error::{Error, Result};
-use crate::lower::{bind, wholly_native};
+use crate::lower::bind;
 use crate::parser::Parsed;
 use crate::query;
 use crate::session::{Session, not_on_a_worker};
@@ -65,15 +65,9 @@ impl Session {
         lap(&mut times.resolve);
         let plan = query::optimised(plan, &running)?;
         lap(&mut times.optimize);
-        let plan = query::lowered(plan, &running)?;
+        let plan = query::lowered(plan)?;
         lap(&mut times.lower);
-        match wholly_native(&plan) {
-            Some(native) => {
-                drop(bind(native, &running.catalog, running.props())?);
-                times.native = true;
-            }
-            None => drop(query::physical(&plan, &running, false)?),
-        }
+        drop(bind(&plan, &running.catalog, running.props())?);
         lap(&mut times.bind);
         Ok(times)
     }

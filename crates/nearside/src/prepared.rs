@@ -30,7 +30,7 @@ use storage::TableVersion;
 use crate::checked;
 use crate::config;
 use crate::error::{Error, Result};
-use crate::lower::{NativeNode, Slots, bind_with, count_parameters, only_table, wholly_native, with_parameters};
+use crate::lower::{Lowered, Slots, bind_with, count_parameters, only_table, with_parameters};
 use crate::parser::{Parsed, plan_statement};
 use crate::plan_cache::is_cacheable;
 use crate::planning::{deep, optimise_with};
@@ -48,7 +48,7 @@ pub(crate) struct Planned {
 #[derive(Debug)]
 enum Kind {
     /// Optimised and lowered. Parameters stand only where a bound plan has literals.
-    Lowered(LogicalPlan),
+    Lowered(Lowered),
     /// Optimised.
     Optimised(LogicalPlan),
     /// As the planner made it.
@@ -68,7 +68,7 @@ struct Bound {
 
 impl Planned {
     /// A query that was optimised and lowered already; it has no parameters.
-    pub(crate) fn lowered(plan: LogicalPlan) -> Planned {
+    pub(crate) fn lowered(plan: Lowered) -> Planned {
         Planned { kind: Kind::Lowered(plan), bound: Mutex::default() }
     }
 
@@ -83,7 +83,7 @@ impl Planned {
         };
         let kind = match optimised {
             Some(optimised) => {
-                match unless_stopped(with_parameters(&optimised, &|plan| query::lowered(plan, running)))?.flatten() {
+                match unless_stopped(with_parameters(&optimised, &query::lowered))?.flatten() {
                     Some(lowered) => Kind::Lowered(lowered),
                     None => Kind::Optimised(optimised),
                 }
@@ -96,24 +96,20 @@ impl Planned {
     /// Starts it with values for its parameters, of the parameters' types.
     pub(crate) fn start(&self, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
         match &self.kind {
-            Kind::Lowered(plan) => match wholly_native(plan) {
-                Some(native) => self.start_native(plan, native, values, running),
-                None => query::start(plan, running, false),
-            },
+            Kind::Lowered(lowered) => self.start_lowered(lowered, values, running),
             Kind::Optimised(plan) => start_with_values(plan, values, running),
             Kind::Unoptimised(plan) => query::run(plan.clone().with_param_values(params(values))?, running, false),
         }
     }
 
-    fn start_native(
+    fn start_lowered(
         &self,
-        plan: &LogicalPlan,
-        native: &NativeNode,
+        lowered: &Lowered,
         values: &[ScalarValue],
         running: Arc<Running>,
     ) -> Result<ResultStream> {
         if !values.iter().all(is_plain) {
-            return start_with_values(&native.plan, values, running);
+            return start_with_values(&lowered.plan, values, running);
         }
         running.check()?;
         let values = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Slots, _>>()?;
@@ -125,9 +121,9 @@ impl Planned {
         {
             return Ok(query::start_bound(plan, Arc::clone(&known.schema), running, false));
         }
-        let schema = Arc::new(plan.schema().as_arrow().clone());
-        let bound = deep(|| bind_with(native, &running.catalog, running.props(), values.clone()))?;
-        if let Some(new) = Bound::of(native, &bound, values, &schema, &running)? {
+        let schema = Arc::new(lowered.plan.schema().as_arrow().clone());
+        let bound = deep(|| bind_with(lowered, &running.catalog, running.props(), values.clone()))?;
+        if let Some(new) = Bound::of(lowered, &bound, values, &schema, &running)? {
             *self.bound.lock() = Some(Arc::new(new));
         }
         Ok(query::start_bound(bound, schema, running, false))
@@ -137,17 +133,17 @@ impl Planned {
 impl Bound {
     /// What a bound plan leaves for the next run, if it reads one table, and once.
     fn of(
-        native: &NativeNode,
+        lowered: &Lowered,
         bound: &Plan,
         slots: Slots,
         schema: &SchemaRef,
         running: &Running,
     ) -> Result<Option<Bound>> {
-        let Some(table) = only_table(&native.plan) else { return Ok(None) };
+        let Some(table) = only_table(&lowered.plan) else { return Ok(None) };
         let Some(entry) = running.catalog.by_id(table) else { return Ok(None) };
         // A comparison that the optimiser did away with, or wrote twice, may rest on its value.
         for (place, slot) in slots.iter().enumerate() {
-            if bound.count_literal(slot) != count_parameters(&native.plan, place)? {
+            if bound.count_literal(slot) != count_parameters(&lowered.plan, place)? {
                 return Ok(None);
             }
         }
@@ -182,7 +178,7 @@ fn start_folded(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Running
         Arc::new(PropagateEmptyRelation::new()),
     ];
     let plan = optimise_with(&fold, plan, &running)?;
-    query::start(&query::lowered(plan, &running)?, running, false)
+    query::start(&query::lowered(plan)?, running, false)
 }
 
 fn params(values: &[ScalarValue]) -> ParamValues {

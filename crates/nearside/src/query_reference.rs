@@ -7,8 +7,8 @@
 
 use arrow::array::RecordBatch;
 
-use crate::error::{Error, Result};
-use crate::lower::{Slots, bind_as_written, wholly_native};
+use crate::error::Result;
+use crate::lower::{Slots, bind_as_written};
 use crate::parser::Parsed;
 use crate::query;
 use crate::session::{Session, not_on_a_worker};
@@ -23,9 +23,7 @@ impl Session {
         not_on_a_worker()?;
         let running = self.running();
         let plan = query::prepare(Parsed::one(sql)?.plan(&running.plan_context())?, &running)?;
-        let unsupported = || Error::Unsupported("the reference has no operator for this query".into());
-        let native = wholly_native(&plan).ok_or_else(unsupported)?;
-        let plan = bind_as_written(native, &running.catalog, running.props(), Slots::new())?;
+        let plan = bind_as_written(&plan, &running.catalog, running.props(), Slots::new())?;
         Ok(exec::reference::execute(&plan)?)
     }
 }

@@ -8,22 +8,18 @@
 //!
 //! # Limits
 //! What a writing statement writes is not recorded, only what it reads. Cpu time is what threads were busy, waits for memory included. Bytes are
-//! those of the columns that a scan may read, dealt to its columns by their sizes; indexes and dictionaries are not told apart. A statement is
-//! known by the first 200 characters of its text.
+//! those that its tasks touched (`nearside.traffic`) of codes, dictionaries and indexes together. A statement is known by the first 200 characters of its text.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use datafusion::physical_plan::ExecutionPlan;
-use exec::{Plan, Profile};
+use exec::Profile;
 use parking_lot::Mutex;
 
 use crate::config;
-use crate::native::NativeExec;
 use crate::statement::Running;
-use crate::watched::WatchedExec;
 
 /// Kinds of statements that are told apart.
 pub const KINDS_MAX: usize = 500;
@@ -129,14 +125,7 @@ pub(crate) struct Recording {
     running: Arc<Running>,
     began: Instant,
     rows: u64,
-    ran: Ran,
-}
-
-/// What ran, with its counts.
-#[derive(Debug)]
-enum Ran {
-    Native(Arc<Plan>, Profile),
-    Physical(Arc<dyn ExecutionPlan>),
+    profile: Profile,
 }
 
 /// Whether a statement is to be recorded.
@@ -146,14 +135,9 @@ pub(crate) fn wanted(running: &Running) -> bool {
 }
 
 impl Recording {
-    /// Of a native plan that is about to run with this profile.
-    pub(crate) fn native(plan: Arc<Plan>, profile: Profile, running: &Arc<Running>) -> Recording {
-        Recording { running: Arc::clone(running), began: Instant::now(), rows: 0, ran: Ran::Native(plan, profile) }
-    }
-
-    /// Of a plan of DataFusion's whose native operators are profiled.
-    pub(crate) fn physical(plan: Arc<dyn ExecutionPlan>, running: &Arc<Running>) -> Recording {
-        Recording { running: Arc::clone(running), began: Instant::now(), rows: 0, ran: Ran::Physical(plan) }
+    /// Of a plan that is about to run with this profile.
+    pub(crate) fn of(profile: Profile, running: &Arc<Running>) -> Recording {
+        Recording { running: Arc::clone(running), began: Instant::now(), rows: 0, profile }
     }
 
     /// Rows were taken.
@@ -164,57 +148,15 @@ impl Recording {
     /// The last row was taken.
     pub(crate) fn done(self) {
         let mut done = StatementKind { rows: self.rows, ..StatementKind::default() };
-        match &self.ran {
-            Ran::Native(plan, profile) => add_native(plan, profile, &mut done),
-            Ran::Physical(plan) => add_physical(plan, &mut done),
+        for counts in self.profile.operators().into_iter().flatten() {
+            done.cpu += counts.busy;
+            done.tasks += counts.tasks;
+        }
+        for line in self.running.traffic.own().lines() {
+            let Some(column) = line.column else { continue };
+            *done.bytes.entry((line.table.to_string(), column)).or_insert(0) += line.touched.bytes;
         }
         self.running.inner.recorder.add(self.running.statement.label(), self.began, done);
-    }
-}
-
-fn add_physical(plan: &Arc<dyn ExecutionPlan>, done: &mut StatementKind) {
-    if let Some(watched) = plan.downcast_ref::<WatchedExec>() {
-        return add_physical(watched.inner(), done);
-    }
-    if let Some(native) = plan.downcast_ref::<NativeExec>() {
-        if let Some(profile) = native.profile() {
-            add_native(native.plan(), profile, done);
-        }
-        return;
-    }
-    let compute = plan.metrics().and_then(|metrics| metrics.elapsed_compute());
-    done.cpu += Duration::from_nanos(compute.unwrap_or(0) as u64);
-    plan.children().into_iter().for_each(|child| add_physical(child, done));
-}
-
-fn add_native(plan: &Plan, profile: &Profile, done: &mut StatementKind) {
-    let operators = plan.operators();
-    for (place, counts) in profile.operators().into_iter().enumerate() {
-        let Some(counts) = counts else { continue };
-        done.cpu += counts.busy;
-        done.tasks += counts.tasks;
-        let bytes = counts.bytes_local + counts.bytes_remote;
-        // Operators come parents first: the scan that is one loop with this one is the first below it.
-        let scan = operators[place..].iter().find(|(_, operator)| matches!(operator, Plan::Scan { .. }));
-        if let (true, Some((_, Plan::Scan { table, snapshot, columns }))) = (bytes > 0, scan) {
-            deal(bytes, table, snapshot, columns, done);
-        }
-    }
-}
-
-/// Deals the bytes of a scan to its columns, by their sizes.
-fn deal(bytes: u64, table: &str, snapshot: &storage::TableVersion, columns: &[usize], done: &mut StatementKind) {
-    let size = |column: &usize| -> u64 {
-        let of =
-            |version: &storage::SegmentVersion| version.segment.columns().get(*column).map_or(0, |c| c.bytes_codes());
-        snapshot.segments().map(|version| of(version) as u64).sum()
-    };
-    let sizes: Vec<u64> = columns.iter().map(size).collect();
-    let all = sizes.iter().sum::<u64>();
-    for (column, size) in columns.iter().zip(sizes).filter(|(_, size)| *size > 0) {
-        let share = (u128::from(bytes) * u128::from(size) / u128::from(all)) as u64;
-        let name = snapshot.schema.field(*column).name().clone();
-        *done.bytes.entry((table.to_string(), name)).or_insert(0) += share;
     }
 }
 

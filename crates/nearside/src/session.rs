@@ -90,7 +90,6 @@ static SETTINGS: AtomicU64 = AtomicU64::new(1);
 pub(crate) fn default_state(inner: &Inner) -> SessionState {
     let builder = SessionStateBuilder::new()
         .with_config(config::session_config(inner.scheduler.threads(), &inner.scheduler.settings()))
-        .with_runtime_env(Arc::clone(&inner.environment))
         .with_default_features()
         .with_analyzer_rules(coerce::analyzer_rules())
         .with_optimizer_rules(optimizer::optimizer_rules());

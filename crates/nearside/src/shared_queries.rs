@@ -87,15 +87,6 @@ pub(crate) fn mark(plan: LogicalPlan) -> DfResult<LogicalPlan> {
     mark_equals(plan, &mut ids)
 }
 
-/// The plan with every query in each of its places.
-pub(crate) fn without_marks(plan: LogicalPlan) -> DfResult<LogicalPlan> {
-    let bare = plan.transform_up_with_subqueries(|node| match SharedQuery::of(&node) {
-        Some(shared) => Ok(Transformed::yes(shared.query.clone())),
-        None => Ok(Transformed::no(node)),
-    })?;
-    Ok(bare.data)
-}
-
 /// What a plan has that could be of use here.
 #[derive(Default)]
 struct Shape {

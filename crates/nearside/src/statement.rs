@@ -1,25 +1,18 @@
 //! One running statement: its time, what exists for it, its budget, and how it is cancelled.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use datafusion::common::DataFusionError;
 use datafusion::common::alias::AliasGenerator;
 use datafusion::config::ConfigOptions;
 use datafusion::execution::context::ExecutionProps;
-use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
-use datafusion::execution::runtime_env::RuntimeEnv;
 use datafusion::execution::session_state::SessionState;
-use datafusion::execution::{FunctionRegistry, TaskContext};
+use datafusion::execution::FunctionRegistry;
 use datafusion::optimizer::OptimizerConfig;
 use exec::Traffic;
-use numa::{Budget, Reservation};
-use parking_lot::Mutex;
 use sched::Stopped;
 use storage::{Interrupted, StoreError};
-use tokio::sync::Notify;
 
 use crate::catalog::{Catalog, CatalogState};
 use crate::config;
@@ -28,31 +21,6 @@ use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::planning::Stop;
 use crate::scheduling;
-
-/// Cancels a statement, and wakes whoever waits for its rows.
-#[derive(Debug, Default)]
-pub(crate) struct CancelSignal {
-    cancelled: AtomicBool,
-    notify: Notify,
-}
-
-impl CancelSignal {
-    fn raise(&self) {
-        self.cancelled.store(true, Ordering::Release);
-        self.notify.notify_waiters();
-    }
-
-    /// Returns when the signal is raised.
-    pub(crate) async fn raised(&self) {
-        loop {
-            let waiting = self.notify.notified();
-            if self.cancelled.load(Ordering::Acquire) {
-                return;
-            }
-            waiting.await;
-        }
-    }
-}
 
 /// One statement from its start until its last row is taken.
 #[derive(Debug)]
@@ -69,7 +37,6 @@ pub(crate) struct Running {
     pub home: Arc<Catalog>,
     /// What its tasks touch.
     pub traffic: Arc<StatementTraffic>,
-    signal: Arc<CancelSignal>,
     started: DateTime<Utc>,
     deadline: Option<Instant>,
 }
@@ -96,7 +63,6 @@ impl Running {
             catalog: inner.catalog.state(),
             home: Arc::clone(&inner.catalog),
             traffic: StatementTraffic::of(inner),
-            signal: Arc::default(),
             started: Utc::now(),
             deadline,
         }
@@ -116,7 +82,6 @@ impl Running {
             catalog,
             home: Arc::clone(&self.home),
             traffic: Arc::clone(&self.traffic),
-            signal: Arc::clone(&self.signal),
             started: self.started,
             deadline: self.deadline,
         }
@@ -149,7 +114,7 @@ impl Running {
 
     /// A way to cancel it from any thread.
     pub(crate) fn canceller(&self) -> Canceller {
-        Canceller { statement: Arc::clone(&self.statement), signal: Arc::clone(&self.signal) }
+        Canceller { statement: Arc::clone(&self.statement) }
     }
 
     /// An error when it was cancelled or is out of time.
@@ -174,30 +139,6 @@ impl Running {
     /// The instant after which it fails.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline
-    }
-
-    /// How it is told to stop.
-    pub(crate) fn signal(&self) -> &Arc<CancelSignal> {
-        &self.signal
-    }
-
-    /// What DataFusion's operators run with: this statement's budget, no spilling to disk.
-    pub(crate) fn task_context(&self) -> Arc<TaskContext> {
-        let runtime = RuntimeEnv {
-            memory_pool: Arc::new(StatementPool::new(Arc::clone(self.statement.budget()))),
-            ..RuntimeEnv::clone(self.state.runtime_env())
-        };
-        let state = &self.state;
-        Arc::new(TaskContext::new(
-            None,
-            state.session_id().to_string(),
-            state.config().clone(),
-            state.scalar_functions().clone(),
-            state.higher_order_functions().clone(),
-            state.aggregate_functions().clone(),
-            state.window_functions().clone(),
-            Arc::new(runtime),
-        ))
     }
 }
 
@@ -261,90 +202,19 @@ pub(crate) fn go_on(statement: &sched::Statement, deadline: Option<Instant>) -> 
 #[derive(Debug, Clone)]
 pub(crate) struct Canceller {
     statement: Arc<sched::Statement>,
-    signal: Arc<CancelSignal>,
 }
 
 impl Canceller {
     /// Cancels it; more than once is as good as once.
     pub(crate) fn cancel(&self) {
         self.statement.cancel();
-        self.signal.raise();
-    }
-}
-
-/// DataFusion's accounting on our budgets. Growth that may not fail (`grow`) is booked where there is room and
-/// remembered as debt otherwise, so that the next growth that may fail does.
-#[derive(Debug)]
-struct StatementPool {
-    budget: Arc<Budget>,
-    held: Mutex<Held>,
-}
-
-#[derive(Debug, Default)]
-struct Held {
-    reservation: Option<Reservation>,
-    debt: u64,
-}
-
-impl StatementPool {
-    fn new(budget: Arc<Budget>) -> StatementPool {
-        StatementPool { budget, held: Mutex::default() }
-    }
-
-    fn add(&self, held: &mut Held, bytes: u64) -> Result<(), numa::MemoryError> {
-        let bytes = bytes + held.debt;
-        match &mut held.reservation {
-            Some(all) => all.grow(bytes)?,
-            None => held.reservation = Some(self.budget.reserve(bytes)?),
-        }
-        held.debt = 0;
-        Ok(())
-    }
-}
-
-impl std::fmt::Display for StatementPool {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "statement budget, {} bytes in use", self.reserved())
-    }
-}
-
-impl MemoryPool for StatementPool {
-    fn name(&self) -> &str {
-        "nearside statement budget"
-    }
-
-    fn grow(&self, _: &MemoryReservation, additional: usize) {
-        let mut held = self.held.lock();
-        if self.add(&mut held, additional as u64).is_err() {
-            held.debt += additional as u64;
-        }
-    }
-
-    fn shrink(&self, _: &MemoryReservation, shrink: usize) {
-        let mut held = self.held.lock();
-        let mut bytes = shrink as u64;
-        let from_debt = bytes.min(held.debt);
-        held.debt -= from_debt;
-        bytes -= from_debt;
-        if let Some(reservation) = &mut held.reservation {
-            let bytes = bytes.min(reservation.bytes());
-            reservation.shrink(bytes);
-        }
-    }
-
-    fn try_grow(&self, _: &MemoryReservation, additional: usize) -> Result<(), DataFusionError> {
-        let mut held = self.held.lock();
-        self.add(&mut held, additional as u64).map_err(|e| Error::from(e).into_datafusion())
-    }
-
-    fn reserved(&self) -> usize {
-        let held = self.held.lock();
-        (held.reservation.as_ref().map_or(0, Reservation::bytes) + held.debt) as usize
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use numa::Budget;
+
     use super::*;
 
     #[test]

@@ -3,7 +3,6 @@
 //! A synchronous caller parks its own thread and is woken by a waker; it never enters a runtime, so it may be called inside
 //! one. Dropping a stream cancels what still runs for it.
 
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -11,20 +10,12 @@ use std::thread::Thread;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use exec::Execution;
-use futures::channel::mpsc;
-use futures::{FutureExt, SinkExt, Stream, StreamExt, select_biased};
+use futures::Stream;
 
-use crate::busy;
 use crate::error::{Error, Result};
-use crate::native::conform;
 use crate::recording::Recording;
-use crate::session::not_on_a_worker;
 use crate::statement::{Canceller, Running};
-
-/// Batches that may wait for the consumer.
-const CHANNEL_BATCHES: usize = 2;
 
 /// The rows of a query.
 ///
@@ -48,7 +39,6 @@ pub struct ResultStream {
 
 enum Source {
     Native(Execution),
-    Channel(mpsc::Receiver<Result<RecordBatch>>),
     Ready(std::vec::IntoIter<RecordBatch>),
 }
 
@@ -78,17 +68,6 @@ impl ResultStream {
         ResultStream { schema, source, running, canceller, recording: None, ended: false }
     }
 
-    /// The rows of a plan that runs on the private runtime.
-    pub(crate) fn spawn(plan: Arc<dyn ExecutionPlan>, running: Arc<Running>) -> Result<ResultStream> {
-        let schema = plan.schema();
-        let (sender, receiver) = mpsc::channel(CHANNEL_BATCHES);
-        let runtime = running.inner.runtime()?;
-        let canceller = Some(running.canceller());
-        runtime.spawn(pump(plan, Arc::clone(&running), sender));
-        let (source, running) = (Source::Channel(receiver), Some(running));
-        Ok(ResultStream { schema, source, running, canceller, recording: None, ended: false })
-    }
-
     /// The same rows, counted by a recording when the last of them was taken.
     pub(crate) fn recorded(mut self, recording: Option<Recording>) -> ResultStream {
         self.recording = recording;
@@ -111,7 +90,6 @@ impl ResultStream {
         }
         let item = match &mut self.source {
             Source::Ready(batches) => Poll::Ready(batches.next().map(Ok)),
-            Source::Channel(receiver) => receiver.poll_next_unpin(cx),
             Source::Native(execution) => execution
                 .poll_next(cx)
                 .map(|item| item.map(|batch| Ok(conform(batch.map_err(Error::from)?, &self.schema)?))),
@@ -190,63 +168,20 @@ impl Iterator for ResultStream {
                 }
                 return item;
             }
-            Source::Channel(_) if !self.ended => {
-                if let Err(error) = not_on_a_worker() {
-                    self.fail();
-                    return Some(Err(error));
-                }
-            }
             _ => {}
         }
         block_on(std::future::poll_fn(|cx| self.poll_batch(cx)))
     }
 }
 
-/// Takes a plan's batches to the consumer until they end, fail, are cancelled or run out of time.
-async fn pump(plan: Arc<dyn ExecutionPlan>, running: Arc<Running>, mut sender: mpsc::Sender<Result<RecordBatch>>) {
-    busy::begin();
-    let signal = Arc::clone(running.signal());
-    // The block owns the operators and what they hold: both are gone before the error waits to be taken.
-    let outcome = {
-        let work = AssertUnwindSafe(forward(plan, Arc::clone(&running), sender.clone())).catch_unwind();
-        let stopped = async {
-            match running.deadline() {
-                None => signal.raised().await,
-                Some(deadline) => {
-                    let _ = tokio::time::timeout_at(deadline.into(), signal.raised()).await;
-                }
-            }
-        };
-        let mut work = std::pin::pin!(work.fuse());
-        let mut stopped = std::pin::pin!(stopped.fuse());
-        select_biased! {
-            () = stopped => running.check().and(Err(Error::Timeout)),
-            done = work => done.unwrap_or_else(|panic| Err(Error::Internal(panic_text(panic.as_ref())))),
-        }
-    };
-    if let Err(error) = outcome {
-        let _ = sender.send(Err(error)).await;
+/// The same columns under the schema that was promised (names, metadata and nullability come from the logical plan).
+pub(crate) fn conform(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    if batch.schema_ref() == schema {
+        return Ok(batch);
     }
-}
-
-async fn forward(
-    plan: Arc<dyn ExecutionPlan>,
-    running: Arc<Running>,
-    mut sender: mpsc::Sender<Result<RecordBatch>>,
-) -> Result<()> {
-    let mut batches = execute_stream(plan, running.task_context())?;
-    while let Some(batch) = batches.next().await {
-        if sender.send(Ok(batch?)).await.is_err() {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// The text of a panic's payload.
-pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|s| s.to_string());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a task panicked".into())
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let (_, columns, _) = batch.into_parts();
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
 }
 
 struct Unpark(Thread);

@@ -17,7 +17,7 @@ use super::bind::Binder;
 use super::bug;
 use super::opaque::Foreign;
 use super::scope::{Columns, Scope};
-use super::support::{Support, is_key_type};
+use super::support::{is_key_type, over_rows};
 use crate::checked::{CheckedAvg, CheckedSum};
 use crate::error::{Error, Result};
 use crate::ordered_sets::OrderedSet;
@@ -54,12 +54,12 @@ pub(super) fn keys(node: &Aggregate) -> Vec<&Expr> {
 }
 
 /// True for an aggregate expression that [`aggregate`] can bind, or refuse.
-pub(super) fn is_native(expr: &Expr, schema: &DFSchema, support: Support) -> bool {
+pub(super) fn is_native(expr: &Expr, schema: &DFSchema) -> bool {
     let Some(call) = call_of(expr) else { return false };
     let params = &call.params;
     let order = params.order_by.iter().map(|s| &s.expr);
     let mut parts = params.args.iter().chain(params.filter.as_deref()).chain(order);
-    parts.all(|e| support.over_rows(e)) && params.args.iter().all(|e| e.get_type(schema).is_ok())
+    parts.all(|e| over_rows(e)) && params.args.iter().all(|e| e.get_type(schema).is_ok())
 }
 
 fn call_of(expr: &Expr) -> Option<&Call> {

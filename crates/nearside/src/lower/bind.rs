@@ -21,19 +21,19 @@ use exec::{Expression, Output, Plan, SortKey, Union};
 use super::predicate::predicate;
 use super::scope::{Columns, Scope, has_subquery, keep};
 use super::support::is_constant;
-use super::{NativeNode, PhysicalExpression, Props, Slots, aggregate, bug, join, sources, unnest, window};
+use super::{Lowered, PhysicalExpression, Props, Slots, aggregate, bug, join, sources, unnest, window};
 use crate::catalog::CatalogState;
 use crate::error::{Error, Result};
 use crate::shared_queries::SharedQuery;
 
 /// The plan of a native subtree over the rows of one catalog state.
-pub(crate) fn bind(node: &NativeNode, catalog: &CatalogState, props: ExecutionProps) -> Result<Plan> {
+pub(crate) fn bind(node: &Lowered, catalog: &CatalogState, props: ExecutionProps) -> Result<Plan> {
     bind_with(node, catalog, props, Slots::new())
 }
 
 /// As [`bind`], with values for the parameters of the subtree: each has one value, of the type that it is compared with.
 pub(crate) fn bind_with(
-    node: &NativeNode,
+    node: &Lowered,
     catalog: &CatalogState,
     props: ExecutionProps,
     slots: Slots,
@@ -43,7 +43,7 @@ pub(crate) fn bind_with(
 
 /// As [`bind_with`], and nothing is moved to where it costs less.
 pub(crate) fn bind_as_written(
-    node: &NativeNode,
+    node: &Lowered,
     catalog: &CatalogState,
     props: ExecutionProps,
     slots: Slots,

@@ -1,5 +1,7 @@
 //! Queries whose parameters get their values after lowering.
 
+use std::sync::Arc;
+
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ParamValues, ScalarValue};
 use datafusion::logical_expr::expr::Placeholder;
@@ -7,7 +9,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 
 use super::predicate::comparable;
 use super::props::place_of;
-use super::{native, wholly_native};
+use super::Lowered;
 use crate::context::StoredSource;
 use crate::error::Result;
 use crate::structure::comparison;
@@ -20,8 +22,8 @@ use crate::structure::comparison;
 /// As `lowered`, which lowers a plan without parameters.
 pub(crate) fn with_parameters(
     plan: &LogicalPlan,
-    lowered: &dyn Fn(LogicalPlan) -> Result<LogicalPlan>,
-) -> Result<Option<LogicalPlan>> {
+    lowered: &dyn Fn(LogicalPlan) -> Result<Lowered>,
+) -> Result<Option<Lowered>> {
     let parameters = parameters(plan)?;
     if parameters.is_empty() {
         return lowered(plan.clone()).map(Some);
@@ -30,8 +32,8 @@ pub(crate) fn with_parameters(
     if comparisons(plan)? != parameters.len() {
         return Ok(None);
     }
-    let plain = lowered(plan.clone().with_param_values(ParamValues::from(defaults))?)?;
-    Ok(wholly_native(&plain).is_some().then(|| native(plan.clone())))
+    lowered(plan.clone().with_param_values(ParamValues::from(defaults))?)?;
+    Ok(Some(Lowered { plan: Arc::new(plan.clone()) }))
 }
 
 /// How often parameter `place` (0 for `$1`) stands in a plan.

@@ -3,34 +3,21 @@
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 
-use super::support::Support;
+use super::support::is_native;
 use crate::error::Error;
 
 /// Where a plan stops being native: an operator whose inputs all are.
-fn lowest(support: Support, plan: &LogicalPlan) -> &LogicalPlan {
+fn lowest(plan: &LogicalPlan) -> &LogicalPlan {
     let mut lowest = plan;
-    while let Some(input) = lowest.inputs().into_iter().find(|input| !support.is_native(input)) {
+    while let Some(input) = lowest.inputs().into_iter().find(|input| !is_native(input)) {
         lowest = input;
     }
     lowest
 }
 
-/// True where a window or an aggregate is what is not native.
-pub(super) fn is_left_over(support: Support, plan: &LogicalPlan) -> bool {
-    let mut left_over = false;
-    // The walk never fails.
-    let _ = plan.apply_with_subqueries(|node| {
-        let mine = matches!(node, LogicalPlan::Window(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_));
-        left_over |=
-            mine && node.inputs().into_iter().all(|input| support.is_native(input)) && !support.is_native(node);
-        Ok(if left_over { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-    });
-    left_over
-}
-
 /// Why a plan is refused that is not native.
-pub(super) fn refusal(support: Support, plan: &LogicalPlan) -> Error {
-    let lowest = lowest(support, plan);
+pub(super) fn refusal(plan: &LogicalPlan) -> Error {
+    let lowest = lowest(plan);
     let mut reason = None;
     // The walks never fail.
     let _ = lowest.apply_expressions(|expr| {

@@ -1,4 +1,4 @@
-//! What runs natively: [`Support::is_native`] for operators, [`is_exact`] for expressions.
+//! What runs natively: [`is_native`] for operators, [`is_exact`] for expressions.
 
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
@@ -11,87 +11,77 @@ use crate::context::StoredSource;
 use crate::shared_queries::SharedQuery;
 use crate::sources::{ForeignSource, GivenSource, WorkSource};
 
-/// What is to run natively.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Support {
-    /// Operators that look at more than one row, too.
-    pub relational: bool,
+/// True for a subtree that [`bind`](super::bind) can turn into a native plan.
+pub(super) fn is_native(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::TableScan(scan) => {
+            let source = &scan.source;
+            let foreign = source.is::<ForeignSource>() || source.is::<GivenSource>() || source.is::<WorkSource>();
+            (source.is::<StoredSource>() || foreign) && scan.filters.iter().all(is_exact)
+        }
+        LogicalPlan::Filter(filter) => over_rows(&filter.predicate) && is_native(&filter.input),
+        LogicalPlan::Projection(p) => p.expr.iter().all(|e| over_rows(e)) && is_native(&p.input),
+        LogicalPlan::SubqueryAlias(alias) => is_native(&alias.input),
+        LogicalPlan::Limit(limit) => {
+            let numbers = limit.skip.iter().chain(&limit.fetch);
+            numbers.into_iter().all(|e| is_constant(e)) && is_native(&limit.input)
+        }
+            LogicalPlan::Extension(_) => SharedQuery::of(plan).is_some_and(|shared| is_native(&shared.query)),
+        LogicalPlan::EmptyRelation(_) => true,
+        LogicalPlan::Values(values) => values.values.iter().flatten().all(|e| over_rows(e)),
+        LogicalPlan::Subquery(query) => query.outer_ref_columns.is_empty() && is_native(&query.subquery),
+        LogicalPlan::RecursiveQuery(query) => {
+            is_native(&query.static_term) && is_native(&query.recursive_term)
+        }
+        LogicalPlan::Unnest(unnest) => is_native(&unnest.input),
+        LogicalPlan::Aggregate(node) => {
+            let schema = node.input.schema();
+            aggregate::keys(node).into_iter().all(|e| over_rows(e) && is_key(e, schema))
+                && node.aggr_expr.iter().all(|e| aggregate::is_native(e, schema))
+                && is_native(&node.input)
+        }
+        LogicalPlan::Distinct(Distinct::All(input)) => {
+            let fields = input.schema().fields();
+            !fields.is_empty() && fields.iter().all(|f| is_key_type(f.data_type())) && is_native(input)
+        }
+        LogicalPlan::Sort(sort) => {
+            let key = |s: &SortExpr| over_rows(&s.expr) && is_ordered(&s.expr, sort.input.schema());
+            sort.expr.iter().all(key) && is_native(&sort.input)
+        }
+        LogicalPlan::Join(join) => {
+            is_native_join(join) && is_native(&join.left) && is_native(&join.right)
+        }
+        LogicalPlan::Window(node) => window::is_native(node) && is_native(&node.input),
+        LogicalPlan::Union(union) => is_native_union(union) && union.inputs.iter().all(|i| is_native(i)),
+        _ => false,
+    }
 }
 
-impl Support {
-    /// True for a subtree that [`bind`](super::bind) can turn into a native plan.
-    pub(super) fn is_native(self, plan: &LogicalPlan) -> bool {
-        match plan {
-            LogicalPlan::TableScan(scan) => {
-                let source = &scan.source;
-                let foreign = source.is::<ForeignSource>() || source.is::<GivenSource>() || source.is::<WorkSource>();
-                (source.is::<StoredSource>() || foreign) && scan.filters.iter().all(is_exact)
-            }
-            LogicalPlan::Filter(filter) => self.over_rows(&filter.predicate) && self.is_native(&filter.input),
-            LogicalPlan::Projection(p) => p.expr.iter().all(|e| self.over_rows(e)) && self.is_native(&p.input),
-            LogicalPlan::SubqueryAlias(alias) => self.is_native(&alias.input),
-            LogicalPlan::Limit(limit) => {
-                let numbers = limit.skip.iter().chain(&limit.fetch);
-                numbers.into_iter().all(|e| is_constant(e)) && self.is_native(&limit.input)
-            }
-            _ if !self.relational => false,
-            LogicalPlan::Extension(_) => SharedQuery::of(plan).is_some_and(|shared| self.is_native(&shared.query)),
-            LogicalPlan::EmptyRelation(_) => true,
-            LogicalPlan::Values(values) => values.values.iter().flatten().all(|e| self.over_rows(e)),
-            LogicalPlan::Subquery(query) => query.outer_ref_columns.is_empty() && self.is_native(&query.subquery),
-            LogicalPlan::RecursiveQuery(query) => {
-                self.is_native(&query.static_term) && self.is_native(&query.recursive_term)
-            }
-            LogicalPlan::Unnest(unnest) => self.is_native(&unnest.input),
-            LogicalPlan::Aggregate(node) => {
-                let schema = node.input.schema();
-                aggregate::keys(node).into_iter().all(|e| self.over_rows(e) && is_key(e, schema))
-                    && node.aggr_expr.iter().all(|e| aggregate::is_native(e, schema, self))
-                    && self.is_native(&node.input)
-            }
-            LogicalPlan::Distinct(Distinct::All(input)) => {
-                let fields = input.schema().fields();
-                !fields.is_empty() && fields.iter().all(|f| is_key_type(f.data_type())) && self.is_native(input)
-            }
-            LogicalPlan::Sort(sort) => {
-                let key = |s: &SortExpr| self.over_rows(&s.expr) && is_ordered(&s.expr, sort.input.schema());
-                sort.expr.iter().all(key) && self.is_native(&sort.input)
-            }
-            LogicalPlan::Join(join) => {
-                self.is_native_join(join) && self.is_native(&join.left) && self.is_native(&join.right)
-            }
-            LogicalPlan::Window(node) => window::is_native(node, self) && self.is_native(&node.input),
-            LogicalPlan::Union(union) => is_native_union(union) && union.inputs.iter().all(|i| self.is_native(i)),
-            _ => false,
-        }
-    }
+fn is_native_join(join: &Join) -> bool {
+    let pairs = join.on.iter().all(|(l, r)| is_exact(l) && is_exact(r));
+    let filter = join.filter.as_ref().is_none_or(|filter| over_rows(filter));
+    // Which of several keys is the value that NOT IN compares nobody says.
+    let aware = !join.null_aware || (join.join_type == JoinType::LeftAnti && join.on.len() == 1);
+    pairs && filter && aware
+}
 
-    fn is_native_join(self, join: &Join) -> bool {
-        let pairs = join.on.iter().all(|(l, r)| is_exact(l) && is_exact(r));
-        let filter = join.filter.as_ref().is_none_or(|filter| self.over_rows(filter));
-        // Which of several keys is the value that NOT IN compares nobody says.
-        let aware = !join.null_aware || (join.join_type == JoinType::LeftAnti && join.on.len() == 1);
-        pairs && filter && aware
-    }
+/// True for expressions that can be evaluated from the row and the one value of each of its scalar subqueries.
+pub(super) fn over_rows(expr: &Expr) -> bool {
+    let mut native = true;
+    let walked = expr.apply(|e| {
+        native &= match e {
+            Expr::ScalarSubquery(query) => is_native_scalar(query),
+            other => !is_foreign(other),
+        };
+        Ok(if native { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    });
+    walked.is_ok() && native
+}
 
-    /// True for expressions that can be evaluated from the row and the one value of each of its scalar subqueries.
-    pub(super) fn over_rows(self, expr: &Expr) -> bool {
-        let mut native = true;
-        let walked = expr.apply(|e| {
-            native &= match e {
-                Expr::ScalarSubquery(query) => self.relational && self.is_native_scalar(query),
-                other => !is_foreign(other),
-            };
-            Ok(if native { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
-        });
-        walked.is_ok() && native
-    }
-
-    fn is_native_scalar(self, query: &Subquery) -> bool {
-        query.outer_ref_columns.is_empty()
-            && query.subquery.schema().fields().len() == 1
-            && self.is_native(&query.subquery)
-    }
+fn is_native_scalar(query: &Subquery) -> bool {
+    query.outer_ref_columns.is_empty()
+        && query.subquery.schema().fields().len() == 1
+        && is_native(&query.subquery)
 }
 
 fn is_native_union(union: &Union) -> bool {

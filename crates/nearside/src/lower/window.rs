@@ -28,19 +28,19 @@ use exec::{
 
 use super::bind::Binder;
 use super::scope::{Columns, Scope, keep};
-use super::support::{Support, is_key_type};
+use super::support::{is_key_type, over_rows};
 use super::{PhysicalExpression, aggregate, bug};
 use crate::error::{Error, Result};
 use crate::parser::exclusion_of;
 
 /// True for a window node that [`window`] binds, or refuses by name.
-pub(super) fn is_native(node: &Window, support: Support) -> bool {
+pub(super) fn is_native(node: &Window) -> bool {
     let schema = node.input.schema();
-    let key = |e: &Expr| support.over_rows(e) && (is_constant(e) || e.get_type(schema).is_ok_and(|t| is_key_type(&t)));
+    let key = |e: &Expr| over_rows(e) && (is_constant(e) || e.get_type(schema).is_ok_and(|t| is_key_type(&t)));
     node.window_expr.iter().all(|expr| {
         call_of(expr).is_some_and(|call| {
             let params = &call.params;
-            params.args.iter().chain(params.filter.as_deref()).all(|e| support.over_rows(e))
+            params.args.iter().chain(params.filter.as_deref()).all(|e| over_rows(e))
                 && params.partition_by.iter().all(key)
                 && params.order_by.iter().all(|s| key(&s.expr))
         })
