@@ -317,6 +317,9 @@ impl WindowCall {
             WindowFunction::Aggregate { function, .. } if function.is_ordered() => {
                 bad("functions of values in an order are no window functions")
             }
+            WindowFunction::Aggregate { distinct: true, .. } if self.arguments.len() != 1 => {
+                bad("DISTINCT is over one argument")
+            }
             WindowFunction::Aggregate { function: AggregateFunction::Opaque(_), distinct: true } => {
                 bad("DISTINCT is for counts, sums, averages, smallest and largest values only")
             }

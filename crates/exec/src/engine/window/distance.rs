@@ -18,7 +18,7 @@ use super::places::{Ordered, Place, filled};
 use crate::ExecError;
 use crate::engine::Run;
 use crate::engine::eval::plus_months;
-use crate::engine::vector::{Data, Vector};
+use crate::engine::vector::{Data, Vector, ints_of_arrow, is_integer};
 use crate::plan::{FrameOffset, SortKey};
 
 const DAY_NANOSECONDS: i128 = 86_400_000_000_000;
@@ -250,6 +250,9 @@ fn keys(run: &Run<'_>, ordered: &Ordered<'_>, vector: &Vector, data_type: &DataT
                     _ => Arc::clone(array),
                 };
                 Ok(Keys::Wide(picked(run, ordered, wide.as_primitive::<Decimal128Type>().values())?))
+            }
+            other if is_integer(other) && *other != DataType::Boolean => {
+                Ok(Keys::Small(picked(run, ordered, &ints_of_arrow(array.as_ref()))?))
             }
             other => Err(unusable(other)),
         },

@@ -18,7 +18,7 @@ use super::sums::{Counted, finish, finished};
 use crate::ExecError;
 use crate::engine::Run;
 use crate::engine::aggregate::{Column, State, Values, ordered as number_of_float};
-use crate::engine::vector::{ColumnInfo, Data, Vector};
+use crate::engine::vector::{ColumnInfo, Data, Vector, ints_of_arrow, is_integer};
 use crate::plan::{AggregateCall, AggregateFunction};
 
 /// What is added up of each distinct value.
@@ -112,6 +112,7 @@ fn terms(vector: &Vector, call: &AggregateCall) -> Result<Terms, ExecError> {
                 let wide = cast(array, &DataType::Decimal128(38, 0))?;
                 Terms::Wide(wide.as_primitive::<Decimal128Type>().values().to_vec())
             }
+            other if is_integer(other) => Terms::Integers(ints_of_arrow(array.as_ref())),
             other => {
                 let name = call.field.name();
                 return Err(ExecError::Evaluation(format!("{name}: no sum over {other} here; cast the argument")));

@@ -18,7 +18,7 @@ use super::tree::{Growing, Tree};
 use crate::ExecError;
 use crate::engine::Run;
 use crate::engine::aggregate::{Column, Finish, State, Values};
-use crate::engine::vector::{ColumnInfo, Data, Vector};
+use crate::engine::vector::{ColumnInfo, Data, Vector, ints_of_arrow, is_integer};
 use crate::plan::{AggregateCall, AggregateFunction};
 
 /// Sums of all rows before a position.
@@ -238,6 +238,10 @@ pub(super) fn column(
                 let wide = cast(array, &DataType::Decimal128(38, scale))?;
                 let values = wide.as_primitive::<Decimal128Type>().values();
                 sums.exact(&|row| Exact(values[row]))
+            }
+            other if is_integer(other) => {
+                let values = ints_of_arrow(array.as_ref());
+                sums.exact(&|row| Exact(i128::from(values[row])))
             }
             other => {
                 let name = call.field.name();

@@ -260,8 +260,8 @@ fn call(random: &mut Random, order: &[SortKey]) -> WindowCall {
             let (function, argument, data_type) = aggregate(random, value);
             arguments = argument;
             result = data_type;
-            let whole = matches!(function, AggregateFunction::Opaque(_) | AggregateFunction::CountRows);
-            let distinct = random.one_in(4) && !whole;
+            let distinct = random.one_in(4) && !matches!(function, AggregateFunction::Opaque(_));
+            let distinct = distinct && !arguments.is_empty();
             let floats = arguments.first().is_some_and(|a| matches!(*a, F | X));
             let sums = matches!(function, AggregateFunction::Sum | AggregateFunction::Avg);
             WindowFunction::Aggregate { function, distinct: distinct && !(floats && sums) }
