@@ -61,7 +61,8 @@ fn is_native_join(join: &Join) -> bool {
     let pairs = join.on.iter().all(|(l, r)| is_exact(l) && is_exact(r));
     let filter = join.filter.as_ref().is_none_or(|filter| over_rows(filter));
     // Which of several keys is the value that NOT IN compares nobody says.
-    let aware = !join.null_aware || (join.join_type == JoinType::LeftAnti && join.on.len() == 1);
+    let told = join.on.len() == 1 || super::join::alone(join).is_some();
+    let aware = !join.null_aware || (join.join_type == JoinType::LeftAnti && told);
     pairs && filter && aware
 }
 

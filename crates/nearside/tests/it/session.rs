@@ -216,20 +216,13 @@ fn works_inside_async_runtimes() {
 }
 
 #[test]
-fn explain_says_who_runs_what() {
+fn plans_show_operators_of_ours_only() {
     let database = database();
     numbers(&database, "numbers", 100);
     let session = database.session();
-    let engines = |sql: &str| -> Vec<String> {
-        let batches = session.query(sql).unwrap().collect_all().unwrap();
-        let column = batches[0].column(1).as_string_view();
-        column.iter().map(|e| e.unwrap().to_string()).collect()
-    };
-    let native = engines("EXPLAIN SELECT n + 1 FROM numbers WHERE n > 5 LIMIT 3");
-    assert!(native.iter().all(|e| e == "nearside"), "{native:?}");
-    let native = engines("EXPLAIN ANALYZE SELECT count(*) FROM numbers WHERE n > 5");
-    assert!(native.iter().all(|e| e == "nearside"), "{native:?}");
     for query in [
+        "SELECT n + 1 FROM numbers WHERE n > 5 LIMIT 3",
+        "SELECT count(*) FROM numbers WHERE n > 5",
         "SELECT row_number() OVER (ORDER BY n) FROM numbers WHERE n > 5",
         "SELECT sum(n) OVER w, array_agg(n) OVER (w ROWS 2 PRECEDING EXCLUDE TIES) FROM numbers WINDOW w AS (ORDER \
          BY n % 7)",
@@ -238,10 +231,13 @@ fn explain_says_who_runs_what() {
         "SELECT n FROM numbers EXCEPT ALL SELECT n + 1 FROM numbers",
         "SELECT n FROM numbers QUALIFY lag(n, 1, 0) OVER (ORDER BY n) > 3",
     ] {
-        let windows = engines(&format!("EXPLAIN {query}"));
-        assert!(windows.iter().all(|e| e == "nearside"), "{query}: {windows:?}");
-        let windows = engines(&format!("EXPLAIN ANALYZE {query}"));
-        assert!(windows.iter().all(|e| e == "nearside"), "{query}: {windows:?}");
+        for explain in ["EXPLAIN", "EXPLAIN ANALYZE"] {
+            let batches = session.query(&format!("{explain} {query}")).unwrap().collect_all().unwrap();
+            let operators: Vec<&str> = batches[0].column(0).as_string_view().iter().flatten().collect();
+            let known = ["Project", "Limit", "Filter", "Scan", "Aggregate", "Window", "Sort", "Join", "Counters"];
+            let ours = |operator: &&str| known.iter().any(|known| operator.trim_start().starts_with(known));
+            assert!(!operators.is_empty() && operators.iter().all(ours), "{query}: {operators:?}");
+        }
     }
 }
 
@@ -266,32 +262,6 @@ fn explain_analyze_counts_what_native_operators_do() {
         |name: &str| -> i64 { batch.column_by_name(name).unwrap().as_primitive::<Int64Type>().iter().flatten().sum() };
     assert!(sum("microseconds") > 0 && sum("tasks") > 0 && sum("bytes_local") > 0, "{batch:?}");
     assert!(batch.column_by_name("estimated_rows").unwrap().as_primitive::<Int64Type>().null_count() == 0);
-}
-
-#[test]
-fn busy_threads_of_left_overs_are_counted_and_none_is_left() {
-    let database = database();
-    numbers(&database, "numbers", 3_000_000);
-    let session = database.session();
-    let counted = || database.scheduler().stats().groups.iter().map(|group| group.outside).sum::<usize>();
-    let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
-    let mut seen = 0;
-    while seen == 0 {
-        assert!(std::time::Instant::now() < end, "no thread of the private runtime was ever counted");
-        std::thread::scope(|scope| {
-            let query = scope
-                .spawn(|| one(&session, "SELECT count(r) FROM (SELECT rank() OVER (ORDER BY n) AS r FROM numbers)"));
-            while !query.is_finished() {
-                seen = seen.max(counted());
-                std::thread::sleep(std::time::Duration::from_micros(50));
-            }
-            assert_eq!(query.join().unwrap(), 3_000_000);
-        });
-    }
-    while counted() > 0 {
-        assert!(std::time::Instant::now() < end, "{} threads are still counted", counted());
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
 }
 
 #[test]

@@ -249,7 +249,7 @@ fn a_materialized_plan_is_computed_as_it_is_written() {
     assert!(text.contains("Shared"), "{text}");
     // Each place asks its own, and nobody asks anything below.
     assert_eq!(text.matches("l_suppkey < ").count(), 2, "{text}");
-    assert!(text.contains("[sum(l_price)]\n      Scan"), "{text}");
+    assert!(text.contains("[sum(l_price)]\n        Scan"), "{text}");
 }
 
 #[test]
