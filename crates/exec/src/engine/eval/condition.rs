@@ -4,6 +4,8 @@
 //! that each sees only rows that passed every part written before it. A part is tested on all rows of the chunk as long as
 //! enough of them are left; after that the chunk is cut down to what is left, and columns are loaded for those rows only.
 
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use numa::Reservation;
 
 use super::Test;
@@ -172,9 +174,23 @@ fn fused(parts: Vec<Part>) -> Vec<Part> {
     fused
 }
 
+/// Is there a zero or a NaN among these floats without its like of the other sign?
+fn tells_apart(values: &ArrayRef) -> bool {
+    let floats: Vec<f64> = match values.data_type() {
+        DataType::Float64 => values.as_primitive::<Float64Type>().iter().flatten().collect(),
+        DataType::Float32 => values.as_primitive::<Float32Type>().iter().flatten().map(f64::from).collect(),
+        _ => return false,
+    };
+    let zero = |negative: bool| floats.iter().any(|f| *f == 0.0 && f.is_sign_negative() == negative);
+    zero(false) != zero(true) || floats.iter().any(|f| f.is_nan())
+}
+
 /// A condition that cannot fail and is tested without Arrow arrays, if it is one.
 pub(super) fn structured(predicate: &Predicate, site: &Site<'_>) -> Option<BoolNode> {
     let typed = match predicate {
+        // Predicates tell the zeros and NaNs apart (IEEE totalOrder), comparisons within expressions do not.
+        Predicate::Compare { value, .. } if tells_apart(value) => return None,
+        Predicate::In { values, .. } if tells_apart(values) => return None,
         Predicate::Compare { column, op, value } => compare(*op, of_column(*column, site.infos), literal(value)?)?,
         Predicate::In { column, values, negated } => in_list(of_column(*column, site.infos), values, *negated)?,
         Predicate::IsNull { column, negated } => {
