@@ -13,8 +13,8 @@ use datafusion::functions_window::expr_fn::row_number;
 use datafusion::logical_expr::{Expr, ExprFunctionExt, Join, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 
-/// The column that numbers equal rows.
-const NUMBER: &str = "__nearside_number";
+/// The columns that number equal rows of the left and of the right side.
+const NUMBERS: [&str; 2] = ["__nearside_number", "__nearside_other_number"];
 
 /// The analyzer rule.
 #[derive(Debug, Default)]
@@ -51,19 +51,18 @@ fn counts_rows(join: &Join) -> bool {
 
 fn by_number(mut join: Join) -> Result<LogicalPlan> {
     let columns = join.left.schema().columns();
-    join.left = Arc::new(numbered(&join.left)?);
-    join.right = Arc::new(numbered(&join.right)?);
-    let number = Expr::Column(Column::from_name(NUMBER));
-    join.on.push((number.clone(), number));
+    join.left = Arc::new(numbered(&join.left, NUMBERS[0])?);
+    join.right = Arc::new(numbered(&join.right, NUMBERS[1])?);
+    join.on.push(NUMBERS.map(|number| Expr::Column(Column::from_name(number))).into());
     let joined = LogicalPlan::Join(join).recompute_schema()?;
     LogicalPlanBuilder::from(joined).project(columns.into_iter().map(Expr::Column))?.build()
 }
 
-/// The rows with a number for each: how many equal ones there are up to it.
-fn numbered(plan: &LogicalPlan) -> Result<LogicalPlan> {
+/// The rows with a number for each, in a column of this name: how many equal ones there are up to it.
+fn numbered(plan: &LogicalPlan, name: &str) -> Result<LogicalPlan> {
     let columns: Vec<Expr> = plan.schema().columns().into_iter().map(Expr::Column).collect();
     let number = row_number().partition_by(columns.clone()).build()?;
-    let name = Expr::Column(Column::from_name(number.schema_name().to_string()));
-    let outputs = columns.into_iter().chain([name.alias(NUMBER)]);
+    let made = Expr::Column(Column::from_name(number.schema_name().to_string()));
+    let outputs = columns.into_iter().chain([made.alias(name)]);
     LogicalPlanBuilder::from(plan.clone()).window(vec![number])?.project(outputs)?.build()
 }

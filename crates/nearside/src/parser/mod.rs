@@ -102,7 +102,10 @@ impl Parsed {
             .build()
             .map_err(Error::from)?;
         let mut statements = parser.parse_statements().map_err(Error::from)?;
-        deep(|| statements.iter().try_for_each(complete::check))?;
+        deep(|| {
+            statements.iter_mut().try_for_each(resolve_windows)?;
+            statements.iter().try_for_each(complete::check)
+        })?;
         match (statements.pop_front(), statements.is_empty()) {
             (Some(Statement::CopyTo(copy)), true) => Ok(Parsed::CopyTo(copy)),
             (Some(statement), true) => Ok(Parsed::Sql(Box::new(statement))),
@@ -126,7 +129,6 @@ impl Parsed {
 pub(crate) fn plan_statement(mut statement: Statement, context: &PlanContext<'_>) -> Result<LogicalPlan> {
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
     deep(|| {
-        resolve_windows(&mut statement)?;
         mend(&mut statement);
         let volatile = |name: &str| {
             let function = context.get_function_meta(name);

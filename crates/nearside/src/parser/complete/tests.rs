@@ -75,9 +75,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("SELECT any_value(a HAVING MAX b) FROM t", "HAVING within a call"),
     ("SELECT group_concat(a SEPARATOR ';') FROM t", "SEPARATOR"),
     ("SELECT f(a)(b) FROM t", "second list of arguments"),
-    ("SELECT sum(a) OVER (w ORDER BY b) FROM t WINDOW w AS (PARTITION BY c)", "goes on from another"),
-    ("SELECT a FROM t WINDOW w AS (PARTITION BY c) ORDER BY sum(a) OVER w", "OVER w outside of the SELECT list"),
-    ("SELECT a FROM t WINDOW w AS (PARTITION BY c) QUALIFY sum(a) OVER w > 1", "OVER w outside of the SELECT list"),
     // Types.
     ("CREATE TABLE x (a INT(4))", "width"),
     ("CREATE TABLE x (a FLOAT(53))", "FLOAT with a precision"),
@@ -148,6 +145,8 @@ const LET_THROUGH: &[&str] = &[
     "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 9), m AS (SELECT 2) SELECT * FROM r, m",
     "SELECT DISTINCT ON (a) a, b FROM t x (a, b) ORDER BY a DESC NULLS LAST OFFSET 2 ROWS FETCH FIRST 3 ROWS ONLY",
     "SELECT * EXCLUDE (a) REPLACE (b + 1 AS b) FROM t",
+    "SELECT sum(a) OVER (w ORDER BY b) FROM t WINDOW w AS (PARTITION BY c)",
+    "SELECT a FROM t WINDOW w AS (PARTITION BY c), v AS w QUALIFY sum(a) OVER v > 1 ORDER BY sum(a) OVER w",
     "SELECT sum(a) OVER w, nth_value(a, 2) IGNORE NULLS OVER (ORDER BY b ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) FROM t WINDOW w AS (PARTITION BY c)",
     "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY a), array_agg(DISTINCT a ORDER BY a), count(*) FILTER (WHERE a > 1) FROM t",
     "SELECT CASE a WHEN 1 THEN CAST(b AS VARCHAR(3)) ELSE TRIM(BOTH 'x' FROM c) END, EXTRACT(YEAR FROM d), INTERVAL '1 day' FROM t",
