@@ -363,8 +363,10 @@ fn a_limit_stops_its_input_wherever_it_stands() {
         let passing = Function::new(Kind::Truth(Some(true)), vec![]);
         let input = scan(&snapshot).filter(Predicate::Boolean(passing.clone())).unwrap();
         let plan = around(input);
-        for (how, result) in [("on workers", run(&plan)), ("as it comes", run_default(&plan))] {
-            assert_eq!(result.unwrap().num_rows(), rows, "{place}, {how}");
+        let ways: [(&str, fn(&Plan) -> Result<RecordBatch, ExecError>); 2] =
+            [("on workers", run), ("as it comes", run_default)];
+        for (how, way) in ways {
+            assert_eq!(way(&plan).unwrap().num_rows(), rows, "{place}, {how}");
             let read = passing.rows.swap(0, Ordering::Relaxed);
             assert!(
                 read > 0 && read < granules as usize * GRANULE as usize / 2,

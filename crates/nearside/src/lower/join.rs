@@ -72,19 +72,10 @@ fn not_known_to_differ((left, right): (Expr, Expr)) -> Expr {
     left.clone().is_null().or(right.clone().is_null()).or(left.eq(right))
 }
 
-/// NOT IN of a value that is no column of one side: all that the join asks is whether it equals a value of the query.
-pub(super) fn alone(node: &Logical) -> Option<Expr> {
-    match node.filter.as_ref()? {
-        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) if node.null_aware && node.on.is_empty() => {
-            Some(not_known_to_differ((left.as_ref().clone(), right.as_ref().clone())))
-        }
-        _ => None,
-    }
-}
-
 fn join_where(binder: &Binder<'_>, node: &Logical, filter: Option<&Expr>) -> Result<Plan> {
     let Split { keys, mut conditions } = split(node)?;
-    let null_aware = node.null_aware && filter.is_none() && conditions.is_empty();
+    // Of a constant `not_in` has spelled out where NOT IN is NULL: what is left asks for an equal value only.
+    let null_aware = node.null_aware && filter.is_none() && conditions.is_empty() && !keys.is_empty();
     let keys = match node.null_aware && !null_aware {
         true => {
             conditions.extend(keys.into_iter().map(not_known_to_differ));
@@ -92,8 +83,6 @@ fn join_where(binder: &Binder<'_>, node: &Logical, filter: Option<&Expr>) -> Res
         }
         false => keys,
     };
-    let only_equality = alone(node);
-    let filter = only_equality.as_ref().or(filter);
     let mut left = Scope::new(binder.plan(&node.left)?, node.left.schema());
     if let Some(filter) = filter {
         conditions.push(left.resolve(binder, filter).map(Cow::into_owned)?);

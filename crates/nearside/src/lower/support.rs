@@ -61,8 +61,7 @@ fn is_native_join(join: &Join) -> bool {
     let pairs = join.on.iter().all(|(l, r)| is_exact(l) && is_exact(r));
     let filter = join.filter.as_ref().is_none_or(|filter| over_rows(filter));
     // Which of several keys is the value that NOT IN compares nobody says.
-    let told = join.on.len() == 1 || super::join::alone(join).is_some();
-    let aware = !join.null_aware || (join.join_type == JoinType::LeftAnti && told);
+    let aware = !join.null_aware || (join.join_type == JoinType::LeftAnti && join.on.len() <= 1);
     pairs && filter && aware
 }
 

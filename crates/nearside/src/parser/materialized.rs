@@ -4,6 +4,7 @@
 //! The planner puts a copy of the query wherever its name stands. So the query is put into a table of a name that tells
 //! ([`Wish`]), which [`SharedQueries`](crate::shared_queries) reads off the plan.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,6 +14,10 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+
+use super::text::{Cursor, tokens};
+use crate::error::{Error, Result};
 
 const PREFIX: &str = "__nearside_cte_";
 
@@ -42,6 +47,87 @@ impl Wish {
         let wish = [Wish::Once, Wish::InEachPlace, Wish::SameEverywhere];
         let wish = wish.into_iter().find(|wish| rest.ends_with(wish.letter()))?;
         Some((rest[..rest.len() - 1].parse().ok()?, wish))
+    }
+}
+
+/// `AS MATERIALIZED (..)` of one common table expression, which the parser does not know.
+#[derive(Debug)]
+pub(super) struct Said {
+    /// Where its name stands.
+    name: Location,
+    says: CteAsMaterialized,
+}
+
+/// The statement with blanks in the place of MATERIALIZED and NOT MATERIALIZED, and of which common table expressions they are.
+///
+/// # Errors
+/// What the tokeniser refuses.
+pub(super) fn without_words(sql: &str) -> Result<(Cow<'_, str>, Vec<Said>)> {
+    if !sql.to_ascii_uppercase().contains("MATERIALIZED") {
+        return Ok((Cow::Borrowed(sql), Vec::new()));
+    }
+    let tokens = tokens(sql)?;
+    let solid: Vec<&TokenWithSpan> = tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_))).collect();
+    let is = |place: Option<usize>, word: &str| {
+        let token = place.and_then(|place| solid.get(place)).map(|token| &token.token);
+        matches!(token, Some(Token::Word(w)) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
+    };
+    let mut cursor = Cursor::new(sql);
+    let starts: Vec<usize> = solid.iter().map(|token| cursor.byte_at(token.span.start)).collect();
+    let (mut text, mut said) = (sql.as_bytes().to_vec(), Vec::new());
+    for place in (0..solid.len()).filter(|place| is(Some(*place), "MATERIALIZED")) {
+        let negated = is(place.checked_sub(1), "NOT");
+        let first = place - usize::from(negated);
+        let opens = matches!(solid.get(place + 1).map(|t| &t.token), Some(Token::LParen));
+        let Some(name) = first.checked_sub(2).filter(|_| opens && is(first.checked_sub(1), "AS")) else { continue };
+        let Some(name) = before_columns(&solid, name) else { continue };
+        let says = if negated { CteAsMaterialized::NotMaterialized } else { CteAsMaterialized::Materialized };
+        said.push(Said { name: solid[name].span.start, says });
+        for word in first..=place {
+            let letters = if word == place { "MATERIALIZED".len() } else { "NOT".len() };
+            text[starts[word]..starts[word] + letters].fill(b' ');
+        }
+    }
+    let text = String::from_utf8(text).map_err(|_| Error::Internal("a blank broke a character".into()))?;
+    Ok((Cow::Owned(text), said))
+}
+
+/// The name before a list of columns that ends here, or the name that stands here.
+fn before_columns(solid: &[&TokenWithSpan], end: usize) -> Option<usize> {
+    match &solid[end].token {
+        Token::Word(_) => Some(end),
+        Token::RParen => {
+            let open = (0..end).rev().find(|place| matches!(solid[*place].token, Token::LParen))?;
+            open.checked_sub(1).filter(|name| matches!(solid[*name].token, Token::Word(_)))
+        }
+        _ => None,
+    }
+}
+
+/// Tells common table expressions what was said of them.
+pub(super) fn put_back(statement: &mut Statement, said: &[Said]) {
+    match statement {
+        Statement::Statement(inner) if !said.is_empty() => {
+            let _ = inner.visit(&mut PutBack { said });
+        }
+        Statement::Explain(explain) => put_back(&mut explain.statement, said),
+        _ => {}
+    }
+}
+
+struct PutBack<'a> {
+    said: &'a [Said],
+}
+
+impl VisitorMut for PutBack<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+            let of = self.said.iter().find(|said| said.name == cte.alias.name.span.start);
+            cte.materialized = of.map(|said| said.says.clone());
+        }
+        ControlFlow::Continue(())
     }
 }
 

@@ -27,7 +27,7 @@ mod windows;
 pub(crate) use exclude::exclusion_of;
 use exclude::without_exclusions;
 pub(crate) use materialized::Wish;
-use materialized::keep_wishes;
+use materialized::{keep_wishes, put_back, without_words};
 use mend::mend;
 use own::own_statement;
 use text::check_tokens;
@@ -96,6 +96,7 @@ impl Parsed {
             return Ok(own);
         }
         let sql = without_exclusions(sql)?;
+        let (sql, said) = without_words(&sql)?;
         let mut parser = DFParserBuilder::new(sql.as_ref())
             .with_dialect(&GenericDialect {})
             .with_recursion_limit(RECURSION_MAX)
@@ -103,6 +104,7 @@ impl Parsed {
             .map_err(Error::from)?;
         let mut statements = parser.parse_statements().map_err(Error::from)?;
         deep(|| {
+            statements.iter_mut().for_each(|statement| put_back(statement, &said));
             statements.iter_mut().try_for_each(resolve_windows)?;
             statements.iter().try_for_each(complete::check)
         })?;

@@ -146,7 +146,7 @@ fn planned(session: &Session, texts: &[(String, String, f64)], runs: u32) -> Res
         let figure = Figure::new(name.clone(), us(&PlanTimes::total), "us", Better::Less).with_target(*target);
         figure.with_details(json!({
             "parse_us": us(&|t| t.parse), "resolve_us": us(&|t| t.resolve), "optimize_us": us(&|t| t.optimize),
-            "lower_us": us(&|t| t.lower), "bind_us": us(&|t| t.bind), "native": times.iter().all(|t| t.native),
+            "lower_us": us(&|t| t.lower), "bind_us": us(&|t| t.bind),
         }))
     };
     Ok(texts.iter().zip(&times).map(figure).collect())
@@ -159,9 +159,6 @@ fn write_line(out: &mut dyn Write, figure: &Figure) -> Result<(), Failure> {
         if let Some(us) = figure.details.get(step).and_then(Value::as_f64) {
             line += &format!(" {us:>9.1}");
         }
-    }
-    if figure.details.get("native") == Some(&Value::Bool(false)) {
-        line += "  partly datafusion";
     }
     writeln!(out, "{}", line.trim_end())?;
     Ok(())
