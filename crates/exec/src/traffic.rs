@@ -9,14 +9,13 @@
 //!
 //! # Limits
 //! Bytes are those of the lines that have to come from memory if no cache holds them: a row that is looked up by its position counts a line.
-//! Time is that of whole tasks, dealt out over what they touched by bytes. Arrow arrays that expressions make on the way are not counted.
+//! Time is that of whole tasks, waiting included, dealt out over what they touched by bytes. Arrow arrays that expressions make on the way are not counted.
 //!
 //! Source: what an adaptive placer has to observe, Psaroudakis et al., VLDB 2015, section 7.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow::datatypes::{Schema, SchemaRef};
@@ -26,6 +25,11 @@ use parking_lot::Mutex;
 use sched::{Statement, report_bytes};
 
 use crate::profile::Working;
+
+/// Tables (and earlier columns of them) that an account tells apart.
+const TABLES_MAX: usize = 4096;
+/// What further ones are called.
+const OTHERS: &str = "(other tables)";
 
 /// Bytes that come from memory at a time.
 pub(crate) const LINE_BYTES: u64 = 64;
@@ -108,8 +112,8 @@ struct Key {
 pub struct Touched {
     /// Bytes.
     pub bytes: u64,
-    /// Processor time, in nanoseconds.
-    pub cpu_ns: u64,
+    /// Time that tasks took, in nanoseconds.
+    pub busy_ns: u64,
     /// Tasks that touched it.
     pub tasks: u64,
 }
@@ -117,7 +121,7 @@ pub struct Touched {
 impl Touched {
     fn add(&mut self, other: &Touched) {
         self.bytes += other.bytes;
-        self.cpu_ns += other.cpu_ns;
+        self.busy_ns += other.busy_ns;
         self.tasks += other.tasks;
     }
 }
@@ -147,8 +151,8 @@ pub struct TrafficLine {
 #[derive(Debug, Default)]
 pub struct Traffic {
     state: Mutex<State>,
-    /// Tasks that have added something.
-    tasks: AtomicU32,
+    /// The account that this one is added to when nobody can add to it any more.
+    whole: Option<Arc<Traffic>>,
 }
 
 #[derive(Debug, Default)]
@@ -158,6 +162,11 @@ struct State {
 }
 
 impl Traffic {
+    /// A part of a larger account, which gets what is in it when the last task and the statement are done with it.
+    pub fn within(whole: Arc<Traffic>) -> Traffic {
+        Traffic { state: Mutex::default(), whole: Some(whole) }
+    }
+
     /// The number of a table with these columns; an operator has none.
     pub(crate) fn table(&self, name: &Arc<str>, schema: &SchemaRef) -> u32 {
         self.state.lock().table(name, schema)
@@ -203,6 +212,9 @@ impl Traffic {
     /// Adds what another one has.
     pub fn absorb(&self, other: &Traffic) {
         let other = other.state.lock();
+        if other.lines.is_empty() {
+            return;
+        }
         let mut state = self.state.lock();
         let numbers: Vec<u32> = other.tables.iter().map(|(name, schema)| state.table(name, schema)).collect();
         for (key, touched) in &other.lines {
@@ -222,13 +234,27 @@ impl Traffic {
     }
 }
 
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        if let Some(whole) = self.whole.take() {
+            whole.absorb(self);
+        }
+    }
+}
+
 impl State {
     /// Allocations are compared first: those of one table's versions are the same until it is altered.
     fn table(&mut self, name: &Arc<str>, schema: &SchemaRef) -> u32 {
         let known = self.tables.iter().position(|(n, s)| {
             (Arc::ptr_eq(n, name) || n == name) && (Arc::ptr_eq(s, schema) || s.fields() == schema.fields())
         });
+        // Tables that come and go would fill the account.
+        let known = known.or_else(|| (self.tables.len() > TABLES_MAX).then_some(TABLES_MAX));
         let number = known.unwrap_or_else(|| {
+            if self.tables.len() == TABLES_MAX {
+                self.tables.push((OTHERS.into(), Arc::new(Schema::empty())));
+                return TABLES_MAX;
+            }
             self.tables.push((Arc::clone(name), Arc::clone(schema)));
             self.tables.len() - 1
         });
@@ -311,14 +337,13 @@ fn settle(ledger: Option<Ledger>) {
     let to = current_node();
     let total: u64 = ledger.lines.iter().map(|line| line.3).sum();
     let busy = Duration::as_nanos(&ledger.since.elapsed()) as u64;
-    ledger.traffic.tasks.fetch_add(1, Ordering::Relaxed);
     for &(_, _, from, bytes) in &ledger.lines {
         report_bytes(&ledger.statement, from, bytes);
     }
     let mut state = ledger.traffic.state.lock();
     for (item, phase, from, bytes) in ledger.lines {
-        let cpu_ns = (u128::from(busy) * u128::from(bytes) / u128::from(total)) as u64;
-        let touched = Touched { bytes, cpu_ns, tasks: 1 };
+        let busy_ns = (u128::from(busy) * u128::from(bytes) / u128::from(total)) as u64;
+        let touched = Touched { bytes, busy_ns, tasks: 1 };
         state.lines.entry(Key { item, phase, from, to }).or_default().add(&touched);
     }
 }
@@ -341,7 +366,7 @@ mod tests {
         let line = |traffic: &Traffic, name: &Arc<str>, column, from, bytes| {
             let item = item(traffic.table(name, &schema), column);
             let key = Key { item, phase: TouchPhase::Find, from: NodeId(from), to: Some(NodeId(0)) };
-            let touched = Touched { bytes, cpu_ns: 1, tasks: 1 };
+            let touched = Touched { bytes, busy_ns: 1, tasks: 1 };
             traffic.state.lock().lines.entry(key).or_default().add(&touched);
         };
         line(&one, &a, 0, 0, 10);

@@ -27,7 +27,7 @@ pub struct PlanTimes {
     pub optimize: Duration,
     /// Making sure that there is an operator for everything.
     pub lower: Duration,
-    /// Tying it to rows, with the order of joins; for what is left over, DataFusion's physical plan.
+    /// Tying it to rows, with the order of joins.
     pub bind: Duration,
 }
 

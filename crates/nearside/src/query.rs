@@ -68,6 +68,6 @@ pub(crate) fn context_of(running: &Running) -> exec::Context {
         batch_rows: BATCH_ROWS,
         ordered: true,
         scan: config::scan_options(running.state.config_options()),
-        traffic: Arc::clone(running.traffic.own()),
+        traffic: Arc::clone(&running.traffic),
     }
 }

@@ -152,7 +152,7 @@ impl Recording {
             done.cpu += counts.busy;
             done.tasks += counts.tasks;
         }
-        for line in self.running.traffic.own().lines() {
+        for line in self.running.traffic.lines() {
             let Some(column) = line.column else { continue };
             *done.bytes.entry((line.table.to_string(), column)).or_insert(0) += line.touched.bytes;
         }

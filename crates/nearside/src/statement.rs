@@ -36,7 +36,7 @@ pub(crate) struct Running {
     /// Where it commits: the database's catalog, or a scratch one while IMPORT DATABASE works.
     pub home: Arc<Catalog>,
     /// What its tasks touch.
-    pub traffic: Arc<StatementTraffic>,
+    pub traffic: Arc<Traffic>,
     started: DateTime<Utc>,
     deadline: Option<Instant>,
 }
@@ -62,7 +62,7 @@ impl Running {
             state,
             catalog: inner.catalog.state(),
             home: Arc::clone(&inner.catalog),
-            traffic: StatementTraffic::of(inner),
+            traffic: Arc::new(Traffic::within(Arc::clone(&inner.traffic))),
             started: Utc::now(),
             deadline,
         }
@@ -158,30 +158,6 @@ impl OptimizerConfig for Running {
 
     fn function_registry(&self) -> Option<&dyn FunctionRegistry> {
         Some(self.state.as_ref())
-    }
-}
-
-/// What the tasks of one statement touch; added to the database's account when the statement ends.
-#[derive(Debug)]
-pub(crate) struct StatementTraffic {
-    own: Arc<Traffic>,
-    all: Arc<Traffic>,
-}
-
-impl StatementTraffic {
-    fn of(inner: &Inner) -> Arc<StatementTraffic> {
-        Arc::new(StatementTraffic { own: Arc::default(), all: Arc::clone(&inner.traffic) })
-    }
-
-    /// The statement's account.
-    pub(crate) fn own(&self) -> &Arc<Traffic> {
-        &self.own
-    }
-}
-
-impl Drop for StatementTraffic {
-    fn drop(&mut self) {
-        self.all.absorb(&self.own);
     }
 }
 

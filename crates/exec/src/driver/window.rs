@@ -73,6 +73,13 @@ struct Slot<S> {
     result: Option<Result<(), ExecError>>,
 }
 
+impl<S> Slot<S> {
+    /// Whether somebody may take its step: a paused one goes on once what it made was taken.
+    fn may_run(&self) -> bool {
+        self.step.is_some() && (!self.paused || self.batches.is_empty())
+    }
+}
+
 impl<S> Window<S> {
     pub(crate) fn new(bounds: Bounds, limit: Option<Limit>) -> Window<S> {
         Window {
@@ -184,7 +191,7 @@ impl<S> Window<S> {
 
     /// Takes the first step that nobody runs yet.
     pub(crate) fn claim_any(&mut self) -> Option<(u64, S)> {
-        let index = self.slots.iter().position(|s| s.step.is_some())?;
+        let index = self.slots.iter().position(Slot::may_run)?;
         self.slots[index].paused = false;
         let step = self.slots[index].step.take()?;
         Some((self.first + index as u64, step))
@@ -192,7 +199,7 @@ impl<S> Window<S> {
 
     /// Is there a step that nobody runs yet?
     pub(crate) fn has_unclaimed(&self) -> bool {
-        self.slots.iter().any(|s| s.step.is_some())
+        self.slots.iter().any(Slot::may_run)
     }
 
     /// Takes a batch that a step has made, and says whether it can move on: only the front slot's can. `None` where the

@@ -248,6 +248,26 @@ impl Chunk {
         self.slots.extend((0..columns).map(|column| Slot::Lazy { group, column }));
     }
 
+    /// The same rows, whose loaded columns are repeated only where somebody reads them: [`keep`](Self::keep) moves row numbers.
+    pub(crate) fn repeatable(mut self, infos: &[ColumnInfo]) -> Chunk {
+        let (mut columns, mut of, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        for (place, slot) in self.slots.iter().enumerate() {
+            if let Slot::Here(vector) = slot {
+                columns.push(vector.clone());
+                of.push(infos[place].clone());
+                places.push(place);
+            }
+        }
+        let kept = Rows { infos: of, columns, rows: self.rows, _charged: Vec::new() };
+        let group = self.groups.len();
+        let rows = RowIds::Range(0..self.rows);
+        self.groups.push(Group { origin: Origin::Rows(Arc::new(kept)), rows, nulls: false });
+        for (column, place) in places.into_iter().enumerate() {
+            self.slots[place] = Slot::Lazy { group, column };
+        }
+        self
+    }
+
     /// Adds a column at the end.
     pub(crate) fn push(&mut self, vector: Arc<Vector>) {
         debug_assert_eq!(vector.len(), self.rows);

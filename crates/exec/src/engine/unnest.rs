@@ -24,14 +24,17 @@ pub(super) fn pipe(flow: &Flow<'_>, unnesting: &Unnesting, filters: &Filters) ->
     let pipe = flow.pipe(&unnesting.input, &below)?;
     let schema = unnesting.schema();
     let elements: Arc<[ColumnInfo]> = schema.fields()[width..].iter().map(info_of).collect();
+    let given: Arc<[ColumnInfo]> = pipe.infos.clone().into();
     let lists = unnesting.lists.iter().map(|&(column, _)| (column, pipe.infos[column].clone())).collect();
     let infos = pipe.infos.iter().chain(elements.iter()).cloned().collect();
     let (outer, statement) = (unnesting.outer, flow.run.statement.clone());
-    Ok(pipe.then(Unnest { lists, elements, outer, statement }, infos))
+    Ok(pipe.then(Unnest { given, lists, elements, outer, statement }, infos))
 }
 
 #[derive(Clone)]
 struct Unnest {
+    /// What is known of the input's columns.
+    given: Arc<[ColumnInfo]>,
     /// Columns with lists, and what is known of those.
     lists: Arc<[(usize, ColumnInfo)]>,
     elements: Arc<[ColumnInfo]>,
@@ -43,6 +46,8 @@ impl Operator for Unnest {
     fn push(&self, mut chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
         let lists: Vec<Lists> =
             self.lists.iter().map(|(column, info)| Lists::of(&info.to_arrow(&chunk.column(*column)))).collect();
+        // A list that was loaded would be copied for each of its elements.
+        let chunk = chunk.repeatable(&self.given);
         let least = usize::from(self.outer);
         let longest = |row: usize| lists.iter().map(|list| list.elements(row).1).max().unwrap_or(0).max(least);
         let mut part = Part::new(lists.len());

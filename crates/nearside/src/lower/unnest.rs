@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
 use arrow::buffer::NullBuffer;
-use arrow::compute::cast;
+use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::NullHandling;
 use datafusion::logical_expr::Unnest;
@@ -123,7 +123,9 @@ impl Expression for CastTo {
     }
 
     fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef, ExecError> {
-        Ok(cast(batch.column(0), self.field.data_type())?)
+        // What does not fit is an error, not NULL.
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        Ok(cast_with_options(batch.column(0), self.field.data_type(), &options)?)
     }
 
     fn data_type(&self) -> &DataType {

@@ -80,7 +80,9 @@ pub(super) fn window(binder: &Binder<'_>, node: &Window) -> Result<Plan> {
     for (node, exprs) in nodes.iter().zip(&resolved) {
         let own = node.schema.fields().len() - exprs.len();
         let bound = exprs.iter().zip(node.schema.fields().iter().skip(own));
-        windows.extend(bound.map(|(expr, field)| bind_call(&mut columns, expr, field)).collect::<Result<Vec<_>>>()?);
+        let mut drawn = Drawn::default();
+        let calls = bound.map(|(expr, field)| bind_call(&mut columns, &mut drawn, expr, field));
+        windows.extend(calls.collect::<Result<Vec<_>>>()?);
     }
     let mut plan = columns.over(scope.plan)?;
     let base = plan.schema().fields().len();
@@ -104,7 +106,26 @@ fn reads_only(node: &Window, schema: &DFSchema) -> bool {
 
 type Bound = (Vec<usize>, Vec<SortKey>, WindowCall);
 
-fn bind_call(columns: &mut Columns<'_>, expr: &Expr, field: &FieldRef) -> Result<Bound> {
+/// The columns of keys that differ from call to call, which are drawn once for all calls over one window.
+#[derive(Default)]
+struct Drawn(Vec<(Expr, usize)>);
+
+impl Drawn {
+    /// The column that holds a key.
+    fn index(&mut self, columns: &mut Columns<'_>, key: &Expr) -> Result<usize> {
+        if !key.is_volatile() {
+            return columns.index(key);
+        }
+        if let Some((_, column)) = self.0.iter().find(|(known, _)| known == key) {
+            return Ok(*column);
+        }
+        let column = columns.index(key)?;
+        self.0.push((key.clone(), column));
+        Ok(column)
+    }
+}
+
+fn bind_call(columns: &mut Columns<'_>, drawn: &mut Drawn, expr: &Expr, field: &FieldRef) -> Result<Bound> {
     let call = call_of(expr).ok_or_else(|| Error::Internal(format!("{expr} was lowered")))?;
     let schema = columns.schema();
     let params = &call.params;
@@ -113,7 +134,7 @@ fn bind_call(columns: &mut Columns<'_>, expr: &Expr, field: &FieldRef) -> Result
     for key in &params.partition_by {
         match constant(columns, key)? {
             Some(value) => exclusion = exclusion_of(&value).unwrap_or(exclusion),
-            None => partition.push(columns.index(key)?),
+            None => partition.push(drawn.index(columns, key)?),
         }
     }
     let mut order = Vec::new();
@@ -122,7 +143,7 @@ fn bind_call(columns: &mut Columns<'_>, expr: &Expr, field: &FieldRef) -> Result
         // Distances are of a key, whatever it is.
         if has_distance(&params.window_frame) || constant(columns, expr)?.is_none() {
             first = first.or(Some(expr.get_type(schema)?));
-            order.push(SortKey { column: columns.index(expr)?, descending: !asc, nulls_first: *nulls_first });
+            order.push(SortKey { column: drawn.index(columns, expr)?, descending: !asc, nulls_first: *nulls_first });
         }
     }
     let frame = Frame { exclusion, ..frame(&params.window_frame, first.as_ref())? };

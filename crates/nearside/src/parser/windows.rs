@@ -170,14 +170,22 @@ impl VisitorMut for Calls<'_> {
 impl Calls<'_> {
     /// Writes a window function otherwise that was met before and has a volatile function in it.
     fn tell_apart(&mut self, expr: &mut ast::Expr) {
+        let text = expr.to_string();
+        // Equal windows are one order, whatever it is by.
+        let over = match expr {
+            ast::Expr::Function(function) => function.over.take(),
+            _ => None,
+        };
         let mut found = Volatile { wrap: 0, found: false };
         let _ = expr.visit(&mut found);
-        if !found.found {
-            return;
+        if found.found {
+            let again = self.known.entry(text).or_default();
+            *again += 1;
+            let _ = expr.visit(&mut Volatile { wrap: *again - 1, found: false });
         }
-        let again = self.known.entry(expr.to_string()).or_default();
-        *again += 1;
-        let _ = expr.visit(&mut Volatile { wrap: *again - 1, found: false });
+        if let ast::Expr::Function(function) = expr {
+            function.over = over;
+        }
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) fn fields() -> Vec<Field> {
         field::id("to_node"),
         field::number("bytes"),
         field::number("tasks"),
-        field::decimal("cpu_seconds"),
+        field::decimal("busy_seconds"),
     ]
 }
 
@@ -37,6 +37,6 @@ pub(super) fn traffic(inner: &Arc<Inner>) -> Vec<ArrayRef> {
         ids(all.iter().map(|line| line.to.map(|node| node.0))),
         numbers(all.iter().map(|line| line.touched.bytes)),
         numbers(all.iter().map(|line| line.touched.tasks)),
-        decimals(all.iter().map(|line| line.touched.cpu_ns as f64 / 1e9)),
+        decimals(all.iter().map(|line| line.touched.busy_ns as f64 / 1e9)),
     ]
 }

@@ -104,6 +104,10 @@ impl Distances {
             };
         }
         let stays = self.stays_before(place.row);
+        // A later day of a month may end up earlier: months have different lengths.
+        while reached.position > reached.values.start && !stays(reached.position - 1) {
+            reached.position -= 1;
+        }
         while reached.position < reached.values.end && stays(reached.position) {
             reached.position += 1;
         }

@@ -82,7 +82,11 @@ impl<'a> Frames<'a> {
 
     /// Are frames of a partition such that each holds all rows of the one before it?
     pub(super) fn only_grow(&self) -> bool {
-        matches!(self.frame.start, FrameBound::UnboundedPreceding) && self.frame.exclusion == FrameExclusion::NoOthers
+        // By months an end may go back.
+        let ahead = matches!(self.frame.end, FrameBound::CurrentRow | FrameBound::UnboundedFollowing);
+        matches!(self.frame.start, FrameBound::UnboundedPreceding)
+            && ahead
+            && self.frame.exclusion == FrameExclusion::NoOthers
     }
 
     /// Goes through frames from some row on.
