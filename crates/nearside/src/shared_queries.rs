@@ -8,7 +8,7 @@
 //! What the user says of a common table expression ([`Wish`]) comes first.
 //!
 //! # Limits
-//! Equal parts are found where they are a query or view in FROM, a subquery, or begin with an aggregate, DISTINCT, a window or a filter.
+//! Equal parts are found where they are a query or view in FROM, or begin with an aggregate, DISTINCT, a window or a filter.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -160,16 +160,23 @@ fn mark_equals(plan: LogicalPlan, ids: &mut usize) -> DfResult<LogicalPlan> {
     if equals.is_empty() {
         return Ok(plan);
     }
-    let marked = plan.transform_down_with_subqueries(|node| {
-        if let Some((_, Wish::InEachPlace)) = wish(&node) {
-            return Ok(Transformed::no(node));
-        }
-        match is_costly_inside(&node).then(|| equals.get(&node)).flatten() {
-            Some(&id) => Ok(Transformed::new(SharedQuery::mark(id, false, node), true, TreeNodeRecursion::Jump)),
-            None => Ok(Transformed::no(node)),
-        }
-    })?;
-    Ok(marked.data)
+    mark_some(plan, &equals, false)
+}
+
+/// Marks those subtrees. What a query within an expression begins with stays as it is: rules look at that.
+fn mark_some(plan: LogicalPlan, equals: &HashMap<LogicalPlan, usize>, begins: bool) -> DfResult<LogicalPlan> {
+    let in_each_place = matches!(wish(&plan), Some((_, Wish::InEachPlace)));
+    if !begins
+        && !in_each_place
+        && is_costly_inside(&plan)
+        && let Some(&id) = equals.get(&plan)
+    {
+        return Ok(SharedQuery::mark(id, false, plan));
+    }
+    let begins = matches!(plan, LogicalPlan::Subquery(_));
+    let below = |input: LogicalPlan| mark_some(input, equals, begins).map(Transformed::yes);
+    let plan = plan.map_children(below)?.data;
+    Ok(plan.map_subqueries(|query| mark_some(query, equals, true).map(Transformed::yes))?.data)
 }
 
 /// Counts subtrees that could be shared. What lies inside a subtree that was met before is part of that one.
@@ -188,7 +195,7 @@ fn walk<'p>(plan: &'p LogicalPlan, is_root: bool, met: &mut HashMap<&'p LogicalP
     }
     let below_alias = matches!(plan, LogicalPlan::SubqueryAlias(_)) && !in_each_place;
     for query in subqueries(plan) {
-        walk(query, true, met);
+        walk(query, false, met);
     }
     for input in plan.inputs() {
         walk(input, below_alias, met);
