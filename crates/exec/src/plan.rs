@@ -171,7 +171,11 @@ impl Deref for Shared {
 
 impl Plan {
     /// A scan of `columns` (indexes into the table's schema).
-    pub fn scan(table: impl Into<Arc<str>>, snapshot: Arc<TableVersion>, columns: Vec<usize>) -> Result<Plan, PlanError> {
+    pub fn scan(
+        table: impl Into<Arc<str>>,
+        snapshot: Arc<TableVersion>,
+        columns: Vec<usize>,
+    ) -> Result<Plan, PlanError> {
         Plan::Scan { table: table.into(), snapshot, columns }.checked()
     }
 

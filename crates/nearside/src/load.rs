@@ -228,8 +228,8 @@ pub(crate) fn stage_parallel(
         let Some(producer) = producers[i].lock().take() else { return };
         let stop = || failed.load(Ordering::Relaxed);
         let work = std::panic::AssertUnwindSafe(|| stage_one(table, producer, running, &stop, report));
-        let result =
-            std::panic::catch_unwind(work).unwrap_or_else(|panic| Err(Error::Internal(sched::panic_text(panic.as_ref()))));
+        let result = std::panic::catch_unwind(work)
+            .unwrap_or_else(|panic| Err(Error::Internal(sched::panic_text(panic.as_ref()))));
         if result.is_err() {
             failed.store(true, Ordering::Relaxed);
         }

@@ -82,12 +82,10 @@ impl Planned {
             false => None,
         };
         let kind = match optimised {
-            Some(optimised) => {
-                match unless_stopped(with_parameters(&optimised, &query::lowered))?.flatten() {
-                    Some(lowered) => Kind::Lowered(lowered),
-                    None => Kind::Optimised(optimised),
-                }
-            }
+            Some(optimised) => match unless_stopped(with_parameters(&optimised, &query::lowered))?.flatten() {
+                Some(lowered) => Kind::Lowered(lowered),
+                None => Kind::Optimised(optimised),
+            },
             None => Kind::Unoptimised(plan),
         };
         Ok(Planned { kind, bound: Mutex::default() })
@@ -102,12 +100,7 @@ impl Planned {
         }
     }
 
-    fn start_lowered(
-        &self,
-        lowered: &Lowered,
-        values: &[ScalarValue],
-        running: Arc<Running>,
-    ) -> Result<ResultStream> {
+    fn start_lowered(&self, lowered: &Lowered, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
         if !values.iter().all(is_plain) {
             return start_with_values(&lowered.plan, values, running);
         }

@@ -288,9 +288,7 @@ impl Driver {
             false => scheduler.rotation(TURNS).next(),
         };
         match scheduler.topology().nodes() {
-            [only] if self.inline => {
-                Places { lookup: Lookup::Only(only.id), options, turn: None, morsels_min: 1 }
-            }
+            [only] if self.inline => Places { lookup: Lookup::Only(only.id), options, turn: None, morsels_min: 1 },
             _ if self.inline => {
                 Places { lookup: Lookup::Maps(PageMaps::of_kernel()), options, turn: None, morsels_min: 1 }
             }

@@ -18,8 +18,8 @@ use super::vector::{ColumnInfo, Data, Kind, NO_ROW, Vector};
 use crate::ExecError;
 use crate::bind::Coding;
 use crate::operators::scan::cost::Counter;
-use crate::traffic::TouchPhase;
 use crate::operators::{Marked, Rows as Chosen};
+use crate::traffic::TouchPhase;
 
 /// Most rows of a chunk that a source makes (DESIGN.md, Execution).
 pub(crate) const CHUNK_ROWS: usize = 2048;

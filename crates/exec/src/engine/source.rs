@@ -9,8 +9,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use numa::{NodeId, Reservation};
-use sched::policy::concurrency::Pieces;
 use sched::Hint;
+use sched::policy::concurrency::Pieces;
 use storage::{BLOCK_ROWS, CodePredicate, Column, Dictionary, Encoding, GRANULE_ROWS, Segment, TableVersion};
 
 use super::Run;

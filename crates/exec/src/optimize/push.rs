@@ -17,9 +17,7 @@ use super::eager;
 use super::keys;
 use super::share::Conditions;
 use super::solve::solve;
-use crate::plan::{
-    Aggregation, Join, JoinKind, Output, Plan, Recursion, Shared, Side, Sort, Union, Unnesting, Window,
-};
+use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Recursion, Shared, Side, Sort, Union, Unnesting, Window};
 use crate::predicate::Predicate;
 
 /// A plan and what is known of its rows.

@@ -59,9 +59,9 @@ use std::sync::Arc;
 
 use datafusion::common::{DFSchema, Result};
 use datafusion::execution::{SessionStateBuilder, SessionStateDefaults};
-use datafusion::logical_expr::{AggregateUDF, Expr};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{AggregateUDF, Expr};
 use datafusion::physical_expr::PhysicalExpr;
 
 pub use aggregates::{CheckedAvg, CheckedSum, aggregate_functions};
@@ -75,9 +75,10 @@ pub use rewrite::{CheckedArithmetic, checked, plain, plain_plan};
 /// Adds checked arithmetic to a session: the analyzer rule behind those that `builder` has, the physical rule, and `sum`
 /// and `avg` in the place of DataFusion's. Call it after `with_default_features`, which would put DataFusion's back.
 pub fn register(mut builder: SessionStateBuilder) -> SessionStateBuilder {
-    builder.aggregate_functions().get_or_insert_with(SessionStateDefaults::default_aggregate_functions).extend(
-        own_aggregates(),
-    );
+    builder
+        .aggregate_functions()
+        .get_or_insert_with(SessionStateDefaults::default_aggregate_functions)
+        .extend(own_aggregates());
     builder.with_analyzer_rule(Arc::new(CheckedArithmetic)).with_physical_optimizer_rule(Arc::new(LazyConditions))
 }
 

@@ -32,12 +32,7 @@ pub(crate) fn bind(node: &Lowered, catalog: &CatalogState, props: ExecutionProps
 }
 
 /// As [`bind`], with values for the parameters of the subtree: each has one value, of the type that it is compared with.
-pub(crate) fn bind_with(
-    node: &Lowered,
-    catalog: &CatalogState,
-    props: ExecutionProps,
-    slots: Slots,
-) -> Result<Plan> {
+pub(crate) fn bind_with(node: &Lowered, catalog: &CatalogState, props: ExecutionProps, slots: Slots) -> Result<Plan> {
     bind_as_written(node, catalog, props, slots).map(exec::optimize)
 }
 

@@ -7,9 +7,9 @@ use datafusion::common::{DFSchema, ParamValues, ScalarValue};
 use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 
+use super::Lowered;
 use super::predicate::comparable;
 use super::props::place_of;
-use super::Lowered;
 use crate::context::StoredSource;
 use crate::error::Result;
 use crate::structure::comparison;

@@ -26,13 +26,11 @@ pub(super) fn is_native(plan: &LogicalPlan) -> bool {
             let numbers = limit.skip.iter().chain(&limit.fetch);
             numbers.into_iter().all(|e| is_constant(e)) && is_native(&limit.input)
         }
-            LogicalPlan::Extension(_) => SharedQuery::of(plan).is_some_and(|shared| is_native(&shared.query)),
+        LogicalPlan::Extension(_) => SharedQuery::of(plan).is_some_and(|shared| is_native(&shared.query)),
         LogicalPlan::EmptyRelation(_) => true,
         LogicalPlan::Values(values) => values.values.iter().flatten().all(|e| over_rows(e)),
         LogicalPlan::Subquery(query) => query.outer_ref_columns.is_empty() && is_native(&query.subquery),
-        LogicalPlan::RecursiveQuery(query) => {
-            is_native(&query.static_term) && is_native(&query.recursive_term)
-        }
+        LogicalPlan::RecursiveQuery(query) => is_native(&query.static_term) && is_native(&query.recursive_term),
         LogicalPlan::Unnest(unnest) => is_native(&unnest.input),
         LogicalPlan::Aggregate(node) => {
             let schema = node.input.schema();
@@ -48,9 +46,7 @@ pub(super) fn is_native(plan: &LogicalPlan) -> bool {
             let key = |s: &SortExpr| over_rows(&s.expr) && is_ordered(&s.expr, sort.input.schema());
             sort.expr.iter().all(key) && is_native(&sort.input)
         }
-        LogicalPlan::Join(join) => {
-            is_native_join(join) && is_native(&join.left) && is_native(&join.right)
-        }
+        LogicalPlan::Join(join) => is_native_join(join) && is_native(&join.left) && is_native(&join.right),
         LogicalPlan::Window(node) => window::is_native(node) && is_native(&node.input),
         LogicalPlan::Union(union) => is_native_union(union) && union.inputs.iter().all(|i| is_native(i)),
         _ => false,
@@ -79,9 +75,7 @@ pub(super) fn over_rows(expr: &Expr) -> bool {
 }
 
 fn is_native_scalar(query: &Subquery) -> bool {
-    query.outer_ref_columns.is_empty()
-        && query.subquery.schema().fields().len() == 1
-        && is_native(&query.subquery)
+    query.outer_ref_columns.is_empty() && query.subquery.schema().fields().len() == 1 && is_native(&query.subquery)
 }
 
 fn is_native_union(union: &Union) -> bool {

@@ -249,9 +249,8 @@ fn session() -> (Database, Session) {
 
 fn operators(session: &Session, sql: &str) -> Vec<String> {
     let plan = session.query(&format!("EXPLAIN {sql}")).unwrap().collect_all().unwrap();
-    let lines = |b: &RecordBatch| {
-        b.column(0).as_string_view().iter().flatten().map(str::to_lowercase).collect::<Vec<_>>()
-    };
+    let lines =
+        |b: &RecordBatch| b.column(0).as_string_view().iter().flatten().map(str::to_lowercase).collect::<Vec<_>>();
     plan.iter().flat_map(lines).collect()
 }
 

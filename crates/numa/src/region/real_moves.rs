@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::real_nodes::several_nodes;
 use super::*;
-use crate::sys::page_bytes;
 use crate::moving::{MoveError, Moved};
+use crate::sys::page_bytes;
 use crate::{Allocator, Budget, NodeId, PageMap, Pattern};
 
 const MIB: usize = 1 << 20;

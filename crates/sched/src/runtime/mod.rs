@@ -42,7 +42,9 @@ use watchdog::Dog;
 
 use crate::affinity::{Affinity, Config, Hint, SlotId};
 use crate::counting::CounterSource;
-use crate::policy::{GroupId, Layout, Load, NumaPolicy, Policy, QueueKind, Request, Running, QueueTarget, Wake, may_work};
+use crate::policy::{
+    GroupId, Layout, Load, NumaPolicy, Policy, QueueKind, QueueTarget, Request, Running, Wake, may_work,
+};
 use crate::settings::{Affinities, Settings};
 use crate::sleep::Sleep;
 use crate::statement::{Statement, Watcher};

@@ -263,9 +263,7 @@ impl Counter {
     /// Tells the account of the task on this thread what was read so far, once.
     pub(crate) fn settle(&self) {
         for (read, bytes) in self.reads.iter().zip(&self.bytes) {
-            for (phase, bytes) in
-                [(TouchPhase::Find, &bytes.found), (TouchPhase::Materialize, &bytes.materialized)]
-            {
+            for (phase, bytes) in [(TouchPhase::Find, &bytes.found), (TouchPhase::Materialize, &bytes.materialized)] {
                 read.lies.deal_out(self.granule, bytes.swap(0, Relaxed), &|node, bytes| {
                     traffic::note(read.item, phase, node, bytes);
                 });

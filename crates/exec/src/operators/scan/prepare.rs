@@ -247,7 +247,8 @@ impl Scan {
             }
             let codings = self.filter_codings(segment);
             let filter = filters.entry(codings).or_insert_with(|| Arc::new(self.bound(segment, &leaves))).clone();
-            let reads = columns_read.iter().map(|&column| Read::new(segment, column, places.lookup, (self.number, part)));
+            let reads =
+                columns_read.iter().map(|&column| Read::new(segment, column, places.lookup, (self.number, part)));
             PreparedSegment { filter, access, reads: reads.collect() }
         });
         let segments: Vec<PreparedSegment> = segments.collect();
