@@ -9,4 +9,5 @@ mod session;
 mod slt;
 mod sources;
 mod subqueries;
+mod traffic;
 mod twins;
