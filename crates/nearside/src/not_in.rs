@@ -170,7 +170,7 @@ fn spelled_out(condition: Expr, below: &mut Below) -> Result<Expr> {
         let Expr::InSubquery(mut test) = e else { return Ok(Transformed::no(e)) };
         // It stands in several places: one value for all of them.
         if test.expr.is_volatile() {
-            test.expr = Box::new(below.bound(*test.expr)?);
+            *test.expr = below.bound(*test.expr)?;
         }
         let value = three_valued(&test, below.input.schema())?;
         Ok(Transformed::yes(if test.negated { not(value) } else { value }))

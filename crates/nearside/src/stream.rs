@@ -90,9 +90,9 @@ impl ResultStream {
         }
         let item = match &mut self.source {
             Source::Ready(batches) => Poll::Ready(batches.next().map(Ok)),
-            Source::Native(execution) => execution
-                .poll_next(cx)
-                .map(|item| item.map(|batch| Ok(conform(batch.map_err(Error::from)?, &self.schema)?))),
+            Source::Native(execution) => {
+                execution.poll_next(cx).map(|item| item.map(|batch| conform(batch.map_err(Error::from)?, &self.schema)))
+            }
         };
         if let Poll::Ready(item) = &item {
             self.count(item);
@@ -159,7 +159,7 @@ impl Iterator for ResultStream {
             // On a worker this helps with the morsels instead of waiting for other workers.
             Source::Native(execution) if !self.ended => {
                 let item = execution.next_blocking();
-                let item = item.map(|batch| Ok(conform(batch.map_err(Error::from)?, &self.schema)?));
+                let item = item.map(|batch| conform(batch.map_err(Error::from)?, &self.schema));
                 self.count(&item);
                 match item {
                     None => self.finish(),

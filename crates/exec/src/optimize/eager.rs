@@ -44,10 +44,9 @@ fn is_unique(plan: &Plan, column: usize) -> bool {
     }
 }
 
-/// The aggregation with the join above it, where that is possible; as it was, else.
-pub(super) fn below_outer_join(aggregation: Aggregation) -> Result<Plan, Aggregation> {
-    let plan = Found::in_aggregation(&aggregation).map(|found| found.plan(&aggregation));
-    plan.ok_or(aggregation)
+/// The aggregation with the join above it, where that is possible.
+pub(super) fn below_outer_join(aggregation: &Aggregation) -> Option<Plan> {
+    Found::in_aggregation(aggregation).map(|found| found.plan(aggregation))
 }
 
 /// An aggregation over an outer join, taken apart.

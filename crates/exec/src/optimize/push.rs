@@ -174,10 +174,9 @@ impl Rewriter {
     }
 
     fn aggregate(&mut self, aggregation: Aggregation, filters: Vec<Predicate>) -> Optimized {
-        let aggregation = match eager::below_outer_join(aggregation) {
-            Ok(plan) => return self.push(plan, filters),
-            Err(aggregation) => aggregation,
-        };
+        if let Some(plan) = eager::below_outer_join(&aggregation) {
+            return self.push(plan, filters);
+        }
         let types = aggregation.input.schema();
         // A group of floats is of -0.0 and 0.0 and shows either; what some grouping set leaves out is NULL in its rows.
         let exact = |c: usize| aggregation.key_of(c).is_some_and(|k| !types.field(k).data_type().is_floating());

@@ -21,6 +21,9 @@ use crate::support::{
     Function, Kind, column_of_numbers, context, int, numbers, run, run_default, scan, scheduler, soon, started,
 };
 
+/// One of the ways a plan can be run.
+type Way = fn(&Plan) -> Result<RecordBatch, ExecError>;
+
 const GRANULE: i64 = 65_536;
 
 /// 0, 1, 2, ... in one segment.
@@ -363,8 +366,7 @@ fn a_limit_stops_its_input_wherever_it_stands() {
         let passing = Function::new(Kind::Truth(Some(true)), vec![]);
         let input = scan(&snapshot).filter(Predicate::Boolean(passing.clone())).unwrap();
         let plan = around(input);
-        let ways: [(&str, fn(&Plan) -> Result<RecordBatch, ExecError>); 2] =
-            [("on workers", run), ("as it comes", run_default)];
+        let ways = [("on workers", run as Way), ("as it comes", run_default)];
         for (how, way) in ways {
             assert_eq!(way(&plan).unwrap().num_rows(), rows, "{place}, {how}");
             let read = passing.rows.swap(0, Ordering::Relaxed);

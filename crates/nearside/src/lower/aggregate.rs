@@ -59,7 +59,7 @@ pub(super) fn is_native(expr: &Expr, schema: &DFSchema) -> bool {
     let params = &call.params;
     let order = params.order_by.iter().map(|s| &s.expr);
     let mut parts = params.args.iter().chain(params.filter.as_deref()).chain(order);
-    parts.all(|e| over_rows(e)) && params.args.iter().all(|e| e.get_type(schema).is_ok())
+    parts.all(over_rows) && params.args.iter().all(|e| e.get_type(schema).is_ok())
 }
 
 fn call_of(expr: &Expr) -> Option<&Call> {

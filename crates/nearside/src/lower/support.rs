@@ -20,7 +20,7 @@ pub(super) fn is_native(plan: &LogicalPlan) -> bool {
             (source.is::<StoredSource>() || foreign) && scan.filters.iter().all(is_exact)
         }
         LogicalPlan::Filter(filter) => over_rows(&filter.predicate) && is_native(&filter.input),
-        LogicalPlan::Projection(p) => p.expr.iter().all(|e| over_rows(e)) && is_native(&p.input),
+        LogicalPlan::Projection(p) => p.expr.iter().all(over_rows) && is_native(&p.input),
         LogicalPlan::SubqueryAlias(alias) => is_native(&alias.input),
         LogicalPlan::Limit(limit) => {
             let numbers = limit.skip.iter().chain(&limit.fetch);
@@ -28,7 +28,7 @@ pub(super) fn is_native(plan: &LogicalPlan) -> bool {
         }
         LogicalPlan::Extension(_) => SharedQuery::of(plan).is_some_and(|shared| is_native(&shared.query)),
         LogicalPlan::EmptyRelation(_) => true,
-        LogicalPlan::Values(values) => values.values.iter().flatten().all(|e| over_rows(e)),
+        LogicalPlan::Values(values) => values.values.iter().flatten().all(over_rows),
         LogicalPlan::Subquery(query) => query.outer_ref_columns.is_empty() && is_native(&query.subquery),
         LogicalPlan::RecursiveQuery(query) => is_native(&query.static_term) && is_native(&query.recursive_term),
         LogicalPlan::Unnest(unnest) => is_native(&unnest.input),
@@ -55,7 +55,7 @@ pub(super) fn is_native(plan: &LogicalPlan) -> bool {
 
 fn is_native_join(join: &Join) -> bool {
     let pairs = join.on.iter().all(|(l, r)| is_exact(l) && is_exact(r));
-    let filter = join.filter.as_ref().is_none_or(|filter| over_rows(filter));
+    let filter = join.filter.as_ref().is_none_or(over_rows);
     // Which of several keys is the value that NOT IN compares nobody says.
     let aware = !join.null_aware || (join.join_type == JoinType::LeftAnti && join.on.len() <= 1);
     pairs && filter && aware

@@ -40,7 +40,7 @@ pub(super) fn is_native(node: &Window) -> bool {
     node.window_expr.iter().all(|expr| {
         call_of(expr).is_some_and(|call| {
             let params = &call.params;
-            params.args.iter().chain(params.filter.as_deref()).all(|e| over_rows(e))
+            params.args.iter().chain(params.filter.as_deref()).all(over_rows)
                 && params.partition_by.iter().all(key)
                 && params.order_by.iter().all(|s| key(&s.expr))
         })

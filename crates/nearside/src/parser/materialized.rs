@@ -125,7 +125,7 @@ impl VisitorMut for PutBack<'_> {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
             let of = self.said.iter().find(|said| said.name == cte.alias.name.span.start);
-            cte.materialized = of.map(|said| said.says.clone());
+            cte.materialized = of.map(|said| said.says);
         }
         ControlFlow::Continue(())
     }

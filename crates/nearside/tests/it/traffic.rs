@@ -42,7 +42,10 @@ fn bits(session: &Session) -> BTreeMap<String, i64> {
 
 fn traffic(session: &Session) -> Bytes {
     let of_t = "FROM nearside.traffic WHERE \"table\" = 't' AND \"column\" IS NOT NULL";
-    bytes(session, &format!("SELECT \"column\", component, from_node, CAST(sum(bytes) AS BIGINT) {of_t} GROUP BY 1, 2, 3"))
+    bytes(
+        session,
+        &format!("SELECT \"column\", component, from_node, CAST(sum(bytes) AS BIGINT) {of_t} GROUP BY 1, 2, 3"),
+    )
 }
 
 /// What is new since `before`, once a statement has told all that it touched.
@@ -77,7 +80,10 @@ const STATEMENTS: [(&str, &[(&str, i64)]); 8] = [
     ("SELECT a FROM t ORDER BY c, a LIMIT 1000000", &[("a", 1), ("c", 1)]),
     ("SELECT sum(n) FROM (SELECT row_number() OVER (PARTITION BY b ORDER BY a) AS n FROM t)", &[("a", 1), ("b", 1)]),
     ("SELECT b, c, sum(a) FROM t GROUP BY ROLLUP (b, c)", &[("a", 1), ("b", 1), ("c", 1)]),
-    ("SELECT count(*) FROM (SELECT a FROM t UNION ALL SELECT c FROM t) u(x) WHERE x >= 0 AND x % 2 = 0", &[("a", 1), ("c", 1)]),
+    (
+        "SELECT count(*) FROM (SELECT a FROM t UNION ALL SELECT c FROM t) u(x) WHERE x >= 0 AND x % 2 = 0",
+        &[("a", 1), ("c", 1)],
+    ),
 ];
 
 #[test]
@@ -91,7 +97,8 @@ fn columns_lie_where_the_traffic_says() {
              value * 31 % 30011 AS c FROM generate_series(1, {ROWS})"
         );
         session.execute(&create).unwrap();
-        let pages = bytes(&session, "SELECT \"column\", component, node, bytes FROM nearside.pages WHERE \"table\" = 't'");
+        let pages =
+            bytes(&session, "SELECT \"column\", component, node, bytes FROM nearside.pages WHERE \"table\" = 't'");
         let bits = bits(&session);
         for (sql, columns) in STATEMENTS {
             let before = traffic(&session);

@@ -134,9 +134,9 @@ impl Ordered {
             }
             Ok(())
         };
-        fn strings<O: OffsetSizeTrait>(
-            each: &mut dyn FnMut(&mut dyn FnMut(Option<&str>)) -> Result<(), ExecError>,
-        ) -> Result<ArrayRef, ExecError> {
+        /// Hands texts, one after the other, to whoever takes them.
+        type Each<'e> = dyn FnMut(&mut dyn FnMut(Option<&str>)) -> Result<(), ExecError> + 'e;
+        fn strings<O: OffsetSizeTrait>(each: &mut Each<'_>) -> Result<ArrayRef, ExecError> {
             let mut builder = GenericStringBuilder::<O>::new();
             each(&mut |text| builder.append_option(text))?;
             Ok(Arc::new(builder.finish()))

@@ -140,13 +140,13 @@ impl Ranked {
             match self.wanted {
                 Wanted::Mode => firsts[group] = self.mode(numbers, &mut scratch),
                 Wanted::At(share) => {
-                    let place = self.from_below(at(share, numbers.len()), numbers.len());
+                    let place = self.ascending_place(at(share, numbers.len()), numbers.len());
                     firsts[group] = select(numbers, (place, place), &mut scratch, run)?.0;
                 }
                 Wanted::Between(share) => {
                     let (first, second, part) = between(share, numbers.len());
                     let (first, second) =
-                        (self.from_below(first, numbers.len()), self.from_below(second, numbers.len()));
+                        (self.ascending_place(first, numbers.len()), self.ascending_place(second, numbers.len()));
                     let (low, high) = select(numbers, (first.min(second), first.max(second)), &mut scratch, run)?;
                     let (from, to) = if self.descending { (high, low) } else { (low, high) };
                     firsts[group] = from;
@@ -163,7 +163,7 @@ impl Ranked {
     }
 
     /// A place in the call's order as one in ascending order.
-    fn from_below(&self, place: usize, count: usize) -> usize {
+    fn ascending_place(&self, place: usize, count: usize) -> usize {
         if self.descending { count - 1 - place } else { place }
     }
 
@@ -182,13 +182,14 @@ impl Ranked {
 
     fn values(&self, numbers: &[u64], valid: Option<Vec<bool>>) -> Column {
         let is_value = |group: usize| valid.as_ref().is_none_or(|v| v[group]);
-        let numbers = numbers.iter().enumerate();
         let values = match &self.info.kind {
-            Kind::Vid(_) => Values::Vid(numbers.map(|(_, &n)| n as u32).collect()),
-            Kind::Float => {
-                Values::Float(numbers.map(|(g, &n)| if is_value(g) { of_ordered(n) } else { 0.0 }).collect())
+            Kind::Vid(_) => Values::Vid(numbers.iter().map(|&n| n as u32).collect()),
+            Kind::Float => Values::Float(
+                numbers.iter().enumerate().map(|(g, &n)| if is_value(g) { of_ordered(n) } else { 0.0 }).collect(),
+            ),
+            _ => {
+                Values::Int(numbers.iter().enumerate().map(|(g, &n)| if is_value(g) { to_int(n) } else { 0 }).collect())
             }
-            _ => Values::Int(numbers.map(|(g, &n)| if is_value(g) { to_int(n) } else { 0 }).collect()),
         };
         Column::new(self.info.clone(), values, valid)
     }

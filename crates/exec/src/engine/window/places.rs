@@ -108,11 +108,14 @@ impl Ordered<'_> {
     }
 }
 
-/// A vector of so many values that tasks fill, piece by piece.
+/// Fills the values of some rows.
+type Fill<'f, T> = dyn Fn(Range<usize>, &mut [T]) -> Result<(), ExecError> + Sync + 'f;
+
+/// A vector of `rows` values that tasks fill, piece by piece.
 pub(super) fn filled<T: Copy + Default + Send>(
     run: &Run<'_>,
     rows: usize,
-    fill: &(dyn Fn(Range<usize>, &mut [T]) -> Result<(), ExecError> + Sync),
+    fill: &Fill<'_, T>,
 ) -> Result<Vec<T>, ExecError> {
     let mut values = vec![T::default(); rows];
     {

@@ -72,7 +72,7 @@ pub(super) fn expr(of: &Expr) -> Result<()> {
             value(&inner.value)
         }
         Expr::Function(call) => function::function(call),
-        Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) => sets.iter().try_for_each(|set| exprs(set)),
+        Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) => sets.iter().try_for_each(exprs),
         Expr::Tuple(inner) => exprs(inner),
         other => rarer(other),
     }
