@@ -17,7 +17,7 @@ use datafusion::logical_expr::{Between, Expr, ExprSchemable, LogicalPlan, cast};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::Analyzer;
 
-use crate::correlated::CorrelatedNames;
+use crate::correlated::{CorrelatedNames, CorrelatedRefusals};
 use crate::error::Error;
 use crate::floats::OneZeroConstants;
 use crate::not_in::NullAwareMarks;
@@ -37,6 +37,7 @@ pub(crate) struct FloatsWin;
 /// DataFusion's analyzer rules with ours before them.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(CorrelatedRefusals),
         Arc::new(WindowFrames),
         Arc::new(SetOperationsAll),
         Arc::new(SubqueryPlaces),

@@ -4,16 +4,20 @@
 //! alone. Where the subquery joins tables that share a column name (`FROM p JOIN q .. WHERE q.z = o.x`, and `p` has a `z` too), the
 //! first of that name would be compared. This rule runs before, and puts a projection below such a condition that repeats the column
 //! under a name of its own.
+//!
+//! Correlated subqueries that DataFusion would answer wrongly are refused by [`CorrelatedRefusals`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, Result};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, Result, ScalarValue};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection};
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::error::Error;
 
 /// The analyzer rule.
 #[derive(Debug, Default)]
@@ -70,4 +74,105 @@ impl CorrelatedNames {
         let input = Arc::new(LogicalPlan::Projection(input));
         Ok(Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, input)?)))
     }
+}
+
+/// The analyzer rule that refuses correlated subqueries of which DataFusion would make a wrong join: it takes the
+/// correlated condition out of the subquery, from below operators whose rows depend on it.
+#[derive(Debug, Default)]
+pub(crate) struct CorrelatedRefusals;
+
+impl AnalyzerRule for CorrelatedRefusals {
+    fn name(&self) -> &str {
+        "correlated_refusals"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.apply_with_subqueries(|node| {
+            if let LogicalPlan::Subquery(subquery) = node {
+                refuse_anywhere(&subquery.subquery)?;
+            }
+            node.apply_expressions(|expr| {
+                expr.apply(|part| {
+                    match part {
+                        Expr::Exists(test) => refuse_as_test(&test.subquery.subquery)?,
+                        Expr::InSubquery(test) => refuse_as_test(&test.subquery.subquery)?,
+                        Expr::SetComparison(test) => refuse_as_test(&test.subquery.subquery)?,
+                        _ => {}
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })
+        })?;
+        Ok(plan)
+    }
+}
+
+/// What is wrong wherever the subquery stands.
+fn refuse_anywhere(subquery: &LogicalPlan) -> Result<()> {
+    subquery.apply(|node| {
+        let what = match node {
+            LogicalPlan::Window(_) => "a window function",
+            LogicalPlan::Limit(limit) if limit.skip.as_ref().is_some_and(|skip| !is_zero(skip)) => "OFFSET",
+            LogicalPlan::Aggregate(grouped) if matches!(grouped.group_expr[..], [Expr::GroupingSet(_)]) => {
+                "ROLLUP, CUBE or GROUPING SETS"
+            }
+            // The empty group's row is made of NULLs and of the aggregates' own values.
+            LogicalPlan::Projection(outputs)
+                if is_one_group(&outputs.input)
+                    && outputs.expr.len() > 1
+                    && outputs.expr.iter().any(|output| output.column_refs().is_empty()) =>
+            {
+                "a constant beside an aggregate"
+            }
+            _ => return Ok(TreeNodeRecursion::Continue),
+        };
+        refuse(what, node)?;
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+/// What is wrong where only the subquery's rows are asked for: an aggregate without GROUP BY has a row for no row.
+fn refuse_as_test(subquery: &LogicalPlan) -> Result<()> {
+    let mut node = subquery;
+    loop {
+        node = match node {
+            LogicalPlan::Aggregate(grouped) if grouped.group_expr.is_empty() => {
+                return refuse("an aggregate without GROUP BY, below EXISTS, IN, ANY or ALL", node);
+            }
+            LogicalPlan::Projection(inner) => &inner.input,
+            LogicalPlan::Filter(inner) => &inner.input,
+            LogicalPlan::Sort(inner) => &inner.input,
+            LogicalPlan::SubqueryAlias(inner) => &inner.input,
+            _ => return Ok(()),
+        };
+    }
+}
+
+/// Refuses an operator above a condition that refers to the row outside.
+fn refuse(what: &str, node: &LogicalPlan) -> Result<()> {
+    let correlated = node.exists(|below| {
+        let mut any = false;
+        below.apply_expressions(|expr| {
+            any |= expr.contains_outer();
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(any)
+    })?;
+    match correlated {
+        true => Err(Error::Unsupported(format!(
+            "not supported: {what} in a subquery that refers to the row outside it; join with a query that is grouped \
+             or partitioned by the columns compared"
+        ))
+        .into_datafusion()),
+        false => Ok(()),
+    }
+}
+
+fn is_one_group(plan: &LogicalPlan) -> bool {
+    matches!(plan, LogicalPlan::Aggregate(grouped) if grouped.group_expr.is_empty())
+}
+
+fn is_zero(count: &Expr) -> bool {
+    matches!(count, Expr::Literal(value, _) if *value == ScalarValue::Int64(Some(0)))
 }

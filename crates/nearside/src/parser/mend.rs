@@ -51,6 +51,7 @@ impl VisitorMut for Mend {
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
         bind_distinct_tightly(expr);
         compare_with_lists(expr);
+        compare_rows(expr);
         cut_to_length(expr);
         read_exponents_as_doubles(expr);
         ControlFlow::Continue(())
@@ -103,6 +104,80 @@ fn compare_with_lists(expr: &mut ast::Expr) {
         return;
     }
     *expr = call(&any_of_list::name_of(&op.to_string(), all), vec![left.as_ref().clone(), right.as_ref().clone()]);
+}
+
+/// A comparison of rows is one of their fields, which says what it makes of NULLs: `(a, b) = (c, d)` is
+/// `a = c AND b = d`.
+fn compare_rows(expr: &mut ast::Expr) {
+    use ast::BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
+    let compared = match expr {
+        ast::Expr::BinaryOp { left, op, right } => {
+            let (Some(left), Some(right)) = (row(left), row(right)) else { return };
+            if left.len() != right.len() {
+                return;
+            }
+            let pairs = left.iter().zip(right);
+            match op {
+                Eq => joined(And, pairs.map(|(l, r)| binary(l.clone(), Eq, r.clone()))),
+                NotEq => joined(Or, pairs.map(|(l, r)| binary(l.clone(), NotEq, r.clone()))),
+                Lt | LtEq | Gt | GtEq => {
+                    let strict = if matches!(op, Lt | LtEq) { Lt } else { Gt };
+                    // The last fields decide as the rows do; earlier ones where they differ.
+                    pairs.rev().fold(None, |later, (l, r)| match later {
+                        None => Some(binary(l.clone(), op.clone(), r.clone())),
+                        Some(later) => {
+                            let equal = binary(binary(l.clone(), Eq, r.clone()), And, later);
+                            Some(binary(binary(l.clone(), strict.clone(), r.clone()), Or, equal))
+                        }
+                    })
+                }
+                _ => return,
+            }
+        }
+        ast::Expr::InList { expr: left, list, negated } => {
+            let Some(left) = row(left) else { return };
+            let rows: Option<Vec<&[ast::Expr]>> = list.iter().map(row).collect();
+            let Some(rows) = rows.filter(|rows| rows.iter().all(|row| row.len() == left.len())) else { return };
+            let equal = rows
+                .into_iter()
+                .filter_map(|row| joined(And, left.iter().zip(row).map(|(l, r)| binary(l.clone(), Eq, r.clone()))));
+            let any = joined(Or, equal);
+            match *negated {
+                true => any.map(|any| ast::Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(any) }),
+                false => any,
+            }
+        }
+        ast::Expr::IsNull(fields) => {
+            let Some(fields) = row(fields) else { return };
+            joined(And, fields.iter().map(|field| ast::Expr::IsNull(Box::new(field.clone()))))
+        }
+        ast::Expr::IsNotNull(fields) => {
+            let Some(fields) = row(fields) else { return };
+            joined(And, fields.iter().map(|field| ast::Expr::IsNotNull(Box::new(field.clone()))))
+        }
+        _ => return,
+    };
+    if let Some(compared) = compared {
+        *expr = ast::Expr::Nested(Box::new(compared));
+    }
+}
+
+/// The fields of a row written in brackets.
+fn row(expr: &ast::Expr) -> Option<&[ast::Expr]> {
+    match expr {
+        ast::Expr::Tuple(fields) if !fields.is_empty() => Some(fields),
+        ast::Expr::Nested(inner) => row(inner),
+        _ => None,
+    }
+}
+
+fn joined(op: ast::BinaryOperator, conditions: impl Iterator<Item = ast::Expr>) -> Option<ast::Expr> {
+    conditions.reduce(|left, right| binary(left, op.clone(), right))
+}
+
+/// `(left op right)`.
+fn binary(left: ast::Expr, op: ast::BinaryOperator, right: ast::Expr) -> ast::Expr {
+    ast::Expr::Nested(Box::new(ast::Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }))
 }
 
 /// `* REPLACE (x AS c)`: the planner passes over a `c` that is no column. So `x` is made to mention it, in a

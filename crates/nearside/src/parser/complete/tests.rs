@@ -120,6 +120,8 @@ const REFUSED: &[(&str, &str)] = &[
     ("UPDATE t SET a = x FROM u", "UPDATE .. FROM"),
     ("UPDATE t SET a = 1 RETURNING a", "RETURNING"),
     ("UPDATE t SET (a, b) = (1, 2)", "several columns"),
+    ("SELECT a FROM t RIGHT JOIN u USING (a)", "RIGHT or FULL JOIN"),
+    ("SELECT a FROM t NATURAL FULL JOIN u", "RIGHT or FULL JOIN"),
     ("DELETE FROM t USING u WHERE t.a = u.a", "USING"),
     ("DELETE FROM t WHERE a = 1 RETURNING a", "RETURNING"),
     ("DELETE FROM t ORDER BY a LIMIT 1", "ORDER BY or LIMIT in DELETE"),
