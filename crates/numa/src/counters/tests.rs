@@ -131,13 +131,11 @@ fn a_group_counts_what_the_thread_does() {
 }
 
 #[test]
-fn this_machines_counters_count_or_are_refused_once() {
+fn this_machines_counters_count_or_are_refused_in_silence() {
     let Some(mut counters) = ThreadCounters::of_this_thread() else {
-        let told =
-            || refusals().into_iter().filter(|r| r.call == "perf_event_open" && r.effect.contains("cycles")).count();
-        assert_eq!(told(), 1);
         assert!(ThreadCounters::of_this_thread().is_none());
-        assert_eq!(told(), 1);
+        let told = refusals().into_iter().filter(|r| r.call == "perf_event_open" && r.effect.contains("cycles"));
+        assert_eq!(told.count(), 0, "nobody asked");
         eprintln!("skipped: the cpu's counters cannot be read here");
         return;
     };
