@@ -6,6 +6,7 @@
     peer.py scan ENGINE ROWS THREADS                     range selections over uniform integers of 17 to 26 bits"""
 
 import atexit
+import contextlib
 import json
 import os
 import pathlib
@@ -18,6 +19,9 @@ TABLES = ["lineitem", "orders", "customer", "part", "partsupp", "supplier", "nat
 
 # The engines whose answers come as rows of Python values.
 WITH_ROWS = ["duckdb", "hyper"]
+# What runs of HyPer.
+HYPER = contextlib.ExitStack()
+atexit.register(HYPER.close)
 
 
 def resident_bytes(process="self"):
@@ -32,16 +36,14 @@ def resident_bytes(process="self"):
 
 
 def hyper(threads):
-    """A connection to a HyPer of our own, which ends with this process and leaves no logs behind."""
+    """A connection to a HyPer of our own in the place of the one before, which ends with this process and leaves no logs behind."""
     import tableauhyperapi as api
-    logs = tempfile.TemporaryDirectory()
-    atexit.register(logs.cleanup)
-    parameters = {"log_dir": logs.name, "hard_concurrent_query_thread_limit": str(threads), "soft_concurrent_query_thread_limit": str(threads)}
-    server = api.HyperProcess(telemetry=api.Telemetry.DO_NOT_SEND_USAGE_DATA_TO_TABLEAU, parameters=parameters)
-    atexit.register(server.close)
-    connection = api.Connection(server.endpoint)
-    atexit.register(connection.close)
-    return connection
+    HYPER.close()
+    logs = HYPER.enter_context(tempfile.TemporaryDirectory())
+    parameters = {"log_dir": logs, "hard_concurrent_query_thread_limit": str(threads), "soft_concurrent_query_thread_limit": str(threads)}
+    usage = api.Telemetry.DO_NOT_SEND_USAGE_DATA_TO_TABLEAU
+    server = HYPER.enter_context(api.HyperProcess(telemetry=usage, parameters=parameters))
+    return HYPER.enter_context(api.Connection(server.endpoint))
 
 
 def load(engine, data, threads, tables):
@@ -100,6 +102,9 @@ def queries_of(engine, data, threads, tables):
         except Exception as error:  # An engine that cannot run a query is shown with a dash.
             print(f"{engine} query {number}: {str(error).splitlines()[0][:200]}", file=sys.stderr)
             found["queries"][number] = None
+            # What failed for want of memory may hold it until its process ends.
+            if engine == "hyper":
+                run = load(engine, data, threads, tables)
     return found
 
 

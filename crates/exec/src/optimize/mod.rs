@@ -6,6 +6,7 @@
 //! - finds an order for inner, semi and anti joins and the side of each join that is kept ([`order`]), by a model of what the
 //!   engine's operators cost ([`cost`]) over estimates from dictionaries and samples ([`cardinality`], [`statistics`]);
 //! - aggregates below an outer join where that gives the same groups ([`eager`]);
+//! - groups where a window's aggregates are over whole partitions ([`totals`]);
 //! - computes what several places name once or in each place, whichever is cheaper ([`share`]);
 //! - groups by fewer keys where the others follow from those ([`keys`]);
 //! - drops columns that nobody reads ([`prune`]).
@@ -33,6 +34,7 @@ mod push;
 mod share;
 mod solve;
 mod statistics;
+mod totals;
 
 pub(crate) use conjuncts::is_delicate;
 pub use explain::estimates;
@@ -43,7 +45,7 @@ pub fn optimize(plan: Plan) -> Plan {
         return plan;
     }
     let schema = plan.schema();
-    prune::Pruner::plan(share::cheapest(plan), &schema)
+    prune::Pruner::plan(share::cheapest(totals::by_grouping(plan)), &schema)
 }
 
 /// A chain over one scan is put together well enough when it is compiled.

@@ -2,7 +2,7 @@
 //!
 //! Every piece of the input makes words of its keys with the row's number behind them (so that no two are equal), a
 //! sample of which gives the bounds of ranges of about equal length; pieces are cut along those, and each range is sorted on
-//! its own, in parallel, in cache. Ranges behind the rows that are wanted are not sorted at all. Where comparing takes long, what one
+//! its own, in parallel, in cache. An item's range is looked up by the beginning of its key and searched for among few. Ranges behind the rows that are wanted are not sorted at all. Where comparing takes long, what one
 //! thread sorts it sorts in parts that it merges, and looks at the statement in between.
 //!
 //! # Limits
@@ -26,6 +26,8 @@ const PIECE_ROWS: usize = 65_536;
 const RANGE_ROWS: usize = 65_536;
 /// But not more ranges than about so many.
 const RANGES_MAX: usize = 4096;
+/// Beginnings of keys that ranges are looked up by, for each range.
+const SLOTS_PER_RANGE: usize = 16;
 /// Rows that are sorted without a look at the statement where keys are bytes, which take long to compare.
 const BYTE_PART_ROWS: usize = 8192;
 /// Samples per range.
@@ -59,9 +61,50 @@ fn by_words<W: Word>(
     let pieces = word_pieces::<W>(run, rows, packed, row_bits)?;
     let mask = (1u64 << row_bits) - 1;
     let rows_of = |words: &[W]| words.iter().map(|word| (word.low() & mask) as u32).collect();
-    let order = in_ranges(run, pieces, (usize::MAX, fetch), W::cmp, rows_of)?;
+    let order = in_ranges(run, pieces, (usize::MAX, fetch), &WordOrder::of(packed, row_bits), rows_of)?;
     reservation.resize((size_of::<u32>() * rows.rows) as u64)?;
     Ok((order, reservation))
+}
+
+/// An order of items, no two of which are equal.
+pub(super) trait ItemOrder<T>: Sync {
+    fn compare(&self, a: &T, b: &T) -> Ordering;
+
+    /// The beginning of an item's key: it never falls where items rise.
+    fn lead(&self, item: &T) -> u64;
+
+    fn sort(&self, items: &mut [T]) {
+        items.sort_unstable_by(|a, b| self.compare(a, b));
+    }
+}
+
+/// That of words.
+pub(super) struct WordOrder {
+    /// Bits behind a word's first 64.
+    behind: u32,
+}
+
+impl WordOrder {
+    /// Of keys with `row_bits` bits behind them.
+    pub(super) fn of(packed: &Packed, row_bits: u32) -> WordOrder {
+        WordOrder { behind: (packed.bits + row_bits).saturating_sub(u64::BITS) }
+    }
+}
+
+impl<W: Word> ItemOrder<W> for WordOrder {
+    #[inline]
+    fn compare(&self, a: &W, b: &W) -> Ordering {
+        a.cmp(b)
+    }
+
+    #[inline]
+    fn lead(&self, word: &W) -> u64 {
+        word.without(self.behind).low()
+    }
+
+    fn sort(&self, words: &mut [W]) {
+        W::sort(words);
+    }
 }
 
 /// The key of every row with the row's number in its lowest bits.
@@ -119,6 +162,17 @@ impl ByteKeys {
     }
 }
 
+impl ItemOrder<Item> for ByteKeys {
+    fn compare(&self, a: &Item, b: &Item) -> Ordering {
+        let words = a.prefix.cmp(&b.prefix);
+        words.then_with(|| self.of(a.row).cmp(self.of(b.row))).then(a.row.cmp(&b.row))
+    }
+
+    fn lead(&self, item: &Item) -> u64 {
+        item.prefix
+    }
+}
+
 fn by_bytes(run: &Run<'_>, rows: &Arc<Rows>, bytes: &Bytes, fetch: usize) -> Result<Order, ExecError> {
     let keys = ByteKeys::new(run, rows, bytes)?;
     let mut reservation = run.reserve((2 * size_of::<Item>() * rows.rows) as u64)?;
@@ -126,12 +180,8 @@ fn by_bytes(run: &Run<'_>, rows: &Arc<Rows>, bytes: &Bytes, fetch: usize) -> Res
         let range = piece * PIECE_ROWS..((piece + 1) * PIECE_ROWS).min(rows.rows);
         Ok(range.map(|row| Item { prefix: prefix(keys.of(row as u32)), row: row as u32 }).collect::<Vec<_>>())
     })?;
-    let compare = |a: &Item, b: &Item| -> Ordering {
-        let words = a.prefix.cmp(&b.prefix);
-        words.then_with(|| keys.of(a.row).cmp(keys.of(b.row))).then(a.row.cmp(&b.row))
-    };
     let rows_of = |items: &[Item]| items.iter().map(|item| item.row).collect();
-    let order = in_ranges(run, pieces, (BYTE_PART_ROWS, fetch), compare, rows_of)?;
+    let order = in_ranges(run, pieces, (BYTE_PART_ROWS, fetch), &keys, rows_of)?;
     reservation.resize((size_of::<u32>() * rows.rows) as u64)?;
     Ok((order, reservation))
 }
@@ -151,13 +201,13 @@ pub(super) fn in_ranges<T: Copy + Send + Sync, R: Send>(
     run: &Run<'_>,
     pieces: Vec<Vec<T>>,
     (part_rows, fetch): (usize, usize),
-    compare: impl Fn(&T, &T) -> Ordering + Sync,
+    order: &impl ItemOrder<T>,
     finish: impl Fn(&[T]) -> R + Sync,
 ) -> Result<Vec<R>, ExecError> {
     let rows: usize = pieces.iter().map(Vec::len).sum();
-    let bounds = bounds(run, &pieces, rows.div_ceil(RANGE_ROWS.max(rows / RANGES_MAX)), part_rows, &compare)?;
+    let bounds = bounds(run, &pieces, rows.div_ceil(RANGE_ROWS.max(rows / RANGES_MAX)), part_rows, order)?;
     let _starts = run.reserve((size_of::<u32>() * pieces.len() * (bounds.len() + 2)) as u64)?;
-    let cut = cut(run, pieces, &bounds, &compare)?;
+    let cut = cut(run, pieces, &bounds, order)?;
     // A range starts behind as many rows as the ranges before it have.
     let mut starts = Vec::with_capacity(bounds.len() + 1);
     let mut start = 0;
@@ -171,7 +221,7 @@ pub(super) fn in_ranges<T: Copy + Send + Sync, R: Send>(
         }
         let mut items: Vec<T> = Vec::new();
         cut.iter().for_each(|piece| items.extend_from_slice(piece.rows_of(range)));
-        let mut items = in_order(run, items, part_rows, &compare)?;
+        let mut items = in_order(run, items, part_rows, order)?;
         items.truncate(fetch - starts[range]);
         Ok(finish(&items))
     })
@@ -182,11 +232,11 @@ fn in_order<T: Copy>(
     run: &Run<'_>,
     mut items: Vec<T>,
     part_rows: usize,
-    compare: &impl Fn(&T, &T) -> Ordering,
+    order: &impl ItemOrder<T>,
 ) -> Result<Vec<T>, ExecError> {
     for part in items.chunks_mut(part_rows) {
         run.check()?;
-        part.sort_unstable_by(compare);
+        order.sort(part);
     }
     let mut sorted_rows = part_rows;
     while sorted_rows < items.len() {
@@ -197,7 +247,7 @@ fn in_order<T: Copy>(
                 if merged.len().is_multiple_of(part_rows) {
                     run.check()?;
                 }
-                let from = if compare(r, l).is_lt() { &mut right } else { &mut left };
+                let from = if order.compare(r, l).is_lt() { &mut right } else { &mut left };
                 merged.push(from[0]);
                 *from = &from[1..];
             }
@@ -216,7 +266,7 @@ fn bounds<T: Copy>(
     pieces: &[Vec<T>],
     ranges: usize,
     part_rows: usize,
-    compare: &impl Fn(&T, &T) -> Ordering,
+    order: &impl ItemOrder<T>,
 ) -> Result<Vec<T>, ExecError> {
     if ranges < 2 {
         return Ok(Vec::new());
@@ -224,8 +274,50 @@ fn bounds<T: Copy>(
     let rows: usize = pieces.iter().map(Vec::len).sum();
     let every = (rows / (ranges * SAMPLES)).max(1);
     let sample: Vec<T> = pieces.iter().flat_map(|piece| piece.iter().step_by(every).copied()).collect();
-    let sample = in_order(run, sample, part_rows, compare)?;
+    let sample = in_order(run, sample, part_rows, order)?;
     Ok((1..ranges).map(|range| sample[range * sample.len() / ranges]).collect())
+}
+
+/// Finds the range of an item.
+struct RangeFinder<'a, T, O> {
+    order: &'a O,
+    /// What ranges after the first begin with.
+    bounds: &'a [T],
+    /// The lead of the first bound, and bits of the leads behind those that tell slots apart.
+    first: u64,
+    shift: u32,
+    /// By slot, how many bounds lie in those before it; and the end.
+    slots: Vec<u32>,
+}
+
+impl<'a, T, O: ItemOrder<T>> RangeFinder<'a, T, O> {
+    /// For at least one bound.
+    fn new(bounds: &'a [T], order: &'a O) -> RangeFinder<'a, T, O> {
+        let (first, last) = (order.lead(&bounds[0]), order.lead(&bounds[bounds.len() - 1]));
+        let most = (bounds.len() * SLOTS_PER_RANGE).ilog2();
+        let shift = (u64::BITS - (last - first).leading_zeros()).saturating_sub(most);
+        let mut finder = RangeFinder { order, bounds, first, shift, slots: Vec::new() };
+        let count = ((last - first) >> shift) as usize + 1;
+        let mut slots = vec![0; count + 1];
+        bounds.iter().for_each(|bound| slots[finder.slot(order.lead(bound), count) + 1] += 1);
+        (1..slots.len()).for_each(|slot| slots[slot] += slots[slot - 1]);
+        finder.slots = slots;
+        finder
+    }
+
+    #[inline]
+    fn slot(&self, lead: u64, count: usize) -> usize {
+        ((lead.saturating_sub(self.first) >> self.shift) as usize).min(count - 1)
+    }
+
+    /// How many bounds an item is not below.
+    #[inline]
+    fn find(&self, item: &T) -> u32 {
+        let slot = self.slot(self.order.lead(item), self.slots.len() - 1);
+        let (from, to) = (self.slots[slot], self.slots[slot + 1]);
+        let among = &self.bounds[from as usize..to as usize];
+        from + among.partition_point(|bound| self.order.compare(bound, item).is_le()) as u32
+    }
 }
 
 /// A piece in the order of ranges.
@@ -245,19 +337,20 @@ fn cut<T: Copy + Send + Sync>(
     run: &Run<'_>,
     pieces: Vec<Vec<T>>,
     bounds: &[T],
-    compare: &(impl Fn(&T, &T) -> Ordering + Sync),
+    order: &impl ItemOrder<T>,
 ) -> Result<Vec<Cut<T>>, ExecError> {
+    let finder = (!bounds.is_empty()).then(|| RangeFinder::new(bounds, order));
     let pieces: Vec<Mutex<Vec<T>>> = pieces.into_iter().map(Mutex::new).collect();
     run.map(pieces.len(), &|piece| {
         let items = std::mem::take(&mut *pieces[piece].lock());
-        if bounds.is_empty() {
+        let Some(finder) = &finder else {
             let starts = vec![0, items.len() as u32];
             return Ok(Cut { items, starts });
-        }
+        };
         let mut of: Vec<u32> = Vec::with_capacity(items.len());
         for some in items.chunks(CHECK_ROWS) {
             run.check()?;
-            of.extend(some.iter().map(|item| bounds.partition_point(|b| compare(b, item).is_le()) as u32));
+            of.extend(some.iter().map(|item| finder.find(item)));
         }
         let mut starts = vec![0u32; bounds.len() + 2];
         of.iter().for_each(|&range| starts[range as usize + 1] += 1);
@@ -290,6 +383,19 @@ mod tests {
         body(&Run { statement, parallel: &Serial, threads: 1, places, traffic: &Arc::default() })
     }
 
+    /// Numbers by a comparison, with as much of them as a lead as is said.
+    struct Numbers<C>(C, u32);
+
+    impl<C: Fn(&u64, &u64) -> Ordering + Sync> ItemOrder<u64> for Numbers<C> {
+        fn compare(&self, a: &u64, b: &u64) -> Ordering {
+            self.0(a, b)
+        }
+
+        fn lead(&self, item: &u64) -> u64 {
+            item.checked_shr(self.1).unwrap_or(0)
+        }
+    }
+
     fn items(count: u64) -> Vec<u64> {
         (0..count).map(|i| i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7).collect()
     }
@@ -302,7 +408,7 @@ mod tests {
                     let mut expected = items(count);
                     expected.sort_unstable();
                     assert_eq!(
-                        in_order(run, items(count), part_rows, &u64::cmp).unwrap(),
+                        in_order(run, items(count), part_rows, &Numbers(u64::cmp, 0)).unwrap(),
                         expected,
                         "{count} {part_rows}"
                     );
@@ -320,7 +426,7 @@ mod tests {
             whole.fetch_add(1, Order::Relaxed);
             a.cmp(b)
         };
-        with_run(&free, |run| in_order(run, items(4096), PART, &count)).unwrap();
+        with_run(&free, |run| in_order(run, items(4096), PART, &Numbers(count, 0))).unwrap();
         let whole = whole.into_inner();
         for tenth in 0..10 {
             let stopped_at = whole * tenth / 10;
@@ -331,11 +437,50 @@ mod tests {
                 }
                 a.cmp(b)
             };
-            let error = with_run(&statement, |run| in_order(run, items(4096), PART, &stops)).unwrap_err();
+            let error = with_run(&statement, |run| in_order(run, items(4096), PART, &Numbers(stops, 0))).unwrap_err();
             assert!(matches!(error, ExecError::Cancelled), "{error}");
             // As many as sorting one part takes.
             let after = compared.load(Order::Relaxed) - stopped_at;
             assert!(after <= 2 * PART * 6, "{after} after {stopped_at} of {whole}");
+        }
+    }
+
+    #[test]
+    fn ranges_are_found_as_by_search() {
+        let cases: [(&str, fn(u64) -> u64); 4] = [
+            ("even", |i| i << 40),
+            ("near the ends", |i| if i % 2 == 0 { i } else { u64::MAX - i }),
+            ("one far away", |i| if i == 0 { u64::MAX } else { i }),
+            ("alike", |i| 7 + i / 50),
+        ];
+        for (name, value) in cases {
+            for shift in [0, 3, 40, 64] {
+                let order = Numbers(u64::cmp, shift);
+                for count in [1, 2, 3, 90] {
+                    let mut bounds: Vec<u64> = (0..count).map(value).collect();
+                    bounds.sort_unstable();
+                    let finder = RangeFinder::new(&bounds, &order);
+                    let near = bounds.iter().flat_map(|b| [b.wrapping_sub(1), *b, b.wrapping_add(1)]);
+                    for item in near.chain([0, 1, u64::MAX / 2, u64::MAX]) {
+                        let expected = bounds.partition_point(|bound| *bound <= item) as u32;
+                        assert_eq!(finder.find(&item), expected, "{name} {shift} {count}: {item}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn wide_words_are_sorted_near_and_far_from_each_other() {
+        for high in [0u128, 5 << 64, u128::MAX << 63] {
+            let near: Vec<u128> = items(3000).into_iter().map(|i| high.saturating_add(u128::from(i))).collect();
+            let far: Vec<u128> = near.iter().zip(0..).map(|(word, i)| if i % 2 == 0 { *word } else { i }).collect();
+            for mut words in [near, far, Vec::new(), vec![high]] {
+                let mut expected = words.clone();
+                expected.sort_unstable();
+                Word::sort(&mut words);
+                assert_eq!(words, expected);
+            }
         }
     }
 
@@ -346,7 +491,7 @@ mod tests {
             let pieces: Vec<Vec<u64>> = items(500_000).chunks(PIECE_ROWS).map(<[u64]>::to_vec).collect();
             let (count, ranges) = (pieces.len(), 500_000usize.div_ceil(RANGE_ROWS));
             let rows_of = |items: &[u64]| items.iter().map(|&item| item as u32).collect::<Vec<_>>();
-            let order = in_ranges(run, pieces, (BYTE_PART_ROWS, usize::MAX), u64::cmp, rows_of).unwrap();
+            let order = in_ranges(run, pieces, (BYTE_PART_ROWS, usize::MAX), &Numbers(u64::cmp, 0), rows_of).unwrap();
             let mut expected = items(500_000);
             expected.sort_unstable();
             assert!(order.concat().into_iter().eq(expected.into_iter().map(|item| item as u32)));

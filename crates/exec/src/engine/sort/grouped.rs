@@ -5,7 +5,7 @@ use std::sync::Arc;
 use numa::Reservation;
 use parking_lot::Mutex;
 
-use super::full::{self, ByteKeys, in_ranges, word_pieces};
+use super::full::{self, ByteKeys, WordOrder, in_ranges, word_pieces};
 use super::keys::{Bytes, Layout, Packed, Word};
 use crate::ExecError;
 use crate::engine::Run;
@@ -94,7 +94,8 @@ fn by_words<W: Word>(
     let pieces = word_pieces::<W>(run, rows, packed, row_bits)?;
     let mask = (1u64 << row_bits) - 1;
     let groups = |word: W, bits: u32| word.without(row_bits + bits);
-    let ranges = in_ranges(run, pieces, (usize::MAX, usize::MAX), W::cmp, |words: &[W]| {
+    let by_word = WordOrder::of(packed, row_bits);
+    let ranges = in_ranges(run, pieces, (usize::MAX, usize::MAX), &by_word, |words: &[W]| {
         let changes = |bits: u32| -> Vec<u32> {
             let change = |i: &usize| groups(words[i - 1], bits) != groups(words[*i], bits);
             (1..words.len()).filter(change).map(|i| i as u32).collect()
@@ -105,21 +106,59 @@ fn by_words<W: Word>(
             starts: behind.iter().map(|&bits| changes(bits)).collect(),
         }
     })?;
-    let mut starts = vec![Vec::new(); behind.len()];
-    let (mut order, mut last) = (Vec::with_capacity(rows.rows), None);
-    for range in ranges {
-        let Some((first, end)) = range.ends else { continue };
-        let before = order.len() as u32;
-        for ((all, own), &bits) in starts.iter_mut().zip(range.starts).zip(behind) {
-            if last.is_none_or(|last| groups(last, bits) != groups(first, bits)) {
-                all.push(before);
-            }
-            all.extend(own.into_iter().map(|start| before + start));
-        }
-        order.extend_from_slice(&range.rows);
-        last = Some(end);
+    // Does a group begin with a range, too? Not where the last row before it is of the same one.
+    let mut last = None;
+    let mut begins = Vec::with_capacity(ranges.len());
+    for range in &ranges {
+        let first = range.ends.map(|(first, _)| first);
+        let new = |bits: &u32| first.is_some_and(|f| last.is_none_or(|l| groups(l, *bits) != groups(f, *bits)));
+        begins.push(behind.iter().map(new).collect::<Vec<bool>>());
+        last = range.ends.map(|(_, end)| end).or(last);
     }
-    Ok((order, starts.into_iter().map(|s| ends(s, rows.rows)).collect()))
+    let mut rows_before = 0;
+    let before: Vec<u32> = ranges
+        .iter()
+        .map(|range| {
+            let own = rows_before;
+            rows_before += range.rows.len() as u32;
+            own
+        })
+        .collect();
+    let lengths = ranges.iter().map(|range| range.rows.len()).collect();
+    let order = joined(run, lengths, &|range, to: &mut [u32]| to.copy_from_slice(&ranges[range].rows))?;
+    let mut starts = Vec::with_capacity(behind.len());
+    for number in 0..behind.len() {
+        let lengths =
+            ranges.iter().zip(&begins).map(|(r, begins)| r.starts[number].len() + usize::from(begins[number]));
+        let all = joined(run, lengths.collect(), &|range, to: &mut [u32]| {
+            let begins = usize::from(begins[range][number]);
+            to[..begins].fill(before[range]);
+            to[begins..].iter_mut().zip(&ranges[range].starts[number]).for_each(|(to, s)| *to = before[range] + s);
+        })?;
+        starts.push(ends(all, rows.rows));
+    }
+    Ok((order, starts))
+}
+
+/// Parts of such lengths, one after the other, each filled by a task of its own.
+fn joined(
+    run: &Run<'_>,
+    lengths: Vec<usize>,
+    fill: &(dyn Fn(usize, &mut [u32]) + Sync),
+) -> Result<Vec<u32>, ExecError> {
+    let mut all = vec![0; lengths.iter().sum()];
+    let mut rest = all.as_mut_slice();
+    let mut parts = Vec::with_capacity(lengths.len());
+    for length in lengths {
+        let (part, behind) = rest.split_at_mut(length);
+        parts.push(Mutex::new(part));
+        rest = behind;
+    }
+    run.for_each(parts.len(), &|_| None, &|part| {
+        fill(part, &mut parts[part].lock());
+        Ok(())
+    })?;
+    Ok(all)
 }
 
 /// Where groups of rows begin that are equal in all keys.

@@ -35,10 +35,24 @@ pub(in crate::engine) trait Word: Copy + Ord + Send + Sync + Default + std::fmt:
     fn without(self, bits: u32) -> Self;
     /// One more, modulo the word.
     fn next(self) -> Self;
+    /// Sorts words.
+    fn sort(words: &mut [Self]);
+}
+
+/// Sorts words of 128 bits: those that differ in few of them, as the words of one range do, by half as many.
+fn sort_wide(words: &mut [u128]) {
+    let (low, high) = words.iter().fold((u128::MAX, 0), |(low, high), &word| (low.min(word), high.max(word)));
+    if words.len() < 2 || high - low > u128::from(u64::MAX) {
+        words.sort_unstable();
+        return;
+    }
+    let mut narrow: Vec<u64> = words.iter().map(|&word| (word - low) as u64).collect();
+    narrow.sort_unstable();
+    words.iter_mut().zip(narrow).for_each(|(word, above)| *word = low + u128::from(above));
 }
 
 macro_rules! word {
-    ($($t:ty)*) => {$(
+    ($($t:ty, $sort:expr);*) => {$(
         impl Word for $t {
             const BITS: u32 = <$t>::BITS;
             #[inline]
@@ -61,11 +75,14 @@ macro_rules! word {
             fn next(self) -> Self {
                 self.wrapping_add(1)
             }
+            fn sort(words: &mut [Self]) {
+                $sort(words)
+            }
         }
     )*};
 }
 
-word!(u64 u128);
+word!(u64, <[u64]>::sort_unstable; u128, sort_wide);
 
 /// One key column in a word. The rank of a value `v` is `(v ^ flip) - base`, and one more if NULLs come first.
 struct Part {

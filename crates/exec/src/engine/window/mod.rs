@@ -41,7 +41,9 @@ use super::pipe::{Out, Pipe, Source};
 use super::sort::grouped;
 use super::vector::{ColumnInfo, Vector};
 use crate::ExecError;
-use crate::plan::{AggregateFunction, Plan, SortKey, Window, WindowCall, WindowFunction};
+use crate::plan::{
+    AggregateFunction, FrameBound, FrameExclusion, FrameUnits, Plan, SortKey, Window, WindowCall, WindowFunction,
+};
 use frames::Frames;
 use places::{Ordered, PIECE_ROWS};
 
@@ -55,12 +57,23 @@ pub(crate) fn pipe(flow: &Flow<'_>, window: &Window, filters: &Filters) -> Resul
     let input = flow.pipe(&lowest.input, &below.map(|wanted| wanted.below(wanted.column, shows)).collect())?;
     let rows = flow.rows_of(&input)?;
     let keys = lowest.sort_keys();
-    let prefixes: Vec<usize> =
-        levels.iter().flat_map(|w| [w.partition.len(), w.partition.len() + w.order.len()]).collect();
+    let mut prefixes = Vec::new();
+    let mut asked_for = |prefix: usize| {
+        prefixes.iter().position(|&known| known == prefix).unwrap_or_else(|| {
+            prefixes.push(prefix);
+            prefixes.len() - 1
+        })
+    };
+    let mut places = Vec::with_capacity(levels.len());
+    for window in &levels {
+        let partition = window.partition.len();
+        let peers = if window.calls.iter().any(sees_peers) { partition + window.order.len() } else { partition };
+        places.push((asked_for(partition), asked_for(peers)));
+    }
     let sorted = grouped(&flow.run, &rows, &keys, &prefixes)?;
     let mut results = Results { infos: Vec::new(), pieces: Vec::new(), charged: Vec::new() };
-    for (level, window) in levels.iter().enumerate() {
-        let (partitions, peers) = (&sorted.starts[2 * level], &sorted.starts[2 * level + 1]);
+    for (window, (partitions, peers)) in levels.iter().zip(places) {
+        let (partitions, peers) = (&sorted.starts[partitions], &sorted.starts[peers]);
         let ordered = Ordered { rows: &rows, order: &sorted.order, partitions, peers };
         for call in &window.calls {
             results.add(&flow.run, evaluate(&flow.run, &ordered, &window.order, call)?)?;
@@ -89,6 +102,23 @@ fn levels(window: &Window) -> Vec<&Window> {
     }
     levels.reverse();
     levels
+}
+
+/// Does a function depend on which rows are peers?
+fn sees_peers(call: &WindowCall) -> bool {
+    match call.function {
+        WindowFunction::Rank | WindowFunction::DenseRank | WindowFunction::PercentRank | WindowFunction::CumeDist => {
+            true
+        }
+        WindowFunction::RowNumber | WindowFunction::Ntile(_) => false,
+        WindowFunction::Lag { .. } | WindowFunction::Lead { .. } => false,
+        _ => {
+            let frame = call.frame;
+            let is_whole = frame.start == FrameBound::UnboundedPreceding && frame.end == FrameBound::UnboundedFollowing;
+            let excludes = matches!(frame.exclusion, FrameExclusion::Group | FrameExclusion::Ties);
+            excludes || (frame.units != FrameUnits::Rows && !is_whole)
+        }
+    }
 }
 
 /// May a function fail over some rows of a partition and not over others?

@@ -24,7 +24,7 @@ pub(super) struct Ordered<'a> {
     pub(super) order: &'a [u32],
     /// Where partitions begin, and the end.
     pub(super) partitions: &'a [u32],
-    /// Where groups of peers begin, and the end.
+    /// Where groups of peers begin, and the end; those of the partitions where nobody asks for peers.
     pub(super) peers: &'a [u32],
 }
 
@@ -33,6 +33,8 @@ pub(super) struct Ordered<'a> {
 pub(super) struct Place {
     /// Its position.
     pub(super) row: usize,
+    /// Which partition it is in.
+    partition_number: usize,
     /// Positions of its partition.
     pub(super) partition: Range<usize>,
     /// The groups of peers of its partition, by number.
@@ -71,11 +73,14 @@ impl Ordered<'_> {
         positions: Range<usize>,
         mut f: impl FnMut(&Place) -> Result<(), ExecError>,
     ) -> Result<(), ExecError> {
-        let mut place = Place::default();
+        let mut place = match positions.is_empty() {
+            true => return Ok(()),
+            false => self.place_of(positions.start),
+        };
         for row in positions {
             place.row = row;
             if row >= place.partition.end {
-                self.enter(&mut place);
+                self.enter_next(&mut place);
             } else if row >= place.peers.end {
                 place.group += 1;
                 place.peers = place.peers.end..self.peers[place.group + 1] as usize;
@@ -86,16 +91,44 @@ impl Ordered<'_> {
     }
 
     /// Finds the partition and the group of a row.
-    fn enter(&self, place: &mut Place) {
-        let row = place.row as u32;
-        let of = |starts: &[u32], row: u32| starts.partition_point(|&start| start <= row) - 1;
-        let partition = of(self.partitions, row);
-        place.partition = self.partitions[partition] as usize..self.partitions[partition + 1] as usize;
-        place.group = of(self.peers, row);
-        place.peers = self.peers[place.group] as usize..self.peers[place.group + 1] as usize;
-        let first = of(self.peers, place.partition.start as u32);
-        let end = first + self.peers[first..].partition_point(|&start| (start as usize) < place.partition.end);
-        place.groups = first..end;
+    fn place_of(&self, row: usize) -> Place {
+        let of = |starts: &[u32], row: usize| starts.partition_point(|&start| start as usize <= row) - 1;
+        let partition_number = of(self.partitions, row);
+        let partition = self.partition(partition_number);
+        let group = of(self.peers, row);
+        let first_group = of(self.peers, partition.start);
+        let groups = first_group..self.groups_end(first_group, partition.end);
+        Place { row, partition_number, partition, groups, group, peers: self.group(group) }
+    }
+
+    /// Goes on to the partition behind a place's.
+    fn enter_next(&self, place: &mut Place) {
+        place.partition_number += 1;
+        place.partition = self.partition(place.partition_number);
+        place.group = place.groups.end;
+        place.groups = place.group..self.groups_end(place.group, place.partition.end);
+        place.peers = self.group(place.group);
+    }
+
+    fn partition(&self, number: usize) -> Range<usize> {
+        self.partitions[number] as usize..self.partitions[number + 1] as usize
+    }
+
+    fn group(&self, number: usize) -> Range<usize> {
+        self.peers[number] as usize..self.peers[number + 1] as usize
+    }
+
+    /// The number behind a partition's last group, which is sought from its first one on: most partitions have few.
+    fn groups_end(&self, first: usize, partition_end: usize) -> usize {
+        let starts = &self.peers[first..];
+        let last = starts.len() - 1;
+        let mut reach = 1;
+        while (starts[reach.min(last)] as usize) < partition_end {
+            reach *= 2;
+        }
+        let from = reach / 2;
+        let within = &starts[from..=reach.min(last)];
+        first + from + within.partition_point(|&start| (start as usize) < partition_end)
     }
 
     /// A column of which each piece is made apart, in parallel.

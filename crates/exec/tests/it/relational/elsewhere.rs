@@ -133,22 +133,29 @@ fn numbers(random: &mut Random, columns: usize, rows: usize, below: usize) -> Pl
     }
 }
 
-/// As many elements as the number says, at most, some of them NULL.
-fn elements(value: Option<i64>) -> Option<Vec<Option<i64>>> {
+/// As many elements as the number says, some of them NULL; `longest` for one number of fifty.
+fn elements(value: Option<i64>, longest: i64) -> Option<Vec<Option<i64>>> {
     let value = value.filter(|value| value % 7 != 3)?;
-    let length = if value % 50 == 49 { 90 } else { value % 6 };
+    let length = if value % 50 == 49 { longest } else { value % 6 };
     Some((0..length).map(|i| (i % 4 != 2).then_some(value * 10 + i)).collect())
 }
 
 fn lists(values: &Int64Array) -> ArrayRef {
     let mut builder = ListBuilder::new(Int64Builder::new());
-    values.iter().for_each(|value| builder.append_option(elements(value)));
+    values.iter().for_each(|value| builder.append_option(elements(value, 90)));
+    Arc::new(builder.finish())
+}
+
+/// Some take more than a chunk.
+fn long_lists(values: &Int64Array) -> ArrayRef {
+    let mut builder = ListBuilder::new(Int64Builder::new());
+    values.iter().for_each(|value| builder.append_option(elements(value, 5000)));
     Arc::new(builder.finish())
 }
 
 fn large_lists(values: &Int64Array) -> ArrayRef {
     let mut builder = LargeListBuilder::new(Int64Builder::new());
-    values.iter().for_each(|value| builder.append_option(elements(value.map(|v| v + 1))));
+    values.iter().for_each(|value| builder.append_option(elements(value.map(|v| v + 1), 90)));
     Arc::new(builder.finish())
 }
 
@@ -164,10 +171,11 @@ fn pairs(values: &Int64Array) -> ArrayRef {
 
 #[test]
 fn lists_are_taken_apart() {
-    cases(0, 12, |random| {
-        let rows = random.pick(&[0, 1, 30, 40]);
+    cases(0, 60, |random| {
+        let long = random.one_in(2);
+        let rows = if long { random.pick(&[0, 1, 40, 250]) } else { random.pick(&[0, 1, 30, 40]) };
         let input = numbers(random, 2, rows, 120);
-        let kinds: [fn(&Int64Array) -> ArrayRef; 3] = [lists, large_lists, pairs];
+        let kinds: [fn(&Int64Array) -> ArrayRef; 3] = [if long { long_lists } else { lists }, large_lists, pairs];
         let mut outputs = vec![column(0, "a"), column(1, "b")];
         let count = 1 + random.below(3);
         for _ in 0..count {
@@ -176,13 +184,20 @@ fn lists_are_taken_apart() {
         let element = Arc::new(Field::new("element", DataType::Int64, true));
         let columns = (2..2 + count).map(|list| (list, element.clone())).collect();
         let mut plan = input.project(outputs).unwrap().unnest(columns, random.one_in(3)).unwrap();
+        // Long lists beside each of their elements would be rows by the square of their length.
+        let mut first = 2 + count;
+        if long {
+            let kept = [0, 1].into_iter().chain(first..first + count);
+            plan = plan.project(kept.map(|c| column(c, &format!("c{c}"))).collect()).unwrap();
+            first = 2;
+        }
         if random.one_in(2) {
-            let compared = random.pick(&[0, 1, 2 + count]);
+            let compared = random.pick(&[0, 1, first]);
             let less = Predicate::Compare { column: compared, op: CompareOp::Lt, value: int(60) };
             plan = plan.filter(less).unwrap();
         }
         if random.one_in(3) {
-            plan = plan.aggregate(vec![2 + count], Vec::new()).unwrap();
+            plan = plan.aggregate(vec![first], Vec::new()).unwrap();
         }
         check(exec::optimize(plan), random, true)
     });
