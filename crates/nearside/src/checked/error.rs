@@ -5,7 +5,7 @@
 
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
-use datafusion::common::DataFusionError;
+use datafusion_common::DataFusionError;
 
 /// An arithmetic fault of a statement: the user's data or text is at fault, never the engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -9,13 +9,13 @@ use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
-use datafusion::logical_expr::binary::BinaryTypeCoercer;
-use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::interval_arithmetic::{Interval, apply_operator};
-use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion::logical_expr::{
+use datafusion_common::{Result, ScalarValue, internal_err, plan_err};
+use datafusion_expr::binary::BinaryTypeCoercer;
+use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::interval_arithmetic::{Interval, apply_operator};
+use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion_expr::{
     BinaryExpr, ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, Volatility,
 };
