@@ -27,7 +27,7 @@
 
 mod any_of_list;
 mod catalog;
-pub mod checked;
+mod checked;
 mod coerce;
 mod config;
 mod context;

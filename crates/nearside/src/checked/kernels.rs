@@ -94,9 +94,9 @@ pub(super) fn negate(arg: &ColumnarValue, rows: usize) -> Result<ColumnarValue> 
                 kind,
                 operation: match operation.strip_prefix("0 - ") {
                     Some(value) => format!("-({value})"),
-                    None => operation,
+                    None => operation.clone(),
                 },
-                target,
+                target: target.clone(),
             }
             .into(),
             _ => error,

@@ -11,7 +11,7 @@
 //! of what was lowered would come too late for folding. No rule of DataFusion 55 makes new arithmetic after analysis
 //! (only its own `sum` did, and that is replaced). What the plain operator told the optimizer is told by the function:
 //! type, nullability, strictness (outer joins become inner ones), order, bounds, neutral elements. Column names stay
-//! `a + b`; logical plans read as written after [`plain_plan`].
+//! `a + b`; expressions read as written after [`plain`].
 //!
 //! Arrow's kernels for dates, times, timestamps, durations and intervals are checked already, and so are casts (`safe`
 //! is off) and DataFusion's `abs`, `factorial`, `gcd`, `lcm`, `round`, `ceil`, `floor`, `median`; they stay.
@@ -34,7 +34,8 @@
 //! instead of 8 bytes per group.
 //!
 //! # Limits
-//! See the modules `decimal`, `aggregates` and `guard`. DataFusion's `sum(a + 1)` to `sum(a) + count(a)` rewrite is gone: it overflows elsewhere than the text.
+//! See the modules `decimal`, `aggregates` and `guard`. DataFusion's rewrite of `sum(a + 1)` to `sum(a) + count(a)` does
+//! not happen: it would overflow elsewhere than the text.
 
 mod accumulators;
 mod aggregates;
@@ -58,12 +59,10 @@ use datafusion_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion_expr::{AggregateUDF, Expr};
 use datafusion_physical_expr::PhysicalExpr;
 
-pub use aggregates::{CheckedAvg, CheckedSum, aggregate_functions};
-pub use error::ArithmeticError;
-pub use guard::can_fail;
-pub use operators::as_operator;
-pub(crate) use operators::result_type;
-pub use rewrite::{CheckedArithmetic, checked, plain, plain_plan};
+use aggregates::aggregate_functions;
+pub(crate) use aggregates::{CheckedAvg, CheckedSum};
+pub(crate) use operators::{as_operator, result_type};
+pub(crate) use rewrite::{CheckedArithmetic, checked, plain};
 
 /// The aggregates that stand in the place of DataFusion's of the same name.
 pub(crate) fn own_aggregates() -> Vec<Arc<AggregateUDF>> {
@@ -74,7 +73,11 @@ pub(crate) fn own_aggregates() -> Vec<Arc<AggregateUDF>> {
 /// DataFusion's `create_physical_expr` with checked operators: for an expression that was not part of an analysed
 /// plan, or may not have been (one that was is left as it is). The types in `expr` must have been coerced; `schema`
 /// holds the columns that it names. Errors are DataFusion's planning errors.
-pub fn create_physical_expr(expr: &Expr, schema: &DFSchema, props: &ExecutionProps) -> Result<Arc<dyn PhysicalExpr>> {
+pub(crate) fn create_physical_expr(
+    expr: &Expr,
+    schema: &DFSchema,
+    props: &ExecutionProps,
+) -> Result<Arc<dyn PhysicalExpr>> {
     let expr = checked(expr.clone(), schema)?.data;
     let context = PhysicalPlanningContext::default();
     datafusion_physical_expr::create_physical_expr(&expr, schema, props, &context)

@@ -108,13 +108,6 @@ pub fn plain(expr: Expr) -> Result<Transformed<Expr>> {
     })
 }
 
-/// `plan` with plain operators in the place of checked ones, for EXPLAIN: `a + b` instead of `+(a, b)`. Never to be
-/// run: what it computes may wrap.
-pub fn plain_plan(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = plan.transform_up_with_subqueries(|node| node.map_expressions(plain))?;
-    Ok(plan.data)
-}
-
 fn is_candidate(expr: &Expr) -> bool {
     match expr {
         Expr::BinaryExpr(binary) => operators::function(binary.op).is_some(),

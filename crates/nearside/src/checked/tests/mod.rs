@@ -7,7 +7,10 @@ mod operators;
 
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion_expr::LogicalPlan;
 
+use crate::parser::Parsed;
+use crate::planning::{analyse, optimise};
 use crate::{Database, Error, Outcome, Session};
 
 /// Integers at their limits, a divisor that is zero once, decimals of 38 and of 15 digits; one row of NULLs.
@@ -28,6 +31,13 @@ impl Sql {
         let session = Database::builder().threads(2).build().unwrap().session();
         session.execute(TABLE).unwrap();
         Sql { session }
+    }
+
+    /// The statement's plan after all rules.
+    fn optimised(&self, text: &str) -> LogicalPlan {
+        let running = self.session.running();
+        let plan = Parsed::one(text).unwrap().plan(&running.plan_context()).unwrap();
+        optimise(analyse(plan, &running).unwrap(), &running).unwrap()
     }
 
     fn run(&self, text: &str) -> Result<Vec<RecordBatch>, Error> {
