@@ -10,7 +10,6 @@ use numa::{Attributes, Budget, Topology};
 use sched::Scheduler;
 
 use crate::catalog::{Catalog, Entry, Name};
-use crate::config;
 use crate::error::{Error, Result};
 use crate::load::{self, BatchProducer, LoadOptions, LoadReport};
 use crate::placement::MachineNodes;
@@ -20,7 +19,7 @@ use crate::planner::Planner;
 use crate::recording::{Recorder, Workload};
 use crate::report::{self, ColumnReport, IndexReport};
 use crate::scheduling::Threshold;
-use crate::session::Session;
+use crate::session::{Session, default_planner};
 
 /// The share of the usable memory that the budget takes when none is given.
 const MEMORY_SHARE: f64 = 0.8;
@@ -80,10 +79,7 @@ impl Inner {
 
     /// Functions and settings as every session starts with them.
     pub(crate) fn default_planner(&self) -> Arc<Planner> {
-        Arc::clone(self.default_planner.get_or_init(|| {
-            let settings = config::defaults(self.scheduler.threads(), &self.scheduler.settings());
-            Arc::new(Planner::new(settings))
-        }))
+        Arc::clone(self.default_planner.get_or_init(|| Arc::new(default_planner(self))))
     }
 }
 

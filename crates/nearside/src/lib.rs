@@ -19,11 +19,11 @@
 //! a stream. Synchronous calls park their own thread and may be made inside an async runtime; they never enter one.
 //!
 //! The way of a statement: `parser` (our statements, else DataFusion's), `context` (names of one catalog state), DataFusion's
-//! analysis and optimisation, `lower` (the largest native subtrees), then `exec` on `sched` workers for those and the private
-//! runtime for what is left over. Plans are kept (`plan_cache`) and bound to a snapshot when they start.
+//! analysis and optimisation by the rules and functions of a `planner`, `lower` (an `exec::Plan`), then `exec` on `sched`
+//! workers. Plans are kept (`plan_cache`) and bound to a snapshot when they start.
 //!
 //! # Limits
-//! One writer at a time per table; no transactions over several statements. `EXPLAIN` says who runs each operator.
+//! One writer at a time per table; no transactions over several statements.
 
 mod any_of_list;
 mod catalog;

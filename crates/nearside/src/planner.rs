@@ -1,7 +1,7 @@
 //! [`Planner`]: what statements are planned with: functions, rules and settings.
 //!
-//! One is kept for all sessions, and a session that changes a setting has one of its own; functions and rules are shared
-//! between them. It answers DataFusion's SQL planner and optimiser; nothing of it executes anything.
+//! One is kept for all sessions, and a session that changes a setting has one of its own; they share functions and
+//! rules. It answers DataFusion's SQL planner and optimiser; nothing of it executes anything.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -210,5 +210,65 @@ impl FunctionRegistry for Planner {
 
     fn expr_planners(&self) -> Vec<Arc<dyn ExprPlanner>> {
         self.expressions.to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::DataType;
+    use datafusion_expr::ReturnFieldArgs;
+
+    use super::*;
+    use crate::checked::{CheckedAvg, CheckedSum};
+
+    fn zone(planner: &Planner, function: &str) -> String {
+        let now = planner.udf(function).unwrap();
+        let field = now.return_field_from_args(ReturnFieldArgs { arg_fields: &[], scalar_arguments: &[] }).unwrap();
+        match field.data_type() {
+            DataType::Timestamp(_, zone) => zone.as_deref().unwrap_or("none").to_string(),
+            other => panic!("{function} is {other}"),
+        }
+    }
+
+    #[test]
+    fn functions_follow_the_settings_under_each_of_their_names() {
+        let mut options = ConfigOptions::new();
+        options.execution.time_zone = Some("+00:00".into());
+        let planner = Planner::new(options);
+        let changed = planner.changed(|options| {
+            options.execution.time_zone = Some("+02:00".into());
+            Ok(())
+        });
+        let changed = changed.unwrap();
+        for function in ["now", "current_timestamp"] {
+            assert_eq!(zone(&planner, function), "+00:00", "{function}");
+            assert_eq!(zone(&changed, function), "+02:00", "{function}");
+        }
+        assert_eq!(changed.config_options().execution.time_zone.as_deref(), Some("+02:00"));
+        assert!(planner.changed(|_| Err(crate::Error::plan("refused"))).is_err());
+    }
+
+    #[test]
+    fn our_functions_stand_in_the_place_of_datafusions() {
+        let planner = Planner::new(ConfigOptions::new());
+        assert!(planner.udaf("sum").unwrap().inner().is::<CheckedSum>());
+        for name in ["avg", "mean"] {
+            assert!(planner.udaf(name).unwrap().inner().is::<CheckedAvg>(), "{name}");
+        }
+        let error = planner.udaf("summ").unwrap_err().to_string();
+        assert!(error.contains("function 'summ' does not exist"), "{error}");
+    }
+
+    #[test]
+    fn what_is_registered_is_found_under_its_names() {
+        let planner = Planner::new(ConfigOptions::new());
+        for name in planner.udfs() {
+            let function = planner.udf(&name).unwrap();
+            assert!(function.name() == name || function.aliases().contains(&name), "{name} is {}", function.name());
+        }
+        for name in planner.udafs() {
+            let function = planner.udaf(&name).unwrap();
+            assert!(function.name() == name || function.aliases().contains(&name), "{name} is {}", function.name());
+        }
     }
 }

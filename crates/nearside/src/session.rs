@@ -82,6 +82,11 @@ struct Shared {
 /// Tells settings apart in the plan cache's keys; 0 are the defaults.
 static SETTINGS: AtomicU64 = AtomicU64::new(1);
 
+/// Functions, rules and settings as every session starts with them.
+pub(crate) fn default_planner(inner: &Inner) -> Planner {
+    Planner::new(config::defaults(inner.scheduler.threads(), &inner.scheduler.settings()))
+}
+
 impl Session {
     pub(crate) fn new(inner: Arc<Inner>) -> Session {
         let planner = inner.default_planner();

@@ -49,7 +49,7 @@ const RESTRICTED: [(&str, &[&str], &str); 7] = [
     ),
 ];
 
-/// Who may have a restricted dependency for examples and tests: to measure itself beside it, or as a client would have it.
+/// Who may have a restricted dependency for examples and tests: to measure itself beside it, or as clients have it.
 const IN_TESTS: [(&str, &str); 2] = [("nearside-sched", "rayon"), ("nearside", "tokio")];
 
 /// The rule.

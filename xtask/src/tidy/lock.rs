@@ -1,5 +1,5 @@
-//! The lock file: one arrow line, one source of crates, nothing of DataFusion that executes, and the rest of it out of reach of the
-//! crates below `nearside`.
+//! The lock file: one arrow line, one source of crates, nothing of DataFusion that executes, and the rest of it out of
+//! reach of the crates below `nearside`.
 //!
 //! Two major versions of arrow would compile everything twice and make arrays of one unreadable by the other.
 

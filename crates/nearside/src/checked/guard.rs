@@ -7,8 +7,8 @@
 //! DataFusion evaluates row by row in the written order and has no simplification for: `CASE <literal> WHEN ..`.
 //!
 //! The conjunctions at the top of a WHERE or ON stay as they are, so that they can be pushed down and turned into join
-//! keys one by one; `exec` asks those that cannot fail first, the others in their order and only for rows that are still
-//! undecided.
+//! keys one by one; `exec` asks those that cannot fail first, the others in their order and only for rows that are
+//! still undecided.
 //!
 //! # Limits
 //! Casts are not guarded. `coalesce`, `nvl` and the like are lazy in DataFusion already, except with Boolean values.

@@ -125,13 +125,9 @@ fn name_of(op: Operator, left: &Expr, right: &Expr) -> String {
 
 /// Whether `expr` is a call of one of the functions of this module.
 pub(super) fn is_checked(expr: &Expr) -> bool {
-    matches!(expr, Expr::ScalarFunction(call) if is_checked_function(&call.func))
-}
-
-/// Whether `function` is one of this module's.
-pub(super) fn is_checked_function(function: &ScalarUDF) -> bool {
-    let inner = function.inner();
-    inner.is::<Arithmetic>() || inner.is::<Negate>()
+    let Expr::ScalarFunction(call) = expr else { return false };
+    let function = call.func.inner();
+    function.is::<Arithmetic>() || function.is::<Negate>()
 }
 
 /// The type of `l op r`, as DataFusion's plain operator has it.
