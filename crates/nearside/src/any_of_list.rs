@@ -15,11 +15,9 @@ use arrow::compute::kernels::cmp;
 use arrow::compute::{and_kleene, or_kleene, take};
 use arrow::datatypes::{DataType, Field};
 use arrow::error::ArrowError;
-use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
-use datafusion::logical_expr::{
-    ColumnarValue, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion_common::{Result, ScalarValue};
+use datafusion_expr::type_coercion::binary::comparison_coercion;
+use datafusion_expr::{ColumnarValue, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility};
 
 use crate::error::Error;
 use crate::floats::canonical;

@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::TableReference;
-use datafusion::logical_expr::Expr;
+use datafusion_common::TableReference;
+use datafusion_expr::Expr;
 use files::ReadOptions;
 use numa::{Allocator, Budget, Policy};
 use parking_lot::{Mutex, RwLock};

@@ -8,15 +8,16 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Between, Expr, ExprSchemable, LogicalPlan, cast};
-use datafusion::optimizer::AnalyzerRule;
-use datafusion::optimizer::analyzer::Analyzer;
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{DFSchema, Result};
+use datafusion_expr::type_coercion::binary::comparison_coercion;
+use datafusion_expr::utils::merge_schema;
+use datafusion_expr::{Between, Expr, ExprSchemable, LogicalPlan, cast};
+use datafusion_optimizer::AnalyzerRule;
+use datafusion_optimizer::analyzer::Analyzer;
 
+use crate::checked::CheckedArithmetic;
 use crate::correlated::{CorrelatedNames, CorrelatedRefusals};
 use crate::error::Error;
 use crate::floats::OneZeroConstants;
@@ -34,7 +35,7 @@ const NUMERIC_FUNCTIONS: [&str; 12] =
 #[derive(Debug, Default)]
 pub(crate) struct FloatsWin;
 
-/// DataFusion's analyzer rules with ours before them.
+/// DataFusion's analyzer rules with ours around them.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
         Arc::new(CorrelatedRefusals),
@@ -48,6 +49,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     ];
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(OneZeroConstants));
+    rules.push(Arc::new(CheckedArithmetic));
     rules
 }
 

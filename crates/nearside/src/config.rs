@@ -2,15 +2,14 @@
 
 use std::borrow::Cow;
 
-use datafusion::common::extensions_options;
-use datafusion::config::{ConfigEntry, ConfigExtension, ConfigOptions, ExtensionOptions};
-use datafusion::prelude::SessionConfig;
+use datafusion_common::config::{ConfigEntry, ConfigExtension, ConfigNonZeroUsize, ConfigOptions, ExtensionOptions};
+use datafusion_common::extensions_options;
 
 use crate::catalog::{CATALOG, DEFAULT_SCHEMA};
 use crate::error::Result;
 use crate::scheduling;
 
-/// Rows of a batch that operators exchange with DataFusion.
+/// Most rows of a batch of a result, and of one that a series gives.
 pub(crate) const BATCH_ROWS: usize = 8192;
 
 extensions_options! {
@@ -54,29 +53,30 @@ impl ConfigExtension for NearsideOptions {
 }
 
 /// The settings a session starts with.
-pub(crate) fn session_config(threads: usize, scheduling: &sched::Settings) -> SessionConfig {
+pub(crate) fn defaults(threads: usize, scheduling: &sched::Settings) -> ConfigOptions {
     let mut own = NearsideOptions::default();
     scheduling::write(scheduling, &mut own);
-    let mut config = SessionConfig::new()
-        .with_target_partitions(threads)
-        .with_batch_size(BATCH_ROWS)
-        .with_information_schema(true)
-        .with_create_default_catalog_and_schema(false)
-        .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
-        .with_option_extension(own);
-    let options = config.options_mut();
+    let mut options = ConfigOptions::new();
+    options.extensions.insert(own);
+    // These have no effect: they are shown, and show what is so.
+    options.catalog.default_catalog = CATALOG.into();
+    options.catalog.default_schema = DEFAULT_SCHEMA.into();
+    options.catalog.information_schema = true;
+    options.catalog.create_default_catalog_and_schema = false;
+    options.execution.target_partitions = threads;
+    options.execution.batch_size = ConfigNonZeroUsize::try_new(BATCH_ROWS).expect("a batch has rows");
+    // These have.
     options.sql_parser.parse_float_as_decimal = true;
     options.sql_parser.collect_spans = true;
     // Aggregates such as array_agg see rows in the order of a subquery, as in PostgreSQL.
     options.sql_parser.enable_subquery_sort_elimination = false;
-    options.execution.planning_concurrency = 1;
     // A third pass only puts columns back in the order of the first.
     options.optimizer.max_passes = 2;
     // Fields of structs are read per row anyway, and every plan pays for the search for them.
     options.optimizer.enable_leaf_expression_pushdown = false;
     // So that TIMESTAMP WITH TIME ZONE has one.
     options.execution.time_zone = Some("+00:00".into());
-    config
+    options
 }
 
 /// Every setting under its full name: ours first, then DataFusion's.

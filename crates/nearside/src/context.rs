@@ -8,17 +8,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use datafusion::common::{Constraint, Constraints, DFSchema, Result as DfResult, TableReference};
-use datafusion::config::ConfigOptions;
-use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
-use datafusion::logical_expr::simplify::SimplifyContext;
-use datafusion::logical_expr::{
+use datafusion_common::Column;
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::{Constraint, Constraints, DFSchema, Result as DfResult, TableReference};
+use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
+use datafusion_expr::simplify::SimplifyContext;
+use datafusion_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableProviderFilterPushDown,
     TableSource, TableType, WindowUDF,
 };
-use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::prelude::Column;
+use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 
 use crate::catalog::{CatalogState, Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, TableEntry, ViewEntry};
 use crate::database::Inner;
@@ -27,6 +26,7 @@ use crate::files::FileTable;
 use crate::lower::is_exact_in_scan;
 use crate::names::nearest;
 use crate::parser::Parsed;
+use crate::planner::Planner;
 use crate::planning::Stop;
 use crate::sources::{ForeignSource, WorkSource};
 use crate::views::information::{Described, Descriptions};
@@ -129,8 +129,8 @@ impl TableSource for ViewSource {
 
 /// One statement's view of the world for planning.
 pub(crate) struct PlanContext<'a> {
-    /// Functions, types and settings.
-    pub state: &'a SessionState,
+    /// Functions and settings.
+    pub planner: &'a Planner,
     /// What exists.
     pub catalog: Arc<CatalogState>,
     /// Machine, workers and budget, for the system views.
@@ -145,7 +145,7 @@ impl PlanContext<'_> {
     fn lookup(&self, reference: &TableReference) -> Result<Arc<dyn TableSource>> {
         let name = Name::resolve(reference)?;
         if name.schema == SYSTEM_SCHEMA {
-            return views::system_table(&name, self.inner, &self.catalog, self.state);
+            return views::system_table(&name, self.inner, &self.catalog, self.planner);
         }
         if name.schema == INFORMATION_SCHEMA {
             return self.information_schema(&name);
@@ -165,10 +165,10 @@ impl PlanContext<'_> {
     fn information_schema(&self, name: &Name) -> Result<Arc<dyn TableSource>> {
         if name.table == "df_settings" {
             // What SHOW reads.
-            return views::settings_table(self.state);
+            return views::settings_table(self.planner);
         }
         let none = || Error::NotFound { kind: "table", name: name.shown(), nearest: None };
-        views::information::table(&name.table, &self.describe(), self.state)?.ok_or_else(none)
+        views::information::table(&name.table, &self.describe(), self.planner)?.ok_or_else(none)
     }
 
     /// Names and columns of everything, for `information_schema`; a view that no longer plans is listed without columns.
@@ -206,7 +206,7 @@ impl PlanContext<'_> {
         planning.push(name.clone());
         let outermost = self.planning.is_empty();
         let (catalog, stop) = (Arc::clone(&self.catalog), self.stop.clone());
-        let inner = PlanContext { state: self.state, catalog, inner: self.inner, planning, stop };
+        let inner = PlanContext { planner: self.planner, catalog, inner: self.inner, planning, stop };
         let plan = Parsed::one(&view.sql)?.plan(&inner).map_err(|e| match outermost {
             true if !matches!(e, Error::Cancelled | Error::Timeout) => {
                 Error::plan(format!("view '{}' can no longer be used: {e}", name.shown()))
@@ -238,7 +238,7 @@ impl ContextProvider for PlanContext<'_> {
     }
 
     fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> DfResult<Arc<dyn TableSource>> {
-        let context = SimplifyContext::builder().with_config_options(Arc::clone(self.state.config_options())).build();
+        let context = SimplifyContext::builder().with_config_options(Arc::clone(self.planner.config_options())).build();
         let simplifier = ExprSimplifier::new(context);
         let schema = DFSchema::empty();
         let args = args
@@ -259,11 +259,11 @@ impl ContextProvider for PlanContext<'_> {
     }
 
     fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
-        self.state.expr_planners()
+        self.planner.expr_planners()
     }
 
     fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
-        self.state.relation_planners()
+        &[]
     }
 
     fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
@@ -271,19 +271,19 @@ impl ContextProvider for PlanContext<'_> {
     }
 
     fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
-        self.state.scalar_functions().get(name).cloned()
+        self.planner.scalar_functions().get(name).cloned()
     }
 
     fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
-        self.state.higher_order_functions().get(name).cloned()
+        self.planner.higher_order_functions().get(name).cloned()
     }
 
     fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
-        self.state.aggregate_functions().get(name).cloned()
+        self.planner.aggregate_functions().get(name).cloned()
     }
 
     fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
-        self.state.window_functions().get(name).cloned()
+        self.planner.window_functions().get(name).cloned()
     }
 
     fn get_variable_type(&self, _names: &[String]) -> Option<DataType> {
@@ -291,22 +291,22 @@ impl ContextProvider for PlanContext<'_> {
     }
 
     fn options(&self) -> &ConfigOptions {
-        self.state.config_options()
+        self.planner.config_options()
     }
 
     fn udf_names(&self) -> Vec<String> {
-        self.state.scalar_functions().keys().cloned().collect()
+        self.planner.scalar_functions().keys().cloned().collect()
     }
 
     fn higher_order_function_names(&self) -> Vec<String> {
-        self.state.higher_order_functions().keys().cloned().collect()
+        self.planner.higher_order_functions().keys().cloned().collect()
     }
 
     fn udaf_names(&self) -> Vec<String> {
-        self.state.aggregate_functions().keys().cloned().collect()
+        self.planner.aggregate_functions().keys().cloned().collect()
     }
 
     fn udwf_names(&self) -> Vec<String> {
-        self.state.window_functions().keys().cloned().collect()
+        self.planner.window_functions().keys().cloned().collect()
     }
 }

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
-use datafusion::logical_expr::LogicalPlan;
-use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::Statement;
+use datafusion_expr::LogicalPlan;
+use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement as DfStatement};
+use datafusion_sql::resolve::resolve_table_references;
 use files::{Compression, FileFormat, FileSet, ReadOptions, WriteOptions};
+use sqlparser::ast::Statement;
 
 use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
 use crate::error::{Error, Result};
@@ -347,7 +348,8 @@ fn views_in_order(running: &Arc<Running>) -> Result<Vec<String>> {
         let names: Vec<&Name> = left.iter().map(|(n, _)| *n).collect();
         let is_ready = |view: &ViewEntry, own: &Name| -> Result<bool> {
             let Parsed::Sql(statement) = Parsed::one(&view.sql)? else { return Ok(true) };
-            let references = running.state.resolve_table_references(&statement)?;
+            let normalise = running.planner.config_options().sql_parser.enable_ident_normalization;
+            let (references, _) = resolve_table_references(&statement, normalise)?;
             let mut waits = false;
             for reference in references {
                 if let Ok(name) = Name::resolve(&reference) {
@@ -434,7 +436,7 @@ fn import_statement(mut statement: DfStatement, running: &Arc<Running>) -> Resul
         other => other,
     };
     match plan_statement(statement, &running.plan_context())? {
-        LogicalPlan::Ddl(datafusion::logical_expr::DdlStatement::CreateMemoryTable(create)) => {
+        LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => {
             create_table(create, placement.as_deref(), running)
         }
         LogicalPlan::Ddl(other) => crate::ddl::ddl(other, running),

@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::execution::session_state::SessionState;
 use numa::counters::MemoryCounters;
 use numa::{Attributes, Budget, Topology};
 use sched::Scheduler;
@@ -16,10 +15,11 @@ use crate::load::{self, BatchProducer, LoadOptions, LoadReport};
 use crate::placement::MachineNodes;
 use crate::placement::change::ChangeLog;
 use crate::plan_cache::PlanCache;
+use crate::planner::Planner;
 use crate::recording::{Recorder, Workload};
 use crate::report::{self, ColumnReport, IndexReport};
 use crate::scheduling::Threshold;
-use crate::session::{Session, default_state};
+use crate::session::{Session, default_planner};
 
 /// The share of the usable memory that the budget takes when none is given.
 const MEMORY_SHARE: f64 = 0.8;
@@ -62,7 +62,7 @@ pub(crate) struct Inner {
     /// What passes the memory controllers, from the first look at it on; `None` where that cannot be counted.
     pub memory_counters: OnceLock<Option<MemoryCounters>>,
     statement_clock: AtomicU64,
-    default_state: OnceLock<Arc<SessionState>>,
+    default_planner: OnceLock<Arc<Planner>>,
 }
 
 impl std::fmt::Debug for Inner {
@@ -78,8 +78,8 @@ impl Inner {
     }
 
     /// Functions and settings as every session starts with them.
-    pub(crate) fn default_state(&self) -> Arc<SessionState> {
-        Arc::clone(self.default_state.get_or_init(|| Arc::new(default_state(self))))
+    pub(crate) fn default_planner(&self) -> Arc<Planner> {
+        Arc::clone(self.default_planner.get_or_init(|| Arc::new(default_planner(self))))
     }
 }
 
@@ -169,7 +169,7 @@ impl DatabaseBuilder {
             recorder: Recorder::default(),
             memory_counters: OnceLock::new(),
             statement_clock: AtomicU64::new(1),
-            default_state: OnceLock::new(),
+            default_planner: OnceLock::new(),
         };
         Ok(Database { inner: Arc::new(inner) })
     }

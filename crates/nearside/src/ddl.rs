@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{Field, FieldRef, Schema};
-use datafusion::common::{SchemaReference, TableReference};
-use datafusion::logical_expr::{
+use datafusion_common::{SchemaReference, TableReference};
+use datafusion_expr::{
     CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, Expr, LogicalPlan,
     LogicalPlanBuilder,
 };
-use datafusion::sql::parser::{CreateExternalTable, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, RenameTableNameKind, Statement};
+use datafusion_sql::parser::{CreateExternalTable, Statement as DfStatement};
+use sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, RenameTableNameKind, Statement};
 
 use crate::catalog::{CATALOG, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::context::{PlanContext, ROW_ID};
@@ -289,7 +289,7 @@ fn add_column(table: &mut TableEntry, column: &ColumnDef, if_not_exists: bool, r
 fn column_field(column: &ColumnDef, running: &Arc<Running>) -> Result<(FieldRef, Option<Expr>)> {
     let context = running.plan_context();
     let plan = Parsed::one(&format!("CREATE TABLE new_column ({column})"))?.plan(&context)?;
-    let LogicalPlan::Ddl(datafusion::logical_expr::DdlStatement::CreateMemoryTable(CreateMemoryTable {
+    let LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(CreateMemoryTable {
         input,
         constraints,
         column_defaults,

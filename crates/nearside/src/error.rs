@@ -6,7 +6,7 @@
 use std::fmt;
 
 use arrow::error::ArrowError;
-use datafusion::common::{DataFusionError, SchemaError};
+use datafusion_common::{DataFusionError, SchemaError};
 use exec::ExecError;
 use files::FileError;
 use numa::MemoryError;

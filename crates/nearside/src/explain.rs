@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::logical_expr::{DescribeTable, LogicalPlan};
-use datafusion::sql::parser::{ExplainStatement, Statement};
+use datafusion_expr::{DescribeTable, LogicalPlan};
+use datafusion_sql::parser::{ExplainStatement, Statement};
 use exec::{Plan, Profile};
 use numa::counters::{Counter, Counts};
 

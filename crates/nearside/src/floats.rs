@@ -12,16 +12,16 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{ScalarFunction, WindowFunctionDefinition};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::expr::{ScalarFunction, WindowFunctionDefinition};
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::{
     ColumnarValue, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
     Volatility,
 };
-use datafusion::optimizer::AnalyzerRule;
+use datafusion_optimizer::AnalyzerRule;
 
 /// Scalar functions that compare their arguments.
 const COMPARING: [&str; 3] = ["nullif", "greatest", "least"];

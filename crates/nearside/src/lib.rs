@@ -19,15 +19,15 @@
 //! a stream. Synchronous calls park their own thread and may be made inside an async runtime; they never enter one.
 //!
 //! The way of a statement: `parser` (our statements, else DataFusion's), `context` (names of one catalog state), DataFusion's
-//! analysis and optimisation, `lower` (the largest native subtrees), then `exec` on `sched` workers for those and the private
-//! runtime for what is left over. Plans are kept (`plan_cache`) and bound to a snapshot when they start.
+//! analysis and optimisation by the rules and functions of a `planner`, `lower` (an `exec::Plan`), then `exec` on `sched`
+//! workers. Plans are kept (`plan_cache`) and bound to a snapshot when they start.
 //!
 //! # Limits
-//! One writer at a time per table; no transactions over several statements. `EXPLAIN` says who runs each operator.
+//! One writer at a time per table; no transactions over several statements.
 
 mod any_of_list;
 mod catalog;
-pub mod checked;
+mod checked;
 mod coerce;
 mod config;
 mod context;
@@ -51,6 +51,7 @@ mod parser;
 mod placement;
 mod plan_cache;
 mod plan_times;
+mod planner;
 mod planning;
 mod prepared;
 mod quantified;
@@ -78,7 +79,7 @@ mod write;
 pub use ::files::{FileError, FileErrorKind, FileFormat, ReadOptions};
 pub use arrow;
 pub use database::{Database, DatabaseBuilder};
-pub use datafusion::common::ScalarValue;
+pub use datafusion_common::ScalarValue;
 pub use error::{Error, Position, Result};
 pub use load::{BatchProducer, LoadOptions, LoadProgress, LoadReport, ProgressFn};
 pub use parser::Piece;

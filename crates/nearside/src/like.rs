@@ -5,8 +5,8 @@
 //! ILIKE, patterns that are no literals, and LIKE over anything but a column are DataFusion's.
 
 use arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, ExprSchema};
-use datafusion::logical_expr::{Expr, Like};
+use datafusion_common::{DFSchema, ExprSchema};
+use datafusion_expr::{Expr, Like};
 use exec::TextTest;
 
 /// What `expr` asks of a text, if it is LIKE or NOT LIKE over a column of `schema`.
@@ -35,9 +35,9 @@ mod tests {
 
     use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringViewArray};
     use arrow::datatypes::{Field, Schema};
-    use datafusion::common::ScalarValue;
-    use datafusion::execution::context::ExecutionProps;
-    use datafusion::logical_expr::{col, lit, not};
+    use datafusion_common::ScalarValue;
+    use datafusion_expr::execution_props::ExecutionProps;
+    use datafusion_expr::{col, lit, not};
     use exec::Expression;
 
     use super::*;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion::common::TableReference;
+use datafusion_common::TableReference;
 use files::{FileFormat, FileSet, ReadOptions};
 use parking_lot::Mutex;
 use sched::Affinity;
@@ -169,7 +169,7 @@ fn load(
 ) -> Result<LoadReport> {
     let started = Instant::now();
     let schema = nullable(&storage::surface_schema(&schema))?;
-    let running = Arc::new(Running::start(inner, inner.default_state()));
+    let running = Arc::new(Running::start(inner, inner.default_planner()));
     let table = new_table(name.clone(), schema, options.placement.as_deref(), &running)?;
     let rows = AtomicU64::new(0);
     let report = |added: u64| {

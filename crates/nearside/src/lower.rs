@@ -28,12 +28,12 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Schema};
-use datafusion::common::DFSchema;
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::execution::context::ExecutionProps;
-use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::utils::collect_columns;
+use datafusion_common::DFSchema;
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_expr::execution_props::ExecutionProps;
+use datafusion_expr::{Expr, LogicalPlan, Operator};
+use datafusion_physical_expr::PhysicalExpr;
+use datafusion_physical_expr::utils::collect_columns;
 use exec::{ExecError, Expression, Scalar, TextTest};
 
 use crate::checked;
@@ -106,11 +106,11 @@ impl PhysicalExpression {
         // Evaluated over just its own columns.
         let inner = planned
             .transform_up(|node| {
-                let Some(column) = node.downcast_ref::<datafusion::physical_expr::expressions::Column>() else {
+                let Some(column) = node.downcast_ref::<datafusion_physical_expr::expressions::Column>() else {
                     return Ok(Transformed::no(node));
                 };
                 let index = columns.binary_search(&column.index()).unwrap_or_default();
-                let column = datafusion::physical_expr::expressions::Column::new(column.name(), index);
+                let column = datafusion_physical_expr::expressions::Column::new(column.name(), index);
                 Ok(Transformed::yes(Arc::new(column) as Arc<dyn PhysicalExpr>))
             })?
             .data;

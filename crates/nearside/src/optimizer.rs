@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
-use datafusion::common::tree_node::Transformed;
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{Aggregate, Expr, Filter, GroupingSet, LogicalPlan};
-use datafusion::optimizer::push_down_filter::PushDownFilter;
-use datafusion::optimizer::rewrite_set_comparison::RewriteSetComparison;
-use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
+use datafusion_common::Result;
+use datafusion_common::tree_node::Transformed;
+use datafusion_expr::utils::{conjunction, split_conjunction_owned};
+use datafusion_expr::{Aggregate, Expr, Filter, GroupingSet, LogicalPlan};
+use datafusion_optimizer::push_down_filter::PushDownFilter;
+use datafusion_optimizer::rewrite_set_comparison::RewriteSetComparison;
+use datafusion_optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 
 use crate::subquery_places::SubqueryMarks;
 

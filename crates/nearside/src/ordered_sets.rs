@@ -8,11 +8,11 @@
 //! One share at a time, as a literal. `percentile_disc` and `mode` are no window functions.
 
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::{Result as DfResult, ScalarValue, not_impl_err, plan_err};
-use datafusion::functions_aggregate::median::Median;
-use datafusion::functions_aggregate::percentile_cont::PercentileCont;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Expr, Signature, Volatility};
+use datafusion_common::{Result as DfResult, ScalarValue, not_impl_err, plan_err};
+use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion_expr::{Accumulator, AggregateUDF, AggregateUDFImpl, Expr, Signature, Volatility};
+use datafusion_functions_aggregate::median::Median;
+use datafusion_functions_aggregate::percentile_cont::PercentileCont;
 use exec::AggregateFunction;
 
 use crate::error::{Error, Result};

@@ -7,8 +7,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, LogicalPlan, Volatility};
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_expr::{Expr, LogicalPlan, Volatility};
 use parking_lot::Mutex;
 
 use crate::context::StoredSource;
@@ -110,7 +110,7 @@ fn is_momentary(expr: &Expr) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::logical_expr::LogicalPlanBuilder;
+    use datafusion_expr::LogicalPlanBuilder;
 
     use super::*;
     use crate::lower::lower;

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use datafusion::logical_expr::LogicalPlan;
+use datafusion_expr::LogicalPlan;
 
 use crate::error::{Error, Result};
 use crate::lower::bind;

@@ -17,14 +17,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeRewriter};
-use datafusion::common::{Result as DfResult, ScalarValue};
-use datafusion::logical_expr::{Expr, InvariantLevel, LogicalPlan, assert_expected_schema, check_subquery_expr, lit};
-use datafusion::optimizer::analyzer::function_rewrite::ApplyFunctionRewrites;
-use datafusion::optimizer::optimizer::ApplyOrder;
-use datafusion::optimizer::{AnalyzerRule, Optimizer, OptimizerConfig, OptimizerRule};
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeRewriter};
+use datafusion_common::{Result as DfResult, ScalarValue};
+use datafusion_expr::{Expr, InvariantLevel, LogicalPlan, assert_expected_schema, check_subquery_expr, lit};
+use datafusion_optimizer::optimizer::ApplyOrder;
+use datafusion_optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 
 use crate::error::{Error, Result};
+use crate::planner::CostRule;
 use crate::statement::{Running, go_on};
 use crate::subquery_places::refuse_left_over;
 
@@ -75,15 +75,10 @@ pub(crate) fn analyse(plan: LogicalPlan, running: &Running) -> Result<LogicalPla
 }
 
 fn analysed(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
-    let analyzer = running.state.analyzer();
-    let options = running.state.config_options();
+    let options = running.planner.config_options();
     plan.check_invariants(InvariantLevel::Always)?;
-    let functions: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = match analyzer.function_rewrites() {
-        [] => Vec::new(),
-        rewrites => vec![Arc::new(ApplyFunctionRewrites::new(rewrites.to_vec()))],
-    };
     let mut plan = plan;
-    for rule in functions.iter().chain(&analyzer.rules) {
+    for rule in running.planner.analyzer_rules() {
         running.check()?;
         limit_size(&plan)?;
         plan = rule.analyze(plan, options)?;
@@ -99,22 +94,16 @@ fn analysed(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
 /// # Errors
 /// What a rule refuses; [`Error::Cancelled`] and [`Error::Timeout`].
 pub(crate) fn optimise(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
-    optimise_with(&running.state.optimizer().rules, plan, running)
+    optimise_with(running.planner.optimizer_rules(), plan, running)
 }
 
 /// As [`optimise`], by these rules only.
 ///
 /// # Errors
 /// As [`optimise`].
-pub(crate) fn optimise_with(
-    rules: &[Arc<dyn OptimizerRule + Send + Sync>],
-    plan: LogicalPlan,
-    running: &Running,
-) -> Result<LogicalPlan> {
+pub(crate) fn optimise_with(rules: &[CostRule], plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
     let stop = Stop::of(running);
-    let heeding = |rule: &Arc<dyn OptimizerRule + Send + Sync>| {
-        Arc::new(Heeding { rule: Arc::clone(rule), stop: stop.clone() }) as Arc<dyn OptimizerRule + Send + Sync>
-    };
+    let heeding = |rule: &CostRule| Arc::new(Heeding { rule: Arc::clone(rule), stop: stop.clone() }) as CostRule;
     let rules: Vec<_> = rules.iter().map(heeding).collect();
     deep(|| {
         let plan = match nesting(&plan) <= NESTING_MAX {
@@ -127,11 +116,7 @@ pub(crate) fn optimise_with(
 }
 
 /// Runs the rules over the plan until it no longer changes, as often as the session allows.
-fn run_rules(
-    mut plan: LogicalPlan,
-    rules: &[Arc<dyn OptimizerRule + Send + Sync>],
-    config: &dyn OptimizerConfig,
-) -> Result<LogicalPlan> {
+fn run_rules(mut plan: LogicalPlan, rules: &[CostRule], config: &dyn OptimizerConfig) -> Result<LogicalPlan> {
     let schema = Arc::clone(plan.schema());
     for _ in 0..config.options().optimizer.max_passes {
         let before = plan.clone();
@@ -154,7 +139,7 @@ fn run_rules(
 /// A rule that looks at the statement before each operator that it is shown.
 #[derive(Debug)]
 struct Heeding {
-    rule: Arc<dyn OptimizerRule + Send + Sync>,
+    rule: CostRule,
     stop: Stop,
 }
 

@@ -13,18 +13,18 @@ use std::sync::{Arc, Weak};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use datafusion::common::tree_node::TreeNode;
-use datafusion::common::{DFSchema, ParamValues, ScalarValue};
-use datafusion::logical_expr::{ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement};
-use datafusion::optimizer::OptimizerRule;
-use datafusion::optimizer::eliminate_filter::EliminateFilter;
-use datafusion::optimizer::eliminate_limit::EliminateLimit;
-use datafusion::optimizer::propagate_empty_relation::PropagateEmptyRelation;
-use datafusion::optimizer::simplify_expressions::SimplifyExpressions;
-use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast;
+use datafusion_common::tree_node::TreeNode;
+use datafusion_common::{DFSchema, ParamValues, ScalarValue};
+use datafusion_expr::{ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder, Statement as PlanStatement};
+use datafusion_optimizer::OptimizerRule;
+use datafusion_optimizer::eliminate_filter::EliminateFilter;
+use datafusion_optimizer::eliminate_limit::EliminateLimit;
+use datafusion_optimizer::propagate_empty_relation::PropagateEmptyRelation;
+use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
+use datafusion_sql::parser::Statement;
 use exec::Plan;
 use parking_lot::Mutex;
+use sqlparser::ast;
 use storage::TableVersion;
 
 use crate::checked;
@@ -313,7 +313,7 @@ impl Template {
         let stamp = Stamp { settings, ddl_version: running.catalog.ddl_version };
         let known = self.planned.lock().clone();
         match known {
-            Some((of, planned)) if of == stamp && config::nearside(running.state.config_options()).plan_cache => {
+            Some((of, planned)) if of == stamp && config::nearside(running.planner.config_options()).plan_cache => {
                 Ok(planned)
             }
             _ => self.keep(self.source.plan(running)?.0, running, settings),

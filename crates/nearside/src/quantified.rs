@@ -26,17 +26,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::datatypes::DataType;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, Result, ScalarValue};
-use datafusion::functions_aggregate::expr_fn::{count, max, min};
-use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
-use datafusion::logical_expr::{
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{Column, DFSchema, Result, ScalarValue};
+use datafusion_expr::expr::{Exists, InSubquery, SetComparison, SetQuantifier};
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::type_coercion::binary::comparison_coercion;
+use datafusion_expr::{
     Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, binary_expr, cast, lit, not,
 };
-use datafusion::optimizer::AnalyzerRule;
+use datafusion_functions_aggregate::expr_fn::{count, max, min};
+use datafusion_optimizer::AnalyzerRule;
 
 use crate::error::Error;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion_expr::LogicalPlan;
 use exec::Plan;
 
 use crate::config::{self, BATCH_ROWS};
@@ -67,7 +67,7 @@ pub(crate) fn context_of(running: &Running) -> exec::Context {
         statement: Arc::clone(&running.statement),
         batch_rows: BATCH_ROWS,
         ordered: true,
-        scan: config::scan_options(running.state.config_options()),
+        scan: config::scan_options(running.planner.config_options()),
         traffic: Arc::clone(&running.traffic),
     }
 }

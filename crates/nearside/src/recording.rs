@@ -131,7 +131,7 @@ pub(crate) struct Recording {
 /// Whether a statement is to be recorded.
 pub(crate) fn wanted(running: &Running) -> bool {
     running.inner.recorder.on.load(Ordering::Relaxed)
-        || config::nearside(running.state.config_options()).record_workload
+        || config::nearside(running.planner.config_options()).record_workload
 }
 
 impl Recording {

@@ -88,7 +88,7 @@ impl Threshold {
 
 /// Before a statement that is estimated to read so many bytes: gives it the machine's threshold, measured if need be.
 pub(crate) fn calibrate(running: &Running, estimated_bytes: u64) {
-    let options = config::nearside(running.state.config_options());
+    let options = config::nearside(running.planner.config_options());
     let threshold = &running.inner.threshold;
     if options.memory_intensive_bytes_per_us != AUTO
         || threshold.known().is_some()

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use arrow::array::timezone::Tz;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, TimestampNanosecondArray};
 use arrow::datatypes::{DataType, Field, IntervalMonthDayNano, Schema, SchemaRef, TimeUnit, TimestampNanosecondType};
-use datafusion::common::ScalarValue;
-use datafusion::logical_expr::Expr;
+use datafusion_common::ScalarValue;
+use datafusion_expr::Expr;
 use exec::{ExecError, RowPieces, RowSource};
 use parking_lot::Mutex;
 

@@ -5,27 +5,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
 use arrow::array::timezone::Tz;
-use datafusion::common::ScalarValue;
-use datafusion::config::ConfigField;
-use datafusion::execution::FunctionRegistry;
-use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::{DdlStatement, LogicalPlan, Statement as PlanStatement, WriteOp};
-use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast;
+use datafusion_common::ScalarValue;
+use datafusion_common::config::{ConfigField, ConfigOptions};
+use datafusion_expr::{DdlStatement, LogicalPlan, Statement as PlanStatement, WriteOp};
+use datafusion_sql::parser::Statement;
 use parking_lot::{Mutex, RwLock};
+use sqlparser::ast;
 
 use crate::catalog::Name;
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::parser::{Parsed, Piece, is_complete, plan_statement, split, take_placement};
 use crate::plan_cache::{Key, is_cacheable};
+use crate::planner::Planner;
 use crate::prepared::{Planned, Source, Template, constants};
 use crate::statement::{Canceller, Running};
 use crate::stream::ResultStream;
-use crate::{
-    any_of_list, checked, coerce, config, copy, ddl, explain, index, optimizer, placement, query, recording, views,
-    write,
-};
+use crate::{config, copy, ddl, explain, index, placement, query, recording, views, write};
 
 /// What a statement that returns no rows did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -77,7 +73,7 @@ pub struct Session {
 #[derive(Debug)]
 struct Shared {
     /// Functions and settings, and a number that tells settings apart.
-    state: RwLock<(Arc<SessionState>, u64)>,
+    planner: RwLock<(Arc<Planner>, u64)>,
     /// PREPARE statements by name.
     prepared: Mutex<HashMap<String, Arc<Template>>>,
     running: Mutex<Vec<Weak<Running>>>,
@@ -86,23 +82,16 @@ struct Shared {
 /// Tells settings apart in the plan cache's keys; 0 are the defaults.
 static SETTINGS: AtomicU64 = AtomicU64::new(1);
 
-/// Functions and settings as every session starts with them.
-pub(crate) fn default_state(inner: &Inner) -> SessionState {
-    let builder = SessionStateBuilder::new()
-        .with_config(config::session_config(inner.scheduler.threads(), &inner.scheduler.settings()))
-        .with_default_features()
-        .with_analyzer_rules(coerce::analyzer_rules())
-        .with_optimizer_rules(optimizer::optimizer_rules());
-    let mut builder = checked::register(builder);
-    builder.scalar_functions().get_or_insert_with(Vec::new).extend(any_of_list::functions());
-    builder.build()
+/// Functions, rules and settings as every session starts with them.
+pub(crate) fn default_planner(inner: &Inner) -> Planner {
+    Planner::new(config::defaults(inner.scheduler.threads(), &inner.scheduler.settings()))
 }
 
 impl Session {
     pub(crate) fn new(inner: Arc<Inner>) -> Session {
-        let state = inner.default_state();
+        let planner = inner.default_planner();
         let shared = Shared {
-            state: RwLock::new((state, 0)),
+            planner: RwLock::new((planner, 0)),
             prepared: Mutex::new(HashMap::new()),
             running: Mutex::new(Vec::new()),
         };
@@ -139,7 +128,7 @@ impl Session {
 
     /// A statement that does nothing yet.
     pub(crate) fn running(&self) -> Arc<Running> {
-        Arc::new(Running::start(&self.inner, self.state().0))
+        Arc::new(Running::start(&self.inner, self.planner().0))
     }
 
     /// Runs one statement.
@@ -148,12 +137,12 @@ impl Session {
     /// As [`Session::query`].
     pub fn run(&self, sql: &str) -> Result<Outcome> {
         not_on_a_worker()?;
-        let (state, settings) = self.state();
-        let running = Arc::new(Running::start(&self.inner, state));
+        let (planner, settings) = self.planner();
+        let running = Arc::new(Running::start(&self.inner, planner));
         running.statement.set_label(label(sql));
         self.track(&running);
         let key = Key { sql: sql.to_string(), settings, ddl_version: running.catalog.ddl_version };
-        if config::nearside(running.state.config_options()).plan_cache
+        if config::nearside(running.planner.config_options()).plan_cache
             && let Some(planned) = self.inner.plans.get(&key)
         {
             return Ok(Outcome::Rows(planned.start(&[], running)?));
@@ -182,8 +171,8 @@ impl Session {
     /// # Errors
     /// Wrong SQL, unknown names, a statement that is not a query.
     pub fn prepare(&self, sql: &str) -> Result<Prepared> {
-        let (state, settings) = self.state();
-        let running = Running::start(&self.inner, state);
+        let (planner, settings) = self.planner();
+        let running = Running::start(&self.inner, planner);
         let (template, _) = Template::new(Source::Text(sql.to_string()), &running, settings)?;
         Ok(Prepared { session: self.clone(), template: Arc::new(template) })
     }
@@ -206,9 +195,9 @@ impl Session {
         CancelHandle { shared: Arc::downgrade(&self.shared) }
     }
 
-    fn state(&self) -> (Arc<SessionState>, u64) {
-        let state = self.shared.state.read();
-        (Arc::clone(&state.0), state.1)
+    fn planner(&self) -> (Arc<Planner>, u64) {
+        let planner = self.shared.planner.read();
+        (Arc::clone(&planner.0), planner.1)
     }
 
     fn track(&self, running: &Arc<Running>) {
@@ -234,7 +223,7 @@ impl Session {
             Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
             Statement::Statement(inner) => match inner.as_ref() {
                 ast::Statement::ShowVariable { variable } if is_ours(variable) => {
-                    return views::show(variable, &running.state).map(Outcome::Rows);
+                    return views::show(variable, &running.planner).map(Outcome::Rows);
                 }
                 ast::Statement::Prepare { .. } => return self.keep(statement, running, &key).map(Outcome::Done),
                 ast::Statement::AlterTable(alter) => return ddl::alter_table(alter, running).map(Outcome::Done),
@@ -268,7 +257,7 @@ impl Session {
                 Err(Error::Unsupported("this form of the statement is not supported; see docs/sql.md".into()))
             }
             plan => {
-                let cacheable = config::nearside(running.state.config_options()).plan_cache && is_cacheable(&plan);
+                let cacheable = config::nearside(running.planner.config_options()).plan_cache && is_cacheable(&plan);
                 let planned = Arc::new(Planned::lowered(query::prepare(plan, running)?));
                 if cacheable {
                     self.inner.plans.put(key, Arc::clone(&planned));
@@ -281,9 +270,8 @@ impl Session {
     fn setting(&self, statement: PlanStatement, running: &Arc<Running>, key: &Key) -> Result<Outcome> {
         match statement {
             PlanStatement::SetVariable(set) => {
-                self.change_state(|state| {
+                self.change_settings(|options| {
                     let variable = set.variable.to_lowercase();
-                    let options = state.config_mut().options_mut();
                     if variable == "nearside.placement" {
                         placement::spec::Spec::parse(&set.value)?;
                     }
@@ -297,10 +285,9 @@ impl Session {
             }
             PlanStatement::ResetVariable(reset) => {
                 let variable = reset.variable.to_lowercase();
-                let defaults = self.inner.default_state();
+                let defaults = self.inner.default_planner();
                 let default = config::entries(defaults.config_options()).into_iter().find(|e| e.key == variable);
-                self.change_state(|state| {
-                    let options = state.config_mut().options_mut();
+                self.change_settings(|options| {
                     let done = match default.map(|e| e.value) {
                         Some(Some(value)) => options.set(&variable, &value),
                         // Its default is to be unset.
@@ -345,18 +332,10 @@ impl Session {
         Ok(Done::new("PREPARE"))
     }
 
-    fn change_state(&self, change: impl FnOnce(&mut SessionState) -> Result<()>) -> Result<()> {
-        let mut current = self.shared.state.write();
-        let mut state = SessionState::clone(&current.0);
-        change(&mut state)?;
-        // Functions that depend on settings (now() on the time zone) keep a copy of them.
-        let options = Arc::clone(state.config_options());
-        let functions = state.scalar_functions().values();
-        let changed: Vec<_> = functions.filter_map(|f| f.inner().with_updated_config(&options)).collect();
-        for function in changed {
-            state.register_udf(Arc::new(function))?;
-        }
-        *current = (Arc::new(state), SETTINGS.fetch_add(1, Ordering::Relaxed));
+    fn change_settings(&self, change: impl FnOnce(&mut ConfigOptions) -> Result<()>) -> Result<()> {
+        let mut current = self.shared.planner.write();
+        let planner = current.0.changed(change)?;
+        *current = (Arc::new(planner), SETTINGS.fetch_add(1, Ordering::Relaxed));
         Ok(())
     }
 }
@@ -378,7 +357,7 @@ fn label(sql: &str) -> String {
     }
 }
 
-fn setting_error(variable: &str, error: Error, options: &datafusion::config::ConfigOptions) -> Error {
+fn setting_error(variable: &str, error: Error, options: &ConfigOptions) -> Error {
     let entries = config::entries(options);
     if entries.iter().any(|e| e.key == variable) {
         return Error::Setting(format!("setting '{variable}': {error}"));
@@ -407,8 +386,8 @@ impl Prepared {
     pub fn query(&self, values: &[ScalarValue]) -> Result<ResultStream> {
         not_on_a_worker()?;
         let session = &self.session;
-        let (state, settings) = session.state();
-        let running = Arc::new(Running::start(&session.inner, state));
+        let (planner, settings) = session.planner();
+        let running = Arc::new(Running::start(&session.inner, planner));
         if recording::wanted(&running) {
             running.statement.set_label(label(&self.template.text()));
         }
@@ -459,10 +438,10 @@ pub(crate) fn object_name(name: &ast::ObjectName) -> Result<Name> {
     });
     let parts = parts.collect::<Result<Vec<_>>>()?;
     let reference = match parts.as_slice() {
-        [table] => datafusion::common::TableReference::bare(table.as_str()),
-        [schema, table] => datafusion::common::TableReference::partial(schema.as_str(), table.as_str()),
+        [table] => datafusion_common::TableReference::bare(table.as_str()),
+        [schema, table] => datafusion_common::TableReference::partial(schema.as_str(), table.as_str()),
         [catalog, schema, table] => {
-            datafusion::common::TableReference::full(catalog.as_str(), schema.as_str(), table.as_str())
+            datafusion_common::TableReference::full(catalog.as_str(), schema.as_str(), table.as_str())
         }
         _ => return Err(Error::plan(format!("'{name}' has too many parts; write schema.table"))),
     };

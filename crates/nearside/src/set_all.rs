@@ -6,12 +6,12 @@
 
 use std::sync::Arc;
 
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{Column, JoinType, NullEquality, Result};
-use datafusion::functions_window::expr_fn::row_number;
-use datafusion::logical_expr::{Expr, ExprFunctionExt, Join, LogicalPlan, LogicalPlanBuilder};
-use datafusion::optimizer::AnalyzerRule;
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion_common::{Column, JoinType, NullEquality, Result};
+use datafusion_expr::{Expr, ExprFunctionExt, Join, LogicalPlan, LogicalPlanBuilder};
+use datafusion_functions_window::expr_fn::row_number;
+use datafusion_optimizer::AnalyzerRule;
 
 /// The columns that number equal rows of the left and of the right side.
 const NUMBERS: [&str; 2] = ["__nearside_number", "__nearside_other_number"];

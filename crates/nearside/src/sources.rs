@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::logical_expr::{TableSource, TableType};
+use datafusion_expr::{TableSource, TableType};
 use exec::RowSource;
 
 /// Rows that come from elsewhere while the statement runs: files, functions.

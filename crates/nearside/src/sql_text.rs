@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, TimeUnit};
-use datafusion::sql::unparser::expr_to_sql;
+use datafusion_sql::unparser::expr_to_sql;
 
 use crate::catalog::{Name, TableEntry, ViewEntry};
 use crate::error::{Error, Result};

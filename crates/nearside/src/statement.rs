@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use datafusion::common::alias::AliasGenerator;
-use datafusion::config::ConfigOptions;
-use datafusion::execution::FunctionRegistry;
-use datafusion::execution::context::ExecutionProps;
-use datafusion::execution::session_state::SessionState;
-use datafusion::optimizer::OptimizerConfig;
+use datafusion_common::alias::AliasGenerator;
+use datafusion_common::config::ConfigOptions;
+use datafusion_expr::execution_props::ExecutionProps;
+use datafusion_expr::registry::FunctionRegistry;
+use datafusion_optimizer::OptimizerConfig;
 use exec::Traffic;
 use sched::Stopped;
 use storage::{Interrupted, StoreError};
@@ -19,6 +18,7 @@ use crate::config;
 use crate::context::PlanContext;
 use crate::database::Inner;
 use crate::error::{Error, Result};
+use crate::planner::Planner;
 use crate::planning::Stop;
 use crate::scheduling;
 
@@ -30,7 +30,7 @@ pub(crate) struct Running {
     /// The database.
     pub inner: Arc<Inner>,
     /// Functions and settings.
-    pub state: Arc<SessionState>,
+    pub planner: Arc<Planner>,
     /// What exists; replaced once by a writing statement when it has its table's writer lock.
     pub catalog: Arc<CatalogState>,
     /// Where it commits: the database's catalog, or a scratch one while IMPORT DATABASE works.
@@ -43,8 +43,8 @@ pub(crate) struct Running {
 
 impl Running {
     /// Starts a statement: it sees what exists now, and nothing that commits later.
-    pub(crate) fn start(inner: &Arc<Inner>, state: Arc<SessionState>) -> Running {
-        let settings = config::nearside(state.config_options());
+    pub(crate) fn start(inner: &Arc<Inner>, planner: Arc<Planner>) -> Running {
+        let settings = config::nearside(planner.config_options());
         let limit = (settings.statement_memory_bytes > 0).then_some(settings.statement_memory_bytes);
         let budget = inner.budget.child("statement", limit);
         let statement = sched::Statement::new(inner.next_statement_time(), budget);
@@ -59,7 +59,7 @@ impl Running {
         Running {
             statement,
             inner: Arc::clone(inner),
-            state,
+            planner,
             catalog: inner.catalog.state(),
             home: Arc::clone(&inner.catalog),
             traffic: Arc::new(Traffic::within(Arc::clone(&inner.traffic))),
@@ -78,7 +78,7 @@ impl Running {
         Running {
             statement: Arc::clone(&self.statement),
             inner: Arc::clone(&self.inner),
-            state: Arc::clone(&self.state),
+            planner: Arc::clone(&self.planner),
             catalog,
             home: Arc::clone(&self.home),
             traffic: Arc::clone(&self.traffic),
@@ -97,14 +97,14 @@ impl Running {
     pub(crate) fn props(&self) -> ExecutionProps {
         let mut props = ExecutionProps::new();
         props.query_execution_start_time = Some(self.started);
-        props.config_options = Some(Arc::clone(self.state.config_options()));
+        props.config_options = Some(Arc::clone(self.planner.config_options()));
         props
     }
 
     /// What the SQL planner asks on its behalf.
     pub(crate) fn plan_context(&self) -> PlanContext<'_> {
         PlanContext {
-            state: &self.state,
+            planner: &self.planner,
             catalog: Arc::clone(&self.catalog),
             inner: &self.inner,
             planning: Vec::new(),
@@ -149,15 +149,15 @@ impl OptimizerConfig for Running {
     }
 
     fn alias_generator(&self) -> &Arc<AliasGenerator> {
-        self.state.alias_generator()
+        self.planner.alias_generator()
     }
 
     fn options(&self) -> Arc<ConfigOptions> {
-        Arc::clone(self.state.config_options())
+        Arc::clone(self.planner.config_options())
     }
 
     fn function_registry(&self) -> Option<&dyn FunctionRegistry> {
-        Some(self.state.as_ref())
+        Some(self.planner.as_ref())
     }
 }
 

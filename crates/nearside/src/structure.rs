@@ -10,11 +10,11 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::execution::context::ExecutionProps;
-use datafusion::functions::datetime::date_part::DatePartFunc;
-use datafusion::logical_expr::expr::{InList, ScalarFunction};
-use datafusion::logical_expr::{Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator};
+use datafusion_common::{DFSchema, ScalarValue};
+use datafusion_expr::execution_props::ExecutionProps;
+use datafusion_expr::expr::{InList, ScalarFunction};
+use datafusion_expr::{Between, BinaryExpr, Case, Cast, Expr, ExprSchemable, Operator};
+use datafusion_functions::datetime::date_part::DatePartFunc;
 use exec::{ArithmeticOp, CompareOp, DatePart, Expression, Scalar};
 
 use crate::checked;

@@ -11,15 +11,15 @@
 
 use std::sync::Arc;
 
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, JoinType, Result};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder, Projection, Sort};
-use datafusion::optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
-use datafusion::optimizer::optimizer::ApplyOrder;
-use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{Column, JoinType, Result};
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::utils::{conjunction, split_conjunction};
+use datafusion_expr::{Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder, Projection, Sort};
+use datafusion_optimizer::decorrelate_predicate_subquery::DecorrelatePredicateSubquery;
+use datafusion_optimizer::optimizer::ApplyOrder;
+use datafusion_optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
 
 use crate::error::Error;
 

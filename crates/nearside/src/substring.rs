@@ -12,10 +12,10 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, StringViewArray, StringViewBuilder};
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Result, ScalarValue};
-use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{Result, ScalarValue};
+use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
 
 /// Results are not longer than what a view holds in itself.
 const BYTES_MAX: usize = 12;
@@ -48,7 +48,7 @@ struct Substring {
 
 impl Default for Substring {
     fn default() -> Self {
-        Substring { plain: datafusion::functions::unicode::substr() }
+        Substring { plain: datafusion_functions::unicode::substr() }
     }
 }
 
@@ -117,7 +117,7 @@ fn characters(text: &str, from: usize, to: usize) -> &str {
 mod tests {
     use arrow::array::{ArrayRef, StringArray};
     use arrow::datatypes::Field;
-    use datafusion::common::config::ConfigOptions;
+    use datafusion_common::config::ConfigOptions;
     use proptest::prelude::*;
 
     use super::*;
@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn check(texts: Vec<Option<String>>, start: i64, count: i64) {
-        let plain = datafusion::functions::unicode::substr();
+        let plain = datafusion_functions::unicode::substr();
         let views: ArrayRef = Arc::new(texts.iter().cloned().collect::<StringViewArray>());
         let strings: ArrayRef = Arc::new(texts.iter().cloned().collect::<StringArray>());
         let of = |texts: &ArrayRef| (call(&SUBSTRING, texts, start, count), call(&plain, texts, start, count));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion_expr::LogicalPlan;
 
 use crate::database::Inner;
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ pub(crate) fn parse(text: &str, running: &Arc<Running>) -> Result<DataType> {
     let context = running.plan_context();
     let parsed = Parsed::one(&format!("CREATE TABLE t (c {text})")).map_err(|_| wrong())?;
     match parsed.plan(&context).map_err(|_| wrong())? {
-        LogicalPlan::Ddl(datafusion::logical_expr::DdlStatement::CreateMemoryTable(create)) => {
+        LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => {
             let schema = create.input.schema();
             if schema.fields().len() != 1 {
                 return Err(wrong());
@@ -30,5 +30,5 @@ pub(crate) fn parse(text: &str, running: &Arc<Running>) -> Result<DataType> {
 
 /// [`parse`] outside a statement.
 pub(crate) fn parse_alone(text: &str, inner: &Arc<Inner>) -> Result<DataType> {
-    parse(text, &Arc::new(Running::start(inner, inner.default_state())))
+    parse(text, &Arc::new(Running::start(inner, inner.default_planner())))
 }

@@ -5,14 +5,12 @@
 //! is too large becomes UNBOUNDED. So what would change is refused here, while offsets are texts as they were written.
 
 use arrow::datatypes::DataType;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
-use datafusion::logical_expr::expr::WindowFunctionParams;
-use datafusion::logical_expr::{
-    Expr, ExprSchemable, LogicalPlan, WindowFrame, WindowFrameBound as Bound, WindowFrameUnits,
-};
-use datafusion::optimizer::AnalyzerRule;
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion_expr::expr::WindowFunctionParams;
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, WindowFrame, WindowFrameBound as Bound, WindowFrameUnits};
+use datafusion_optimizer::AnalyzerRule;
 
 /// The analyzer rule; it changes nothing.
 #[derive(Debug, Default)]

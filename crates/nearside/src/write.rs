@@ -12,16 +12,16 @@ use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column as ColumnName, Constraint, Constraints, DFSchema};
-use datafusion::logical_expr::logical_plan::dml::InsertOp;
-use datafusion::logical_expr::{
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{Column as ColumnName, Constraint, Constraints, DFSchema};
+use datafusion_expr::logical_plan::dml::InsertOp;
+use datafusion_expr::{
     CreateMemoryTable, DmlStatement, Expr, Filter, Limit, LogicalPlan, Projection, SubqueryAlias, TableScanBuilder,
     WriteOp,
 };
-use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast;
+use datafusion_sql::parser::Statement;
 use numa::{Budget, Reservation};
+use sqlparser::ast;
 use storage::{RowsToDelete, SegmentVersion, TableVersion};
 
 use crate::catalog::{Entry, Name, TableEntry};
@@ -394,7 +394,7 @@ pub(crate) fn new_table(
     running: &Arc<Running>,
 ) -> Result<TableEntry> {
     let mut table = running.home.new_table(name, schema)?;
-    let settings = config::nearside(running.state.config_options());
+    let settings = config::nearside(running.planner.config_options());
     let spec = Spec::parse(placement.unwrap_or(&settings.placement))?;
     table.placement = Arc::new(resolved(spec, &table, running)?);
     Ok(table)

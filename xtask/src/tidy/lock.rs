@@ -1,4 +1,5 @@
-//! The lock file: one arrow line, one source of crates, and DataFusion out of reach of the crates below `nearside`.
+//! The lock file: one arrow line, one source of crates, nothing of DataFusion that executes, and the rest of it out of
+//! reach of the crates below `nearside`.
 //!
 //! Two major versions of arrow would compile everything twice and make arrays of one unreadable by the other.
 
@@ -11,6 +12,15 @@ use super::tree::Tree;
 const LOCK: &str = "Cargo.lock";
 /// Where every crate that is not ours comes from.
 const SOURCE: &str = "registry+https://github.com/rust-lang/crates.io-index";
+
+/// What of DataFusion executes plans, reads files or keeps catalogs; those that begin with one of the names too.
+const EXECUTORS: [&str; 5] = [
+    "datafusion-catalog",
+    "datafusion-datasource",
+    "datafusion-physical-optimizer",
+    "datafusion-physical-plan",
+    "datafusion-session",
+];
 
 /// One `[[package]]` of the lock file.
 #[derive(Default)]
@@ -33,6 +43,10 @@ pub fn check(tree: &Tree, report: &mut Report) {
     for package in &locked {
         if let Some(source) = package.source.filter(|source| *source != SOURCE) {
             report.error(LOCK, package.line, format!("{} comes from {source}, not from crates.io", package.name));
+        }
+        if executes(package.name) {
+            let message = format!("{} executes, and `exec` does that: depend on the parts that plan", package.name);
+            report.error(LOCK, package.line, message);
         }
     }
     let ours = tree.packages.iter().map(|package| package.name.as_str());
@@ -60,6 +74,11 @@ fn one_major_version(locked: &[Locked], report: &mut Report) {
 
 fn is_arrow_line(name: &str) -> bool {
     name == "arrow" || name.starts_with("arrow-") || name == "parquet"
+}
+
+/// Whether a crate is DataFusion as a whole, or a part of it that executes.
+fn executes(name: &str) -> bool {
+    name == "datafusion" || EXECUTORS.iter().any(|executor| name.starts_with(executor))
 }
 
 /// A chain of dependencies from `from` to DataFusion, or `None`.
@@ -145,6 +164,16 @@ mod tests {
         ];
         let found = found(&bad);
         assert!(found[0].contains("nearside-exec -> harmless -> datafusion-common"), "{found:?}");
+    }
+
+    #[test]
+    fn what_executes_is_not_compiled() {
+        let whole = [package("datafusion", "55.0.0", SOURCE, "")];
+        assert!(found(&whole)[0].contains("datafusion executes"));
+        let file = [package("datafusion-datasource-csv", "55.0.0", SOURCE, "")];
+        assert!(found(&file)[0].contains("datafusion-datasource-csv executes"));
+        let planner = [package("datafusion-sql", "55.0.0", SOURCE, "")];
+        assert_eq!(found(&planner), Vec::<String>::new());
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{DataType, Decimal128Type, Int64Type, UInt64Type};
-use datafusion::common::{HashMap, Result, ScalarValue};
-use datafusion::logical_expr::Accumulator;
+use datafusion_common::{HashMap, Result, ScalarValue};
+use datafusion_expr::Accumulator;
 
 use super::error::{ArithmeticError, sql_type_name};
 use super::total::{Finish, Total, Wanted};
@@ -284,7 +284,7 @@ where
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
         let values = self.array(self.copies.keys().copied().collect());
-        let list = datafusion::common::utils::SingleRowListArrayBuilder::new(values).build_list_scalar();
+        let list = datafusion_common::utils::SingleRowListArrayBuilder::new(values).build_list_scalar();
         Ok(vec![list])
     }
 

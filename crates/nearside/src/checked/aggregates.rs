@@ -15,15 +15,15 @@ use arrow::datatypes::{
     DurationSecondType, Field, FieldRef, Int64Type, IntervalDayTimeType, IntervalMonthDayNanoType, IntervalUnit,
     IntervalYearMonthType, TimeUnit, UInt64Type,
 };
-use datafusion::common::{Result, not_impl_err, plan_err};
-use datafusion::functions_aggregate::average::Avg;
-use datafusion::functions_aggregate::sum::Sum;
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
-use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
-use datafusion::logical_expr::{
+use datafusion_common::{Result, not_impl_err, plan_err};
+use datafusion_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion_expr::utils::{AggregateOrderSensitivity, format_state_name};
+use datafusion_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF, SetMonotonicity,
     Signature, Volatility,
 };
+use datafusion_functions_aggregate::average::Avg;
+use datafusion_functions_aggregate::sum::Sum;
 
 use super::accumulators::{DistinctAccumulator, ExactAccumulator, StepwiseSum};
 use super::groups::GroupTotals;

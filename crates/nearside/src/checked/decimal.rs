@@ -14,8 +14,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Decimal128Type, DecimalType, i256};
-use datafusion::common::{Result, internal_err};
-use datafusion::logical_expr::Operator;
+use datafusion_common::{Result, internal_err};
+use datafusion_expr::Operator;
 
 use super::error::{ArithmeticError, sql_type_name};
 use super::kernels::{Operand, flagged, union_nulls};

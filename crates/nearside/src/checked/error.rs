@@ -1,11 +1,7 @@
-//! What checked arithmetic reports: one sentence per fault, typed so that a server can give it its SQLSTATE.
-//!
-//! The errors travel inside [`DataFusionError::External`]; [`ArithmeticError::of`] finds them again, and also
-//! recognises the overflow and division errors that arrow's own kernels raise (dates, intervals, casts).
+//! What checked arithmetic reports: one sentence per fault. The errors travel inside [`DataFusionError::External`].
 
 use arrow::datatypes::DataType;
-use arrow::error::ArrowError;
-use datafusion::common::DataFusionError;
+use datafusion_common::DataFusionError;
 
 /// An arithmetic fault of a statement: the user's data or text is at fault, never the engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,49 +39,13 @@ pub enum ArithmeticError {
 }
 
 impl ArithmeticError {
-    /// The SQLSTATE: 22012 for division by zero, else 22003 (numeric value out of range).
-    pub fn sqlstate(&self) -> &'static str {
-        match self {
-            ArithmeticError::DivisionByZero => "22012",
-            _ => "22003",
-        }
-    }
-
-    /// The arithmetic fault at the root of `error`, if that is what it is.
-    pub fn of(error: &DataFusionError) -> Option<ArithmeticError> {
-        match error.find_root() {
-            DataFusionError::External(inner) => inner.downcast_ref::<ArithmeticError>().cloned(),
-            DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
-                ArrowError::DivideByZero => Some(ArithmeticError::DivisionByZero),
-                ArrowError::ArithmeticOverflow(text) => Some(kernel(text)),
-                ArrowError::ComputeError(text) if says_overflow(text) => Some(kernel(text)),
-                ArrowError::ExternalError(inner) => {
-                    if let Some(found) = inner.downcast_ref::<ArithmeticError>() {
-                        return Some(found.clone());
-                    }
-                    inner.downcast_ref::<DataFusionError>().and_then(ArithmeticError::of)
-                }
-                _ => None,
-            },
-            DataFusionError::Execution(text) if says_overflow(text) => Some(kernel(text)),
+    /// The fault that `error` is, if it is one of these.
+    pub(super) fn of(error: &DataFusionError) -> Option<&ArithmeticError> {
+        match error {
+            DataFusionError::External(inner) => inner.downcast_ref(),
             _ => None,
         }
     }
-}
-
-/// A kernel's message without the words that the error's own already say.
-fn kernel(text: &str) -> ArithmeticError {
-    let text = ["Overflow happened on: ", "Date arithmetic overflow: "]
-        .iter()
-        .find_map(|prefix| text.strip_prefix(prefix))
-        .unwrap_or(text);
-    ArithmeticError::Kernel(text.to_string())
-}
-
-/// Whether a kernel's or function's message (`abs`, `lcm`, `factorial`, dates plus intervals) is about an overflow.
-fn says_overflow(text: &str) -> bool {
-    let text = text.to_ascii_lowercase();
-    text.contains("overflow") || text.contains("timestamp out of range")
 }
 
 impl From<ArithmeticError> for DataFusionError {

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{Decimal128Type, Int64Type, UInt64Type};
-use datafusion::common::{Result, internal_err};
-use datafusion::logical_expr::{EmitTo, GroupsAccumulator};
+use datafusion_common::{Result, internal_err};
+use datafusion_expr::{EmitTo, GroupsAccumulator};
 
 use super::total::{Finish, Total, Wanted};
 

@@ -7,16 +7,17 @@
 //! DataFusion evaluates row by row in the written order and has no simplification for: `CASE <literal> WHEN ..`.
 //!
 //! The conjunctions at the top of a WHERE or ON stay as they are, so that they can be pushed down and turned into join
-//! keys one by one; [`super::lazy`] sees to their order when the plan is physical.
+//! keys one by one; `exec` asks those that cannot fail first, the others in their order and only for rows that are
+//! still undecided.
 //!
 //! # Limits
 //! Casts are not guarded. `coalesce`, `nvl` and the like are lazy in DataFusion already, except with Boolean values.
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
-use datafusion::logical_expr::utils::split_binary_owned;
-use datafusion::logical_expr::{BinaryExpr, Case, Expr, ExprSchemable, Operator, binary_expr, lit};
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::expr::{AggregateFunction, WindowFunction};
+use datafusion_expr::utils::split_binary_owned;
+use datafusion_expr::{BinaryExpr, Case, Expr, ExprSchemable, Operator, binary_expr, lit};
 
 use super::operators;
 

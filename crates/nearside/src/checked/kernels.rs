@@ -15,9 +15,9 @@ use arrow::datatypes::{
     Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::error::ArrowError;
-use datafusion::common::{Result, ScalarValue, internal_err};
-use datafusion::logical_expr::{ColumnarValue, Operator};
-use datafusion::physical_expr_common::datum::apply;
+use datafusion_common::{Result, ScalarValue, internal_err};
+use datafusion_expr::{ColumnarValue, Operator};
+use datafusion_physical_expr_common::datum::apply;
 
 use super::decimal::decimal128;
 use super::error::{ArithmeticError, sql_type_name};
@@ -94,9 +94,9 @@ pub(super) fn negate(arg: &ColumnarValue, rows: usize) -> Result<ColumnarValue> 
                 kind,
                 operation: match operation.strip_prefix("0 - ") {
                     Some(value) => format!("-({value})"),
-                    None => operation,
+                    None => operation.clone(),
                 },
-                target,
+                target: target.clone(),
             }
             .into(),
             _ => error,

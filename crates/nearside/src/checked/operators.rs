@@ -9,13 +9,13 @@ use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::{Result, ScalarValue, internal_err, plan_err};
-use datafusion::logical_expr::binary::BinaryTypeCoercer;
-use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::interval_arithmetic::{Interval, apply_operator};
-use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
-use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion::logical_expr::{
+use datafusion_common::{Result, ScalarValue, internal_err, plan_err};
+use datafusion_expr::binary::BinaryTypeCoercer;
+use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::interval_arithmetic::{Interval, apply_operator};
+use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion_expr::{
     BinaryExpr, ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
     Signature, Volatility,
 };
@@ -125,13 +125,9 @@ fn name_of(op: Operator, left: &Expr, right: &Expr) -> String {
 
 /// Whether `expr` is a call of one of the functions of this module.
 pub(super) fn is_checked(expr: &Expr) -> bool {
-    matches!(expr, Expr::ScalarFunction(call) if is_checked_function(&call.func))
-}
-
-/// Whether `function` is one of this module's.
-pub(super) fn is_checked_function(function: &ScalarUDF) -> bool {
-    let inner = function.inner();
-    inner.is::<Arithmetic>() || inner.is::<Negate>()
+    let Expr::ScalarFunction(call) = expr else { return false };
+    let function = call.func.inner();
+    function.is::<Arithmetic>() || function.is::<Negate>()
 }
 
 /// The type of `l op r`, as DataFusion's plain operator has it.

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
-use datafusion::optimizer::AnalyzerRule;
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{DFSchema, Result};
+use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::expr_rewriter::NamePreserver;
+use datafusion_expr::utils::merge_schema;
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
+use datafusion_optimizer::AnalyzerRule;
 
 use super::guard::{guard, guard_condition};
 use super::operators;
@@ -38,9 +38,9 @@ fn rewrite_node(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         expr.apply(|e| {
             found |= is_candidate(e);
             Ok(if found {
-                datafusion::common::tree_node::TreeNodeRecursion::Stop
+                datafusion_common::tree_node::TreeNodeRecursion::Stop
             } else {
-                datafusion::common::tree_node::TreeNodeRecursion::Continue
+                datafusion_common::tree_node::TreeNodeRecursion::Continue
             })
         })
     })?;
@@ -106,13 +106,6 @@ pub fn plain(expr: Expr) -> Result<Transformed<Expr>> {
             Err(other) => Transformed::no(other),
         })
     })
-}
-
-/// `plan` with plain operators in the place of checked ones, for EXPLAIN: `a + b` instead of `+(a, b)`. Never to be
-/// run: what it computes may wrap.
-pub fn plain_plan(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let plan = plan.transform_up_with_subqueries(|node| node.map_expressions(plain))?;
-    Ok(plan.data)
 }
 
 fn is_candidate(expr: &Expr) -> bool {

@@ -5,7 +5,7 @@
 //! that come and go in a sliding window. The range of the result's type is checked once, when the value is asked for.
 
 use arrow::datatypes::{DataType, IntervalUnit, i256};
-use datafusion::common::{Result, internal_err};
+use datafusion_common::{Result, internal_err};
 
 use super::error::{ArithmeticError, sql_type_name};
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::sql::sqlparser::ast::{CreateIndex, Expr, IndexColumn, ObjectName};
+use sqlparser::ast::{CreateIndex, Expr, IndexColumn, ObjectName};
 
 use super::keys::duplicate;
 use super::{IndexEntry, Indexed, Origin, indexed, with_order};

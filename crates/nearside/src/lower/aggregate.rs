@@ -5,12 +5,12 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef};
-use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::functions_aggregate::count::Count;
-use datafusion::functions_aggregate::min_max::{Max, Min};
-use datafusion::logical_expr::expr::{AggregateFunction as Call, NullTreatment, Sort};
-use datafusion::logical_expr::utils::{AggregateOrderSensitivity, enumerate_grouping_sets, grouping_set_to_exprlist};
-use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, GroupingSet as Sets};
+use datafusion_common::{DFSchema, ScalarValue};
+use datafusion_expr::expr::{AggregateFunction as Call, NullTreatment, Sort};
+use datafusion_expr::utils::{AggregateOrderSensitivity, enumerate_grouping_sets, grouping_set_to_exprlist};
+use datafusion_expr::{Aggregate, Expr, ExprSchemable, GroupingSet as Sets};
+use datafusion_functions_aggregate::count::Count;
+use datafusion_functions_aggregate::min_max::{Max, Min};
 use exec::{AggregateCall, AggregateFunction, GroupingSet, GroupingSets, Plan, SortKey};
 
 use super::bind::Binder;

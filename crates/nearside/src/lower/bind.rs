@@ -10,10 +10,10 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{DataType, Field, Schema};
-use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::execution::context::ExecutionProps;
-use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{
+use datafusion_common::{DFSchema, ScalarValue};
+use datafusion_expr::execution_props::ExecutionProps;
+use datafusion_expr::utils::split_conjunction;
+use datafusion_expr::{
     Distinct, Expr, ExprSchemable, FetchType, Filter, Limit, LogicalPlan, Projection, SkipType, Values,
 };
 use exec::{Expression, Output, Plan, SortKey, Union};

@@ -5,9 +5,9 @@
 
 use std::borrow::Cow;
 
-use datafusion::common::{JoinType, NullEquality};
-use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Join as Logical, Operator};
+use datafusion_common::{JoinType, NullEquality};
+use datafusion_expr::type_coercion::binary::comparison_coercion;
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Join as Logical, Operator};
 use exec::{Join, JoinKind, Plan, Predicate, Side};
 
 use super::bind::Binder;

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array, new_null_array};
 use arrow::compute::{SortOptions, filter, take};
 use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
-use datafusion::common::{DFSchema, Result as DfResult, ScalarValue};
-use datafusion::logical_expr::expr::{AggregateFunction as Call, Sort};
-use datafusion::logical_expr::{EmitTo, Expr, ExprSchemable, GroupsAccumulator};
-use datafusion::physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
-use datafusion::physical_expr::expressions::{Column, Literal};
-use datafusion::physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr, PhysicalSortExpr};
+use datafusion_common::{DFSchema, Result as DfResult, ScalarValue};
+use datafusion_expr::expr::{AggregateFunction as Call, Sort};
+use datafusion_expr::{EmitTo, Expr, ExprSchemable, GroupsAccumulator};
+use datafusion_physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
+use datafusion_physical_expr::expressions::{Column, Literal};
+use datafusion_physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr, PhysicalSortExpr};
 use exec::{ExecError, OpaqueAggregate, OpaqueGroups};
 
 use crate::error::{Error, Result};

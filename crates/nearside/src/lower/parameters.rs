@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, ParamValues, ScalarValue};
-use datafusion::logical_expr::expr::Placeholder;
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, ParamValues, ScalarValue};
+use datafusion_expr::expr::Placeholder;
+use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 
 use super::Lowered;
 use super::predicate::comparable;

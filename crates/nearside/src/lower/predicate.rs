@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field};
-use datafusion::common::{Column, DFSchema, ScalarValue};
-use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use datafusion_common::{Column, DFSchema, ScalarValue};
+use datafusion_expr::expr::InList;
+use datafusion_expr::{BinaryExpr, Expr, Operator};
 use exec::{CompareOp, Predicate};
 
 use super::{PhysicalExpression, Props};

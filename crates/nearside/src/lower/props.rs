@@ -3,8 +3,8 @@
 use std::ops::Deref;
 
 use arrow::array::ArrayRef;
-use datafusion::execution::context::ExecutionProps;
-use datafusion::logical_expr::expr::Placeholder;
+use datafusion_expr::execution_props::ExecutionProps;
+use datafusion_expr::expr::Placeholder;
 
 /// The values of `$1`, `$2`, ..: each an array of one value, and of an allocation of its own, by which plans that were bound with
 /// it are told where it stands.

@@ -1,7 +1,7 @@
 //! What no operator is there for, said in words of SQL.
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_expr::{Expr, LogicalPlan};
 
 use super::support::is_native;
 use crate::error::Error;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::common::DFSchema;
-use datafusion::logical_expr::TableScan;
+use datafusion_common::DFSchema;
+use datafusion_expr::TableScan;
 use exec::{Output, Plan};
 
 use super::predicate::predicate;

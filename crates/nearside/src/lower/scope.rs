@@ -8,10 +8,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use arrow::datatypes::{Field, FieldRef};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, TableReference};
-use datafusion::execution::context::ExecutionProps;
-use datafusion::logical_expr::{Expr, LogicalPlan, Subquery};
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{Column, DFSchema, TableReference};
+use datafusion_expr::execution_props::ExecutionProps;
+use datafusion_expr::{Expr, LogicalPlan, Subquery};
 use exec::{AggregateCall, AggregateFunction, Join, JoinKind, Output, Plan, Side};
 
 use super::bind::Binder;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::common::DFSchema;
-use datafusion::logical_expr::{RecursiveQuery, TableScan};
+use datafusion_common::DFSchema;
+use datafusion_expr::{RecursiveQuery, TableScan};
 use exec::{Plan, Recursion};
 
 use super::bind::Binder;

@@ -11,8 +11,8 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, make_array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
-use datafusion::common::NullHandling;
-use datafusion::logical_expr::Unnest;
+use datafusion_common::NullHandling;
+use datafusion_expr::Unnest;
 use exec::{ExecError, Expression, Output, Plan};
 
 use super::bind::Binder;

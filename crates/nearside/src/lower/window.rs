@@ -14,11 +14,11 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, RecordBatch, RecordBatchOptions};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, FieldRef, Int64Type, Schema};
-use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::logical_expr::expr::{
+use datafusion_common::{DFSchema, ScalarValue};
+use datafusion_expr::expr::{
     AggregateFunction as AggregateExpr, NullTreatment, WindowFunction as Call, WindowFunctionDefinition,
 };
-use datafusion::logical_expr::{
+use datafusion_expr::{
     Expr, ExprSchemable, LogicalPlan, SortExpr, Window, WindowFrame, WindowFrameBound, WindowFrameUnits,
 };
 use exec::{

@@ -7,11 +7,11 @@
 
 use std::borrow::Cow;
 
-use datafusion::common::ScalarValue;
-use datafusion::sql::sqlparser::ast;
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use datafusion_common::ScalarValue;
 use exec::FrameExclusion;
+use sqlparser::ast;
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::text::{Cursor, tokens};
 use crate::error::Result;

@@ -8,13 +8,13 @@ use std::borrow::Cow;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{
+use datafusion_sql::parser::Statement;
+use sqlparser::ast::{
     self, CteAsMaterialized, Ident, Query, SetExpr, TableFactor, VisitMut, VisitorMut, visit_expressions,
 };
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::Parser;
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::Parser;
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::text::{Cursor, tokens};
 use crate::error::{Error, Result};

@@ -3,13 +3,13 @@
 //! Ours: `ALTER TABLE .. SET PLACEMENT` and `.. NUMA NODE`, `COPY t FROM 'file'`, `EXPORT DATABASE 'folder'`, `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and
 //! executed by us. Everything else is SQL as DataFusion (sqlparser's generic dialect) reads it.
 
-use datafusion::config::ConfigOptions;
-use datafusion::logical_expr::planner::ContextProvider;
-use datafusion::logical_expr::{LogicalPlan, Volatility};
-use datafusion::sql::parser::{CopyToStatement, DFParserBuilder, Statement};
-use datafusion::sql::planner::{ParserOptions, SqlToRel};
-use datafusion::sql::sqlparser::ast::{self, ObjectName, Value};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion_common::config::ConfigOptions;
+use datafusion_expr::planner::ContextProvider;
+use datafusion_expr::{LogicalPlan, Volatility};
+use datafusion_sql::parser::{CopyToStatement, DFParserBuilder, Statement};
+use datafusion_sql::planner::{ParserOptions, SqlToRel};
+use sqlparser::ast::{self, ObjectName, Value};
+use sqlparser::dialect::GenericDialect;
 
 use crate::context::PlanContext;
 use crate::error::{Error, Position, Result};
@@ -203,7 +203,7 @@ pub(crate) fn option_pairs(options: &[(String, Value)], format: Option<&str>) ->
 }
 
 /// SQL folds unquoted names to lower case.
-pub(crate) fn normalised(name: datafusion::sql::sqlparser::ast::Ident) -> String {
+pub(crate) fn normalised(name: sqlparser::ast::Ident) -> String {
     if name.quote_style.is_some() { name.value } else { name.value.to_lowercase() }
 }
 

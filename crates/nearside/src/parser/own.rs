@@ -2,10 +2,10 @@
 //!
 //! What is wrong with a statement that is not ours is for the other parser to say, so `None` comes early and errors only where it is.
 
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::{IsOptional, Parser, ParserError};
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use sqlparser::dialect::GenericDialect;
+use sqlparser::keywords::Keyword;
+use sqlparser::parser::{IsOptional, Parser, ParserError};
+use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::{CopyFrom, Parsed, RECURSION_MAX, normalised};
 use crate::error::{Error, Position, Result, syntax};

@@ -13,8 +13,8 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use datafusion::sql::parser::{CopyToSource, CopyToStatement, Statement};
-use datafusion::sql::sqlparser::ast::{
+use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement};
+use sqlparser::ast::{
     self, CaseWhen, Ident, NamedWindowDefinition, NamedWindowExpr, OrderByKind, SetExpr, Value, VisitMut, VisitorMut,
     WindowSpec, WindowType,
 };

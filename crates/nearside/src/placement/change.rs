@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
-use datafusion::common::TableReference;
-use datafusion::sql::sqlparser::ast::ObjectName;
+use datafusion_common::TableReference;
 use numa::NodeId;
 use parking_lot::Mutex;
+use sqlparser::ast::ObjectName;
 use storage::{ColumnPlacement, PlaceReport};
 
 use crate::catalog::{Name, TableEntry};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use datafusion::optimizer::OptimizerRule;
+use datafusion_optimizer::OptimizerRule;
 
 use super::*;
 use crate::parser::Parsed;
@@ -35,10 +35,11 @@ fn our_loop_gives_the_plans_of_datafusions() {
         "SELECT a FROM t WHERE b = (SELECT max(b) FROM t) UNION SELECT b FROM t WHERE a NOT IN (SELECT b FROM t)",
     ] {
         let (plan, running) = analysed(&session, sql);
-        let rules = &running.state.optimizer().rules;
+        let rules = running.planner.optimizer_rules();
         let ours = run_rules(plan.clone(), rules, running.as_ref()).unwrap();
         let (again, running) = analysed(&session, sql);
-        let theirs = running.state.optimizer().optimize(again, running.as_ref(), |_, _| {}).unwrap();
+        let theirs = Optimizer::with_rules(running.planner.optimizer_rules().to_vec());
+        let theirs = theirs.optimize(again, running.as_ref(), |_, _| {}).unwrap();
         // Names of generated aliases are numbered through.
         let shown = |plan: &LogicalPlan| {
             let text = plan.display_indent().to_string();

@@ -3,10 +3,12 @@
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
-use datafusion::logical_expr::LogicalPlan;
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_expr::LogicalPlan;
 
 use super::*;
+use crate::Database;
+use crate::parser::Parsed;
+use crate::planning::{analyse, optimise};
 
 /// What `SELECT expr FROM t` computes, and what is known of it.
 fn mapped(expr: &str) -> Option<Scalar> {
@@ -22,14 +24,15 @@ fn mapped(expr: &str) -> Option<Scalar> {
         Field::new("f", DataType::Float64, true),
         Field::new("s", DataType::Utf8View, true),
     ];
-    let config = SessionConfig::new().set_bool("datafusion.sql_parser.parse_float_as_decimal", true);
-    let context = SessionContext::new_with_config(config);
-    context.register_batch("t", RecordBatch::new_empty(Arc::new(Schema::new(fields)))).unwrap();
-    let frame = futures::executor::block_on(context.sql(&format!("SELECT {expr} AS x FROM t"))).unwrap();
-    let plan = frame.into_optimized_plan().unwrap();
+    let database = Database::builder().threads(1).build().unwrap();
+    database.register("t", vec![RecordBatch::new_empty(Arc::new(Schema::new(fields)))]).unwrap();
+    let running = database.session().running();
+    let text = format!("SELECT {expr} AS x FROM t");
+    let plan = Parsed::one(&text).unwrap().plan(&running.plan_context()).unwrap();
+    let plan = optimise(analyse(plan, &running).unwrap(), &running).unwrap();
     let LogicalPlan::Projection(projection) = &plan else { panic!("{expr}: {plan}") };
     let schema = projection.input.schema();
-    let planned = PhysicalExpression::new(&projection.expr[0], schema, &ExecutionProps::new()).unwrap();
+    let planned = PhysicalExpression::new(&projection.expr[0], schema, &running.props()).unwrap();
     planned.structure().cloned()
 }
 

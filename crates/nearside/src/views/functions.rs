@@ -4,13 +4,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::types::NativeType;
-use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::function::WindowUDFFieldArgs;
-use datafusion::logical_expr::{Documentation, ReturnFieldArgs, Signature, TypeSignature, Volatility};
+use datafusion_common::types::NativeType;
+use datafusion_expr::function::WindowUDFFieldArgs;
+use datafusion_expr::{Documentation, ReturnFieldArgs, Signature, TypeSignature, Volatility};
 
 use super::information::Columns;
 use crate::catalog::{CATALOG, DEFAULT_SCHEMA};
+use crate::planner::Planner;
 use crate::series;
 
 /// Types of arguments, and of the result where that is known.
@@ -26,10 +26,10 @@ struct Routine<'a> {
     calls: BTreeSet<Types>,
 }
 
-/// Every function of a session, by kind and name.
-fn all(state: &SessionState) -> Vec<Routine<'_>> {
+/// Every function that statements can name, by kind and name.
+fn all(planner: &Planner) -> Vec<Routine<'_>> {
     let mut all = Vec::new();
-    for (name, function) in state.scalar_functions() {
+    for (name, function) in planner.scalar_functions() {
         let returns = |fields: &[FieldRef]| {
             let arguments = ReturnFieldArgs { arg_fields: fields, scalar_arguments: &vec![None; fields.len()] };
             function.return_field_from_args(arguments).ok()
@@ -37,12 +37,12 @@ fn all(state: &SessionState) -> Vec<Routine<'_>> {
         let (signature, documentation) = (function.signature(), function.documentation());
         all.push(Routine { name, kind: "SCALAR", signature, documentation, calls: calls(signature, &returns) });
     }
-    for (name, function) in state.aggregate_functions() {
+    for (name, function) in planner.aggregate_functions() {
         let returns = |fields: &[FieldRef]| function.return_field(fields).ok();
         let (signature, documentation) = (function.signature(), function.documentation());
         all.push(Routine { name, kind: "AGGREGATE", signature, documentation, calls: calls(signature, &returns) });
     }
-    for (name, function) in state.window_functions() {
+    for (name, function) in planner.window_functions() {
         let returns = |fields: &[FieldRef]| function.field(WindowUDFFieldArgs::new(fields, name)).ok();
         let (signature, documentation) = (function.signature(), function.documentation());
         all.push(Routine { name, kind: "WINDOW", signature, documentation, calls: calls(signature, &returns) });
@@ -67,7 +67,7 @@ fn calls(signature: &Signature, returns: &dyn Fn(&[FieldRef]) -> Option<FieldRef
 }
 
 /// A row per function and type of its result.
-pub(super) fn routines(state: &SessionState) -> Columns {
+pub(super) fn routines(planner: &Planner) -> Columns {
     struct Row<'a> {
         name: &'a str,
         kind: &'static str,
@@ -76,7 +76,7 @@ pub(super) fn routines(state: &SessionState) -> Columns {
         documentation: Option<&'a Documentation>,
     }
     let mut rows: Vec<Row<'_>> = Vec::new();
-    for routine in all(state) {
+    for routine in all(planner) {
         let results: BTreeSet<Option<String>> = routine.calls.into_iter().map(|(_, result)| result).collect();
         let stable = routine.signature.volatility == Volatility::Immutable;
         let (name, kind, documentation) = (routine.name, routine.kind, routine.documentation);
@@ -101,7 +101,7 @@ pub(super) fn routines(state: &SessionState) -> Columns {
 }
 
 /// A row per argument, and one for the result, of every way to call a function.
-pub(super) fn parameters(state: &SessionState) -> Columns {
+pub(super) fn parameters(planner: &Planner) -> Columns {
     struct Row<'a> {
         function: &'a str,
         place: u64,
@@ -112,7 +112,7 @@ pub(super) fn parameters(state: &SessionState) -> Columns {
         call: u64,
     }
     let mut rows: Vec<Row<'_>> = Vec::new();
-    for routine in all(state) {
+    for routine in all(planner) {
         let names = routine.documentation.and_then(|d| d.arguments.as_ref());
         let signature = &routine.signature.type_signature;
         let variadic = matches!(signature, TypeSignature::Variadic(_) | TypeSignature::VariadicAny);

@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StringViewArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::TableSource;
+use datafusion_expr::TableSource;
 
 use super::functions;
 use crate::catalog::{CATALOG, INFORMATION_SCHEMA};
 use crate::error::Result;
+use crate::planner::Planner;
 use crate::sources::GivenSource;
 
 /// Views and their names.
@@ -36,14 +36,14 @@ pub(crate) type Descriptions = BTreeMap<String, BTreeMap<String, Described>>;
 ///
 /// # Errors
 /// None that rows of the catalog have.
-pub(crate) fn table(view: &str, all: &Descriptions, state: &SessionState) -> Result<Option<Arc<dyn TableSource>>> {
+pub(crate) fn table(view: &str, all: &Descriptions, planner: &Planner) -> Result<Option<Arc<dyn TableSource>>> {
     let rows = match view.to_ascii_lowercase().as_str() {
         "tables" => tables(all),
         "views" => views(all),
         "columns" => columns(all),
         "schemata" => schemata(all),
-        "routines" => functions::routines(state),
-        "parameters" => functions::parameters(state),
+        "routines" => functions::routines(planner),
+        "parameters" => functions::parameters(planner),
         _ => return Ok(None),
     };
     Ok(Some(GivenSource::table(rows.batch()?)))

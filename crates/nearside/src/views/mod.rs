@@ -16,16 +16,16 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringViewArray, UInt32Array};
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::execution::session_state::SessionState;
-use datafusion::logical_expr::TableSource;
-use datafusion::sql::sqlparser::ast;
+use datafusion_expr::TableSource;
 use numa::counters::{Counter, MemoryCounters};
 use numa::{Attributes, NodeId};
+use sqlparser::ast;
 
 use crate::catalog::{CatalogState, Name};
 use crate::database::Inner;
 use crate::error::{Error, Result};
 use crate::names::nearest;
+use crate::planner::Planner;
 use crate::sources::GivenSource;
 use crate::stream::ResultStream;
 use crate::{config, report};
@@ -129,7 +129,7 @@ pub(crate) fn system_table(
     name: &Name,
     inner: &Arc<Inner>,
     catalog: &CatalogState,
-    state: &SessionState,
+    planner: &Planner,
 ) -> Result<Arc<dyn TableSource>> {
     let columns = match name.table.as_str() {
         NODES => nodes(inner, catalog),
@@ -144,7 +144,7 @@ pub(crate) fn system_table(
         GROUPS => scheduling::groups(inner),
         STATEMENTS => scheduling::statements(inner),
         TASKS => scheduling::tasks(inner),
-        SETTINGS => settings(state),
+        SETTINGS => settings(planner),
         WORKLOAD => workload::workload(inner),
         TRAFFIC => traffic::traffic(inner),
         other => {
@@ -161,14 +161,14 @@ pub(crate) fn system_table(
 }
 
 /// The settings, under the names that SET takes.
-pub(crate) fn settings_table(state: &SessionState) -> Result<Arc<dyn TableSource>> {
-    Ok(GivenSource::table(RecordBatch::try_new(schema(SETTINGS), settings(state))?))
+pub(crate) fn settings_table(planner: &Planner) -> Result<Arc<dyn TableSource>> {
+    Ok(GivenSource::table(RecordBatch::try_new(schema(SETTINGS), settings(planner))?))
 }
 
 /// `SHOW nearside.name`: the setting and its value.
-pub(crate) fn show(variable: &[ast::Ident], state: &SessionState) -> Result<ResultStream> {
+pub(crate) fn show(variable: &[ast::Ident], planner: &Planner) -> Result<ResultStream> {
     let name = variable.iter().map(|i| i.value.to_lowercase()).collect::<Vec<_>>().join(".");
-    let entries = config::entries(state.config_options());
+    let entries = config::entries(planner.config_options());
     let Some(entry) = entries.iter().find(|e| e.key == name) else {
         let found = nearest(&name, entries.iter().map(|e| e.key.as_str()));
         return Err(Error::NotFound { kind: "setting", name, nearest: found });
@@ -312,8 +312,8 @@ fn indexes(catalog: &CatalogState) -> Vec<ArrayRef> {
     ]
 }
 
-fn settings(state: &SessionState) -> Vec<ArrayRef> {
-    let entries = config::entries(state.config_options());
+fn settings(planner: &Planner) -> Vec<ArrayRef> {
+    let entries = config::entries(planner.config_options());
     vec![
         text(entries.iter().map(|e| Some(&e.key))),
         text(entries.iter().map(|e| e.value.as_ref())),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
 use arrow::datatypes::{Decimal128Type, Int8Type, Int64Type, UInt8Type, UInt64Type, i256};
-use datafusion::common::ScalarValue;
-use datafusion::logical_expr::{ColumnarValue, Operator};
+use datafusion_common::ScalarValue;
+use datafusion_expr::{ColumnarValue, Operator};
 use proptest::prelude::*;
 
 use super::super::kernels::binary;

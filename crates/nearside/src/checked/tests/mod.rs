@@ -1,4 +1,4 @@
-//! Checked arithmetic through SQL, on a session built as `register` builds it, and its kernels against an oracle.
+//! Checked arithmetic through SQL, and its kernels against an oracle.
 
 mod aggregates;
 mod guards;
@@ -7,40 +7,44 @@ mod operators;
 
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use datafusion::common::DataFusionError;
-use datafusion::execution::SessionStateBuilder;
-use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_expr::LogicalPlan;
 
-use super::ArithmeticError;
+use crate::parser::Parsed;
+use crate::planning::{analyse, optimise};
+use crate::{Database, Error, Outcome, Session};
 
 /// Integers at their limits, a divisor that is zero once, decimals of 38 and of 15 digits; one row of NULLs.
-const TABLE: &str = "create table t(g int, a bigint, b bigint, i int, d decimal(38, 2), e decimal(15, 2)) as values
+const TABLE: &str = "create table t(g int, a bigint, b bigint, i int, d decimal(38, 2), e decimal(15, 2));
+    insert into t values
     (1, 9223372036854775807, 0, 2147483647, 999999999999999999999999999999999999.99, 1.50),
     (1, 1, 1, 1, 0.01, 2.25),
     (2, -9223372036854775808, -1, -2147483648, -1.00, 3.00),
     (2, null, 2, null, null, null)";
 
-/// A session with two partitions, so that aggregates have partial states, and the table `t`.
+/// A session of a database with two workers, so that aggregates have partial states, and the table `t`.
 struct Sql {
-    runtime: tokio::runtime::Runtime,
-    context: SessionContext,
+    session: Session,
 }
 
 impl Sql {
     fn new() -> Sql {
-        let mut config = SessionConfig::new().with_target_partitions(2);
-        config.options_mut().sql_parser.parse_float_as_decimal = true;
-        let builder = SessionStateBuilder::new().with_config(config).with_default_features();
-        let state = super::register(builder).build();
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_stack_size(8 << 20).build().unwrap();
-        let sql = Sql { runtime, context: SessionContext::new_with_state(state) };
-        sql.run(TABLE).unwrap();
-        sql
+        let session = Database::builder().threads(2).build().unwrap().session();
+        session.execute(TABLE).unwrap();
+        Sql { session }
     }
 
-    fn run(&self, text: &str) -> Result<Vec<RecordBatch>, DataFusionError> {
-        self.runtime.block_on(async { self.context.sql(text).await?.collect().await })
+    /// The statement's plan after all rules.
+    fn optimised(&self, text: &str) -> LogicalPlan {
+        let running = self.session.running();
+        let plan = Parsed::one(text).unwrap().plan(&running.plan_context()).unwrap();
+        optimise(analyse(plan, &running).unwrap(), &running).unwrap()
+    }
+
+    fn run(&self, text: &str) -> Result<Vec<RecordBatch>, Error> {
+        match self.session.execute(text)? {
+            Outcome::Rows(rows) => rows.collect(),
+            Outcome::Done(_) => Ok(Vec::new()),
+        }
     }
 
     /// The rows in order, columns joined by `|`, NULL as nothing.
@@ -77,18 +81,18 @@ impl Sql {
         assert_eq!(rows, expected, "{text}");
     }
 
+    /// What the statement fails with, in execution.
     #[track_caller]
-    fn fault(&self, text: &str) -> ArithmeticError {
+    fn fault(&self, text: &str) -> String {
         match self.run(text) {
             Ok(_) => panic!("{text} gave {:?}", self.rows(text)),
-            Err(error) => {
-                ArithmeticError::of(&error).unwrap_or_else(|| panic!("{text} failed, but not in arithmetic: {error}"))
-            }
+            Err(Error::Execution(message)) => message,
+            Err(error) => panic!("{text} failed, but not in arithmetic: {error}"),
         }
     }
 
     #[track_caller]
     fn fails(&self, text: &str, message: &str) {
-        assert_eq!(self.fault(text).to_string(), message, "{text}");
+        assert_eq!(self.fault(text), message, "{text}");
     }
 }

@@ -1,15 +1,17 @@
 //! `+ - * / %` and unary minus: literals, columns, every clause, names, plans.
 
 use arrow::datatypes::DataType;
-use datafusion::common::DFSchema;
-use datafusion::logical_expr::execution_props::ExecutionProps;
-use datafusion::logical_expr::{col, lit};
-use datafusion::optimizer::AnalyzerRule;
+use datafusion_common::DFSchema;
+use datafusion_common::tree_node::TreeNode;
+use datafusion_expr::execution_props::ExecutionProps;
+use datafusion_expr::{col, lit};
+use datafusion_optimizer::AnalyzerRule;
 
-use super::super::{
-    ArithmeticError, CheckedArithmetic, as_operator, can_fail, checked, create_physical_expr, plain_plan,
-};
+use super::super::guard::can_fail;
+use super::super::{CheckedArithmetic, as_operator, checked, create_physical_expr, plain};
 use super::Sql;
+use crate::parser::Parsed;
+use crate::planning::analyse;
 
 const MAX_PLUS_ONE: &str = "integer overflow: 9223372036854775807 + 1 does not fit BIGINT";
 
@@ -28,7 +30,6 @@ fn constants_are_folded_checked() {
     );
     for text in ["select 1 / 0", "select 1 % 0", "select 1.5 / 0", "select 1.5 % 0.0"] {
         sql.fails(text, "division by zero");
-        assert_eq!(sql.fault(text).sqlstate(), "22012");
     }
     // Constants that only optimizer rules bring together.
     sql.fails("select x + 1 from (select 9223372036854775807 as x)", MAX_PLUS_ONE);
@@ -179,7 +180,7 @@ fn decimals_keep_to_their_precision() {
             _ => 76,
         };
         let text = format!("select {} + {}", nines(digits), nines(digits));
-        assert!(matches!(sql.fault(&text), ArithmeticError::Kernel(_)), "{text}");
+        assert!(sql.fault(&text).starts_with("arithmetic overflow: "), "{text}");
         sql.gives(&format!("select {} - {}", nines(digits), nines(digits)), &["0"]);
     }
 }
@@ -199,7 +200,8 @@ fn dates_casts_and_functions_were_checked_already() {
         "select lcm(9223372036854775807, 2), a from t",
         "select round(9223372036854775807, -1), a from t",
     ] {
-        assert_eq!(sql.fault(text).sqlstate(), "22003", "{text}");
+        let message = sql.fault(text).to_lowercase();
+        assert!(["overflow", "out of range"].iter().any(|word| message.contains(word)), "{text}: {message}");
     }
     for text in [
         "select cast(a as int) from t",
@@ -238,28 +240,28 @@ fn names_types_and_plans_stay() {
     sql.gives("select b + 1 from t group by b + 1 order by b + 1", &["0", "1", "2", "3"]);
     sql.gives("select sum(b + 1) as s from t order by s + 0", &["6"]);
     // Strictness survives: the outer join becomes an inner one.
-    let plan = sql.rows("explain select count(*) from t x left join t y on x.b + 1 = y.b where y.b + 1 > 0");
-    assert!(plan[0].contains("Inner Join"), "{}", plan[0]);
+    let plan = sql.optimised("select count(*) from t x left join t y on x.b + 1 = y.b where y.b + 1 > 0");
+    let plan = plan.display_indent().to_string();
+    assert!(plan.contains("Inner Join"), "{plan}");
     // Neutral elements and constants go.
-    let plan = sql.rows("explain select b + 0, b * 1, 2 + 3, b + (null + 1) from t");
-    assert!(plan[0].contains("Int64(5)"), "{}", plan[0]);
-    assert!(!plan[0].contains("(t.b, "), "{}", plan[0]);
+    let plan = sql.optimised("select b + 0, b * 1, 2 + 3, b + (null + 1) from t").display_indent().to_string();
+    assert!(plan.contains("Int64(5)"), "{plan}");
+    assert!(!plan.contains("(t.b, "), "{plan}");
 }
 
 #[test]
 fn analysis_is_idempotent_and_reversible_for_display() {
     let sql = Sql::new();
     let text = "select b + 1, sum(10 / b) filter (where b <> 0) from t where b <> 0 and -b > 1 group by b + 1";
-    let state = sql.context.state();
-    let plan = sql.runtime.block_on(state.create_logical_plan(text)).unwrap();
-    let config = state.config_options();
-    let once = state.analyzer().execute_and_check(plan, config, |_, _| {}).unwrap();
-    let twice = CheckedArithmetic.analyze(once.clone(), config).unwrap();
+    let running = sql.session.running();
+    let plan = Parsed::one(text).unwrap().plan(&running.plan_context()).unwrap();
+    let once = analyse(plan, &running).unwrap();
+    let twice = CheckedArithmetic.analyze(once.clone(), running.planner.config_options()).unwrap();
     assert_eq!(once, twice);
-    let again = state.analyzer().execute_and_check(once.clone(), config, |_, _| {}).unwrap();
+    let again = analyse(once.clone(), &running).unwrap();
     assert_eq!(once, again);
     assert!(once.display_indent().to_string().contains("+(t.b, Int64(1))"));
-    let shown = plain_plan(once).unwrap().display_indent().to_string();
+    let shown = once.transform_up(|node| node.map_expressions(plain)).unwrap().data.display_indent().to_string();
     assert!(shown.contains("t.b + Int64(1)") && !shown.contains("+("), "{shown}");
 }
 
@@ -280,7 +282,7 @@ fn expressions_outside_plans() {
     let batch =
         arrow::array::RecordBatch::try_new(std::sync::Arc::new(schema), vec![std::sync::Arc::new(column)]).unwrap();
     let error = physical.evaluate(&batch).unwrap_err();
-    assert_eq!(ArithmeticError::of(&error).unwrap().to_string(), MAX_PLUS_ONE);
+    assert_eq!(crate::Error::from(error).to_string(), MAX_PLUS_ONE);
     assert!(physical.evaluate(&batch.slice(1, 1)).is_ok());
 }
 
@@ -302,28 +304,26 @@ fn long_generated_expressions_plan_in_reasonable_time() {
 #[test]
 fn no_plain_arithmetic_is_left_after_optimizing() {
     let sql = Sql::new();
-    let state = sql.context.state();
     for text in [
         "select g, sum(e * (1 - e)), sum(b + 1), avg(b * 2), count(distinct b + 1) from t group by g",
         "select sum(distinct b + 1), sum(b) + count(*) from t",
         "select x.b - y.b from t x join t y on x.b + 1 = y.b where x.g % 2 = 1 and y.b * 2 in (select b + 1 from t)",
         "select sum(b + 1) over (order by g), -b from t order by b / 7",
     ] {
-        let plan = sql.runtime.block_on(state.create_logical_plan(text)).unwrap();
-        let plan = state.optimize(&plan).unwrap();
+        let plan = sql.optimised(text);
         plan.apply_with_subqueries(|node| {
             for expr in node.expressions() {
                 assert_eq!(checked(expr.clone(), &merged(node)).unwrap().data, expr, "{text}: {expr}");
             }
-            Ok(datafusion::common::tree_node::TreeNodeRecursion::Continue)
+            Ok(datafusion_common::tree_node::TreeNodeRecursion::Continue)
         })
         .unwrap();
     }
 }
 
 /// All columns that the expressions of `node` may name.
-fn merged(node: &datafusion::logical_expr::LogicalPlan) -> DFSchema {
-    let mut schema = datafusion::logical_expr::utils::merge_schema(&node.inputs());
+fn merged(node: &datafusion_expr::LogicalPlan) -> DFSchema {
+    let mut schema = datafusion_expr::utils::merge_schema(&node.inputs());
     schema.merge(node.schema());
     schema
 }

@@ -1,6 +1,6 @@
 //! CREATE and ALTER: tables, views, indexes and what stands in their columns.
 
-use datafusion::sql::sqlparser::ast::{
+use sqlparser::ast::{
     AlterColumnOperation, AlterTable, AlterTableOperation, ColumnDef, ColumnOption, ColumnOptionDef,
     ConstraintCharacteristics, CreateIndex, CreateTable, CreateTableOptions, CreateView, HiveDistributionStyle,
     HiveFormat, IndexColumn, NullsDistinctOption, OrderByExpr, OrderByOptions, PrimaryKeyConstraint, SqlOption,

@@ -1,6 +1,6 @@
 //! Expressions, every kind of them that is planned.
 
-use datafusion::sql::sqlparser::ast::{
+use sqlparser::ast::{
     AccessExpr, Array, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DateTimeField, DictionaryField, Expr,
     Interval, LambdaFunction, Map, MapEntry, Subscript, TypedString, Value, ValueWithSpan,
 };

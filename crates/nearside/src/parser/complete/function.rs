@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
-use datafusion::sql::sqlparser::ast::{
+use sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
     FunctionArguments, NullTreatment, ObjectNamePart, UnaryOperator, Value, ValueWithSpan, WindowFrame,
     WindowFrameBound, WindowSpec, WindowType, visit_expressions,
@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 
 /// Functions over rows, by all their names: aggregates.
 static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
-    let mut all = datafusion::functions_aggregate::all_default_aggregate_functions();
+    let mut all = datafusion_functions_aggregate::all_default_aggregate_functions();
     all.extend(crate::checked::own_aggregates());
     all.iter()
         .flat_map(|f| f.aliases().iter().cloned().chain([f.name().to_string()]))
@@ -28,7 +28,7 @@ static AGGREGATES: LazyLock<HashSet<String>> = LazyLock::new(|| {
 
 /// Functions over rows, by all their names: those that only windows have.
 static WINDOWS: LazyLock<HashSet<String>> = LazyLock::new(|| {
-    let all = datafusion::functions_window::all_default_window_functions();
+    let all = datafusion_functions_window::all_default_window_functions();
     all.iter()
         .flat_map(|f| f.aliases().iter().cloned().chain([f.name().to_string()]))
         .map(|n| n.to_lowercase())

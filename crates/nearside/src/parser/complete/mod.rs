@@ -17,8 +17,8 @@
 //! Without effect on any answer, and let through: the name of a constraint. The length of a column's VARCHAR(n) is
 //! let through and not enforced.
 
-use datafusion::common::format::ExplainStatementOptions;
-use datafusion::sql::parser::{
+use datafusion_common::format::ExplainStatementOptions;
+use datafusion_sql::parser::{
     CopyToSource, CopyToStatement, CreateExternalTable, ExplainStatement, ResetStatement, Statement,
 };
 

@@ -1,6 +1,6 @@
 //! Queries: WITH, SELECT, set operations, ORDER BY, LIMIT and what may stand behind them.
 
-use datafusion::sql::sqlparser::ast::{
+use sqlparser::ast::{
     Cte, CteAsMaterialized, Distinct, ExprWithAlias, ExprWithAliasAndOrderBy, Fetch, GroupByExpr, LimitClause,
     NamedWindowDefinition, NamedWindowExpr, Offset, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, PipeOperator,
     Query, ReplaceSelectElement, ReplaceSelectItem, Select, SelectFlavor, SelectItem, SetExpr, SetQuantifier,

@@ -1,8 +1,6 @@
 //! FROM: tables, subqueries, functions and joins.
 
-use datafusion::sql::sqlparser::ast::{
-    Join, JoinConstraint, JoinOperator, TableFactor, TableFunctionArgs, TableWithJoins,
-};
+use sqlparser::ast::{Join, JoinConstraint, JoinOperator, TableFactor, TableFunctionArgs, TableWithJoins};
 
 use super::expression::{expr, exprs};
 use super::{function, query, refuse, refused_text};

@@ -1,6 +1,6 @@
 //! Statements by their kind, and the small ones whole: SET, SHOW, DROP, EXPLAIN, PREPARE, transactions, schemas.
 
-use datafusion::sql::sqlparser::ast::{
+use sqlparser::ast::{
     ContextModifier, DescribeAlias, ExprWithAlias, ObjectType, SchemaName, Set, ShowStatementIn, ShowStatementOptions,
     Statement, UtilityOption,
 };

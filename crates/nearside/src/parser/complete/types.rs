@@ -1,6 +1,6 @@
 //! Types as SQL writes them: which of their numbers mean something.
 
-use datafusion::sql::sqlparser::ast::{ArrayElemTypeDef, DataType, ExactNumberInfo, StructField};
+use sqlparser::ast::{ArrayElemTypeDef, DataType, ExactNumberInfo, StructField};
 
 use super::{refuse, refused_text};
 use crate::error::Result;

@@ -1,6 +1,6 @@
 //! INSERT, UPDATE, DELETE and TRUNCATE.
 
-use datafusion::sql::sqlparser::ast::{
+use sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, FromTable, Insert, TableObject, Truncate, TruncateTableTarget, Update,
     UpdateTableFromKind,
 };
