@@ -28,6 +28,14 @@ use crate::profile::Working;
 
 /// Tables (and earlier columns of them) that an account tells apart.
 const TABLES_MAX: usize = 4096;
+/// Rows that a join, a sort, a limit or a window keeps.
+pub(crate) const ROWS_KEPT: &str = "rows kept";
+/// Groups of an aggregation, and what their states hold.
+pub(crate) const GROUPS: &str = "groups";
+/// What a join finds its rows by.
+pub(crate) const JOIN_TABLES: &str = "join tables";
+/// Keys that are put in order.
+pub(crate) const SORT_KEYS: &str = "sort keys";
 /// What further ones are called.
 const OTHERS: &str = "(other tables)";
 
@@ -262,12 +270,62 @@ impl State {
     }
 }
 
+/// Where rows that are kept lie, and how wide they are, by column: for whoever reads some of them.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptRows {
+    table: u32,
+    columns: Arc<[KeptColumn]>,
+}
+
+/// A column of kept rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeptColumn {
+    /// All of it.
+    pub(crate) bytes: u64,
+    /// How many values that are.
+    pub(crate) rows: usize,
+    /// The node of the task that wrote it.
+    pub(crate) node: Option<NodeId>,
+}
+
+impl KeptRows {
+    /// Says that the task on this thread reads some rows of a column: consecutive ones, or each by its number.
+    pub(crate) fn read(&self, column: usize, rows: usize, by_number: bool) {
+        let KeptColumn { bytes: all, rows: of, node } = self.columns[column];
+        let (Some(node), true) = (node, of > 0) else { return };
+        let width = all as f64 / of as f64;
+        let bytes = if by_number { width.max(LINE_BYTES as f64) } else { width } * rows as f64;
+        let item = Item { table: self.table, column: 0, part: 0, component: TouchedComponent::Output };
+        note(item, TouchPhase::Materialize, node, (bytes as u64).min(all));
+    }
+}
+
+impl Traffic {
+    /// Rows that an operator, which is called `what`, has kept.
+    pub(crate) fn kept_rows(&self, what: &str, columns: impl Iterator<Item = KeptColumn>) -> KeptRows {
+        KeptRows { table: self.operator(what), columns: columns.collect() }
+    }
+}
+
 /// What one task touched so far.
 struct Ledger {
     traffic: Arc<Traffic>,
     statement: Arc<Statement>,
     since: Instant,
     lines: Vec<(Item, TouchPhase, NodeId, u64)>,
+    /// Numbers of operators that it has kept something for.
+    operators: Vec<(&'static str, u32)>,
+}
+
+impl Ledger {
+    fn operator(&mut self, name: &'static str) -> u32 {
+        if let Some((_, number)) = self.operators.iter().find(|(known, _)| *known == name) {
+            return *number;
+        }
+        let number = self.traffic.operator(name);
+        self.operators.push((name, number));
+        number
+    }
 }
 
 thread_local! {
@@ -290,7 +348,7 @@ impl Task {
                 return Task { inner: true, waiting: None };
             }
             let (traffic, statement) = (Arc::clone(traffic), Arc::clone(statement));
-            let own = Ledger { traffic, statement, since: Instant::now(), lines: Vec::new() };
+            let own = Ledger { traffic, statement, since: Instant::now(), lines: Vec::new(), operators: Vec::new() };
             Task { inner: false, waiting: ledger.replace(own) }
         })
     }
@@ -324,10 +382,10 @@ pub(crate) fn note(item: Item, phase: TouchPhase, from: NodeId, bytes: u64) {
 }
 
 /// Says that the task on this thread keeps `bytes` for an operator, which is called `what`. New memory lies where it is first written.
-pub(crate) fn note_kept(what: &str, bytes: u64) {
-    let traffic = LEDGER.with_borrow(|ledger| ledger.as_ref().map(|ledger| Arc::clone(&ledger.traffic)));
-    let (Some(traffic), Some(here), true) = (traffic, current_node(), bytes > 0) else { return };
-    let item = Item { table: traffic.operator(what), column: 0, part: 0, component: TouchedComponent::Output };
+pub(crate) fn note_kept(what: &'static str, bytes: u64) {
+    let table = LEDGER.with_borrow_mut(|ledger| ledger.as_mut().map(|ledger| ledger.operator(what)));
+    let (Some(table), Some(here), true) = (table, current_node(), bytes > 0) else { return };
+    let item = Item { table, column: 0, part: 0, component: TouchedComponent::Output };
     note(item, TouchPhase::Keep, here, bytes);
 }
 

@@ -3,16 +3,20 @@
 //! The planner takes frames that end before they begin, and gives an offset the type of the key that it is added to:
 //! digits behind the point are rounded, and an offset that
 //! is too large becomes UNBOUNDED. So what would change is refused here, while offsets are texts as they were written.
+//!
+//! It also refuses a frame by distance over an order by what it knows no distances of, though none is asked for where a frame goes to
+//! the row's peers: such frames count groups of peers here, which is the same.
 
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::TreeNodeRecursion;
+use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion_expr::expr::WindowFunctionParams;
+use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, WindowFrame, WindowFrameBound as Bound, WindowFrameUnits};
 use datafusion_optimizer::AnalyzerRule;
 
-/// The analyzer rule; it changes nothing.
+/// The analyzer rule.
 #[derive(Debug, Default)]
 pub(crate) struct WindowFrames;
 
@@ -22,24 +26,65 @@ impl AnalyzerRule for WindowFrames {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.apply_with_subqueries(|node| {
-            if let LogicalPlan::Window(window) = node {
-                for expr in &window.window_expr {
-                    check(expr, window.input.schema())?;
-                }
+        let analyzed = plan.transform_up_with_subqueries(|node| {
+            let LogicalPlan::Window(window) = &node else { return Ok(Transformed::no(node)) };
+            let schema = window.input.schema();
+            window.window_expr.iter().try_for_each(|expr| check(expr, schema))?;
+            if !window.window_expr.iter().any(|expr| goes_to_peers_without_distance(expr, schema)) {
+                return Ok(Transformed::no(node));
             }
-            Ok(TreeNodeRecursion::Continue)
+            let schema = schema.clone();
+            let names = NamePreserver::new(&node);
+            node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let by_groups = expr.transform_up(|expr| Ok(by_groups(expr, &schema)))?;
+                Ok(by_groups.update_data(|expr| name.restore(expr)))
+            })?
+            .map_data(LogicalPlan::recompute_schema)
         })?;
-        Ok(plan)
+        Ok(analyzed.data)
     }
 }
 
+/// The call, below names.
+fn call(expr: &Expr) -> Option<&WindowFunctionParams> {
+    match expr {
+        Expr::Alias(alias) => call(&alias.expr),
+        Expr::WindowFunction(call) => Some(&call.params),
+        _ => None,
+    }
+}
+
+fn goes_to_peers_without_distance(expr: &Expr, schema: &DFSchema) -> bool {
+    call(expr).is_some_and(|params| {
+        let key = params.order_by.first().and_then(|key| key.expr.get_type(schema).ok());
+        params.window_frame.units == WindowFrameUnits::Range && key.is_some_and(|key| !has_distances(&key))
+    })
+}
+
+fn by_groups(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+    if !goes_to_peers_without_distance(&expr, schema) {
+        return Transformed::no(expr);
+    }
+    match &mut expr {
+        Expr::WindowFunction(call) => {
+            call.params.window_frame.units = WindowFrameUnits::Groups;
+            Transformed::yes(expr)
+        }
+        _ => Transformed::no(expr),
+    }
+}
+
+/// Types of which the planner knows distances, or lets them pass.
+fn has_distances(data_type: &DataType) -> bool {
+    let lists = matches!(data_type, DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..));
+    let times = matches!(data_type, DataType::Date32 | DataType::Date64 | DataType::Timestamp(..));
+    let others = data_type.is_string() || data_type.is_null() || *data_type == DataType::Boolean;
+    data_type.is_numeric() || lists || times || others
+}
+
 fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
-    let params = match expr {
-        Expr::Alias(alias) => return check(&alias.expr, schema),
-        Expr::WindowFunction(call) => &call.params,
-        _ => return Ok(()),
-    };
+    let Some(params) = call(expr) else { return Ok(()) };
     check_order(&params.window_frame)?;
     [&params.window_frame.start_bound, &params.window_frame.end_bound].into_iter().try_for_each(|bound| match bound {
         Bound::Preceding(offset) | Bound::Following(offset) => check_offset(offset, params, schema),
@@ -67,6 +112,9 @@ fn check_offset(offset: &ScalarValue, params: &WindowFunctionParams, schema: &DF
         return Ok(());
     };
     let data_type = key.expr.get_type(schema)?;
+    if !has_distances(&data_type) {
+        return plan_err!("RANGE with an offset is not supported over an order by {data_type}");
+    }
     let text = text.trim();
     if text.starts_with('-') && !is_time(&data_type) {
         return plan_err!("the offset of a frame must not be negative, and {text} is");

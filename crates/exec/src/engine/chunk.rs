@@ -19,7 +19,7 @@ use crate::ExecError;
 use crate::bind::Coding;
 use crate::operators::scan::cost::Counter;
 use crate::operators::{Marked, Rows as Chosen};
-use crate::traffic::TouchPhase;
+use crate::traffic::{KeptRows, TouchPhase};
 
 /// Most rows of a chunk that a source makes (DESIGN.md, Execution).
 pub(crate) const CHUNK_ROWS: usize = 2048;
@@ -47,6 +47,8 @@ pub(crate) struct Rows {
     pub(crate) rows: usize,
     /// What they are charged to.
     pub(crate) _charged: Vec<Reservation>,
+    /// Where they lie, if that is noted when they are read.
+    pub(crate) lies: Option<KeptRows>,
 }
 
 /// Row numbers of a group.
@@ -258,7 +260,7 @@ impl Chunk {
                 places.push(place);
             }
         }
-        let kept = Rows { infos: of, columns, rows: self.rows, _charged: Vec::new() };
+        let kept = Rows { infos: of, columns, rows: self.rows, _charged: Vec::new(), lies: None };
         let group = self.groups.len();
         let rows = RowIds::Range(0..self.rows);
         self.groups.push(Group { origin: Origin::Rows(Arc::new(kept)), rows, nulls: false });
@@ -361,11 +363,16 @@ impl Chunk {
 impl Group {
     fn load(&self, column: usize) -> Vector {
         match &self.origin {
-            Origin::Rows(rows) => match &self.rows {
-                RowIds::Range(range) => rows.columns[column].slice(range.start, range.len()),
-                RowIds::List(list) => rows.columns[column].take(&list.rows, self.nulls),
-                RowIds::Marked(marked) => rows.columns[column].take(&marked.list().rows, self.nulls),
-            },
+            Origin::Rows(rows) => {
+                if let Some(lies) = &rows.lies {
+                    lies.read(column, self.rows.len(), !matches!(self.rows, RowIds::Range(_)));
+                }
+                match &self.rows {
+                    RowIds::Range(range) => rows.columns[column].slice(range.start, range.len()),
+                    RowIds::List(list) => rows.columns[column].take(&list.rows, self.nulls),
+                    RowIds::Marked(marked) => rows.columns[column].take(&marked.list().rows, self.nulls),
+                }
+            }
             Origin::Segment { segment, columns, infos, .. } => {
                 debug_assert!(!self.nulls);
                 // Vids go on as they are; integers come out of the dictionary.

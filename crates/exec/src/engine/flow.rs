@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::FieldRef;
-use numa::Reservation;
+use numa::{NodeId, Reservation, current_node};
 use parking_lot::Mutex;
 use storage::TableVersion;
 
@@ -31,10 +31,7 @@ use crate::optimize::is_delicate;
 use crate::plan::{Output, Plan, Shared};
 use crate::predicate::Predicate;
 use crate::profile::{Numbering, Working};
-use crate::traffic;
-
-/// What rows that a join, a sort or a limit keeps are called in an account.
-const ROWS_KEPT: &str = "rows kept";
+use crate::traffic::{self, KeptColumn};
 
 /// A running plan.
 pub(crate) struct Flow<'a> {
@@ -130,7 +127,7 @@ impl<'a> Flow<'a> {
                 let columns = columns.collect();
                 let rows = batches.iter().map(|b| b.num_rows()).sum();
                 check_kept(rows)?;
-                Ok(self.of_rows(Arc::new(Rows { infos, columns, rows, _charged: Vec::new() })))
+                Ok(self.of_rows(Arc::new(Rows { infos, columns, rows, _charged: Vec::new(), lies: None })))
             }
             Plan::Shared(plan) => self.shared(plan),
             Plan::Source { source, columns } => foreign::pipe(self, source, columns),
@@ -190,7 +187,7 @@ impl<'a> Flow<'a> {
                 mine.take(&mut chunk, pipe.infos.len(), &self.run)?;
                 Ok(mine.rows < needed)
             })?;
-            traffic::note_kept(ROWS_KEPT, mine.bytes);
+            traffic::note_kept(traffic::ROWS_KEPT, mine.bytes);
             check_kept(done.lock().end(morsel, mine.rows))?;
             *kept[morsel].lock() = mine;
             Ok(())
@@ -214,12 +211,15 @@ impl<'a> Flow<'a> {
         let columns = self.run.map(infos.len(), &|c| {
             let parts = std::mem::take(&mut *columns[c].lock());
             if parts.is_empty() {
-                return Ok(Arc::new(infos[c].empty()));
+                return Ok((Arc::new(infos[c].empty()), None));
             }
             let own = parts.into_iter().map(|p| Arc::try_unwrap(p).unwrap_or_else(|shared| (*shared).clone()));
-            Ok(Arc::new(Vector::concat(own.collect())))
+            Ok((Arc::new(Vector::concat(own.collect())), current_node()))
         })?;
-        Ok(Rows { infos: infos.to_vec(), columns, rows, _charged: reservations })
+        let (columns, nodes): (Vec<Arc<Vector>>, Vec<Option<NodeId>>) = columns.into_iter().unzip();
+        let lies = columns.iter().zip(nodes).map(|(c, node)| KeptColumn { bytes: c.bytes(), rows, node });
+        let lies = Some(self.run.traffic.kept_rows(traffic::ROWS_KEPT, lies));
+        Ok(Rows { infos: infos.to_vec(), columns, rows, _charged: reservations, lies })
     }
 
     /// The rows that a limit leaves, kept: what is above sees no other. Its input ends as soon as it has enough.
@@ -467,7 +467,7 @@ impl Rows {
     /// No row.
     pub(crate) fn none(infos: Vec<ColumnInfo>) -> Rows {
         let columns = infos.iter().map(|info| Arc::new(info.empty())).collect();
-        Rows { infos, columns, rows: 0, _charged: Vec::new() }
+        Rows { infos, columns, rows: 0, _charged: Vec::new(), lies: None }
     }
 
     /// Consecutive rows.

@@ -55,7 +55,7 @@ fn with_nulls(info: ColumnInfo) -> ColumnInfo {
 
 fn no_rows(infos: &[ColumnInfo]) -> Arc<Rows> {
     let columns = infos.iter().map(|info| Arc::new(info.empty())).collect();
-    Arc::new(Rows { infos: infos.to_vec(), columns, rows: 0, _charged: Vec::new() })
+    Arc::new(Rows { infos: infos.to_vec(), columns, rows: 0, _charged: Vec::new(), lies: None })
 }
 
 struct RecursionSource {
@@ -154,7 +154,9 @@ impl RecursionSource {
         Ok(Arc::new(match Arc::try_unwrap(rows) {
             Ok(rows) => Rows { infos, ..rows },
             // Somebody else keeps them too, and is charged.
-            Err(kept) => Rows { infos, columns: kept.columns.clone(), rows: kept.rows, _charged: Vec::new() },
+            Err(kept) => {
+                Rows { infos, columns: kept.columns.clone(), rows: kept.rows, _charged: Vec::new(), lies: None }
+            }
         }))
     }
 
@@ -173,7 +175,7 @@ impl RecursionSource {
         let columns = rows.columns.iter().map(|column| Arc::new(column.take(&kept, false))).collect();
         let bytes = kept.len() as u64 * 8 * rows.infos.len() as u64;
         let charged = vec![run.reserve(bytes)?];
-        Ok(Arc::new(Rows { infos: rows.infos.clone(), columns, rows: kept.len(), _charged: charged }))
+        Ok(Arc::new(Rows { infos: rows.infos.clone(), columns, rows: kept.len(), _charged: charged, lies: None }))
     }
 }
 

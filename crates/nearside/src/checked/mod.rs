@@ -13,6 +13,8 @@
 //! type, nullability, strictness (outer joins become inner ones), order, bounds, neutral elements. Column names stay
 //! `a + b`; expressions read as written after [`plain`].
 //!
+//! Casts of decimals and floats to integers round, as SQL says (module `nearest`); Arrow's cut digits off.
+//!
 //! Arrow's kernels for dates, times, timestamps, durations and intervals are checked already, and so are casts (`safe`
 //! is off) and DataFusion's `abs`, `factorial`, `gcd`, `lcm`, `round`, `ceil`, `floor`, `median`; they stay.
 //! `power` is DOUBLE. Shifts and bit operations have no overflow.
@@ -44,6 +46,7 @@ mod error;
 mod groups;
 mod guard;
 mod kernels;
+mod nearest;
 mod operators;
 mod rewrite;
 mod total;

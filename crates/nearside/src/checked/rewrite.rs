@@ -6,13 +6,14 @@ use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_common::{DFSchema, Result};
-use datafusion_expr::expr::ScalarFunction;
+use datafusion_expr::expr::{Cast, ScalarFunction, TryCast};
 use datafusion_expr::expr_rewriter::NamePreserver;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion_optimizer::AnalyzerRule;
 
 use super::guard::{guard, guard_condition};
+use super::nearest::{is_nearest, is_nearest_call, nearest, rounds};
 use super::operators;
 
 /// The analyzer rule: replaces every `+ - * / %` on integers and decimals, and unary minus on integers, by its
@@ -94,8 +95,19 @@ fn operators_checked(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>>
         Expr::Negative(arg) if arg.get_type(schema)?.is_signed_integer() => {
             Ok(Transformed::yes(operators::negate(*arg)))
         }
+        Expr::Cast(Cast { expr, field }) if casts_down(&expr, field.data_type(), schema)? => {
+            Ok(Transformed::yes(Expr::Cast(Cast { expr: Box::new(nearest(*expr)), field })))
+        }
+        Expr::TryCast(TryCast { expr, field }) if casts_down(&expr, field.data_type(), schema)? => {
+            Ok(Transformed::yes(Expr::TryCast(TryCast { expr: Box::new(nearest(*expr)), field })))
+        }
         other => Ok(Transformed::no(other)),
     })
+}
+
+/// Does a cast to a type have digits to round, which nobody has rounded yet?
+fn casts_down(expr: &Expr, to: &DataType, schema: &DFSchema) -> Result<bool> {
+    Ok(to.is_integer() && !is_nearest(expr) && rounds(&expr.get_type(schema)?, to))
 }
 
 /// `expr` with plain operators in the place of checked ones: reads as it was written. For display only.
@@ -103,6 +115,7 @@ pub fn plain(expr: Expr) -> Result<Transformed<Expr>> {
     expr.transform_up(|e| {
         Ok(match operators::plain(e) {
             Ok(operator) => Transformed::yes(operator),
+            Err(Expr::ScalarFunction(mut call)) if is_nearest_call(&call) => Transformed::yes(call.args.remove(0)),
             Err(other) => Transformed::no(other),
         })
     })
@@ -112,6 +125,8 @@ fn is_candidate(expr: &Expr) -> bool {
     match expr {
         Expr::BinaryExpr(binary) => operators::function(binary.op).is_some(),
         Expr::Negative(_) => true,
+        Expr::Cast(cast) => cast.field.data_type().is_integer(),
+        Expr::TryCast(cast) => cast.field.data_type().is_integer(),
         _ => false,
     }
 }

@@ -1,4 +1,4 @@
-//! What `nearside.traffic` says that statements touched is what their plans read, where the kernel says that it lies.
+//! What `nearside.traffic` says that statements touched is what their plans read, where the kernel says that it lies, and what they keep.
 //!
 //! On a machine of one node all of it lies there; the multi-node virtual machines have more to tell apart.
 
@@ -49,12 +49,12 @@ fn traffic(session: &Session) -> Bytes {
 }
 
 /// What is new since `before`, once a statement has told all that it touched.
-fn new_traffic(session: &Session, before: &Bytes) -> Bytes {
+fn newer(before: &Bytes, now: impl Fn() -> Bytes) -> Bytes {
     let end = Instant::now() + Duration::from_secs(60);
-    let mut last = traffic(session);
+    let mut last = now();
     loop {
         std::thread::sleep(Duration::from_millis(20));
-        let now = traffic(session);
+        let now = now();
         if now == last && now != *before {
             break;
         }
@@ -86,6 +86,43 @@ const STATEMENTS: [(&str, &[(&str, i64)]); 8] = [
     ),
 ];
 
+/// Bytes by operator and phase of what operators keep.
+fn kept(session: &Session) -> Bytes {
+    let of_operators = "FROM nearside.traffic WHERE \"column\" IS NULL AND component = 'output'";
+    bytes(
+        session,
+        &format!("SELECT \"table\", phase, from_node, CAST(sum(bytes) AS BIGINT) {of_operators} GROUP BY 1, 2, 3"),
+    )
+}
+
+#[test]
+fn what_operators_keep_is_told() {
+    let database = Database::builder().memory_bytes(1 << 30).build().unwrap();
+    let session = database.session();
+    let rows = format!("SELECT value * 7919 % 100003 AS a, value % 1009 AS b FROM generate_series(1, {ROWS})");
+    session.execute(&format!("CREATE TABLE t AS {rows}")).unwrap();
+    let sorted = [("rows kept", "keep", 16), ("sort keys", "keep", 8), ("rows kept", "materialize", 64)];
+    let statements: [(&str, &[(&str, &str, i64)]); 3] = [
+        // Two integers of a row are kept and one is read again, a line of memory for each row; a key is a word.
+        ("SELECT a FROM t ORDER BY b, a LIMIT 1000000", &sorted),
+        ("SELECT b, count(*) FROM t GROUP BY b", &[("groups", "keep", 0)]),
+        ("SELECT count(*) FROM t x JOIN t y ON x.a = y.a AND x.b < y.b", &[("join tables", "keep", 0)]),
+    ];
+    for (sql, expected) in statements {
+        let before = kept(&session);
+        session.query(sql).unwrap().collect_all().unwrap();
+        let found = newer(&before, || kept(&session));
+        for (operator, phase, bytes_per_row) in expected {
+            let by_node = found.get(&(operator.to_string(), phase.to_string()));
+            let sum: i64 = by_node.map_or(0, |by_node| by_node.values().sum());
+            match bytes_per_row {
+                0 => assert!(sum > 0, "{sql}: {operator}: {found:?}"),
+                of_row => assert_eq!(sum, of_row * ROWS, "{sql}: {operator}, {phase}: {found:?}"),
+            }
+        }
+    }
+}
+
 #[test]
 fn columns_lie_where_the_traffic_says() {
     let database = Database::builder().memory_bytes(1 << 30).build().unwrap();
@@ -103,7 +140,7 @@ fn columns_lie_where_the_traffic_says() {
         for (sql, columns) in STATEMENTS {
             let before = traffic(&session);
             session.query(sql).unwrap().collect_all().unwrap();
-            let found = new_traffic(&session, &before);
+            let found = newer(&before, || traffic(&session));
             let touched: BTreeSet<&str> = found.keys().map(|(column, _)| column.as_str()).collect();
             let named: BTreeSet<&str> = columns.iter().map(|(column, _)| *column).collect();
             assert_eq!(touched, named, "{placement}: {sql}: {found:?}");

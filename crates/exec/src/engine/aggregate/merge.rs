@@ -386,7 +386,7 @@ pub(super) fn joined(
     let mut lanes = Vec::with_capacity(counts.len());
     for (rows, columns) in counts.iter().zip(parts) {
         let reservations = reservation.take().into_iter().collect();
-        let rows = Rows { infos: infos.clone(), columns, rows: *rows, _charged: reservations };
+        let rows = Rows { infos: infos.clone(), columns, rows: *rows, _charged: reservations, lies: None };
         lanes.push(Lane { source: Box::new(RowsSource(Arc::new(rows))), operators: Vec::new() });
     }
     let rows = counts.iter().sum::<usize>() as u64;

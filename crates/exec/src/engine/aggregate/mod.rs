@@ -46,6 +46,7 @@ use super::pipe::Pipe;
 use super::run::{Run, Sink, drive};
 use crate::ExecError;
 use crate::plan::{AggregateCall, Aggregation};
+use crate::traffic;
 use calls::{Calls, States};
 use keys::{Coder, Encoding, Key};
 use merge::Part;
@@ -272,6 +273,7 @@ impl<'a, K: Key> Grouping<'a, K> {
             + worker.states.bytes()
             + worker.table.bytes()
             + worker.encoding.bytes();
+        traffic::note_kept(traffic::GROUPS, held.saturating_sub(worker.reservation.bytes()));
         grow_to(&mut worker.reservation, held)?;
         let shared = self.coder.bytes() + self.calls.shared_bytes();
         if shared > 0 {

@@ -202,7 +202,9 @@ pub(super) fn pipe(
         pieces.extend(made);
     }
     merge::joined(run, pieces, || {
-        let (none, set) = (kept.states(0, 0)?, GroupingSet { keys: Vec::new(), id: 0 });
+        let mut none = kept.states(0, 0)?;
+        kept.seal(&mut none)?;
+        let set = GroupingSet { keys: Vec::new(), id: 0 };
         finished(&Groups { rows: 0, keys: Vec::new(), states: none }, &set, (&infos, &sets.id), &kept, run)
     })
 }

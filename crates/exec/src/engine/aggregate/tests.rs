@@ -415,7 +415,7 @@ fn table_of(infos: &[ColumnInfo], rows: usize, random: &mut Random, sort_by: Opt
         columns = columns.iter().map(|c| c.take(&order, false)).collect();
     }
     let columns = columns.into_iter().map(Arc::new).collect();
-    Arc::new(Rows { infos: infos.to_vec(), columns, rows, _charged: Vec::new() })
+    Arc::new(Rows { infos: infos.to_vec(), columns, rows, _charged: Vec::new(), lies: None })
 }
 
 fn check(seed: u64) {
@@ -469,7 +469,7 @@ fn ints(values: Vec<i64>, data_type: DataType) -> (Vec<ColumnInfo>, Arc<Rows>) {
     let infos = vec![ColumnInfo::int(Arc::new(Field::new("x", data_type, false)), low, high, false)];
     let rows = values.len();
     let columns = vec![Arc::new(Vector::ints(values))];
-    (infos.clone(), Arc::new(Rows { infos, columns, rows, _charged: Vec::new() }))
+    (infos.clone(), Arc::new(Rows { infos, columns, rows, _charged: Vec::new(), lies: None }))
 }
 
 fn group_ints(values: Vec<i64>, statement: &Arc<Statement>, keyed: bool) -> Result<Vec<Vec<Value>>, ExecError> {
@@ -512,7 +512,7 @@ fn keys_of_one_value_take_no_room() {
     let infos = vec![one("a", 7, 7), one("b", 0, 14), one("c", -1, -1), one("full", i64::MIN, i64::MAX)];
     let columns = [vec![7; 15], (0..15).collect(), vec![-1; 15], (0..15).map(|i| i64::MAX - i).collect()];
     let columns = columns.map(|c| Arc::new(Vector::ints(c))).to_vec();
-    let rows = Arc::new(Rows { infos: infos.clone(), columns, rows: 15, _charged: Vec::new() });
+    let rows = Arc::new(Rows { infos: infos.clone(), columns, rows: 15, _charged: Vec::new(), lies: None });
     let statement = statement();
     let flow = Flow::new(run_of(&statement));
     for keys in [vec![0, 1], vec![1, 0], vec![0, 1, 2], vec![0], vec![3, 0, 2], vec![2, 3, 1, 0]] {
@@ -555,7 +555,7 @@ fn totals_beyond_128_bits_come_back() {
         let array: Decimal128Array = values.into_iter().map(Some).collect();
         let array: ArrayRef = Arc::new(array.with_precision_and_scale(38, 0).unwrap());
         let columns = vec![Arc::new(infos[0].vector_of(&array))];
-        let rows = Arc::new(Rows { infos: infos.clone(), columns, rows, _charged: Vec::new() });
+        let rows = Arc::new(Rows { infos: infos.clone(), columns, rows, _charged: Vec::new(), lies: None });
         let (statement, calls) = (statement(), [call(AggregateFunction::Sum, &[0], &infos)]);
         let flow = Flow::new(run_of(&statement));
         let compiled = Calls::new(&calls, &infos, true)?;

@@ -62,7 +62,7 @@ impl BuildSource {
 /// Columns without a row: where [`NO_ROW`] is looked up.
 pub(super) fn no_rows(infos: &[ColumnInfo]) -> Arc<Rows> {
     let columns = infos.iter().map(|info| Arc::new(info.empty())).collect();
-    Arc::new(Rows { infos: infos.to_vec(), columns, rows: 0, _charged: Vec::new() })
+    Arc::new(Rows { infos: infos.to_vec(), columns, rows: 0, _charged: Vec::new(), lies: None })
 }
 
 impl Source for BuildSource {

@@ -15,6 +15,7 @@ use super::rank::{self, Marks, RankIndex};
 use crate::ExecError;
 use crate::engine::Run;
 use crate::engine::vector::NO_ROW;
+use crate::traffic;
 
 /// An array may have this many entries however few rows there are.
 const DIRECT_ENTRIES: u64 = 64 << 10;
@@ -70,7 +71,7 @@ pub(super) struct KeyTable {
     index: Index,
     /// Absent where every key has one row at most, or its rows do not matter.
     groups: Option<Groups>,
-    _charged: Reservation,
+    charged: Reservation,
 }
 
 /// Codes in pieces of [`PIECE_ROWS`], and what is said of them.
@@ -123,12 +124,14 @@ impl KeyTable {
             #[cfg(test)]
             Strategy::Ranked => ranked || codes.domain < 1 << 24,
         };
-        match (direct, codes.rows_matter) {
+        let table = match (direct, codes.rows_matter) {
             (false, _) if ranked => Self::ranked(codes, run),
             (false, _) => Self::hashed(codes, run),
             (true, false) => Self::bits(codes, run),
             (true, true) => Self::direct(codes, run),
-        }
+        }?;
+        traffic::note_kept(traffic::JOIN_TABLES, table.charged.bytes());
+        Ok(table)
     }
 
     fn bits(codes: &Codes<'_>, run: &Run<'_>) -> Result<KeyTable, ExecError> {
@@ -145,7 +148,7 @@ impl KeyTable {
             true
         })?;
         let bits = bits.into_iter().map(AtomicU64::into_inner).collect();
-        Ok(KeyTable { index: Index::Bits(bits), groups: None, _charged: charged })
+        Ok(KeyTable { index: Index::Bits(bits), groups: None, charged })
     }
 
     fn direct(codes: &Codes<'_>, run: &Run<'_>) -> Result<KeyTable, ExecError> {
@@ -171,11 +174,11 @@ impl KeyTable {
         }
         if unique {
             let slots = slots.into_iter().map(AtomicU32::into_inner).collect();
-            return Ok(KeyTable { index: Index::Direct(slots), groups: None, _charged: charged });
+            return Ok(KeyTable { index: Index::Direct(slots), groups: None, charged });
         }
         charged.grow(4 * codes.rows() as u64)?;
         let groups = Groups::of_codes(codes, slots, run, |code| code as usize)?;
-        Ok(KeyTable { index: Index::Codes, groups: Some(groups), _charged: charged })
+        Ok(KeyTable { index: Index::Codes, groups: Some(groups), charged })
     }
 
     fn ranked(codes: &Codes<'_>, run: &Run<'_>) -> Result<KeyTable, ExecError> {
@@ -201,14 +204,14 @@ impl KeyTable {
                 true
             })?;
             let rows = slots.into_iter().map(AtomicU32::into_inner).collect();
-            return Ok(KeyTable { index: Index::Ranked(index, Some(rows)), groups: None, _charged: charged });
+            return Ok(KeyTable { index: Index::Ranked(index, Some(rows)), groups: None, charged });
         }
         if !codes.rows_matter {
-            return Ok(KeyTable { index: Index::Ranked(index, None), groups: None, _charged: charged });
+            return Ok(KeyTable { index: Index::Ranked(index, None), groups: None, charged });
         }
         charged.grow(4 * keyed as u64)?;
         let groups = Groups::of_codes(codes, slots, run, |code| index.number(code) as usize)?;
-        Ok(KeyTable { index: Index::Ranked(index, None), groups: Some(groups), _charged: charged })
+        Ok(KeyTable { index: Index::Ranked(index, None), groups: Some(groups), charged })
     }
 
     fn hashed(codes: &Codes<'_>, run: &Run<'_>) -> Result<KeyTable, ExecError> {
@@ -263,7 +266,7 @@ impl KeyTable {
         }
         drop(passing);
         drop(parts);
-        Ok(KeyTable { index: Index::Hash(index), groups: sorted, _charged: charged })
+        Ok(KeyTable { index: Index::Hash(index), groups: sorted, charged })
     }
 
     /// Has every key one row at most? Then [`find`](Self::find) gives rows.

@@ -19,6 +19,7 @@ use super::keys::{Bytes, CHECK_ROWS, Layout, Packed, Word};
 use crate::ExecError;
 use crate::engine::Run;
 use crate::engine::chunk::Rows;
+use crate::traffic;
 
 /// Rows of a piece.
 const PIECE_ROWS: usize = 65_536;
@@ -119,6 +120,7 @@ pub(super) fn word_pieces<W: Word>(
         let mut words: Vec<W> = Vec::new();
         packed.words(range.clone(), |c| rows.columns[c].clone(), &mut words);
         words.iter_mut().zip(range).for_each(|(word, row)| *word = word.then(row_bits, W::of(row as u64)));
+        traffic::note_kept(traffic::SORT_KEYS, size_of_val(words.as_slice()) as u64);
         Ok(words)
     })
 }
@@ -144,6 +146,7 @@ impl ByteKeys {
             let range = piece * PIECE_ROWS..((piece + 1) * PIECE_ROWS).min(rows.rows);
             let keys = bytes.rows(range, |c| rows.columns[c].clone(), run)?;
             let charged = run.reserve(keys.size() as u64)?;
+            traffic::note_kept(traffic::SORT_KEYS, keys.size() as u64);
             Ok((keys, charged))
         })?;
         let mut pieces = Vec::with_capacity(made.len());

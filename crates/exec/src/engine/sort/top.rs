@@ -18,6 +18,7 @@ use crate::engine::chunk::{CHUNK_ROWS, Chunk, Rows};
 use crate::engine::pipe::Pipe;
 use crate::engine::run::{Sink, drive};
 use crate::engine::vector::Vector;
+use crate::traffic;
 
 /// The first `fetch` rows, at least one, in order.
 pub(super) fn sorted(run: &Run<'_>, pipe: &Pipe, layout: &Layout, fetch: usize) -> Result<Sorted, ExecError> {
@@ -221,6 +222,7 @@ fn best<M: Keys>(run: &Run<'_>, pipe: &Pipe, keys: M, fetch: usize) -> Result<So
     let bytes = columns.iter().map(|c| c.bytes()).sum::<u64>() + 4 * rows as u64;
     drop(charged);
     let reservations = vec![run.reserve(bytes)?];
-    let rows = Arc::new(Rows { infos: pipe.infos.clone(), columns, rows, _charged: reservations });
+    traffic::note_kept(traffic::ROWS_KEPT, bytes);
+    let rows = Arc::new(Rows { infos: pipe.infos.clone(), columns, rows, _charged: reservations, lies: None });
     Ok(Sorted { rows, order: vec![order], _reservation: None })
 }

@@ -198,7 +198,7 @@ impl WindowSource {
         let count = rows.rows;
         let pieces = pieces.into_iter().enumerate().map(|(number, columns)| {
             let rows = count.saturating_sub(number * PIECE_ROWS).min(PIECE_ROWS);
-            Arc::new(Rows { infos: infos.clone(), columns, rows, _charged: Vec::new() })
+            Arc::new(Rows { infos: infos.clone(), columns, rows, _charged: Vec::new(), lies: None })
         });
         let pieces = pieces.collect();
         WindowSource { rows, sorted, pieces, _charged: charged }

@@ -397,8 +397,7 @@ fn rows(batch: &RecordBatch) -> Vec<Vec<u8>> {
     rows
 }
 
-fn check(seed: u64) {
-    let plan = plan(&mut Random(seed));
+fn check(seed: u64, plan: Plan) {
     let expected = crate::reference::execute(&plan);
     for plan in [plan.clone(), crate::optimize(plan)] {
         match (&expected, run(&plan)) {
@@ -420,7 +419,34 @@ fn check(seed: u64) {
 
 #[test]
 fn random_windows() {
-    (0..900).for_each(check);
+    (0..900).for_each(|seed| check(seed, plan(&mut Random(seed))));
+}
+
+/// Aggregates over whole partitions are grouped: no window is left of them.
+#[test]
+fn totals() {
+    for seed in 0..300 {
+        let random = &mut Random(seed);
+        let input = input(random);
+        let partition = (0..random.below(3)).map(|_| random.pick(&[G, S, T, F, D])).collect();
+        let key = SortKey { column: random.pick(&[G, S, V]), descending: false, nulls_first: true };
+        let order = if random.one_in(3) { vec![key] } else { Vec::new() };
+        let by_peers = Frame { units: FrameUnits::Range, end: FrameBound::CurrentRow, ..Frame::WHOLE };
+        let mut total = || loop {
+            let mut call = call(random, &order);
+            call.frame = if order.is_empty() { random.pick(&[Frame::WHOLE, by_peers]) } else { Frame::WHOLE };
+            match &call.function {
+                WindowFunction::Aggregate { function: AggregateFunction::Opaque(_), .. } => {}
+                WindowFunction::Aggregate { .. } => return call,
+                _ => {}
+            }
+        };
+        let calls = vec![total(), total()];
+        let plan = input.window(partition, order, calls).unwrap();
+        let grouped = crate::optimize(plan.clone()).to_string();
+        assert!(!grouped.contains("Window"), "seed {seed}\n{grouped}");
+        check(seed, plan);
+    }
 }
 
 /// An error of the reference is one of the engine where no filter may have dropped what fails.
