@@ -190,8 +190,10 @@ mod tests {
             let mut values = vec![unit / 2 - 1, unit / 2, unit / 2 + 1, unit - 1, 0, 1];
             values.extend(values.clone().into_iter().map(|v| -v));
             let array = Decimal128Array::from(values.clone()).with_precision_and_scale(38, scale).unwrap();
-            let expected: Int64Array =
-                values.iter().map(|v| Some(if v.abs() * 2 >= unit { v.signum() as i64 } else { 0 })).collect();
+            let expected: Int64Array = values
+                .iter()
+                .map(|v| Some(if v.unsigned_abs() * 2 >= unit as u128 { v.signum() as i64 } else { 0 }))
+                .collect();
             assert_eq!(ints(Arc::new(array)), expected.iter().collect::<Vec<_>>(), "scale {scale}");
             assert_eq!(expected.null_count(), 0);
         }

@@ -325,5 +325,8 @@ fn no_plain_arithmetic_is_left_after_optimizing() {
 fn merged(node: &datafusion_expr::LogicalPlan) -> DFSchema {
     let mut schema = datafusion_expr::utils::merge_schema(&node.inputs());
     schema.merge(node.schema());
+    if let datafusion_expr::LogicalPlan::TableScan(scan) = node {
+        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema()).unwrap());
+    }
     schema
 }
