@@ -7,9 +7,9 @@ use datafusion_common::{DFSchema, JoinType};
 use datafusion_expr::{Distinct, Expr, ExprSchemable, Join, LogicalPlan, SortExpr, Subquery, Union};
 
 use super::{aggregate, window};
-use crate::context::StoredSource;
-use crate::shared_queries::SharedQuery;
-use crate::sources::{ForeignSource, GivenSource, WorkSource};
+use crate::plan::context::StoredSource;
+use crate::rewrite::shared_queries::SharedQuery;
+use crate::tables::sources::{ForeignSource, GivenSource, WorkSource};
 
 /// True for a subtree that [`bind`](super::bind) can turn into a native plan.
 pub(super) fn is_native(plan: &LogicalPlan) -> bool {

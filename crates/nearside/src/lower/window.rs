@@ -31,7 +31,7 @@ use super::scope::{Columns, Scope, keep};
 use super::support::{is_key_type, over_rows};
 use super::{PhysicalExpression, aggregate, bug};
 use crate::error::{Error, Result};
-use crate::parser::exclusion_of;
+use crate::sql::exclusion_of;
 
 /// True for a window node that [`window`] binds, or refuses by name.
 pub(super) fn is_native(node: &Window) -> bool {

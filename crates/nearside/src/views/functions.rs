@@ -10,8 +10,8 @@ use datafusion_expr::{Documentation, ReturnFieldArgs, Signature, TypeSignature, 
 
 use super::information::Columns;
 use crate::catalog::{CATALOG, DEFAULT_SCHEMA};
-use crate::planner::Planner;
-use crate::series;
+use crate::functions::series;
+use crate::plan::planner::Planner;
 
 /// Types of arguments, and of the result where that is known.
 type Types = (Vec<String>, Option<String>);

@@ -12,8 +12,8 @@ use datafusion_expr::TableSource;
 use super::functions;
 use crate::catalog::{CATALOG, INFORMATION_SCHEMA};
 use crate::error::Result;
-use crate::planner::Planner;
-use crate::sources::GivenSource;
+use crate::plan::planner::Planner;
+use crate::tables::sources::GivenSource;
 
 /// Views and their names.
 const VIEWS: [&str; 7] = ["tables", "views", "columns", "df_settings", "schemata", "routines", "parameters"];

@@ -21,14 +21,15 @@ use numa::counters::{Counter, MemoryCounters};
 use numa::{Attributes, NodeId};
 use sqlparser::ast;
 
+use crate::api::database::Inner;
+use crate::catalog::report;
 use crate::catalog::{CatalogState, Name};
-use crate::database::Inner;
+use crate::error::names::nearest;
 use crate::error::{Error, Result};
-use crate::names::nearest;
-use crate::planner::Planner;
-use crate::sources::GivenSource;
-use crate::stream::ResultStream;
-use crate::{config, report};
+use crate::plan::planner::Planner;
+use crate::run::config;
+use crate::run::stream::ResultStream;
+use crate::tables::sources::GivenSource;
 
 const NODES: &str = "nodes";
 const CPUS: &str = "cpus";

@@ -1,0 +1,8 @@
+//! A statement while it runs: its time, budget and cancellation, its rows as they come, what is recorded of it.
+
+pub(crate) mod config;
+pub(crate) mod query;
+pub(crate) mod recording;
+pub(crate) mod scheduling;
+pub(crate) mod statement;
+pub(crate) mod stream;
