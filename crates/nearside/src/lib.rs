@@ -42,11 +42,12 @@ pub use ::files::{FileError, FileErrorKind, FileFormat, ReadOptions};
 pub use api::database::{Database, DatabaseBuilder};
 #[doc(hidden)]
 pub use api::plan_times::PlanTimes;
-pub use api::session::{CancelHandle, Done, Outcome, Prepared, Session};
+pub use api::session::{CancelHandle, Prepared, Session};
 pub use arrow;
 pub use catalog::report::{ColumnReport, IndexReport};
 pub use datafusion_common::ScalarValue;
 pub use error::{Error, Position, Result};
+pub use run::outcome::{Done, Outcome};
 pub use run::recording::{StatementKind, Workload};
 pub use run::stream::ResultStream;
 pub use sql::Piece;

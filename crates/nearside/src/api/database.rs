@@ -1,25 +1,20 @@
 //! [`Database`]: one machine's memory and workers, and everything stored in them.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use numa::counters::MemoryCounters;
 use numa::{Attributes, Budget, Topology};
 use sched::Scheduler;
 
-use crate::api::session::{Session, default_planner};
+use crate::api::session::Session;
 use crate::catalog::placement::MachineNodes;
 use crate::catalog::report::{self, ColumnReport, IndexReport};
 use crate::catalog::{Catalog, Entry, Name};
 use crate::error::{Error, Result};
-use crate::plan::cache::PlanCache;
-use crate::plan::planner::Planner;
-use crate::run::recording::{Recorder, Workload};
-use crate::run::scheduling::Threshold;
+use crate::run::inner::Inner;
+use crate::run::recording::Workload;
 use crate::statements::load::{self, BatchProducer, LoadOptions, LoadReport};
-use crate::statements::placement::ChangeLog;
 
 /// The share of the usable memory that the budget takes when none is given.
 const MEMORY_SHARE: f64 = 0.8;
@@ -41,46 +36,6 @@ const MEMORY_SHARE: f64 = 0.8;
 #[derive(Clone, Debug)]
 pub struct Database {
     inner: Arc<Inner>,
-}
-
-/// What every session shares.
-pub(crate) struct Inner {
-    pub topology: Arc<Topology>,
-    pub attributes: Option<Attributes>,
-    pub scheduler: Arc<Scheduler>,
-    /// From where tasks are memory-intensive, for statements that leave it to the machine.
-    pub threshold: Threshold,
-    pub budget: Arc<Budget>,
-    pub catalog: Arc<Catalog>,
-    pub plans: PlanCache,
-    /// What tasks of statements that ended touched.
-    pub traffic: Arc<exec::Traffic>,
-    /// The last changes of placements.
-    pub changes: ChangeLog,
-    /// What statements read and computed, where that is recorded.
-    pub recorder: Recorder,
-    /// What passes the memory controllers, from the first look at it on; `None` where that cannot be counted.
-    pub memory_counters: OnceLock<Option<MemoryCounters>>,
-    statement_clock: AtomicU64,
-    default_planner: OnceLock<Arc<Planner>>,
-}
-
-impl std::fmt::Debug for Inner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Database").field("threads", &self.scheduler.threads()).finish_non_exhaustive()
-    }
-}
-
-impl Inner {
-    /// The next statement's time: older ones have smaller numbers.
-    pub(crate) fn next_statement_time(&self) -> u64 {
-        self.statement_clock.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// Functions and settings as every session starts with them.
-    pub(crate) fn default_planner(&self) -> Arc<Planner> {
-        Arc::clone(self.default_planner.get_or_init(|| Arc::new(default_planner(self))))
-    }
 }
 
 /// What a database may use.
@@ -156,21 +111,8 @@ impl DatabaseBuilder {
         let config = sched::Config { threads: Some(threads), stealing, binding, settings, ..sched::Config::default() };
         let scheduler = Scheduler::new(Arc::clone(&topology), config);
         let nodes = MachineNodes::of(&topology);
-        let inner = Inner {
-            catalog: Arc::new(Catalog::new(nodes, Arc::clone(&budget))),
-            topology,
-            threshold: Threshold::of(&scheduler, self.attributes.as_ref()),
-            attributes: self.attributes,
-            scheduler,
-            budget,
-            plans: PlanCache::default(),
-            traffic: Arc::default(),
-            changes: ChangeLog::default(),
-            recorder: Recorder::default(),
-            memory_counters: OnceLock::new(),
-            statement_clock: AtomicU64::new(1),
-            default_planner: OnceLock::new(),
-        };
+        let catalog = Arc::new(Catalog::new(nodes, Arc::clone(&budget)));
+        let inner = Inner::new(topology, self.attributes, scheduler, budget, catalog);
         Ok(Database { inner: Arc::new(inner) })
     }
 }

@@ -12,14 +12,15 @@ use datafusion_sql::parser::Statement;
 use parking_lot::{Mutex, RwLock};
 use sqlparser::ast;
 
-use crate::api::database::Inner;
-use crate::api::prepared::{Planned, Source, Template, constants};
-use crate::catalog::Name;
+use crate::api::prepared::{Source, Template};
 use crate::catalog::placement;
 use crate::error::{Error, Result};
-use crate::plan::cache::{Key, is_cacheable};
 use crate::plan::planner::Planner;
+use crate::run::cache::{Key, is_cacheable};
 use crate::run::config;
+use crate::run::inner::Inner;
+use crate::run::outcome::{Done, Outcome};
+use crate::run::planned::{Planned, constants};
 use crate::run::query;
 use crate::run::recording;
 use crate::run::statement::{Canceller, Running};
@@ -31,43 +32,6 @@ use crate::statements::explain;
 use crate::statements::index;
 use crate::statements::write;
 use crate::views;
-
-/// What a statement that returns no rows did.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Done {
-    /// The words, e.g. `CREATE TABLE`.
-    pub tag: String,
-    /// How many rows it wrote or took away, where it did.
-    pub rows: Option<u64>,
-}
-
-impl Done {
-    pub(crate) fn new(tag: &str) -> Done {
-        Done { tag: tag.into(), rows: None }
-    }
-
-    pub(crate) fn rows(tag: &str, rows: u64) -> Done {
-        Done { tag: tag.into(), rows: Some(rows) }
-    }
-}
-
-impl std::fmt::Display for Done {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.rows {
-            Some(rows) => write!(f, "{} {rows}", self.tag),
-            None => f.write_str(&self.tag),
-        }
-    }
-}
-
-/// What came of a statement.
-#[derive(Debug)]
-pub enum Outcome {
-    /// Rows, as they come.
-    Rows(ResultStream),
-    /// Something was done.
-    Done(Done),
-}
 
 /// A conversation with a database. Clones share settings and prepared statements; use one session per client.
 ///
@@ -90,11 +54,6 @@ struct Shared {
 
 /// Tells settings apart in the plan cache's keys; 0 are the defaults.
 static SETTINGS: AtomicU64 = AtomicU64::new(1);
-
-/// Functions, rules and settings as every session starts with them.
-pub(crate) fn default_planner(inner: &Inner) -> Planner {
-    Planner::new(config::defaults(inner.scheduler.threads(), &inner.scheduler.settings()))
-}
 
 impl Session {
     pub(crate) fn new(inner: Arc<Inner>) -> Session {
@@ -437,22 +396,4 @@ impl CancelHandle {
         }
         !running.is_empty()
     }
-}
-
-/// A table's name in one of sqlparser's trees.
-pub(crate) fn object_name(name: &ast::ObjectName) -> Result<Name> {
-    let parts = name.0.iter().map(|part| match part.as_ident() {
-        Some(ident) => Ok(crate::sql::normalised(ident.clone())),
-        None => Err(Error::plan(format!("'{name}' is not a table's name"))),
-    });
-    let parts = parts.collect::<Result<Vec<_>>>()?;
-    let reference = match parts.as_slice() {
-        [table] => datafusion_common::TableReference::bare(table.as_str()),
-        [schema, table] => datafusion_common::TableReference::partial(schema.as_str(), table.as_str()),
-        [catalog, schema, table] => {
-            datafusion_common::TableReference::full(catalog.as_str(), schema.as_str(), table.as_str())
-        }
-        _ => return Err(Error::plan(format!("'{name}' has too many parts; write schema.table"))),
-    };
-    Name::resolve(&reference)
 }

@@ -19,7 +19,6 @@ use datafusion_expr::{
 };
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 
-use crate::api::database::Inner;
 use crate::catalog::{CatalogState, Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, TableEntry, ViewEntry};
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
@@ -27,6 +26,7 @@ use crate::functions::series;
 use crate::lower::is_exact_in_scan;
 use crate::plan::planner::Planner;
 use crate::plan::planning::Stop;
+use crate::run::inner::Inner;
 use crate::sql::Parsed;
 use crate::tables::files::FileTable;
 use crate::tables::sources::{ForeignSource, WorkSource};

@@ -1,6 +1,5 @@
 //! From a statement to an optimised logical plan: what the planner sees, the planning loop, the plans that are kept.
 
-pub(crate) mod cache;
 pub(crate) mod context;
 pub(crate) mod planner;
 pub(crate) mod planning;

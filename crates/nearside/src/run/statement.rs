@@ -13,13 +13,13 @@ use exec::Traffic;
 use sched::Stopped;
 use storage::{Interrupted, StoreError};
 
-use crate::api::database::Inner;
 use crate::catalog::{Catalog, CatalogState};
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
 use crate::plan::planner::Planner;
 use crate::plan::planning::Stop;
 use crate::run::config;
+use crate::run::inner::Inner;
 use crate::run::scheduling;
 
 /// One statement from its start until its last row is taken.

@@ -2,6 +2,9 @@
 //!
 //! What is wrong with a statement that is not ours is for the other parser to say, so `None` comes early and errors only where it is.
 
+use std::ops::Range;
+
+use sqlparser::ast::ObjectName;
 use sqlparser::dialect::GenericDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{IsOptional, Parser, ParserError};
@@ -9,7 +12,30 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::{CopyFrom, Parsed, RECURSION_MAX, normalised};
 use crate::error::{Error, Position, Result, syntax};
-use crate::statements::placement::{AlterPlacement, Change};
+
+/// `ALTER TABLE [IF EXISTS] t` and what about its placement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AlterPlacement {
+    /// The table.
+    pub table: ObjectName,
+    /// Nothing is done where the table does not exist.
+    pub if_exists: bool,
+    /// What is to change.
+    pub change: Change,
+}
+
+/// What is to change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// `SET PLACEMENT ..`.
+    Table(String),
+    /// `ALTER COLUMN c SET PLACEMENT ..`.
+    Column { column: String, text: String },
+    /// `[ALTER COLUMN c] [ROWS a TO b] NUMA NODE (..)`; no nodes for `NULL`.
+    Nodes { column: Option<String>, rows: Option<Range<u64>>, nodes: Vec<u32> },
+    /// `PARTITION p NUMA NODE (..)`.
+    Part { part: usize, node: u32 },
+}
 
 /// One of our statements, if the text is one.
 ///

@@ -1,5 +1,5 @@
 use super::*;
-use crate::statements::placement::Change;
+use crate::sql::Change;
 
 fn texts(script: &str) -> Vec<String> {
     split(script).unwrap().into_iter().map(|p| p.sql).collect()

@@ -14,13 +14,13 @@ use datafusion_sql::resolve::resolve_table_references;
 use files::{Compression, FileFormat, FileSet, ReadOptions, WriteOptions};
 use sqlparser::ast::Statement;
 
-use crate::api::session::{Done, object_name};
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
 use crate::error::{Error, Result};
+use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::Running;
-use crate::sql::{CopyFrom, Parsed, option_pairs, plan_statement, split, take_placement};
+use crate::sql::{CopyFrom, Parsed, object_name, option_pairs, plan_statement, split, take_placement};
 use crate::statements::index;
 use crate::statements::load::{BatchProducer, file_producers, stage_parallel};
 use crate::statements::stage::build;

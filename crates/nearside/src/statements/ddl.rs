@@ -13,16 +13,16 @@ use datafusion_expr::{
 use datafusion_sql::parser::{CreateExternalTable, Statement as DfStatement};
 use sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, RenameTableNameKind, Statement};
 
-use crate::api::session::{Done, object_name};
 use crate::catalog::index::{IndexEntry, Origin, indexed};
 use crate::catalog::placement::column_index;
 use crate::catalog::{CATALOG, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::plan::context::{PlanContext, ROW_ID};
+use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::Running;
-use crate::sql::{Parsed, normalised, option_pairs};
+use crate::sql::{Parsed, normalised, object_name, option_pairs};
 use crate::statements::copy::read_options;
 use crate::statements::types;
 use crate::statements::write::{as_writer, fitted};

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use sqlparser::ast::{CreateIndex, Expr, IndexColumn, ObjectName};
 
-use crate::api::session::{Done, object_name};
 use crate::catalog::index::{IndexEntry, Indexed, Origin, indexed, with_order};
 use crate::catalog::{CatalogState, Name, TableEntry};
 use crate::error::{Error, Result};
+use crate::run::outcome::Done;
 use crate::run::statement::Running;
-use crate::sql::normalised;
+use crate::sql::{normalised, object_name};
 use crate::statements::keys::duplicate;
 use crate::statements::write::as_writer;
 

@@ -16,10 +16,10 @@ use parking_lot::Mutex;
 use sched::Affinity;
 use storage::Staged;
 
-use crate::api::database::Inner;
 use crate::catalog::index::indexed;
 use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::{Error, Result};
+use crate::run::inner::Inner;
 use crate::run::statement::Running;
 use crate::statements::stage::{PartStager, build};
 use crate::statements::types;

@@ -6,93 +6,26 @@
 //!
 //! Source: Psaroudakis et al., VLDB 2015, sections 4.2 and 4.3.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
+use chrono::Utc;
 use datafusion_common::TableReference;
 use numa::NodeId;
-use parking_lot::Mutex;
-use sqlparser::ast::ObjectName;
-use storage::{ColumnPlacement, PlaceReport};
+use storage::ColumnPlacement;
 
-use crate::api::session::{Done, object_name};
 use crate::catalog::index::indexed;
+use crate::catalog::placement::changes::{Changed, Report};
 use crate::catalog::placement::spec::{By, ColumnSpec, Deal, Nodes, Spec, TableSpec, Where, wrong};
 use crate::catalog::placement::{TablePlacement, column_index};
 use crate::catalog::{Name, TableEntry};
 use crate::error::Result;
+use crate::run::outcome::Done;
 use crate::run::statement::Running;
+use crate::sql::{AlterPlacement, Change, object_name};
 use crate::statements::stage::{parallel, parts_of};
 use crate::statements::write::as_writer;
-
-/// Changes that are remembered for `nearside.placement_changes`.
-const REMEMBERED: usize = 1000;
-
-/// `ALTER TABLE [IF EXISTS] t` and what about its placement.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct AlterPlacement {
-    /// The table.
-    pub table: ObjectName,
-    /// Nothing is done where the table does not exist.
-    pub if_exists: bool,
-    /// What is to change.
-    pub change: Change,
-}
-
-/// What is to change.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// `SET PLACEMENT ..`.
-    Table(String),
-    /// `ALTER COLUMN c SET PLACEMENT ..`.
-    Column { column: String, text: String },
-    /// `[ALTER COLUMN c] [ROWS a TO b] NUMA NODE (..)`; no nodes for `NULL`.
-    Nodes { column: Option<String>, rows: Option<Range<u64>>, nodes: Vec<u32> },
-    /// `PARTITION p NUMA NODE (..)`.
-    Part { part: usize, node: u32 },
-}
-
-/// One change of a placement, done or failed.
-#[derive(Debug, Clone)]
-pub(crate) struct Changed {
-    pub at: DateTime<Utc>,
-    pub table: Name,
-    pub from: String,
-    pub to: String,
-    pub report: Report,
-    pub elapsed: Duration,
-    pub error: Option<String>,
-}
-
-/// What a change did to bytes.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Report {
-    pub placed: PlaceReport,
-    /// Bytes of rows encoded anew.
-    pub rewritten_bytes: u64,
-}
-
-/// The last changes.
-#[derive(Debug, Default)]
-pub(crate) struct ChangeLog(Mutex<VecDeque<Changed>>);
-
-impl ChangeLog {
-    fn push(&self, changed: Changed) {
-        let mut all = self.0.lock();
-        if all.len() == REMEMBERED {
-            all.pop_front();
-        }
-        all.push_back(changed);
-    }
-
-    /// The changes, oldest first.
-    pub(crate) fn all(&self) -> Vec<Changed> {
-        self.0.lock().iter().cloned().collect()
-    }
-}
 
 /// Runs the statement.
 pub(crate) fn alter(statement: &AlterPlacement, running: &Arc<Running>) -> Result<Done> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion_expr::LogicalPlan;
 
-use crate::api::database::Inner;
 use crate::error::{Error, Result};
+use crate::run::inner::Inner;
 use crate::run::statement::Running;
 use crate::sql::Parsed;
 

@@ -24,13 +24,13 @@ use numa::{Budget, Reservation};
 use sqlparser::ast;
 use storage::{RowsToDelete, SegmentVersion, TableVersion};
 
-use crate::api::session::Done;
 use crate::catalog::index::{Origin, indexed};
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::{Error, Result};
 use crate::plan::context::{ROW_ID, StoredSource};
 use crate::run::config;
+use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::Running;
 use crate::run::stream::ResultStream;

@@ -6,9 +6,9 @@ use arrow::array::{ArrayRef, TimestampMicrosecondArray};
 use arrow::datatypes::Field;
 
 use super::{decimals, field, flags, ids, numbers, text};
-use crate::api::database::Inner;
 use crate::catalog::CatalogState;
 use crate::catalog::report;
+use crate::run::inner::Inner;
 
 /// Bytes of one page in the counts of `nearside.pages`.
 const PAGE_BYTES: u64 = 4096;

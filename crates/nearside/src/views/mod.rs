@@ -21,13 +21,13 @@ use numa::counters::{Counter, MemoryCounters};
 use numa::{Attributes, NodeId};
 use sqlparser::ast;
 
-use crate::api::database::Inner;
 use crate::catalog::report;
 use crate::catalog::{CatalogState, Name};
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::plan::planner::Planner;
 use crate::run::config;
+use crate::run::inner::Inner;
 use crate::run::stream::ResultStream;
 use crate::tables::sources::GivenSource;
 

@@ -6,7 +6,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::Field;
 
 use super::{decimals, field, numbers, pairs, text};
-use crate::api::database::Inner;
+use crate::run::inner::Inner;
 use crate::run::recording::StatementKind;
 
 /// Its columns.

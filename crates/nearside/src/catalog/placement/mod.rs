@@ -5,6 +5,7 @@
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 4.2.
 
+pub(crate) mod changes;
 pub(crate) mod spec;
 mod words;
 
