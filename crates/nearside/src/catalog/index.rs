@@ -15,11 +15,9 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use storage::{Column, Segment, TableVersion};
 
-use crate::catalog::TableEntry;
 use crate::catalog::placement::column_index;
+use crate::catalog::{TableEntry, Workers};
 use crate::error::{Error, Result};
-use crate::run::statement::Running;
-use crate::statements::stage::parallel;
 
 /// Another column is chosen for an index over several only where it has more than so many times as many values: the indexes of
 /// all segments are built anew then.
@@ -112,7 +110,7 @@ impl Indexed {
 ///
 /// # Errors
 /// The budget or a node has no room for them, or the statement was cancelled.
-pub(crate) fn indexed(mut table: TableEntry, running: &Arc<Running>) -> Result<Indexed> {
+pub(crate) fn indexed<W: Workers>(mut table: TableEntry, running: &Arc<W>) -> Result<Indexed> {
     let version = &table.version;
     let chosen: Vec<IndexEntry> = table.indexes.iter().map(|index| with_choice(index, version)).collect();
     if chosen != *table.indexes {
@@ -124,7 +122,7 @@ pub(crate) fn indexed(mut table: TableEntry, running: &Arc<Running>) -> Result<I
         let segments = version.parts.get(part).map_or(0, |part| part.segments.len());
         table.placement.allocator(part, segments, version.schema.field(column).name(), &allocator)
     };
-    let built = version.with_indexes(&columns, &placed, &parallel(running));
+    let built = version.with_indexes(&columns, &placed, &running.parallel());
     let built = running.finished(built, || format!("building the indexes of table '{}'", table.name.shown()))?;
     table.version = Arc::new(built);
     Ok(Indexed(table))

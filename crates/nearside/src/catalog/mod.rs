@@ -16,6 +16,7 @@
 pub(crate) mod index;
 pub(crate) mod placement;
 pub(crate) mod report;
+mod workers;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -34,6 +35,8 @@ use crate::catalog::placement::spec::Spec;
 use crate::catalog::placement::{FirstTurn, MachineNodes, TablePlacement};
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
+
+pub(crate) use workers::Workers;
 
 /// The catalog's name in three-part names.
 pub(crate) const CATALOG: &str = "nearside";

@@ -15,7 +15,9 @@ use exec::{ExecError, RowPieces, RowSource};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
-use crate::run::config::BATCH_ROWS;
+
+/// Most rows of a piece of a series.
+const BATCH_ROWS: usize = 8192;
 
 /// Values of one piece of integers.
 const PIECE_VALUES: u64 = 1 << 16;

@@ -49,7 +49,6 @@ use crate::lower::substring::with_substring;
 pub(crate) use bind::{bind, bind_as_written, bind_with};
 pub(crate) use parameters::{count_parameters, only_table, with_parameters};
 pub(crate) use props::{Props, Slots};
-pub(crate) use support::is_exact_in_scan;
 
 /// A query's optimised plan of which every operator is one of ours.
 #[derive(Debug, Clone)]

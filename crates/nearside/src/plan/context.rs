@@ -4,109 +4,33 @@
 //! Views are planned from their SQL each time, so they follow the tables beneath them.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion_common::Column;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::{Constraint, Constraints, DFSchema, Result as DfResult, TableReference};
+use datafusion_common::{DFSchema, Result as DfResult, TableReference};
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
 use datafusion_expr::simplify::SimplifyContext;
 use datafusion_expr::{
-    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableProviderFilterPushDown,
-    TableSource, TableType, WindowUDF,
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource, TableType, WindowUDF,
 };
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
 
-use crate::catalog::{CatalogState, Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, TableEntry, ViewEntry};
+use crate::catalog::{CatalogState, Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, ViewEntry};
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::functions::series;
-use crate::lower::is_exact_in_scan;
 use crate::plan::planner::Planner;
 use crate::plan::planning::Stop;
 use crate::run::inner::Inner;
 use crate::sql::Parsed;
 use crate::tables::files::FileTable;
 use crate::tables::sources::{ForeignSource, WorkSource};
+use crate::tables::stored::StoredSource;
 use crate::views;
 use crate::views::information::{Described, Descriptions};
-
-/// The hidden column that DELETE and UPDATE read: which row of which segment.
-pub(crate) const ROW_ID: &str = "__nearside_row";
-
-/// A stored table as the planner sees it: identity and columns, no rows.
-#[derive(Debug)]
-pub(crate) struct StoredSource {
-    /// The table's identity.
-    pub id: u64,
-    /// The table's name.
-    pub name: Name,
-    /// The same as people write it.
-    pub shown: Arc<str>,
-    /// Columns, with [`ROW_ID`] last where asked for.
-    pub schema: SchemaRef,
-    /// Whether the last column is [`ROW_ID`].
-    pub row_ids: bool,
-    defaults: Arc<HashMap<String, Expr>>,
-    constraints: Constraints,
-}
-
-impl StoredSource {
-    /// For reading and inserting.
-    pub(crate) fn new(table: &TableEntry) -> StoredSource {
-        let schema = Arc::clone(&table.version.schema);
-        // A key that may be NULL does not tell NULLs apart, and the planner would take it for one that does.
-        let columns = |key: &[String]| key.iter().map(|c| schema.index_of(c).ok()).collect::<Option<Vec<usize>>>();
-        let required = |key: &Vec<usize>| key.iter().all(|&column| !schema.field(column).is_nullable());
-        let keys: Vec<_> = table.keys().filter_map(columns).filter(required).map(Constraint::Unique).collect();
-        StoredSource {
-            id: table.id,
-            name: table.name.clone(),
-            shown: table.name.shown().into(),
-            constraints: Constraints::new_unverified(keys),
-            schema,
-            row_ids: false,
-            defaults: Arc::clone(&table.defaults),
-        }
-    }
-
-    /// For DELETE and UPDATE: the rows' identities stand in a last column.
-    pub(crate) fn with_row_ids(table: &TableEntry) -> StoredSource {
-        let mut source = StoredSource::new(table);
-        let mut fields: Vec<_> = source.schema.fields().iter().cloned().collect();
-        fields.push(Arc::new(arrow::datatypes::Field::new(ROW_ID, DataType::UInt64, false)));
-        source.schema = Arc::new(Schema::new(fields));
-        source.row_ids = true;
-        source
-    }
-}
-
-impl TableSource for StoredSource {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn constraints(&self) -> Option<&Constraints> {
-        Some(&self.constraints)
-    }
-
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
-        let answer = |f: &&Expr| {
-            if is_exact_in_scan(f) {
-                TableProviderFilterPushDown::Exact
-            } else {
-                TableProviderFilterPushDown::Unsupported
-            }
-        };
-        Ok(filters.iter().map(answer).collect())
-    }
-
-    fn get_column_default(&self, column: &str) -> Option<&Expr> {
-        self.defaults.get(column)
-    }
-}
 
 /// A view: its plan stands in its place.
 struct ViewSource {

@@ -18,8 +18,8 @@ use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchemaRef, Result as DfResult};
 use datafusion_expr::{Expr, Extension, LogicalPlan, SubqueryAlias, UserDefinedLogicalNodeCore};
 
-use crate::plan::context::StoredSource;
 use crate::sql::Wish;
+use crate::tables::stored::StoredSource;
 
 /// A query that stands in several places.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd)]

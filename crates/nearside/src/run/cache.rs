@@ -11,8 +11,8 @@ use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::{Expr, LogicalPlan, Volatility};
 use parking_lot::Mutex;
 
-use crate::plan::context::StoredSource;
 use crate::run::planned::Planned;
+use crate::tables::stored::StoredSource;
 
 /// Plans kept at a time.
 const PLANS_MAX: usize = 512;

@@ -9,7 +9,7 @@ use crate::catalog::{CATALOG, DEFAULT_SCHEMA};
 use crate::error::Result;
 use crate::run::scheduling;
 
-/// Most rows of a batch of a result, and of one that a series gives.
+/// Most rows of a batch of a result.
 pub(crate) const BATCH_ROWS: usize = 8192;
 
 extensions_options! {

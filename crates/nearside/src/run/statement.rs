@@ -9,11 +9,11 @@ use datafusion_common::config::ConfigOptions;
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::registry::FunctionRegistry;
 use datafusion_optimizer::OptimizerConfig;
-use exec::Traffic;
+use exec::{SchedParallel, Traffic};
 use sched::Stopped;
 use storage::{Interrupted, StoreError};
 
-use crate::catalog::{Catalog, CatalogState};
+use crate::catalog::{Catalog, CatalogState, Workers};
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
 use crate::plan::planner::Planner;
@@ -122,10 +122,20 @@ impl Running {
         go_on(&self.statement, self.deadline)
     }
 
-    /// What a step of storage on the statement's workers came to; `step` names it. The step's own word goes first: a
-    /// panic in it stops the
-    /// statement too, and whoever asks only whether that was stopped takes it for somebody's wish.
-    pub(crate) fn finished<T>(&self, result: Result<T, StoreError>, step: impl FnOnce() -> String) -> Result<T> {
+    /// The instant after which it fails.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+}
+
+impl Workers for Running {
+    type Parallel = SchedParallel;
+
+    fn parallel(&self) -> SchedParallel {
+        SchedParallel::new(Arc::clone(&self.inner.scheduler), Arc::clone(&self.statement))
+    }
+
+    fn finished<T>(&self, result: Result<T, StoreError>, step: impl FnOnce() -> String) -> Result<T> {
         match result {
             Ok(done) => self.check().map(|()| done),
             Err(StoreError::Interrupted(Interrupted::Panicked(text))) => {
@@ -134,11 +144,6 @@ impl Running {
             Err(StoreError::Interrupted(Interrupted::Cancelled)) => Err(self.check().err().unwrap_or(Error::Cancelled)),
             Err(other) => Err(other.into()),
         }
-    }
-
-    /// The instant after which it fails.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.deadline
     }
 }
 
@@ -216,7 +221,7 @@ mod tests {
     fn a_panic_is_never_taken_for_a_wish() {
         let database = crate::Database::builder().threads(2).memory_bytes(1 << 26).build().unwrap();
         let running = database.session().running();
-        let workers = crate::statements::stage::parallel(&running);
+        let workers = running.parallel();
         let body = |task: usize| assert!(task != 5, "the sixth is broken");
         let built = storage::Parallel::for_each(&workers, 8, &|_| None, &body).map_err(StoreError::from);
         let error = running.finished(built, || "building the indexes of table 't'".into()).unwrap_err();
@@ -235,7 +240,7 @@ mod tests {
         assert!(matches!(&error, Error::Internal(text) if text.contains("the sixth is broken")), "{error}");
         let cancelled = database.session().running();
         cancelled.canceller().cancel();
-        let workers = crate::statements::stage::parallel(&cancelled);
+        let workers = cancelled.parallel();
         let built = storage::Parallel::for_each(&workers, 8, &|_| None, &|_| ()).map_err(StoreError::from);
         assert!(matches!(cancelled.finished(built, String::new), Err(Error::Cancelled)));
         assert!(matches!(cancelled.finished(Ok(()), String::new), Err(Error::Cancelled)));

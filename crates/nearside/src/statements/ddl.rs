@@ -18,7 +18,7 @@ use crate::catalog::placement::column_index;
 use crate::catalog::{CATALOG, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
-use crate::plan::context::{PlanContext, ROW_ID};
+use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::Running;
@@ -27,6 +27,7 @@ use crate::statements::copy::read_options;
 use crate::statements::types;
 use crate::statements::write::{as_writer, fitted};
 use crate::tables::files::FileTable;
+use crate::tables::stored::ROW_ID;
 
 /// What DataFusion's planner calls DDL.
 pub(crate) fn ddl(statement: DdlStatement, running: &Arc<Running>) -> Result<Done> {

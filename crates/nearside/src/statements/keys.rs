@@ -12,12 +12,11 @@ use arrow::datatypes::SchemaRef;
 use storage::{KeyCheck, KeyLimits, Segment, TableVersion};
 
 use crate::catalog::index::{IndexEntry, Indexed, Origin, position, with_order};
-use crate::catalog::{CatalogState, TableEntry};
+use crate::catalog::{CatalogState, TableEntry, Workers};
 use crate::error::{Error, Result};
 use crate::run::query;
 use crate::run::statement::Running;
 use crate::sql::Parsed;
-use crate::statements::stage::parallel;
 use crate::statements::write::quoted;
 use crate::statements::written as sql_text;
 
@@ -132,7 +131,7 @@ pub(crate) fn by_look_ups(
     let columns = index.columns.iter().map(|column| position(column, &version.schema)).collect::<Result<Vec<_>>>()?;
     let is_new = |segment: usize| new.get(segment).copied().unwrap_or(true);
     let limits = KeyLimits { candidates_max, is_stopped: &|| running.check().is_err() };
-    let found = storage::duplicate_key(version, &columns, &is_new, limits, &parallel(running));
+    let found = storage::duplicate_key(version, &columns, &is_new, limits, &running.parallel());
     let checked = || format!("checking the key ({}) of table '{}'", index.columns.join(", "), table.name.shown());
     let row = match running.finished(found, checked)? {
         KeyCheck::Duplicate(row) => row,

@@ -202,7 +202,7 @@ fn nullable(schema: &Schema) -> Result<SchemaRef> {
         if !seen.insert(field.name().as_str()) {
             return Err(Error::plan(format!("column '{}' stands twice in the rows to load", field.name())));
         }
-        if field.name() == crate::plan::context::ROW_ID {
+        if field.name() == crate::tables::stored::ROW_ID {
             return Err(Error::plan(format!("the column name '{}' is taken by Nearside", field.name())));
         }
         fields.push(Field::new(field.name(), field.data_type().clone(), true));

@@ -19,12 +19,12 @@ use crate::catalog::index::indexed;
 use crate::catalog::placement::changes::{Changed, Report};
 use crate::catalog::placement::spec::{By, ColumnSpec, Deal, Nodes, Spec, TableSpec, Where, wrong};
 use crate::catalog::placement::{TablePlacement, column_index};
-use crate::catalog::{Name, TableEntry};
+use crate::catalog::{Name, TableEntry, Workers};
 use crate::error::Result;
 use crate::run::outcome::Done;
 use crate::run::statement::Running;
 use crate::sql::{AlterPlacement, Change, object_name};
-use crate::statements::stage::{parallel, parts_of};
+use crate::statements::stage::parts_of;
 use crate::statements::write::as_writer;
 
 /// Runs the statement.
@@ -130,7 +130,7 @@ fn move_to(
         let parts: Vec<Vec<Option<ColumnPlacement>>> = (0..table.version.parts.len()).map(columns).collect();
         let stop = || running.check().is_err();
         let allocator = table.meta.allocator();
-        let placed = storage::place_parts(&table.version, &parts, &allocator, &parallel(running), &stop);
+        let placed = storage::place_parts(&table.version, &parts, &allocator, &running.parallel(), &stop);
         let (version, placed) = running.finished(placed, || format!("moving table '{}'", table.name.shown()))?;
         report.placed = placed;
         entry.version = Arc::new(version);

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use exec::SchedParallel;
 use numa::{Allocator, Policy};
 use storage::{Part, Partitioner, SegmentVersion, Staged, Stager, TableVersion};
 
-use crate::catalog::TableEntry;
 use crate::catalog::placement::TablePlacement;
+use crate::catalog::{TableEntry, Workers};
 use crate::error::{Error, Result};
 use crate::run::statement::Running;
 use crate::statements::write::not_null;
@@ -28,11 +27,6 @@ pub(crate) struct PartStager {
 /// Where rows are staged: on the node of whoever stages them, in the statement's budget.
 pub(crate) fn staging(running: &Running) -> Allocator {
     Allocator::new(Policy::Local, Arc::clone(running.statement.budget()))
-}
-
-/// The statement's workers for storage.
-pub(crate) fn parallel(running: &Running) -> SchedParallel {
-    SchedParallel::new(Arc::clone(&running.inner.scheduler), Arc::clone(&running.statement))
 }
 
 impl PartStager {
@@ -109,7 +103,7 @@ pub(crate) fn build(staged: Vec<Vec<Staged>>, table: &TableEntry, running: &Arc<
     for (index, staged) in by_part.into_iter().enumerate() {
         let segments = table.version.parts.get(index).map_or(0, |part| part.segments.len());
         let allocators = table.placement.allocators(index, segments, schema, &table.meta.allocator());
-        let part = storage::build_part(schema, staged, &allocators, &parallel(running));
+        let part = storage::build_part(schema, staged, &allocators, &running.parallel());
         let part = running.finished(part, || format!("encoding the rows of table '{}'", table.name.shown()))?;
         not_null(schema, &part.segments, &table.name)?;
         parts.push(part);
@@ -173,7 +167,7 @@ fn recut(
     let parts = partitioner.as_ref().map_or(1, Partitioner::parts);
     let allocator = table.meta.allocator();
     let allocators: Vec<_> = (0..parts).map(|part| placement.allocators(part, 0, schema, &allocator)).collect();
-    let parts = storage::repartition(version, partitioner.as_ref(), &allocators, &parallel(running));
+    let parts = storage::repartition(version, partitioner.as_ref(), &allocators, &running.parallel());
     running.finished(parts, || format!("cutting table '{}' into parts", table.name.shown()))
 }
 
@@ -185,7 +179,7 @@ pub(crate) fn compacted(table: TableEntry, running: &Arc<Running>) -> Result<Tab
         let sizes: Vec<usize> = segments.iter().map(SegmentVersion::live_rows).collect();
         let Some(range) = storage::compaction(&sizes) else { continue };
         let allocators = table.placement.allocators(part, range.start, &version.schema, &table.meta.allocator());
-        let merged = storage::compact(&version.schema, &segments[range.clone()], &allocators, &parallel(running));
+        let merged = storage::compact(&version.schema, &segments[range.clone()], &allocators, &running.parallel());
         let merged = running.finished(merged, || format!("merging segments of table '{}'", table.name.shown()))?;
         version = version.with_replaced(part, range, merged)?;
     }

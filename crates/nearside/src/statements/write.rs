@@ -28,7 +28,6 @@ use crate::catalog::index::{Origin, indexed};
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::{Error, Result};
-use crate::plan::context::{ROW_ID, StoredSource};
 use crate::run::config;
 use crate::run::outcome::Done;
 use crate::run::query;
@@ -38,6 +37,7 @@ use crate::sql::{normalised, plan_statement};
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::placement::resolved;
 use crate::statements::stage::{NewRows, PartStager, build, compacted};
+use crate::tables::stored::{ROW_ID, StoredSource};
 
 /// How long a writer waits at a time before it looks whether it was cancelled.
 const LOCK_WAIT: Duration = Duration::from_millis(20);
