@@ -34,6 +34,7 @@ mod plan;
 mod rewrite;
 mod run;
 mod sql;
+mod stack;
 mod statements;
 mod tables;
 mod views;

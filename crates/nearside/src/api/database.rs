@@ -15,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::run::inner::Inner;
 use crate::run::recording::Workload;
 use crate::statements::load::{self, BatchProducer, LoadOptions, LoadReport};
+use crate::views;
 
 /// The share of the usable memory that the budget takes when none is given.
 const MEMORY_SHARE: f64 = 0.8;
@@ -112,7 +113,7 @@ impl DatabaseBuilder {
         let scheduler = Scheduler::new(Arc::clone(&topology), config);
         let nodes = MachineNodes::of(&topology);
         let catalog = Arc::new(Catalog::new(nodes, Arc::clone(&budget)));
-        let inner = Inner::new(topology, self.attributes, scheduler, budget, catalog);
+        let inner = Inner::new(topology, self.attributes, scheduler, budget, catalog, views::system_tables);
         Ok(Database { inner: Arc::new(inner) })
     }
 }

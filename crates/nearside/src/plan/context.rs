@@ -23,14 +23,12 @@ use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::functions::series;
 use crate::plan::planner::Planner;
-use crate::plan::planning::Stop;
-use crate::run::inner::Inner;
+use crate::plan::stop::Stop;
+use crate::plan::system::{Described, Descriptions, SystemTables};
 use crate::sql::Parsed;
 use crate::tables::files::FileTable;
 use crate::tables::sources::{ForeignSource, WorkSource};
 use crate::tables::stored::StoredSource;
-use crate::views;
-use crate::views::information::{Described, Descriptions};
 
 /// A view: its plan stands in its place.
 struct ViewSource {
@@ -58,8 +56,8 @@ pub(crate) struct PlanContext<'a> {
     pub planner: &'a Planner,
     /// What exists.
     pub catalog: Arc<CatalogState>,
-    /// Machine, workers and budget, for the system views.
-    pub inner: &'a Arc<Inner>,
+    /// The system views and `information_schema`.
+    pub system: Arc<dyn SystemTables>,
     /// The views that are being planned, from the outermost in.
     pub planning: Vec<Name>,
     /// Whether to go on: views that name views may be planned very often.
@@ -70,7 +68,7 @@ impl PlanContext<'_> {
     fn lookup(&self, reference: &TableReference) -> Result<Arc<dyn TableSource>> {
         let name = Name::resolve(reference)?;
         if name.schema == SYSTEM_SCHEMA {
-            return views::system_table(&name, self.inner, &self.catalog, self.planner);
+            return self.system.view(&name, &self.catalog, self.planner);
         }
         if name.schema == INFORMATION_SCHEMA {
             return self.information_schema(&name);
@@ -90,10 +88,10 @@ impl PlanContext<'_> {
     fn information_schema(&self, name: &Name) -> Result<Arc<dyn TableSource>> {
         if name.table == "df_settings" {
             // What SHOW reads.
-            return views::settings_table(self.planner);
+            return self.system.settings(self.planner);
         }
         let none = || Error::NotFound { kind: "table", name: name.shown(), nearest: None };
-        views::information::table(&name.table, &self.describe(), self.planner)?.ok_or_else(none)
+        self.system.information(&name.table, &self.describe(), self.planner)?.ok_or_else(none)
     }
 
     /// Names and columns of everything, for `information_schema`; a view that no longer plans is listed without columns.
@@ -118,7 +116,7 @@ impl PlanContext<'_> {
             schemas.entry(name.schema.clone()).or_default().insert(name.table.clone(), described);
         }
         let view = |(table, schema): (&str, SchemaRef)| (table.into(), Described { schema, is_view: true, sql: None });
-        schemas.insert(SYSTEM_SCHEMA.into(), views::schemas().into_iter().map(view).collect());
+        schemas.insert(SYSTEM_SCHEMA.into(), self.system.schemas().into_iter().map(view).collect());
         schemas
     }
 
@@ -130,8 +128,13 @@ impl PlanContext<'_> {
         let mut planning = self.planning.clone();
         planning.push(name.clone());
         let outermost = self.planning.is_empty();
-        let (catalog, stop) = (Arc::clone(&self.catalog), self.stop.clone());
-        let inner = PlanContext { planner: self.planner, catalog, inner: self.inner, planning, stop };
+        let inner = PlanContext {
+            planner: self.planner,
+            catalog: Arc::clone(&self.catalog),
+            system: Arc::clone(&self.system),
+            planning,
+            stop: self.stop.clone(),
+        };
         let plan = Parsed::one(&view.sql)?.plan(&inner).map_err(|e| match outermost {
             true if !matches!(e, Error::Cancelled | Error::Timeout) => {
                 Error::plan(format!("view '{}' can no longer be used: {e}", name.shown()))

@@ -3,3 +3,5 @@
 pub(crate) mod context;
 pub(crate) mod planner;
 pub(crate) mod planning;
+pub(crate) mod stop;
+pub(crate) mod system;

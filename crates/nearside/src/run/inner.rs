@@ -10,6 +10,7 @@ use sched::Scheduler;
 use crate::catalog::Catalog;
 use crate::catalog::placement::changes::ChangeLog;
 use crate::plan::planner::Planner;
+use crate::plan::system::SystemTables;
 use crate::run::cache::PlanCache;
 use crate::run::config;
 use crate::run::recording::Recorder;
@@ -33,6 +34,8 @@ pub(crate) struct Inner {
     pub recorder: Recorder,
     /// What passes the memory controllers, from the first look at it on; `None` where that cannot be counted.
     pub memory_counters: OnceLock<Option<MemoryCounters>>,
+    /// Makes the system views of this database.
+    pub system_tables: fn(&Arc<Inner>) -> Arc<dyn SystemTables>,
     statement_clock: AtomicU64,
     default_planner: OnceLock<Arc<Planner>>,
 }
@@ -51,6 +54,7 @@ impl Inner {
         scheduler: Arc<Scheduler>,
         budget: Arc<Budget>,
         catalog: Arc<Catalog>,
+        system_tables: fn(&Arc<Inner>) -> Arc<dyn SystemTables>,
     ) -> Inner {
         Inner {
             threshold: Threshold::of(&scheduler, attributes.as_ref()),
@@ -64,6 +68,7 @@ impl Inner {
             changes: ChangeLog::default(),
             recorder: Recorder::default(),
             memory_counters: OnceLock::new(),
+            system_tables,
             statement_clock: AtomicU64::new(1),
             default_planner: OnceLock::new(),
         }

@@ -28,11 +28,12 @@ use storage::TableVersion;
 use crate::error::{Error, Result};
 use crate::functions::checked;
 use crate::lower::{Lowered, Slots, bind_with, count_parameters, only_table, with_parameters};
-use crate::plan::planning::{deep, optimise_with};
+use crate::plan::planning::optimise_with;
 use crate::run::cache::is_cacheable;
 use crate::run::query;
 use crate::run::statement::Running;
 use crate::run::stream::ResultStream;
+use crate::stack::deep;
 
 /// A query that was planned.
 #[derive(Debug)]
@@ -176,7 +177,7 @@ fn start_folded(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Running
         Arc::new(EliminateLimit::new()),
         Arc::new(PropagateEmptyRelation::new()),
     ];
-    let plan = optimise_with(&fold, plan, &running)?;
+    let plan = optimise_with(&fold, plan, running.as_ref())?;
     query::start(&query::lowered(plan)?, running, false)
 }
 

@@ -15,6 +15,7 @@ use crate::run::recording::{self, Recording};
 use crate::run::scheduling;
 use crate::run::statement::Running;
 use crate::run::stream::ResultStream;
+use crate::stack::deep;
 
 /// Analyses, optimises and lowers a plan; the result can be kept and started often.
 pub(crate) fn prepare(plan: LogicalPlan, running: &Running) -> Result<Lowered> {
@@ -24,19 +25,19 @@ pub(crate) fn prepare(plan: LogicalPlan, running: &Running) -> Result<Lowered> {
 /// A plan analysed and optimised.
 pub(crate) fn optimised(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
     let analysed = planning::analyse(plan, running)?;
-    planning::optimise(planning::deep(|| shared_queries::mark(analysed))?, running)
+    planning::optimise(deep(|| shared_queries::mark(analysed))?, running)
 }
 
 /// An optimised plan lowered.
 pub(crate) fn lowered(plan: LogicalPlan) -> Result<Lowered> {
-    planning::deep(|| lower(plan))
+    deep(|| lower(plan))
 }
 
 /// Starts a prepared plan over the statement's snapshot. Rows come in the plan's order if they are to be `ordered`, which who
 /// writes them asks for, so that tables and files come out the same every time; else a scan may begin at any of its nodes.
 pub(crate) fn start(lowered: &Lowered, running: Arc<Running>, ordered: bool) -> Result<ResultStream> {
     running.check()?;
-    let bound = planning::deep(|| bind(lowered, &running.catalog, running.props()))?;
+    let bound = deep(|| bind(lowered, &running.catalog, running.props()))?;
     let schema = Arc::new(lowered.plan.schema().as_arrow().clone());
     Ok(start_bound(bound, schema, running, ordered))
 }

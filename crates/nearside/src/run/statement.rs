@@ -10,14 +10,14 @@ use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::registry::FunctionRegistry;
 use datafusion_optimizer::OptimizerConfig;
 use exec::{SchedParallel, Traffic};
-use sched::Stopped;
 use storage::{Interrupted, StoreError};
 
 use crate::catalog::{Catalog, CatalogState, Workers};
 use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
 use crate::plan::planner::Planner;
-use crate::plan::planning::Stop;
+use crate::plan::planning::PlanningStatement;
+use crate::plan::stop::{Stop, go_on};
 use crate::run::config;
 use crate::run::inner::Inner;
 use crate::run::scheduling;
@@ -106,9 +106,9 @@ impl Running {
         PlanContext {
             planner: &self.planner,
             catalog: Arc::clone(&self.catalog),
-            inner: &self.inner,
+            system: (self.inner.system_tables)(&self.inner),
             planning: Vec::new(),
-            stop: Stop::of(self),
+            stop: self.stop(),
         }
     }
 
@@ -120,11 +120,6 @@ impl Running {
     /// An error when it was cancelled or is out of time.
     pub(crate) fn check(&self) -> Result<()> {
         go_on(&self.statement, self.deadline)
-    }
-
-    /// The instant after which it fails.
-    pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.deadline
     }
 }
 
@@ -166,16 +161,13 @@ impl OptimizerConfig for Running {
     }
 }
 
-/// An error once a statement was stopped, or is past its deadline. The statement itself heeds its deadline too: why
-/// it stopped is asked once, so
-/// that a deadline that passes meanwhile is not taken for somebody's wish.
-pub(crate) fn go_on(statement: &sched::Statement, deadline: Option<Instant>) -> Result<()> {
-    match statement.stopped() {
-        Some(Stopped::Deadline) => Err(Error::Timeout),
-        Some(Stopped::Failed(text)) => Err(Error::Internal(text)),
-        _ if deadline.is_some_and(|deadline| Instant::now() >= deadline) => Err(Error::Timeout),
-        Some(_) => Err(Error::Cancelled),
-        None => Ok(()),
+impl PlanningStatement for Running {
+    fn planner(&self) -> &Planner {
+        &self.planner
+    }
+
+    fn stop(&self) -> Stop {
+        Stop::new(&self.statement, self.deadline)
     }
 }
 

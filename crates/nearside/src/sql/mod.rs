@@ -12,8 +12,7 @@ use sqlparser::ast::{self, ObjectName, Value};
 use sqlparser::dialect::GenericDialect;
 
 use crate::error::{Error, Position, Result};
-use crate::plan::context::PlanContext;
-use crate::plan::planning::deep;
+use crate::stack::deep;
 
 mod complete;
 mod exclude;
@@ -118,7 +117,7 @@ impl Parsed {
     }
 
     /// The logical plan of a statement that has one.
-    pub(crate) fn plan(self, context: &PlanContext<'_>) -> Result<LogicalPlan> {
+    pub(crate) fn plan(self, context: &impl ContextProvider) -> Result<LogicalPlan> {
         match self {
             Parsed::Sql(statement) => plan_statement(*statement, context),
             Parsed::AlterPlacement(_) => {
@@ -130,7 +129,7 @@ impl Parsed {
 }
 
 /// Plans one of DataFusion's statements.
-pub(crate) fn plan_statement(mut statement: Statement, context: &PlanContext<'_>) -> Result<LogicalPlan> {
+pub(crate) fn plan_statement(mut statement: Statement, context: &impl ContextProvider) -> Result<LogicalPlan> {
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
     deep(|| {
         mend(&mut statement);

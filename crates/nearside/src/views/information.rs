@@ -1,36 +1,22 @@
 //! `information_schema`: what there is, under the names that the SQL standard has for it.
 //!
-//! `df_settings`, which SHOW reads, is the caller's affair: [`settings_table`](super::settings_table).
+//! `df_settings`, which SHOW reads, is the caller's affair: [`SystemTables::settings`](crate::plan::system::SystemTables::settings).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StringViewArray, UInt64Array};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_expr::TableSource;
 
 use super::functions;
 use crate::catalog::{CATALOG, INFORMATION_SCHEMA};
 use crate::error::Result;
 use crate::plan::planner::Planner;
+use crate::plan::system::{Described, Descriptions};
 use crate::tables::sources::GivenSource;
 
 /// Views and their names.
 const VIEWS: [&str; 7] = ["tables", "views", "columns", "df_settings", "schemata", "routines", "parameters"];
-
-/// A table or view as `information_schema` describes it.
-#[derive(Debug)]
-pub(crate) struct Described {
-    /// Names and types of its columns.
-    pub schema: SchemaRef,
-    /// Whether it is a view.
-    pub is_view: bool,
-    /// Its query, where it is one.
-    pub sql: Option<String>,
-}
-
-/// Tables and views by name, schema by schema.
-pub(crate) type Descriptions = BTreeMap<String, BTreeMap<String, Described>>;
 
 /// The rows of a view; `None` where there is no such view.
 ///

@@ -29,7 +29,7 @@ fn mapped(expr: &str) -> Option<Scalar> {
     let running = database.session().running();
     let text = format!("SELECT {expr} AS x FROM t");
     let plan = Parsed::one(&text).unwrap().plan(&running.plan_context()).unwrap();
-    let plan = optimise(analyse(plan, &running).unwrap(), &running).unwrap();
+    let plan = optimise(analyse(plan, running.as_ref()).unwrap(), running.as_ref()).unwrap();
     let LogicalPlan::Projection(projection) = &plan else { panic!("{expr}: {plan}") };
     let schema = projection.input.schema();
     let planned = PhysicalExpression::new(&projection.expr[0], schema, &running.props()).unwrap();

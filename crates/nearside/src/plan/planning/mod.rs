@@ -15,7 +15,6 @@
 //! over 20 levels keep it busy for minutes, and it looks at the statement only where a view is named.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeRewriter};
 use datafusion_common::{Result as DfResult, ScalarValue};
@@ -24,9 +23,10 @@ use datafusion_optimizer::optimizer::ApplyOrder;
 use datafusion_optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 
 use crate::error::{Error, Result};
-use crate::plan::planner::CostRule;
+use crate::plan::planner::{CostRule, Planner};
+use crate::plan::stop::Stop;
 use crate::rewrite::subquery_places::refuse_left_over;
-use crate::run::statement::{Running, go_on};
+use crate::stack::deep;
 
 /// How many operators a plan may have once views, common table expressions and subqueries stand in their places.
 const OPERATORS_MAX: usize = 50_000;
@@ -35,55 +35,34 @@ const OPERATORS_MAX: usize = 50_000;
 /// long for every level.
 const NESTING_MAX: usize = 4;
 
-/// Below so many bytes of stack planning goes on with another: nested subqueries and long conditions take kilobytes per level, in
-/// functions that do not all look at what is left. Without optimisation a level takes several times as much.
-const STACK_LEFT_BYTES: usize = if cfg!(debug_assertions) { 16 << 20 } else { 6 << 20 };
+/// The statement that a plan is made for.
+pub(crate) trait PlanningStatement: OptimizerConfig {
+    /// Functions, rules and settings.
+    fn planner(&self) -> &Planner;
 
-/// The other stack; what is never touched is never there.
-const STACK_BYTES: usize = 64 << 20;
-
-/// Runs a step of planning where it has stack enough, whatever thread the client called from.
-pub(crate) fn deep<T>(step: impl FnOnce() -> T) -> T {
-    stacker::maybe_grow(STACK_LEFT_BYTES, STACK_BYTES, step)
-}
-
-/// Tells planning to stop.
-#[derive(Debug, Clone)]
-pub(crate) struct Stop {
-    statement: Arc<sched::Statement>,
-    deadline: Option<Instant>,
-}
-
-impl Stop {
-    /// When this statement stops.
-    pub(crate) fn of(running: &Running) -> Stop {
-        Stop { statement: Arc::clone(&running.statement), deadline: running.deadline() }
-    }
-
-    /// An error when the statement was cancelled or is out of time.
-    pub(crate) fn check(&self) -> Result<()> {
-        go_on(&self.statement, self.deadline)
-    }
+    /// When to end early.
+    fn stop(&self) -> Stop;
 }
 
 /// The plan after all analyser rules of the session.
 ///
 /// # Errors
 /// What the rules and the checks behind them refuse; [`Error::Cancelled`] and [`Error::Timeout`].
-pub(crate) fn analyse(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
-    deep(|| analysed(plan, running))
+pub(crate) fn analyse(plan: LogicalPlan, statement: &dyn PlanningStatement) -> Result<LogicalPlan> {
+    deep(|| analysed(plan, statement))
 }
 
-fn analysed(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
-    let options = running.planner.config_options();
+fn analysed(plan: LogicalPlan, statement: &dyn PlanningStatement) -> Result<LogicalPlan> {
+    let stop = statement.stop();
+    let options = statement.planner().config_options();
     plan.check_invariants(InvariantLevel::Always)?;
     let mut plan = plan;
-    for rule in running.planner.analyzer_rules() {
-        running.check()?;
+    for rule in statement.planner().analyzer_rules() {
+        stop.check()?;
         limit_size(&plan)?;
         plan = rule.analyze(plan, options)?;
     }
-    running.check()?;
+    stop.check()?;
     limit_size(&plan)?;
     check_subqueries(&plan)?;
     Ok(plan)
@@ -93,22 +72,26 @@ fn analysed(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
 ///
 /// # Errors
 /// What a rule refuses; [`Error::Cancelled`] and [`Error::Timeout`].
-pub(crate) fn optimise(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
-    optimise_with(running.planner.optimizer_rules(), plan, running)
+pub(crate) fn optimise(plan: LogicalPlan, statement: &dyn PlanningStatement) -> Result<LogicalPlan> {
+    optimise_with(statement.planner().optimizer_rules(), plan, statement)
 }
 
 /// As [`optimise`], by these rules only.
 ///
 /// # Errors
 /// As [`optimise`].
-pub(crate) fn optimise_with(rules: &[CostRule], plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
-    let stop = Stop::of(running);
+pub(crate) fn optimise_with(
+    rules: &[CostRule],
+    plan: LogicalPlan,
+    statement: &dyn PlanningStatement,
+) -> Result<LogicalPlan> {
+    let stop = statement.stop();
     let heeding = |rule: &CostRule| Arc::new(Heeding { rule: Arc::clone(rule), stop: stop.clone() }) as CostRule;
     let rules: Vec<_> = rules.iter().map(heeding).collect();
     deep(|| {
         let plan = match nesting(&plan) <= NESTING_MAX {
-            true => Optimizer::with_rules(rules).optimize(plan, running, |_, _| {})?,
-            false => run_rules(plan, &rules, running)?,
+            true => Optimizer::with_rules(rules).optimize(plan, statement, |_, _| {})?,
+            false => run_rules(plan, &rules, statement)?,
         };
         refuse_left_over(&plan)?;
         Ok(plan)

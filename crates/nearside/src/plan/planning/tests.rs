@@ -7,6 +7,7 @@ use datafusion_optimizer::OptimizerRule;
 use super::*;
 use crate::Database;
 use crate::Session;
+use crate::run::statement::Running;
 use crate::sql::Parsed;
 
 fn session() -> Session {
@@ -18,7 +19,7 @@ fn session() -> Session {
 fn analysed(session: &Session, sql: &str) -> (LogicalPlan, Arc<Running>) {
     let running = session.running();
     let plan = Parsed::one(sql).unwrap().plan(&running.plan_context()).unwrap();
-    (analyse(plan, &running).unwrap(), running)
+    (analyse(plan, running.as_ref()).unwrap(), running)
 }
 
 /// `a IN (SELECT a FROM t WHERE a IN (.. ))`, so many levels deep.
@@ -92,11 +93,11 @@ fn planning_stops_when_the_statement_does() {
     let session = session();
     let (plan, running) = analysed(&session, &nested(30));
     running.statement.cancel();
-    assert!(matches!(optimise(plan.clone(), &running), Err(Error::Cancelled)));
-    assert!(matches!(analyse(plan, &running), Err(Error::Cancelled)));
+    assert!(matches!(optimise(plan.clone(), running.as_ref()), Err(Error::Cancelled)));
+    assert!(matches!(analyse(plan, running.as_ref()), Err(Error::Cancelled)));
     let (shallow, running) = analysed(&session, &nested(2));
     running.statement.cancel();
-    assert!(matches!(optimise(shallow, &running), Err(Error::Cancelled)));
+    assert!(matches!(optimise(shallow, running.as_ref()), Err(Error::Cancelled)));
 }
 
 #[test]
@@ -117,8 +118,7 @@ fn a_deadline_ends_planning_in_the_middle_of_a_rule() {
     }
     let session = session();
     let (plan, running) = analysed(&session, &nested(30));
-    let stop =
-        Stop { statement: Arc::clone(&running.statement), deadline: Some(Instant::now() + Duration::from_millis(60)) };
+    let stop = Stop::new(&running.statement, Some(Instant::now() + Duration::from_millis(60)));
     let started = Instant::now();
     let rules = [Arc::new(Heeding { rule: Arc::new(Slow), stop }) as _];
     let error = deep(|| run_rules(plan, &rules, running.as_ref())).unwrap_err();

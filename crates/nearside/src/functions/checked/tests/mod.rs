@@ -40,7 +40,7 @@ impl Sql {
     fn optimised(&self, text: &str) -> LogicalPlan {
         let running = self.session.running();
         let plan = Parsed::one(text).unwrap().plan(&running.plan_context()).unwrap();
-        optimise(analyse(plan, &running).unwrap(), &running).unwrap()
+        optimise(analyse(plan, running.as_ref()).unwrap(), running.as_ref()).unwrap()
     }
 
     fn run(&self, text: &str) -> Result<Vec<RecordBatch>, Error> {

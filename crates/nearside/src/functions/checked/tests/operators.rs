@@ -255,10 +255,10 @@ fn analysis_is_idempotent_and_reversible_for_display() {
     let text = "select b + 1, sum(10 / b) filter (where b <> 0) from t where b <> 0 and -b > 1 group by b + 1";
     let running = sql.session.running();
     let plan = Parsed::one(text).unwrap().plan(&running.plan_context()).unwrap();
-    let once = analyse(plan, &running).unwrap();
+    let once = analyse(plan, running.as_ref()).unwrap();
     let twice = CheckedArithmetic.analyze(once.clone(), running.planner.config_options()).unwrap();
     assert_eq!(once, twice);
-    let again = analyse(once.clone(), &running).unwrap();
+    let again = analyse(once.clone(), running.as_ref()).unwrap();
     assert_eq!(once, again);
     assert!(once.display_indent().to_string().contains("+(t.b, Int64(1))"));
     let shown = once.transform_up(|node| node.map_expressions(plain)).unwrap().data.display_indent().to_string();
