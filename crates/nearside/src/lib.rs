@@ -18,9 +18,11 @@
 //! [`Database`] holds tables and workers; [`Session`] runs statements; [`ResultStream`] gives rows, as an iterator and as
 //! a stream. Synchronous calls park their own thread and may be made inside an async runtime; they never enter one.
 //!
-//! The way of a statement: `parser` (our statements, else DataFusion's), `context` (names of one catalog state), DataFusion's
-//! analysis and optimisation by the rules and functions of a `planner`, `lower` (an `exec::Plan`), then `exec` on `sched`
-//! workers. Plans are kept (`plan_cache`) and bound to a snapshot when they start.
+//! The way of a statement: `sql` (our statements, else DataFusion's parser), `plan` (names of one catalog state, DataFusion's
+//! planner, analysis and optimisation), with the rules of `rewrite` and the functions of `functions`; `lower` (an `exec::Plan`),
+//! then `run`: `exec` on `sched` workers. Plans are kept and bound to a snapshot when they start. What is no query stands in
+//! `statements`, what there is in `catalog`, system views in `views`, and what users hold in `api`. Folders import downwards only:
+//! `catalog`, `functions`, `tables`, `sql`, `rewrite`, `lower`, `plan`, `run`, `views`, `statements`, `api`.
 //!
 //! # Limits
 //! One writer at a time per table; no transactions over several statements.
