@@ -11,7 +11,8 @@ use sqlparser::ast;
 
 use crate::error::{Error, Result};
 use crate::run::config;
-use crate::run::planned::{Planned, params};
+use crate::run::planned::Planned;
+use crate::run::prepare::params;
 use crate::run::query;
 use crate::run::statement::Running;
 use crate::run::stream::ResultStream;
@@ -157,7 +158,8 @@ impl Template {
             _ => Planned::unoptimised(plan),
         };
         let planned = Arc::new(planned);
-        // What names system views or files holds their rows as of now, and a plan that was not optimised costs all of its time again.
+        // What names system views or files holds their rows as of now, and a plan that was not optimised costs all of
+        // its time again.
         *self.planned.lock() = planned.is_optimised().then(|| (stamp, Arc::clone(&planned)));
         Ok(planned)
     }

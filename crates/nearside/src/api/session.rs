@@ -20,9 +20,10 @@ use crate::run::cache::{Key, is_cacheable};
 use crate::run::config;
 use crate::run::inner::Inner;
 use crate::run::outcome::{Done, Outcome};
-use crate::run::planned::{Planned, constants};
+use crate::run::planned::Planned;
+use crate::run::prepare::constants;
+use crate::run::profile;
 use crate::run::query;
-use crate::run::recording;
 use crate::run::statement::{Canceller, Running};
 use crate::run::stream::ResultStream;
 use crate::sql::{Parsed, Piece, is_complete, plan_statement, split, take_placement};
@@ -356,7 +357,7 @@ impl Prepared {
         let session = &self.session;
         let (planner, settings) = session.planner();
         let running = Arc::new(Running::start(&session.inner, planner));
-        if recording::wanted(&running) {
+        if profile::wanted(&running) {
             running.statement.set_label(label(&self.template.text()));
         }
         session.track(&running);

@@ -1,8 +1,8 @@
 //! Plans of queries, kept for the next time the same text comes.
 //!
-//! Key: the text, the settings, the catalog's DDL version. A plan names tables by identity and binds to their rows when it
-//! starts, so new rows do not spoil it; a changed column, view or setting makes another key. Plans that hold the time of
-//! their planning (`now()`) or data (system views, files) are not kept.
+//! Key: the text, the settings, the catalog's DDL version. A plan names tables by identity and binds to their rows
+//! when it starts, so new rows do not spoil it; a changed column, view or setting makes another key. Plans that hold
+//! the time of their planning (`now()`) or data (system views, files) are not kept.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -79,7 +79,8 @@ impl PlanCache {
     }
 }
 
-/// True when the plan of a query means the same tomorrow: stored tables only, and no function that depends on the moment.
+/// True when the plan of a query means the same tomorrow: stored tables only, and no function that depends on the
+/// moment.
 pub(crate) fn is_cacheable(plan: &LogicalPlan) -> bool {
     let mut cacheable = true;
     let walked = plan.apply_with_subqueries(|node| {

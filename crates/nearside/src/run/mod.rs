@@ -3,8 +3,11 @@
 pub(crate) mod cache;
 pub(crate) mod config;
 pub(crate) mod inner;
+pub(crate) mod options;
 pub(crate) mod outcome;
 pub(crate) mod planned;
+pub(crate) mod prepare;
+pub(crate) mod profile;
 pub(crate) mod query;
 pub(crate) mod recording;
 pub(crate) mod scheduling;

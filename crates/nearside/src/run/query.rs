@@ -11,7 +11,7 @@ use crate::lower::{Lowered, bind, lower};
 use crate::plan::planning;
 use crate::rewrite::shared_queries;
 use crate::run::config::{self, BATCH_ROWS};
-use crate::run::recording::{self, Recording};
+use crate::run::profile::{self, Recording};
 use crate::run::scheduling;
 use crate::run::statement::Running;
 use crate::run::stream::ResultStream;
@@ -44,9 +44,12 @@ pub(crate) fn start(lowered: &Lowered, running: Arc<Running>, ordered: bool) -> 
 
 /// Starts a native plan; its rows come under `schema`. `ordered` as in [`start`].
 pub(crate) fn start_bound(plan: Plan, schema: SchemaRef, running: Arc<Running>, ordered: bool) -> ResultStream {
-    scheduling::calibrate(&running, plan.estimated_bytes());
+    let options = config::nearside(running.planner.config_options());
+    let threshold = &running.inner.threshold;
+    let scheduler = &running.inner.scheduler;
+    scheduling::calibrate(threshold, &options, scheduler, &running.statement, plan.estimated_bytes());
     let (plan, context) = (Arc::new(plan), exec::Context { ordered, ..context_of(&running) });
-    if recording::wanted(&running) {
+    if profile::wanted(&running) {
         let profile = exec::Profile::new(&plan);
         let execution = exec::execute_profiled(plan, context, &profile);
         let recording = Recording::of(profile, &running);

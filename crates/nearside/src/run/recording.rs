@@ -11,15 +11,10 @@
 //! those that its tasks touched (`nearside.traffic`) of codes, dictionaries and indexes together. A statement is known by the first 200 characters of its text.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use exec::Profile;
 use parking_lot::Mutex;
-
-use crate::run::config;
-use crate::run::statement::Running;
 
 /// Kinds of statements that are told apart.
 pub const KINDS_MAX: usize = 500;
@@ -83,6 +78,11 @@ impl Recorder {
         self.on.store(on, Ordering::Relaxed);
     }
 
+    /// Whether the statements of all sessions are recorded.
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Relaxed)
+    }
+
     /// What was recorded so far.
     pub(crate) fn workload(&self) -> Workload {
         let log = self.log.lock();
@@ -95,7 +95,8 @@ impl Recorder {
         *self.log.lock() = Log::default();
     }
 
-    fn add(&self, label: &str, began: Instant, done: StatementKind) {
+    /// Adds a statement that ended, by its text.
+    pub(crate) fn add(&self, label: &str, began: Instant, done: StatementKind) {
         let ended = Instant::now();
         let mut log = self.log.lock();
         let first = log.span.map_or(began, |(first, _)| first.min(began));
@@ -116,47 +117,6 @@ impl Recorder {
         for (column, bytes) in done.bytes {
             *kind.bytes.entry(column).or_insert(0) += bytes;
         }
-    }
-}
-
-/// A statement that is recorded, from its start to its last row.
-#[derive(Debug)]
-pub(crate) struct Recording {
-    running: Arc<Running>,
-    began: Instant,
-    rows: u64,
-    profile: Profile,
-}
-
-/// Whether a statement is to be recorded.
-pub(crate) fn wanted(running: &Running) -> bool {
-    running.inner.recorder.on.load(Ordering::Relaxed)
-        || config::nearside(running.planner.config_options()).record_workload
-}
-
-impl Recording {
-    /// Of a plan that is about to run with this profile.
-    pub(crate) fn of(profile: Profile, running: &Arc<Running>) -> Recording {
-        Recording { running: Arc::clone(running), began: Instant::now(), rows: 0, profile }
-    }
-
-    /// Rows were taken.
-    pub(crate) fn took(&mut self, rows: usize) {
-        self.rows += rows as u64;
-    }
-
-    /// The last row was taken.
-    pub(crate) fn done(self) {
-        let mut done = StatementKind { rows: self.rows, ..StatementKind::default() };
-        for counts in self.profile.operators().into_iter().flatten() {
-            done.cpu += counts.busy;
-            done.tasks += counts.tasks;
-        }
-        for line in self.running.traffic.lines() {
-            let Some(column) = line.column else { continue };
-            *done.bytes.entry((line.table.to_string(), column)).or_insert(0) += line.touched.bytes;
-        }
-        self.running.inner.recorder.add(self.running.statement.label(), self.began, done);
     }
 }
 

@@ -13,15 +13,14 @@
 //! Source: Psaroudakis et al., VLDB 2015, section 6 (OS, Target, Bound); Greinsmark 2020, section 2.5.
 
 use std::str::FromStr;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use numa::Attributes;
 use parking_lot::Mutex;
 use sched::{Calibration, Preset, Scheduler, Settings};
 
 use crate::error::{Error, Result};
-use crate::run::config::{self, NearsideOptions};
-use crate::run::statement::Running;
+use crate::run::options::NearsideOptions;
 
 /// What `nearside.scheduling` reads where the settings are no preset.
 const CUSTOM: &str = "custom";
@@ -70,12 +69,12 @@ impl Threshold {
     }
 
     /// Measures it unless another statement does. `None` where it stays unknown for now.
-    fn measured(&self, running: &Running) -> Option<u32> {
+    fn measured(&self, scheduler: &Arc<Scheduler>, statement: &Arc<sched::Statement>) -> Option<u32> {
         let mut tries = self.tries.try_lock()?;
         if self.known().is_none() {
             *tries += 1;
             // A statement that was stopped meanwhile says so itself.
-            let measured = Calibration::measure(&running.inner.scheduler, &running.statement).ok().flatten();
+            let measured = Calibration::measure(scheduler, statement).ok().flatten();
             match measured {
                 Some(calibration) => _ = self.known.set(calibration.memory_intensive_bytes_per_us),
                 None if *tries >= TRIES => _ = self.known.set(0),
@@ -87,17 +86,21 @@ impl Threshold {
 }
 
 /// Before a statement that is estimated to read so many bytes: gives it the machine's threshold, measured if need be.
-pub(crate) fn calibrate(running: &Running, estimated_bytes: u64) {
-    let options = config::nearside(running.planner.config_options());
-    let threshold = &running.inner.threshold;
+pub(crate) fn calibrate(
+    threshold: &Threshold,
+    options: &NearsideOptions,
+    scheduler: &Arc<Scheduler>,
+    statement: &Arc<sched::Statement>,
+    estimated_bytes: u64,
+) {
     if options.memory_intensive_bytes_per_us != AUTO
         || threshold.known().is_some()
         || estimated_bytes < CALIBRATED_FROM_BYTES
     {
         return;
     }
-    if let Some(measured) = threshold.measured(running) {
-        running.statement.set_settings(settings(&options, measured).ok());
+    if let Some(measured) = threshold.measured(scheduler, statement) {
+        statement.set_settings(settings(options, measured).ok());
     }
 }
 
@@ -193,6 +196,8 @@ mod tests {
 
     use super::*;
     use crate::Database;
+    use crate::run::config;
+    use crate::run::statement::Running;
 
     fn database(packages: u32, attributes: Option<Attributes>) -> Database {
         let topology = Topology::synthetic(packages, 1, 1, 1);
@@ -201,6 +206,13 @@ mod tests {
             Some(attributes) => builder.attributes(attributes).build().unwrap(),
             None => builder.build().unwrap(),
         }
+    }
+
+    /// What stands before a statement's plan runs.
+    fn before(running: &Running, estimated_bytes: u64) {
+        let options = config::nearside(running.planner.config_options());
+        let inner = &running.inner;
+        calibrate(&inner.threshold, &options, &inner.scheduler, &running.statement, estimated_bytes);
     }
 
     fn threshold_of(running: &Running) -> u32 {
@@ -224,20 +236,20 @@ mod tests {
         let database = database(2, None);
         let session = database.session();
         let small = session.running();
-        calibrate(&small, CALIBRATED_FROM_BYTES - 1);
+        before(&small, CALIBRATED_FROM_BYTES - 1);
         assert_eq!(small.inner.threshold.known(), None);
         session.execute("SET nearside.memory_intensive_bytes_per_us = 5").unwrap();
         let fixed = session.running();
-        calibrate(&fixed, CALIBRATED_FROM_BYTES);
+        before(&fixed, CALIBRATED_FROM_BYTES);
         assert_eq!((fixed.inner.threshold.known(), threshold_of(&fixed)), (None, 5));
         session.execute("RESET nearside.memory_intensive_bytes_per_us").unwrap();
         let large = session.running();
         {
             let _other = large.inner.threshold.tries.lock();
-            calibrate(&large, CALIBRATED_FROM_BYTES);
+            before(&large, CALIBRATED_FROM_BYTES);
             assert_eq!(large.inner.threshold.known(), None, "whoever does not get to measure goes on");
         }
-        (0..TRIES).for_each(|_| calibrate(&large, CALIBRATED_FROM_BYTES));
+        (0..TRIES).for_each(|_| before(&large, CALIBRATED_FROM_BYTES));
         let known = large.inner.threshold.known().expect("measured, or given up");
         assert_eq!((threshold_of(&large), threshold_of(&session.running())), (known, known));
     }

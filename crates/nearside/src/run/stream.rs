@@ -14,7 +14,7 @@ use exec::Execution;
 use futures::Stream;
 
 use crate::error::{Error, Result};
-use crate::run::recording::Recording;
+use crate::run::profile::Recording;
 use crate::run::statement::{Canceller, Running};
 
 /// The rows of a query.

@@ -25,7 +25,7 @@ use crate::statements::index;
 use crate::statements::load::{BatchProducer, file_producers, stage_parallel};
 use crate::statements::stage::build;
 use crate::statements::write::{as_writer, commit_checked, create_table, fitted, quoted};
-use crate::statements::written as sql_text;
+use crate::statements::written;
 
 /// The file of an exported database that holds its statements.
 const SCHEMA_FILE: &str = "schema.sql";
@@ -306,7 +306,7 @@ pub(crate) fn export(folder: &str, running: &Arc<Running>) -> Result<Done> {
         match entry {
             Entry::Table(table) => {
                 let file = file_name(name);
-                let sql = format!("SELECT * FROM {}", sql_text::name(name));
+                let sql = format!("SELECT * FROM {}", written::name(name));
                 rows += write_query(
                     &sql,
                     &folder.join(&file),
@@ -315,9 +315,9 @@ pub(crate) fn export(folder: &str, running: &Arc<Running>) -> Result<Done> {
                     &WriteOptions::default(),
                     running,
                 )?;
-                script.push_str(&format!("{};\n", sql_text::create_table(table, running)?));
-                script.push_str(&format!("COPY {} FROM {};\n", sql_text::name(name), sql_text::text(&file)));
-                for index in sql_text::create_indexes(table) {
+                script.push_str(&format!("{};\n", written::create_table(table, running)?));
+                script.push_str(&format!("COPY {} FROM {};\n", written::name(name), written::text(&file)));
+                for index in written::create_indexes(table) {
                     script.push_str(&format!("{index};\n"));
                 }
                 tables += 1;
@@ -368,7 +368,7 @@ fn views_in_order(running: &Arc<Running>) -> Result<Vec<String>> {
             }
         }
         let (name, view) = left.remove(ready.unwrap_or(0));
-        done.push(sql_text::create_view(name, view));
+        done.push(written::create_view(name, view));
     }
     Ok(done)
 }

@@ -18,7 +18,7 @@ use crate::run::query;
 use crate::run::statement::Running;
 use crate::sql::Parsed;
 use crate::statements::write::quoted;
-use crate::statements::written as sql_text;
+use crate::statements::written;
 
 /// Candidates of look-ups that take as long as grouping one row.
 const CANDIDATES_PER_GROUPED_ROW: u64 = 8;
@@ -153,7 +153,7 @@ pub(crate) fn by_grouping(table: &Indexed, index: &IndexEntry, running: &Arc<Run
     let sql = format!(
         "SELECT {columns} FROM {table} WHERE {present} GROUP BY {columns} HAVING count(*) > 1 LIMIT 1",
         columns = columns.join(", "),
-        table = sql_text::name(name),
+        table = written::name(name),
         present = columns.iter().map(|c| format!("{c} IS NOT NULL")).collect::<Vec<_>>().join(" AND "),
     );
     let running = Arc::new(running.over(Arc::new(state)));

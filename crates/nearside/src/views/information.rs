@@ -1,6 +1,7 @@
 //! `information_schema`: what there is, under the names that the SQL standard has for it.
 //!
-//! `df_settings`, which SHOW reads, is the caller's affair: [`SystemTables::settings`](crate::plan::system::SystemTables::settings).
+//! `df_settings`, which SHOW reads, is the caller's affair:
+//! [`SystemTables::settings`](crate::plan::system::SystemTables::settings).
 
 use std::sync::Arc;
 
