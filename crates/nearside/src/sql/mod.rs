@@ -28,7 +28,7 @@ use exclude::without_exclusions;
 pub(crate) use materialized::Wish;
 use materialized::{keep_wishes, put_back, without_words};
 use mend::mend;
-pub(crate) use names::object_name;
+pub(crate) use names::{object_name, quoted};
 use own::own_statement;
 pub(crate) use own::{AlterPlacement, Change};
 use text::check_tokens;

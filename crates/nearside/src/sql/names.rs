@@ -1,4 +1,4 @@
-//! Names of tables, as they stand in statements.
+//! Names, as they stand in statements.
 
 use datafusion_common::TableReference;
 use sqlparser::ast::ObjectName;
@@ -21,4 +21,9 @@ pub(crate) fn object_name(name: &ObjectName) -> Result<Name> {
         _ => return Err(Error::plan(format!("'{name}' has too many parts; write schema.table"))),
     };
     Name::resolve(&reference)
+}
+
+/// A name as SQL text, whatever it holds.
+pub(crate) fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }

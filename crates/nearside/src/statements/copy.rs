@@ -20,89 +20,17 @@ use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::Running;
-use crate::sql::{CopyFrom, Parsed, object_name, option_pairs, plan_statement, split, take_placement};
+use crate::sql::{CopyFrom, Parsed, object_name, option_pairs, plan_statement, quoted, split, take_placement};
 use crate::statements::index;
 use crate::statements::load::{BatchProducer, file_producers, stage_parallel};
+use crate::statements::options::{Options, read_options};
 use crate::statements::stage::build;
-use crate::statements::write::{as_writer, commit_checked, create_table, fitted, quoted};
+use crate::statements::write::{commit_checked, create_table, fitted};
+use crate::statements::writer::as_writer;
 use crate::statements::written;
 
 /// The file of an exported database that holds its statements.
 const SCHEMA_FILE: &str = "schema.sql";
-
-/// What a COPY statement's options say, besides how to read.
-struct Options<'a> {
-    pairs: &'a [(String, String)],
-}
-
-impl Options<'_> {
-    fn get(&self, keys: &[&str]) -> Option<&str> {
-        self.pairs.iter().rev().find(|(k, _)| keys.contains(&k.as_str())).map(|(_, v)| v.as_str())
-    }
-
-    fn format(&self) -> Result<Option<FileFormat>> {
-        self.get(&["format"]).map(|f| f.parse::<FileFormat>().map_err(Error::from)).transpose()
-    }
-
-    fn compression(&self) -> Result<Option<Compression>> {
-        self.get(&["compression"]).map(|c| c.parse::<Compression>().map_err(Error::from)).transpose()
-    }
-
-    fn bool(&self, key: &str) -> Result<Option<bool>> {
-        match self.get(&[key, &format!("has_{key}")]).map(str::to_lowercase).as_deref() {
-            None => Ok(None),
-            Some("true" | "on" | "1" | "yes") => Ok(Some(true)),
-            Some("false" | "off" | "0" | "no") => Ok(Some(false)),
-            Some(other) => Err(Error::Setting(format!("option {key}: '{other}' is neither true nor false"))),
-        }
-    }
-
-    fn byte(&self, keys: &[&str]) -> Result<Option<u8>> {
-        match self.get(keys) {
-            None => Ok(None),
-            Some("\\t") => Ok(Some(b'\t')),
-            Some(text) if text.len() == 1 => Ok(text.bytes().next()),
-            Some(text) => Err(Error::Setting(format!("option {}: '{text}' is not one ASCII character", keys[0]))),
-        }
-    }
-
-    fn only(&self, known: &[&str]) -> Result<()> {
-        match self.pairs.iter().find(|(k, _)| !known.contains(&k.as_str())) {
-            None => Ok(()),
-            Some((key, _)) => Err(Error::NotFound {
-                kind: "option",
-                name: key.clone(),
-                nearest: crate::error::names::nearest(key, known.iter().copied()),
-            }),
-        }
-    }
-}
-
-/// How to read files, from a statement's options.
-pub(crate) fn read_options(pairs: &[(String, String)]) -> Result<ReadOptions> {
-    let options = Options { pairs };
-    options.only(&[
-        "format",
-        "compression",
-        "header",
-        "has_header",
-        "delimiter",
-        "delim",
-        "sep",
-        "quote",
-        "null",
-        "nullstr",
-    ])?;
-    Ok(ReadOptions {
-        format: options.format()?,
-        compression: options.compression()?,
-        delimiter: options.byte(&["delimiter", "delim", "sep"])?,
-        quote: options.byte(&["quote"])?,
-        header: options.bool("header")?,
-        null: options.get(&["null", "nullstr"]).map(str::to_string),
-        ..ReadOptions::default()
-    })
-}
 
 /// `COPY t | (query) TO 'file'`.
 pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<Running>) -> Result<Done> {

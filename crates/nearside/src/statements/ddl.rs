@@ -23,9 +23,10 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::Running;
 use crate::sql::{Parsed, normalised, object_name, option_pairs};
-use crate::statements::copy::read_options;
+use crate::statements::options::read_options;
 use crate::statements::types;
-use crate::statements::write::{as_writer, fitted};
+use crate::statements::write::fitted;
+use crate::statements::writer::as_writer;
 use crate::tables::files::FileTable;
 use crate::tables::stored::ROW_ID;
 

@@ -11,7 +11,7 @@ use crate::run::outcome::Done;
 use crate::run::statement::Running;
 use crate::sql::{normalised, object_name};
 use crate::statements::keys::duplicate;
-use crate::statements::write::as_writer;
+use crate::statements::writer::as_writer;
 
 /// `CREATE [UNIQUE] INDEX [[IF NOT EXISTS] name] ON table (columns)`.
 pub(crate) fn create(create: &CreateIndex, running: &Arc<Running>) -> Result<Done> {

@@ -16,8 +16,7 @@ use crate::catalog::{CatalogState, TableEntry, Workers};
 use crate::error::{Error, Result};
 use crate::run::query;
 use crate::run::statement::Running;
-use crate::sql::Parsed;
-use crate::statements::write::quoted;
+use crate::sql::{Parsed, quoted};
 use crate::statements::written;
 
 /// Candidates of look-ups that take as long as grouping one row.

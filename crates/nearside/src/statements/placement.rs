@@ -25,7 +25,7 @@ use crate::run::outcome::Done;
 use crate::run::statement::Running;
 use crate::sql::{AlterPlacement, Change, object_name};
 use crate::statements::stage::parts_of;
-use crate::statements::write::as_writer;
+use crate::statements::writer::as_writer;
 
 /// Runs the statement.
 pub(crate) fn alter(statement: &AlterPlacement, running: &Arc<Running>) -> Result<Done> {

@@ -11,10 +11,9 @@ use numa::{Allocator, Policy};
 use storage::{Part, Partitioner, SegmentVersion, Staged, Stager, TableVersion};
 
 use crate::catalog::placement::TablePlacement;
-use crate::catalog::{TableEntry, Workers};
+use crate::catalog::{Name, TableEntry, Workers};
 use crate::error::{Error, Result};
 use crate::run::statement::Running;
-use crate::statements::write::not_null;
 
 /// Stages one producer's rows, each for its part.
 pub(crate) struct PartStager {
@@ -184,4 +183,18 @@ pub(crate) fn compacted(table: TableEntry, running: &Arc<Running>) -> Result<Tab
         version = version.with_replaced(part, range, merged)?;
     }
     Ok(TableEntry { version: Arc::new(version), ..table })
+}
+
+/// Fails when a row has no value where the schema wants one.
+fn not_null(schema: &SchemaRef, segments: &[SegmentVersion], name: &Name) -> Result<()> {
+    for (i, field) in schema.fields().iter().enumerate() {
+        if !field.is_nullable() && segments.iter().any(|s| s.segment.columns()[i].has_nulls()) {
+            return Err(Error::Execution(format!(
+                "column '{}' of table '{}' does not allow NULL, and a row has none for it",
+                field.name(),
+                name.shown()
+            )));
+        }
+    }
+    Ok(())
 }

@@ -8,7 +8,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -22,7 +21,7 @@ use datafusion_expr::{
 use datafusion_sql::parser::Statement;
 use numa::{Budget, Reservation};
 use sqlparser::ast;
-use storage::{RowsToDelete, SegmentVersion, TableVersion};
+use storage::{RowsToDelete, TableVersion};
 
 use crate::catalog::index::{Origin, indexed};
 use crate::catalog::placement::spec::Spec;
@@ -37,10 +36,8 @@ use crate::sql::{normalised, plan_statement};
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::placement::resolved;
 use crate::statements::stage::{NewRows, PartStager, build, compacted};
+use crate::statements::writer::as_writer;
 use crate::tables::stored::{ROW_ID, StoredSource};
-
-/// How long a writer waits at a time before it looks whether it was cancelled.
-const LOCK_WAIT: Duration = Duration::from_millis(20);
 
 /// One row that says how many rows were written.
 pub(crate) fn count_result(rows: u64) -> Result<ResultStream> {
@@ -48,30 +45,6 @@ pub(crate) fn count_result(rows: u64) -> Result<ResultStream> {
     let column: ArrayRef = Arc::new(UInt64Array::from(vec![rows]));
     let batch = RecordBatch::try_new(Arc::clone(&schema), vec![column])?;
     Ok(ResultStream::ready(schema, vec![batch]))
-}
-
-/// Runs `work` as the one writer of a table, over what exists once it is that.
-pub(crate) fn as_writer<T>(
-    name: &Name,
-    running: &Arc<Running>,
-    work: impl FnOnce(&TableEntry, &Arc<Running>) -> Result<T>,
-) -> Result<T> {
-    let meta = Arc::clone(&running.catalog.table(name)?.meta);
-    let _writer = loop {
-        running.check()?;
-        if let Some(guard) = meta.writer.try_lock_for(LOCK_WAIT) {
-            break guard;
-        }
-    };
-    let running = Arc::new(running.refreshed());
-    let table = Arc::clone(running.catalog.table(name)?);
-    if !Arc::ptr_eq(&table.meta, &meta) {
-        return Err(Error::Execution(format!(
-            "table '{}' was replaced meanwhile; run the statement again",
-            name.shown()
-        )));
-    }
-    work(&table, &running)
 }
 
 /// Refuses UPDATE with a column that gets two values.
@@ -308,20 +281,6 @@ pub(crate) fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBa
     Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
 }
 
-/// Fails when a row has no value where the schema wants one.
-pub(crate) fn not_null(schema: &SchemaRef, segments: &[SegmentVersion], name: &Name) -> Result<()> {
-    for (i, field) in schema.fields().iter().enumerate() {
-        if !field.is_nullable() && segments.iter().any(|s| s.segment.columns()[i].has_nulls()) {
-            return Err(Error::Execution(format!(
-                "column '{}' of table '{}' does not allow NULL, and a row has none for it",
-                field.name(),
-                name.shown()
-            )));
-        }
-    }
-    Ok(())
-}
-
 /// Makes new rows the table's, after its keys were checked; small segments are merged where that pays.
 pub(crate) fn commit_checked(table: TableEntry, running: &Arc<Running>) -> Result<()> {
     let before = running.catalog.by_id(table.id).map(|table| &table.version);
@@ -336,11 +295,6 @@ fn commit(table: TableEntry, running: &Arc<Running>) -> Result<()> {
     let table = indexed(compacted(table, running)?, running)?;
     running.check()?;
     running.home.commit(|state| state.set_table(table))
-}
-
-/// A name as SQL text, whatever it holds.
-pub(crate) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// CREATE TABLE and CREATE TABLE AS.

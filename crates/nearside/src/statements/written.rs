@@ -10,8 +10,8 @@ use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Name, TableEntry, ViewEntry};
 use crate::error::{Error, Result};
 use crate::run::statement::Running;
+use crate::sql::quoted;
 use crate::statements::types;
-use crate::statements::write::quoted;
 
 /// A table's name, quoted.
 pub(crate) fn name(name: &Name) -> String {

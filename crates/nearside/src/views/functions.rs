@@ -8,7 +8,7 @@ use datafusion_common::types::NativeType;
 use datafusion_expr::function::WindowUDFFieldArgs;
 use datafusion_expr::{Documentation, ReturnFieldArgs, Signature, TypeSignature, Volatility};
 
-use super::information::Columns;
+use super::rows::Columns;
 use crate::catalog::{CATALOG, DEFAULT_SCHEMA};
 use crate::functions::series;
 use crate::plan::planner::Planner;

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StringViewArray, UInt64Array};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field};
 use datafusion_expr::TableSource;
 
 use super::functions;
+use super::rows::Columns;
 use crate::catalog::{CATALOG, INFORMATION_SCHEMA};
 use crate::error::Result;
 use crate::plan::planner::Planner;
@@ -34,37 +34,6 @@ pub(crate) fn table(view: &str, all: &Descriptions, planner: &Planner) -> Result
         _ => return Ok(None),
     };
     Ok(Some(GivenSource::table(rows.batch()?)))
-}
-
-/// Columns of a view while it is made.
-#[derive(Default)]
-pub(super) struct Columns {
-    fields: Vec<Field>,
-    arrays: Vec<ArrayRef>,
-}
-
-impl Columns {
-    pub(super) fn text<S: AsRef<str>>(self, name: &str, values: impl Iterator<Item = Option<S>>) -> Columns {
-        self.with(name, Arc::new(values.collect::<StringViewArray>()))
-    }
-
-    pub(super) fn number(self, name: &str, values: impl Iterator<Item = Option<u64>>) -> Columns {
-        self.with(name, Arc::new(values.collect::<UInt64Array>()))
-    }
-
-    pub(super) fn flag(self, name: &str, values: impl Iterator<Item = bool>) -> Columns {
-        self.with(name, Arc::new(values.map(Some).collect::<BooleanArray>()))
-    }
-
-    fn with(mut self, name: &str, array: ArrayRef) -> Columns {
-        self.fields.push(Field::new(name, array.data_type().clone(), true));
-        self.arrays.push(array);
-        self
-    }
-
-    fn batch(self) -> Result<RecordBatch> {
-        Ok(RecordBatch::try_new(Arc::new(Schema::new(self.fields)), self.arrays)?)
-    }
 }
 
 fn each(all: &Descriptions) -> impl Iterator<Item = (&str, &str, &Described)> + Clone {

@@ -8,6 +8,7 @@ mod field;
 mod functions;
 mod information;
 mod memory;
+mod rows;
 mod scheduling;
 mod traffic;
 mod workload;

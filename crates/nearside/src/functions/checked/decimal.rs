@@ -18,7 +18,7 @@ use datafusion_common::{Result, internal_err};
 use datafusion_expr::Operator;
 
 use super::error::{ArithmeticError, sql_type_name};
-use super::kernels::{Operand, flagged, union_nulls};
+use super::operand::{Operand, flagged, union_nulls};
 
 /// Digits that 128 bits hold, and the first value that has more, as an unscaled magnitude.
 const DIGITS: i32 = 38;

@@ -47,6 +47,7 @@ mod groups;
 mod guard;
 mod kernels;
 mod nearest;
+mod operand;
 mod operators;
 mod rewrite;
 mod total;
