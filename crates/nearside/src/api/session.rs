@@ -26,7 +26,7 @@ use crate::run::profile;
 use crate::run::query;
 use crate::run::statement::{Canceller, Running};
 use crate::run::stream::ResultStream;
-use crate::sql::{Parsed, Piece, is_complete, plan_statement, split, take_placement};
+use crate::sql::{Parsed, Piece, Written, is_complete, plan_statement, split, statements, take_placement};
 use crate::statements::copy;
 use crate::statements::ddl;
 use crate::statements::explain;
@@ -73,13 +73,14 @@ impl Session {
     /// The first statement that fails; those before it have taken effect, those after it have not run.
     pub fn execute(&self, sql: &str) -> Result<Outcome> {
         let mut outcome = Outcome::Done(Done::new("nothing to do"));
-        for piece in split(sql)? {
+        for written in statements(sql)? {
             if let Outcome::Rows(rows) = outcome {
                 for batch in rows {
                     batch?;
                 }
             }
-            outcome = self.run(&piece.sql).map_err(|e| e.shifted(piece.start))?;
+            let text = written.piece.sql.clone();
+            outcome = self.run_text(&text, Some(written))?;
         }
         Ok(outcome)
     }
@@ -105,6 +106,11 @@ impl Session {
     /// # Errors
     /// As [`Session::query`].
     pub fn run(&self, sql: &str) -> Result<Outcome> {
+        self.run_text(sql, None)
+    }
+
+    /// Runs the statement of a text; `written` where its tokens are known.
+    fn run_text(&self, sql: &str, written: Option<Written>) -> Result<Outcome> {
         not_on_a_worker()?;
         let (planner, settings) = self.planner();
         let running = Arc::new(Running::start(&self.inner, planner));
@@ -116,12 +122,11 @@ impl Session {
         {
             return Ok(Outcome::Rows(planned.start(&[], running)?));
         }
-        let pieces = split(sql)?;
-        let start = pieces.first().map(|p| p.start);
-        self.dispatch(Parsed::one(sql)?, &running, key).map_err(|e| match start {
-            Some(start) => e.shifted(start),
-            None => e,
-        })
+        let parsed = match written {
+            Some(written) => Parsed::of(written)?,
+            None => Parsed::one(sql)?,
+        };
+        self.dispatch(parsed, &running, key)
     }
 
     /// Plans a query once, to run it often with other values for `$1`, `$2`, ..

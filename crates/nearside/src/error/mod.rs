@@ -135,17 +135,6 @@ impl Error {
         !matches!(self, Error::Internal(_))
     }
 
-    /// Moves the position by the lines and columns that stand before the statement in a script.
-    pub(crate) fn shifted(mut self, before: Position) -> Error {
-        if let Error::Syntax { position: Some(p), .. } | Error::Plan { position: Some(p), .. } = &mut self {
-            if p.line == 1 {
-                p.column += before.column - 1;
-            }
-            p.line += before.line - 1;
-        }
-        self
-    }
-
     /// As an error that can travel through DataFusion and come back whole.
     pub(crate) fn into_datafusion(self) -> DataFusionError {
         DataFusionError::External(Box::new(self))
@@ -368,12 +357,6 @@ mod tests {
     fn a_syntax_error_keeps_its_position() {
         let error = syntax("sql parser error: Expected: an expression, found: EOF at Line: 2, Column: 14");
         assert_eq!(error.to_string(), "syntax error at line 2, column 14: Expected: an expression, found: EOF");
-    }
-
-    #[test]
-    fn a_statement_of_a_script_counts_from_the_scripts_start() {
-        let inner = Error::Plan { message: "x".into(), position: Some(Position { line: 1, column: 3 }) };
-        assert_eq!(inner.shifted(Position { line: 4, column: 5 }).to_string(), "x at line 4, column 7");
     }
 
     #[test]

@@ -1,11 +1,9 @@
 //! `EXCLUDE CURRENT ROW`, `EXCLUDE GROUP`, `EXCLUDE TIES` and `EXCLUDE NO OTHERS` of window frames, which neither the
 //! parser nor the planner knows.
 //!
-//! The words are taken out of the text, and the window gets a PARTITION BY of a constant that stands for them. A
+//! The words are taken out of the tokens, and the window gets a PARTITION BY of a constant that stands for them. A
 //! constant tells no rows apart, so it changes nothing
 //! until [`exclusion_of`] reads it when the window is bound.
-
-use std::borrow::Cow;
 
 use datafusion_common::ScalarValue;
 use exec::FrameExclusion;
@@ -13,7 +11,7 @@ use sqlparser::ast;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::text::{Cursor, tokens};
+use super::text;
 use crate::error::Result;
 
 /// Ends the constants: a character that no text has a use for.
@@ -26,53 +24,56 @@ const EXCLUSIONS: [(&[&str], FrameExclusion); 4] = [
     (&["TIES"], FrameExclusion::Ties),
 ];
 
-/// The statement with constants in the place of what its frames exclude.
+/// The statement's tokens with constants in the place of what its frames exclude.
 ///
 /// # Errors
-/// What the tokeniser refuses.
-pub(super) fn without_exclusions(sql: &str) -> Result<Cow<'_, str>> {
-    if !sql.to_ascii_uppercase().contains("EXCLUDE") {
-        return Ok(Cow::Borrowed(sql));
+/// None that a constant has.
+pub(super) fn without_exclusions(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>> {
+    if !tokens.iter().any(|token| is_word(token, "EXCLUDE")) {
+        return Ok(tokens);
     }
-    let tokens = tokens(sql)?;
-    let solid: Vec<&TokenWithSpan> = tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_))).collect();
-    // Places in the text with what stands there from then on; the former are cut out up to the latter.
-    let mut edits: Vec<(usize, usize, String)> = Vec::new();
-    let starts: Vec<usize> = {
-        let mut cursor = Cursor::new(sql);
-        solid.iter().map(|token| cursor.byte_at(token.span.start)).collect()
-    };
+    let (places, solid) = solid(&tokens);
+    // Places among the tokens with what stands there from then on; the former are cut out up to the latter.
+    let mut edits: Vec<(usize, usize, Vec<TokenWithSpan>)> = Vec::new();
     let mut open = Vec::new();
-    for (place, token) in solid.iter().enumerate() {
+    for (at, token) in solid.iter().enumerate() {
         match &token.token {
-            Token::LParen => open.push(place),
+            Token::LParen => open.push(at),
             Token::RParen => drop(open.pop()),
-            Token::Word(_) if is_word(token, "EXCLUDE") && place > 0 && ends_bound(solid[place - 1]) => {
-                let Some((words, _)) = EXCLUSIONS.iter().find(|(words, _)| follow(&solid[place + 1..], words)) else {
+            Token::Word(_) if is_word(token, "EXCLUDE") && at > 0 && ends_bound(solid[at - 1]) => {
+                let Some((words, _)) = EXCLUSIONS.iter().find(|(words, _)| follow(&solid[at + 1..], words)) else {
                     continue;
                 };
                 let Some(&bracket) = open.last() else { continue };
-                let end = starts.get(place + 1 + words.len()).copied().unwrap_or(sql.len());
-                edits.push((starts[place], end, String::new()));
+                let end = places.get(at + 1 + words.len()).copied().unwrap_or(tokens.len());
+                edits.push((places[at], end, Vec::new()));
                 let constant = format!("CAST('EXCLUDE {}{MARK}' AS VARCHAR)", words.join(" "));
-                edits.push(partition(&solid, &starts, bracket, &constant));
+                let (before, key) = partition(&solid, bracket, &constant);
+                let key = text::tokens(&key)?.into_iter().map(|t| TokenWithSpan { span: token.span, ..t }).collect();
+                edits.push((places[before], places[before], key));
             }
             _ => {}
         }
     }
-    edits.sort();
-    let (mut text, mut done) = (String::with_capacity(sql.len() + 64 * edits.len()), 0);
+    edits.sort_by_key(|(from, to, _)| (*from, *to));
+    let mut all = Vec::with_capacity(tokens.len() + 16 * edits.len());
+    let mut done = 0;
     for (from, to, instead) in edits {
-        text.push_str(&sql[done..from]);
-        text.push_str(&instead);
+        all.extend_from_slice(&tokens[done..from]);
+        all.extend(instead);
         done = to;
     }
-    text.push_str(&sql[done..]);
-    Ok(Cow::Owned(text))
+    all.extend_from_slice(&tokens[done..]);
+    Ok(all)
 }
 
-/// Puts a key into the PARTITION BY of the window that begins with a bracket.
-fn partition(solid: &[&TokenWithSpan], starts: &[usize], bracket: usize, key: &str) -> (usize, usize, String) {
+/// The tokens that are no blanks and comments, behind their places.
+pub(super) fn solid(tokens: &[TokenWithSpan]) -> (Vec<usize>, Vec<&TokenWithSpan>) {
+    tokens.iter().enumerate().filter(|(_, token)| !matches!(token.token, Token::Whitespace(_))).unzip()
+}
+
+/// A key for the PARTITION BY of the window that begins with a bracket, and before which token it goes.
+fn partition(solid: &[&TokenWithSpan], bracket: usize, key: &str) -> (usize, String) {
     let begins = |place: usize, words: &[&str]| solid.get(place..).is_some_and(|rest| follow(rest, words));
     let mut place = bracket + 1;
     let named = !["PARTITION", "ORDER", "ROWS", "RANGE", "GROUPS"].iter().any(|word| begins(place, &[word]));
@@ -80,9 +81,9 @@ fn partition(solid: &[&TokenWithSpan], starts: &[usize], bracket: usize, key: &s
         place += 1;
     }
     if begins(place, &["PARTITION", "BY"]) {
-        return (starts[place + 2], starts[place + 2], format!("{key}, "));
+        return (place + 2, format!("{key}, "));
     }
-    (starts[place], starts[place], format!("PARTITION BY {key} "))
+    (place, format!("PARTITION BY {key} "))
 }
 
 fn is_word(token: &TokenWithSpan, word: &str) -> bool {
@@ -119,7 +120,8 @@ mod tests {
     use super::*;
 
     fn taken(sql: &str) -> String {
-        without_exclusions(sql).unwrap().replace(MARK, "")
+        let tokens = without_exclusions(text::tokens(sql).unwrap()).unwrap();
+        tokens.iter().map(|token| token.token.to_string()).collect::<String>().replace(MARK, "")
     }
 
     #[test]

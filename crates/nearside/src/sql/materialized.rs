@@ -4,7 +4,7 @@
 //! The planner puts a copy of the query wherever its name stands. So the query is put into a table of a name that tells
 //! ([`Wish`]), which [`SharedQueries`](crate::rewrite::shared_queries) reads off the plan.
 
-use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,8 +16,7 @@ use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
-use super::text::{Cursor, tokens};
-use crate::error::{Error, Result};
+use super::exclude::solid;
 
 const PREFIX: &str = "__nearside_cte_";
 
@@ -58,23 +57,15 @@ pub(super) struct Said {
     says: CteAsMaterialized,
 }
 
-/// The statement with blanks in the place of MATERIALIZED and NOT MATERIALIZED, and of which common table expressions they are.
-///
-/// # Errors
-/// What the tokeniser refuses.
-pub(super) fn without_words(sql: &str) -> Result<(Cow<'_, str>, Vec<Said>)> {
-    if !sql.to_ascii_uppercase().contains("MATERIALIZED") {
-        return Ok((Cow::Borrowed(sql), Vec::new()));
-    }
-    let tokens = tokens(sql)?;
-    let solid: Vec<&TokenWithSpan> = tokens.iter().filter(|t| !matches!(t.token, Token::Whitespace(_))).collect();
+/// The statement's tokens without MATERIALIZED and NOT MATERIALIZED, and of which common table expressions they are.
+pub(super) fn without_words(tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Vec<Said>) {
+    let (places, solid) = solid(&tokens);
     let is = |place: Option<usize>, word: &str| {
         let token = place.and_then(|place| solid.get(place)).map(|token| &token.token);
         matches!(token, Some(Token::Word(w)) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
     };
-    let mut cursor = Cursor::new(sql);
-    let starts: Vec<usize> = solid.iter().map(|token| cursor.byte_at(token.span.start)).collect();
-    let (mut text, mut said) = (sql.as_bytes().to_vec(), Vec::new());
+    let mut said = Vec::new();
+    let mut words: HashSet<usize> = HashSet::new();
     for place in (0..solid.len()).filter(|place| is(Some(*place), "MATERIALIZED")) {
         let negated = is(place.checked_sub(1), "NOT");
         let first = place - usize::from(negated);
@@ -83,13 +74,13 @@ pub(super) fn without_words(sql: &str) -> Result<(Cow<'_, str>, Vec<Said>)> {
         let Some(name) = before_columns(&solid, name) else { continue };
         let says = if negated { CteAsMaterialized::NotMaterialized } else { CteAsMaterialized::Materialized };
         said.push(Said { name: solid[name].span.start, says });
-        for word in first..=place {
-            let letters = if word == place { "MATERIALIZED".len() } else { "NOT".len() };
-            text[starts[word]..starts[word] + letters].fill(b' ');
-        }
+        words.extend(&places[first..=place]);
     }
-    let text = String::from_utf8(text).map_err(|_| Error::Internal("a blank broke a character".into()))?;
-    Ok((Cow::Owned(text), said))
+    if said.is_empty() {
+        return (tokens, said);
+    }
+    let kept = tokens.into_iter().enumerate().filter(|(place, _)| !words.contains(place));
+    (kept.map(|(_, token)| token).collect(), said)
 }
 
 /// The name before a list of columns that ends here, or the name that stands here.

@@ -32,6 +32,7 @@ pub(crate) use names::{object_name, quoted};
 use own::own_statement;
 pub(crate) use own::{AlterPlacement, Change};
 use text::check_tokens;
+pub(crate) use text::{Written, statements};
 pub use text::{is_complete, split};
 use windows::resolve_windows;
 
@@ -80,25 +81,23 @@ pub(crate) struct CopyFrom {
 impl Parsed {
     /// Parses a text that holds exactly one statement.
     pub(crate) fn one(sql: &str) -> Result<Parsed> {
-        let mut pieces = split(sql)?;
-        match pieces.len() {
-            1 => {
-                let piece = pieces.remove(0);
-                Parsed::parse(&piece.sql).map_err(|e| e.shifted(piece.start))
-            }
-            0 => Err(Error::syntax("there is no statement in the text")),
-            n => Err(Error::syntax(format!("one statement is expected here, and the text holds {n}"))),
+        let mut all = statements(sql)?;
+        match (all.pop(), all.len()) {
+            (Some(written), 0) => Parsed::of(written),
+            (None, _) => Err(Error::syntax("there is no statement in the text")),
+            (_, more) => Err(Error::syntax(format!("one statement is expected here, and the text holds {}", more + 1))),
         }
     }
 
-    fn parse(sql: &str) -> Result<Parsed> {
-        check_tokens(sql)?;
-        if let Some(own) = own_statement(sql)? {
+    /// Parses a statement of a script; what is wrong with it is told where it stands in the script.
+    pub(crate) fn of(written: Written) -> Result<Parsed> {
+        let tokens = written.tokens;
+        check_tokens(&tokens)?;
+        if let Some(own) = own_statement(&tokens)? {
             return Ok(own);
         }
-        let sql = without_exclusions(sql)?;
-        let (sql, said) = without_words(&sql)?;
-        let mut parser = DFParserBuilder::new(sql.as_ref())
+        let (tokens, said) = without_words(without_exclusions(tokens)?);
+        let mut parser = DFParserBuilder::new(tokens)
             .with_dialect(&GenericDialect {})
             .with_recursion_limit(RECURSION_MAX)
             .build()

@@ -41,12 +41,14 @@ pub(crate) enum Change {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn own_statement(sql: &str) -> Result<Option<Parsed>> {
-    let dialect = GenericDialect {};
-    let mut parser = match Parser::new(&dialect).with_recursion_limit(RECURSION_MAX).try_with_sql(sql) {
-        Ok(parser) => parser,
-        Err(e) => return Err(syntax(&e.to_string())),
-    };
+pub(super) fn own_statement(tokens: &[TokenWithSpan]) -> Result<Option<Parsed>> {
+    let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
+    let is_ours = |word: &str| ["copy", "alter", "export", "import"].iter().any(|own| word.eq_ignore_ascii_case(own));
+    if !matches!(first.map(|token| &token.token), Some(Token::Word(word)) if is_ours(&word.value)) {
+        return Ok(None);
+    }
+    let parser = Parser::new(&GenericDialect {}).with_recursion_limit(RECURSION_MAX);
+    let mut parser = parser.with_tokens_with_locations(tokens.to_vec());
     let parsed = match parser.peek_token().token {
         Token::Word(w) if w.keyword == Keyword::COPY => copy_from(&mut parser),
         Token::Word(w) if w.keyword == Keyword::ALTER => alter_placement(&mut parser),

@@ -153,3 +153,32 @@ fn long_outputs_are_compared_on_any_stack() {
     let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(move || deep(|| mended(&sql).len()));
     assert!(thread.unwrap().join().unwrap() > 15_000);
 }
+
+#[test]
+fn errors_are_told_where_they_stand_in_the_script() {
+    let session = crate::Database::builder().threads(1).build().unwrap().session();
+    let place = |line, column| Some(Position { line, column });
+    for (script, expected) in [
+        ("SELEC 1", place(1, 1)),
+        ("\n  SELEC 1", place(2, 3)),
+        ("SELECT 1;\n SELECT 'ä;', )", place(2, 15)),
+        ("SELECT 1; SELECT 2;\n\n  SELECT nothing", place(3, 10)),
+        ("SELECT 1;\n ALTER TABLE t SET PLACEMENT 'rr' 5", place(2, 35)),
+        (
+            "SELECT 1;\n SELECT sum(a) OVER (ORDER BY a ROWS 1 PRECEDING EXCLUDE TIES), nothing FROM (SELECT 1 AS a)",
+            place(2, 65),
+        ),
+        ("SELECT 1;\nWITH w AS MATERIALIZED (SELECT 1 AS a) SELECT a, nothing FROM w", place(2, 50)),
+    ] {
+        let error = session.execute(script).unwrap_err();
+        let position = match &error {
+            Error::Syntax { position, .. } | Error::Plan { position, .. } => *position,
+            _ => None,
+        };
+        assert_eq!(position, expected, "{script}: {error}");
+        let alone = session.run(script).unwrap_err();
+        if split(script).unwrap().len() == 1 {
+            assert_eq!(alone.to_string(), error.to_string());
+        }
+    }
+}

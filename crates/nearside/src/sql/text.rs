@@ -11,9 +11,9 @@ use crate::error::{Error, Position, Result};
 const OPERATORS_MAX: usize = 2000;
 
 /// Refuses what would be ignored, or would exhaust the stack of the threads that plan and evaluate it.
-pub(super) fn check_tokens(sql: &str) -> Result<()> {
+pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
     let mut levels = vec![Level::default()];
-    for token in tokens(sql)? {
+    for token in tokens {
         let position = Some(Position { line: token.span.start.line, column: token.span.start.column });
         match &token.token {
             Token::LParen | Token::LBracket => levels.push(Level::default()),
@@ -84,31 +84,56 @@ pub(super) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
     })
 }
 
-/// Splits a script at its semicolons; those in strings, quoted names and comments do not count. Empty statements are left out.
-pub fn split(script: &str) -> Result<Vec<Piece>> {
+/// A statement of a script with its tokens, which say where they stand in the script.
+pub(crate) struct Written {
+    /// Its text.
+    pub piece: Piece,
+    /// Its tokens, blanks and comments among them.
+    pub tokens: Vec<TokenWithSpan>,
+}
+
+/// The statements of a script, cut at its semicolons; those in strings, quoted names and comments do not count. Empty
+/// statements are left out.
+///
+/// # Errors
+/// A string, quoted name or comment that does not end.
+pub(crate) fn statements(script: &str) -> Result<Vec<Written>> {
     let mut cursor = Cursor::new(script);
-    let mut pieces = Vec::new();
+    let mut all = Vec::new();
     let mut start: Option<(usize, Position)> = None;
+    let mut own = Vec::new();
     for token in tokens(script)? {
         match token.token {
-            Token::Whitespace(_) | Token::EOF => {}
+            Token::Whitespace(_) | Token::EOF if start.is_none() => {}
             Token::SemiColon => {
                 let end = cursor.byte_at(token.span.start);
-                if let Some((from, position)) = start.take() {
-                    pieces.push(Piece { sql: script[from..end].to_string(), start: position });
+                if let Some((from, start)) = start.take() {
+                    let piece = Piece { sql: script[from..end].to_string(), start };
+                    all.push(Written { piece, tokens: std::mem::take(&mut own) });
                 }
             }
-            _ if start.is_none() => {
-                let at = token.span.start;
-                start = Some((cursor.byte_at(at), Position { line: at.line, column: at.column }));
+            _ => {
+                if start.is_none() {
+                    let at = token.span.start;
+                    start = Some((cursor.byte_at(at), Position { line: at.line, column: at.column }));
+                }
+                own.push(token);
             }
-            _ => {}
         }
     }
-    if let Some((from, position)) = start {
-        pieces.push(Piece { sql: script[from..].trim_end().to_string(), start: position });
+    if let Some((from, start)) = start {
+        let piece = Piece { sql: script[from..].trim_end().to_string(), start };
+        all.push(Written { piece, tokens: own });
     }
-    Ok(pieces)
+    Ok(all)
+}
+
+/// Splits a script into the texts of its statements, as [`statements`] does.
+///
+/// # Errors
+/// As [`statements`].
+pub fn split(script: &str) -> Result<Vec<Piece>> {
+    Ok(statements(script)?.into_iter().map(|written| written.piece).collect())
 }
 
 /// True when a prompt need not wait for more: the text is empty or its last statement ends in a semicolon.
@@ -119,7 +144,7 @@ pub fn is_complete(text: &str) -> bool {
 }
 
 /// Turns ascending line and column places into byte offsets.
-pub(super) struct Cursor<'a> {
+struct Cursor<'a> {
     rest: std::str::CharIndices<'a>,
     len: usize,
     line: u64,
@@ -128,12 +153,12 @@ pub(super) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// At the start of a text.
-    pub(super) fn new(text: &'a str) -> Cursor<'a> {
+    fn new(text: &'a str) -> Cursor<'a> {
         Cursor { rest: text.char_indices(), len: text.len(), line: 1, column: 1 }
     }
 
     /// Where a place is that is not before the last one asked for.
-    pub(super) fn byte_at(&mut self, place: Location) -> usize {
+    fn byte_at(&mut self, place: Location) -> usize {
         while (self.line, self.column) < (place.line, place.column) {
             match self.rest.next() {
                 Some((_, '\n')) => {

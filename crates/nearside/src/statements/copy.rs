@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::Running;
-use crate::sql::{CopyFrom, Parsed, object_name, option_pairs, plan_statement, quoted, split, take_placement};
+use crate::sql::{CopyFrom, Parsed, object_name, option_pairs, plan_statement, quoted, statements, take_placement};
 use crate::statements::index;
 use crate::statements::load::{BatchProducer, file_producers, stage_parallel};
 use crate::statements::options::{Options, read_options};
@@ -319,17 +319,18 @@ pub(crate) fn import(folder: &str, running: &Arc<Running>) -> Result<Done> {
     let scratch = Arc::new(running.scratch());
     let mut rows = 0;
     let mut tables = 0;
-    for piece in split(&script)? {
+    for written in statements(&script)? {
         running.check()?;
         let step = Arc::new(scratch.refreshed());
-        let outcome = match Parsed::one(&piece.sql).map_err(|e| e.shifted(piece.start))? {
+        let text = written.piece.sql.clone();
+        let outcome = match Parsed::of(written)? {
             Parsed::CopyFrom(copy) => {
                 let file = Path::new(folder).join(&copy.path);
                 let copy = CopyFrom { path: glob_escaped(&file.to_string_lossy()), ..copy };
                 copy_from(copy, &step)
             }
             Parsed::Sql(statement) => import_statement(*statement, &step),
-            _ => Err(Error::Execution(format!("{}: {} is not expected here", path.display(), piece.sql))),
+            _ => Err(Error::Execution(format!("{}: {} is not expected here", path.display(), text))),
         };
         let done = outcome?;
         rows += done.rows.unwrap_or(0);
