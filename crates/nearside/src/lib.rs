@@ -18,74 +18,41 @@
 //! [`Database`] holds tables and workers; [`Session`] runs statements; [`ResultStream`] gives rows, as an iterator and as
 //! a stream. Synchronous calls park their own thread and may be made inside an async runtime; they never enter one.
 //!
-//! The way of a statement: `parser` (our statements, else DataFusion's), `context` (names of one catalog state), DataFusion's
-//! analysis and optimisation by the rules and functions of a `planner`, `lower` (an `exec::Plan`), then `exec` on `sched`
-//! workers. Plans are kept (`plan_cache`) and bound to a snapshot when they start.
+//! The way of a statement: `sql` (our statements, else DataFusion's parser), `plan` (names of one catalog state,
+//! DataFusion's planner, analysis and optimisation) with the rules of `rewrite` and the functions of `functions`, `lower`
+//! (an `exec::Plan`), then `run`: `exec` on `sched` workers. Plans are kept and bound to a snapshot when they start.
+//! What is no query stands in `statements`, what there is in `catalog`, system views in `views`, what users hold in `api`.
+//! Folders import downwards only, in this order: `catalog`, `functions`, `tables`, `sql`, `rewrite`, `lower`, `plan`,
+//! `run`, `views`, `statements`, `api`.
 //!
 //! # Limits
 //! One writer at a time per table; no transactions over several statements.
 
-mod any_of_list;
+mod api;
 mod catalog;
-mod checked;
-mod coerce;
-mod config;
-mod context;
-mod copy;
-mod correlated;
-mod database;
-mod ddl;
 mod error;
-mod explain;
-mod files;
-mod floats;
-mod index;
-mod like;
-mod load;
+mod functions;
 mod lower;
-mod names;
-mod not_in;
-mod optimizer;
-mod ordered_sets;
-mod parser;
-mod placement;
-mod plan_cache;
-mod plan_times;
-mod planner;
-mod planning;
-mod prepared;
-mod quantified;
-mod query;
-mod query_reference;
-mod recording;
-mod report;
-mod scheduling;
-mod series;
-mod session;
-mod set_all;
-mod shared_queries;
-mod sources;
-mod sql_text;
-mod statement;
-mod stream;
-mod structure;
-mod subquery_places;
-mod substring;
-mod types;
+mod plan;
+mod rewrite;
+mod run;
+mod sql;
+mod stack;
+mod statements;
+mod tables;
 mod views;
-mod window_frames;
-mod write;
 
 pub use ::files::{FileError, FileErrorKind, FileFormat, ReadOptions};
+pub use api::database::{Database, DatabaseBuilder};
+#[doc(hidden)]
+pub use api::plan_times::PlanTimes;
+pub use api::session::{CancelHandle, Prepared, Session};
 pub use arrow;
-pub use database::{Database, DatabaseBuilder};
+pub use catalog::report::{ColumnReport, IndexReport};
 pub use datafusion_common::ScalarValue;
 pub use error::{Error, Position, Result};
-pub use load::{BatchProducer, LoadOptions, LoadProgress, LoadReport, ProgressFn};
-pub use parser::Piece;
-#[doc(hidden)]
-pub use plan_times::PlanTimes;
-pub use recording::{StatementKind, Workload};
-pub use report::{ColumnReport, IndexReport};
-pub use session::{CancelHandle, Done, Outcome, Prepared, Session};
-pub use stream::ResultStream;
+pub use run::outcome::{Done, Outcome};
+pub use run::recording::{StatementKind, Workload};
+pub use run::stream::ResultStream;
+pub use sql::Piece;
+pub use statements::load::{BatchProducer, LoadOptions, LoadProgress, LoadReport, ProgressFn};

@@ -18,9 +18,9 @@ use super::bug;
 use super::opaque::Foreign;
 use super::scope::{Columns, Scope};
 use super::support::{is_key_type, over_rows};
-use crate::checked::{CheckedAvg, CheckedSum};
 use crate::error::{Error, Result};
-use crate::ordered_sets::OrderedSet;
+use crate::functions::checked::{CheckedAvg, CheckedSum};
+use crate::functions::ordered_sets::OrderedSet;
 
 /// What a call is natively.
 enum Native<'e> {

@@ -24,7 +24,7 @@ use super::support::is_constant;
 use super::{Lowered, PhysicalExpression, Props, Slots, aggregate, bug, join, sources, unnest, window};
 use crate::catalog::CatalogState;
 use crate::error::{Error, Result};
-use crate::shared_queries::SharedQuery;
+use crate::rewrite::shared_queries::SharedQuery;
 
 /// The plan of a native subtree over the rows of one catalog state.
 pub(crate) fn bind(node: &Lowered, catalog: &CatalogState, props: ExecutionProps) -> Result<Plan> {

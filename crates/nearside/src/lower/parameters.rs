@@ -10,9 +10,9 @@ use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 use super::Lowered;
 use super::predicate::comparable;
 use super::props::place_of;
-use crate::context::StoredSource;
 use crate::error::Result;
-use crate::structure::comparison;
+use crate::lower::structure::comparison;
+use crate::tables::stored::StoredSource;
 
 /// The native plan of an optimised query with parameters, if it is wholly native and each parameter is compared with a column of
 /// its own type, in a condition: there a bound plan has a literal that another can take the place of. A query without parameters

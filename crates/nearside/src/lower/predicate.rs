@@ -11,7 +11,7 @@ use exec::{CompareOp, Predicate};
 
 use super::{PhysicalExpression, Props};
 use crate::error::Result;
-use crate::structure::comparison;
+use crate::lower::structure::comparison;
 
 /// A filter as `exec` understands it.
 pub(super) fn predicate(expr: &Expr, schema: &DFSchema, props: &Props) -> Result<Predicate> {

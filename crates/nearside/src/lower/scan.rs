@@ -9,8 +9,8 @@ use exec::{Output, Plan};
 use super::predicate::predicate;
 use super::{Props, bug};
 use crate::catalog::CatalogState;
-use crate::context::{ROW_ID, StoredSource};
 use crate::error::{Error, Result};
+use crate::tables::stored::{ROW_ID, StoredSource};
 
 /// The plan of one scan, filters and limit pushed into it included.
 pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState, props: &Props) -> Result<Plan> {

@@ -13,7 +13,7 @@ use super::scan::{bind_scan, limited};
 use super::scope::keep;
 use super::unnest::cast_to;
 use crate::error::{Error, Result};
-use crate::sources::{ForeignSource, GivenSource, WorkSource};
+use crate::tables::sources::{ForeignSource, GivenSource, WorkSource};
 
 /// Numbers of plans that are kept between the steps of a recursion begin here; those of queries that are named twice
 /// stay below.

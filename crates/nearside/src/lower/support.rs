@@ -1,4 +1,4 @@
-//! What runs natively: [`is_native`] for operators, [`is_exact`] for expressions.
+//! What runs natively: [`is_native`] for operators, [`is_exact`] for its expressions.
 
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
@@ -7,9 +7,10 @@ use datafusion_common::{DFSchema, JoinType};
 use datafusion_expr::{Distinct, Expr, ExprSchemable, Join, LogicalPlan, SortExpr, Subquery, Union};
 
 use super::{aggregate, window};
-use crate::context::StoredSource;
-use crate::shared_queries::SharedQuery;
-use crate::sources::{ForeignSource, GivenSource, WorkSource};
+use crate::rewrite::shared_queries::SharedQuery;
+use crate::tables::exact::{is_exact, is_foreign};
+use crate::tables::sources::{ForeignSource, GivenSource, WorkSource};
+use crate::tables::stored::StoredSource;
 
 /// True for a subtree that [`bind`](super::bind) can turn into a native plan.
 pub(super) fn is_native(plan: &LogicalPlan) -> bool {
@@ -101,35 +102,6 @@ pub(super) fn has_order(data_type: &DataType) -> bool {
 /// True for types whose values can be grouped, joined and sorted by natively.
 pub(super) fn is_key_type(data_type: &DataType) -> bool {
     RowConverter::supports_fields(&[SortField::new(data_type.clone())])
-}
-
-/// True for expressions that `exec` can evaluate from the row alone.
-pub(crate) fn is_exact(expr: &Expr) -> bool {
-    let foreign = expr.exists(|e| Ok(is_foreign(e)));
-    matches!(foreign, Ok(false))
-}
-
-/// True for conditions that may be tested within a scan, before or after others.
-pub(crate) fn is_exact_in_scan(expr: &Expr) -> bool {
-    is_exact(expr) && !expr.is_volatile()
-}
-
-/// True for what needs more than the row.
-fn is_foreign(expr: &Expr) -> bool {
-    matches!(
-        expr,
-        Expr::ScalarSubquery(_)
-            | Expr::Exists(_)
-            | Expr::InSubquery(_)
-            | Expr::SetComparison(_)
-            | Expr::OuterReferenceColumn(..)
-            | Expr::Placeholder(_)
-            | Expr::AggregateFunction(_)
-            | Expr::WindowFunction(_)
-            | Expr::GroupingSet(_)
-            | Expr::Unnest(_)
-            | Expr::ScalarVariable(..)
-    )
 }
 
 /// True for expressions that can be evaluated without any row.

@@ -31,7 +31,8 @@ use super::scope::{Columns, Scope, keep};
 use super::support::{is_key_type, over_rows};
 use super::{PhysicalExpression, aggregate, bug};
 use crate::error::{Error, Result};
-use crate::parser::exclusion_of;
+use crate::sql::exclusion_of;
+use crate::tables::exact::is_exact;
 
 /// True for a window node that [`window`] binds, or refuses by name.
 pub(super) fn is_native(node: &Window) -> bool {
@@ -56,7 +57,7 @@ fn call_of(expr: &Expr) -> Option<&Call> {
 }
 
 fn is_constant(expr: &Expr) -> bool {
-    !expr.any_column_refs() && !expr.is_volatile() && super::support::is_exact(expr)
+    !expr.any_column_refs() && !expr.is_volatile() && is_exact(expr)
 }
 
 /// The plan of a window node and of those right below it.

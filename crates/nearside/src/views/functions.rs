@@ -8,10 +8,10 @@ use datafusion_common::types::NativeType;
 use datafusion_expr::function::WindowUDFFieldArgs;
 use datafusion_expr::{Documentation, ReturnFieldArgs, Signature, TypeSignature, Volatility};
 
-use super::information::Columns;
+use super::rows::Columns;
 use crate::catalog::{CATALOG, DEFAULT_SCHEMA};
-use crate::planner::Planner;
-use crate::series;
+use crate::functions::series;
+use crate::plan::planner::Planner;
 
 /// Types of arguments, and of the result where that is known.
 type Types = (Vec<String>, Option<String>);

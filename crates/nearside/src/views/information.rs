@@ -1,36 +1,23 @@
 //! `information_schema`: what there is, under the names that the SQL standard has for it.
 //!
-//! `df_settings`, which SHOW reads, is the caller's affair: [`settings_table`](super::settings_table).
+//! `df_settings`, which SHOW reads, is the caller's affair:
+//! [`SystemTables::settings`](crate::plan::system::SystemTables::settings).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, StringViewArray, UInt64Array};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field};
 use datafusion_expr::TableSource;
 
 use super::functions;
+use super::rows::Columns;
 use crate::catalog::{CATALOG, INFORMATION_SCHEMA};
 use crate::error::Result;
-use crate::planner::Planner;
-use crate::sources::GivenSource;
+use crate::plan::planner::Planner;
+use crate::plan::system::{Described, Descriptions};
+use crate::tables::sources::GivenSource;
 
 /// Views and their names.
 const VIEWS: [&str; 7] = ["tables", "views", "columns", "df_settings", "schemata", "routines", "parameters"];
-
-/// A table or view as `information_schema` describes it.
-#[derive(Debug)]
-pub(crate) struct Described {
-    /// Names and types of its columns.
-    pub schema: SchemaRef,
-    /// Whether it is a view.
-    pub is_view: bool,
-    /// Its query, where it is one.
-    pub sql: Option<String>,
-}
-
-/// Tables and views by name, schema by schema.
-pub(crate) type Descriptions = BTreeMap<String, BTreeMap<String, Described>>;
 
 /// The rows of a view; `None` where there is no such view.
 ///
@@ -47,37 +34,6 @@ pub(crate) fn table(view: &str, all: &Descriptions, planner: &Planner) -> Result
         _ => return Ok(None),
     };
     Ok(Some(GivenSource::table(rows.batch()?)))
-}
-
-/// Columns of a view while it is made.
-#[derive(Default)]
-pub(super) struct Columns {
-    fields: Vec<Field>,
-    arrays: Vec<ArrayRef>,
-}
-
-impl Columns {
-    pub(super) fn text<S: AsRef<str>>(self, name: &str, values: impl Iterator<Item = Option<S>>) -> Columns {
-        self.with(name, Arc::new(values.collect::<StringViewArray>()))
-    }
-
-    pub(super) fn number(self, name: &str, values: impl Iterator<Item = Option<u64>>) -> Columns {
-        self.with(name, Arc::new(values.collect::<UInt64Array>()))
-    }
-
-    pub(super) fn flag(self, name: &str, values: impl Iterator<Item = bool>) -> Columns {
-        self.with(name, Arc::new(values.map(Some).collect::<BooleanArray>()))
-    }
-
-    fn with(mut self, name: &str, array: ArrayRef) -> Columns {
-        self.fields.push(Field::new(name, array.data_type().clone(), true));
-        self.arrays.push(array);
-        self
-    }
-
-    fn batch(self) -> Result<RecordBatch> {
-        Ok(RecordBatch::try_new(Arc::new(Schema::new(self.fields)), self.arrays)?)
-    }
 }
 
 fn each(all: &Descriptions) -> impl Iterator<Item = (&str, &str, &Described)> + Clone {

@@ -7,8 +7,8 @@ use arrow::datatypes::Field;
 
 use super::{decimals, field, flags, ids, numbers, text};
 use crate::catalog::CatalogState;
-use crate::database::Inner;
-use crate::report;
+use crate::catalog::report;
+use crate::run::inner::Inner;
 
 /// Bytes of one page in the counts of `nearside.pages`.
 const PAGE_BYTES: u64 = 4096;

@@ -6,8 +6,9 @@
 
 mod field;
 mod functions;
-pub(crate) mod information;
+mod information;
 mod memory;
+mod rows;
 mod scheduling;
 mod traffic;
 mod workload;
@@ -21,14 +22,16 @@ use numa::counters::{Counter, MemoryCounters};
 use numa::{Attributes, NodeId};
 use sqlparser::ast;
 
+use crate::catalog::report;
 use crate::catalog::{CatalogState, Name};
-use crate::database::Inner;
+use crate::error::names::nearest;
 use crate::error::{Error, Result};
-use crate::names::nearest;
-use crate::planner::Planner;
-use crate::sources::GivenSource;
-use crate::stream::ResultStream;
-use crate::{config, report};
+use crate::plan::planner::Planner;
+use crate::plan::system::{Descriptions, SystemTables};
+use crate::run::config;
+use crate::run::inner::Inner;
+use crate::run::stream::ResultStream;
+use crate::tables::sources::GivenSource;
 
 const NODES: &str = "nodes";
 const CPUS: &str = "cpus";
@@ -46,8 +49,34 @@ const SETTINGS: &str = "settings";
 const WORKLOAD: &str = "workload";
 const TRAFFIC: &str = "traffic";
 
+/// The system views of a database.
+struct Views(Arc<Inner>);
+
+/// The system views of a database, as the planner asks for them.
+pub(crate) fn system_tables(inner: &Arc<Inner>) -> Arc<dyn SystemTables> {
+    Arc::new(Views(Arc::clone(inner)))
+}
+
+impl SystemTables for Views {
+    fn schemas(&self) -> Vec<(&'static str, SchemaRef)> {
+        schemas()
+    }
+
+    fn view(&self, name: &Name, catalog: &CatalogState, planner: &Planner) -> Result<Arc<dyn TableSource>> {
+        system_table(name, &self.0, catalog, planner)
+    }
+
+    fn settings(&self, planner: &Planner) -> Result<Arc<dyn TableSource>> {
+        Ok(GivenSource::table(RecordBatch::try_new(schema(SETTINGS), settings(planner))?))
+    }
+
+    fn information(&self, view: &str, all: &Descriptions, planner: &Planner) -> Result<Option<Arc<dyn TableSource>>> {
+        information::table(view, all, planner)
+    }
+}
+
 /// Names and columns of all system views.
-pub(crate) fn schemas() -> Vec<(&'static str, SchemaRef)> {
+fn schemas() -> Vec<(&'static str, SchemaRef)> {
     [
         NODES, CPUS, LINKS, COLUMNS, INDEXES, PAGES, MEMORY, CHANGES, WORKERS, GROUPS, STATEMENTS, TASKS, SETTINGS,
         WORKLOAD, TRAFFIC,
@@ -125,7 +154,7 @@ fn schema(view: &str) -> SchemaRef {
 }
 
 /// The rows of a system view now.
-pub(crate) fn system_table(
+fn system_table(
     name: &Name,
     inner: &Arc<Inner>,
     catalog: &CatalogState,
@@ -158,11 +187,6 @@ pub(crate) fn system_table(
     };
     let schema = schema(&name.table);
     Ok(GivenSource::table(RecordBatch::try_new(schema, columns)?))
-}
-
-/// The settings, under the names that SET takes.
-pub(crate) fn settings_table(planner: &Planner) -> Result<Arc<dyn TableSource>> {
-    Ok(GivenSource::table(RecordBatch::try_new(schema(SETTINGS), settings(planner))?))
 }
 
 /// `SHOW nearside.name`: the setting and its value.

@@ -8,7 +8,7 @@ use numa::counters::Counter;
 use sched::{WorkerState, WorkerStats};
 
 use super::{decimals, field, flags, ids, known_numbers, numbers, pairs, text};
-use crate::database::Inner;
+use crate::run::inner::Inner;
 
 /// Most queued tasks that `nearside.tasks` shows.
 const TASKS_MAX: usize = 10_000;

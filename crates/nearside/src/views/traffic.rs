@@ -6,7 +6,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::Field;
 
 use super::{decimals, field, ids, numbers, text};
-use crate::database::Inner;
+use crate::run::inner::Inner;
 
 /// Its columns.
 pub(super) fn fields() -> Vec<Field> {

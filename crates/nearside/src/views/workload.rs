@@ -6,8 +6,8 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::Field;
 
 use super::{decimals, field, numbers, pairs, text};
-use crate::database::Inner;
-use crate::recording::StatementKind;
+use crate::run::inner::Inner;
+use crate::run::recording::StatementKind;
 
 /// Its columns.
 pub(super) fn fields() -> Vec<Field> {

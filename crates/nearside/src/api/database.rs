@@ -1,0 +1,294 @@
+//! [`Database`]: one machine's memory and workers, and everything stored in them.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use numa::{Attributes, Budget, Topology};
+use sched::Scheduler;
+
+use crate::api::session::Session;
+use crate::catalog::placement::MachineNodes;
+use crate::catalog::report::{self, ColumnReport, IndexReport};
+use crate::catalog::{Catalog, Entry, Name};
+use crate::error::{Error, Result};
+use crate::run::inner::Inner;
+use crate::run::recording::Workload;
+use crate::statements::load::{self, BatchProducer, LoadOptions, LoadReport};
+use crate::views;
+
+/// The share of the usable memory that the budget takes when none is given.
+const MEMORY_SHARE: f64 = 0.8;
+
+/// A database in memory. Clones are handles to the same one; it goes when the last handle, session and result goes.
+///
+/// ```
+/// use nearside::Database;
+///
+/// # fn main() -> nearside::Result<()> {
+/// let database = Database::builder().threads(2).memory_bytes(1 << 30).build()?;
+/// let session = database.session();
+/// session.execute("CREATE TABLE t (a INT, b TEXT); INSERT INTO t VALUES (1, 'one'), (2, 'two')")?;
+/// let batches = session.query("SELECT b FROM t WHERE a = 2")?.collect_all()?;
+/// assert_eq!(batches[0].num_rows(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Database {
+    inner: Arc<Inner>,
+}
+
+/// What a database may use.
+#[derive(Debug, Default)]
+pub struct DatabaseBuilder {
+    threads: Option<usize>,
+    memory_bytes: Option<u64>,
+    topology: Option<Topology>,
+    attributes: Option<Attributes>,
+    scheduling: sched::Settings,
+}
+
+impl DatabaseBuilder {
+    /// Worker threads, at most [`sched::Config::THREADS_MAX`]; by default one per cpu that the process may use.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = Some(threads);
+        self
+    }
+
+    /// Bytes that tables and statements may hold together; by default four fifths of the memory that the process may use.
+    pub fn memory_bytes(mut self, bytes: u64) -> Self {
+        self.memory_bytes = Some(bytes);
+        self
+    }
+
+    /// The machine to run on; by default the one at hand is read. For tests and experiments.
+    pub fn topology(mut self, topology: Topology) -> Self {
+        self.topology = Some(topology);
+        self
+    }
+
+    /// What was measured of this machine's memory (`nearside probe --json`).
+    pub fn attributes(mut self, attributes: Attributes) -> Self {
+        self.attributes = Some(attributes);
+        self
+    }
+
+    /// How tasks are scheduled, where a session does not say otherwise (`SET nearside.scheduling` and the like). A threshold
+    /// of 0 for memory-intensive tasks leaves it to the machine (`auto`).
+    pub fn scheduling(mut self, settings: sched::Settings) -> Self {
+        self.scheduling = settings;
+        self
+    }
+
+    /// Starts the workers.
+    ///
+    /// # Errors
+    /// The machine cannot be read, no thread, too many, or no byte is allowed, or the attributes are those of another machine.
+    pub fn build(self) -> Result<Database> {
+        let topology = match self.topology {
+            Some(topology) => topology,
+            None => Topology::discover().map_err(|e| Error::Execution(e.to_string()))?,
+        };
+        if let Some(attributes) = &self.attributes {
+            same_machine(attributes, &topology)?;
+        }
+        if self.threads == Some(0) {
+            return Err(Error::Setting("the number of threads must be at least 1".into()));
+        }
+        if let Some(threads) = self.threads.filter(|threads| *threads > sched::Config::THREADS_MAX) {
+            let most = sched::Config::THREADS_MAX;
+            return Err(Error::Setting(format!("{threads} threads are too many: at most {most}, one per cpu is best")));
+        }
+        let bytes = self.memory_bytes.unwrap_or((topology.memory_bytes() as f64 * MEMORY_SHARE) as u64);
+        if bytes == 0 {
+            return Err(Error::Setting("the memory budget must be at least 1 byte".into()));
+        }
+        let topology = Arc::new(topology);
+        let budget = Budget::new("database", bytes);
+        let threads = self.threads.unwrap_or_else(|| topology.default_threads());
+        let settings = self.scheduling;
+        let (stealing, binding) = (settings.stealing, settings.binding);
+        let config = sched::Config { threads: Some(threads), stealing, binding, settings, ..sched::Config::default() };
+        let scheduler = Scheduler::new(Arc::clone(&topology), config);
+        let nodes = MachineNodes::of(&topology);
+        let catalog = Arc::new(Catalog::new(nodes, Arc::clone(&budget)));
+        let inner = Inner::new(topology, self.attributes, scheduler, budget, catalog, views::system_tables);
+        Ok(Database { inner: Arc::new(inner) })
+    }
+}
+
+/// Fails when figures were measured on a machine of other nodes or cpus.
+fn same_machine(attributes: &Attributes, topology: &Topology) -> Result<()> {
+    let shape = |t: &Topology| t.nodes().iter().map(|n| (n.id, n.cpus.clone())).collect::<Vec<_>>();
+    if shape(&attributes.topology) == shape(topology) {
+        return Ok(());
+    }
+    Err(Error::Setting(format!(
+        "the figures given are those of another machine ({}: {} nodes, {} cpus; this one: {} nodes, {} cpus); run nearside probe here",
+        attributes.machine,
+        attributes.topology.nodes().len(),
+        attributes.topology.online_cpus().len(),
+        topology.nodes().len(),
+        topology.online_cpus().len()
+    )))
+}
+
+impl Database {
+    /// An empty database with the machine's defaults.
+    ///
+    /// # Errors
+    /// The machine cannot be read.
+    pub fn new() -> Result<Database> {
+        Database::builder().build()
+    }
+
+    /// An empty database with limits of your own.
+    pub fn builder() -> DatabaseBuilder {
+        DatabaseBuilder::default()
+    }
+
+    /// A session: settings, prepared statements and what is cancelled together.
+    pub fn session(&self) -> Session {
+        Session::new(Arc::clone(&self.inner))
+    }
+
+    /// Loads a file, folder or glob of Parquet, CSV, TSV, JSON lines or Arrow IPC into a new table.
+    ///
+    /// ```no_run
+    /// # fn main() -> nearside::Result<()> {
+    /// let database = nearside::Database::new()?;
+    /// let report = database.load("lineitem", "data/lineitem*.parquet", &Default::default())?;
+    /// println!("{} rows", report.rows);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// A file that is missing, damaged or does not fit its types; a name that is taken (unless `replace`); a full budget
+    /// or node. Then no table exists.
+    pub fn load(&self, table: &str, path: &str, options: &LoadOptions) -> Result<LoadReport> {
+        load::load_files(&self.inner, table, path, options)
+    }
+
+    /// [`Database::load`] for Parquet.
+    pub fn load_parquet(&self, table: &str, path: &str) -> Result<LoadReport> {
+        self.load(table, path, &LoadOptions::of(files::FileFormat::Parquet))
+    }
+
+    /// [`Database::load`] for CSV.
+    pub fn load_csv(&self, table: &str, path: &str) -> Result<LoadReport> {
+        self.load(table, path, &LoadOptions::of(files::FileFormat::Csv))
+    }
+
+    /// [`Database::load`] for JSON lines.
+    pub fn load_json(&self, table: &str, path: &str) -> Result<LoadReport> {
+        self.load(table, path, &LoadOptions::of(files::FileFormat::JsonLines))
+    }
+
+    /// [`Database::load`] for Arrow IPC.
+    pub fn load_arrow(&self, table: &str, path: &str) -> Result<LoadReport> {
+        self.load(table, path, &LoadOptions::of(files::FileFormat::ArrowIpc))
+    }
+
+    /// Loads a new table from producers of batches that run in parallel; rows keep the order of the producers.
+    ///
+    /// # Errors
+    /// As [`Database::load`], and the first error of a producer.
+    pub fn load_batches(
+        &self,
+        table: &str,
+        schema: SchemaRef,
+        producers: Vec<BatchProducer>,
+        options: &LoadOptions,
+    ) -> Result<LoadReport> {
+        load::load_batches(&self.inner, table, schema, producers, options)
+    }
+
+    /// Stores batches as a new table.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # fn main() -> nearside::Result<()> {
+    /// use nearside::arrow::array::{ArrayRef, Int64Array, RecordBatch};
+    ///
+    /// let database = nearside::Database::new()?;
+    /// let column: ArrayRef = Arc::new(Int64Array::from(vec![1, 2, 3]));
+    /// database.register("numbers", vec![RecordBatch::try_from_iter([("n", column)])?])?;
+    /// let sum = database.session().query("SELECT sum(n) FROM numbers")?.collect_all()?;
+    /// assert_eq!(sum[0].num_rows(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// No batch (a table needs columns), batches of different columns, a name that is taken, a full budget.
+    pub fn register(&self, table: &str, batches: Vec<RecordBatch>) -> Result<()> {
+        let schema = match batches.first() {
+            Some(batch) => batch.schema(),
+            None => {
+                return Err(Error::plan(
+                    "register needs at least one batch, if only an empty one, to know the columns",
+                ));
+            }
+        };
+        let producer: BatchProducer = Box::new(batches.into_iter().map(Ok));
+        load::load_batches(&self.inner, table, schema, vec![producer], &LoadOptions::default()).map(|_| ())
+    }
+
+    /// The tables and views, as a statement would name them, in order.
+    pub fn table_names(&self) -> Vec<String> {
+        self.inner.catalog.state().entries().map(|(name, _)| name.shown()).collect()
+    }
+
+    /// The columns of a stored table; empty for any other name.
+    pub fn column_names(&self, table: &str) -> Vec<String> {
+        let state = self.inner.catalog.state();
+        let Ok(name) = Name::resolve(&table.into()) else { return Vec::new() };
+        match state.get(&name) {
+            Some(Entry::Table(t)) => t.version.schema.fields().iter().map(|f| f.name().clone()).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The machine.
+    pub fn topology(&self) -> &Arc<Topology> {
+        &self.inner.topology
+    }
+
+    /// The workers.
+    pub fn scheduler(&self) -> &Arc<Scheduler> {
+        &self.inner.scheduler
+    }
+
+    /// The budget of tables and statements.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.inner.budget
+    }
+
+    /// Records what the statements of all sessions read and compute from now on, or (as at the start) only those of sessions with
+    /// `nearside.record_workload` on. Recorded statements run profiled, which costs looks at the clock.
+    pub fn record_workload(&self, on: bool) {
+        self.inner.recorder.set(on);
+    }
+
+    /// What was recorded so far, by kind of statement (`nearside.workload`).
+    pub fn workload(&self) -> Workload {
+        self.inner.recorder.workload()
+    }
+
+    /// Forgets what was recorded.
+    pub fn clear_workload(&self) {
+        self.inner.recorder.clear();
+    }
+
+    /// The indexes of all tables, those of keys among them.
+    pub fn index_report(&self) -> Vec<IndexReport> {
+        report::indexes(&self.inner.catalog.state())
+    }
+
+    /// How each stored column is encoded and where it lies, read from the kernel.
+    pub fn storage_report(&self) -> Vec<ColumnReport> {
+        report::columns(&self.inner.catalog.state())
+    }
+}

@@ -1,0 +1,7 @@
+//! What users hold: a database, its sessions, prepared statements, errors.
+
+pub(crate) mod database;
+pub(crate) mod plan_times;
+pub(crate) mod prepared;
+pub(crate) mod query_reference;
+pub(crate) mod session;

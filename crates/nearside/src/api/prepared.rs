@@ -1,0 +1,181 @@
+//! [`Template`]: the text or statement that a prepared query is made from, and the plan of it that was made last.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion_common::ScalarValue;
+use datafusion_expr::{LogicalPlan, Statement as PlanStatement};
+use datafusion_sql::parser::Statement;
+use parking_lot::Mutex;
+use sqlparser::ast;
+
+use crate::error::{Error, Result};
+use crate::run::config;
+use crate::run::planned::Planned;
+use crate::run::prepare::params;
+use crate::run::query;
+use crate::run::statement::Running;
+use crate::run::stream::ResultStream;
+use crate::sql::{Parsed, plan_statement};
+
+/// A query that waits for values, as it was written, and the plan of it that was made last.
+#[derive(Debug)]
+pub(crate) struct Template {
+    source: Source,
+    parameter_types: Vec<Option<DataType>>,
+    /// How many of these were declared, in PREPARE name (types): values become of them, whatever they were.
+    declared: usize,
+    planned: Mutex<Option<(Stamp, Arc<Planned>)>>,
+}
+
+/// What a query was written as.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// The query's text.
+    Text(String),
+    /// `PREPARE name AS query`.
+    Statement(Box<Statement>),
+}
+
+/// What a plan is good for: settings, names and columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    /// Which settings it was planned with.
+    pub settings: u64,
+    /// Which names and columns it was planned with.
+    pub ddl_version: u64,
+}
+
+impl Source {
+    /// How many types of parameters the statement declares.
+    fn declared(&self) -> usize {
+        match self {
+            Source::Statement(statement) => match statement.as_ref() {
+                Statement::Statement(inner) => match inner.as_ref() {
+                    ast::Statement::Prepare { data_types, .. } => data_types.len(),
+                    _ => 0,
+                },
+                _ => 0,
+            },
+            Source::Text(_) => 0,
+        }
+    }
+
+    /// The query's plan over what exists now, and its name if it has one.
+    fn plan(&self, running: &Running) -> Result<(LogicalPlan, Option<String>)> {
+        let context = running.plan_context();
+        let (plan, name) = match self {
+            Source::Text(sql) => (Parsed::one(sql)?.plan(&context)?, None),
+            Source::Statement(statement) => match plan_statement(Statement::clone(statement), &context)? {
+                LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => {
+                    (LogicalPlan::clone(&prepare.input), Some(prepare.name))
+                }
+                _ => return Err(Error::Internal("a PREPARE planned to something else".into())),
+            },
+        };
+        match plan {
+            LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Statement(_) => {
+                Err(Error::Unsupported("only queries can be prepared; run this statement as it is".into()))
+            }
+            plan => Ok((plan, name)),
+        }
+    }
+}
+
+impl Template {
+    /// Plans a query for the first time; with its name if it has one.
+    ///
+    /// # Errors
+    /// Wrong SQL, unknown names, a statement that is not a query, parameters with gaps.
+    pub(crate) fn new(source: Source, running: &Running, settings: u64) -> Result<(Template, Option<String>)> {
+        let (plan, name) = source.plan(running)?;
+        let parameter_types = parameter_types(&plan)?;
+        let declared = source.declared();
+        let template = Template { source, parameter_types, declared, planned: Mutex::default() };
+        template.keep(plan, running, settings)?;
+        Ok((template, name))
+    }
+
+    /// What it was written as.
+    pub(crate) fn text(&self) -> String {
+        match &self.source {
+            Source::Text(sql) => sql.clone(),
+            Source::Statement(statement) => statement.to_string(),
+        }
+    }
+
+    /// The types of `$1`, `$2`, .. as far as the query tells them.
+    pub(crate) fn parameter_types(&self) -> &[Option<DataType>] {
+        &self.parameter_types
+    }
+
+    /// Runs the query with these values.
+    ///
+    /// # Errors
+    /// Another number of values than parameters, values that do not fit, what went wrong since it was planned.
+    pub(crate) fn start(&self, values: &[ScalarValue], running: Arc<Running>, settings: u64) -> Result<ResultStream> {
+        if values.len() != self.parameter_types.len() {
+            return Err(Error::plan(format!(
+                "the statement has {} parameters, and {} values were given",
+                self.parameter_types.len(),
+                values.len()
+            )));
+        }
+        let mut cast = Vec::with_capacity(values.len());
+        for (place, (value, data_type)) in values.iter().zip(&self.parameter_types).enumerate() {
+            match data_type {
+                Some(data_type) if value.data_type() != *data_type => {
+                    let fitted = value.cast_to(data_type)?;
+                    if place >= self.declared && !value.is_null() && fitted.cast_to(&value.data_type())? != *value {
+                        // A fraction compared with an integer, say: it stands for itself, as it would in the text.
+                        let plan = self.source.plan(&running)?.0;
+                        return query::run(plan.with_param_values(params(values))?, running, false);
+                    }
+                    cast.push(fitted);
+                }
+                _ => cast.push(value.clone()),
+            }
+        }
+        self.planned(&running, settings)?.start(&cast, running)
+    }
+
+    fn planned(&self, running: &Running, settings: u64) -> Result<Arc<Planned>> {
+        let stamp = Stamp { settings, ddl_version: running.catalog.ddl_version };
+        let known = self.planned.lock().clone();
+        match known {
+            Some((of, planned)) if of == stamp && config::nearside(running.planner.config_options()).plan_cache => {
+                Ok(planned)
+            }
+            _ => self.keep(self.source.plan(running)?.0, running, settings),
+        }
+    }
+
+    fn keep(&self, plan: LogicalPlan, running: &Running, settings: u64) -> Result<Arc<Planned>> {
+        let stamp = Stamp { settings, ddl_version: running.catalog.ddl_version };
+        // Of other types than the client was told, its values go in before anything is made of the types.
+        let planned = match parameter_types(&plan) {
+            Ok(types) if types == self.parameter_types => Planned::new(plan, running)?,
+            _ => Planned::unoptimised(plan),
+        };
+        let planned = Arc::new(planned);
+        // What names system views or files holds their rows as of now, and a plan that was not optimised costs all of
+        // its time again.
+        *self.planned.lock() = planned.is_optimised().then(|| (stamp, Arc::clone(&planned)));
+        Ok(planned)
+    }
+}
+
+/// The types of `$1`, `$2`, .. as far as the plan tells them.
+fn parameter_types(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>> {
+    let types = plan.get_parameter_types()?;
+    let count = types.len();
+    let mut in_order = vec![None; count];
+    for (name, data_type) in types {
+        let index = name.trim_start_matches('$').parse::<usize>().unwrap_or(0);
+        match in_order.get_mut(index.wrapping_sub(1)) {
+            Some(slot) => *slot = data_type,
+            None => return Err(Error::plan(format!("parameter {name}: parameters are $1 to ${count}, without gaps"))),
+        }
+    }
+    Ok(in_order)
+}

@@ -1,0 +1,405 @@
+//! [`Session`]: statements in, rows or a word of thanks out.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+use arrow::array::timezone::Tz;
+use datafusion_common::ScalarValue;
+use datafusion_common::config::{ConfigField, ConfigOptions};
+use datafusion_expr::{DdlStatement, LogicalPlan, Statement as PlanStatement, WriteOp};
+use datafusion_sql::parser::Statement;
+use parking_lot::{Mutex, RwLock};
+use sqlparser::ast;
+
+use crate::api::prepared::{Source, Template};
+use crate::catalog::placement;
+use crate::error::{Error, Result};
+use crate::plan::planner::Planner;
+use crate::run::cache::{Key, is_cacheable};
+use crate::run::config;
+use crate::run::inner::Inner;
+use crate::run::outcome::{Done, Outcome};
+use crate::run::planned::Planned;
+use crate::run::prepare::constants;
+use crate::run::profile;
+use crate::run::query;
+use crate::run::statement::{Canceller, Running};
+use crate::run::stream::ResultStream;
+use crate::sql::{Parsed, Piece, Written, is_complete, plan_statement, split, statements, take_placement};
+use crate::statements::copy;
+use crate::statements::ddl;
+use crate::statements::explain;
+use crate::statements::index;
+use crate::statements::write;
+use crate::views;
+
+/// A conversation with a database. Clones share settings and prepared statements; use one session per client.
+///
+/// Statements may be run from any thread, several at a time, inside and outside async runtimes: a synchronous call parks
+/// its own thread and never enters a runtime.
+#[derive(Clone, Debug)]
+pub struct Session {
+    inner: Arc<Inner>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// Functions and settings, and a number that tells settings apart.
+    planner: RwLock<(Arc<Planner>, u64)>,
+    /// PREPARE statements by name.
+    prepared: Mutex<HashMap<String, Arc<Template>>>,
+    running: Mutex<Vec<Weak<Running>>>,
+}
+
+/// Tells settings apart in the plan cache's keys; 0 are the defaults.
+static SETTINGS: AtomicU64 = AtomicU64::new(1);
+
+impl Session {
+    pub(crate) fn new(inner: Arc<Inner>) -> Session {
+        let planner = inner.default_planner();
+        let shared = Shared {
+            planner: RwLock::new((planner, 0)),
+            prepared: Mutex::new(HashMap::new()),
+            running: Mutex::new(Vec::new()),
+        };
+        Session { inner, shared: Arc::new(shared) }
+    }
+
+    /// Runs every statement of the text, in order; rows of all but the last are thrown away.
+    ///
+    /// # Errors
+    /// The first statement that fails; those before it have taken effect, those after it have not run.
+    pub fn execute(&self, sql: &str) -> Result<Outcome> {
+        let mut outcome = Outcome::Done(Done::new("nothing to do"));
+        for written in statements(sql)? {
+            if let Outcome::Rows(rows) = outcome {
+                for batch in rows {
+                    batch?;
+                }
+            }
+            let text = written.piece.sql.clone();
+            outcome = self.run_text(&text, Some(written))?;
+        }
+        Ok(outcome)
+    }
+
+    /// Runs one statement and gives its rows; a statement without rows gives one row with the `count` of rows it wrote.
+    ///
+    /// # Errors
+    /// Wrong SQL, unknown names, more than one statement; failures of execution come with the rows.
+    pub fn query(&self, sql: &str) -> Result<ResultStream> {
+        match self.run(sql)? {
+            Outcome::Rows(rows) => Ok(rows),
+            Outcome::Done(done) => write::count_result(done.rows.unwrap_or(0)),
+        }
+    }
+
+    /// A statement that does nothing yet.
+    pub(crate) fn running(&self) -> Arc<Running> {
+        Arc::new(Running::start(&self.inner, self.planner().0))
+    }
+
+    /// Runs one statement.
+    ///
+    /// # Errors
+    /// As [`Session::query`].
+    pub fn run(&self, sql: &str) -> Result<Outcome> {
+        self.run_text(sql, None)
+    }
+
+    /// Runs the statement of a text; `written` where its tokens are known.
+    fn run_text(&self, sql: &str, written: Option<Written>) -> Result<Outcome> {
+        not_on_a_worker()?;
+        let (planner, settings) = self.planner();
+        let running = Arc::new(Running::start(&self.inner, planner));
+        running.statement.set_label(label(sql));
+        self.track(&running);
+        let key = Key { sql: sql.to_string(), settings, ddl_version: running.catalog.ddl_version };
+        if config::nearside(running.planner.config_options()).plan_cache
+            && let Some(planned) = self.inner.plans.get(&key)
+        {
+            return Ok(Outcome::Rows(planned.start(&[], running)?));
+        }
+        let parsed = match written {
+            Some(written) => Parsed::of(written)?,
+            None => Parsed::one(sql)?,
+        };
+        self.dispatch(parsed, &running, key)
+    }
+
+    /// Plans a query once, to run it often with other values for `$1`, `$2`, ..
+    ///
+    /// ```
+    /// # fn main() -> nearside::Result<()> {
+    /// let session = nearside::Database::new()?.session();
+    /// session.execute("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 100)")?;
+    /// let prepared = session.prepare("SELECT count(*) FROM t WHERE n <= $1")?;
+    /// let batches = prepared.query(&[10_i64.into()])?.collect_all()?;
+    /// assert_eq!(batches[0].num_rows(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Wrong SQL, unknown names, a statement that is not a query.
+    pub fn prepare(&self, sql: &str) -> Result<Prepared> {
+        let (planner, settings) = self.planner();
+        let running = Running::start(&self.inner, planner);
+        let (template, _) = Template::new(Source::Text(sql.to_string()), &running, settings)?;
+        Ok(Prepared { session: self.clone(), template: Arc::new(template) })
+    }
+
+    /// Splits a script into its statements.
+    ///
+    /// # Errors
+    /// A string, quoted name or comment that does not end.
+    pub fn statements(&self, sql: &str) -> Result<Vec<Piece>> {
+        split(sql)
+    }
+
+    /// True when the text needs no further line: a prompt runs it instead of asking for more.
+    pub fn is_complete(&self, text: &str) -> bool {
+        is_complete(text)
+    }
+
+    /// Cancels what this session runs, from any thread.
+    pub fn cancel_handle(&self) -> CancelHandle {
+        CancelHandle { shared: Arc::downgrade(&self.shared) }
+    }
+
+    fn planner(&self) -> (Arc<Planner>, u64) {
+        let planner = self.shared.planner.read();
+        (Arc::clone(&planner.0), planner.1)
+    }
+
+    fn track(&self, running: &Arc<Running>) {
+        let mut all = self.shared.running.lock();
+        all.retain(|r| r.strong_count() > 0);
+        all.push(Arc::downgrade(running));
+    }
+
+    fn dispatch(&self, parsed: Parsed, running: &Arc<Running>, key: Key) -> Result<Outcome> {
+        match parsed {
+            Parsed::Sql(statement) => self.sql(*statement, running, key),
+            Parsed::CopyTo(copy) => copy::copy_to(copy, running).map(Outcome::Done),
+            Parsed::CopyFrom(copy) => copy::copy_from(copy, running).map(Outcome::Done),
+            Parsed::AlterPlacement(alter) => crate::statements::placement::alter(&alter, running).map(Outcome::Done),
+            Parsed::Export(folder) => copy::export(&folder, running).map(Outcome::Done),
+            Parsed::Import(folder) => copy::import(&folder, running).map(Outcome::Done),
+        }
+    }
+
+    fn sql(&self, mut statement: Statement, running: &Arc<Running>, key: Key) -> Result<Outcome> {
+        let placement = take_placement(&mut statement)?;
+        match &statement {
+            Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
+            Statement::Statement(inner) => match inner.as_ref() {
+                ast::Statement::ShowVariable { variable } if is_ours(variable) => {
+                    return views::show(variable, &running.planner).map(Outcome::Rows);
+                }
+                ast::Statement::Prepare { .. } => return self.keep(statement, running, &key).map(Outcome::Done),
+                ast::Statement::AlterTable(alter) => return ddl::alter_table(alter, running).map(Outcome::Done),
+                ast::Statement::CreateIndex(create) => return index::create(create, running).map(Outcome::Done),
+                ast::Statement::Drop { object_type: ast::ObjectType::Index, names, if_exists, table, .. } => {
+                    return index::drop_index(names, *if_exists, table.as_ref(), running).map(Outcome::Done);
+                }
+                ast::Statement::StartTransaction { .. }
+                | ast::Statement::Commit { .. }
+                | ast::Statement::Rollback { .. } => {
+                    return Err(Error::Unsupported(
+                        "transactions over several statements are not supported; each statement is atomic by itself"
+                            .into(),
+                    ));
+                }
+                _ => {}
+            },
+            Statement::CreateExternalTable(create) => return ddl::create_external(create, running).map(Outcome::Done),
+            _ => {}
+        }
+        let plan = plan_statement(statement.clone(), &running.plan_context())?;
+        match plan {
+            LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => write::dml(statement, dml, running).map(Outcome::Done),
+            LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
+                write::create_table(create, placement.as_deref(), running).map(Outcome::Done)
+            }
+            LogicalPlan::Ddl(other) => ddl::ddl(other, running).map(Outcome::Done),
+            LogicalPlan::Statement(statement) => self.setting(statement, running, &key),
+            LogicalPlan::DescribeTable(describe) => explain::describe(&describe).map(Outcome::Rows),
+            LogicalPlan::Copy(_) | LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => {
+                Err(Error::Unsupported("this form of the statement is not supported; see docs/sql.md".into()))
+            }
+            plan => {
+                let cacheable = config::nearside(running.planner.config_options()).plan_cache && is_cacheable(&plan);
+                let planned = Arc::new(Planned::lowered(query::prepare(plan, running)?));
+                if cacheable {
+                    self.inner.plans.put(key, Arc::clone(&planned));
+                }
+                Ok(Outcome::Rows(planned.start(&[], Arc::clone(running))?))
+            }
+        }
+    }
+
+    fn setting(&self, statement: PlanStatement, running: &Arc<Running>, key: &Key) -> Result<Outcome> {
+        match statement {
+            PlanStatement::SetVariable(set) => {
+                self.change_settings(|options| {
+                    let variable = set.variable.to_lowercase();
+                    if variable == "nearside.placement" {
+                        placement::spec::Spec::parse(&set.value)?;
+                    }
+                    if variable == "datafusion.execution.time_zone" {
+                        check_time_zone(&set.value)?;
+                    }
+                    options.set(&variable, &set.value).map_err(|e| setting_error(&variable, e.into(), options))?;
+                    config::settle(&variable, options)
+                })?;
+                Ok(Outcome::Done(Done::new("SET")))
+            }
+            PlanStatement::ResetVariable(reset) => {
+                let variable = reset.variable.to_lowercase();
+                let defaults = self.inner.default_planner();
+                let default = config::entries(defaults.config_options()).into_iter().find(|e| e.key == variable);
+                self.change_settings(|options| {
+                    let done = match default.map(|e| e.value) {
+                        Some(Some(value)) => options.set(&variable, &value),
+                        // Its default is to be unset.
+                        Some(None) => ConfigField::reset(options, &variable),
+                        None => return Err(setting_error(&variable, Error::plan("there is no such setting"), options)),
+                    };
+                    done.map_err(|e| setting_error(&variable, e.into(), options))?;
+                    match variable.as_str() {
+                        "nearside.scheduling" => config::reset_scheduling(options, defaults.config_options()),
+                        _ => config::settle(&variable, options),
+                    }
+                })?;
+                Ok(Outcome::Done(Done::new("RESET")))
+            }
+            PlanStatement::Execute(execute) => {
+                let template = self.shared.prepared.lock().get(&execute.name).cloned();
+                let template = template.ok_or_else(|| Error::NotFound {
+                    kind: "prepared statement",
+                    name: execute.name.clone(),
+                    nearest: None,
+                })?;
+                let values = constants(execute.parameters, running)?;
+                Ok(Outcome::Rows(template.start(&values, Arc::clone(running), key.settings)?))
+            }
+            PlanStatement::Deallocate(deallocate) => match self.shared.prepared.lock().remove(&deallocate.name) {
+                Some(_) => Ok(Outcome::Done(Done::new("DEALLOCATE"))),
+                None => Err(Error::NotFound { kind: "prepared statement", name: deallocate.name, nearest: None }),
+            },
+            other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
+        }
+    }
+
+    /// `PREPARE name AS query`.
+    fn keep(&self, statement: Statement, running: &Arc<Running>, key: &Key) -> Result<Done> {
+        let (template, name) = Template::new(Source::Statement(Box::new(statement)), running, key.settings)?;
+        let name = name.ok_or_else(|| Error::Internal("a PREPARE without a name".into()))?;
+        let mut all = self.shared.prepared.lock();
+        if all.contains_key(&name) {
+            return Err(Error::Exists { kind: "prepared statement", name });
+        }
+        all.insert(name, Arc::new(template));
+        Ok(Done::new("PREPARE"))
+    }
+
+    fn change_settings(&self, change: impl FnOnce(&mut ConfigOptions) -> Result<()>) -> Result<()> {
+        let mut current = self.shared.planner.write();
+        let planner = current.0.changed(change)?;
+        *current = (Arc::new(planner), SETTINGS.fetch_add(1, Ordering::Relaxed));
+        Ok(())
+    }
+}
+
+/// Refuses what is no time zone: every statement that needs it would fail later.
+fn check_time_zone(zone: &str) -> Result<()> {
+    let known = zone.parse::<Tz>().is_ok();
+    known.then_some(()).ok_or_else(|| {
+        Error::plan(format!("'{zone}' is no time zone; give an offset like '+02:00' or a name like 'Europe/Berlin'"))
+    })
+}
+
+/// A statement's text as views show it: its beginning.
+fn label(sql: &str) -> String {
+    const CHARS: usize = 200;
+    match sql.trim().char_indices().nth(CHARS) {
+        Some((end, _)) => format!("{}..", &sql.trim()[..end]),
+        None => sql.trim().to_string(),
+    }
+}
+
+fn setting_error(variable: &str, error: Error, options: &ConfigOptions) -> Error {
+    let entries = config::entries(options);
+    if entries.iter().any(|e| e.key == variable) {
+        return Error::Setting(format!("setting '{variable}': {error}"));
+    }
+    let nearest = crate::error::names::nearest(variable, entries.iter().map(|e| e.key.as_str()));
+    Error::NotFound { kind: "setting", name: variable.into(), nearest }
+}
+
+/// A query planned with places for values. Its plan is kept while names, columns and settings stay as they are.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    session: Session,
+    template: Arc<Template>,
+}
+
+impl Prepared {
+    /// The types of `$1`, `$2`, .. as far as the query tells them.
+    pub fn parameter_types(&self) -> &[Option<arrow::datatypes::DataType>] {
+        self.template.parameter_types()
+    }
+
+    /// Runs the query with values for its parameters.
+    ///
+    /// # Errors
+    /// Another number of values than parameters, values that do not fit; otherwise as [`Session::query`].
+    pub fn query(&self, values: &[ScalarValue]) -> Result<ResultStream> {
+        not_on_a_worker()?;
+        let session = &self.session;
+        let (planner, settings) = session.planner();
+        let running = Arc::new(Running::start(&session.inner, planner));
+        if profile::wanted(&running) {
+            running.statement.set_label(label(&self.template.text()));
+        }
+        session.track(&running);
+        self.template.start(values, running, settings)
+    }
+}
+
+/// DataFusion shows its own settings only.
+fn is_ours(variable: &[ast::Ident]) -> bool {
+    variable.first().is_some_and(|i| i.value.eq_ignore_ascii_case("nearside"))
+}
+
+/// A worker that waited for a statement could be the one that the statement needs.
+pub(crate) fn not_on_a_worker() -> Result<()> {
+    match sched::Scheduler::on_worker() {
+        true => Err(Error::Unsupported(
+            "statements cannot run inside a producer of batches; take their rows before the load starts".into(),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Cancels what a session runs; it does not keep the session alive.
+#[derive(Debug, Clone)]
+pub struct CancelHandle {
+    shared: Weak<Shared>,
+}
+
+impl CancelHandle {
+    /// Cancels every statement of the session that runs now. True when there was one.
+    pub fn cancel(&self) -> bool {
+        let Some(shared) = self.shared.upgrade() else { return false };
+        let running: Vec<Canceller> =
+            shared.running.lock().iter().filter_map(|r| r.upgrade()).map(|r| r.canceller()).collect();
+        for canceller in &running {
+            canceller.cancel();
+        }
+        !running.is_empty()
+    }
+}

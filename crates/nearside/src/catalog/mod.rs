@@ -1,0 +1,471 @@
+//! What exists: schemas, tables, views and external tables, as one immutable state that commits replace.
+//!
+//! A statement takes one [`CatalogState`] at its start and sees nothing else (snapshot isolation over all tables); readers
+//! never block. A commit copies the map, changes it and swaps it under one lock, so every statement is atomic: either all
+//! its tables, versions and names are there, or none. A statement that writes a table holds the table's writer lock from
+//! before it takes its state until it has committed, so that no write is lost.
+//!
+//! Tables come in as [`Indexed`] only, so none is ever without its indexes. Names of indexes are unique within a schema; those
+//! that nobody chose are chosen here, when the table is put in.
+//!
+//! `ddl_version` grows when names, columns, indexes or views change, and keys the plan cache; new rows do not change it.
+//!
+//! # Limits
+//! One writer at a time per table. No transactions over several statements.
+
+pub(crate) mod index;
+pub(crate) mod placement;
+pub(crate) mod report;
+mod workers;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use arrow::datatypes::SchemaRef;
+use datafusion_common::TableReference;
+use datafusion_expr::Expr;
+use files::ReadOptions;
+use numa::{Allocator, Budget, Policy};
+use parking_lot::{Mutex, RwLock};
+use storage::TableVersion;
+
+use crate::catalog::index::{IndexEntry, Indexed, Origin};
+use crate::catalog::placement::spec::Spec;
+use crate::catalog::placement::{FirstTurn, MachineNodes, TablePlacement};
+use crate::error::names::nearest;
+use crate::error::{Error, Result};
+
+pub(crate) use workers::Workers;
+
+/// The catalog's name in three-part names.
+pub(crate) const CATALOG: &str = "nearside";
+/// The schema of names without one.
+pub(crate) const DEFAULT_SCHEMA: &str = "public";
+/// The schema of the system views.
+pub(crate) const SYSTEM_SCHEMA: &str = "nearside";
+/// The schema of SQL's own views of the catalog.
+pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
+
+/// A table's or view's full name within the one catalog.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Name {
+    /// The schema.
+    pub schema: String,
+    /// The table or view.
+    pub table: String,
+}
+
+impl Name {
+    /// Resolves a reference of one, two or three parts.
+    pub(crate) fn resolve(reference: &TableReference) -> Result<Name> {
+        if let Some(catalog) = reference.catalog()
+            && catalog != CATALOG
+        {
+            return Err(Error::NotFound { kind: "catalog", name: catalog.into(), nearest: Some(CATALOG.into()) });
+        }
+        Ok(Name { schema: reference.schema().unwrap_or(DEFAULT_SCHEMA).into(), table: reference.table().into() })
+    }
+
+    /// The name as a user would write it: without the default schema.
+    pub(crate) fn shown(&self) -> String {
+        if self.schema == DEFAULT_SCHEMA { self.table.clone() } else { format!("{}.{}", self.schema, self.table) }
+    }
+}
+
+/// What belongs to a table for as long as it exists, whatever its rows.
+#[derive(Debug)]
+pub(crate) struct TableMeta {
+    /// Held by the one statement that writes the table.
+    pub writer: Mutex<()>,
+    budget: Arc<Budget>,
+}
+
+impl TableMeta {
+    /// The budget that the table's memory counts in; what belongs to no column lies on the node of whoever writes it.
+    pub(crate) fn allocator(&self) -> Allocator {
+        Allocator::new(Policy::Local, Arc::clone(&self.budget))
+    }
+}
+
+/// A table: identity, what it demands of rows, and its rows as of this state.
+#[derive(Debug, Clone)]
+pub(crate) struct TableEntry {
+    /// Unique for the life of the database; a dropped and re-created table has another.
+    pub id: u64,
+    /// Its name.
+    pub name: Name,
+    /// What outlives versions.
+    pub meta: Arc<TableMeta>,
+    /// Where its columns and parts lie.
+    pub placement: Arc<TablePlacement>,
+    /// Columns and rows.
+    pub version: Arc<TableVersion>,
+    /// Default values by column name.
+    pub defaults: Arc<HashMap<String, Expr>>,
+    /// Its indexes, those of its keys among them.
+    pub indexes: Arc<Vec<IndexEntry>>,
+}
+
+impl TableEntry {
+    /// Column sets whose values must be unique, by name.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &[String]> {
+        self.indexes.iter().filter(|index| index.unique).map(|index| index.columns.as_slice())
+    }
+}
+
+/// A view, kept as SQL.
+#[derive(Debug, Clone)]
+pub(crate) struct ViewEntry {
+    /// The query's text.
+    pub sql: String,
+    /// Names given to its columns, where given.
+    pub columns: Vec<String>,
+}
+
+/// A table that stays in files and is read by each statement.
+#[derive(Debug, Clone)]
+pub(crate) struct ExternalEntry {
+    /// File, folder or glob.
+    pub path: String,
+    /// How to read it.
+    pub options: ReadOptions,
+}
+
+/// What a name stands for.
+#[derive(Debug, Clone)]
+pub(crate) enum Entry {
+    /// A stored table.
+    Table(Arc<TableEntry>),
+    /// A view.
+    View(Arc<ViewEntry>),
+    /// Files.
+    External(Arc<ExternalEntry>),
+}
+
+impl Entry {
+    /// The word with its article.
+    pub(crate) fn described(&self) -> &'static str {
+        match self {
+            Entry::Table(_) => "a table",
+            Entry::View(_) => "a view",
+            Entry::External(_) => "an external table",
+        }
+    }
+
+    /// The word for an error message.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Entry::Table(_) => "table",
+            Entry::View(_) => "view",
+            Entry::External(_) => "external table",
+        }
+    }
+}
+
+/// Everything that exists at one moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct CatalogState {
+    /// Grows with every change of names, columns or views.
+    pub ddl_version: u64,
+    schemas: BTreeSet<String>,
+    entries: BTreeMap<Name, Entry>,
+    names: HashMap<u64, Name>,
+}
+
+impl CatalogState {
+    /// The schemas that hold tables, the system's own included.
+    pub(crate) fn schemas(&self) -> impl Iterator<Item = &str> {
+        self.schemas.iter().map(String::as_str)
+    }
+
+    /// All entries in the order of their names.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&Name, &Entry)> {
+        self.entries.iter()
+    }
+
+    /// The stored tables.
+    pub(crate) fn tables(&self) -> impl Iterator<Item = &Arc<TableEntry>> {
+        self.entries.values().filter_map(|e| match e {
+            Entry::Table(t) => Some(t),
+            _ => None,
+        })
+    }
+
+    /// What a name stands for.
+    pub(crate) fn get(&self, name: &Name) -> Option<&Entry> {
+        self.entries.get(name)
+    }
+
+    /// A stored table by name.
+    pub(crate) fn table(&self, name: &Name) -> Result<&Arc<TableEntry>> {
+        match self.get(name) {
+            Some(Entry::Table(t)) => Ok(t),
+            Some(other) => Err(Error::plan(format!("'{}' is {}, not a table", name.shown(), other.described()))),
+            None => Err(self.not_found("table", name)),
+        }
+    }
+
+    /// A stored table by identity: the same one, whatever its rows.
+    pub(crate) fn by_id(&self, id: u64) -> Option<&Arc<TableEntry>> {
+        match self.entries.get(self.names.get(&id)?) {
+            Some(Entry::Table(t)) => Some(t),
+            _ => None,
+        }
+    }
+
+    /// The error for a name that stands for nothing, with the nearest one that does.
+    pub(crate) fn not_found(&self, kind: &'static str, name: &Name) -> Error {
+        if !self.has_schema(&name.schema) {
+            return Error::NotFound {
+                kind: "schema",
+                name: name.schema.clone(),
+                nearest: nearest(&name.schema, self.schemas()),
+            };
+        }
+        let candidates = self.entries.keys().filter(|n| n.schema == name.schema).map(|n| n.table.as_str());
+        let found = nearest(&name.table, candidates);
+        Error::NotFound { kind, name: name.shown(), nearest: found }
+    }
+
+    /// True for schemas of the user and of the system.
+    pub(crate) fn has_schema(&self, schema: &str) -> bool {
+        self.schemas.contains(schema) || is_system(schema)
+    }
+
+    /// Adds a schema.
+    pub(crate) fn create_schema(&mut self, schema: &str) -> bool {
+        self.ddl_version += 1;
+        self.schemas.insert(schema.into())
+    }
+
+    /// Takes a schema away, with all it holds when `cascade`.
+    pub(crate) fn drop_schema(&mut self, schema: &str, cascade: bool) -> Result<()> {
+        if is_system(schema) || schema == DEFAULT_SCHEMA {
+            return Err(Error::plan(format!("schema '{schema}' cannot be dropped")));
+        }
+        let inside: Vec<Name> = self.entries.keys().filter(|n| n.schema == schema).cloned().collect();
+        if !inside.is_empty() && !cascade {
+            return Err(Error::plan(format!(
+                "schema '{schema}' holds {} tables or views; drop them first, or use CASCADE",
+                inside.len()
+            )));
+        }
+        for name in inside {
+            self.remove(&name);
+        }
+        self.schemas.remove(schema);
+        self.ddl_version += 1;
+        Ok(())
+    }
+
+    /// An index by name, and the table it is of.
+    pub(crate) fn index(&self, name: &Name) -> Option<(&Arc<TableEntry>, &IndexEntry)> {
+        let tables = self.tables().filter(|table| table.name.schema == name.schema);
+        let mut indexes = tables.flat_map(|table| table.indexes.iter().map(move |index| (table, index)));
+        indexes.find(|(_, index)| index.name == name.table)
+    }
+
+    /// The error for an index that does not exist, with the nearest one that does.
+    pub(crate) fn no_index(&self, name: &Name) -> Error {
+        if !self.has_schema(&name.schema) {
+            return self.not_found("index", name);
+        }
+        let tables = self.tables().filter(|table| table.name.schema == name.schema);
+        let names = tables.flat_map(|table| table.indexes.iter().map(|index| index.name.as_str()));
+        Error::NotFound { kind: "index", name: name.shown(), nearest: nearest(&name.table, names) }
+    }
+
+    /// Puts a table under a name, in place of what stood there. Its indexes get the names that they lack; those of keys get others
+    /// where theirs are taken in this schema.
+    ///
+    /// # Errors
+    /// As [`CatalogState::put_view`], and an index of a name that is taken.
+    pub(crate) fn put_table(&mut self, name: Name, table: Indexed) -> Result<()> {
+        let mut table = table.into_table();
+        if !table.indexes.is_empty() {
+            let own = table.id;
+            let others = self.tables().filter(|t| t.name.schema == name.schema && t.name != name && t.id != own);
+            let taken = others.flat_map(|t| t.indexes.iter().map(|index| index.name.clone())).collect();
+            table.indexes = Arc::new(named(&table.indexes, &name, taken)?);
+        }
+        self.insert(name, Entry::Table(Arc::new(table)))
+    }
+
+    /// Puts a view under a name, in place of what stood there.
+    ///
+    /// # Errors
+    /// The schema does not exist, or belongs to the system.
+    pub(crate) fn put_view(&mut self, name: Name, view: Arc<ViewEntry>) -> Result<()> {
+        self.insert(name, Entry::View(view))
+    }
+
+    /// Puts files under a name, in place of what stood there.
+    ///
+    /// # Errors
+    /// As [`CatalogState::put_view`].
+    pub(crate) fn put_external(&mut self, name: Name, files: Arc<ExternalEntry>) -> Result<()> {
+        self.insert(name, Entry::External(files))
+    }
+
+    fn insert(&mut self, name: Name, entry: Entry) -> Result<()> {
+        if is_system(&name.schema) {
+            return Err(Error::plan(format!("schema '{}' belongs to the system; use another", name.schema)));
+        }
+        if !self.schemas.contains(&name.schema) {
+            return Err(self.not_found("schema", &name));
+        }
+        self.ddl_version += 1;
+        self.remove(&name);
+        if let Entry::Table(table) = &entry {
+            self.names.insert(table.id, name.clone());
+        }
+        self.entries.insert(name, entry);
+        Ok(())
+    }
+
+    /// Takes a name away.
+    pub(crate) fn remove(&mut self, name: &Name) -> Option<Entry> {
+        let entry = self.entries.remove(name)?;
+        if let Entry::Table(table) = &entry {
+            self.names.remove(&table.id);
+        }
+        self.ddl_version += 1;
+        Some(entry)
+    }
+
+    /// Takes over everything of another state; a name that is taken is an error.
+    pub(crate) fn absorb(&mut self, other: &CatalogState) -> Result<()> {
+        for schema in &other.schemas {
+            self.schemas.insert(schema.clone());
+        }
+        for (name, entry) in &other.entries {
+            if let Some(taken) = self.get(name) {
+                return Err(Error::Exists { kind: taken.kind(), name: name.shown() });
+            }
+            match entry {
+                // It came into the other state with its indexes.
+                Entry::Table(table) => self.put_table(name.clone(), Indexed::again(table))?,
+                other => self.insert(name.clone(), other.clone())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// New rows and a new placement for a table that must still exist; its name, columns and indexes stay as they are.
+    pub(crate) fn set_table(&mut self, table: Indexed) -> Result<()> {
+        let table = table.into_table();
+        let Some(Entry::Table(entry)) = self.names.get(&table.id).and_then(|name| self.entries.get_mut(name)) else {
+            return Err(Error::Execution("the table that is written was dropped while the statement ran".into()));
+        };
+        *entry = Arc::new(table);
+        Ok(())
+    }
+}
+
+/// A table's indexes, each with a name that is not `taken`.
+fn named(indexes: &[IndexEntry], table: &Name, mut taken: HashSet<String>) -> Result<Vec<IndexEntry>> {
+    let mut named = indexes.to_vec();
+    // Those that must keep their names first.
+    for index in named.iter().filter(|index| index.origin == Origin::Created && !index.name.is_empty()) {
+        if !taken.insert(index.name.clone()) {
+            let name = Name { schema: table.schema.clone(), table: index.name.clone() };
+            return Err(Error::Exists { kind: "index", name: name.shown() });
+        }
+    }
+    for index in &mut named {
+        let keeps = index.origin == Origin::Created && !index.name.is_empty();
+        if keeps || (!index.name.is_empty() && taken.insert(index.name.clone())) {
+            continue;
+        }
+        let usual = index.usual_name(&table.table);
+        let numbered = (1_u64..).map(|n| format!("{usual}{n}"));
+        let free = std::iter::once(usual.clone()).chain(numbered).find(|name| !taken.contains(name));
+        index.name = free.unwrap_or(usual);
+        taken.insert(index.name.clone());
+    }
+    Ok(named)
+}
+
+fn is_system(schema: &str) -> bool {
+    schema == SYSTEM_SCHEMA || schema == INFORMATION_SCHEMA
+}
+
+/// The one catalog of a database.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    state: RwLock<Arc<CatalogState>>,
+    commit: Mutex<()>,
+    next_id: Arc<AtomicU64>,
+    next_column: Arc<AtomicUsize>,
+    /// Tables that were given their turn in RR.
+    next_table: Arc<AtomicUsize>,
+    nodes: Arc<MachineNodes>,
+    budget: Arc<Budget>,
+}
+
+impl Catalog {
+    /// An empty catalog whose tables lie on `nodes` and are charged to `budget`.
+    pub(crate) fn new(nodes: MachineNodes, budget: Arc<Budget>) -> Catalog {
+        let state = CatalogState { schemas: BTreeSet::from([DEFAULT_SCHEMA.to_string()]), ..CatalogState::default() };
+        Catalog {
+            state: RwLock::new(Arc::new(state)),
+            commit: Mutex::new(()),
+            next_id: Arc::new(AtomicU64::new(1)),
+            next_column: Arc::new(AtomicUsize::new(0)),
+            next_table: Arc::new(AtomicUsize::new(0)),
+            nodes: Arc::new(nodes),
+            budget,
+        }
+    }
+
+    /// An empty catalog whose tables can move into this one with [`CatalogState::absorb`].
+    pub(crate) fn scratch(&self) -> Catalog {
+        let empty = Catalog::new(MachineNodes::default(), Arc::clone(&self.budget));
+        Catalog {
+            next_id: Arc::clone(&self.next_id),
+            next_column: Arc::clone(&self.next_column),
+            next_table: Arc::clone(&self.next_table),
+            nodes: Arc::clone(&self.nodes),
+            ..empty
+        }
+    }
+
+    /// What exists now.
+    pub(crate) fn state(&self) -> Arc<CatalogState> {
+        Arc::clone(&self.state.read())
+    }
+
+    /// Changes what exists, all or nothing: when `change` fails nothing has happened.
+    pub(crate) fn commit<T>(&self, change: impl FnOnce(&mut CatalogState) -> Result<T>) -> Result<T> {
+        let _one = self.commit.lock();
+        let mut state = CatalogState::clone(&self.state());
+        let value = change(&mut state)?;
+        *self.state.write() = Arc::new(state);
+        Ok(value)
+    }
+
+    /// Whether a placement names only nodes that this process may use.
+    pub(crate) fn fits(&self, placement: &Spec) -> bool {
+        placement.named_nodes().iter().all(|node| self.nodes.allowed.contains(node))
+    }
+
+    /// A table that nobody sees yet, placed by RR from the next node in turn on.
+    pub(crate) fn new_table(&self, name: Name, schema: SchemaRef) -> Result<TableEntry> {
+        let first_turn = FirstTurn {
+            column: self.next_column.fetch_add(schema.fields().len(), Ordering::Relaxed),
+            table: self.next_table.fetch_add(1, Ordering::Relaxed),
+        };
+        let placement = TablePlacement::new(Spec::default(), first_turn, &self.nodes, &schema)?;
+        let meta = TableMeta { writer: Mutex::new(()), budget: Arc::clone(&self.budget) };
+        Ok(TableEntry {
+            placement: Arc::new(placement),
+            id: self.next_id.fetch_add(1, Ordering::Relaxed),
+            name,
+            meta: Arc::new(meta),
+            version: Arc::new(TableVersion::empty(&schema)),
+            defaults: Arc::new(HashMap::new()),
+            indexes: Arc::new(Vec::new()),
+        })
+    }
+}

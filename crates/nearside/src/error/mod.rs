@@ -1,0 +1,367 @@
+//! What can go wrong for a user of the library: one enum, one clear sentence each.
+//!
+//! User faults (`Syntax`, `Plan`, `NotFound`, ..) say what to do; a bug of ours is `Internal` and says so.
+//! DataFusion's nested errors are unwrapped to the sentence that matters and keep the SQL position where there is one.
+
+pub(crate) mod names;
+
+use std::fmt;
+
+use arrow::error::ArrowError;
+use datafusion_common::{DataFusionError, SchemaError};
+use exec::ExecError;
+use files::FileError;
+use numa::MemoryError;
+use storage::{Interrupted, StoreError};
+
+use crate::error::names::nearest;
+
+/// Longer messages of other libraries are cut.
+const SENTENCE_CHARS_MAX: usize = 400;
+
+/// The library's result.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A place in the text of a statement, both counted from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// Line of the text.
+    pub line: u64,
+    /// Character of the line.
+    pub column: u64,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// Why a call failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text is not SQL that Nearside reads.
+    #[error("syntax error{}: {message}", at(.position))]
+    Syntax {
+        /// What was expected or found.
+        message: String,
+        /// Where in the statement.
+        position: Option<Position>,
+    },
+    /// The statement is well-formed but cannot be planned: unknown names, wrong types, ..
+    #[error("{message}{}", at(.position))]
+    Plan {
+        /// What does not fit.
+        message: String,
+        /// Where in the statement.
+        position: Option<Position>,
+    },
+    /// A table, view, schema, .. that does not exist.
+    #[error("{kind} '{name}' does not exist{}", hint(.nearest))]
+    NotFound {
+        /// `table`, `column`, `schema`, ..
+        kind: &'static str,
+        /// The name asked for.
+        name: String,
+        /// The nearest name that exists.
+        nearest: Option<String>,
+    },
+    /// A name that is taken.
+    #[error("{kind} '{name}' already exists{}", way_out(.kind))]
+    Exists {
+        /// `table`, `view`, ..
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// Nearside does not do this (yet).
+    #[error("{0}")]
+    Unsupported(String),
+    /// A value made the statement fail: overflow, division by zero, a cast that does not fit, a violated constraint.
+    #[error("{0}")]
+    Execution(String),
+    /// A budget or a node has no room.
+    #[error("{0}")]
+    Memory(String),
+    /// The statement was cancelled.
+    #[error("the statement was cancelled")]
+    Cancelled,
+    /// The statement ran longer than `nearside.statement_timeout_ms`.
+    #[error("the statement ran into its time-out; raise nearside.statement_timeout_ms, or set it to 0 for none")]
+    Timeout,
+    /// A file could not be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A setting of the wrong name or value.
+    #[error("{0}")]
+    Setting(String),
+    /// A bug in Nearside; the statement failed, nothing else did.
+    #[error("internal error (please report it): {0}")]
+    Internal(String),
+}
+
+fn at(position: &Option<Position>) -> String {
+    position.map_or_else(String::new, |p| format!(" at {p}"))
+}
+
+fn way_out(kind: &str) -> &'static str {
+    match kind {
+        "table" | "view" | "external table" => "; drop it first, or use another name, IF NOT EXISTS or OR REPLACE",
+        "schema" => "; drop it first, or use IF NOT EXISTS",
+        "index" => "; drop it first, or use another name or IF NOT EXISTS",
+        "prepared statement" => "; DEALLOCATE it first",
+        _ => "; use another name",
+    }
+}
+
+fn hint(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or_else(String::new, |n| format!("; did you mean '{n}'?"))
+}
+
+impl Error {
+    /// An error of planning without a position.
+    pub(crate) fn plan(message: impl Into<String>) -> Error {
+        Error::Plan { message: message.into(), position: None }
+    }
+
+    /// An error of syntax without a position.
+    pub(crate) fn syntax(message: impl Into<String>) -> Error {
+        Error::Syntax { message: message.into(), position: None }
+    }
+
+    /// True when the fault lies in the statement or its data rather than in Nearside.
+    pub fn is_user_fault(&self) -> bool {
+        !matches!(self, Error::Internal(_))
+    }
+
+    /// As an error that can travel through DataFusion and come back whole.
+    pub(crate) fn into_datafusion(self) -> DataFusionError {
+        DataFusionError::External(Box::new(self))
+    }
+}
+
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Error {
+        let position = position_of(&error);
+        convert(error, position)
+    }
+}
+
+fn position_of(error: &DataFusionError) -> Option<Position> {
+    let span = error.diagnostic().and_then(|d| d.span)?;
+    (span.start.line > 0).then_some(Position { line: span.start.line, column: span.start.column })
+}
+
+fn convert(error: DataFusionError, position: Option<Position>) -> Error {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => convert(*inner, position),
+        DataFusionError::Collection(mut all) if !all.is_empty() => {
+            let first = all.swap_remove(0);
+            let position = position.or_else(|| position_of(&first));
+            convert(first, position)
+        }
+        DataFusionError::Shared(inner) => shared(&inner),
+        DataFusionError::External(inner) => match inner.downcast::<Error>() {
+            Ok(own) => *own,
+            Err(inner) => match inner.downcast::<DataFusionError>() {
+                Ok(inner) => convert(*inner, position),
+                Err(other) => Error::Execution(other.to_string()),
+            },
+        },
+        DataFusionError::ArrowError(inner, _) => from_arrow(*inner, position),
+        DataFusionError::SQL(inner, _) => syntax(&inner.to_string()),
+        DataFusionError::SchemaError(inner, _) => from_schema(*inner, position),
+        DataFusionError::ResourcesExhausted(text) => exhausted(&text),
+        DataFusionError::NotImplemented(text) => Error::Unsupported(format!("not supported: {}", sentence(&text))),
+        DataFusionError::Plan(text) => Error::Plan { message: sentence(&text), position },
+        DataFusionError::Configuration(text) => Error::Setting(sentence(&text)),
+        DataFusionError::Execution(text) => Error::Execution(sentence(&text)),
+        DataFusionError::IoError(inner) => Error::Execution(format!("input or output failed: {inner}")),
+        DataFusionError::Internal(text) => Error::Internal(sentence(&text)),
+        other => Error::Execution(sentence(&other.strip_backtrace())),
+    }
+}
+
+/// DataFusion speaks of spilling to disk, which is off.
+fn exhausted(text: &str) -> Error {
+    let text = if text.contains("DiskManager") { "" } else { text };
+    let more = "the statement needs more memory than its budget has; raise nearside.statement_memory_bytes or the database's memory";
+    Error::Memory(if text.is_empty() { more.into() } else { format!("{more} ({})", sentence(text)) })
+}
+
+/// A shared error cannot be taken apart by value: its sentence is kept, and the kinds that callers tell apart.
+fn shared(error: &DataFusionError) -> Error {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => shared(inner),
+        DataFusionError::Shared(inner) => shared(inner),
+        DataFusionError::ResourcesExhausted(text) => exhausted(text),
+        DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
+            Some(Error::Memory(text)) => Error::Memory(text.clone()),
+            Some(Error::Cancelled) => Error::Cancelled,
+            Some(Error::Timeout) => Error::Timeout,
+            Some(other) => Error::Execution(other.to_string()),
+            None => match inner.downcast_ref::<DataFusionError>() {
+                Some(inner) => shared(inner),
+                None => Error::Execution(inner.to_string()),
+            },
+        },
+        DataFusionError::ArrowError(inner, _) => Error::Execution(arrow_sentence(inner)),
+        DataFusionError::Execution(text) | DataFusionError::Plan(text) => Error::Execution(sentence(text)),
+        other => Error::Execution(sentence(&other.strip_backtrace())),
+    }
+}
+
+fn from_arrow(error: ArrowError, position: Option<Position>) -> Error {
+    match error {
+        ArrowError::ExternalError(inner) => match inner.downcast::<Error>() {
+            Ok(own) => *own,
+            Err(inner) => match inner.downcast::<DataFusionError>() {
+                Ok(inner) => convert(*inner, position),
+                Err(other) => Error::Execution(other.to_string()),
+            },
+        },
+        other => Error::Execution(arrow_sentence(&other)),
+    }
+}
+
+fn arrow_sentence(error: &ArrowError) -> String {
+    match error {
+        ArrowError::DivideByZero => "division by zero".into(),
+        ArrowError::ArithmeticOverflow(text) => {
+            let text = text.trim_start_matches("Overflow happened on: ");
+            format!("arithmetic overflow: {text}")
+        }
+        ArrowError::CastError(text) | ArrowError::ParseError(text) | ArrowError::ComputeError(text) => sentence(text),
+        ArrowError::InvalidArgumentError(text) => sentence(text),
+        other => sentence(&other.to_string()),
+    }
+}
+
+fn from_schema(error: SchemaError, position: Option<Position>) -> Error {
+    let message = match error {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let names: Vec<String> = valid_fields.iter().map(|c| c.name.clone()).collect();
+            let hint = match nearest(&field.name, names.iter().map(String::as_str)) {
+                Some(name) => format!("; did you mean '{name}'?"),
+                None if names.is_empty() => String::new(),
+                None => format!("; there are {}", listed(&names)),
+            };
+            format!("column '{}' does not exist{hint}", field.flat_name())
+        }
+        SchemaError::AmbiguousReference { field } => {
+            format!("column '{}' is ambiguous; put the table's name before it", field.name)
+        }
+        SchemaError::DuplicateQualifiedField { name, .. } | SchemaError::DuplicateUnqualifiedField { name } => {
+            format!("column '{name}' stands twice; give one of them another name with AS")
+        }
+    };
+    Error::Plan { message, position }
+}
+
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let mut text = names.iter().take(SHOWN).map(|n| format!("'{n}'")).collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN {
+        text.push_str(", ..");
+    }
+    text
+}
+
+/// The parser's text ends in `at Line: 1, Column: 8`; the position is taken out of it.
+pub(crate) fn syntax(text: &str) -> Error {
+    let text = text.trim_start_matches("sql parser error: ").trim();
+    let Some((message, place)) = text.rsplit_once(" at Line: ") else {
+        return Error::syntax(text);
+    };
+    let mut numbers = place.split(", Column: ").map(|n| n.trim().parse::<u64>());
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(line)), Some(Ok(column))) if line > 0 => {
+            Error::Syntax { message: message.into(), position: Some(Position { line, column }) }
+        }
+        _ => Error::syntax(text),
+    }
+}
+
+/// DataFusion's texts carry back-traces, trailing advice for its own developers and prefixes; a user gets the sentence.
+fn sentence(text: &str) -> String {
+    let text = text.split("\n\nbacktrace:").next().unwrap_or(text);
+    let text = text.split("\nThis issue was likely caused by a bug").next().unwrap_or(text);
+    let mut text = text.trim().trim_end_matches('.');
+    for prefix in [
+        "Error during planning: ",
+        "Execution error: ",
+        "Arrow error: ",
+        "Cast error: ",
+        "Compute error: ",
+        "Invalid argument error: ",
+        "External error: ",
+        "This feature is not implemented: ",
+        "Parser error: ",
+        "Arithmetic overflow: Overflow happened on: ",
+    ] {
+        text = text.trim_start_matches(prefix);
+    }
+    if text == "Divide by zero error" {
+        return "division by zero".into();
+    }
+    // One line, and not the syntax trees that some messages end in.
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(SENTENCE_CHARS_MAX) {
+        Some((end, _)) => format!("{} ..", &line[..end]),
+        None => line,
+    }
+}
+
+impl From<ArrowError> for Error {
+    fn from(error: ArrowError) -> Error {
+        from_arrow(error, None)
+    }
+}
+
+impl From<ExecError> for Error {
+    fn from(error: ExecError) -> Error {
+        match error {
+            ExecError::Memory(inner) => inner.into(),
+            ExecError::Cancelled => Error::Cancelled,
+            ExecError::DeadlineExceeded => Error::Timeout,
+            ExecError::Panicked(text) => Error::Internal(text),
+            ExecError::Store(inner) => inner.into(),
+            other => Error::Execution(sentence(&other.to_string())),
+        }
+    }
+}
+
+impl From<MemoryError> for Error {
+    fn from(error: MemoryError) -> Error {
+        Error::Memory(error.to_string())
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Error {
+        match error {
+            StoreError::Memory(inner) => inner.into(),
+            StoreError::Interrupted(Interrupted::Panicked(text)) => Error::Internal(text),
+            StoreError::Interrupted(Interrupted::Cancelled) => Error::Cancelled,
+            other => Error::Execution(other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_syntax_error_keeps_its_position() {
+        let error = syntax("sql parser error: Expected: an expression, found: EOF at Line: 2, Column: 14");
+        assert_eq!(error.to_string(), "syntax error at line 2, column 14: Expected: an expression, found: EOF");
+    }
+
+    #[test]
+    fn own_errors_come_back_whole_from_datafusion() {
+        let error: Error = Error::Cancelled.into_datafusion().context("somewhere").into();
+        assert!(matches!(error, Error::Cancelled));
+    }
+}

@@ -1,0 +1,7 @@
+//! Functions of ours, scalar ones and aggregates, in the meaning of PostgreSQL.
+
+pub(crate) mod any_of_list;
+pub(crate) mod checked;
+pub(crate) mod floats;
+pub(crate) mod ordered_sets;
+pub(crate) mod series;

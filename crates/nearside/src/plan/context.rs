@@ -1,0 +1,240 @@
+//! What the SQL planner asks while it plans one statement: tables, functions and settings, as of one catalog state.
+//!
+//! Names resolve in this order: system views, `information_schema`, tables and views, then files (`'lineitem.parquet'`).
+//! Views are planned from their SQL each time, so they follow the tables beneath them.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion_common::Column;
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::{DFSchema, Result as DfResult, TableReference};
+use datafusion_expr::planner::{ContextProvider, ExprPlanner, RelationPlanner, TypePlanner};
+use datafusion_expr::simplify::SimplifyContext;
+use datafusion_expr::{
+    AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource, TableType, WindowUDF,
+};
+use datafusion_optimizer::simplify_expressions::ExprSimplifier;
+
+use crate::catalog::{CatalogState, Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, ViewEntry};
+use crate::error::names::nearest;
+use crate::error::{Error, Result};
+use crate::functions::series;
+use crate::plan::planner::Planner;
+use crate::plan::stop::Stop;
+use crate::plan::system::{Described, Descriptions, SystemTables};
+use crate::sql::Parsed;
+use crate::tables::files::FileTable;
+use crate::tables::sources::{ForeignSource, WorkSource};
+use crate::tables::stored::StoredSource;
+
+/// A view: its plan stands in its place.
+struct ViewSource {
+    schema: SchemaRef,
+    plan: LogicalPlan,
+}
+
+impl TableSource for ViewSource {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    fn get_logical_plan(&'_ self) -> Option<Cow<'_, LogicalPlan>> {
+        Some(Cow::Borrowed(&self.plan))
+    }
+}
+
+/// One statement's view of the world for planning.
+pub(crate) struct PlanContext<'a> {
+    /// Functions and settings.
+    pub planner: &'a Planner,
+    /// What exists.
+    pub catalog: Arc<CatalogState>,
+    /// The system views and `information_schema`.
+    pub system: Arc<dyn SystemTables>,
+    /// The views that are being planned, from the outermost in.
+    pub planning: Vec<Name>,
+    /// Whether to go on: views that name views may be planned very often.
+    pub stop: Stop,
+}
+
+impl PlanContext<'_> {
+    fn lookup(&self, reference: &TableReference) -> Result<Arc<dyn TableSource>> {
+        let name = Name::resolve(reference)?;
+        if name.schema == SYSTEM_SCHEMA {
+            return self.system.view(&name, &self.catalog, self.planner);
+        }
+        if name.schema == INFORMATION_SCHEMA {
+            return self.information_schema(&name);
+        }
+        match self.catalog.get(&name) {
+            Some(Entry::Table(table)) => Ok(Arc::new(StoredSource::new(table))),
+            Some(Entry::View(view)) => self.view(&name, view),
+            Some(Entry::External(e)) => Ok(ForeignSource::table(Arc::new(FileTable::open(&e.path, &e.options)?))),
+            None if reference.schema().is_none() && FileTable::looks_like_path(reference.table()) => {
+                let table = FileTable::open(reference.table(), &Default::default())?;
+                Ok(ForeignSource::table(Arc::new(table)))
+            }
+            None => Err(self.catalog.not_found("table", &name)),
+        }
+    }
+
+    fn information_schema(&self, name: &Name) -> Result<Arc<dyn TableSource>> {
+        if name.table == "df_settings" {
+            // What SHOW reads.
+            return self.system.settings(self.planner);
+        }
+        let none = || Error::NotFound { kind: "table", name: name.shown(), nearest: None };
+        self.system.information(&name.table, &self.describe(), self.planner)?.ok_or_else(none)
+    }
+
+    /// Names and columns of everything, for `information_schema`; a view that no longer plans is listed without columns.
+    fn describe(&self) -> Descriptions {
+        let mut schemas = Descriptions::new();
+        for schema in self.catalog.schemas() {
+            schemas.insert(schema.into(), BTreeMap::new());
+        }
+        for (name, entry) in self.catalog.entries() {
+            let described = match entry {
+                Entry::Table(t) => Described { schema: Arc::clone(&t.version.schema), is_view: false, sql: None },
+                Entry::View(v) => {
+                    let schema = self.view(name, v).map(|s| s.schema()).unwrap_or_else(|_| Arc::new(Schema::empty()));
+                    Described { schema, is_view: true, sql: Some(v.sql.clone()) }
+                }
+                Entry::External(e) => {
+                    let table = FileTable::open(&e.path, &e.options);
+                    let schema = table.map(|t| t.columns()).unwrap_or_else(|_| Arc::new(Schema::empty()));
+                    Described { schema, is_view: false, sql: None }
+                }
+            };
+            schemas.entry(name.schema.clone()).or_default().insert(name.table.clone(), described);
+        }
+        let view = |(table, schema): (&str, SchemaRef)| (table.into(), Described { schema, is_view: true, sql: None });
+        schemas.insert(SYSTEM_SCHEMA.into(), self.system.schemas().into_iter().map(view).collect());
+        schemas
+    }
+
+    fn view(&self, name: &Name, view: &ViewEntry) -> Result<Arc<dyn TableSource>> {
+        if self.planning.contains(name) {
+            return Err(Error::plan(format!("view '{}' refers to itself", name.shown())));
+        }
+        self.stop.check()?;
+        let mut planning = self.planning.clone();
+        planning.push(name.clone());
+        let outermost = self.planning.is_empty();
+        let inner = PlanContext {
+            planner: self.planner,
+            catalog: Arc::clone(&self.catalog),
+            system: Arc::clone(&self.system),
+            planning,
+            stop: self.stop.clone(),
+        };
+        let plan = Parsed::one(&view.sql)?.plan(&inner).map_err(|e| match outermost {
+            true if !matches!(e, Error::Cancelled | Error::Timeout) => {
+                Error::plan(format!("view '{}' can no longer be used: {e}", name.shown()))
+            }
+            _ => e,
+        })?;
+        let plan = with_column_names(plan, &view.columns)?;
+        let schema = Arc::new(plan.schema().as_arrow().clone());
+        Ok(Arc::new(ViewSource { schema, plan }))
+    }
+}
+
+/// `CREATE VIEW v (a, b) AS ..`: the names given replace the query's.
+pub(crate) fn with_column_names(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
+    if names.is_empty() {
+        return Ok(plan);
+    }
+    let columns: Vec<Column> = plan.schema().columns();
+    if columns.len() != names.len() {
+        return Err(Error::plan(format!("{} column names are given for {} columns", names.len(), columns.len())));
+    }
+    let outputs = columns.into_iter().zip(names).map(|(c, name)| Expr::Column(c).alias(name));
+    Ok(LogicalPlanBuilder::from(plan).project(outputs)?.build()?)
+}
+
+impl ContextProvider for PlanContext<'_> {
+    fn get_table_source(&self, name: TableReference) -> DfResult<Arc<dyn TableSource>> {
+        self.lookup(&name).map_err(Error::into_datafusion)
+    }
+
+    fn get_table_function_source(&self, name: &str, args: Vec<Expr>) -> DfResult<Arc<dyn TableSource>> {
+        let context = SimplifyContext::builder().with_config_options(Arc::clone(self.planner.config_options())).build();
+        let simplifier = ExprSimplifier::new(context);
+        let schema = DFSchema::empty();
+        let args = args
+            .into_iter()
+            .map(|arg| simplifier.coerce(arg, &schema).and_then(|e| simplifier.simplify(e)))
+            .collect::<DfResult<Vec<_>>>()?;
+        match series::table_function(name, &args).map_err(Error::into_datafusion)? {
+            Some(rows) => Ok(ForeignSource::table(rows)),
+            None => {
+                let nearest = nearest(name, series::FUNCTIONS.into_iter());
+                Err(Error::NotFound { kind: "table function", name: name.into(), nearest }.into_datafusion())
+            }
+        }
+    }
+
+    fn create_cte_work_table(&self, name: &str, schema: SchemaRef) -> DfResult<Arc<dyn TableSource>> {
+        Ok(WorkSource::table(name, schema))
+    }
+
+    fn get_expr_planners(&self) -> &[Arc<dyn ExprPlanner>] {
+        self.planner.expr_planners()
+    }
+
+    fn get_relation_planners(&self) -> &[Arc<dyn RelationPlanner>] {
+        &[]
+    }
+
+    fn get_type_planner(&self) -> Option<Arc<dyn TypePlanner>> {
+        None
+    }
+
+    fn get_function_meta(&self, name: &str) -> Option<Arc<ScalarUDF>> {
+        self.planner.scalar_functions().get(name).cloned()
+    }
+
+    fn get_higher_order_meta(&self, name: &str) -> Option<Arc<HigherOrderUDF>> {
+        self.planner.higher_order_functions().get(name).cloned()
+    }
+
+    fn get_aggregate_meta(&self, name: &str) -> Option<Arc<AggregateUDF>> {
+        self.planner.aggregate_functions().get(name).cloned()
+    }
+
+    fn get_window_meta(&self, name: &str) -> Option<Arc<WindowUDF>> {
+        self.planner.window_functions().get(name).cloned()
+    }
+
+    fn get_variable_type(&self, _names: &[String]) -> Option<DataType> {
+        None
+    }
+
+    fn options(&self) -> &ConfigOptions {
+        self.planner.config_options()
+    }
+
+    fn udf_names(&self) -> Vec<String> {
+        self.planner.scalar_functions().keys().cloned().collect()
+    }
+
+    fn higher_order_function_names(&self) -> Vec<String> {
+        self.planner.higher_order_functions().keys().cloned().collect()
+    }
+
+    fn udaf_names(&self) -> Vec<String> {
+        self.planner.aggregate_functions().keys().cloned().collect()
+    }
+
+    fn udwf_names(&self) -> Vec<String> {
+        self.planner.window_functions().keys().cloned().collect()
+    }
+}

@@ -1,0 +1,49 @@
+//! [`SystemTables`]: what the planner asks of those who know the machine and what runs on it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion_expr::TableSource;
+
+use crate::catalog::{CatalogState, Name};
+use crate::error::Result;
+use crate::plan::planner::Planner;
+
+/// A table or view as `information_schema` describes it.
+#[derive(Debug)]
+pub(crate) struct Described {
+    /// Names and types of its columns.
+    pub schema: SchemaRef,
+    /// Whether it is a view.
+    pub is_view: bool,
+    /// Its query, where it is one.
+    pub sql: Option<String>,
+}
+
+/// Tables and views by name, schema by schema.
+pub(crate) type Descriptions = BTreeMap<String, BTreeMap<String, Described>>;
+
+/// The system views and `information_schema`.
+pub(crate) trait SystemTables {
+    /// Names and columns of all system views.
+    fn schemas(&self) -> Vec<(&'static str, SchemaRef)>;
+
+    /// The rows of a system view as they are now.
+    ///
+    /// # Errors
+    /// There is no such view.
+    fn view(&self, name: &Name, catalog: &CatalogState, planner: &Planner) -> Result<Arc<dyn TableSource>>;
+
+    /// The settings, under the names that SET takes.
+    ///
+    /// # Errors
+    /// None that settings have.
+    fn settings(&self, planner: &Planner) -> Result<Arc<dyn TableSource>>;
+
+    /// The rows of a view of `information_schema`; `None` where there is no such view.
+    ///
+    /// # Errors
+    /// None that rows of the catalog have.
+    fn information(&self, view: &str, all: &Descriptions, planner: &Planner) -> Result<Option<Arc<dyn TableSource>>>;
+}

@@ -1,0 +1,11 @@
+//! Rules of ours on logical plans, one file each, and the lists of them.
+
+pub(crate) mod coerce;
+pub(crate) mod correlated;
+pub(crate) mod not_in;
+pub(crate) mod optimizer;
+pub(crate) mod quantified;
+pub(crate) mod set_all;
+pub(crate) mod shared_queries;
+pub(crate) mod subquery_places;
+pub(crate) mod window_frames;

@@ -1,0 +1,133 @@
+//! Plans of queries, kept for the next time the same text comes.
+//!
+//! Key: the text, the settings, the catalog's DDL version. A plan names tables by identity and binds to their rows
+//! when it starts, so new rows do not spoil it; a changed column, view or setting makes another key. Plans that hold
+//! the time of their planning (`now()`) or data (system views, files) are not kept.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion_expr::{Expr, LogicalPlan, Volatility};
+use parking_lot::Mutex;
+
+use crate::run::planned::Planned;
+use crate::tables::stored::StoredSource;
+
+/// Plans kept at a time.
+const PLANS_MAX: usize = 512;
+/// Longer statements are not kept: their plans are as long, and no budget counts them.
+const SQL_BYTES_MAX: usize = 64 << 10;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Key {
+    /// The statement's text.
+    pub sql: String,
+    /// Which settings it was planned with.
+    pub settings: u64,
+    /// Which names and columns it was planned with.
+    pub ddl_version: u64,
+}
+
+#[derive(Debug, Default)]
+struct Plans {
+    by_key: HashMap<Key, (u64, Arc<Planned>)>,
+    clock: u64,
+    hits: u64,
+}
+
+/// The plans of a database.
+#[derive(Debug, Default)]
+pub(crate) struct PlanCache {
+    plans: Mutex<Plans>,
+}
+
+impl PlanCache {
+    /// The plan kept under a key.
+    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Planned>> {
+        let mut plans = self.plans.lock();
+        plans.clock += 1;
+        let clock = plans.clock;
+        let (used, plan) = plans.by_key.get_mut(key)?;
+        *used = clock;
+        let plan = Arc::clone(plan);
+        plans.hits += 1;
+        Some(plan)
+    }
+
+    /// Keeps a plan; the one unused for longest goes when there are too many.
+    pub(crate) fn put(&self, key: Key, plan: Arc<Planned>) {
+        if key.sql.len() > SQL_BYTES_MAX {
+            return;
+        }
+        let mut plans = self.plans.lock();
+        if plans.by_key.len() >= PLANS_MAX {
+            let oldest = plans.by_key.iter().min_by_key(|(_, (used, _))| *used).map(|(k, _)| k.clone());
+            if let Some(oldest) = oldest {
+                plans.by_key.remove(&oldest);
+            }
+        }
+        plans.clock += 1;
+        let clock = plans.clock;
+        plans.by_key.insert(key, (clock, plan));
+    }
+
+    /// How often a kept plan was used.
+    #[cfg(test)]
+    pub(crate) fn hits(&self) -> u64 {
+        self.plans.lock().hits
+    }
+}
+
+/// True when the plan of a query means the same tomorrow: stored tables only, and no function that depends on the
+/// moment.
+pub(crate) fn is_cacheable(plan: &LogicalPlan) -> bool {
+    let mut cacheable = true;
+    let walked = plan.apply_with_subqueries(|node| {
+        match node {
+            LogicalPlan::TableScan(scan) if !scan.source.is::<StoredSource>() => cacheable = false,
+            LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Statement(_) | LogicalPlan::RecursiveQuery(_) => {
+                cacheable = false;
+            }
+            _ => {}
+        }
+        for expr in node.expressions() {
+            if expr.exists(|e| Ok(is_momentary(e))).unwrap_or(true) {
+                cacheable = false;
+            }
+        }
+        Ok(if cacheable { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    });
+    walked.is_ok() && cacheable
+}
+
+fn is_momentary(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(f) => f.func.signature().volatility == Volatility::Stable,
+        Expr::ScalarVariable(..) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion_expr::LogicalPlanBuilder;
+
+    use super::*;
+    use crate::lower::lower;
+
+    #[test]
+    fn the_plan_unused_for_longest_goes_first() {
+        let cache = PlanCache::default();
+        let plan = Arc::new(Planned::lowered(lower(LogicalPlanBuilder::empty(true).build().unwrap()).unwrap()));
+        let key = |i: usize| Key { sql: i.to_string(), settings: 0, ddl_version: 0 };
+        for i in 0..PLANS_MAX {
+            cache.put(key(i), Arc::clone(&plan));
+        }
+        assert!(cache.get(&key(0)).is_some());
+        cache.put(key(PLANS_MAX), plan);
+        assert!(cache.get(&key(0)).is_some());
+        assert!(cache.get(&key(1)).is_none());
+        assert_eq!(cache.hits(), 2);
+    }
+}

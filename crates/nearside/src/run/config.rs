@@ -1,0 +1,91 @@
+//! Settings: what `SET nearside.*` changes, and DataFusion's own settings as Nearside starts them.
+
+use std::borrow::Cow;
+
+use datafusion_common::config::{ConfigEntry, ConfigExtension, ConfigNonZeroUsize, ConfigOptions, ExtensionOptions};
+
+use crate::catalog::{CATALOG, DEFAULT_SCHEMA};
+use crate::error::Result;
+use crate::run::options::NearsideOptions;
+use crate::run::scheduling;
+
+/// Most rows of a batch of a result.
+pub(crate) const BATCH_ROWS: usize = 8192;
+
+/// The settings a session starts with.
+pub(crate) fn defaults(threads: usize, scheduling: &sched::Settings) -> ConfigOptions {
+    let mut own = NearsideOptions::default();
+    scheduling::write(scheduling, &mut own);
+    let mut options = ConfigOptions::new();
+    options.extensions.insert(own);
+    // These have no effect: they are shown, and show what is so.
+    options.catalog.default_catalog = CATALOG.into();
+    options.catalog.default_schema = DEFAULT_SCHEMA.into();
+    options.catalog.information_schema = true;
+    options.catalog.create_default_catalog_and_schema = false;
+    options.execution.target_partitions = threads;
+    options.execution.batch_size = ConfigNonZeroUsize::try_new(BATCH_ROWS).expect("a batch has rows");
+    // These have.
+    options.sql_parser.parse_float_as_decimal = true;
+    options.sql_parser.collect_spans = true;
+    // Aggregates such as array_agg see rows in the order of a subquery, as in PostgreSQL.
+    options.sql_parser.enable_subquery_sort_elimination = false;
+    // A third pass only puts columns back in the order of the first.
+    options.optimizer.max_passes = 2;
+    // Fields of structs are read per row anyway, and every plan pays for the search for them.
+    options.optimizer.enable_leaf_expression_pushdown = false;
+    // So that TIMESTAMP WITH TIME ZONE has one.
+    options.execution.time_zone = Some("+00:00".into());
+    options
+}
+
+/// Every setting under its full name: ours first, then DataFusion's.
+pub(crate) fn entries(config: &ConfigOptions) -> Vec<ConfigEntry> {
+    let mut entries = nearside(config).entries();
+    for entry in &mut entries {
+        if !entry.key.starts_with(NearsideOptions::PREFIX) {
+            entry.key = format!("{}.{}", NearsideOptions::PREFIX, entry.key);
+        }
+    }
+    let mut others = config.entries();
+    others.retain(|e| e.key.starts_with("datafusion."));
+    others.sort_by(|a, b| a.key.cmp(&b.key));
+    entries.extend(others);
+    entries
+}
+
+/// The `nearside.*` settings of a configuration.
+pub(crate) fn nearside(config: &ConfigOptions) -> Cow<'_, NearsideOptions> {
+    config.extensions.get::<NearsideOptions>().map_or_else(Cow::default, Cow::Borrowed)
+}
+
+/// What scans may use, by a configuration's settings.
+pub(crate) fn scan_options(config: &ConfigOptions) -> exec::ScanOptions {
+    match config.extensions.get::<NearsideOptions>() {
+        Some(own) => exec::ScanOptions { index_lookups: own.index_lookups, block_skipping: own.block_skipping },
+        None => exec::ScanOptions::default(),
+    }
+}
+
+/// Makes our settings agree with each other after one was set.
+///
+/// # Errors
+/// A value that is none of those allowed.
+pub(crate) fn settle(variable: &str, config: &mut ConfigOptions) -> Result<()> {
+    match config.extensions.get_mut::<NearsideOptions>() {
+        Some(own) => scheduling::settle(variable, own),
+        None => Ok(()),
+    }
+}
+
+/// Takes the settings of `defaults` that a strategy stands for.
+///
+/// # Errors
+/// None of them can be wrong, or the database would not have started.
+pub(crate) fn reset_scheduling(config: &mut ConfigOptions, defaults: &ConfigOptions) -> Result<()> {
+    let settings = scheduling::settings(&nearside(defaults), 0)?;
+    if let Some(own) = config.extensions.get_mut::<NearsideOptions>() {
+        scheduling::write_strategy(&settings, own);
+    }
+    Ok(())
+}

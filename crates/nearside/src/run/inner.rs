@@ -1,0 +1,87 @@
+//! [`Inner`]: what every session and statement of a database shares.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use numa::counters::MemoryCounters;
+use numa::{Attributes, Budget, Topology};
+use sched::Scheduler;
+
+use crate::catalog::Catalog;
+use crate::catalog::placement::changes::ChangeLog;
+use crate::plan::planner::Planner;
+use crate::plan::system::SystemTables;
+use crate::run::cache::PlanCache;
+use crate::run::config;
+use crate::run::recording::Recorder;
+use crate::run::scheduling::Threshold;
+
+/// What every session shares.
+pub(crate) struct Inner {
+    pub topology: Arc<Topology>,
+    pub attributes: Option<Attributes>,
+    pub scheduler: Arc<Scheduler>,
+    /// From where tasks are memory-intensive, for statements that leave it to the machine.
+    pub threshold: Threshold,
+    pub budget: Arc<Budget>,
+    pub catalog: Arc<Catalog>,
+    pub plans: PlanCache,
+    /// What tasks of statements that ended touched.
+    pub traffic: Arc<exec::Traffic>,
+    /// The last changes of placements.
+    pub changes: ChangeLog,
+    /// What statements read and computed, where that is recorded.
+    pub recorder: Recorder,
+    /// What passes the memory controllers, from the first look at it on; `None` where that cannot be counted.
+    pub memory_counters: OnceLock<Option<MemoryCounters>>,
+    /// Makes the system views of this database.
+    pub system_tables: fn(&Arc<Inner>) -> Arc<dyn SystemTables>,
+    statement_clock: AtomicU64,
+    default_planner: OnceLock<Arc<Planner>>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Database").field("threads", &self.scheduler.threads()).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// A database that no statement has run in.
+    pub(crate) fn new(
+        topology: Arc<Topology>,
+        attributes: Option<Attributes>,
+        scheduler: Arc<Scheduler>,
+        budget: Arc<Budget>,
+        catalog: Arc<Catalog>,
+        system_tables: fn(&Arc<Inner>) -> Arc<dyn SystemTables>,
+    ) -> Inner {
+        Inner {
+            threshold: Threshold::of(&scheduler, attributes.as_ref()),
+            topology,
+            attributes,
+            scheduler,
+            budget,
+            catalog,
+            plans: PlanCache::default(),
+            traffic: Arc::default(),
+            changes: ChangeLog::default(),
+            recorder: Recorder::default(),
+            memory_counters: OnceLock::new(),
+            system_tables,
+            statement_clock: AtomicU64::new(1),
+            default_planner: OnceLock::new(),
+        }
+    }
+
+    /// The next statement's time: older ones have smaller numbers.
+    pub(crate) fn next_statement_time(&self) -> u64 {
+        self.statement_clock.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Functions and settings as every session starts with them.
+    pub(crate) fn default_planner(&self) -> Arc<Planner> {
+        let defaults = || config::defaults(self.scheduler.threads(), &self.scheduler.settings());
+        Arc::clone(self.default_planner.get_or_init(|| Arc::new(Planner::new(defaults()))))
+    }
+}

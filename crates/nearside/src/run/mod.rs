@@ -1,0 +1,15 @@
+//! A statement while it runs: its time, budget and cancellation, its rows as they come, what is recorded of it.
+
+pub(crate) mod cache;
+pub(crate) mod config;
+pub(crate) mod inner;
+pub(crate) mod options;
+pub(crate) mod outcome;
+pub(crate) mod planned;
+pub(crate) mod prepare;
+pub(crate) mod profile;
+pub(crate) mod query;
+pub(crate) mod recording;
+pub(crate) mod scheduling;
+pub(crate) mod statement;
+pub(crate) mod stream;

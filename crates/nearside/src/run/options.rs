@@ -1,0 +1,49 @@
+//! [`NearsideOptions`]: what `SET nearside.*` changes.
+
+use datafusion_common::config::ConfigExtension;
+use datafusion_common::extensions_options;
+
+extensions_options! {
+    /// `SET nearside.*`.
+    pub struct NearsideOptions {
+        /// A statement that runs longer than this many milliseconds fails; 0 means no limit.
+        pub statement_timeout_ms: u64, default = 0
+        /// Bytes that one statement may hold at a time beside the tables; 0 means only the database's budget limits it.
+        pub statement_memory_bytes: u64, default = 0
+        /// Keep the plans of queries and use them again when nothing they depend on has changed.
+        pub plan_cache: bool, default = true
+        /// Look rows up in indexes where few of a table's pass a condition
+        pub index_lookups: bool, default = true
+        /// Skip blocks of rows whose smallest and largest values show that none of them passes a condition
+        pub block_skipping: bool, default = true
+        /// Record what each kind of statement of this session reads and computes, in nearside.workload; statements then
+        /// run profiled
+        pub record_workload: bool, default = false
+        /// Where new tables lie when nothing else is said, as in CREATE TABLE .. WITH (placement = '..'): rr, ivp,
+        /// pp(..), ..
+        pub placement: String, default = "rr".to_string()
+        /// The scheduling strategy: os, target or bound; setting it sets the four settings below; it reads custom when
+        /// they are none of these strategies
+        pub scheduling: String, default = "custom".to_string()
+        /// What becomes of the affinities of tasks: ignored, soft, weighed (memory-intensive ones are hard) or hard
+        pub affinities: String, default = "weighed".to_string()
+        /// Whom idle workers steal from: off, neighbour (the package, or the nearest nodes) or any
+        pub stealing: String, default = "neighbour".to_string()
+        /// How much a thief takes: one or bulk
+        pub steal: String, default = "one".to_string()
+        /// When worker threads are pinned: none, preferred, opportunistic or always
+        pub binding: String, default = "opportunistic".to_string()
+        /// How many tasks one operation may have at a time; 1 switches parallelism within a query off, 0 is no limit
+        pub parallelism: u32, default = 0
+        /// From how many bytes per microsecond on a task counts as memory-intensive: a number, 0 for never, or auto for
+        /// what this machine's memory gives
+        pub memory_intensive_bytes_per_us: String, default = "auto".to_string()
+        /// Whether cycles, instructions and cache misses of this session's statements are counted: auto (where the
+        /// system lets them be) or off
+        pub hardware_counters: String, default = "auto".to_string()
+    }
+}
+
+impl ConfigExtension for NearsideOptions {
+    const PREFIX: &'static str = "nearside";
+}

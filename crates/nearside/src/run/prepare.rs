@@ -1,0 +1,192 @@
+//! How a [`Planned`] query comes to be, and how it starts: see there for what is done once.
+
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion_common::tree_node::TreeNode;
+use datafusion_common::{DFSchema, ParamValues, ScalarValue};
+use datafusion_expr::{ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder};
+use datafusion_optimizer::OptimizerRule;
+use datafusion_optimizer::eliminate_filter::EliminateFilter;
+use datafusion_optimizer::eliminate_limit::EliminateLimit;
+use datafusion_optimizer::propagate_empty_relation::PropagateEmptyRelation;
+use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
+use exec::Plan;
+use parking_lot::Mutex;
+use storage::TableVersion;
+
+use crate::error::{Error, Result};
+use crate::functions::checked;
+use crate::lower::{Lowered, Slots, bind_with, count_parameters, only_table, with_parameters};
+use crate::plan::planning::optimise_with;
+use crate::run::cache::is_cacheable;
+use crate::run::planned::{Bound, Kind, Planned};
+use crate::run::query;
+use crate::run::statement::Running;
+use crate::run::stream::ResultStream;
+use crate::stack::deep;
+
+impl Planned {
+    /// A query as the planner made it, with or without parameters.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`] and [`Error::Timeout`]: what is wrong with the query shows when it has values.
+    pub(crate) fn new(plan: LogicalPlan, running: &Running) -> Result<Planned> {
+        let optimised = match is_cacheable(&plan) {
+            true => unless_stopped(query::optimised(plan.clone(), running))?,
+            false => None,
+        };
+        let kind = match optimised {
+            Some(optimised) => match unless_stopped(with_parameters(&optimised, &query::lowered))?.flatten() {
+                Some(lowered) => Kind::Lowered(lowered),
+                None => Kind::Optimised(optimised),
+            },
+            None => Kind::Unoptimised(plan),
+        };
+        Ok(Planned { kind, bound: Mutex::default() })
+    }
+
+    /// Starts it with values for its parameters, of the parameters' types.
+    pub(crate) fn start(&self, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
+        match &self.kind {
+            Kind::Lowered(lowered) => self.start_lowered(lowered, values, running),
+            Kind::Optimised(plan) => start_with_values(plan, values, running),
+            Kind::Unoptimised(plan) => query::run(plan.clone().with_param_values(params(values))?, running, false),
+        }
+    }
+
+    fn start_lowered(&self, lowered: &Lowered, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
+        if !values.iter().all(is_plain) {
+            return start_with_values(&lowered.plan, values, running);
+        }
+        running.check()?;
+        let values = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Slots, _>>()?;
+        let known = self.bound.lock().clone();
+        if let Some(known) = known
+            && let Some(table) = running.catalog.by_id(known.table)
+            && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(&table.version))
+            && let Some(plan) = known.plan.with_literals(&table.version, &known.slots, &values)
+        {
+            return Ok(query::start_bound(plan, Arc::clone(&known.schema), running, false));
+        }
+        let schema = Arc::new(lowered.plan.schema().as_arrow().clone());
+        let bound = deep(|| bind_with(lowered, &running.catalog, running.props(), values.clone()))?;
+        if let Some(new) = Bound::of(lowered, &bound, values, &schema, &running)? {
+            *self.bound.lock() = Some(Arc::new(new));
+        }
+        Ok(query::start_bound(bound, schema, running, false))
+    }
+}
+
+impl Bound {
+    /// What a bound plan leaves for the next run, if it reads one table, and once.
+    fn of(
+        lowered: &Lowered,
+        bound: &Plan,
+        slots: Slots,
+        schema: &SchemaRef,
+        running: &Running,
+    ) -> Result<Option<Bound>> {
+        let Some(table) = only_table(&lowered.plan) else { return Ok(None) };
+        let Some(entry) = running.catalog.by_id(table) else { return Ok(None) };
+        // A comparison that the optimiser did away with, or wrote twice, may rest on its value.
+        for (place, slot) in slots.iter().enumerate() {
+            if bound.count_literal(slot) != count_parameters(&lowered.plan, place)? {
+                return Ok(None);
+            }
+        }
+        let empty = Arc::new(TableVersion::empty(&entry.version.schema));
+        let Some(plan) = bound.with_literals(&empty, &slots, &slots) else { return Ok(None) };
+        let version = Arc::downgrade(&entry.version);
+        Ok(Some(Bound { table, version, plan, slots, schema: Arc::clone(schema) }))
+    }
+}
+
+/// Nothing instead of an error, but for those that are not the query's.
+fn unless_stopped<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(stopped @ (Error::Cancelled | Error::Timeout)) => Err(stopped),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Starts an optimised plan with values where its parameters stand.
+fn start_with_values(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
+    deep(|| start_folded(plan, values, running))
+}
+
+fn start_folded(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
+    let plan = plan.clone().with_param_values(params(values))?;
+    // What literals make possible; the rest was done without them.
+    let fold: [Arc<dyn OptimizerRule + Send + Sync>; 4] = [
+        Arc::new(SimplifyExpressions::new()),
+        Arc::new(EliminateFilter::new()),
+        Arc::new(EliminateLimit::new()),
+        Arc::new(PropagateEmptyRelation::new()),
+    ];
+    let plan = optimise_with(&fold, plan, running.as_ref())?;
+    query::start(&query::lowered(plan)?, running, false)
+}
+
+/// Values as the parameters `$1`, `$2`, ..
+pub(crate) fn params(values: &[ScalarValue]) -> ParamValues {
+    ParamValues::from(values.to_vec())
+}
+
+/// True for values that a comparison may have as they are: NULL makes it another one, and zeros and NaNs are several in
+/// a dictionary.
+fn is_plain(value: &ScalarValue) -> bool {
+    let special = match value {
+        ScalarValue::Float64(Some(value)) => *value == 0.0 || value.is_nan(),
+        ScalarValue::Float32(Some(value)) => *value == 0.0 || value.is_nan(),
+        _ => false,
+    };
+    !special && !value.is_null()
+}
+
+/// The values of expressions without columns, as `EXECUTE` has them: literals, `DATE '2024-01-31'`, `-1e3`, `2 * 3`.
+///
+/// # Errors
+/// What has no value before rows are read, or another one each time; what fails; [`Error::Cancelled`] and
+/// [`Error::Timeout`].
+pub(crate) fn constants(expressions: Vec<Expr>, running: &Running) -> Result<Vec<ScalarValue>> {
+    if expressions.iter().all(|value| matches!(value, Expr::Literal(..))) {
+        return Ok(expressions.into_iter().filter_map(|value| value.as_literal().cloned()).collect());
+    }
+    deep(|| {
+        let named = expressions.iter().enumerate().map(|(place, value)| value.clone().alias(format!("${}", place + 1)));
+        let row = LogicalPlanBuilder::empty(true).project(named)?.build()?;
+        let found = query::optimised(row, running)?;
+        let values = match &found {
+            LogicalPlan::Projection(row) if row.expr.len() == expressions.len() => &row.expr[..],
+            _ => &expressions[..],
+        };
+        let one = RecordBatch::try_new_with_options(
+            Arc::new(Schema::empty()),
+            Vec::new(),
+            &RecordBatchOptions::new().with_row_count(Some(1)),
+        )?;
+        values.iter().zip(&expressions).map(|(value, written)| constant(value, written, &one, running)).collect()
+    })
+}
+
+/// The value of an optimised expression; an expression that could not be folded fails, and tells why when it is
+/// evaluated.
+fn constant(value: &Expr, written: &Expr, one: &RecordBatch, running: &Running) -> Result<ScalarValue> {
+    let value = value.clone().unalias();
+    if let Expr::Literal(value, _) = value {
+        return Ok(value);
+    }
+    let has_query = |part: &Expr| Ok(matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_)));
+    if value.is_volatile() || value.any_column_refs() || value.exists(has_query)? {
+        let shown = written.human_display();
+        return Err(Error::plan(format!("a parameter's value must be a constant, and {shown} is not")));
+    }
+    let physical = checked::create_physical_expr(&value, &DFSchema::empty(), &running.props())?;
+    match physical.evaluate(one)? {
+        ColumnarValue::Scalar(value) => Ok(value),
+        ColumnarValue::Array(values) => Ok(ScalarValue::try_from_array(&values, 0)?),
+    }
+}

@@ -1,0 +1,77 @@
+//! From a logical plan to rows: analyse, optimise, lower, start.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion_expr::LogicalPlan;
+use exec::Plan;
+
+use crate::error::Result;
+use crate::lower::{Lowered, bind, lower};
+use crate::plan::planning;
+use crate::rewrite::shared_queries;
+use crate::run::config::{self, BATCH_ROWS};
+use crate::run::profile::{self, Recording};
+use crate::run::scheduling;
+use crate::run::statement::Running;
+use crate::run::stream::ResultStream;
+use crate::stack::deep;
+
+/// Analyses, optimises and lowers a plan; the result can be kept and started often.
+pub(crate) fn prepare(plan: LogicalPlan, running: &Running) -> Result<Lowered> {
+    lowered(optimised(plan, running)?)
+}
+
+/// A plan analysed and optimised.
+pub(crate) fn optimised(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
+    let analysed = planning::analyse(plan, running)?;
+    planning::optimise(deep(|| shared_queries::mark(analysed))?, running)
+}
+
+/// An optimised plan lowered.
+pub(crate) fn lowered(plan: LogicalPlan) -> Result<Lowered> {
+    deep(|| lower(plan))
+}
+
+/// Starts a prepared plan over the statement's snapshot. Rows come in the plan's order if they are to be `ordered`, which who
+/// writes them asks for, so that tables and files come out the same every time; else a scan may begin at any of its nodes.
+pub(crate) fn start(lowered: &Lowered, running: Arc<Running>, ordered: bool) -> Result<ResultStream> {
+    running.check()?;
+    let bound = deep(|| bind(lowered, &running.catalog, running.props()))?;
+    let schema = Arc::new(lowered.plan.schema().as_arrow().clone());
+    Ok(start_bound(bound, schema, running, ordered))
+}
+
+/// Starts a native plan; its rows come under `schema`. `ordered` as in [`start`].
+pub(crate) fn start_bound(plan: Plan, schema: SchemaRef, running: Arc<Running>, ordered: bool) -> ResultStream {
+    let options = config::nearside(running.planner.config_options());
+    let threshold = &running.inner.threshold;
+    let scheduler = &running.inner.scheduler;
+    scheduling::calibrate(threshold, &options, scheduler, &running.statement, plan.estimated_bytes());
+    let (plan, context) = (Arc::new(plan), exec::Context { ordered, ..context_of(&running) });
+    if profile::wanted(&running) {
+        let profile = exec::Profile::new(&plan);
+        let execution = exec::execute_profiled(plan, context, &profile);
+        let recording = Recording::of(profile, &running);
+        return ResultStream::native(schema, execution, running).recorded(Some(recording));
+    }
+    ResultStream::native(schema, exec::execute(plan, context), running)
+}
+
+/// Prepares and starts in one go.
+pub(crate) fn run(plan: LogicalPlan, running: Arc<Running>, ordered: bool) -> Result<ResultStream> {
+    let plan = prepare(plan, &running)?;
+    start(&plan, running, ordered)
+}
+
+/// What `exec` runs a statement's plan with.
+pub(crate) fn context_of(running: &Running) -> exec::Context {
+    exec::Context {
+        scheduler: Arc::clone(&running.inner.scheduler),
+        statement: Arc::clone(&running.statement),
+        batch_rows: BATCH_ROWS,
+        ordered: true,
+        scan: config::scan_options(running.planner.config_options()),
+        traffic: Arc::clone(&running.traffic),
+    }
+}

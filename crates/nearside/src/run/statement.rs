@@ -1,0 +1,240 @@
+//! One running statement: its time, what exists for it, its budget, and how it is cancelled.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use datafusion_common::alias::AliasGenerator;
+use datafusion_common::config::ConfigOptions;
+use datafusion_expr::execution_props::ExecutionProps;
+use datafusion_expr::registry::FunctionRegistry;
+use datafusion_optimizer::OptimizerConfig;
+use exec::{SchedParallel, Traffic};
+use storage::{Interrupted, StoreError};
+
+use crate::catalog::{Catalog, CatalogState, Workers};
+use crate::error::{Error, Result};
+use crate::plan::context::PlanContext;
+use crate::plan::planner::Planner;
+use crate::plan::planning::PlanningStatement;
+use crate::plan::stop::{Stop, go_on};
+use crate::run::config;
+use crate::run::inner::Inner;
+use crate::run::scheduling;
+
+/// One statement from its start until its last row is taken.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// What the scheduler knows of it.
+    pub statement: Arc<sched::Statement>,
+    /// The database.
+    pub inner: Arc<Inner>,
+    /// Functions and settings.
+    pub planner: Arc<Planner>,
+    /// What exists; replaced once by a writing statement when it has its table's writer lock.
+    pub catalog: Arc<CatalogState>,
+    /// Where it commits: the database's catalog, or a scratch one while IMPORT DATABASE works.
+    pub home: Arc<Catalog>,
+    /// What its tasks touch.
+    pub traffic: Arc<Traffic>,
+    started: DateTime<Utc>,
+    deadline: Option<Instant>,
+}
+
+impl Running {
+    /// Starts a statement: it sees what exists now, and nothing that commits later.
+    pub(crate) fn start(inner: &Arc<Inner>, planner: Arc<Planner>) -> Running {
+        let settings = config::nearside(planner.config_options());
+        let limit = (settings.statement_memory_bytes > 0).then_some(settings.statement_memory_bytes);
+        let budget = inner.budget.child("statement", limit);
+        let statement = sched::Statement::new(inner.next_statement_time(), budget);
+        let deadline = (settings.statement_timeout_ms > 0)
+            .then(|| Instant::now() + Duration::from_millis(settings.statement_timeout_ms));
+        if let Some(deadline) = deadline {
+            statement.set_deadline(deadline);
+        }
+        // SET has refused what is no setting.
+        statement.set_settings(scheduling::settings(&settings, inner.threshold.known().unwrap_or(0)).ok());
+        statement.set_counted(scheduling::counted(&settings.hardware_counters).unwrap_or(true));
+        Running {
+            statement,
+            inner: Arc::clone(inner),
+            planner,
+            catalog: inner.catalog.state(),
+            home: Arc::clone(&inner.catalog),
+            traffic: Arc::new(Traffic::within(Arc::clone(&inner.traffic))),
+            started: Utc::now(),
+            deadline,
+        }
+    }
+
+    /// The same statement over what exists now.
+    pub(crate) fn refreshed(&self) -> Running {
+        self.over(self.home.state())
+    }
+
+    /// The same statement over another state.
+    pub(crate) fn over(&self, catalog: Arc<CatalogState>) -> Running {
+        Running {
+            statement: Arc::clone(&self.statement),
+            inner: Arc::clone(&self.inner),
+            planner: Arc::clone(&self.planner),
+            catalog,
+            home: Arc::clone(&self.home),
+            traffic: Arc::clone(&self.traffic),
+            started: self.started,
+            deadline: self.deadline,
+        }
+    }
+
+    /// The same statement in an empty catalog of its own.
+    pub(crate) fn scratch(&self) -> Running {
+        let home = Arc::new(self.home.scratch());
+        Running { home: Arc::clone(&home), ..self.over(home.state()) }
+    }
+
+    /// What expressions are planned with: the time of the statement and the session's settings.
+    pub(crate) fn props(&self) -> ExecutionProps {
+        let mut props = ExecutionProps::new();
+        props.query_execution_start_time = Some(self.started);
+        props.config_options = Some(Arc::clone(self.planner.config_options()));
+        props
+    }
+
+    /// What the SQL planner asks on its behalf.
+    pub(crate) fn plan_context(&self) -> PlanContext<'_> {
+        PlanContext {
+            planner: &self.planner,
+            catalog: Arc::clone(&self.catalog),
+            system: (self.inner.system_tables)(&self.inner),
+            planning: Vec::new(),
+            stop: self.stop(),
+        }
+    }
+
+    /// A way to cancel it from any thread.
+    pub(crate) fn canceller(&self) -> Canceller {
+        Canceller { statement: Arc::clone(&self.statement) }
+    }
+
+    /// An error when it was cancelled or is out of time.
+    pub(crate) fn check(&self) -> Result<()> {
+        go_on(&self.statement, self.deadline)
+    }
+}
+
+impl Workers for Running {
+    type Parallel = SchedParallel;
+
+    fn parallel(&self) -> SchedParallel {
+        SchedParallel::new(Arc::clone(&self.inner.scheduler), Arc::clone(&self.statement))
+    }
+
+    fn finished<T>(&self, result: Result<T, StoreError>, step: impl FnOnce() -> String) -> Result<T> {
+        match result {
+            Ok(done) => self.check().map(|()| done),
+            Err(StoreError::Interrupted(Interrupted::Panicked(text))) => {
+                Err(Error::Internal(format!("{} failed: {text}", step())))
+            }
+            Err(StoreError::Interrupted(Interrupted::Cancelled)) => Err(self.check().err().unwrap_or(Error::Cancelled)),
+            Err(other) => Err(other.into()),
+        }
+    }
+}
+
+/// The optimiser asks the statement for the time that `now()` stands for.
+impl OptimizerConfig for Running {
+    fn query_execution_start_time(&self) -> Option<DateTime<Utc>> {
+        Some(self.started)
+    }
+
+    fn alias_generator(&self) -> &Arc<AliasGenerator> {
+        self.planner.alias_generator()
+    }
+
+    fn options(&self) -> Arc<ConfigOptions> {
+        Arc::clone(self.planner.config_options())
+    }
+
+    fn function_registry(&self) -> Option<&dyn FunctionRegistry> {
+        Some(self.planner.as_ref())
+    }
+}
+
+impl PlanningStatement for Running {
+    fn planner(&self) -> &Planner {
+        &self.planner
+    }
+
+    fn stop(&self) -> Stop {
+        Stop::new(&self.statement, self.deadline)
+    }
+}
+
+/// Cancels one statement.
+#[derive(Debug, Clone)]
+pub(crate) struct Canceller {
+    statement: Arc<sched::Statement>,
+}
+
+impl Canceller {
+    /// Cancels it; more than once is as good as once.
+    pub(crate) fn cancel(&self) {
+        self.statement.cancel();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use numa::Budget;
+
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_never_taken_for_a_wish() {
+        for _ in 0..500 {
+            let statement = sched::Statement::new(1, Budget::unlimited());
+            let deadline = Instant::now() + Duration::from_micros(200);
+            statement.set_deadline(deadline);
+            let error = loop {
+                if let Err(error) = go_on(&statement, Some(deadline)) {
+                    break error;
+                }
+            };
+            assert!(matches!(error, Error::Timeout), "{error}");
+        }
+        let statement = sched::Statement::new(1, Budget::unlimited());
+        statement.cancel();
+        assert!(matches!(go_on(&statement, Some(Instant::now() + Duration::from_secs(60))), Err(Error::Cancelled)));
+        assert!(matches!(go_on(&statement, None), Err(Error::Cancelled)));
+    }
+
+    #[test]
+    fn a_panic_is_never_taken_for_a_wish() {
+        let database = crate::Database::builder().threads(2).memory_bytes(1 << 26).build().unwrap();
+        let running = database.session().running();
+        let workers = running.parallel();
+        let body = |task: usize| assert!(task != 5, "the sixth is broken");
+        let built = storage::Parallel::for_each(&workers, 8, &|_| None, &body).map_err(StoreError::from);
+        let error = running.finished(built, || "building the indexes of table 't'".into()).unwrap_err();
+        assert!(matches!(&error, Error::Internal(_)), "{error}");
+        let text = error.to_string();
+        assert!(
+            text.contains("building the indexes of table 't' failed") && text.contains("the sixth is broken"),
+            "{text}"
+        );
+        // Whoever asks later is told the same.
+        let error = running.check().unwrap_err();
+        assert!(matches!(&error, Error::Internal(text) if text.contains("the sixth is broken")), "{error}");
+        // What another panic of the statement stopped names that one.
+        let other = storage::Parallel::for_each(&workers, 8, &|_| None, &|_| ()).map_err(StoreError::from);
+        let error = running.finished(other, || "moving table 't'".into()).unwrap_err();
+        assert!(matches!(&error, Error::Internal(text) if text.contains("the sixth is broken")), "{error}");
+        let cancelled = database.session().running();
+        cancelled.canceller().cancel();
+        let workers = cancelled.parallel();
+        let built = storage::Parallel::for_each(&workers, 8, &|_| None, &|_| ()).map_err(StoreError::from);
+        assert!(matches!(cancelled.finished(built, String::new), Err(Error::Cancelled)));
+        assert!(matches!(cancelled.finished(Ok(()), String::new), Err(Error::Cancelled)));
+    }
+}

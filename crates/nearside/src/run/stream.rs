@@ -1,0 +1,206 @@
+//! The rows of a query as they come: an iterator for synchronous callers, a stream for asynchronous ones.
+//!
+//! A synchronous caller parks its own thread and is woken by a waker; it never enters a runtime, so it may be called inside
+//! one. Dropping a stream cancels what still runs for it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use exec::Execution;
+use futures::Stream;
+
+use crate::error::{Error, Result};
+use crate::run::profile::Recording;
+use crate::run::statement::{Canceller, Running};
+
+/// The rows of a query.
+///
+/// ```
+/// # fn main() -> nearside::Result<()> {
+/// let session = nearside::Database::new()?.session();
+/// for batch in session.query("SELECT value FROM generate_series(1, 3)")? {
+///     println!("{} rows", batch?.num_rows());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct ResultStream {
+    schema: SchemaRef,
+    source: Source,
+    running: Option<Arc<Running>>,
+    canceller: Option<Canceller>,
+    recording: Option<Recording>,
+    ended: bool,
+}
+
+enum Source {
+    Native(Execution),
+    Ready(std::vec::IntoIter<RecordBatch>),
+}
+
+impl std::fmt::Debug for ResultStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ResultStream").field("schema", &self.schema).field("ended", &self.ended).finish()
+    }
+}
+
+impl ResultStream {
+    /// Rows that are there already.
+    pub(crate) fn ready(schema: SchemaRef, batches: Vec<RecordBatch>) -> ResultStream {
+        ResultStream {
+            schema,
+            source: Source::Ready(batches.into_iter()),
+            running: None,
+            canceller: None,
+            recording: None,
+            ended: false,
+        }
+    }
+
+    /// The rows of a wholly native plan.
+    pub(crate) fn native(schema: SchemaRef, execution: Execution, running: Arc<Running>) -> ResultStream {
+        let canceller = Some(running.canceller());
+        let (source, running) = (Source::Native(execution), Some(running));
+        ResultStream { schema, source, running, canceller, recording: None, ended: false }
+    }
+
+    /// The same rows, counted by a recording when the last of them was taken.
+    pub(crate) fn recorded(mut self, recording: Option<Recording>) -> ResultStream {
+        self.recording = recording;
+        self
+    }
+
+    /// Names and types of the columns.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// All rows, when they fit in memory.
+    pub fn collect_all(self) -> Result<Vec<RecordBatch>> {
+        Iterator::collect(self)
+    }
+
+    fn poll_batch(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        let item = match &mut self.source {
+            Source::Ready(batches) => Poll::Ready(batches.next().map(Ok)),
+            Source::Native(execution) => {
+                execution.poll_next(cx).map(|item| item.map(|batch| conform(batch.map_err(Error::from)?, &self.schema)))
+            }
+        };
+        if let Poll::Ready(item) = &item {
+            self.count(item);
+        }
+        match item {
+            Poll::Ready(None) => self.finish(),
+            Poll::Ready(Some(Err(_))) => self.fail(),
+            _ => {}
+        }
+        item
+    }
+
+    /// Tells the recording, if there is one, what comes.
+    fn count(&mut self, item: &Option<Result<RecordBatch>>) {
+        match (item, &mut self.recording) {
+            (Some(Ok(batch)), Some(recording)) => recording.took(batch.num_rows()),
+            (Some(Err(_)), _) => self.recording = None,
+            (None, _) => {
+                if let Some(recording) = self.recording.take() {
+                    recording.done();
+                }
+            }
+            (_, None) => {}
+        }
+    }
+
+    /// The statement has failed or is out of time: what it has queued is dropped now.
+    fn fail(&mut self) {
+        if let Some(canceller) = &self.canceller {
+            canceller.cancel();
+        }
+        self.finish();
+    }
+
+    fn finish(&mut self) {
+        self.ended = true;
+        self.source = Source::Ready(Vec::new().into_iter());
+        self.running = None;
+        self.canceller = None;
+    }
+}
+
+impl Drop for ResultStream {
+    fn drop(&mut self) {
+        if let Some(canceller) = self.canceller.take() {
+            canceller.cancel();
+        }
+    }
+}
+
+impl Stream for ResultStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.poll_batch(cx)
+    }
+}
+
+impl Iterator for ResultStream {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &self.source {
+            // On a worker this helps with the morsels instead of waiting for other workers.
+            Source::Native(execution) if !self.ended => {
+                let item = execution.next_blocking();
+                let item = item.map(|batch| conform(batch.map_err(Error::from)?, &self.schema));
+                self.count(&item);
+                match item {
+                    None => self.finish(),
+                    Some(Err(_)) => self.fail(),
+                    Some(Ok(_)) => {}
+                }
+                return item;
+            }
+            _ => {}
+        }
+        block_on(std::future::poll_fn(|cx| self.poll_batch(cx)))
+    }
+}
+
+/// The same columns under the schema that was promised (names, metadata and nullability come from the logical plan).
+pub(crate) fn conform(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    if batch.schema_ref() == schema {
+        return Ok(batch);
+    }
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    let (_, columns, _) = batch.into_parts();
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+}
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future on this thread, whatever runtime the thread belongs to.
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut future = std::pin::pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut cx = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut cx) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::park(),
+        }
+    }
+}

@@ -1,0 +1,383 @@
+//! What the parser or the planner would take otherwise than SQL has it, or not at all, set right in the syntax tree.
+//!
+//! # Limits
+//! Two outputs have the same name where their expressions are written alike but for case, brackets and casts around
+//! them. What the planner
+//! takes for the same otherwise it refuses: `a` beside `t.a`, beside `*` or beside another column `AS a`, and casts
+//! further inside.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use datafusion_sql::parser::Statement;
+use sqlparser::ast::helpers::attached_token::AttachedToken;
+use sqlparser::ast::{self, Ident, ObjectName, SelectItem, SetExpr, Value, VisitMut, VisitorMut, visit_expressions};
+
+use super::normalised;
+use crate::functions::any_of_list;
+
+/// Sets a statement right.
+pub(super) fn mend(statement: &mut Statement) {
+    match statement {
+        Statement::Statement(inner) => {
+            let _ = inner.visit(&mut Mend);
+        }
+        Statement::Explain(explain) => mend(&mut explain.statement),
+        _ => {}
+    }
+}
+
+struct Mend;
+
+impl VisitorMut for Mend {
+    type Break = ();
+
+    fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<()> {
+        if let ast::Statement::Set(set) = statement {
+            assign_time_zone(set);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+        each_select(&mut query.body, &mut |select| select.projection.iter_mut().for_each(replace_known_columns));
+        name_outputs_apart(query);
+        limit_by_fetch(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+        bind_distinct_tightly(expr);
+        compare_with_lists(expr);
+        compare_rows(expr);
+        cut_to_length(expr);
+        read_exponents_as_doubles(expr);
+        ControlFlow::Continue(())
+    }
+}
+
+/// `SET TIME ZONE '+02:00'`, as the standard has it, is `SET TIMEZONE = '+02:00'`.
+fn assign_time_zone(set: &mut ast::Set) {
+    if let ast::Set::SetTimeZone { local: false, value } = set {
+        let variable = ObjectName::from(vec![Ident::new("TIMEZONE")]);
+        *set = ast::Set::SingleAssignment { scope: None, hivevar: false, variable, values: vec![value.clone()] };
+    }
+}
+
+/// Numbers with an exponent are DOUBLEs: as decimals, which other numbers with a point are, most would not fit.
+fn read_exponents_as_doubles(expr: &mut ast::Expr) {
+    if let ast::Expr::Value(value) = expr
+        && let Value::Number(text, _) = &value.value
+        && text.contains(['e', 'E'])
+    {
+        let span = value.span;
+        let text = Value::SingleQuotedString(text.to_string());
+        *expr = ast::Expr::Cast {
+            kind: ast::CastKind::Cast,
+            expr: Box::new(ast::Expr::Value(ast::ValueWithSpan { value: text, span })),
+            data_type: ast::DataType::Double(ast::ExactNumberInfo::None),
+            array: false,
+            format: None,
+        };
+    }
+}
+
+/// `x = ANY (ARRAY[..])` is IN; every other comparison with a list is a call of ours. A query's values are compared
+/// by `quantified`.
+fn compare_with_lists(expr: &mut ast::Expr) {
+    let (left, op, right, all) = match expr {
+        ast::Expr::AnyOp { left, compare_op, right, is_some: _ } => (left, compare_op, right, false),
+        ast::Expr::AllOp { left, compare_op, right } => (left, compare_op, right, true),
+        _ => return,
+    };
+    if matches!(right.as_ref(), ast::Expr::Subquery(_)) {
+        return;
+    }
+    let in_list = matches!((&*op, all), (ast::BinaryOperator::Eq, false) | (ast::BinaryOperator::NotEq, true));
+    if let ast::Expr::Array(array) = right.as_mut()
+        && in_list
+        && !array.elem.is_empty()
+    {
+        *expr = ast::Expr::InList { expr: left.clone(), list: std::mem::take(&mut array.elem), negated: all };
+        return;
+    }
+    *expr = call(&any_of_list::name_of(&op.to_string(), all), vec![left.as_ref().clone(), right.as_ref().clone()]);
+}
+
+/// A comparison of rows is one of their fields, which says what it makes of NULLs: `(a, b) = (c, d)` is
+/// `a = c AND b = d`.
+fn compare_rows(expr: &mut ast::Expr) {
+    use ast::BinaryOperator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
+    let compared = match expr {
+        ast::Expr::BinaryOp { left, op, right } => {
+            let (Some(left), Some(right)) = (row(left), row(right)) else { return };
+            if left.len() != right.len() {
+                return;
+            }
+            let pairs = left.iter().zip(right);
+            match op {
+                Eq => joined(And, pairs.map(|(l, r)| binary(l.clone(), Eq, r.clone()))),
+                NotEq => joined(Or, pairs.map(|(l, r)| binary(l.clone(), NotEq, r.clone()))),
+                Lt | LtEq | Gt | GtEq => {
+                    let strict = if matches!(op, Lt | LtEq) { Lt } else { Gt };
+                    // The last fields decide as the rows do; earlier ones where they differ.
+                    pairs.rev().fold(None, |later, (l, r)| match later {
+                        None => Some(binary(l.clone(), op.clone(), r.clone())),
+                        Some(later) => {
+                            let equal = binary(binary(l.clone(), Eq, r.clone()), And, later);
+                            Some(binary(binary(l.clone(), strict.clone(), r.clone()), Or, equal))
+                        }
+                    })
+                }
+                _ => return,
+            }
+        }
+        ast::Expr::InList { expr: left, list, negated } => {
+            let Some(left) = row(left) else { return };
+            let rows: Option<Vec<&[ast::Expr]>> = list.iter().map(row).collect();
+            let Some(rows) = rows.filter(|rows| rows.iter().all(|row| row.len() == left.len())) else { return };
+            let equal = rows
+                .into_iter()
+                .filter_map(|row| joined(And, left.iter().zip(row).map(|(l, r)| binary(l.clone(), Eq, r.clone()))));
+            let any = joined(Or, equal);
+            match *negated {
+                true => any.map(|any| ast::Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(any) }),
+                false => any,
+            }
+        }
+        ast::Expr::IsNull(fields) => {
+            let Some(fields) = row(fields) else { return };
+            joined(And, fields.iter().map(|field| ast::Expr::IsNull(Box::new(field.clone()))))
+        }
+        ast::Expr::IsNotNull(fields) => {
+            let Some(fields) = row(fields) else { return };
+            joined(And, fields.iter().map(|field| ast::Expr::IsNotNull(Box::new(field.clone()))))
+        }
+        _ => return,
+    };
+    if let Some(compared) = compared {
+        *expr = ast::Expr::Nested(Box::new(compared));
+    }
+}
+
+/// The fields of a row written in brackets.
+fn row(expr: &ast::Expr) -> Option<&[ast::Expr]> {
+    match expr {
+        ast::Expr::Tuple(fields) if !fields.is_empty() => Some(fields),
+        ast::Expr::Nested(inner) => row(inner),
+        _ => None,
+    }
+}
+
+fn joined(op: ast::BinaryOperator, conditions: impl Iterator<Item = ast::Expr>) -> Option<ast::Expr> {
+    conditions.reduce(|left, right| binary(left, op.clone(), right))
+}
+
+/// `(left op right)`.
+fn binary(left: ast::Expr, op: ast::BinaryOperator, right: ast::Expr) -> ast::Expr {
+    ast::Expr::Nested(Box::new(ast::Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }))
+}
+
+/// `* REPLACE (x AS c)`: the planner passes over a `c` that is no column. So `x` is made to mention it, in a
+/// condition that is always true.
+fn replace_known_columns(item: &mut SelectItem) {
+    let (table, options) = match item {
+        SelectItem::Wildcard(options) => (Vec::new(), options),
+        SelectItem::QualifiedWildcard(ast::SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
+            (name.0.iter().filter_map(|part| part.as_ident().cloned()).collect(), options)
+        }
+        _ => return,
+    };
+    for element in options.opt_replace.iter_mut().flat_map(|replace| &mut replace.items) {
+        let column = Ident::with_quote('"', folded(&element.column_name));
+        element.column_name = column.clone();
+        let reference = match table.is_empty() {
+            true => ast::Expr::Identifier(column),
+            false => ast::Expr::CompoundIdentifier(table.iter().cloned().chain([column]).collect()),
+        };
+        let condition = ast::Expr::BinaryOp {
+            left: Box::new(ast::Expr::Value(Value::Boolean(true).into())),
+            op: ast::BinaryOperator::Or,
+            right: Box::new(ast::Expr::IsNull(Box::new(reference))),
+        };
+        let result = std::mem::replace(&mut element.expr, ast::Expr::Value(Value::Null.into()));
+        element.expr = ast::Expr::Case {
+            case_token: AttachedToken::empty(),
+            end_token: AttachedToken::empty(),
+            operand: None,
+            conditions: vec![ast::CaseWhen { condition, result }],
+            else_result: None,
+        };
+    }
+}
+
+/// `FETCH FIRST n ROWS ONLY`, as the standard has it, is `LIMIT n`.
+fn limit_by_fetch(query: &mut ast::Query) {
+    let Some(ast::Fetch { with_ties: false, percent: false, quantity }) = &query.fetch else { return };
+    let one = || ast::Expr::Value(Value::Number("1".into(), false).into());
+    let rows = quantity.clone().unwrap_or_else(one);
+    match &mut query.limit_clause {
+        None => {
+            query.limit_clause =
+                Some(ast::LimitClause::LimitOffset { limit: Some(rows), offset: None, limit_by: Vec::new() });
+        }
+        Some(ast::LimitClause::LimitOffset { limit: limit @ None, .. }) => *limit = Some(rows),
+        // Both: the planner refuses that.
+        Some(_) => return,
+    }
+    query.fetch = None;
+}
+
+/// `CAST (x AS VARCHAR(n))` has the first n characters of the text.
+fn cut_to_length(expr: &mut ast::Expr) {
+    let ast::Expr::Cast { data_type, .. } = expr else { return };
+    let (ast::DataType::Varchar(length) | ast::DataType::Char(length)) = data_type else { return };
+    let Some(ast::CharacterLength::IntegerLength { length, unit: _ }) = length.take() else { return };
+    let cast = std::mem::replace(expr, ast::Expr::Value(Value::Null.into()));
+    let count = ast::Expr::Value(Value::Number(length.to_string(), false).into());
+    *expr = call("left", vec![cast, count]);
+}
+
+/// `name(arguments)`.
+fn call(name: &str, arguments: Vec<ast::Expr>) -> ast::Expr {
+    let args = arguments.into_iter().map(|e| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e))).collect();
+    ast::Expr::Function(ast::Function {
+        name: ObjectName::from(vec![Ident::with_quote('"', name)]),
+        uses_odbc_syntax: false,
+        parameters: ast::FunctionArguments::None,
+        args: ast::FunctionArguments::List(ast::FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// `SELECT a, a` gives the columns `a` and `a_1`: the planner wants names to be different.
+fn name_outputs_apart(query: &mut ast::Query) {
+    let mut known = HashSet::new();
+    let mut again = false;
+    each_select(&mut query.body, &mut |select| again |= !repeated(&select.projection).is_empty());
+    if !again {
+        return;
+    }
+    // Names in ORDER BY, HAVING and the like may be a table's: outputs must not take them.
+    let _ = visit_expressions(query, |expr: &ast::Expr| {
+        match expr {
+            ast::Expr::Identifier(name) => drop(known.insert(folded(name))),
+            ast::Expr::CompoundIdentifier(names) => known.extend(names.iter().map(folded)),
+            _ => {}
+        }
+        ControlFlow::<()>::Continue(())
+    });
+    each_select(&mut query.body, &mut |select| {
+        let mut taken: HashSet<String> = known.clone();
+        taken.extend(select.projection.iter().filter_map(name_of));
+        for place in repeated(&select.projection) {
+            let item = &mut select.projection[place];
+            let name = name_of(item).unwrap_or_default();
+            let numbered = (1..).map(|number| format!("{name}_{number}"));
+            let free: String = numbered.skip_while(|name| taken.contains(name)).take(1).collect();
+            taken.insert(free.clone());
+            if let SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) = item {
+                let (expr, alias) = (expr.clone(), Ident::with_quote('"', free));
+                *item = SelectItem::ExprWithAlias { expr, alias };
+            }
+        }
+    });
+}
+
+/// The SELECTs of a query; one in brackets is a query by itself.
+fn each_select(body: &mut SetExpr, visit: &mut dyn FnMut(&mut ast::Select)) {
+    match body {
+        SetExpr::Select(select) => visit(select),
+        SetExpr::SetOperation { left, right, .. } => {
+            each_select(left, visit);
+            each_select(right, visit);
+        }
+        _ => {}
+    }
+}
+
+/// Which items have the name of one before them.
+fn repeated(items: &[SelectItem]) -> Vec<usize> {
+    let mut seen = HashSet::new();
+    let again = |item: &SelectItem| output_name(item).is_some_and(|name| !seen.insert(name));
+    let numbers = items.iter().map(again).enumerate().collect::<Vec<_>>();
+    numbers.into_iter().filter_map(|(place, again)| again.then_some(place)).collect()
+}
+
+/// What the planner makes an output's name of: an alias, which is no table's, or the expression.
+fn output_name(item: &SelectItem) -> Option<(bool, String)> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some((true, folded(alias))),
+        SelectItem::UnnamedExpr(expr) => Some((false, text_of(bare(expr)))),
+        _ => None,
+    }
+}
+
+/// An expression's text with names as SQL folds them.
+fn text_of(expr: &ast::Expr) -> String {
+    match expr {
+        ast::Expr::Identifier(name) => folded(name),
+        ast::Expr::CompoundIdentifier(names) => names.iter().map(folded).collect::<Vec<_>>().join("."),
+        expr => expr.to_string(),
+    }
+}
+
+/// The column's name as people see it.
+fn name_of(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
+        SelectItem::UnnamedExpr(expr) => Some(match bare(expr) {
+            ast::Expr::CompoundIdentifier(names) => names.last().map_or_else(String::new, folded),
+            expr => text_of(expr),
+        }),
+        _ => None,
+    }
+}
+
+fn folded(name: &Ident) -> String {
+    normalised(name.clone())
+}
+
+/// Without brackets and casts around it, which names of outputs do not tell.
+fn bare(mut expr: &ast::Expr) -> &ast::Expr {
+    loop {
+        expr = match expr {
+            ast::Expr::Nested(inner) | ast::Expr::Cast { expr: inner, .. } => inner,
+            ast::Expr::AtTimeZone { timestamp, .. } => timestamp,
+            expr => return expr,
+        }
+    }
+}
+
+/// `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`; the parser takes all of `b AND c` to the right of
+/// FROM.
+fn bind_distinct_tightly(expr: &mut ast::Expr) {
+    let (ast::Expr::IsDistinctFrom(_, right) | ast::Expr::IsNotDistinctFrom(_, right)) = &mut *expr else { return };
+    if !is_logic(right) {
+        return;
+    }
+    let mut outer = std::mem::replace(right.as_mut(), ast::Expr::Value(Value::Null.into()));
+    let mut test = std::mem::replace(expr, ast::Expr::Value(Value::Null.into()));
+    // The leftmost operand below the ANDs and ORs is what FROM is about.
+    let mut place = &mut outer;
+    while is_logic(place) {
+        let ast::Expr::BinaryOp { left, .. } = place else { return };
+        place = left.as_mut();
+    }
+    if let ast::Expr::IsDistinctFrom(_, right) | ast::Expr::IsNotDistinctFrom(_, right) = &mut test {
+        std::mem::swap(right.as_mut(), place);
+    }
+    *place = test;
+    *expr = outer;
+}
+
+fn is_logic(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::BinaryOp { op: ast::BinaryOperator::And | ast::BinaryOperator::Or, .. })
+}

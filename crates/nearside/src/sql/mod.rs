@@ -1,0 +1,211 @@
+//! From text to statements: splitting scripts, our own statements, and DataFusion's parser for the rest.
+//!
+//! Ours: `ALTER TABLE .. SET PLACEMENT` and `.. NUMA NODE`, `COPY t FROM 'file'`, `EXPORT DATABASE 'folder'`, `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and
+//! executed by us. Everything else is SQL as DataFusion (sqlparser's generic dialect) reads it.
+
+use datafusion_common::config::ConfigOptions;
+use datafusion_expr::planner::ContextProvider;
+use datafusion_expr::{LogicalPlan, Volatility};
+use datafusion_sql::parser::{CopyToStatement, DFParserBuilder, Statement};
+use datafusion_sql::planner::{ParserOptions, SqlToRel};
+use sqlparser::ast::{self, ObjectName, Value};
+use sqlparser::dialect::GenericDialect;
+
+use crate::error::{Error, Position, Result};
+use crate::stack::deep;
+
+mod complete;
+mod exclude;
+mod materialized;
+mod mend;
+mod names;
+mod own;
+mod text;
+mod windows;
+
+pub(crate) use exclude::exclusion_of;
+use exclude::without_exclusions;
+pub(crate) use materialized::Wish;
+use materialized::{keep_wishes, put_back, without_words};
+use mend::mend;
+pub(crate) use names::{object_name, quoted};
+use own::own_statement;
+pub(crate) use own::{AlterPlacement, Change};
+use text::check_tokens;
+pub(crate) use text::{Written, statements};
+pub use text::{is_complete, split};
+use windows::resolve_windows;
+
+/// How deep expressions may nest.
+const RECURSION_MAX: usize = 200;
+
+/// One statement of a script and where it starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Piece {
+    /// The text, without the semicolon.
+    pub sql: String,
+    /// Where it starts in the script.
+    pub start: Position,
+}
+
+/// A statement of ours or of DataFusion's.
+#[derive(Debug, Clone)]
+pub(crate) enum Parsed {
+    /// DataFusion's parser took it.
+    Sql(Box<Statement>),
+    /// `COPY t | (query) TO 'file'`.
+    CopyTo(CopyToStatement),
+    /// `COPY t FROM 'file'`.
+    CopyFrom(CopyFrom),
+    /// `ALTER TABLE t SET PLACEMENT ..` and `.. NUMA NODE ..`.
+    AlterPlacement(AlterPlacement),
+    /// `EXPORT DATABASE 'folder'`.
+    Export(String),
+    /// `IMPORT DATABASE 'folder'`.
+    Import(String),
+}
+
+/// `COPY t [(columns)] FROM 'path' [STORED AS format] [[WITH | OPTIONS] (key value, ..)]`.
+#[derive(Debug, Clone)]
+pub(crate) struct CopyFrom {
+    /// The table.
+    pub table: ObjectName,
+    /// The columns that the file's columns go to, in order; all when empty.
+    pub columns: Vec<String>,
+    /// File, folder or glob.
+    pub path: String,
+    /// Options, keys in lower case, `format` among them.
+    pub options: Vec<(String, String)>,
+}
+
+impl Parsed {
+    /// Parses a text that holds exactly one statement.
+    pub(crate) fn one(sql: &str) -> Result<Parsed> {
+        let mut all = statements(sql)?;
+        match (all.pop(), all.len()) {
+            (Some(written), 0) => Parsed::of(written),
+            (None, _) => Err(Error::syntax("there is no statement in the text")),
+            (_, more) => Err(Error::syntax(format!("one statement is expected here, and the text holds {}", more + 1))),
+        }
+    }
+
+    /// Parses a statement of a script; what is wrong with it is told where it stands in the script.
+    pub(crate) fn of(written: Written) -> Result<Parsed> {
+        let tokens = written.tokens;
+        check_tokens(&tokens)?;
+        if let Some(own) = own_statement(&tokens)? {
+            return Ok(own);
+        }
+        let (tokens, said) = without_words(without_exclusions(tokens)?);
+        let mut parser = DFParserBuilder::new(tokens)
+            .with_dialect(&GenericDialect {})
+            .with_recursion_limit(RECURSION_MAX)
+            .build()
+            .map_err(Error::from)?;
+        let mut statements = parser.parse_statements().map_err(Error::from)?;
+        deep(|| {
+            statements.iter_mut().for_each(|statement| put_back(statement, &said));
+            statements.iter_mut().try_for_each(resolve_windows)?;
+            statements.iter().try_for_each(complete::check)
+        })?;
+        match (statements.pop_front(), statements.is_empty()) {
+            (Some(Statement::CopyTo(copy)), true) => Ok(Parsed::CopyTo(copy)),
+            (Some(statement), true) => Ok(Parsed::Sql(Box::new(statement))),
+            _ => Err(Error::syntax("one statement is expected here")),
+        }
+    }
+
+    /// The logical plan of a statement that has one.
+    pub(crate) fn plan(self, context: &impl ContextProvider) -> Result<LogicalPlan> {
+        match self {
+            Parsed::Sql(statement) => plan_statement(*statement, context),
+            Parsed::AlterPlacement(_) => {
+                Err(Error::Unsupported("ALTER TABLE cannot be prepared or stand inside another statement".into()))
+            }
+            _ => Err(Error::plan("COPY, EXPORT and IMPORT cannot stand inside another statement")),
+        }
+    }
+}
+
+/// Plans one of DataFusion's statements.
+pub(crate) fn plan_statement(mut statement: Statement, context: &impl ContextProvider) -> Result<LogicalPlan> {
+    let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
+    deep(|| {
+        mend(&mut statement);
+        let volatile = |name: &str| {
+            let function = context.get_function_meta(name);
+            function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
+        };
+        keep_wishes(&mut statement, &volatile);
+        Ok(planner.statement_to_plan(statement)?)
+    })
+}
+
+/// Takes `WITH (placement = '..')` off CREATE TABLE: the planner would refuse it.
+///
+/// # Errors
+/// Other options, and values that are no text.
+pub(crate) fn take_placement(statement: &mut Statement) -> Result<Option<String>> {
+    let Statement::Statement(inner) = statement else { return Ok(None) };
+    let ast::Statement::CreateTable(create) = inner.as_mut() else { return Ok(None) };
+    let ast::CreateTableOptions::With(options) = &create.table_options else { return Ok(None) };
+    let mut placement = None;
+    for option in options {
+        let ast::SqlOption::KeyValue { key, value } = option else {
+            return Err(Error::plan(format!("WITH ({option}): an option is name = value, as placement = 'ivp'")));
+        };
+        let key = key.value.to_lowercase();
+        if key != "placement" {
+            return Err(Error::NotFound { kind: "table option", name: key, nearest: Some("placement".into()) });
+        }
+        let text = match value {
+            ast::Expr::Value(ast::ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => text.clone(),
+            other => other.to_string(),
+        };
+        if placement.replace(text).is_some() {
+            return Err(Error::plan("WITH (..): placement stands twice"));
+        }
+    }
+    create.table_options = ast::CreateTableOptions::None;
+    Ok(placement)
+}
+
+/// The planner's options as the session's settings say.
+pub(crate) fn parser_options(options: &ConfigOptions) -> ParserOptions {
+    let sql = &options.sql_parser;
+    ParserOptions {
+        parse_float_as_decimal: sql.parse_float_as_decimal,
+        enable_ident_normalization: sql.enable_ident_normalization,
+        support_varchar_with_length: sql.support_varchar_with_length,
+        enable_options_value_normalization: sql.enable_options_value_normalization,
+        collect_spans: sql.collect_spans,
+        map_string_types_to_utf8view: sql.map_string_types_to_utf8view,
+        default_null_ordering: sql.default_null_ordering.as_str().into(),
+    }
+}
+
+/// The options of DataFusion's statements in the same shape: keys in lower case, without a `format.` before them, and the
+/// format among them.
+pub(crate) fn option_pairs(options: &[(String, Value)], format: Option<&str>) -> Vec<(String, String)> {
+    let pair = |(key, value): &(String, Value)| {
+        let key = key.to_lowercase();
+        let key = key.rsplit('.').next().unwrap_or(&key).to_string();
+        let text = match value {
+            Value::SingleQuotedString(s) | Value::DoubleQuotedString(s) => s.clone(),
+            Value::Number(n, _) => n.to_string(),
+            Value::Boolean(b) => b.to_string(),
+            other => other.to_string(),
+        };
+        (key, text)
+    };
+    let format = format.map(|f| ("format".to_string(), f.to_string()));
+    options.iter().map(pair).chain(format).collect()
+}
+
+/// SQL folds unquoted names to lower case.
+pub(crate) fn normalised(name: sqlparser::ast::Ident) -> String {
+    if name.quote_style.is_some() { name.value } else { name.value.to_lowercase() }
+}
+
+#[cfg(test)]
+mod tests;

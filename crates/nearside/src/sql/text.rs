@@ -1,0 +1,174 @@
+//! The text of scripts: where a statement ends, and what is refused before it is parsed.
+
+use sqlparser::dialect::GenericDialect;
+use sqlparser::keywords::Keyword;
+use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+
+use super::Piece;
+use crate::error::{Error, Position, Result};
+
+/// How many operators may follow each other in one expression.
+const OPERATORS_MAX: usize = 2000;
+
+/// Refuses what would be ignored, or would exhaust the stack of the threads that plan and evaluate it.
+pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
+    let mut levels = vec![Level::default()];
+    for token in tokens {
+        let position = Some(Position { line: token.span.start.line, column: token.span.start.column });
+        match &token.token {
+            Token::LParen | Token::LBracket => levels.push(Level::default()),
+            Token::RParen | Token::RBracket if levels.len() > 1 => {
+                let inner = levels.pop().unwrap_or_default().depth();
+                if let Some(level) = levels.last_mut() {
+                    level.inner = level.inner.max(inner + 1);
+                }
+            }
+            Token::Comma | Token::SemiColon => {
+                if let Some(level) = levels.last_mut() {
+                    level.next();
+                }
+            }
+            Token::Word(w) if w.quote_style.is_none() && w.keyword == Keyword::TABLESAMPLE => {
+                return Err(Error::Syntax { message: "TABLESAMPLE is not supported".into(), position });
+            }
+            Token::Word(w) if matches!(w.keyword, Keyword::SELECT | Keyword::FROM | Keyword::WHERE) => {
+                if let Some(level) = levels.last_mut() {
+                    level.next();
+                }
+            }
+            Token::Word(w) if !matches!(w.keyword, Keyword::AND | Keyword::OR) => {}
+            Token::Whitespace(_) | Token::Number(..) | Token::SingleQuotedString(_) | Token::Period => {}
+            _ => {
+                if let Some(level) = levels.last_mut() {
+                    level.operators += 1;
+                }
+            }
+        }
+        if levels.last().is_some_and(|level| level.operators + level.inner > OPERATORS_MAX) {
+            let message = format!(
+                "an expression has more than {OPERATORS_MAX} operators in a row or within each other; use IN, a join with VALUES, or several statements"
+            );
+            return Err(Error::Syntax { message, position });
+        }
+    }
+    Ok(())
+}
+
+/// What stands between two brackets, for how deep its expressions are.
+#[derive(Default)]
+struct Level {
+    /// Operators of the expression that is being read: each is a level of the tree.
+    operators: usize,
+    /// The deepest brackets within it.
+    inner: usize,
+    /// The deepest expression before it.
+    before: usize,
+}
+
+impl Level {
+    /// Another expression begins.
+    fn next(&mut self) {
+        *self = Level { before: self.depth(), ..Level::default() };
+    }
+
+    fn depth(&self) -> usize {
+        self.before.max(self.operators + self.inner)
+    }
+}
+
+/// The tokens of a text.
+pub(super) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
+    Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().map_err(|e| Error::Syntax {
+        message: e.message,
+        position: Some(Position { line: e.location.line, column: e.location.column }),
+    })
+}
+
+/// A statement of a script with its tokens, which say where they stand in the script.
+pub(crate) struct Written {
+    /// Its text.
+    pub piece: Piece,
+    /// Its tokens, blanks and comments among them.
+    pub tokens: Vec<TokenWithSpan>,
+}
+
+/// The statements of a script, cut at its semicolons; those in strings, quoted names and comments do not count. Empty
+/// statements are left out.
+///
+/// # Errors
+/// A string, quoted name or comment that does not end.
+pub(crate) fn statements(script: &str) -> Result<Vec<Written>> {
+    let mut cursor = Cursor::new(script);
+    let mut all = Vec::new();
+    let mut start: Option<(usize, Position)> = None;
+    let mut own = Vec::new();
+    for token in tokens(script)? {
+        match token.token {
+            Token::Whitespace(_) | Token::EOF if start.is_none() => {}
+            Token::SemiColon => {
+                let end = cursor.byte_at(token.span.start);
+                if let Some((from, start)) = start.take() {
+                    let piece = Piece { sql: script[from..end].to_string(), start };
+                    all.push(Written { piece, tokens: std::mem::take(&mut own) });
+                }
+            }
+            _ => {
+                if start.is_none() {
+                    let at = token.span.start;
+                    start = Some((cursor.byte_at(at), Position { line: at.line, column: at.column }));
+                }
+                own.push(token);
+            }
+        }
+    }
+    if let Some((from, start)) = start {
+        let piece = Piece { sql: script[from..].trim_end().to_string(), start };
+        all.push(Written { piece, tokens: own });
+    }
+    Ok(all)
+}
+
+/// Splits a script into the texts of its statements, as [`statements`] does.
+///
+/// # Errors
+/// As [`statements`].
+pub fn split(script: &str) -> Result<Vec<Piece>> {
+    Ok(statements(script)?.into_iter().map(|written| written.piece).collect())
+}
+
+/// True when a prompt need not wait for more: the text is empty or its last statement ends in a semicolon.
+pub fn is_complete(text: &str) -> bool {
+    let Ok(tokens) = tokens(text) else { return false };
+    let last = tokens.iter().rev().find(|t| !matches!(t.token, Token::Whitespace(_) | Token::EOF));
+    last.is_none_or(|t| t.token == Token::SemiColon)
+}
+
+/// Turns ascending line and column places into byte offsets.
+struct Cursor<'a> {
+    rest: std::str::CharIndices<'a>,
+    len: usize,
+    line: u64,
+    column: u64,
+}
+
+impl<'a> Cursor<'a> {
+    /// At the start of a text.
+    fn new(text: &'a str) -> Cursor<'a> {
+        Cursor { rest: text.char_indices(), len: text.len(), line: 1, column: 1 }
+    }
+
+    /// Where a place is that is not before the last one asked for.
+    fn byte_at(&mut self, place: Location) -> usize {
+        while (self.line, self.column) < (place.line, place.column) {
+            match self.rest.next() {
+                Some((_, '\n')) => {
+                    self.line += 1;
+                    self.column = 1;
+                }
+                Some(_) => self.column += 1,
+                None => return self.len,
+            }
+        }
+        self.rest.clone().next().map_or(self.len, |(i, _)| i)
+    }
+}

@@ -1,0 +1,376 @@
+//! Statements that move tables between memory and files: COPY TO and FROM, EXPORT and IMPORT DATABASE.
+//!
+//! An exported database is a folder: `schema.sql` with the statements that make its schemas, tables and views, and one
+//! Parquet file per table. A file appears under its name only when it is whole.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
+use datafusion_expr::LogicalPlan;
+use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement as DfStatement};
+use datafusion_sql::resolve::resolve_table_references;
+use files::{Compression, FileFormat, FileSet, ReadOptions, WriteOptions};
+use sqlparser::ast::Statement;
+
+use crate::catalog::placement::spec::Spec;
+use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
+use crate::error::{Error, Result};
+use crate::run::outcome::Done;
+use crate::run::query;
+use crate::run::statement::Running;
+use crate::sql::{CopyFrom, Parsed, object_name, option_pairs, plan_statement, quoted, statements, take_placement};
+use crate::statements::index;
+use crate::statements::load::{BatchProducer, file_producers, stage_parallel};
+use crate::statements::options::{Options, read_options};
+use crate::statements::stage::build;
+use crate::statements::write::{commit_checked, create_table, fitted};
+use crate::statements::writer::as_writer;
+use crate::statements::written;
+
+/// The file of an exported database that holds its statements.
+const SCHEMA_FILE: &str = "schema.sql";
+
+/// `COPY t | (query) TO 'file'`.
+pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<Running>) -> Result<Done> {
+    if !copy.partitioned_by.is_empty() {
+        return Err(Error::Unsupported("COPY .. TO with PARTITIONED BY is not supported".into()));
+    }
+    let pairs = option_pairs(&copy.options, copy.stored_as.as_deref());
+    let options = Options { pairs: &pairs };
+    options.only(&[
+        "format",
+        "compression",
+        "header",
+        "has_header",
+        "delimiter",
+        "delim",
+        "sep",
+        "null",
+        "nullstr",
+        "row_group_size",
+        "row_group_rows",
+    ])?;
+    let path = Path::new(&copy.target);
+    let format = match options.format()?.or_else(|| FileFormat::from_path(path)) {
+        Some(format) => format,
+        None => {
+            return Err(Error::plan(format!(
+                "the format of '{}' cannot be told from its name; add STORED AS PARQUET, CSV, TSV, JSON or ARROW",
+                copy.target
+            )));
+        }
+    };
+    let mut write =
+        WriteOptions { delimiter: options.byte(&["delimiter", "delim", "sep"])?, ..WriteOptions::default() };
+    if let Some(header) = options.bool("header")? {
+        write.header = header;
+    }
+    if let Some(null) = options.get(&["null", "nullstr"]) {
+        write.null = null.to_string();
+    }
+    if let Some(rows) = options.get(&["row_group_size", "row_group_rows"]) {
+        write.row_group_rows = rows
+            .parse()
+            .ok()
+            .filter(|&n| n > 0)
+            .ok_or_else(|| Error::Setting(format!("option row_group_size: '{rows}' is not a number of rows")))?;
+    }
+    let sql = match &copy.source {
+        CopyToSource::Relation(name) => format!("SELECT * FROM {name}"),
+        CopyToSource::Query(query) => query.to_string(),
+    };
+    let rows = write_query(&sql, path, format, options.compression()?, &write, running)?;
+    Ok(Done::rows("COPY", rows))
+}
+
+fn write_query(
+    sql: &str,
+    path: &Path,
+    format: FileFormat,
+    compression: Option<Compression>,
+    options: &WriteOptions,
+    running: &Arc<Running>,
+) -> Result<u64> {
+    let plan = Parsed::one(sql)?.plan(&running.plan_context())?;
+    let rows = query::run(plan, Arc::clone(running), true)?;
+    let mut writer = files::write(path, format, compression, options, rows.schema())?;
+    for batch in rows {
+        writer.write(&batch?)?;
+        running.check()?;
+    }
+    Ok(writer.finish()?.rows)
+}
+
+/// `COPY t FROM 'file'`: columns go by position.
+pub(crate) fn copy_from(copy: CopyFrom, running: &Arc<Running>) -> Result<Done> {
+    let name = object_name(&copy.table)?;
+    let options = read_options(&copy.options)?;
+    as_writer(&name, running, |table, running| {
+        let targets = target_columns(table, &copy.columns)?;
+        let files = open_for(&copy.path, &options, table, &targets)?;
+        let producers = file_producers(&files, running.inner.scheduler.threads());
+        let count = append(table, producers, &targets, running)?;
+        Ok(Done::rows("COPY", count))
+    })
+}
+
+fn target_columns(table: &TableEntry, columns: &[String]) -> Result<Vec<usize>> {
+    let schema = &table.version.schema;
+    if columns.is_empty() {
+        return Ok((0..schema.fields().len()).collect());
+    }
+    if let Some(twice) = columns.iter().enumerate().find(|(i, c)| columns[..*i].contains(c)).map(|(_, c)| c) {
+        return Err(Error::plan(format!("column '{twice}' stands twice in the list")));
+    }
+    let found = columns.iter().map(|column| {
+        schema.index_of(column).map_err(|_| Error::NotFound {
+            kind: "column",
+            name: column.clone(),
+            nearest: crate::error::names::nearest(column, schema.fields().iter().map(|f| f.name().as_str())),
+        })
+    });
+    found.collect()
+}
+
+/// Opens the files so that text is read as the table's types.
+fn open_for(path: &str, options: &ReadOptions, table: &TableEntry, targets: &[usize]) -> Result<FileSet> {
+    let files = FileSet::open(path, options)?;
+    let columns = files.schema().fields();
+    if columns.len() != targets.len() {
+        return Err(Error::Execution(format!(
+            "{path} has {} columns, and {} are to be filled; name the columns after the table's name",
+            columns.len(),
+            targets.len()
+        )));
+    }
+    if !files.format().is_text() {
+        return Ok(files);
+    }
+    let mut options = options.clone();
+    let schema = &table.version.schema;
+    let pairs = columns.iter().zip(targets);
+    options.types = pairs.map(|(c, &t)| (c.name().clone(), schema.field(t).data_type().clone())).collect();
+    Ok(FileSet::open(path, &options)?)
+}
+
+/// Adds the producers' rows to a table in one commit; other columns get their defaults.
+fn append(table: &TableEntry, producers: Vec<BatchProducer>, targets: &[usize], running: &Arc<Running>) -> Result<u64> {
+    let schema = Arc::clone(&table.version.schema);
+    let fillers = fillers(table, targets, running)?;
+    let arranged = producers.into_iter().map(|producer| {
+        let (schema, fillers, targets) = (Arc::clone(&schema), fillers.clone(), targets.to_vec());
+        Box::new(producer.map(move |batch| arrange(&batch?, &targets, &fillers, &schema))) as BatchProducer
+    });
+    let staged = stage_parallel(table, arranged.collect(), running, &|_| {})?;
+    let new = build(staged, table, running)?;
+    let count = new.rows();
+    commit_checked(new.appended_to(table, &table.version), running)?;
+    Ok(count)
+}
+
+type Fillers = Vec<Option<arrow::array::ArrayRef>>;
+
+/// One value for each column that the file does not fill.
+fn fillers(table: &TableEntry, targets: &[usize], running: &Arc<Running>) -> Result<Fillers> {
+    let schema = &table.version.schema;
+    let value = |(i, field): (usize, &Arc<arrow::datatypes::Field>)| {
+        if targets.contains(&i) {
+            return Ok(None);
+        }
+        match table.defaults.get(field.name()) {
+            Some(default) => crate::statements::ddl::default_value(default, field, running).map(Some),
+            None => Ok(Some(arrow::array::new_null_array(field.data_type(), 1))),
+        }
+    };
+    schema.fields().iter().enumerate().map(value).collect()
+}
+
+fn arrange(batch: &RecordBatch, targets: &[usize], fillers: &Fillers, schema: &Arc<Schema>) -> Result<RecordBatch> {
+    let mut columns: Vec<Option<arrow::array::ArrayRef>> = vec![None; schema.fields().len()];
+    for (column, &target) in batch.columns().iter().zip(targets) {
+        columns[target] = Some(Arc::clone(column));
+    }
+    let zeros = arrow::array::UInt32Array::from(vec![0; batch.num_rows()]);
+    let mut all = Vec::with_capacity(columns.len());
+    for (column, filler) in columns.into_iter().zip(fillers) {
+        match (column, filler) {
+            (Some(column), _) => all.push(column),
+            (None, Some(value)) => all.push(arrow::compute::take(value, &zeros, None)?),
+            (None, None) => return Err(Error::Internal("a column is neither filled nor given".into())),
+        }
+    }
+    let fields = all
+        .iter()
+        .zip(schema.fields())
+        .map(|(a, f)| Arc::new(arrow::datatypes::Field::new(f.name(), a.data_type().clone(), true)));
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields.collect::<Vec<_>>())), all)?;
+    fitted(&batch, schema)
+}
+
+/// `EXPORT DATABASE 'folder'`.
+pub(crate) fn export(folder: &str, running: &Arc<Running>) -> Result<Done> {
+    let folder = Path::new(folder);
+    std::fs::create_dir_all(folder)
+        .map_err(|e| Error::Execution(format!("{}: the folder cannot be made: {e}", folder.display())))?;
+    let target = folder.join(SCHEMA_FILE);
+    if target.exists() {
+        return Err(Error::Execution(format!("{} holds a database already; choose another folder", folder.display())));
+    }
+    if let Some((name, _)) = running.catalog.entries().find(|(_, e)| matches!(e, Entry::External(_))) {
+        return Err(Error::Unsupported(format!(
+            "external table '{}' cannot be exported; drop it, or CREATE TABLE .. AS SELECT from it first",
+            name.shown()
+        )));
+    }
+    let mut script = String::from("-- A Nearside database: read it with IMPORT DATABASE.\n");
+    for schema in running.catalog.schemas().filter(|s| *s != crate::catalog::DEFAULT_SCHEMA) {
+        script.push_str(&format!("CREATE SCHEMA {};\n", quoted(schema)));
+    }
+    let mut rows = 0;
+    let mut tables = 0;
+    for (name, entry) in running.catalog.entries() {
+        match entry {
+            Entry::Table(table) => {
+                let file = file_name(name);
+                let sql = format!("SELECT * FROM {}", written::name(name));
+                rows += write_query(
+                    &sql,
+                    &folder.join(&file),
+                    FileFormat::Parquet,
+                    None,
+                    &WriteOptions::default(),
+                    running,
+                )?;
+                script.push_str(&format!("{};\n", written::create_table(table, running)?));
+                script.push_str(&format!("COPY {} FROM {};\n", written::name(name), written::text(&file)));
+                for index in written::create_indexes(table) {
+                    script.push_str(&format!("{index};\n"));
+                }
+                tables += 1;
+            }
+            Entry::External(_) | Entry::View(_) => {}
+        }
+    }
+    for view in views_in_order(running)? {
+        script.push_str(&format!("{view};\n"));
+    }
+    let unfinished = folder.join(format!(".{SCHEMA_FILE}.unfinished"));
+    std::fs::write(&unfinished, script)
+        .and_then(|()| std::fs::rename(&unfinished, &target))
+        .map_err(|e| Error::Execution(format!("{}: cannot be written: {e}", target.display())))?;
+    Ok(Done { tag: format!("EXPORT of {tables} tables,"), rows: Some(rows) })
+}
+
+/// The views' statements, each after those it reads.
+fn views_in_order(running: &Arc<Running>) -> Result<Vec<String>> {
+    let mut left: Vec<(&Name, &Arc<ViewEntry>)> = running
+        .catalog
+        .entries()
+        .filter_map(|(name, entry)| match entry {
+            Entry::View(view) => Some((name, view)),
+            _ => None,
+        })
+        .collect();
+    let mut done = Vec::new();
+    while !left.is_empty() {
+        let names: Vec<&Name> = left.iter().map(|(n, _)| *n).collect();
+        let is_ready = |view: &ViewEntry, own: &Name| -> Result<bool> {
+            let Parsed::Sql(statement) = Parsed::one(&view.sql)? else { return Ok(true) };
+            let normalise = running.planner.config_options().sql_parser.enable_ident_normalization;
+            let (references, _) = resolve_table_references(&statement, normalise)?;
+            let mut waits = false;
+            for reference in references {
+                if let Ok(name) = Name::resolve(&reference) {
+                    waits |= &name != own && names.contains(&&name);
+                }
+            }
+            Ok(!waits)
+        };
+        let mut ready = None;
+        for (i, (name, view)) in left.iter().enumerate() {
+            if is_ready(view, name)? {
+                ready = Some(i);
+                break;
+            }
+        }
+        let (name, view) = left.remove(ready.unwrap_or(0));
+        done.push(written::create_view(name, view));
+    }
+    Ok(done)
+}
+
+fn file_name(name: &Name) -> String {
+    let safe = |text: &str| -> String {
+        let keep = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+        text.chars().map(|c| if keep(c) { c.to_string() } else { format!("%{:x}", c as u32) }).collect()
+    };
+    format!("{}.{}.parquet", safe(&name.schema), safe(&name.table))
+}
+
+/// `IMPORT DATABASE 'folder'`: everything or nothing.
+pub(crate) fn import(folder: &str, running: &Arc<Running>) -> Result<Done> {
+    let path = Path::new(folder).join(SCHEMA_FILE);
+    let script = std::fs::read_to_string(&path).map_err(|e| {
+        Error::Execution(format!("{}: cannot be read: {e}; EXPORT DATABASE makes such a folder", path.display()))
+    })?;
+    // The import is made in a catalog of its own and moves over in one commit.
+    let scratch = Arc::new(running.scratch());
+    let mut rows = 0;
+    let mut tables = 0;
+    for written in statements(&script)? {
+        running.check()?;
+        let step = Arc::new(scratch.refreshed());
+        let text = written.piece.sql.clone();
+        let outcome = match Parsed::of(written)? {
+            Parsed::CopyFrom(copy) => {
+                let file = Path::new(folder).join(&copy.path);
+                let copy = CopyFrom { path: glob_escaped(&file.to_string_lossy()), ..copy };
+                copy_from(copy, &step)
+            }
+            Parsed::Sql(statement) => import_statement(*statement, &step),
+            _ => Err(Error::Execution(format!("{}: {} is not expected here", path.display(), text))),
+        };
+        let done = outcome?;
+        rows += done.rows.unwrap_or(0);
+        tables += u64::from(done.tag == "COPY");
+    }
+    let made = scratch.home.state();
+    running.home.commit(|state| state.absorb(&made))?;
+    Ok(Done { tag: format!("IMPORT of {tables} tables,"), rows: Some(rows) })
+}
+
+fn glob_escaped(path: &str) -> String {
+    if path.contains(['*', '?', '[']) { glob::Pattern::escape(path) } else { path.to_string() }
+}
+
+fn import_statement(mut statement: DfStatement, running: &Arc<Running>) -> Result<Done> {
+    let is_create = matches!(&statement, DfStatement::Statement(s) if matches!(
+        s.as_ref(),
+        Statement::CreateTable(_) | Statement::CreateView(_) | Statement::CreateSchema { .. } | Statement::CreateIndex(_)
+    ));
+    if !is_create {
+        return Err(Error::Execution(format!("'{statement}' does not belong in an exported database")));
+    }
+    if let DfStatement::Statement(inner) = &statement
+        && let Statement::CreateIndex(create) = inner.as_ref()
+    {
+        return index::create(create, running);
+    }
+    // A table from a machine with other nodes comes in all the same, and lies as tables do here.
+    let placement = match take_placement(&mut statement)? {
+        Some(text) if !running.home.fits(&Spec::parse(&text)?) => {
+            tracing::warn!(placement = text, "a placement names nodes that are not here; the table is placed as usual");
+            None
+        }
+        other => other,
+    };
+    match plan_statement(statement, &running.plan_context())? {
+        LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => {
+            create_table(create, placement.as_deref(), running)
+        }
+        LogicalPlan::Ddl(other) => crate::statements::ddl::ddl(other, running),
+        _ => Err(Error::Internal("a CREATE planned to something else".into())),
+    }
+}

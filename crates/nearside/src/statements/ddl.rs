@@ -1,0 +1,370 @@
+//! Statements that change names and columns: views, schemas, external tables, DROP, ALTER TABLE.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{Field, FieldRef, Schema};
+use datafusion_common::{SchemaReference, TableReference};
+use datafusion_expr::{
+    CreateCatalogSchema, CreateMemoryTable, CreateView, DdlStatement, DropCatalogSchema, Expr, LogicalPlan,
+    LogicalPlanBuilder,
+};
+use datafusion_sql::parser::{CreateExternalTable, Statement as DfStatement};
+use sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, RenameTableNameKind, Statement};
+
+use crate::catalog::index::{IndexEntry, Origin, indexed};
+use crate::catalog::placement::column_index;
+use crate::catalog::{CATALOG, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
+use crate::error::names::nearest;
+use crate::error::{Error, Result};
+use crate::plan::context::PlanContext;
+use crate::run::outcome::Done;
+use crate::run::query;
+use crate::run::statement::Running;
+use crate::sql::{Parsed, normalised, object_name, option_pairs};
+use crate::statements::options::read_options;
+use crate::statements::types;
+use crate::statements::write::fitted;
+use crate::statements::writer::as_writer;
+use crate::tables::files::FileTable;
+use crate::tables::stored::ROW_ID;
+
+/// What DataFusion's planner calls DDL.
+pub(crate) fn ddl(statement: DdlStatement, running: &Arc<Running>) -> Result<Done> {
+    match statement {
+        DdlStatement::CreateView(create) => create_view(create, running),
+        DdlStatement::CreateCatalogSchema(create) => create_schema(create, running),
+        DdlStatement::DropCatalogSchema(drop) => drop_schema(drop, running),
+        DdlStatement::DropTable(drop) => {
+            remove(&drop.name, "table", drop.if_exists, running, |e| !matches!(e, Entry::View(_)))?;
+            Ok(Done::new("DROP TABLE"))
+        }
+        DdlStatement::DropView(drop) => {
+            remove(&drop.name, "view", drop.if_exists, running, |e| matches!(e, Entry::View(_)))?;
+            Ok(Done::new("DROP VIEW"))
+        }
+        DdlStatement::CreateCatalog(_) => {
+            Err(Error::Unsupported("there is one database per process; use CREATE SCHEMA to group tables".into()))
+        }
+        DdlStatement::CreateFunction(_) | DdlStatement::DropFunction(_) => {
+            Err(Error::Unsupported("functions cannot be defined in SQL".into()))
+        }
+        other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
+    }
+}
+
+fn create_view(create: CreateView, running: &Arc<Running>) -> Result<Done> {
+    if create.temporary {
+        return Err(Error::Unsupported("temporary views are not supported; leave TEMPORARY out".into()));
+    }
+    let name = Name::resolve(&create.name)?;
+    let Some(definition) = create.definition else {
+        return Err(Error::Internal("a view without its SQL".into()));
+    };
+    let (sql, columns) = view_query(&definition)?;
+    // Planned once more as the view itself: it must not read itself, through others or in place of the one it replaces.
+    Parsed::one(&sql)?.plan(&PlanContext { planning: vec![name.clone()], ..running.plan_context() })?;
+    let view = Arc::new(ViewEntry { sql, columns });
+    running.home.commit(|state| {
+        match state.get(&name) {
+            Some(Entry::View(_)) if create.or_replace => {}
+            Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
+            None => {}
+        }
+        state.put_view(name.clone(), view)
+    })?;
+    Ok(Done::new("CREATE VIEW"))
+}
+
+/// The query and the column names of `CREATE VIEW v (a, b) AS ..`.
+fn view_query(definition: &str) -> Result<(String, Vec<String>)> {
+    let Parsed::Sql(statement) = Parsed::one(definition)? else {
+        return Err(Error::Internal("a view's definition is no SQL".into()));
+    };
+    match *statement {
+        DfStatement::Statement(inner) => match *inner {
+            Statement::CreateView(view) => {
+                let columns = view.columns.into_iter().map(|c| normalised(c.name)).collect();
+                Ok((view.query.to_string(), columns))
+            }
+            _ => Err(Error::Internal("a view's definition is no CREATE VIEW".into())),
+        },
+        _ => Err(Error::Internal("a view's definition is no CREATE VIEW".into())),
+    }
+}
+
+fn create_schema(create: CreateCatalogSchema, running: &Arc<Running>) -> Result<Done> {
+    let schema = in_catalog(&create.schema_name)?;
+    running.home.commit(|state| {
+        if state.has_schema(&schema) {
+            return if create.if_not_exists {
+                Ok(())
+            } else {
+                Err(Error::Exists { kind: "schema", name: schema.clone() })
+            };
+        }
+        state.create_schema(&schema);
+        Ok(())
+    })?;
+    Ok(Done::new("CREATE SCHEMA"))
+}
+
+fn in_catalog(schema: &str) -> Result<String> {
+    match schema.split_once('.') {
+        None => Ok(schema.to_string()),
+        Some((catalog, schema)) if catalog == CATALOG => Ok(schema.to_string()),
+        Some((catalog, _)) => {
+            Err(Error::NotFound { kind: "catalog", name: catalog.into(), nearest: Some(CATALOG.into()) })
+        }
+    }
+}
+
+fn drop_schema(drop: DropCatalogSchema, running: &Arc<Running>) -> Result<Done> {
+    let schema = match &drop.name {
+        SchemaReference::Bare { schema } => schema.to_string(),
+        SchemaReference::Full { catalog, schema } => in_catalog(&format!("{catalog}.{schema}"))?,
+    };
+    running.home.commit(|state| {
+        if !state.has_schema(&schema) {
+            let found = nearest(&schema, state.schemas());
+            return if drop.if_exists {
+                Ok(())
+            } else {
+                Err(Error::NotFound { kind: "schema", name: schema.clone(), nearest: found })
+            };
+        }
+        state.drop_schema(&schema, drop.cascade)
+    })?;
+    Ok(Done::new("DROP SCHEMA"))
+}
+
+fn remove(
+    reference: &TableReference,
+    kind: &'static str,
+    if_exists: bool,
+    running: &Arc<Running>,
+    fits: impl Fn(&Entry) -> bool,
+) -> Result<()> {
+    let name = Name::resolve(reference)?;
+    running.home.commit(|state| {
+        match state.get(&name) {
+            Some(entry) if fits(entry) => {}
+            Some(entry) => {
+                return Err(Error::plan(format!(
+                    "'{}' is {other}, not a {kind}; use DROP {}",
+                    name.shown(),
+                    if matches!(entry, Entry::View(_)) { "VIEW" } else { "TABLE" },
+                    other = entry.described()
+                )));
+            }
+            None if if_exists => return Ok(()),
+            None => return Err(state.not_found(kind, &name)),
+        }
+        state.remove(&name);
+        Ok(())
+    })
+}
+
+/// CREATE EXTERNAL TABLE: the files stay where they are, each statement reads them.
+pub(crate) fn create_external(create: &CreateExternalTable, running: &Arc<Running>) -> Result<Done> {
+    let name = object_name(&create.name)?;
+    let [path] = create.locations.as_slice() else {
+        return Err(Error::Unsupported(
+            "an external table has one LOCATION; use a folder or a glob for many files".into(),
+        ));
+    };
+    if !create.table_partition_cols.is_empty() || create.unbounded || !create.order_exprs.is_empty() {
+        return Err(Error::Unsupported(
+            "PARTITIONED BY, WITH ORDER and UNBOUNDED are not supported for external tables".into(),
+        ));
+    }
+    let pairs = option_pairs(&create.options, Some(&create.file_type));
+    let mut options = read_options(&pairs)?;
+    for column in &create.columns {
+        let data_type = types::parse(&column.data_type.to_string(), running)?;
+        options.types.push((normalised(column.name.clone()), data_type));
+    }
+    FileTable::open(path, &options)?;
+    let entry = Arc::new(ExternalEntry { path: path.clone(), options });
+    running.home.commit(|state| {
+        match state.get(&name) {
+            Some(_) if create.if_not_exists => return Ok(()),
+            Some(Entry::External(_)) if create.or_replace => {}
+            Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
+            None => {}
+        }
+        state.put_external(name.clone(), entry)
+    })?;
+    Ok(Done::new("CREATE EXTERNAL TABLE"))
+}
+
+/// ALTER TABLE: all its operations or none.
+pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<Running>) -> Result<Done> {
+    let name = object_name(&alter.name)?;
+    if alter.if_exists && running.catalog.get(&name).is_none() {
+        return Ok(Done::new("ALTER TABLE"));
+    }
+    as_writer(&name, running, |table, running| {
+        let mut changed = TableEntry::clone(table);
+        for operation in &alter.operations {
+            alter_one(&mut changed, operation, running)?;
+        }
+        running.check()?;
+        let new_name = changed.name.clone();
+        let changed = indexed(changed, running)?;
+        running.home.commit(|state| {
+            if state.by_id(table.id).is_none_or(|t| t.name != name) {
+                return Err(Error::Execution(format!("table '{}' was dropped while the statement ran", name.shown())));
+            }
+            if new_name != name && state.get(&new_name).is_some() {
+                return Err(Error::Exists { kind: "table", name: new_name.shown() });
+            }
+            state.remove(&name);
+            state.put_table(new_name, changed)
+        })?;
+        Ok(Done::new("ALTER TABLE"))
+    })
+}
+
+fn alter_one(table: &mut TableEntry, operation: &AlterTableOperation, running: &Arc<Running>) -> Result<()> {
+    match operation {
+        AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
+            add_column(table, column_def, *if_not_exists, running)
+        }
+        AlterTableOperation::DropColumn { column_names, if_exists, .. } => {
+            for column in column_names {
+                drop_column(table, &normalised(column.clone()), *if_exists)?;
+            }
+            Ok(())
+        }
+        AlterTableOperation::RenameColumn { old_column_name, new_column_name } => {
+            rename_column(table, &normalised(old_column_name.clone()), &normalised(new_column_name.clone()))
+        }
+        AlterTableOperation::RenameTable { table_name } => {
+            let (RenameTableNameKind::As(to) | RenameTableNameKind::To(to)) = table_name;
+            let mut to_name = object_name(to)?;
+            if to.0.len() == 1 {
+                to_name.schema = table.name.schema.clone();
+            }
+            table.name = to_name;
+            Ok(())
+        }
+        AlterTableOperation::AddConstraint { .. } => Err(Error::Unsupported(format!(
+            "ALTER TABLE .. {operation} is not supported; CREATE UNIQUE INDEX makes a table's rows keep a key from now on"
+        ))),
+        other => Err(Error::Unsupported(format!(
+            "ALTER TABLE .. {other} is not supported; there are ADD, DROP and RENAME COLUMN and RENAME TO"
+        ))),
+    }
+}
+
+fn add_column(table: &mut TableEntry, column: &ColumnDef, if_not_exists: bool, running: &Arc<Running>) -> Result<()> {
+    let (field, default) = column_field(column, running)?;
+    if table.version.schema.index_of(field.name()).is_ok() {
+        return if if_not_exists { Ok(()) } else { Err(Error::Exists { kind: "column", name: field.name().clone() }) };
+    }
+    let value = default.as_ref().map(|d| default_value(d, &field, running)).transpose()?;
+    let rows = table.version.rows();
+    let missing = value.as_ref().is_none_or(|v| v.is_null(0));
+    if rows > 0 && missing && !field.is_nullable() {
+        return Err(Error::Execution(format!(
+            "column '{}' does not allow NULL, and the table's {rows} rows need a value for it; give a DEFAULT",
+            field.name()
+        )));
+    }
+    let value = value.filter(|v| !v.is_null(0));
+    let placement = table.placement.with_column(field.name());
+    let (name, budget) = (field.name(), table.meta.allocator());
+    let allocator = |part| placement.allocator(part, 0, name, &budget);
+    let version = table.version.with_column_added(&field, value.as_deref(), &allocator)?;
+    table.version = Arc::new(version);
+    table.placement = Arc::new(placement);
+    if let Some(default) = default {
+        let mut defaults = HashMap::clone(&table.defaults);
+        defaults.insert(field.name().clone(), default);
+        table.defaults = Arc::new(defaults);
+    }
+    Ok(())
+}
+
+/// The field and default of a column's definition, planned as CREATE TABLE plans it.
+fn column_field(column: &ColumnDef, running: &Arc<Running>) -> Result<(FieldRef, Option<Expr>)> {
+    let context = running.plan_context();
+    let plan = Parsed::one(&format!("CREATE TABLE new_column ({column})"))?.plan(&context)?;
+    let LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(CreateMemoryTable {
+        input,
+        constraints,
+        column_defaults,
+        ..
+    })) = plan
+    else {
+        return Err(Error::Internal("a column's definition planned to something else".into()));
+    };
+    if constraints.iter().next().is_some() {
+        return Err(Error::Unsupported("a key cannot be added to an existing table".into()));
+    }
+    let field = input.schema().field(0);
+    if field.name() == ROW_ID {
+        return Err(Error::plan(format!("the column name '{ROW_ID}' is taken by Nearside; use another")));
+    }
+    let data_type = storage::surface_type(field.data_type());
+    let field = Arc::new(Field::new(field.name(), data_type, field.is_nullable()));
+    Ok((field, column_defaults.into_iter().next().map(|(_, e)| e)))
+}
+
+/// A default's value now, as one row of the column's type.
+pub(crate) fn default_value(default: &Expr, field: &FieldRef, running: &Arc<Running>) -> Result<ArrayRef> {
+    if default.is_volatile() {
+        return Err(Error::Unsupported(format!(
+            "the default of column '{}' differs from row to row, and can be filled in by INSERT only",
+            field.name()
+        )));
+    }
+    let plan = LogicalPlanBuilder::empty(true).project(vec![default.clone().alias(field.name())])?.build()?;
+    let batches = query::run(plan, Arc::clone(running), true)?.collect_all()?;
+    let batch = batches.first().ok_or_else(|| Error::Internal("a default gave no value".into()))?;
+    let schema = Arc::new(Schema::new(vec![Arc::clone(field)]));
+    Ok(Arc::clone(fitted(batch, &schema)?.column(0)))
+}
+
+fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<()> {
+    let index = match column_index(&table.version.schema, column) {
+        Ok(index) => index,
+        Err(_) if if_exists => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    if table.version.schema.fields().len() == 1 {
+        return Err(Error::plan(format!("column '{column}' is the table's last; drop the table instead")));
+    }
+    let is_key = |index: &&IndexEntry| index.origin != Origin::Created && index.is_over(column);
+    if let Some(key) = table.indexes.iter().find(is_key) {
+        return Err(Error::plan(format!("column '{column}' belongs to the key ({})", key.columns.join(", "))));
+    }
+    table.indexes = Arc::new(table.indexes.iter().filter(|index| !index.is_over(column)).cloned().collect());
+    table.placement = Arc::new(table.placement.without(column)?);
+    table.version = Arc::new(table.version.with_column_dropped(index)?);
+    let mut defaults = HashMap::clone(&table.defaults);
+    defaults.remove(column);
+    table.defaults = Arc::new(defaults);
+    Ok(())
+}
+
+fn rename_column(table: &mut TableEntry, from: &str, to: &str) -> Result<()> {
+    let index = column_index(&table.version.schema, from)?;
+    if to == ROW_ID {
+        return Err(Error::plan(format!("the column name '{ROW_ID}' is taken by Nearside; use another")));
+    }
+    if from != to && table.version.schema.index_of(to).is_ok() {
+        return Err(Error::Exists { kind: "column", name: to.into() });
+    }
+    table.version = Arc::new(table.version.with_column_renamed(index, to)?);
+    table.placement = Arc::new(table.placement.renamed(from, to));
+    let mut defaults = HashMap::clone(&table.defaults);
+    if let Some(default) = defaults.remove(from) {
+        defaults.insert(to.to_string(), default);
+    }
+    table.defaults = Arc::new(defaults);
+    table.indexes = Arc::new(table.indexes.iter().map(|index| index.renamed(from, to)).collect());
+    Ok(())
+}

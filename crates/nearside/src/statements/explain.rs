@@ -1,0 +1,170 @@
+//! EXPLAIN, EXPLAIN ANALYZE and DESCRIBE.
+//!
+//! Operators come with the rows that they are estimated to give; ANALYZE runs the statement on workers, however small it is, and
+//! adds what each operator did ([`exec::Profile`]).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
+use arrow::datatypes::{DataType, Field, Schema};
+use datafusion_expr::{DescribeTable, LogicalPlan};
+use datafusion_sql::parser::{ExplainStatement, Statement};
+use exec::{Plan, Profile};
+use numa::counters::{Counter, Counts};
+
+use crate::error::{Error, Result};
+use crate::lower::bind;
+use crate::run::query::{self, context_of};
+use crate::run::statement::Running;
+use crate::run::stream::ResultStream;
+use crate::sql::plan_statement;
+
+/// How long ANALYZE waits for workers to tell what the statement's last tasks cost; they need some microseconds.
+const COUNTS_WITHIN: Duration = Duration::from_millis(100);
+
+/// One operator of a plan.
+#[derive(Default)]
+struct Line {
+    depth: usize,
+    operator: String,
+    estimated_rows: Option<i64>,
+    rows: Option<i64>,
+    microseconds: Option<i64>,
+    tasks: Option<i64>,
+    bytes_local: Option<i64>,
+    bytes_remote: Option<i64>,
+}
+
+/// `EXPLAIN [ANALYZE] [VERBOSE] statement`.
+pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<Running>) -> Result<ResultStream> {
+    let Statement::Statement(_) = explain.statement.as_ref() else {
+        return Err(Error::Unsupported("EXPLAIN is for queries and for INSERT, UPDATE and DELETE".into()));
+    };
+    let context = running.plan_context();
+    let plan = match plan_statement(explain.statement.as_ref().clone(), &context)? {
+        LogicalPlan::Dml(dml) if explain.options.analyze => {
+            return Err(Error::Unsupported(format!("EXPLAIN ANALYZE {} is not supported: it would write", dml.name())));
+        }
+        LogicalPlan::Dml(dml) => Arc::unwrap_or_clone(dml.input),
+        LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
+            return Err(Error::Unsupported("EXPLAIN is for queries and for INSERT, UPDATE and DELETE".into()));
+        }
+        plan => plan,
+    };
+    let prepared = query::prepare(plan, running)?;
+    let mut lines = Vec::new();
+    if explain.options.verbose {
+        for line in prepared.plan.display_indent().to_string().lines() {
+            let depth = (line.len() - line.trim_start().len()) / 2;
+            let operator = format!("logical: {}", line.trim_start());
+            lines.push(Line { depth, operator, ..Line::default() });
+        }
+    }
+    let analyze = explain.options.analyze;
+    let plan = Arc::new(bind(&prepared, &running.catalog, running.props())?);
+    let profile = Profile::new(&plan);
+    let rows = if analyze { Some(drain(&plan, &profile, running)?) } else { None };
+    operator_lines(&plan, rows.map(|rows| (rows, &profile)), &mut lines);
+    if analyze {
+        lines.extend(counters_line(&running.statement.wait_for_counts(COUNTS_WITHIN)));
+    }
+    table(&lines, analyze)
+}
+
+/// What hardware counters say of the whole statement, if they say anything.
+fn counters_line(counts: &Counts) -> Option<Line> {
+    let of = |counter, name: &str| counts.get(counter).map(|count| format!("{name} = {count}"));
+    let known = [
+        of(Counter::Cycles, "cycles"),
+        of(Counter::Instructions, "instructions"),
+        of(Counter::LlcMisses, "llc_misses"),
+    ];
+    let known: Vec<String> = known.into_iter().flatten().collect();
+    let operator = format!("Counters of the statement: {}", known.join(", "));
+    (!known.is_empty()).then(|| Line { operator, ..Line::default() })
+}
+
+fn drain(plan: &Arc<Plan>, profile: &Profile, running: &Arc<Running>) -> Result<i64> {
+    let execution = exec::execute_profiled(Arc::clone(plan), context_of(running), profile);
+    let mut rows = 0;
+    while let Some(batch) = execution.next_blocking() {
+        rows += batch?.num_rows() as i64;
+    }
+    Ok(rows)
+}
+
+/// The operators of a plan; with the rows that it gave and its profile, if it was run.
+fn operator_lines(plan: &Plan, ran: Option<(i64, &Profile)>, lines: &mut Vec<Line>) {
+    let estimates = exec::estimates(plan);
+    let profiles = ran.map(|(_, profile)| profile.operators()).unwrap_or_default();
+    let mut shared: Vec<usize> = Vec::new();
+    let mut on_top = true;
+    for (i, (below, operator)) in plan.operators().into_iter().enumerate() {
+        let text = match operator {
+            Plan::Shared(one) => {
+                let met = shared.iter().position(|known| *known == one.id);
+                let number = met.unwrap_or_else(|| {
+                    shared.push(one.id);
+                    shared.len() - 1
+                });
+                let again = if met.is_some() { ", as above" } else { "" };
+                format!("Shared {}: computed once{again}", number + 1)
+            }
+            other => other.describe_operator(),
+        };
+        let mut line = Line { depth: below, operator: text, ..Line::default() };
+        line.estimated_rows = estimates.get(i).map(|rows| rows.round() as i64);
+        if let Some(profile) = profiles.get(i).copied().flatten() {
+            line.rows = Some(profile.rows as i64);
+            line.microseconds = Some(profile.busy.as_micros() as i64);
+            line.tasks = Some(profile.tasks as i64);
+            line.bytes_local = Some(profile.bytes_local as i64);
+            line.bytes_remote = Some(profile.bytes_remote as i64);
+        }
+        // Limits on top are the consumer's, below projections too, which have as many rows.
+        if let (Some((rows, _)), true) = (ran, on_top) {
+            line.rows = Some(rows);
+        }
+        on_top &= matches!(operator, Plan::Limit { .. } | Plan::Project { .. });
+        lines.push(line);
+    }
+}
+
+fn table(lines: &[Line], analyze: bool) -> Result<ResultStream> {
+    let operators = lines.iter().map(|l| Some(format!("{:indent$}{}", "", l.operator, indent = l.depth * 2)));
+    let mut fields = vec![Field::new("operator", DataType::Utf8View, false)];
+    let mut columns: Vec<ArrayRef> = vec![Arc::new(operators.collect::<StringViewArray>())];
+    let mut number = |name: &str, of: fn(&Line) -> Option<i64>| {
+        fields.push(Field::new(name, DataType::Int64, true));
+        columns.push(Arc::new(lines.iter().map(of).collect::<Int64Array>()));
+    };
+    number("estimated_rows", |l| l.estimated_rows);
+    if analyze {
+        number("rows", |l| l.rows);
+        number("microseconds", |l| l.microseconds);
+        number("tasks", |l| l.tasks);
+        number("bytes_local", |l| l.bytes_local);
+        number("bytes_remote", |l| l.bytes_remote);
+    }
+    let schema = Arc::new(Schema::new(fields));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
+    Ok(ResultStream::ready(schema, vec![batch]))
+}
+
+/// `DESCRIBE t`, `DESCRIBE SELECT ..`.
+pub(crate) fn describe(describe: &DescribeTable) -> Result<ResultStream> {
+    let fields = describe.schema.fields();
+    let schema = Arc::new(Schema::new(vec![
+        Field::new("column_name", DataType::Utf8View, false),
+        Field::new("data_type", DataType::Utf8View, false),
+        Field::new("is_nullable", DataType::Utf8View, false),
+    ]));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(fields.iter().map(|f| Some(f.name().as_str())).collect::<StringViewArray>()),
+        Arc::new(fields.iter().map(|f| Some(f.data_type().to_string())).collect::<StringViewArray>()),
+        Arc::new(fields.iter().map(|f| Some(if f.is_nullable() { "YES" } else { "NO" })).collect::<StringViewArray>()),
+    ];
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;
+    Ok(ResultStream::ready(schema, vec![batch]))
+}

@@ -1,0 +1,186 @@
+//! CREATE INDEX and DROP INDEX.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{CreateIndex, Expr, IndexColumn, ObjectName};
+
+use crate::catalog::index::{IndexEntry, Indexed, Origin, indexed, with_order};
+use crate::catalog::{CatalogState, Name, TableEntry};
+use crate::error::{Error, Result};
+use crate::run::outcome::Done;
+use crate::run::statement::Running;
+use crate::sql::{normalised, object_name};
+use crate::statements::keys::duplicate;
+use crate::statements::writer::as_writer;
+
+/// `CREATE [UNIQUE] INDEX [[IF NOT EXISTS] name] ON table (columns)`.
+pub(crate) fn create(create: &CreateIndex, running: &Arc<Running>) -> Result<Done> {
+    let done = Done::new("CREATE INDEX");
+    refuse_extras(create)?;
+    let table_name = object_name(&create.table_name)?;
+    let name = create.name.as_ref().map(|name| own_name(name, &table_name)).transpose()?;
+    if let Some(name) = &name
+        && running.catalog.index(name).is_some()
+    {
+        return if create.if_not_exists { Ok(done) } else { Err(taken(name)) };
+    }
+    let columns = create.columns.iter().map(column_name).collect::<Result<Vec<_>>>()?;
+    as_writer(&table_name, running, |table, running| {
+        let index = checked(name.as_ref(), columns, create.unique, table)?;
+        let mut changed = table.clone();
+        changed.indexes = Arc::new(table.indexes.iter().cloned().chain([index]).collect());
+        let changed = indexed(changed, running)?;
+        if let Some(index) = changed.table().indexes.last().filter(|index| index.unique)
+            && let Some(values) = duplicate(&changed, index, None, running)?
+        {
+            return Err(Error::Execution(format!(
+                "the index cannot be unique: table '{}' holds two rows with ({}) = ({values})",
+                table_name.shown(),
+                index.columns.join(", ")
+            )));
+        }
+        running.check()?;
+        running.home.commit(|state| {
+            if name.as_ref().is_some_and(|name| state.index(name).is_some()) && create.if_not_exists {
+                return Ok(());
+            }
+            replace(state, table, changed)
+        })?;
+        Ok(done)
+    })
+}
+
+/// Puts the changed table in the place of the one that it was made from.
+fn replace(state: &mut CatalogState, table: &TableEntry, changed: Indexed) -> Result<()> {
+    if state.by_id(table.id).is_none_or(|t| t.name != table.name) {
+        let name = table.name.shown();
+        return Err(Error::Execution(format!("table '{name}' was dropped while the statement ran")));
+    }
+    state.put_table(table.name.clone(), changed)
+}
+
+/// `DROP INDEX [IF EXISTS] name`.
+///
+/// `on`: the table that MySQL's form names.
+pub(crate) fn drop_index(
+    names: &[ObjectName],
+    if_exists: bool,
+    on: Option<&ObjectName>,
+    running: &Arc<Running>,
+) -> Result<Done> {
+    let done = Done::new("DROP INDEX");
+    let [name] = names else {
+        return Err(Error::Unsupported("DROP INDEX takes one name; use a statement for each".into()));
+    };
+    if let Some(table) = on {
+        return Err(Error::Unsupported(format!(
+            "DROP INDEX .. ON {table} is not supported: names of indexes are unique within their schema; write DROP INDEX {name}"
+        )));
+    }
+    let name = object_name(name)?;
+    let Some((table, _)) = running.catalog.index(&name) else {
+        return if if_exists { Ok(done) } else { Err(running.catalog.no_index(&name)) };
+    };
+    as_writer(&table.name.clone(), running, |table, running| {
+        let place = table.indexes.iter().position(|index| index.name == name.table);
+        let Some(place) = place else {
+            return if if_exists { Ok(done) } else { Err(running.catalog.no_index(&name)) };
+        };
+        let index = &table.indexes[place];
+        if index.origin != Origin::Created {
+            return Err(Error::plan(format!(
+                "index '{}' belongs to the key ({}) of table '{}' and cannot be dropped; to be without the key, make a table of \
+                 the rows: CREATE TABLE .. AS SELECT * FROM {}",
+                name.shown(),
+                index.columns.join(", "),
+                table.name.shown(),
+                table.name.shown()
+            )));
+        }
+        let mut changed = table.clone();
+        Arc::make_mut(&mut changed.indexes).remove(place);
+        let changed = indexed(changed, running)?;
+        running.home.commit(|state| replace(state, table, changed))?;
+        Ok(done)
+    })
+}
+
+/// Refuses what an index here does not have.
+fn refuse_extras(create: &CreateIndex) -> Result<()> {
+    let refused = |what: &str| Err(Error::Unsupported(format!("CREATE INDEX .. {what}")));
+    if let Some(using) = &create.using {
+        return refused(&format!(
+            "USING {using} is not supported: the kind of an index is chosen by its column's values; leave USING out"
+        ));
+    }
+    if create.concurrently {
+        return refused("CONCURRENTLY is not supported: readers never wait anyway; leave it out");
+    }
+    if let Some(condition) = &create.predicate {
+        return refused(&format!("WHERE {condition} is not supported: an index is over all rows; leave WHERE out"));
+    }
+    if !create.include.is_empty() {
+        return refused("INCLUDE is not supported: an index leads to rows, which have all columns; leave INCLUDE out");
+    }
+    if create.nulls_distinct == Some(false) {
+        return refused("NULLS NOT DISTINCT is not supported: NULLs never break a key; declare the columns NOT NULL");
+    }
+    if !create.with.is_empty() || !create.index_options.is_empty() || !create.alter_options.is_empty() {
+        return refused("does not take options; leave what stands behind the columns out");
+    }
+    Ok(())
+}
+
+/// The index's name, which lies in its table's schema.
+fn own_name(name: &ObjectName, table: &Name) -> Result<Name> {
+    let mut own = object_name(name)?;
+    if name.0.len() == 1 {
+        own.schema = table.schema.clone();
+    }
+    if own.table.is_empty() {
+        return Err(Error::plan("the name of an index must not be empty; leave it out to have one chosen"));
+    }
+    if own.schema != table.schema {
+        return Err(Error::plan(format!(
+            "an index lies in the schema of its table: '{}' cannot be in schema '{}'",
+            name, own.schema
+        )));
+    }
+    Ok(own)
+}
+
+fn taken(name: &Name) -> Error {
+    Error::Exists { kind: "index", name: name.shown() }
+}
+
+/// The column that an element of the list names.
+fn column_name(column: &IndexColumn) -> Result<String> {
+    let element = &column.column;
+    if element.options.asc.is_some() || element.options.nulls_first.is_some() || element.with_fill.is_some() {
+        return Err(Error::Unsupported(format!(
+            "CREATE INDEX .. ({element}): an index has no direction; leave ASC, DESC and NULLS out"
+        )));
+    }
+    if let Some(class) = &column.operator_class {
+        return Err(Error::Unsupported(format!("CREATE INDEX .. ({column}): leave the operator class {class} out")));
+    }
+    match &element.expr {
+        Expr::Identifier(ident) => Ok(normalised(ident.clone())),
+        other => Err(Error::Unsupported(format!(
+            "CREATE INDEX .. ({other}): an index is over columns, not over expressions; add a column for it, or leave it out"
+        ))),
+    }
+}
+
+/// An index that the table can have.
+fn checked(name: Option<&Name>, columns: Vec<String>, unique: bool, table: &TableEntry) -> Result<IndexEntry> {
+    let schema = &table.version.schema;
+    for (i, column) in columns.iter().enumerate() {
+        with_order(column, schema)?;
+        if columns[..i].contains(column) {
+            return Err(Error::plan(format!("column '{column}' stands twice in the list")));
+        }
+    }
+    let name = name.map_or_else(String::new, |name| name.table.clone());
+    Ok(IndexEntry::new(name, columns, unique, Origin::Created))
+}

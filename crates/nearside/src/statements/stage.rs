@@ -1,0 +1,200 @@
+//! New rows of a table: staged part by part as they come, then encoded where their part's columns belong.
+//!
+//! # Limits
+//! The first rows of a table that is cut by ranges are encoded twice: once to learn the ranges, once in their parts.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use numa::{Allocator, Policy};
+use storage::{Part, Partitioner, SegmentVersion, Staged, Stager, TableVersion};
+
+use crate::catalog::placement::TablePlacement;
+use crate::catalog::{Name, TableEntry, Workers};
+use crate::error::{Error, Result};
+use crate::run::statement::Running;
+
+/// Stages one producer's rows, each for its part.
+pub(crate) struct PartStager {
+    stagers: Vec<Stager>,
+    partitioner: Option<Partitioner>,
+    /// Number of the next row, which says whose turn it is when parts take turns.
+    next_row: u64,
+}
+
+/// Where rows are staged: on the node of whoever stages them, in the statement's budget.
+pub(crate) fn staging(running: &Running) -> Allocator {
+    Allocator::new(Policy::Local, Arc::clone(running.statement.budget()))
+}
+
+impl PartStager {
+    /// For rows that are to be added to `table`.
+    pub(crate) fn new(table: &TableEntry, running: &Running) -> Result<PartStager> {
+        let schema = &table.version.schema;
+        let partitioner = table.placement.partitioner(schema)?;
+        let parts = partitioner.as_ref().map_or(1, Partitioner::parts);
+        let stagers = (0..parts).map(|_| Stager::new(Arc::clone(schema), staging(running))).collect();
+        Ok(PartStager { stagers, partitioner, next_row: table.version.rows() as u64 })
+    }
+
+    /// Adds rows of the table's columns.
+    pub(crate) fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        let first = self.next_row;
+        self.next_row += batch.num_rows() as u64;
+        let Some(partitioner) = &self.partitioner else {
+            return match self.stagers.first_mut() {
+                Some(only) => Ok(only.append(batch)?),
+                None => Err(Error::Internal("a table without a part".into())),
+            };
+        };
+        for (stager, rows) in self.stagers.iter_mut().zip(partitioner.split(batch, first)?) {
+            if let Some(rows) = rows {
+                stager.append(&rows)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was staged, part by part.
+    pub(crate) fn finish(self) -> Result<Vec<Staged>> {
+        self.stagers.into_iter().map(|stager| Ok(stager.finish()?)).collect()
+    }
+}
+
+/// Encoded rows that belong to a table but are not in it yet.
+pub(crate) struct NewRows {
+    parts: Vec<Part>,
+    /// The table's placement, when these rows told what it did not know.
+    placement: Option<Arc<TablePlacement>>,
+}
+
+impl NewRows {
+    /// How many.
+    pub(crate) fn rows(&self) -> u64 {
+        let segments = self.parts.iter().flat_map(|part| &part.segments);
+        segments.map(|s| s.segment.rows() as u64).sum()
+    }
+
+    /// The table with these rows behind those of `version`.
+    pub(crate) fn appended_to(self, table: &TableEntry, version: &TableVersion) -> TableEntry {
+        let mut appended = table.clone();
+        appended.version = Arc::new(version.with_appended_parts(self.parts));
+        if let Some(placement) = self.placement {
+            appended.placement = placement;
+        }
+        appended
+    }
+}
+
+/// Encodes what producers staged, one `Vec` of parts each, on the workers.
+pub(crate) fn build(staged: Vec<Vec<Staged>>, table: &TableEntry, running: &Arc<Running>) -> Result<NewRows> {
+    let schema = &table.version.schema;
+    let partitioner = table.placement.partitioner(schema)?;
+    let mut by_part: Vec<Vec<Staged>> =
+        (0..partitioner.as_ref().map_or(1, Partitioner::parts)).map(|_| Vec::new()).collect();
+    for producer in staged {
+        for (part, staged) in by_part.iter_mut().zip(producer) {
+            part.push(staged);
+        }
+    }
+    let mut parts = Vec::with_capacity(by_part.len());
+    for (index, staged) in by_part.into_iter().enumerate() {
+        let segments = table.version.parts.get(index).map_or(0, |part| part.segments.len());
+        let allocators = table.placement.allocators(index, segments, schema, &table.meta.allocator());
+        let part = storage::build_part(schema, staged, &allocators, &running.parallel());
+        let part = running.finished(part, || format!("encoding the rows of table '{}'", table.name.shown()))?;
+        not_null(schema, &part.segments, &table.name)?;
+        parts.push(part);
+    }
+    let rows = NewRows { parts, placement: None };
+    match table.placement.unbounded() {
+        Some(column) if rows.rows() > 0 => cut(rows, column, table, running),
+        _ => Ok(rows),
+    }
+}
+
+/// Learns the ranges of parts from the table's first rows, and cuts them.
+fn cut(rows: NewRows, column: &str, table: &TableEntry, running: &Arc<Running>) -> Result<NewRows> {
+    let schema = &table.version.schema;
+    let version = table.version.truncated().with_appended_parts(rows.parts);
+    let (placement, parts) = cut_version(&version, &table.placement, column, schema, table, running)?;
+    let parts = parts.into_iter().map(Arc::unwrap_or_clone).collect();
+    Ok(NewRows { parts, placement: Some(Arc::new(placement)) })
+}
+
+/// The rows of a version cut by ranges of a column that its own rows decide.
+fn cut_version(
+    version: &TableVersion,
+    placement: &TablePlacement,
+    column: &str,
+    schema: &SchemaRef,
+    table: &TableEntry,
+    running: &Arc<Running>,
+) -> Result<(TablePlacement, Vec<Arc<Part>>)> {
+    let bounds = storage::range_bounds(version, schema.index_of(column)?, placement.parts())?;
+    let placement = placement.with_bounds(bounds);
+    let parts = recut(version, &placement, table, running)?;
+    Ok((placement, parts))
+}
+
+/// The live rows of a version in the parts that a placement says; its ranges are learned where they are not known.
+pub(crate) fn parts_of(
+    version: &TableVersion,
+    placement: &TablePlacement,
+    table: &TableEntry,
+    running: &Arc<Running>,
+) -> Result<(TablePlacement, Vec<Arc<Part>>)> {
+    match placement.unbounded() {
+        Some(column) if version.rows() > 0 => {
+            let column = column.to_string();
+            cut_version(version, placement, &column, &version.schema, table, running)
+        }
+        Some(_) => Ok((placement.clone(), Vec::new())),
+        None => Ok((placement.clone(), recut(version, placement, table, running)?)),
+    }
+}
+
+fn recut(
+    version: &TableVersion,
+    placement: &TablePlacement,
+    table: &TableEntry,
+    running: &Arc<Running>,
+) -> Result<Vec<Arc<Part>>> {
+    let schema = &version.schema;
+    let partitioner = placement.partitioner(schema)?;
+    let parts = partitioner.as_ref().map_or(1, Partitioner::parts);
+    let allocator = table.meta.allocator();
+    let allocators: Vec<_> = (0..parts).map(|part| placement.allocators(part, 0, schema, &allocator)).collect();
+    let parts = storage::repartition(version, partitioner.as_ref(), &allocators, &running.parallel());
+    running.finished(parts, || format!("cutting table '{}' into parts", table.name.shown()))
+}
+
+/// Merges small neighbouring segments of each part when there are many.
+pub(crate) fn compacted(table: TableEntry, running: &Arc<Running>) -> Result<TableEntry> {
+    let mut version = TableVersion::clone(&table.version);
+    for part in 0..version.parts.len() {
+        let segments = &version.parts[part].segments;
+        let sizes: Vec<usize> = segments.iter().map(SegmentVersion::live_rows).collect();
+        let Some(range) = storage::compaction(&sizes) else { continue };
+        let allocators = table.placement.allocators(part, range.start, &version.schema, &table.meta.allocator());
+        let merged = storage::compact(&version.schema, &segments[range.clone()], &allocators, &running.parallel());
+        let merged = running.finished(merged, || format!("merging segments of table '{}'", table.name.shown()))?;
+        version = version.with_replaced(part, range, merged)?;
+    }
+    Ok(TableEntry { version: Arc::new(version), ..table })
+}
+
+/// Fails when a row has no value where the schema wants one.
+fn not_null(schema: &SchemaRef, segments: &[SegmentVersion], name: &Name) -> Result<()> {
+    for (i, field) in schema.fields().iter().enumerate() {
+        if !field.is_nullable() && segments.iter().any(|s| s.segment.columns()[i].has_nulls()) {
+            return Err(Error::Execution(format!(
+                "column '{}' of table '{}' does not allow NULL, and a row has none for it",
+                field.name(),
+                name.shown()
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! SQL's names of types.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion_expr::LogicalPlan;
+
+use crate::error::{Error, Result};
+use crate::run::inner::Inner;
+use crate::run::statement::Running;
+use crate::sql::Parsed;
+
+/// The Arrow type of an SQL type's name, e.g. `DECIMAL(15, 2)`, as a column of a table would have it.
+pub(crate) fn parse(text: &str, running: &Arc<Running>) -> Result<DataType> {
+    let wrong =
+        || Error::plan(format!("'{text}' is not a type; use SQL's names, e.g. BIGINT, DECIMAL(15, 2), DATE, TEXT"));
+    let context = running.plan_context();
+    let parsed = Parsed::one(&format!("CREATE TABLE t (c {text})")).map_err(|_| wrong())?;
+    match parsed.plan(&context).map_err(|_| wrong())? {
+        LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => {
+            let schema = create.input.schema();
+            if schema.fields().len() != 1 {
+                return Err(wrong());
+            }
+            Ok(storage::surface_type(schema.field(0).data_type()))
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// [`parse`] outside a statement.
+pub(crate) fn parse_alone(text: &str, inner: &Arc<Inner>) -> Result<DataType> {
+    parse(text, &Arc::new(Running::start(inner, inner.default_planner())))
+}

@@ -1,0 +1,390 @@
+//! Statements that write rows: INSERT, DELETE, UPDATE, TRUNCATE, CREATE TABLE (AS).
+//!
+//! Each holds its table's writer lock from before it takes its snapshot until it commits; rows are staged and encoded
+//! outside any lock that readers see, and one commit makes them visible. A statement that fails leaves nothing behind.
+//!
+//! # Limits
+//! One writer at a time per table, until data-oriented units own ranges.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::{Column as ColumnName, Constraint, Constraints, DFSchema};
+use datafusion_expr::logical_plan::dml::InsertOp;
+use datafusion_expr::{
+    CreateMemoryTable, DmlStatement, Expr, Filter, Limit, LogicalPlan, Projection, SubqueryAlias, TableScanBuilder,
+    WriteOp,
+};
+use datafusion_sql::parser::Statement;
+use numa::{Budget, Reservation};
+use sqlparser::ast;
+use storage::{RowsToDelete, TableVersion};
+
+use crate::catalog::index::{Origin, indexed};
+use crate::catalog::placement::spec::Spec;
+use crate::catalog::{Entry, Name, TableEntry};
+use crate::error::{Error, Result};
+use crate::run::config;
+use crate::run::outcome::Done;
+use crate::run::query;
+use crate::run::statement::Running;
+use crate::run::stream::ResultStream;
+use crate::sql::{normalised, plan_statement};
+use crate::statements::keys::{check_keys, key_indexes};
+use crate::statements::placement::resolved;
+use crate::statements::stage::{NewRows, PartStager, build, compacted};
+use crate::statements::writer::as_writer;
+use crate::tables::stored::{ROW_ID, StoredSource};
+
+/// One row that says how many rows were written.
+pub(crate) fn count_result(rows: u64) -> Result<ResultStream> {
+    let schema = Arc::new(Schema::new(vec![Field::new("count", DataType::UInt64, false)]));
+    let column: ArrayRef = Arc::new(UInt64Array::from(vec![rows]));
+    let batch = RecordBatch::try_new(Arc::clone(&schema), vec![column])?;
+    Ok(ResultStream::ready(schema, vec![batch]))
+}
+
+/// Refuses UPDATE with a column that gets two values.
+fn check_assignments(statement: &Statement) -> Result<()> {
+    let Statement::Statement(inner) = statement else { return Ok(()) };
+    let ast::Statement::Update(update) = inner.as_ref() else { return Ok(()) };
+    let mut seen: Vec<String> = Vec::new();
+    for assignment in &update.assignments {
+        let ast::AssignmentTarget::ColumnName(column) = &assignment.target else { continue };
+        let Some(ident) = column.0.last().and_then(|part| part.as_ident()) else { continue };
+        let name = normalised(ident.clone());
+        if seen.contains(&name) {
+            return Err(Error::plan(format!("column '{name}' is set twice; give it one value")));
+        }
+        seen.push(name);
+    }
+    Ok(())
+}
+
+/// INSERT, DELETE, UPDATE and TRUNCATE.
+pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running>) -> Result<Done> {
+    let name = Name::resolve(&dml.table_name)?;
+    if !dml.target.is::<StoredSource>() {
+        return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
+    }
+    check_assignments(&statement)?;
+    as_writer(&name, running, |table, running| {
+        // The columns may have changed while this statement waited for its turn.
+        let context = running.plan_context();
+        let LogicalPlan::Dml(dml) = plan_statement(statement, &context)? else {
+            return Err(Error::Internal("the statement planned to something else the second time".into()));
+        };
+        let input = Arc::unwrap_or_clone(dml.input);
+        match dml.op {
+            WriteOp::Insert(InsertOp::Append) => insert(table, input, running),
+            WriteOp::Insert(InsertOp::Overwrite) => overwrite(table, input, running),
+            WriteOp::Insert(InsertOp::Replace) => {
+                Err(Error::Unsupported("REPLACE INTO is not supported; use DELETE and INSERT".into()))
+            }
+            WriteOp::Delete => delete(table, input, running),
+            WriteOp::Update => update(table, input, running),
+            WriteOp::Truncate => truncate(table, running),
+            other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
+        }
+    })
+}
+
+/// The planner gives a VALUES list the columns' NOT NULL and would name its own columns in the error; ours names the table's.
+fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let relaxed = plan.transform_up(|node| match node {
+        LogicalPlan::Values(mut values) => {
+            let fields = values.schema.iter().map(|(q, f)| (q.cloned(), Arc::new(Field::clone(f).with_nullable(true))));
+            values.schema = Arc::new(DFSchema::new_with_metadata(fields.collect(), values.schema.metadata().clone())?);
+            Ok(Transformed::yes(LogicalPlan::Values(values)))
+        }
+        other => Transformed::no(other).map_data(LogicalPlan::recompute_schema),
+    })?;
+    Ok(relaxed.data)
+}
+
+fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
+    let input = nullable_values(input)?;
+    let rows = query::run(input, Arc::clone(running), true)?;
+    let new = stage(rows, table, running)?;
+    let count = new.rows();
+    if count > 0 {
+        commit_checked(new.appended_to(table, &table.version), running)?;
+    }
+    Ok(Done::rows("INSERT", count))
+}
+
+fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
+    let rows = query::run(input, Arc::clone(running), true)?;
+    let emptied = emptied(table);
+    let new = stage(rows, &emptied, running)?;
+    let count = new.rows();
+    commit_checked(new.appended_to(&emptied, &emptied.version), running)?;
+    Ok(Done::rows("INSERT", count))
+}
+
+fn truncate(table: &TableEntry, running: &Arc<Running>) -> Result<Done> {
+    let rows = table.version.rows() as u64;
+    commit(emptied(table), running)?;
+    Ok(Done::rows("TRUNCATE", rows))
+}
+
+/// The table without rows.
+fn emptied(table: &TableEntry) -> TableEntry {
+    let placement = Arc::new(table.placement.emptied());
+    TableEntry { version: Arc::new(table.version.truncated()), placement, ..table.clone() }
+}
+
+fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
+    let input = with_row_ids(input, table)?;
+    let row_id = row_id_column(&input)?;
+    let plan = LogicalPlan::Projection(Projection::try_new(vec![Expr::Column(row_id)], Arc::new(input))?);
+    let mut deleted = Deleted::default();
+    for batch in query::run(plan, Arc::clone(running), true)? {
+        deleted.add(batch?.column(0), running.statement.budget())?;
+    }
+    let count = deleted.rows;
+    if count > 0 {
+        let version = Arc::new(deleted.apply(table)?);
+        commit(TableEntry { version, ..table.clone() }, running)?;
+    }
+    Ok(Done::rows("DELETE", count))
+}
+
+fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
+    let plan = with_row_ids(input, table)?;
+    let last = plan.schema().fields().len() - 1;
+    let schema = Arc::clone(&table.version.schema);
+    let mut deleted = Deleted::default();
+    let mut stager = PartStager::new(table, running)?;
+    for batch in query::run(plan, Arc::clone(running), true)? {
+        let batch = batch?;
+        deleted.add(batch.column(last), running.statement.budget())?;
+        let columns: Vec<usize> = (0..last).collect();
+        let batch = fitted(&batch.project(&columns)?, &schema)?;
+        stager.append(&batch)?;
+    }
+    let count = deleted.rows;
+    if count > 0 {
+        let new = build(vec![stager.finish()?], table, running)?;
+        let version = deleted.apply(table)?;
+        commit_checked(new.appended_to(table, &version), running)?;
+    }
+    Ok(Done::rows("UPDATE", count))
+}
+
+/// The plan of a DELETE's or UPDATE's rows, with the rows' identities as one more column.
+fn with_row_ids(plan: LogicalPlan, table: &TableEntry) -> Result<LogicalPlan> {
+    Ok(match plan {
+        LogicalPlan::TableScan(scan) => {
+            let source = Arc::new(StoredSource::with_row_ids(table));
+            let builder = TableScanBuilder::new(scan.table_name, source).with_filters(scan.filters);
+            LogicalPlan::TableScan(builder.with_fetch(scan.fetch).build()?)
+        }
+        LogicalPlan::Filter(filter) => {
+            let input = with_row_ids(Arc::unwrap_or_clone(filter.input), table)?;
+            LogicalPlan::Filter(Filter::try_new(filter.predicate, Arc::new(input))?)
+        }
+        LogicalPlan::SubqueryAlias(alias) => {
+            let input = with_row_ids(Arc::unwrap_or_clone(alias.input), table)?;
+            LogicalPlan::SubqueryAlias(SubqueryAlias::try_new(Arc::new(input), alias.alias)?)
+        }
+        LogicalPlan::Limit(limit) => {
+            let input = with_row_ids(Arc::unwrap_or_clone(limit.input), table)?;
+            LogicalPlan::Limit(Limit { skip: limit.skip, fetch: limit.fetch, input: Arc::new(input) })
+        }
+        LogicalPlan::Projection(projection) => {
+            let input = with_row_ids(Arc::unwrap_or_clone(projection.input), table)?;
+            let mut exprs = projection.expr;
+            exprs.push(Expr::Column(row_id_column(&input)?));
+            LogicalPlan::Projection(Projection::try_new(exprs, Arc::new(input))?)
+        }
+        other => {
+            return Err(Error::Unsupported(format!(
+                "this form of DELETE or UPDATE is not supported: {}",
+                other.display()
+            )));
+        }
+    })
+}
+
+fn row_id_column(plan: &LogicalPlan) -> Result<ColumnName> {
+    let found = plan.schema().columns().into_iter().find(|c| c.name == ROW_ID);
+    found.ok_or_else(|| Error::Internal("the rows' identities are missing".into()))
+}
+
+/// Rows to take away, by segment.
+#[derive(Default)]
+struct Deleted {
+    by_segment: BTreeMap<usize, Vec<u32>>,
+    rows: u64,
+    held: Vec<Reservation>,
+}
+
+impl Deleted {
+    /// Row identities: the segment's place in the snapshot in the upper half, the row in the lower.
+    fn add(&mut self, ids: &ArrayRef, budget: &Arc<Budget>) -> Result<()> {
+        self.held.push(budget.reserve((ids.len() * size_of::<u32>()) as u64)?);
+        let ids = ids.as_any().downcast_ref::<UInt64Array>();
+        let ids = ids.ok_or_else(|| Error::Internal("row identities of another type".into()))?;
+        for id in ids.values() {
+            self.by_segment.entry((id >> 32) as usize).or_default().push(*id as u32);
+        }
+        self.rows += ids.len() as u64;
+        Ok(())
+    }
+
+    fn apply(self, table: &TableEntry) -> Result<TableVersion> {
+        let mut places = Vec::new();
+        for (part, segments) in table.version.parts.iter().enumerate() {
+            places.extend((0..segments.segments.len()).map(|segment| (part, segment)));
+        }
+        let mut deletes = Vec::with_capacity(self.by_segment.len());
+        for (place, rows) in self.by_segment {
+            let Some(&(part, segment)) = places.get(place) else {
+                return Err(Error::Internal("a row identity names no segment".into()));
+            };
+            deletes.push(RowsToDelete { part, segment, rows });
+        }
+        Ok(table.version.with_deleted(&deletes, &table.meta.allocator())?)
+    }
+}
+
+/// Stages a query's rows and encodes them for the table's parts.
+pub(crate) fn stage(
+    rows: impl Iterator<Item = Result<RecordBatch>>,
+    table: &TableEntry,
+    running: &Arc<Running>,
+) -> Result<NewRows> {
+    let mut stager = PartStager::new(table, running)?;
+    for batch in rows {
+        stager.append(&fitted(&batch?, &table.version.schema)?)?;
+    }
+    build(vec![stager.finish()?], table, running)
+}
+
+/// The batch with the schema's types; a value that does not fit is an error.
+pub(crate) fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let columns = batch.columns().iter().zip(schema.fields()).map(|(column, field)| {
+        if column.data_type() == field.data_type() {
+            return Ok(Arc::clone(column));
+        }
+        let options = arrow::compute::CastOptions { safe: false, ..Default::default() };
+        arrow::compute::cast_with_options(column, field.data_type(), &options)
+            .map_err(|e| Error::Execution(format!("column '{}': {}", field.name(), Error::from(e))))
+    });
+    let columns = columns.collect::<Result<Vec<_>>>()?;
+    let fields = schema.fields().iter().map(|f| Arc::new(Field::clone(f).with_nullable(true))).collect::<Vec<_>>();
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
+}
+
+/// Makes new rows the table's, after its keys were checked; small segments are merged where that pays.
+pub(crate) fn commit_checked(table: TableEntry, running: &Arc<Running>) -> Result<()> {
+    let before = running.catalog.by_id(table.id).map(|table| &table.version);
+    // Checked before segments are merged: only what the statement adds is new.
+    let table = indexed(table, running)?;
+    check_keys(&table, before.map(Arc::as_ref), running)?;
+    commit(table.into_table(), running)
+}
+
+/// Makes a version the table's whose keys are known to hold; small segments are merged where that pays.
+fn commit(table: TableEntry, running: &Arc<Running>) -> Result<()> {
+    let table = indexed(compacted(table, running)?, running)?;
+    running.check()?;
+    running.home.commit(|state| state.set_table(table))
+}
+
+/// CREATE TABLE and CREATE TABLE AS.
+///
+/// `placement`: what `WITH (placement = '..')` said.
+pub(crate) fn create_table(create: CreateMemoryTable, placement: Option<&str>, running: &Arc<Running>) -> Result<Done> {
+    if create.temporary {
+        return Err(Error::Unsupported("temporary tables are not supported; leave TEMPORARY out".into()));
+    }
+    let name = Name::resolve(&create.name)?;
+    if let Some(existing) = running.catalog.get(&name) {
+        match (create.if_not_exists, create.or_replace) {
+            (true, _) => return Ok(Done::new("CREATE TABLE")),
+            (false, true) if matches!(existing, Entry::Table(_)) => {}
+            _ => return Err(Error::Exists { kind: existing.kind(), name: name.shown() }),
+        }
+    }
+    let input = Arc::unwrap_or_clone(create.input);
+    let declared = matches!(input, LogicalPlan::EmptyRelation(_));
+    let schema = stored_schema(input.schema().as_arrow(), &create.constraints, declared)?;
+    let mut table = new_table(name.clone(), schema.clone(), placement, running)?;
+    table.defaults = Arc::new(create.column_defaults.into_iter().collect::<HashMap<_, _>>());
+    table.indexes = Arc::new(key_indexes(keys(&create.constraints, &schema), &schema)?);
+    let mut count = None;
+    if !declared {
+        let rows = query::run(input, Arc::clone(running), true)?;
+        let new = stage(rows, &table, running)?;
+        count = Some(new.rows());
+        table = new.appended_to(&table, &table.version);
+    }
+    let table = indexed(table, running)?;
+    check_keys(&table, None, running)?;
+    running.check()?;
+    let (replaces, keeps) = (create.or_replace, create.if_not_exists);
+    running.home.commit(|state| {
+        match state.get(&name) {
+            Some(Entry::Table(_)) if replaces => {}
+            Some(_) if keeps => return Ok(()),
+            Some(other) => return Err(Error::Exists { kind: other.kind(), name: name.shown() }),
+            None => {}
+        }
+        state.put_table(name.clone(), table)
+    })?;
+    Ok(Done { tag: "CREATE TABLE".into(), rows: count })
+}
+
+/// A table that nobody sees yet, placed as the statement says, or as the session's `nearside.placement` does.
+pub(crate) fn new_table(
+    name: Name,
+    schema: SchemaRef,
+    placement: Option<&str>,
+    running: &Arc<Running>,
+) -> Result<TableEntry> {
+    let mut table = running.home.new_table(name, schema)?;
+    let settings = config::nearside(running.planner.config_options());
+    let spec = Spec::parse(placement.unwrap_or(&settings.placement))?;
+    table.placement = Arc::new(resolved(spec, &table, running)?);
+    Ok(table)
+}
+
+/// A query's columns as a table stores them: surface types, unique names, NOT NULL where a primary key says so.
+///
+/// What a query happens to give without NULLs is not thereby forbidden them: only declared columns can be NOT NULL.
+fn stored_schema(schema: &Schema, constraints: &Constraints, declared: bool) -> Result<SchemaRef> {
+    let mut required: Vec<usize> = Vec::new();
+    for constraint in constraints.iter() {
+        if let Constraint::PrimaryKey(columns) = constraint {
+            required.extend(columns);
+        }
+    }
+    let surfaced = storage::surface_schema(schema);
+    let mut seen = std::collections::HashSet::new();
+    let mut fields = Vec::with_capacity(surfaced.fields().len());
+    for (i, field) in surfaced.fields().iter().enumerate() {
+        if !seen.insert(field.name()) {
+            return Err(Error::plan(format!("column '{}' stands twice; give one of them another name", field.name())));
+        }
+        if field.name() == ROW_ID {
+            return Err(Error::plan(format!("the column name '{ROW_ID}' is taken by Nearside; use another")));
+        }
+        let nullable = (field.is_nullable() || !declared) && !required.contains(&i);
+        fields.push(Field::new(field.name(), field.data_type().clone(), nullable));
+    }
+    Ok(Arc::new(Schema::new(fields)))
+}
+
+fn keys(constraints: &Constraints, schema: &SchemaRef) -> Vec<(Origin, Vec<String>)> {
+    let sets = constraints.iter().map(|c| match c {
+        Constraint::PrimaryKey(columns) => (Origin::PrimaryKey, columns),
+        Constraint::Unique(columns) => (Origin::Unique, columns),
+    });
+    sets.map(|(origin, columns)| (origin, columns.iter().map(|&i| schema.field(i).name().clone()).collect())).collect()
+}

@@ -1,0 +1,144 @@
+//! SQL text for what the catalog holds: names, literals and the statements that make a table or view again.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, TimeUnit};
+use datafusion_sql::unparser::expr_to_sql;
+
+use crate::catalog::index::Origin;
+use crate::catalog::placement::spec::Spec;
+use crate::catalog::{Name, TableEntry, ViewEntry};
+use crate::error::{Error, Result};
+use crate::run::statement::Running;
+use crate::sql::quoted;
+use crate::statements::types;
+
+/// A table's name, quoted.
+pub(crate) fn name(name: &Name) -> String {
+    format!("{}.{}", quoted(&name.schema), quoted(&name.table))
+}
+
+/// A string literal.
+pub(crate) fn text(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// `CREATE VIEW`.
+pub(crate) fn create_view(view_name: &Name, view: &ViewEntry) -> String {
+    let columns = match view.columns.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", self::columns(&view.columns)),
+    };
+    format!("CREATE VIEW {}{columns} AS {}", name(view_name), view.sql)
+}
+
+/// `CREATE TABLE`, with the same types, defaults and keys. Types that SQL has no name for are made with `arrow_cast`.
+pub(crate) fn create_table(table: &TableEntry, running: &Arc<Running>) -> Result<String> {
+    let fields = table.version.schema.fields();
+    let named: Option<Vec<String>> = fields.iter().map(|f| type_name(f.data_type(), running)).collect();
+    match named {
+        Some(types) => with_types(table, &types),
+        None => with_casts(table, fields),
+    }
+}
+
+fn with_types(table: &TableEntry, types: &[String]) -> Result<String> {
+    let mut lines = Vec::new();
+    for (field, data_type) in table.version.schema.fields().iter().zip(types) {
+        let mut line = format!("{} {data_type}", quoted(field.name()));
+        if !field.is_nullable() {
+            line.push_str(" NOT NULL");
+        }
+        if let Some(default) = table.defaults.get(field.name()) {
+            line.push_str(&format!(" DEFAULT {}", expr_to_sql(default)?));
+        }
+        lines.push(line);
+    }
+    for index in table.indexes.iter() {
+        let key = match index.origin {
+            Origin::PrimaryKey => "PRIMARY KEY",
+            Origin::Unique => "UNIQUE",
+            Origin::Created => continue,
+        };
+        lines.push(format!("{key} ({})", columns(&index.columns)));
+    }
+    Ok(format!("CREATE TABLE {} ({}){}", name(&table.name), lines.join(", "), with_placement(table)))
+}
+
+/// `CREATE INDEX` for each of a table's indexes that were made so; those of keys come with [`create_table`].
+pub(crate) fn create_indexes(table: &TableEntry) -> impl Iterator<Item = String> {
+    table.indexes.iter().filter(|index| index.origin == Origin::Created).map(|index| {
+        let unique = if index.unique { "UNIQUE " } else { "" };
+        let (index_name, over) = (quoted(&index.name), columns(&index.columns));
+        format!("CREATE {unique}INDEX {index_name} ON {} ({over})", name(&table.name))
+    })
+}
+
+/// Names of columns, quoted.
+fn columns(names: &[String]) -> String {
+    names.iter().map(|c| quoted(c)).collect::<Vec<_>>().join(", ")
+}
+
+fn with_casts(table: &TableEntry, fields: &arrow::datatypes::Fields) -> Result<String> {
+    let keys = table.indexes.iter().any(|index| index.origin != Origin::Created);
+    let plain = !keys && table.defaults.is_empty() && fields.iter().all(|f| f.is_nullable());
+    if !plain {
+        return Err(Error::Unsupported(format!(
+            "table '{}' has types that SQL has no name for, and keys, defaults or NOT NULL as well; it cannot be exported",
+            table.name.shown()
+        )));
+    }
+    let column =
+        |f: &Arc<Field>| format!("arrow_cast(NULL, {}) AS {}", text(&f.data_type().to_string()), quoted(f.name()));
+    let columns: Vec<String> = fields.iter().map(column).collect();
+    let placement = with_placement(table);
+    Ok(format!("CREATE TABLE {}{placement} AS SELECT {} WHERE false", name(&table.name), columns.join(", ")))
+}
+
+/// ` WITH (placement = '..')`, where it is not the usual one.
+fn with_placement(table: &TableEntry) -> String {
+    match table.placement.spec() {
+        spec if *spec == Spec::default() => String::new(),
+        spec => format!(" WITH (placement = {})", text(&spec.to_string())),
+    }
+}
+
+/// SQL's name of a type, if reading it back gives the same type.
+fn type_name(data_type: &DataType, running: &Arc<Running>) -> Option<String> {
+    let name = sql_type(data_type)?;
+    let back = types::parse(&name, running).ok()?;
+    (back == *data_type).then_some(name)
+}
+
+fn sql_type(data_type: &DataType) -> Option<String> {
+    Some(match data_type {
+        DataType::Boolean => "BOOLEAN".into(),
+        DataType::Int8 => "TINYINT".into(),
+        DataType::Int16 => "SMALLINT".into(),
+        DataType::Int32 => "INT".into(),
+        DataType::Int64 => "BIGINT".into(),
+        DataType::UInt8 => "TINYINT UNSIGNED".into(),
+        DataType::UInt16 => "SMALLINT UNSIGNED".into(),
+        DataType::UInt32 => "INT UNSIGNED".into(),
+        DataType::UInt64 => "BIGINT UNSIGNED".into(),
+        DataType::Float32 => "REAL".into(),
+        DataType::Float64 => "DOUBLE".into(),
+        DataType::Utf8View => "VARCHAR".into(),
+        DataType::BinaryView => "BYTEA".into(),
+        DataType::Date32 => "DATE".into(),
+        DataType::Time64(TimeUnit::Nanosecond) => "TIME".into(),
+        DataType::Timestamp(unit, None) => format!("TIMESTAMP({})", unit_digits(unit)),
+        DataType::Decimal128(precision, scale) => format!("DECIMAL({precision}, {scale})"),
+        DataType::List(inner) => format!("{}[]", sql_type(inner.data_type())?),
+        _ => return None,
+    })
+}
+
+fn unit_digits(unit: &TimeUnit) -> u8 {
+    match unit {
+        TimeUnit::Second => 0,
+        TimeUnit::Millisecond => 3,
+        TimeUnit::Microsecond => 6,
+        TimeUnit::Nanosecond => 9,
+    }
+}

@@ -1,0 +1,86 @@
+//! [`StoredSource`]: a stored table as the planner sees it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion_common::{Constraint, Constraints, Result as DfResult};
+use datafusion_expr::{Expr, TableProviderFilterPushDown, TableSource};
+
+use crate::catalog::{Name, TableEntry};
+use crate::tables::exact::is_exact_in_scan;
+
+/// The hidden column that DELETE and UPDATE read: which row of which segment.
+pub(crate) const ROW_ID: &str = "__nearside_row";
+
+/// A stored table as the planner sees it: identity and columns, no rows.
+#[derive(Debug)]
+pub(crate) struct StoredSource {
+    /// The table's identity.
+    pub id: u64,
+    /// The table's name.
+    pub name: Name,
+    /// The same as people write it.
+    pub shown: Arc<str>,
+    /// Columns, with [`ROW_ID`] last where asked for.
+    pub schema: SchemaRef,
+    /// Whether the last column is [`ROW_ID`].
+    pub row_ids: bool,
+    defaults: Arc<HashMap<String, Expr>>,
+    constraints: Constraints,
+}
+
+impl StoredSource {
+    /// For reading and inserting.
+    pub(crate) fn new(table: &TableEntry) -> StoredSource {
+        let schema = Arc::clone(&table.version.schema);
+        // A key that may be NULL does not tell NULLs apart, and the planner would take it for one that does.
+        let columns = |key: &[String]| key.iter().map(|c| schema.index_of(c).ok()).collect::<Option<Vec<usize>>>();
+        let required = |key: &Vec<usize>| key.iter().all(|&column| !schema.field(column).is_nullable());
+        let keys: Vec<_> = table.keys().filter_map(columns).filter(required).map(Constraint::Unique).collect();
+        StoredSource {
+            id: table.id,
+            name: table.name.clone(),
+            shown: table.name.shown().into(),
+            constraints: Constraints::new_unverified(keys),
+            schema,
+            row_ids: false,
+            defaults: Arc::clone(&table.defaults),
+        }
+    }
+
+    /// For DELETE and UPDATE: the rows' identities stand in a last column.
+    pub(crate) fn with_row_ids(table: &TableEntry) -> StoredSource {
+        let mut source = StoredSource::new(table);
+        let mut fields: Vec<_> = source.schema.fields().iter().cloned().collect();
+        fields.push(Arc::new(Field::new(ROW_ID, DataType::UInt64, false)));
+        source.schema = Arc::new(Schema::new(fields));
+        source.row_ids = true;
+        source
+    }
+}
+
+impl TableSource for StoredSource {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn constraints(&self) -> Option<&Constraints> {
+        Some(&self.constraints)
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> DfResult<Vec<TableProviderFilterPushDown>> {
+        let answer = |f: &&Expr| {
+            if is_exact_in_scan(f) {
+                TableProviderFilterPushDown::Exact
+            } else {
+                TableProviderFilterPushDown::Unsupported
+            }
+        };
+        Ok(filters.iter().map(answer).collect())
+    }
+
+    fn get_column_default(&self, column: &str) -> Option<&Expr> {
+        self.defaults.get(column)
+    }
+}
