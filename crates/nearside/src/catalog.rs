@@ -27,6 +27,7 @@ use storage::TableVersion;
 
 use crate::error::{Error, Result};
 use crate::index::{IndexEntry, Indexed, Origin};
+use crate::lengths::Lengths;
 use crate::names::nearest;
 use crate::placement::spec::Spec;
 use crate::placement::{FirstTurn, MachineNodes, TablePlacement};
@@ -96,6 +97,8 @@ pub(crate) struct TableEntry {
     pub version: Arc<TableVersion>,
     /// Default values by column name.
     pub defaults: Arc<HashMap<String, Expr>>,
+    /// How long texts of its columns may be.
+    pub lengths: Lengths,
     /// Its indexes, those of its keys among them.
     pub indexes: Arc<Vec<IndexEntry>>,
 }
@@ -458,6 +461,7 @@ impl Catalog {
             meta: Arc::new(meta),
             version: Arc::new(TableVersion::empty(&schema)),
             defaults: Arc::new(HashMap::new()),
+            lengths: Lengths::default(),
             indexes: Arc::new(Vec::new()),
         })
     }

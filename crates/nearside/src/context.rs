@@ -18,6 +18,9 @@ use datafusion_expr::{
     TableSource, TableType, WindowUDF,
 };
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
+use datafusion_sql::planner::object_name_to_table_reference;
+use datafusion_sql::unparser::expr_to_sql;
+use sqlparser::ast::{self, ObjectName};
 
 use crate::catalog::{CatalogState, Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, TableEntry, ViewEntry};
 use crate::database::Inner;
@@ -30,6 +33,7 @@ use crate::planner::Planner;
 use crate::planning::Stop;
 use crate::sources::{ForeignSource, WorkSource};
 use crate::views::information::{Described, Descriptions};
+use crate::volatile::calls_volatile;
 use crate::{series, views};
 
 /// The hidden column that DELETE and UPDATE read: which row of which segment.
@@ -142,6 +146,38 @@ pub(crate) struct PlanContext<'a> {
 }
 
 impl PlanContext<'_> {
+    /// The columns of a table or view; `None` where there is none, which the planner says.
+    pub(crate) fn columns(&self, table: &ObjectName) -> Option<Vec<String>> {
+        let normalise = self.options().sql_parser.enable_ident_normalization;
+        let reference = object_name_to_table_reference(table.clone(), normalise).ok()?;
+        let source = self.lookup(&reference).ok()?;
+        Some(source.schema().fields().iter().map(|field| field.name().clone()).collect())
+    }
+
+    /// The default of a table's column, as it is written.
+    ///
+    /// # Errors
+    /// Defaults that SQL has no text for.
+    pub(crate) fn default_of(&self, table: &ObjectName, column: &str) -> Result<Option<ast::Expr>> {
+        let normalise = self.options().sql_parser.enable_ident_normalization;
+        let source = self.lookup(&object_name_to_table_reference(table.clone(), normalise)?)?;
+        Ok(source.get_column_default(column).map(expr_to_sql).transpose()?)
+    }
+
+    /// Whether a name is that of a view that gives something else each time.
+    pub(crate) fn is_volatile_view(&self, table: &ObjectName) -> bool {
+        let normalise = self.options().sql_parser.enable_ident_normalization;
+        let Ok(reference) = object_name_to_table_reference(table.clone(), normalise) else { return false };
+        let Ok(name) = Name::resolve(&reference) else { return false };
+        if !matches!(self.catalog.get(&name), Some(Entry::View(_))) {
+            return false;
+        }
+        let source = self.lookup(&reference).ok();
+        source
+            .and_then(|view| view.get_logical_plan().map(|plan| calls_volatile(&plan).unwrap_or(false)))
+            .unwrap_or(false)
+    }
+
     fn lookup(&self, reference: &TableReference) -> Result<Arc<dyn TableSource>> {
         let name = Name::resolve(reference)?;
         if name.schema == SYSTEM_SCHEMA {

@@ -23,7 +23,7 @@ use crate::placement::stage::build;
 use crate::session::{Done, object_name};
 use crate::statement::Running;
 use crate::write::{as_writer, commit_checked, create_table, fitted, quoted};
-use crate::{index, query, sql_text};
+use crate::{index, parser, query, sql_text};
 
 /// The file of an exported database that holds its statements.
 const SCHEMA_FILE: &str = "schema.sql";
@@ -435,9 +435,10 @@ fn import_statement(mut statement: DfStatement, running: &Arc<Running>) -> Resul
         }
         other => other,
     };
+    let lengths = parser::lengths(&statement)?;
     match plan_statement(statement, &running.plan_context())? {
         LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => {
-            create_table(create, placement.as_deref(), running)
+            create_table(create, placement.as_deref(), lengths, running)
         }
         LogicalPlan::Ddl(other) => crate::ddl::ddl(other, running),
         _ => Err(Error::Internal("a CREATE planned to something else".into())),

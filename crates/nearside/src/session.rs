@@ -21,7 +21,7 @@ use crate::planner::Planner;
 use crate::prepared::{Planned, Source, Template, constants};
 use crate::statement::{Canceller, Running};
 use crate::stream::ResultStream;
-use crate::{config, copy, ddl, explain, index, placement, query, recording, views, write};
+use crate::{config, copy, ddl, explain, index, parser, placement, query, recording, views, write};
 
 /// What a statement that returns no rows did.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -244,11 +244,12 @@ impl Session {
             Statement::CreateExternalTable(create) => return ddl::create_external(create, running).map(Outcome::Done),
             _ => {}
         }
+        let lengths = parser::lengths(&statement)?;
         let plan = plan_statement(statement.clone(), &running.plan_context())?;
         match plan {
             LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => write::dml(statement, dml, running).map(Outcome::Done),
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
-                write::create_table(create, placement.as_deref(), running).map(Outcome::Done)
+                write::create_table(create, placement.as_deref(), lengths, running).map(Outcome::Done)
             }
             LogicalPlan::Ddl(other) => ddl::ddl(other, running).map(Outcome::Done),
             LogicalPlan::Statement(statement) => self.setting(statement, running, &key),

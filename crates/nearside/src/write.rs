@@ -29,6 +29,7 @@ use crate::config;
 use crate::context::{ROW_ID, StoredSource};
 use crate::error::{Error, Result};
 use crate::index::{Origin, check_keys, indexed, key_indexes};
+use crate::lengths::Lengths;
 use crate::parser::{normalised, plan_statement};
 use crate::placement::change::resolved;
 use crate::placement::spec::Spec;
@@ -97,6 +98,7 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
         return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
     }
     check_assignments(&statement)?;
+    let deletes = matches!(&statement, Statement::Statement(s) if matches!(s.as_ref(), ast::Statement::Delete(_)));
     as_writer(&name, running, |table, running| {
         // The columns may have changed while this statement waited for its turn.
         let context = running.plan_context();
@@ -111,6 +113,8 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
                 Err(Error::Unsupported("REPLACE INTO is not supported; use DELETE and INSERT".into()))
             }
             WriteOp::Delete => delete(table, input, running),
+            // A DELETE with an alias is planned as an UPDATE of its rows.
+            WriteOp::Update if deletes => delete(table, input, running),
             WriteOp::Update => update(table, input, running),
             WriteOp::Truncate => truncate(table, running),
             other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
@@ -344,8 +348,13 @@ pub(crate) fn quoted(name: &str) -> String {
 
 /// CREATE TABLE and CREATE TABLE AS.
 ///
-/// `placement`: what `WITH (placement = '..')` said.
-pub(crate) fn create_table(create: CreateMemoryTable, placement: Option<&str>, running: &Arc<Running>) -> Result<Done> {
+/// `placement`: what `WITH (placement = '..')` said; `lengths`: those of `VARCHAR(n)` and `CHAR(n)`.
+pub(crate) fn create_table(
+    create: CreateMemoryTable,
+    placement: Option<&str>,
+    lengths: Lengths,
+    running: &Arc<Running>,
+) -> Result<Done> {
     if create.temporary {
         return Err(Error::Unsupported("temporary tables are not supported; leave TEMPORARY out".into()));
     }
@@ -362,6 +371,7 @@ pub(crate) fn create_table(create: CreateMemoryTable, placement: Option<&str>, r
     let schema = stored_schema(input.schema().as_arrow(), &create.constraints, declared)?;
     let mut table = new_table(name.clone(), schema.clone(), placement, running)?;
     table.defaults = Arc::new(create.column_defaults.into_iter().collect::<HashMap<_, _>>());
+    table.lengths = lengths;
     table.indexes = Arc::new(key_indexes(keys(&create.constraints, &schema), &schema)?);
     let mut count = None;
     if !declared {

@@ -3,6 +3,9 @@
 //! Ours: `ALTER TABLE .. SET PLACEMENT` and `.. NUMA NODE`, `COPY t FROM 'file'`, `EXPORT DATABASE 'folder'`, `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and
 //! executed by us. Everything else is SQL as DataFusion (sqlparser's generic dialect) reads it.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use datafusion_common::config::ConfigOptions;
 use datafusion_expr::planner::ContextProvider;
 use datafusion_expr::{LogicalPlan, Volatility};
@@ -13,6 +16,7 @@ use sqlparser::dialect::GenericDialect;
 
 use crate::context::PlanContext;
 use crate::error::{Error, Position, Result};
+use crate::lengths::{Length, Lengths};
 use crate::placement::change::AlterPlacement;
 use crate::planning::deep;
 
@@ -20,9 +24,14 @@ mod complete;
 mod exclude;
 mod materialized;
 mod mend;
+mod ordinary;
 mod own;
+mod recursion;
+mod rows;
+mod scope;
 mod text;
 mod windows;
+mod writes;
 
 pub(crate) use exclude::exclusion_of;
 use exclude::without_exclusions;
@@ -106,6 +115,7 @@ impl Parsed {
         deep(|| {
             statements.iter_mut().for_each(|statement| put_back(statement, &said));
             statements.iter_mut().try_for_each(resolve_windows)?;
+            statements.iter_mut().try_for_each(ordinary::write_out)?;
             statements.iter().try_for_each(complete::check)
         })?;
         match (statements.pop_front(), statements.is_empty()) {
@@ -131,12 +141,17 @@ impl Parsed {
 pub(crate) fn plan_statement(mut statement: Statement, context: &PlanContext<'_>) -> Result<LogicalPlan> {
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
     deep(|| {
+        recursion::mark_steps(&mut statement)?;
+        let columns = |table: &ObjectName| context.columns(table);
+        writes::write_out(&mut statement, &columns, &|table, column| context.default_of(table, column))?;
+        rows::write_out(&mut statement)?;
+        scope::write_out(&mut statement, &columns)?;
         mend(&mut statement);
         let volatile = |name: &str| {
             let function = context.get_function_meta(name);
             function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
         };
-        keep_wishes(&mut statement, &volatile);
+        keep_wishes(&mut statement, &volatile, &|table| context.is_volatile_view(table));
         Ok(planner.statement_to_plan(statement)?)
     })
 }
@@ -168,6 +183,25 @@ pub(crate) fn take_placement(statement: &mut Statement) -> Result<Option<String>
     }
     create.table_options = ast::CreateTableOptions::None;
     Ok(placement)
+}
+
+/// The lengths of a CREATE TABLE's columns.
+///
+/// # Errors
+/// As [`Length::of_column`].
+pub(crate) fn lengths(statement: &Statement) -> Result<Lengths> {
+    let mut lengths = HashMap::new();
+    if let Statement::Statement(inner) = statement
+        && let ast::Statement::CreateTable(create) = inner.as_ref()
+    {
+        for column in &create.columns {
+            let name = normalised(column.name.clone());
+            if let Some(length) = Length::of_column(&name, &column.data_type)? {
+                lengths.insert(name, length);
+            }
+        }
+    }
+    Ok(Arc::new(lengths))
 }
 
 /// The planner's options as the session's settings say.
