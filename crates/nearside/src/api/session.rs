@@ -26,7 +26,7 @@ use crate::run::profile;
 use crate::run::query;
 use crate::run::statement::{Canceller, Running};
 use crate::run::stream::ResultStream;
-use crate::sql::{Parsed, Piece, Written, is_complete, plan_statement, split, statements, take_placement};
+use crate::sql::{Parsed, Piece, Written, is_complete, lengths, plan_statement, split, statements, take_placement};
 use crate::statements::copy;
 use crate::statements::ddl;
 use crate::statements::explain;
@@ -218,11 +218,12 @@ impl Session {
             Statement::CreateExternalTable(create) => return ddl::create_external(create, running).map(Outcome::Done),
             _ => {}
         }
+        let lengths = lengths(&statement)?;
         let plan = plan_statement(statement.clone(), &running.plan_context())?;
         match plan {
             LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => write::dml(statement, dml, running).map(Outcome::Done),
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
-                write::create_table(create, placement.as_deref(), running).map(Outcome::Done)
+                write::create_table(create, placement.as_deref(), lengths, running).map(Outcome::Done)
             }
             LogicalPlan::Ddl(other) => ddl::ddl(other, running).map(Outcome::Done),
             LogicalPlan::Statement(statement) => self.setting(statement, running, &key),

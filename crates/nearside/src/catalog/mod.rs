@@ -14,6 +14,7 @@
 //! One writer at a time per table. No transactions over several statements.
 
 pub(crate) mod index;
+pub(crate) mod lengths;
 pub(crate) mod placement;
 pub(crate) mod report;
 mod workers;
@@ -31,6 +32,7 @@ use parking_lot::{Mutex, RwLock};
 use storage::TableVersion;
 
 use crate::catalog::index::{IndexEntry, Indexed, Origin};
+use crate::catalog::lengths::Lengths;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::placement::{FirstTurn, MachineNodes, TablePlacement};
 use crate::error::names::nearest;
@@ -103,6 +105,8 @@ pub(crate) struct TableEntry {
     pub version: Arc<TableVersion>,
     /// Default values by column name.
     pub defaults: Arc<HashMap<String, Expr>>,
+    /// How long texts of its columns may be.
+    pub lengths: Lengths,
     /// Its indexes, those of its keys among them.
     pub indexes: Arc<Vec<IndexEntry>>,
 }
@@ -465,6 +469,7 @@ impl Catalog {
             meta: Arc::new(meta),
             version: Arc::new(TableVersion::empty(&schema)),
             defaults: Arc::new(HashMap::new()),
+            lengths: Lengths::default(),
             indexes: Arc::new(Vec::new()),
         })
     }

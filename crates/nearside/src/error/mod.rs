@@ -241,7 +241,16 @@ fn arrow_sentence(error: &ArrowError) -> String {
 fn from_schema(error: SchemaError, position: Option<Position>) -> Error {
     let message = match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
-            let names: Vec<String> = valid_fields.iter().map(|c| c.name.clone()).collect();
+            // Names of ours and of the planner's say nothing to anybody else.
+            let made = |name: &str| name.starts_with("__nearside") || name.starts_with("__correlated");
+            if made(&field.name) || field.relation.as_ref().is_some_and(|relation| made(relation.table())) {
+                return Error::Unsupported(
+                    "a subquery that refers to the row outside it in this way is not supported; join the query's rows \
+                     instead, or compute them in a WITH first"
+                        .into(),
+                );
+            }
+            let names: Vec<String> = valid_fields.iter().map(|c| c.name.clone()).filter(|name| !made(name)).collect();
             let hint = match nearest(&field.name, names.iter().map(String::as_str)) {
                 Some(name) => format!("; did you mean '{name}'?"),
                 None if names.is_empty() => String::new(),
@@ -286,6 +295,12 @@ pub(crate) fn syntax(text: &str) -> Error {
 /// DataFusion's texts carry back-traces, trailing advice for its own developers and prefixes; a user gets the sentence.
 fn sentence(text: &str) -> String {
     let text = text.split("\n\nbacktrace:").next().unwrap_or(text);
+    if let Some((_, rest)) = text.split_once("require unique expression names but the expression \"") {
+        let (name, _) = rest.split_once("\" at position").unwrap_or((rest, ""));
+        return format!(
+            "two outputs are called '{name}'; give one of them another name with AS, or compute it in a subquery"
+        );
+    }
     let text = text.split("\nThis issue was likely caused by a bug").next().unwrap_or(text);
     let mut text = text.trim().trim_end_matches('.');
     for prefix in [

@@ -17,6 +17,9 @@ use datafusion_expr::{
     AggregateUDF, Expr, HigherOrderUDF, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableSource, TableType, WindowUDF,
 };
 use datafusion_optimizer::simplify_expressions::ExprSimplifier;
+use datafusion_sql::planner::object_name_to_table_reference;
+use datafusion_sql::unparser::expr_to_sql;
+use sqlparser::ast::{self, ObjectName};
 
 use crate::catalog::{CatalogState, Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, ViewEntry};
 use crate::error::names::nearest;
@@ -25,7 +28,8 @@ use crate::functions::series;
 use crate::plan::planner::Planner;
 use crate::plan::stop::Stop;
 use crate::plan::system::{Described, Descriptions, SystemTables};
-use crate::sql::Parsed;
+use crate::rewrite::volatile::calls_volatile;
+use crate::sql::{KnownTables, Parsed};
 use crate::tables::files::FileTable;
 use crate::tables::sources::{ForeignSource, WorkSource};
 use crate::tables::stored::StoredSource;
@@ -158,6 +162,34 @@ pub(crate) fn with_column_names(plan: LogicalPlan, names: &[String]) -> Result<L
     }
     let outputs = columns.into_iter().zip(names).map(|(c, name)| Expr::Column(c).alias(name));
     Ok(LogicalPlanBuilder::from(plan).project(outputs)?.build()?)
+}
+
+impl KnownTables for PlanContext<'_> {
+    fn columns(&self, table: &ObjectName) -> Option<Vec<String>> {
+        let normalise = self.options().sql_parser.enable_ident_normalization;
+        let reference = object_name_to_table_reference(table.clone(), normalise).ok()?;
+        let source = self.lookup(&reference).ok()?;
+        Some(source.schema().fields().iter().map(|field| field.name().clone()).collect())
+    }
+
+    fn default_of(&self, table: &ObjectName, column: &str) -> Result<Option<ast::Expr>> {
+        let normalise = self.options().sql_parser.enable_ident_normalization;
+        let source = self.lookup(&object_name_to_table_reference(table.clone(), normalise)?)?;
+        Ok(source.get_column_default(column).map(expr_to_sql).transpose()?)
+    }
+
+    fn is_volatile_view(&self, table: &ObjectName) -> bool {
+        let normalise = self.options().sql_parser.enable_ident_normalization;
+        let Ok(reference) = object_name_to_table_reference(table.clone(), normalise) else { return false };
+        let Ok(name) = Name::resolve(&reference) else { return false };
+        if !matches!(self.catalog.get(&name), Some(Entry::View(_))) {
+            return false;
+        }
+        let source = self.lookup(&reference).ok();
+        source
+            .and_then(|view| view.get_logical_plan().map(|plan| calls_volatile(&plan).unwrap_or(false)))
+            .unwrap_or(false)
+    }
 }
 
 impl ContextProvider for PlanContext<'_> {

@@ -23,8 +23,10 @@ use datafusion_optimizer::{AnalyzerRule, OptimizerRule};
 use crate::error::Result;
 use crate::functions::any_of_list;
 use crate::functions::checked;
+use crate::functions::flat;
 use crate::rewrite::coerce;
 use crate::rewrite::optimizer;
+use crate::rewrite::set_types;
 
 /// Functions by name; those with aliases stand under each of their names.
 pub(crate) type ByName<F> = HashMap<String, Arc<F>>;
@@ -61,6 +63,7 @@ impl Planner {
         let mut scalars = datafusion_functions::all_default_functions();
         scalars.extend(datafusion_functions_nested::all_default_nested_functions());
         scalars.extend(any_of_list::functions());
+        scalars.extend([flat::function(), set_types::function()].map(Arc::new));
         let higher_order = datafusion_functions_nested::all_default_higher_order_functions();
         let mut aggregates = datafusion_functions_aggregate::all_default_aggregate_functions();
         aggregates.extend(checked::own_aggregates());

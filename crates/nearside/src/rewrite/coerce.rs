@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{DFSchema, Result};
+use datafusion_common::{DFSchema, Result, ScalarValue};
 use datafusion_expr::type_coercion::binary::comparison_coercion;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Between, Expr, ExprSchemable, LogicalPlan, cast};
@@ -24,7 +24,9 @@ use crate::rewrite::correlated::{CorrelatedNames, CorrelatedRefusals};
 use crate::rewrite::not_in::NullAwareMarks;
 use crate::rewrite::quantified::QuantifiedComparisons;
 use crate::rewrite::set_all::SetOperationsAll;
+use crate::rewrite::set_types::{SetTypes, same_kind};
 use crate::rewrite::subquery_places::SubqueryPlaces;
+use crate::rewrite::volatile::VolatileSubqueries;
 use crate::rewrite::window_frames::WindowFrames;
 
 /// Functions whose arguments meet; others (structs, texts, lists) keep each argument as it is.
@@ -38,6 +40,8 @@ pub(crate) struct FloatsWin;
 /// DataFusion's analyzer rules with ours around them.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(SetTypes),
+        Arc::new(VolatileSubqueries),
         Arc::new(CorrelatedRefusals),
         Arc::new(WindowFrames),
         Arc::new(SetOperationsAll),
@@ -120,7 +124,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Case(mut case) => {
             let mut results: Vec<&mut Expr> = case.when_then_expr.iter_mut().map(|(_, then)| then.as_mut()).collect();
             results.extend(case.else_expr.as_deref_mut());
-            let changed = unify(&mut results, schema);
+            let changed = of_one_kind(&mut results, schema)? | unify(&mut results, schema);
             Ok(Transformed::new_transformed(Expr::Case(case), changed))
         }
         Expr::ScalarFunction(mut function) if NUMERIC_FUNCTIONS.contains(&function.name()) => {
@@ -129,6 +133,32 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Casts texts as they are written to the type of the other results of a CASE, as PostgreSQL does; refuses results of
+/// different kinds, of which DataFusion would make texts. True when it did.
+fn of_one_kind(results: &mut [&mut Expr], schema: &DFSchema) -> Result<bool> {
+    let is_text = |e: &Expr| {
+        let text = |v: &ScalarValue| matches!(v, ScalarValue::Utf8(_) | ScalarValue::Utf8View(_));
+        matches!(e, Expr::Literal(value, _) if text(value))
+    };
+    let types: Vec<Option<DataType>> = results.iter().map(|e| e.get_type(schema).ok()).collect();
+    let known = results.iter().zip(&types).filter(|(e, _)| !is_text(e)).filter_map(|(_, t)| t.clone());
+    let known: Vec<DataType> = known.filter(|t| *t != DataType::Null).collect();
+    let Some(first) = known.first() else { return Ok(false) };
+    if let Some(other) = known.iter().find(|other| !same_kind(first, other)) {
+        let message = format!("CASE types {first} and {other} cannot be matched; cast one to the type of the other");
+        return Err(Error::plan(message).into_datafusion());
+    }
+    if same_kind(first, &DataType::Utf8) {
+        return Ok(false);
+    }
+    let mut changed = false;
+    for result in results.iter_mut().filter(|e| is_text(e)) {
+        **result = cast(std::mem::take(*result), first.clone());
+        changed = true;
+    }
+    Ok(changed)
 }
 
 /// Refuses a BETWEEN over types that nothing compares: DataFusion takes that for a bug of its own.

@@ -18,6 +18,7 @@ use datafusion_expr::{Expr, Filter, LogicalPlan, Projection};
 use datafusion_optimizer::AnalyzerRule;
 
 use crate::error::Error;
+use crate::rewrite::volatile::calls_volatile;
 
 /// The analyzer rule.
 #[derive(Debug, Default)]
@@ -90,6 +91,7 @@ impl AnalyzerRule for CorrelatedRefusals {
         plan.apply_with_subqueries(|node| {
             if let LogicalPlan::Subquery(subquery) = node {
                 refuse_anywhere(&subquery.subquery)?;
+                refuse_volatile(&subquery.subquery)?;
             }
             node.apply_expressions(|expr| {
                 expr.apply(|part| {
@@ -132,6 +134,16 @@ fn refuse_anywhere(subquery: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
+/// A join computes the subquery once for all rows outside of it: what it calls would give all of them the same.
+fn refuse_volatile(subquery: &LogicalPlan) -> Result<()> {
+    if calls_volatile(subquery)? && is_correlated(subquery)? {
+        let message = "not supported: random(), uuid() or the like in a subquery that refers to the row outside it; \
+                       call it in the SELECT list";
+        return Err(Error::Unsupported(message.into()).into_datafusion());
+    }
+    Ok(())
+}
+
 /// What is wrong where only the subquery's rows are asked for: an aggregate without GROUP BY has a row for no row.
 fn refuse_as_test(subquery: &LogicalPlan) -> Result<()> {
     let mut node = subquery;
@@ -151,15 +163,7 @@ fn refuse_as_test(subquery: &LogicalPlan) -> Result<()> {
 
 /// Refuses an operator above a condition that refers to the row outside.
 fn refuse(what: &str, node: &LogicalPlan) -> Result<()> {
-    let correlated = node.exists(|below| {
-        let mut any = false;
-        below.apply_expressions(|expr| {
-            any |= expr.contains_outer();
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(any)
-    })?;
-    match correlated {
+    match is_correlated(node)? {
         true => Err(Error::Unsupported(format!(
             "not supported: {what} in a subquery that refers to the row outside it; join with a query that is grouped \
              or partitioned by the columns compared"
@@ -167,6 +171,18 @@ fn refuse(what: &str, node: &LogicalPlan) -> Result<()> {
         .into_datafusion()),
         false => Ok(()),
     }
+}
+
+/// Whether an operator or one below it refers to the row outside.
+fn is_correlated(node: &LogicalPlan) -> Result<bool> {
+    node.exists(|below| {
+        let mut any = false;
+        below.apply_expressions(|expr| {
+            any |= expr.contains_outer();
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(any)
+    })
 }
 
 fn is_one_group(plan: &LogicalPlan) -> bool {

@@ -6,6 +6,8 @@ pub(crate) mod not_in;
 pub(crate) mod optimizer;
 pub(crate) mod quantified;
 pub(crate) mod set_all;
+pub(crate) mod set_types;
 pub(crate) mod shared_queries;
 pub(crate) mod subquery_places;
+pub(crate) mod volatile;
 pub(crate) mod window_frames;

@@ -1,7 +1,7 @@
 //! `x op ANY (query)` and `x op ALL (query)`, with SQL's three values.
 //!
 //! The planner has resolved both sides, each in its own scope, before this rule of the analyser sees them; what it
-//! builds refers to `x` and to the query's column by names that nothing else has ([`fresh_name`]), so neither side
+//! builds refers to `x` and to the query's column by names that nothing else has ([`fresh_name`](crate::sql::fresh_name)), so neither side
 //! can catch the other's columns.
 //!
 //! ```text
@@ -23,7 +23,6 @@
 //! join only those that are IN stand.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
@@ -39,9 +38,7 @@ use datafusion_functions_aggregate::expr_fn::{count, max, min};
 use datafusion_optimizer::AnalyzerRule;
 
 use crate::error::Error;
-
-/// Numbers of names given so far, in the whole process: plans of views and kept plans meet in one statement.
-static NAMES: AtomicU64 = AtomicU64::new(0);
+use crate::sql::fresh_name;
 
 /// The analyzer rule.
 #[derive(Debug, Default)]
@@ -113,11 +110,6 @@ fn as_in(expr: Expr) -> Result<Transformed<Expr>> {
         _ => return Ok(Transformed::no(Expr::SetComparison(test))),
     };
     Ok(Transformed::yes(Expr::InSubquery(InSubquery::new(test.expr, test.subquery, negated))))
-}
-
-/// A name that no column has.
-pub(crate) fn fresh_name(what: &str) -> String {
-    format!("__nearside_{what}_{}", NAMES.fetch_add(1, Ordering::Relaxed))
 }
 
 /// What stands below an operator, and gets the columns that its conditions need.

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    self, CteAsMaterialized, Ident, Query, SetExpr, TableFactor, VisitMut, VisitorMut, visit_expressions,
+    self, CteAsMaterialized, Ident, ObjectName, Query, SetExpr, TableFactor, VisitMut, VisitorMut, visit_expressions,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -122,19 +122,25 @@ impl VisitorMut for PutBack<'_> {
     }
 }
 
-/// Puts the wishes into the names of a statement; `is_volatile` tells functions that give something else at each call.
-pub(super) fn keep_wishes(statement: &mut Statement, is_volatile: &dyn Fn(&str) -> bool) {
+/// Puts the wishes into the names of a statement; `is_volatile` tells functions that give something else at each call,
+/// `is_volatile_view` views that do.
+pub(super) fn keep_wishes(
+    statement: &mut Statement,
+    is_volatile: &dyn Fn(&str) -> bool,
+    is_volatile_view: &dyn Fn(&ObjectName) -> bool,
+) {
     match statement {
         Statement::Statement(inner) => {
-            let _ = inner.visit(&mut Keep { is_volatile });
+            let _ = inner.visit(&mut Keep { is_volatile, is_volatile_view });
         }
-        Statement::Explain(explain) => keep_wishes(&mut explain.statement, is_volatile),
+        Statement::Explain(explain) => keep_wishes(&mut explain.statement, is_volatile, is_volatile_view),
         _ => {}
     }
 }
 
 struct Keep<'a> {
     is_volatile: &'a dyn Fn(&str) -> bool,
+    is_volatile_view: &'a dyn Fn(&ObjectName) -> bool,
 }
 
 impl VisitorMut for Keep<'_> {
@@ -149,8 +155,9 @@ impl VisitorMut for Keep<'_> {
             }
             let wish = match cte.materialized {
                 Some(CteAsMaterialized::Materialized) => Some(Wish::Once),
-                Some(CteAsMaterialized::NotMaterialized) => Some(Wish::InEachPlace),
-                None => self.calls_volatile(&cte.query).then_some(Wish::SameEverywhere),
+                // As in PostgreSQL, where functions that give something else each time come before the user's word.
+                Some(CteAsMaterialized::NotMaterialized) if !self.calls_volatile(&cte.query) => Some(Wish::InEachPlace),
+                _ => self.calls_volatile(&cte.query).then_some(Wish::SameEverywhere),
             };
             if let Some(wish) = wish {
                 wrap(&mut cte.query, wish);
@@ -168,7 +175,13 @@ impl Keep<'_> {
             }
             _ => ControlFlow::Continue(()),
         });
-        found.is_break()
+        let of_view = || {
+            ast::visit_relations(query, |relation| match (self.is_volatile_view)(relation) {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            })
+        };
+        found.is_break() || of_view().is_break()
     }
 }
 
@@ -181,12 +194,16 @@ fn names_itself(cte: &ast::Cte) -> bool {
     found.is_break()
 }
 
-/// `query` becomes `SELECT * FROM (query) AS name`.
+/// Puts a wish into the name of a table around the query.
 fn wrap(query: &mut Query, wish: Wish) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     // Of all statements: a view's text is planned within others.
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let name = format!("{PREFIX}{number}{}", wish.letter());
+    in_from(query, &format!("{PREFIX}{number}{}", wish.letter()));
+}
+
+/// `query` becomes `SELECT * FROM (query) AS name`.
+pub(super) fn in_from(query: &mut Query, name: &str) {
     let Ok(mut statements) = Parser::parse_sql(&GenericDialect {}, "SELECT * FROM (SELECT 1) AS x") else { return };
     let Some(ast::Statement::Query(mut outer)) = statements.pop() else { return };
     if let SetExpr::Select(select) = outer.body.as_mut()

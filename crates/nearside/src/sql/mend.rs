@@ -169,7 +169,7 @@ fn row(expr: &ast::Expr) -> Option<&[ast::Expr]> {
     }
 }
 
-fn joined(op: ast::BinaryOperator, conditions: impl Iterator<Item = ast::Expr>) -> Option<ast::Expr> {
+pub(super) fn joined(op: ast::BinaryOperator, conditions: impl Iterator<Item = ast::Expr>) -> Option<ast::Expr> {
     conditions.reduce(|left, right| binary(left, op.clone(), right))
 }
 
@@ -239,7 +239,7 @@ fn cut_to_length(expr: &mut ast::Expr) {
 }
 
 /// `name(arguments)`.
-fn call(name: &str, arguments: Vec<ast::Expr>) -> ast::Expr {
+pub(super) fn call(name: &str, arguments: Vec<ast::Expr>) -> ast::Expr {
     let args = arguments.into_iter().map(|e| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e))).collect();
     ast::Expr::Function(ast::Function {
         name: ObjectName::from(vec![Ident::with_quote('"', name)]),
@@ -315,8 +315,22 @@ fn repeated(items: &[SelectItem]) -> Vec<usize> {
 fn output_name(item: &SelectItem) -> Option<(bool, String)> {
     match item {
         SelectItem::ExprWithAlias { alias, .. } => Some((true, folded(alias))),
-        SelectItem::UnnamedExpr(expr) => Some((false, text_of(bare(expr)))),
+        SelectItem::UnnamedExpr(expr) => Some((false, text_of(told(expr)))),
         _ => None,
+    }
+}
+
+/// What the planner names an output after: of a query, the output of that.
+fn told(expr: &ast::Expr) -> &ast::Expr {
+    match bare(expr) {
+        ast::Expr::Subquery(query) => match query.body.as_ref() {
+            SetExpr::Select(select) => match select.projection.first() {
+                Some(SelectItem::UnnamedExpr(inner)) => told(inner),
+                _ => bare(expr),
+            },
+            _ => bare(expr),
+        },
+        expr => expr,
     }
 }
 
@@ -325,6 +339,9 @@ fn text_of(expr: &ast::Expr) -> String {
     match expr {
         ast::Expr::Identifier(name) => folded(name),
         ast::Expr::CompoundIdentifier(names) => names.iter().map(folded).collect::<Vec<_>>().join("."),
+        // The planner tells none of these from another.
+        ast::Expr::Exists { negated: false, .. } => "EXISTS".into(),
+        ast::Expr::InSubquery { negated: false, .. } => "IN".into(),
         expr => expr.to_string(),
     }
 }
@@ -333,7 +350,7 @@ fn text_of(expr: &ast::Expr) -> String {
 fn name_of(item: &SelectItem) -> Option<String> {
     match item {
         SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
-        SelectItem::UnnamedExpr(expr) => Some(match bare(expr) {
+        SelectItem::UnnamedExpr(expr) => Some(match told(expr) {
             ast::Expr::CompoundIdentifier(names) => names.last().map_or_else(String::new, folded),
             expr => text_of(expr),
         }),

@@ -3,6 +3,9 @@
 //! Ours: `ALTER TABLE .. SET PLACEMENT` and `.. NUMA NODE`, `COPY t FROM 'file'`, `EXPORT DATABASE 'folder'`, `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and
 //! executed by us. Everything else is SQL as DataFusion (sqlparser's generic dialect) reads it.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use datafusion_common::config::ConfigOptions;
 use datafusion_expr::planner::ContextProvider;
 use datafusion_expr::{LogicalPlan, Volatility};
@@ -11,6 +14,7 @@ use datafusion_sql::planner::{ParserOptions, SqlToRel};
 use sqlparser::ast::{self, ObjectName, Value};
 use sqlparser::dialect::GenericDialect;
 
+use crate::catalog::lengths::{Length, Lengths};
 use crate::error::{Error, Position, Result};
 use crate::stack::deep;
 
@@ -19,18 +23,24 @@ mod exclude;
 mod materialized;
 mod mend;
 mod names;
+mod ordinary;
 mod own;
+mod recursion;
+mod rows;
+mod scope;
 mod text;
 mod windows;
+mod writes;
 
 pub(crate) use exclude::exclusion_of;
 use exclude::without_exclusions;
 pub(crate) use materialized::Wish;
 use materialized::{keep_wishes, put_back, without_words};
 use mend::mend;
-pub(crate) use names::{object_name, quoted};
+pub(crate) use names::{fresh_name, object_name, quoted};
 use own::own_statement;
 pub(crate) use own::{AlterPlacement, Change};
+pub(crate) use recursion::STEP;
 use text::check_tokens;
 pub(crate) use text::{Written, statements};
 pub use text::{is_complete, split};
@@ -106,6 +116,7 @@ impl Parsed {
         deep(|| {
             statements.iter_mut().for_each(|statement| put_back(statement, &said));
             statements.iter_mut().try_for_each(resolve_windows)?;
+            statements.iter_mut().try_for_each(ordinary::write_out)?;
             statements.iter().try_for_each(complete::check)
         })?;
         match (statements.pop_front(), statements.is_empty()) {
@@ -116,7 +127,7 @@ impl Parsed {
     }
 
     /// The logical plan of a statement that has one.
-    pub(crate) fn plan(self, context: &impl ContextProvider) -> Result<LogicalPlan> {
+    pub(crate) fn plan(self, context: &impl KnownTables) -> Result<LogicalPlan> {
         match self {
             Parsed::Sql(statement) => plan_statement(*statement, context),
             Parsed::AlterPlacement(_) => {
@@ -127,16 +138,36 @@ impl Parsed {
     }
 }
 
+/// What a statement's tables are known by before it is planned.
+pub(crate) trait KnownTables: ContextProvider {
+    /// The columns of a table or view; `None` where there is none, which the planner says.
+    fn columns(&self, table: &ObjectName) -> Option<Vec<String>>;
+
+    /// The default of a table's column, as it is written.
+    ///
+    /// # Errors
+    /// Defaults that SQL has no text for.
+    fn default_of(&self, table: &ObjectName, column: &str) -> Result<Option<ast::Expr>>;
+
+    /// Whether a name is that of a view that gives something else each time.
+    fn is_volatile_view(&self, table: &ObjectName) -> bool;
+}
+
 /// Plans one of DataFusion's statements.
-pub(crate) fn plan_statement(mut statement: Statement, context: &impl ContextProvider) -> Result<LogicalPlan> {
+pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTables) -> Result<LogicalPlan> {
     let planner = SqlToRel::new_with_options(context, parser_options(context.options()));
     deep(|| {
+        recursion::mark_steps(&mut statement)?;
+        let columns = |table: &ObjectName| context.columns(table);
+        writes::write_out(&mut statement, &columns, &|table, column| context.default_of(table, column))?;
+        rows::write_out(&mut statement)?;
+        scope::write_out(&mut statement, &columns)?;
         mend(&mut statement);
         let volatile = |name: &str| {
             let function = context.get_function_meta(name);
             function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
         };
-        keep_wishes(&mut statement, &volatile);
+        keep_wishes(&mut statement, &volatile, &|table| context.is_volatile_view(table));
         Ok(planner.statement_to_plan(statement)?)
     })
 }
@@ -168,6 +199,25 @@ pub(crate) fn take_placement(statement: &mut Statement) -> Result<Option<String>
     }
     create.table_options = ast::CreateTableOptions::None;
     Ok(placement)
+}
+
+/// The lengths of a CREATE TABLE's columns.
+///
+/// # Errors
+/// As [`Length::of_column`].
+pub(crate) fn lengths(statement: &Statement) -> Result<Lengths> {
+    let mut lengths = HashMap::new();
+    if let Statement::Statement(inner) = statement
+        && let ast::Statement::CreateTable(create) = inner.as_ref()
+    {
+        for column in &create.columns {
+            let name = normalised(column.name.clone());
+            if let Some(length) = Length::of_column(&name, &column.data_type)? {
+                lengths.insert(name, length);
+            }
+        }
+    }
+    Ok(Arc::new(lengths))
 }
 
 /// The planner's options as the session's settings say.

@@ -1,4 +1,6 @@
-//! Names, as they stand in statements.
+//! Names, as they stand in statements, and ones that stand in none.
+
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion_common::TableReference;
 use sqlparser::ast::ObjectName;
@@ -26,4 +28,12 @@ pub(crate) fn object_name(name: &ObjectName) -> Result<Name> {
 /// A name as SQL text, whatever it holds.
 pub(crate) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// Numbers of names given so far, in the whole process: plans of views and kept plans meet in one statement.
+static FRESH: AtomicU64 = AtomicU64::new(0);
+
+/// A name that no column has.
+pub(crate) fn fresh_name(what: &str) -> String {
+    format!("__nearside_{what}_{}", FRESH.fetch_add(1, Ordering::Relaxed))
 }

@@ -13,7 +13,14 @@ const OPERATORS_MAX: usize = 2000;
 /// Refuses what would be ignored, or would exhaust the stack of the threads that plan and evaluate it.
 pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
     let mut levels = vec![Level::default()];
+    let mut before = None;
     for token in tokens {
+        let between = before == Some(Keyword::BETWEEN);
+        if let Token::Word(w) = &token.token {
+            before = Some(w.keyword);
+        } else if !matches!(token.token, Token::Whitespace(_)) {
+            before = None;
+        }
         let position = Some(Position { line: token.span.start.line, column: token.span.start.column });
         match &token.token {
             Token::LParen | Token::LBracket => levels.push(Level::default()),
@@ -30,6 +37,10 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
             }
             Token::Word(w) if w.quote_style.is_none() && w.keyword == Keyword::TABLESAMPLE => {
                 return Err(Error::Syntax { message: "TABLESAMPLE is not supported".into(), position });
+            }
+            Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case("symmetric") && between => {
+                let message = "BETWEEN SYMMETRIC is not supported; use BETWEEN least(a, b) AND greatest(a, b)";
+                return Err(Error::Syntax { message: message.into(), position });
             }
             Token::Word(w) if matches!(w.keyword, Keyword::SELECT | Keyword::FROM | Keyword::WHERE) => {
                 if let Some(level) = levels.last_mut() {

@@ -20,7 +20,9 @@ use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::Running;
-use crate::sql::{CopyFrom, Parsed, object_name, option_pairs, plan_statement, quoted, statements, take_placement};
+use crate::sql::{
+    CopyFrom, Parsed, lengths, object_name, option_pairs, plan_statement, quoted, statements, take_placement,
+};
 use crate::statements::index;
 use crate::statements::load::{BatchProducer, file_producers, stage_parallel};
 use crate::statements::options::{Options, read_options};
@@ -366,9 +368,10 @@ fn import_statement(mut statement: DfStatement, running: &Arc<Running>) -> Resul
         }
         other => other,
     };
+    let lengths = lengths(&statement)?;
     match plan_statement(statement, &running.plan_context())? {
         LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => {
-            create_table(create, placement.as_deref(), running)
+            create_table(create, placement.as_deref(), lengths, running)
         }
         LogicalPlan::Ddl(other) => crate::statements::ddl::ddl(other, running),
         _ => Err(Error::Internal("a CREATE planned to something else".into())),

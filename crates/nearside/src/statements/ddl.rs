@@ -14,6 +14,7 @@ use datafusion_sql::parser::{CreateExternalTable, Statement as DfStatement};
 use sqlparser::ast::{AlterTable, AlterTableOperation, ColumnDef, RenameTableNameKind, Statement};
 
 use crate::catalog::index::{IndexEntry, Origin, indexed};
+use crate::catalog::lengths::{Length, enforced_column};
 use crate::catalog::placement::column_index;
 use crate::catalog::{CATALOG, Entry, ExternalEntry, Name, TableEntry, ViewEntry};
 use crate::error::names::nearest;
@@ -264,7 +265,13 @@ fn add_column(table: &mut TableEntry, column: &ColumnDef, if_not_exists: bool, r
     if table.version.schema.index_of(field.name()).is_ok() {
         return if if_not_exists { Ok(()) } else { Err(Error::Exists { kind: "column", name: field.name().clone() }) };
     }
-    let value = default.as_ref().map(|d| default_value(d, &field, running)).transpose()?;
+    let length = Length::of_column(field.name(), &column.data_type)?;
+    let mut value = default.as_ref().map(|d| default_value(d, &field, running)).transpose()?;
+    if let (Some(length), Some(given)) = (length, &mut value)
+        && let Some(kept) = enforced_column(given, length, field.name())?
+    {
+        *given = kept;
+    }
     let rows = table.version.rows();
     let missing = value.as_ref().is_none_or(|v| v.is_null(0));
     if rows > 0 && missing && !field.is_nullable() {
@@ -284,6 +291,9 @@ fn add_column(table: &mut TableEntry, column: &ColumnDef, if_not_exists: bool, r
         let mut defaults = HashMap::clone(&table.defaults);
         defaults.insert(field.name().clone(), default);
         table.defaults = Arc::new(defaults);
+    }
+    if let Some(length) = length {
+        Arc::make_mut(&mut table.lengths).insert(field.name().clone(), length);
     }
     Ok(())
 }
@@ -347,6 +357,9 @@ fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<
     let mut defaults = HashMap::clone(&table.defaults);
     defaults.remove(column);
     table.defaults = Arc::new(defaults);
+    if table.lengths.contains_key(column) {
+        Arc::make_mut(&mut table.lengths).remove(column);
+    }
     Ok(())
 }
 
@@ -365,6 +378,11 @@ fn rename_column(table: &mut TableEntry, from: &str, to: &str) -> Result<()> {
         defaults.insert(to.to_string(), default);
     }
     table.defaults = Arc::new(defaults);
+    if table.lengths.contains_key(from) {
+        let lengths = Arc::make_mut(&mut table.lengths);
+        let length = lengths.remove(from);
+        lengths.extend(length.map(|length| (to.to_string(), length)));
+    }
     table.indexes = Arc::new(table.indexes.iter().map(|index| index.renamed(from, to)).collect());
     Ok(())
 }

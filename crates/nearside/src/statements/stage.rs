@@ -10,6 +10,7 @@ use arrow::datatypes::SchemaRef;
 use numa::{Allocator, Policy};
 use storage::{Part, Partitioner, SegmentVersion, Staged, Stager, TableVersion};
 
+use crate::catalog::lengths::{Length, enforced};
 use crate::catalog::placement::TablePlacement;
 use crate::catalog::{Name, TableEntry, Workers};
 use crate::error::{Error, Result};
@@ -19,6 +20,8 @@ use crate::run::statement::Running;
 pub(crate) struct PartStager {
     stagers: Vec<Stager>,
     partitioner: Option<Partitioner>,
+    /// Names of the columns, and how long their texts may be; empty where none has a length.
+    lengths: (Vec<Option<Length>>, Vec<String>),
     /// Number of the next row, which says whose turn it is when parts take turns.
     next_row: u64,
 }
@@ -35,11 +38,23 @@ impl PartStager {
         let partitioner = table.placement.partitioner(schema)?;
         let parts = partitioner.as_ref().map_or(1, Partitioner::parts);
         let stagers = (0..parts).map(|_| Stager::new(Arc::clone(schema), staging(running))).collect();
-        Ok(PartStager { stagers, partitioner, next_row: table.version.rows() as u64 })
+        let mut lengths = (Vec::new(), Vec::new());
+        if !table.lengths.is_empty() {
+            for field in schema.fields() {
+                lengths.0.push(table.lengths.get(field.name()).copied());
+                lengths.1.push(field.name().clone());
+            }
+        }
+        Ok(PartStager { stagers, partitioner, lengths, next_row: table.version.rows() as u64 })
     }
 
     /// Adds rows of the table's columns.
+    ///
+    /// # Errors
+    /// Texts that are too long for their column.
     pub(crate) fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        let kept = enforced(batch, &self.lengths.0, &self.lengths.1)?;
+        let batch = kept.as_ref().unwrap_or(batch);
         let first = self.next_row;
         self.next_row += batch.num_rows() as u64;
         let Some(partitioner) = &self.partitioner else {

@@ -24,6 +24,7 @@ use sqlparser::ast;
 use storage::{RowsToDelete, TableVersion};
 
 use crate::catalog::index::{Origin, indexed};
+use crate::catalog::lengths::Lengths;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::{Error, Result};
@@ -71,6 +72,7 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
         return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
     }
     check_assignments(&statement)?;
+    let deletes = matches!(&statement, Statement::Statement(s) if matches!(s.as_ref(), ast::Statement::Delete(_)));
     as_writer(&name, running, |table, running| {
         // The columns may have changed while this statement waited for its turn.
         let context = running.plan_context();
@@ -85,6 +87,8 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
                 Err(Error::Unsupported("REPLACE INTO is not supported; use DELETE and INSERT".into()))
             }
             WriteOp::Delete => delete(table, input, running),
+            // A DELETE with an alias is planned as an UPDATE of its rows.
+            WriteOp::Update if deletes => delete(table, input, running),
             WriteOp::Update => update(table, input, running),
             WriteOp::Truncate => truncate(table, running),
             other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
@@ -299,8 +303,13 @@ fn commit(table: TableEntry, running: &Arc<Running>) -> Result<()> {
 
 /// CREATE TABLE and CREATE TABLE AS.
 ///
-/// `placement`: what `WITH (placement = '..')` said.
-pub(crate) fn create_table(create: CreateMemoryTable, placement: Option<&str>, running: &Arc<Running>) -> Result<Done> {
+/// `placement`: what `WITH (placement = '..')` said; `lengths`: those of `VARCHAR(n)` and `CHAR(n)`.
+pub(crate) fn create_table(
+    create: CreateMemoryTable,
+    placement: Option<&str>,
+    lengths: Lengths,
+    running: &Arc<Running>,
+) -> Result<Done> {
     if create.temporary {
         return Err(Error::Unsupported("temporary tables are not supported; leave TEMPORARY out".into()));
     }
@@ -317,6 +326,7 @@ pub(crate) fn create_table(create: CreateMemoryTable, placement: Option<&str>, r
     let schema = stored_schema(input.schema().as_arrow(), &create.constraints, declared)?;
     let mut table = new_table(name.clone(), schema.clone(), placement, running)?;
     table.defaults = Arc::new(create.column_defaults.into_iter().collect::<HashMap<_, _>>());
+    table.lengths = lengths;
     table.indexes = Arc::new(key_indexes(keys(&create.constraints, &schema), &schema)?);
     let mut count = None;
     if !declared {

@@ -45,7 +45,8 @@ pub(crate) fn create_table(table: &TableEntry, running: &Arc<Running>) -> Result
 fn with_types(table: &TableEntry, types: &[String]) -> Result<String> {
     let mut lines = Vec::new();
     for (field, data_type) in table.version.schema.fields().iter().zip(types) {
-        let mut line = format!("{} {data_type}", quoted(field.name()));
+        let length = table.lengths.get(field.name()).map(|length| length.sql());
+        let mut line = format!("{} {}", quoted(field.name()), length.as_ref().unwrap_or(data_type));
         if !field.is_nullable() {
             line.push_str(" NOT NULL");
         }
@@ -81,10 +82,11 @@ fn columns(names: &[String]) -> String {
 
 fn with_casts(table: &TableEntry, fields: &arrow::datatypes::Fields) -> Result<String> {
     let keys = table.indexes.iter().any(|index| index.origin != Origin::Created);
-    let plain = !keys && table.defaults.is_empty() && fields.iter().all(|f| f.is_nullable());
+    let plain =
+        !keys && table.defaults.is_empty() && table.lengths.is_empty() && fields.iter().all(|f| f.is_nullable());
     if !plain {
         return Err(Error::Unsupported(format!(
-            "table '{}' has types that SQL has no name for, and keys, defaults or NOT NULL as well; it cannot be exported",
+            "table '{}' has types that SQL has no name for, and keys, defaults, lengths or NOT NULL as well; it cannot be exported",
             table.name.shown()
         )));
     }

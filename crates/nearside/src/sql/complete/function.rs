@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use sqlparser::ast::{
     DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
-    FunctionArguments, NullTreatment, ObjectNamePart, UnaryOperator, Value, ValueWithSpan, WindowFrame,
+    FunctionArguments, NullTreatment, ObjectName, ObjectNamePart, UnaryOperator, Value, ValueWithSpan, WindowFrame,
     WindowFrameBound, WindowSpec, WindowType, visit_expressions,
 };
 
@@ -211,6 +211,11 @@ fn places(name: &str, args: &FunctionArguments) -> Result<()> {
     };
     let from_the_end = "a place below 1 in nth_value; turn the order around to count from the end";
     refuse(&[(below, from_the_end)])
+}
+
+/// Whether a name is an aggregate's.
+pub(in crate::sql) fn is_aggregate(name: &ObjectName) -> bool {
+    AGGREGATES.contains(&name.to_string().to_lowercase())
 }
 
 pub(super) fn window(spec: &WindowSpec) -> Result<()> {

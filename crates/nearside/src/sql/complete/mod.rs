@@ -14,8 +14,7 @@
 //!
 //! # Limits
 //! Whether an operator or a value's notation is known is for the planner to say: it refuses what it does not know.
-//! Without effect on any answer, and let through: the name of a constraint. The length of a column's VARCHAR(n) is
-//! let through and not enforced.
+//! Without effect on any answer, and let through: the name of a constraint.
 
 use datafusion_common::format::ExplainStatementOptions;
 use datafusion_sql::parser::{
@@ -32,6 +31,8 @@ mod source;
 mod statement;
 mod types;
 mod write;
+
+pub(super) use function::is_aggregate;
 
 /// Refuses what the statement says and nobody does.
 ///

@@ -90,19 +90,15 @@ pub(super) fn join(join: &Join) -> Result<()> {
         | JoinOperator::Inner(on)
         | JoinOperator::Left(on)
         | JoinOperator::LeftOuter(on)
-        | JoinOperator::Semi(on)
         | JoinOperator::LeftSemi(on)
         | JoinOperator::RightSemi(on)
-        | JoinOperator::Anti(on)
         | JoinOperator::LeftAnti(on)
-        | JoinOperator::RightAnti(on) => constraint(on),
-        // The joined column would be the left table's alone, NULL where only the right one has a row.
-        JoinOperator::Right(on) | JoinOperator::RightOuter(on) | JoinOperator::FullOuter(on) => {
-            refuse(&[(
-                matches!(on, JoinConstraint::Using(_) | JoinConstraint::Natural),
-                "RIGHT or FULL JOIN with USING or NATURAL; use ON, and coalesce(a.x, b.x) for the joined column",
-            )])?;
-            constraint(on)
+        | JoinOperator::RightAnti(on)
+        | JoinOperator::Right(on)
+        | JoinOperator::RightOuter(on)
+        | JoinOperator::FullOuter(on) => constraint(on),
+        JoinOperator::Semi(_) | JoinOperator::Anti(_) => {
+            refuse(&[(true, "SEMI JOIN or ANTI JOIN without a side; write LEFT SEMI JOIN or LEFT ANTI JOIN")])
         }
         JoinOperator::CrossJoin(on) => {
             refuse(&[(!matches!(on, JoinConstraint::None), "CROSS JOIN with ON or USING; use JOIN")])

@@ -1,0 +1,381 @@
+//! Ordinary SQL that the planner does not read, written in other words of SQL before anybody looks at it.
+//!
+//! ```text
+//! every(x)                          bool_and(x)
+//! x LIKE ANY (ARRAY[a, b])          x LIKE a OR x LIKE b
+//! ARRAY(SELECT c FROM ..)           coalesce((SELECT array_agg(c) FROM ..), [])
+//! (a, b) IN (SELECT c, d ..)        EXISTS (SELECT .. WHERE a = c AND b = d), and NULL where that is not known
+//! GROUP BY ()                       GROUP BY GROUPING SETS (())
+//! GROUPING SETS (ROLLUP (a), b)     GROUPING SETS ((a), (), (b))
+//! UPDATE .. SET (a, b) = (1, 2)     UPDATE .. SET a = 1, b = 2
+//! ```
+//!
+//! Columns of queries that are put around others have names that nothing else has, so no name means something else than
+//! before.
+
+use std::ops::ControlFlow;
+
+use datafusion_common::DataFusionError;
+use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement};
+use sqlparser::ast::{
+    self, Assignment, AssignmentTarget, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArguments, GroupByExpr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, TableAlias,
+    TableAliasColumnDef, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
+};
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::Parser;
+
+use super::complete::is_aggregate;
+use super::mend::{call, joined};
+use super::scope::binary;
+use crate::error::{Error, Result};
+use crate::sql::fresh_name;
+
+/// Columns of grouping sets are not more than these; CUBE has two to their power of sets.
+const CUBE_MAX: usize = 12;
+
+/// Writes a statement in words that the planner reads.
+///
+/// # Errors
+/// What cannot be written so, by name.
+pub(super) fn write_out(statement: &mut Statement) -> Result<()> {
+    let flow = match statement {
+        Statement::Statement(inner) => inner.visit(&mut Ordinary),
+        Statement::Explain(explain) => return write_out(&mut explain.statement),
+        Statement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => query.visit(&mut Ordinary),
+        _ => return Ok(()),
+    };
+    match flow {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Ordinary;
+
+impl VisitorMut for Ordinary {
+    type Break = Error;
+
+    fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
+        match statement {
+            ast::Statement::Update(update) => flow(each_by_itself(&mut update.assignments)),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        for item in &mut select.projection {
+            if let SelectItem::UnnamedExpr(expr) = item
+                && array_query(expr).is_some()
+            {
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new("array") };
+            }
+        }
+        if let Some(condition) = &mut select.selection {
+            rows_in_query(condition);
+        }
+        match &mut select.group_by {
+            GroupByExpr::Expressions(keys, _) => flow(keys.iter_mut().try_for_each(grouping)),
+            GroupByExpr::All(_) => ControlFlow::Continue(()),
+        }
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match expr {
+            Expr::Function(Function { name, .. }) if is_called(name, "every") => {
+                *name = ObjectName::from(vec![Ident::new("bool_and")]);
+            }
+            Expr::Function(_) => {
+                if let Some(query) = array_query(expr) {
+                    let listed = listed(query);
+                    return flow(listed.map(|listed| *expr = listed));
+                }
+            }
+            Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => like_any(expr),
+            Expr::InSubquery { .. } => {
+                if let Some(test) = row_in_query(expr, true) {
+                    *expr = test;
+                }
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn flow(result: Result<()>) -> ControlFlow<Error> {
+    match result {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    }
+}
+
+fn is_called(name: &ObjectName, wanted: &str) -> bool {
+    match name.0.as_slice() {
+        [part] => part.as_ident().is_some_and(|i| i.quote_style.is_none() && i.value.eq_ignore_ascii_case(wanted)),
+        _ => false,
+    }
+}
+
+/// `SET (a, b) = (1, 2)`.
+fn each_by_itself(assignments: &mut Vec<Assignment>) -> Result<()> {
+    let mut all = Vec::with_capacity(assignments.len());
+    for Assignment { target, value } in std::mem::take(assignments) {
+        let AssignmentTarget::Tuple(columns) = target else {
+            all.push(Assignment { target, value });
+            continue;
+        };
+        let values = match value {
+            Expr::Tuple(values) => values,
+            Expr::Nested(value) => vec![*value],
+            Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) if is_called(&name, "row") => {
+                list.args.into_iter().map_while(plain).collect()
+            }
+            other => {
+                return Err(Error::Unsupported(format!(
+                    "SET of several columns to {other} is not supported; set each column by itself"
+                )));
+            }
+        };
+        if values.len() != columns.len() {
+            let (n, m) = (columns.len(), values.len());
+            return Err(Error::plan(format!("SET of {n} columns to {m} values; give each column one")));
+        }
+        let pairs = columns.into_iter().zip(values);
+        all.extend(pairs.map(|(column, value)| Assignment { target: AssignmentTarget::ColumnName(column), value }));
+    }
+    *assignments = all;
+    Ok(())
+}
+
+fn plain(arg: FunctionArg) -> Option<Expr> {
+    match arg {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value),
+        _ => None,
+    }
+}
+
+/// A key of GROUP BY.
+fn grouping(key: &mut Expr) -> Result<()> {
+    match key {
+        Expr::Tuple(none) if none.is_empty() => *key = Expr::GroupingSets(vec![Vec::new()]),
+        Expr::GroupingSets(sets) => {
+            let mut all = Vec::with_capacity(sets.len());
+            for set in std::mem::take(sets) {
+                match set.as_slice() {
+                    [Expr::Function(Function { name, args: FunctionArguments::List(list), .. })]
+                        if is_called(name, "rollup") || is_called(name, "cube") =>
+                    {
+                        let parts = list.args.iter().cloned().map_while(plain).map(columns_of).collect::<Vec<_>>();
+                        all.extend(if is_called(name, "cube") { cube(&parts)? } else { rollup(&parts) });
+                    }
+                    [Expr::Rollup(parts)] => all.extend(rollup(parts)),
+                    [Expr::Cube(parts)] => all.extend(cube(parts)?),
+                    [inner @ Expr::GroupingSets(_)] => {
+                        let mut inner = inner.clone();
+                        grouping(&mut inner)?;
+                        if let Expr::GroupingSets(sets) = inner {
+                            all.extend(sets);
+                        }
+                    }
+                    _ => all.push(set),
+                }
+            }
+            *sets = all;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn columns_of(part: Expr) -> Vec<Expr> {
+    match part {
+        Expr::Tuple(columns) => columns,
+        Expr::Nested(column) => vec![*column],
+        column => vec![column],
+    }
+}
+
+fn rollup(parts: &[Vec<Expr>]) -> Vec<Vec<Expr>> {
+    (0..=parts.len()).rev().map(|count| parts[..count].concat()).collect()
+}
+
+fn cube(parts: &[Vec<Expr>]) -> Result<Vec<Vec<Expr>>> {
+    if parts.len() > CUBE_MAX {
+        return Err(Error::Unsupported(format!("CUBE of more than {CUBE_MAX} columns within GROUPING SETS")));
+    }
+    let sets = (0..1usize << parts.len()).rev().map(|set| {
+        let chosen = parts.iter().enumerate().filter(|(place, _)| set >> (parts.len() - 1 - place) & 1 == 1);
+        chosen.flat_map(|(_, columns)| columns.clone()).collect()
+    });
+    Ok(sets.collect())
+}
+
+/// `x LIKE ANY (list)`; what is no list that is written out is refused behind this.
+fn like_any(expr: &mut Expr) {
+    let (Expr::Like { any, pattern, .. } | Expr::ILike { any, pattern, .. }) = &mut *expr else { return };
+    let patterns = match unbracketed(pattern) {
+        Expr::Array(ast::Array { elem, .. }) => elem.clone(),
+        Expr::Tuple(patterns) => patterns.clone(),
+        Expr::Value(_) => vec![pattern.as_ref().clone()],
+        _ => return,
+    };
+    *any = false;
+    let tests = patterns.into_iter().map(|one| {
+        let mut test = expr.clone();
+        if let Expr::Like { pattern, .. } | Expr::ILike { pattern, .. } = &mut test {
+            **pattern = one;
+        }
+        test
+    });
+    let tests: Vec<Expr> = tests.collect();
+    *expr = joined(BinaryOperator::Or, tests.into_iter()).unwrap_or_else(|| Expr::Value(Value::Boolean(false).into()));
+}
+
+fn unbracketed(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) => unbracketed(inner),
+        other => other,
+    }
+}
+
+/// The query of `ARRAY(query)`.
+fn array_query(expr: &Expr) -> Option<&Query> {
+    match expr {
+        Expr::Function(Function { name, args: FunctionArguments::Subquery(query), .. }) if is_called(name, "array") => {
+            Some(query)
+        }
+        _ => None,
+    }
+}
+
+/// `ARRAY(query)`.
+fn listed(query: &Query) -> Result<Expr> {
+    let none = Expr::Array(ast::Array { elem: Vec::new(), named: true });
+    let list = Expr::Subquery(Box::new(match aggregated(query) {
+        Some(query) => query,
+        None => list_of_rows(query)?,
+    }));
+    Ok(call("coalesce", vec![list, none]))
+}
+
+/// A query whose rows are those of its FROM, with the list of its one output in the place of that.
+fn aggregated(query: &Query) -> Option<Query> {
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    let grouped = !matches!(&select.group_by, GroupByExpr::Expressions(keys, _) if keys.is_empty());
+    let changed = select.distinct.is_some() || select.having.is_some() || select.qualify.is_some() || grouped;
+    let limited = query.limit_clause.is_some() || query.fetch.is_some() || query.order_by.is_some();
+    let [SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }] = select.projection.as_slice() else {
+        return None;
+    };
+    if changed || limited || calls(expr) {
+        return None;
+    }
+    let list = SelectItem::UnnamedExpr(call("array_agg", vec![expr.clone()]));
+    let select = Select { projection: vec![list], ..select.as_ref().clone() };
+    Some(Query { body: Box::new(SetExpr::Select(Box::new(select))), ..query.clone() })
+}
+
+/// Whether functions over rows or that give rows may be called.
+fn calls(expr: &Expr) -> bool {
+    ast::visit_expressions(expr, |part| match part {
+        Expr::Function(function)
+            if function.over.is_some()
+                || is_aggregate(&function.name)
+                || is_called(&function.name, "unnest")
+                || is_called(&function.name, "generate_series") =>
+        {
+            ControlFlow::Break(())
+        }
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
+}
+
+/// The list of any query's rows.
+fn list_of_rows(query: &Query) -> Result<Query> {
+    if query.order_by.is_some() {
+        let message = "ARRAY(query) with ORDER BY is not supported; use (SELECT array_agg(x ORDER BY y) FROM ..)";
+        return Err(Error::Unsupported(message.into()));
+    }
+    let column = fresh_name("element");
+    let list = call("array_agg", vec![Expr::Identifier(Ident::with_quote('"', &column))]);
+    let mut around = from_query(query.clone(), &[column])?;
+    if let SetExpr::Select(select) = around.body.as_mut() {
+        select.projection = vec![SelectItem::UnnamedExpr(list)];
+    }
+    Ok(around)
+}
+
+/// `SELECT 1 FROM (query) AS name (columns)`.
+fn from_query(query: Query, columns: &[String]) -> Result<Query> {
+    let parsed =
+        Parser::parse_sql(&GenericDialect {}, "SELECT 1 FROM (SELECT 1) AS x").map_err(DataFusionError::from)?;
+    let Some(ast::Statement::Query(mut outer)) = parsed.into_iter().next() else {
+        return Err(Error::Internal("a query around a query".into()));
+    };
+    if let SetExpr::Select(select) = outer.body.as_mut()
+        && let Some(from) = select.from.first_mut()
+        && let TableFactor::Derived { subquery, alias, .. } = &mut from.relation
+    {
+        **subquery = query;
+        let named = |name: &String| TableAliasColumnDef { name: Ident::with_quote('"', name), data_type: None };
+        *alias = Some(TableAlias {
+            explicit: true,
+            name: Ident::with_quote('"', fresh_name("rows")),
+            columns: columns.iter().map(named).collect(),
+            at: None,
+        });
+    }
+    Ok(*outer)
+}
+
+/// `(a, b) IN (query)` among the conditions of a WHERE, where what is not known counts as false.
+fn rows_in_query(condition: &mut Expr) {
+    match condition {
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            rows_in_query(left);
+            rows_in_query(right);
+        }
+        Expr::Nested(inner) => rows_in_query(inner),
+        Expr::InSubquery { negated: false, .. } => {
+            if let Some(test) = row_in_query(condition, false) {
+                *condition = test;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The test of a row; `None` for what is none. `unknown`: whether it tells false from what is not known.
+fn row_in_query(test: &Expr, unknown: bool) -> Option<Expr> {
+    let Expr::InSubquery { expr, subquery, negated } = test else { return None };
+    let Expr::Tuple(fields) = unbracketed(expr) else { return None };
+    let names: Vec<String> = fields.iter().map(|_| fresh_name("field")).collect();
+    let equal = fields
+        .iter()
+        .zip(&names)
+        .map(|(field, name)| binary(field.clone(), BinaryOperator::Eq, Expr::Identifier(Ident::with_quote('"', name))));
+    let equal = joined(BinaryOperator::And, equal)?;
+    let exists = |condition: Expr| {
+        let mut query = from_query(subquery.as_ref().clone(), &names).ok()?;
+        if let SetExpr::Select(select) = query.body.as_mut() {
+            select.selection = Some(condition);
+        }
+        Some(Expr::Exists { subquery: Box::new(query), negated: false })
+    };
+    let found = exists(equal.clone())?;
+    let found = match unknown {
+        false => found,
+        true => {
+            let not_known = exists(Expr::IsNull(Box::new(equal)))?;
+            let null = Expr::Value(Value::Null.into());
+            let or_null = Expr::Nested(Box::new(binary(null, BinaryOperator::And, not_known)));
+            Expr::Nested(Box::new(binary(found, BinaryOperator::Or, or_null)))
+        }
+    };
+    Some(match negated {
+        true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(found) },
+        false => found,
+    })
+}

@@ -1,0 +1,168 @@
+//! Functions that give rows: `unnest`, and `generate_series` in the SELECT list, as PostgreSQL has them.
+//!
+//! `generate_series(a, b)` in a SELECT list is `unnest` of the list that the planner's function of that name gives;
+//! elsewhere, where it would be that list, it is refused. `unnest` takes lists within lists apart at every level
+//! (`flat`). An output that is such a call alone has the function's name.
+
+use std::ops::ControlFlow;
+
+use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement};
+use sqlparser::ast::{
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Query, Select, SelectItem,
+    TableFactor, VisitMut, VisitorMut,
+};
+
+use super::mend::call;
+use crate::error::{Error, Result};
+use crate::functions::flat::FLAT;
+
+const SERIES: &str = "generate_series";
+const UNNEST: &str = "unnest";
+
+/// Writes calls of functions that give rows as the planner takes them.
+///
+/// # Errors
+/// `generate_series` where no rows can come from.
+pub(super) fn write_out(statement: &mut Statement) -> Result<()> {
+    let flow = match statement {
+        Statement::Statement(inner) => inner.visit(&mut Rows),
+        Statement::Explain(explain) => return write_out(&mut explain.statement),
+        Statement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => query.visit(&mut Rows),
+        _ => return Ok(()),
+    };
+    match flow {
+        ControlFlow::Break(error) => Err(error),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+struct Rows;
+
+impl VisitorMut for Rows {
+    type Break = Error;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        for item in &mut select.projection {
+            let unnamed = match item {
+                SelectItem::UnnamedExpr(expr) => named(expr),
+                _ => None,
+            };
+            if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+                let _ = expr.visit(&mut InList { queries: 0 });
+            }
+            if let (SelectItem::UnnamedExpr(expr), Some(SERIES)) = (&mut *item, unnamed) {
+                *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(SERIES) };
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        if let TableFactor::UNNEST { array_exprs, .. } = factor {
+            array_exprs.iter_mut().for_each(flatten);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        match named(expr) {
+            Some(UNNEST) => flatten_argument(expr),
+            Some(SERIES) => {
+                return ControlFlow::Break(Error::Unsupported(
+                    "generate_series() gives rows, and can stand in the SELECT list and in FROM only; range(from, to) \
+                     gives a list"
+                        .into(),
+                ));
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Makes `unnest` of the calls of `generate_series` in an output, but not in its queries.
+struct InList {
+    queries: usize,
+}
+
+impl VisitorMut for InList {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.queries += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.queries -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if self.queries > 0 {
+            return ControlFlow::Continue(());
+        }
+        match named(expr) {
+            // Written as a list for unnest already.
+            Some(UNNEST) => {
+                if let Some(argument) = argument(expr)
+                    && named(argument) == Some(SERIES)
+                {
+                    quote(argument);
+                }
+            }
+            Some(SERIES) => {
+                quote(expr);
+                *expr = call(UNNEST, vec![expr.clone()]);
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Which of the two functions is called. The name in quotes is the planner's function.
+fn named(expr: &Expr) -> Option<&'static str> {
+    let Expr::Function(Function { name, .. }) = expr else { return None };
+    let [part] = name.0.as_slice() else { return None };
+    let ident = part.as_ident()?;
+    let folded = ident.value.to_lowercase();
+    [SERIES, UNNEST].into_iter().find(|known| folded == *known && (ident.quote_style.is_none() || *known == UNNEST))
+}
+
+fn quote(series: &mut Expr) {
+    if let Expr::Function(function) = series {
+        function.name = ObjectName::from(vec![Ident::with_quote('"', SERIES)]);
+    }
+}
+
+/// The only argument of a call.
+fn argument(expr: &mut Expr) -> Option<&mut Expr> {
+    let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = expr else { return None };
+    match list.args.as_mut_slice() {
+        [FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))] => Some(argument),
+        _ => None,
+    }
+}
+
+/// `unnest(unnest(x))` is `unnest(x)`, which leaves no list.
+fn flatten_argument(expr: &mut Expr) {
+    let Some(inner) = argument(expr) else { return };
+    match named(inner) {
+        Some(UNNEST) => *expr = inner.clone(),
+        _ => flatten(inner),
+    }
+}
+
+fn flatten(list: &mut Expr) {
+    match named(list) {
+        Some(SERIES) => quote(list),
+        _ if is_flat(list) => return,
+        _ => {}
+    }
+    *list = call(FLAT, vec![list.clone()]);
+}
+
+fn is_flat(expr: &Expr) -> bool {
+    matches!(expr, Expr::Function(function) if function.name.to_string().trim_matches('"') == FLAT)
+}

@@ -1,0 +1,434 @@
+//! What stands in FROM: its sources with their columns, and the columns that `*` shows. Joins by NATURAL and USING
+//! become joins by ON.
+//!
+//! As in PostgreSQL, `*` shows the columns that a join merges first (USING: as they are listed; NATURAL: as the left
+//! side has them), then what is left of the left side, then of the right one. A merged column is the left side's value,
+//! the right side's for RIGHT JOIN, and the one that is not NULL for FULL JOIN.
+//!
+//! Which columns a query gives is said by its names alone, with those of the tables that it reads.
+//!
+//! # Limits
+//! An output without a name of its own (`a + 1`) has an empty one here. Where a source's columns are not known, nothing
+//! is known of the whole.
+
+use std::rc::Rc;
+
+use sqlparser::ast::{
+    BinaryOperator, Cte, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, Value, With,
+};
+
+use super::super::mend::call;
+use super::super::normalised;
+use super::names::{Tables, alias_columns, name_of, quoted, renamed};
+use crate::error::{Error, Result};
+use crate::sql::fresh_name;
+
+/// How deep common table expressions may name each other.
+const DEPTH_MAX: usize = 64;
+
+/// A table, query or function in FROM.
+pub(super) struct Source {
+    /// What stands before the names of its columns.
+    qualifier: Vec<Ident>,
+    columns: Vec<String>,
+    /// A function of one column, which may be named as the function is.
+    series: bool,
+}
+
+/// A column that `*` shows.
+#[derive(Clone)]
+pub(super) struct Shown {
+    /// Its name; empty where it has none.
+    pub(super) name: String,
+    /// The column itself.
+    pub(super) expr: Expr,
+    /// Which source has it; none has what a join merged.
+    pub(super) source: Option<usize>,
+}
+
+/// The sources of one SELECT.
+pub(super) struct Scope {
+    sources: Vec<Source>,
+    /// What `*` shows; `None` where nobody knows.
+    pub(super) shown: Option<Vec<Shown>>,
+    /// Whether a join merges columns.
+    pub(super) merges: bool,
+}
+
+/// Which side of a join a merged column comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+    /// Whichever is not NULL.
+    Both,
+    /// A semi or anti join shows one side's rows.
+    LeftAlone,
+    RightAlone,
+}
+
+impl Scope {
+    /// Reads a FROM, and writes NATURAL and USING out where the columns are known.
+    ///
+    /// # Errors
+    /// Columns of USING that a side does not have, or has twice.
+    pub(super) fn read(from: &mut [TableWithJoins], names: &Names<'_>) -> Result<Scope> {
+        let mut scope = Scope { sources: Vec::new(), shown: None, merges: false };
+        let mut shown = Some(Vec::new());
+        for source in from {
+            let further = scope.with_joins(source, names)?;
+            shown = shown.zip(further).map(|(mut all, further)| {
+                all.extend(further);
+                all
+            });
+        }
+        scope.shown = shown;
+        Ok(scope)
+    }
+
+    /// The one column of that name.
+    pub(super) fn find(&self, name: &str) -> Found<'_> {
+        let Some(shown) = &self.shown else { return Found::Unknown };
+        let mut of_name = shown.iter().filter(|shown| shown.name == name);
+        match (of_name.next(), of_name.next()) {
+            (Some(one), None) => Found::One(one),
+            (Some(_), Some(_)) => Found::Several,
+            (None, _) => Found::No,
+        }
+    }
+
+    /// The column of a function in FROM that is named as the function is.
+    pub(super) fn series(&self, name: &str) -> Option<Expr> {
+        let is = |source: &&Source| source.series && matches!(&source.qualifier[..], [q] if q.value == name);
+        let mut of_name = self.sources.iter().filter(is);
+        let source = of_name.next().filter(|_| of_name.next().is_none())?;
+        Some(source.column(source.columns.first()?))
+    }
+
+    /// The columns of the source of that name.
+    pub(super) fn columns_of(&self, table: &ObjectName) -> Option<Vec<String>> {
+        let parts: Vec<String> = table.0.iter().filter_map(|p| p.as_ident().cloned().map(normalised)).collect();
+        let is = |source: &&Source| {
+            source.qualifier.iter().map(|q| &q.value).rev().zip(parts.iter().rev()).all(|(a, b)| a == b)
+        };
+        self.sources.iter().find(is).map(|source| source.columns.clone())
+    }
+
+    /// How a source is named, and all of its columns.
+    pub(super) fn source(&self, place: usize) -> (&[Ident], &[String]) {
+        (&self.sources[place].qualifier, &self.sources[place].columns)
+    }
+
+    fn with_joins(&mut self, from: &mut TableWithJoins, names: &Names<'_>) -> Result<Option<Vec<Shown>>> {
+        let merging = from.joins.iter().any(|join| merged_by(&join.join_operator).is_some());
+        let mut shown = self.factor(&mut from.relation, names, merging)?;
+        for join in &mut from.joins {
+            let right = self.factor(&mut join.relation, names, merging)?;
+            shown = match (shown, right) {
+                (Some(left), Some(right)) => Some(self.joined(join, left, right)?),
+                _ => None,
+            };
+        }
+        Ok(shown)
+    }
+
+    fn joined(&mut self, join: &mut Join, left: Vec<Shown>, right: Vec<Shown>) -> Result<Vec<Shown>> {
+        let side = side_of(&join.join_operator);
+        let common = match merged_by(&join.join_operator) {
+            None => Vec::new(),
+            Some(JoinConstraint::Using(columns)) => columns.iter().map(using_name).collect::<Result<Vec<_>>>()?,
+            Some(_) => {
+                let is_common = |name: &&String| !name.is_empty() && right.iter().any(|column| column.name == **name);
+                left.iter().map(|column| &column.name).filter(is_common).cloned().collect()
+            }
+        };
+        let mut condition: Option<Expr> = None;
+        let mut merged = Vec::with_capacity(common.len());
+        for name in &common {
+            let of_left = one_of(&left, name, "left")?.expr.clone();
+            let of_right = one_of(&right, name, "right")?.expr.clone();
+            let equal = binary(of_left.clone(), BinaryOperator::Eq, of_right.clone());
+            condition = Some(match condition {
+                Some(before) => binary(before, BinaryOperator::And, equal),
+                None => equal,
+            });
+            let expr = match side {
+                Side::Left | Side::LeftAlone => of_left,
+                Side::Right | Side::RightAlone => of_right,
+                Side::Both => call("coalesce", vec![of_left, of_right]),
+            };
+            merged.push(Shown { name: name.clone(), expr, source: None });
+        }
+        if merged_by(&join.join_operator).is_some() {
+            self.merges = true;
+            let always = || Expr::Value(Value::Boolean(true).into());
+            set_condition(&mut join.join_operator, condition.unwrap_or_else(always));
+        }
+        let rest = |columns: Vec<Shown>| columns.into_iter().filter(|column| !common.contains(&column.name));
+        Ok(match side {
+            Side::LeftAlone => left,
+            Side::RightAlone => right,
+            _ => {
+                let (left, right) = (rest(left).collect::<Vec<_>>(), rest(right).collect::<Vec<_>>());
+                merged.into_iter().chain(left).chain(right).collect()
+            }
+        })
+    }
+
+    /// `merging`: it is joined by NATURAL or USING, so its columns must be nameable.
+    fn factor(&mut self, factor: &mut TableFactor, names: &Names<'_>, merging: bool) -> Result<Option<Vec<Shown>>> {
+        let (qualifier, columns, series) = match factor {
+            TableFactor::Table { name, alias, args: None, .. } => {
+                let columns = names.of_table(name);
+                let plain = || name.0.iter().filter_map(|part| part.as_ident()).map(folded).collect();
+                let qualifier = alias.as_ref().map_or_else(plain, |alias| vec![folded(&alias.name)]);
+                (qualifier, columns.and_then(|columns| under(columns, alias.as_ref())), false)
+            }
+            TableFactor::Table { name, alias, args: Some(_), .. } => {
+                let function = name.to_string().to_lowercase();
+                let alias = alias.get_or_insert_with(|| named(&function));
+                (vec![folded(&alias.name)], under(vec!["value".into()], Some(alias)), alias.columns.is_empty())
+            }
+            TableFactor::Derived { subquery, alias, .. } => {
+                let columns = names.of_query(subquery);
+                if merging && alias.is_none() {
+                    *alias = Some(named(&fresh_name("from")));
+                }
+                let qualifier = alias.iter().map(|alias| folded(&alias.name)).collect();
+                (qualifier, columns.and_then(|columns| under(columns, alias.as_ref())), false)
+            }
+            TableFactor::NestedJoin { table_with_joins, alias: None } => {
+                return self.with_joins(table_with_joins, names);
+            }
+            TableFactor::UNNEST { alias: Some(alias), .. } if !alias.columns.is_empty() => {
+                (vec![folded(&alias.name)], Some(alias_columns(alias)), false)
+            }
+            _ => return Ok(None),
+        };
+        let Some(columns) = columns.filter(|_| !qualifier.is_empty()) else { return Ok(None) };
+        let source = Source { qualifier, columns, series };
+        let place = Some(self.sources.len());
+        let shown = |name: &String| Shown { name: name.clone(), expr: source.column(name), source: place };
+        let all = source.columns.iter().map(shown).collect();
+        self.sources.push(source);
+        Ok(Some(all))
+    }
+}
+
+/// What a name means in a scope.
+pub(super) enum Found<'a> {
+    /// This column.
+    One(&'a Shown),
+    /// One of several: the planner says so.
+    Several,
+    /// None.
+    No,
+    /// Nobody knows the columns.
+    Unknown,
+}
+
+impl Source {
+    fn column(&self, name: &str) -> Expr {
+        Expr::CompoundIdentifier(self.qualifier.iter().cloned().chain([quoted(name)]).collect())
+    }
+}
+
+/// The common table expressions that a name may mean, the last one first.
+#[derive(Clone, Default)]
+struct Ctes(Option<Rc<Known>>);
+
+struct Known {
+    name: String,
+    columns: Vec<String>,
+    query: Query,
+    /// Which ones the query itself may name, where it may not name itself.
+    before: Ctes,
+    names_itself: bool,
+}
+
+/// What names mean at some place of a statement.
+#[derive(Clone)]
+pub(super) struct Names<'a> {
+    tables: Tables<'a>,
+    ctes: Ctes,
+    depth: usize,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn new(tables: Tables<'a>) -> Names<'a> {
+        Names { tables, ctes: Ctes::default(), depth: 0 }
+    }
+
+    /// With the common table expressions of a query.
+    pub(super) fn within(&self, with: Option<&With>) -> Names<'a> {
+        let mut names = self.clone();
+        let Some(with) = with else { return names };
+        for Cte { alias, query, .. } in &with.cte_tables {
+            let known = Known {
+                name: normalised(alias.name.clone()),
+                columns: alias_columns(alias),
+                query: query.as_ref().clone(),
+                before: names.ctes.clone(),
+                names_itself: with.recursive,
+            };
+            names.ctes = Ctes(Some(Rc::new(known)));
+        }
+        names
+    }
+
+    /// The columns of a table, a view or a common table expression.
+    pub(super) fn of_table(&self, table: &ObjectName) -> Option<Vec<String>> {
+        if let [part] = table.0.as_slice()
+            && let Some(ident) = part.as_ident()
+        {
+            let wanted = normalised(ident.clone());
+            let mut at = &self.ctes;
+            while let Some(known) = &at.0 {
+                if known.name == wanted {
+                    return self.of_known(known, at);
+                }
+                at = &known.before;
+            }
+        }
+        (self.tables)(table)
+    }
+
+    fn of_known(&self, known: &Known, at: &Ctes) -> Option<Vec<String>> {
+        if self.depth > DEPTH_MAX {
+            return None;
+        }
+        let ctes = if known.names_itself { at.clone() } else { known.before.clone() };
+        let names = Names { tables: self.tables, ctes, depth: self.depth + 1 };
+        renamed(names.of_query(&known.query)?, &known.columns)
+    }
+
+    /// The columns of a query.
+    pub(super) fn of_query(&self, query: &Query) -> Option<Vec<String>> {
+        if !query.pipe_operators.is_empty() {
+            return None;
+        }
+        self.within(query.with.as_ref()).of_body(&query.body)
+    }
+
+    fn of_body(&self, body: &SetExpr) -> Option<Vec<String>> {
+        match body {
+            SetExpr::Select(select) => self.of_select(select),
+            SetExpr::Query(query) => self.of_query(query),
+            SetExpr::SetOperation { left, .. } => self.of_body(left),
+            SetExpr::Values(values) => {
+                let columns = values.rows.first()?.content.len();
+                Some((1..=columns).map(|number| format!("column{number}")).collect())
+            }
+            _ => None,
+        }
+    }
+
+    fn of_select(&self, select: &Select) -> Option<Vec<String>> {
+        let mut scope = None;
+        let mut columns = Vec::new();
+        for item in &select.projection {
+            match item {
+                SelectItem::UnnamedExpr(expr) => columns.push(name_of(expr).unwrap_or_default()),
+                SelectItem::ExprWithAlias { alias, .. } => columns.push(normalised(alias.clone())),
+                SelectItem::ExprWithAliases { .. } => return None,
+                SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options)
+                    if options.opt_exclude.is_some() || options.opt_except.is_some() =>
+                {
+                    return None;
+                }
+                SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => {
+                    if scope.is_none() {
+                        scope = Some(Scope::read(&mut select.from.clone(), self).ok()?);
+                    }
+                    let scope = scope.as_ref()?;
+                    match item {
+                        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), _) => {
+                            columns.extend(scope.columns_of(table)?);
+                        }
+                        _ => columns.extend(scope.shown.as_ref()?.iter().map(|shown| shown.name.clone())),
+                    }
+                }
+            }
+        }
+        Some(columns)
+    }
+}
+
+fn under(columns: Vec<String>, alias: Option<&TableAlias>) -> Option<Vec<String>> {
+    match alias {
+        Some(alias) => renamed(columns, &alias_columns(alias)),
+        None => Some(columns),
+    }
+}
+
+fn folded(name: &Ident) -> Ident {
+    quoted(&normalised(name.clone()))
+}
+
+fn named(name: &str) -> TableAlias {
+    TableAlias { explicit: true, name: quoted(name), columns: Vec::new(), at: None }
+}
+
+fn using_name(column: &ObjectName) -> Result<String> {
+    match column.0.as_slice() {
+        [part] => part.as_ident().cloned().map(normalised),
+        _ => None,
+    }
+    .ok_or_else(|| Error::plan(format!("USING ({column}): a column of both sides, without a table before it")))
+}
+
+fn one_of<'s>(side: &'s [Shown], name: &str, which: &str) -> Result<&'s Shown> {
+    let mut of_name = side.iter().filter(|column| column.name == name);
+    match (of_name.next(), of_name.next()) {
+        (Some(one), None) => Ok(one),
+        (None, _) => {
+            Err(Error::plan(format!("USING ({name}): the {which} side of the join has no column '{name}'; use ON")))
+        }
+        (Some(_), Some(_)) => Err(Error::plan(format!(
+            "USING or NATURAL: the {which} side of the join has several columns '{name}'; use ON, and name the tables"
+        ))),
+    }
+}
+
+pub(in crate::sql) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
+    Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) }
+}
+
+/// The constraint of a join that merges columns.
+pub(super) fn merged_by(operator: &JoinOperator) -> Option<&JoinConstraint> {
+    constraint(operator).filter(|on| matches!(on, JoinConstraint::Using(_) | JoinConstraint::Natural))
+}
+
+fn constraint(operator: &JoinOperator) -> Option<&JoinConstraint> {
+    use JoinOperator as J;
+    match operator {
+        J::Join(on) | J::Inner(on) | J::Left(on) | J::LeftOuter(on) | J::Right(on) | J::RightOuter(on) => Some(on),
+        J::FullOuter(on) | J::Semi(on) | J::LeftSemi(on) | J::RightSemi(on) => Some(on),
+        J::Anti(on) | J::LeftAnti(on) | J::RightAnti(on) => Some(on),
+        _ => None,
+    }
+}
+
+fn set_condition(operator: &mut JoinOperator, condition: Expr) {
+    use JoinOperator as J;
+    match operator {
+        J::Join(on) | J::Inner(on) | J::Left(on) | J::LeftOuter(on) | J::Right(on) | J::RightOuter(on) => {
+            *on = JoinConstraint::On(condition);
+        }
+        J::FullOuter(on) | J::Semi(on) | J::LeftSemi(on) | J::RightSemi(on) => *on = JoinConstraint::On(condition),
+        J::Anti(on) | J::LeftAnti(on) | J::RightAnti(on) => *on = JoinConstraint::On(condition),
+        _ => {}
+    }
+}
+
+fn side_of(operator: &JoinOperator) -> Side {
+    use JoinOperator as J;
+    match operator {
+        J::Right(_) | J::RightOuter(_) => Side::Right,
+        J::FullOuter(_) => Side::Both,
+        J::Semi(_) | J::LeftSemi(_) | J::Anti(_) | J::LeftAnti(_) => Side::LeftAlone,
+        J::RightSemi(_) | J::RightAnti(_) => Side::RightAlone,
+        _ => Side::Left,
+    }
+}

@@ -1,0 +1,92 @@
+//! What INSERT, UPDATE and DELETE say of their table: `DEFAULT` in the place of a value, and the alias of a DELETE.
+
+use datafusion_common::DataFusionError;
+use datafusion_sql::parser::Statement;
+use sqlparser::ast::{
+    self, Assignment, AssignmentTarget, Expr, FromTable, Ident, ObjectName, SetExpr, TableFactor, TableObject, Value,
+};
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::Parser;
+
+use super::normalised;
+use super::scope::Tables;
+use crate::error::Result;
+
+/// A column's default, as it is written; `None` where it has none, which is NULL.
+pub(super) type Defaults<'a> = &'a dyn Fn(&ObjectName, &str) -> Result<Option<Expr>>;
+
+/// Writes out what the planner does not read.
+///
+/// # Errors
+/// Defaults that cannot be written.
+pub(super) fn write_out(statement: &mut Statement, tables: Tables<'_>, defaults: Defaults<'_>) -> Result<()> {
+    match statement {
+        Statement::Statement(inner) => in_statement(inner, tables, defaults),
+        Statement::Explain(explain) => write_out(&mut explain.statement, tables, defaults),
+        _ => Ok(()),
+    }
+}
+
+fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: Defaults<'_>) -> Result<()> {
+    match statement {
+        ast::Statement::Update(update) => {
+            let TableFactor::Table { name, .. } = &update.table.relation else { return Ok(()) };
+            for Assignment { target, value } in &mut update.assignments {
+                if let AssignmentTarget::ColumnName(column) = target
+                    && let Some(column) = column.0.last().and_then(|part| part.as_ident()).filter(|_| is_default(value))
+                {
+                    *value = default_of(name, &normalised(column.clone()), defaults)?;
+                }
+            }
+            Ok(())
+        }
+        ast::Statement::Insert(insert) => {
+            let TableObject::TableName(name) = &insert.table else { return Ok(()) };
+            let Some(source) = &mut insert.source else { return Ok(()) };
+            let SetExpr::Values(values) = source.body.as_mut() else { return Ok(()) };
+            if !values.rows.iter().any(|row| row.content.iter().any(is_default)) {
+                return Ok(());
+            }
+            let named = |column: &ObjectName| column.0.last().and_then(|c| c.as_ident()).cloned().map(normalised);
+            let columns: Option<Vec<String>> = match insert.columns.is_empty() {
+                true => tables(name),
+                false => insert.columns.iter().map(named).collect(),
+            };
+            let Some(columns) = columns else { return Ok(()) };
+            for row in &mut values.rows {
+                for (value, column) in row.content.iter_mut().zip(&columns).filter(|(value, _)| is_default(value)) {
+                    *value = default_of(name, column, defaults)?;
+                }
+            }
+            Ok(())
+        }
+        ast::Statement::Delete(delete) => {
+            let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+            let [table] = from.as_slice() else { return Ok(()) };
+            let TableFactor::Table { name, alias: Some(alias), args: None, .. } = &table.relation else {
+                return Ok(());
+            };
+            let Some(column) = tables(name).and_then(|columns| columns.into_iter().next()) else { return Ok(()) };
+            let parsed = Parser::parse_sql(&GenericDialect {}, "UPDATE x SET y = 1").map_err(DataFusionError::from)?;
+            let Some(ast::Statement::Update(mut update)) = parsed.into_iter().next() else { return Ok(()) };
+            let column = Ident::with_quote('"', column);
+            update.table = table.clone();
+            update.selection = delete.selection.clone();
+            update.assignments = vec![Assignment {
+                target: AssignmentTarget::ColumnName(ObjectName::from(vec![column.clone()])),
+                value: Expr::CompoundIdentifier(vec![alias.name.clone(), column]),
+            }];
+            *statement = ast::Statement::Update(update);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_default(value: &Expr) -> bool {
+    matches!(value, Expr::Identifier(name) if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("default"))
+}
+
+fn default_of(table: &ObjectName, column: &str, defaults: Defaults<'_>) -> Result<Expr> {
+    Ok(defaults(table, column)?.unwrap_or_else(|| Expr::Value(Value::Null.into())))
+}
