@@ -1,11 +1,11 @@
 //! Frames of windows that SQL refuses, before anything is made of them.
 //!
 //! The planner takes frames that end before they begin, and gives an offset the type of the key that it is added to:
-//! digits behind the point are rounded, and an offset that
-//! is too large becomes UNBOUNDED. So what would change is refused here, while offsets are texts as they were written.
+//! digits behind the point are rounded, and an offset that is too large becomes UNBOUNDED. So what would change is
+//! refused here, while offsets are texts as they were written.
 //!
-//! It also refuses a frame by distance over an order by what it knows no distances of, though none is asked for where a frame goes to
-//! the row's peers: such frames count groups of peers here, which is the same.
+//! It also refuses a frame by distance over an order by what it knows no distances of, though none is asked for where
+//! a frame goes to the row's peers: such frames count groups of peers here, which is the same.
 
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
