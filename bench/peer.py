@@ -36,11 +36,12 @@ def resident_bytes(process="self"):
 
 
 def hyper(threads):
-    """A connection to a HyPer of our own in the place of the one before, which ends with this process and leaves no logs behind."""
+    """A connection to a HyPer of our own, in the place of the one before. It ends with this process and leaves no logs."""
     import tableauhyperapi as api
     HYPER.close()
     logs = HYPER.enter_context(tempfile.TemporaryDirectory())
-    parameters = {"log_dir": logs, "hard_concurrent_query_thread_limit": str(threads), "soft_concurrent_query_thread_limit": str(threads)}
+    limits = ["hard_concurrent_query_thread_limit", "soft_concurrent_query_thread_limit"]
+    parameters = {"log_dir": logs, **{limit: str(threads) for limit in limits}}
     usage = api.Telemetry.DO_NOT_SEND_USAGE_DATA_TO_TABLEAU
     server = HYPER.enter_context(api.HyperProcess(telemetry=usage, parameters=parameters))
     return HYPER.enter_context(api.Connection(server.endpoint))

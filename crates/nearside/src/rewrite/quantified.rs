@@ -1,7 +1,7 @@
 //! `x op ANY (query)` and `x op ALL (query)`, with SQL's three values.
 //!
 //! The planner has resolved both sides, each in its own scope, before this rule of the analyser sees them; what it
-//! builds refers to `x` and to the query's column by names that nothing else has ([`fresh_name`](crate::sql::fresh_name)), so neither side
+//! builds refers to `x` and to the query's column by names that nothing else has (`sql::fresh_name`), so neither side
 //! can catch the other's columns.
 //!
 //! ```text

@@ -1,9 +1,9 @@
 //! Recursive queries: which of them there are, as PostgreSQL has it, and what the types of a step are.
 //!
 //! The planner takes the body of a recursive query and leaves what stands around it (ORDER BY, LIMIT, WITH), lets a
-//! step read itself wherever a table may stand, and casts the step's columns to those of the first part. So the forms that
-//! PostgreSQL refuses are refused here, and each output of a step is put into a call of [`STEP`], below which the type
-//! is seen that it had (`set_types`).
+//! step read itself wherever a table may stand, and casts the step's columns to those of the first part. So the forms
+//! that PostgreSQL refuses are refused here, and each output of a step is put into a call of [`STEP`], below which the
+//! type is seen that it had (`set_types`).
 
 use std::ops::ControlFlow;
 
