@@ -385,11 +385,6 @@ impl Plan {
         }
     }
 
-    /// A batch of this plan's schema without rows.
-    pub fn empty_batch(&self) -> RecordBatch {
-        RecordBatch::new_empty(self.schema())
-    }
-
     /// This operator's line of EXPLAIN, without its input's.
     pub fn describe_operator(&self) -> String {
         match self {

@@ -51,11 +51,10 @@ pub use moving::{MoveError, Moved};
 pub use page_map::{Interleaving, PageMap, PageRange, Pattern};
 pub use policy::Policy;
 pub use process::{
-    current_cpu, current_node, keep_freed_memory, peak_resident_bytes, pin_current_thread, release_recycled,
-    resident_bytes,
+    current_cpu, current_node, keep_freed_memory, peak_resident_bytes, pin_current_thread, resident_bytes,
 };
 pub use refusals::{Refusal, refusals};
-pub use region::{Allocator, Fallback, HugePages, Region, RegionPlacement};
+pub use region::{Allocator, Region, RegionPlacement};
 pub use sys::memory::Word;
 pub use topology::{
     Access, Cache, CacheKind, Core, CpuGroup, CpuQuota, HopClass, HopKind, MemoryKind, Node, Package, Pages, SideCache,

@@ -30,7 +30,7 @@ mod place;
 mod plan;
 mod sections;
 
-pub use allocator::{Allocator, Fallback, HugePages};
+pub use allocator::Allocator;
 pub use place::RegionPlacement;
 
 /// Owned memory of a fixed place; see the module's invariants. It goes back, with its share of the budget, on drop.
@@ -43,8 +43,6 @@ pub struct Region {
     /// The node of a machine that has just one: all bytes are there.
     only_node: Option<NodeId>,
     recycle: Option<Box<Recycle>>,
-    /// Its allocator's rule, for when it is placed anew.
-    huge_pages: HugePages,
     /// Held while its pages move.
     moving: Mutex<()>,
 }
@@ -158,16 +156,8 @@ impl Region {
     ) -> Region {
         let placed = Mutex::new(Placed::new(policy, memory.held_bytes() as u64, bounds));
         let placements = AtomicU64::new(0);
-        let mut region = Region {
-            memory,
-            reservation,
-            placed,
-            placements,
-            moving: Mutex::new(()),
-            only_node,
-            recycle: None,
-            huge_pages: HugePages::Auto,
-        };
+        let mut region =
+            Region { memory, reservation, placed, placements, moving: Mutex::new(()), only_node, recycle: None };
         region.count(Counts::add);
         region
     }

@@ -65,7 +65,6 @@ pub use panics::{caught, panic_text};
 pub use report::report_bytes;
 pub use runtime::blocking::blocking;
 pub use runtime::completion::Completion;
-pub use runtime::outside::Outside;
 pub use runtime::parallel::TaskError;
 pub use scheduler::Scheduler;
 pub use settings::{Affinities, Binding, Preset, SettingError, Settings, StealAmount, Stealing};

@@ -18,7 +18,6 @@ use parking_lot::Mutex;
 
 use crate::affinity::Priority;
 use crate::counting::Events;
-use crate::policy::Policy;
 use crate::settings::Settings;
 
 const RUNNING: u8 = 0;
@@ -145,8 +144,6 @@ pub struct Statement {
     scheduler: AtomicU64,
     /// The settings that hold for it instead of the scheduler's; 0 is none.
     settings: AtomicU64,
-    has_policy: AtomicBool,
-    policy: Mutex<Option<Arc<dyn Policy>>>,
     label: OnceLock<String>,
     tally: Tally,
     /// Hardware counters do not count for it.
@@ -173,8 +170,6 @@ impl Statement {
             watchers: Mutex::new(Vec::new()),
             scheduler: AtomicU64::new(0),
             settings: AtomicU64::new(0),
-            has_policy: AtomicBool::new(false),
-            policy: Mutex::new(None),
             label: OnceLock::new(),
             tally: Tally::default(),
             uncounted: AtomicBool::new(false),
@@ -190,18 +185,6 @@ impl Statement {
     /// The settings that were set for this statement alone.
     pub fn settings(&self) -> Option<Settings> {
         Settings::from_word(self.settings.load(Ordering::Relaxed))
-    }
-
-    /// Has this policy decide where tasks go that the statement submits from now on, or again the scheduler's.
-    pub fn set_policy(&self, policy: Option<Arc<dyn Policy>>) {
-        let mut own = self.policy.lock();
-        self.has_policy.store(policy.is_some(), Ordering::Release);
-        *own = policy;
-    }
-
-    /// The policy that was set for this statement alone.
-    pub fn policy(&self) -> Option<Arc<dyn Policy>> {
-        if self.has_policy.load(Ordering::Acquire) { self.policy.lock().clone() } else { None }
     }
 
     /// Says what the statement is, for lists: its SQL, say. The first label stays.

@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use sim::Constants;
 use thiserror::Error;
 
-use crate::claims::{ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate_over_seeds};
+use crate::claims::{ClaimsError, Engines, Evaluation, Wanted, evaluate_over_seeds};
 use crate::declaration::{DeclarationError, Experiment};
 use crate::engine::{Engine, Measure, MeasuredEngine, ModelEngine, RunError, SimEngine};
 use crate::report::{Material, report as page};
@@ -395,11 +395,6 @@ fn unfinished(path: &Path) -> Result<PathBuf, CommandError> {
         Some(name) => Ok(path.with_file_name(format!(".{}.unfinished", name.to_string_lossy()))),
         None => Err(CommandError::File { path: path.to_path_buf(), source: io::ErrorKind::InvalidFilename.into() }),
     }
-}
-
-/// Whether every claim that was judged is repeated: what a script may want to know.
-pub fn all_hold(evaluation: &Evaluation) -> bool {
-    evaluation.count(Verdict::Misses) == 0
 }
 
 #[cfg(test)]

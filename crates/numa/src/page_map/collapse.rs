@@ -46,19 +46,6 @@ impl Collapse {
         }
     }
 
-    /// Adds a range, interleaved or not, behind all others.
-    pub(super) fn append(&mut self, range: PageRange) {
-        if range.interleaving.is_none() {
-            return self.push(range.start..range.end, range.node);
-        }
-        self.flush();
-        match self.done.last_mut() {
-            Some(last) if last.continues_in(&range) => last.end = range.end,
-            _ => self.put_cycle(range),
-        }
-        self.forget();
-    }
-
     pub(super) fn finish(mut self) -> Vec<PageRange> {
         self.flush();
         self.done

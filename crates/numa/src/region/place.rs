@@ -210,7 +210,7 @@ impl Region {
     /// Lets it do so again where these sections, which it follows from now on, want that.
     fn let_pages_join(&self, sections: &[Section]) {
         for section in sections.iter().filter(|_| self.has_huge_pages()) {
-            advise_huge_pages(self.addresses(&section.bytes), section.wants_huge_pages(self.huge_pages));
+            advise_huge_pages(self.addresses(&section.bytes), section.wants_huge_pages());
         }
     }
 
@@ -256,7 +256,7 @@ impl Region {
         match runs.is_empty() {
             false => Some(MoveTarget::Runs(runs)),
             true if nodes.is_empty() => None,
-            true => Some(MoveTarget::Turns { nodes, huge: section.wants_huge_pages(self.huge_pages) }),
+            true => Some(MoveTarget::Turns { nodes, huge: section.wants_huge_pages() }),
         }
     }
 

@@ -18,17 +18,12 @@ use crate::Affinity;
 
 /// Elements side by side that a body may get in one call.
 pub(super) trait LoopPiece: Sized + Send {
-    fn start(&self) -> usize;
     fn elements(&self) -> usize;
     /// The first `len` elements, and the rest; `len` is no more than there are.
     fn split(self, len: usize) -> (Self, Self);
 }
 
 impl LoopPiece for Range<usize> {
-    fn start(&self) -> usize {
-        self.start
-    }
-
     fn elements(&self) -> usize {
         self.end.saturating_sub(self.start)
     }
@@ -45,10 +40,6 @@ pub(super) struct Items<'a, T> {
 }
 
 impl<T: Send> LoopPiece for Items<'_, T> {
-    fn start(&self) -> usize {
-        self.start
-    }
-
     fn elements(&self) -> usize {
         self.items.len()
     }

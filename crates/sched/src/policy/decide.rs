@@ -20,14 +20,11 @@ pub struct Load {
     pub slots: usize,
     /// Slots whose worker runs, or looks for, a task.
     pub working: usize,
-    /// Busy threads that are no workers of ours (the private runtime of left-overs).
-    pub outside: usize,
 }
 
-/// Whether one more worker of a group may begin to work. Busy threads from outside count as working; one worker may
-/// always work, or a busy outsider that waits for it would wait for ever.
+/// Whether one more worker of a group may begin to work.
 pub fn may_work(load: Load) -> bool {
-    load.working < load.slots.saturating_sub(load.outside).max(1)
+    load.working < load.slots
 }
 
 /// What a worker is about to run, as far as pinning goes.

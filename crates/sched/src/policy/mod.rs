@@ -2,7 +2,7 @@
 //!
 //! - [`Layout`]: which slots and thread groups a machine gets, in what order a worker searches them, who can take what,
 //!   whom a new task wakes.
-//! - [`Policy`]: which queue a task goes to; [`NumaPolicy`] is the default, [`StaticPolicy`] the one of NBB.
+//! - [`route()`]: which queue a task goes to.
 //! - [`GroupQueues`]: what a thread group holds and which task goes next; [`bulk`] how much a thief takes.
 //! - [`may_work`], [`binds`]: whether a worker may run, and whether it is pinned while it does.
 //! - [`watchdog`]: what to do about groups that have fallen behind. [`concurrency`]: how many tasks an operation may issue.
@@ -17,23 +17,22 @@
 //! # Limits
 //! Loads count tasks, not their weight.
 //!
-//! Source: Psaroudakis et al., VLDB 2015, section 5.1; stealing modes: Greinsmark 2020; exchangeable policies: Seidel
-//! 2011, section 3.3.4.
+//! Source: Psaroudakis et al., VLDB 2015, section 5.1; stealing modes: Greinsmark 2020.
 
 pub mod concurrency;
 mod decide;
-mod exchange;
 mod layout;
 mod queues;
+mod route;
 mod split;
 #[cfg(test)]
 mod tests;
 pub mod watchdog;
 
 pub use decide::{Load, Running, binds, bulk, may_work};
-pub use exchange::{NumaPolicy, Policy, Request, StaticPolicy};
 pub use layout::{GroupPlace, Layout, SearchStep, SlotPlace, Wake};
 pub use queues::{GroupQueues, Queue, Taken};
+pub use route::{Request, route};
 
 use crate::affinity::SlotId;
 
@@ -74,11 +73,6 @@ impl QueueKind {
     /// Its place in [`QueueKind::ALL`].
     pub fn index(self) -> usize {
         self as usize
-    }
-
-    /// Whether no other node of another package may ever take from it.
-    pub fn is_hard(self) -> bool {
-        matches!(self, QueueKind::PackageHard | QueueKind::NodeHard)
     }
 }
 

@@ -187,11 +187,6 @@ impl<T> GroupQueues<T> {
         self.private[place].pop().map(|item| Taken { item, kind: None })
     }
 
-    /// The first item of the private queue of the slot at `place`, for a worker that may run nothing else now.
-    pub fn take_private(&mut self, place: usize) -> Option<T> {
-        self.private[place].pop()
-    }
-
     /// What a worker of another group that reaches these kinds takes, unless it is less urgent than `limit`.
     pub fn take_shared(&mut self, reach: Reach, limit: Option<Priority>) -> Option<Taken<T>> {
         let ((priority, _), kind) = self.best_shared(reach)?;

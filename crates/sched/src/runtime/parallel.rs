@@ -66,7 +66,7 @@ pub(crate) fn parallel_for(
     let settings = shared.settings_of(statement);
     let here = here().filter(|here| here.shared.id == shared.id && here.worker.slot().is_some());
     let caller = shared.own_slot();
-    let routes = shared.routes(statement, settings, tasks, wish);
+    let routes = shared.routes(settings, tasks, wish);
     let waiter = match (&here, caller) {
         (Some(here), Some(slot)) => Waiter::Worker {
             slot: AtomicU32::new(slot.0),
@@ -110,7 +110,6 @@ impl Shared {
     /// index stays where the caller is, who can run it at once.
     fn routes(
         &self,
-        statement: &Statement,
         settings: Settings,
         tasks: usize,
         wish: &(dyn Fn(usize) -> (Affinity, Hint) + Sync),
@@ -120,7 +119,7 @@ impl Shared {
         let caller = if tasks == 1 { self.own_slot() } else { None };
         let one = |index| {
             let load = |group: GroupId| loads[group.index()].get();
-            let target = self.route_with(statement, settings, wish(index), caller, &load);
+            let target = self.route_with(settings, wish(index), caller, &load);
             let dealt = &loads[self.layout.group_of(target).index()];
             dealt.set(dealt.get() + 1);
             target

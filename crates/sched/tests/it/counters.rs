@@ -48,7 +48,9 @@ fn each_statement_is_booked_what_its_tasks_cost() {
         let of = &statements[round % statements.len()];
         let cost = of.time();
         scheduler.spawn(of, Affinity::Anywhere, move || miss(cost));
-        scheduler.spawn_batch(of, Affinity::Anywhere, (0..3).map(|_| move || miss(1000 * cost)));
+        for _ in 0..3 {
+            scheduler.spawn(of, Affinity::Anywhere, move || miss(1000 * cost));
+        }
     }
     for of in &statements {
         scheduler.parallel_for(of, 100, &|_| Affinity::Anywhere, &|_| miss(1_000_000)).unwrap();

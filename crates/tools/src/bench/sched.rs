@@ -38,7 +38,7 @@ const RAYON: &str = "cargo run --release -p nearside-sched --example parallel";
   nearside bench sched --threads 1 --json sched.json
   nearside bench sched --rows 16000000 --clients 32,256,1024 --seconds 20
 
-Three parts: empty tasks (one by one, in batches, to a parked worker); parallel_for and parallel_reduce beside plain threads; and
+Three parts: empty tasks (queued, to a parked worker); parallel_for and parallel_reduce beside plain threads; and
 clients that each have one short range scan at a time on its way (a random column of eight, 0.01% of its rows), with the columns
 placed round-robin (rr) and in one piece per node (ivp). On a machine of one node both placements are the same.
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! settings of a point ─► cpus: the part of the machine ─► a thread pinned to it ─► Database over that part ─► tables, sessions (kept)
-//!                                                                                        └► columns | placing | sub_domains | passes | hogs ─► Outcome
+//!                                                                                        └► columns | placing | sub_domains | passes | loops | hogs ─► Outcome
 //! ```
 //! The database, its tables and its sessions are kept from point to point, so that a grid loads each placement once.
 //!
@@ -18,6 +18,7 @@ mod columns;
 mod cpus;
 mod fit;
 mod hogs;
+mod loops;
 mod passes;
 mod places;
 mod placing;
@@ -134,7 +135,7 @@ impl AtHand {
             Workload::Aggregate(_) => Err(not_yet("aggregations over the paper's tables")),
             Workload::Store(asked) => passes::run(bench, asked),
             Workload::SubDomains(asked) => sub_domains::run(bench, &self.topology, asked),
-            Workload::Loops(_) => Err(not_yet("loops over striped memory")),
+            Workload::Loops(asked) => loops::run(bench, asked),
             Workload::Recorded(_) => Err(not_yet("recorded statements")),
         };
         // A failure may have left a table half made; what was refused has made none.
