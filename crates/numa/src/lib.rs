@@ -38,6 +38,7 @@ mod process;
 mod recycle;
 mod refusals;
 mod region;
+pub mod svg;
 mod sys;
 mod topology;
 mod usage;
@@ -46,7 +47,7 @@ pub use attributes::{Attributes, AttributesError, ByThreads, Latency, Loaded, St
 pub use budget::{Budget, Reservation};
 pub use error::{MemoryError, TopologyError};
 pub use ids::{CpuId, NodeId, PackageId};
-pub use machines::{MachineDescription, MachineError, PublishedMachine, published_machines};
+pub use machines::{Coherence, MachineDescription, MachineError, PublishedMachine, published_machines};
 pub use moving::{MoveError, Moved};
 pub use page_map::{Interleaving, PageMap, PageRange, Pattern};
 pub use policy::Policy;

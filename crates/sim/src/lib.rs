@@ -20,7 +20,7 @@ pub mod run;
 pub mod workload;
 
 pub use constants::Constants;
-pub use machine::{Coherence, Machine, MachineError};
+pub use machine::{Machine, MachineError};
 pub use random::Random;
 pub use run::{Options, Outcome, Resolve, SimError, run};
 pub use workload::{At, Graph, Task, TaskStage, Workload};

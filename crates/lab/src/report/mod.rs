@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use numa::Topology;
+use numa::svg::escape;
 
 use self::chart::Chart;
-use self::page::{Cell, anchor, escape, page, table};
+use self::page::{Cell, anchor, page, table};
 use crate::claims::{ClaimResult, Evaluation, Verdict, figure};
 use crate::command::notes;
 use crate::declaration::{Draw, Experiment, Figure};

@@ -1,6 +1,6 @@
 //! A machine as the simulator sees it: nodes, cpus, caches, memory controllers, links and routes, coherence.
 //!
-//! Three ways lead to one: a published machine by name (`published.rs`, figures from the papers), a specification
+//! Three ways lead to one: a published machine by name (`published.rs`, figures as `numa` has them), a specification
 //! (`spec.rs`, TOML) and a probe's JSON (`probe.rs`, what `nearside probe --json` writes). All end in [`Figures`], which are
 //! checked once, here.
 //!
@@ -28,8 +28,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use numa::{MachineDescription, NodeId, Topology};
-use serde::{Deserialize, Serialize};
+use numa::{Coherence, MachineDescription, NodeId, Topology};
 use thiserror::Error;
 
 use crate::constants::Constants;
@@ -39,16 +38,6 @@ pub use links::Link;
 
 /// A specification file is no longer than this.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-
-/// How caches are kept coherent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Coherence {
-    /// A directory knows who has a line: local accesses stay local.
-    Directory,
-    /// Every miss asks every node, which loads every link.
-    Broadcast,
-}
 
 /// Why there is no such machine.
 #[derive(Debug, Error)]
