@@ -21,6 +21,7 @@ mod programs;
 mod request;
 mod statistics;
 
+use crate::command;
 use figures::Figure;
 use programs::Program;
 use request::Request;
@@ -33,25 +34,7 @@ const OVERALL: &str = "all together";
 
 /// The command. Exit code 0: done, 1: it failed, or the second revision is slower than allowed; 2: used wrongly.
 pub fn command(root: &Path, words: &[&str]) -> ExitCode {
-    if let ["--help" | "-h" | "help"] = words {
-        print!("{USAGE}");
-        return ExitCode::SUCCESS;
-    }
-    let request = match Request::parse(words) {
-        Ok(request) => request,
-        Err(problem) => {
-            eprintln!("ab: {problem}\n\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match run(root, &request) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(problem) => {
-            eprintln!("ab: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+    command::run("ab", USAGE, words, Request::parse, |request| run(root, request))
 }
 
 /// Builds, runs, judges; whether nothing is slower than allowed.

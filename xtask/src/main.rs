@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 mod ab;
 mod ci;
+mod command;
 mod programs;
 mod soak;
 mod tidy;

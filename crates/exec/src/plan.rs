@@ -25,7 +25,8 @@ mod unnest;
 mod window;
 
 pub use aggregation::{
-    AggregateCall, AggregateFunction, Aggregation, GroupingSet, GroupingSets, OpaqueAggregate, OpaqueGroups,
+    AggregateCall, AggregateFunction, Aggregation, GroupedRows, GroupingSet, GroupingSets, OpaqueAggregate,
+    OpaqueGroups,
 };
 pub use relational::{Join, JoinKind, Side, Sort, SortKey, Union};
 pub use sources::{Recursion, RowPieces, RowSource};

@@ -8,7 +8,6 @@
 //! lengths. What is reused equals what would be simulated anew; a test simulates it anew.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
 use numa::Topology;
 use serde::{Deserialize, Serialize};
@@ -17,8 +16,8 @@ use sim::Constants;
 use crate::claims::{ClaimResult, ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate_with_records};
 use crate::declaration::Point;
 use crate::engine::{Conditions, Engine, ModelEngine, RunError, SimEngine};
-use crate::result::{Key, Outcome, ResultKind, Store, as_json, key};
-use crate::run::{JobResult, Options, Progress};
+use crate::result::{Key, Outcome, ResultKind, as_json, key};
+use crate::run::{JobResult, Options, RunContext};
 
 /// By how much a constant is changed.
 const SHARE: f64 = 0.2;
@@ -75,14 +74,7 @@ pub struct Sensitivity {
 ///
 /// # Errors
 /// [`ClaimsError`]; a name that is no constant is one.
-pub fn sensitivity(
-    names: &[String],
-    wanted: &Wanted<'_>,
-    options: &Options,
-    store: Option<&Store>,
-    progress: &(dyn Fn(Progress<'_>) + Sync),
-    stop: &AtomicBool,
-) -> Result<Sensitivity, ClaimsError> {
+pub fn sensitivity(names: &[String], wanted: &Wanted<'_>, context: RunContext<'_>) -> Result<Sensitivity, ClaimsError> {
     let base = Constants::default();
     if let Some(unknown) = names.iter().find(|name| base.get(name).is_none()) {
         let known = Constants::NAMES.join(", ");
@@ -90,7 +82,7 @@ pub fn sensitivity(
     }
     let judged = |simulated: &dyn Engine| {
         let engines = Engines { simulated, modelled: &ModelEngine };
-        evaluate_with_records(engines, wanted, options, store, progress, stop)
+        evaluate_with_records(engines, wanted, context)
     };
     let (unchanged, records) = judged(&SimEngine::new(base.clone()))?;
     let known = simulated(&records);
@@ -109,7 +101,8 @@ pub fn sensitivity(
             rows.push(Row { constant: name.to_string(), factor, value, moved, touched, kept, points });
         }
     }
-    Ok(Sensitivity { revision: options.revision.clone(), seed: options.seed, share: SHARE, rows })
+    let Options { revision, seed, .. } = context.options.clone();
+    Ok(Sensitivity { revision, seed, share: SHARE, rows })
 }
 
 /// The simulator with one constant changed, and what it gave before that.
@@ -185,6 +178,8 @@ fn moved(before: &Evaluation, after: &Evaluation) -> Vec<Moved> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
     use crate::claims::claims;
     use crate::declaration::Experiment;

@@ -169,7 +169,7 @@ pub fn whatif(arguments: &WhatIf, context: &Context<'_>, out: &mut dyn Write) ->
         points.into_iter().map(|point| Job { experiment: experiment.id.clone(), point, seconds }).collect();
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
     let engine = SimEngine::new(Constants::default());
-    let results = run(&engine, &jobs, &options, None, context.progress, context.stop)?;
+    let results = run(&engine, &jobs, context.run(&options, None))?;
     let choice = |((placement, strategy), result): ((String, String), crate::run::JobResult)| {
         let get = |metric| result.as_ref().ok().and_then(|record| record.get(metric));
         Choice {

@@ -105,6 +105,11 @@ impl Hint {
     }
 }
 
+/// Where each call of a loop wants to run.
+pub type AffinityOf<'a> = dyn Fn(usize) -> Affinity + Sync + 'a;
+/// What is called for each number of a loop.
+pub type CallBody<'a> = dyn Fn(usize) + Sync + 'a;
+
 /// How a scheduler is set up. The default uses every usable cpu and [`Settings::default`].
 #[derive(Clone, Debug, Default)]
 pub struct Config {

@@ -57,7 +57,7 @@ mod sleep;
 mod statement;
 mod stats;
 
-pub use affinity::{Affinity, Config, Hint, Place, Priority, SlotId, Split, Watchdog};
+pub use affinity::{Affinity, AffinityOf, CallBody, Config, Hint, Place, Priority, SlotId, Split, Watchdog};
 pub use calibrate::Calibration;
 pub use counting::{CounterSource, ReadCounters};
 pub use inline::Inline;

@@ -14,7 +14,7 @@ use std::thread::{Builder, JoinHandle};
 use numa::{NodeId, Topology};
 use parking_lot::Mutex;
 
-use crate::affinity::{Affinity, Config, Hint};
+use crate::affinity::{Affinity, AffinityOf, CallBody, Config, Hint};
 use crate::panics;
 use crate::policy::Layout;
 use crate::policy::concurrency::{self, Pieces};
@@ -128,8 +128,8 @@ impl Scheduler {
         &self,
         statement: &Arc<Statement>,
         tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        affinity: &AffinityOf<'_>,
+        body: &CallBody<'_>,
     ) -> Result<(), TaskError> {
         self.parallel_for_with(statement, tasks, &|task| (affinity(task), Hint::default()), body)
     }
@@ -144,7 +144,7 @@ impl Scheduler {
         statement: &Arc<Statement>,
         tasks: usize,
         wish: &(dyn Fn(usize) -> (Affinity, Hint) + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        body: &CallBody<'_>,
     ) -> Result<(), TaskError> {
         parallel_for(&self.shared, statement, tasks, wish, body)
     }

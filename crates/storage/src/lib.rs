@@ -82,7 +82,7 @@ pub use index::{DuplicateKey, Index, IndexKind, IndexRows, KeyCheck, KeyLimits, 
 #[doc(hidden)]
 pub use kernels::bench;
 pub use mask::{mask_count, mask_positions};
-pub use parallel::{Interrupted, Parallel, Serial};
+pub use parallel::{CostOf, Interrupted, NodeOf, Parallel, Serial, TaskBody};
 pub use partition::Partitioner;
 pub use place::{PlaceReport, place, place_parts, place_rows};
 pub use placement::{ColumnAllocator, ColumnPlacement, Placement};

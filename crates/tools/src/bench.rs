@@ -18,6 +18,7 @@ pub mod work;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use nearside::Database;
 
 use crate::failure::Failure;
 
@@ -44,6 +45,15 @@ enum What {
     Load(load::Arguments),
     /// Measure queries of your own over Parquet files
     Queries(queries::Arguments),
+}
+
+/// A database with these many slots; one per usable cpu unless given.
+fn database_of(threads: Option<u16>) -> Result<Database, Failure> {
+    let mut builder = Database::builder();
+    if let Some(threads) = threads {
+        builder = builder.threads(usize::from(threads));
+    }
+    Ok(builder.build()?)
 }
 
 /// Runs a benchmark and prints its figures.

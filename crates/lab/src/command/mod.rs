@@ -22,7 +22,7 @@ use crate::declaration::{DeclarationError, Experiment};
 use crate::engine::{Engine, Measure, MeasuredEngine, ModelEngine, RunError, SimEngine};
 use crate::report::{Material, report as page};
 use crate::result::{Record, ResultFile, ResultKind, Store, StoreError, as_json};
-use crate::run::{Job, Options, Progress, RunFailure, run as run_jobs};
+use crate::run::{Job, Options, Progress, RunContext, RunFailure, run as run_jobs};
 use crate::sensitivity::sensitivity;
 use crate::variation::{Varied, vary as run_variations};
 
@@ -78,6 +78,12 @@ pub struct Context<'a> {
     pub stop: &'a AtomicBool,
     /// What measures on the machine at hand, where the program can.
     pub measure: Option<&'a dyn Measure>,
+}
+
+impl Context<'_> {
+    pub(crate) fn run<'a>(&'a self, options: &'a Options, store: Option<&'a Store>) -> RunContext<'a> {
+        RunContext { options, store, progress: self.progress, stop: self.stop }
+    }
 }
 
 /// `lab run`.
@@ -179,7 +185,7 @@ pub fn run(arguments: &RunArguments, context: &Context<'_>, out: &mut dyn Write)
         let mut results = Vec::new();
         for seed in options.seeds(arguments.seeds) {
             let options = Options { seed, ..options.clone() };
-            results.extend(run_jobs(engine.as_ref(), &jobs, &options, Some(&store), context.progress, context.stop)?);
+            results.extend(run_jobs(engine.as_ref(), &jobs, context.run(&options, Some(&store)))?);
         }
         let records: Vec<Record> = results.iter().filter_map(|result| result.as_ref().ok().cloned()).collect();
         let errors: Vec<&RunError> = results.iter().filter_map(|result| result.as_ref().err()).collect();
@@ -207,10 +213,10 @@ pub fn claims(
     let store = arguments.results.as_deref().map(Store::open).transpose()?;
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
     let wanted = Wanted { full: arguments.full, only: &arguments.only, changes: None };
-    let evaluation = judged(&wanted, (&options, arguments.seeds), store.as_ref(), context)?;
+    let evaluation = judged(&wanted, arguments.seeds, context.run(&options, store.as_ref()))?;
     tables::claims(out, &evaluation)?;
     if arguments.sensitivity {
-        let found = sensitivity(&[], &wanted, &options, store.as_ref(), context.progress, context.stop)?;
+        let found = sensitivity(&[], &wanted, context.run(&options, store.as_ref()))?;
         tables::sensitivity(out, &found)?;
         if let Some(folder) = &arguments.results {
             write_json(&folder.join(SENSITIVITY), &found)?;
@@ -246,7 +252,7 @@ pub fn vary(
     let folder = arguments.results.as_ref().map(|results| results.join(VARIED));
     let store = folder.as_deref().map(Store::open).transpose()?;
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
-    let found = run_variations(&arguments.only, &options, store.as_ref(), context.progress, context.stop)?;
+    let found = run_variations(&arguments.only, context.run(&options, store.as_ref()))?;
     tables::variations(out, &found)?;
     if let Some(folder) = arguments.results.as_ref().filter(|_| arguments.only.is_empty()) {
         write_json(&folder.join(VARIATIONS), &found)?;
@@ -263,7 +269,7 @@ pub fn report(arguments: &ReportArguments, context: &Context<'_>, out: &mut dyn 
     let store = Store::open(&arguments.results)?;
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
     let wanted = Wanted { full: arguments.full, only: &[], changes: None };
-    let evaluation = judged(&wanted, (&options, arguments.seeds), Some(&store), context)?;
+    let evaluation = judged(&wanted, arguments.seeds, context.run(&options, Some(&store)))?;
     let material = Material {
         experiments: with_results(&store)?,
         claims: Some(evaluation),
@@ -283,15 +289,10 @@ pub fn report(arguments: &ReportArguments, context: &Context<'_>, out: &mut dyn 
     Ok(())
 }
 
-fn judged(
-    wanted: &Wanted<'_>,
-    options: (&Options, u32),
-    store: Option<&Store>,
-    context: &Context<'_>,
-) -> Result<Evaluation, CommandError> {
+fn judged(wanted: &Wanted<'_>, seeds: u32, context: RunContext<'_>) -> Result<Evaluation, CommandError> {
     let (simulated, modelled) = (SimEngine::new(Constants::default()), ModelEngine);
     let engines = Engines { simulated: &simulated, modelled: &modelled };
-    Ok(evaluate_over_seeds(engines, wanted, options, store, context.progress, context.stop)?)
+    Ok(evaluate_over_seeds(engines, wanted, seeds, context)?)
 }
 
 /// Each experiment of ours with its results, and those of a user's own that are in the folder no more than in passing:

@@ -10,7 +10,7 @@ use numa::{Budget, NodeId, Topology};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Affinity, Config, Inline, Place, Scheduler, Stealing, Stopped};
+use crate::{Affinity, AffinityOf, CallBody, Config, Inline, Place, Scheduler, Stealing, Stopped};
 
 fn statement() -> Arc<Statement> {
     Statement::new(1, Budget::unlimited())
@@ -341,8 +341,8 @@ impl Workers for Counting<'_> {
         &self,
         statement: &Arc<Statement>,
         tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        affinity: &AffinityOf<'_>,
+        body: &CallBody<'_>,
     ) -> Result<(), TaskError> {
         self.tasks.fetch_add(tasks, Ordering::Relaxed);
         self.affinities.lock().extend((0..tasks).map(affinity));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use numa::NodeId;
 
-use crate::{Affinity, Inline, Scheduler, Statement, TaskError};
+use crate::{AffinityOf, CallBody, Inline, Scheduler, Statement, TaskError};
 
 /// What a loop asks of those who run it.
 pub trait Workers: Send + Sync {
@@ -18,8 +18,8 @@ pub trait Workers: Send + Sync {
         &self,
         statement: &Arc<Statement>,
         tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        affinity: &AffinityOf<'_>,
+        body: &CallBody<'_>,
     ) -> Result<(), TaskError>;
 
     /// How many workers there are next to `node`, or at all; 1 for a node that has none of its own.
@@ -34,8 +34,8 @@ impl Workers for Scheduler {
         &self,
         statement: &Arc<Statement>,
         tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        affinity: &AffinityOf<'_>,
+        body: &CallBody<'_>,
     ) -> Result<(), TaskError> {
         self.parallel_for(statement, tasks, affinity, body)
     }
@@ -62,8 +62,8 @@ impl Workers for Inline {
         &self,
         statement: &Arc<Statement>,
         tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        affinity: &AffinityOf<'_>,
+        body: &CallBody<'_>,
     ) -> Result<(), TaskError> {
         self.parallel_for(statement, tasks, affinity, body)
     }
@@ -82,8 +82,8 @@ impl<W: Workers + ?Sized> Workers for Arc<W> {
         &self,
         statement: &Arc<Statement>,
         tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        affinity: &AffinityOf<'_>,
+        body: &CallBody<'_>,
     ) -> Result<(), TaskError> {
         (**self).run(statement, tasks, affinity, body)
     }

@@ -18,7 +18,7 @@ use crate::constants::Constants;
 const BITS: f64 = 21.0;
 /// An entry of a join's hash table that is looked up in memory rather than in a cache.
 const LINES_PER_PROBE: f64 = 1.0;
-/// A statement in so many asks for the first table where statements are skewed.
+/// A statement in `n` asks for the first table where statements are skewed.
 const HOT_SHARE: (usize, usize) = (4, 5);
 
 /// What RR deals out in turn.
@@ -62,7 +62,7 @@ pub struct Dealt {
 }
 
 impl Dealt {
-    /// The clients on a machine of so many nodes.
+    /// The clients on a machine of `n` nodes.
     pub fn workload(&self, nodes: usize, constants: &Constants) -> QueryClients {
         let of = |table: usize| {
             // Every column is the first of a statement once, so that no column is asked for more than another.

@@ -153,12 +153,7 @@ fn what_is_built_lies_where_its_allocators_say() {
 struct Noting(Mutex<Vec<Option<NodeId>>>);
 
 impl Parallel for Noting {
-    fn for_each(
-        &self,
-        tasks: usize,
-        node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
-        body: &(dyn Fn(usize) + Sync),
-    ) -> Result<(), Interrupted> {
+    fn for_each(&self, tasks: usize, node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interrupted> {
         self.0.lock().unwrap().extend((0..tasks).map(node_of));
         (0..tasks).for_each(body);
         Ok(())

@@ -24,6 +24,7 @@ use numa::probe::{SystemClock, read_bandwidth};
 use serde_json::json;
 
 use super::clients::mixed;
+use super::database_of;
 use super::report::{Better, Figure, Output, median, report, write_head};
 use crate::failure::Failure;
 use crate::size::{human, thousands};
@@ -87,11 +88,7 @@ fn parse_selectivity(text: &str) -> Result<Selectivity, String> {
 /// Loads, scans, prints.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let json = Output::open(arguments.json.as_deref())?;
-    let mut builder = Database::builder();
-    if let Some(threads) = arguments.threads {
-        builder = builder.threads(usize::from(threads));
-    }
-    let database = builder.build()?;
+    let database = database_of(arguments.threads)?;
     let threads = database.scheduler().threads();
     let mut out = io::stdout();
     write_head(&mut out, database.topology(), threads)?;

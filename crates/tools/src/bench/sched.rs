@@ -20,6 +20,7 @@ use sched::bench::{Figure, run as measure_tasks};
 use sched::parallel::bench::{MEMORY_ELEMENTS, PlainThreads, Row as LoopRow, heading, run as measure_loops};
 use serde_json::{Value, json};
 
+use super::database_of;
 use super::report::Output;
 use super::statements::{self, Latency, PLACEMENTS, Plan, Row};
 use crate::failure::Failure;
@@ -105,11 +106,7 @@ impl Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     // An output file that cannot be made should not cost minutes of measuring.
     let json = Output::open(arguments.json.as_deref())?;
-    let mut builder = Database::builder();
-    if let Some(threads) = arguments.threads {
-        builder = builder.threads(usize::from(threads));
-    }
-    let database = builder.build()?;
+    let database = database_of(arguments.threads)?;
     fits(arguments.elements, database.topology().memory_bytes())?;
     let scheduler = database.scheduler();
     let mut out = io::stdout();

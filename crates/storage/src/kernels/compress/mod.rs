@@ -32,7 +32,7 @@ unsafe fn run(paths: &[Compressor; 33], words: &[u32], bits: u8, mask: &[u64], m
     // SAFETY: the caller vouches for the processor; `target` has room for the marked codes and a stride.
     let written = unsafe { paths[usize::from(bits)](words, mask, target) };
     assert_eq!(written, marked);
-    // SAFETY: so many codes were written after the old length.
+    // SAFETY: `n` codes were written after the old length.
     unsafe { out.set_len(out.len() + marked) };
 }
 
