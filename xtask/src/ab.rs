@@ -1,14 +1,15 @@
-//! `cargo xtask ab`: two revisions beside each other on one machine: the same benchmark by turns, many times, and whether the difference is more
-//! than chance.
+//! `cargo xtask ab`: two revisions beside each other on one machine: the same benchmark by turns, many times, and
+//! whether the difference is more than chance.
 //!
-//! Asked for on the command line ([`request`]), built one after the other in one work tree ([`programs`]), run in rounds whose order alternates,
-//! read from the benchmarks' JSON ([`figures`]) and judged ([`statistics`]).
+//! Asked for on the command line ([`request`]), built one after the other in one work tree ([`programs`]), run in
+//! rounds whose order alternates, read from the benchmarks' JSON ([`figures`]) and judged ([`statistics`]).
 //!
-//! Invariants: a round runs each revision once, so both meet the same machine; what is told as slower or faster would come about by chance in one of
-//! twenty comparisons at most, all figures taken together.
+//! Invariants: a round runs each revision once, so both meet the same machine; what is told as slower or faster would
+//! come about by chance in one of twenty comparisons at most, all figures taken together.
 //!
 //! # Limits
-//! Benchmarks are processes of their own: what differs from process to process (addresses, huge pages) is part of the noise.
+//! Benchmarks are processes of their own: what differs from process to process (addresses, huge pages) is part of the
+//! noise.
 
 use std::fs;
 use std::path::Path;

@@ -1,11 +1,12 @@
-//! Which conclusions depend on a constant that no paper gives: each is changed by 20% up and down, one at a time, and all
-//! claims are judged again.
+//! Which conclusions depend on a constant that no paper gives: each is changed by 20% up and down, one at a time, and
+//! all claims are judged again.
 //!
 //! A point whose simulation did not read the constant is not simulated again: records say what was read
-//! ([`crate::result::Outcome::constants`]), and the simulator notes each read where it happens ([`sim::Constants::read`]).
+//! ([`crate::result::Outcome::constants`]), and the simulator notes each read where it happens
+//! ([`sim::Constants::read`]).
 //!
-//! Invariant: nothing but the one constant differs between two evaluations that are compared: same points, same seed, same
-//! lengths. What is reused equals what would be simulated anew; a test simulates it anew.
+//! Invariant: nothing but the one constant differs between two evaluations that are compared: same points, same seed,
+//! same lengths. What is reused equals what would be simulated anew; a test simulates it anew.
 
 use std::collections::BTreeMap;
 
@@ -268,7 +269,8 @@ mod tests {
         assert!(kept > 200 && moved > 200, "{kept} kept, {moved} to be simulated");
     }
 
-    /// The list of what was read must not be empty by mistake, and a record of an older program that has none is not trusted.
+    /// The list of what was read must not be empty by mistake, and a record of an older program that has none is not
+    /// trusted.
     #[test]
     fn what_a_record_does_not_tell_is_simulated_again() {
         let told = Outcome { constants: vec!["task_ns".to_string()], ..Outcome::default() };

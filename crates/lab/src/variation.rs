@@ -1,11 +1,11 @@
 //! Whether the reason that is given for a miss is one: what it names is varied, and the claim is judged again.
 //!
-//! Variations are data (`data/variations.toml`), a list per claim. A step changes constants of the simulator (by a factor),
-//! settings of the points (to a value) or their virtual `seconds`; the claim is judged with each step. What was concluded stands
-//! beside it, so whoever runs it again can disagree.
+//! Variations are data (`data/variations.toml`), a list per claim. A step changes constants of the simulator (by a
+//! factor), settings of the points (to a value) or their virtual `seconds`; the claim is judged with each step. What
+//! was concluded stands beside it, so whoever runs it again can disagree.
 //!
-//! Invariants: a variation never changes what `lab claims` says: steps are run besides it, with constants of their own; a
-//! step names constants and settings that there are.
+//! Invariants: a variation never changes what `lab claims` says: steps are run besides it, with constants of their own;
+//! a step names constants and settings that there are.
 //!
 //! # Limits
 //! That a claim holds with a step says that its cause is enough, not that it was the paper's.
@@ -28,7 +28,8 @@ const SECONDS: &str = "seconds";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
-    /// With it varied the claim comes out, or moves to it as the reason says: the cause is enough, which does not make it the paper's.
+    /// With it varied the claim comes out, or moves to it as the reason says: the cause is enough, which does not make
+    /// it the paper's.
     Sufficient,
     /// It moves as the reason says, but not far enough at any value that could be so.
     Partly,

@@ -1,5 +1,5 @@
-//! What memory costs: a region taken, touched and freed, by size; scratch memory mapped anew and used again; the question
-//! of the current node. Prints nanoseconds: the median of `ROUNDS` rounds.
+//! What memory costs: a region taken, touched and freed, by size; scratch memory mapped anew and used again; the
+//! question of the current node. Prints nanoseconds: the median of `ROUNDS` rounds.
 //!
 //! `cargo run -p nearside-numa --profile bench --example memory`
 

@@ -1,8 +1,8 @@
 //! What the machine is and where memory lies: topology, cpusets and cgroups, memory regions and policies, page map.
 //! All OS calls of Nearside live here.
 //!
-//! Invariants: `unsafe` stands in `numa::sys` only; a machine of one node pays nothing for being asked; what a kernel or
-//! a container refuses is lived without and told once ([`refusals()`]).
+//! Invariants: `unsafe` stands in `numa::sys` only; a machine of one node pays nothing for being asked; what a kernel
+//! or a container refuses is lived without and told once ([`refusals()`]).
 //!
 //! # Limits
 //! Linux. What is left is listed in `docs/design/numa.md`.

@@ -103,8 +103,8 @@ impl MoveTarget<'_> {
         }
     }
 
-    /// How many bytes of `bytes` must come to each node, given where its pages are now. Pages that are nowhere yet count:
-    /// they will need the room. `Back` needs what was there anyway.
+    /// How many bytes of `bytes` must come to each node, given where its pages are now. Pages that are nowhere yet
+    /// count: they will need the room. `Back` needs what was there anyway.
     fn needs(&self, bytes: &Range<usize>, now: &PageMap) -> BTreeMap<NodeId, u64> {
         let mut needs: BTreeMap<NodeId, u64> = BTreeMap::new();
         match self {

@@ -33,8 +33,8 @@ pub enum Policy {
     Interleaved(Vec<NodeId>),
     /// These nodes in turn, each with as many pages of a cycle as its weight says; weights of 0 leave a node out. A
     /// cycle is as short as pages and the bound on the number of runs allow (256 runs in a region), and whole huge
-    /// pages where a few cycles of them fit. Each entry's share of whole pages is exact but for less than one page (or huge
-    /// page).
+    /// pages where a few cycles of them fit. Each entry's share of whole pages is exact but for less than one page (or
+    /// huge page).
     Weighted(Vec<(NodeId, u32)>),
     /// Chunk `i` lies on `nodes[i % n]`.
     Striped {

@@ -82,8 +82,8 @@ impl Scheduler {
         self.shared.submit(statement, affinity, Hint::default(), Box::new(task));
     }
 
-    /// As [`Scheduler::spawn`], with an estimate of what the task costs: soft tasks that want much memory for their time
-    /// then stay on their node (see [`crate::Affinities::Weighed`]).
+    /// As [`Scheduler::spawn`], with an estimate of what the task costs: soft tasks that want much memory for their
+    /// time then stay on their node (see [`crate::Affinities::Weighed`]).
     pub fn spawn_with(
         &self,
         statement: &Arc<Statement>,
@@ -134,8 +134,8 @@ impl Scheduler {
         self.parallel_for_with(statement, tasks, &|task| (affinity(task), Hint::default()), body)
     }
 
-    /// As [`parallel_for`](Self::parallel_for), told of each task what it is expected to cost as well, so that settings which hold
-    /// memory-intensive tasks to their place can.
+    /// As [`parallel_for`](Self::parallel_for), told of each task what it is expected to cost as well, so that settings
+    /// which hold memory-intensive tasks to their place can.
     ///
     /// # Errors
     /// As [`parallel_for`](Self::parallel_for).
@@ -165,8 +165,8 @@ impl Scheduler {
         self.shared.set_settings(settings);
     }
 
-    /// How many tasks an operation of `statement` may issue over data on `nodes` (none: anywhere) that lies in `pieces`;
-    /// see [`concurrency::hint`]. Statements count while they are alive and have submitted something.
+    /// How many tasks an operation of `statement` may issue over data on `nodes` (none: anywhere) that lies in
+    /// `pieces`; see [`concurrency::hint`]. Statements count while they are alive and have submitted something.
     pub fn concurrency_hint(&self, statement: &Arc<Statement>, nodes: &[NodeId], pieces: Pieces) -> usize {
         self.shared.watch(statement);
         let active = self.shared.active.load(std::sync::atomic::Ordering::Relaxed);

@@ -202,7 +202,8 @@ impl Statement {
         self.began
     }
 
-    /// Whether workers count what its tasks cost with hardware counters, where there are any; they do unless told otherwise.
+    /// Whether workers count what its tasks cost with hardware counters, where there are any; they do unless told
+    /// otherwise.
     pub fn set_counted(&self, counted: bool) {
         self.uncounted.store(!counted, Ordering::Relaxed);
     }
@@ -211,14 +212,14 @@ impl Statement {
         !self.uncounted.load(Ordering::Relaxed)
     }
 
-    /// What hardware counters counted for its tasks: cycles, instructions, cache misses. Nothing is known where the kernel
-    /// refuses them, and of tasks that ran outside of workers.
+    /// What hardware counters counted for its tasks: cycles, instructions, cache misses. Nothing is known where the
+    /// kernel refuses them, and of tasks that ran outside of workers.
     pub fn counts(&self) -> Counts {
         self.tally.counts()
     }
 
-    /// As [`Statement::counts`], once all workers have told what its tasks cost; they do so some microseconds after its last
-    /// task. Waits no longer than `limit`.
+    /// As [`Statement::counts`], once all workers have told what its tasks cost; they do so some microseconds after its
+    /// last task. Waits no longer than `limit`.
     pub fn wait_for_counts(&self, limit: Duration) -> Counts {
         let end = Instant::now() + limit;
         while self.tally.counting.load(Ordering::Acquire) > 0 && Instant::now() < end {
@@ -293,8 +294,8 @@ impl Statement {
         }
         let past = self.deadline().is_some_and(|deadline| Instant::now() >= deadline);
         if past {
-            // Watchers are told when `stop` is called for the statement, which who issued it does once it sees this: here a
-            // lock of the scheduler's may be held. Loops wake up at the deadline by themselves.
+            // Watchers are told when `stop` is called for the statement, which who issued it does once it sees this:
+            // here a lock of the scheduler's may be held. Loops wake up at the deadline by themselves.
             let _ = self.state.compare_exchange(RUNNING, PAST_DEADLINE, Ordering::AcqRel, Ordering::Acquire);
         }
         past

@@ -1,4 +1,5 @@
-//! How Nearside keeps tables in memory: dictionaries, bit-packed codes, plain columns, segments, parts and table versions.
+//! How Nearside keeps tables in memory: dictionaries, bit-packed codes, plain columns, segments, parts and table
+//! versions.
 //!
 //! What is stored is immutable. Producers stage batches ([`Stager`]), [`build_part`] turns what they staged into
 //! segments, and a [`TableVersion`] is a snapshot that readers share. `docs/design/storage.md` draws the bytes.

@@ -1,6 +1,7 @@
 //! `nearside bench`: what parts of Nearside cost on this machine, each part a benchmark of its own.
 //!
-//! Invariant: a figure never loses its origin: the JSON says machine, topology, revision, arguments and that it was measured.
+//! Invariant: a figure never loses its origin: the JSON says machine, topology, revision, arguments and that it was
+//! measured.
 
 pub mod clients;
 mod kernels;

@@ -1,7 +1,7 @@
 //! The published claims against what is obtained here: published, obtained, error, verdict, reason.
 //!
-//! The rows are `data/claims.csv`, the rules by which each is judged `data/rules.toml`. A run collects the points that the
-//! rules speak of, runs each once, and judges.
+//! The rows are `data/claims.csv`, the rules by which each is judged `data/rules.toml`. A run collects the points that
+//! the rules speak of, runs each once, and judges.
 //!
 //! Invariants: every row is reported, whatever became of it; a claim that misses says what it missed and, where that is
 //! known, why; nothing that cannot be run counts as repeated.
@@ -106,8 +106,8 @@ impl ClaimResult {
         self.by_seed.iter().all(|of| of.verdict == self.verdict)
     }
 
-    /// The standard deviation over the seeds of each of [`ClaimResult::values`], in their order, and their mean before it; empty
-    /// with fewer than two seeds.
+    /// The standard deviation over the seeds of each of [`ClaimResult::values`], in their order, and their mean before
+    /// it; empty with fewer than two seeds.
     pub fn deviations(&self) -> Vec<(&str, f64, f64)> {
         let of = |what: &str| -> Vec<f64> {
             let named = |of: &OfSeed| of.values.iter().find(|(name, _)| name == what).map(|(_, value)| *value);
@@ -207,8 +207,8 @@ pub(crate) fn evaluate_with_records(
     Ok((evaluation, results))
 }
 
-/// As [`evaluate`] with `n` seeds, that of the options and those after it: claims are judged by the means over the seeds, and by
-/// each seed for itself. What was run is kept seed by seed.
+/// As [`evaluate`] with `n` seeds, that of the options and those after it: claims are judged by the means over the
+/// seeds, and by each seed for itself. What was run is kept seed by seed.
 ///
 /// # Errors
 /// As [`evaluate`].

@@ -1,7 +1,8 @@
-//! What `nearside lab list | run | claims | report` do, without their argument parser: plain structs in, text and files out.
+//! What `nearside lab list | run | claims | report` do, without their argument parser: plain structs in, text and files
+//! out.
 //!
-//! Invariants: what is asked for is checked before anything runs; a file takes its name when it is whole; tables go to the
-//! writer that the caller gave, progress to its callback, nothing to a terminal by itself.
+//! Invariants: what is asked for is checked before anything runs; a file takes its name when it is whole; tables go to
+//! the writer that the caller gave, progress to its callback, nothing to a terminal by itself.
 
 mod tables;
 
@@ -318,8 +319,8 @@ fn with_results(store: &Store) -> Result<Vec<(Experiment, Vec<ResultFile>)>, Com
     Ok(all)
 }
 
-/// Records in the order of the grid, those of other settings after them: threads finish points in any order. Of a point that was
-/// run for several lengths, the longest.
+/// Records in the order of the grid, those of other settings after them: threads finish points in any order. Of a point
+/// that was run for several lengths, the longest.
 fn in_order(experiment: &Experiment, mut records: Vec<Record>) -> Vec<Record> {
     let mut longest: BTreeMap<String, f64> = BTreeMap::new();
     let of = |record: &Record| format!("{:?} {}", record.settings, record.seed);

@@ -1,8 +1,9 @@
-//! Charts as inline SVG: lines over a number, groups of bars over names. The same look as the pictures of `nearside probe`.
+//! Charts as inline SVG: lines over a number, groups of bars over names. The same look as the pictures of
+//! `nearside probe`.
 //!
-//! Invariants: a chart's title says whether it is simulated, modelled or measured; axes are named with their units; text is
-//! at least 11 pixels high; colours differ also for people who see few of them, and lines differ by dashes and marks too;
-//! what was published is dashed and drawn beside, never joined with what is ours.
+//! Invariants: a chart's title says whether it is simulated, modelled or measured; axes are named with their units;
+//! text is at least 11 pixels high; colours differ also for people who see few of them, and lines differ by dashes and
+//! marks too; what was published is dashed and drawn beside, never joined with what is ours.
 
 use numa::svg::{COLOURS, Drawing, axis_number, round_step, stroke};
 

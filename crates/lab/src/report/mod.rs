@@ -1,8 +1,8 @@
-//! The report: one HTML page with every experiment's figures beside what was published, the claims, the sensitivity of the
-//! conclusions and the facts of the machines.
+//! The report: one HTML page with every experiment's figures beside what was published, the claims, the sensitivity of
+//! the conclusions and the facts of the machines.
 //!
-//! Invariants: nothing is loaded from elsewhere; each chart holds figures of one kind (simulated, modelled or measured) and
-//! says which, published values dashed beside them; every section says machine, revision and seed.
+//! Invariants: nothing is loaded from elsewhere; each chart holds figures of one kind (simulated, modelled or measured)
+//! and says which, published values dashed beside them; every section says machine, revision and seed.
 
 mod chart;
 mod page;

@@ -1,7 +1,7 @@
 //! Runs points: on several threads, with progress, stopped and gone on with.
 //!
-//! Points that take long are begun first, as far as the engine knows. Invariants: the records come in the order of the jobs,
-//! whatever thread ran them and when; a point that a store has is not run
+//! Points that take long are begun first, as far as the engine knows. Invariants: the records come in the order of the
+//! jobs, whatever thread ran them and when; a point that a store has is not run
 //! again; a point is kept as soon as it is finished, so stopping loses at most what was being run.
 
 use std::collections::BTreeMap;
@@ -90,7 +90,8 @@ pub enum RunFailure {
 /// Runs all jobs, or those that the store does not have yet.
 ///
 /// # Errors
-/// [`RunFailure`]: a full disk, or `stop` was set. A point that cannot be run is an error of its own place in the result.
+/// [`RunFailure`]: a full disk, or `stop` was set. A point that cannot be run is an error of its own place in the
+/// result.
 pub fn run(engine: &dyn Engine, jobs: &[Job], context: RunContext<'_>) -> Result<Vec<JobResult>, RunFailure> {
     let RunContext { options, store, progress, stop } = context;
     let files = match store {

@@ -5,7 +5,8 @@
 //! long as what follows fits. What was given comes out again exactly: a range says the same as the runs it stands for.
 //!
 //! # Limits
-//! Cycles of more than [`STEPS_MAX`] steps stay single ranges. A run costs up to as many comparisons while no cycle is open.
+//! Cycles of more than [`STEPS_MAX`] steps stay single ranges. A run costs up to as many comparisons while no cycle is
+//! open.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 4.3 (detecting an interleaving pattern).
 

@@ -38,8 +38,9 @@ pub struct PageMap {
 }
 
 impl PageMap {
-    /// Reads where the bytes of these `(address, length)` ranges lie, in any order, overlapping or not. Where the kernel
-    /// refuses to tell, the map of a machine of one node names that node and any other is empty; neither is measured.
+    /// Reads where the bytes of these `(address, length)` ranges lie, in any order, overlapping or not. Where the
+    /// kernel refuses to tell, the map of a machine of one node names that node and any other is empty; neither is
+    /// measured.
     pub fn read(ranges: &[(usize, usize)]) -> PageMap {
         let node = Machine::this().only_node();
         PageMap::read_spans(disjoint(ranges), |span| node.map(|node| (span.clone(), node)).into_iter().collect())
@@ -112,7 +113,8 @@ impl PageMap {
         total(&self.asked) - self.ranges.iter().map(PageRange::len_bytes).sum::<u64>()
     }
 
-    /// The ranges, ascending. Mind the interleaved ones, which are on several nodes; [`PageMap::runs`] takes them apart.
+    /// The ranges, ascending. Mind the interleaved ones, which are on several nodes; [`PageMap::runs`] takes them
+    /// apart.
     pub fn ranges(&self) -> &[PageRange] {
         &self.ranges
     }

@@ -232,8 +232,8 @@ fn the_kernel_tells_where_touched_pages_are() {
 
 #[test]
 fn huge_pages_are_asked_for_once_and_told_alike() {
-    // Two huge pages, some base pages, a hole: whatever this kernel makes of it, asking for every page says the same. On
-    // a node by name, or the kernel may move pages between the two questions.
+    // Two huge pages, some base pages, a hole: whatever this kernel makes of it, asking for every page says the same.
+    // On a node by name, or the kernel may move pages between the two questions.
     let huge = crate::sys::memory::HUGE_PAGE_BYTES;
     let node = crate::Topology::discover().expect("tests run on Linux").usable_memory_nodes()[0];
     let allocator = Allocator::new(Policy::Node(node), crate::Budget::unlimited());

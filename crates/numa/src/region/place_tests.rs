@@ -1,5 +1,5 @@
-//! Placing regions anew where no second node is needed to see what happens: refusals, full nodes, what is counted. Node 0
-//! is real wherever tests run; node 1 is made up there, and real in machines of several nodes.
+//! Placing regions anew where no second node is needed to see what happens: refusals, full nodes, what is counted. Node
+//! 0 is real wherever tests run; node 1 is made up there, and real in machines of several nodes.
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! Moving regions on a machine of several nodes, under concurrent readers; where there is one node, these tests say that
-//! they were skipped.
+//! Moving regions on a machine of several nodes, under concurrent readers; where there is one node, these tests say
+//! that they were skipped.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -4,7 +4,8 @@
 //! Invariants: text is escaped; nothing outside the file is referred to; a box is as high as what it holds.
 //!
 //! # Limits
-//! From [`COMPACT_NODES_MIN`] nodes on cores are not drawn one by one. Width of text is estimated, since no font is known.
+//! From [`COMPACT_NODES_MIN`] nodes on cores are not drawn one by one. Width of text is estimated, since no font is
+//! known.
 
 use std::collections::BTreeMap;
 

@@ -236,8 +236,8 @@ impl<'a, T: Send> SpanMut<'a> for Cut<'a, '_, T> {
     }
 }
 
-/// Cuts `len` bytes at the runs that are known, ascending and disjoint; what is between them lies nowhere. Where that gives
-/// too many stretches, cells of [`CELL_BYTES`] count as being where most of their bytes are.
+/// Cuts `len` bytes at the runs that are known, ascending and disjoint; what is between them lies nowhere. Where that
+/// gives too many stretches, cells of [`CELL_BYTES`] count as being where most of their bytes are.
 fn stretches(runs: &[(Range<usize>, NodeId)], len: usize) -> Pieces {
     let mut pieces = Pieces::new();
     let mut next = 0;

@@ -1,15 +1,15 @@
 //! How a loop runs: rounds of tasks, each of which takes portions off its pile until there are none or its time is up.
 //!
-//! A round gives each pile a few *runners* per worker. A runner ends after [`RUNNER_NS`] even if there is more, so that the
-//! scheduler gets a chance to put something more urgent in between; another one, queued already, goes on. When a round was
-//! too short, the next one has as many runners as the speed measured so far asks for.
+//! A round gives each pile a few *runners* per worker. A runner ends after [`RUNNER_NS`] even if there is more, so that
+//! the scheduler gets a chance to put something more urgent in between; another one, queued already, goes on. When a
+//! round was too short, the next one has as many runners as the speed measured so far asks for.
 //!
 //! Invariants: every element is visited once, unless the statement stops; no lock is held while the body
 //! runs; the loop returns only after the last call of the body did.
 //!
-//! A worker whose portion takes much longer than expected, while others have found their pile empty, splits the rest of it
-//! into a loop of its own, which wakes them again. So skew inside a portion is shared too, and nobody pays for splitting as
-//! long as nobody is hungry.
+//! A worker whose portion takes much longer than expected, while others have found their pile empty, splits the rest of
+//! it into a loop of its own, which wakes them again. So skew inside a portion is shared too, and nobody pays for
+//! splitting as long as nobody is hungry.
 //!
 //! # Limits
 //! One call of the body is never split; with an adaptive grain it is a quarter of a portion.
@@ -147,8 +147,8 @@ impl<V> Engine<'_, V> {
         let call = pace.call(portion.elements());
         let mut rest = Some(portion);
         let (mut calls, mut done) = (0, 0);
-        // When the portion was seen to be overdue: the call since then tells whether its elements are slow, or its thread
-        // was interrupted.
+        // When the portion was seen to be overdue: the call since then tells whether its elements are slow, or its
+        // thread was interrupted.
         let mut overdue: Option<Instant> = None;
         while let Some(whole) = rest.take() {
             let (piece, after) = if whole.elements() <= call {

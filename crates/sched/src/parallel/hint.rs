@@ -36,8 +36,8 @@ use crate::Affinity;
 /// }
 /// ```
 pub trait PolicyHint: Sync + std::fmt::Debug {
-    /// Who works on memory of `node` (`None`: on memory of no particular node): one affinity for each worker that may be
-    /// at it at the same time. An empty list stands for one task anywhere.
+    /// Who works on memory of `node` (`None`: on memory of no particular node): one affinity for each worker that may
+    /// be at it at the same time. An empty list stands for one task anywhere.
     fn runners(&self, node: Option<NodeId>, workers: &dyn Workers) -> Vec<Affinity>;
 }
 

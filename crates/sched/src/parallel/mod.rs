@@ -1,8 +1,8 @@
 //! Loops and reductions that run next to the memory they read: NBB's building blocks on this crate's scheduler.
 //!
-//! A [`Loop`] says how to run: on which workers, for which statement, with which [`Grain`] and [`PolicyHint`]. It runs a body
-//! over a [`Span`]: a range of numbers, or a [`StripedArray`] whose pages a [`StripingPartitioner`] dealt to the nodes. The
-//! body gets one stretch of indices per call.
+//! A [`Loop`] says how to run: on which workers, for which statement, with which [`Grain`] and [`PolicyHint`]. It runs
+//! a body over a [`Span`]: a range of numbers, or a [`StripedArray`] whose pages a [`StripingPartitioner`] dealt to the
+//! nodes. The body gets one stretch of indices per call.
 //!
 //! ```
 //! use numa::{Budget, Topology};
@@ -30,9 +30,9 @@
 //! # }
 //! ```
 //!
-//! Loops may be nested, and run inside tasks: a worker that waits for its loop works on it. A loop stops with its statement
-//! (cancelled, past its deadline, failed); a panic in a body fails the statement and comes back as an error, as with
-//! [`Scheduler::parallel_for`](crate::Scheduler::parallel_for), on which everything here is built.
+//! Loops may be nested, and run inside tasks: a worker that waits for its loop works on it. A loop stops with its
+//! statement (cancelled, past its deadline, failed); a panic in a body fails the statement and comes back as an error,
+//! as with [`Scheduler::parallel_for`](crate::Scheduler::parallel_for), on which everything here is built.
 //!
 //! Invariants: a body is called for every index once, unless the statement stops; it may borrow, since no call outlives
 //! the loop; a loop gives way to more urgent tasks about every half millisecond.
@@ -83,8 +83,8 @@ pub struct Loop<'a> {
 }
 
 impl<'a> Loop<'a> {
-    /// Loops of `statement` on these workers (a [`Scheduler`](crate::Scheduler), or [`Inline`](crate::Inline) to follow a
-    /// program in a debugger), with an adaptive grain, next to their memory where it is known.
+    /// Loops of `statement` on these workers (a [`Scheduler`](crate::Scheduler), or [`Inline`](crate::Inline) to follow
+    /// a program in a debugger), with an adaptive grain, next to their memory where it is known.
     pub fn new(workers: &'a dyn Workers, statement: &'a Arc<Statement>) -> Loop<'a> {
         Loop { workers, statement, grain: Grain::Adaptive, hint: &Target }
     }
@@ -129,8 +129,8 @@ impl<'a> Loop<'a> {
         self.visit_all(fixed, span.pieces(self.workers), &Calls(body))
     }
 
-    /// Calls `body` for stretches of `items`, each with the index of its first element. They are disjoint, so calls write
-    /// to them without a lock.
+    /// Calls `body` for stretches of `items`, each with the index of its first element. They are disjoint, so calls
+    /// write to them without a lock.
     ///
     /// ```
     /// # use numa::{Budget, Topology};
@@ -163,9 +163,9 @@ impl<'a> Loop<'a> {
         self.visit_all(self.grain.fixed(size_of::<S::Item>()), pieces, &calls)
     }
 
-    /// Reduces a span to one result. Each worker begins with `identity()`, `fold`s one stretch after the other into what it
-    /// has, in any order, and the workers' results are `join`ed in any order. So `join` must be associative and commutative
-    /// and `identity()` its neutral element.
+    /// Reduces a span to one result. Each worker begins with `identity()`, `fold`s one stretch after the other into
+    /// what it has, in any order, and the workers' results are `join`ed in any order. So `join` must be associative and
+    /// commutative and `identity()` its neutral element.
     ///
     /// ```
     /// # use numa::{Budget, Topology};

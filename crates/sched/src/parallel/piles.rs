@@ -1,7 +1,7 @@
 //! Piles: the elements of a loop that the same workers shall visit, of which these take one portion after the other.
 //!
-//! Invariant: an element is in a pile or was taken by one caller; taking is under the pile's lock, which no foreign code
-//! runs under.
+//! Invariant: an element is in a pile or was taken by one caller; taking is under the pile's lock, which no foreign
+//! code runs under.
 //!
 //! # Limits
 //! A lock per portion of some 40 us. Fixed grains far below a microsecond would not change that: a portion holds many.

@@ -6,8 +6,8 @@
 //! Invariants: no lock is held while foreign code runs; each result is joined once.
 //!
 //! # Limits
-//! The places where operands are split depend on timing, so an operator that is associative only nearly (adding floating
-//! point numbers) gives results that differ in the last digits from run to run.
+//! The places where operands are split depend on timing, so an operator that is associative only nearly (adding
+//! floating point numbers) gives results that differ in the last digits from run to run.
 //!
 //! Source: Seidel 2011, NUMA Building Blocks, section 3.3.7.
 

@@ -5,7 +5,8 @@
 //! # Limits
 //! Bulk stealing takes of one priority at a time, so that a stolen task never overtakes a more urgent one.
 //!
-//! Source: Psaroudakis et al., VLDB 2015, section 5.1 ("checks that it is allowed to run"); Greinsmark 2020, section 2.5.
+//! Source: Psaroudakis et al., VLDB 2015, section 5.1 ("checks that it is allowed to run"); Greinsmark 2020, section
+//! 2.5.
 
 use super::{GroupId, Layout, QueueKind};
 use crate::settings::{Binding, StealAmount};

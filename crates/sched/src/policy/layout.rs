@@ -71,8 +71,8 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Lays `threads` slots (one per usable cpu when `None`) evenly over the nodes of `topology`, and over the groups of
-    /// a node, cores before their SMT siblings.
+    /// Lays `threads` slots (one per usable cpu when `None`) evenly over the nodes of `topology`, and over the groups
+    /// of a node, cores before their SMT siblings.
     pub fn new(topology: &Topology, threads: Option<usize>, split: Split) -> Layout {
         let nodes = split::groups(topology, split);
         let cpus: Vec<usize> = nodes.iter().map(|(_, groups)| groups.iter().map(Vec::len).sum()).collect();

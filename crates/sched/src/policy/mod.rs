@@ -5,7 +5,8 @@
 //! - [`route()`]: which queue a task goes to.
 //! - [`GroupQueues`]: what a thread group holds and which task goes next; [`bulk`] how much a thief takes.
 //! - [`may_work`], [`binds`]: whether a worker may run, and whether it is pinned while it does.
-//! - [`watchdog`]: what to do about groups that have fallen behind. [`concurrency`]: how many tasks an operation may issue.
+//! - [`watchdog`]: what to do about groups that have fallen behind. [`concurrency`]: how many tasks an operation may
+//!   issue.
 //!
 //! Invariants (checked by the property tests beside this file): no task is lost or doubled; a hard task is never taken
 //! outside its node or package and a slot's task by nobody but that slot; within what a worker may take from one group

@@ -199,8 +199,8 @@ impl<T> GroupQueues<T> {
     }
 
     /// Takes what a thief takes: the item that [`GroupQueues::take_shared`] would give, and further ones of the same
-    /// queue and priority, in order, up to the number that `amount` gives for the queue's kind, its length and the first
-    /// item.
+    /// queue and priority, in order, up to the number that `amount` gives for the queue's kind, its length and the
+    /// first item.
     pub fn take_bulk(
         &mut self,
         reach: Reach,

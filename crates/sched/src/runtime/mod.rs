@@ -9,8 +9,8 @@
 //!
 //! Invariants: a task is in one queue or run or dropped, and whoever drops it says so at its statement's end or in the
 //! statistics; a worker runs tasks only while it holds a slot, so never more of them than there are slots; no foreign
-//! code (a task, its drop, a watcher) runs under a lock of ours; once the last handle is gone whatever is or gets queued
-//! is dropped, so that a running task that waits for it comes back.
+//! code (a task, its drop, a watcher) runs under a lock of ours; once the last handle is gone whatever is or gets
+//! queued is dropped, so that a running task that waits for it comes back.
 //!
 //! # Limits
 //! A worker never leaves its thread group: slots of one group are held by threads of that group.
@@ -234,7 +234,8 @@ impl Shared {
     }
 
     /// Wakes someone who can take what is queued at `target`: a free worker, or else all that wait for their own
-    /// `parallel_for` (each may find it too little urgent, so all must look). Returns whether a further one may be woken.
+    /// `parallel_for` (each may find it too little urgent, so all must look). Returns whether a further one may be
+    /// woken.
     pub(crate) fn wake_for(&self, target: QueueTarget) -> bool {
         // Whoever looks finds this, and wakes another for what it leaves.
         if matches!(target, QueueTarget::Group(group, _) if self.sleep.anyone_looks(group.index())) {

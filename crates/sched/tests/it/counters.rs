@@ -1,4 +1,5 @@
-//! Hardware counters, with a source that counts what tasks say: the cpu's own are seldom there in tests, and never exact.
+//! Hardware counters, with a source that counts what tasks say: the cpu's own are seldom there in tests, and never
+//! exact.
 
 use std::cell::Cell;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! A machine from what a probe measured.
 //!
 //! # Limits
-//! A probe does not tell how caches are kept coherent: a directory is assumed, which costs nothing. Memory of nodes without
-//! cpus counts; what their (missing) cpus would read is filled in from the nearest row and never used.
+//! A probe does not tell how caches are kept coherent: a directory is assumed, which costs nothing. Memory of nodes
+//! without cpus counts; what their (missing) cpus would read is filled in from the nearest row and never used.
 
 use numa::{Attributes, Coherence, MachineDescription, NodeId};
 

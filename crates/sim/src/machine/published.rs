@@ -1,9 +1,10 @@
 //! The machines that the papers measured: figures as [`numa`] has them, one list for all.
 //!
 //! # What was assumed
-//! No latencies were printed for the machines of NBB; those of the same processor generation in the other tables stand in
-//! (westmere-ex-8 for the X7560, eris-amd-8 for the Opteron 6168). Their controllers deliver what STREAM got on first-touch
-//! memory with all threads, the mean of its four kernels; their remote figures are those for all threads of a node.
+//! No latencies were printed for the machines of NBB; those of the same processor generation in the other tables stand
+//! in (westmere-ex-8 for the X7560, eris-amd-8 for the Opteron 6168). Their controllers deliver what STREAM got on
+//! first-touch memory with all threads, the mean of its four kernels; their remote figures are those for all threads of
+//! a node.
 //!
 //! # Limits
 //! Split links of eris-amd-8 count as single ones: which pairs share a link is not told.
@@ -72,7 +73,8 @@ fn attributes(name: &str) -> Result<Attributes, String> {
     described.attributes.ok_or_else(|| format!("no figures of '{name}' are printed"))
 }
 
-/// What all nodes move at once where only STREAM was printed: on first-touch memory, with the most threads, the mean of the kernels.
+/// What all nodes move at once where only STREAM was printed: on first-touch memory, with the most threads, the mean of
+/// the kernels.
 fn all_threads(printed: &Attributes) -> Option<f64> {
     let first_touch = printed.stream.iter().filter(|stream| stream.placement == FIRST_TOUCH);
     let most = first_touch.max_by_key(|stream| stream.threads)?;

@@ -1,4 +1,5 @@
-//! Slots, queues, stealing and waking in virtual time: what `sched/src/runtime` does with threads, with the same decisions.
+//! Slots, queues, stealing and waking in virtual time: what `sched/src/runtime` does with threads, with the same
+//! decisions.
 //!
 //! Every decision is a call into `sched::policy`: where a task goes ([`route`]), which goes next ([`GroupQueues`]), in
 //! what order a worker looks ([`Layout::search`]), how much it steals ([`bulk`]), whom a task wakes ([`Layout::wake`]),
@@ -216,8 +217,8 @@ impl<'a> Pool<'a> {
         Load { slots, working: self.working[group.0 as usize] }
     }
 
-    /// The next entry for the worker of `slot`: its own group's, then others' in the policy's order. Where there is none
-    /// the worker goes to sleep; else whoever is left over wakes another.
+    /// The next entry for the worker of `slot`: its own group's, then others' in the policy's order. Where there is
+    /// none the worker goes to sleep; else whoever is left over wakes another.
     pub(super) fn take(&mut self, slot: SlotId, woken: &mut dyn FnMut(SlotId)) -> Result<Option<Found>, Violation> {
         self.workers[slot.0 as usize] = Worker::AtWork;
         let found = if self.total == 0 { None } else { self.find(slot)? };

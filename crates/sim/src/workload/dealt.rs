@@ -1,8 +1,8 @@
 //! Statements over several columns of several tables that RR deals out over the nodes: single columns or whole tables.
 //!
-//! VLDB 2015 deals columns in its section 6.1, where a statement reads one column, and whole tables in section 6.3, where
-//! statements read several. A task reads its rows of all columns and runs near the node that most of these bytes lie on,
-//! as the product's scans do.
+//! VLDB 2015 deals columns in its section 6.1, where a statement reads one column, and whole tables in section 6.3,
+//! where statements read several. A task reads its rows of all columns and runs near the node that most of these bytes
+//! lie on, as the product's scans do.
 //!
 //! Invariant: both ways read the same bytes with the same cpu time; only where they lie differs.
 //!
@@ -35,8 +35,8 @@ pub enum Deal {
 pub enum Reads {
     /// A condition on the first column, a sum of each other one, over columns that follow each other.
     Sums(usize),
-    /// As the first query of TPC-H: seven columns, of which two are grouped by, with so many sums of expressions that the
-    /// cpu has more to do than the memory.
+    /// As the first query of TPC-H: seven columns, of which two are grouped by, with so many sums of expressions that
+    /// the cpu has more to do than the memory.
     Groups,
     /// Three columns of a table and two of the next, a tenth as long, which is built into a hash table.
     Join,

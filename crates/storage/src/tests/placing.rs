@@ -83,7 +83,8 @@ fn check_part(part: &Part, columns: &[ArrayRef], random: &mut Random) {
     }
 }
 
-/// Checks that a region was asked to follow a policy. Nodes that this machine has not are left out once it is placed anew.
+/// Checks that a region was asked to follow a policy. Nodes that this machine has not are left out once it is placed
+/// anew.
 fn assert_follows(found: &Policy, wanted: &Policy, what: &str) {
     let machine = numa::Topology::discover().unwrap();
     let has = |node: &NodeId| machine.node(*node).is_some();

@@ -1,7 +1,7 @@
 //! `nearside bench load`: TPC-H loaded from Parquet files or from the generator: time, rates, memory.
 //!
-//! Invariants: each load is a process of its own, so that memory resident after it and at its peak is its own; a figure is the median over runs, and
-//! sources take turns.
+//! Invariants: each load is a process of its own, so that memory resident after it and at its peak is its own; a figure
+//! is the median over runs, and sources take turns.
 //!
 //! # Limits
 //! Files are read as the page cache has them: the first run may be cold, and is left out when there is more than one.

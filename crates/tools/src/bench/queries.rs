@@ -1,7 +1,8 @@
-//! `nearside bench queries`: any queries over any Parquet files: what `nearside tpch` does for TPC-H, for schemas of your own.
+//! `nearside bench queries`: any queries over any Parquet files: what `nearside tpch` does for TPC-H, for schemas of
+//! your own.
 //!
-//! Invariants: each file of queries holds one; it runs once untimed, then in turns with the others; every run must give as many rows as the first.
-//! Answers can be written as CSV, to be compared with those of another engine.
+//! Invariants: each file of queries holds one; it runs once untimed, then in turns with the others; every run must give
+//! as many rows as the first. Answers can be written as CSV, to be compared with those of another engine.
 //!
 //! # Limits
 //! Answers are not checked here.

@@ -1,14 +1,14 @@
 //! `nearside bench sched`: what the scheduler costs, by itself, for loops, and under many statements at a time.
 //!
-//! Everything is measured in one run of one process on one database, part by part: empty tasks, loops beside plain threads,
-//! statements of many clients.
+//! Everything is measured in one run of one process on one database, part by part: empty tasks, loops beside plain
+//! threads, statements of many clients.
 //!
-//! Invariants: a target that is met or missed is printed beside its figure; the exit code says whether the benchmark ran and
-//! answers were right, never whether the machine was fast.
+//! Invariants: a target that is met or missed is printed beside its figure; the exit code says whether the benchmark
+//! ran and answers were right, never whether the machine was fast.
 //!
 //! # Limits
-//! What loops are measured against here is threads that are started for each loop. rayon is not linked by the command; the
-//! example `parallel` of crates/sched measures the same loops beside it.
+//! What loops are measured against here is threads that are started for each loop. rayon is not linked by the command;
+//! the example `parallel` of crates/sched measures the same loops beside it.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! Attributes as a picture: heat maps of the matrices, lines for threads and load. Standalone SVG on white.
 //!
-//! Invariants: every figure has its unit and every picture its origin; text is at least 11 pixels high and dark on light
-//! or light on dark; colours of lines differ also for people who see few colours, and writing is dashed.
+//! Invariants: every figure has its unit and every picture its origin; text is at least 11 pixels high and dark on
+//! light or light on dark; colours of lines differ also for people who see few colours, and writing is dashed.
 //!
 //! # Limits
 //! Cells of more than 24 nodes get no numbers, the colours and the scale tell them; JSON and CSV have all figures.

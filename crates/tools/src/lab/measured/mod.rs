@@ -6,12 +6,13 @@
 //! ```
 //! The database, its tables and its sessions are kept from point to point, so that a grid loads each placement once.
 //!
-//! Invariants: whatever could not be done as the settings ask is refused, or stands in the notes of the outcome; a point whose run was stopped
-//! has no outcome; answers are checked.
+//! Invariants: whatever could not be done as the settings ask is refused, or stands in the notes of the outcome; a
+//! point whose run was stopped has no outcome; answers are checked.
 //!
 //! # Limits
-//! Clients run in the same process and on the same cpus as the database. Bytes are those that tasks reported to have touched: there are no
-//! counters of links, and none of computing beside waiting. A load, a count or an ALTER that has begun is not interrupted: Ctrl-C waits for it. What is left: docs/design/lab.md.
+//! Clients run in the same process and on the same cpus as the database. Bytes are those that tasks reported to have
+//! touched: there are no counters of links, and none of computing beside waiting. A load, a count or an ALTER that has
+//! begun is not interrupted: Ctrl-C waits for it. What is left: docs/design/lab.md.
 
 mod balancing;
 mod columns;
