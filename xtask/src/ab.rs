@@ -1,14 +1,15 @@
-//! `cargo xtask ab`: two revisions beside each other on one machine: the same benchmark by turns, many times, and whether the difference is more
-//! than chance.
+//! `cargo xtask ab`: two revisions beside each other on one machine: the same benchmark by turns, many times, and
+//! whether the difference is more than chance.
 //!
-//! Asked for on the command line ([`request`]), built one after the other in one work tree ([`programs`]), run in rounds whose order alternates,
-//! read from the benchmarks' JSON ([`figures`]) and judged ([`statistics`]).
+//! Asked for on the command line ([`request`]), built one after the other in one work tree ([`programs`]), run in
+//! rounds whose order alternates, read from the benchmarks' JSON ([`figures`]) and judged ([`statistics`]).
 //!
-//! Invariants: a round runs each revision once, so both meet the same machine; what is told as slower or faster would come about by chance in one of
-//! twenty comparisons at most, all figures taken together.
+//! Invariants: a round runs each revision once, so both meet the same machine; what is told as slower or faster would
+//! come about by chance in one of twenty comparisons at most, all figures taken together.
 //!
 //! # Limits
-//! Benchmarks are processes of their own: what differs from process to process (addresses, huge pages) is part of the noise.
+//! Benchmarks are processes of their own: what differs from process to process (addresses, huge pages) is part of the
+//! noise.
 
 use std::fs;
 use std::path::Path;
@@ -21,6 +22,7 @@ mod programs;
 mod request;
 mod statistics;
 
+use crate::command;
 use figures::Figure;
 use programs::Program;
 use request::Request;
@@ -33,25 +35,7 @@ const OVERALL: &str = "all together";
 
 /// The command. Exit code 0: done, 1: it failed, or the second revision is slower than allowed; 2: used wrongly.
 pub fn command(root: &Path, words: &[&str]) -> ExitCode {
-    if let ["--help" | "-h" | "help"] = words {
-        print!("{USAGE}");
-        return ExitCode::SUCCESS;
-    }
-    let request = match Request::parse(words) {
-        Ok(request) => request,
-        Err(problem) => {
-            eprintln!("ab: {problem}\n\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match run(root, &request) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(problem) => {
-            eprintln!("ab: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+    command::run("ab", USAGE, words, Request::parse, |request| run(root, request))
 }
 
 /// Builds, runs, judges; whether nothing is slower than allowed.

@@ -1,6 +1,7 @@
 //! `cargo xtask ci`: the checks in the order in which they fail fastest, with the time that each took.
 //!
-//! A failed check does not hide the next one, but tests run only after everything before them passed: they take longest.
+//! A failed check does not hide the next one, but tests run only after everything before them passed: they take
+//! longest.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};

@@ -1,8 +1,8 @@
 //! `cargo xtask`: the checks of this repository, run the same way by people and by `.ci/run`.
 //!
 //! - `cargo xtask ci` runs format, tidy, clippy and tests; each can be left out by a flag.
-//! - `cargo xtask tidy` checks the invariants that `ARCHITECTURE.md` lists; it also runs as a test of this crate, so that
-//!   `cargo test --workspace` is never greener than tidy.
+//! - `cargo xtask tidy` checks the invariants that `ARCHITECTURE.md` lists; it also runs as a test of this crate, so
+//!   that `cargo test --workspace` is never greener than tidy.
 //! - `cargo xtask vm` runs tests in an emulated machine of several nodes.
 //! - `cargo xtask soak` runs the tests again and again with fresh seeds.
 //! - `cargo xtask ab` compares the speed of two revisions on this machine.
@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 mod ab;
 mod ci;
+mod command;
 mod programs;
 mod soak;
 mod tidy;
@@ -63,7 +64,8 @@ fn used_wrongly(problem: &str) -> ExitCode {
 
 /// The folder that holds the workspace's `Cargo.toml`.
 ///
-/// Cargo says at run time where this crate lies; the path of the build is the answer only when the program is started by hand.
+/// Cargo says at run time where this crate lies; the path of the build is the answer only when the program is started
+/// by hand.
 fn workspace_root() -> PathBuf {
     let here = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from).filter(|path| path.ends_with("xtask"));
     let here = here.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).to_path_buf());

@@ -15,6 +15,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::command;
 use crate::programs::{Artifact, SEED, Workspace};
 
 /// How many cases a property tries that does not say so itself.
@@ -63,25 +64,7 @@ struct Failure {
 
 /// The command. Exit code 0: all passed; 1: something failed; 2: used wrongly.
 pub fn command(root: &Path, words: &[&str]) -> ExitCode {
-    if let ["--help" | "-h" | "help"] = words {
-        print!("{USAGE}");
-        return ExitCode::SUCCESS;
-    }
-    let request = match Request::parse(words, seed_of_the_clock()) {
-        Ok(request) => request,
-        Err(problem) => {
-            eprintln!("soak: {problem}\n\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match run(root, &request) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(problem) => {
-            eprintln!("soak: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+    command::run("soak", USAGE, words, |words| Request::parse(words, seed_of_the_clock()), |request| run(root, request))
 }
 
 impl Request {

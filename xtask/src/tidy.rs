@@ -1,10 +1,11 @@
 //! `cargo xtask tidy`: the invariants of `ARCHITECTURE.md`, as checks.
 //!
-//! A rule is a function from [`tree::Tree`] to a [`Report`]; each has a test with an example that it must refuse. Few rules, and
-//! each of them guards something that a compiler does not.
+//! A rule is a function from [`tree::Tree`] to a [`Report`]; each has a test with an example that it must refuse. Few
+//! rules, and each of them guards something that a compiler does not.
 //!
 //! # Limits
-//! What needs types or a running program (no allocation outside a region, no operator on a Tokio thread) is left to tests.
+//! What needs types or a running program (no allocation outside a region, no operator on a Tokio thread) is left to
+//! tests.
 
 use std::fmt;
 use std::path::Path;
@@ -101,7 +102,8 @@ pub fn command(root: &Path) -> ExitCode {
     if report.errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The command that records the long functions of today, so that only those that are added or have grown are warned about.
+/// The command that records the long functions of today, so that only those that are added or have grown are warned
+/// about.
 pub fn accept_long_functions(root: &Path) -> ExitCode {
     accept(root, size::BASELINE, size::baseline)
 }

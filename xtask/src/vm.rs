@@ -23,6 +23,7 @@ mod machine;
 mod report;
 mod request;
 
+use crate::command;
 use crate::programs::{self, Artifact, SEED, Workspace};
 use archive::Archive;
 use emulator::End;
@@ -55,25 +56,7 @@ struct Outcome {
 
 /// The command. Exit code 0: all passed; 1: something failed; 2: used wrongly.
 pub fn command(root: &Path, words: &[&str]) -> ExitCode {
-    if let ["--help" | "-h" | "help"] = words {
-        print!("{USAGE}");
-        return ExitCode::SUCCESS;
-    }
-    let request = match Request::parse(words) {
-        Ok(request) => request,
-        Err(problem) => {
-            eprintln!("vm: {problem}\n\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
-    match run(root, &request) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(problem) => {
-            eprintln!("vm: {problem}");
-            ExitCode::FAILURE
-        }
-    }
+    command::run("vm", USAGE, words, Request::parse, |request| run(root, request))
 }
 
 /// Builds, boots, judges; whether all is well.

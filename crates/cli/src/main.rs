@@ -1,8 +1,8 @@
 //! `nearside`: the one command. Argument parsing, dispatch and exit codes; each subcommand is a module here or in
 //! the crate `tools`.
 //!
-//! Invariants: exit code 0 is done, 1 failed, 2 used wrongly; every error is one sentence on standard error; a reader of
-//! our output that goes away (`| head`) is no error.
+//! Invariants: exit code 0 is done, 1 failed, 2 used wrongly; every error is one sentence on standard error; a reader
+//! of our output that goes away (`| head`) is no error.
 
 mod lab;
 mod probe;

@@ -68,8 +68,8 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A file that was named on the command line. It takes its name when it is whole, so that a run that is interrupted leaves
-/// what was there.
+/// A file that was named on the command line. It takes its name when it is whole, so that a run that is interrupted
+/// leaves what was there.
 struct Output<'a> {
     path: &'a Path,
     unfinished: PathBuf,

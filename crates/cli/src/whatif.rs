@@ -32,7 +32,8 @@ A workload is recorded with 'nearside sql --record-workload FILE', or described 
 
 Figures are simulated: trust their ratios more than their seconds.")]
 pub struct Arguments {
-    /// A published machine ('nearside topology --help' names them), what 'nearside probe --json' wrote, or a specification
+    /// A published machine ('nearside topology --help' names them), what 'nearside probe --json' wrote, or a
+    /// specification
     #[arg(long, value_name = "NAME|FILE")]
     machine: String,
     /// The workload, in TOML

@@ -11,18 +11,12 @@ use arrow::array::{ArrayRef, Decimal128Array, Int64Array, RecordBatch, StringVie
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use exec::{AggregateCall, AggregateFunction, Context, Plan, execute_on_workers};
 use numa::{Allocator, Budget, Topology};
+use random::mixed;
 use sched::{Config, Scheduler, Statement};
 use storage::{ColumnAllocator, Serial, Stager, TableVersion, build_part};
 
 const RUNS: usize = 7;
 const BATCH: usize = 1 << 16;
-
-fn mix(n: u64) -> u64 {
-    let mut z = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
-}
 
 /// Columns: flag, status, order, quantity, price, then keys of 10^2, 10^4, 10^5, 10^6 values, near and far.
 fn schema() -> Arc<Schema> {
@@ -43,11 +37,11 @@ fn schema() -> Arc<Schema> {
 fn batch(schema: &Arc<Schema>, start: usize, rows: usize) -> RecordBatch {
     let numbers = || (start..start + rows).map(|n| n as u64);
     let decimal = |salt: u64, below: u64, unit: i128| -> ArrayRef {
-        let values = numbers().map(|n| Some(i128::from(mix(n ^ salt) % below + 1) * unit));
+        let values = numbers().map(|n| Some(i128::from(mixed(n ^ salt) % below + 1) * unit));
         Arc::new(values.collect::<Decimal128Array>().with_precision_and_scale(15, 2).unwrap())
     };
-    let flag = numbers().map(|n| ["A", "N", "R"][(mix(n ^ 1) % 3) as usize]);
-    let status = numbers().map(|n| ["F", "O"][(mix(n ^ 2) % 2) as usize]);
+    let flag = numbers().map(|n| ["A", "N", "R"][(mixed(n ^ 1) % 3) as usize]);
+    let status = numbers().map(|n| ["F", "O"][(mixed(n ^ 2) % 2) as usize]);
     // Eight of 32 order keys are used, by four rows each.
     let order = numbers().map(|n| (n / 4 / 8 * 32 + n / 4 % 8) as i64);
     let mut columns: Vec<ArrayRef> = vec![
@@ -58,7 +52,7 @@ fn batch(schema: &Arc<Schema>, start: usize, rows: usize) -> RecordBatch {
         decimal(4, 10_000_000, 1),
     ];
     for digits in [2u32, 4, 5, 6] {
-        let key = |n: u64| (mix(n ^ u64::from(digits)) % 10u64.pow(digits)) as i64;
+        let key = |n: u64| (mixed(n ^ u64::from(digits)) % 10u64.pow(digits)) as i64;
         columns.push(Arc::new(numbers().map(key).collect::<Int64Array>()));
         columns.push(Arc::new(numbers().map(|n| key(n) * 1_000_003).collect::<Int64Array>()));
     }

@@ -13,6 +13,7 @@ use exec::{
     TextTest, execute_on_workers,
 };
 use numa::{Allocator, Budget, Topology};
+use random::mixed;
 use sched::{Config, Scheduler, Statement};
 use storage::{ColumnAllocator, Serial, Stager, TableVersion, build_part};
 
@@ -43,17 +44,10 @@ const WORDS: [&str; 24] = [
     "slyly",
 ];
 
-fn mix(n: u64) -> u64 {
-    let mut z = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
-}
-
 /// About fifty bytes, nearly always another text.
 fn comment(row: u64) -> String {
-    let word = |i: u64| WORDS[(mix(row * 8 + i) % WORDS.len() as u64) as usize];
-    (0..6 + mix(row) % 3).map(word).collect::<Vec<_>>().join(" ")
+    let word = |i: u64| WORDS[(mixed(row * 8 + i) % WORDS.len() as u64) as usize];
+    (0..6 + mixed(row) % 3).map(word).collect::<Vec<_>>().join(" ")
 }
 
 fn table(columns: Vec<(&str, ArrayRef)>) -> Arc<TableVersion> {
@@ -134,15 +128,15 @@ fn plans(customers: u64) -> Vec<(String, Plan)> {
     // Key, customer (two of three have orders), comment, price.
     let order_table = table(vec![
         ("key", numbers(orders, &|n| (n / 8 * 32 + n % 8) as i64)),
-        ("customer", numbers(orders, &|n| (mix(n) % (customers / 3 * 2)) as i64 / 2 * 3)),
+        ("customer", numbers(orders, &|n| (mixed(n) % (customers / 3 * 2)) as i64 / 2 * 3)),
         ("comment", texts(orders, &comment)),
-        ("price", numbers(orders, &|n| (mix(n ^ 5) % 50_000_000) as i64)),
+        ("price", numbers(orders, &|n| (mixed(n ^ 5) % 50_000_000) as i64)),
     ]);
     // Key, name, address, comment.
     let customer_table = table(vec![
         ("key", numbers(customers, &|n| n as i64)),
         ("name", texts(customers, &|n| format!("Customer#{n:09}"))),
-        ("address", texts(customers, &|n| format!("{:x} {:x}", mix(n), mix(n + 7)))),
+        ("address", texts(customers, &|n| format!("{:x} {:x}", mixed(n), mixed(n + 7)))),
         ("comment", texts(customers, &|n| comment(n) + &comment(n + 1))),
     ]);
     let part_table = table(vec![("name", texts(customers * 4 / 3, &|n| comment(n / 2)))]);

@@ -49,8 +49,8 @@ pub use optimize::{estimates, optimize};
 pub use parallel::SchedParallel;
 pub use plan::{
     AggregateCall, AggregateFunction, Aggregation, Amount, Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits,
-    GroupingSet, GroupingSets, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Output, Plan, Recursion, RowPieces,
-    RowSource, Shared, Side, Sort, SortKey, Union, Unnesting, Window, WindowCall, WindowFunction,
+    GroupedRows, GroupingSet, GroupingSets, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Output, Plan, Recursion,
+    RowPieces, RowSource, Shared, Side, Sort, SortKey, Union, Unnesting, Window, WindowCall, WindowFunction,
 };
 pub use predicate::{CompareOp, Predicate};
 pub use profile::{OperatorProfile, Profile};

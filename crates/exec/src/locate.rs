@@ -21,7 +21,7 @@ use storage::Column;
 
 /// The policy of columns smaller than this is believed.
 const LARGE_BYTES: usize = 4 << 20;
-/// Of so many parts of a granule's bytes all but one have to lie on its node.
+/// Of `n` parts of a granule's bytes all but one have to lie on its node.
 const STRAY_SHARE: u64 = 4;
 
 /// How many of some addresses lie on each node.

@@ -12,7 +12,7 @@ use storage::{BLOCK_ROWS, mask_count, mask_positions};
 /// Bits of a word.
 const WORD: usize = 64;
 
-/// One row in so many is dense: unpacking a block takes the time of gathering about eight of its rows.
+/// One row in `n` is dense: unpacking a block takes the time of gathering about eight of its rows.
 const DENSE_ROWS: usize = 32;
 
 /// A set of rows of one piece.

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use numa::NodeId;
 use sched::{Affinity, Hint, Scheduler, Statement, Stopped, TaskError};
-use storage::{Interrupted, Parallel};
+use storage::{CostOf, Interrupted, NodeOf, Parallel, TaskBody};
 
 /// Runs the tasks of a parallel step of `storage` as tasks of a statement, each near its node.
 #[derive(Clone)]
@@ -23,21 +22,16 @@ impl SchedParallel {
 }
 
 impl Parallel for SchedParallel {
-    fn for_each(
-        &self,
-        tasks: usize,
-        node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
-        body: &(dyn Fn(usize) + Sync),
-    ) -> Result<(), Interrupted> {
+    fn for_each(&self, tasks: usize, node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interrupted> {
         self.for_each_costing(tasks, node_of, &|_| (0, 0), body)
     }
 
     fn for_each_costing(
         &self,
         tasks: usize,
-        node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
-        cost_of: &(dyn Fn(usize) -> (u64, u64) + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        node_of: &NodeOf<'_>,
+        cost_of: &CostOf<'_>,
+        body: &TaskBody<'_>,
     ) -> Result<(), Interrupted> {
         let wish = |task: usize| {
             let (bytes, cpu_ns) = cost_of(task);

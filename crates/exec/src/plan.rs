@@ -25,7 +25,8 @@ mod unnest;
 mod window;
 
 pub use aggregation::{
-    AggregateCall, AggregateFunction, Aggregation, GroupingSet, GroupingSets, OpaqueAggregate, OpaqueGroups,
+    AggregateCall, AggregateFunction, Aggregation, GroupedRows, GroupingSet, GroupingSets, OpaqueAggregate,
+    OpaqueGroups,
 };
 pub use relational::{Join, JoinKind, Side, Sort, SortKey, Union};
 pub use sources::{Recursion, RowPieces, RowSource};
@@ -383,11 +384,6 @@ impl Plan {
                 Arc::new(Schema::new(outputs.iter().map(|o| o.field().clone()).collect::<Vec<_>>()))
             }
         }
-    }
-
-    /// A batch of this plan's schema without rows.
-    pub fn empty_batch(&self) -> RecordBatch {
-        RecordBatch::new_empty(self.schema())
     }
 
     /// This operator's line of EXPLAIN, without its input's.

@@ -23,7 +23,7 @@ use pattern::Pattern;
 
 /// Bytes in which literals are counted to tell which is the rarest.
 const SAMPLE_BYTES: usize = 16 * 1024;
-/// Fewer rows than one in so many are matched one by one.
+/// Fewer rows than one in `n` are matched one by one.
 const SPARSE: usize = 8;
 /// Rows that are stepped over together.
 const COUNTED_AT_ONCE: usize = 8;

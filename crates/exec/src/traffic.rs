@@ -230,16 +230,6 @@ impl Traffic {
             state.lines.entry(Key { item, ..*key }).or_default().add(touched);
         }
     }
-
-    /// Bytes on the node of the task that touched them, and on others.
-    pub fn local_and_remote(&self) -> (u64, u64) {
-        let state = self.state.lock();
-        let sum = |local: bool| {
-            let of = state.lines.iter().filter(|(key, _)| (key.to.is_none_or(|to| to == key.from)) == local);
-            of.map(|(_, touched)| touched.bytes).sum()
-        };
-        (sum(true), sum(false))
-    }
 }
 
 impl Drop for Traffic {
@@ -434,7 +424,6 @@ mod tests {
         let found: Vec<(String, u64)> =
             one.lines().into_iter().map(|l| (format!("{} {}", l.table, l.from.0), l.touched.bytes)).collect();
         assert_eq!(found, [("a 0".to_string(), 17), ("b 1".to_string(), 5)]);
-        assert_eq!(one.local_and_remote(), (17, 5));
     }
 
     #[test]

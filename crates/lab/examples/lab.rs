@@ -1,5 +1,6 @@
-//! `nearside lab` without the rest of Nearside, for trying: `lab list | run ID.. [key=value ..] | claims [ID..] | vary [ID..] | report FILE`,
-//! with `--full`, `--json FILE`, `--results DIR`, `--sensitivity`, `--seed N`, `--seeds N`, `--threads N`.
+//! `nearside lab` without the rest of Nearside, for trying:
+//! `lab list | run ID.. [key=value ..] | claims [ID..] | vary [ID..] | report FILE`, with `--full`, `--json FILE`,
+//! `--results DIR`, `--sensitivity`, `--seed N`, `--seeds N`, `--threads N`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,15 +1,17 @@
-//! The lab: the published experiments, repeated on virtual machines, by the model and on the machine at hand, and how close
-//! that came.
+//! The lab: the published experiments, repeated on virtual machines, by the model and on the machine at hand, and how
+//! close that came.
 //!
-//! - [`declaration`]: experiments as declared files. [`engine`]: what runs a point: simulator, model, or whoever measures.
-//! - [`run`]: many points, with progress, interrupted and gone on with. [`result`]: figures with their origin, kept as files.
+//! - [`declaration`]: experiments as declared files. [`engine`]: what runs a point: simulator, model, or whoever
+//!   measures.
+//! - [`run`]: many points, with progress, interrupted and gone on with. [`result`]: figures with their origin, kept as
+//!   files.
 //! - [`claims`]: every published claim against what was obtained. [`sensitivity`]: which verdicts hang on a constant.
 //!   [`variation`]: whether what is named as the reason of a miss is one.
 //! - [`report`]: one HTML page. [`command`]: what `nearside lab` does.
 //!
-//! Invariants: a figure never loses its origin; simulated and measured figures are never one series; simulated results are
-//! a function of settings, constants and seed. The lab depends on no part of the database: what measures comes in through
-//! [`engine::Measure`].
+//! Invariants: a figure never loses its origin; simulated and measured figures are never one series; simulated results
+//! are a function of settings, constants and seed. The lab depends on no part of the database: what measures comes in
+//! through [`engine::Measure`].
 //!
 //! # Limits
 //! What is left is listed in `docs/design/lab.md`.

@@ -1,14 +1,14 @@
-//! Which conclusions depend on a constant that no paper gives: each is changed by 20% up and down, one at a time, and all
-//! claims are judged again.
+//! Which conclusions depend on a constant that no paper gives: each is changed by 20% up and down, one at a time, and
+//! all claims are judged again.
 //!
 //! A point whose simulation did not read the constant is not simulated again: records say what was read
-//! ([`crate::result::Outcome::constants`]), and the simulator notes each read where it happens ([`sim::Constants::read`]).
+//! ([`crate::result::Outcome::constants`]), and the simulator notes each read where it happens
+//! ([`sim::Constants::read`]).
 //!
-//! Invariant: nothing but the one constant differs between two evaluations that are compared: same points, same seed, same
-//! lengths. What is reused equals what would be simulated anew; a test simulates it anew.
+//! Invariant: nothing but the one constant differs between two evaluations that are compared: same points, same seed,
+//! same lengths. What is reused equals what would be simulated anew; a test simulates it anew.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
 
 use numa::Topology;
 use serde::{Deserialize, Serialize};
@@ -17,8 +17,8 @@ use sim::Constants;
 use crate::claims::{ClaimResult, ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate_with_records};
 use crate::declaration::Point;
 use crate::engine::{Conditions, Engine, ModelEngine, RunError, SimEngine};
-use crate::result::{Key, Outcome, ResultKind, Store, as_json, key};
-use crate::run::{JobResult, Options, Progress};
+use crate::result::{Key, Outcome, ResultKind, as_json, key};
+use crate::run::{JobResult, Options, RunContext};
 
 /// By how much a constant is changed.
 const SHARE: f64 = 0.2;
@@ -75,14 +75,7 @@ pub struct Sensitivity {
 ///
 /// # Errors
 /// [`ClaimsError`]; a name that is no constant is one.
-pub fn sensitivity(
-    names: &[String],
-    wanted: &Wanted<'_>,
-    options: &Options,
-    store: Option<&Store>,
-    progress: &(dyn Fn(Progress<'_>) + Sync),
-    stop: &AtomicBool,
-) -> Result<Sensitivity, ClaimsError> {
+pub fn sensitivity(names: &[String], wanted: &Wanted<'_>, context: RunContext<'_>) -> Result<Sensitivity, ClaimsError> {
     let base = Constants::default();
     if let Some(unknown) = names.iter().find(|name| base.get(name).is_none()) {
         let known = Constants::NAMES.join(", ");
@@ -90,7 +83,7 @@ pub fn sensitivity(
     }
     let judged = |simulated: &dyn Engine| {
         let engines = Engines { simulated, modelled: &ModelEngine };
-        evaluate_with_records(engines, wanted, options, store, progress, stop)
+        evaluate_with_records(engines, wanted, context)
     };
     let (unchanged, records) = judged(&SimEngine::new(base.clone()))?;
     let known = simulated(&records);
@@ -109,7 +102,8 @@ pub fn sensitivity(
             rows.push(Row { constant: name.to_string(), factor, value, moved, touched, kept, points });
         }
     }
-    Ok(Sensitivity { revision: options.revision.clone(), seed: options.seed, share: SHARE, rows })
+    let Options { revision, seed, .. } = context.options.clone();
+    Ok(Sensitivity { revision, seed, share: SHARE, rows })
 }
 
 /// The simulator with one constant changed, and what it gave before that.
@@ -185,6 +179,8 @@ fn moved(before: &Evaluation, after: &Evaluation) -> Vec<Moved> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
     use crate::claims::claims;
     use crate::declaration::Experiment;
@@ -273,7 +269,8 @@ mod tests {
         assert!(kept > 200 && moved > 200, "{kept} kept, {moved} to be simulated");
     }
 
-    /// The list of what was read must not be empty by mistake, and a record of an older program that has none is not trusted.
+    /// The list of what was read must not be empty by mistake, and a record of an older program that has none is not
+    /// trusted.
     #[test]
     fn what_a_record_does_not_tell_is_simulated_again() {
         let told = Outcome { constants: vec!["task_ns".to_string()], ..Outcome::default() };

@@ -1,16 +1,14 @@
 //! Whether the reason that is given for a miss is one: what it names is varied, and the claim is judged again.
 //!
-//! Variations are data (`data/variations.toml`), a list per claim. A step changes constants of the simulator (by a factor),
-//! settings of the points (to a value) or their virtual `seconds`; the claim is judged with each step. What was concluded stands
-//! beside it, so whoever runs it again can disagree.
+//! Variations are data (`data/variations.toml`), a list per claim. A step changes constants of the simulator (by a
+//! factor), settings of the points (to a value) or their virtual `seconds`; the claim is judged with each step. What
+//! was concluded stands beside it, so whoever runs it again can disagree.
 //!
-//! Invariants: a variation never changes what `lab claims` says: steps are run besides it, with constants of their own; a
-//! step names constants and settings that there are.
+//! Invariants: a variation never changes what `lab claims` says: steps are run besides it, with constants of their own;
+//! a step names constants and settings that there are.
 //!
 //! # Limits
 //! That a claim holds with a step says that its cause is enough, not that it was the paper's.
-
-use std::sync::atomic::AtomicBool;
 
 use serde::{Deserialize, Serialize};
 use sim::Constants;
@@ -18,8 +16,8 @@ use toml::Table;
 
 use crate::claims::{Changes, ClaimsError, Engines, Verdict, Wanted, claims, evaluate};
 use crate::engine::{ModelEngine, SimEngine};
-use crate::result::{Store, as_json, shown};
-use crate::run::{Options, Progress};
+use crate::result::{as_json, shown};
+use crate::run::RunContext;
 
 /// The variations, as text.
 const VARIATIONS: &str = include_str!("../data/variations.toml");
@@ -30,7 +28,8 @@ const SECONDS: &str = "seconds";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Finding {
-    /// With it varied the claim comes out, or moves to it as the reason says: the cause is enough, which does not make it the paper's.
+    /// With it varied the claim comes out, or moves to it as the reason says: the cause is enough, which does not make
+    /// it the paper's.
     Sufficient,
     /// It moves as the reason says, but not far enough at any value that could be so.
     Partly,
@@ -114,13 +113,7 @@ fn parse(text: &str) -> Result<Vec<Variation>, String> {
 ///
 /// # Errors
 /// [`ClaimsError`]: a claim that there is not, a step that cannot be set, `stop`.
-pub fn vary(
-    only: &[String],
-    options: &Options,
-    store: Option<&Store>,
-    progress: &(dyn Fn(Progress<'_>) + Sync),
-    stop: &AtomicBool,
-) -> Result<Vec<Varied>, ClaimsError> {
+pub fn vary(only: &[String], context: RunContext<'_>) -> Result<Vec<Varied>, ClaimsError> {
     let all = variations().map_err(ClaimsError::List)?;
     if let Some(unknown) = only.iter().find(|id| !all.iter().any(|variation| variation.claim == **id)) {
         let mut known: Vec<&str> = all.iter().map(|variation| variation.claim.as_str()).collect();
@@ -137,26 +130,19 @@ pub fn vary(
         .map(|variation| {
             let as_it_is = [Table::new()];
             let steps = as_it_is.iter().chain(&variation.steps);
-            let steps = steps.map(|step| judged(&variation.claim, step, options, store, progress, stop));
+            let steps = steps.map(|step| judged(&variation.claim, step, context));
             Ok(Varied { steps: steps.collect::<Result<_, ClaimsError>>()?, variation: variation.clone() })
         })
         .collect()
 }
 
-fn judged(
-    claim: &str,
-    step: &Table,
-    options: &Options,
-    store: Option<&Store>,
-    progress: &(dyn Fn(Progress<'_>) + Sync),
-    stop: &AtomicBool,
-) -> Result<VariationStep, ClaimsError> {
+fn judged(claim: &str, step: &Table, context: RunContext<'_>) -> Result<VariationStep, ClaimsError> {
     let (constants, changes) = change(step).map_err(ClaimsError::List)?;
     let simulated = SimEngine::new(constants);
     let engines = Engines { simulated: &simulated, modelled: &ModelEngine };
     let only = [claim.to_string()];
     let wanted = Wanted { full: false, only: &only, changes: Some(&changes) };
-    let found = evaluate(engines, &wanted, options, store, progress, stop)?;
+    let found = evaluate(engines, &wanted, context)?;
     let result = &found.claims[0];
     Ok(VariationStep {
         changed: told(step),

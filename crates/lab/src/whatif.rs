@@ -1,9 +1,10 @@
 //! What if this workload ran on that machine: every placement under every strategy, simulated, and which to choose.
 //!
-//! A workload is described in TOML by the tables `data` and `workload` of a declaration (docs/lab.md), by hand or by [`workload_file`], which writes
-//! what a database has recorded; `placement` and `strategy` are what is tried.
+//! A workload is described in TOML by the tables `data` and `workload` of a declaration (docs/lab.md), by hand or by
+//! [`workload_file`], which writes what a database has recorded; `placement` and `strategy` are what is tried.
 //!
-//! Invariants: every combination gets the same seed and the same virtual time; what cannot be simulated is told and not left out silently.
+//! Invariants: every combination gets the same seed and the same virtual time; what cannot be simulated is told and not
+//! left out silently.
 //!
 //! # Limits
 //! Times are those of the simulator: trust ratios more than seconds.
@@ -146,7 +147,8 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007F")
 }
 
-/// Virtual seconds in which some hundred statements end, were it as where they were recorded; within bounds that take no long time to simulate.
+/// Virtual seconds in which some hundred statements end, were it as where they were recorded; within bounds that take
+/// no long time to simulate.
 fn seconds_for(recorded: &Recorded) -> f64 {
     let count: u64 = recorded.statements.iter().map(|statement| statement.count).sum();
     let all: f64 = recorded.statements.iter().map(|statement| statement.count as f64 * statement.seconds).sum();
@@ -169,7 +171,7 @@ pub fn whatif(arguments: &WhatIf, context: &Context<'_>, out: &mut dyn Write) ->
         points.into_iter().map(|point| Job { experiment: experiment.id.clone(), point, seconds }).collect();
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
     let engine = SimEngine::new(Constants::default());
-    let results = run(&engine, &jobs, &options, None, context.progress, context.stop)?;
+    let results = run(&engine, &jobs, context.run(&options, None))?;
     let choice = |((placement, strategy), result): ((String, String), crate::run::JobResult)| {
         let get = |metric| result.as_ref().ok().and_then(|record| record.get(metric));
         Choice {
@@ -247,7 +249,8 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_string()
 }
 
-/// Of those with about the best throughput the one with about the least mean latency; of equals the first, which is the simplest to keep.
+/// Of those with about the best throughput the one with about the least mean latency; of equals the first, which is the
+/// simplest to keep.
 fn best(choices: &[Choice]) -> Option<usize> {
     let most = choices.iter().filter_map(|choice| choice.throughput).fold(0.0, f64::max);
     let good = |choice: &&Choice| choice.throughput.is_some_and(|it| it > 0.0 && it >= most * (1.0 - ALIKE));

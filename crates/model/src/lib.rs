@@ -5,13 +5,13 @@
 //!
 //! - [`curve`]: how much bandwidth a node gives, by how much is asked of it; measured points joined by a spline or
 //!   lines.
-//! - [`plain`]: Seidel's model of one job (`q`, `t`), changes on the way included. [`pair`]: two jobs beside each
-//!   other, what that gains, how it is measured. [`thesis`]: his figures, computed anew.
+//! - [`plain`]: Seidel's model of one job (`q`, `t`). [`pair`]: two jobs beside each other, and what that gains.
+//!   [`thesis`]: his figures, computed anew.
 //! - [`job`], [`machine`]: the extended model: hidden traffic, sequential parts, overhead, SMT, remote memory, and
 //!   demand as the threads that wait. [`fluid`]: jobs as flows, event by event. [`order`]: in which order a set of jobs
 //!   should run.
-//! - [`fit`]: jobs of both models from measured runs, and what a negative `q` stands for. [`online`]: the same from a
-//!   scheduler's counters. [`interference`]: measured queries and pairs in, fits, predictions and errors out.
+//! - [`fit`]: jobs of both models from measured runs, and what a negative `q` stands for. [`interference`]: measured
+//!   queries and pairs in, fits, predictions and errors out.
 //!
 //! How it is built, what it reaches and what is left: `docs/design/model.md`.
 //!
@@ -29,7 +29,6 @@ mod linear;
 pub mod machine;
 #[cfg(test)]
 mod noise;
-pub mod online;
 pub mod order;
 pub mod pair;
 pub mod plain;

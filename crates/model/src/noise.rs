@@ -31,8 +31,8 @@ impl Noise {
     }
 }
 
-/// `n` cases of a property that holds with near certainty and not for every noise: the same ones each time, so that a run of the
-/// tests fails for what was changed. `PROPTEST_RNG_SEED` takes others.
+/// `n` cases of a property that holds with near certainty and not for every noise: the same ones each time, so that a
+/// run of the tests fails for what was changed. `PROPTEST_RNG_SEED` takes others.
 pub(crate) fn cases(count: u32) -> proptest::test_runner::Config {
     use proptest::test_runner::{Config, RngSeed};
     let chosen = Config::with_cases(count);

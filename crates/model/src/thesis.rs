@@ -118,9 +118,9 @@ pub fn gains(system: System) -> Result<Vec<Gain>, CurveError> {
     Ok(rows(PAIRS).filter_map(|cells| row(&cells)).collect())
 }
 
-/// Table 5.2 by the extended model, as far as it allows: each query gets the sequential share that explains its measured gain
-/// beside itself (which is 0 in the plain model), and pairs of different queries are predicted from that. `q` is Table
-/// 5.1's, or 0 where it is negative.
+/// Table 5.2 by the extended model, as far as it allows: each query gets the sequential share that explains its
+/// measured gain beside itself (which is 0 in the plain model), and pairs of different queries are predicted from that.
+/// `q` is Table 5.1's, or 0 where it is negative.
 ///
 /// What it says is whether lost speed-up of each job alone accounts for the gains that the thesis found "far below the
 /// observed values" (section 5.4.1).

@@ -1,12 +1,12 @@
-//! What memory costs: a region taken, touched and freed, by size; scratch memory mapped anew and used again; the question
-//! of the current node. Prints nanoseconds: the median of `ROUNDS` rounds.
+//! What memory costs: a region taken, touched and freed, by size; scratch memory mapped anew and used again; the
+//! question of the current node. Prints nanoseconds: the median of `ROUNDS` rounds.
 //!
 //! `cargo run -p nearside-numa --profile bench --example memory`
 
 use std::hint::black_box;
 use std::time::Instant;
 
-use numa::{Allocator, Budget, Policy, current_node, pin_current_thread, release_recycled};
+use numa::{Allocator, Budget, Policy, current_node, pin_current_thread};
 
 const ROUNDS: usize = 21;
 const SIZES: [usize; 4] = [4 << 10, 64 << 10, 2 << 20, 64 << 20];
@@ -18,10 +18,6 @@ fn main() {
     row("region, every page touched", |len| {
         let mut region = allocator.region(len).expect("fits");
         touch(region.bytes_mut());
-    });
-    row("scratch, nothing kept", |len| {
-        touch(allocator.scratch(len).expect("fits").bytes_mut());
-        release_recycled();
     });
     row("scratch, used again", |len| touch(allocator.scratch(len).expect("fits").bytes_mut()));
     println!("current_node: {:.1} ns; current_cpu: {:.1} ns", node_ns(), ns(numa::current_cpu));

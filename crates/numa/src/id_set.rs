@@ -1,7 +1,7 @@
 //! Sets of cpu or node numbers as the kernel writes them: lists (`0-3,8`) and masks (`ff,00000001`).
 //!
-//! A set is kept as sorted, disjoint, non-touching ranges, so that `0-4294967295` costs as much as `0`; members are only
-//! spelled out after a set was cut down to what exists.
+//! A set is kept as sorted, disjoint, non-touching ranges, so that `0-4294967295` costs as much as `0`; members are
+//! only spelled out after a set was cut down to what exists.
 //!
 //! # Limits
 //! The stride form of cpu lists (`0-31:1/2`) is a kernel input format that sysfs never prints; it is refused.

@@ -1,6 +1,7 @@
 //! Wrapped ids of the machine's pieces, so that a cpu number is never taken for a node number.
 //!
-//! The numbers are the kernel's own and may be sparse: an id is a name, not an index. Each serializes as a plain number.
+//! The numbers are the kernel's own and may be sparse: an id is a name, not an index. Each serializes as a plain
+//! number.
 
 use std::fmt;
 

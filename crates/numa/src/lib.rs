@@ -1,8 +1,8 @@
 //! What the machine is and where memory lies: topology, cpusets and cgroups, memory regions and policies, page map.
 //! All OS calls of Nearside live here.
 //!
-//! Invariants: `unsafe` stands in `numa::sys` only; a machine of one node pays nothing for being asked; what a kernel or
-//! a container refuses is lived without and told once ([`refusals()`]).
+//! Invariants: `unsafe` stands in `numa::sys` only; a machine of one node pays nothing for being asked; what a kernel
+//! or a container refuses is lived without and told once ([`refusals()`]).
 //!
 //! # Limits
 //! Linux. What is left is listed in `docs/design/numa.md`.
@@ -38,6 +38,7 @@ mod process;
 mod recycle;
 mod refusals;
 mod region;
+pub mod svg;
 mod sys;
 mod topology;
 mod usage;
@@ -46,16 +47,15 @@ pub use attributes::{Attributes, AttributesError, ByThreads, Latency, Loaded, St
 pub use budget::{Budget, Reservation};
 pub use error::{MemoryError, TopologyError};
 pub use ids::{CpuId, NodeId, PackageId};
-pub use machines::{MachineDescription, MachineError, PublishedMachine, published_machines};
+pub use machines::{Coherence, MachineDescription, MachineError, PublishedMachine, published_machines};
 pub use moving::{MoveError, Moved};
 pub use page_map::{Interleaving, PageMap, PageRange, Pattern};
 pub use policy::Policy;
 pub use process::{
-    current_cpu, current_node, keep_freed_memory, peak_resident_bytes, pin_current_thread, release_recycled,
-    resident_bytes,
+    current_cpu, current_node, keep_freed_memory, peak_resident_bytes, pin_current_thread, resident_bytes,
 };
 pub use refusals::{Refusal, refusals};
-pub use region::{Allocator, Fallback, HugePages, Region, RegionPlacement};
+pub use region::{Allocator, Region, RegionPlacement};
 pub use sys::memory::Word;
 pub use topology::{
     Access, Cache, CacheKind, Core, CpuGroup, CpuQuota, HopClass, HopKind, MemoryKind, Node, Package, Pages, SideCache,

@@ -169,15 +169,6 @@ impl Machine {
         self.nodes.last().map_or(NodeId(0), |n| n.node)
     }
 
-    /// The usable node nearest to this one that is not among `full`; the lowest of equals.
-    pub(crate) fn nearest(&self, to: NodeId, full: &[NodeId]) -> Option<NodeId> {
-        let topology = self.details().topology.as_ref();
-        let usable = |node: NodeId| topology.is_none_or(|t| t.usable_memory_nodes().contains(&node));
-        let distance = |node: NodeId| topology.map_or(0, |t| t.distance(to, node));
-        let others = self.nodes.iter().map(|n| n.node).filter(|n| !full.contains(n) && usable(*n));
-        others.min_by_key(|node| (distance(*node), *node))
-    }
-
     /// The node of a cpu.
     pub(crate) fn node_of_cpu(&self, cpu: CpuId) -> Option<NodeId> {
         let only = self.only_node();

@@ -103,8 +103,8 @@ impl MoveTarget<'_> {
         }
     }
 
-    /// How many bytes of `bytes` must come to each node, given where its pages are now. Pages that are nowhere yet count:
-    /// they will need the room. `Back` needs what was there anyway.
+    /// How many bytes of `bytes` must come to each node, given where its pages are now. Pages that are nowhere yet
+    /// count: they will need the room. `Back` needs what was there anyway.
     fn needs(&self, bytes: &Range<usize>, now: &PageMap) -> BTreeMap<NodeId, u64> {
         let mut needs: BTreeMap<NodeId, u64> = BTreeMap::new();
         match self {
@@ -161,15 +161,12 @@ pub(crate) fn move_to(
 ) -> Result<Moved, MoveError> {
     let table = PageTable::open();
     let mut sum = Moved::default();
-    let mut done = bytes.start;
-    while done < bytes.end {
-        let step = done..(done / STEP_BYTES * STEP_BYTES).saturating_add(STEP_BYTES).min(bytes.end);
-        done = step.end;
+    for step in steps(bytes) {
         let result = if stop() { Err(MoveError::Stopped) } else { move_step(&step, target, &table, machine) };
         match result {
             Ok(moved) => sum += moved,
             Err(error) => {
-                move_back(&(bytes.start..done), before, machine);
+                move_back(&(bytes.start..step.end), before, machine);
                 return Err(error);
             }
         }
@@ -182,14 +179,22 @@ pub(crate) fn move_back(bytes: &Range<usize>, before: &PageMap, machine: &Machin
     let target = MoveTarget::Back(before);
     let table = PageTable::open();
     let mut sum = Moved::default();
-    let mut done = bytes.start;
-    while done < bytes.end {
-        let step = done..(done / STEP_BYTES * STEP_BYTES).saturating_add(STEP_BYTES).min(bytes.end);
-        done = step.end;
+    for step in steps(bytes) {
         // A node that was filled by others meanwhile keeps no other step from being taken back.
         sum += move_step(&step, &target, &table, machine).unwrap_or_default();
     }
     sum
+}
+
+/// Pieces of [`STEP_BYTES`], but for the first and the last: they end where huge pages do.
+fn steps(bytes: &Range<usize>) -> impl Iterator<Item = Range<usize>> + use<> {
+    let Range { start, end } = *bytes;
+    let mut next = start;
+    std::iter::from_fn(move || {
+        let from = next;
+        next = (from / STEP_BYTES * STEP_BYTES).saturating_add(STEP_BYTES).min(end);
+        (from < end).then_some(from..next)
+    })
 }
 
 fn move_step(

@@ -33,8 +33,8 @@ pub enum Policy {
     Interleaved(Vec<NodeId>),
     /// These nodes in turn, each with as many pages of a cycle as its weight says; weights of 0 leave a node out. A
     /// cycle is as short as pages and the bound on the number of runs allow (256 runs in a region), and whole huge
-    /// pages where a few cycles of them fit. Each entry's share of whole pages is exact but for less than one page (or huge
-    /// page).
+    /// pages where a few cycles of them fit. Each entry's share of whole pages is exact but for less than one page (or
+    /// huge page).
     Weighted(Vec<(NodeId, u32)>),
     /// Chunk `i` lies on `nodes[i % n]`.
     Striped {
@@ -83,7 +83,7 @@ impl Policy {
 
     /// How long the chunks of [`Policy::Striped`] are in a region of `len_bytes` bytes when it asks for `chunk_bytes`,
     /// not 0: whole pages, and as often that as it takes for 256 chunks or fewer.
-    pub fn chunk_within(chunk_bytes: u64, len_bytes: u64, page_bytes: u64) -> u64 {
+    fn chunk_within(chunk_bytes: u64, len_bytes: u64, page_bytes: u64) -> u64 {
         let page = page_bytes.max(1);
         let chunk = chunk_bytes.max(1).div_ceil(page).saturating_mul(page);
         // By a whole factor, so that what was aligned to chunks still is.
@@ -115,20 +115,6 @@ impl Policy {
             }
         }
         shares
-    }
-
-    /// The same with `to` wherever it says `from`.
-    pub(crate) fn replacing(&self, from: NodeId, to: NodeId) -> Policy {
-        let swap = |node: &NodeId| if *node == from { to } else { *node };
-        match self {
-            Policy::Local => Policy::Local,
-            Policy::Node(node) => Policy::Node(swap(node)),
-            Policy::Interleaved(nodes) => Policy::Interleaved(nodes.iter().map(swap).collect()),
-            Policy::Weighted(weights) => Policy::Weighted(weights.iter().map(|(node, w)| (swap(node), *w)).collect()),
-            Policy::Striped { nodes, chunk_bytes } => {
-                Policy::Striped { nodes: nodes.iter().map(swap).collect(), chunk_bytes: *chunk_bytes }
-            }
-        }
     }
 
     /// The same without the nodes that `keep` does not hold; [`Policy::Local`] when none is left.

@@ -6,8 +6,8 @@
 //! goes into that thread's cache, and from there back to its slab. A slab all of whose blocks are back is unmapped, but
 //! for one per class and node.
 //!
-//! Invariants: a block is in the hands of one region, in the cache of one thread, or free in its slab. A slab with a free
-//! block is in its shelf's `open` list, or is its `empty` one; a slab without is in none.
+//! Invariants: a block is in the hands of one region, in the cache of one thread, or free in its slab. A slab with a
+//! free block is in its shelf's `open` list, or is its `empty` one; a slab without is in none.
 //!
 //! # Limits
 //! What a thread's cache holds (at most [`CACHED_BYTES`] or two blocks per class) other threads cannot have until

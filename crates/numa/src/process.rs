@@ -46,22 +46,16 @@ pub fn current_cpu() -> Option<CpuId> {
 }
 
 /// The node of the cpu that the calling thread runs on at this moment; `None` where the kernel does not tell. Takes a
-/// nanosecond on a machine of one node and on a thread that is pinned to one node's cpus, a few otherwise: cheap enough to
-/// ask for every granule.
+/// nanosecond on a machine of one node and on a thread that is pinned to one node's cpus, a few otherwise: cheap enough
+/// to ask for every granule.
 pub fn current_node() -> Option<NodeId> {
     let machine = Machine::this();
     machine.only_node().or_else(|| PINNED.get()).or_else(|| machine.node_of_cpu(current_cpu()?))
 }
 
-/// Gives freed memory that is kept for reuse (recycled mappings, empty slabs of pools) back to the system: how many
-/// bytes. It is also given back by itself when memory runs short; call this when nothing will run for a while.
-pub fn release_recycled() -> u64 {
-    Machine::this().release_kept()
-}
-
-/// Asks the C library to keep up to 512 MiB of freed memory instead of giving it back to the kernel, which would have to clear it
-/// again for the next query. For programs that do nothing else; a library does not decide this for its process. False where the
-/// C library has no such setting.
+/// Asks the C library to keep up to 512 MiB of freed memory instead of giving it back to the kernel, which would have
+/// to clear it again for the next query. For programs that do nothing else; a library does not decide this for its
+/// process. False where the C library has no such setting.
 pub fn keep_freed_memory() -> bool {
     crate::sys::heap::keep_freed()
 }

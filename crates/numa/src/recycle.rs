@@ -7,8 +7,8 @@
 //! back when the node or the machine runs short, before anybody is refused memory.
 //!
 //! # Limits
-//! Age is looked at when memory is given back, by no thread of its own: an idle process keeps what it has until
-//! [`release_recycled`](crate::release_recycled) is called. The contents are those of the last user in this process.
+//! Age is looked at when memory is given back, by no thread of its own: an idle process keeps what it has. The contents
+//! are those of the last user in this process.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 5.2 (virtual memory of output vectors is reused).
 
@@ -51,8 +51,8 @@ pub(crate) struct MappingKind {
     pub(crate) huge: bool,
 }
 
-/// The size that a scratch request of this many bytes is rounded up to, so that similar ones fit the same mapping: eight
-/// sizes per doubling, whole pages, whole huge pages from eight of them on. `None` where there is no such number.
+/// The size that a scratch request of this many bytes is rounded up to, so that similar ones fit the same mapping:
+/// eight sizes per doubling, whole pages, whole huge pages from eight of them on. `None` where there is no such number.
 pub(crate) fn scratch_bytes(len_bytes: usize) -> Option<usize> {
     let step = (len_bytes.max(1).checked_next_power_of_two()? / 16).max(page_bytes());
     let step = if len_bytes >= 8 * HUGE_PAGE_BYTES { step.max(HUGE_PAGE_BYTES) } else { step };

@@ -1,5 +1,6 @@
-//! What the kernel refused. In containers and under seccomp, mbind, move_pages or affinity calls may be denied; Nearside
-//! then works on, unplaced, and says so once: one `tracing` warning per call and error, and this list for `topology`.
+//! What the kernel refused. In containers and under seccomp, mbind, move_pages or affinity calls may be denied;
+//! Nearside then works on, unplaced, and says so once: one `tracing` warning per call and error, and this list for
+//! `topology`.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};

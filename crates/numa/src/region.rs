@@ -1,13 +1,13 @@
 //! Regions: the memory that bulk data lives in, with a placement policy and a budget.
 //!
 //! Invariants: a region starts at a multiple of 64 bytes, zeroed unless it was asked for as scratch; its bytes are
-//! counted in its budget as long as it lives; a mapped region of two or more mebibytes starts at a multiple of 2 MiB and
-//! asks for huge pages, unless its allocator says otherwise. On a machine of one node no policy call is ever made. A
-//! refused policy call leaves the region unplaced and is told once ([`refusals`](crate::refusals())).
+//! counted in its budget as long as it lives; a mapped region of two or more mebibytes starts at a multiple of 2 MiB
+//! and asks for huge pages, unless its allocator says otherwise. On a machine of one node no policy call is ever made.
+//! A refused policy call leaves the region unplaced and is told once ([`refusals`](crate::refusals())).
 //!
 //! # Limits
-//! Requests of a few pages are blocks of a node's pool, whole on one of the policy's nodes; without a node they come from
-//! the heap, which places by first touch.
+//! Requests of a few pages are blocks of a node's pool, whole on one of the policy's nodes; without a node they come
+//! from the heap, which places by first touch.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +30,7 @@ mod place;
 mod plan;
 mod sections;
 
-pub use allocator::{Allocator, Fallback, HugePages};
+pub use allocator::Allocator;
 pub use place::RegionPlacement;
 
 /// Owned memory of a fixed place; see the module's invariants. It goes back, with its share of the budget, on drop.
@@ -43,8 +43,6 @@ pub struct Region {
     /// The node of a machine that has just one: all bytes are there.
     only_node: Option<NodeId>,
     recycle: Option<Box<Recycle>>,
-    /// Its allocator's rule, for when it is placed anew.
-    huge_pages: HugePages,
     /// Held while its pages move.
     moving: Mutex<()>,
 }
@@ -97,9 +95,9 @@ impl Region {
         self.memory.held_bytes()
     }
 
-    /// The policy it follows: what it was made by (or fell back to), or the last that it was placed by since; that of its
-    /// largest part where parts of it were placed apart ([`policies`](Region::policies) names all). Where its pages really
-    /// are is for the page map to say.
+    /// The policy it follows: what it was made by (or fell back to), or the last that it was placed by since; that of
+    /// its largest part where parts of it were placed apart ([`policies`](Region::policies) names all). Where its pages
+    /// really are is for the page map to say.
     pub fn policy(&self) -> Policy {
         self.placed().policy.clone()
     }
@@ -158,16 +156,8 @@ impl Region {
     ) -> Region {
         let placed = Mutex::new(Placed::new(policy, memory.held_bytes() as u64, bounds));
         let placements = AtomicU64::new(0);
-        let mut region = Region {
-            memory,
-            reservation,
-            placed,
-            placements,
-            moving: Mutex::new(()),
-            only_node,
-            recycle: None,
-            huge_pages: HugePages::Auto,
-        };
+        let mut region =
+            Region { memory, reservation, placed, placements, moving: Mutex::new(()), only_node, recycle: None };
         region.count(Counts::add);
         region
     }

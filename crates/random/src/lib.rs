@@ -54,6 +54,33 @@ impl Random {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
+    /// A number from `low` to `high`, both included; `low` where `high` is less.
+    pub fn between(&mut self, low: i64, high: i64) -> i64 {
+        let numbers = (i128::from(high) - i128::from(low) + 1).max(1) as u128;
+        let word = u128::from(self.next_u64());
+        // Of all numbers of 64 bits there are more than a word can count.
+        let at = if numbers > u128::from(u64::MAX) { word } else { (word * numbers) >> 64 };
+        (i128::from(low) + at as i128) as i64
+    }
+
+    /// True once in `n` times.
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    /// One of these.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())].clone()
+    }
+
+    /// One of these, if there is any.
+    pub fn choose<T: Clone>(&mut self, from: &[T]) -> Option<T> {
+        (!from.is_empty()).then(|| self.pick(from))
+    }
+
     /// Puts these in a random order, each order as likely as any other (Fisher and Yates).
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
@@ -84,6 +111,12 @@ mod tests {
         assert!((0..1000).all(|_| random.below(7) < 7));
         assert!((0..1000).all(|_| (0.0..1.0).contains(&random.unit())));
         assert_eq!(random.below(0), 0);
+        assert!((0..1000).all(|_| (-3..=4).contains(&random.between(-3, 4))));
+        assert_eq!((random.between(5, 5), random.between(5, 4)), (5, 5));
+        assert!((0..1000).any(|_| random.between(i64::MIN, i64::MAX) < 0));
+        assert!((0..1000).all(|_| [2, 3].contains(&random.pick(&[2, 3]))));
+        let hits = (0..6000).filter(|_| random.one_in(6)).count();
+        assert!((850..1150).contains(&hits), "{hits}");
     }
 
     #[test]

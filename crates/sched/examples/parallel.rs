@@ -1,5 +1,5 @@
-//! Loops and reductions of this crate beside rayon's, in turns: `cargo run --release -p nearside-sched --example parallel`
-//! [turns, 301 if not given].
+//! Loops and reductions of this crate beside rayon's, in turns:
+//! `cargo run --release -p nearside-sched --example parallel` [turns, 301 if not given].
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Prints what the scheduler itself costs: `cargo run --release -p nearside-sched --example sched_bench [TASKS [SLOTS]]`.
+//! Prints what the scheduler itself costs:
+//! `cargo run --release -p nearside-sched --example sched_bench [TASKS [SLOTS]]`.
 
 use std::sync::Arc;
 

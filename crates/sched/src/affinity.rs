@@ -5,13 +5,11 @@
 //! Source: Psaroudakis et al., VLDB 2015, section 5.1 (affinities, hard affinity flag, statement time).
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use numa::{NodeId, PackageId};
 
 use crate::counting::CounterSource;
-use crate::policy::Policy;
 use crate::settings::{Binding, Preset, Settings, Stealing};
 
 /// A slot: the right to run on one usable cpu. Slots are numbered from 0, those of one thread group side by side.
@@ -107,6 +105,11 @@ impl Hint {
     }
 }
 
+/// Where each call of a loop wants to run.
+pub type AffinityOf<'a> = dyn Fn(usize) -> Affinity + Sync + 'a;
+/// What is called for each number of a loop.
+pub type CallBody<'a> = dyn Fn(usize) + Sync + 'a;
+
 /// How a scheduler is set up. The default uses every usable cpu and [`Settings::default`].
 #[derive(Clone, Debug, Default)]
 pub struct Config {
@@ -124,8 +127,6 @@ pub struct Config {
     /// The most worker threads, those that wait in blocking sections included; `None` is four per slot and 64 more.
     /// Where it is reached, a worker that blocks keeps its slot.
     pub workers_max: Option<usize>,
-    /// Where tasks go; `None` is [`crate::policy::NumaPolicy`].
-    pub policy: Option<Arc<dyn Policy>>,
     /// What the watchdog does.
     pub watchdog: Watchdog,
     /// Where workers get hardware counters from.

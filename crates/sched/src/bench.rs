@@ -20,8 +20,6 @@ use crate::stats::WorkerState;
 
 /// Runs per figure, apart from the first.
 const RUNS: usize = 5;
-/// Empty tasks of one batch.
-const BATCH: usize = 1000;
 /// Tasks that may be on their way before the submitter waits: pipelined, not piled up.
 const WINDOW: usize = 16 * 1024;
 
@@ -38,7 +36,7 @@ pub struct Figure {
     pub tasks: usize,
 }
 
-/// Measures submission, batches and round trips with the workers of `scheduler`; `tasks` per run of the first two.
+/// Measures submission and round trips with the workers of `scheduler`; `tasks` per run of the first.
 pub fn run(scheduler: &Arc<Scheduler>, tasks: usize) -> Vec<Figure> {
     let per_task = |ns: f64| ns / tasks.max(1) as f64;
     let trips = (tasks / 1000).clamp(10, 1000);
@@ -48,12 +46,6 @@ pub fn run(scheduler: &Arc<Scheduler>, tasks: usize) -> Vec<Figure> {
             name: "submit, run and complete an empty task, pipelined",
             value_ns: per_task(median(|| pipelined(scheduler, tasks))),
             target_ns: Some(400.0),
-            tasks,
-        },
-        Figure {
-            name: "the same in batches of 1000",
-            value_ns: per_task(median(|| batches(scheduler, tasks))),
-            target_ns: Some(150.0),
             tasks,
         },
         Figure {
@@ -110,22 +102,6 @@ fn pipelined(scheduler: &Arc<Scheduler>, tasks: usize) -> Duration {
         if task % 1024 == 1023 {
             DONE.wait_for(before + task.saturating_sub(WINDOW));
         }
-    }
-    DONE.wait_for(before + tasks);
-    begun.elapsed()
-}
-
-fn batches(scheduler: &Arc<Scheduler>, tasks: usize) -> Duration {
-    let _alone = RUN.lock();
-    let statement = Statement::new(1, Budget::unlimited());
-    let before = DONE.0.load(Ordering::Acquire);
-    let begun = Instant::now();
-    let mut submitted = 0;
-    while submitted < tasks {
-        let batch = BATCH.min(tasks - submitted);
-        scheduler.spawn_batch(&statement, Affinity::Anywhere, std::iter::repeat_n(empty, batch));
-        submitted += batch;
-        DONE.wait_for(before + submitted.saturating_sub(WINDOW));
     }
     DONE.wait_for(before + tasks);
     begun.elapsed()
@@ -203,7 +179,7 @@ mod tests {
     fn a_small_run_gives_every_figure() {
         let scheduler = Scheduler::new(Arc::new(Topology::synthetic(1, 1, 2, 1)), Config::default());
         let figures = run(&scheduler, 2000);
-        assert_eq!(figures.iter().filter(|figure| figure.target_ns.is_some()).count(), 3);
+        assert_eq!(figures.iter().filter(|figure| figure.target_ns.is_some()).count(), 2);
         assert!(figures.iter().all(|figure| figure.value_ns > 0.0));
     }
 }

@@ -5,8 +5,8 @@
 //! every byte that it read from another node. Such tasks stay where their data is.
 //!
 //! # Limits
-//! It measures the node that has most slots, for some milliseconds, while other work may be about; where that, or a lack of
-//! memory, keeps a worker from reading in time, the answer is that nobody knows. `nearside probe`
+//! It measures the node that has most slots, for some milliseconds, while other work may be about; where that, or a
+//! lack of memory, keeps a worker from reading in time, the answer is that nobody knows. `nearside probe`
 //! measures more and longer; [`Calibration::from_rates`] takes its figures.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 6.1.2 (stealing memory-intensive tasks hurts, stealing cpu-intensive
@@ -51,8 +51,9 @@ impl Calibration {
         Calibration { shared_bytes_per_us: shared, memory_intensive_bytes_per_us: threshold as u32 }
     }
 
-    /// Measures it with the workers of `scheduler`, on behalf of `statement`, whose memory it takes but whose settings it does
-    /// not follow: about 50 ms, and about 80 at most. `None`: not all workers of the node could read in that time.
+    /// Measures it with the workers of `scheduler`, on behalf of `statement`, whose memory it takes but whose settings
+    /// it does not follow: about 50 ms, and about 80 at most. `None`: not all workers of the node could read in that
+    /// time.
     ///
     /// # Errors
     /// [`TaskError`] when the statement was stopped.

@@ -3,8 +3,8 @@
 //! A worker reads its counters when it turns from one statement to another or finds nothing more to do, and books what
 //! they counted since for the statement that it worked for; not per task.
 //!
-//! Invariants: what is counted between two statements (looking for tasks, sleeping) is booked for none; statements that are not
-//! to be counted cost no call; a worker without counters keeps no statement.
+//! Invariants: what is counted between two statements (looking for tasks, sleeping) is booked for none; statements that
+//! are not to be counted cost no call; a worker without counters keeps no statement.
 //!
 //! # Limits
 //! Threads that are no workers are not counted. What a statement's last tasks cost is booked some microseconds after

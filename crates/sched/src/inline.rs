@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::affinity::Affinity;
+use crate::affinity::{Affinity, AffinityOf, CallBody};
 use crate::panics;
 use crate::policy::Queue;
 use crate::runtime::parallel::TaskError;
@@ -76,8 +76,8 @@ impl Inline {
         &self,
         statement: &Arc<Statement>,
         tasks: usize,
-        _affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        _affinity: &AffinityOf<'_>,
+        body: &CallBody<'_>,
     ) -> Result<(), TaskError> {
         for index in 0..tasks {
             statement.check().map_err(|_| TaskError::Cancelled)?;

@@ -1,7 +1,7 @@
 //! Nearside's scheduler: tasks that run next to the memory they read.
 //!
-//! A [`Scheduler`] has a slot per usable cpu, in thread groups of one NUMA node each, and workers that hold the slots. A
-//! task belongs to a [`Statement`] (how urgent it is, when to stop, what its memory is charged to) and says with an
+//! A [`Scheduler`] has a slot per usable cpu, in thread groups of one NUMA node each, and workers that hold the slots.
+//! A task belongs to a [`Statement`] (how urgent it is, when to stop, what its memory is charged to) and says with an
 //! [`Affinity`] where it wants to run. [`Scheduler::spawn`] queues one task, [`Scheduler::submit`] gives its result,
 //! [`Scheduler::parallel_for`] runs many and waits. A task that has to block does so in [`blocking`].
 //!
@@ -26,8 +26,8 @@
 //! assert_eq!(sum.into_inner(), 4950);
 //! ```
 //!
-//! Invariants: decisions are in [`policy`], pure; the runtime acts on them. No task is lost or run twice. A task's panic
-//! ends at its statement. An idle scheduler uses no cpu. Threads end when the last handle is dropped.
+//! Invariants: decisions are in [`policy`], pure; the runtime acts on them. No task is lost or run twice. A task's
+//! panic ends at its statement. An idle scheduler uses no cpu. Threads end when the last handle is dropped.
 //!
 //! `unsafe` is in `scope.rs` only: a `parallel_for` lends its borrowing body to threads that outlive the borrow, and
 //! does not return before they have done with it.
@@ -35,8 +35,8 @@
 //! # Limits
 //! docs/design/sched.md says what is built and what is not.
 //!
-//! Source: Psaroudakis et al., VLDB 2015, section 5.1; Seidel 2011 (NUMA Building Blocks); Greinsmark 2020 (stealing and
-//! binding modes).
+//! Source: Psaroudakis et al., VLDB 2015, section 5.1; Seidel 2011 (NUMA Building Blocks); Greinsmark 2020 (stealing
+//! and binding modes).
 
 mod affinity;
 pub mod bench;
@@ -57,7 +57,7 @@ mod sleep;
 mod statement;
 mod stats;
 
-pub use affinity::{Affinity, Config, Hint, Place, Priority, SlotId, Split, Watchdog};
+pub use affinity::{Affinity, AffinityOf, CallBody, Config, Hint, Place, Priority, SlotId, Split, Watchdog};
 pub use calibrate::Calibration;
 pub use counting::{CounterSource, ReadCounters};
 pub use inline::Inline;
@@ -65,7 +65,6 @@ pub use panics::{caught, panic_text};
 pub use report::report_bytes;
 pub use runtime::blocking::blocking;
 pub use runtime::completion::Completion;
-pub use runtime::outside::Outside;
 pub use runtime::parallel::TaskError;
 pub use scheduler::Scheduler;
 pub use settings::{Affinities, Binding, Preset, SettingError, Settings, StealAmount, Stealing};

@@ -1,7 +1,8 @@
 //! The locks and atomics that the concurrent parts are made of: the real ones, or loom's under `--cfg loom`.
 //!
 //! Everything in [`crate::sleep`] and [`crate::handover`], the queues of a thread group and the counters of
-//! [`crate::scope`] name their primitives through here, so that the same lines run in the product and in the model checker.
+//! [`crate::scope`] name their primitives through here, so that the same lines run in the product and in the model
+//! checker.
 //!
 //! # Limits
 //! Under loom the models can run and nothing else: its primitives work inside a model only. Statements keep std's
@@ -19,7 +20,8 @@ mod real {
     pub(crate) use std::thread::yield_now;
     use std::time::Instant;
 
-    /// A lock that does not poison: what it guards stays consistent across panics because no foreign code runs under it.
+    /// A lock that does not poison: what it guards stays consistent across panics because no foreign code runs under
+    /// it.
     pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard};
 
     /// Waits for a notification, or until `until` where given.

@@ -14,13 +14,12 @@ use std::thread::{Builder, JoinHandle};
 use numa::{NodeId, Topology};
 use parking_lot::Mutex;
 
-use crate::affinity::{Affinity, Config, Hint};
+use crate::affinity::{Affinity, AffinityOf, CallBody, Config, Hint};
 use crate::panics;
+use crate::policy::Layout;
 use crate::policy::concurrency::{self, Pieces};
-use crate::policy::{GroupId, Layout, Policy};
 use crate::runtime::completion::{Completion, promise};
 use crate::runtime::group::Work;
-use crate::runtime::outside::Outside;
 use crate::runtime::parallel::{TaskError, parallel_for};
 use crate::runtime::{Shared, here, on_worker, watchdog};
 use crate::settings::Settings;
@@ -83,8 +82,8 @@ impl Scheduler {
         self.shared.submit(statement, affinity, Hint::default(), Box::new(task));
     }
 
-    /// As [`Scheduler::spawn`], with an estimate of what the task costs: soft tasks that want much memory for their time
-    /// then stay on their node (see [`crate::Affinities::Weighed`]).
+    /// As [`Scheduler::spawn`], with an estimate of what the task costs: soft tasks that want much memory for their
+    /// time then stay on their node (see [`crate::Affinities::Weighed`]).
     pub fn spawn_with(
         &self,
         statement: &Arc<Statement>,
@@ -93,17 +92,6 @@ impl Scheduler {
         task: impl FnOnce() + Send + 'static,
     ) {
         self.shared.submit(statement, affinity, hint, Box::new(task));
-    }
-
-    /// Queues many tasks of one affinity at once: cheaper than one by one. They begin in this order.
-    pub fn spawn_batch<F: FnOnce() + Send + 'static>(
-        &self,
-        statement: &Arc<Statement>,
-        affinity: Affinity,
-        tasks: impl IntoIterator<Item = F>,
-    ) {
-        let tasks = tasks.into_iter().map(|task| -> Box<dyn FnOnce() + Send> { Box::new(task) });
-        self.shared.submit_batch(statement, affinity, tasks);
     }
 
     /// Queues a task and gives what it returns to whoever waits for, or awaits, the completion.
@@ -140,14 +128,14 @@ impl Scheduler {
         &self,
         statement: &Arc<Statement>,
         tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        affinity: &AffinityOf<'_>,
+        body: &CallBody<'_>,
     ) -> Result<(), TaskError> {
         self.parallel_for_with(statement, tasks, &|task| (affinity(task), Hint::default()), body)
     }
 
-    /// As [`parallel_for`](Self::parallel_for), told of each task what it is expected to cost as well, so that settings which hold
-    /// memory-intensive tasks to their place can.
+    /// As [`parallel_for`](Self::parallel_for), told of each task what it is expected to cost as well, so that settings
+    /// which hold memory-intensive tasks to their place can.
     ///
     /// # Errors
     /// As [`parallel_for`](Self::parallel_for).
@@ -156,7 +144,7 @@ impl Scheduler {
         statement: &Arc<Statement>,
         tasks: usize,
         wish: &(dyn Fn(usize) -> (Affinity, Hint) + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        body: &CallBody<'_>,
     ) -> Result<(), TaskError> {
         parallel_for(&self.shared, statement, tasks, wish, body)
     }
@@ -177,13 +165,8 @@ impl Scheduler {
         self.shared.set_settings(settings);
     }
 
-    /// The name of the policy that decides where tasks go.
-    pub fn policy(&self) -> &dyn Policy {
-        &*self.shared.policy
-    }
-
-    /// How many tasks an operation of `statement` may issue over data on `nodes` (none: anywhere) that lies in `pieces`;
-    /// see [`concurrency::hint`]. Statements count while they are alive and have submitted something.
+    /// How many tasks an operation of `statement` may issue over data on `nodes` (none: anywhere) that lies in
+    /// `pieces`; see [`concurrency::hint`]. Statements count while they are alive and have submitted something.
     pub fn concurrency_hint(&self, statement: &Arc<Statement>, nodes: &[NodeId], pieces: Pieces) -> usize {
         self.shared.watch(statement);
         let active = self.shared.active.load(std::sync::atomic::Ordering::Relaxed);
@@ -194,15 +177,6 @@ impl Scheduler {
     /// The order in which an operation over `n` pieces visits them: each operation begins one further.
     pub fn rotation(&self, pieces: usize) -> impl Iterator<Item = usize> + use<> {
         concurrency::rotated(self.shared.next_turn(), pieces)
-    }
-
-    /// Says that the calling thread, which is no worker, is busy: it counts as a working one of the thread group that it
-    /// runs next to until the guard is dropped, so that no more threads are busy than there are cpus. A worker gets a
-    /// guard too, for the thread that it works for.
-    pub fn outside(&self) -> Outside {
-        let node = numa::current_cpu().and_then(|cpu| self.topology.node_of_cpu(cpu));
-        let group = node.and_then(|node| self.shared.layout.group_near(node)).unwrap_or(GroupId(0));
-        Outside::new(&self.shared, group)
     }
 
     /// The statements that have submitted something and are alive, the oldest first.
@@ -269,7 +243,7 @@ impl Shared {
             entry.discard(&self.dropped);
             return;
         }
-        let target = self.route(statement, settings, affinity, hint);
+        let target = self.route(settings, affinity, hint);
         self.queue(target, std::iter::once(entry));
         // The scheduler may have ended, and been drained, in between.
         if self.is_ending() {

@@ -195,8 +195,8 @@ impl Job {
     /// Has `n` threads at a time run this job; 0 is no limit. Before anything is queued.
     ///
     /// A limited job has as many *tickets*: an entry that is queued, or a thread that took one (or the caller) and runs
-    /// indices. Whoever ends with indices left elsewhere passes its ticket on ([`Job::lane_left`]), so none is lost while
-    /// there is something to do, and there are never more.
+    /// indices. Whoever ends with indices left elsewhere passes its ticket on ([`Job::lane_left`]), so none is lost
+    /// while there is something to do, and there are never more.
     pub(crate) fn set_limit(&self, limit: usize) {
         self.limit.store(limit, Ordering::Relaxed);
     }
@@ -312,7 +312,8 @@ impl Job {
 
     /// Whether all indices were run or closed off and nobody runs any.
     pub(crate) fn is_finished(&self) -> bool {
-        // Cursors first: one that reads exhausted tells of the claims before it, and each claim of an `enter` before it.
+        // Cursors first: one that reads exhausted tells of the claims before it, and each claim of an `enter` before
+        // it.
         self.is_exhausted() && self.active.load(Ordering::Acquire) == 0
     }
 
@@ -374,8 +375,8 @@ impl Job {
         }
     }
 
-    /// Says in which slot the waiting worker is about to sleep: after a body that blocked it may be another one than before.
-    /// The announcement of the sleep comes after this.
+    /// Says in which slot the waiting worker is about to sleep: after a body that blocked it may be another one than
+    /// before. The announcement of the sleep comes after this.
     pub(crate) fn waits_in(&self, own: SlotId) {
         if let Waiter::Worker { slot, .. } = &self.waiter {
             slot.store(own.0, Ordering::Relaxed);

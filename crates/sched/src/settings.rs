@@ -4,7 +4,8 @@
 //! change holds for tasks that are submitted after it. Names are those of `SET nearside.*` and of the papers.
 //!
 //! # Limits
-//! `parallelism` is kept by `parallel_for` and by the concurrency hint, per operation; single tasks and batches are not counted.
+//! `parallelism` is kept by `parallel_for` and by the concurrency hint, per operation; single tasks and batches are not
+//! counted.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 6 (OS, Target, Bound); Greinsmark 2020, section 2.5 (stealing off,
 //! neighbour, any, bulk; binding none, preferred, opportunistic, always).

@@ -18,7 +18,6 @@ use parking_lot::Mutex;
 
 use crate::affinity::Priority;
 use crate::counting::Events;
-use crate::policy::Policy;
 use crate::settings::Settings;
 
 const RUNNING: u8 = 0;
@@ -145,8 +144,6 @@ pub struct Statement {
     scheduler: AtomicU64,
     /// The settings that hold for it instead of the scheduler's; 0 is none.
     settings: AtomicU64,
-    has_policy: AtomicBool,
-    policy: Mutex<Option<Arc<dyn Policy>>>,
     label: OnceLock<String>,
     tally: Tally,
     /// Hardware counters do not count for it.
@@ -173,8 +170,6 @@ impl Statement {
             watchers: Mutex::new(Vec::new()),
             scheduler: AtomicU64::new(0),
             settings: AtomicU64::new(0),
-            has_policy: AtomicBool::new(false),
-            policy: Mutex::new(None),
             label: OnceLock::new(),
             tally: Tally::default(),
             uncounted: AtomicBool::new(false),
@@ -192,18 +187,6 @@ impl Statement {
         Settings::from_word(self.settings.load(Ordering::Relaxed))
     }
 
-    /// Has this policy decide where tasks go that the statement submits from now on, or again the scheduler's.
-    pub fn set_policy(&self, policy: Option<Arc<dyn Policy>>) {
-        let mut own = self.policy.lock();
-        self.has_policy.store(policy.is_some(), Ordering::Release);
-        *own = policy;
-    }
-
-    /// The policy that was set for this statement alone.
-    pub fn policy(&self) -> Option<Arc<dyn Policy>> {
-        if self.has_policy.load(Ordering::Acquire) { self.policy.lock().clone() } else { None }
-    }
-
     /// Says what the statement is, for lists: its SQL, say. The first label stays.
     pub fn set_label(&self, label: impl Into<String>) {
         let _ = self.label.set(label.into());
@@ -219,7 +202,8 @@ impl Statement {
         self.began
     }
 
-    /// Whether workers count what its tasks cost with hardware counters, where there are any; they do unless told otherwise.
+    /// Whether workers count what its tasks cost with hardware counters, where there are any; they do unless told
+    /// otherwise.
     pub fn set_counted(&self, counted: bool) {
         self.uncounted.store(!counted, Ordering::Relaxed);
     }
@@ -228,14 +212,14 @@ impl Statement {
         !self.uncounted.load(Ordering::Relaxed)
     }
 
-    /// What hardware counters counted for its tasks: cycles, instructions, cache misses. Nothing is known where the kernel
-    /// refuses them, and of tasks that ran outside of workers.
+    /// What hardware counters counted for its tasks: cycles, instructions, cache misses. Nothing is known where the
+    /// kernel refuses them, and of tasks that ran outside of workers.
     pub fn counts(&self) -> Counts {
         self.tally.counts()
     }
 
-    /// As [`Statement::counts`], once all workers have told what its tasks cost; they do so some microseconds after its last
-    /// task. Waits no longer than `limit`.
+    /// As [`Statement::counts`], once all workers have told what its tasks cost; they do so some microseconds after its
+    /// last task. Waits no longer than `limit`.
     pub fn wait_for_counts(&self, limit: Duration) -> Counts {
         let end = Instant::now() + limit;
         while self.tally.counting.load(Ordering::Acquire) > 0 && Instant::now() < end {
@@ -310,8 +294,8 @@ impl Statement {
         }
         let past = self.deadline().is_some_and(|deadline| Instant::now() >= deadline);
         if past {
-            // Watchers are told when `stop` is called for the statement, which who issued it does once it sees this: here a
-            // lock of the scheduler's may be held. Loops wake up at the deadline by themselves.
+            // Watchers are told when `stop` is called for the statement, which who issued it does once it sees this:
+            // here a lock of the scheduler's may be held. Loops wake up at the deadline by themselves.
             let _ = self.state.compare_exchange(RUNNING, PAST_DEADLINE, Ordering::AcqRel, Ordering::Acquire);
         }
         past

@@ -119,8 +119,6 @@ pub struct GroupStats {
     pub lent: usize,
     /// Workers without a slot that stand by.
     pub spare: usize,
-    /// Busy threads that are no workers and count as working here.
-    pub outside: usize,
     /// Entries in its queues that others may steal from (a `parallel_for` has a few entries, not one per index).
     pub queued_stealable: usize,
     /// Entries in its hard queues.
@@ -306,7 +304,6 @@ fn group_stats(shared: &Shared, id: GroupId, workers: &[WorkerStats]) -> GroupSt
         working: shared.sleep.working_in(id.index()),
         lent: shared.sleep.lent_in(id.index()),
         spare: group.handover.spare(),
-        outside: group.outside.load(Ordering::Relaxed),
         queued_stealable: group.queued_in(QueueKind::Stealable) + group.queued_in(QueueKind::Neighbour),
         queued_hard: group.queued_in(QueueKind::PackageHard) + group.queued_in(QueueKind::NodeHard),
         queued_private: (0..place.slots.len()).map(|place| group.queued_private(place)).sum(),
@@ -362,7 +359,6 @@ pub(crate) fn queued_tasks(shared: &Shared, most: usize) -> Vec<QueuedTask> {
                     label: entry.statement.label().to_owned(),
                     tasks: match &entry.work {
                         Work::Task(_) => Some(1),
-                        Work::Batch(batch) => Some(batch.left()),
                         Work::Help { .. } => None,
                     },
                     hint: entry.hint,

@@ -1,5 +1,5 @@
-//! An idle process uses no cpu: workers, spare workers and the watchdog all sleep. A program of its own, since it looks at
-//! every thread of the process.
+//! An idle process uses no cpu: workers, spare workers and the watchdog all sleep. A program of its own, since it looks
+//! at every thread of the process.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

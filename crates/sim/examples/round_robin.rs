@@ -1,7 +1,7 @@
 //! What RR should deal out: single columns (VLDB 2015, section 6.1) or whole tables (section 6.3).
 //!
-//! `cargo run --release -p nearside-sim --example round_robin [MACHINE,.. [SECONDS]]`: throughput under both, and how many times as much
-//! columns give. Simulated.
+//! `cargo run --release -p nearside-sim --example round_robin [MACHINE,.. [SECONDS]]`: throughput under both, and how
+//! many times as much columns give. Simulated.
 
 use sched::{Preset, Settings};
 use sim::workload::dealt::{Deal, Dealt, Reads};
@@ -19,7 +19,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let machines = arguments.next().unwrap_or_else(|| "ivybridge-ex-4,westmere-ex-8".to_owned());
     let seconds: f64 = arguments.next().map_or(Ok(1.0), |text| text.parse())?;
-    // Tasks that read much for their time stay on their node, as they do by default on machines whose threshold is known.
+    // Tasks that read much for their time stay on their node, as they do by default on machines whose threshold is
+    // known.
     let settings = Settings::preset(Preset::Bound);
     let options = Options { settings, warm_up_ns: 0, measured_ns: (seconds * 1e9) as u64, ..Options::default() };
     println!(

@@ -1,6 +1,7 @@
 //! 1024 clients on 32 nodes for two virtual minutes: how long that takes, and what comes out.
 //!
-//! `cargo run --release -p nearside-sim --example two_minutes [MACHINE [CLIENTS [SECONDS [lazy|exact [all]]]]]`; `all` adds IVP and PP over all nodes
+//! `cargo run --release -p nearside-sim --example two_minutes [MACHINE [CLIENTS [SECONDS [lazy|exact [all]]]]]`; `all`
+//! adds IVP and PP over all nodes
 
 use std::time::Instant;
 

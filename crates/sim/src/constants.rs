@@ -3,15 +3,15 @@
 //! Every constant has its source or the measurement behind it, holds for every machine and every experiment, and can be
 //! scaled by a factor ([`Constants::scaled`]) to see which conclusions depend on it.
 //!
-//! Which constants a run reads is noted while it runs ([`Constants::read`]), so that what cannot depend on a constant need not
-//! be run again with another value of it.
+//! Which constants a run reads is noted while it runs ([`Constants::read`]), so that what cannot depend on a constant
+//! need not be run again with another value of it.
 //!
-//! Invariants: all values are finite and above zero, also after scaling. A value can be had for computing by the function of
-//! its name only, so no read goes unnoticed; a clone notes into the list of the one it was cloned from.
+//! Invariants: all values are finite and above zero, also after scaling. A value can be had for computing by the
+//! function of its name only, so no read goes unnoticed; a clone notes into the list of the one it was cloned from.
 //!
 //! # Limits
-//! Costs of the product's code were measured on one cpu (an AMD EPYC virtual machine with two cpus) and are used for all
-//! machines: the papers' cpus are older and slower, but no measurement of this code on them exists.
+//! Costs of the product's code were measured on one cpu (an AMD EPYC virtual machine with two cpus) and are used for
+//! all machines: the papers' cpus are older and slower, but no measurement of this code on them exists.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -76,10 +76,11 @@ constants! {
     /// same manual, Nehalem to Skylake.
     lines_random = 10.0;
     /// Look-ups in a tree that a core has under way at once. 2: the reorder buffer (168 entries in Sandy Bridge, 128 in
-    /// Bulldozer; same manual, and AMD Software Optimization Guide for Family 15h) over some 70 instructions of a look-up.
+    /// Bulldozer; same manual, and AMD Software Optimization Guide for Family 15h) over some 70 instructions of a
+    /// look-up.
     lookups_in_flight = 2.0;
-    /// What a core with both hardware threads busy does, with one it does 1. 1.25: Marr et al., Intel Technology Journal
-    /// 2002 (16 to 28 percent on server loads).
+    /// What a core with both hardware threads busy does, with one it does 1. 1.25: Marr et al., Intel Technology
+    /// Journal 2002 (16 to 28 percent on server loads).
     smt_gain = 1.25;
     /// Latency of a line in the last-level cache, in ns. 25: 50 to 60 cycles at 2.3 to 2.8 GHz, same manual as above.
     llc_ns = 25.0;
@@ -90,11 +91,11 @@ constants! {
     snoop_flits = 2.0;
     /// Flits of a line of data: eight and a header; same source.
     data_flits = 9.0;
-    /// What a byte that another node reads occupies of a controller, in bytes read locally. 1: no table tells how much remote
-    /// readers disturb a controller; a factor shows what would follow if they did.
+    /// What a byte that another node reads occupies of a controller, in bytes read locally. 1: no table tells how much
+    /// remote readers disturb a controller; a factor shows what would follow if they did.
     remote_at_controller = 1.0;
-    /// The share of a printed remote bandwidth that is left while other nodes pull too. 1: bandwidths are printed of one node
-    /// that reads alone, and no table tells what queues on the way take of it.
+    /// The share of a printed remote bandwidth that is left while other nodes pull too. 1: bandwidths are printed of
+    /// one node that reads alone, and no table tells what queues on the way take of it.
     remote_under_load = 1.0;
     /// Scanning a code, in ns per row and thread. 0.25: `bench/floors`, the work per code that `docs/design/speed.md`
     /// uses; the kernels do 0.26 where memory bounds them.
@@ -113,18 +114,19 @@ constants! {
     /// A row that an index names costs as much as `n` rows that are scanned. 512: `exec/src/operators/scan/seek.rs`,
     /// by which the product decides between the two.
     index_row_cost = 512.0;
-    /// Encoding a value anew: dictionary and code, ns per value and thread. 28: TPC-H at scale 1 (116.6 M values) loads in
-    /// 1.63 s with two threads (`docs/design/speed.md`), reading Parquet included.
+    /// Encoding a value anew: dictionary and code, ns per value and thread. 28: TPC-H at scale 1 (116.6 M values) loads
+    /// in 1.63 s with two threads (`docs/design/speed.md`), reading Parquet included.
     encode_ns_per_value = 28.0;
-    /// Moving pages between nodes, ns per byte and thread. 1.67: 600 MB/s of `move_pages`, Goglin and Furmento, IPDPS 2009.
+    /// Moving pages between nodes, ns per byte and thread. 1.67: 600 MB/s of `move_pages`, Goglin and Furmento, IPDPS
+    /// 2009.
     move_ns_per_byte = 1.67;
     /// A task from submission to completion, besides its work, in ns. 210: `nearside bench sched`.
     task_ns = 210.0;
     /// A piece of work that travels in a batch, in ns. 14: `nearside bench sched`, batches of 1000. Also what routing
     /// and receiving a command of a unit costs, each.
     batched_ns = 14.0;
-    /// A look-up within a command of a unit, in bytes. 8: its key. A command carries a batch of keys and names the function that
-    /// the unit calls with what it finds, so there is a header per buffer and no result on its way back.
+    /// A look-up within a command of a unit, in bytes. 8: its key. A command carries a batch of keys and names the
+    /// function that the unit calls with what it finds, so there is a header per buffer and no result on its way back.
     command_bytes = 8.0;
     /// Waking a parked worker, in ns. 23,750: half of the round trip of 47.5 us that `nearside bench sched` measures.
     wake_ns = 23_750.0;
@@ -138,15 +140,15 @@ impl Constants {
         Constants { reads: Reads::default(), ..self.clone() }
     }
 
-    /// The names of those that have been read since [`Constants::unread`], by this value or a clone of it, in the order of
-    /// [`Constants::NAMES`]. A run whose constants were read so comes out the same whatever all others are.
+    /// The names of those that have been read since [`Constants::unread`], by this value or a clone of it, in the order
+    /// of [`Constants::NAMES`]. A run whose constants were read so comes out the same whatever all others are.
     pub fn read(&self) -> Vec<&'static str> {
         let bits = self.reads.0.load(Ordering::Relaxed);
         Constants::NAMES.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1).map(|(_, name)| *name).collect()
     }
 
-    /// These constants with one multiplied by `factor`. `None` where the name is not there, or the factor is not a finite
-    /// number above zero.
+    /// These constants with one multiplied by `factor`. `None` where the name is not there, or the factor is not a
+    /// finite number above zero.
     pub fn scaled(&self, name: &str, factor: f64) -> Option<Constants> {
         let mut scaled = self.unread();
         let field = scaled.field(name)?;

@@ -1,10 +1,13 @@
-//! What IVP and PP cost on one table: `cargo run --release -p nearside-storage --example placements [million rows] [parts]`.
+//! What IVP and PP cost on one table:
+//! `cargo run --release -p nearside-storage --example placements [million rows] [parts]`.
 //!
-//! IVP moves the pages of the codes; PP rewrites all rows into parts with dictionaries of their own (Psaroudakis et al.,
-//! VLDB 2015, section 4.2, where PP took 4.5x the time and 1.08x the memory of IVP). One thread, data made up here.
+//! IVP moves the pages of the codes; PP rewrites all rows into parts with dictionaries of their own (Psaroudakis et
+//! al., VLDB 2015, section 4.2, where PP took 4.5x the time and 1.08x the memory of IVP). One thread, data made up
+//! here.
 //!
-//! On a machine with fewer nodes than parts nothing can really move: then the nodes are pretended, the bytes that would leave
-//! node 0 are counted, and they are copied once instead, which is what the kernel does for each page besides its book-keeping.
+//! On a machine with fewer nodes than parts nothing can really move: then the nodes are pretended, the bytes that would
+//! leave node 0 are counted, and they are copied once instead, which is what the kernel does for each page besides its
+//! book-keeping.
 
 use std::sync::Arc;
 use std::time::Instant;

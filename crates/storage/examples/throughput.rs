@@ -1,7 +1,8 @@
-//! How fast this machine stages, builds, scans and gathers: `cargo run --release -p nearside-storage --example throughput`.
+//! How fast this machine stages, builds, scans and gathers:
+//! `cargo run --release -p nearside-storage --example throughput`.
 //!
-//! One thread, data made up here. Times are the thread's own time on a cpu, so the rates are per core and other programs
-//! disturb them little. The first argument is the number of rows of the table, in
+//! One thread, data made up here. Times are the thread's own time on a cpu, so the rates are per core and other
+//! programs disturb them little. The first argument is the number of rows of the table, in
 //! millions (6 if absent).
 
 use std::hint::black_box;

@@ -42,8 +42,8 @@ pub(crate) fn code_bits(dictionary: &Dictionary, null_code: bool) -> u8 {
 }
 
 impl CodedColumn {
-    /// Puts the pieces together. `codes` holds the packed codes of `rows` rows with [`code_bits`] bits, `bounds` one pair
-    /// per granule.
+    /// Puts the pieces together. `codes` holds the packed codes of `rows` rows with [`code_bits`] bits, `bounds` one
+    /// pair per granule.
     pub(crate) fn new(
         rows: usize,
         dictionary: Arc<Dictionary>,
@@ -100,8 +100,8 @@ impl CodedColumn {
         self.bounds[granule]
     }
 
-    /// Keeps in `mask` the rows whose codes pass: bit `i` stands for row `rows.start + i`. `rows.start` is a multiple of
-    /// 256; `mask` has a word for every 64 rows at least, and bits of the last one beyond `rows` come out as 0.
+    /// Keeps in `mask` the rows whose codes pass: bit `i` stands for row `rows.start + i`. `rows.start` is a multiple
+    /// of 256; `mask` has a word for every 64 rows at least, and bits of the last one beyond `rows` come out as 0.
     pub fn select(&self, rows: Range<usize>, p: &CodePredicate, mask: &mut [u64]) {
         self.select_by(rows, p, mask, true);
     }
@@ -111,8 +111,8 @@ impl CodedColumn {
         self.select_by(rows, p, mask, false);
     }
 
-    /// Takes out of `mask`, which is as [`select`](Self::select) has it, the rows of granules whose bounds show that none passes. Looks at no
-    /// code, so others that do not pass may stay.
+    /// Takes out of `mask`, which is as [`select`](Self::select) has it, the rows of granules whose bounds show that
+    /// none passes. Looks at no code, so others that do not pass may stay.
     pub fn select_by_bounds(&self, rows: Range<usize>, p: &CodePredicate, mask: &mut [u64]) {
         assert!(rows.start.is_multiple_of(BLOCK_ROWS) && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         for granule in rows.start / GRANULE_ROWS..rows.end.div_ceil(GRANULE_ROWS) {
@@ -177,8 +177,9 @@ impl CodedColumn {
         gather(self.words(), self.bits, self.rows, positions, out);
     }
 
-    /// Appends the codes of those of `rows` whose bits are set in `mask`, in order: bit `i` stands for row `rows.start + i`, which is a
-    /// multiple of 256; bits beyond `rows` are 0. For marked rows close to each other; a few are better [gathered](Self::gather).
+    /// Appends the codes of those of `rows` whose bits are set in `mask`, in order: bit `i` stands for row
+    /// `rows.start + i`, which is a multiple of 256; bits beyond `rows` are 0. For marked rows close to each other; a
+    /// few are better [gathered](Self::gather).
     pub fn compress(&self, rows: Range<usize>, mask: &[u64], out: &mut Vec<u32>) {
         assert!(rows.start.is_multiple_of(BLOCK_ROWS) && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
         assert_eq!(mask.len(), rows.len().div_ceil(64));

@@ -25,8 +25,8 @@ pub enum Column {
     RowIds(RowIds),
 }
 
-/// The identity of a segment's rows within one snapshot, as an unsigned 64-bit column: the segment's place in the upper half,
-/// the row in the lower. Deletes and updates read it beside the columns of their conditions.
+/// The identity of a segment's rows within one snapshot, as an unsigned 64-bit column: the segment's place in the upper
+/// half, the row in the lower. Deletes and updates read it beside the columns of their conditions.
 #[derive(Debug, Clone, Copy)]
 pub struct RowIds {
     /// Place of the segment among all segments of the snapshot.
@@ -133,7 +133,8 @@ impl Column {
         }
     }
 
-    /// The regions that hold the column, those of all copies, for the page map. Arrays that are kept as arrow made them are not in regions.
+    /// The regions that hold the column, those of all copies, for the page map. Arrays that are kept as arrow made them
+    /// are not in regions.
     pub fn components(&self) -> Vec<(Component, &Region)> {
         match self {
             Column::Coded(column) => {
@@ -156,14 +157,15 @@ impl Column {
         }
     }
 
-    /// How often the placement of its codes (or values) was changed: whoever keeps a page map reads it anew when this grew.
+    /// How often the placement of its codes (or values) was changed: whoever keeps a page map reads it anew when this
+    /// grew.
     pub fn placements(&self) -> u64 {
         let codes = self.components().into_iter().filter(|(component, _)| *component == Component::Codes);
         codes.map(|(_, region)| region.placements()).sum()
     }
 
-    /// The bytes that hold the codes (or values, with all that belongs to them) of a granule's rows, in the first copy, and
-    /// the region that each range lies in. Columns that take no memory of ours have none.
+    /// The bytes that hold the codes (or values, with all that belongs to them) of a granule's rows, in the first copy,
+    /// and the region that each range lies in. Columns that take no memory of ours have none.
     pub fn granule_bytes(&self, granule: usize) -> Vec<(&Region, Range<usize>)> {
         match self {
             Column::Coded(column) => column.codes().map_or(Vec::new(), |copies| {
@@ -178,8 +180,8 @@ impl Column {
         }
     }
 
-    /// The node that its policy names for the first byte of a granule of a column that is not replicated; the page map tells
-    /// where it really lies, at the cost of a call.
+    /// The node that its policy names for the first byte of a granule of a column that is not replicated; the page map
+    /// tells where it really lies, at the cost of a call.
     pub fn placed_node(&self, granule: usize) -> Option<NodeId> {
         if self.is_replicated() {
             return None;

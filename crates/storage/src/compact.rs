@@ -24,9 +24,9 @@ const PRODUCER_ROWS: usize = 16 * GRANULE_ROWS;
 /// The neighbours to merge next, given the live rows of a part's segments in order; `None` where merging does not pay.
 ///
 /// A range is worth it when it has eight segments and none of them holds more than half of its rows: so a row is
-/// rewritten only when the segment it lies in at least doubles, 24 times at most until the segment is full, and ten inserted
-/// rows never rewrite sixty million. Of several the one with the fewest rows is chosen. A segment without live rows is a
-/// range of its own: merging drops it.
+/// rewritten only when the segment it lies in at least doubles, 24 times at most until the segment is full, and ten
+/// inserted rows never rewrite sixty million. Of several the one with the fewest rows is chosen. A segment without live
+/// rows is a range of its own: merging drops it.
 pub fn compaction(sizes: &[usize]) -> Option<Range<usize>> {
     if let Some(empty) = sizes.iter().position(|&size| size == 0) {
         return Some(empty..empty + 1);
@@ -48,7 +48,8 @@ pub fn compaction(sizes: &[usize]) -> Option<Range<usize>> {
             break;
         }
     }
-    // A cheap range is often the tail of a run of equals: take in further neighbours that are no larger than its largest.
+    // A cheap range is often the tail of a run of equals: take in further neighbours that are no larger than its
+    // largest.
     best.map(|(total, range)| widened(sizes, total, range))
 }
 
@@ -65,8 +66,8 @@ fn widened(sizes: &[usize], mut total: usize, mut range: Range<usize>) -> Range<
     range
 }
 
-/// The live rows of `segments`, in order, as new segments without deleted rows. `allocators` has one for every column; rows
-/// are staged by the first one's.
+/// The live rows of `segments`, in order, as new segments without deleted rows. `allocators` has one for every column;
+/// rows are staged by the first one's.
 ///
 /// # Errors
 /// [`StoreError::Memory`] or [`StoreError::Interrupted`]; the old segments are untouched.

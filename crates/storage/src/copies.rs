@@ -1,8 +1,8 @@
 //! A component of a column with its copies on several nodes, of which readers take the nearest.
 //!
 //! # Invariants
-//! All copies hold the same bytes. A single copy is found by one comparison; only where there are several is the node of
-//! the calling thread asked for.
+//! All copies hold the same bytes. A single copy is found by one comparison; only where there are several is the node
+//! of the calling thread asked for.
 
 use numa::{NodeId, current_node};
 

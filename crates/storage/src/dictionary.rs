@@ -143,12 +143,12 @@ impl Dictionary {
         self.regions().iter().map(|region| region.len()).sum()
     }
 
-    /// The first vid whose value is at least `value`, an array of one value of the dictionary's type; [`len`](Self::len)
-    /// if there is none.
+    /// The first vid whose value is at least `value`, an array of one value of the dictionary's type;
+    /// [`len`](Self::len) if there is none.
     ///
     /// # Errors
-    /// [`StoreError::NotComparable`] for another type (decimals: another scale), [`StoreError::NotOneValue`] for NULL or
-    /// another length.
+    /// [`StoreError::NotComparable`] for another type (decimals: another scale), [`StoreError::NotOneValue`] for NULL
+    /// or another length.
     pub fn lower_bound(&self, value: &dyn Array) -> Result<u32, StoreError> {
         self.bound(value, false)
     }

@@ -1,4 +1,5 @@
-//! How Nearside keeps tables in memory: dictionaries, bit-packed codes, plain columns, segments, parts and table versions.
+//! How Nearside keeps tables in memory: dictionaries, bit-packed codes, plain columns, segments, parts and table
+//! versions.
 //!
 //! What is stored is immutable. Producers stage batches ([`Stager`]), [`build_part`] turns what they staged into
 //! segments, and a [`TableVersion`] is a snapshot that readers share. `docs/design/storage.md` draws the bytes.
@@ -82,7 +83,7 @@ pub use index::{DuplicateKey, Index, IndexKind, IndexRows, KeyCheck, KeyLimits, 
 #[doc(hidden)]
 pub use kernels::bench;
 pub use mask::{mask_count, mask_positions};
-pub use parallel::{Interrupted, Parallel, Serial};
+pub use parallel::{CostOf, Interrupted, NodeOf, Parallel, Serial, TaskBody};
 pub use partition::Partitioner;
 pub use place::{PlaceReport, place, place_parts, place_rows};
 pub use placement::{ColumnAllocator, ColumnPlacement, Placement};

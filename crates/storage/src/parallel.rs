@@ -18,6 +18,13 @@ pub enum Interrupted {
     Panicked(String),
 }
 
+/// Next to which node a task should run, where that matters.
+pub type NodeOf<'a> = dyn Fn(usize) -> Option<NodeId> + Sync + 'a;
+/// What a task is expected to cost: bytes of memory and nanoseconds of cpu time, 0 where nobody knows.
+pub type CostOf<'a> = dyn Fn(usize) -> (u64, u64) + Sync + 'a;
+/// What a task does.
+pub type TaskBody<'a> = dyn Fn(usize) + Sync + 'a;
+
 /// Runs tasks on threads of the caller's.
 pub trait Parallel: Sync {
     /// Calls `body` once for every number below `tasks`, in any order and on any thread, and returns when all have
@@ -25,24 +32,18 @@ pub trait Parallel: Sync {
     ///
     /// # Errors
     /// [`Interrupted`] where not every task ran; none runs any more when this returns.
-    fn for_each(
-        &self,
-        tasks: usize,
-        node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
-        body: &(dyn Fn(usize) + Sync),
-    ) -> Result<(), Interrupted>;
+    fn for_each(&self, tasks: usize, node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interrupted>;
 
-    /// As [`for_each`](Self::for_each), told what each task is expected to cost: bytes of memory and nanoseconds of cpu time, 0 where
-    /// nobody knows. Whoever cannot use that leaves it.
+    /// As [`for_each`](Self::for_each), told what each task is expected to cost. Whoever cannot use that leaves it.
     ///
     /// # Errors
     /// As [`for_each`](Self::for_each).
     fn for_each_costing(
         &self,
         tasks: usize,
-        node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
-        _cost_of: &(dyn Fn(usize) -> (u64, u64) + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        node_of: &NodeOf<'_>,
+        _cost_of: &CostOf<'_>,
+        body: &TaskBody<'_>,
     ) -> Result<(), Interrupted> {
         self.for_each(tasks, node_of, body)
     }
@@ -53,12 +54,7 @@ pub trait Parallel: Sync {
 pub struct Serial;
 
 impl Parallel for Serial {
-    fn for_each(
-        &self,
-        tasks: usize,
-        _node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
-        body: &(dyn Fn(usize) + Sync),
-    ) -> Result<(), Interrupted> {
+    fn for_each(&self, tasks: usize, _node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interrupted> {
         (0..tasks).for_each(body);
         Ok(())
     }
@@ -72,7 +68,7 @@ impl Parallel for Serial {
 pub(crate) fn map<I: Send, O: Send>(
     parallel: &dyn Parallel,
     inputs: Vec<I>,
-    node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
+    node_of: &NodeOf<'_>,
     body: &(dyn Fn(I) -> Result<O, StoreError> + Sync),
 ) -> Result<Vec<O>, StoreError> {
     let failed = AtomicBool::new(false);

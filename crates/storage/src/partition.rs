@@ -1,14 +1,15 @@
 //! Which part of a table a row belongs to.
 //!
 //! # Invariants
-//! - The part depends on the row's values only (round-robin: on its number), so equal values of different tables, whatever
-//!   their encoding, go to the same part by hash. Numbers are equal as SQL compares them: integers of any width and decimals
-//!   of any scale, dates and timestamps of any unit, `0.0` and `-0.0`, all NaNs.
+//! - The part depends on the row's values only (round-robin: on its number), so equal values of different tables,
+//!   whatever their encoding, go to the same part by hash. Numbers are equal as SQL compares them: integers of any
+//!   width and decimals of any scale, dates and timestamps of any unit, `0.0` and `-0.0`, all NaNs.
 //! - NULL goes to part 0, and so does a row of which one hashed column is NULL.
 //! - By range, values are compared as the dictionaries' order has them, but `-0.0` is `0.0` and every NaN the greatest.
 //!
 //! # Limits
-//! Types without an order of ours (lists, structs, ...) cannot be partitioned by. A float is never equal to an integer here.
+//! Types without an order of ours (lists, structs, ...) cannot be partitioned by. A float is never equal to an integer
+//! here.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 4.2 (PP).
 
@@ -26,7 +27,8 @@ pub(crate) const PARTS_MAX: usize = 65_535;
 /// A rule that sends each row of a table to one of its parts.
 #[derive(Debug, Clone)]
 pub enum Partitioner {
-    /// By ranges of a column: part `i` holds the values below `bounds[i]` that no part before it holds, the last part the rest.
+    /// By ranges of a column: part `i` holds the values below `bounds[i]` that no part before it holds, the last part
+    /// the rest.
     Range {
         /// The column.
         column: usize,
@@ -109,8 +111,8 @@ impl Partitioner {
     /// Whether it can be used for a table whose columns have these types.
     ///
     /// # Errors
-    /// [`StoreError::BadPartitioner`]: no part or more than 65,535, a column that is not there or of a type without order,
-    /// bounds that are NULL, not ascending or of another type.
+    /// [`StoreError::BadPartitioner`]: no part or more than 65,535, a column that is not there or of a type without
+    /// order, bounds that are NULL, not ascending or of another type.
     pub fn check(&self, types: &[DataType]) -> Result<(), StoreError> {
         let bad = |text: String| Err(StoreError::BadPartitioner(text));
         if !(1..=PARTS_MAX).contains(&self.parts()) {
@@ -209,7 +211,8 @@ impl Ranges {
     }
 }
 
-/// A key for each value of a number array, by which parts are told: that of [`Native`], but zeros are one and NaNs are one.
+/// A key for each value of a number array, by which parts are told: that of [`Native`], but zeros are one and NaNs are
+/// one.
 pub(crate) fn keys_of(array: &dyn Array) -> Vec<i128> {
     use arrow::array::AsArray;
     let physical = Physical::of(array.data_type());
@@ -261,7 +264,8 @@ pub(crate) fn hashes_of(array: &dyn Array) -> Vec<Option<u64>> {
     keys_of(array).into_iter().enumerate().map(|(i, key)| valid(i).then(|| hash_number(canon.value(key)))).collect()
 }
 
-/// How a key becomes the number that stands for it whatever the type: values that SQL takes as equal give equal numbers.
+/// How a key becomes the number that stands for it whatever the type: values that SQL takes as equal give equal
+/// numbers.
 enum Canonical {
     Same,
     /// Keys of unsigned 64-bit numbers have their highest bit turned.

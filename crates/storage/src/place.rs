@@ -1,13 +1,14 @@
 //! Placing stored columns anew while others read them.
 //!
-//! What is large moves in place: its pages go to other nodes, addresses and contents stay, so every version that shares the
-//! memory reads on. What cannot move (small regions of the heap or of a pool) and what is to have a copy on every node is
-//! copied into new columns. A [`Unit`] is what moves as a whole: the codes of a segment, a dictionary, the data of a piece.
+//! What is large moves in place: its pages go to other nodes, addresses and contents stay, so every version that shares
+//! the memory reads on. What cannot move (small regions of the heap or of a pool) and what is to have a copy on every
+//! node is copied into new columns. A [`Unit`] is what moves as a whole: the codes of a segment, a dictionary, the data
+//! of a piece.
 //!
 //! # Invariants
 //! - A region or dictionary that columns share is one unit, and what becomes of it is shared by the same columns.
-//! - All or nothing: before a region moves, where it was is noted; after an error or a stop everything is put back and what
-//!   was copied is dropped.
+//! - All or nothing: before a region moves, where it was is noted; after an error or a stop everything is put back and
+//!   what was copied is dropped.
 //!
 //! # Limits
 //! Arrays that are kept as arrow made them do not move: their bytes count as stuck. Putting back is best effort, as the
@@ -67,13 +68,14 @@ impl PlaceReport {
     }
 }
 
-/// Places the columns of `version` (of one part, or of all) as `columns` says, one item per column; `None` leaves a column
-/// where it is. Readers of other versions see the same memory, moved, and are never blocked. Copies count in the budget
-/// of `allocator`. The work is spread over `parallel`, near the nodes that are written; `stop` is asked every few mebibytes.
+/// Places the columns of `version` (of one part, or of all) as `columns` says, one item per column; `None` leaves a
+/// column where it is. Readers of other versions see the same memory, moved, and are never blocked. Copies count in the
+/// budget of `allocator`. The work is spread over `parallel`, near the nodes that are written; `stop` is asked every
+/// few mebibytes.
 ///
 /// # Errors
-/// [`StoreError::NotThere`] for the part, [`StoreError::Memory`], and [`StoreError::Interrupted`] once `stop` says so or the
-/// threads stop; everything lies where it was then.
+/// [`StoreError::NotThere`] for the part, [`StoreError::Memory`], and [`StoreError::Interrupted`] once `stop` says so
+/// or the threads stop; everything lies where it was then.
 pub fn place(
     version: &TableVersion,
     columns: &[Option<ColumnPlacement>],
@@ -112,7 +114,8 @@ pub fn place_parts(
     Ok((version.with_parts(placed.into_iter().map(Arc::new).collect()), report))
 }
 
-/// The part that was just built, where its allocators say: what moved into columns without a copy is moved, copies are made.
+/// The part that was just built, where its allocators say: what moved into columns without a copy is moved, copies are
+/// made.
 pub(crate) fn settled(part: Part, allocators: &[ColumnAllocator], parallel: &dyn Parallel) -> Result<Part, StoreError> {
     let Some(first) = part.segments.first() else { return Ok(part) };
     let columns = first.segment.columns().iter().zip(allocators);

@@ -81,7 +81,8 @@ impl Placement {
         }
     }
 
-    /// The same with its list of nodes turned left by `by`: what is appended to a part of `by` segments continues its turn.
+    /// The same with its list of nodes turned left by `by`: what is appended to a part of `by` segments continues its
+    /// turn.
     pub fn turned(&self, by: usize) -> Placement {
         let turn = |nodes: &[NodeId]| {
             let mut nodes = nodes.to_vec();
@@ -107,7 +108,8 @@ impl Placement {
         }
     }
 
-    /// The policy of the codes of a segment of `rows` rows of `bits` bits. For [`Placement::Replicated`] the first copy's.
+    /// The policy of the codes of a segment of `rows` rows of `bits` bits. For [`Placement::Replicated`] the first
+    /// copy's.
     pub fn codes_policy(&self, rows: usize, bits: u8, segment: usize) -> Policy {
         let granules = rows.div_ceil(GRANULE_ROWS);
         match self {
@@ -247,7 +249,8 @@ fn stripe(nodes: &[NodeId], granules: usize, segment: usize, granule: usize) -> 
     Some(Stripe { end, node: nodes[(segment + granule / run) % count] })
 }
 
-/// A copy of a region's bytes where `allocator` puts it; asks `stop` every few mebibytes, and is `None` where it says so.
+/// A copy of a region's bytes where `allocator` puts it; asks `stop` every few mebibytes, and is `None` where it says
+/// so.
 pub(crate) fn copied(
     region: &Region,
     allocator: &Allocator,

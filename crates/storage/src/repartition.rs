@@ -4,12 +4,12 @@
 //! 2. Near what is written: for each part, producers stage its rows granule by granule.
 //! 3. Each part is built of what its producers staged, which is freed on the way.
 //!
-//! Rows of a part keep their order. The peak is the old table, what is staged (about the new table), two bytes a row and one group
-//! of columns of the parts being built; all of it counts in the budgets of the allocators.
+//! Rows of a part keep their order. The peak is the old table, what is staged (about the new table), two bytes a row
+//! and one group of columns of the parts being built; all of it counts in the budgets of the allocators.
 //!
 //! # Limits
-//! Parts are built inside tasks, so the caller's [`Parallel`] must allow a task to call it. Everything is rewritten, also rows
-//! whose part stays what it was.
+//! Parts are built inside tasks, so the caller's [`Parallel`] must allow a task to call it. Everything is rewritten,
+//! also rows whose part stays what it was.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 4.2 (PP).
 
@@ -45,9 +45,9 @@ const DELETED: u16 = u16::MAX;
 /// Entries of a dictionary that are routed at once.
 const ENTRIES_AT_ONCE: usize = 65_536;
 
-/// The live rows of `version`, sent to parts by `partitioner` (`None`: all to one part), each part with dictionaries of its own
-/// and in the memory of `allocators[part]`, which has one allocator per column. As many parts come out as the partitioner
-/// has, some perhaps empty; rows keep their order within a part. `version` is untouched.
+/// The live rows of `version`, sent to parts by `partitioner` (`None`: all to one part), each part with dictionaries of
+/// its own and in the memory of `allocators[part]`, which has one allocator per column. As many parts come out as the
+/// partitioner has, some perhaps empty; rows keep their order within a part. `version` is untouched.
 ///
 /// # Errors
 /// [`StoreError::BadPartitioner`], [`StoreError::Memory`] or [`StoreError::Interrupted`]; nothing is left behind.
@@ -153,7 +153,8 @@ fn node_read(partitioner: &Partitioner, run: &Run<'_>) -> Option<NodeId> {
     run.version.segment.column(column).placed_node(run.rows.start / GRANULE_ROWS)
 }
 
-/// What the rule says of the entries of dictionaries, by dictionary and NULL code: the part (range) or the hash of each code.
+/// What the rule says of the entries of dictionaries, by dictionary and NULL code: the part (range) or the hash of each
+/// code.
 struct Routes<'a> {
     partitioner: &'a Partitioner,
     known: Mutex<HashMap<(usize, bool), Arc<PerCode>>>,

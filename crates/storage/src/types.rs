@@ -2,8 +2,8 @@
 //!
 //! Every type that is an ordered number (booleans, integers, dates, times, timestamps, durations, decimals, floats) is
 //! handled as a *key*: an integer of 64 bits (128 for wide decimals) whose order is the type's order and which turns
-//! back into exactly the same bits. For floats that order is IEEE 754's total order: -0.0 before 0.0, NaN last. All NaNs are
-//! kept as one, without a sign, since SQL has them equal and greatest.
+//! back into exactly the same bits. For floats that order is IEEE 754's total order: -0.0 before 0.0, NaN last. All
+//! NaNs are kept as one, without a sign, since SQL has them equal and greatest.
 
 use std::sync::Arc;
 

@@ -1,6 +1,7 @@
 //! `nearside bench`: what parts of Nearside cost on this machine, each part a benchmark of its own.
 //!
-//! Invariant: a figure never loses its origin: the JSON says machine, topology, revision, arguments and that it was measured.
+//! Invariant: a figure never loses its origin: the JSON says machine, topology, revision, arguments and that it was
+//! measured.
 
 pub mod clients;
 mod kernels;
@@ -18,6 +19,7 @@ pub mod work;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use nearside::Database;
 
 use crate::failure::Failure;
 
@@ -44,6 +46,15 @@ enum What {
     Load(load::Arguments),
     /// Measure queries of your own over Parquet files
     Queries(queries::Arguments),
+}
+
+/// A database with these many slots; one per usable cpu unless given.
+fn database_of(threads: Option<u16>) -> Result<Database, Failure> {
+    let mut builder = Database::builder();
+    if let Some(threads) = threads {
+        builder = builder.threads(usize::from(threads));
+    }
+    Ok(builder.build()?)
 }
 
 /// Runs a benchmark and prints its figures.

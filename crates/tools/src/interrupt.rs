@@ -1,8 +1,9 @@
-//! Ctrl-C: it cancels the statement that runs, and ends the program only where nobody is at a prompt and nothing runs, or
-//! what runs was asked to stop before and did not.
+//! Ctrl-C: it cancels the statement that runs, and ends the program only where nobody is at a prompt and nothing runs,
+//! or what runs was asked to stop before and did not.
 //!
-//! A thread of ours receives SIGINT (no work is done in a signal handler). At the prompt the terminal is in raw mode and
-//! Ctrl-C arrives as a key, so a SIGINT that comes while nothing runs was sent by someone else and is ignored there.
+//! A thread of ours receives SIGINT (no work is done in a signal handler). At the prompt the terminal is in raw mode
+//! and Ctrl-C arrives as a key, so a SIGINT that comes while nothing runs was sent by someone else and is ignored
+//! there.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,6 @@
-//! What the lab does with a database at hand: experiments measured on this machine ([`measured`]) and how queries slow each other down
-//! ([`interference`]), and the order that follows from that ([`order`]); [`with_context`] runs a command of the crate `lab` in a terminal.
+//! What the lab does with a database at hand: experiments measured on this machine ([`measured`]) and how queries slow
+//! each other down ([`interference`]), and the order that follows from that ([`order`]); [`with_context`] runs a
+//! command of the crate `lab` in a terminal.
 
 pub mod interference;
 pub mod measured;
@@ -26,7 +27,8 @@ impl From<CommandError> for Failure {
     }
 }
 
-/// Runs something of the lab with progress on the terminal, Ctrl-C as its stop, and what measures, where something is to be measured.
+/// Runs something of the lab with progress on the terminal, Ctrl-C as its stop, and what measures, where something is
+/// to be measured.
 pub fn with_context(
     threads: Option<u16>,
     measure: Option<&dyn Measure>,

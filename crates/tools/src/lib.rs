@@ -1,8 +1,10 @@
-//! What the command `nearside` does that is no database: [`bench`] measures parts of Nearside, [`tpch`] runs TPC-H and checks its answers,
-//! [`lab`] measures the published experiments here, [`recording`] makes workload files of what a database did.
+//! What the command `nearside` does that is no database: [`bench`] measures parts of Nearside, [`tpch`] runs TPC-H and
+//! checks its answers, [`lab`] measures the published experiments here, [`recording`] makes workload files of what a
+//! database did.
 //!
-//! The command parses a line and calls one of these with its options, which are declared beside what they mean; what the tools share with the
-//! command's other parts is here too: why they fail ([`failure`]), Ctrl-C ([`interrupt`]), progress, sizes for people, the machine in one line.
+//! The command parses a line and calls one of these with its options, which are declared beside what they mean; what
+//! the tools share with the command's other parts is here too: why they fail ([`failure`]), Ctrl-C ([`interrupt`]),
+//! progress, sizes for people, the machine in one line.
 //!
 //! Invariant: nothing here is needed to use the database; `nearside` does not know of it.
 

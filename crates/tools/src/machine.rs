@@ -1,5 +1,5 @@
-//! The machine: in one line for reports, and its memory's figures (`--machine`, as `nearside probe --json` wrote them) for a
-//! database.
+//! The machine: in one line for reports, and its memory's figures (`--machine`, as `nearside probe --json` wrote them)
+//! for a database.
 
 use std::collections::BTreeMap;
 

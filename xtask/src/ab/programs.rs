@@ -1,6 +1,8 @@
-//! Two revisions as programs: checked out in one work tree by turns, built in one folder, kept by the hash of the commit.
+//! Two revisions as programs: checked out in one work tree by turns, built in one folder, kept by the hash of the
+//! commit.
 //!
-//! Invariants: a program is taken again only when its file is whole (it takes its name last); the caller's own work tree is never touched.
+//! Invariants: a program is taken again only when its file is whole (it takes its name last); the caller's own work
+//! tree is never touched.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,13 +1,15 @@
 //! Whether two revisions differ: pure functions of paired measurements.
 //!
-//! The pairs of rounds become logarithms of ratios. Their median is the difference, a bootstrap of it the interval, and Wilcoxon's signed-rank test,
-//! exact, says how often as lopsided a set of signs and ranks comes about when the two are the same; Holm's procedure corrects that for the
-//! number of figures.
+//! The pairs of rounds become logarithms of ratios. Their median is the difference, a bootstrap of it the interval, and
+//! Wilcoxon's signed-rank test, exact, says how often as lopsided a set of signs and ranks comes about when the two are
+//! the same; Holm's procedure corrects that for the number of figures.
 //!
-//! Sources: Wilcoxon 1945, "Individual Comparisons by Ranking Methods"; Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure".
+//! Sources: Wilcoxon 1945, "Individual Comparisons by Ranking Methods"; Holm 1979, "A Simple Sequentially Rejective
+//! Multiple Test Procedure".
 //!
 //! # Limits
-//! Rounds are taken to be independent of each other; a machine that gets slower all the time is met by alternating who goes first.
+//! Rounds are taken to be independent of each other; a machine that gets slower all the time is met by alternating who
+//! goes first.
 
 use random::Random;
 
@@ -103,8 +105,8 @@ pub fn correct<'a>(comparisons: impl Iterator<Item = &'a mut Comparison>) {
     }
 }
 
-/// How often signs that are as good as coins give ranks at least as lopsided: Wilcoxon's signed-rank test, two-sided and exact. Zeros are left out,
-/// equals share their rank.
+/// How often signs that are as good as coins give ranks at least as lopsided: Wilcoxon's signed-rank test, two-sided
+/// and exact. Zeros are left out, equals share their rank.
 fn signed_rank(differences: &[f64]) -> f64 {
     let (ranks, positive) = doubled_ranks(differences);
     let total: usize = ranks.iter().sum();

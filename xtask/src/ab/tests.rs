@@ -1,5 +1,5 @@
-//! The statistics against counting by hand, and against machines that are made up: noise alone is seldom taken for a difference, a difference seldom
-//! for noise.
+//! The statistics against counting by hand, and against machines that are made up: noise alone is seldom taken for a
+//! difference, a difference seldom for noise.
 
 use super::*;
 
@@ -8,7 +8,8 @@ fn normal(random: &mut Random) -> f64 {
     (0..12).map(|_| random.unit()).sum::<f64>() - 6.0
 }
 
-/// One pair on a noisy machine: noise of the moment that both meet, noise of each run, now and then a run that something held up; B takes `factor`.
+/// One pair on a noisy machine: noise of the moment that both meet, noise of each run, now and then a run that
+/// something held up; B takes `factor`.
 fn pair(random: &mut Random, factor: f64) -> (f64, f64) {
     let moment = (0.1 * normal(random)).exp();
     let mut run = || {

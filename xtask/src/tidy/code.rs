@@ -1,7 +1,7 @@
 //! Words that may not stand in code: what is unfinished, and what a crate or module has promised not to use.
 //!
-//! Each promise is one of the invariants of `ARCHITECTURE.md`; where the guarded files are gone, the promise itself is reported,
-//! so that it cannot rot.
+//! Each promise is one of the invariants of `ARCHITECTURE.md`; where the guarded files are gone, the promise itself is
+//! reported, so that it cannot rot.
 //!
 //! # Limits
 //! Words of the text: what a macro of another crate expands to, or a function calls elsewhere, is not seen.

@@ -1,8 +1,8 @@
 //! How wide a line may be: 120 characters, in code, comments, Markdown, scripts and declarations alike.
 //!
 //! # Limits
-//! Rows of Markdown's tables cannot be broken, and the targets of its links do not count. Texts of tests (`.slt`, `.sql`, data files) are
-//! what they test, and lock files are nobody's.
+//! Rows of Markdown's tables cannot be broken, and the targets of its links do not count. Texts of tests (`.slt`,
+//! `.sql`, data files) are what they test, and lock files are nobody's.
 
 use super::exception::Exception;
 use super::tree::{TextFile, Tree};

@@ -1,8 +1,9 @@
-//! Imports within a crate: what lies side by side in one folder does not import each other in a circle, and the floors of a crate are
-//! imported from above only.
+//! Imports within a crate: what lies side by side in one folder does not import each other in a circle, and the floors
+//! of a crate are imported from above only.
 //!
-//! A folder `a/` with its `a.rs` or `a/mod.rs` is one thing in the folder that it lies in. What a folder's own file says is part of no
-//! circle among its children: parents name their children, and children may use what the parent itself defines.
+//! A folder `a/` with its `a.rs` or `a/mod.rs` is one thing in the folder that it lies in. What a folder's own file
+//! says is part of no circle among its children: parents name their children, and children may use what the parent
+//! itself defines.
 
 use std::collections::{BTreeMap, BTreeSet};
 

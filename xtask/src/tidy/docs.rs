@@ -1,4 +1,5 @@
-//! That the words around the code are there and lead somewhere: heads of files, the map of crates, links, the index of pages.
+//! That the words around the code are there and lead somewhere: heads of files, the map of crates, links, the index of
+//! pages.
 //!
 //! # Limits
 //! Links to other sites and to headings are not followed.

@@ -1,4 +1,5 @@
-//! Which module a path in code leads to: the modules of a crate by their files, and every `crate::`, `super::` and `self::` in them.
+//! Which module a path in code leads to: the modules of a crate by their files, and every `crate::`, `super::` and
+//! `self::` in them.
 //!
 //! # Limits
 //! Modules are files. A path through `*` ends where the star stands, and what macros write is not seen.

@@ -1,6 +1,7 @@
 //! Which crate may depend on which, and who may use a heavy or dangerous dependency.
 //!
-//! Invariant: dependencies point up the map of `ARCHITECTURE.md`, never down. Tests count too: a dev-dependency compiles as well.
+//! Invariant: dependencies point up the map of `ARCHITECTURE.md`, never down. Tests count too: a dev-dependency
+//! compiles as well.
 //!
 //! # Limits
 //! Only direct dependencies; `tidy::lock` follows DataFusion through everything that the lock file resolves.
@@ -8,7 +9,8 @@
 use super::Report;
 use super::tree::{Package, Tree};
 
-/// A crate and the crates of ours that it may use. A crate that is missing here is an error, so that a new one says where it stands.
+/// A crate and the crates of ours that it may use. A crate that is missing here is an error, so that a new one says
+/// where it stands.
 const LAYERS: [(&str, &[&str]); 13] = [
     (EVERYWHERE, &[]),
     ("nearside-numa", &[]),

@@ -1,4 +1,5 @@
-//! Nothing in the repository depends on one machine: no absolute path of somebody's folders, no host of somebody's registry.
+//! Nothing in the repository depends on one machine: no absolute path of somebody's folders, no host of somebody's
+//! registry.
 //!
 //! Invariant: this file is the only one that may spell the patterns, so it is not searched.
 

@@ -1,5 +1,5 @@
-//! What rules found when it was recorded, in `xtask/recorded.txt`: rules that came after the code refuse what is added, and let stay what
-//! is written there until somebody touches it.
+//! What rules found when it was recorded, in `xtask/recorded.txt`: rules that came after the code refuse what is added,
+//! and let stay what is written there until somebody touches it.
 //!
 //! # Limits
 //! Findings are told apart by rule, file and a word (a name, an arrow), not by line, so a line may move.

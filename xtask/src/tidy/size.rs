@@ -1,7 +1,8 @@
 //! How long a file and a function may be.
 //!
-//! A file above the limit is an error. Long functions are a ratchet: those in `xtask/long-functions.txt` may stay as they are, and
-//! one that is new or has grown is warned about, so the rule bites on what is touched and never forces a rewrite.
+//! A file above the limit is an error. Long functions are a ratchet: those in `xtask/long-functions.txt` may stay as
+//! they are, and one that is new or has grown is warned about, so the rule bites on what is touched and never forces a
+//! rewrite.
 //!
 //! # Limits
 //! Two functions of one name in one file share a line of the record; the longest counts.

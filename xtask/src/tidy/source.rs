@@ -1,7 +1,7 @@
 //! One Rust file as tidy sees it: the text, the text with comments and literals blanked, and the comments alone.
 //!
-//! Invariant: all three have the same length and the same line breaks, so an offset or a line number found in one is good in
-//! the others. Rules that look for code read `code`, so a word inside a string or a comment never counts.
+//! Invariant: all three have the same length and the same line breaks, so an offset or a line number found in one is
+//! good in the others. Rules that look for code read `code`, so a word inside a string or a comment never counts.
 //!
 //! # Limits
 //! A lexer, not a parser: macros are not expanded, and braces inside macro bodies are taken as they stand.
@@ -257,7 +257,8 @@ fn string_end(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-/// The end of a raw string whose prefix (`r`, `br`) ended at `at`, or `None` when it is a raw identifier such as `r#type`.
+/// The end of a raw string whose prefix (`r`, `br`) ended at `at`, or `None` when it is a raw identifier such as
+/// `r#type`.
 fn raw_string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let hashes = bytes[at..].iter().take_while(|&&byte| byte == b'#').count();
     if bytes.get(at + hashes) != Some(&b'"') {

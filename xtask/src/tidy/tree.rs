@@ -3,8 +3,9 @@
 //! Rules are functions of this plain data, so each of them is tested on a bad example without a file system.
 //!
 //! # Limits
-//! The files are found by walking the folder, not by asking git, so a source archive is checked too. Folders that hold build
-//! output (cargo marks them with `CACHEDIR.TAG`), hidden folders other than ours, and files that are not text are passed over.
+//! The files are found by walking the folder, not by asking git, so a source archive is checked too. Folders that hold
+//! build output (cargo marks them with `CACHEDIR.TAG`), hidden folders other than ours, and files that are not text are
+//! passed over.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,7 +1,7 @@
 //! Where `unsafe` may stand, and that each use says why it is sound.
 //!
-//! The list is `xtask/unsafe-allow.txt`: one pattern per line with the reason after it. A pattern that allows nothing is an error,
-//! so the list never grows beyond what is needed.
+//! The list is `xtask/unsafe-allow.txt`: one pattern per line with the reason after it. A pattern that allows nothing
+//! is an error, so the list never grows beyond what is needed.
 //!
 //! # Limits
 //! Whether a `SAFETY:` comment is true is for reviewers.

@@ -1,7 +1,7 @@
 //! Public items that nothing outside their own file uses: they are private, or nobody needs them.
 //!
-//! Functions, constants and statics count, methods among them, and types that no public signature of their file speaks of. Tests of other
-//! files are users; re-exports (`pub use`) are none.
+//! Functions, constants and statics count, methods among them, and types that no public signature of their file speaks
+//! of. Tests of other files are users; re-exports (`pub use`) are none.
 //!
 //! # Limits
 //! Names, not paths: `len` of one type is used when any `len` is. Fields, variants and macros are not looked at.

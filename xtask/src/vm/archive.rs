@@ -1,7 +1,8 @@
 //! Writes a cpio archive in the `newc` form, which Linux unpacks as its first root file system.
 //!
-//! Format: Linux, `Documentation/driver-api/early-userspace/buffer-format.rst`: a header of ASCII hexadecimal fields, the name with
-//! a zero byte, the content; header with name and content are each padded to four bytes; an entry `TRAILER!!!` ends it.
+//! Format: Linux, `Documentation/driver-api/early-userspace/buffer-format.rst`: a header of ASCII hexadecimal fields,
+//! the name with a zero byte, the content; header with name and content are each padded to four bytes; an entry
+//! `TRAILER!!!` ends it.
 //!
 //! # Limits
 //! Plain files and folders of user 0; a file has less than 4 GiB. Not compressed: the kernel would take longer to
@@ -27,7 +28,8 @@ impl<W: Write> Archive<W> {
         Archive { out, inode: 0, folders: BTreeSet::new() }
     }
 
-    /// A folder and those above it; absolute or not, paths begin at the root. A folder that is there already is left alone.
+    /// A folder and those above it; absolute or not, paths begin at the root. A folder that is there already is left
+    /// alone.
     pub fn folder(&mut self, path: &str) -> io::Result<()> {
         let mut whole = String::new();
         for part in path.split('/').filter(|part| !part.is_empty()) {
@@ -73,7 +75,8 @@ impl<W: Write> Archive<W> {
         let size = u32::try_from(content.len()).map_err(|_| too_large())?;
         let name_size = u32::try_from(name.len() + 1).map_err(|_| too_large())?;
         self.inode += 1;
-        // Magic, then: inode, mode, user, group, links, time, size, device (2), device of a node (2), name, check (unused).
+        // Magic, then: inode, mode, user, group, links, time, size, device (2), device of a node (2), name, check
+        // (unused).
         let fields = [self.inode, mode, 0, 0, 1, 0, size, 0, 0, 0, 0, name_size, 0];
         let mut header = String::from("070701");
         for field in fields {

@@ -1,7 +1,8 @@
 //! Tests of the tester: each fails in one way, when the machine of `cargo xtask vm --self-check` tells it to, and
 //! must be seen to.
 //!
-//! Elsewhere they do nothing; there, [`tests::a_failing_binary_is_seen`] runs them again with the word that makes them fail.
+//! Elsewhere they do nothing; there, [`tests::a_failing_binary_is_seen`] runs them again with the word that makes them
+//! fail.
 
 use super::init::Run;
 use super::report::Kind;
@@ -81,7 +82,8 @@ mod tests {
         assert!(eaten.is_empty());
     }
 
-    /// The canaries on this machine, read and judged as if a machine of two nodes had run them; but not the one that eats memory.
+    /// The canaries on this machine, read and judged as if a machine of two nodes had run them; but not the one that
+    /// eats memory.
     #[test]
     fn a_failing_binary_is_seen() {
         let machine = Machine { nodes: 2, ..Machine::default() };

@@ -1,5 +1,5 @@
-//! The kernel and the shell of the machine, from packages of Debian or Ubuntu that are fetched and unpacked, but not installed: the host
-//! keeps its own kernel, and nobody has to be root.
+//! The kernel and the shell of the machine, from packages of Debian or Ubuntu that are fetched and unpacked, but not
+//! installed: the host keeps its own kernel, and nobody has to be root.
 //!
 //! What was fetched is kept in the build folder, so only the first machine needs the network.
 //!

@@ -1,7 +1,7 @@
 //! The emulated machine: what it has, and the arguments that make QEMU build it.
 //!
-//! Everything here is a pure function of plain data. QEMU always emulates (`tcg`): a kernel that is itself a guest may offer KVM
-//! that hangs.
+//! Everything here is a pure function of plain data. QEMU always emulates (`tcg`): a kernel that is itself a guest may
+//! offer KVM that hangs.
 //!
 //! # Limits
 //! One thread per core, memory split evenly over the nodes, at most one node without cpus (the last), no HMAT.

@@ -1,12 +1,12 @@
 //! Reads what the tests print in the machine, and judges it.
 //!
-//! Lines that begin with `@vm ` are written by the machine's init (see [`super::init`]); all others come from the runs between
-//! them. Nothing passes by being silent: a run that did not begin, did not end, has no list of tests, or whose counts do not add up
-//! is a fault, and so is a skipped test unless the machine cannot have what it needs.
+//! Lines that begin with `@vm ` are written by the machine's init (see [`super::init`]); all others come from the runs
+//! between them. Nothing passes by being silent: a run that did not begin, did not end, has no list of tests, or whose
+//! counts do not add up is a fault, and so is a skipped test unless the machine cannot have what it needs.
 //!
 //! # Limits
-//! Understands the plain text of libtest with `--show-output`. A test that prints a line like libtest's own can confuse it, but the
-//! counts would then not add up.
+//! Understands the plain text of libtest with `--show-output`. A test that prints a line like libtest's own can confuse
+//! it, but the counts would then not add up.
 
 use super::machine::Machine;
 
@@ -133,8 +133,8 @@ impl Report {
 }
 
 impl RunReport {
-    /// The test that `line` ends. With one test at a time its name is printed first, and what it prints past libtest may stand
-    /// between.
+    /// The test that `line` ends. With one test at a time its name is printed first, and what it prints past libtest
+    /// may stand between.
     fn verdict(&mut self, line: &str) -> Option<(String, Verdict)> {
         let parse = |word: &str| match word {
             "ok" => Some(Verdict::Passed),
@@ -229,9 +229,11 @@ pub fn machine_faults(report: &Report, console: &str, machine: &Machine) -> Vec<
     faults
 }
 
-/// Whether a test may say this and count as passed: what it needs is not there in any machine of ours, or not in this one.
+/// Whether a test may say this and count as passed: what it needs is not there in any machine of ours, or not in this
+/// one.
 fn may_be_skipped(reason: &str, machine: &Machine) -> bool {
-    // Recorded and published machines lie beside the clone, not in the machine; its only user is root; filling nodes is a test of its own.
+    // Recorded and published machines lie beside the clone, not in the machine; its only user is root; filling nodes is
+    // a test of its own.
     let elsewhere = ["not recorded here", "reference is not here", "every file", "NEARSIDE_TEST_FILL_NODES is not set"];
     // Some tests are of what a machine without nodes does.
     if reason.contains("a machine of one node") {
@@ -247,7 +249,8 @@ fn may_be_skipped(reason: &str, machine: &Machine) -> bool {
         || (machine.cpuless && reason.contains("every node has cpus"))
 }
 
-/// A line of the kernel after which nothing that the tests say is to be believed. A program that died of a signal is seen by its status.
+/// A line of the kernel after which nothing that the tests say is to be believed. A program that died of a signal is
+/// seen by its status.
 fn is_bad_news(line: &str) -> bool {
     let news =
         ["Kernel panic", "Out of memory: Killed", "oom-kill:", "general protection fault", "kernel BUG at", "Oops:"];

@@ -1,7 +1,7 @@
 //! `nearside sql`: statements from a prompt, standard input, a file or the command line.
 //!
-//! Statements run in order and results stream. At a prompt an error is shown and the next statement awaited; anywhere else
-//! the first error ends the program with exit code 1 and says on which line of the script it happened.
+//! Statements run in order and results stream. At a prompt an error is shown and the next statement awaited; anywhere
+//! else the first error ends the program with exit code 1 and says on which line of the script it happened.
 
 pub mod completion;
 pub mod output;

@@ -1,8 +1,8 @@
 //! Results on standard output: as a table for people, as CSV or JSON for programs. All three stream.
 //!
-//! - `table`: column widths come from the first [`WIDTH_ROWS`] rows, a later wider value pushes its line out. NULL reads
-//!   `NULL`; control characters are escaped, so that no value can steer the terminal or break a line. On a terminal, and
-//!   only there, wide columns are cut so that a row fits its width.
+//! - `table`: column widths come from the first [`WIDTH_ROWS`] rows, a later wider value pushes its line out. NULL
+//!   reads `NULL`; control characters are escaped, so that no value can steer the terminal or break a line. On a
+//!   terminal, and only there, wide columns are cut so that a row fits its width.
 //! - `csv`: RFC 4180 with a header line; NULL is an empty field, an empty string is `""`.
 //! - `json`: one array of row objects per statement; NULL is `null`, decimals are numbers with all their digits.
 //!
@@ -205,7 +205,8 @@ impl Layout {
             fit(&mut widths, terminal_width);
         }
         let right: Vec<bool> = schema.fields().iter().map(|f| is_number(f.data_type())).collect();
-        // What a row leaves of the terminal's width a text may have that comes later and is wider than those that were seen.
+        // What a row leaves of the terminal's width a text may have that comes later and is wider than those that were
+        // seen.
         let taken = widths.iter().sum::<usize>() + 3 * widths.len();
         let spare = terminal_width.map(|terminal_width| (terminal_width + 1).saturating_sub(taken));
         let most = |(width, number): (&usize, &bool)| match spare {

@@ -1,9 +1,9 @@
 //! The prompt: line editing, history, completion; statements over several lines.
 //!
-//! Enter runs the text when every statement in it has its `;` and starts another line otherwise, so that a whole statement
-//! can be edited and comes back whole from the history. Ctrl-C clears the line, or cancels the statement that runs; Ctrl-D
-//! on an empty line quits. The history lies in `nearside/history` of the user's state folder (`XDG_STATE_HOME`, else
-//! `~/.local/state`).
+//! Enter runs the text when every statement in it has its `;` and starts another line otherwise, so that a whole
+//! statement can be edited and comes back whole from the history. Ctrl-C clears the line, or cancels the statement that
+//! runs; Ctrl-D on an empty line quits. The history lies in `nearside/history` of the user's state folder
+//! (`XDG_STATE_HOME`, else `~/.local/state`).
 
 use std::env;
 use std::fs;

@@ -24,7 +24,7 @@ use crate::traffic::{KeptRows, TouchPhase};
 /// Most rows of a chunk that a source makes (DESIGN.md, Execution).
 pub(crate) const CHUNK_ROWS: usize = 2048;
 
-/// Rows are picked from unpacked ones where that unpacks at most so many for each.
+/// Rows are picked from unpacked ones where that unpacks at most `n` for each.
 const DENSE_SPAN: usize = 4;
 /// Runs of consecutive rows are copied as such where they are this long, on average.
 const RUN_ROWS: usize = 8;

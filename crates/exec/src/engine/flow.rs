@@ -320,7 +320,7 @@ fn is_stored(plan: &Plan) -> bool {
 struct Wanted<'a> {
     /// Rows that do not pass may be left out.
     filters: &'a Filters,
-    /// So many of the first rows are enough, if that is given.
+    /// `n` of the first rows are enough, if that is given.
     rows: Option<usize>,
     /// Somebody else cuts off what limits on top of the plan cut off.
     unlimited: bool,

@@ -19,7 +19,7 @@ use super::vector::{ColumnInfo, is_integer, type_bounds};
 use crate::ExecError;
 use crate::plan::{RowPieces, RowSource};
 
-/// After so many rows of a piece its task ends.
+/// After `n` rows of a piece its task ends.
 pub(super) const PART_ROWS: usize = GRANULE_ROWS;
 
 /// What is known of a column by its type alone.

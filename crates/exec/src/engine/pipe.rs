@@ -166,7 +166,7 @@ impl Pipe {
         }
     }
 
-    /// Rows that come out, about, perhaps fewer than there are: what pays for so many is done.
+    /// Rows that come out, about, perhaps fewer than there are: what pays for `n` is done.
     pub(crate) fn rows_expected(&self) -> u64 {
         let expected = |lane: &Lane| lane.source.rows_expected().filter(|_| lane.is_by_row());
         self.lanes.iter().map(expected).sum::<Option<u64>>().map_or(self.rows, |rows| rows.min(self.rows))

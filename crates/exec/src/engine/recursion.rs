@@ -30,7 +30,7 @@ use super::vector::{ColumnInfo, Data, Kind};
 use crate::ExecError;
 use crate::plan::{Plan, Recursion};
 
-/// After so many steps a task ends: its statement may have enough, which only who hands out tasks knows.
+/// After `n` steps a task ends: its statement may have enough, which only who hands out tasks knows.
 const STEPS_PER_TASK: usize = 64;
 
 /// Rows that are looked up between two looks at the statement.

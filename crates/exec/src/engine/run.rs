@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use numa::{NodeId, Reservation};
+use numa::Reservation;
 use parking_lot::Mutex;
 use sched::Statement;
-use storage::{Interrupted, Parallel};
+use storage::{CostOf, Interrupted, NodeOf, Parallel};
 
 use super::chunk::Chunk;
 use super::pipe::Pipe;
@@ -15,7 +15,7 @@ use crate::operators::scan::Places;
 use crate::profile::Working;
 use crate::traffic::{self, Traffic};
 
-/// A help takes one in so many bytes that are free, at most.
+/// A help takes one in `n` bytes that are free, at most.
 const HELP_SHARE: u64 = 4;
 
 /// What a plan runs with.
@@ -56,7 +56,7 @@ impl Run<'_> {
     pub(crate) fn for_each(
         &self,
         tasks: usize,
-        node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
+        node_of: &NodeOf<'_>,
         body: &(dyn Fn(usize) -> Result<(), ExecError> + Sync),
     ) -> Result<(), ExecError> {
         self.for_each_costing(tasks, node_of, &|_| (0, 0), body)
@@ -78,8 +78,8 @@ impl Run<'_> {
     fn for_each_costing(
         &self,
         tasks: usize,
-        node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
-        cost_of: &(dyn Fn(usize) -> (u64, u64) + Sync),
+        node_of: &NodeOf<'_>,
+        cost_of: &CostOf<'_>,
         body: &(dyn Fn(usize) -> Result<(), ExecError> + Sync),
     ) -> Result<(), ExecError> {
         let failed: Mutex<Option<ExecError>> = Mutex::new(None);

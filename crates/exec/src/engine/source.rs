@@ -27,7 +27,7 @@ use crate::operators::scan::{Counter, Matches, Scan};
 /// Rows that one task takes of rows that were kept.
 const ROWS_PER_MORSEL: usize = 16 * CHUNK_ROWS;
 
-/// Keys of joins are marked as codes where a dictionary has at most so many for each row that has one of them, or so few.
+/// Keys of joins are marked as codes where a dictionary has at most `n` for each row that has one of them, or so few.
 const CODES_PER_ROW: usize = 16;
 const CODES_MIN: usize = 1 << 20;
 

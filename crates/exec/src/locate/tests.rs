@@ -18,7 +18,7 @@ fn nodes(count: u32) -> Vec<NodeId> {
     (0..count).map(NodeId).collect()
 }
 
-/// Three columns (codes of 17 bits, plain numbers, plain strings) and so many rows in each segment.
+/// Three columns (codes of 17 bits, plain numbers, plain strings) and `n` rows in each segment.
 fn table(sizes: &[usize], placement: &ColumnPlacement) -> TableVersion {
     let fields = vec![
         Field::new("code", DataType::Int64, false),

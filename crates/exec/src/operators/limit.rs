@@ -30,7 +30,7 @@ impl Limit {
         self.fetch.map(|f| if f == 0 { 0 } else { f.saturating_add(self.skip) })
     }
 
-    /// Where what it hands out of so many rows begins, and how many that is.
+    /// Where what it hands out of `n` rows begins, and how many that is.
     pub(crate) fn of(&self, rows: usize) -> (usize, usize) {
         let skip = self.skip.min(rows);
         (skip, self.fetch.map_or(rows - skip, |fetch| fetch.min(rows - skip)))

@@ -21,7 +21,7 @@ use super::push::Optimized;
 use super::statistics;
 use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Side};
 
-/// Text whose dictionary has at most so many entries is a number like others.
+/// Text whose dictionary has at most `n` entries is a number like others.
 const CHEAP_ENTRIES: usize = 4096;
 /// Nanoseconds that a text costs as a key of one row, and a row of a table that is scanned for keys.
 const TEXT_KEY: f64 = 40.0;

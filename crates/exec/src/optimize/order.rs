@@ -11,7 +11,7 @@
 use super::cost::{self, Cost, Lookup};
 
 /// Relations up to which every order is looked at.
-pub(super) const EXHAUSTIVE_MAX: usize = 10;
+const EXHAUSTIVE_MAX: usize = 10;
 
 /// Keys of a build side are made a filter of the probe side where fewer than this share of its rows match.
 const FILTERS_BELOW: f64 = 0.9;

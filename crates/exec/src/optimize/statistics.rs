@@ -30,10 +30,10 @@ const SAMPLED_SEGMENTS: usize = 4;
 const NEIGHBOURS: usize = 16;
 const NEIGHBOURHOODS: usize = 64;
 
-/// Values are marked to see whether rows share one where there are at most so many for each row, or so few,
+/// Values are marked to see whether rows share one where there are at most `n` for each row, or so few,
 const MARKED_PER_ROW: u64 = 16;
 const MARKED_MIN: u64 = 1 << 20;
-/// in tables of at most so many rows, so many at a time.
+/// in tables of at most `n` rows, `n` at a time.
 const READ_ROWS: usize = 1 << 25;
 const READ_AT_ONCE: usize = 4096;
 
@@ -83,7 +83,7 @@ fn sampled_rows(rows: usize) -> Vec<u32> {
     }
     let place = |i: usize| {
         let (from, to) = (i * rows / SAMPLE_ROWS, (i + 1) * rows / SAMPLE_ROWS);
-        // Any scattering will do; the same for every column of so many rows.
+        // Any scattering will do; the same for every column of `n` rows.
         let scattered = (i as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         (from + (scattered as usize) % (to - from)) as u32
     };

@@ -25,11 +25,11 @@ pub(super) type ColumnRule = (&'static str, Rule);
 pub(super) enum Rule {
     /// The row's number from 1.
     Key,
-    /// One of so many numbers, from 1, scattered.
+    /// One of `n` numbers, from 1, scattered.
     Any(u64),
-    /// The same for so many rows in turn, from 1.
+    /// The same for `n` rows in turn, from 1.
     Runs(u64),
-    /// One of so many names, scattered.
+    /// One of `n` names, scattered.
     Name(u64),
 }
 

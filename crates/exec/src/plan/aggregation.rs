@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray};
+use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 
 use super::{Plan, SortKey};
@@ -145,17 +145,34 @@ pub trait OpaqueAggregate: Send + Sync + Debug {
     fn groups(&self) -> Result<Box<dyn OpaqueGroups>, ExecError>;
 }
 
+/// Some rows of an aggregation, and the groups that they are of.
+#[derive(Clone, Copy, Debug)]
+pub struct GroupedRows<'a> {
+    /// The group of each row, below `total`.
+    pub groups: &'a [usize],
+    /// Rows where this is not TRUE do not count.
+    pub filter: Option<&'a BooleanArray>,
+    /// How many groups there are, also without a row.
+    pub total: usize,
+}
+
+impl GroupedRows<'_> {
+    /// No row, of `total` groups: they are there even if none ever has one.
+    pub fn none(total: usize) -> GroupedRows<'static> {
+        GroupedRows { groups: &[], filter: None, total }
+    }
+
+    /// The rows that count, each with its group.
+    pub fn counted(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let counts = |row: usize| self.filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row));
+        self.groups.iter().copied().enumerate().filter(move |(row, _)| counts(*row))
+    }
+}
+
 /// The state of an [`OpaqueAggregate`] for some groups.
 pub trait OpaqueGroups: Send {
-    /// Takes rows: `arguments` one array per argument, `groups[i]` the group of row `i`, below `total`; rows where
-    /// `filter` is not TRUE do not count.
-    fn update(
-        &mut self,
-        arguments: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total: usize,
-    ) -> Result<(), ExecError>;
+    /// Takes rows: `arguments` has one array per argument.
+    fn update(&mut self, arguments: &[ArrayRef], rows: GroupedRows<'_>) -> Result<(), ExecError>;
     /// Takes another state of the same function, as [`state`](Self::state) gave it: its group `i` is `groups[i]` here.
     fn merge(&mut self, state: &[ArrayRef], groups: &[usize], total: usize) -> Result<(), ExecError>;
     /// The state of all groups, to be merged elsewhere; it is empty afterwards.

@@ -36,6 +36,22 @@ pub enum JoinKind {
     Mark(Side),
 }
 
+impl JoinKind {
+    /// All kinds, with either side where there is one.
+    pub const ALL: [JoinKind; 10] = [
+        JoinKind::Inner,
+        JoinKind::Left,
+        JoinKind::Right,
+        JoinKind::Full,
+        JoinKind::Semi(Side::Left),
+        JoinKind::Semi(Side::Right),
+        JoinKind::Anti(Side::Left),
+        JoinKind::Anti(Side::Right),
+        JoinKind::Mark(Side::Left),
+        JoinKind::Mark(Side::Right),
+    ];
+}
+
 /// Two inputs, row by row. A pair matches if every pair of key columns is equal (and not NULL, unless `nulls_equal`) and
 /// the residual is TRUE. Floats: -0.0 equals 0.0, all NaNs are equal. Rows come in no particular order.
 #[derive(Clone)]
@@ -77,7 +93,7 @@ pub struct Sort {
     pub input: Plan,
     /// By the first, then the second, ..
     pub keys: Vec<SortKey>,
-    /// Only the first so many rows (top-k).
+    /// Only the first `n` rows (top-k).
     pub fetch: Option<usize>,
 }
 

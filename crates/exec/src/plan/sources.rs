@@ -33,7 +33,7 @@ pub trait RowSource: Send + Sync + Debug {
         None
     }
 
-    /// Opens it for these of its columns (of each at most once, in this order) and about so many threads.
+    /// Opens it for these of its columns (of each at most once, in this order) and about `n` threads.
     ///
     /// # Errors
     /// What is read cannot be opened.

@@ -58,11 +58,11 @@ pub enum WindowFunction {
     PercentRank,
     /// The share of rows up to its last peer; Float64.
     CumeDist,
-    /// The partition cut into so many parts that differ by one row at most, the larger ones first: which one; an
+    /// The partition cut into `n` parts that differ by one row at most, the larger ones first: which one; an
     /// integer. NULL where
     /// the number is; below 1 is an error.
     Ntile(Option<i64>),
-    /// The argument's value so many rows before this one; of `default`, a column of that type, or NULL where there is
+    /// The argument's value `n` rows before this one; of `default`, a column of that type, or NULL where there is
     /// no such row.
     /// NULL where the number is.
     Lag {

@@ -14,7 +14,7 @@ use super::keys::{Equality, key_columns, one_nan};
 use super::ordered::{in_order, ordered};
 use super::{batch, pick};
 use crate::ExecError;
-use crate::plan::{AggregateCall, AggregateFunction, Aggregation, OpaqueAggregate};
+use crate::plan::{AggregateCall, AggregateFunction, Aggregation, GroupedRows, OpaqueAggregate};
 
 /// Groups and aggregates of the rows of `input`.
 pub(super) fn aggregate(
@@ -123,10 +123,10 @@ fn opaque_result(
 ) -> Result<ArrayRef, ExecError> {
     let mut state = function.groups()?;
     let none: Vec<ArrayRef> = arguments.iter().map(|a| a.slice(0, 0)).collect();
-    state.update(&none, &[], None, 1)?;
+    state.update(&none, GroupedRows::none(1))?;
     for &row in rows {
         let one: Vec<ArrayRef> = arguments.iter().map(|a| a.slice(row, 1)).collect();
-        state.update(&one, &[0], None, 1)?;
+        state.update(&one, GroupedRows { groups: &[0], ..GroupedRows::none(1) })?;
     }
     state.finish()
 }

@@ -12,7 +12,7 @@ struct Stretch {
 enum Part {
     /// These bytes.
     Literal(Box<Finder<'static>>),
-    /// So many characters, any.
+    /// `n` characters, any.
     Characters(usize),
 }
 

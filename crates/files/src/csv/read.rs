@@ -55,20 +55,13 @@ pub(crate) fn read(source: &TextSource, plan: Arc<CsvPlan>, progress: Option<Pro
         let header = next_records(&mut buffer, &plan.dialect, None, 1, usize::MAX)?;
         buffer.consume(header.bytes);
     }
-    Ok(Box::new(Reader { buffer, plan }))
+    let mut reader = Reader { buffer, plan };
+    Ok(Box::new(std::iter::from_fn(move || reader.advance().transpose())))
 }
 
 struct Reader {
     buffer: TextBuffer,
     plan: Arc<CsvPlan>,
-}
-
-impl Iterator for Reader {
-    type Item = Result<RecordBatch, FileError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.advance().transpose()
-    }
 }
 
 impl Reader {

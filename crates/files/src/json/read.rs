@@ -62,7 +62,8 @@ pub(crate) fn read(
     let buffer = source.open(progress)?;
     let decoder =
         decoder(&schema, batch_rows).map_err(|e| FileError::corrupt(&source.path, "JSON lines", arrow_text(&e)))?;
-    Ok(Box::new(Reader { buffer, decoder, schema, batch_rows }))
+    let mut reader = Reader { buffer, decoder, schema, batch_rows };
+    Ok(Box::new(std::iter::from_fn(move || reader.advance().transpose())))
 }
 
 fn decoder(schema: &SchemaRef, batch_rows: usize) -> Result<Decoder, ArrowError> {
@@ -75,14 +76,6 @@ struct Reader {
     decoder: Decoder,
     schema: SchemaRef,
     batch_rows: usize,
-}
-
-impl Iterator for Reader {
-    type Item = Result<RecordBatch, FileError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.advance().transpose()
-    }
 }
 
 impl Reader {

@@ -2,7 +2,8 @@
 //!
 //! Pure: it runs nothing.
 //!
-//! Invariants: a claim holds only where every figure that its rule speaks of is there; what is missing makes it `not yet`.
+//! Invariants: a claim holds only where every figure that its rule speaks of is there; what is missing makes it
+//! `not yet`.
 
 use serde::{Deserialize, Serialize};
 

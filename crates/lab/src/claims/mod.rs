@@ -1,7 +1,7 @@
 //! The published claims against what is obtained here: published, obtained, error, verdict, reason.
 //!
-//! The rows are `data/claims.csv`, the rules by which each is judged `data/rules.toml`. A run collects the points that the
-//! rules speak of, runs each once, and judges.
+//! The rows are `data/claims.csv`, the rules by which each is judged `data/rules.toml`. A run collects the points that
+//! the rules speak of, runs each once, and judges.
 //!
 //! Invariants: every row is reported, whatever became of it; a claim that misses says what it missed and, where that is
 //! known, why; nothing that cannot be run counts as repeated.
@@ -12,7 +12,6 @@ mod rows;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::AtomicBool;
 
 use numa::MachineDescription;
 use serde::Serialize;
@@ -21,8 +20,8 @@ use toml::Table;
 
 use crate::declaration::{DeclarationError, Experiment, Workload};
 use crate::engine::{Engine, RunError};
-use crate::result::{Metric, ResultKind, Store, over_seeds};
-use crate::run::{Job, JobResult, Options, Progress, RunFailure, run};
+use crate::result::{Metric, ResultKind, over_seeds};
+use crate::run::{Job, JobResult, Options, RunContext, RunFailure, run};
 
 pub use judge::Verdict;
 pub(crate) use judge::figure;
@@ -107,8 +106,8 @@ impl ClaimResult {
         self.by_seed.iter().all(|of| of.verdict == self.verdict)
     }
 
-    /// The standard deviation over the seeds of each of [`ClaimResult::values`], in their order, and their mean before it; empty
-    /// with fewer than two seeds.
+    /// The standard deviation over the seeds of each of [`ClaimResult::values`], in their order, and their mean before
+    /// it; empty with fewer than two seeds.
     pub fn deviations(&self) -> Vec<(&str, f64, f64)> {
         let of = |what: &str| -> Vec<f64> {
             let named = |of: &OfSeed| of.values.iter().find(|(name, _)| name == what).map(|(_, value)| *value);
@@ -184,33 +183,23 @@ struct Prepared {
 ///
 /// # Errors
 /// [`ClaimsError`]; a point that cannot be run is no error but a claim that is `not yet`.
-pub fn evaluate(
-    engines: Engines<'_>,
-    wanted: &Wanted<'_>,
-    options: &Options,
-    store: Option<&Store>,
-    progress: &(dyn Fn(Progress<'_>) + Sync),
-    stop: &AtomicBool,
-) -> Result<Evaluation, ClaimsError> {
-    evaluate_with_records(engines, wanted, options, store, progress, stop).map(|(evaluation, _)| evaluation)
+pub fn evaluate(engines: Engines<'_>, wanted: &Wanted<'_>, context: RunContext<'_>) -> Result<Evaluation, ClaimsError> {
+    evaluate_with_records(engines, wanted, context).map(|(evaluation, _)| evaluation)
 }
 
 /// As [`evaluate`], with what the points gave.
 pub(crate) fn evaluate_with_records(
     engines: Engines<'_>,
     wanted: &Wanted<'_>,
-    options: &Options,
-    store: Option<&Store>,
-    progress: &(dyn Fn(Progress<'_>) + Sync),
-    stop: &AtomicBool,
+    context: RunContext<'_>,
 ) -> Result<(Evaluation, Vec<JobResult>), ClaimsError> {
     let (prepared, jobs) = prepare(wanted)?;
-    let results = run_all(engines, &jobs, options, store, progress, stop)?;
+    let results = run_all(engines, &jobs, context)?;
     let claims = prepared.iter().map(|one| result_of(one, &jobs, &results)).collect();
     let evaluation = Evaluation {
-        revision: options.revision.clone(),
-        seed: options.seed,
-        seeds: vec![options.seed],
+        revision: context.options.revision.clone(),
+        seed: context.options.seed,
+        seeds: vec![context.options.seed],
         full: wanted.full,
         constants: engines.simulated.constants(),
         claims,
@@ -218,27 +207,25 @@ pub(crate) fn evaluate_with_records(
     Ok((evaluation, results))
 }
 
-/// As [`evaluate`] with `n` seeds, that of the options and those after it: claims are judged by the means over the seeds, and by
-/// each seed for itself. What was run is kept seed by seed.
+/// As [`evaluate`] with `n` seeds, that of the options and those after it: claims are judged by the means over the
+/// seeds, and by each seed for itself. What was run is kept seed by seed.
 ///
 /// # Errors
 /// As [`evaluate`].
 pub fn evaluate_over_seeds(
     engines: Engines<'_>,
     wanted: &Wanted<'_>,
-    (options, seeds): (&Options, u32),
-    store: Option<&Store>,
-    progress: &(dyn Fn(Progress<'_>) + Sync),
-    stop: &AtomicBool,
+    seeds: u32,
+    context: RunContext<'_>,
 ) -> Result<Evaluation, ClaimsError> {
     if seeds <= 1 {
-        return evaluate(engines, wanted, options, store, progress, stop);
+        return evaluate(engines, wanted, context);
     }
     let (prepared, jobs) = prepare(wanted)?;
     let mut of_seeds: Vec<(u64, Vec<JobResult>)> = Vec::new();
-    for seed in options.seeds(seeds) {
-        let with = Options { seed, ..options.clone() };
-        of_seeds.push((seed, run_all(engines, &jobs, &with, store, progress, stop)?));
+    for seed in context.options.seeds(seeds) {
+        let options = Options { seed, ..context.options.clone() };
+        of_seeds.push((seed, run_all(engines, &jobs, RunContext { options: &options, ..context })?));
     }
     let mean = |job: usize| -> JobResult {
         let records = of_seeds.iter().map(|(_, results)| results[job].clone()).collect::<Result<Vec<_>, _>>()?;
@@ -257,8 +244,8 @@ pub fn evaluate_over_seeds(
         ClaimResult { by_seed, ..result }
     };
     Ok(Evaluation {
-        revision: options.revision.clone(),
-        seed: options.seed,
+        revision: context.options.revision.clone(),
+        seed: context.options.seed,
         seeds: of_seeds.iter().map(|(seed, _)| *seed).collect(),
         full: wanted.full,
         constants: engines.simulated.constants(),
@@ -341,24 +328,13 @@ fn job_of(
 }
 
 /// Runs jobs, each by its engine; results in the order of the jobs.
-fn run_all(
-    engines: Engines<'_>,
-    jobs: &[Job],
-    options: &Options,
-    store: Option<&Store>,
-    progress: &(dyn Fn(Progress<'_>) + Sync),
-    stop: &AtomicBool,
-) -> Result<Vec<JobResult>, RunFailure> {
-    let modelled = |job: &&Job| matches!(job.point.settings.workload, Workload::Modelled(_));
-    let (by_model, by_simulator): (Vec<&Job>, Vec<&Job>) = jobs.iter().partition(modelled);
+fn run_all(engines: Engines<'_>, jobs: &[Job], context: RunContext<'_>) -> Result<Vec<JobResult>, RunFailure> {
+    let modelled = |at: &usize| matches!(jobs[*at].point.settings.workload, Workload::Modelled(_));
+    let (by_model, by_simulator): (Vec<usize>, Vec<usize>) = (0..jobs.len()).partition(modelled);
     let mut results: BTreeMap<usize, JobResult> = BTreeMap::new();
-    for (engine, group) in [(engines.modelled, by_model), (engines.simulated, by_simulator)] {
-        let owned: Vec<Job> = group.iter().map(|job| (*job).clone()).collect();
-        let found = run(engine, &owned, options, store, progress, stop)?;
-        for (job, result) in group.iter().zip(found) {
-            let at = jobs.iter().position(|known| std::ptr::eq(known, *job)).unwrap_or_default();
-            results.insert(at, result);
-        }
+    for (engine, places) in [(engines.modelled, by_model), (engines.simulated, by_simulator)] {
+        let group: Vec<Job> = places.iter().map(|at| jobs[*at].clone()).collect();
+        results.extend(places.into_iter().zip(run(engine, &group, context)?));
     }
     Ok(results.into_values().collect())
 }

@@ -6,8 +6,8 @@
 //! The kinds of rules:
 //! - `values`: each expression lies within 15% of what was published, and, where `side_of` is given, on the published
 //!   side of it (a gain of 3% is not repeated by a loss of 3%).
-//! - `ranges`: the value lies within the published range, widened by 15% at both ends, and on its side of 1 where the whole
-//!   range lies on one side.
+//! - `ranges`: the value lies within the published range, widened by 15% at both ends, and on its side of 1 where the
+//!   whole range lies on one side.
 //! - `order`: every comparison is true.
 //! - `table`: the model's values equal a published table, entry by entry, within `within`.
 //! - `input`: the row is a figure of a machine, which the simulator reads; it is reported, not judged.

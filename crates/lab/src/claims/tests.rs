@@ -1,3 +1,5 @@
+use std::sync::atomic::AtomicBool;
+
 use proptest::prelude::*;
 
 use super::expression::{Comparison, Expression};
@@ -133,8 +135,10 @@ fn inputs_the_table_and_what_is_not_there_are_reported_without_a_run() {
     let only = ["S1", "S2", "N5", "E11"].map(String::from);
     let engines = Engines { simulated: &SimEngine::default(), modelled: &ModelEngine };
     let options = Options { seed: 1, threads: 1, revision: "test".into() };
+    let stop = AtomicBool::new(false);
+    let context = RunContext { options: &options, store: None, progress: &|_| {}, stop: &stop };
     let wanted = Wanted { full: false, only: &only, changes: None };
-    let found = evaluate(engines, &wanted, &options, None, &|_| {}, &AtomicBool::new(false)).expect("judged");
+    let found = evaluate(engines, &wanted, context).expect("judged");
     let by_id = |id: &str| found.claims.iter().find(|result| result.claim.id == id).expect("wanted");
     assert_eq!(by_id("S1").verdict, Verdict::Input);
     // The published machine gives the published change.
@@ -143,8 +147,7 @@ fn inputs_the_table_and_what_is_not_there_are_reported_without_a_run() {
     assert!(by_id("N5").obtained.starts_with("143 of 143"), "{}", by_id("N5").obtained);
     assert_eq!(by_id("E11").verdict, Verdict::NotYet);
     let unknown = Wanted { full: false, only: &["V99".to_string()], changes: None };
-    let error =
-        evaluate(engines, &unknown, &options, None, &|_| {}, &AtomicBool::new(false)).expect_err("no such claim");
+    let error = evaluate(engines, &unknown, context).expect_err("no such claim");
     assert!(error.to_string().contains("V99"));
 }
 

@@ -1,7 +1,8 @@
-//! What `nearside lab list | run | claims | report` do, without their argument parser: plain structs in, text and files out.
+//! What `nearside lab list | run | claims | report` do, without their argument parser: plain structs in, text and files
+//! out.
 //!
-//! Invariants: what is asked for is checked before anything runs; a file takes its name when it is whole; tables go to the
-//! writer that the caller gave, progress to its callback, nothing to a terminal by itself.
+//! Invariants: what is asked for is checked before anything runs; a file takes its name when it is whole; tables go to
+//! the writer that the caller gave, progress to its callback, nothing to a terminal by itself.
 
 mod tables;
 
@@ -17,12 +18,12 @@ use serde::de::DeserializeOwned;
 use sim::Constants;
 use thiserror::Error;
 
-use crate::claims::{ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate_over_seeds};
+use crate::claims::{ClaimsError, Engines, Evaluation, Wanted, evaluate_over_seeds};
 use crate::declaration::{DeclarationError, Experiment};
 use crate::engine::{Engine, Measure, MeasuredEngine, ModelEngine, RunError, SimEngine};
 use crate::report::{Material, report as page};
 use crate::result::{Record, ResultFile, ResultKind, Store, StoreError, as_json};
-use crate::run::{Job, Options, Progress, RunFailure, run as run_jobs};
+use crate::run::{Job, Options, Progress, RunContext, RunFailure, run as run_jobs};
 use crate::sensitivity::sensitivity;
 use crate::variation::{Varied, vary as run_variations};
 
@@ -78,6 +79,12 @@ pub struct Context<'a> {
     pub stop: &'a AtomicBool,
     /// What measures on the machine at hand, where the program can.
     pub measure: Option<&'a dyn Measure>,
+}
+
+impl Context<'_> {
+    pub(crate) fn run<'a>(&'a self, options: &'a Options, store: Option<&'a Store>) -> RunContext<'a> {
+        RunContext { options, store, progress: self.progress, stop: self.stop }
+    }
 }
 
 /// `lab run`.
@@ -179,7 +186,7 @@ pub fn run(arguments: &RunArguments, context: &Context<'_>, out: &mut dyn Write)
         let mut results = Vec::new();
         for seed in options.seeds(arguments.seeds) {
             let options = Options { seed, ..options.clone() };
-            results.extend(run_jobs(engine.as_ref(), &jobs, &options, Some(&store), context.progress, context.stop)?);
+            results.extend(run_jobs(engine.as_ref(), &jobs, context.run(&options, Some(&store)))?);
         }
         let records: Vec<Record> = results.iter().filter_map(|result| result.as_ref().ok().cloned()).collect();
         let errors: Vec<&RunError> = results.iter().filter_map(|result| result.as_ref().err()).collect();
@@ -207,10 +214,10 @@ pub fn claims(
     let store = arguments.results.as_deref().map(Store::open).transpose()?;
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
     let wanted = Wanted { full: arguments.full, only: &arguments.only, changes: None };
-    let evaluation = judged(&wanted, (&options, arguments.seeds), store.as_ref(), context)?;
+    let evaluation = judged(&wanted, arguments.seeds, context.run(&options, store.as_ref()))?;
     tables::claims(out, &evaluation)?;
     if arguments.sensitivity {
-        let found = sensitivity(&[], &wanted, &options, store.as_ref(), context.progress, context.stop)?;
+        let found = sensitivity(&[], &wanted, context.run(&options, store.as_ref()))?;
         tables::sensitivity(out, &found)?;
         if let Some(folder) = &arguments.results {
             write_json(&folder.join(SENSITIVITY), &found)?;
@@ -246,7 +253,7 @@ pub fn vary(
     let folder = arguments.results.as_ref().map(|results| results.join(VARIED));
     let store = folder.as_deref().map(Store::open).transpose()?;
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
-    let found = run_variations(&arguments.only, &options, store.as_ref(), context.progress, context.stop)?;
+    let found = run_variations(&arguments.only, context.run(&options, store.as_ref()))?;
     tables::variations(out, &found)?;
     if let Some(folder) = arguments.results.as_ref().filter(|_| arguments.only.is_empty()) {
         write_json(&folder.join(VARIATIONS), &found)?;
@@ -263,7 +270,7 @@ pub fn report(arguments: &ReportArguments, context: &Context<'_>, out: &mut dyn 
     let store = Store::open(&arguments.results)?;
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
     let wanted = Wanted { full: arguments.full, only: &[], changes: None };
-    let evaluation = judged(&wanted, (&options, arguments.seeds), Some(&store), context)?;
+    let evaluation = judged(&wanted, arguments.seeds, context.run(&options, Some(&store)))?;
     let material = Material {
         experiments: with_results(&store)?,
         claims: Some(evaluation),
@@ -283,15 +290,10 @@ pub fn report(arguments: &ReportArguments, context: &Context<'_>, out: &mut dyn 
     Ok(())
 }
 
-fn judged(
-    wanted: &Wanted<'_>,
-    options: (&Options, u32),
-    store: Option<&Store>,
-    context: &Context<'_>,
-) -> Result<Evaluation, CommandError> {
+fn judged(wanted: &Wanted<'_>, seeds: u32, context: RunContext<'_>) -> Result<Evaluation, CommandError> {
     let (simulated, modelled) = (SimEngine::new(Constants::default()), ModelEngine);
     let engines = Engines { simulated: &simulated, modelled: &modelled };
-    Ok(evaluate_over_seeds(engines, wanted, options, store, context.progress, context.stop)?)
+    Ok(evaluate_over_seeds(engines, wanted, seeds, context)?)
 }
 
 /// Each experiment of ours with its results, and those of a user's own that are in the folder no more than in passing:
@@ -317,8 +319,8 @@ fn with_results(store: &Store) -> Result<Vec<(Experiment, Vec<ResultFile>)>, Com
     Ok(all)
 }
 
-/// Records in the order of the grid, those of other settings after them: threads finish points in any order. Of a point that was
-/// run for several lengths, the longest.
+/// Records in the order of the grid, those of other settings after them: threads finish points in any order. Of a point
+/// that was run for several lengths, the longest.
 fn in_order(experiment: &Experiment, mut records: Vec<Record>) -> Vec<Record> {
     let mut longest: BTreeMap<String, f64> = BTreeMap::new();
     let of = |record: &Record| format!("{:?} {}", record.settings, record.seed);
@@ -395,11 +397,6 @@ fn unfinished(path: &Path) -> Result<PathBuf, CommandError> {
         Some(name) => Ok(path.with_file_name(format!(".{}.unfinished", name.to_string_lossy()))),
         None => Err(CommandError::File { path: path.to_path_buf(), source: io::ErrorKind::InvalidFilename.into() }),
     }
-}
-
-/// Whether every claim that was judged is repeated: what a script may want to know.
-pub fn all_hold(evaluation: &Evaluation) -> bool {
-    evaluation.count(Verdict::Misses) == 0
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@ use std::sync::atomic::AtomicBool;
 use numa::Topology;
 
 use super::*;
+use crate::claims::Verdict;
 use crate::declaration::Point;
 use crate::engine::Conditions;
 use crate::result::{Metric, Outcome};
@@ -128,7 +129,7 @@ fn claims_are_printed_and_written_with_their_origin() {
     };
     let mut out = Vec::new();
     let evaluation = claims(&arguments, &context(&stop, None), &mut out).expect("judged");
-    assert!(all_hold(&evaluation));
+    assert_eq!(evaluation.count(Verdict::Misses), 0);
     let text = String::from_utf8(out).expect("text");
     assert!(text.contains("3 claims: 1 holds, 0 misses, 1 not yet, 1 input"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&path).expect("there")).expect("JSON");

@@ -2,8 +2,8 @@
 //!
 //! Invariants: an unknown name is refused; every field has a default.
 //!
-//! Sources: Psaroudakis et al., VLDB 2015, section 6; Kissinger et al., ADMS 2014, section 4; Greinsmark 2020, section 5.1;
-//! Seidel 2011, chapters 2, 4 and 5.
+//! Sources: Psaroudakis et al., VLDB 2015, section 6; Kissinger et al., ADMS 2014, section 4; Greinsmark 2020, section
+//! 5.1; Seidel 2011, chapters 2, 4 and 5.
 
 use serde::{Deserialize, Serialize};
 

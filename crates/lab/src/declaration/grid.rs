@@ -1,7 +1,7 @@
 //! From a declaration to the points that are run: the products of its grids over its defaults.
 //!
-//! Invariants: points come in the order of the file, the last name of a grid fastest (a grid's names are in alphabetical
-//! order); two grids never give the same point twice; a value that was set by the caller is not varied.
+//! Invariants: points come in the order of the file, the last name of a grid fastest (a grid's names are in
+//! alphabetical order); two grids never give the same point twice; a value that was set by the caller is not varied.
 
 use toml::{Table, Value};
 

@@ -1,4 +1,5 @@
-//! Experiments as declared files: where each comes from, on which machine, over which data, what is varied, what is drawn.
+//! Experiments as declared files: where each comes from, on which machine, over which data, what is varied, what is
+//! drawn.
 //!
 //! A declaration is TOML. Its tables `machine`, `data` and `workload` hold the settings with their default values; each
 //! table of `grid` names the values that some of them take, and the experiment's points are the products of those. So

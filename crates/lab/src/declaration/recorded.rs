@@ -1,6 +1,7 @@
 //! Workloads recorded from a running database: which kinds of statements there were, what each read and computed.
 //!
-//! Invariants: shares are counted by statements that ended; a statement reads columns that are listed; amounts are finite and not negative.
+//! Invariants: shares are counted by statements that ended; a statement reads columns that are listed; amounts are
+//! finite and not negative.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,8 +1,8 @@
-//! What an experiment can set, typed: the machine and how much of it is used, and one family of settings per kind of work
-//! (`families.rs`).
+//! What an experiment can set, typed: the machine and how much of it is used, and one family of settings per kind of
+//! work (`families.rs`).
 //!
-//! Invariant: an unknown name, a value of the wrong type, a share outside 0 to 1 or a result cache that is on are refused
-//! with a sentence that says what would be right.
+//! Invariant: an unknown name, a value of the wrong type, a share outside 0 to 1 or a result cache that is on are
+//! refused with a sentence that says what would be right.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

@@ -1,7 +1,7 @@
 //! What runs a point: the simulator, the model, or a program that measures.
 //!
-//! Invariants: an engine gives figures of one kind; what it cannot run it refuses with what is missing, it never invents a
-//! figure. Simulated and modelled outcomes depend on the settings and the seed alone.
+//! Invariants: an engine gives figures of one kind; what it cannot run it refuses with what is missing, it never
+//! invents a figure. Simulated and modelled outcomes depend on the settings and the seed alone.
 
 mod modelled;
 mod simulated;
@@ -68,8 +68,8 @@ pub trait Engine: Sync {
         usize::MAX
     }
 
-    /// About how long the machine at hand takes for a point, in a unit of the engine's own: the longest are run first, so that no
-    /// thread is left alone with one at the end. Decides nothing but the order.
+    /// About how long the machine at hand takes for a point, in a unit of the engine's own: the longest are run first,
+    /// so that no thread is left alone with one at the end. Decides nothing but the order.
     fn cost(&self, _: &Point, _: Conditions<'_>) -> f64 {
         0.0
     }
@@ -86,7 +86,8 @@ pub trait Measure: Sync {
     /// The machine at hand.
     fn machine(&self) -> (String, Topology);
 
-    /// Runs a point on the machine at hand, scaled to its memory where that is too small; `notes` of the outcome say so.
+    /// Runs a point on the machine at hand, scaled to its memory where that is too small; `notes` of the outcome say
+    /// so.
     ///
     /// # Errors
     /// [`RunError::Refused`] for what does not make sense here, such as sub-domains on a machine without them.

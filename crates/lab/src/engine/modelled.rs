@@ -99,8 +99,8 @@ fn fitted(system: System, query: u32) -> Result<PlainJob, RunError> {
     })
 }
 
-/// Run times of the job on 1, 2, .. cpus beside 0, 1, .. hogs, and what a fit finds in them: a check of the fit, since the
-/// thesis prints no run times.
+/// Run times of the job on 1, 2, .. cpus beside 0, 1, .. hogs, and what a fit finds in them: a check of the fit, since
+/// the thesis prints no run times.
 fn fit_again(curve: &Curve, system: System, job: PlainJob) -> Result<PlainJob, RunError> {
     let cores = system.cores() as u32;
     let mut runs = Vec::new();

@@ -1,17 +1,15 @@
-//! Charts as inline SVG: lines over a number, groups of bars over names. The same look as the pictures of `nearside probe`.
+//! Charts as inline SVG: lines over a number, groups of bars over names. The same look as the pictures of
+//! `nearside probe`.
 //!
-//! Invariants: a chart's title says whether it is simulated, modelled or measured; axes are named with their units; text is
-//! at least 11 pixels high; colours differ also for people who see few of them, and lines differ by dashes and marks too;
-//! what was published is dashed and drawn beside, never joined with what is ours.
+//! Invariants: a chart's title says whether it is simulated, modelled or measured; axes are named with their units;
+//! text is at least 11 pixels high; colours differ also for people who see few of them, and lines differ by dashes and
+//! marks too; what was published is dashed and drawn beside, never joined with what is ours.
 
-use std::fmt::Write;
+use numa::svg::{COLOURS, Drawing, axis_number, round_step, stroke};
 
-use super::page::escape;
 use crate::claims::figure as short;
 use crate::result::{ResultKind, Series};
 
-/// Okabe and Ito's colours, which people with any colour vision tell apart; none too light for white.
-const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7a5195", "#555555"];
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 66.0;
@@ -43,7 +41,7 @@ impl Chart<'_> {
         let y_max = points().map(|p| p.1).reduce(f64::max)?;
         let y_min = points().map(|p| p.1).reduce(f64::min)?;
         let y = Scale::of(y_min.min(0.0), y_max);
-        let mut body = String::new();
+        let mut body = Drawing::default();
         y.draw_rows(&mut body);
         if self.bars {
             self.draw_bars(&mut body, &y)
@@ -51,29 +49,20 @@ impl Chart<'_> {
             self.draw_lines(&mut body, &y)?
         }
         let floor = TOP + HEIGHT;
-        let _ = writeln!(body, "<path d=\"M{LEFT} {TOP}V{floor}h{WIDTH}\" fill=\"none\" stroke=\"#767676\"/>");
+        body.path(format_args!("M{LEFT} {TOP}V{floor}h{WIDTH}"), "fill=\"none\" stroke=\"#767676\"");
         let grey = "text-anchor=\"middle\" fill=\"#444\"";
-        text(&mut body, LEFT + WIDTH / 2.0, floor + 40.0, grey, self.x);
+        body.text(LEFT + WIDTH / 2.0, floor + 40.0, grey, self.x);
         let legend = self.legend(&mut body, floor + BOTTOM);
         let height = floor + BOTTOM + legend + 6.0;
         let width = LEFT + WIDTH + RIGHT;
         let head = format!("{} ({})", self.title, self.kind);
-        let mut out = String::new();
+        body.text(0.0, 14.0, "font-size=\"15\" font-weight=\"bold\"", &head);
+        body.text(0.0, 31.0, "fill=\"#444\"", self.y);
         let told = format!("{head}. {} over {}, {} series.", self.y, self.x, self.series.len());
-        let _ = writeln!(
-            out,
-            "<svg role=\"img\" aria-label=\"{}\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\" \
-             font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\" font-size=\"12\" fill=\"#222\">",
-            escape(&told)
-        );
-        text(&mut out, 0.0, 14.0, "font-size=\"15\" font-weight=\"bold\"", &head);
-        text(&mut out, 0.0, 31.0, "fill=\"#444\"", self.y);
-        out.push_str(&body);
-        out.push_str("</svg>\n");
-        Some(out)
+        Some(body.inline(width, height, &told))
     }
 
-    fn draw_lines(&self, body: &mut String, y: &Scale) -> Option<()> {
+    fn draw_lines(&self, body: &mut Drawing, y: &Scale) -> Option<()> {
         let xs = || self.series.iter().flat_map(|series| series.points().iter().map(|p| p.0));
         let (low, high) = (xs().reduce(f64::min)?, xs().reduce(f64::max)?);
         let log = self.log_x && low > 0.0;
@@ -83,30 +72,24 @@ impl Chart<'_> {
         let place = |x: f64| LEFT + (scaled(x) - scaled(low)) / span * WIDTH;
         for (x, label) in ticks_of_x(low, high, log, xs()) {
             let (at, floor) = (place(x), TOP + HEIGHT);
-            let _ = writeln!(body, "<path d=\"M{at:.1} {floor:.1}v5\" stroke=\"#767676\"/>");
-            text(body, at, floor + 19.0, "text-anchor=\"middle\" font-size=\"11\"", &label);
+            body.path(format_args!("M{at:.1} {floor:.1}v5"), "stroke=\"#767676\"");
+            body.text(at, floor + 19.0, "text-anchor=\"middle\" font-size=\"11\"", &label);
         }
         for (i, series) in self.series.iter().enumerate() {
-            let path: Vec<String> =
-                series.points().iter().map(|p| format!("{:.1} {:.1}", place(p.0), y.place(p.1))).collect();
-            let _ = writeln!(body, "<path d=\"M{}\" {}/>", path.join("L"), stroke(i, series));
-            if path.len() > MARKED_MAX {
+            let points: Vec<(f64, f64)> = series.points().iter().map(|p| (place(p.0), y.place(p.1))).collect();
+            body.polyline(points.iter().copied(), &stroke(i, dashes(i, series)));
+            if points.len() > MARKED_MAX {
                 continue;
             }
-            for point in series.points() {
-                mark(
-                    body,
-                    i,
-                    place(point.0),
-                    y.place(point.1),
-                    &format!("{}: {} at {}", series.name(), short(point.1), plain(point.0)),
-                );
+            for (at, (x, y)) in points.into_iter().zip(series.points()) {
+                let told = format!("{}: {} at {}", series.name(), short(*y), axis_number(*x));
+                body.mark(i, at, colour(i), &told);
             }
         }
         Some(())
     }
 
-    fn draw_bars(&self, body: &mut String, y: &Scale) {
+    fn draw_bars(&self, body: &mut Drawing, y: &Scale) {
         let mut places: Vec<(f64, &str)> = Vec::new();
         for (point, label) in self.series.iter().flat_map(|s| s.points().iter().zip(s.labels())) {
             if !places.iter().any(|(_, known)| known == label) {
@@ -121,7 +104,7 @@ impl Chart<'_> {
         for (at, (_, label)) in places.iter().enumerate() {
             let x = LEFT + group * (at as f64 + 0.5);
             if at % every as usize == 0 {
-                text(body, x, TOP + HEIGHT + 19.0, "text-anchor=\"middle\" font-size=\"11\"", label);
+                body.text(x, TOP + HEIGHT + 19.0, "text-anchor=\"middle\" font-size=\"11\"", label);
             }
         }
         for (i, series) in self.series.iter().enumerate() {
@@ -129,39 +112,31 @@ impl Chart<'_> {
                 let Some(at) = places.iter().position(|(_, known)| known == label) else { continue };
                 let x = LEFT + group * (at as f64 + 0.1) + bar * i as f64;
                 let (top, floor) = (y.place(point.1.max(0.0)), y.place(point.1.min(0.0)));
-                let _ = writeln!(
-                    body,
-                    "<rect x=\"{x:.1}\" y=\"{top:.1}\" width=\"{:.1}\" height=\"{:.1}\" {}><title>{}</title></rect>",
-                    (bar - 1.0).max(0.5),
-                    (floor - top).max(0.5),
-                    bar_style(i, series.kind()),
-                    escape(&format!("{}, {label}: {}", series.name(), short(point.1)))
-                );
+                let told = format!("{}, {label}: {}", series.name(), short(point.1));
+                let (width, height) = ((bar - 1.0).max(0.5), (floor - top).max(0.5));
+                body.told_rect(x, top, width, height, &bar_style(i, series.kind()), &told);
             }
         }
     }
 
     /// The names of the series below the chart; how high that is.
-    fn legend(&self, body: &mut String, top: f64) -> f64 {
+    fn legend(&self, body: &mut Drawing, top: f64) -> f64 {
         if self.series.len() < 2 {
             return 0.0;
         }
         for (i, series) in self.series.iter().enumerate() {
             let y = top + LEGEND_ROW * (i as f64 + 0.5);
             if self.bars {
-                let top = y - 6.0;
-                let style = bar_style(i, series.kind());
-                let _ =
-                    writeln!(body, "<rect x=\"{}\" y=\"{top:.1}\" width=\"14\" height=\"12\" {style}/>", LEFT + 8.0);
+                body.rect(LEFT + 8.0, y - 6.0, 14.0, 12.0, &bar_style(i, series.kind()));
             } else {
-                let _ = writeln!(body, "<path d=\"M{LEFT} {y:.1}h28\" {}/>", stroke(i, series));
-                mark(body, i, LEFT + 14.0, y, series.name());
+                body.path(format_args!("M{LEFT} {y:.1}h28"), &stroke(i, dashes(i, series)));
+                body.mark(i, (LEFT + 14.0, y), colour(i), series.name());
             }
             let name = match series.kind() {
                 ResultKind::Published => format!("{} (published)", series.name()),
                 _ => series.name().to_string(),
             };
-            text(body, LEFT + 36.0, y + 4.0, "", &name);
+            body.text(LEFT + 36.0, y + 4.0, "", &name);
         }
         LEGEND_ROW * self.series.len() as f64
     }
@@ -177,7 +152,7 @@ struct Scale {
 impl Scale {
     fn of(low: f64, high: f64) -> Scale {
         let span = if high > low { high - low } else { 1.0 };
-        let step = step_of(span);
+        let step = round_step(span);
         Scale { low: (low / step + 1e-9).floor() * step, step, high: (((low + span) / step) - 1e-9).ceil() * step }
     }
 
@@ -185,26 +160,15 @@ impl Scale {
         TOP + HEIGHT - (value - self.low) / (self.high - self.low) * HEIGHT
     }
 
-    fn draw_rows(&self, body: &mut String) {
+    fn draw_rows(&self, body: &mut Drawing) {
         let rows = ((self.high - self.low) / self.step).round() as usize;
         for row in 0..=rows {
             let value = self.low + self.step * row as f64;
             let y = self.place(value);
-            let _ = writeln!(body, "<path d=\"M{LEFT} {y:.1}h{WIDTH}\" stroke=\"#e2e2e2\"/>");
-            text(body, LEFT - 8.0, y + 4.0, "text-anchor=\"end\" font-size=\"11\"", &plain(value));
+            body.path(format_args!("M{LEFT} {y:.1}h{WIDTH}"), "stroke=\"#e2e2e2\"");
+            body.text(LEFT - 8.0, y + 4.0, "text-anchor=\"end\" font-size=\"11\"", &axis_number(value));
         }
     }
-}
-
-/// A round step, about five of which fill the span.
-fn step_of(span: f64) -> f64 {
-    let rough = span / 5.0;
-    let power = 10f64.powf(rough.log10().floor());
-    [1.0, 2.0, 2.5, 5.0, 10.0]
-        .into_iter()
-        .map(|m| m * power)
-        .find(|step| *step >= rough * 0.999)
-        .unwrap_or(10.0 * power)
 }
 
 /// Where x has ticks: at its own values where they are few and grow by factors, else at round ones.
@@ -214,62 +178,36 @@ fn ticks_of_x(low: f64, high: f64, log: bool, xs: impl Iterator<Item = f64>) -> 
         own.sort_by(f64::total_cmp);
         own.dedup();
         let every = own.len().div_ceil(9);
-        return own.into_iter().step_by(every.max(1)).map(|x| (x, plain(x))).collect();
+        return own.into_iter().step_by(every.max(1)).map(|x| (x, axis_number(x))).collect();
     }
-    let step = step_of((high - low).max(f64::MIN_POSITIVE));
+    let step = round_step((high - low).max(f64::MIN_POSITIVE));
     let first = (low / step).ceil();
-    (0..=((high / step - first) + 1e-9) as usize).map(|i| (first + i as f64) * step).map(|x| (x, plain(x))).collect()
+    (0..=((high / step - first) + 1e-9) as usize)
+        .map(|i| (first + i as f64) * step)
+        .map(|x| (x, axis_number(x)))
+        .collect()
 }
 
-fn stroke(i: usize, series: &Series) -> String {
-    let dash = match (series.kind(), i / COLOURS.len() % 2) {
-        (ResultKind::Published, _) => " stroke-dasharray=\"3 4\"",
-        (_, 1) => " stroke-dasharray=\"9 4\"",
-        _ => "",
-    };
-    format!("fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{dash}", COLOURS[i % COLOURS.len()])
+fn colour(i: usize) -> &'static str {
+    COLOURS[i % COLOURS.len()]
+}
+
+/// What was published is dashed finely, and so is, coarsely, every other round of the colours.
+fn dashes(i: usize, series: &Series) -> Option<&'static str> {
+    match (series.kind(), i / COLOURS.len() % 2) {
+        (ResultKind::Published, _) => Some("3 4"),
+        (_, 1) => Some("9 4"),
+        _ => None,
+    }
 }
 
 /// Filled, or outlined and dashed where it was published.
 fn bar_style(i: usize, kind: ResultKind) -> String {
-    let colour = COLOURS[i % COLOURS.len()];
+    let colour = colour(i);
     match kind {
         ResultKind::Published => format!("fill=\"#fff\" stroke=\"{colour}\" stroke-dasharray=\"4 3\""),
         _ => format!("fill=\"{colour}\" stroke=\"{colour}\""),
     }
-}
-
-/// A mark of the series' own shape, with what it says when it is pointed at.
-fn mark(body: &mut String, i: usize, x: f64, y: f64, told: &str) {
-    let fill = COLOURS[i % COLOURS.len()];
-    let shape = match i % 4 {
-        0 => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\""),
-        1 => format!("<rect x=\"{:.1}\" y=\"{:.1}\" width=\"7\" height=\"7\"", x - 3.5, y - 3.5),
-        2 => format!("<path d=\"M{x:.1} {:.1}l4.5 8h-9z\"", y - 5.0),
-        _ => format!("<path d=\"M{x:.1} {:.1}l5 5l-5 5l-5 -5z\"", y - 5.0),
-    };
-    let _ = writeln!(
-        body,
-        "{shape} fill=\"{fill}\"><title>{}</title></{}>",
-        escape(told),
-        &shape[1..].split(' ').next().unwrap_or("g")
-    );
-}
-
-fn text(out: &mut String, x: f64, y: f64, attributes: &str, content: &str) {
-    let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" {attributes}>{}</text>", escape(content));
-}
-
-/// A number of an axis without needless zeros.
-fn plain(value: f64) -> String {
-    if value.abs() >= 1e6 {
-        let (scaled, suffix) = if value.abs() >= 1e9 { (value / 1e9, "G") } else { (value / 1e6, "M") };
-        return format!("{}{suffix}", plain(scaled));
-    }
-    let digits = if value != 0.0 && value.abs() < 0.01 { 6 } else { 3 };
-    let text = format!("{value:.digits$}");
-    let text = text.trim_end_matches('0').trim_end_matches('.');
-    if text == "-0" { "0".to_string() } else { text.to_string() }
 }
 
 #[cfg(test)]
@@ -277,10 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_are_round_and_scales_reach_both_ends() {
-        for (span, step) in [(10.0, 2.0), (31.7, 10.0), (0.7, 0.2), (1e-3, 2e-4)] {
-            assert!((step_of(span) - step).abs() < 1e-9, "{span}");
-        }
+    fn scales_reach_both_ends() {
         let scale = Scale::of(-0.3, 1.1);
         assert!(scale.low <= -0.3 && scale.high >= 1.1);
         assert!(scale.place(scale.high) < scale.place(scale.low));
@@ -289,16 +224,10 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_axes_are_short() {
-        let shown = [2.5, 10.0, 0.0, -0.0, 2_500_000.0, 8e9, 0.00001].map(plain);
-        assert_eq!(shown, ["2.5", "10", "0", "0", "2.5M", "8G", "0.00001"]);
-    }
-
-    #[test]
     fn a_chart_names_its_axes_its_unit_and_where_it_comes_from() {
         let mut ours = Series::new(ResultKind::Simulated, "bound <1>");
         for (x, y) in [(1.0, 10.0), (4.0, 30.0), (16.0, 90.0)] {
-            ours.add(ResultKind::Simulated, x, y, plain(x)).expect("one kind");
+            ours.add(ResultKind::Simulated, x, y, axis_number(x)).expect("one kind");
         }
         let mut theirs = Series::new(ResultKind::Published, "bound");
         theirs.add(ResultKind::Published, 16.0, 80.0, "16").expect("one kind");

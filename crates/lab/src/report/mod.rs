@@ -1,8 +1,8 @@
-//! The report: one HTML page with every experiment's figures beside what was published, the claims, the sensitivity of the
-//! conclusions and the facts of the machines.
+//! The report: one HTML page with every experiment's figures beside what was published, the claims, the sensitivity of
+//! the conclusions and the facts of the machines.
 //!
-//! Invariants: nothing is loaded from elsewhere; each chart holds figures of one kind (simulated, modelled or measured) and
-//! says which, published values dashed beside them; every section says machine, revision and seed.
+//! Invariants: nothing is loaded from elsewhere; each chart holds figures of one kind (simulated, modelled or measured)
+//! and says which, published values dashed beside them; every section says machine, revision and seed.
 
 mod chart;
 mod page;
@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use numa::Topology;
+use numa::svg::escape;
 
 use self::chart::Chart;
-use self::page::{Cell, anchor, escape, page, table};
+use self::page::{Cell, anchor, page, table};
 use crate::claims::{ClaimResult, Evaluation, Verdict, figure};
 use crate::command::notes;
 use crate::declaration::{Draw, Experiment, Figure};

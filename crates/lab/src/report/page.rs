@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use numa::svg::escape;
+
 /// The looks: dark on white, wide tables scroll by themselves, prints as it shows.
 const STYLE: &str = "
 :root { color-scheme: light; }
@@ -77,22 +79,6 @@ impl Cell {
     pub(super) fn number(content: &str) -> Cell {
         Cell { markup: escape(content), class: Some("number".to_string()) }
     }
-}
-
-/// Text as markup.
-pub(super) fn escape(content: &str) -> String {
-    let mut out = String::with_capacity(content.len());
-    for c in content.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            c if c.is_control() && c != '\n' => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
 }
 
 /// A name as an anchor.

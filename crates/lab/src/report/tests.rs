@@ -5,7 +5,7 @@ use super::*;
 use crate::claims::{Engines, Wanted, evaluate};
 use crate::engine::{Conditions, Engine, ModelEngine, SimEngine};
 use crate::result::{FORMAT, Head, as_json};
-use crate::run::Options;
+use crate::run::{Options, RunContext};
 use crate::sensitivity::{Moved, Row};
 use crate::variation::{Finding, Variation, VariationStep};
 
@@ -39,7 +39,11 @@ fn material() -> Material {
     let engines = Engines { simulated: &SimEngine::default(), modelled: &ModelEngine };
     let options = Options { seed: 1, threads: 1, revision: "test".into() };
     let stop = std::sync::atomic::AtomicBool::new(false);
-    let claims = evaluate(engines, &Wanted { full: false, only: &only, changes: None }, &options, None, &|_| {}, &stop);
+    let claims = evaluate(
+        engines,
+        &Wanted { full: false, only: &only, changes: None },
+        RunContext { options: &options, store: None, progress: &|_| {}, stop: &stop },
+    );
     let moved = Moved { claim: "V1".into(), from: Verdict::Holds, to: Verdict::Misses, obtained: "4.1".into() };
     Material {
         experiments: vec![

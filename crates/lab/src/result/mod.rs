@@ -1,8 +1,8 @@
 //! What a run gave, and where it comes from.
 //!
 //! Invariants: a figure never loses its origin: a record carries experiment, settings, seed, length and whether it was
-//! simulated, modelled or measured, and its file the machine, its topology and the revision; a [`Series`] holds points of
-//! one kind, and refuses those of another.
+//! simulated, modelled or measured, and its file the machine, its topology and the revision; a [`Series`] holds points
+//! of one kind, and refuses those of another.
 
 mod metric;
 mod seeds;
@@ -66,8 +66,8 @@ pub struct Outcome {
     /// What a reader must know of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
-    /// The simulator's constants that were read for it, by name: it is the same whatever the others are. Empty where nothing
-    /// was simulated.
+    /// The simulator's constants that were read for it, by name: it is the same whatever the others are. Empty where
+    /// nothing was simulated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub constants: Vec<String>,
     /// Events that the simulator went through, which is what takes its time; 0 where nothing was simulated.

@@ -1,7 +1,7 @@
 //! Records that differ by their seed only, as one: the mean of each figure and its standard deviation.
 //!
-//! Invariants: records of different settings, lengths or origins are never folded; a figure that some seeds do not have is
-//! the mean of those that have it; the records themselves stay as they are.
+//! Invariants: records of different settings, lengths or origins are never folded; a figure that some seeds do not have
+//! is the mean of those that have it; the records themselves stay as they are.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! Series for drawing: points of one kind under one name.
 //!
-//! Invariant: a series never holds simulated and measured points together. Its kind is fixed when it is made, its points
-//! can be added through [`Series::add`] only, and that refuses another kind.
+//! Invariant: a series never holds simulated and measured points together. Its kind is fixed when it is made, its
+//! points can be added through [`Series::add`] only, and that refuses another kind.
 
 use thiserror::Error;
 

@@ -1,10 +1,10 @@
 //! Results on disk: a folder with a file of JSON lines per experiment and origin.
 //!
-//! A file begins with its [`Head`]; every line after it is a [`Record`], written when the point was finished. So a run that
-//! was interrupted goes on where it stopped, and a line that was cut short is run again.
+//! A file begins with its [`Head`]; every line after it is a [`Record`], written when the point was finished. So a run
+//! that was interrupted goes on where it stopped, and a line that was cut short is run again.
 //!
-//! Invariants: the name of a file has a fingerprint of its head, so results of another revision, machine or set of constants
-//! are never mixed in; a record is appended whole or dropped when the file is read again.
+//! Invariants: the name of a file has a fingerprint of its head, so results of another revision, machine or set of
+//! constants are never mixed in; a record is appended whole or dropped when the file is read again.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

@@ -1,7 +1,7 @@
 //! Runs points: on several threads, with progress, stopped and gone on with.
 //!
-//! Points that take long are begun first, as far as the engine knows. Invariants: the records come in the order of the jobs,
-//! whatever thread ran them and when; a point that a store has is not run
+//! Points that take long are begun first, as far as the engine knows. Invariants: the records come in the order of the
+//! jobs, whatever thread ran them and when; a point that a store has is not run
 //! again; a point is kept as soon as it is finished, so stopping loses at most what was being run.
 
 use std::collections::BTreeMap;
@@ -55,6 +55,19 @@ pub struct Progress<'a> {
     pub all: usize,
 }
 
+/// With what points are run, whoever asks for them.
+#[derive(Clone, Copy)]
+pub struct RunContext<'a> {
+    /// Seed, threads, revision.
+    pub options: &'a Options,
+    /// Where results are kept, and found again; none keeps nothing.
+    pub store: Option<&'a Store>,
+    /// Told of every job that is finished.
+    pub progress: &'a (dyn Fn(Progress<'_>) + Sync),
+    /// Set by whoever wants it to stop.
+    pub stop: &'a AtomicBool,
+}
+
 /// What became of a job.
 pub type JobResult = Result<Record, RunError>;
 
@@ -77,15 +90,10 @@ pub enum RunFailure {
 /// Runs all jobs, or those that the store does not have yet.
 ///
 /// # Errors
-/// [`RunFailure`]: a full disk, or `stop` was set. A point that cannot be run is an error of its own place in the result.
-pub fn run(
-    engine: &dyn Engine,
-    jobs: &[Job],
-    options: &Options,
-    store: Option<&Store>,
-    progress: &(dyn Fn(Progress<'_>) + Sync),
-    stop: &AtomicBool,
-) -> Result<Vec<JobResult>, RunFailure> {
+/// [`RunFailure`]: a full disk, or `stop` was set. A point that cannot be run is an error of its own place in the
+/// result.
+pub fn run(engine: &dyn Engine, jobs: &[Job], context: RunContext<'_>) -> Result<Vec<JobResult>, RunFailure> {
+    let RunContext { options, store, progress, stop } = context;
     let files = match store {
         Some(store) => open_files(engine, jobs, options, store)?,
         None => BTreeMap::new(),

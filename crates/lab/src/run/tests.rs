@@ -50,6 +50,16 @@ fn options(threads: usize) -> Options {
     Options { seed: 5, threads, revision: "test".into() }
 }
 
+/// Nobody is told of progress.
+fn context<'a>(options: &'a Options, store: Option<&'a Store>, stop: &'a AtomicBool) -> RunContext<'a> {
+    RunContext { options, store, progress: &|_| {}, stop }
+}
+
+/// Nobody stops it.
+fn go_on() -> AtomicBool {
+    AtomicBool::new(false)
+}
+
 #[test]
 fn records_come_in_the_order_of_the_jobs_whatever_the_threads() {
     let wanted: Vec<i64> = (1..=40).collect();
@@ -60,7 +70,8 @@ fn records_come_in_the_order_of_the_jobs_whatever_the_threads() {
             done.fetch_add(1, Ordering::Relaxed);
             assert!(progress.done <= progress.all);
         };
-        let found = run(&engine, &jobs(&wanted), &options(threads), None, &told, &AtomicBool::new(false));
+        let found =
+            run(&engine, &jobs(&wanted), RunContext { progress: &told, ..context(&options(threads), None, &go_on()) });
         assert_eq!(done.into_inner(), 40);
         found.expect("not stopped")
     };
@@ -76,17 +87,17 @@ fn an_interrupted_run_goes_on_where_it_stopped() {
     let store = Store::open(folder.path()).expect("opens");
     let wanted = jobs(&[1, 2, 3, 4, 5]);
     let first = Counting { stop_after: Some(2), ..Counting::default() };
-    let stopped = run(&first, &wanted, &options(1), Some(&store), &|_| {}, &AtomicBool::new(false));
+    let stopped = run(&first, &wanted, context(&options(1), Some(&store), &go_on()));
     let error = stopped.expect_err("stopped").to_string();
     assert!(error.contains("stopped after 2 of 5"), "{error}");
     let second = Counting::default();
-    let whole = run(&second, &wanted, &options(1), Some(&store), &|_| {}, &AtomicBool::new(false)).expect("finished");
+    let whole = run(&second, &wanted, context(&options(1), Some(&store), &go_on())).expect("finished");
     assert_eq!(second.runs.into_inner(), 3, "two points were kept");
     let third = Counting::default();
-    let kept = run(&third, &wanted, &options(2), Some(&store), &|_| {}, &AtomicBool::new(false)).expect("finished");
+    let kept = run(&third, &wanted, context(&options(2), Some(&store), &go_on())).expect("finished");
     assert_eq!((third.runs.into_inner(), kept), (0, whole));
     let other_seed = Options { seed: 6, ..options(1) };
     let fourth = Counting::default();
-    run(&fourth, &wanted, &other_seed, Some(&store), &|_| {}, &AtomicBool::new(false)).expect("finished");
+    run(&fourth, &wanted, context(&other_seed, Some(&store), &go_on())).expect("finished");
     assert_eq!(fourth.runs.into_inner(), 5, "another seed is another run");
 }

@@ -1,5 +1,8 @@
+use std::sync::atomic::AtomicBool;
+
 use super::*;
 use crate::claims::{Rule, rules};
+use crate::run::Options;
 
 #[test]
 fn variations_are_of_claims_and_their_steps_can_be_set() {
@@ -49,15 +52,15 @@ fn a_step_changes_what_it_names_and_nothing_else() {
 fn what_is_varied_is_judged_as_it_is_and_with_each_step() {
     let options = Options { seed: 1, threads: 1, revision: "test".into() };
     let stop = AtomicBool::new(false);
+    let context = RunContext { options: &options, store: None, progress: &|_| {}, stop: &stop };
     let judge = |step: &str| {
         let step: Table = toml::from_str(step).expect("toml");
-        judged("N4", &step, &options, None, &|_| {}, &stop).expect("judged")
+        judged("N4", &step, context).expect("judged")
     };
     let (usual, less) = (judge(""), judge("remote_under_load = 0.5"));
     assert_eq!(usual.changed, "as it is");
     assert_ne!(usual.obtained, less.obtained, "striped memory is remote memory");
-    let refused =
-        |claim: &str| vary(&[claim.to_string()], &options, None, &|_| {}, &stop).expect_err("nothing").to_string();
+    let refused = |claim: &str| vary(&[claim.to_string()], context).expect_err("nothing").to_string();
     assert!(refused("V0").contains("there is no claim 'V0'"), "{}", refused("V0"));
     assert!(refused("V1").contains("nothing is varied for 'V1'; there are variations of V6, V9, V18, V10, V11"));
 }

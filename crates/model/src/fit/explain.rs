@@ -5,9 +5,9 @@
 //! allows: hogs stand where cpus are missing, so runs on many cpus have few hogs. If speed-up is lost (sequential
 //! parts, overhead, siblings), those runs are slow, `t` rises to meet them, and runs on few cpus beside many hogs look
 //! too fast, which only a negative `q` can give. The
-//! thesis' spline adds a little: `h` is steeper than 1 near 0, so a negative demand slows runs down, and the more so the
-//! more cpus they have. Of `q = -24%`, Opteron query 1, the model makes 1.10 to 1.15 times the time alone on one to six
-//! cpus by this second way, and 0.53 times beside five hogs by the first.
+//! thesis' spline adds a little: `h` is steeper than 1 near 0, so a negative demand slows runs down, and the more so
+//! the more cpus they have. Of `q = -24%`, Opteron query 1, the model makes 1.10 to 1.15 times the time alone on one to
+//! six cpus by this second way, and 0.53 times beside five hogs by the first.
 //!
 //! [`explain`] takes each extra of the fitted extended job out of the measured times and fits the plain model again:
 //! what `q` becomes then is what that extra has to do with it.

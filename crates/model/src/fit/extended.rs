@@ -81,8 +81,8 @@ pub struct JobFit {
     pub fitted: Vec<(Parameter, f64)>,
 }
 
-/// Fits a job to runs on `machine`. `remote` are the job's shares of remote memory, one per class of the machine's at most
-/// (further ones are ignored); `noise` is the spread of repeated
+/// Fits a job to runs on `machine`. `remote` are the job's shares of remote memory, one per class of the machine's at
+/// most (further ones are ignored); `noise` is the spread of repeated
 /// runs to go by where no setting was measured twice, as a share (0.01 on a quiet machine).
 pub fn fit_job(machine: &Machine, runs: &[Trial], remote: &[f64], noise: f64) -> Result<JobFit, FitError> {
     machine.check()?;
@@ -109,9 +109,9 @@ pub fn fit_job(machine: &Machine, runs: &[Trial], remote: &[f64], noise: f64) ->
     Ok(fitting.end(best))
 }
 
-/// Where a search starts: for each of these shares of hidden traffic, of the time without waiting, at the share of waiting
-/// that fits best with it. Where transfers begin to outlast what hides them the sum of squares has a kink, which a search
-/// does not cross.
+/// Where a search starts: for each of these shares of hidden traffic, of the time without waiting, at the share of
+/// waiting that fits best with it. Where transfers begin to outlast what hides them the sum of squares has a kink,
+/// which a search does not cross.
 const HIDDEN_STARTS: [f64; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
 const WAITING_STARTS: [f64; 10] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 /// Below this runs agree by chance or by the clock's grain.
@@ -141,8 +141,8 @@ impl Fitting<'_> {
         levels.filter_map(best).collect()
     }
 
-    /// The parameters with these shares, the extras a little above 0 (off their bounds, so that the first step sees both
-    /// directions), and the time that fits best with them.
+    /// The parameters with these shares, the extras a little above 0 (off their bounds, so that the first step sees
+    /// both directions), and the time that fits best with them.
     fn start(&self, q: f64, hidden: f64) -> Vec<f64> {
         let value = |parameter: &Parameter| match parameter {
             Parameter::Time => 1.0,

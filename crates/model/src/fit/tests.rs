@@ -121,7 +121,8 @@ proptest! {
     }
 }
 
-/// The extended fit by trying: a grid of shares, `t` following from each. What it makes small is written down anew here.
+/// The extended fit by trying: a grid of shares, `t` following from each. What it makes small is written down anew
+/// here.
 fn fit_by_grid(machine: &Machine, trials: &[Trial], noise: f64) -> f64 {
     let shares = |count: u32| (0..count).map(move |n| f64::from(n) / f64::from(count));
     let mut best = f64::MAX;

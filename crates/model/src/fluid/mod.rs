@@ -2,7 +2,7 @@
 //!
 //! Between two events (a job arrives, starts, goes on to its next stage, ends) nothing changes, so each step is exact:
 //! the machine is asked for everybody's pace, and the next event is computed. [`run_queue`] works through a set of jobs
-//! in an order, [`repeat`] keeps jobs running beside each other, as section 5.4 measures pairs.
+//! in an order.
 //!
 //! Invariants: cpus handed out never exceed the machine's; work done equals work given; the same input gives the same
 //! events.
@@ -20,7 +20,6 @@ use thiserror::Error;
 
 use crate::job::{Job, JobStage};
 use crate::machine::{Hogs, Machine, MachineError, Running};
-use crate::pair::RunTime;
 
 /// A job and when it may begin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,6 +53,15 @@ pub struct Plan {
     pub sharing: Sharing,
     /// Every job's index once, the first to begin first. A free place takes the first of those that have arrived.
     pub order: Vec<usize>,
+}
+
+/// When a job began and ended, in seconds since the beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RunTime {
+    /// Its beginning.
+    pub start_s: f64,
+    /// Its end.
+    pub stop_s: f64,
 }
 
 /// When each job of a set began and ended, in seconds.
@@ -94,12 +102,6 @@ pub enum FluidError {
         at_once: usize,
         /// What there is.
         cpus: f64,
-    },
-    /// Nothing bounds it.
-    #[error("{until_s} s is no time until which jobs can be repeated")]
-    BadEnd {
-        /// What was given.
-        until_s: f64,
     },
 }
 
@@ -197,30 +199,6 @@ pub(crate) fn run_checked(machine: &Machine, items: &[Item], plan: &Plan) -> Out
     let makespan_s = runs.iter().map(|run| run.stop_s).fold(0.0, f64::max);
     let responses: f64 = runs.iter().zip(items).map(|(run, item)| run.stop_s - item.arrives_s).sum();
     Outcome { runs, makespan_s, response_s: responses / items.len().max(1) as f64 }
-}
-
-/// Jobs that run beside each other again and again, each on its cpus per node, until every one of them has ended a run
-/// at or after `until_s`: the runs of each, in order. What `pair::Measurement` takes.
-pub fn repeat(machine: &Machine, jobs: &[(&Job, f64)], until_s: f64) -> Result<Vec<Vec<RunTime>>, FluidError> {
-    machine.check_jobs(jobs.iter().copied())?;
-    if !(until_s.is_finite() && until_s >= 0.0) {
-        return Err(FluidError::BadEnd { until_s });
-    }
-    let mut runs: Vec<Vec<RunTime>> = vec![Vec::new(); jobs.len()];
-    let mut flows: Vec<Flow> = jobs.iter().enumerate().map(|(index, (job, _))| Flow::new(index, job, 0.0)).collect();
-    let mut now_s = 0.0;
-    let is_done = |runs: &[RunTime]| runs.last().is_some_and(|run| run.stop_s >= until_s);
-    while !runs.iter().all(|runs| is_done(runs)) {
-        now_s = step(machine, &mut flows, |index| jobs[index], now_s, f64::INFINITY);
-        for flow in &mut flows {
-            let (job, _) = jobs[flow.index];
-            if flow.ends(job) {
-                runs[flow.index].push(RunTime { start_s: flow.start_s, stop_s: now_s });
-                *flow = Flow::new(flow.index, job, now_s);
-            }
-        }
-    }
-    Ok(runs)
 }
 
 /// On to the next event, at the latest `until_s`; what time it is then.

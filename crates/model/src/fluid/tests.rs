@@ -3,7 +3,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::curve::{Curve, Interpolation, Outside};
 use crate::machine::DemandRule;
-use crate::pair::{Measurement, Sequential};
 use crate::thesis::System;
 
 fn machine() -> Machine {
@@ -107,26 +106,6 @@ fn one_at_a_time_is_the_sum_of_times_alone() {
 }
 
 #[test]
-fn repeated_pairs_measure_what_the_model_predicts() {
-    // Without stages the average is exact; with them, jobs fall in and out of step, and the prediction is only near.
-    let machine = machine();
-    for (sequential, tolerance) in [(0.0, 1e-3), (0.15, 0.04)] {
-        let one = Job { t_s: 1.0, q: 0.7, sequential, ..Job::default() };
-        let two = Job { t_s: 0.7, q: 0.1, hidden: 0.2, ..Job::default() };
-        let pair = [(&one, 4.0), (&two, 4.0)];
-        let runs = repeat(&machine, &pair, 200.0).expect("good jobs");
-        let measured = Measurement::of_runs(&runs[0], &runs[1], 150.0).expect("good runs");
-        for (predicted_s, done) in machine.together_s(&pair, Hogs::default()).iter().zip(measured.runs) {
-            let mean_s = measured.t_par_s / done;
-            assert!((mean_s / predicted_s - 1.0).abs() < tolerance, "{sequential}: {mean_s} {predicted_s}");
-        }
-        let alone = [&one, &two].map(|job| Sequential { total_s: machine.time_s(job, 8.0, Hogs::default()), runs: 1 });
-        let rho = measured.rho(alone).expect("positive times");
-        assert!((rho - machine.rho(&pair)).abs() < tolerance, "{sequential}: {rho} {}", machine.rho(&pair));
-    }
-}
-
-#[test]
 fn what_cannot_be_simulated_is_refused() {
     let (machine, items) = (machine(), [(0.3, 0.0, 0.1, 1.0, 0.0), (0.9, 0.0, 0.0, 2.0, 0.0)].map(item));
     let of = |order: &[usize], at_once: usize| {
@@ -140,7 +119,6 @@ fn what_cannot_be_simulated_is_refused() {
     let late = [Item { arrives_s: f64::NAN, ..items[0].clone() }];
     let plan = Plan { at_once: 1, sharing: Sharing::Fixed, order: vec![0] };
     assert!(matches!(run_queue(&machine, &late, &plan), Err(FluidError::BadArrival { index: 0, .. })));
-    assert!(matches!(repeat(&machine, &[(&items[0].job, 1.0)], f64::INFINITY), Err(FluidError::BadEnd { .. })));
     let bad = Item { job: Job { q: 2.0, ..items[0].job.clone() }, arrives_s: 0.0 };
     assert!(matches!(run_queue(&machine, &[bad], &plan), Err(FluidError::Machine(_))));
     let none =

@@ -154,8 +154,8 @@ pub enum InterferenceError {
     },
 }
 
-/// Fits every query by both models, predicts every pair and compares with the measured ones. Pairs that were not measured
-/// get half of the machine's cpus each.
+/// Fits every query by both models, predicts every pair and compares with the measured ones. Pairs that were not
+/// measured get half of the machine's cpus each.
 ///
 /// Virtual machines often hide that cpus share cores. If trials beside computing hogs say so, by a better fit of all
 /// queries than one more figure for each is worth (Akaike's criterion), the report reckons with half as many cores and

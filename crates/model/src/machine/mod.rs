@@ -36,7 +36,6 @@ use thiserror::Error;
 
 use crate::curve::{Curve, Outside};
 use crate::job::{Conditions, Job, JobError, JobStage};
-pub use overlap::stretch_among;
 use solve::{Party, StageShare};
 
 /// Cpus of a node up to which overlaps are reckoned: each solution takes some tens of millions of steps there.

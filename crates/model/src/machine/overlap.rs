@@ -64,12 +64,6 @@ fn leap(now: &mut [f64], last: &[f64], older: &[f64]) {
     }
 }
 
-/// How many times longer one thread's transfers take among others, by chance: of each kind their number, and the
-/// probability that one of them is at the memory.
-pub fn stretch_among(curve: &Curve, others: &[(f64, f64)]) -> f64 {
-    found(curve, others, None, 0.0)
-}
-
 /// The stretch that one thread finds, a thread of party `own` or a hog: the others are `threads` of each party with
 /// their presence, less itself, and hogs.
 fn found(curve: &Curve, threads: &[(f64, f64)], own: Option<usize>, hogs: f64) -> f64 {

@@ -105,7 +105,8 @@ proptest! {
             (0.0f64..1.0, 0.0f64..1.0, 0.0f64..1.0, 0.0f64..0.1, 0.0f64..2.0, 0.0f64..1.0, 0.05f64..16.0), 1..5),
         hogs in (0.0f64..9.0, 0.0f64..9.0), cores in 1u32..17, rule in 0usize..3,
     ) {
-        // Every extra at once: answers are positive numbers, no thread does more than its work, and another hog hardly helps.
+        // Every extra at once: answers are positive numbers, no thread does more than its work, and another hog hardly
+        // helps.
         let rule = [DemandRule::Requested, DemandRule::Waiting, DemandRule::Overlap][rule];
         let machine = Machine { cpus: 16.0, cores: f64::from(cores), rule, ..with_remote() };
         let jobs: Vec<(Job, f64)> = jobs
@@ -121,8 +122,8 @@ proptest! {
         let more = machine.together_s(&borrowed, Hogs { memory: hogs.0 + 1.0, ..beside });
         for ((time, more), (_, cpus)) in times.iter().zip(&more).zip(&jobs) {
             prop_assert!(time.is_finite() && *time >= 1.0 / cpus - 1e-9, "{time} on {cpus}");
-            // A memory hog takes bandwidth. It may also sit beside a thread in place of one that computes, and what it takes from one job
-            // another has left of remote memory, so it may help that one a little.
+            // A memory hog takes bandwidth. It may also sit beside a thread in place of one that computes, and what it
+            // takes from one job another has left of remote memory, so it may help that one a little.
             prop_assert!(cores < 16 || *more >= time * 0.95, "{time} {more}");
         }
         let rho = machine.rho(&borrowed);

@@ -3,7 +3,7 @@
 //! [`plan`] simulates candidates with the model (`fluid`) and keeps the best for the objective: as they came, shortest
 //! first, longest first, partners with unlike demands side by side, each with one, two, .. jobs at a time; then it
 //! exchanges jobs as long as that helps and the number of simulations allows. As they came, one at a time is among the
-//! candidates, so by the model it is never worse than that. [`exhaustive`] tries every order, for few jobs.
+//! candidates, so by the model it is never worse than that.
 //! [`first_come`] is what one has without a model.
 //!
 //! Section 5.4.1: running together never costs processor time in the model, so makespan and throughput gain from
@@ -27,8 +27,6 @@ use thiserror::Error;
 use crate::fluid::{FluidError, Item, Outcome, Plan, Sharing, run_checked, run_queue};
 use crate::machine::{Hogs, Machine};
 
-/// Jobs up to which [`exhaustive`] tries every order: 5040 of them.
-pub const EXHAUSTIVE_MAX: usize = 7;
 /// How often the set is repeated to see its throughput: the last round's end, when fewer jobs run, weighs a quarter
 /// then.
 const ROUNDS: usize = 4;
@@ -82,12 +80,6 @@ pub enum OrderError {
     /// The jobs or the machine.
     #[error(transparent)]
     Fluid(#[from] FluidError),
-    /// Too many to try every order.
-    #[error("{jobs} jobs have too many orders to try each; at most {EXHAUSTIVE_MAX}, or use `plan`")]
-    TooMany {
-        /// How many there are.
-        jobs: usize,
-    },
     /// Nobody may run.
     #[error("at least one job at a time has to be allowed")]
     NoneAtOnce,
@@ -170,27 +162,6 @@ pub fn plan(machine: &Machine, items: &[Item], objective: Objective, search: Sea
     seeker.end()
 }
 
-/// The best plan of all.
-pub fn exhaustive(
-    machine: &Machine,
-    items: &[Item],
-    objective: Objective,
-    search: Search,
-) -> Result<Planned, OrderError> {
-    if items.len() > EXHAUSTIVE_MAX {
-        return Err(OrderError::TooMany { jobs: items.len() });
-    }
-    let (mut seeker, at_once_max) = begin(machine, items, objective, search)?;
-    let mut orders = Vec::new();
-    permutations(&mut (0..items.len()).collect::<Vec<_>>(), 0, &mut orders);
-    for at_once in 1..=at_once_max {
-        for order in &orders {
-            seeker.is_best(Plan { at_once, sharing: search.sharing, order: order.clone() });
-        }
-    }
-    seeker.end()
-}
-
 fn begin<'a>(
     machine: &'a Machine,
     items: &'a [Item],
@@ -252,17 +223,5 @@ fn improve(seeker: &mut Seeker, at_once_max: usize) {
         if !helped {
             return;
         }
-    }
-}
-
-fn permutations(order: &mut Vec<usize>, fixed: usize, out: &mut Vec<Vec<usize>>) {
-    if fixed == order.len() {
-        out.push(order.clone());
-        return;
-    }
-    for at in fixed..order.len() {
-        order.swap(fixed, at);
-        permutations(order, fixed + 1, out);
-        order.swap(fixed, at);
     }
 }

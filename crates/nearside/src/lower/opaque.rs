@@ -11,7 +11,7 @@ use datafusion_expr::{EmitTo, Expr, ExprSchemable, GroupsAccumulator};
 use datafusion_physical_expr::aggregate::{AggregateExprBuilder, AggregateFunctionExpr};
 use datafusion_physical_expr::expressions::{Column, Literal};
 use datafusion_physical_expr::{GroupsAccumulatorAdapter, PhysicalExpr, PhysicalSortExpr};
-use exec::{ExecError, OpaqueAggregate, OpaqueGroups};
+use exec::{ExecError, GroupedRows, OpaqueAggregate, OpaqueGroups};
 
 use crate::error::{Error, Result};
 
@@ -127,24 +127,18 @@ impl ForeignGroups {
 }
 
 impl OpaqueGroups for ForeignGroups {
-    fn update(
-        &mut self,
-        arguments: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total: usize,
-    ) -> Result<(), ExecError> {
-        self.begin(total)?;
+    fn update(&mut self, arguments: &[ArrayRef], rows: GroupedRows<'_>) -> Result<(), ExecError> {
+        self.begin(rows.total)?;
         let mut columns = arguments.iter();
         let all = self.arguments.iter().map(|argument| match argument {
-            Argument::Literal(value) => value.to_array_of_size(groups.len()).map_err(failed),
+            Argument::Literal(value) => value.to_array_of_size(rows.groups.len()).map_err(failed),
             Argument::Column(_) => columns
                 .next()
                 .cloned()
                 .ok_or_else(|| failed(Error::Internal("an aggregate has fewer arguments than planned".into()))),
         });
         let all = all.collect::<Result<Vec<_>, _>>()?;
-        self.groups.update_batch(&all, groups, filter, total).map_err(failed)
+        self.groups.update_batch(&all, rows.groups, rows.filter, rows.total).map_err(failed)
     }
 
     fn merge(&mut self, state: &[ArrayRef], groups: &[usize], total: usize) -> Result<(), ExecError> {
@@ -221,20 +215,12 @@ impl SingleGroups {
 }
 
 impl OpaqueGroups for SingleGroups {
-    fn update(
-        &mut self,
-        arguments: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total: usize,
-    ) -> Result<(), ExecError> {
-        self.groups.resize(total.max(self.groups.len()), None);
-        for (row, &group) in groups.iter().enumerate() {
-            if filter.is_none_or(|f| f.is_valid(row) && f.value(row)) {
-                // A copy of one value: a slice would keep the whole array.
-                let value = take(&arguments[0], &Int64Array::from(vec![row as i64]), None)?;
-                self.take(group, value)?;
-            }
+    fn update(&mut self, arguments: &[ArrayRef], rows: GroupedRows<'_>) -> Result<(), ExecError> {
+        self.groups.resize(rows.total.max(self.groups.len()), None);
+        for (row, group) in rows.counted() {
+            // A copy of one value: a slice would keep the whole array.
+            let value = take(&arguments[0], &Int64Array::from(vec![row as i64]), None)?;
+            self.take(group, value)?;
         }
         Ok(())
     }
@@ -245,7 +231,7 @@ impl OpaqueGroups for SingleGroups {
         let values = filter(&state[0], &some)?;
         let groups: Vec<usize> =
             groups.iter().zip(counts.values()).filter(|(_, c)| **c == 1).map(|(g, _)| *g).collect();
-        self.update(&[values], &groups, None, total)
+        self.update(&[values], GroupedRows { groups: &groups, filter: None, total })
     }
 
     fn state(&mut self) -> Result<Vec<ArrayRef>, ExecError> {

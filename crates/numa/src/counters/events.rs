@@ -19,7 +19,8 @@ pub(crate) const INSTRUCTIONS: Event = Event { kind: HARDWARE, config: [1, 0, 0]
 const CACHE_MISSES: Event = Event { kind: HARDWARE, config: [3, 0, 0] };
 /// The last cache (2), reads (0), misses (1).
 const LAST_CACHE_READ_MISSES: Event = Event { kind: CACHE, config: [2 | 1 << 16, 0, 0] };
-/// `ls_any_fills_from_sys`, from memory of the own node (8) and of others (40h): lines that the first cache got from there.
+/// `ls_any_fills_from_sys`, from memory of the own node (8) and of others (40h): lines that the first cache got from
+/// there.
 const FILLS_FROM_MEMORY: Event = Event { kind: RAW, config: [0x4844, 0, 0] };
 /// From this family on AMD's cpus number that event so.
 const FILLS_SINCE_FAMILY: u32 = 0x19;

@@ -1,11 +1,12 @@
 //! What passes the memory controllers, by whomever: counters outside of the cores, one set per package.
 //!
-//! Invariants: a controller's events are found by name and read together; packages of which one controller cannot be read
-//! are left out rather than told too low.
+//! Invariants: a controller's events are found by name and read together; packages of which one controller cannot be
+//! read are left out rather than told too low.
 //!
 //! # Limits
 //! Only sources that describe their events with a unit in sysfs (Intel's `uncore_imc*`). The kernel lets a process read
-//! them with `perf_event_paranoid` at 0 or below, or with CAP_PERFMON. A controller's node is not told, only its package.
+//! them with `perf_event_paranoid` at 0 or below, or with CAP_PERFMON. A controller's node is not told, only its
+//! package.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -51,8 +52,8 @@ struct Open {
 }
 
 impl MemoryCounters {
-    /// Those of this machine, counting from here on. `None` where it tells of none, or where the kernel refuses them, which
-    /// is told once.
+    /// Those of this machine, counting from here on. `None` where it tells of none, or where the kernel refuses them,
+    /// which is told once.
     pub fn open(topology: &Topology) -> Option<MemoryCounters> {
         let tree = Tree::new(Path::new("/"));
         let package_of = |cpu| topology.cores().iter().find(|core| core.cpus.contains(&CpuId(cpu)))?.package;

@@ -2,8 +2,8 @@
 //! memory controllers.
 //!
 //! Invariants: where the kernel refuses (no counters in a virtual machine, `perf_event_paranoid`, a container's filter)
-//! everything is unknown rather than 0, and that is told once; asking again costs nothing. Counters never take more than
-//! a quarter of the files that the process may open.
+//! everything is unknown rather than 0, and that is told once; asking again costs nothing. Counters never take more
+//! than a quarter of the files that the process may open.
 //!
 //! # Limits
 //! User mode only. What counts as a miss of the last cache differs by cpu, see [`Counter::LlcMisses`]. Where a cpu has

@@ -12,17 +12,15 @@ use crate::ids::NodeId;
 use crate::topology::synthetic::Blueprint;
 
 /// Memory of a node where the paper does not tell.
-const MEMORY_ASSUMED_GIB: u64 = 64;
+pub(super) const MEMORY_ASSUMED_GIB: u64 = 64;
 
 /// Which nodes are how far apart: a rule that stands for the paper's drawing.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Links {
     /// Every node one hop from every other: classes local, one hop.
     FullyConnected,
-    /// Chassis of four: classes local, same chassis, beyond.
+    /// Chassis, or boxes, of four: classes local, same chassis, beyond.
     Chassis,
-    /// Two boxes of four, twins linked: classes local, one hop, two hops.
-    TwoBoxes,
     /// Two nodes per package: classes local, same package, one hop, two hops.
     DualNodePackages,
     /// Blades of two nodes, cubes of eight blades with long diagonals, four cubes in a square: classes local, same
@@ -83,7 +81,6 @@ impl Links {
         match self {
             Links::FullyConnected => 1,
             Links::Chassis => 1 + usize::from(from / 4 != to / 4),
-            Links::TwoBoxes => 1 + usize::from(from / 4 != to / 4 && from % 4 != to % 4),
             Links::DualNodePackages if from / 2 == to / 2 => 1,
             Links::DualNodePackages => 2 + usize::from(from % 2 != to % 2),
             Links::BladesOfARack => 1 + blade_hops(from / 2, to / 2),

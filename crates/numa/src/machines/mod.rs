@@ -13,6 +13,7 @@ mod spec;
 
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
 use strsim::levenshtein;
 use thiserror::Error;
 
@@ -31,8 +32,19 @@ pub struct MachineDescription {
     pub attributes: Option<Attributes>,
 }
 
-/// A machine that a paper measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How a machine keeps its caches coherent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Coherence {
+    /// A directory knows who has a line: local accesses stay local.
+    Directory,
+    /// Every miss asks every node, which loads every link.
+    Broadcast,
+}
+
+/// A machine that a paper measured: what no probe tells. Its figures are in what [`MachineDescription::parse`] makes of
+/// the name.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PublishedMachine {
     /// What `--machine` takes.
     pub name: &'static str,
@@ -40,6 +52,22 @@ pub struct PublishedMachine {
     pub cpu: &'static str,
     /// The paper and its table.
     pub source: &'static str,
+    /// Packages; all are alike, and so are their nodes and cores.
+    pub packages: u32,
+    /// Nodes of a package.
+    pub nodes_per_package: u32,
+    /// Cores of a node.
+    pub cores_per_node: u32,
+    /// Hardware threads of a core.
+    pub threads_per_core: u32,
+    /// Last-level cache of a node.
+    pub llc_bytes: u64,
+    /// Memory of a node.
+    pub memory_bytes: u64,
+    /// How its caches are kept coherent.
+    pub coherence: Coherence,
+    /// Bytes per second of all nodes that read their own memory at once, where the paper prints them.
+    pub total_local: Option<f64>,
 }
 
 /// Why a text describes no machine.
@@ -74,8 +102,8 @@ pub enum MachineError {
 }
 
 impl MachineDescription {
-    /// Reads a description: the name of a published machine, a specification (it begins with a shape and names no file),
-    /// or the path of a JSON file.
+    /// Reads a description: the name of a published machine, a specification (it begins with a shape and names no
+    /// file), or the path of a JSON file.
     ///
     /// ```
     /// let machine = numa::MachineDescription::parse("2x2x8x2;mem=64G")?;
@@ -126,7 +154,7 @@ fn is_specification(text: &str) -> bool {
 
 /// The machines that [`MachineDescription::parse`] knows by name.
 pub fn published_machines() -> Vec<PublishedMachine> {
-    published::MACHINES.iter().map(|m| PublishedMachine { name: m.name, cpu: m.cpu, source: m.source }).collect()
+    published::MACHINES.iter().map(published::Published::facts).collect()
 }
 
 /// A probe's file, or a topology.

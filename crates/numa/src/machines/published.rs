@@ -4,7 +4,8 @@
 //! The link graphs of the papers' drawings are not in their text: each entry names the rule that stands for it. Figures
 //! that end in "data sheet" below are the maker's.
 
-use super::figures::{Class, Figures, Links, Matrices, Span, Streams};
+use super::figures::{Class, Figures, Links, MEMORY_ASSUMED_GIB, Matrices, Span, Streams};
+use super::{Coherence, PublishedMachine};
 
 pub(super) const GIB: f64 = (1u64 << 30) as f64;
 pub(super) const GB: f64 = 1e9;
@@ -24,10 +25,32 @@ pub(super) struct Published {
     pub(super) llc_kib: u64,
     /// Memory of a node in GiB; `None` where the paper does not tell.
     pub(super) memory_gib: Option<u64>,
+    pub(super) coherence: Coherence,
+    /// GiB/s of all nodes that read their own memory at once, where the paper prints them.
+    pub(super) total_local_gib_s: Option<f64>,
     pub(super) links: Links,
     pub(super) figures: Figures,
     /// What else the paper says, and what was assumed.
     pub(super) notes: &'static [&'static str],
+}
+
+impl Published {
+    /// What no probe tells of it.
+    pub(super) fn facts(&self) -> PublishedMachine {
+        PublishedMachine {
+            name: self.name,
+            cpu: self.cpu,
+            source: self.source,
+            packages: self.packages,
+            nodes_per_package: self.nodes_per_package,
+            cores_per_node: self.cores_per_node,
+            threads_per_core: self.smt,
+            llc_bytes: self.llc_kib << 10,
+            memory_bytes: self.memory_gib.unwrap_or(MEMORY_ASSUMED_GIB) << 30,
+            coherence: self.coherence,
+            total_local: self.total_local_gib_s.map(|gib_s| gib_s * GIB),
+        }
+    }
 }
 
 /// The machine of this name.
@@ -59,6 +82,8 @@ pub(super) const MACHINES: &[Published] = &[
         smt: 2,
         llc_kib: 38_400,
         memory_gib: None,
+        coherence: Coherence::Directory,
+        total_local_gib_s: Some(260.0),
         links: Links::FullyConnected,
         figures: Figures::ByClass(&[class(150.0, 65.0 * GIB), class(240.0, 8.8 * GIB)]),
         notes: &[
@@ -76,6 +101,8 @@ pub(super) const MACHINES: &[Published] = &[
         smt: 2,
         llc_kib: 38_400,
         memory_gib: None,
+        coherence: Coherence::Directory,
+        total_local_gib_s: Some(1530.0),
         links: Links::Chassis,
         figures: UV_300,
         notes: &[
@@ -94,6 +121,8 @@ pub(super) const MACHINES: &[Published] = &[
         smt: 2,
         llc_kib: 38_400,
         memory_gib: None,
+        coherence: Coherence::Directory,
+        total_local_gib_s: None,
         links: Links::Chassis,
         figures: UV_300,
         notes: &[
@@ -111,12 +140,14 @@ pub(super) const MACHINES: &[Published] = &[
         smt: 2,
         llc_kib: 30_720,
         memory_gib: None,
-        links: Links::TwoBoxes,
+        coherence: Coherence::Broadcast,
+        total_local_gib_s: Some(96.2),
+        links: Links::Chassis,
         figures: Figures::ByClass(&[class(163.0, 19.3 * GIB), class(195.0, 10.3 * GIB), class(245.0, 4.6 * GIB)]),
         notes: &[
             "2x IBM x3950 X5; broadcast snooping, hence all sockets reading locally reach 96.2 GiB/s only",
             "cores and threads from the data sheet, and so is the last-level cache (30 MiB)",
-            "assumed: the four sockets of a box are one hop apart, and each is linked to its twin in the other box",
+            "assumed: the four sockets of a box are one hop apart, all others as far as the paper's maximum",
         ],
     },
     Published {
@@ -129,6 +160,8 @@ pub(super) const MACHINES: &[Published] = &[
         smt: 2,
         llc_kib: 24_576,
         memory_gib: Some(32),
+        coherence: Coherence::Broadcast,
+        total_local_gib_s: None,
         links: Links::FullyConnected,
         figures: Figures::ByClass(&[class(129.0, 26.7 * GB), class(193.0, 10.7 * GB)]),
         notes: &["fully connected, QPI 12.8 GB/s per link; snooping"],
@@ -143,6 +176,8 @@ pub(super) const MACHINES: &[Published] = &[
         smt: 1,
         llc_kib: 6_144,
         memory_gib: Some(8),
+        coherence: Coherence::Broadcast,
+        total_local_gib_s: None,
         links: Links::DualNodePackages,
         figures: Figures::ByClass(&[
             class(85.0, 16.4 * GB),
@@ -166,6 +201,8 @@ pub(super) const MACHINES: &[Published] = &[
         smt: 1,
         llc_kib: 20_480,
         memory_gib: Some(128),
+        coherence: Coherence::Directory,
+        total_local_gib_s: None,
         links: Links::BladesOfARack,
         figures: Figures::ByClass(&[
             class(81.0, 36.2 * GB),
@@ -191,6 +228,8 @@ pub(super) const MACHINES: &[Published] = &[
         smt: 2,
         llc_kib: 56_320,
         memory_gib: Some(32),
+        coherence: Coherence::Directory,
+        total_local_gib_s: None,
         links: Links::FullyConnected,
         figures: Figures::Matrices(Matrices {
             latency_ns: &[&[79.3, 134.4], &[134.2, 79.5]],
@@ -209,6 +248,8 @@ pub(super) const MACHINES: &[Published] = &[
         smt: 2,
         llc_kib: 28_160,
         memory_gib: Some(16),
+        coherence: Coherence::Directory,
+        total_local_gib_s: None,
         links: Links::SubDomains,
         figures: Figures::Matrices(Matrices {
             latency_ns: &[
@@ -242,6 +283,8 @@ pub(super) const MACHINES: &[Published] = &[
         smt: 2,
         llc_kib: 39_424,
         memory_gib: Some(96),
+        coherence: Coherence::Directory,
+        total_local_gib_s: None,
         links: Links::FullyConnected,
         figures: Figures::Matrices(Matrices {
             latency_ns: &[&[80.8, 138.9], &[139.7, 79.9]],
@@ -260,6 +303,8 @@ pub(super) const MACHINES: &[Published] = &[
         smt: 2,
         llc_kib: 19_712,
         memory_gib: Some(48),
+        coherence: Coherence::Directory,
+        total_local_gib_s: None,
         links: Links::SubDomains,
         figures: Figures::Matrices(Matrices {
             latency_ns: &[
@@ -293,6 +338,8 @@ pub(super) const MACHINES: &[Published] = &[
         smt: 2,
         llc_kib: 24_576,
         memory_gib: Some(64),
+        coherence: Coherence::Broadcast,
+        total_local_gib_s: None,
         links: Links::FullyConnected,
         figures: Figures::ByThreads {
             distances: &[10, 20],
@@ -318,6 +365,8 @@ pub(super) const MACHINES: &[Published] = &[
         smt: 1,
         llc_kib: 6_144,
         memory_gib: Some(32),
+        coherence: Coherence::Broadcast,
+        total_local_gib_s: None,
         links: Links::DualNodePackages,
         figures: Figures::ByThreads {
             distances: &[10, 16, 16, 22],

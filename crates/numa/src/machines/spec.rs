@@ -14,7 +14,8 @@
 //! size          = number [ "K" | "M" | "G" | "T" ]
 //! ```
 //!
-//! Distances begin with 10; latencies are nanoseconds, bandwidths bytes per second with the letters of sizes times 1000.
+//! Distances begin with 10; latencies are nanoseconds, bandwidths bytes per second with the letters of sizes times
+//! 1000.
 //!
 //! # Limits
 //! At most [`NODES_MAX`] nodes and [`CPUS_MAX`] cpus; all packages are alike.

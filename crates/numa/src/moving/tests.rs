@@ -60,7 +60,7 @@ fn pages_get_the_node_of_their_run_or_turn() {
         check(&stretches, &MoveTarget::Turns { nodes, huge: coarse }, turn);
     }
     check(&stretches, &MoveTarget::Turns { nodes: vec![NodeId(3)], huge: false }, |_| Some(3));
-    check(&stretches, &MoveTarget::Back(&PageMap::empty()), |_| None);
+    check(&stretches, &MoveTarget::Back(&PageMap::read(&[])), |_| None);
 }
 
 #[test]
@@ -68,9 +68,9 @@ fn room_is_needed_for_what_is_elsewhere_or_nowhere() {
     let page = page_bytes();
     let target = runs(&[(0, 4 * page, 0), (4 * page, 8 * page, 1)]);
     let needs =
-        |target: &MoveTarget<'_>| target.needs(&(0..8 * page), &PageMap::empty()).into_iter().collect::<Vec<_>>();
+        |target: &MoveTarget<'_>| target.needs(&(0..8 * page), &PageMap::read(&[])).into_iter().collect::<Vec<_>>();
     assert_eq!(needs(&target), [(NodeId(0), 4 * page as u64), (NodeId(1), 4 * page as u64)]);
     let turns = MoveTarget::Turns { nodes: vec![NodeId(2), NodeId(3)], huge: false };
     assert_eq!(needs(&turns), [(NodeId(2), 4 * page as u64), (NodeId(3), 4 * page as u64)]);
-    assert_eq!(needs(&MoveTarget::Back(&PageMap::empty())), []);
+    assert_eq!(needs(&MoveTarget::Back(&PageMap::read(&[]))), []);
 }

@@ -5,7 +5,8 @@
 //! long as what follows fits. What was given comes out again exactly: a range says the same as the runs it stands for.
 //!
 //! # Limits
-//! Cycles of more than [`STEPS_MAX`] steps stay single ranges. A run costs up to as many comparisons while no cycle is open.
+//! Cycles of more than [`STEPS_MAX`] steps stay single ranges. A run costs up to as many comparisons while no cycle is
+//! open.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 4.3 (detecting an interleaving pattern).
 
@@ -44,19 +45,6 @@ impl Collapse {
                 self.last = Some((piece, node));
             }
         }
-    }
-
-    /// Adds a range, interleaved or not, behind all others.
-    pub(super) fn append(&mut self, range: PageRange) {
-        if range.interleaving.is_none() {
-            return self.push(range.start..range.end, range.node);
-        }
-        self.flush();
-        match self.done.last_mut() {
-            Some(last) if last.continues_in(&range) => last.end = range.end,
-            _ => self.put_cycle(range),
-        }
-        self.forget();
     }
 
     pub(super) fn finish(mut self) -> Vec<PageRange> {

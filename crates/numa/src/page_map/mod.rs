@@ -11,7 +11,6 @@
 //! Source: Psaroudakis et al., VLDB 2015, section 4.3 (the page socket mapping, PSM).
 
 mod collapse;
-mod edit;
 mod interleaving;
 mod pattern;
 mod read;
@@ -22,10 +21,8 @@ use std::ops::Range;
 
 use crate::ids::NodeId;
 use crate::machine::Machine;
-use crate::policy::Policy;
 use crate::refusals::refused;
 use crate::region::Region;
-use crate::sys::page_bytes;
 
 use collapse::Collapse;
 pub use interleaving::{Interleaving, PageRange};
@@ -41,15 +38,12 @@ pub struct PageMap {
 }
 
 impl PageMap {
-    /// A map of nothing.
-    pub fn empty() -> PageMap {
-        PageMap { ranges: Vec::new(), asked: Vec::new(), measured: true }
-    }
-
-    /// Reads where the bytes of these `(address, length)` ranges lie, in any order, overlapping or not. Where the kernel
-    /// refuses to tell, the map of a machine of one node names that node and any other is empty; neither is measured.
+    /// Reads where the bytes of these `(address, length)` ranges lie, in any order, overlapping or not. Where the
+    /// kernel refuses to tell, the map of a machine of one node names that node and any other is empty; neither is
+    /// measured.
     pub fn read(ranges: &[(usize, usize)]) -> PageMap {
-        PageMap::read_assuming(ranges, &Policy::Local)
+        let node = Machine::this().only_node();
+        PageMap::read_spans(disjoint(ranges), |span| node.map(|node| (span.clone(), node)).into_iter().collect())
     }
 
     /// Reads where a region lies. Where the kernel refuses to tell, its policy's node is assumed.
@@ -59,16 +53,6 @@ impl PageMap {
             Some(node) => vec![(span.clone(), node)],
             None => region.runs(),
         })
-    }
-
-    /// As [`PageMap::read`], for ranges whose policy is known in case the kernel refuses to tell.
-    pub fn read_assuming(ranges: &[(usize, usize)], policy: &Policy) -> PageMap {
-        let node = match policy.nodes().as_slice() {
-            [node] => Some(*node),
-            _ => None,
-        };
-        let node = Machine::this().only_node().or(node);
-        PageMap::read_spans(disjoint(ranges), |span| node.map(|node| (span.clone(), node)).into_iter().collect())
     }
 
     /// Reads these spans; `assume` says which runs of one are on which node in case the kernel refuses to tell.
@@ -106,12 +90,8 @@ impl PageMap {
 
     /// The node that holds the most bytes; the lowest of them on a tie.
     pub fn majority(&self) -> Option<NodeId> {
-        most(&self.bytes_per_node())
-    }
-
-    /// The node that holds the most bytes of these addresses; the lowest of them on a tie.
-    pub fn majority_within(&self, bytes: Range<usize>) -> Option<NodeId> {
-        most(&self.bytes_within(bytes))
+        let bytes = self.bytes_per_node();
+        bytes.iter().max_by_key(|(node, bytes)| (**bytes, std::cmp::Reverse(**node))).map(|(node, _)| *node)
     }
 
     /// How many of these addresses lie on each node.
@@ -128,17 +108,13 @@ impl PageMap {
         bytes
     }
 
-    /// How many pages of the base size, that hold bytes asked for, lie on each node.
-    pub fn pages_per_node(&self) -> BTreeMap<NodeId, u64> {
-        self.pages_of(page_bytes())
-    }
-
     /// Bytes asked for that lie nowhere yet, or of which nothing is known.
     pub fn unknown_bytes(&self) -> u64 {
         total(&self.asked) - self.ranges.iter().map(PageRange::len_bytes).sum::<u64>()
     }
 
-    /// The ranges, ascending. Mind the interleaved ones, which are on several nodes; [`PageMap::runs`] takes them apart.
+    /// The ranges, ascending. Mind the interleaved ones, which are on several nodes; [`PageMap::runs`] takes them
+    /// apart.
     pub fn ranges(&self) -> &[PageRange] {
         &self.ranges
     }
@@ -172,21 +148,6 @@ impl PageMap {
         self.ranges[first..].iter().map_while(move |range| range.cut(&span))
     }
 
-    fn pages_of(&self, page_bytes: usize) -> BTreeMap<NodeId, u64> {
-        let mut bytes = BTreeMap::new();
-        let mut counted = 0;
-        for range in &self.ranges {
-            // Whole pages; a page that two ranges share is counted with the first.
-            let start = (range.start / page_bytes * page_bytes).max(counted);
-            let end = range.end.checked_next_multiple_of(page_bytes).unwrap_or(range.end);
-            counted = end.max(counted);
-            if start < end {
-                PageRange { start, end, ..range.clone() }.count(&mut bytes);
-            }
-        }
-        bytes.into_iter().map(|(node, bytes)| (node, bytes.div_ceil(page_bytes as u64))).collect()
-    }
-
     fn assume(asked: Vec<Span>, assume: impl Fn(&Span) -> Vec<(Span, NodeId)>) -> PageMap {
         let mut ranges = Collapse::new();
         for span in &asked {
@@ -204,16 +165,11 @@ impl PageMap {
 /// Two maps are equal that were asked for the same bytes, by the same means, and say the same of each of them.
 impl PartialEq for PageMap {
     fn eq(&self, other: &PageMap) -> bool {
-        self.measured == other.measured && self.asked == other.asked && edit::alike(&self.ranges, &other.ranges)
+        self.measured == other.measured && self.asked == other.asked && self.runs().eq(other.runs())
     }
 }
 
 impl Eq for PageMap {}
-
-/// The node with the most bytes; the lowest of them on a tie.
-fn most(bytes: &BTreeMap<NodeId, u64>) -> Option<NodeId> {
-    bytes.iter().max_by_key(|(node, bytes)| (**bytes, std::cmp::Reverse(**node))).map(|(node, _)| *node)
-}
 
 #[cfg(test)]
 mod tests;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::spans::{difference, intersection, union};
 use super::*;
+use crate::sys::page_bytes;
 use crate::sys::scan::Stretch;
 use crate::{Allocator, Policy};
 
@@ -104,93 +104,35 @@ fn ranges() -> impl Strategy<Value = Vec<(usize, usize)>> {
     prop::collection::vec(range, 0..5)
 }
 
-#[derive(Clone, Debug)]
-enum Operation {
-    AddMap(Layout, Vec<(usize, usize)>),
-    Remove(Vec<(usize, usize)>),
-    SubtractMap(Vec<(usize, usize)>),
-    Subset(Vec<(usize, usize)>),
-}
-
-fn operations() -> impl Strategy<Value = Operation> {
-    prop_oneof![
-        3 => (layouts(), ranges()).prop_map(|(l, r)| Operation::AddMap(l, r)),
-        1 => ranges().prop_map(Operation::Remove),
-        1 => ranges().prop_map(Operation::SubtractMap),
-        1 => ranges().prop_map(Operation::Subset),
-    ]
-}
-
 proptest! {
     #[test]
-    fn reading_matches_a_plain_map(layout in layouts(), ranges in ranges(), batch in 1usize..9, gone in ranges()) {
-        let (mut map, mut plain) = (read_layout(&layout, &ranges, batch), plain_of(&layout, &ranges));
-        for _ in 0..2 {
-            check(&map, &plain);
-            let pages: BTreeMap<usize, u32> = plain.iter().filter_map(|(cell, n)| Some((cell / PAGE, (*n)?))).collect();
-            let mut per_node: BTreeMap<NodeId, u64> = BTreeMap::new();
-            pages.values().for_each(|node| *per_node.entry(NodeId(*node)).or_default() += 1);
-            prop_assert_eq!(map.pages_of(PAGE), per_node);
-            map.remove(&gone);
-            plain.retain(|cell, _| !gone.iter().any(|&(start, len)| (start..start + len).contains(cell)));
-        }
-    }
-
-    #[test]
-    fn operations_match_a_plain_map(operations in prop::collection::vec(operations(), 1..8), probe in ranges()) {
-        let (mut map, mut plain) = (PageMap::empty(), Plain::new());
-        for operation in operations {
-            let (before, plain_before) = (map.clone(), plain.clone());
-            match operation {
-                Operation::AddMap(layout, ranges) => {
-                    map.add_map(&read_layout(&layout, &ranges, 16));
-                    for (cell, node) in plain_of(&layout, &ranges) {
-                        plain.entry(cell).or_insert(node);
-                    }
-                }
-                Operation::Remove(ranges) => {
-                    map.remove(&ranges);
-                    plain_of(&Layout::new(), &ranges).keys().for_each(|cell| { plain.remove(cell); });
-                }
-                Operation::SubtractMap(ranges) => {
-                    map.subtract_map(&read_layout(&Layout::new(), &ranges, 16));
-                    plain_of(&Layout::new(), &ranges).keys().for_each(|cell| { plain.remove(cell); });
-                }
-                Operation::Subset(ranges) => {
-                    map = map.subset(&ranges);
-                    let kept = plain_of(&Layout::new(), &ranges);
-                    plain.retain(|cell, _| kept.contains_key(cell));
-                }
-            }
-            check(&map, &plain);
-            let within = |a: &Plain, b: &Plain| a.iter().all(|(cell, node)| b.get(cell) == Some(node));
-            prop_assert_eq!(map.is_subset_of(&before), within(&plain, &plain_before));
-            prop_assert_eq!(before.is_subset_of(&map), within(&plain_before, &plain));
-            prop_assert_eq!(map == before, plain == plain_before);
-        }
+    fn reading_matches_a_plain_map(layout in layouts(), ranges in ranges(), batch in 1usize..9, probe in ranges()) {
+        let (map, plain) = (read_layout(&layout, &ranges, batch), plain_of(&layout, &ranges));
+        check(&map, &plain);
         for (start, len) in probe {
             let mut bytes: BTreeMap<NodeId, u64> = BTreeMap::new();
             for (_, node) in plain.range(start..start + len) {
-                node.iter().for_each(|node| *bytes.entry(NodeId(*node)).or_default() += 1);
+                node.iter().for_each(|node| *bytes.entry(NodeId(*node)).or_default() += CELL as u64);
             }
-            prop_assert_eq!(map.majority_within(start..start + len), most(&bytes));
+            prop_assert_eq!(map.bytes_within(start..start + len), bytes);
         }
     }
 
     #[test]
-    fn spans_match_sets(a in ranges(), b in ranges()) {
+    fn maps_are_equal_that_say_the_same(a in layouts(), b in layouts(), asked in ranges()) {
+        let (map, other) = (read_layout(&a, &asked, 16), read_layout(&b, &asked, 3));
+        prop_assert_eq!(map == other, plain_of(&a, &asked) == plain_of(&b, &asked));
+        prop_assert!(map == read_layout(&a, &asked, 3));
+    }
+
+    #[test]
+    fn spans_match_sets(ranges in ranges()) {
         let cells = |spans: &[Span]| spans.iter().flat_map(|s| s.clone().step_by(CELL)).collect::<std::collections::BTreeSet<_>>();
-        let (a, b) = (disjoint(&a), disjoint(&b));
-        let (x, y) = (cells(&a), cells(&b));
-        for (got, expected) in [
-            (union(&a, &b), &x | &y),
-            (difference(&a, &b), &x - &y),
-            (intersection(&a, &b), &x & &y),
-        ] {
-            prop_assert_eq!(total(&got), (expected.len() * CELL) as u64);
-            prop_assert_eq!(cells(&got), expected);
-            prop_assert!(got.windows(2).all(|pair| pair[0].end < pair[1].start));
-        }
+        let given: Vec<Span> = ranges.iter().map(|&(start, len)| start..start + len).collect();
+        let (got, expected) = (disjoint(&ranges), cells(&given));
+        prop_assert_eq!(total(&got), (expected.len() * CELL) as u64);
+        prop_assert_eq!(cells(&got), expected);
+        prop_assert!(got.windows(2).all(|pair| pair[0].end < pair[1].start));
     }
 
     /// A cycle that is longer than twice its length is one range, wherever it begins and ends.
@@ -256,11 +198,6 @@ fn assumed_maps_say_so() {
     assert_eq!(map.bytes_per_node(), BTreeMap::from([(NodeId(2), 25)]));
     let nothing = PageMap::assume(spans, |_| Vec::new());
     assert_eq!((nothing.majority(), nothing.unknown_bytes()), (None, 25));
-    let mut sum = PageMap::empty();
-    sum.add_map(&map);
-    assert!(!sum.is_measured());
-    sum.subtract_map(&map);
-    assert!(sum == PageMap::empty());
 }
 
 #[test]
@@ -277,35 +214,26 @@ fn the_kernel_tells_where_touched_pages_are() {
     for touched in 0..32 {
         region.bytes_mut()[touched * page] = 1;
     }
-    let mut map = PageMap::of(&region);
+    let map = PageMap::of(&region);
     if !map.is_measured() {
         eprintln!("skipped: the kernel refuses move_pages here");
         return;
     }
     assert_eq!(map.bytes_per_node().values().sum::<u64>(), 32 * page as u64);
-    assert_eq!(map.pages_per_node().values().sum::<u64>(), 32);
     assert_eq!(map.unknown_bytes(), 32 * page as u64);
     assert!(map.node_of(region.address() + 31 * page).is_some());
     assert_eq!(map.node_of(region.address() + 32 * page), None);
-    // What it has is not read again, unless it is told to.
-    let all = [(region.address(), region.len())];
-    region.bytes_mut().fill(1);
-    map.add(&all);
-    assert_eq!(map.unknown_bytes(), 32 * page as u64);
-    map.refresh(&all);
-    assert_eq!(map.unknown_bytes(), 0);
     let small = Allocator::unplaced().region(100).expect("a hundred bytes");
     // Zeroed on the heap, so touched.
-    map.add(&[(small.address(), small.len())]);
-    assert_eq!(map.unknown_bytes(), 0);
-    map.remove(&all);
-    assert_eq!(map.bytes_per_node().values().sum::<u64>(), 100);
+    let both = PageMap::read(&[(small.address(), small.len()), (region.address(), region.len())]);
+    assert_eq!(both.unknown_bytes(), 32 * page as u64);
+    assert_eq!(both.bytes_per_node().values().sum::<u64>(), 32 * page as u64 + 100);
 }
 
 #[test]
 fn huge_pages_are_asked_for_once_and_told_alike() {
-    // Two huge pages, some base pages, a hole: whatever this kernel makes of it, asking for every page says the same. On
-    // a node by name, or the kernel may move pages between the two questions.
+    // Two huge pages, some base pages, a hole: whatever this kernel makes of it, asking for every page says the same.
+    // On a node by name, or the kernel may move pages between the two questions.
     let huge = crate::sys::memory::HUGE_PAGE_BYTES;
     let node = crate::Topology::discover().expect("tests run on Linux").usable_memory_nodes()[0];
     let allocator = Allocator::new(Policy::Node(node), crate::Budget::unlimited());

@@ -1,8 +1,9 @@
-//! What cpus read together of their own nodes' memory, in a second or less: the roof that benchmarks hold their figures against.
+//! What cpus read together of their own nodes' memory, in a second or less: the roof that benchmarks hold their figures
+//! against.
 //!
 //! # Limits
-//! One kind of figure only, and each node by itself: nodes that share a memory controller (sub-domains of some machines) together give less
-//! than the sum. [`super::run`] measures the rest.
+//! One kind of figure only, and each node by itself: nodes that share a memory controller (sub-domains of some
+//! machines) together give less than the sum. [`super::run`] measures the rest.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,8 +27,9 @@ const FREE_SHARE: u64 = 4;
 /// Windows are short, the best of them counts.
 const TIMING: Timing = Timing { windows: 12, window: Duration::from_millis(15) };
 
-/// Bytes per second that `threads` cpus read of memory of their own nodes, one thread per core before cores get a second one: the sum over
-/// nodes of the best of several windows. `None` where no buffer could be had or it was elsewhere.
+/// Bytes per second that `threads` cpus read of memory of their own nodes, one thread per core before cores get a
+/// second one: the sum over nodes of the best of several windows. `None` where no buffer could be had or it was
+/// elsewhere.
 pub fn read_bandwidth(topology: &Topology, threads: usize, clock: &dyn Clock) -> Option<f64> {
     let mut sum = None;
     for (node, cpus) in by_node(topology, threads) {

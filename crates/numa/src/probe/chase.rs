@@ -1,10 +1,11 @@
 //! The cycle that latency is measured on: every line of a buffer once, in an order that no prefetcher guesses.
 //!
-//! The order is a bijection of the line numbers (multiplications by odd numbers and shifts on as many bits as there are),
-//! so laying the cycle needs no second table, and its stores do not wait for each other as Sattolo's shuffle does.
+//! The order is a bijection of the line numbers (multiplications by odd numbers and shifts on as many bits as there
+//! are), so laying the cycle needs no second table, and its stores do not wait for each other as Sattolo's shuffle
+//! does.
 //!
-//! Invariants: following the links from any line visits every line once before it comes back; each link is the first word
-//! of its line and is the place of a word, as [`crate::sys::probe::chase`] expects.
+//! Invariants: following the links from any line visits every line once before it comes back; each link is the first
+//! word of its line and is the place of a word, as [`crate::sys::probe::chase`] expects.
 //!
 //! # Limits
 //! The number of lines is a power of two.

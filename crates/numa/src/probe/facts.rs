@@ -1,5 +1,5 @@
-//! What the plan of a probe needs to know of the machine: who measures what, how large its caches are, how much memory is
-//! free, how fast pages come.
+//! What the plan of a probe needs to know of the machine: who measures what, how large its caches are, how much memory
+//! is free, how fast pages come.
 //!
 //! Invariants: the cpus of an initiator are usable ones; the first of every core come before any second.
 //!

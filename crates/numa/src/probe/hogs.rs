@@ -1,11 +1,12 @@
-//! Threads that do nothing but use up a resource, for measuring what others lose beside them (Seidel 2011, section 5.3).
+//! Threads that do nothing but use up a resource, for measuring what others lose beside them (Seidel 2011, section
+//! 5.3).
 //!
-//! A memory hog writes past the caches over its own buffer, so that it takes bandwidth and no room in caches; a computing hog works in
-//! registers. Hogs run until they are dropped and tell what they moved.
+//! A memory hog writes past the caches over its own buffer, so that it takes bandwidth and no room in caches; a
+//! computing hog works in registers. Hogs run until they are dropped and tell what they moved.
 //!
 //! # Limits
-//! Where there are no streaming stores, memory hogs write through the caches. Hogs may run on any cpu of their node: who runs where is up to
-//! the kernel.
+//! Where there are no streaming stores, memory hogs write through the caches. Hogs may run on any cpu of their node:
+//! who runs where is up to the kernel.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

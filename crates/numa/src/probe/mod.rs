@@ -6,18 +6,19 @@
 //! - STREAM's four kernels with first touch and striped, counted as STREAM counts;
 //! - bandwidth as the number of threads grows, and latency while other cpus load the memory at several rates.
 //!
-//! Invariants: needs no rights; memory is allocated by policy and proven by the page map before it is timed and after, and
-//! a figure whose memory was elsewhere is left out with a note; what is measured is decided by a pure function
-//! (`plan`) of the machine's facts; time comes from a [`Clock`]; a full run ends within a minute, a quick one within ten
-//! seconds, and what did not fit is named.
+//! Invariants: needs no rights; memory is allocated by policy and proven by the page map before it is timed and after,
+//! and a figure whose memory was elsewhere is left out with a note; what is measured is decided by a pure function
+//! (`plan`) of the machine's facts; time comes from a [`Clock`]; a full run ends within a minute, a quick one within
+//! ten seconds, and what did not fit is named.
 //!
 //! # Limits
 //! Idle latencies and bandwidths are the best of many short windows, latencies under load medians; on a machine that is
 //! busy all of them are worse than it can.
-//! Caches that a virtual machine hides may serve more than they should. Prefetchers and the frequency are left as they are.
+//! Caches that a virtual machine hides may serve more than they should. Prefetchers and the frequency are left as they
+//! are.
 //!
-//! Source: Seidel 2011, NUMA Building Blocks, section 2.1 and Tables 2.3 to 2.5; Greinsmark 2020, chapter 4 (latency and
-//! bandwidth between sub-domains); McCalpin's STREAM for its kernels and its counting of bytes.
+//! Source: Seidel 2011, NUMA Building Blocks, section 2.1 and Tables 2.3 to 2.5; Greinsmark 2020, chapter 4 (latency
+//! and bandwidth between sub-domains); McCalpin's STREAM for its kernels and its counting of bytes.
 
 mod bandwidth;
 mod chase;
@@ -53,10 +54,11 @@ pub struct Options {
     pub revision: String,
 }
 
-/// Measures the machine that `topology` discovered. `progress` is called before each group of cells with what comes next
-/// and the share of the work that is done, 0 to 1.
+/// Measures the machine that `topology` discovered. `progress` is called before each group of cells with what comes
+/// next and the share of the work that is done, 0 to 1.
 ///
-/// Nothing here fails: what cannot be measured (a full node, a refused call) is `None` or absent and stands in the notes.
+/// Nothing here fails: what cannot be measured (a full node, a refused call) is `None` or absent and stands in the
+/// notes.
 pub fn run(
     topology: &Topology,
     options: &Options,

@@ -1,7 +1,7 @@
 //! What a probe measures, how often, how long and on how much memory: a pure function of facts and a tempo.
 //!
-//! Invariants: buffers take at most half of what is free where they lie; measuring takes at most the time that the tempo
-//! allows plus the least windows there are; whatever is cut because of memory or time stands in the notes.
+//! Invariants: buffers take at most half of what is free where they lie; measuring takes at most the time that the
+//! tempo allows plus the least windows there are; whatever is cut because of memory or time stands in the notes.
 //!
 //! # Limits
 //! Caches may serve part of a buffer that had to be cut; the note says so. The number of threads grows, and load is put

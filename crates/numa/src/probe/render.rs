@@ -40,8 +40,8 @@ pub fn text(attributes: &Attributes) -> String {
 }
 
 /// One figure per line: `kind,initiator,target,threads,value,unit`. Bandwidths are in bytes per second; STREAM has no
-/// initiator and no target; a point of latency under load is two lines, its load and its latency, with the point's number
-/// in the kind.
+/// initiator and no target; a point of latency under load is two lines, its load and its latency, with the point's
+/// number in the kind.
 pub fn csv(attributes: &Attributes) -> String {
     let mut out = String::from("kind,initiator,target,threads,value,unit\n");
     let mut line = |kind: &str, pair: Option<(NodeId, NodeId)>, threads: Option<usize>, value: f64, unit: &str| {

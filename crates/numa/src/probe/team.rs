@@ -1,9 +1,9 @@
 //! Threads that are pinned, start together and count what they do in windows of time.
 //!
-//! Invariants: each window starts for all when the first thread that was let go looks at the clock, and ends for all at the
-//! same time, so a thread that comes late, because its cpu was busy, makes the sum smaller; were each to have a window of
-//! its own, threads that took turns would seem to run side by side. A thread that could not be started is told and waited
-//! for by nobody.
+//! Invariants: each window starts for all when the first thread that was let go looks at the clock, and ends for all at
+//! the same time, so a thread that comes late, because its cpu was busy, makes the sum smaller; were each to have a
+//! window of its own, threads that took turns would seem to run side by side. A thread that could not be started is
+//! told and waited for by nobody.
 
 use std::sync::{Arc, Barrier, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;

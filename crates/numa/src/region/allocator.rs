@@ -26,39 +26,12 @@ const UNPLACED_HEAP_BYTES: usize = 64 << 10;
 /// Interleaving uses huge pages only when every node gets this many, or the spread would be too coarse.
 pub(super) const HUGE_PAGES_PER_NODE_MIN: usize = 8;
 
-/// When regions have huge pages (of 2 MiB), which save look-ups of addresses and page faults, and cost zeroing and
-/// memory where only little of them is used. They never lie across two runs of a policy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HugePages {
-    /// Never: the kernel is told so.
-    Never,
-    /// From 2 MiB on the kernel is asked for them; interleaved regions from 8 huge pages per node on.
-    #[default]
-    Auto,
-    /// From 1 MiB on, rounded up to whole huge pages (which the budget counts), interleaved by huge page too.
-    Always,
-}
-
-/// What to do when a node that a policy names is full.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fallback {
-    /// Fail with [`MemoryError::NodeFull`].
-    #[default]
-    None,
-    /// Take the nearest node that is not full in its place; fail when all are.
-    Nearest,
-    /// Let the pages lie wherever there is room.
-    Anywhere,
-}
-
 /// Makes regions by one policy, counted in one budget. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Allocator {
     policy: Policy,
     budget: Option<Arc<Budget>>,
     machine: Arc<Machine>,
-    huge_pages: HugePages,
-    fallback: Fallback,
 }
 
 impl Allocator {
@@ -77,18 +50,9 @@ impl Allocator {
         Allocator { policy, ..self.clone() }
     }
 
-    /// The same with another rule for huge pages; the rule of a new allocator is [`HugePages::Auto`].
-    pub fn with_huge_pages(&self, huge_pages: HugePages) -> Allocator {
-        Allocator { huge_pages, ..self.clone() }
-    }
-
-    /// The same with another rule for full nodes; the rule of a new allocator is [`Fallback::None`].
-    pub fn with_fallback(&self, fallback: Fallback) -> Allocator {
-        Allocator { fallback, ..self.clone() }
-    }
-
-    /// A zeroed region of `len_bytes` bytes. Its [`Region::policy`] says which nodes were asked, where a full one was
-    /// replaced, and where a request of a few pages lies on one node of several.
+    /// A zeroed region of `len_bytes` bytes. Its [`Region::policy`] says where a request of a few pages
+    /// lies on one node of several. From 2 MiB on the kernel is asked for huge pages, which never lie across two runs
+    /// of a policy; for interleaved regions from eight of them per node on.
     ///
     /// # Errors
     /// [`MemoryError`] says which budget is used up, which node is full, or what the kernel said; nothing is kept then.
@@ -107,7 +71,8 @@ impl Allocator {
     /// when they are dropped, up to a sixteenth of what is free there, and used again without asking the kernel.
     ///
     /// Requests below 64 KiB and policies over several nodes are those of [`Allocator::region`]. Others are rounded up
-    /// by at most an eighth, which the budget counts. With [`Policy::Local`] what the calling thread's node freed is used.
+    /// by at most an eighth, which the budget counts. With [`Policy::Local`] what the calling thread's node freed is
+    /// used.
     ///
     /// # Errors
     /// As [`Allocator::region`].
@@ -142,7 +107,6 @@ impl Allocator {
         let memory = memory.with_len(len_bytes);
         let mut region = Region::new(memory, reservation, self.policy.clone(), Vec::new(), self.machine.only_node());
         region.recycle = recycle(node);
-        region.huge_pages = self.huge_pages;
         Ok(region)
     }
 
@@ -156,16 +120,6 @@ impl Allocator {
         self.budget.as_ref()
     }
 
-    /// Its rule for huge pages.
-    pub fn huge_pages(&self) -> HugePages {
-        self.huge_pages
-    }
-
-    /// Its rule for full nodes.
-    pub fn fallback(&self) -> Fallback {
-        self.fallback
-    }
-
     #[cfg(test)]
     pub(crate) fn on_machine(policy: Policy, budget: Option<Arc<Budget>>, machine: Arc<Machine>) -> Allocator {
         Allocator::build(policy, budget, machine)
@@ -176,9 +130,9 @@ impl Allocator {
     }
 
     /// Checks free memory for a mapping of which `of` bytes are to be had now, whose cuts follow `laid_out_bytes`, and
-    /// decides which policy calls to make; by the rule for full nodes where one is full.
+    /// decides which policy calls to make.
     pub(super) fn plan(&self, laid_out_bytes: u64, of: std::ops::Range<u64>) -> Result<Plan, MemoryError> {
-        self.falling_back(|policy| plan::plan(&self.machine, policy, laid_out_bytes, of.clone()))
+        plan::plan(&self.machine, &self.policy, laid_out_bytes, of)
     }
 
     /// What size of pages a mapping of this many bytes asks for.
@@ -187,12 +141,7 @@ impl Allocator {
             Policy::Interleaved(_) if self.machine.has_choice() => self.policy.nodes().len(),
             _ => 1,
         };
-        let wanted = match self.huge_pages {
-            HugePages::Never => return Pages::Small,
-            HugePages::Auto if nodes > 1 => HUGE_PAGE_BYTES * nodes * HUGE_PAGES_PER_NODE_MIN,
-            HugePages::Auto => HUGE_PAGE_BYTES,
-            HugePages::Always => HUGE_PAGE_BYTES / 2,
-        };
+        let wanted = if nodes > 1 { HUGE_PAGE_BYTES * nodes * HUGE_PAGES_PER_NODE_MIN } else { HUGE_PAGE_BYTES };
         match len_bytes >= wanted {
             true => Pages::Huge,
             // Where the system gives huge pages unasked, they would be interleaved as wholes.
@@ -202,8 +151,7 @@ impl Allocator {
     }
 
     fn build(policy: Policy, budget: Option<Arc<Budget>>, machine: Arc<Machine>) -> Allocator {
-        let (huge_pages, fallback) = (HugePages::default(), Fallback::default());
-        Allocator { policy, budget, machine, huge_pages, fallback }
+        Allocator { policy, budget, machine }
     }
 
     /// Whether there is anything to place.
@@ -221,61 +169,26 @@ impl Allocator {
     /// A few pages: whole on one of the policy's nodes, which is that of the first byte for stripes, else one in turn.
     fn in_pool(&self, len_bytes: usize) -> Result<Region, MemoryError> {
         let machine = &self.machine;
-        let policy = match plan::one_of(&plan::online(machine, &self.policy), next_turn) {
-            Some(node) => Policy::Node(node),
-            None => return self.on_heap(len_bytes),
+        let Some(node) = plan::one_of(&plan::online(machine, &self.policy), next_turn) else {
+            return self.on_heap(len_bytes);
         };
         let held = Pool::block_bytes(len_bytes) as u64;
         let reservation = self.reserve(held)?;
-        let (memory, policy) = self.with_policy(policy).falling_back(|policy| {
-            let Policy::Node(node) = policy else {
-                machine.ask_anywhere(held, false)?;
-                return Ok((Memory::heap(len_bytes).map_err(|error| system(held, error))?, policy.clone()));
-            };
-            let Some(pool) = machine.pool(*node) else {
-                unreachable!("only online nodes are left, and they have pools")
-            };
-            Ok((pool.take(len_bytes, || slab(machine, *node))?, policy.clone()))
-        })?;
-        Ok(Region::new(memory, reservation, policy, Vec::new(), machine.only_node()))
+        let Some(pool) = machine.pool(node) else { unreachable!("only online nodes are left, and they have pools") };
+        let memory = pool.take(len_bytes, || slab(machine, node))?;
+        Ok(Region::new(memory, reservation, Policy::Node(node), Vec::new(), machine.only_node()))
     }
 
     /// A mapping of its own of at least `mapped_bytes` bytes, of which `len_bytes` are the region's.
     fn mapped(&self, len_bytes: usize, mapped_bytes: usize) -> Result<Region, MemoryError> {
         let pages = self.pages(mapped_bytes);
-        let whole = self.huge_pages == HugePages::Always && pages == Pages::Huge;
-        let unit = if whole { HUGE_PAGE_BYTES } else { page_bytes() };
-        let held = mapped_bytes.checked_next_multiple_of(unit).unwrap_or(usize::MAX);
+        let held = mapped_bytes.checked_next_multiple_of(page_bytes()).unwrap_or(usize::MAX);
         let reservation = self.reserve(held as u64)?;
         let plan = self.plan(held as u64, 0..held as u64)?;
         let memory = Memory::map(held, pages).map_err(|error| system(held as u64, error))?;
         let bounds: Vec<Bound> = plan.carry_out(&self.machine, |bytes, mode, nodes| memory.bind(bytes, mode, nodes))?;
         let memory = memory.with_len(len_bytes);
-        let mut region = Region::new(memory, reservation, plan.policy, bounds, self.machine.only_node());
-        region.huge_pages = self.huge_pages;
-        Ok(region)
-    }
-
-    /// Tries its policy, and others by its rule for full nodes.
-    fn falling_back<T>(&self, attempt: impl Fn(&Policy) -> Result<T, MemoryError>) -> Result<T, MemoryError> {
-        let mut policy = self.policy.clone();
-        let mut full = Vec::new();
-        loop {
-            let error = match attempt(&policy) {
-                Err(error @ MemoryError::NodeFull { .. }) => error,
-                done => return done,
-            };
-            let MemoryError::NodeFull { node, .. } = &error else { return Err(error) };
-            full.push(*node);
-            policy = match self.fallback {
-                Fallback::Nearest if policy.nodes().contains(node) => match self.machine.nearest(*node, &full) {
-                    Some(other) => policy.replacing(*node, other),
-                    None => return Err(error),
-                },
-                Fallback::Anywhere if self.machine.has_choice() && policy.is_placed() => Policy::Local,
-                _ => return Err(error),
-            };
-        }
+        Ok(Region::new(memory, reservation, plan.policy, bounds, self.machine.only_node()))
     }
 }
 

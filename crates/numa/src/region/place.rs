@@ -61,7 +61,8 @@ impl Region {
         self.place_range(0..self.len(), policy, stop)
     }
 
-    /// As [`place`](Region::place), for the whole pages that lie within these bytes of it. The last page counts as whole.
+    /// As [`place`](Region::place), for the whole pages that lie within these bytes of it. The last page counts as
+    /// whole.
     ///
     /// # Errors
     /// As `place`.
@@ -84,7 +85,8 @@ impl Region {
         self.placed().shares(self.held_bytes())
     }
 
-    /// The runs of addresses that shall lie on one node, ascending; bytes that alternate or may lie anywhere are left out.
+    /// The runs of addresses that shall lie on one node, ascending; bytes that alternate or may lie anywhere are left
+    /// out.
     pub(crate) fn runs(&self) -> Vec<(Range<usize>, NodeId)> {
         let runs = self.sections().into_iter().flat_map(|section| section.runs());
         runs.map(|(bytes, node)| (self.addresses(&bytes), node)).collect()
@@ -199,8 +201,8 @@ impl Region {
         moved
     }
 
-    /// Keeps the kernel from joining base pages to huge ones for a while. It chooses the node when it begins to, and would
-    /// take pages along that have moved since.
+    /// Keeps the kernel from joining base pages to huge ones for a while. It chooses the node when it begins to, and
+    /// would take pages along that have moved since.
     fn hold_pages_apart(&self, bytes: &Range<usize>) {
         if self.has_huge_pages() {
             advise_huge_pages(self.addresses(bytes), false);
@@ -210,7 +212,7 @@ impl Region {
     /// Lets it do so again where these sections, which it follows from now on, want that.
     fn let_pages_join(&self, sections: &[Section]) {
         for section in sections.iter().filter(|_| self.has_huge_pages()) {
-            advise_huge_pages(self.addresses(&section.bytes), section.wants_huge_pages(self.huge_pages));
+            advise_huge_pages(self.addresses(&section.bytes), section.wants_huge_pages());
         }
     }
 
@@ -219,7 +221,8 @@ impl Region {
     }
 
     /// Tells the kernel where pages of this section that are not there yet shall come from. `strictly` binds those runs
-    /// whose bytes are still counted as bound. A refusal leaves them as they are; only a kernel out of memory is an error.
+    /// whose bytes are still counted as bound. A refusal leaves them as they are; only a kernel out of memory is an
+    /// error.
     fn follow(&self, section: &Section, strictly: bool) -> io::Result<()> {
         let bound: Vec<NodeId> = match &self.placed().laid_out {
             Some(laid_out) => laid_out.bounds.iter().map(|bound| bound.node()).collect(),
@@ -256,7 +259,7 @@ impl Region {
         match runs.is_empty() {
             false => Some(MoveTarget::Runs(runs)),
             true if nodes.is_empty() => None,
-            true => Some(MoveTarget::Turns { nodes, huge: section.wants_huge_pages(self.huge_pages) }),
+            true => Some(MoveTarget::Turns { nodes, huge: section.wants_huge_pages() }),
         }
     }
 

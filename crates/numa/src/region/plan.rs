@@ -59,7 +59,8 @@ pub(super) fn one_of(policy: &Policy, turn: impl FnOnce() -> usize) -> Option<No
     }
 }
 
-/// Checks free memory for the bytes `of` of a mapping whose cuts follow `laid_out_bytes`, and decides which calls to make.
+/// Checks free memory for the bytes `of` of a mapping whose cuts follow `laid_out_bytes`, and decides which calls to
+/// make.
 ///
 /// # Errors
 /// `NodeFull` or `MachineFull`.

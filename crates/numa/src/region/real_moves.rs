@@ -1,5 +1,5 @@
-//! Moving regions on a machine of several nodes, under concurrent readers; where there is one node, these tests say that
-//! they were skipped.
+//! Moving regions on a machine of several nodes, under concurrent readers; where there is one node, these tests say
+//! that they were skipped.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -221,32 +221,6 @@ fn a_snapshot_can_be_restored() {
 }
 
 #[test]
-fn ranges_of_a_page_map_move() {
-    let Some((_, nodes)) = several_nodes() else { return };
-    let (page, len) = (page_bytes(), 4 * MIB);
-    // Without a policy of its own, nothing keeps the kernel from joining what is interleaved to huge pages again.
-    let allocator = Allocator::new(Policy::Node(nodes[0]), Budget::unlimited()).with_huge_pages(HugePages::Never);
-    let mut region = allocator.region(len).expect("a few mebibytes");
-    region.bytes_mut().fill(1);
-    let mut map = PageMap::of(&region);
-    let part = (region.address() + page, MIB);
-    let moved = map.move_range(part, nodes[1]).expect("there is room");
-    assert_eq!(moved, Moved { moved_bytes: MIB as u64, ..Moved::default() });
-    assert_eq!(map, PageMap::of(&region));
-    assert_eq!(map.subset(&[part]).pattern(), Pattern::One(nodes[1]));
-    assert_eq!(map.bytes_per_node(), BTreeMap::from([(nodes[0], (len - MIB) as u64), (nodes[1], MIB as u64)]));
-    map.interleave_range((region.address(), len), &nodes).expect("there is room");
-    assert_eq!(map, PageMap::of(&region));
-    assert_eq!(map.pattern(), Pattern::Interleaved { nodes: nodes.clone(), page_bytes: page });
-    assert_eq!(map.ranges().len(), 1);
-    // What the map does not have stays.
-    map.remove(&[part]);
-    map.move_range((region.address(), len), nodes[0]).expect("there is room");
-    assert_eq!(map.pattern(), Pattern::One(nodes[0]));
-    assert!(PageMap::read(&[part]).bytes_per_node().len() > 1);
-}
-
-#[test]
 fn no_policy_takes_many_mappings() {
     let Some((_, nodes)) = several_nodes() else { return };
     let page = page_bytes();
@@ -266,9 +240,6 @@ fn no_policy_takes_many_mappings() {
         region.place(&policy, &|| false).expect("there is room");
         assert!(mappings() <= most, "{policy:?} takes {} mappings", mappings());
     }
-    // Pages of a map move without any mapping.
-    PageMap::of(&region).interleave_range((region.address(), region.len()), &nodes).expect("there is room");
-    assert!(mappings() <= 1);
 }
 
 #[test]

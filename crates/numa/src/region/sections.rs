@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::HugePages;
 use super::allocator::HUGE_PAGES_PER_NODE_MIN;
 use crate::ids::NodeId;
 use crate::policy::Policy;
@@ -51,10 +50,9 @@ impl Section {
     }
 
     /// Whether its pages should be huge where they can: not when interleaving them would spread too coarsely.
-    pub(super) fn wants_huge_pages(&self, rule: HugePages) -> bool {
-        let nodes = match (&self.policy, rule) {
-            (_, HugePages::Never) => return false,
-            (Policy::Interleaved(_), HugePages::Auto) => self.policy.nodes().len(),
+    pub(super) fn wants_huge_pages(&self) -> bool {
+        let nodes = match &self.policy {
+            Policy::Interleaved(_) => self.policy.nodes().len(),
             _ => 1,
         };
         nodes < 2 || self.over.len() >= HUGE_PAGE_BYTES * nodes * HUGE_PAGES_PER_NODE_MIN

@@ -235,10 +235,6 @@ fn everything_works_where_the_kernel_refuses() {
                     allocator.scratch(len).expect("unplaced").bytes_mut().fill(2);
                 }
             }
-            let nearest = allocator.with_fallback(Fallback::Nearest).with_huge_pages(HugePages::Always);
-            for len in [100, MIB, 3 * MIB] {
-                nearest.region(len).expect("unplaced").bytes_mut().fill(2);
-            }
             // Which cpu it is needs no call that could be refused, or is simply not known.
             assert!(current_node().is_none_or(|node| Machine::this().has(node)));
             let topology = Topology::discover().expect("sysfs is still there");
@@ -305,79 +301,26 @@ fn mapping_flags(address: usize) -> Option<String> {
 #[test]
 fn huge_pages_are_asked_for_by_the_rule() {
     let budget = Budget::unlimited();
-    let with = |rule| Allocator::new(Policy::Local, Arc::clone(&budget)).with_huge_pages(rule);
-    if mapping_flags(with(HugePages::Auto).region(4 * MIB).expect("fits").address()).is_none_or(|f| !f.contains(" hg "))
-    {
+    let allocator = Allocator::new(Policy::Local, Arc::clone(&budget));
+    if mapping_flags(allocator.region(4 * MIB).expect("fits").address()).is_none_or(|f| !f.contains(" hg ")) {
         eprintln!("skipped: no huge pages here, or smaps does not tell");
         return;
     }
-    let asked = |rule, len| {
-        let region = with(rule).region(len).expect("fits");
+    let asked = |len| {
+        let region = allocator.region(len).expect("fits");
         let flags = mapping_flags(region.address()).expect("it told a moment ago");
         assert_eq!((region.len(), budget.used_bytes()), (len, region.held_bytes() as u64));
-        (flags.contains(" hg "), flags.contains(" nh "), region.held_bytes(), region.address() % (2 * MIB) == 0)
+        (flags.contains(" hg "), flags.contains(" nh "), region.held_bytes(), region.address().is_multiple_of(2 * MIB))
     };
-    let small = asked(HugePages::Auto, MIB + 1);
+    let small = asked(MIB + 1);
     assert_eq!((small.0, small.1, small.2), (false, false, MIB + page_bytes()));
-    assert_eq!(asked(HugePages::Auto, 2 * MIB), (true, false, 2 * MIB, true));
-    let never = asked(HugePages::Never, 6 * MIB);
-    assert_eq!((never.0, never.1, never.2), (false, true, 6 * MIB));
-    assert_eq!(asked(HugePages::Always, MIB), (true, false, 2 * MIB, true));
-    assert_eq!(asked(HugePages::Always, 5 * MIB + 1), (true, false, 6 * MIB, true));
-    assert!(!asked(HugePages::Always, MIB / 2).0);
-    // Interleaved: huge from eight pages per node on, or always; else never, so that pages really alternate.
+    assert_eq!(asked(2 * MIB), (true, false, 2 * MIB, true));
+    // Interleaved: huge from eight pages per node on; else never, so that pages really alternate.
     let (_fixture, machine) = two_nodes([4 << 20, 4 << 20]);
     let policy = Policy::Interleaved(vec![NodeId(0), NodeId(1)]);
-    let on = |rule| Allocator::on_machine(policy.clone(), None, Arc::clone(&machine)).with_huge_pages(rule);
-    assert_eq!(on(HugePages::Auto).pages(31 * MIB), Pages::Small);
-    assert_eq!(on(HugePages::Auto).pages(32 * MIB), Pages::Huge);
-    assert_eq!(on(HugePages::Always).pages(2 * MIB), Pages::Huge);
-    assert_eq!(on(HugePages::Never).pages(64 * MIB), Pages::Small);
-}
-
-#[test]
-fn a_full_node_is_replaced_where_the_caller_allows_it() {
-    let fixture = Fixture::machine(&[0, 1, 2], 2);
-    for (node, distances) in [(0, "10 40 20"), (1, "40 10 30"), (2, "20 30 10")] {
-        fixture.node_file(&format!("node{node}/distance"), distances);
-    }
-    fixture.node_memory(1, 8 << 20, 100 << 10);
-    let machine = Arc::new(Machine::read(fixture.root()));
-    let n = |ids: &[u32]| ids.iter().copied().map(NodeId).collect::<Vec<_>>();
-    let falling = |policy, fallback, len| {
-        let allocator = Allocator::on_machine(policy, None, Arc::clone(&machine)).with_fallback(fallback);
-        allocator.region(len).map(|region| region.policy())
-    };
-    let full = Policy::Node(NodeId(1));
-    for len in [80 * MIB, 1 << 30] {
-        let error = falling(full.clone(), Fallback::None, len).expect_err("68 MiB are left");
-        assert!(matches!(error, MemoryError::NodeFull { node: NodeId(1), .. }), "{error}");
-        assert_eq!(falling(full.clone(), Fallback::Nearest, len), Ok(Policy::Node(NodeId(2))));
-        assert_eq!(falling(full.clone(), Fallback::Anywhere, len), Ok(Policy::Local));
-    }
-    assert_eq!(falling(full.clone(), Fallback::Nearest, MIB), Ok(full.clone()));
-    assert_eq!(
-        falling(Policy::Striped { nodes: n(&[0, 1]), chunk_bytes: 0 }, Fallback::Nearest, 300 * MIB),
-        Ok(Policy::Striped { nodes: n(&[0, 2]), chunk_bytes: 0 })
-    );
-    assert_eq!(
-        falling(Policy::Weighted(vec![(NodeId(1), 3), (NodeId(0), 1)]), Fallback::Nearest, 300 * MIB),
-        Ok(Policy::Weighted(vec![(NodeId(2), 3), (NodeId(0), 1)]))
-    );
-    // Scratch memory and small requests fall back as well.
-    let allocator = Allocator::on_machine(full, None, Arc::clone(&machine)).with_fallback(Fallback::Nearest);
-    assert_eq!(allocator.scratch(80 * MIB).map(|r| r.policy()), Ok(Policy::Node(NodeId(2))));
-    fixture.node_memory(1, 8 << 20, 1 << 10);
-    std::thread::sleep(std::time::Duration::from_millis(150));
-    assert_eq!(allocator.region(100).map(|r| r.policy()), Ok(Policy::Node(NodeId(2))));
-    let anywhere = allocator.with_fallback(Fallback::Anywhere).region(100).expect("on the heap");
-    assert_eq!((anywhere.policy(), anywhere.len()), (Policy::Local, 100));
-    // Nowhere is room: the error names the last node that was tried.
-    for node in [0, 2] {
-        fixture.node_memory(node, 8 << 20, 100 << 10);
-    }
-    let error = allocator.region(80 * MIB).expect_err("all are full");
-    assert!(matches!(error, MemoryError::NodeFull { .. }), "{error}");
+    let interleaved = Allocator::on_machine(policy, None, machine);
+    assert_eq!(interleaved.pages(31 * MIB), Pages::Small);
+    assert_eq!(interleaved.pages(32 * MIB), Pages::Huge);
 }
 
 #[test]

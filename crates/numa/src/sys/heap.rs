@@ -5,8 +5,8 @@ const KEPT_BYTES: libc::c_int = 512 << 20;
 /// Allocations up to this come from the heap and stay there when freed; the C library takes no larger value.
 const HEAP_BYTES_MAX: libc::c_int = 32 << 20;
 
-/// Makes the heap keep freed memory, up to 512 MiB, instead of giving it back to the kernel at once. False where the C library
-/// has no such setting.
+/// Makes the heap keep freed memory, up to 512 MiB, instead of giving it back to the kernel at once. False where the C
+/// library has no such setting.
 pub(crate) fn keep_freed() -> bool {
     #[cfg(target_env = "gnu")]
     {

@@ -1,6 +1,6 @@
-//! Pages that automatic NUMA balancing has marked, to see who touches them next. Linux 6.1 to 6.5 say of such a page that nothing
-//! is there, neither telling its node nor moving it. Whether it is there is read from the page table, and one question that
-//! makes the kernel touch it takes the mark off.
+//! Pages that automatic NUMA balancing has marked, to see who touches them next. Linux 6.1 to 6.5 say of such a page
+//! that nothing is there, neither telling its node nor moving it. Whether it is there is read from the page table, and
+//! one question that makes the kernel touch it takes the mark off.
 //!
 //! # Limits
 //! Costs a microsecond for each marked page. Where balancing is off, or with a later kernel, nothing is asked.
@@ -60,8 +60,8 @@ fn is_balanced() -> bool {
 /// The node of the page at an address, which the kernel touches to tell.
 fn touched_node(address: usize) -> io::Result<libc::c_int> {
     let mut node: libc::c_int = -1;
-    // SAFETY: the kernel writes one int to `node`, which outlives the call, and no mask; the address is not dereferenced by
-    // this process, and a page that is there keeps its contents.
+    // SAFETY: the kernel writes one int to `node`, which outlives the call, and no mask; the address is not
+    // dereferenced by this process, and a page that is there keeps its contents.
     let done = unsafe {
         libc::syscall(
             libc::SYS_get_mempolicy,

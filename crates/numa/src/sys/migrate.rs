@@ -17,14 +17,15 @@ const MPOL_MF_MOVE: libc::c_int = 1 << 1;
 /// for the caller to look up: a page may be busy, and a node full. The target node is the only one that is taken from.
 ///
 /// # Errors
-/// What the kernel says of the call as a whole: `ENOSYS` or `EPERM` (refused), `ENODEV` (no such node), `EACCES` (a node
-/// that this process may not use), `ENOMEM`. Pages before the one that it stumbled upon may have moved.
+/// What the kernel says of the call as a whole: `ENOSYS` or `EPERM` (refused), `ENODEV` (no such node), `EACCES` (a
+/// node that this process may not use), `ENOMEM`. Pages before the one that it stumbled upon may have moved.
 pub(crate) fn move_pages(addresses: &[usize], nodes: &[u32]) -> io::Result<()> {
     assert_eq!(addresses.len(), nodes.len(), "one node per page");
     let nodes: Vec<libc::c_int> = nodes.iter().map(|n| libc::c_int::try_from(*n).unwrap_or(libc::c_int::MAX)).collect();
     let mut status: Vec<libc::c_int> = vec![0; addresses.len()];
-    // SAFETY: the three arrays have `addresses.len()` entries each and outlive the call; the kernel writes only `status`.
-    // The addresses are not dereferenced by this process: pages keep their contents and address wherever they lie.
+    // SAFETY: the three arrays have `addresses.len()` entries each and outlive the call; the kernel writes only
+    // `status`. The addresses are not dereferenced by this process: pages keep their contents and address wherever they
+    // lie.
     let done = unsafe {
         libc::syscall(
             libc::SYS_move_pages,

@@ -1,7 +1,7 @@
 //! Every OS call of Nearside, each wrapped so that the rest of the crate is safe code.
 //!
-//! With its modules this is the only place of the crate where `unsafe` stands. A call reports what the kernel said as an
-//! `io::Error`; what that means (a refusal to live with, a full node) is decided by the callers.
+//! With its modules this is the only place of the crate where `unsafe` stands. A call reports what the kernel said as
+//! an `io::Error`; what that means (a refusal to live with, a full node) is decided by the callers.
 //!
 //! # Limits
 //! Linux only. Node masks are built for the highest node asked for, so no constant bounds the number of nodes.
@@ -27,7 +27,8 @@ const AFFINITY_BYTES_MAX: usize = 8 << 10;
 /// What a policy call binds a mapping to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// Only these nodes; the kernel reclaims and, with nothing left to reclaim, kills. Checked against free memory first.
+    /// Only these nodes; the kernel reclaims and, with nothing left to reclaim, kills. Checked against free memory
+    /// first.
     Bind,
     /// This node, others when it is full.
     Preferred,

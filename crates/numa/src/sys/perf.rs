@@ -1,7 +1,7 @@
 //! Counters of the kernel's performance events: opening them and reading them.
 //!
-//! Invariants: a group is read with one call and counts over the same stretch of time; descriptors are closed when it is
-//! dropped, and are never handed to a program that is started.
+//! Invariants: a group is read with one call and counts over the same stretch of time; descriptors are closed when it
+//! is dropped, and are never handed to a program that is started.
 //!
 //! # Limits
 //! Counting only: nothing is sampled, no ring buffer is mapped.

@@ -72,8 +72,8 @@ impl PageTable {
         Some(table)
     }
 
-    /// The parts of `bytes` that are there, ascending. Pages that were only read and never written are not: they are the
-    /// kernel's page of zeros. All of it, with no huge page, where the kernel does not tell.
+    /// The parts of `bytes` that are there, ascending. Pages that were only read and never written are not: they are
+    /// the kernel's page of zeros. All of it, with no huge page, where the kernel does not tell.
     pub(crate) fn present(&self, bytes: &Range<usize>) -> Vec<Stretch> {
         let page = page_bytes();
         let mut from = bytes.start / page * page;
@@ -120,9 +120,9 @@ impl PageTable {
             return_mask: PAGE_IS_HUGE,
             ..ScanArguments::default()
         };
-        // SAFETY: the kernel reads and writes `arguments`, which is the structure that this request takes, and writes at
-        // most `vec_len` entries of `regions`, whose address was exposed and comes from a unique reference that outlives the call. The
-        // bytes asked about are only looked up in the page table.
+        // SAFETY: the kernel reads and writes `arguments`, which is the structure that this request takes, and writes
+        // at most `vec_len` entries of `regions`, whose address was exposed and comes from a unique reference that
+        // outlives the call. The bytes asked about are only looked up in the page table.
         let count = unsafe {
             libc::ioctl(self.pagemap.as_raw_fd(), libc::c_ulong::from(PAGEMAP_SCAN) as _, &raw mut arguments)
         };

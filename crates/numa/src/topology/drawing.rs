@@ -4,13 +4,14 @@
 //! Invariants: text is escaped; nothing outside the file is referred to; a box is as high as what it holds.
 //!
 //! # Limits
-//! From [`COMPACT_NODES_MIN`] nodes on cores are not drawn one by one. Width of text is estimated, since no font is known.
+//! From [`COMPACT_NODES_MIN`] nodes on cores are not drawn one by one. Width of text is estimated, since no font is
+//! known.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use super::render::{cache_name, count, cpu_list, details, memory_lines, memory_text, serves, summary, wrapped};
 use super::{CacheKind, CpuId, MemoryKind, Node, PackageId, Topology};
+use crate::svg::Drawing;
 
 /// From this many nodes on, boxes hold text only.
 const COMPACT_NODES_MIN: usize = 17;
@@ -55,41 +56,32 @@ pub(super) fn svg(machine: &Topology) -> String {
 /// What was drawn so far, and how far to the right.
 #[derive(Default)]
 struct Canvas {
-    body: String,
+    drawing: Drawing,
     right: f64,
 }
 
 impl Canvas {
     fn rect(&mut self, x: f64, y: f64, width: f64, height: f64, style: &str) {
         self.right = self.right.max(x + width);
-        let _ = writeln!(self.body, r#"<rect x="{x:.1}" y="{y:.1}" width="{width:.1}" height="{height:.1}" {style}/>"#);
+        self.drawing.rect(x, y, width, height, style);
     }
 
     fn text(&mut self, x: f64, y: f64, size: f64, ink: &str, text: &str) {
         self.right = self.right.max(x + text_width(text, size));
-        self.written(x, y, size, &format!(r#"fill="{ink}""#), text);
+        self.drawing.text(x, y, &format!(r#"font-size="{size}" fill="{ink}""#), text);
     }
 
     fn bold(&mut self, x: f64, y: f64, size: f64, text: &str) {
         self.right = self.right.max(x + text_width(text, size) * 1.08);
-        self.written(x, y, size, &format!(r#"fill="{INK}" font-weight="bold""#), text);
+        self.drawing.text(x, y, &format!(r#"font-size="{size}" fill="{INK}" font-weight="bold""#), text);
     }
 
     fn centred(&mut self, x: f64, y: f64, size: f64, ink: &str, text: &str) {
-        self.written(x, y, size, &format!(r#"fill="{ink}" text-anchor="middle""#), text);
-    }
-
-    fn written(&mut self, x: f64, y: f64, size: f64, style: &str, text: &str) {
-        let text = escaped(text);
-        let _ = writeln!(self.body, r#"<text x="{x:.1}" y="{y:.1}" font-size="{size}" {style}>{text}</text>"#);
+        self.drawing.text(x, y, &format!(r#"font-size="{size}" fill="{ink}" text-anchor="middle""#), text);
     }
 
     fn finish(self, height: f64) -> String {
-        let width = self.right + MARGIN;
-        format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\" font-family=\"sans-serif\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n{}</svg>\n",
-            self.body
-        )
+        self.drawing.file(self.right + MARGIN, height)
     }
 }
 
@@ -415,20 +407,4 @@ fn shortened(text: &str, chars_max: usize) -> String {
 /// About how wide a text is.
 fn text_width(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * 0.56
-}
-
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            // Control characters may stand in no XML, not even escaped.
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
 }

@@ -1,9 +1,9 @@
 //! What the machine is and what this process may use of it.
 //!
-//! Invariants: nodes, packages and cpu lists ascend by id, ids may be sparse; every cpu named anywhere is online; usable
-//! cpus are a subset of the online ones and usable memory nodes of the nodes, and neither is empty; every node knows a
-//! distance to every node, 10 to itself. A kernel that lies or leaves something out yields a warning and a defensible
-//! value, never an error.
+//! Invariants: nodes, packages and cpu lists ascend by id, ids may be sparse; every cpu named anywhere is online;
+//! usable cpus are a subset of the online ones and usable memory nodes of the nodes, and neither is empty; every node
+//! knows a distance to every node, 10 to itself. A kernel that lies or leaves something out yields a warning and a
+//! defensible value, never an error.
 //!
 //! # Limits
 //! An online cpu may belong to no node (its node is offline): it is usable, `node_of_cpu` is `None`, a warning tells.
@@ -67,8 +67,8 @@ impl Topology {
     }
 
     /// An imaginary machine: nodes, packages and cpus numbered from 0 as Linux does on x86-64 (the first cpu of every
-    /// core, then the second of every core), 16 GiB per node, distances 10 to itself, 12 within a package and 21 beyond.
-    /// Zeros count as ones.
+    /// core, then the second of every core), 16 GiB per node, distances 10 to itself, 12 within a package and 21
+    /// beyond. Zeros count as ones.
     pub fn synthetic(packages: u32, nodes_per_package: u32, cores_per_node: u32, smt: u32) -> Topology {
         synthetic::machine(packages.max(1), nodes_per_package.max(1), cores_per_node.max(1), smt.max(1))
     }

@@ -11,8 +11,8 @@ pub(crate) const DISTANCE_SUB_DOMAIN: u32 = 12;
 /// Between packages, as two-socket machines report it.
 pub(crate) const DISTANCE_PACKAGE: u32 = 21;
 
-/// A regular machine: nodes, packages and cpus are numbered from 0 as Linux does on x86-64 (the first cpu of every core,
-/// then the second of every core); nodes without cpus come last.
+/// A regular machine: nodes, packages and cpus are numbered from 0 as Linux does on x86-64 (the first cpu of every
+/// core, then the second of every core); nodes without cpus come last.
 #[derive(Clone, Debug)]
 pub(crate) struct Blueprint {
     pub(crate) packages: u32,

@@ -247,8 +247,8 @@ pub struct HopClass {
     pub class: u32,
     /// How the nodes of a pair lie to each other.
     pub kind: HopKind,
-    /// What a person calls it: `local`, `same package`, `attached memory` (of nodes without cpus), `1 hop`, `2 hops`, ...
-    /// Hops are counted in distances that occur, not in links.
+    /// What a person calls it: `local`, `same package`, `attached memory` (of nodes without cpus), `1 hop`, `2 hops`,
+    /// ... Hops are counted in distances that occur, not in links.
     pub name: String,
     /// The distance of all its pairs.
     pub distance: u32,

@@ -1,11 +1,10 @@
 //! Striped arrays: numbers in memory that is dealt to nodes, and loops over them that know where it is.
 //!
 //! Invariants: an array's length is fixed; its memory is charged to a budget as long as it lives; where it lies is read
-//! from the kernel when a loop first runs over it, and anew after it was placed elsewhere, never assumed.
+//! from the kernel when a loop first runs over it, never assumed.
 //!
 //! # Limits
-//! Elements are plain numbers ([`numa::Word`]). What the kernel moves by itself is noticed after [`StripedArray::look_again`]
-//! only. An array of more than 256 stripes gets longer ones (see [`Policy::Striped`](numa::Policy::Striped)).
+//! Elements are plain numbers ([`numa::Word`]). What the kernel moves by itself after the first loop is not noticed.
 //!
 //! Source: Seidel 2011, NUMA Building Blocks, section 3.3.1 (Allocator, Array).
 
@@ -19,7 +18,7 @@ use parking_lot::Mutex;
 use super::Loop;
 use super::hint::Bound;
 use super::span::{PiecesMut, Span, SpanMut};
-use super::stripes::{PAGE_BYTES, StripingPartitioner, joined};
+use super::stripes::{PAGE_BYTES, StripingPartitioner};
 use super::workers::Workers;
 use crate::TaskError;
 
@@ -84,7 +83,7 @@ impl From<TaskError> for ArrayError {
 /// let how = Loop::new(&scheduler, &statement);
 ///
 /// // Stripes of 1 MiB on all nodes in turn, each first touched by a worker next to it.
-/// let partitioner = StripingPartitioner::all_nodes(scheduler.topology());
+/// let partitioner = StripingPartitioner::new(scheduler.topology().usable_memory_nodes().to_vec());
 /// let array = StripedArray::from_fn(&how, 1_000_000, &partitioner, |i| i as u64)?;
 ///
 /// // Every task reads memory of its own node.
@@ -96,9 +95,8 @@ impl From<TaskError> for ArrayError {
 pub struct StripedArray<T> {
     region: Region,
     len: usize,
-    partitioner: StripingPartitioner,
-    /// Where it lay when its region had been placed `n` times.
-    pieces: Mutex<Option<(u64, Arc<Pieces>)>>,
+    /// Where it lies, as far as the kernel was asked.
+    pieces: Mutex<Option<Arc<Pieces>>>,
     element: std::marker::PhantomData<T>,
 }
 
@@ -107,12 +105,19 @@ impl<T: Word> StripedArray<T> {
     ///
     /// # Errors
     /// [`MemoryError`] says which budget is used up, which node is full, or what the kernel said.
-    pub fn zeroed(
+    fn zeroed(
         len: usize,
         partitioner: &StripingPartitioner,
         budget: Arc<Budget>,
     ) -> Result<StripedArray<T>, MemoryError> {
-        StripedArray::made_by(&Allocator::new(partitioner.policy(size_of::<T>()), budget), len, partitioner.clone())
+        let allocator = Allocator::new(partitioner.policy(size_of::<T>()), budget);
+        let bytes =
+            len.checked_mul(size_of::<T>()).filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or_else(|| {
+                let reason = format!("{len} elements of {} bytes are more than memory can hold", size_of::<T>());
+                MemoryError::System { requested_bytes: u64::MAX, reason }
+            })?;
+        let region = allocator.region(bytes)?;
+        Ok(StripedArray { region, len, pieces: Mutex::new(None), element: std::marker::PhantomData })
     }
 
     /// An array of `len` elements, element `i` being `value(i)`, charged to the statement of the loop. They are made in
@@ -137,54 +142,6 @@ impl<T: Word> StripedArray<T> {
         Ok(array)
     }
 
-    /// An array of `len` zeros on the node of the calling task, charged to the statement of the loop.
-    ///
-    /// # Errors
-    /// As [`StripedArray::zeroed`].
-    pub fn here(how: &Loop<'_>, len: usize) -> Result<StripedArray<T>, MemoryError> {
-        let allocator = how.workers.allocator_here(Arc::clone(how.statement.budget()));
-        let partitioner = StripingPartitioner::new(allocator.policy().nodes());
-        StripedArray::made_by(&allocator, len, partitioner)
-    }
-
-    /// What it was made with.
-    pub fn partitioner(&self) -> &StripingPartitioner {
-        &self.partitioner
-    }
-
-    /// Its memory: for placing it elsewhere, or asking where it is.
-    pub fn region(&self) -> &Region {
-        &self.region
-    }
-
-    /// A range of its elements, for a loop over some of them.
-    ///
-    /// # Panics
-    /// When the range does not lie within the array, as a slice does.
-    pub fn span(&self, range: Range<usize>) -> ArraySpan<'_, T> {
-        assert!(range.start <= range.end && range.end <= self.len, "{range:?} of an array of {} elements", self.len);
-        ArraySpan { array: self, range }
-    }
-
-    /// Has the next loop ask the kernel anew where the array lies.
-    pub fn look_again(&self) {
-        *self.pieces.lock() = None;
-    }
-
-    fn made_by(
-        allocator: &Allocator,
-        len: usize,
-        partitioner: StripingPartitioner,
-    ) -> Result<StripedArray<T>, MemoryError> {
-        let bytes =
-            len.checked_mul(size_of::<T>()).filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or_else(|| {
-                let reason = format!("{len} elements of {} bytes are more than memory can hold", size_of::<T>());
-                MemoryError::System { requested_bytes: u64::MAX, reason }
-            })?;
-        let region = allocator.region(bytes)?;
-        Ok(StripedArray { region, len, partitioner, pieces: Mutex::new(None), element: std::marker::PhantomData })
-    }
-
     /// Where its elements shall lie.
     fn stripes(&self) -> Pieces {
         let cuts = self.region.policy().cuts(self.region.len() as u64, PAGE_BYTES);
@@ -195,12 +152,11 @@ impl<T: Word> StripedArray<T> {
 
     /// Where its elements lie; where they shall lie as long as some have no memory yet.
     fn pieces(&self) -> Arc<Pieces> {
-        let placements = self.region.placements();
-        if let Some((_, pieces)) = self.pieces.lock().as_ref().filter(|(at, _)| *at == placements) {
+        if let Some(pieces) = self.pieces.lock().as_ref() {
             return Arc::clone(pieces);
         }
         let map = PageMap::of(&self.region);
-        if map.unknown_bytes() > 0 && !self.partitioner.nodes().is_empty() {
+        if map.unknown_bytes() > 0 && !self.region.policy().nodes().is_empty() {
             return Arc::new(self.stripes());
         }
         let base = self.region.address();
@@ -210,7 +166,7 @@ impl<T: Word> StripedArray<T> {
         let element = |byte: usize| byte / size_of::<T>();
         let pieces = bytes.into_iter().map(|(node, bytes)| (node, element(bytes.start)..element(bytes.end)));
         let pieces = Arc::new(joined(pieces));
-        *self.pieces.lock() = Some((placements, Arc::clone(&pieces)));
+        *self.pieces.lock() = Some(Arc::clone(&pieces));
         pieces
     }
 }
@@ -237,7 +193,10 @@ impl<T: Word> fmt::Debug for StripedArray<T> {
 
 impl<T: Word> Span for StripedArray<T> {
     fn pieces(&self, workers: &dyn Workers) -> Pieces {
-        self.span(0..self.len).pieces(workers)
+        match workers.have_nodes() && self.len > 0 {
+            true => StripedArray::pieces(self).to_vec(),
+            false => vec![(None, 0..self.len)],
+        }
     }
 
     fn element_bytes(&self) -> usize {
@@ -251,28 +210,6 @@ impl<'a, T: Word> SpanMut<'a> for &'a mut StripedArray<T> {
     fn pieces_mut(self, workers: &dyn Workers) -> PiecesMut<'a, T> {
         let pieces = Span::pieces(self, workers);
         Cut { slice: self, pieces: &pieces }.pieces_mut(workers)
-    }
-}
-
-/// Some elements of a [`StripedArray`].
-#[derive(Debug)]
-pub struct ArraySpan<'a, T: Word> {
-    array: &'a StripedArray<T>,
-    range: Range<usize>,
-}
-
-impl<T: Word> Span for ArraySpan<'_, T> {
-    fn pieces(&self, workers: &dyn Workers) -> Pieces {
-        if !workers.have_nodes() || self.range.is_empty() {
-            return vec![(None, self.range.clone())];
-        }
-        let within = |of: &Range<usize>| of.start.max(self.range.start)..of.end.min(self.range.end);
-        let pieces = self.array.pieces();
-        pieces.iter().map(|(node, of)| (*node, within(of))).filter(|(_, of)| !of.is_empty()).collect()
-    }
-
-    fn element_bytes(&self) -> usize {
-        size_of::<T>()
     }
 }
 
@@ -299,8 +236,8 @@ impl<'a, T: Send> SpanMut<'a> for Cut<'a, '_, T> {
     }
 }
 
-/// Cuts `len` bytes at the runs that are known, ascending and disjoint; what is between them lies nowhere. Where that gives
-/// too many stretches, cells of [`CELL_BYTES`] count as being where most of their bytes are.
+/// Cuts `len` bytes at the runs that are known, ascending and disjoint; what is between them lies nowhere. Where that
+/// gives too many stretches, cells of [`CELL_BYTES`] count as being where most of their bytes are.
 fn stretches(runs: &[(Range<usize>, NodeId)], len: usize) -> Pieces {
     let mut pieces = Pieces::new();
     let mut next = 0;
@@ -332,6 +269,18 @@ fn stretches(runs: &[(Range<usize>, NodeId)], len: usize) -> Pieces {
         pieces.push((bytes.into_iter().max_by_key(|(_, sum)| *sum).map(|(node, _)| node), cell));
     }
     joined(pieces.into_iter())
+}
+
+/// Stretches side by side on one node, as one.
+fn joined(pieces: impl Iterator<Item = (Option<NodeId>, Range<usize>)>) -> Pieces {
+    let mut joined = Pieces::new();
+    for (node, range) in pieces.filter(|(_, range)| !range.is_empty()) {
+        match joined.last_mut() {
+            Some((last, before)) if *last == node && before.end == range.start => before.end = range.end,
+            _ => joined.push((node, range)),
+        }
+    }
+    joined
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 //! A benchmark of loops and reductions: this crate beside a rival, on a loop that computes and one that memory limits.
 //!
 //! Both run in turns within one run, so that what else the machine does strikes both alike; a figure is the median over
-//! many turns, the ratio the median of the ratios of neighbouring turns. On a busy machine the turns that were disturbed least
-//! tell more: the quiet ratio is that of the fastest tenth of the turns of each.
+//! many turns, the ratio the median of the ratios of neighbouring turns. On a busy machine the turns that were
+//! disturbed least tell more: the quiet ratio is that of the fastest tenth of the turns of each.
 //!
 //! `cargo run --release -p nearside-sched --example parallel` runs it beside rayon.
 //!
@@ -25,8 +25,8 @@ const LOOP_NS: f64 = 4_000_000.0;
 /// The arrays of the loop that memory limits have `n` elements: larger than caches.
 pub const MEMORY_ELEMENTS: usize = 4 << 20;
 
-/// Another library with loops. A body or fold gets ranges that together are `0..elements`: of `grain` elements each where
-/// that is given, else of whatever length the library chooses by itself.
+/// Another library with loops. A body or fold gets ranges that together are `0..elements`: of `grain` elements each
+/// where that is given, else of whatever length the library chooses by itself.
 pub trait Rival {
     /// What to call it.
     fn name(&self) -> &str;

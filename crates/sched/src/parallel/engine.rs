@@ -1,23 +1,21 @@
 //! How a loop runs: rounds of tasks, each of which takes portions off its pile until there are none or its time is up.
 //!
-//! A round gives each pile a few *runners* per worker. A runner ends after [`RUNNER_NS`] even if there is more, so that the
-//! scheduler gets a chance to put something more urgent in between; another one, queued already, goes on. When a round was
-//! too short, the next one has as many runners as the speed measured so far asks for.
+//! A round gives each pile a few *runners* per worker. A runner ends after [`RUNNER_NS`] even if there is more, so that
+//! the scheduler gets a chance to put something more urgent in between; another one, queued already, goes on. When a
+//! round was too short, the next one has as many runners as the speed measured so far asks for.
 //!
-//! Invariants: every element is visited once, unless the statement or the loop stops; no lock is held while the body
+//! Invariants: every element is visited once, unless the statement stops; no lock is held while the body
 //! runs; the loop returns only after the last call of the body did.
 //!
-//! A worker whose portion takes much longer than expected, while others have found their pile empty, splits the rest of it
-//! into a loop of its own, which wakes them again. So skew inside a portion is shared too, and nobody pays for splitting as
-//! long as nobody is hungry.
+//! A worker whose portion takes much longer than expected, while others have found their pile empty, splits the rest of
+//! it into a loop of its own, which wakes them again. So skew inside a portion is shared too, and nobody pays for
+//! splitting as long as nobody is hungry.
 //!
 //! # Limits
 //! One call of the body is never split; with an adaptive grain it is a quarter of a portion.
 //!
 //! Source: Seidel 2011, NUMA Building Blocks, section 3.3.2 and 3.3.6.
 
-use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use parking_lot::Mutex;
@@ -40,20 +38,9 @@ const OVERDUE_NS: u64 = 2 * PORTION_NS;
 pub(super) trait Visit<P>: Sync {
     type State;
     fn begin(&self) -> Self::State;
-    /// Visits the elements of a piece; `Break` stops the loop.
-    fn visit(&self, state: &mut Self::State, piece: P) -> ControlFlow<()>;
-    /// Called when the next element that `state` visits may not follow the last one.
-    fn portion_done(&self, _state: &mut Self::State) {}
+    /// Visits the elements of a piece.
+    fn visit(&self, state: &mut Self::State, piece: P);
     fn end(&self, _state: Self::State) {}
-}
-
-/// How a loop ended when nothing went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
-    /// All elements were visited.
-    All,
-    /// A visit said `Break`.
-    Stopped,
 }
 
 /// Visits all elements of the piles.
@@ -62,24 +49,17 @@ pub(super) fn run<P: LoopPiece, V: Visit<P>>(
     fixed_grain: Option<usize>,
     piles: &[Pile<P>],
     visit: &V,
-) -> Result<Ended, TaskError> {
+) -> Result<(), TaskError> {
     if how.statement.is_cancelled() {
         return Err(TaskError::Cancelled);
     }
-    let engine = Engine {
-        how,
-        visit,
-        pace: SharedPace::new(fixed_grain),
-        stop: AtomicBool::new(false),
-        split_failed: Mutex::new(None),
-    };
+    let engine = Engine { how, visit, pace: SharedPace::new(fixed_grain), split_failed: Mutex::new(None) };
     let ran = engine.rounds(piles);
     // A panic in a split reaches its worker as an error and stops the statement; the caller shall hear the panic.
     match (ran, engine.split_failed.into_inner()) {
         (Err(TaskError::Cancelled), Some(error)) => Err(error),
         (Err(error), _) | (Ok(()), Some(error)) => Err(error),
-        (Ok(()), None) if engine.stop.into_inner() => Ok(Ended::Stopped),
-        (Ok(()), None) => Ok(Ended::All),
+        (Ok(()), None) => Ok(()),
     }
 }
 
@@ -87,8 +67,6 @@ struct Engine<'a, V> {
     how: &'a Loop<'a>,
     visit: &'a V,
     pace: SharedPace,
-    /// A visit said `Break`.
-    stop: AtomicBool,
     /// Why the loop of a split portion failed.
     split_failed: Mutex<Option<TaskError>>,
 }
@@ -99,7 +77,7 @@ impl<V> Engine<'_, V> {
         V: Visit<P>,
     {
         let mut first = true;
-        while !self.stop.load(Ordering::Relaxed) && piles.iter().any(|pile| pile.left() > 0) {
+        while piles.iter().any(|pile| pile.left() > 0) {
             let runners = self.runners(piles, std::mem::replace(&mut first, false));
             let affinity = |task: usize| {
                 let (pile, number) = runners[task];
@@ -145,7 +123,6 @@ impl<V> Engine<'_, V> {
             let Some(portion) = pile.take(|left| pace.portion(left, pile.runners.len())) else { break };
             let state = state.get_or_insert_with(|| self.visit.begin());
             now = self.portion(pile, portion, &mut pace, state, now);
-            self.visit.portion_done(state);
             if ns_between(began, now) >= RUNNER_NS {
                 break;
             }
@@ -170,8 +147,8 @@ impl<V> Engine<'_, V> {
         let call = pace.call(portion.elements());
         let mut rest = Some(portion);
         let (mut calls, mut done) = (0, 0);
-        // When the portion was seen to be overdue: the call since then tells whether its elements are slow, or its thread
-        // was interrupted.
+        // When the portion was seen to be overdue: the call since then tells whether its elements are slow, or its
+        // thread was interrupted.
         let mut overdue: Option<Instant> = None;
         while let Some(whole) = rest.take() {
             let (piece, after) = if whole.elements() <= call {
@@ -181,10 +158,7 @@ impl<V> Engine<'_, V> {
                 (piece, Some(after))
             };
             (calls, done) = (calls + 1, done + piece.elements());
-            if self.visit.visit(state, piece).is_break() {
-                self.stop.store(true, Ordering::Relaxed);
-                return Instant::now();
-            }
+            self.visit.visit(state, piece);
             let Some(after) = after else { break };
             if self.stops() {
                 return Instant::now();
@@ -196,7 +170,6 @@ impl<V> Engine<'_, V> {
                 if rest_ns > PORTION_NS && after.elements() > 1 && pile.left() == 0 && pile.somebody_starved() {
                     pace.observe(done, ns_between(began, now));
                     self.pace.set(*pace);
-                    self.visit.portion_done(state);
                     self.split(pile, after);
                     return Instant::now();
                 }
@@ -225,7 +198,7 @@ impl<V> Engine<'_, V> {
     }
 
     fn stops(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || self.how.statement.is_cancelled()
+        self.how.statement.is_cancelled()
     }
 }
 
@@ -235,7 +208,7 @@ fn ns_between(began: Instant, now: Instant) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     use numa::Budget;
@@ -251,10 +224,9 @@ mod tests {
         fn begin(&self) -> usize {
             0
         }
-        fn visit(&self, state: &mut usize, piece: std::ops::Range<usize>) -> ControlFlow<()> {
+        fn visit(&self, state: &mut usize, piece: std::ops::Range<usize>) {
             *state += piece.len();
             std::thread::sleep(Duration::from_millis(1));
-            ControlFlow::Continue(())
         }
         fn end(&self, state: usize) {
             self.0.fetch_add(state, Ordering::Relaxed);
@@ -266,8 +238,8 @@ mod tests {
         for hungry in [false, true] {
             let (inline, statement) = (Inline::new(), Statement::new(1, Budget::unlimited()));
             let (how, visit) = (Loop::new(&inline, &statement), Slow(AtomicUsize::new(0)));
-            let (stop, split_failed) = (AtomicBool::new(false), Mutex::new(None));
-            let engine = Engine { how: &how, visit: &visit, pace: SharedPace::new(Some(1)), stop, split_failed };
+            let pace = SharedPace::new(Some(1));
+            let engine = Engine { how: &how, visit: &visit, pace, split_failed: Mutex::new(None) };
             let pile: Pile<std::ops::Range<usize>> = Pile::new(vec![Affinity::Anywhere], Vec::new());
             if hungry {
                 assert!(pile.take(|left| left).is_none());

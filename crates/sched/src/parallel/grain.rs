@@ -2,14 +2,15 @@
 //!
 //! A worker takes a *portion* of a pile's elements and runs it in one or more calls of the body. With an adaptive grain
 //! the first portion is one element; each portion that was measured says how many elements take [`PORTION_NS`], and
-//! the next may be up to eight times as large. Near the end of a pile portions shrink, so that all workers end together.
+//! the next may be up to eight times as large. Near the end of a pile portions shrink, so that all workers end
+//! together.
 //!
-//! Invariants: a portion has at least one element and no more than there are; with a fixed grain every call but the last
-//! of a stretch of elements has exactly that many.
+//! Invariants: a portion has at least one element and no more than there are; with a fixed grain every call but the
+//! last of a stretch of elements has exactly that many.
 //!
 //! # Limits
-//! A body whose calls cost more than [`PORTION_NS`] by themselves from the first one on gets one element per call; it needs
-//! [`Grain::Elements`].
+//! A body whose calls cost more than [`PORTION_NS`] by themselves from the first one on gets one element per call; it
+//! needs [`Grain::Elements`].
 //!
 //! Source: Seidel 2011, NUMA Building Blocks, chapter 6 names adaptive grains as future work; that portions shrink with
 //! what is left is guided self-scheduling (Polychronopoulos and Kuck, 1987).
@@ -24,7 +25,8 @@ const CALLS_PER_PORTION: usize = 4;
 const GROWTH_MAX: usize = 8;
 /// Long portions and calls are whole multiples of this many elements, so that two of them rarely share a cache line.
 const UNIT: usize = 64;
-/// A call that takes at least this long may be followed by a look at the clock; for shorter ones that would cost too much.
+/// A call that takes at least this long may be followed by a look at the clock; for shorter ones that would cost too
+/// much.
 const CLOCK_PAYS_NS: u64 = 4_000;
 
 /// How many elements a body gets per call.
@@ -89,7 +91,8 @@ impl SharedPace {
 pub(super) struct Pace {
     fixed: Option<usize>,
     elements: usize,
-    /// Below this, fewer elements do not take less time: calls have a cost of their own, as when each allocates or sleeps.
+    /// Below this, fewer elements do not take less time: calls have a cost of their own, as when each allocates or
+    /// sleeps.
     floor: usize,
     /// A portion that took too long, and its time: what shorter ones are compared with.
     long: Option<(usize, u64)>,
@@ -146,8 +149,8 @@ impl Pace {
         self.elements = next.clamp(least.min(most), most).max(self.fixed.unwrap_or(1));
     }
 
-    /// Where half the elements take about the same time, portions shrink no further: they would end at one element, each
-    /// at the full cost of a call.
+    /// Where half the elements take about the same time, portions shrink no further: they would end at one element,
+    /// each at the full cost of a call.
     fn note_long(&mut self, elements: usize, ns: u64) {
         match self.long {
             _ if ns <= PORTION_NS => self.long = None,

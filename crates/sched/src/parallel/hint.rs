@@ -6,16 +6,16 @@
 //! Invariant: a hint decides where, never what: each element is visited once under every hint.
 //!
 //! # Limits
-//! A task that is meant for one slot, or hard for one node, waits until a worker there is free, also when others have done
+//! A task that is hard for one node waits until a worker there is free, also when others have done
 //! all the work meanwhile.
 //!
-//! Source: Seidel 2011, NUMA Building Blocks, section 3.1.2 (policy hints) and 3.3.4 (`static_policy`); the names of the
+//! Source: Seidel 2011, NUMA Building Blocks, section 3.1.2 (policy hints); the names of the
 //! presets are those of Psaroudakis et al., VLDB 2015.
 
 use numa::NodeId;
 
 use super::workers::Workers;
-use crate::{Affinity, SlotId};
+use crate::Affinity;
 
 /// Where tasks of a loop may run.
 ///
@@ -25,6 +25,7 @@ use crate::{Affinity, SlotId};
 /// use sched::parallel::{PolicyHint, Workers};
 ///
 /// /// Leaves one worker of every node to others.
+/// #[derive(Debug)]
 /// struct Polite;
 ///
 /// impl PolicyHint for Polite {
@@ -34,9 +35,9 @@ use crate::{Affinity, SlotId};
 ///     }
 /// }
 /// ```
-pub trait PolicyHint: Sync {
-    /// Who works on memory of `node` (`None`: on memory of no particular node): one affinity for each worker that may be
-    /// at it at the same time. An empty list stands for one task anywhere.
+pub trait PolicyHint: Sync + std::fmt::Debug {
+    /// Who works on memory of `node` (`None`: on memory of no particular node): one affinity for each worker that may
+    /// be at it at the same time. An empty list stands for one task anywhere.
     fn runners(&self, node: Option<NodeId>, workers: &dyn Workers) -> Vec<Affinity>;
 }
 
@@ -67,32 +68,5 @@ pub struct Os;
 impl PolicyHint for Os {
     fn runners(&self, _node: Option<NodeId>, workers: &dyn Workers) -> Vec<Affinity> {
         vec![Affinity::Anywhere; workers.count(None)]
-    }
-}
-
-/// These slots, wherever the memory is: NBB's hint of `static_policy`, for schedules that were computed beforehand.
-///
-/// ```
-/// use sched::SlotId;
-/// use sched::parallel::OnSlots;
-///
-/// let _one_slot_only = OnSlots { slots: vec![SlotId(0)], strict: true };
-/// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OnSlots {
-    /// The slots that shall work on the loop; naming one twice changes nothing but the number of tasks.
-    pub slots: Vec<SlotId>,
-    /// Whether nobody else may; otherwise the scheduler's other workers may as well.
-    pub strict: bool,
-}
-
-impl PolicyHint for OnSlots {
-    fn runners(&self, _node: Option<NodeId>, workers: &dyn Workers) -> Vec<Affinity> {
-        let mut runners: Vec<Affinity> = self.slots.iter().map(|slot| Affinity::Slot(*slot)).collect();
-        if !self.strict {
-            let others = workers.count(None).saturating_sub(runners.len());
-            runners.extend(std::iter::repeat_n(Affinity::Anywhere, others));
-        }
-        runners
     }
 }

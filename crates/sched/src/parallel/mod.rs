@@ -1,8 +1,8 @@
 //! Loops and reductions that run next to the memory they read: NBB's building blocks on this crate's scheduler.
 //!
-//! A [`Loop`] says how to run: on which workers, for which statement, with which [`Grain`] and [`PolicyHint`]. It runs a body
-//! over a [`Span`]: a range of numbers, or a [`StripedArray`] whose pages a [`StripingPartitioner`] dealt to the nodes. The
-//! body gets one stretch of indices per call.
+//! A [`Loop`] says how to run: on which workers, for which statement, with which [`Grain`] and [`PolicyHint`]. It runs
+//! a body over a [`Span`]: a range of numbers, or a [`StripedArray`] whose pages a [`StripingPartitioner`] dealt to the
+//! nodes. The body gets one stretch of indices per call.
 //!
 //! ```
 //! use numa::{Budget, Topology};
@@ -26,60 +26,21 @@
 //! // A reduction: what to begin with, how to add a stretch to a result, how to join two results.
 //! let sum = how.parallel_reduce(0..squares.len(), || 0, |sum, range| sum + squares[range].iter().sum::<u64>(), |a, b| a + b)?;
 //! assert_eq!(sum, squares.iter().sum::<u64>());
-//!
-//! // An ordered reduction joins neighbours only, the left one first: what passes a filter, in order.
-//! let even = how.parallel_reduce_ordered(
-//!     0..squares.len(),
-//!     Vec::new,
-//!     |mut found, range| {
-//!         found.extend(range.filter(|i| squares[*i] % 2 == 0));
-//!         found
-//!     },
-//!     |mut left, mut right| {
-//!         left.append(&mut right);
-//!         left
-//!     },
-//! )?;
-//! assert_eq!(even, (0..100_000).step_by(2).collect::<Vec<_>>());
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A body that can fail stops the loop with its error:
+//! Loops may be nested, and run inside tasks: a worker that waits for its loop works on it. A loop stops with its
+//! statement (cancelled, past its deadline, failed); a panic in a body fails the statement and comes back as an error,
+//! as with [`Scheduler::parallel_for`](crate::Scheduler::parallel_for), on which everything here is built.
 //!
-//! ```
-//! # use numa::{Budget, Topology};
-//! # use sched::{Config, Scheduler, Statement};
-//! use std::num::ParseIntError;
-//! use sched::parallel::{Loop, LoopError};
-//!
-//! # let scheduler = Scheduler::new(Topology::synthetic(1, 1, 2, 1).into(), Config::default());
-//! # let statement = Statement::new(1, Budget::unlimited());
-//! let words = ["7", "8", "nine", "10"];
-//! let sum: Result<i32, LoopError<ParseIntError>> = Loop::new(&scheduler, &statement).try_parallel_reduce(
-//!     0..words.len(),
-//!     || 0,
-//!     |sum, range| words[range].iter().try_fold(sum, |sum, word| Ok(sum + word.parse::<i32>()?)),
-//!     |a, b| a + b,
-//! );
-//! match sum {
-//!     Err(LoopError::Body(error)) => assert_eq!(error.to_string(), "invalid digit found in string"),
-//!     other => panic!("{other:?}"),
-//! }
-//! ```
-//!
-//! Loops may be nested, and run inside tasks: a worker that waits for its loop works on it. A loop stops with its statement
-//! (cancelled, past its deadline, failed); a panic in a body fails the statement and comes back as an error, as with
-//! [`Scheduler::parallel_for`](crate::Scheduler::parallel_for), on which everything here is built.
-//!
-//! Invariants: a body is called for every index once, unless the loop stops early; it may borrow, since no call outlives
+//! Invariants: a body is called for every index once, unless the statement stops; it may borrow, since no call outlives
 //! the loop; a loop gives way to more urgent tasks about every half millisecond.
 //!
 //! # Limits
 //! Spans have one dimension. `docs/design/parallel.md` tells how it works and what it costs.
 //!
-//! Source: Seidel 2011, NUMA Building Blocks, chapter 3; adaptive grains and ordered reductions are what its chapter 6
-//! leaves as future work.
+//! Source: Seidel 2011, NUMA Building Blocks, chapter 3; adaptive grains are what its chapter 6 leaves as future work.
 
 mod array;
 pub mod bench;
@@ -94,51 +55,23 @@ mod stripes;
 mod tests;
 mod workers;
 
-use std::convert::Infallible;
 use std::fmt;
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-pub use array::{ArrayError, ArraySpan, StripedArray};
+pub use array::{ArrayError, StripedArray};
 pub use grain::Grain;
-pub use hint::{Bound, OnSlots, Os, PolicyHint, Target};
+pub use hint::{Bound, Os, PolicyHint, Target};
 pub use span::{PiecesMut, Span, SpanMut};
-pub use stripes::{Partitioned, StripingPartitioner};
+pub use stripes::StripingPartitioner;
 pub use workers::Workers;
 
 use crate::{Statement, TaskError};
-use engine::{Ended, Visit, run};
+use engine::{Visit, run};
 use piles::{Items, LoopPiece, Pile};
-use reduce::{Commutative, Ordered, Parts, join_all};
-
-/// Why a loop whose body can fail did not visit everything.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LoopError<E> {
-    /// A call of the body returned this. The statement goes on, if its owner lets it.
-    Body(E),
-    /// The statement stopped or a call panicked.
-    Task(TaskError),
-}
-
-impl<E: fmt::Display> fmt::Display for LoopError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LoopError::Body(error) => error.fmt(f),
-            LoopError::Task(error) => error.fmt(f),
-        }
-    }
-}
-
-impl<E: std::error::Error + 'static> std::error::Error for LoopError<E> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            LoopError::Body(error) => Some(error),
-            LoopError::Task(error) => Some(error),
-        }
-    }
-}
+use reduce::{Reduction, join_all};
 
 /// How to run loops: on whose workers, for which statement, with which grain and hint. Cheap to copy.
 #[derive(Clone, Copy)]
@@ -150,8 +83,8 @@ pub struct Loop<'a> {
 }
 
 impl<'a> Loop<'a> {
-    /// Loops of `statement` on these workers (a [`Scheduler`](crate::Scheduler), or [`Inline`](crate::Inline) to follow a
-    /// program in a debugger), with an adaptive grain, next to their memory where it is known.
+    /// Loops of `statement` on these workers (a [`Scheduler`](crate::Scheduler), or [`Inline`](crate::Inline) to follow
+    /// a program in a debugger), with an adaptive grain, next to their memory where it is known.
     pub fn new(workers: &'a dyn Workers, statement: &'a Arc<Statement>) -> Loop<'a> {
         Loop { workers, statement, grain: Grain::Adaptive, hint: &Target }
     }
@@ -192,28 +125,12 @@ impl<'a> Loop<'a> {
     /// [`TaskError::Panicked`] when a call panicked (the statement has then failed), [`TaskError::Cancelled`] when the
     /// statement stopped before all was done.
     pub fn parallel_for(&self, span: impl Span, body: impl Fn(Range<usize>) + Sync) -> Result<(), TaskError> {
-        infallible(self.try_parallel_for(span, |range| {
-            body(range);
-            Ok(())
-        }))
-    }
-
-    /// As [`Loop::parallel_for`], with a body that can fail: the first error stops the loop.
-    ///
-    /// # Errors
-    /// [`LoopError::Body`] with the error of the lowest range among the calls that failed before the loop had stopped;
-    /// [`LoopError::Task`] as with [`Loop::parallel_for`].
-    pub fn try_parallel_for<E: Send>(
-        &self,
-        span: impl Span,
-        body: impl Fn(Range<usize>) -> Result<(), E> + Sync,
-    ) -> Result<(), LoopError<E>> {
         let fixed = self.grain.fixed(span.element_bytes());
-        self.visit_all(fixed, span.pieces(self.workers), body)
+        self.visit_all(fixed, span.pieces(self.workers), &Calls(body))
     }
 
-    /// Calls `body` for stretches of `items`, each with the index of its first element. They are disjoint, so calls write
-    /// to them without a lock.
+    /// Calls `body` for stretches of `items`, each with the index of its first element. They are disjoint, so calls
+    /// write to them without a lock.
     ///
     /// ```
     /// # use numa::{Budget, Topology};
@@ -240,29 +157,15 @@ impl<'a> Loop<'a> {
         items: S,
         body: impl Fn(usize, &mut [S::Item]) + Sync,
     ) -> Result<(), TaskError> {
-        infallible(self.try_parallel_for_mut(items, |start, items| {
-            body(start, items);
-            Ok(())
-        }))
-    }
-
-    /// As [`Loop::parallel_for_mut`], with a body that can fail: the first error stops the loop.
-    ///
-    /// # Errors
-    /// As [`Loop::try_parallel_for`].
-    fn try_parallel_for_mut<'b, S: SpanMut<'b>, E: Send>(
-        &self,
-        items: S,
-        body: impl Fn(usize, &mut [S::Item]) -> Result<(), E> + Sync,
-    ) -> Result<(), LoopError<E>> {
         let pieces = items.pieces_mut(self.workers);
         let pieces = pieces.into_iter().map(|(node, start, items)| (node, Items { start, items })).collect();
-        self.visit_all(self.grain.fixed(size_of::<S::Item>()), pieces, |piece| body(piece.start, piece.items))
+        let calls = Calls(|piece: Items<'b, S::Item>| body(piece.start, piece.items));
+        self.visit_all(self.grain.fixed(size_of::<S::Item>()), pieces, &calls)
     }
 
-    /// Reduces a span to one result. Each worker begins with `identity()`, `fold`s one stretch after the other into what it
-    /// has, in any order, and the workers' results are `join`ed in any order. So `join` must be associative and commutative
-    /// and `identity()` its neutral element.
+    /// Reduces a span to one result. Each worker begins with `identity()`, `fold`s one stretch after the other into
+    /// what it has, in any order, and the workers' results are `join`ed in any order. So `join` must be associative and
+    /// commutative and `identity()` its neutral element.
     ///
     /// ```
     /// # use numa::{Budget, Topology};
@@ -290,110 +193,26 @@ impl<'a> Loop<'a> {
         fold: impl Fn(R, Range<usize>) -> R + Sync,
         join: impl Fn(R, R) -> R + Sync,
     ) -> Result<R, TaskError> {
-        infallible(self.try_parallel_reduce(span, identity, |result, range| Ok(fold(result, range)), join))
-    }
-
-    /// As [`Loop::parallel_reduce`], with a fold that can fail: the first error stops the loop.
-    ///
-    /// # Errors
-    /// As [`Loop::try_parallel_for`].
-    pub fn try_parallel_reduce<R: Send, E: Send>(
-        &self,
-        span: impl Span,
-        identity: impl Fn() -> R + Sync,
-        fold: impl Fn(R, Range<usize>) -> Result<R, E> + Sync,
-        join: impl Fn(R, R) -> R + Sync,
-    ) -> Result<R, LoopError<E>> {
-        let error = FirstError::default();
-        let reduction = Commutative { identity, fold, spare: Mutex::new(Vec::new()), error: &error };
-        self.run_span(span, &reduction, &error)?;
-        let Commutative { identity, spare, .. } = reduction;
-        let joined = join_all(self, spare.into_inner(), &join).map_err(LoopError::Task)?;
-        self.or_identity(joined, identity)
-    }
-
-    /// As [`Loop::parallel_reduce`], for joins whose operands must not change places (appending, composing, multiplying
-    /// matrices): the result is that of one fold from the first index to the last, given that `join` is associative and
-    /// `identity()` neutral.
-    ///
-    /// ```
-    /// # use numa::{Budget, Topology};
-    /// # use sched::{Config, Scheduler, Statement};
-    /// # use sched::parallel::Loop;
-    /// # let scheduler = Scheduler::new(Topology::synthetic(1, 1, 2, 1).into(), Config::default());
-    /// # let statement = Statement::new(1, Budget::unlimited());
-    /// let text = Loop::new(&scheduler, &statement).parallel_reduce_ordered(
-    ///     0..26,
-    ///     String::new,
-    ///     |text, range| text + &range.map(|i| char::from(b'a' + i as u8)).collect::<String>(),
-    ///     |left, right| left + &right,
-    /// )?;
-    /// assert_eq!(text, "abcdefghijklmnopqrstuvwxyz");
-    /// # Ok::<(), sched::TaskError>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Loop::parallel_reduce`].
-    pub fn parallel_reduce_ordered<R: Send>(
-        &self,
-        span: impl Span,
-        identity: impl Fn() -> R + Sync,
-        fold: impl Fn(R, Range<usize>) -> R + Sync,
-        join: impl Fn(R, R) -> R + Sync,
-    ) -> Result<R, TaskError> {
-        infallible(self.try_parallel_reduce_ordered(span, identity, |result, range| Ok(fold(result, range)), join))
-    }
-
-    /// As [`Loop::parallel_reduce_ordered`], with a fold that can fail: the first error stops the loop.
-    ///
-    /// # Errors
-    /// As [`Loop::try_parallel_for`].
-    pub fn try_parallel_reduce_ordered<R: Send, E: Send>(
-        &self,
-        span: impl Span,
-        identity: impl Fn() -> R + Sync,
-        fold: impl Fn(R, Range<usize>) -> Result<R, E> + Sync,
-        join: impl Fn(R, R) -> R + Sync,
-    ) -> Result<R, LoopError<E>> {
-        let error = FirstError::default();
-        let reduction = Ordered { identity, fold, join, parts: Mutex::new(Parts::new()), error: &error };
-        self.run_span(span, &reduction, &error)?;
-        let Ordered { identity, join, parts, .. } = reduction;
-        let results = parts.into_inner().into_values().map(|part| part.value).collect();
-        let joined = join_all(self, results, &join).map_err(LoopError::Task)?;
-        self.or_identity(joined, identity)
-    }
-
-    fn visit_all<P: LoopPiece, E: Send>(
-        &self,
-        fixed_grain: Option<usize>,
-        pieces: Vec<(Option<numa::NodeId>, P)>,
-        body: impl Fn(P) -> Result<(), E> + Sync,
-    ) -> Result<(), LoopError<E>> {
-        let error = FirstError::default();
-        let calls = Calls { body, error: &error };
-        let piles = Pile::by_hint(pieces, self.hint, self.workers);
-        error.outcome(run(self, fixed_grain, &piles, &calls))
-    }
-
-    fn run_span<E>(
-        &self,
-        span: impl Span,
-        visit: &impl Visit<Range<usize>>,
-        error: &FirstError<E>,
-    ) -> Result<(), LoopError<E>> {
-        let piles = Pile::by_hint(span.pieces(self.workers), self.hint, self.workers);
-        error.outcome(run(self, self.grain.fixed(span.element_bytes()), &piles, visit))
-    }
-
-    fn or_identity<R, E>(&self, joined: Option<R>, identity: impl Fn() -> R) -> Result<R, LoopError<E>> {
-        match joined {
+        let reduction = Reduction { identity, fold, spare: Mutex::new(Vec::new()) };
+        let fixed = self.grain.fixed(span.element_bytes());
+        self.visit_all(fixed, span.pieces(self.workers), &reduction)?;
+        let Reduction { identity, spare, .. } = reduction;
+        match join_all(self, spare.into_inner(), &join)? {
             Some(result) => Ok(result),
             None => crate::panics::caught(identity).map_err(|text| {
                 self.statement.fail(text.clone());
-                LoopError::Task(TaskError::Panicked(text))
+                TaskError::Panicked(text)
             }),
         }
+    }
+
+    fn visit_all<P: LoopPiece>(
+        &self,
+        fixed_grain: Option<usize>,
+        pieces: Vec<(Option<numa::NodeId>, P)>,
+        visit: &impl Visit<P>,
+    ) -> Result<(), TaskError> {
+        run(self, fixed_grain, &Pile::by_hint(pieces, self.hint, self.workers), visit)
     }
 }
 
@@ -403,64 +222,15 @@ impl fmt::Debug for Loop<'_> {
     }
 }
 
-fn infallible<R>(result: Result<R, LoopError<Infallible>>) -> Result<R, TaskError> {
-    result.map_err(|error| match error {
-        LoopError::Body(never) => match never {},
-        LoopError::Task(error) => error,
-    })
-}
-
-/// The error of the lowest range among the calls that failed.
-struct FirstError<E>(Mutex<Option<(usize, E)>>);
-
-impl<E> Default for FirstError<E> {
-    fn default() -> FirstError<E> {
-        FirstError(Mutex::new(None))
-    }
-}
-
-impl<E> FirstError<E> {
-    /// Keeps the error of a range that begins at `start`, and says that the loop shall stop.
-    fn note(&self, start: usize, error: E) -> ControlFlow<()> {
-        let mut first = self.0.lock();
-        let later = match first.as_ref() {
-            Some((known, _)) if *known <= start => Some((start, error)),
-            _ => first.replace((start, error)),
-        };
-        drop(first);
-        // Dropping an error is foreign code: not under the lock.
-        drop(later);
-        ControlFlow::Break(())
-    }
-
-    fn outcome(&self, ended: Result<Ended, TaskError>) -> Result<(), LoopError<E>> {
-        match (ended, self.0.lock().take()) {
-            (Err(error @ TaskError::Panicked(_)), _) | (Err(error), None) => Err(LoopError::Task(error)),
-            (_, Some((_, error))) => Err(LoopError::Body(error)),
-            (Ok(ended), None) => {
-                debug_assert_eq!(ended, Ended::All, "only an error stops a loop");
-                Ok(())
-            }
-        }
-    }
-}
-
 /// A loop without a result.
-struct Calls<'a, E, F> {
-    body: F,
-    error: &'a FirstError<E>,
-}
+struct Calls<F>(F);
 
-impl<P: LoopPiece, E: Send, F: Fn(P) -> Result<(), E> + Sync> Visit<P> for Calls<'_, E, F> {
+impl<P: LoopPiece, F: Fn(P) + Sync> Visit<P> for Calls<F> {
     type State = ();
 
     fn begin(&self) {}
 
-    fn visit(&self, _state: &mut (), piece: P) -> ControlFlow<()> {
-        let start = piece.start();
-        match (self.body)(piece) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => self.error.note(start, error),
-        }
+    fn visit(&self, _state: &mut (), piece: P) {
+        (self.0)(piece);
     }
 }

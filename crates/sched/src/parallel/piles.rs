@@ -1,7 +1,7 @@
 //! Piles: the elements of a loop that the same workers shall visit, of which these take one portion after the other.
 //!
-//! Invariant: an element is in a pile or was taken by one caller; taking is under the pile's lock, which no foreign code
-//! runs under.
+//! Invariant: an element is in a pile or was taken by one caller; taking is under the pile's lock, which no foreign
+//! code runs under.
 //!
 //! # Limits
 //! A lock per portion of some 40 us. Fixed grains far below a microsecond would not change that: a portion holds many.
@@ -18,17 +18,12 @@ use crate::Affinity;
 
 /// Elements side by side that a body may get in one call.
 pub(super) trait LoopPiece: Sized + Send {
-    fn start(&self) -> usize;
     fn elements(&self) -> usize;
     /// The first `len` elements, and the rest; `len` is no more than there are.
     fn split(self, len: usize) -> (Self, Self);
 }
 
 impl LoopPiece for Range<usize> {
-    fn start(&self) -> usize {
-        self.start
-    }
-
     fn elements(&self) -> usize {
         self.end.saturating_sub(self.start)
     }
@@ -45,10 +40,6 @@ pub(super) struct Items<'a, T> {
 }
 
 impl<T: Send> LoopPiece for Items<'_, T> {
-    fn start(&self) -> usize {
-        self.start
-    }
-
     fn elements(&self) -> usize {
         self.items.len()
     }

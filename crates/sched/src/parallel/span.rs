@@ -1,6 +1,7 @@
 //! Spans: what loops run over, and where it lies.
 //!
-//! Invariant: the pieces of a span are ascending, disjoint and cover it; each lies on one node, or on none in particular.
+//! Invariant: the pieces of a span are ascending, disjoint and cover it; each lies on one node, or on none in
+//! particular.
 
 use std::ops::Range;
 
@@ -8,9 +9,8 @@ use numa::NodeId;
 
 use super::workers::Workers;
 
-/// Index ranges that a loop can run over: `Range<usize>` (which lies nowhere), a range
-/// [over which a partitioner](super::StripingPartitioner::over) lays stripes, a [`StripedArray`](super::StripedArray) or a
-/// [part of one](super::StripedArray::span).
+/// Index ranges that a loop can run over: `Range<usize>` (which lies nowhere) or a
+/// [`StripedArray`](super::StripedArray).
 pub trait Span {
     /// Its stretches and the node that each lies on. `workers` tells whether it matters at all.
     fn pieces(&self, workers: &dyn Workers) -> Vec<(Option<NodeId>, Range<usize>)>;

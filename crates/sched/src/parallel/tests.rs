@@ -10,7 +10,7 @@ use numa::{Budget, NodeId, Topology};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Affinity, Config, Inline, Place, Scheduler, SlotId, Stealing, Stopped};
+use crate::{Affinity, AffinityOf, CallBody, Config, Inline, Place, Scheduler, Stealing, Stopped};
 
 fn statement() -> Arc<Statement> {
     Statement::new(1, Budget::unlimited())
@@ -51,64 +51,52 @@ fn grains() -> impl Strategy<Value = Grain> {
     ]
 }
 
-/// Every hint there is.
-#[derive(Clone, Debug)]
-enum AnyHint {
-    Target,
-    Bound,
-    Os,
-    OnSlots(OnSlots),
+fn hints() -> impl Strategy<Value = &'static dyn PolicyHint> {
+    let all: [&'static dyn PolicyHint; 3] = [&Target, &Bound, &Os];
+    (0..3usize).prop_map(move |hint| all[hint])
 }
 
-impl PolicyHint for AnyHint {
-    fn runners(&self, node: Option<NodeId>, workers: &dyn Workers) -> Vec<Affinity> {
-        match self {
-            AnyHint::Target => Target.runners(node, workers),
-            AnyHint::Bound => Bound.runners(node, workers),
-            AnyHint::Os => Os.runners(node, workers),
-            AnyHint::OnSlots(hint) => hint.runners(node, workers),
-        }
+/// A range of which `n` elements after the other lie on these nodes, in turn.
+#[derive(Clone, Debug)]
+struct Stripes {
+    nodes: Vec<NodeId>,
+    elements: usize,
+    range: Range<usize>,
+}
+
+impl Stripes {
+    fn node_of(&self, index: usize) -> Option<NodeId> {
+        (!self.nodes.is_empty()).then(|| self.nodes[index / self.elements % self.nodes.len()])
     }
 }
 
-fn hints() -> impl Strategy<Value = AnyHint> {
-    let slots = proptest::collection::vec((0u32..12).prop_map(SlotId), 0..4);
-    let on_slots = (slots, any::<bool>()).prop_map(|(slots, strict)| AnyHint::OnSlots(OnSlots { slots, strict }));
-    prop_oneof![Just(AnyHint::Target), Just(AnyHint::Bound), Just(AnyHint::Os), on_slots]
+impl Span for Stripes {
+    fn pieces(&self, _workers: &dyn Workers) -> Vec<(Option<NodeId>, Range<usize>)> {
+        let starts = self.range.clone().step_by(self.elements);
+        starts.map(|start| (self.node_of(start), start..self.range.end.min(start + self.elements))).collect()
+    }
+
+    fn element_bytes(&self) -> usize {
+        8
+    }
 }
 
 /// How to run a loop, and over what.
-fn cases() -> impl Strategy<Value = (usize, Grain, AnyHint, StripingPartitioner, Range<usize>)> {
+fn cases() -> impl Strategy<Value = (usize, Grain, &'static dyn PolicyHint, Stripes, Range<usize>)> {
     let range = prop_oneof![(0usize..40, 0usize..40), (0usize..20_000, 0usize..20_000)];
     let range = range.prop_map(|(a, b)| a.min(b)..a.max(b));
     (0..crews().len(), grains(), hints(), nodes(), range).prop_map(|(crew, grain, hint, nodes, range)| {
-        (crew, grain, hint, StripingPartitioner::new(nodes).with_stripe_bytes(1), range)
+        (crew, grain, hint, Stripes { nodes, elements: 512, range: range.clone() }, range)
     })
-}
-
-/// `x -> a x + b` modulo a prime: composing two of them depends on their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Affine(u64, u64);
-
-impl Affine {
-    const PRIME: u64 = 1_000_003;
-
-    fn of(index: usize) -> Affine {
-        Affine(index as u64 * 7 % Affine::PRIME + 1, index as u64 * 13 % Affine::PRIME)
-    }
-
-    fn then(self, next: Affine) -> Affine {
-        Affine(self.0 * next.0 % Affine::PRIME, (self.1 * next.0 + next.1) % Affine::PRIME)
-    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn every_index_is_visited_once((crew, grain, hint, partitioner, range) in cases()) {
+    fn every_index_is_visited_once((crew, grain, hint, stripes, range) in cases()) {
         let statement = statement();
-        let how = Loop::new(&*crews()[crew], &statement).grain(grain).hint(&hint);
+        let how = Loop::new(&*crews()[crew], &statement).grain(grain).hint(hint);
         let visits: Vec<AtomicUsize> = range.clone().map(|_| AtomicUsize::new(0)).collect();
         let longest = AtomicUsize::new(0);
         let body = |part: Range<usize>| {
@@ -118,7 +106,7 @@ proptest! {
             }
         };
         how.parallel_for(range.clone(), body).unwrap();
-        how.parallel_for(partitioner.over(range.clone(), range.end, 8), body).unwrap();
+        how.parallel_for(&stripes, body).unwrap();
         prop_assert!(visits.iter().all(|visits| visits.load(Ordering::Relaxed) == 2));
         if let Some(grain) = grain.fixed(8).max(grain.fixed(1)) {
             prop_assert!(longest.into_inner() <= grain);
@@ -127,9 +115,9 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_what_a_plain_loop_writes((crew, grain, hint, partitioner, range) in cases()) {
+    fn what_is_written_is_what_a_plain_loop_writes((crew, grain, hint, stripes, range) in cases()) {
         let statement = statement();
-        let how = Loop::new(&*crews()[crew], &statement).grain(grain).hint(&hint);
+        let how = Loop::new(&*crews()[crew], &statement).grain(grain).hint(hint);
         let write = |start: usize, items: &mut [u64]| {
             for (index, item) in (start..).zip(items) {
                 *item = *item * 3 + index as u64;
@@ -142,6 +130,7 @@ proptest! {
         prop_assert_eq!(&slice, &expected);
 
         let first = range.start as u64;
+        let partitioner = StripingPartitioner::new(stripes.nodes).with_stripe_bytes(1);
         let mut array = StripedArray::from_fn(&how, range.len(), &partitioner, |i| first + i as u64).unwrap();
         how.parallel_for_mut(&mut array, write).unwrap();
         prop_assert_eq!(&array[..], &expected[..]);
@@ -150,54 +139,30 @@ proptest! {
     }
 
     #[test]
-    fn reductions_are_what_a_fold_gives((crew, grain, hint, partitioner, range) in cases()) {
+    fn reductions_are_what_a_fold_gives((crew, grain, hint, stripes, range) in cases()) {
         let statement = statement();
-        let how = Loop::new(&*crews()[crew], &statement).grain(grain).hint(&hint);
-        let sum = how.parallel_reduce(
-            partitioner.over(range.clone(), range.end, 8), || 0, |sum, part| sum + part.sum::<usize>(), |a, b| a + b,
-        );
+        let how = Loop::new(&*crews()[crew], &statement).grain(grain).hint(hint);
+        let sum = how.parallel_reduce(&stripes, || 0, |sum, part| sum + part.sum::<usize>(), |a, b| a + b);
         prop_assert_eq!(sum, Ok(range.clone().sum()));
 
-        let fold = |so_far: Affine, part: Range<usize>| part.map(Affine::of).fold(so_far, Affine::then);
-        let composed = how.parallel_reduce_ordered(range.clone(), || Affine(1, 0), fold, Affine::then);
-        prop_assert_eq!(composed, Ok(fold(Affine(1, 0), range.clone())));
-
-        let collected = how.parallel_reduce_ordered(
-            partitioner.over(range.clone(), range.end, 8),
-            Vec::new,
-            |mut all, part| { all.extend(part); all },
-            |mut left, mut right| { left.append(&mut right); left },
-        );
-        prop_assert_eq!(collected, Ok(range.collect::<Vec<_>>()));
+        // No neutral element but the empty list, and a join that shows what it was given.
+        let append = |mut left: Vec<usize>, mut right: Vec<usize>| { left.append(&mut right); left };
+        let collected = how.parallel_reduce(&stripes, Vec::new, |all, part| append(all, part.collect()), append);
+        let mut collected = collected.unwrap();
+        collected.sort_unstable();
+        prop_assert_eq!(collected, range.collect::<Vec<_>>());
     }
 
     #[test]
-    fn an_error_stops_the_loop_and_comes_back((crew, grain, hint, partitioner, range) in cases(), bad in any::<usize>()) {
-        prop_assume!(!range.is_empty());
-        let bad = range.start + bad % range.len();
-        let statement = statement();
-        let how = Loop::new(&*crews()[crew], &statement).grain(grain).hint(&hint);
-        let body = |part: Range<usize>| if part.contains(&bad) { Err(bad) } else { Ok(()) };
-        let span = || partitioner.over(range.clone(), range.end, 8);
-        prop_assert_eq!(how.try_parallel_for(span(), body), Err(LoopError::Body(bad)));
-        let fold = |(), part| body(part);
-        prop_assert_eq!(how.try_parallel_reduce(span(), || (), fold, |(), ()| ()), Err(LoopError::Body(bad)));
-        prop_assert_eq!(how.try_parallel_reduce_ordered(span(), || (), fold, |(), ()| ()), Err(LoopError::Body(bad)));
-        prop_assert_eq!(statement.stopped(), None, "whether the statement fails is for its owner to say");
-        prop_assert_eq!(how.parallel_for(range, |_| ()), Ok(()));
-    }
-
-    #[test]
-    fn a_panic_fails_the_statement_alone((crew, grain, hint, partitioner, range) in cases(), bad in any::<usize>()) {
+    fn a_panic_fails_the_statement_alone((crew, grain, hint, stripes, range) in cases(), bad in any::<usize>()) {
         prop_assume!(!range.is_empty());
         let bad = range.start + bad % range.len();
         let (failing, other) = (statement(), statement());
-        let how = Loop::new(&*crews()[crew], &failing).grain(grain).hint(&hint);
-        let span = partitioner.over(range.clone(), range.end, 8);
-        let error = how.parallel_for(span, |part| assert!(!part.contains(&bad), "index {bad}"));
+        let how = Loop::new(&*crews()[crew], &failing).grain(grain).hint(hint);
+        let error = how.parallel_for(&stripes, |part| assert!(!part.contains(&bad), "index {bad}"));
         prop_assert_eq!(error, Err(TaskError::Panicked(format!("index {bad}"))));
         prop_assert_eq!(failing.stopped(), Some(Stopped::Failed(format!("index {bad}"))));
-        let how = Loop::new(&*crews()[crew], &other).grain(grain).hint(&hint);
+        let how = Loop::new(&*crews()[crew], &other).grain(grain).hint(hint);
         prop_assert_eq!(how.parallel_for(range, |_| ()), Ok(()));
     }
 }
@@ -205,31 +170,37 @@ proptest! {
 #[test]
 fn panics_of_every_closure_come_back() {
     for crew in crews() {
-        for ordered in [false, true] {
-            let reduce = |identity: &(dyn Fn() -> u64 + Sync), join: &(dyn Fn(u64, u64) -> u64 + Sync), len: usize| {
-                let statement = statement();
-                let how = Loop::new(&**crew, &statement).grain(Grain::Elements(1));
-                let fold = |sum: u64, part: Range<usize>| sum + part.len() as u64;
-                let result = match ordered {
-                    false => how.parallel_reduce(0..len, identity, fold, join),
-                    true => how.parallel_reduce_ordered(0..len, identity, fold, join),
-                };
-                (result, statement.stopped())
-            };
-            let failed = |text: &str| (Err(TaskError::Panicked(text.into())), Some(Stopped::Failed(text.into())));
-            assert_eq!(reduce(&|| panic!("identity"), &|a, b| a + b, 100), failed("identity"));
-            assert_eq!(reduce(&|| panic!("identity"), &|a, b| a + b, 0), failed("identity"));
-            assert_eq!(reduce(&|| 0, &|a, b| a + b, 100), (Ok(100), None));
-        }
-        // A commutative reduction joins only if two workers took part; an ordered one joins portions.
-        let statement = statement();
-        let how = Loop::new(&**crew, &statement).grain(Grain::Elements(1));
-        let slow = |sum: u64, _: Range<usize>| {
-            std::thread::sleep(Duration::from_millis(1));
-            sum
+        let reduce = |identity: &(dyn Fn() -> u64 + Sync), len: usize| {
+            let statement = statement();
+            let how = Loop::new(&**crew, &statement).grain(Grain::Elements(1));
+            let fold = |sum: u64, part: Range<usize>| sum + part.len() as u64;
+            let result = how.parallel_reduce(0..len, identity, fold, |a, b| a + b);
+            (result, statement.stopped())
         };
-        let result = how.parallel_reduce_ordered(0..8, || 0, slow, |_, _| panic!("join"));
-        assert_eq!(result, Err(TaskError::Panicked("join".into())));
+        let failed = |text: &str| (Err(TaskError::Panicked(text.into())), Some(Stopped::Failed(text.into())));
+        assert_eq!(reduce(&|| panic!("identity"), 100), failed("identity"));
+        assert_eq!(reduce(&|| panic!("identity"), 0), failed("identity"));
+        assert_eq!(reduce(&|| 0, 100), (Ok(100), None));
+        // What is joined at the end is joined outside of tasks where it is little.
+        let statement = statement();
+        let how = Loop::new(&**crew, &statement);
+        let joined = join_all(&how, vec![1, 2, 3], &|_, _| panic!("join"));
+        assert_eq!(joined, Err(TaskError::Panicked("join".into())));
+        assert_eq!(statement.stopped(), Some(Stopped::Failed("join".into())));
+    }
+}
+
+#[test]
+fn heavy_joins_become_tasks() {
+    for crew in crews() {
+        let statement = statement();
+        let how = Loop::new(&**crew, &statement);
+        let slow = |a: u64, b: u64| {
+            std::thread::sleep(Duration::from_micros(200));
+            a + b
+        };
+        assert_eq!(join_all(&how, (0..33).collect(), &slow), Ok(Some((0..33).sum())));
+        assert_eq!(join_all(&how, Vec::new(), &slow), Ok(None));
     }
 }
 
@@ -302,6 +273,7 @@ fn a_nested_panic_reaches_the_outer_caller_as_a_stop() {
 }
 
 /// For a pile that one worker is expected at: nothing makes portions shorter near its end.
+#[derive(Debug)]
 struct OneRunner;
 
 impl PolicyHint for OneRunner {
@@ -333,22 +305,13 @@ fn the_rest_of_a_slow_portion_is_split_for_the_hungry() {
     let statement = statement();
     let how = Loop::new(four_threads(), &statement).hint(&OneRunner);
     let threads = Mutex::new(HashMap::new());
-    let calls = how.parallel_reduce_ordered(
-        0..ELEMENTS,
-        Vec::new,
-        |mut calls, range| {
-            slow_end(&threads, &range);
-            calls.push(range);
-            calls
-        },
-        |mut left, mut right| {
-            left.append(&mut right);
-            left
-        },
-    );
-    let calls = calls.expect("nothing stops it");
-    assert!(calls[0].start == 0 && calls.last().is_some_and(|last| last.end == ELEMENTS));
-    assert!(calls.windows(2).all(|two| two[0].end == two[1].start));
+    let visited = AtomicUsize::new(0);
+    how.parallel_for(0..ELEMENTS, |range| {
+        slow_end(&threads, &range);
+        visited.fetch_add(range.len(), Ordering::Relaxed);
+    })
+    .expect("nothing stops it");
+    assert_eq!(visited.into_inner(), ELEMENTS);
     let threads = threads.into_inner();
     assert_eq!(threads.values().sum::<usize>(), ELEMENTS - QUICK);
     assert!(threads.len() >= 2, "slow elements per thread: {threads:?}");
@@ -378,8 +341,8 @@ impl Workers for Counting<'_> {
         &self,
         statement: &Arc<Statement>,
         tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        affinity: &AffinityOf<'_>,
+        body: &CallBody<'_>,
     ) -> Result<(), TaskError> {
         self.tasks.fetch_add(tasks, Ordering::Relaxed);
         self.affinities.lock().extend((0..tasks).map(affinity));
@@ -392,10 +355,6 @@ impl Workers for Counting<'_> {
 
     fn have_nodes(&self) -> bool {
         true
-    }
-
-    fn node_here(&self) -> Option<NodeId> {
-        Some(NodeId(0))
     }
 }
 
@@ -416,14 +375,13 @@ fn a_loop_of_many_indices_has_few_tasks_and_long_loops_give_way() {
 
 #[test]
 fn hints_choose_the_affinities() {
-    let stripes = StripingPartitioner::new(vec![NodeId(1), NodeId(3)]).with_stripe_bytes(1);
-    let stripe = stripes.stripe_elements(1, 8);
+    let stripes = Stripes { nodes: vec![NodeId(1), NodeId(3)], elements: 512, range: 0..2048 };
     let asked = |hint: &dyn PolicyHint| {
         let inline = Inline::new();
         let workers = Counting { workers: &inline, tasks: AtomicUsize::new(0), affinities: Mutex::new(Vec::new()) };
         let statement = statement();
         let how = Loop::new(&workers, &statement).hint(hint);
-        how.parallel_for(stripes.over(0..stripe * 4, stripe * 4, 8), |_| ()).unwrap();
+        how.parallel_for(&stripes, |_| ()).unwrap();
         let mut affinities = workers.affinities.into_inner();
         affinities.dedup();
         affinities
@@ -432,10 +390,6 @@ fn hints_choose_the_affinities() {
     assert_eq!(asked(&Target), [near(1, false), near(3, false)]);
     assert_eq!(asked(&Bound), [near(1, true), near(3, true)]);
     assert_eq!(asked(&Os), [Affinity::Anywhere]);
-    let slots = vec![SlotId(5)];
-    assert_eq!(asked(&OnSlots { slots: slots.clone(), strict: true }), [Affinity::Slot(SlotId(5))]);
-    let shared = asked(&OnSlots { slots, strict: false });
-    assert_eq!(shared[..2], [Affinity::Slot(SlotId(5)), Affinity::Anywhere]);
 }
 
 #[test]
@@ -443,34 +397,18 @@ fn bodies_run_where_the_stripes_are() {
     let topology = Arc::new(Topology::synthetic(2, 2, 2, 1));
     let scheduler = Scheduler::new(Arc::clone(&topology), Config { stealing: Stealing::Any, ..Config::default() });
     let nodes: Vec<NodeId> = topology.nodes().iter().map(|node| node.id).collect();
-    let stripes = StripingPartitioner::new(nodes).with_stripe_bytes(1);
+    let stripes = Stripes { nodes, elements: 512, range: 0..40 * 512 };
     let statement = statement();
     let how = Loop::new(&scheduler, &statement).hint(&Bound);
-    let (wrong, len) = (AtomicBool::new(false), 40 * stripes.stripe_elements(1, 8));
-    how.parallel_for(stripes.over(0..len, len, 8), |range| {
+    let wrong = AtomicBool::new(false);
+    how.parallel_for(&stripes, |range| {
         // A worker's name tells its node.
         let thread = std::thread::current();
         let node = thread.name().and_then(|name| name.split('-').nth(1)).and_then(|node| node.parse().ok());
-        if range.clone().any(|i| stripes.node_of(i, len, 8).map(|n| n.0) != node) {
+        if range.clone().any(|i| stripes.node_of(i).map(|n| n.0) != node) {
             wrong.store(true, Ordering::Relaxed);
         }
     })
     .unwrap();
     assert!(!wrong.into_inner());
-}
-
-#[test]
-fn errors_are_told_apart() {
-    let error: LoopError<std::num::ParseIntError> = "x".parse::<i32>().map(drop).map_err(LoopError::Body).unwrap_err();
-    assert_eq!(error.to_string(), "invalid digit found in string");
-    assert_eq!(LoopError::<Stopped>::Task(TaskError::Cancelled).to_string(), "the statement was cancelled");
-    let first = FirstError::default();
-    for start in [7, 3, 5] {
-        assert!(first.note(start, start).is_break());
-    }
-    assert_eq!(first.outcome(Ok(Ended::Stopped)), Err(LoopError::Body(3)));
-    let first = FirstError::default();
-    assert!(first.note(1, 1).is_break());
-    let panicked = TaskError::Panicked("worse".into());
-    assert_eq!(first.outcome(Err(panicked.clone())), Err(LoopError::Task(panicked)));
 }

@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use numa::{Allocator, Budget, NodeId, Policy};
+use numa::NodeId;
 
-use crate::{Affinity, Inline, Scheduler, Statement, TaskError};
+use crate::{AffinityOf, CallBody, Inline, Scheduler, Statement, TaskError};
 
 /// What a loop asks of those who run it.
 pub trait Workers: Send + Sync {
@@ -18,8 +18,8 @@ pub trait Workers: Send + Sync {
         &self,
         statement: &Arc<Statement>,
         tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        affinity: &AffinityOf<'_>,
+        body: &CallBody<'_>,
     ) -> Result<(), TaskError>;
 
     /// How many workers there are next to `node`, or at all; 1 for a node that has none of its own.
@@ -27,15 +27,6 @@ pub trait Workers: Send + Sync {
 
     /// Whether workers sit on more than one node, so that it matters where memory is.
     fn have_nodes(&self) -> bool;
-
-    /// The node that the calling thread runs on at this moment, where the machine says.
-    fn node_here(&self) -> Option<NodeId>;
-
-    /// An allocator whose regions lie on the node of the calling task: what a task makes for itself lands next to it,
-    /// whoever touches it first. Where the node is not known, first touch decides.
-    fn allocator_here(&self, budget: Arc<Budget>) -> Allocator {
-        Allocator::new(self.node_here().map_or(Policy::Local, Policy::Node), budget)
-    }
 }
 
 impl Workers for Scheduler {
@@ -43,8 +34,8 @@ impl Workers for Scheduler {
         &self,
         statement: &Arc<Statement>,
         tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        affinity: &AffinityOf<'_>,
+        body: &CallBody<'_>,
     ) -> Result<(), TaskError> {
         self.parallel_for(statement, tasks, affinity, body)
     }
@@ -64,10 +55,6 @@ impl Workers for Scheduler {
         let first = groups.next();
         groups.any(|group| Some(group.node) != first.map(|first| first.node))
     }
-
-    fn node_here(&self) -> Option<NodeId> {
-        numa::current_cpu().and_then(|cpu| self.topology().node_of_cpu(cpu))
-    }
 }
 
 impl Workers for Inline {
@@ -75,8 +62,8 @@ impl Workers for Inline {
         &self,
         statement: &Arc<Statement>,
         tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        affinity: &AffinityOf<'_>,
+        body: &CallBody<'_>,
     ) -> Result<(), TaskError> {
         self.parallel_for(statement, tasks, affinity, body)
     }
@@ -88,10 +75,6 @@ impl Workers for Inline {
     fn have_nodes(&self) -> bool {
         false
     }
-
-    fn node_here(&self) -> Option<NodeId> {
-        None
-    }
 }
 
 impl<W: Workers + ?Sized> Workers for Arc<W> {
@@ -99,8 +82,8 @@ impl<W: Workers + ?Sized> Workers for Arc<W> {
         &self,
         statement: &Arc<Statement>,
         tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
+        affinity: &AffinityOf<'_>,
+        body: &CallBody<'_>,
     ) -> Result<(), TaskError> {
         (**self).run(statement, tasks, affinity, body)
     }
@@ -111,9 +94,5 @@ impl<W: Workers + ?Sized> Workers for Arc<W> {
 
     fn have_nodes(&self) -> bool {
         (**self).have_nodes()
-    }
-
-    fn node_here(&self) -> Option<NodeId> {
-        (**self).node_here()
     }
 }

@@ -5,7 +5,8 @@
 //! # Limits
 //! Bulk stealing takes of one priority at a time, so that a stolen task never overtakes a more urgent one.
 //!
-//! Source: Psaroudakis et al., VLDB 2015, section 5.1 ("checks that it is allowed to run"); Greinsmark 2020, section 2.5.
+//! Source: Psaroudakis et al., VLDB 2015, section 5.1 ("checks that it is allowed to run"); Greinsmark 2020, section
+//! 2.5.
 
 use super::{GroupId, Layout, QueueKind};
 use crate::settings::{Binding, StealAmount};
@@ -20,14 +21,11 @@ pub struct Load {
     pub slots: usize,
     /// Slots whose worker runs, or looks for, a task.
     pub working: usize,
-    /// Busy threads that are no workers of ours (the private runtime of left-overs).
-    pub outside: usize,
 }
 
-/// Whether one more worker of a group may begin to work. Busy threads from outside count as working; one worker may
-/// always work, or a busy outsider that waits for it would wait for ever.
+/// Whether one more worker of a group may begin to work.
 pub fn may_work(load: Load) -> bool {
-    load.working < load.slots.saturating_sub(load.outside).max(1)
+    load.working < load.slots
 }
 
 /// What a worker is about to run, as far as pinning goes.

@@ -68,12 +68,11 @@ pub struct Layout {
     by_package: BTreeMap<PackageId, Vec<GroupId>>,
     search: Vec<Vec<SearchStep>>,
     takers: Vec<[Vec<GroupId>; QueueKind::COUNT]>,
-    by_nearness: Vec<Vec<GroupId>>,
 }
 
 impl Layout {
-    /// Lays `threads` slots (one per usable cpu when `None`) evenly over the nodes of `topology`, and over the groups of
-    /// a node, cores before their SMT siblings.
+    /// Lays `threads` slots (one per usable cpu when `None`) evenly over the nodes of `topology`, and over the groups
+    /// of a node, cores before their SMT siblings.
     pub fn new(topology: &Topology, threads: Option<usize>, split: Split) -> Layout {
         let nodes = split::groups(topology, split);
         let cpus: Vec<usize> = nodes.iter().map(|(_, groups)| groups.iter().map(Vec::len).sum()).collect();
@@ -103,8 +102,7 @@ impl Layout {
         let takers = takers(topology, &groups, &search);
         let by_node = groups_by_node(topology, &groups);
         let by_package = groups_by_package(topology, &groups, &by_node);
-        let by_nearness = by_nearness(topology, &groups);
-        Layout { slots, groups, by_node, by_package, search, takers, by_nearness }
+        Layout { slots, groups, by_node, by_package, search, takers }
     }
 
     /// All slots, in the order of their numbers.
@@ -133,16 +131,6 @@ impl Layout {
             QueueTarget::Slot(slot) => self.slot(slot).group,
             QueueTarget::Group(group, _) => group,
         }
-    }
-
-    /// The other groups as seen from one, the nearest first.
-    pub fn nearest(&self, group: GroupId) -> &[GroupId] {
-        &self.by_nearness[group.index()]
-    }
-
-    /// The first group of a node that has one, or of the nearest node that has; `None` for a node that is not there.
-    pub fn group_near(&self, node: NodeId) -> Option<GroupId> {
-        self.by_node.get(&node).and_then(|groups| groups.first()).copied()
     }
 
     /// Which queue a task of this affinity goes to. `caller` is the slot of the worker that submits it; `loads` tells,
@@ -290,15 +278,6 @@ fn farness(topology: &Topology, groups: &[GroupPlace], from: usize, to: usize) -
 
 fn same_package(a: &GroupPlace, b: &GroupPlace) -> bool {
     a.node == b.node || (a.package.is_some() && a.package == b.package)
-}
-
-fn by_nearness(topology: &Topology, groups: &[GroupPlace]) -> Vec<Vec<GroupId>> {
-    let one = |from: usize| {
-        let mut order: Vec<usize> = (0..groups.len()).filter(|to| *to != from).collect();
-        order.sort_by_key(|to| farness(topology, groups, from, *to));
-        order.into_iter().map(|to| GroupId(to as u32)).collect()
-    };
-    (0..groups.len()).map(one).collect()
 }
 
 fn search_orders(topology: &Topology, groups: &[GroupPlace]) -> Vec<Vec<SearchStep>> {

@@ -2,10 +2,11 @@
 //!
 //! - [`Layout`]: which slots and thread groups a machine gets, in what order a worker searches them, who can take what,
 //!   whom a new task wakes.
-//! - [`Policy`]: which queue a task goes to; [`NumaPolicy`] is the default, [`StaticPolicy`] the one of NBB.
+//! - [`route()`]: which queue a task goes to.
 //! - [`GroupQueues`]: what a thread group holds and which task goes next; [`bulk`] how much a thief takes.
 //! - [`may_work`], [`binds`]: whether a worker may run, and whether it is pinned while it does.
-//! - [`watchdog`]: what to do about groups that have fallen behind. [`concurrency`]: how many tasks an operation may issue.
+//! - [`watchdog`]: what to do about groups that have fallen behind. [`concurrency`]: how many tasks an operation may
+//!   issue.
 //!
 //! Invariants (checked by the property tests beside this file): no task is lost or doubled; a hard task is never taken
 //! outside its node or package and a slot's task by nobody but that slot; within what a worker may take from one group
@@ -17,23 +18,22 @@
 //! # Limits
 //! Loads count tasks, not their weight.
 //!
-//! Source: Psaroudakis et al., VLDB 2015, section 5.1; stealing modes: Greinsmark 2020; exchangeable policies: Seidel
-//! 2011, section 3.3.4.
+//! Source: Psaroudakis et al., VLDB 2015, section 5.1; stealing modes: Greinsmark 2020.
 
 pub mod concurrency;
 mod decide;
-mod exchange;
 mod layout;
 mod queues;
+mod route;
 mod split;
 #[cfg(test)]
 mod tests;
 pub mod watchdog;
 
 pub use decide::{Load, Running, binds, bulk, may_work};
-pub use exchange::{NumaPolicy, Policy, Request, StaticPolicy};
 pub use layout::{GroupPlace, Layout, SearchStep, SlotPlace, Wake};
 pub use queues::{GroupQueues, Queue, Taken};
+pub use route::{Request, route};
 
 use crate::affinity::SlotId;
 
@@ -74,11 +74,6 @@ impl QueueKind {
     /// Its place in [`QueueKind::ALL`].
     pub fn index(self) -> usize {
         self as usize
-    }
-
-    /// Whether no other node of another package may ever take from it.
-    pub fn is_hard(self) -> bool {
-        matches!(self, QueueKind::PackageHard | QueueKind::NodeHard)
     }
 }
 

@@ -187,11 +187,6 @@ impl<T> GroupQueues<T> {
         self.private[place].pop().map(|item| Taken { item, kind: None })
     }
 
-    /// The first item of the private queue of the slot at `place`, for a worker that may run nothing else now.
-    pub fn take_private(&mut self, place: usize) -> Option<T> {
-        self.private[place].pop()
-    }
-
     /// What a worker of another group that reaches these kinds takes, unless it is less urgent than `limit`.
     pub fn take_shared(&mut self, reach: Reach, limit: Option<Priority>) -> Option<Taken<T>> {
         let ((priority, _), kind) = self.best_shared(reach)?;
@@ -204,8 +199,8 @@ impl<T> GroupQueues<T> {
     }
 
     /// Takes what a thief takes: the item that [`GroupQueues::take_shared`] would give, and further ones of the same
-    /// queue and priority, in order, up to the number that `amount` gives for the queue's kind, its length and the first
-    /// item.
+    /// queue and priority, in order, up to the number that `amount` gives for the queue's kind, its length and the
+    /// first item.
     pub fn take_bulk(
         &mut self,
         reach: Reach,

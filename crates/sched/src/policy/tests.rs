@@ -1,10 +1,10 @@
 //! The policy driven by random events, on imaginary machines, in no time at all.
 //!
 //! [`World`] is the smallest runtime there is: queues, slots that are parked, looking, running or lent, threads that
-//! block and come back, busy threads from outside, and a record of every task. It calls the same functions as the real
+//! block and come back, and a record of every task. It calls the same functions as the real
 //! runtime and checks the invariants after every event.
 
-use numa::{CpuId, NodeId, PackageId, Topology};
+use numa::{NodeId, PackageId, Topology};
 use proptest::prelude::*;
 
 use super::*;
@@ -23,8 +23,6 @@ enum Event {
     Block(usize),
     /// A thread of a group that blocks wants to go on.
     Return(usize),
-    /// A busy thread from outside comes to a group, or goes.
-    Outside(usize, bool),
     /// The tasks of one statement are dropped.
     Cancel(u64),
 }
@@ -61,7 +59,6 @@ struct World {
     /// Per group: threads that block, and how many of them want to go on.
     blocked: Vec<usize>,
     returning: Vec<usize>,
-    outside: Vec<usize>,
     tasks: Vec<Task>,
 }
 
@@ -74,7 +71,6 @@ impl World {
             slots: vec![Slot::Parked; layout.slots().len()],
             blocked: vec![0; groups],
             returning: vec![0; groups],
-            outside: vec![0; groups],
             tasks: Vec::new(),
             topology: machine.topology.clone(),
             stealing: machine.stealing,
@@ -89,7 +85,6 @@ impl World {
             Event::SearchStep(slot) => self.step(slot % self.slots.len()),
             Event::Block(slot) => self.block(slot % self.slots.len()),
             Event::Return(group) => self.come_back(group % self.queues.len()),
-            Event::Outside(group, comes) => self.outside(group % self.queues.len(), comes),
             Event::Cancel(time) => self.cancel(time),
         }
         self.check_nothing_sleeps_through();
@@ -139,16 +134,7 @@ impl World {
             self.slots[index] = Slot::Running;
             return;
         }
-        let load = self.work_load(own.group);
         self.slots[index] = Slot::Parked;
-        if !may_work(self.work_load(own.group)) && load.outside > 0 {
-            // Not allowed to run, but for what nobody else may.
-            if let Some(taken) = self.queues[group].take_private(own.place) {
-                self.tasks[taken].fate = Fate::Taken;
-                self.slots[index] = Slot::Running;
-            }
-            return;
-        }
         let steps: Vec<SearchStep> = self.layout.search(own.group).to_vec();
         assert_eq!(steps[0], SearchStep { group: own.group, reach: Reach::ALL }, "its own group comes first");
         for step in steps {
@@ -237,21 +223,11 @@ impl World {
         }
     }
 
-    fn outside(&mut self, group: usize, comes: bool) {
-        if comes {
-            self.outside[group] += 1;
-        } else if self.outside[group] > 0 {
-            self.outside[group] -= 1;
-            let targets: Vec<QueueTarget> = self.queued().map(|task| task.target).collect();
-            targets.into_iter().for_each(|target| self.wake(target));
-        }
-    }
-
     fn work_load(&self, group: GroupId) -> Load {
         let slots = &self.layout.group(group).slots;
         let works = |slot: &&SlotId| matches!(self.slots[slot.index()], Slot::Looking | Slot::Running);
         let working = slots.iter().filter(works).count();
-        Load { slots: slots.len(), working, outside: self.outside[group.index()] }
+        Load { slots: slots.len(), working }
     }
 
     /// Never more at work than there are cpus: each slot has one worker, and a thread that blocks or waits has none.
@@ -391,17 +367,14 @@ impl World {
         assert!(!left, "{slot} overlooked a task in {:?}", step.group);
     }
 
-    /// While a task is queued, somebody who may take it is awake, or busy threads from outside have the cpus.
+    /// While a task is queued, somebody who may take it is awake.
     fn check_nothing_sleeps_through(&self) {
         for task in self.queued() {
             let awake = |slot: &SlotId| matches!(self.slots[slot.index()], Slot::Looking | Slot::Running);
-            let mut groups = self.layout.takers(task.target).iter();
+            let groups = self.layout.takers(task.target).iter();
             let seen_to = match task.target {
                 QueueTarget::Slot(slot) => awake(&slot),
-                QueueTarget::Group(..) => {
-                    let mut takers = groups.clone().flat_map(|group| &self.layout.group(*group).slots);
-                    takers.any(awake) || groups.any(|group| self.outside[group.index()] > 0)
-                }
+                QueueTarget::Group(..) => groups.flat_map(|group| &self.layout.group(*group).slots).any(awake),
             };
             assert!(seen_to, "{:?} is queued and all that may take it are parked", task.target);
         }
@@ -410,9 +383,6 @@ impl World {
     /// Lets everything go on till nothing is left to do.
     fn run_out(&mut self) {
         for group in 0..self.queues.len() {
-            while self.outside[group] > 0 {
-                self.outside(group, false);
-            }
             while self.blocked[group] > self.returning[group] {
                 self.come_back(group);
             }
@@ -444,7 +414,6 @@ fn events() -> impl Strategy<Value = Event> {
         8 => (0usize..16).prop_map(Event::SearchStep),
         3 => (0usize..16).prop_map(Event::Block),
         2 => (0usize..8).prop_map(Event::Return),
-        1 => (0usize..8, any::<bool>()).prop_map(|(group, comes)| Event::Outside(group, comes)),
         1 => (0u64..5).prop_map(Event::Cancel),
     ]
 }
@@ -593,18 +562,6 @@ fn a_place_without_workers_stands_for_the_nearest_with_some() {
     assert_eq!(far, QueueTarget::Group(GroupId(0), QueueKind::PackageHard));
 }
 
-/// Where a policy sends a task of node 1 on a machine of two.
-fn sent(
-    policy: &dyn Policy,
-    layout: &Layout,
-    settings: Settings,
-    affinity: Affinity,
-    hint: Hint,
-    turn: u64,
-) -> QueueTarget {
-    policy.route(layout, &Request { affinity, hint, caller: None, settings, loads: &|_| 0, turn: &|| turn })
-}
-
 #[test]
 fn settings_and_hints_make_affinities_soft_or_hard() {
     let layout = Layout::new(&Topology::synthetic(2, 1, 1, 1), None, Split::default());
@@ -616,7 +573,10 @@ fn settings_and_hints_make_affinities_soft_or_hard() {
     };
     let soft = Affinity::near(NodeId(1));
     let (heavy, light) = (Hint { bytes: 1 << 20, cpu_ns: 100_000 }, Hint { bytes: 1 << 10, cpu_ns: 100_000 });
-    let kind = |affinities, affinity, hint| match sent(&NumaPolicy, &layout, settings(affinities), affinity, hint, 0) {
+    let kind = |affinities, affinity, hint| match route(
+        &layout,
+        &Request { affinity, hint, caller: None, settings: settings(affinities), loads: &|_| 0 },
+    ) {
         QueueTarget::Group(group, kind) => (group.0, kind),
         QueueTarget::Slot(_) => unreachable!("no task asks for a slot"),
     };
@@ -626,27 +586,6 @@ fn settings_and_hints_make_affinities_soft_or_hard() {
     assert_eq!(kind(Affinities::Soft, Affinity::on(NodeId(1)), heavy), (1, QueueKind::Stealable));
     assert_eq!(kind(Affinities::Hard, soft, light), (1, QueueKind::NodeHard));
     assert_eq!(kind(Affinities::Ignored, Affinity::on(NodeId(1)), heavy), (0, QueueKind::Stealable));
-}
-
-#[test]
-fn a_static_policy_uses_its_cpus_only() {
-    let layout = Layout::new(&Topology::synthetic(2, 1, 2, 1), None, Split::default());
-    let cpus = vec![CpuId(1), CpuId(2), CpuId(3)];
-    let strict = StaticPolicy { cpus: cpus.clone(), strict: true };
-    let to = |affinity, turn| sent(&strict, &layout, Settings::default(), affinity, Hint::default(), turn);
-    assert_eq!(
-        [0, 1, 2, 3].map(|turn| to(Affinity::Anywhere, turn)),
-        [1, 2, 3, 1].map(|s| QueueTarget::Slot(SlotId(s)))
-    );
-    assert_eq!([0, 1].map(|turn| to(Affinity::near(NodeId(1)), turn)), [2, 3].map(|s| QueueTarget::Slot(SlotId(s))));
-    assert_eq!(to(Affinity::near(NodeId(0)), 7), QueueTarget::Slot(SlotId(1)));
-    assert_eq!(to(Affinity::Slot(SlotId(0)), 0), QueueTarget::Slot(SlotId(0)), "a private task has its slot");
-    let lax = StaticPolicy { cpus, strict: false };
-    let to = sent(&lax, &layout, Settings::default(), Affinity::near(NodeId(1)), Hint::default(), 0);
-    assert_eq!(to, QueueTarget::Group(GroupId(1), QueueKind::Neighbour));
-    let none = StaticPolicy { cpus: vec![CpuId(99)], strict: true };
-    let to = sent(&none, &layout, Settings::default(), Affinity::near(NodeId(1)), Hint::default(), 0);
-    assert_eq!(to, QueueTarget::Group(GroupId(1), QueueKind::Neighbour), "cpus without a slot do not count");
 }
 
 #[test]

@@ -115,7 +115,7 @@ mod tests {
     use crate::affinity::Split;
 
     fn sample(slots: usize, working: usize, asleep: usize, stealable: usize) -> Sample {
-        let load = Load { slots, working, outside: 0 };
+        let load = Load { slots, working };
         Sample { load, asleep, lent: 0, queued: [stealable, 0, 0, 0] }
     }
 
@@ -130,8 +130,6 @@ mod tests {
         assert_eq!(decide(&layout, &[sample(2, 0, 2, 0), sample(2, 0, 2, 0)]), []);
         let lent = Sample { lent: 1, ..sample(2, 1, 0, 1) };
         assert_eq!(decide(&layout, &[lent, sample(2, 0, 2, 0)]), [Action::Staff(GroupId(0))]);
-        let outside = Sample { load: Load { slots: 2, working: 1, outside: 1 }, ..sample(2, 1, 1, 3) };
-        assert_eq!(decide(&layout, &[outside, sample(2, 2, 0, 0)]), [], "a busy outsider counts");
     }
 
     #[test]
@@ -149,13 +147,13 @@ mod tests {
     proptest! {
         #[test]
         fn never_more_than_there_are_cpus(
-            groups in proptest::collection::vec((1usize..5, 0usize..5, 0usize..3, 0usize..5, 0usize..9, 0usize..9), 4)
+            groups in proptest::collection::vec((1usize..5, 0usize..5, 0usize..5, 0usize..9, 0usize..9), 4)
         ) {
             let layout = Layout::new(&Topology::synthetic(2, 2, 1, 1), None, Split::default());
             let samples: Vec<Sample> = groups
                 .iter()
-                .map(|&(slots, working, outside, asleep, stealable, hard)| Sample {
-                    load: Load { slots, working: working.min(slots), outside },
+                .map(|&(slots, working, asleep, stealable, hard)| Sample {
+                    load: Load { slots, working: working.min(slots) },
                     asleep: asleep.min(slots - working.min(slots)),
                     lent: 0,
                     queued: [stealable, 0, 0, hard],
@@ -165,8 +163,7 @@ mod tests {
             for (index, sample) in samples.iter().enumerate() {
                 let woken = actions.iter().filter(|action| **action == Action::Wake(GroupId(index as u32))).count();
                 prop_assert!(woken <= sample.asleep);
-                let limit = sample.load.slots.saturating_sub(sample.load.outside).max(1);
-                prop_assert!(woken == 0 || sample.load.working + woken <= limit);
+                prop_assert!(woken == 0 || sample.load.working + woken <= sample.load.slots);
             }
             let queued: usize = samples.iter().map(Sample::queued_shared).sum();
             prop_assert!(actions.len() <= queued, "nobody is woken for nothing");

@@ -1,7 +1,7 @@
 //! Waiting for one task: as a thread, as a worker, or as a future.
 //!
-//! Invariants: a completion ends exactly once, also when its task is dropped unrun; a worker that waits for one lends its
-//! slot; waiting as a future holds no thread.
+//! Invariants: a completion ends exactly once, also when its task is dropped unrun; a worker that waits for one lends
+//! its slot; waiting as a future holds no thread.
 //!
 //! # Limits
 //! One waiter: the result is moved out.
@@ -68,8 +68,8 @@ impl<T> Completion<T> {
     /// Blocks the calling thread until the task has ended. A worker lends its slot meanwhile.
     ///
     /// # Errors
-    /// [`TaskError::Panicked`] when the task panicked, [`TaskError::Cancelled`] when it was dropped because its statement
-    /// had stopped.
+    /// [`TaskError::Panicked`] when the task panicked, [`TaskError::Cancelled`] when it was dropped because its
+    /// statement had stopped.
     pub fn wait(self) -> Result<T, TaskError> {
         if let Some(outcome) = self.take() {
             return outcome;

@@ -16,7 +16,6 @@ mod model;
 
 use std::sync::Arc;
 
-use super::batch::Batch;
 use crate::affinity::{Hint, Priority};
 use crate::handover::Handover;
 use crate::panics;
@@ -42,26 +41,18 @@ pub(crate) struct Entry {
 pub(crate) enum Work {
     /// Run this.
     Task(Box<dyn FnOnce() + Send>),
-    /// Run tasks of this.
-    Batch(Arc<Batch>),
     /// Help with a `parallel_for`, beginning with this lane.
     Help { job: Arc<Job>, lane: usize },
 }
 
 impl Entry {
-    /// Drops what will not be run, and counts the tasks in it.
+    /// Drops what will not be run, and counts it if it is a task.
     pub(crate) fn discard(self, dropped: &std::sync::atomic::AtomicU64) {
-        let drop_one = |task: Box<dyn FnOnce() + Send>| {
-            dropped.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            self.statement.tally().task_dropped();
-            if let Err(text) = panics::caught(|| drop(task)) {
-                tracing::warn!("a dropped task panicked: {text}");
-            }
-        };
-        match self.work {
-            Work::Task(task) => drop_one(task),
-            Work::Batch(batch) => std::iter::from_fn(|| batch.claim()).for_each(drop_one),
-            Work::Help { .. } => {}
+        let Work::Task(task) = self.work else { return };
+        dropped.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.statement.tally().task_dropped();
+        if let Err(text) = panics::caught(|| drop(task)) {
+            tracing::warn!("a dropped task panicked: {text}");
         }
     }
 }
@@ -159,8 +150,6 @@ pub(crate) struct Group {
     summary: Summary,
     sorted: Mutex<Sorted>,
     pub(crate) handover: Handover,
-    /// Busy threads that are no workers and count as working here.
-    pub(crate) outside: AtomicUsize,
 }
 
 impl Group {
@@ -176,7 +165,6 @@ impl Group {
             },
             sorted: Mutex::new(Sorted { queues: GroupQueues::new(slots), spare: Vec::new() }),
             handover: Handover::new(),
-            outside: AtomicUsize::new(0),
         }
     }
 
@@ -231,14 +219,6 @@ impl Group {
             None => self.sum_up_private(&sorted.queues, place),
         }
         Some(taken)
-    }
-
-    /// The first entry of the private queue at `place`.
-    pub(crate) fn take_private(&self, place: usize) -> Option<Entry> {
-        let mut sorted = self.sorted.lock();
-        let entry = sorted.queues.take_private(place);
-        self.sum_up_private(&sorted.queues, place);
-        entry
     }
 
     /// What a worker of another group takes from here: one entry to run, and `more` of the same queue where `amount`,

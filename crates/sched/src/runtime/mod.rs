@@ -9,19 +9,17 @@
 //!
 //! Invariants: a task is in one queue or run or dropped, and whoever drops it says so at its statement's end or in the
 //! statistics; a worker runs tasks only while it holds a slot, so never more of them than there are slots; no foreign
-//! code (a task, its drop, a watcher) runs under a lock of ours; once the last handle is gone whatever is or gets queued
-//! is dropped, so that a running task that waits for it comes back.
+//! code (a task, its drop, a watcher) runs under a lock of ours; once the last handle is gone whatever is or gets
+//! queued is dropped, so that a running task that waits for it comes back.
 //!
 //! # Limits
 //! A worker never leaves its thread group: slots of one group are held by threads of that group.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 5.1.
 
-pub(crate) mod batch;
 pub(crate) mod blocking;
 pub(crate) mod completion;
 pub(crate) mod group;
-pub(crate) mod outside;
 pub(crate) mod parallel;
 pub(crate) mod staff;
 pub(crate) mod watchdog;
@@ -42,9 +40,7 @@ use watchdog::Dog;
 
 use crate::affinity::{Affinity, Config, Hint, SlotId};
 use crate::counting::CounterSource;
-use crate::policy::{
-    GroupId, Layout, Load, NumaPolicy, Policy, QueueKind, QueueTarget, Request, Running, Wake, may_work,
-};
+use crate::policy::{GroupId, Layout, Load, QueueKind, QueueTarget, Request, Running, Wake, may_work, route};
 use crate::settings::{Affinities, Settings};
 use crate::sleep::Sleep;
 use crate::statement::{Statement, Watcher};
@@ -90,7 +86,6 @@ pub(crate) struct Shared {
     pub(crate) groups: Vec<Group>,
     pub(crate) sleep: Arc<Sleep>,
     settings: AtomicU64,
-    pub(crate) policy: Arc<dyn Policy>,
     /// Every worker there ever was; those of ended threads are used again.
     pub(crate) workers: RwLock<Vec<Arc<Worker>>>,
     workers_max: usize,
@@ -104,7 +99,7 @@ pub(crate) struct Shared {
     ending: AtomicBool,
     /// Worker threads that have not ended.
     live: AtomicUsize,
-    /// Draws numbers for policies and rotations.
+    /// Draws numbers for rotations.
     turns: AtomicU64,
     /// The statements that have submitted something.
     pub(crate) statements: Mutex<Vec<Weak<Statement>>>,
@@ -126,7 +121,6 @@ impl Shared {
             groups: sizes.iter().map(|slots| Group::new(*slots)).collect(),
             sleep: Arc::new(Sleep::new(&sizes)),
             settings: AtomicU64::new(config.initial_settings().to_word()),
-            policy: config.policy.clone().unwrap_or_else(|| Arc::new(NumaPolicy)),
             workers: RwLock::new(Vec::new()),
             workers_max,
             threads: Mutex::new(BTreeMap::new()),
@@ -179,38 +173,23 @@ impl Shared {
 
     /// Who works in a group.
     pub(crate) fn work_load(&self, group: GroupId) -> Load {
-        Load {
-            slots: self.layout.group(group).slots.len(),
-            working: self.sleep.working_in(group.index()),
-            outside: self.groups[group.index()].outside.load(Ordering::Relaxed),
-        }
+        Load { slots: self.layout.group(group).slots.len(), working: self.sleep.working_in(group.index()) }
     }
 
     /// Where a task goes when the calling thread submits it now.
-    pub(crate) fn route(
-        &self,
-        statement: &Statement,
-        settings: Settings,
-        affinity: Affinity,
-        hint: Hint,
-    ) -> QueueTarget {
-        self.route_with(statement, settings, (affinity, hint), self.own_slot(), &|group| self.load(group))
+    pub(crate) fn route(&self, settings: Settings, affinity: Affinity, hint: Hint) -> QueueTarget {
+        self.route_with(settings, (affinity, hint), self.own_slot(), &|group| self.load(group))
     }
 
     /// Where a task goes if `caller` (`None`: no worker, or one that is to play no part) submits it under these loads.
     pub(crate) fn route_with(
         &self,
-        statement: &Statement,
         settings: Settings,
         (affinity, hint): (Affinity, Hint),
         caller: Option<SlotId>,
         loads: &dyn Fn(GroupId) -> usize,
     ) -> QueueTarget {
-        let request = Request { affinity, hint, caller, settings, loads, turn: &|| self.next_turn() };
-        match statement.policy() {
-            Some(policy) => policy.route(&self.layout, &request),
-            None => self.policy.route(&self.layout, &request),
-        }
+        route(&self.layout, &Request { affinity, hint, caller, settings, loads })
     }
 
     /// An entry as the calling thread submits it.
@@ -255,7 +234,8 @@ impl Shared {
     }
 
     /// Wakes someone who can take what is queued at `target`: a free worker, or else all that wait for their own
-    /// `parallel_for` (each may find it too little urgent, so all must look). Returns whether a further one may be woken.
+    /// `parallel_for` (each may find it too little urgent, so all must look). Returns whether a further one may be
+    /// woken.
     pub(crate) fn wake_for(&self, target: QueueTarget) -> bool {
         // Whoever looks finds this, and wakes another for what it leaves.
         if matches!(target, QueueTarget::Group(group, _) if self.sleep.anyone_looks(group.index())) {
@@ -362,12 +342,7 @@ impl Shared {
         for group in &self.groups {
             for entry in group.remove_where(|_| true) {
                 // Entries of loops are left over: a loop's caller has a handle, and the last handle is gone.
-                let unrun = match &entry.work {
-                    Work::Task(_) => true,
-                    Work::Batch(batch) => batch.left() > 0,
-                    Work::Help { .. } => false,
-                };
-                if unrun {
+                if matches!(entry.work, Work::Task(_)) {
                     entry.statement.shut_down();
                 }
                 entry.discard(&self.dropped);

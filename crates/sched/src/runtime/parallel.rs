@@ -4,8 +4,8 @@
 //! waits; a caller that is a worker never blocks while there is something that it may run.
 //!
 //! # Limits
-//! The grain is the caller's: one index is one task. Under a limit (`parallelism`) a thread that helps counts as running
-//! also while its index waits in a blocking section or in a loop of its own.
+//! The grain is the caller's: one index is one task. Under a limit (`parallelism`) a thread that helps counts as
+//! running also while its index waits in a blocking section or in a loop of its own.
 //!
 //! Source: the concurrency per thread group follows Psaroudakis et al., VLDB 2015, section 5.1; that a waiting worker
 //! helps is Seidel 2011 (NBB), chapter 3.
@@ -66,7 +66,7 @@ pub(crate) fn parallel_for(
     let settings = shared.settings_of(statement);
     let here = here().filter(|here| here.shared.id == shared.id && here.worker.slot().is_some());
     let caller = shared.own_slot();
-    let routes = shared.routes(statement, settings, tasks, wish);
+    let routes = shared.routes(settings, tasks, wish);
     let waiter = match (&here, caller) {
         (Some(here), Some(slot)) => Waiter::Worker {
             slot: AtomicU32::new(slot.0),
@@ -105,12 +105,11 @@ pub(crate) fn parallel_for(
 }
 
 impl Shared {
-    /// Where each index goes. Loads grow as indices are dealt out, so that tasks without affinity spread over all groups,
-    /// also those of a worker's own loop: its group may have nobody free, and stealing need not reach the others. A single
-    /// index stays where the caller is, who can run it at once.
+    /// Where each index goes. Loads grow as indices are dealt out, so that tasks without affinity spread over all
+    /// groups, also those of a worker's own loop: its group may have nobody free, and stealing need not reach the
+    /// others. A single index stays where the caller is, who can run it at once.
     fn routes(
         &self,
-        statement: &Statement,
         settings: Settings,
         tasks: usize,
         wish: &(dyn Fn(usize) -> (Affinity, Hint) + Sync),
@@ -120,7 +119,7 @@ impl Shared {
         let caller = if tasks == 1 { self.own_slot() } else { None };
         let one = |index| {
             let load = |group: GroupId| loads[group.index()].get();
-            let target = self.route_with(statement, settings, wish(index), caller, &load);
+            let target = self.route_with(settings, wish(index), caller, &load);
             let dealt = &loads[self.layout.group_of(target).index()];
             dealt.set(dealt.get() + 1);
             target
@@ -128,8 +127,8 @@ impl Shared {
         (0..tasks).map(one).collect()
     }
 
-    /// Queues, per lane, an entry for each worker of its group that could help, or one where only others can; the caller
-    /// is one worker that needs none. Further ones are queued as these are taken.
+    /// Queues, per lane, an entry for each worker of its group that could help, or one where only others can; the
+    /// caller is one worker that needs none. Further ones are queued as these are taken.
     fn queue_lanes(&self, job: &Arc<Job>, statement: &Arc<Statement>, caller: Option<SlotId>) {
         for (lane, of) in job.lanes().iter().enumerate() {
             let caller = caller.filter(|caller| self.layout.may_take(*caller, of.target));
@@ -149,8 +148,8 @@ impl Shared {
         }
     }
 
-    /// The same for a job of a limit: as many entries as may run at a time, dealt out to its lanes in turn. A caller that
-    /// is a worker counts as one of them.
+    /// The same for a job of a limit: as many entries as may run at a time, dealt out to its lanes in turn. A caller
+    /// that is a worker counts as one of them.
     fn queue_tickets(&self, job: &Arc<Job>, statement: &Arc<Statement>, limit: usize, caller: Option<SlotId>) {
         let lanes = job.lanes();
         let mut tickets = (limit - usize::from(caller.is_some())).min(job.tasks());

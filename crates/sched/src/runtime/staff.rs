@@ -191,13 +191,14 @@ impl Shared {
         }
     }
 
-    /// Waits, as a thread that comes back to its task, for a slot of its group; for `wanted` only, if given. `None`: the
-    /// scheduler ends, and the task goes on to its end without one.
+    /// Waits, as a thread that comes back to its task, for a slot of its group; for `wanted` only, if given. `None`:
+    /// the scheduler ends, and the task goes on to its end without one.
     pub(super) fn return_to_slot(&self, worker: &Worker, wanted: Option<SlotId>) -> Option<SlotId> {
         let handover = &self.groups[worker.group.index()].handover;
         worker.stand.clear();
         handover.queue_returner(&worker.stand, wanted);
-        // The fence is that of a submitter: who holds a slot of the group sees the returner before it sleeps, or is seen.
+        // The fence is that of a submitter: who holds a slot of the group sees the returner before it sleeps, or is
+        // seen.
         if self.sleep.task_queued() {
             match wanted {
                 Some(slot) if self.sleep.take_lent_slot(slot) => self.staff(slot),

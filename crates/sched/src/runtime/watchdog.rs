@@ -157,7 +157,8 @@ impl Shared {
 
     fn report_stuck(&self, progress: &mut BTreeMap<usize, Progress>) {
         let (now_ns, stuck_ns) = (self.now_ns(), self.dog.config.stuck_after.as_nanos() as u64);
-        // Of all workers there ever were, those that are stuck are told of when the lock is free: a log is foreign code.
+        // Of all workers there ever were, those that are stuck are told of when the lock is free: a log is foreign
+        // code.
         let workers: Vec<_> = self.workers.read().iter().map(std::sync::Arc::clone).collect();
         for worker in &workers {
             let working = worker.meter.state() == WorkerState::Working;

@@ -18,13 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::batch::Manner;
 use super::group::{Entry, Found, Work};
 use super::staff::Worker;
 use super::{HERE, Here, RUNNING, Shared, WORKS_FOR};
 use crate::affinity::{Priority, SlotId};
 use crate::panics;
-use crate::policy::{GroupId, Load, QueueKind, QueueTarget, Reach, binds, bulk, may_work};
+use crate::policy::{GroupId, QueueKind, QueueTarget, Reach, binds, bulk};
 use crate::scope::{Participation, Ran};
 use crate::settings::Binding;
 use crate::sleep::Sleeper;
@@ -108,15 +107,10 @@ impl Shared {
             if self.groups[group.index()].handover.give_to_returner(slot) {
                 return;
             }
-            if self.must_rest(group) {
-                self.tell(worker, local);
-                self.rest(worker, slot);
-                continue;
-            }
             match self.take(worker, slot, None).or_else(|| self.look_again(worker, slot, local)) {
                 Some(found) => {
                     local.parks = false;
-                    self.execute_unless_resting(worker, found, local);
+                    self.execute_found(worker, found, local);
                 }
                 None => {
                     self.tell(worker, local);
@@ -132,22 +126,8 @@ impl Shared {
         self.turn_to(worker, None);
     }
 
-    /// Whether busy threads from outside leave no cpu for one of the workers of a group that are awake.
-    fn must_rest(&self, group: GroupId) -> bool {
-        if self.groups[group.index()].outside.load(Ordering::Relaxed) == 0 {
-            return false;
-        }
-        let load = self.work_load(group);
-        !may_work(Load { working: load.working.saturating_sub(1), ..load })
-    }
-
-    /// Runs an entry. Busy threads may have come while the worker looked for it, before it was queued: then what others
-    /// may run as well goes back, and the worker rests next.
-    fn execute_unless_resting(&self, worker: &Worker, found: Found, local: &mut Local) {
-        if matches!(found.target, QueueTarget::Group(..)) && self.must_rest(worker.group) {
-            self.queue(found.target, [found.entry]);
-            return;
-        }
+    /// Runs an entry, and counts it.
+    fn execute_found(&self, worker: &Worker, found: Found, local: &mut Local) {
         self.set_state(worker, WorkerState::Working);
         if let Some(statement) = self.execute(worker, found) {
             local.count(statement);
@@ -214,7 +194,7 @@ impl Shared {
         }
         worker.meter.step();
         self.turn_to(worker, Some(&entry.statement));
-        let Entry { statement, work, running, binding, steal, .. } = entry;
+        let Entry { statement, work, running, binding, .. } = entry;
         let binds_now = binds(binding, running);
         if binds_now != worker.meter.is_pinned() {
             self.bind(worker, binds_now);
@@ -231,14 +211,6 @@ impl Shared {
                 worker.meter.count_task(self.from(worker, target));
                 RUNNING.set(outer);
                 Some(statement)
-            }
-            Work::Batch(batch) => {
-                let outer_sticky = worker.sticky.load(Ordering::Relaxed);
-                worker.sticky.store(matches!(target, QueueTarget::Slot(_)), Ordering::Relaxed);
-                self.run_batch(worker, &batch, &statement, Manner { running, binding, steal }, target);
-                worker.sticky.store(outer_sticky, Ordering::Relaxed);
-                RUNNING.set(outer);
-                None
             }
             Work::Help { job, lane } => {
                 if job.entry_taken(lane) {
@@ -357,28 +329,8 @@ impl Shared {
         self.wake_in_time(slot, Sleeper::Free);
         if let Some(found) = found {
             self.pass_on(worker.group);
-            self.execute_unless_resting(worker, found, local);
+            self.execute_found(worker, found, local);
         }
-    }
-
-    /// Sleeps because busy threads from outside have the cpus, unless something came that only this worker may take.
-    fn rest(&self, worker: &Worker, slot: SlotId) {
-        let (own, handover) = (self.layout.slot(slot), &self.groups[worker.group.index()].handover);
-        let private = || self.groups[own.group.index()].queued_private(own.place) > 0;
-        self.sleep.announce(slot, Sleeper::Free);
-        let allowed = may_work(self.work_load(own.group)) && self.has_work_for(slot);
-        if allowed || private() || self.is_ending() || handover.anyone_returns() {
-            self.wake_in_time(slot, Sleeper::Free);
-            if private()
-                && let Some(taken) = self.groups[own.group.index()].take_private(own.place)
-            {
-                self.set_state(worker, WorkerState::Working);
-                self.execute(worker, Found { entry: taken, target: QueueTarget::Slot(slot) });
-            }
-            return;
-        }
-        self.set_state(worker, WorkerState::Parked);
-        self.sleep.sleep(slot, Sleeper::Free, Some(Instant::now() + FREE_FOR));
     }
 
     /// Takes back an announced sleep. If a waker had chosen this worker, its task may be another one than the worker

@@ -82,7 +82,8 @@ struct Counts {
 pub(crate) struct Sleep {
     parkers: Vec<Parker>,
     groups: Vec<Counts>,
-    /// Sleepers of either sort and lent slots in all groups; read by everyone who queues a task, written only when someone sleeps.
+    /// Sleepers of either sort and lent slots in all groups; read by everyone who queues a task, written only when
+    /// someone sleeps.
     total: AtomicUsize,
 }
 
@@ -119,7 +120,8 @@ impl Sleep {
         self.count(parker.group, sleeper).fetch_add(1, Ordering::Relaxed);
         self.total.fetch_add(1, Ordering::Relaxed);
         parker.state.store(sleeper.state(), Ordering::Relaxed);
-        // Pairs with the fence in `task_queued`: the queue that we look at next was filled before it, or its waker sees us.
+        // Pairs with the fence in `task_queued`: the queue that we look at next was filled before it, or its waker sees
+        // us.
         fence(Ordering::SeqCst);
     }
 
@@ -184,16 +186,17 @@ impl Sleep {
         self.groups[group].looking.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Says that it found one, or is about to announce its sleep. Whoever found a task must wake someone for what else is
-    /// queued, since submitters may have relied on it.
+    /// Says that it found one, or is about to announce its sleep. Whoever found a task must wake someone for what else
+    /// is queued, since submitters may have relied on it.
     pub(crate) fn stop_looking(&self, group: usize) {
         self.groups[group].looking.fetch_sub(1, Ordering::AcqRel);
-        // Pairs with the fence in `task_queued`: a submitter that still counted us has queued its task before we look again.
+        // Pairs with the fence in `task_queued`: a submitter that still counted us has queued its task before we look
+        // again.
         fence(Ordering::SeqCst);
     }
 
-    /// Whether somebody looks for a task of a group. To be asked after [`Sleep::task_queued`] only: its fence makes sure
-    /// that whoever is counted here looks at the queue once more.
+    /// Whether somebody looks for a task of a group. To be asked after [`Sleep::task_queued`] only: its fence makes
+    /// sure that whoever is counted here looks at the queue once more.
     pub(crate) fn anyone_looks(&self, group: usize) -> bool {
         self.groups[group].looking.load(Ordering::Relaxed) > 0
     }

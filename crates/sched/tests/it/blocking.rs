@@ -1,7 +1,7 @@
 //! Workers that block: their slots go on, and never more work than there are slots.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex, mpsc};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -233,45 +233,4 @@ fn states_tell_who_blocks() {
     eventually("it is not any more", || !state(WorkerState::Inactive) && scheduler.stats().groups[0].lent == 0);
     let inactive = scheduler.stats().workers[0].in_state[WorkerState::Inactive as usize];
     assert!(inactive > Duration::ZERO);
-}
-
-/// Workers of a scheduler that has just begun are awake and look for tasks: they may have looked at the number of busy
-/// threads before those came.
-#[test]
-fn workers_that_look_for_tasks_make_way_for_busy_threads() {
-    for _ in 0..30 {
-        let scheduler = threads(4);
-        let _guards: Vec<_> = (0..3).map(|_| scheduler.outside()).collect();
-        let gauge = Gauge::default();
-        scheduler.parallel_for(&statement(1), 20, &anywhere, &|_| gauge.within(work)).unwrap();
-        assert_eq!(gauge.most(), 1, "three of four cpus are taken");
-    }
-}
-
-#[test]
-fn busy_threads_from_outside_count_as_working() {
-    let scheduler = threads(3);
-    let most = |tasks: usize| {
-        let gauge = Gauge::default();
-        scheduler.parallel_for(&statement(1), tasks, &anywhere, &|_| gauge.within(work)).unwrap();
-        gauge.most()
-    };
-    let guards: Vec<_> = (0..2).map(|_| scheduler.outside()).collect();
-    assert_eq!(scheduler.stats().groups[0].outside, 2);
-    assert_eq!(most(200), 1, "two of three cpus are taken");
-    let more = scheduler.outside();
-    let another = scheduler.outside();
-    assert_eq!(most(50), 1, "one worker may always work");
-    // What only one slot may run is run all the same.
-    let own: Vec<_> =
-        (0..3).map(|slot| scheduler.submit(&statement(1), Affinity::Slot(SlotId(slot)), move || slot)).collect();
-    assert_eq!(own.into_iter().map(|task| task.wait().unwrap()).sum::<u32>(), 3);
-    drop((guards, more, another));
-    // All three work again: each call waits for the others.
-    let here = Mutex::new(0);
-    let all = || {
-        *here.lock().unwrap() += 1;
-        eventually("three at once", || *here.lock().unwrap() >= 3);
-    };
-    scheduler.parallel_for(&statement(1), 3, &anywhere, &|_| all()).unwrap();
 }

@@ -1,4 +1,5 @@
-//! Hardware counters, with a source that counts what tasks say: the cpu's own are seldom there in tests, and never exact.
+//! Hardware counters, with a source that counts what tasks say: the cpu's own are seldom there in tests, and never
+//! exact.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -48,7 +49,9 @@ fn each_statement_is_booked_what_its_tasks_cost() {
         let of = &statements[round % statements.len()];
         let cost = of.time();
         scheduler.spawn(of, Affinity::Anywhere, move || miss(cost));
-        scheduler.spawn_batch(of, Affinity::Anywhere, (0..3).map(|_| move || miss(1000 * cost)));
+        for _ in 0..3 {
+            scheduler.spawn(of, Affinity::Anywhere, move || miss(1000 * cost));
+        }
     }
     for of in &statements {
         scheduler.parallel_for(of, 100, &|_| Affinity::Anywhere, &|_| miss(1_000_000)).unwrap();

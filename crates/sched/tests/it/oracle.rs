@@ -6,49 +6,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use numa::NodeId;
 use proptest::prelude::*;
-use sched::{Affinity, Inline, Scheduler, Statement, Stealing, TaskError};
+use sched::parallel::Workers;
+use sched::{Affinity, Inline, Scheduler, Statement, Stealing};
 
 use crate::support::{eventually, machine, statement, threads};
 
 /// What the two have in common.
-trait Runs: Send + Sync + 'static {
+trait Runs: Workers + 'static {
     fn spawn(&self, statement: &Arc<Statement>, affinity: Affinity, task: Box<dyn FnOnce() + Send>);
-    fn parallel_for(
-        &self,
-        statement: &Arc<Statement>,
-        tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
-    ) -> Result<(), TaskError>;
 }
 
 impl Runs for Scheduler {
     fn spawn(&self, statement: &Arc<Statement>, affinity: Affinity, task: Box<dyn FnOnce() + Send>) {
         Scheduler::spawn(self, statement, affinity, task);
     }
-    fn parallel_for(
-        &self,
-        statement: &Arc<Statement>,
-        tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
-    ) -> Result<(), TaskError> {
-        Scheduler::parallel_for(self, statement, tasks, affinity, body)
-    }
 }
 
 impl Runs for Inline {
     fn spawn(&self, statement: &Arc<Statement>, affinity: Affinity, task: Box<dyn FnOnce() + Send>) {
         Inline::spawn(self, statement, affinity, task);
-    }
-    fn parallel_for(
-        &self,
-        statement: &Arc<Statement>,
-        tasks: usize,
-        affinity: &(dyn Fn(usize) -> Affinity + Sync),
-        body: &(dyn Fn(usize) + Sync),
-    ) -> Result<(), TaskError> {
-        Inline::parallel_for(self, statement, tasks, affinity, body)
     }
 }
 
@@ -111,7 +87,7 @@ fn run<R: Runs>(on: &Arc<R>, statement: &Arc<Statement>, tally: &Arc<Tally>, pro
                         Affinity::near(NodeId(node))
                     }
                 };
-                let _ = on.parallel_for(statement, places.len(), &affinity, &|_| run(on, statement, tally, body));
+                let _ = on.run(statement, places.len(), &affinity, &|_| run(on, statement, tally, body));
             }
             Node::Spawn(body) => {
                 let (again, own, body) = (Arc::clone(on), Arc::clone(statement), body.clone());

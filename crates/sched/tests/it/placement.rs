@@ -164,8 +164,8 @@ fn an_idle_scheduler_uses_no_cpu() {
     }
     eventually("all workers have run and parked", || folders.lock().unwrap().len() == 8 && all_parked(&scheduler));
     let folders = folders.lock().unwrap().clone();
-    // A worker says that it parks a moment before the kernel takes it off its cpu: on a busy machine that takes a while,
-    // so any quiet stretch will do. One that woke up now and then would never have one.
+    // A worker says that it parks a moment before the kernel takes it off its cpu: on a busy machine that takes a
+    // while, so any quiet stretch will do. One that woke up now and then would never have one.
     eventually("all workers sleep through 300 ms", || {
         let before = sleeps(&folders);
         thread::sleep(std::time::Duration::from_millis(300));

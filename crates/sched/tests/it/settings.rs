@@ -1,12 +1,12 @@
 //! Settings: at the start, while it runs, per statement; and what the lists and figures say.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use numa::{CpuId, NodeId, Topology};
-use sched::policy::StaticPolicy;
+use sched::policy::QueueKind;
 use sched::policy::concurrency::Pieces;
 use sched::{
     Affinities, Affinity, Binding, Calibration, Config, Hint, Preset, Scheduler, Settings, SlotId, Split, StealAmount,
@@ -21,6 +21,10 @@ pub fn mask() -> String {
     let status = std::fs::read_to_string("/proc/thread-self/status").expect("Linux has /proc/thread-self");
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).expect("Linux tells the mask");
     line.trim().to_owned()
+}
+
+fn is_hard(kind: QueueKind) -> bool {
+    matches!(kind, QueueKind::PackageHard | QueueKind::NodeHard)
 }
 
 /// This machine with a thread group per cpu, and whether that makes more than one.
@@ -191,7 +195,7 @@ fn hints_make_soft_tasks_hard() {
     scheduler.spawn_with(&waiting, Affinity::near(NodeId(0)), heavy, || ());
     scheduler.spawn_with(&waiting, Affinity::near(NodeId(0)), Hint { bytes: 1, cpu_ns: 1000 }, || ());
     let tasks = scheduler.tasks(10);
-    let hard: Vec<bool> = tasks.iter().map(|task| task.queue.is_some_and(|queue| queue.is_hard())).collect();
+    let hard: Vec<bool> = tasks.iter().map(|task| task.queue.is_some_and(is_hard)).collect();
     assert_eq!((tasks.len(), hard.iter().filter(|hard| **hard).count()), (2, 1));
     let heavy_one = tasks.iter().find(|task| task.hint == heavy).expect("it is queued");
     assert_eq!((heavy_one.label.as_str(), heavy_one.node, heavy_one.tasks), ("SELECT 1", NodeId(0), Some(1)));
@@ -227,7 +231,7 @@ fn loops_follow_hints_too() {
             scope.spawn(|| scheduler.parallel_for_with(&waiting, 2, &wish, &|_| ()).unwrap());
             eventually("the loop is queued", || !scheduler.tasks(10).is_empty());
             let tasks = scheduler.tasks(10);
-            assert!(tasks.iter().all(|task| task.queue.is_some_and(|queue| queue.is_hard()) == hard), "{tasks:?}");
+            assert!(tasks.iter().all(|task| task.queue.is_some_and(is_hard) == hard), "{tasks:?}");
             holds.iter().for_each(|hold| hold.send(()).unwrap());
         });
     }
@@ -289,27 +293,6 @@ fn how_much_is_stolen_is_the_statements_own_setting() {
             stolen > 0 && (moved > 0) == (statement_steals == StealAmount::Bulk)
         });
     }
-}
-
-#[test]
-fn a_policy_can_be_exchanged() {
-    let topology = Arc::new(Topology::synthetic(2, 1, 2, 1));
-    let strict = StaticPolicy { cpus: vec![CpuId(1), CpuId(2)], strict: true };
-    let config = Config { policy: Some(Arc::new(strict)), stealing: Stealing::Any, ..Config::default() };
-    let scheduler = Scheduler::new(topology, config);
-    let used = |statement: &Arc<sched::Statement>| -> Vec<u32> {
-        settled(&scheduler);
-        let before: Vec<u64> = scheduler.stats().workers.iter().map(|worker| worker.tasks_run).collect();
-        scheduler.parallel_for(statement, 100, &anywhere, &|_| thread::sleep(Duration::from_micros(50))).unwrap();
-        settled(&scheduler);
-        let after = scheduler.stats().workers;
-        let ran = after.iter().zip(before).filter(|(after, before)| after.tasks_run > *before);
-        ran.map(|(worker, _)| worker.cpu.0).collect()
-    };
-    assert_eq!((used(&statement(1)), scheduler.policy().name()), (vec![1, 2], "static"));
-    let own = statement(1);
-    own.set_policy(Some(Arc::new(StaticPolicy { cpus: vec![CpuId(3)], strict: true })));
-    assert_eq!(used(&own), [3], "a statement may have its own");
 }
 
 #[test]
@@ -389,24 +372,4 @@ fn the_threshold_can_be_measured() {
     assert_eq!(Calibration::measure(&scheduler, &asks), Err(sched::TaskError::Cancelled));
     let given = Calibration::from_rates(100e9, 10);
     assert_eq!((given.shared_bytes_per_us, given.memory_intensive_bytes_per_us), (10_000, 5_000));
-}
-
-#[test]
-fn a_batch_is_run_in_order_and_dropped_whole() {
-    let scheduler = threads(1);
-    let order = Arc::new(Mutex::new(Vec::new()));
-    let (hold, held) = mpsc::channel::<()>();
-    scheduler.spawn(&statement(0), Affinity::Anywhere, move || held.recv().unwrap());
-    let task = |number: u32| {
-        let order = Arc::clone(&order);
-        move || order.lock().unwrap().push(number)
-    };
-    scheduler.spawn_batch(&statement(1), Affinity::Anywhere, (0..100).map(task));
-    let stopped = statement(1);
-    stopped.cancel();
-    scheduler.spawn_batch(&stopped, Affinity::Anywhere, (0..50).map(task));
-    hold.send(()).unwrap();
-    eventually("all ran", || order.lock().unwrap().len() == 100);
-    assert!(order.lock().unwrap().is_sorted());
-    assert_eq!(scheduler.stats().dropped, 50);
 }

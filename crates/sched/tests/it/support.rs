@@ -34,8 +34,8 @@ pub fn eventually(what: &str, done: impl Fn() -> bool) {
     }
 }
 
-/// Waits till no worker is at work: a worker counts what it did in a loop when it leaves it, which may be after the loop's
-/// end.
+/// Waits till no worker is at work: a worker counts what it did in a loop when it leaves it, which may be after the
+/// loop's end.
 pub fn settled(scheduler: &Scheduler) {
     eventually("all workers rest", || scheduler.stats().groups.iter().all(|group| group.working == 0));
 }

@@ -8,8 +8,8 @@
 //! | never more at work than cpus | workers at work per group against its slots |
 //! | whatever is queued is reachable | somebody who may take it is awake |
 //!
-//! The slow twin of [`Layout`]'s reach is [`may_run`], which asks nodes and packages again. A test breaks each decision on
-//! purpose and expects the check to fail.
+//! The slow twin of [`Layout`]'s reach is [`may_run`], which asks nodes and packages again. A test breaks each decision
+//! on purpose and expects the check to fail.
 //!
 //! # Limits
 //! Priorities are compared within the queue kind that a task was taken from: between groups there is no order to keep.
@@ -213,8 +213,8 @@ fn in_bounds(layout: &Layout, bounds: Bounds, slot: SlotId) -> bool {
     }
 }
 
-/// Whether a queue's kind lets a slot take from it, by nodes and packages; neighbours without a package of their own are
-/// left to the layout.
+/// Whether a queue's kind lets a slot take from it, by nodes and packages; neighbours without a package of their own
+/// are left to the layout.
 fn may_run(layout: &Layout, slot: SlotId, target: QueueTarget) -> bool {
     let here = layout.group(layout.slot(slot).group);
     let QueueTarget::Group(group, kind) = target else { return target == QueueTarget::Slot(slot) };

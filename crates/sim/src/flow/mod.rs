@@ -1,12 +1,12 @@
 //! Who gets how much of memory's way: max-min fair shares of what flows use together.
 //!
-//! A flow moves bytes at a rate up to its cap and uses resources in proportion to that rate (a controller once per byte, a
-//! reader's way out by the time a byte takes, links, the fabric that snoops fill; see [`crate::machine`]). Rates are max-min
-//! fair: none can be raised without lowering one that is not higher. Equal flows are one [`Class`], so the cost does not
-//! depend on how many flows there are.
+//! A flow moves bytes at a rate up to its cap and uses resources in proportion to that rate (a controller once per
+//! byte, a reader's way out by the time a byte takes, links, the fabric that snoops fill; see [`crate::machine`]).
+//! Rates are max-min fair: none can be raised without lowering one that is not higher. Equal flows are one [`Class`],
+//! so the cost does not depend on how many flows there are.
 //!
-//! Invariants: no resource is used beyond its capacity, no flow beyond its cap, and every flow is at its cap or crosses a
-//! full resource on which nobody is faster ([`filling`] is the slow twin; the property test compares the two).
+//! Invariants: no resource is used beyond its capacity, no flow beyond its cap, and every flow is at its cap or crosses
+//! a full resource on which nobody is faster ([`filling`] is the slow twin; the property test compares the two).
 //!
 //! # Limits
 //! Rates are those of a fluid: bursts, queues and turns on a bus are not seen.
@@ -115,8 +115,8 @@ impl Solver {
         }
     }
 
-    /// What a flow that was not there the last time may count on: its cap, or the lowest level at which what it uses had
-    /// filled up.
+    /// What a flow that was not there the last time may count on: its cap, or the lowest level at which what it uses
+    /// had filled up.
     pub fn offer(&self, cap: f64, uses: &[(usize, f64)]) -> f64 {
         uses.iter().fold(cap, |rate, (resource, _)| rate.min(self.levels[*resource]))
     }

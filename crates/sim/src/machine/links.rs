@@ -1,6 +1,7 @@
 //! Links between nodes and the routes over them.
 //!
-//! Invariant: a route is one of the shortest in links; among those the one over the lowest nodes, so it is always the same.
+//! Invariant: a route is one of the shortest in links; among those the one over the lowest nodes, so it is always the
+//! same.
 //!
 //! # Limits
 //! Routes are static: real machines spread traffic over equal ones.

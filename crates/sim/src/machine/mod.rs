@@ -1,22 +1,23 @@
 //! A machine as the simulator sees it: nodes, cpus, caches, memory controllers, links and routes, coherence.
 //!
-//! Three ways lead to one: a published machine by name (`published.rs`, figures from the papers), a specification
-//! (`spec.rs`, TOML) and a probe's JSON (`probe.rs`, what `nearside probe --json` writes). All end in [`Figures`], which are
-//! checked once, here.
+//! Three ways lead to one: a published machine by name (`published.rs`, figures as `numa` has them), a specification
+//! (`spec.rs`, TOML) and a probe's JSON (`probe.rs`, what `nearside probe --json` writes). All end in [`Figures`],
+//! which are checked once, here.
 //!
-//! Nodes are numbered from 0 by their place in [`numa::Topology::nodes`]; [`Machine::node_id`] gives the kernel's number.
+//! Nodes are numbered from 0 by their place in [`numa::Topology::nodes`]; [`Machine::node_id`] gives the kernel's
+//! number.
 //!
 //! # The rule for remote memory
 //! A printed remote bandwidth of a pair of nodes is what the reading node pulls when it reads from there alone. Reading
-//! from several places, it shares its way out by time: with `r(j)` read of node `j` and `B(j)` printed for it, the sum of
-//! `r(j) / B(j)` over all remote `j` is at most 1. So distances are averaged harmonically, weighted by the bytes that come
-//! from each. This holds for every machine and experiment; [`Machine::resources`] is where it is coded.
+//! from several places, it shares its way out by time: with `r(j)` read of node `j` and `B(j)` printed for it, the sum
+//! of `r(j) / B(j)` over all remote `j` is at most 1. So distances are averaged harmonically, weighted by the bytes
+//! that come from each. This holds for every machine and experiment; [`Machine::resources`] is where it is coded.
 //!
 //! Invariants: matrices are square, every figure is finite and above zero, every route leads over links that exist.
 //!
 //! # Limits
-//! One controller per node. The papers' drawings of links are not in their text, so published machines have no links, but
-//! a class per pair of nodes; explicit links come from specifications.
+//! One controller per node. The papers' drawings of links are not in their text, so published machines have no links,
+//! but a class per pair of nodes; explicit links come from specifications.
 
 mod links;
 mod probe;
@@ -28,8 +29,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use numa::{MachineDescription, NodeId, Topology};
-use serde::{Deserialize, Serialize};
+use numa::{Coherence, MachineDescription, NodeId, Topology};
 use thiserror::Error;
 
 use crate::constants::Constants;
@@ -39,16 +39,6 @@ pub use links::Link;
 
 /// A specification file is no longer than this.
 const FILE_BYTES_MAX: u64 = 64 << 20;
-
-/// How caches are kept coherent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Coherence {
-    /// A directory knows who has a line: local accesses stay local.
-    Directory,
-    /// Every miss asks every node, which loads every link.
-    Broadcast,
-}
 
 /// Why there is no such machine.
 #[derive(Debug, Error)]
@@ -325,8 +315,9 @@ impl Machine {
     /// The resources that memory traffic shares.
     ///
     /// Per node its controller (bytes per second) and its way out (seconds per second, by the rule in the head of this
-    /// file); each link in each direction (bytes per second); and, on a machine that broadcasts and whose nodes together
-    /// read less than each alone times their number, the fabric that its snoops fill (bytes per second, local ones).
+    /// file); each link in each direction (bytes per second); and, on a machine that broadcasts and whose nodes
+    /// together read less than each alone times their number, the fabric that its snoops fill (bytes per second, local
+    /// ones).
     pub fn resources(&self) -> Vec<Resource> {
         let controllers = self.nodes.iter().map(|node| Resource::new(node.controller_bytes_per_second));
         let ways_out = self.nodes.iter().map(|_| Resource::new(1.0));
@@ -355,8 +346,8 @@ impl Machine {
         (total < sum).then_some(total)
     }
 
-    /// What a byte loads the fabric with, in bytes read locally: its line's snoops to every other node, and its data where
-    /// it is remote, each times the links crossed.
+    /// What a byte loads the fabric with, in bytes read locally: its line's snoops to every other node, and its data
+    /// where it is remote, each times the links crossed.
     fn snoop_load(&self, from: usize, to: usize, constants: &Constants) -> f64 {
         let snoops: f64 = self.hops[from].iter().sum::<f64>() * constants.snoop_flits();
         if snoops == 0.0 { 1.0 } else { 1.0 + constants.data_flits() * self.hops[from][to] / snoops }

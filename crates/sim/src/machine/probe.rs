@@ -1,12 +1,12 @@
 //! A machine from what a probe measured.
 //!
 //! # Limits
-//! A probe does not tell how caches are kept coherent: a directory is assumed, which costs nothing. Memory of nodes without
-//! cpus counts; what their (missing) cpus would read is filled in from the nearest row and never used.
+//! A probe does not tell how caches are kept coherent: a directory is assumed, which costs nothing. Memory of nodes
+//! without cpus counts; what their (missing) cpus would read is filled in from the nearest row and never used.
 
-use numa::{Attributes, MachineDescription, NodeId};
+use numa::{Attributes, Coherence, MachineDescription, NodeId};
 
-use super::{Coherence, Figures};
+use super::Figures;
 
 /// The figures of a description, or what is missing.
 pub(super) fn figures(name: &str, described: &MachineDescription) -> Result<Figures, String> {

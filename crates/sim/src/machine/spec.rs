@@ -17,9 +17,10 @@
 //! gb_s = 40
 //! ```
 
+use numa::Coherence;
 use serde::Deserialize;
 
-use super::{Coherence, Figures, Link, Shape};
+use super::{Figures, Link, Shape};
 
 const GB: f64 = 1e9;
 const NODES_MAX: usize = 1024;

@@ -121,35 +121,3 @@ fn a_probe_and_a_short_specification_make_machines() {
     let machine = Machine::from_description("a probe", &described).unwrap();
     assert_eq!(machine.latency_ns(0, 1), 136.0);
 }
-
-/// The papers' figures stand here and in `numa`, which shows machines to users: both must print the same ones, whichever class they give a pair.
-#[test]
-fn figures_are_those_that_numa_prints() {
-    for name in Machine::published() {
-        let machine = Machine::parse(name).unwrap();
-        let described = numa::MachineDescription::parse(name).unwrap_or_else(|error| panic!("{name}: {error}"));
-        let Some(figures) = described.attributes else { continue };
-        let ids: Vec<_> = described.topology.nodes().iter().map(|node| node.id).collect();
-        assert_eq!(ids.len(), machine.node_count(), "{name}");
-        let mut theirs: Vec<f64> = Vec::new();
-        let mut ours: Vec<f64> = Vec::new();
-        for from in 0..ids.len() {
-            for to in 0..ids.len() {
-                theirs.extend(figures.latency_ns(ids[from], ids[to]));
-                ours.push(machine.latency_ns(from, to));
-            }
-        }
-        let distinct = |mut values: Vec<f64>| {
-            values.sort_by(f64::total_cmp);
-            values.dedup_by(|a, b| (*a - *b).abs() < 1e-6);
-            values
-        };
-        if !theirs.is_empty() {
-            assert_eq!(distinct(ours), distinct(theirs), "latencies of {name}");
-        }
-        // For the machines of NBB there is a curve over threads instead.
-        if let Some(local) = figures.read_bytes_per_second(ids[0], ids[0]) {
-            assert!((local / machine.bandwidth(0, 0) - 1.0).abs() < 1e-9, "local bandwidth of {name}");
-        }
-    }
-}

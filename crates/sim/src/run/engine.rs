@@ -337,8 +337,8 @@ impl<'a> Engine<'a> {
         Ok(())
     }
 
-    /// The node whose cpu a worker's thread is on: its own where it is pinned; elsewhere as the operating system has it,
-    /// which moves a thread that wakes up to a cpu that idles.
+    /// The node whose cpu a worker's thread is on: its own where it is pinned; elsewhere as the operating system has
+    /// it, which moves a thread that wakes up to a cpu that idles.
     fn thread_goes(&mut self, slot: u32, running: Running) -> usize {
         if self.pool.pins(running) {
             return self.homes[slot as usize];

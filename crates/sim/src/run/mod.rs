@@ -12,15 +12,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - `engine.rs`: events, clients, graphs. `pool.rs`: slots, queues, stealing, waking, as `sched/src/runtime` does them.
-//!   `traffic.rs`: who gets how many bytes per second. `outcome.rs`, `histogram.rs`: what came out.
+//! - `engine.rs`: events, clients, graphs. `pool.rs`: slots, queues, stealing, waking, as `sched/src/runtime` does
+//!   them. `traffic.rs`: who gets how many bytes per second. `outcome.rs`, `histogram.rs`: what came out.
 //!
-//! Invariants: events at one time happen in the order in which they were planned; nothing depends on addresses or on the
-//! order of a hash table.
+//! Invariants: events at one time happen in the order in which they were planned; nothing depends on addresses or on
+//! the order of a hash table.
 //!
 //! # Limits
-//! Workers do not block, so no slot is ever lent. A worker that finds nothing sleeps at once instead of looking again for
-//! some microseconds. Threads that are not pinned are moved by the (virtual) operating system when they wake up only.
+//! Workers do not block, so no slot is ever lent. A worker that finds nothing sleeps at once instead of looking again
+//! for some microseconds. Threads that are not pinned are moved by the (virtual) operating system when they wake up
+//! only.
 
 mod engine;
 mod histogram;

@@ -1,6 +1,7 @@
-//! Slots, queues, stealing and waking in virtual time: what `sched/src/runtime` does with threads, with the same decisions.
+//! Slots, queues, stealing and waking in virtual time: what `sched/src/runtime` does with threads, with the same
+//! decisions.
 //!
-//! Every decision is a call into `sched::policy`: where a task goes ([`NumaPolicy`]), which goes next ([`GroupQueues`]), in
+//! Every decision is a call into `sched::policy`: where a task goes ([`route`]), which goes next ([`GroupQueues`]), in
 //! what order a worker looks ([`Layout::search`]), how much it steals ([`bulk`]), whom a task wakes ([`Layout::wake`]),
 //! whether one more may work ([`may_work`]), whether it is pinned ([`binds`]), what the watchdog does
 //! ([`watchdog::decide`]). The actions around them follow `sched/src/runtime/{mod,worker}.rs`.
@@ -8,7 +9,7 @@
 //! Invariants: those of `sched::policy`; [`crate::checkers`] watches them.
 //!
 //! # Limits
-//! No worker blocks or comes back, nothing runs outside the pool, no statement is cancelled.
+//! No worker blocks or comes back, no statement is cancelled.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 5.1.
 
@@ -16,8 +17,7 @@ use std::collections::BTreeSet;
 
 use sched::policy::watchdog::{self, Action, Sample};
 use sched::policy::{
-    GroupId, GroupQueues, Layout, Load, NumaPolicy, Policy, QueueKind, QueueTarget, Request, Running, Wake, binds,
-    bulk, may_work,
+    GroupId, GroupQueues, Layout, Load, QueueKind, QueueTarget, Request, Running, Wake, binds, bulk, may_work, route,
 };
 use sched::{Affinities, Affinity, Hint, Priority, Settings, SlotId};
 
@@ -69,7 +69,6 @@ pub(super) struct Pool<'a> {
     asleep: Vec<BTreeSet<u32>>,
     asleep_total: usize,
     working: Vec<usize>,
-    turn: u64,
     numbers: u64,
     more: Vec<(Priority, Entry)>,
     pub(super) checkers: Option<Checkers>,
@@ -94,7 +93,6 @@ impl<'a> Pool<'a> {
             asleep_total: layout.slots().len(),
             asleep,
             working: vec![0; groups.len()],
-            turn: 0,
             numbers: 0,
             more: Vec::new(),
             checkers: checked.then(Checkers::default),
@@ -139,16 +137,10 @@ impl<'a> Pool<'a> {
     }
 
     fn route(&mut self, affinity: Affinity, hint: Hint, caller: Option<SlotId>) -> QueueTarget {
-        let turn = std::cell::Cell::new(self.turn);
-        let next_turn = || {
-            turn.set(turn.get() + 1);
-            turn.get() - 1
-        };
         let loads = |group: GroupId| self.queued[group.0 as usize] + self.working[group.0 as usize];
         let settings = self.settings;
-        let request = Request { affinity, hint, caller, settings, loads: &loads, turn: &next_turn };
-        let target = NumaPolicy.route(self.layout, &request);
-        self.turn = turn.get();
+        let request = Request { affinity, hint, caller, settings, loads: &loads };
+        let target = route(self.layout, &request);
         #[cfg(test)]
         if self.canary == Some(Canary::RoutesAstray) {
             let next = (self.layout.group_of(target).0 + 1) % self.layout.groups().len() as u32;
@@ -222,11 +214,11 @@ impl<'a> Pool<'a> {
 
     fn load(&self, group: GroupId) -> Load {
         let slots = self.layout.group(group).slots.len();
-        Load { slots, working: self.working[group.0 as usize], outside: 0 }
+        Load { slots, working: self.working[group.0 as usize] }
     }
 
-    /// The next entry for the worker of `slot`: its own group's, then others' in the policy's order. Where there is none
-    /// the worker goes to sleep; else whoever is left over wakes another.
+    /// The next entry for the worker of `slot`: its own group's, then others' in the policy's order. Where there is
+    /// none the worker goes to sleep; else whoever is left over wakes another.
     pub(super) fn take(&mut self, slot: SlotId, woken: &mut dyn FnMut(SlotId)) -> Result<Option<Found>, Violation> {
         self.workers[slot.0 as usize] = Worker::AtWork;
         let found = if self.total == 0 { None } else { self.find(slot)? };
@@ -371,8 +363,7 @@ impl<'a> Pool<'a> {
     pub(super) fn check(&mut self) -> Result<(), Violation> {
         let Some(checkers) = &mut self.checkers else { return Ok(()) };
         for group in 0..self.queues.len() {
-            let load =
-                Load { slots: self.layout.groups()[group].slots.len(), working: self.working[group], outside: 0 };
+            let load = Load { slots: self.layout.groups()[group].slots.len(), working: self.working[group] };
             checkers.working(group, load)?;
             for kind in QueueKind::ALL.into_iter().filter(|kind| !self.queues[group].len_shared(*kind).eq(&0)) {
                 let takers = self.layout.takers(QueueTarget::Group(GroupId(group as u32), kind));

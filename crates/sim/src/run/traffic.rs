@@ -1,9 +1,9 @@
 //! Stages as flows: how fast each runs now, and which ends next.
 //!
-//! Flows of one node that do the same per byte are one class; a class keeps what each of its flows has got since it began
-//! (its service), and a flow ends when the service reaches the amount noted when it came. So time passes for a class, not
-//! for each flow. Rates come from [`crate::flow`], anew when [`Resolve`] says so; a class that was empty runs meanwhile at
-//! what the last solution offers.
+//! Flows of one node that do the same per byte are one class; a class keeps what each of its flows has got since it
+//! began (its service), and a flow ends when the service reaches the amount noted when it came. So time passes for a
+//! class, not for each flow. Rates come from [`crate::flow`], anew when [`Resolve`] says so; a class that was empty
+//! runs meanwhile at what the last solution offers.
 //!
 //! The cap of a flow follows from the cpus at work on its node: cores share their lines in flight and their cpu time
 //! between hardware threads.

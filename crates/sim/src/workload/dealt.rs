@@ -1,8 +1,8 @@
 //! Statements over several columns of several tables that RR deals out over the nodes: single columns or whole tables.
 //!
-//! VLDB 2015 deals columns in its section 6.1, where a statement reads one column, and whole tables in section 6.3, where
-//! statements read several. A task reads its rows of all columns and runs near the node that most of these bytes lie on,
-//! as the product's scans do.
+//! VLDB 2015 deals columns in its section 6.1, where a statement reads one column, and whole tables in section 6.3,
+//! where statements read several. A task reads its rows of all columns and runs near the node that most of these bytes
+//! lie on, as the product's scans do.
 //!
 //! Invariant: both ways read the same bytes with the same cpu time; only where they lie differs.
 //!
@@ -18,7 +18,7 @@ use crate::constants::Constants;
 const BITS: f64 = 21.0;
 /// An entry of a join's hash table that is looked up in memory rather than in a cache.
 const LINES_PER_PROBE: f64 = 1.0;
-/// A statement in so many asks for the first table where statements are skewed.
+/// A statement in `n` asks for the first table where statements are skewed.
 const HOT_SHARE: (usize, usize) = (4, 5);
 
 /// What RR deals out in turn.
@@ -35,8 +35,8 @@ pub enum Deal {
 pub enum Reads {
     /// A condition on the first column, a sum of each other one, over columns that follow each other.
     Sums(usize),
-    /// As the first query of TPC-H: seven columns, of which two are grouped by, with so many sums of expressions that the
-    /// cpu has more to do than the memory.
+    /// As the first query of TPC-H: seven columns, of which two are grouped by, with so many sums of expressions that
+    /// the cpu has more to do than the memory.
     Groups,
     /// Three columns of a table and two of the next, a tenth as long, which is built into a hash table.
     Join,
@@ -62,7 +62,7 @@ pub struct Dealt {
 }
 
 impl Dealt {
-    /// The clients on a machine of so many nodes.
+    /// The clients on a machine of `n` nodes.
     pub fn workload(&self, nodes: usize, constants: &Constants) -> QueryClients {
         let of = |table: usize| {
             // Every column is the first of a statement once, so that no column is asked for more than another.

@@ -1,9 +1,9 @@
 //! Look-ups of keys in an index: one that all cpus share, or the units' own.
 //!
 //! The index is a prefix tree of eight bits per level over dense keys, with a record of 16 bytes per key: 24 GB for a
-//! billion keys (the paper: about 25). A look-up follows a line per level and one of the record; the last-level cache of a
-//! node holds the upper levels first. Shared, it is interleaved over all nodes, and every node's cache holds the same
-//! levels; with units a node's cache holds those of its own part.
+//! billion keys (the paper: about 25). A look-up follows a line per level and one of the record; the last-level cache
+//! of a node holds the upper levels first. Shared, it is interleaved over all nodes, and every node's cache holds the
+//! same levels; with units a node's cache holds those of its own part.
 //!
 //! A unit also routes: for each look-up that it runs it finds a key's owner and sends the key out, in a
 //! buffer per unit. A full buffer is copied to where the
@@ -139,8 +139,8 @@ impl Lookups {
                 let bytes = self.per_task * constants.command_bytes();
                 let out = bytes * constants.write_factor();
                 let announced = self.per_task / buffer.max(1.0) * ANNOUNCE_LINES;
-                // Whose key it is: a tree over the units' ranges with a line per node (the paper's CSB+-Tree, section 4), which
-                // every cache holds.
+                // Whose key it is: a tree over the units' ranges with a line per node (the paper's CSB+-Tree, section
+                // 4), which every cache holds.
                 let levels = (units.max(2.0).ln() / RANGES_PER_LINE.ln()).ceil();
                 let search_ns = levels * constants.random_access_ns();
                 let route = TaskStage::cpu(self.per_task * (constants.batched_ns() + search_ns))

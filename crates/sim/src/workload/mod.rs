@@ -1,8 +1,8 @@
 //! What runs: statements as graphs of tasks, and the clients that issue them.
 //!
-//! A [`Graph`] is a statement: tasks, each with an affinity, a hint and [`TaskStage`]s, and which tasks come after which. A
-//! [`Workload`] hands out graphs to clients in a closed loop: a client issues its next statement when the last one is
-//! done. Builders for the papers' statements are in [`scan`], [`stream`], [`lookup`], [`query`] and [`dealt`].
+//! A [`Graph`] is a statement: tasks, each with an affinity, a hint and [`TaskStage`]s, and which tasks come after
+//! which. A [`Workload`] hands out graphs to clients in a closed loop: a client issues its next statement when the last
+//! one is done. Builders for the papers' statements are in [`scan`], [`stream`], [`lookup`], [`query`] and [`dealt`].
 //!
 //! Invariants: a task depends on tasks before it only, so a graph has no cycle; amounts are finite and not negative.
 //!
@@ -32,8 +32,8 @@ pub const LINE_BYTES: f64 = 64.0;
 
 /// A piece of a task: cpu time and memory, at the same time.
 ///
-/// Streamed bytes are prefetched, so they overlap with the cpu time; random lines are waited for, as many at a time as a
-/// cpu can have in flight, besides the cpu time. A stage without memory is cpu time alone.
+/// Streamed bytes are prefetched, so they overlap with the cpu time; random lines are waited for, as many at a time as
+/// a cpu can have in flight, besides the cpu time. A stage without memory is cpu time alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TaskStage {
     /// Cpu time, ns, of a cpu whose core is its own.
@@ -45,7 +45,8 @@ pub struct TaskStage {
     /// Whether the lines are those of look-ups, each line of which is known by the one before only: then a core has as
     /// many in flight as it has look-ups, not as it has lines.
     pub chained: bool,
-    /// Which part of its statement it is, such as [`scan::FIND`]; outcomes tell the time spent in each. 0 where nobody asks.
+    /// Which part of its statement it is, such as [`scan::FIND`]; outcomes tell the time spent in each. 0 where nobody
+    /// asks.
     pub phase: usize,
 }
 

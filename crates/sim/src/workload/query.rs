@@ -1,7 +1,7 @@
 //! Statements over tables that are told by what they read, compute and write: queries, predicates, aggregations.
 //!
-//! A [`Query`] reads inputs (bytes and cpu time of a piece of a table, where it lies) and writes results. Inputs are cut
-//! into as many tasks as the concurrency hint allows, at least one per input; a merge follows if it takes time.
+//! A [`Query`] reads inputs (bytes and cpu time of a piece of a table, where it lies) and writes results. Inputs are
+//! cut into as many tasks as the concurrency hint allows, at least one per input; a merge follows if it takes time.
 //!
 //! # Limits
 //! Tasks of an input are alike.
@@ -30,8 +30,8 @@ pub struct Input {
     pub cpu_ns: f64,
     /// Bytes of results written.
     pub result_bytes: f64,
-    /// Where they are written; `None`: on the node of the cpu that writes them, as fresh memory is, which is taken to be
-    /// the first of `near`, or else of `nodes`.
+    /// Where they are written; `None`: on the node of the cpu that writes them, as fresh memory is, which is taken to
+    /// be the first of `near`, or else of `nodes`.
     pub result_node: Option<usize>,
     /// Where its tasks ask to run: evenly on these nodes; empty is anywhere.
     pub near: Vec<usize>,

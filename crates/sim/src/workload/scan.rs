@@ -5,15 +5,15 @@
 //! begins when the first is done, its tasks where the output's equal regions have their data.
 //!
 //! # What it costs
-//! Codes: bits per row, streamed. Results: positions of four bytes written, read again; codes of the positions, as a stream
-//! where half of the lines or more are touched and at random otherwise; an entry of the dictionary at random, of which a
-//! cpu's share of the last-level cache holds what fits; four bytes written.
+//! Codes: bits per row, streamed. Results: positions of four bytes written, read again; codes of the positions, as a
+//! stream where half of the lines or more are touched and at random otherwise; an entry of the dictionary at random, of
+//! which a cpu's share of the last-level cache holds what fits; four bytes written.
 //!
 //! Invariant: with parallelism within statements off, a statement is one task, near the first partition.
 //!
 //! # Limits
-//! Rows are spread evenly over ranges and partitions. An output vector lies where its task's data lies: recycled vectors,
-//! whose pages are anywhere, are not told apart.
+//! Rows are spread evenly over ranges and partitions. An output vector lies where its task's data lies: recycled
+//! vectors, whose pages are anywhere, are not told apart.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, sections 4.1, 5.2 and 6.
 
@@ -149,9 +149,10 @@ impl Scans {
         self.index && self.selectivity * constants.index_row_cost() < 1.0
     }
 
-    /// Placing the table anew, as one statement with a task per column, one after the other (the kernel moves pages of a
-    /// process for one caller at a time): its codes, dictionaries and indexes are moved (round-robin, IVP), or all values are
-    /// read, encoded and written anew (PP). Where columns were is not known: they are taken to have been on the node after.
+    /// Placing the table anew, as one statement with a task per column, one after the other (the kernel moves pages of
+    /// a process for one caller at a time): its codes, dictionaries and indexes are moved (round-robin, IVP), or all
+    /// values are read, encoded and written anew (PP). Where columns were is not known: they are taken to have been on
+    /// the node after.
     pub fn placing(&self, machine: &Machine, constants: &crate::Constants) -> Graph {
         let nodes = machine.node_count();
         let bytes = self.memory_bytes() / self.columns.max(1) as f64;

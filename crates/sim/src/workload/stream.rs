@@ -5,7 +5,8 @@
 //! # Limits
 //! The units' commands of a scan are one per pass and unit, so routing costs a task each.
 //!
-//! Source: Kissinger et al., ADMS 2014, sections 4.1 and 4.2 (single RAM, interleaved, ERIS); Seidel 2011, section 2.1 (STREAM).
+//! Source: Kissinger et al., ADMS 2014, sections 4.1 and 4.2 (single RAM, interleaved, ERIS); Seidel 2011, section 2.1
+//! (STREAM).
 
 use sched::policy::Layout;
 use sched::{Affinity, SlotId};

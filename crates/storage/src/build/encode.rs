@@ -124,8 +124,8 @@ fn allocate(plan: &Plan, bits: u8, rows: usize, allocator: &ColumnAllocator) -> 
     (0..rows).step_by(SEGMENT_ROWS_MAX).map(of_segment).collect()
 }
 
-/// Whether strings are copied together instead of moved: where producers left small pieces, and where pieces have to end with
-/// granules, since granules lie on different nodes.
+/// Whether strings are copied together instead of moved: where producers left small pieces, and where pieces have to
+/// end with granules, since granules lie on different nodes.
 fn wants_recut(sources: &[StagedRows], rows: usize, placement: &Placement) -> bool {
     let small = sources.len() > 1 && rows / sources.len() < PIECE_ROWS_MIN;
     let split = matches!(placement, Placement::Striped(nodes) if nodes.len() > 1);

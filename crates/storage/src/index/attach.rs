@@ -12,8 +12,8 @@ use crate::placement::ColumnAllocator;
 use crate::segment::{Part, Segment, SegmentVersion};
 use crate::table::TableVersion;
 
-/// Indexes of columns with more rows are built one after the other, each by all threads: what waits to be sorted takes twelve
-/// bytes a row.
+/// Indexes of columns with more rows are built one after the other, each by all threads: what waits to be sorted takes
+/// twelve bytes a row.
 const TOGETHER_ROWS_MAX: usize = 1 << 20;
 
 /// An index to be built.
@@ -25,9 +25,10 @@ struct Job<'a> {
 }
 
 impl TableVersion {
-    /// The same rows and the same version number, with an index on each of these columns in every segment and on no other:
-    /// those that are there are shared, missing ones are built, each in the memory that the allocator of its part and
-    /// column gives, where the placement of its index says. The work is spread over `parallel`, whose tasks call it again.
+    /// The same rows and the same version number, with an index on each of these columns in every segment and on no
+    /// other: those that are there are shared, missing ones are built, each in the memory that the allocator of its
+    /// part and column gives, where the placement of its index says. The work is spread over `parallel`, whose tasks
+    /// call it again.
     ///
     /// # Errors
     /// [`StoreError::NotThere`] and [`StoreError::NotIndexable`] for a column, [`StoreError::Memory`] or

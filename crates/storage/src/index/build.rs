@@ -1,12 +1,12 @@
 //! Building an index.
 //!
-//! 1. One look at all rows, in runs: do the values ever fall? If not, there is nothing to build. For plain values the lowest
-//!    and highest are found on the way.
+//! 1. One look at all rows, in runs: do the values ever fall? If not, there is nothing to build. For plain values the
+//!    lowest and highest are found on the way.
 //! 2. Each run of rows is ranked and dealt out to *lots*, ranges of buckets with about as many rows (cut by a sample).
 //! 3. Each lot is sorted by counting its buckets; buckets in which ranks differ are sorted by value.
 //!
-//! Both passes run in parallel. What waits between them, twelve bytes a row, lies in scratch regions of the allocator's budget;
-//! a task's own buffers hold a run or a lot.
+//! Both passes run in parallel. What waits between them, twelve bytes a row, lies in scratch regions of the allocator's
+//! budget; a task's own buffers hold a run or a lot.
 //!
 //! # Limits
 //! A column of which half the rows have one value that is not code 0 makes one lot of them, which one thread sorts.

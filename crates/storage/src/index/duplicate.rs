@@ -1,8 +1,8 @@
 //! Does a key identify rows? Found out by look-ups in indexes.
 //!
-//! Only new rows are looked up: against old segments, against new segments before theirs, and among the rows before them in
-//! their own. Most pairs of segments need none: a segment whose index has each value once has no duplicates of its own, and
-//! segments whose lowest and highest keys show that they have none in common are passed over.
+//! Only new rows are looked up: against old segments, against new segments before theirs, and among the rows before
+//! them in their own. Most pairs of segments need none: a segment whose index has each value once has no duplicates of
+//! its own, and segments whose lowest and highest keys show that they have none in common are passed over.
 //!
 //! Values are equal as SQL has them: -0.0 equals 0.0, all NaNs are equal, NULL equals nothing.
 
@@ -61,10 +61,11 @@ impl KeyLimits<'_> {
     pub const NONE: KeyLimits<'static> = KeyLimits { candidates_max: u64::MAX, is_stopped: &|| false };
 }
 
-/// Looks for a key that two live rows of `version` have, at least one of them in a segment that `is_new` (by place among
-/// [`TableVersion::segments`]) says is new. Rows with a NULL in a column of the key have no key. One
-/// column of the key at least has an index in every segment with live rows; of several the one that tells most rows apart is used.
-/// A value that very many rows share makes each of them a candidate of each: `limits` say when that is too much.
+/// Looks for a key that two live rows of `version` have, at least one of them in a segment that `is_new` (by place
+/// among [`TableVersion::segments`]) says is new. Rows with a NULL in a column of the key have no key. One
+/// column of the key at least has an index in every segment with live rows; of several the one that tells most rows
+/// apart is used. A value that very many rows share makes each of them a candidate of each: `limits` say when that is
+/// too much.
 ///
 /// # Errors
 /// [`StoreError::NoIndex`]; [`StoreError::NotThere`] or [`StoreError::NotIndexable`] for a column;
@@ -225,7 +226,8 @@ impl Check<'_> {
         None
     }
 
-    /// Whether one of the rows found is a live one with the same key; FALSE too where the check has ended. Counts what it looks at.
+    /// Whether one of the rows found is a live one with the same key; FALSE too where the check has ended. Counts what
+    /// it looks at.
     fn matches(&self, row: u32, found: &IndexRows<'_>, candidates: &mut u64) -> bool {
         for candidate in found.iter() {
             *candidates += 1;

@@ -1,17 +1,17 @@
 //! The index: value -> rows of a segment that hold it (the papers' IX, vid -> positions).
 //!
-//! Every index is, in effect, the rows of a segment without those that are NULL, ordered by value and among equals by row;
-//! a look-up gives a run of that order, so it knows how many rows there are before it has looked at one. How that order
-//! is kept is the [`IndexKind`]:
+//! Every index is, in effect, the rows of a segment without those that are NULL, ordered by value and among equals by
+//! row; a look-up gives a run of that order, so it knows how many rows there are before it has looked at one. How that
+//! order is kept is the [`IndexKind`]:
 //! ```text
 //! Ascending     values never fall in row order            nothing: the rows themselves are the order; binary search
 //! Positions     codes, dense enough for one offset each   [offset; codes + 1]  [row; rows]
 //! Permutation   plain values, codes far apart             [offset; buckets + 1] [row; rows], a bucket is searched
 //! ```
-//! Buckets: a value has a *rank*, a number of 64 bits that never falls as values rise (its code; its key less the lowest;
-//! the eight bytes that follow what all strings begin with). A bucket is the values whose ranks agree but for their lowest
-//! bits, and there are about as many buckets as rows: a look-up reads two offsets and compares a value or two. Where
-//! values crowd together, a bucket is long and binary search makes up for it.
+//! Buckets: a value has a *rank*, a number of 64 bits that never falls as values rise (its code; its key less the
+//! lowest; the eight bytes that follow what all strings begin with). A bucket is the values whose ranks agree but for
+//! their lowest bits, and there are about as many buckets as rows: a look-up reads two offsets and compares a value or
+//! two. Where values crowd together, a bucket is long and binary search makes up for it.
 //!
 //! # Invariants
 //! - An index belongs to a column's rows, not to its memory: the column may move, its codes and values stay.
@@ -158,7 +158,8 @@ impl Index {
         self.distinct
     }
 
-    /// Whether no two of its rows, deleted ones included, have the same value. Floats: 0.0 and -0.0 are two values here.
+    /// Whether no two of its rows, deleted ones included, have the same value. Floats: 0.0 and -0.0 are two values
+    /// here.
     pub fn is_unique(&self) -> bool {
         self.distinct == self.rows
     }
@@ -173,13 +174,14 @@ impl Index {
         self.data.all().flat_map(|data| data.regions()).collect()
     }
 
-    /// The rows whose codes lie in `codes`. `column` is the coded column that the index belongs to; NULL's code finds nothing.
+    /// The rows whose codes lie in `codes`. `column` is the coded column that the index belongs to; NULL's code finds
+    /// nothing.
     pub fn rows_of_codes(&self, column: &CodedColumn, codes: Range<u32>) -> IndexRows<'_> {
         self.rows_at(self.order_of_codes(column, codes))
     }
 
-    /// Where the rows whose codes lie in `codes` stand in the order of the values: look-ups in the same index are put together
-    /// by their places, which [`rows_at`](Self::rows_at) turns into rows.
+    /// Where the rows whose codes lie in `codes` stand in the order of the values: look-ups in the same index are put
+    /// together by their places, which [`rows_at`](Self::rows_at) turns into rows.
     fn order_of_codes(&self, column: &CodedColumn, codes: Range<u32>) -> Range<u32> {
         if codes.is_empty() {
             return 0..0;
@@ -208,7 +210,8 @@ impl Index {
         Ok(self.rows_at(self.order_between(column, from, to)?))
     }
 
-    /// As [`rows_between`](Self::rows_between), as places in the order of the values; see [`order_of_codes`](Self::order_of_codes).
+    /// As [`rows_between`](Self::rows_between), as places in the order of the values; see
+    /// [`order_of_codes`](Self::order_of_codes).
     ///
     /// # Errors
     /// As [`rows_between`](Self::rows_between).
@@ -223,8 +226,8 @@ impl Index {
         Ok(self.order_within(column, from, to))
     }
 
-    /// As [`order_between`](Self::order_between), of integers (decimals unscaled, dates and times in their unit, booleans as 0
-    /// and 1), both included; `None` where the column has other values.
+    /// As [`order_between`](Self::order_between), of integers (decimals unscaled, dates and times in their unit,
+    /// booleans as 0 and 1), both included; `None` where the column has other values.
     pub fn order_of_integers(&self, column: &Column, low: i64, high: i64) -> Option<Range<u32>> {
         let physical = Physical::of(column.data_type());
         if !physical.is_number() || physical.is_float() {
@@ -235,7 +238,8 @@ impl Index {
         Some(self.order_within(column, key(low), key(high)))
     }
 
-    /// As [`order_between`](Self::order_between), of one string or binary value; `None` where the column has other values.
+    /// As [`order_between`](Self::order_between), of one string or binary value; `None` where the column has other
+    /// values.
     pub fn order_of_bytes(&self, column: &Column, value: &[u8]) -> Option<Range<u32>> {
         let bytes = Physical::of(column.data_type()) == Physical::Bytes;
         let value = Bound::Included(Value::Bytes(value));
@@ -400,7 +404,8 @@ fn ascending_codes_before(column: &CodedColumn, code: u32) -> usize {
     from
 }
 
-/// How many of the rows of a column without NULLs whose values never fall have a lower value, or the same one with `upper`.
+/// How many of the rows of a column without NULLs whose values never fall have a lower value, or the same one with
+/// `upper`.
 fn ascending_values_before(column: &crate::PlainColumn, rows: usize, value: Value<'_>, upper: bool) -> usize {
     let (mut from, mut to) = (0, rows);
     while from < to {

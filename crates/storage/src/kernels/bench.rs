@@ -1,7 +1,8 @@
-//! The kernels one by one and path by path, for `nearside bench kernels`: what a loop over packed codes costs, without tables around it.
+//! The kernels one by one and path by path, for `nearside bench kernels`: what a loop over packed codes costs, without
+//! tables around it.
 //!
-//! Codes are random bits, so one buffer serves every width. A pass goes granule by granule, as scans do; what it writes (a mask, codes) stays
-//! in the core's caches.
+//! Codes are random bits, so one buffer serves every width. A pass goes granule by granule, as scans do; what it writes
+//! (a mask, codes) stays in the core's caches.
 //!
 //! # Limits
 //! Hidden from the documentation, and no stable interface.
@@ -117,7 +118,8 @@ pub fn random_words(bytes: usize) -> Arc<[u32]> {
 }
 
 impl Bench {
-    /// The words, of which at most the first `bytes` are used, as codes of 1 to 32 bits; `None` where they are less than a granule.
+    /// The words, of which at most the first `bytes` are used, as codes of 1 to 32 bits; `None` where they are less
+    /// than a granule.
     pub fn new(words: &Arc<[u32]>, bytes: usize, bits: u8) -> Option<Bench> {
         assert!((1..=32).contains(&bits));
         let granule_words = GRANULE_ROWS / BLOCK_ROWS * block_words(bits);
@@ -152,8 +154,8 @@ impl Bench {
         self.granules
     }
 
-    /// Runs a kernel over the next granule, the first again after the last; gives how many rows it took (for [`Kernel::Gather`] and
-    /// [`Kernel::Compress`]: how many it fetched).
+    /// Runs a kernel over the next granule, the first again after the last; gives how many rows it took (for
+    /// [`Kernel::Gather`] and [`Kernel::Compress`]: how many it fetched).
     pub fn step(&mut self, kernel: Kernel, path: Path) -> usize {
         let granule = self.at;
         self.at = (self.at + 1) % self.granules;

@@ -87,6 +87,20 @@ pub(crate) fn have_popcnt() -> bool {
     std::arch::is_x86_feature_detected!("popcnt") && std::arch::is_x86_feature_detected!("bmi1")
 }
 
+/// The meaning of all tests of codes: ANDs into the mask whether each code passes.
+#[inline]
+pub(crate) fn and_passing(words: &[u32], bits: u8, mask: &mut [u64], passes: impl Fn(u32) -> bool) {
+    let mut codes = Vec::with_capacity(BLOCK_ROWS);
+    for (words, mask) in words.chunks_exact(block_words(bits)).zip(mask.chunks_exact_mut(MASK_WORDS)) {
+        codes.clear();
+        unpack::unpack(words, bits, 0..BLOCK_ROWS, &mut codes);
+        for (codes, mask) in codes.chunks_exact(64).zip(mask) {
+            let bit = |(i, code): (usize, &u32)| u64::from(passes(*code)) << i;
+            *mask &= codes.iter().enumerate().map(bit).fold(0, |kept, bit| kept | bit);
+        }
+    }
+}
+
 /// A table of the 33 instances of a function that is generic over the width.
 macro_rules! per_width {
     ($f:ident) => {

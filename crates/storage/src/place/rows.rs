@@ -15,9 +15,9 @@ use crate::parallel::Interrupted;
 use crate::plain::PlainData;
 use crate::table::TableVersion;
 
-/// Moves the codes (or values) of some columns, of the whole granules that `rows` touch, to a node. Rows are those of the table, deleted ones
-/// counted. Readers go on; dictionaries stay. What cannot move in place (segments of a few pages) is left and counts as
-/// stuck: [`place`](super::place) copies it.
+/// Moves the codes (or values) of some columns, of the whole granules that `rows` touch, to a node. Rows are those of
+/// the table, deleted ones counted. Readers go on; dictionaries stay. What cannot move in place (segments of a few
+/// pages) is left and counts as stuck: [`place`](super::place) copies it.
 ///
 /// # Errors
 /// [`StoreError::NotThere`] for a column or rows behind the last, [`StoreError::Replicated`],

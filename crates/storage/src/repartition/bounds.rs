@@ -1,10 +1,11 @@
 //! Bounds that cut a column into ranges of equal shares of its live rows.
 //!
-//! Rows are counted per dictionary entry, or per run of entries where there are very many; what is plain is sampled. The
-//! counts of all dictionaries are put in value order and cut where the shares are reached.
+//! Rows are counted per dictionary entry, or per run of entries where there are very many; what is plain is sampled.
+//! The counts of all dictionaries are put in value order and cut where the shares are reached.
 //!
 //! # Limits
-//! Equal values cannot be cut apart, so one frequent value makes one large part. Of plain columns every `n`-th row counts.
+//! Equal values cannot be cut apart, so one frequent value makes one large part. Of plain columns every `n`-th row
+//! counts.
 
 use std::collections::HashMap;
 use std::iter::repeat_n;
@@ -32,11 +33,12 @@ const COUNTERS_MAX: usize = 1 << 20;
 /// Most rows that are taken of the plain segments of a column.
 const SAMPLES_MAX: usize = 1 << 18;
 
-/// Bounds for [`Partitioner::Range`] over `column` such that each of `parts` parts gets about the same number of the live rows
-/// that are not NULL. A column without such rows gives the type's zero or empty value for each bound.
+/// Bounds for [`Partitioner::Range`] over `column` such that each of `parts` parts gets about the same number of the
+/// live rows that are not NULL. A column without such rows gives the type's zero or empty value for each bound.
 ///
 /// # Errors
-/// [`StoreError::NotThere`] for the column, [`StoreError::BadPartitioner`] for a number of parts or a type that cannot be.
+/// [`StoreError::NotThere`] for the column, [`StoreError::BadPartitioner`] for a number of parts or a type that cannot
+/// be.
 pub fn range_bounds(version: &TableVersion, column: usize, parts: usize) -> Result<ArrayRef, StoreError> {
     let count = version.schema.fields().len();
     if column >= count {

@@ -1,5 +1,5 @@
-//! A sealed chunk of staged numbers: offsets from the smallest one in steps, bit-packed, or the keys where that does not
-//! fit 32 bits.
+//! A sealed chunk of staged numbers: offsets from the smallest one in steps, bit-packed, or the keys where that does
+//! not fit 32 bits.
 //!
 //! # Invariants
 //! A chunk has at most a granule's rows. A NULL's slot holds the smallest key, so no reader has to step around it.
@@ -140,8 +140,8 @@ pub(crate) fn gcd(mut a: u128, mut b: u128) -> u128 {
 }
 
 impl NumberChunk {
-    /// Seals `keys`, in which NULLs' slots may hold anything and are overwritten. `validity` has a bit for each row where
-    /// `nulls` is not 0. `offsets` is left holding what was packed, and empty where nothing was.
+    /// Seals `keys`, in which NULLs' slots may hold anything and are overwritten. `validity` has a bit for each row
+    /// where `nulls` is not 0. `offsets` is left holding what was packed, and empty where nothing was.
     pub(crate) fn seal<K: Key>(
         keys: &mut [K],
         nulls: usize,

@@ -9,8 +9,8 @@ use crate::region_vec::RegionVec;
 
 const FIRST_SLOTS: usize = 512;
 
-/// An open-addressing hash table over an arena of bytes. Linear probing at a load of at most a half; a slot holds half of
-/// the hash, so that other values are passed by without a look at their bytes and growing needs no hashing.
+/// An open-addressing hash table over an arena of bytes. Linear probing at a load of at most a half; a slot holds half
+/// of the hash, so that other values are passed by without a look at their bytes and growing needs no hashing.
 pub(crate) struct StringTable {
     allocator: Allocator,
     hasher: RandomState,

@@ -26,12 +26,7 @@ use crate::*;
 pub(crate) struct Threads;
 
 impl Parallel for Threads {
-    fn for_each(
-        &self,
-        tasks: usize,
-        _node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
-        body: &(dyn Fn(usize) + Sync),
-    ) -> Result<(), Interrupted> {
+    fn for_each(&self, tasks: usize, _node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interrupted> {
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..3 {
@@ -53,12 +48,7 @@ impl Parallel for Threads {
 pub(crate) struct Cancelling(pub(crate) Mutex<usize>);
 
 impl Parallel for Cancelling {
-    fn for_each(
-        &self,
-        tasks: usize,
-        _node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
-        body: &(dyn Fn(usize) + Sync),
-    ) -> Result<(), Interrupted> {
+    fn for_each(&self, tasks: usize, _node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interrupted> {
         for task in 0..tasks {
             let mut left = self.0.lock().unwrap();
             if *left == 0 {

@@ -9,8 +9,8 @@ use arrow::row::{RowConverter, SortField};
 use super::data::{Random, SHAPES, Shape, array, opaque_types, ordered_types};
 use super::*;
 
-/// A table of one column `c` of this type and a column `n` that numbers the rows; segments with dictionaries of their own and
-/// some rows deleted.
+/// A table of one column `c` of this type and a column `n` that numbers the rows; segments with dictionaries of their
+/// own and some rows deleted.
 fn table(t: &DataType, shape: Shape, sizes: &[usize], random: &mut Random) -> TableVersion {
     let fields = vec![Field::new("c", t.clone(), true), Field::new("n", DataType::Int64, false)];
     let schema = Arc::new(Schema::new(fields));

@@ -83,7 +83,8 @@ fn check_part(part: &Part, columns: &[ArrayRef], random: &mut Random) {
     }
 }
 
-/// Checks that a region was asked to follow a policy. Nodes that this machine has not are left out once it is placed anew.
+/// Checks that a region was asked to follow a policy. Nodes that this machine has not are left out once it is placed
+/// anew.
 fn assert_follows(found: &Policy, wanted: &Policy, what: &str) {
     let machine = numa::Topology::discover().unwrap();
     let has = |node: &NodeId| machine.node(*node).is_some();
@@ -153,12 +154,7 @@ fn what_is_built_lies_where_its_allocators_say() {
 struct Noting(Mutex<Vec<Option<NodeId>>>);
 
 impl Parallel for Noting {
-    fn for_each(
-        &self,
-        tasks: usize,
-        node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
-        body: &(dyn Fn(usize) + Sync),
-    ) -> Result<(), Interrupted> {
+    fn for_each(&self, tasks: usize, node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interrupted> {
         self.0.lock().unwrap().extend((0..tasks).map(node_of));
         (0..tasks).for_each(body);
         Ok(())

@@ -1,4 +1,5 @@
-//! Placements on a machine with several nodes, read back from the kernel; skipped where there is one. Run in the emulated machine.
+//! Placements on a machine with several nodes, read back from the kernel; skipped where there is one. Run in the
+//! emulated machine.
 
 use std::sync::atomic::{AtomicBool, Ordering as AtomicOrdering};
 

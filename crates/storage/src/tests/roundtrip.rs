@@ -90,7 +90,8 @@ fn a_few_plain_rows_join_the_dictionary_of_the_others() {
 
 #[test]
 fn numbers_of_all_kinds_of_chunks_meet_in_one_column() {
-    // Chunks that are packed, 64 and 128 bits wide; with few values they share a sorted dictionary, else they are plain.
+    // Chunks that are packed, 64 and 128 bits wide; with few values they share a sorted dictionary, else they are
+    // plain.
     let mut random = Random::new(5);
     for t in [DataType::Decimal128(38, 4), DataType::Int64, DataType::UInt64, DataType::Float64] {
         use data::Shape::*;

@@ -1,10 +1,11 @@
-//! Clients in a closed loop: each has one statement on its way at any time, and issues the next when its rows have come.
+//! Clients in a closed loop: each has one statement on its way at any time, and issues the next when its rows have
+//! come.
 //!
-//! Clients are futures over the library's streams, so a thousand of them need no thousand threads: a few driver threads poll
-//! those that something has happened for, as a server would.
+//! Clients are futures over the library's streams, so a thousand of them need no thousand threads: a few driver threads
+//! poll those that something has happened for, as a server would.
 //!
-//! Invariants: a statement counts in the window that it ends in; one that fails, or gives another number of rows than it must,
-//! fails the run.
+//! Invariants: a statement counts in the window that it ends in; one that fails, or gives another number of rows than
+//! it must, fails the run.
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -97,7 +98,8 @@ impl Times<'_> {
     }
 }
 
-/// Runs `clients` clients for about `length`, a quarter of it before the window opens. `seed` decides which query comes when.
+/// Runs `clients` clients for about `length`, a quarter of it before the window opens. `seed` decides which query comes
+/// when.
 ///
 /// # Errors
 /// The first statement that failed or gave wrong rows.
@@ -113,7 +115,8 @@ pub fn run(
     run_load(database, &Load { session: &session, pick: &pick, clients, length, seed, stop: &stop })
 }
 
-/// Runs clients as a load says, a quarter of its length before the window opens. What is on its way when the window closes is cancelled.
+/// Runs clients as a load says, a quarter of its length before the window opens. What is on its way when the window
+/// closes is cancelled.
 ///
 /// # Errors
 /// The first statement that failed or gave wrong rows.

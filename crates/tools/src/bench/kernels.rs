@@ -1,8 +1,9 @@
-//! `nearside bench kernels`: the loops over packed codes on one thread, per width, kernel and instruction set, beside the roof: what one thread
-//! reads, divided by the bits of a row.
+//! `nearside bench kernels`: the loops over packed codes on one thread, per width, kernel and instruction set, beside
+//! the roof: what one thread reads, divided by the bits of a row.
 //!
-//! Invariants: every figure is the median of several windows of the same length; "memory" goes over data that no cache holds, "cache" over data
-//! that the core's own caches hold; the roof is measured before and after, the better one counts.
+//! Invariants: every figure is the median of several windows of the same length; "memory" goes over data that no cache
+//! holds, "cache" over data that the core's own caches hold; the roof is measured before and after, the better one
+//! counts.
 //!
 //! # Limits
 //! Random codes, half of which pass the range test and a third the membership test: no block can be skipped.

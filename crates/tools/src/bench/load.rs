@@ -1,7 +1,7 @@
 //! `nearside bench load`: TPC-H loaded from Parquet files or from the generator: time, rates, memory.
 //!
-//! Invariants: each load is a process of its own, so that memory resident after it and at its peak is its own; a figure is the median over runs, and
-//! sources take turns.
+//! Invariants: each load is a process of its own, so that memory resident after it and at its peak is its own; a figure
+//! is the median over runs, and sources take turns.
 //!
 //! # Limits
 //! Files are read as the page cache has them: the first run may be cold, and is left out when there is more than one.
@@ -12,10 +12,10 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use clap::Args;
-use nearside::Database;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::database_of;
 use super::report::{Better, Figure, Output, median, report, write_head};
 use crate::failure::Failure;
 use crate::size::{human, thousands};
@@ -125,11 +125,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 /// Loads in this process.
 fn load_here(source: &LoadSource, threads: Option<u16>) -> Result<Loaded, Failure> {
-    let mut builder = Database::builder();
-    if let Some(threads) = threads {
-        builder = builder.threads(usize::from(threads));
-    }
-    let database = builder.build()?;
+    let database = database_of(threads)?;
     let started = Instant::now();
     let (scale, file_bytes) = match source {
         LoadSource::Scale(scale) => {

@@ -1,7 +1,8 @@
-//! `nearside bench plan`: what planning takes: binding and starting a prepared query, a small query from its text, and the 22 queries of TPC-H.
+//! `nearside bench plan`: what planning takes: binding and starting a prepared query, a small query from its text, and
+//! the 22 queries of TPC-H.
 //!
-//! Invariants: nothing comes from the plan cache, but the prepared plan itself; a figure is the median over runs after one that is not counted; the
-//! queries take turns, so that what else the machine does strikes all alike.
+//! Invariants: nothing comes from the plan cache, but the prepared plan itself; a figure is the median over runs after
+//! one that is not counted; the queries take turns, so that what else the machine does strikes all alike.
 
 use std::io::{self, Write};
 use std::path::PathBuf;

@@ -1,7 +1,7 @@
 //! `nearside bench point`: prepared queries of one row by primary key, embedded, one thread, one at a time.
 //!
-//! Invariants: every answer is checked, value by value; keys have gaps, so that a miss is among them and is no matter of bounds; each kind of query
-//! runs for the same time, and a latency is from the call to the last row.
+//! Invariants: every answer is checked, value by value; keys have gaps, so that a miss is among them and is no matter
+//! of bounds; each kind of query runs for the same time, and a latency is from the call to the last row.
 //!
 //! # Limits
 //! One table and one client; `bench sched` has many clients.

@@ -1,7 +1,8 @@
-//! `nearside bench queries`: any queries over any Parquet files: what `nearside tpch` does for TPC-H, for schemas of your own.
+//! `nearside bench queries`: any queries over any Parquet files: what `nearside tpch` does for TPC-H, for schemas of
+//! your own.
 //!
-//! Invariants: each file of queries holds one; it runs once untimed, then in turns with the others; every run must give as many rows as the first.
-//! Answers can be written as CSV, to be compared with those of another engine.
+//! Invariants: each file of queries holds one; it runs once untimed, then in turns with the others; every run must give
+//! as many rows as the first. Answers can be written as CSV, to be compared with those of another engine.
 //!
 //! # Limits
 //! Answers are not checked here.
@@ -15,9 +16,10 @@ use std::time::Instant;
 use arrow::array::RecordBatch;
 use arrow::csv::WriterBuilder;
 use clap::Args;
-use nearside::{Database, LoadOptions, Session};
+use nearside::{LoadOptions, Session};
 use serde_json::json;
 
+use super::database_of;
 use super::report::{Better, Figure, Output, median, report, write_head};
 use crate::failure::Failure;
 use crate::size::{human, thousands};
@@ -76,11 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         fs::create_dir_all(folder)
             .map_err(|error| Failure::new(format!("cannot make the folder {}: {error}", folder.display())))?;
     }
-    let mut builder = Database::builder();
-    if let Some(threads) = arguments.threads {
-        builder = builder.threads(usize::from(threads));
-    }
-    let database = builder.build()?;
+    let database = database_of(arguments.threads)?;
     let threads = database.scheduler().threads();
     let mut out = io::stdout();
     write_head(&mut out, database.topology(), threads)?;

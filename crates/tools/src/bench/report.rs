@@ -1,8 +1,8 @@
 //! What benchmarks share: the JSON file with where its figures come from, the head of the printed table, medians.
 //!
-//! Invariants: a figure never loses its origin: the file says machine, topology, revision, version, arguments and that it was measured; a file
-//! takes its name when it is whole, and one that cannot be made is told before anything is measured; a target stands beside its figure, and
-//! missing it is no failure.
+//! Invariants: a figure never loses its origin: the file says machine, topology, revision, version, arguments and that
+//! it was measured; a file takes its name when it is whole, and one that cannot be made is told before anything is
+//! measured; a target stands beside its figure, and missing it is no failure.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -174,8 +174,8 @@ fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("cannot write {}: {error}", path.display()))
 }
 
-/// Where a file is written before it takes its name, so that a run that is broken off leaves the earlier one alone. `None`:
-/// what has that name is no plain file, and is written to directly.
+/// Where a file is written before it takes its name, so that a run that is broken off leaves the earlier one alone.
+/// `None`: what has that name is no plain file, and is written to directly.
 fn beside(path: &Path) -> Option<PathBuf> {
     if path.exists() && !path.is_file() {
         return None;

@@ -1,10 +1,11 @@
 //! `nearside bench scan`: range selections over uniform integers, beside the bandwidth that the same threads read with.
 //!
-//! The load is that of Psaroudakis et al., VLDB 2015, section 6.1, without indexes: `SELECT c FROM t WHERE c >= ? AND c <= ?` over ten integer
-//! columns of 17 to 26 bits, each in turn, at several selectivities; `bench/compare scan` runs the same texts on other engines.
+//! The load is that of Psaroudakis et al., VLDB 2015, section 6.1, without indexes:
+//! `SELECT c FROM t WHERE c >= ? AND c <= ?` over ten integer columns of 17 to 26 bits, each in turn, at several
+//! selectivities; `bench/compare scan` runs the same texts on other engines.
 //!
-//! Invariants: values are counted while they are made, and every answer must have as many rows; a time ends when the whole result has come
-//! and is given back; the bandwidth is measured before and after, the better one counts.
+//! Invariants: values are counted while they are made, and every answer must have as many rows; a time ends when the
+//! whole result has come and is given back; the bandwidth is measured before and after, the better one counts.
 //!
 //! # Limits
 //! Statements come one at a time; many clients are `bench sched`'s.
@@ -24,6 +25,7 @@ use numa::probe::{SystemClock, read_bandwidth};
 use serde_json::json;
 
 use super::clients::mixed;
+use super::database_of;
 use super::report::{Better, Figure, Output, median, report, write_head};
 use crate::failure::Failure;
 use crate::size::{human, thousands};
@@ -87,11 +89,7 @@ fn parse_selectivity(text: &str) -> Result<Selectivity, String> {
 /// Loads, scans, prints.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let json = Output::open(arguments.json.as_deref())?;
-    let mut builder = Database::builder();
-    if let Some(threads) = arguments.threads {
-        builder = builder.threads(usize::from(threads));
-    }
-    let database = builder.build()?;
+    let database = database_of(arguments.threads)?;
     let threads = database.scheduler().threads();
     let mut out = io::stdout();
     write_head(&mut out, database.topology(), threads)?;

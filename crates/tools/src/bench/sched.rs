@@ -1,14 +1,14 @@
 //! `nearside bench sched`: what the scheduler costs, by itself, for loops, and under many statements at a time.
 //!
-//! Everything is measured in one run of one process on one database, part by part: empty tasks, loops beside plain threads,
-//! statements of many clients.
+//! Everything is measured in one run of one process on one database, part by part: empty tasks, loops beside plain
+//! threads, statements of many clients.
 //!
-//! Invariants: a target that is met or missed is printed beside its figure; the exit code says whether the benchmark ran and
-//! answers were right, never whether the machine was fast.
+//! Invariants: a target that is met or missed is printed beside its figure; the exit code says whether the benchmark
+//! ran and answers were right, never whether the machine was fast.
 //!
 //! # Limits
-//! What loops are measured against here is threads that are started for each loop. rayon is not linked by the command; the
-//! example `parallel` of crates/sched measures the same loops beside it.
+//! What loops are measured against here is threads that are started for each loop. rayon is not linked by the command;
+//! the example `parallel` of crates/sched measures the same loops beside it.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -20,6 +20,7 @@ use sched::bench::{Figure, run as measure_tasks};
 use sched::parallel::bench::{MEMORY_ELEMENTS, PlainThreads, Row as LoopRow, heading, run as measure_loops};
 use serde_json::{Value, json};
 
+use super::database_of;
 use super::report::Output;
 use super::statements::{self, Latency, PLACEMENTS, Plan, Row};
 use crate::failure::Failure;
@@ -38,7 +39,7 @@ const RAYON: &str = "cargo run --release -p nearside-sched --example parallel";
   nearside bench sched --threads 1 --json sched.json
   nearside bench sched --rows 16000000 --clients 32,256,1024 --seconds 20
 
-Three parts: empty tasks (one by one, in batches, to a parked worker); parallel_for and parallel_reduce beside plain threads; and
+Three parts: empty tasks (queued, to a parked worker); parallel_for and parallel_reduce beside plain threads; and
 clients that each have one short range scan at a time on its way (a random column of eight, 0.01% of its rows), with the columns
 placed round-robin (rr) and in one piece per node (ivp). On a machine of one node both placements are the same.
 
@@ -105,11 +106,7 @@ impl Arguments {
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     // An output file that cannot be made should not cost minutes of measuring.
     let json = Output::open(arguments.json.as_deref())?;
-    let mut builder = Database::builder();
-    if let Some(threads) = arguments.threads {
-        builder = builder.threads(usize::from(threads));
-    }
-    let database = builder.build()?;
+    let database = database_of(arguments.threads)?;
     fits(arguments.elements, database.topology().memory_bytes())?;
     let scheduler = database.scheduler();
     let mut out = io::stdout();

@@ -1,11 +1,12 @@
-//! Many statements at a time: clients that scan short ranges of random columns, for several numbers of clients and placements.
+//! Many statements at a time: clients that scan short ranges of random columns, for several numbers of clients and
+//! placements.
 //!
-//! The load is that of Psaroudakis et al., VLDB 2015, section 6.1: `SELECT c FROM t WHERE c >= ? AND c <= ?` over a table of
-//! integer columns of several bit cases, each client with one statement at a time and a random column and range for each. As
-//! there, statements are planned once: those of a pool of texts, whose plans are kept.
+//! The load is that of Psaroudakis et al., VLDB 2015, section 6.1: `SELECT c FROM t WHERE c >= ? AND c <= ?` over a
+//! table of integer columns of several bit cases, each client with one statement at a time and a random column and
+//! range for each. As there, statements are planned once: those of a pool of texts, whose plans are kept.
 //!
-//! Invariants: the numbers of clients and the placements take turns, so that what else the machine does strikes all alike; a
-//! figure is the median over rounds; every answer's rows are counted and must be right.
+//! Invariants: the numbers of clients and the placements take turns, so that what else the machine does strikes all
+//! alike; a figure is the median over rounds; every answer's rows are counted and must be right.
 
 use std::time::Duration;
 

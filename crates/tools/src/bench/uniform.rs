@@ -1,8 +1,8 @@
-//! Tables of uniform random integers, a column per bit case, and range queries over them: the data of Psaroudakis et al., VLDB 2015,
-//! section 6.1.
+//! Tables of uniform random integers, a column per bit case, and range queries over them: the data of Psaroudakis et
+//! al., VLDB 2015, section 6.1.
 //!
-//! Invariants: a value depends on seed, row and column alone; the rows of a query are counted by the database once, and every later answer
-//! must have as many.
+//! Invariants: a value depends on seed, row and column alone; the rows of a query are counted by the database once, and
+//! every later answer must have as many.
 //!
 //! # Limits
 //! Values are uniform over all codes of their bits, so dictionaries are affine and take no memory.
@@ -41,7 +41,8 @@ impl Uniform {
         (mixed(self.seed ^ mixed(number)) >> (64 - self.bits[column])) as i32
     }
 
-    /// Makes the table, on all threads (at most 2^31 rows where it has keys), placed as in `CREATE TABLE .. WITH (placement = '..')`.
+    /// Makes the table, on all threads (at most 2^31 rows where it has keys), placed as in
+    /// `CREATE TABLE .. WITH (placement = '..')`.
     ///
     /// # Errors
     /// It does not fit, or there is such a table.

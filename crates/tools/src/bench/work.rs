@@ -3,15 +3,16 @@
 //! Invariant: all figures only grow, so the difference of two looks is what was done in between.
 //!
 //! # Limits
-//! Bytes are those that tasks reported to have touched, not what memory controllers moved. A statement so small that its client's thread runs
-//! it counts in the cpu time only.
+//! Bytes are those that tasks reported to have touched, not what memory controllers moved. A statement so small that
+//! its client's thread runs it counts in the cpu time only.
 
 use std::time::Duration;
 
 use numa::NodeId;
 use sched::Scheduler;
 
-/// Ticks of `/proc/self/stat` per second: fixed by the kernel's interface to programs on all machines that Nearside runs on.
+/// Ticks of `/proc/self/stat` per second: fixed by the kernel's interface to programs on all machines that Nearside
+/// runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 /// Work done by one node's workers.
@@ -74,7 +75,8 @@ impl Work {
     }
 }
 
-/// User and system time of a line of `/proc/PID/stat`, whose second field is a name in parentheses and may hold anything.
+/// User and system time of a line of `/proc/PID/stat`, whose second field is a name in parentheses and may hold
+/// anything.
 fn cpu_of(stat: &str) -> Duration {
     let after_name = stat.rfind(')').map_or("", |at| &stat[at + 1..]);
     // Fields 14 and 15, of which the first after the name is the third.

@@ -1,8 +1,9 @@
-//! `nearside lab interference`: how the queries of TPC-H slow each other down on this machine, measured, fitted and predicted.
+//! `nearside lab interference`: how the queries of TPC-H slow each other down on this machine, measured, fitted and
+//! predicted.
 //!
-//! Each query runs alone and beside hogs; both bandwidth models are fitted to those runs and predict every pair; then pairs run beside each
-//! other, both again and again, and predictions stand beside what was measured. Settings change in the outer loop and queries in the
-//! inner one, so that a slow minute of the machine touches all queries.
+//! Each query runs alone and beside hogs; both bandwidth models are fitted to those runs and predict every pair; then
+//! pairs run beside each other, both again and again, and predictions stand beside what was measured. Settings change
+//! in the outer loop and queries in the inner one, so that a slow minute of the machine touches all queries.
 //!
 //! Invariants: pairs are never fitted; a time counts only while whatever should be beside it is there.
 //!
@@ -270,8 +271,8 @@ fn once(session: &Session, number: u8) -> Result<f64, Failure> {
     Ok(started.elapsed().as_secs_f64())
 }
 
-/// The mean time of a query that repeats beside another one, which does the same, until both have run often and long enough. Runs that
-/// ended after the other one had stopped do not count.
+/// The mean time of a query that repeats beside another one, which does the same, until both have run often and long
+/// enough. Runs that ended after the other one had stopped do not count.
 fn repeat(session: &Session, number: u8, done: &AtomicUsize) -> Result<f64, Failure> {
     /// Counts itself when it goes, whatever happened, so that the other one ends.
     struct Done<'a>(&'a AtomicUsize, bool);

@@ -1,7 +1,7 @@
 //! `nearside lab order`: in which order, and how many at a time, measured queries should run.
 //!
-//! Reads what `nearside lab interference --json` wrote, so the machine and the queries are those that were measured; the plan is
-//! [`model::order`]'s, beside what comes of running them one after the other as they are listed.
+//! Reads what `nearside lab interference --json` wrote, so the machine and the queries are those that were measured;
+//! the plan is [`model::order`]'s, beside what comes of running them one after the other as they are listed.
 //!
 //! # Limits
 //! What the model expects, not a measurement; the extended model's jobs only. All queries are there at the beginning.

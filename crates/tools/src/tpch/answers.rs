@@ -1,12 +1,12 @@
 //! The reference answers of TPC-H at scales 0.01, 0.1 and 1, and the check of a result against them.
 //!
-//! An answer is right when it has the same rows in the order that ORDER BY decides (rows that tie may come in any order)
-//! and every value is equal: numbers by value, whatever their scale; averages and quotients, whose number of digits SQL
-//! leaves open, within one unit of the last digit that the result's type carries or a relative 1e-6; floats within a
-//! relative 1e-6, for tables loaded with float columns. Names of columns are not compared.
+//! An answer is right when it has the same rows in the order that ORDER BY decides (rows that tie may come in any
+//! order) and every value is equal: numbers by value, whatever their scale; averages and quotients, whose number of
+//! digits SQL leaves open, within one unit of the last digit that the result's type carries or a relative 1e-6; floats
+//! within a relative 1e-6, for tables loaded with float columns. Names of columns are not compared.
 //!
-//! Generators of TPC-H agree in everything but random text: addresses, and comments. Where the tables hold another text than
-//! the answers (see [`Text`]), those columns are left out and the check says so.
+//! Generators of TPC-H agree in everything but random text: addresses, and comments. Where the tables hold another text
+//! than the answers (see [`Text`]), those columns are left out and the check says so.
 //!
 //! # Limits
 //! Where LIMIT cuts through a tie, any of the tied rows would be right; the check wants those of the reference. No

@@ -99,8 +99,8 @@ pub fn row_count(database: &Database, table: Table) -> u64 {
     report.iter().find(|column| column.table == table.name()).map_or(0, |column| column.rows)
 }
 
-/// Whether addresses and comments are those that the reference answers were made from; an older dbgen, and generators that
-/// follow it, make others (see [`generate`]). Tables that cannot tell are taken to have them.
+/// Whether addresses and comments are those that the reference answers were made from; an older dbgen, and generators
+/// that follow it, make others (see [`generate`]). Tables that cannot tell are taken to have them.
 pub fn text_of(database: &Database) -> Text {
     let address = "SELECT s_address = 'sdrGnXCDRcfriBvY0KL,ipCanOTyK t NN1' FROM supplier WHERE s_suppkey = 1";
     let batches = database.session().query(address).and_then(|rows| rows.collect_all()).unwrap_or_default();

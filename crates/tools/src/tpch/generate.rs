@@ -1,10 +1,10 @@
 //! TPC-H tables generated as streams of Arrow batches, any number of them in parallel, each a run of a table's rows.
 //!
-//! The generator crate follows an older dbgen in two places where the one behind the reference answers differs, and both
-//! are set right here, or five of the 22 answers could never match:
+//! The generator crate follows an older dbgen in two places where the one behind the reference answers differs, and
+//! both are set right here, or five of the 22 answers could never match:
 //! - comments are cut from a text of [`TEXT_BYTES`] rather than of 300 MB (which also saves the memory and a second);
-//! - addresses draw 31 random bits with 64-bit arithmetic; the older dbgen overflows 32 bits, so that every draw comes out
-//!   negated (see [`negated`]).
+//! - addresses draw 31 random bits with 64-bit arithmetic; the older dbgen overflows 32 bits, so that every draw comes
+//!   out negated (see [`negated`]).
 //!
 //! Invariant: rows of part 1, part 2, .. of a table, one after the other, are the rows of the whole table in order.
 
@@ -174,8 +174,8 @@ fn with_addresses(batch: &RecordBatch, column: &str) -> Result<RecordBatch, Arro
     RecordBatch::try_new(batch.schema(), columns)
 }
 
-/// The address whose draws are the negated ones of `address`: every [`CHARACTERS_PER_DRAW`] characters are the low bits of
-/// a draw in base 64, the lowest digit first, and are replaced by those of its negative.
+/// The address whose draws are the negated ones of `address`: every [`CHARACTERS_PER_DRAW`] characters are the low bits
+/// of a draw in base 64, the lowest digit first, and are replaced by those of its negative.
 fn negated(address: &str) -> String {
     let digit = |c: u8| ADDRESS_CHARACTERS.iter().position(|&other| other == c).unwrap_or(0);
     let mut out = String::with_capacity(address.len());

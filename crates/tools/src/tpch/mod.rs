@@ -1,7 +1,7 @@
 //! `nearside tpch`: TPC-H from nothing to checked answers.
 //!
-//! Loads the tables, then runs each query once untimed (plans are made, caches filled) and `--runs` times timed, from the
-//! SQL text to the last row. The answer of every run is checked, not only of the first.
+//! Loads the tables, then runs each query once untimed (plans are made, caches filled) and `--runs` times timed, from
+//! the SQL text to the last row. The answer of every run is checked, not only of the first.
 //!
 //! # Limits
 //! The power and throughput metrics of the benchmark's specification are not computed, refreshes are not run: the times
@@ -68,7 +68,8 @@ pub struct Arguments {
     /// Write the tables to this folder as Parquet files once they are loaded, for --data and for other engines
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
-    /// Where tables lie, as in CREATE TABLE .. WITH (placement = '..'): rr, ivp, pp(4), .., for all tables or for one [default: rr]
+    /// Where tables lie, as in CREATE TABLE .. WITH (placement = '..'): rr, ivp, pp(4), .., for all tables or for one
+    /// [default: rr]
     #[arg(long, value_name = "[TABLE=]PLACEMENT", value_parser = placements::parse)]
     placement: Vec<Placement>,
     /// How tasks are scheduled: os, target or bound [default: soft affinities, hard ones for memory-intensive tasks]

@@ -1,8 +1,8 @@
 //! The 22 queries of TPC-H with the substitution parameters of its validation runs, and what an answer's check needs to
 //! know about each.
 //!
-//! Source: TPC Benchmark H, revision 3, clauses 2.4.1 to 2.4.22. Query 11 uses the fraction 0.0001 at every scale, as the
-//! reference answers do; query 15 is written with a common table expression.
+//! Source: TPC Benchmark H, revision 3, clauses 2.4.1 to 2.4.22. Query 11 uses the fraction 0.0001 at every scale, as
+//! the reference answers do; query 15 is written with a common table expression.
 
 /// One query.
 #[derive(Clone, Copy, Debug)]

@@ -99,7 +99,7 @@ impl States {
         self.rows
     }
 
-    /// There will have been so many rows at least.
+    /// There will have been `n` rows at least.
     pub(super) fn expect_rows(&mut self, rows: u64) {
         self.rows = self.rows.max(rows);
     }
@@ -314,7 +314,7 @@ impl Calls {
         self.kept.iter().map(of).sum()
     }
 
-    /// Zero for so many groups, good for so many rows at once.
+    /// Zero for `n` groups, good for `n` rows at once.
     pub(super) fn states(&self, groups: usize, rows: u64) -> Result<States, ExecError> {
         let mut states = Vec::with_capacity(self.kept.len());
         for kept in &self.kept {
@@ -571,7 +571,7 @@ fn keep_rows(
     Ok(())
 }
 
-/// Is the sum of so many values of at most this distance from 0 below 2^63?
+/// Is the sum of `n` values of at most this distance from 0 below 2^63?
 fn fits(largest: u64, rows: u64) -> bool {
     largest.checked_mul(rows).is_some_and(|most| most <= i64::MAX as u64)
 }

@@ -59,7 +59,7 @@ pub(super) use calls::{of_ordered, ordered};
 pub(super) use result::{Column, Finish, Values, settle};
 pub(super) use state::State;
 
-/// A table with so many groups is put aside if it does not get smaller what it takes. Its slots are 4 MiB.
+/// A table with `n` groups is put aside if it does not get smaller what it takes. Its slots are 4 MiB.
 const FLUSH_GROUPS: usize = 1 << 17;
 /// Rows per group above which a large table is worth its misses.
 const ROWS_PER_GROUP: u64 = 8;
@@ -148,7 +148,7 @@ struct Grouping<'a, K> {
     run: Run<'a>,
     /// Rows that a worker may expect.
     rows: u64,
-    /// A table with so many groups may be put aside.
+    /// A table with `n` groups may be put aside.
     flush_groups: usize,
     /// What the workers share.
     shared: Mutex<Reservation>,
@@ -295,7 +295,7 @@ fn too_many(groups: usize) -> Result<(), ExecError> {
     }
 }
 
-/// Lets a reservation be of so many bytes at least.
+/// Lets a reservation be of `n` bytes at least.
 fn grow_to(reservation: &mut Reservation, bytes: u64) -> Result<(), ExecError> {
     match bytes.checked_sub(reservation.bytes()) {
         Some(more) if more > 0 => Ok(reservation.grow(more)?),

@@ -55,7 +55,7 @@ impl Ordered {
         Ok(column)
     }
 
-    /// The results of so many groups.
+    /// The results of `n` groups.
     pub(super) fn finish(
         &self,
         reader: &Reader<'_>,

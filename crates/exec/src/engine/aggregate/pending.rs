@@ -13,6 +13,7 @@ use super::keys::Coder;
 use super::state::{Distinct, Groups, Opaque, Pick, State, for_each_pair};
 use super::too_many;
 use crate::ExecError;
+use crate::plan::GroupedRows;
 
 /// Rows that an opaque function is given at a time, at least, unless there are no more.
 const OPAQUE_ROWS: usize = 8192;
@@ -49,7 +50,8 @@ impl Opaque {
         }
         let filter = pending.filter.contains(&false).then(|| BooleanArray::from(pending.filter));
         self.fed = true;
-        self.groups.get_mut().update(&arguments, &pending.groups, filter.as_ref(), self.total)
+        let rows = GroupedRows { groups: &pending.groups, filter: filter.as_ref(), total: self.total };
+        self.groups.get_mut().update(&arguments, rows)
     }
 
     /// The results of all groups.
@@ -57,7 +59,7 @@ impl Opaque {
         let groups = self.groups.get_mut();
         if !self.fed && self.total > 0 {
             let none: Vec<ArrayRef> = types.map(|t| new_empty_array(&t)).collect();
-            groups.update(&none, &[], None, self.total)?;
+            groups.update(&none, GroupedRows::none(self.total))?;
         }
         groups.finish()
     }

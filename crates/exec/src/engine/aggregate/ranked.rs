@@ -112,7 +112,7 @@ impl Ranked {
         }
     }
 
-    /// The results of so many groups.
+    /// The results of `n` groups.
     pub(super) fn finish(&self, lists: &Lists, groups: usize, run: &Run<'_>) -> Result<Column, ExecError> {
         let (mut firsts, mut seconds, mut parts) = (vec![0; groups], Vec::new(), Vec::new());
         let mut valid = vec![true; groups];

@@ -202,6 +202,7 @@ pub(super) fn pipe(
         pieces.extend(made);
     }
     merge::joined(run, pieces, || {
+        // As those of groups are: what is merged takes no more rows.
         let mut none = kept.states(0, 0)?;
         kept.seal(&mut none)?;
         let set = GroupingSet { keys: Vec::new(), id: 0 };
@@ -290,7 +291,7 @@ fn finished(
     Ok(Piece { rows: groups.rows, columns })
 }
 
-/// So many NULLs.
+/// `n` NULLs.
 fn nothing(info: &ColumnInfo, rows: usize) -> Vector {
     let data = match info.kind {
         Kind::Int { .. } => Data::Int(vec![0; rows]),

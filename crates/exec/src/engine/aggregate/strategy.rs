@@ -33,7 +33,7 @@ pub(super) struct Facts {
 pub(super) enum Strategy {
     /// No keys: one group.
     One,
-    /// An array of so many entries by key, from the start.
+    /// An array of `n` entries by key, from the start.
     Direct { domain: usize },
     /// A table of keys; an array of `domain` entries once it has `from` groups and keys came out of order.
     TableThenDirect { domain: usize, from: usize },

@@ -32,7 +32,7 @@ impl<K: Key> Table<K> {
         Table { keys: Vec::new(), slots: Vec::new() }
     }
 
-    /// With hash slots for so many groups.
+    /// With hash slots for `n` groups.
     pub(super) fn with_groups(groups: usize) -> Table<K> {
         let slots = (2 * groups).next_power_of_two().max(SLOTS_MIN);
         Table { keys: Vec::with_capacity(groups), slots: vec![Slot { key: K::default(), group: EMPTY }; slots] }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch,
-    StringViewArray,
+    Array, ArrayRef, AsArray, Decimal128Array, Float64Array, Int32Array, Int64Array, RecordBatch, StringViewArray,
 };
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Field, Float64Type, Int64Type, Schema};
 use numa::{Allocator, Budget};
 use proptest::prelude::*;
+use random::Random;
 use sched::Statement;
 use storage::{ColumnAllocator, Dictionary, Serial, Stager, TableVersion, build_part};
 
@@ -20,7 +20,7 @@ use super::super::vector::{ColumnInfo, Kind, Vector};
 use super::strategy::Strategy;
 use super::*;
 use crate::operators::scan::{Lookup, Places};
-use crate::plan::{AggregateFunction, OpaqueAggregate, OpaqueGroups};
+use crate::plan::{AggregateFunction, GroupedRows, OpaqueAggregate, OpaqueGroups};
 
 /// A value, floats as bits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,26 +29,6 @@ enum Value {
     Int(i128),
     Float(u64),
     Text(String),
-}
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    fn chance(&mut self, one_in: u64) -> bool {
-        self.below(one_in) == 0
-    }
 }
 
 fn values(array: &ArrayRef) -> Vec<Value> {
@@ -86,27 +66,18 @@ impl OpaqueAggregate for Wrapping {
 }
 
 impl OpaqueGroups for WrappingGroups {
-    fn update(
-        &mut self,
-        arguments: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total: usize,
-    ) -> Result<(), ExecError> {
-        self.0.resize(total, None);
+    fn update(&mut self, arguments: &[ArrayRef], rows: GroupedRows<'_>) -> Result<(), ExecError> {
+        self.0.resize(rows.total, None);
         let values = cast(&arguments[0], &DataType::Int64)?;
-        for (row, value) in values.as_primitive::<Int64Type>().iter().enumerate() {
-            if filter.is_none_or(|f| f.is_valid(row) && f.value(row))
-                && let Some(value) = value
-            {
-                let sum = &mut self.0[groups[row]];
-                *sum = Some(sum.unwrap_or(0).wrapping_add(value));
-            }
+        let values = values.as_primitive::<Int64Type>();
+        for (row, group) in rows.counted().filter(|(row, _)| values.is_valid(*row)) {
+            let sum = &mut self.0[group];
+            *sum = Some(sum.unwrap_or(0).wrapping_add(values.value(row)));
         }
         Ok(())
     }
     fn merge(&mut self, state: &[ArrayRef], groups: &[usize], total: usize) -> Result<(), ExecError> {
-        self.update(state, groups, None, total)
+        self.update(state, GroupedRows { groups, filter: None, total })
     }
     fn state(&mut self) -> Result<Vec<ArrayRef>, ExecError> {
         Ok(vec![self.finish()?])
@@ -161,19 +132,19 @@ fn infos() -> Vec<ColumnInfo> {
 }
 
 fn column(info: &ColumnInfo, rows: usize, random: &mut Random) -> Vector {
-    let null = |random: &mut Random| info.nullable && random.chance(5);
+    let null = |random: &mut Random| info.nullable && random.one_in(5);
     let ints: Vec<Option<i64>> = (0..rows)
         .map(|_| {
             if null(random) {
                 return None;
             }
             Some(match info.field.name().as_str() {
-                "full" => [i64::MIN, i64::MAX, 0, -1][random.below(4) as usize],
-                "large" => (random.below(300) * 3_331) as i64,
-                "narrow" => random.below(50) as i64 - 25,
+                "full" => [i64::MIN, i64::MAX, 0, -1][random.below_u64(4) as usize],
+                "large" => (random.below_u64(300) * 3_331) as i64,
+                "narrow" => random.below_u64(50) as i64 - 25,
                 _ => {
                     let (low, high) = info.bounds().unwrap_or((0, 39));
-                    low + random.below((high - low + 1).min(60) as u64) as i64
+                    low + random.below_u64((high - low + 1).min(60) as u64) as i64
                 }
             })
         })
@@ -229,9 +200,9 @@ fn call(function: AggregateFunction, arguments: &[usize], infos: &[ColumnInfo]) 
 fn random_call(infos: &[ColumnInfo], random: &mut Random) -> AggregateCall {
     use AggregateFunction as F;
     let numbers = [0, 1, 3, 6, 8, 9];
-    let any = random.below(infos.len() as u64) as usize;
-    let number = numbers[random.below(6) as usize];
-    let mut call = match random.below(8) {
+    let any = random.below_u64(infos.len() as u64) as usize;
+    let number = numbers[random.below_u64(6) as usize];
+    let mut call = match random.below_u64(8) {
         0 => call(F::CountRows, &[], infos),
         1 => call(F::Count, &[any], infos),
         2 => call(F::Count, &[any, number], infos),
@@ -239,10 +210,10 @@ fn random_call(infos: &[ColumnInfo], random: &mut Random) -> AggregateCall {
         4 => call(F::Avg, &[number], infos),
         5 => call(F::Min, &[any], infos),
         6 => call(F::Max, &[any], infos),
-        _ => call(F::Opaque(Arc::new(Wrapping(DataType::Int64))), &[[0, 1, 8][random.below(3) as usize]], infos),
+        _ => call(F::Opaque(Arc::new(Wrapping(DataType::Int64))), &[[0, 1, 8][random.below_u64(3) as usize]], infos),
     };
-    call.distinct = random.chance(4);
-    call.filter = random.chance(4).then_some(7);
+    call.distinct = random.one_in(4);
+    call.filter = random.one_in(4).then_some(7);
     call
 }
 
@@ -419,23 +390,23 @@ fn table_of(infos: &[ColumnInfo], rows: usize, random: &mut Random, sort_by: Opt
 }
 
 fn check(seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let infos = infos();
-    let rows = [0, 1, 7, 300, 2_000][random.below(5) as usize];
-    let keys: Vec<usize> = (0..random.below(4)).map(|_| random.below(infos.len() as u64) as usize).collect();
-    let calls: Vec<AggregateCall> = (0..random.below(6)).map(|_| random_call(&infos, &mut random)).collect();
+    let rows = [0, 1, 7, 300, 2_000][random.below_u64(5) as usize];
+    let keys: Vec<usize> = (0..random.below_u64(4)).map(|_| random.below_u64(infos.len() as u64) as usize).collect();
+    let calls: Vec<AggregateCall> = (0..random.below_u64(6)).map(|_| random_call(&infos, &mut random)).collect();
     if keys.is_empty() && calls.is_empty() {
         return;
     }
-    let sort_by = keys.first().copied().filter(|_| random.chance(3));
+    let sort_by = keys.first().copied().filter(|_| random.one_in(3));
     let input = table_of(&infos, rows, &mut random, sort_by);
-    let shape = (1 + random.below(4) as usize, [1, 16, 100, 2048][random.below(4) as usize]);
+    let shape = (1 + random.below_u64(4) as usize, [1, 16, 100, 2048][random.below_u64(4) as usize]);
     let statement = statement();
     let flow = Flow::new(run_of(&statement));
     let coder = || Coder::new(&keys, &infos, 2).unwrap();
     let compiled = || Calls::new(&calls, &infos, keys.is_empty()).unwrap();
     let domain = coder().domain().filter(|&d| d <= 3_000_000 && !compiled().needs_dense_groups());
-    let strategy = match (random.below(4), domain) {
+    let strategy = match (random.below_u64(4), domain) {
         (0, _) => None,
         (1, Some(domain)) => Some(Strategy::Direct { domain: domain as usize }),
         (2, Some(domain)) => Some(Strategy::TableThenDirect { domain: domain as usize, from: 5 }),

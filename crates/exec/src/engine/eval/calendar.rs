@@ -29,7 +29,7 @@ fn civil(day: i64) -> (i64, i64, i64) {
     (year + era * 400 + i64::from(month <= 2), month, day)
 }
 
-/// The day so many months later, or the last of its month where that has no such day.
+/// The day `n` months later, or the last of its month where that has no such day.
 pub(in crate::engine) fn plus_months(day: i64, months: i64) -> i64 {
     let (year, month, of_month) = civil(day);
     let months = year * 12 + (month - 1) + months;

@@ -31,7 +31,7 @@ const PIECE: usize = 65_536;
 /// Most values of an integer column for which an expression is evaluated beforehand.
 const INTEGERS_MAX: u64 = 1 << 16;
 
-/// So many values are evaluated for as many rows; more only for several times as many.
+/// `n` values are evaluated for as many rows; more only for several times as many.
 const FEW: u64 = 4096;
 
 /// Where an expression is compiled: what its columns are, how many rows are to come, and the threads to prepare with.

@@ -96,7 +96,7 @@ pub(crate) fn test(predicate: &Predicate, infos: &[ColumnInfo]) -> Result<Arc<dy
     Ok(Arc::new(Conjunction::new(predicate, &Site::new(infos, None, 0))?))
 }
 
-/// As [`test`], for about `rows` rows: what pays for so many is evaluated beforehand, on the threads of `run`.
+/// As [`test`], for about `rows` rows: what pays for `n` is evaluated beforehand, on the threads of `run`.
 pub(crate) fn prepared_test(
     predicate: &Predicate,
     infos: &[ColumnInfo],

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field};
 use numa::{Allocator, Budget};
+use random::Random;
 use sched::Statement;
 use storage::{Dictionary, Serial};
 
@@ -20,28 +21,6 @@ use crate::scalar::{ArithmeticOp, DatePart, Scalar};
 mod slow;
 
 use slow::{Value, slow};
-
-/// A small generator of numbers.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, n: usize) -> usize {
-        (self.roll() % n as u64) as usize
-    }
-
-    fn between(&mut self, low: i64, high: i64) -> i64 {
-        let width = (i128::from(high) - i128::from(low) + 1) as u128;
-        (i128::from(low) + (u128::from(self.roll()) % width) as i128) as i64
-    }
-}
 
 const ROWS: usize = 61;
 const WORDS: [&str; 7] = ["", "a", "anchor", "banana and a long tail of it", "bee", "cab", "zebra"];
@@ -83,7 +62,7 @@ const FLOAT: usize = 6;
 const BOOL: usize = 7;
 const TEXTS: [usize; 2] = [8, 9];
 
-fn table(dice: &mut Dice) -> Table {
+fn table(random: &mut Random) -> Table {
     let dictionary = Arc::new(Dictionary::of_strings(&WORDS, &Allocator::unplaced()).unwrap());
     let extreme = [(-5, 5), (1, 9), (i64::MIN, i64::MAX), (i64::MAX - 3, i64::MAX), (-4_000_000_000, 4_000_000_000)];
     let types = [
@@ -101,27 +80,27 @@ fn table(dice: &mut Dice) -> Table {
     let (mut infos, mut vectors) = (Vec::new(), Vec::new());
     for (column, data_type) in types.into_iter().enumerate() {
         let (low, high) = match column {
-            0 | 1 => extreme[dice.below(extreme.len())],
-            2 => [(-100, 100), (0, 3), (i32::MIN.into(), i32::MAX.into())][dice.below(3)],
-            3 => [(-10, 1_000_000), (-999_999_999_999_999, 999_999_999_999_999)][dice.below(2)],
-            4 => [(1, 800_000), (-20_000, 50_000)][dice.below(2)],
-            5 => [(8_000, 10_600), (-700_000, 900_000), (-3_000_000, 0)][dice.below(3)],
+            0 | 1 => extreme[random.below(extreme.len())],
+            2 => [(-100, 100), (0, 3), (i32::MIN.into(), i32::MAX.into())][random.below(3)],
+            3 => [(-10, 1_000_000), (-999_999_999_999_999, 999_999_999_999_999)][random.below(2)],
+            4 => [(1, 800_000), (-20_000, 50_000)][random.below(2)],
+            5 => [(8_000, 10_600), (-700_000, 900_000), (-3_000_000, 0)][random.below(3)],
             7 => (0, 1),
             _ => (-4, 4),
         };
-        let valid: Option<Vec<bool>> = (dice.below(2) == 0).then(|| (0..ROWS).map(|_| dice.below(5) > 0).collect());
+        let valid: Option<Vec<bool>> = (random.below(2) == 0).then(|| (0..ROWS).map(|_| random.below(5) > 0).collect());
         let is_valid = |row: usize| valid.as_ref().is_none_or(|v| v[row]);
         let (kind, data) = match data_type {
             DataType::Float64 => {
                 let specials = [0.0, -0.0, f64::NAN, 1.5, -2.25, f64::INFINITY];
-                (Kind::Float, Data::Float((0..ROWS).map(|_| specials[dice.below(specials.len())]).collect()))
+                (Kind::Float, Data::Float((0..ROWS).map(|_| specials[random.below(specials.len())]).collect()))
             }
             DataType::Utf8View => {
-                let vids = (0..ROWS).map(|r| if is_valid(r) { dice.below(WORDS.len()) as u32 } else { 0 });
+                let vids = (0..ROWS).map(|r| if is_valid(r) { random.below(WORDS.len()) as u32 } else { 0 });
                 (Kind::Vid(dictionary.clone()), Data::Vid(vids.collect()))
             }
             _ => {
-                let values = (0..ROWS).map(|r| if is_valid(r) { dice.between(low, high) } else { 0 });
+                let values = (0..ROWS).map(|r| if is_valid(r) { random.between(low, high) } else { 0 });
                 (Kind::Int { low, high }, Data::Int(values.collect()))
             }
         };
@@ -147,65 +126,65 @@ fn constant(array: impl Array + 'static) -> Scalar {
     Scalar::Literal(Arc::new(array))
 }
 
-fn leaf(dice: &mut Dice, of: Of) -> Scalar {
+fn leaf(random: &mut Random, of: Of) -> Scalar {
     use arrow::array::{Date32Array, Decimal128Array, Float64Array, Int64Array};
-    let null = dice.below(12) == 0;
-    let column = dice.below(3) > 0;
+    let null = random.below(12) == 0;
+    let column = random.below(3) > 0;
     match of {
-        Of::Int if column => Scalar::Column(INTS[dice.below(2)]),
-        Of::Int => constant(Int64Array::from(vec![(!null).then(|| dice.between(-9, 9))])),
-        Of::Decimal if column => Scalar::Column(DECIMALS[dice.below(2)]),
+        Of::Int if column => Scalar::Column(INTS[random.below(2)]),
+        Of::Int => constant(Int64Array::from(vec![(!null).then(|| random.between(-9, 9))])),
+        Of::Decimal if column => Scalar::Column(DECIMALS[random.below(2)]),
         Of::Decimal => {
-            let scale = dice.below(4) as i8;
-            let value = Decimal128Array::from(vec![(!null).then(|| i128::from(dice.between(-900, 900)))]);
+            let scale = random.below(4) as i8;
+            let value = Decimal128Array::from(vec![(!null).then(|| i128::from(random.between(-900, 900)))]);
             constant(value.with_precision_and_scale(12, scale).unwrap())
         }
         Of::Date if column => Scalar::Column(DATE),
-        Of::Date => constant(Date32Array::from(vec![(!null).then(|| dice.between(-3000, 11_000) as i32)])),
+        Of::Date => constant(Date32Array::from(vec![(!null).then(|| random.between(-3000, 11_000) as i32)])),
         Of::Float if column => Scalar::Column(FLOAT),
-        Of::Float => constant(Float64Array::from(vec![(!null).then(|| dice.between(-2, 2) as f64)])),
+        Of::Float => constant(Float64Array::from(vec![(!null).then(|| random.between(-2, 2) as f64)])),
         Of::Bool if column => Scalar::Column(BOOL),
-        Of::Bool => constant(BooleanArray::from(vec![(!null).then(|| dice.below(2) == 0)])),
-        Of::Text if column => Scalar::Column(TEXTS[dice.below(2)]),
+        Of::Bool => constant(BooleanArray::from(vec![(!null).then(|| random.below(2) == 0)])),
+        Of::Text if column => Scalar::Column(TEXTS[random.below(2)]),
         Of::Text => {
             let words = [WORDS[3], "aardvark", "zz", WORDS[1]];
-            constant(StringViewArray::from(vec![(!null).then(|| words[dice.below(4)])]))
+            constant(StringViewArray::from(vec![(!null).then(|| words[random.below(4)])]))
         }
     }
 }
 
-fn tree(dice: &mut Dice, of: Of, depth: usize) -> Scalar {
-    if depth == 0 || dice.below(6) == 0 {
-        return leaf(dice, of);
+fn tree(random: &mut Random, of: Of, depth: usize) -> Scalar {
+    if depth == 0 || random.below(6) == 0 {
+        return leaf(random, of);
     }
-    let boxed = |dice: &mut Dice, of| Box::new(tree(dice, of, depth - 1));
-    let choice = dice.below(8);
+    let boxed = |random: &mut Random, of| Box::new(tree(random, of, depth - 1));
+    let choice = random.below(8);
     if choice == 0 {
-        return case(dice, of, depth);
+        return case(random, of, depth);
     }
     match of {
         Of::Int => match choice {
-            1 => Scalar::Negate(boxed(dice, of)),
-            2 => cast(tree(dice, Of::Bool, depth - 1), DataType::Int64),
-            3 => cast(tree(dice, Of::Decimal, depth - 1), DataType::Int64),
+            1 => Scalar::Negate(boxed(random, of)),
+            2 => cast(tree(random, Of::Bool, depth - 1), DataType::Int64),
+            3 => cast(tree(random, Of::Decimal, depth - 1), DataType::Int64),
             4 => {
                 let parts = [DatePart::Year, DatePart::Quarter, DatePart::Month, DatePart::Day];
-                let input = boxed(dice, Of::Date);
-                let part = Scalar::DatePart { part: parts[dice.below(4)], input, data_type: DataType::Int32 };
+                let input = boxed(random, Of::Date);
+                let part = Scalar::DatePart { part: parts[random.below(4)], input, data_type: DataType::Int32 };
                 cast(part, DataType::Int64)
             }
-            5 => cast(opaque(dice, 1), DataType::Int64),
+            5 => cast(opaque(random, 1), DataType::Int64),
             _ => {
-                let (left, right) = (boxed(dice, of), boxed(dice, of));
-                Scalar::Arithmetic { op: op(dice), left, right, data_type: DataType::Int64 }
+                let (left, right) = (boxed(random, of), boxed(random, of));
+                Scalar::Arithmetic { op: op(random), left, right, data_type: DataType::Int64 }
             }
         },
         Of::Decimal => match choice {
-            1 => Scalar::Negate(boxed(dice, of)),
-            2 => cast(tree(dice, Of::Decimal, depth - 1), DataType::Decimal128(38, dice.below(6) as i8)),
-            3 => cast(tree(dice, Of::Int, depth - 1), DataType::Decimal128(38, dice.below(3) as i8)),
+            1 => Scalar::Negate(boxed(random, of)),
+            2 => cast(tree(random, Of::Decimal, depth - 1), DataType::Decimal128(38, random.below(6) as i8)),
+            3 => cast(tree(random, Of::Int, depth - 1), DataType::Decimal128(38, random.below(3) as i8)),
             _ => {
-                let (op, left, right) = (op(dice), boxed(dice, of), boxed(dice, of));
+                let (op, left, right) = (op(random), boxed(random, of), boxed(random, of));
                 let (a, b) = (slow::scale(&slow::type_of(&left)), slow::scale(&slow::type_of(&right)));
                 let scale = match op {
                     ArithmeticOp::Multiply => a + b,
@@ -215,38 +194,38 @@ fn tree(dice: &mut Dice, of: Of, depth: usize) -> Scalar {
                 Scalar::Arithmetic { op, left, right, data_type: DataType::Decimal128(38, scale) }
             }
         },
-        Of::Date => leaf(dice, of),
+        Of::Date => leaf(random, of),
         Of::Float => match choice {
-            1 => Scalar::Negate(boxed(dice, of)),
-            2 => cast(tree(dice, Of::Int, depth - 1), DataType::Float64),
-            3 => cast(tree(dice, Of::Decimal, depth - 1), DataType::Float64),
+            1 => Scalar::Negate(boxed(random, of)),
+            2 => cast(tree(random, Of::Int, depth - 1), DataType::Float64),
+            3 => cast(tree(random, Of::Decimal, depth - 1), DataType::Float64),
             _ => {
                 let ops = [ArithmeticOp::Add, ArithmeticOp::Subtract, ArithmeticOp::Multiply, ArithmeticOp::Divide];
-                let (left, right) = (boxed(dice, of), boxed(dice, of));
-                Scalar::Arithmetic { op: ops[dice.below(4)], left, right, data_type: DataType::Float64 }
+                let (left, right) = (boxed(random, of), boxed(random, of));
+                Scalar::Arithmetic { op: ops[random.below(4)], left, right, data_type: DataType::Float64 }
             }
         },
-        Of::Text => opaque(dice, 0),
-        Of::Bool => condition(dice, depth, choice),
+        Of::Text => opaque(random, 0),
+        Of::Bool => condition(random, depth, choice),
     }
 }
 
-fn op(dice: &mut Dice) -> ArithmeticOp {
+fn op(random: &mut Random) -> ArithmeticOp {
     use ArithmeticOp::*;
-    [Add, Subtract, Multiply, Add, Subtract, Multiply, Divide, Remainder][dice.below(8)]
+    [Add, Subtract, Multiply, Add, Subtract, Multiply, Divide, Remainder][random.below(8)]
 }
 
 fn cast(input: Scalar, data_type: DataType) -> Scalar {
     Scalar::Cast { input: Box::new(input), data_type }
 }
 
-fn case(dice: &mut Dice, of: Of, depth: usize) -> Scalar {
-    let result = |dice: &mut Dice| match of {
-        Of::Decimal => cast(tree(dice, of, depth - 1), DataType::Decimal128(38, 3)),
-        of => tree(dice, of, depth - 1),
+fn case(random: &mut Random, of: Of, depth: usize) -> Scalar {
+    let result = |random: &mut Random| match of {
+        Of::Decimal => cast(tree(random, of, depth - 1), DataType::Decimal128(38, 3)),
+        of => tree(random, of, depth - 1),
     };
-    let whens = (0..1 + dice.below(2)).map(|_| (tree(dice, Of::Bool, depth - 1), result(dice))).collect();
-    let otherwise = (dice.below(3) > 0).then(|| Box::new(result(dice)));
+    let whens = (0..1 + random.below(2)).map(|_| (tree(random, Of::Bool, depth - 1), result(random))).collect();
+    let otherwise = (random.below(3) > 0).then(|| Box::new(result(random)));
     let data_type = match of {
         Of::Int => DataType::Int64,
         Of::Decimal => DataType::Decimal128(38, 3),
@@ -258,37 +237,37 @@ fn case(dice: &mut Dice, of: Of, depth: usize) -> Scalar {
     Scalar::Case { whens, otherwise, data_type }
 }
 
-fn condition(dice: &mut Dice, depth: usize, choice: usize) -> Scalar {
-    let part = |dice: &mut Dice, of| tree(dice, of, depth - 1);
+fn condition(random: &mut Random, depth: usize, choice: usize) -> Scalar {
+    let part = |random: &mut Random, of| tree(random, of, depth - 1);
     let ops = [CompareOp::Eq, CompareOp::NotEq, CompareOp::Lt, CompareOp::LtEq, CompareOp::Gt, CompareOp::GtEq];
     let any = [Of::Int, Of::Decimal, Of::Date, Of::Float, Of::Bool, Of::Text];
     match choice {
-        1 => Scalar::And((0..1 + dice.below(3)).map(|_| part(dice, Of::Bool)).collect()),
-        2 => Scalar::Or((0..1 + dice.below(3)).map(|_| part(dice, Of::Bool)).collect()),
-        3 => Scalar::Not(Box::new(part(dice, Of::Bool))),
+        1 => Scalar::And((0..1 + random.below(3)).map(|_| part(random, Of::Bool)).collect()),
+        2 => Scalar::Or((0..1 + random.below(3)).map(|_| part(random, Of::Bool)).collect()),
+        3 => Scalar::Not(Box::new(part(random, Of::Bool))),
         4 => {
-            let of = any[dice.below(6)];
-            Scalar::IsNull { input: Box::new(part(dice, of)), negated: dice.below(2) == 0 }
+            let of = any[random.below(6)];
+            Scalar::IsNull { input: Box::new(part(random, of)), negated: random.below(2) == 0 }
         }
         5 => {
-            let negated = dice.below(2) == 0;
-            if dice.below(2) == 0 {
+            let negated = random.below(2) == 0;
+            if random.below(2) == 0 {
                 let values: ArrayRef = Arc::new(StringViewArray::from(vec!["bee", "nothing", "a", "cab", "zz"]));
-                return Scalar::In { input: Box::new(part(dice, Of::Text)), values, negated };
+                return Scalar::In { input: Box::new(part(random, Of::Text)), values, negated };
             }
             let lists = [vec![-3, 4], vec![1, 2, 3], vec![], vec![i64::MIN, 0, i64::MAX], vec![7]];
-            let values: ArrayRef = Arc::new(arrow::array::Int64Array::from(lists[dice.below(5)].clone()));
-            Scalar::In { input: Box::new(part(dice, Of::Int)), values, negated }
+            let values: ArrayRef = Arc::new(arrow::array::Int64Array::from(lists[random.below(5)].clone()));
+            Scalar::In { input: Box::new(part(random, Of::Int)), values, negated }
         }
-        6 => opaque(dice, 2),
+        6 => opaque(random, 2),
         _ => {
-            let of = any[dice.below(6)];
-            let mut sides = [part(dice, of), part(dice, of)];
+            let of = any[random.below(6)];
+            let mut sides = [part(random, of), part(random, of)];
             if of == Of::Decimal {
                 sides = sides.map(|side| cast(side, DataType::Decimal128(38, 4)));
             }
             let [left, right] = sides.map(Box::new);
-            Scalar::Compare { op: ops[dice.below(6)], left, right }
+            Scalar::Compare { op: ops[random.below(6)], left, right }
         }
     }
 }
@@ -301,9 +280,9 @@ struct OfText {
     data_type: DataType,
 }
 
-fn opaque(dice: &mut Dice, function: usize) -> Scalar {
+fn opaque(random: &mut Random, function: usize) -> Scalar {
     let data_type = [DataType::Utf8View, DataType::Int32, DataType::Boolean][function].clone();
-    Scalar::Opaque(Arc::new(OfText { columns: [TEXTS[dice.below(2)]], function, data_type }))
+    Scalar::Opaque(Arc::new(OfText { columns: [TEXTS[random.below(2)]], function, data_type }))
 }
 
 impl Expression for OfText {
@@ -408,11 +387,11 @@ fn compiled_expressions_mean_what_they_say() {
     let kinds = [Of::Int, Of::Decimal, Of::Float, Of::Bool, Of::Text, Of::Date];
     let (mut compiled, mut failing) = (0, 0);
     for seed in 0..10_000 {
-        let mut dice = Dice(seed);
-        let table = table(&mut dice);
-        let of = kinds[dice.below(kinds.len())];
-        let depth = 1 + dice.below(4);
-        let tree = tree(&mut dice, of, depth);
+        let mut random = Random::new(seed);
+        let table = table(&mut random);
+        let of = kinds[random.below(kinds.len())];
+        let depth = 1 + random.below(4);
+        let tree = tree(&mut random, of, depth);
         let expected: Result<Vec<_>, _> = (0..ROWS).map(|row| slow(&tree, &|c| table.value(c, row))).collect();
         let expression = expression(tree, &table.infos);
         let field = Arc::new(Field::new("x", expression.data_type().clone(), true));
@@ -444,23 +423,23 @@ fn compiled_expressions_mean_what_they_say() {
 }
 
 /// A random condition of predicates and trees.
-fn predicate(dice: &mut Dice, infos: &[ColumnInfo], depth: usize) -> Predicate {
-    let many = |dice: &mut Dice| (0..1 + dice.below(3)).map(|_| predicate(dice, infos, depth - 1)).collect();
-    match if depth == 0 { 3 + dice.below(4) } else { dice.below(7) } {
-        0 => Predicate::And(many(dice)),
-        1 => Predicate::Or(many(dice)),
-        2 => Predicate::Not(Box::new(predicate(dice, infos, depth - 1))),
-        3 => Predicate::IsNull { column: dice.below(infos.len()), negated: dice.below(2) == 0 },
+fn predicate(random: &mut Random, infos: &[ColumnInfo], depth: usize) -> Predicate {
+    let many = |random: &mut Random| (0..1 + random.below(3)).map(|_| predicate(random, infos, depth - 1)).collect();
+    match if depth == 0 { 3 + random.below(4) } else { random.below(7) } {
+        0 => Predicate::And(many(random)),
+        1 => Predicate::Or(many(random)),
+        2 => Predicate::Not(Box::new(predicate(random, infos, depth - 1))),
+        3 => Predicate::IsNull { column: random.below(infos.len()), negated: random.below(2) == 0 },
         4 => {
-            let value: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![dice.between(-6, 6)]));
+            let value: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![random.between(-6, 6)]));
             let ops = [CompareOp::Eq, CompareOp::NotEq, CompareOp::Lt, CompareOp::LtEq, CompareOp::Gt, CompareOp::GtEq];
-            Predicate::Compare { column: INTS[dice.below(2)], op: ops[dice.below(6)], value }
+            Predicate::Compare { column: INTS[random.below(2)], op: ops[random.below(6)], value }
         }
         5 => {
             let values: ArrayRef = Arc::new(StringViewArray::from(vec!["bee", "a", "zz"]));
-            Predicate::In { column: TEXTS[dice.below(2)], values, negated: dice.below(2) == 0 }
+            Predicate::In { column: TEXTS[random.below(2)], values, negated: random.below(2) == 0 }
         }
-        _ => Predicate::Boolean(expression(tree(dice, Of::Bool, 2), infos)),
+        _ => Predicate::Boolean(expression(tree(random, Of::Bool, 2), infos)),
     }
 }
 
@@ -496,15 +475,15 @@ fn truth(predicate: &Predicate, row: &dyn Fn(usize) -> Option<Value>) -> Result<
 fn conditions_keep_the_rows_that_are_true() {
     let mut tested = 0;
     for seed in 0..4_000 {
-        let mut dice = Dice(seed);
-        let table = table(&mut dice);
-        let predicate = predicate(&mut dice, &table.infos, 3);
+        let mut random = Random::new(seed);
+        let table = table(&mut random);
+        let predicate = predicate(&mut random, &table.infos, 3);
         let expected: Result<Vec<_>, _> = (0..ROWS).map(|row| truth(&predicate, &|c| table.value(c, row))).collect();
         // What fails for a row may or may not be reported, as the order of evaluation has it.
         let Ok(expected) = expected else { continue };
         let expected: Vec<u32> = (0..ROWS).filter(|&r| expected[r] == Some(true)).map(|r| r as u32).collect();
         with_run(|run| {
-            let rows = if dice.below(2) == 0 { 1000 } else { 3 };
+            let rows = if random.below(2) == 0 { 1000 } else { 3 };
             let test = prepared_test(&predicate, &table.infos, run, rows).unwrap();
             let mut chunk = table.chunk();
             assert_eq!(test.passing(&mut chunk).unwrap(), expected, "seed {seed}: {predicate:?}");
@@ -549,9 +528,9 @@ fn parts_that_may_fail_see_only_rows_that_passed_those_before_them() {
 #[test]
 fn an_expression_over_a_dictionary_gives_codes() {
     with_run(|run| {
-        let mut dice = Dice(7);
-        let table = table(&mut dice);
-        let Scalar::Opaque(first) = opaque(&mut dice, 0) else { unreachable!("it is opaque") };
+        let mut random = Random::new(7);
+        let table = table(&mut random);
+        let Scalar::Opaque(first) = opaque(&mut random, 0) else { unreachable!("it is opaque") };
         let site = Site::new(&table.infos, Some(run), 1000);
         let typed = site.by_entries(&first).expect("7 entries for 1000 rows");
         assert!(matches!(typed.node, Node::Vid(..)));

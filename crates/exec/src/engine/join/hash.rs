@@ -35,7 +35,7 @@ pub(super) fn hash(key: u64) -> u64 {
     (wide >> 64) as u64 ^ wide as u64
 }
 
-/// Entries of a part for so many keys, at least one more than there are.
+/// Entries of a part for `n` keys, at least one more than there are.
 fn entries_for(keys: usize) -> usize {
     keys * 5 / 3 + 2
 }
@@ -123,7 +123,7 @@ pub(super) struct HashIndex {
 }
 
 impl HashIndex {
-    /// `2^bits` parts with room for so many keys each, which are to be cleared; charged to the budget.
+    /// `2^bits` parts with room for `n` keys each, which are to be cleared; charged to the budget.
     ///
     /// # Errors
     /// The budget or the machine has no room for it.

@@ -18,7 +18,7 @@ struct Block {
     before: u32,
 }
 
-/// Bytes of the blocks of so many possible codes.
+/// Bytes of the blocks of `n` possible codes.
 pub(super) fn bytes_for(domain: u64) -> u64 {
     (domain / BLOCK + 2) * size_of::<Block>() as u64
 }

@@ -9,9 +9,10 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Int64Type, Schema, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use numa::{Allocator, Budget, NodeId};
-use sched::Statement;
-use storage::{ColumnAllocator, Interrupted, Parallel, Serial, Stager, TableVersion, build_part};
+use numa::{Allocator, Budget, Topology};
+use random::Random;
+use sched::{Config, Scheduler, Statement};
+use storage::{ColumnAllocator, Parallel, Serial, Stager, TableVersion, build_part};
 
 use super::pipe_with;
 use super::table::Strategy;
@@ -21,51 +22,7 @@ use crate::engine::{Flow, Run};
 use crate::operators::scan::{Lookup, Places};
 use crate::plan::{Join, JoinKind, Plan, Side};
 use crate::predicate::{CompareOp, Predicate};
-use crate::{ExecError, Expression};
-
-/// Three threads.
-struct Threads;
-
-impl Parallel for Threads {
-    fn for_each(
-        &self,
-        tasks: usize,
-        _node_of: &(dyn Fn(usize) -> Option<NodeId> + Sync),
-        body: &(dyn Fn(usize) + Sync),
-    ) -> Result<(), Interrupted> {
-        let next = std::sync::atomic::AtomicUsize::new(0);
-        std::thread::scope(|scope| {
-            for _ in 0..3 {
-                scope.spawn(|| {
-                    loop {
-                        let task = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                        if task >= tasks {
-                            return;
-                        }
-                        body(task);
-                    }
-                });
-            }
-        });
-        Ok(())
-    }
-}
-
-/// Numbers that look random.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, n: u64) -> u64 {
-        (self.next() >> 11) % n
-    }
-}
+use crate::{ExecError, Expression, SchedParallel};
 
 /// What key columns are made of.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -186,12 +143,12 @@ fn side(keys: &[Key], rows: usize, range: u64, nulls: u64, random: &mut Random) 
     let mut fields = Vec::new();
     for (i, &key) in keys.iter().enumerate() {
         let seeds: Vec<Option<u64>> =
-            (0..rows).map(|_| (nulls == 0 || random.below(nulls) != 0).then(|| random.below(range))).collect();
+            (0..rows).map(|_| (nulls == 0 || random.below_u64(nulls) != 0).then(|| random.below_u64(range))).collect();
         let array = key_array(key, &seeds);
         fields.push(Field::new(format!("k{i}"), array.data_type().clone(), true));
         columns.push(array);
     }
-    let payload: Vec<i64> = (0..rows).map(|_| random.below(40) as i64).collect();
+    let payload: Vec<i64> = (0..rows).map(|_| random.below_u64(40) as i64).collect();
     fields.push(Field::new("p", DataType::Int64, true));
     columns.push(Arc::new(Int64Array::from(payload)));
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
@@ -360,19 +317,6 @@ fn check_kinds(chunk: &mut crate::engine::chunk::Chunk, infos: &[crate::engine::
     }
 }
 
-const KINDS: [JoinKind; 10] = [
-    JoinKind::Inner,
-    JoinKind::Left,
-    JoinKind::Right,
-    JoinKind::Full,
-    JoinKind::Semi(Side::Left),
-    JoinKind::Semi(Side::Right),
-    JoinKind::Anti(Side::Left),
-    JoinKind::Anti(Side::Right),
-    JoinKind::Mark(Side::Left),
-    JoinKind::Mark(Side::Right),
-];
-
 /// Every kind, side, strategy, with and without a residual and NULLs that are equal.
 fn check_all(left: &RecordBatch, right: &RecordBatch, made: (Made, Made), on: &[(usize, usize)], context: &str) {
     let columns = vec![left.num_columns() - 1, left.num_columns() + right.num_columns() - 1];
@@ -386,7 +330,7 @@ fn check_all(left: &RecordBatch, right: &RecordBatch, made: (Made, Made), on: &[
         residual: None,
         build: Side::Left,
     };
-    for kind in KINDS {
+    for kind in JoinKind::ALL {
         for (nulls_equal, null_aware) in [(false, false), (true, false), (false, true)] {
             if null_aware && !(matches!(kind, JoinKind::Anti(_)) && on.len() == 1) || nulls_equal && on.is_empty() {
                 continue;
@@ -413,7 +357,7 @@ fn check_all(left: &RecordBatch, right: &RecordBatch, made: (Made, Made), on: &[
 
 #[test]
 fn every_kind_over_every_type_of_key() {
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for key in KEYS {
         for (rows, range, nulls) in [((30, 40), 12, 6), ((25, 20), 200, 0), ((40, 3), 30, 9)] {
             let left = side(&[key], rows.0, range, nulls, &mut random);
@@ -432,7 +376,7 @@ fn every_kind_over_every_type_of_key() {
 
 #[test]
 fn several_keys() {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     for keys in [
         vec![Key::Int, Key::Text],
         vec![Key::Wide, Key::Sparse],
@@ -451,7 +395,7 @@ fn several_keys() {
 
 #[test]
 fn cross_joins_and_joins_by_inequality() {
-    let mut random = Random(13);
+    let mut random = Random::new(13);
     for rows in [(20, 30), (1, 25), (25, 1), (0, 12), (12, 0), (0, 0)] {
         let left = side(&[Key::Int], rows.0, 9, 4, &mut random);
         let right = side(&[Key::Text], rows.1, 9, 4, &mut random);
@@ -461,7 +405,7 @@ fn cross_joins_and_joins_by_inequality() {
 
 #[test]
 fn empty_sides_and_sides_of_nothing_but_null() {
-    let mut random = Random(17);
+    let mut random = Random::new(17);
     for key in [Key::Int, Key::Text, Key::Float] {
         for (rows, nulls) in [((0, 9), (0, 3)), ((9, 0), (3, 0)), ((7, 8), (1, 0)), ((7, 8), (0, 1)), ((5, 5), (1, 1))]
         {
@@ -476,7 +420,7 @@ fn empty_sides_and_sides_of_nothing_but_null() {
 
 #[test]
 fn keys_of_one_dictionary_are_compared_as_vids() {
-    let mut random = Random(19);
+    let mut random = Random::new(19);
     let batch = side(&[Key::Text], 50, 20, 7, &mut random);
     let plan = plan_of(&batch, Made::OneSegment);
     let most = |plan: &Plan, most: i64| {
@@ -488,7 +432,7 @@ fn keys_of_one_dictionary_are_compared_as_vids() {
         let mask: BooleanArray = payload.iter().map(|v| v.map(|v| v < most)).collect();
         arrow::compute::filter_record_batch(&batch, &mask).unwrap()
     };
-    for kind in KINDS {
+    for kind in JoinKind::ALL {
         let join = Join {
             left: most(&plan, 30),
             right: most(&plan, 20),
@@ -526,7 +470,9 @@ fn inner(left: Plan, right: Plan, on: Vec<(usize, usize)>) -> Join {
 
 /// Rows that come out, counted, with the memory that was charged at most.
 fn count(join: &Join, strategy: Strategy, budget: &Arc<Budget>, stop_at: usize) -> Result<usize, ExecError> {
-    with_run(budget.clone(), &Threads, |run| {
+    let scheduler = Scheduler::new(Topology::synthetic(1, 1, 3, 1).into(), Config::default());
+    let threads = SchedParallel::new(scheduler, Statement::new(1, Budget::unlimited()));
+    with_run(budget.clone(), &threads, |run| {
         let flow = Flow::new(run);
         let pipe = pipe_with(&flow, join, &Filters::new(), strategy)?;
         let mut rows = 0;

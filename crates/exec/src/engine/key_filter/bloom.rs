@@ -20,7 +20,7 @@ use crate::engine::vector::Vector;
 /// Bits of memory per key.
 const BITS_PER_KEY: u64 = 12;
 
-/// Bits that a key owns in its word, each chosen by so many bits of its hash.
+/// Bits that a key owns in its word, each chosen by `n` bits of its hash.
 const BITS_SET: u32 = 4;
 const CHOICE_BITS: u32 = 6;
 const _: () = assert!(1 << CHOICE_BITS == u64::BITS && BITS_SET * CHOICE_BITS <= 32, "the upper half chooses the word");
@@ -79,7 +79,7 @@ impl Bloom {
     }
 }
 
-/// Words for so many keys, at least one.
+/// Words for `n` keys, at least one.
 fn words_for(keys: usize) -> usize {
     (keys as u64 * BITS_PER_KEY).div_ceil(64).max(1) as usize
 }

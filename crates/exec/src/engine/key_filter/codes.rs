@@ -18,10 +18,10 @@ use crate::ExecError;
 const DECODED: usize = 4096;
 const DECODED_TASK: usize = 16 * DECODED;
 
-/// Of larger dictionaries so many entries are asked first: where these show that nearly all pass, the others are not.
+/// Of larger dictionaries `n` entries are asked first: where these show that nearly all pass, the others are not.
 const SAMPLED: usize = 1024;
 
-/// A few keys are looked up in a dictionary rather than its entries in them, where it has at least so many entries for each.
+/// A few keys are looked up in a dictionary rather than its entries in them, where it has at least `n` entries for each.
 const ENTRIES_PER_LOOK_UP: usize = 32;
 
 /// Values between two looks at the statement: texts may be long.

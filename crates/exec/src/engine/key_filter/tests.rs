@@ -37,10 +37,7 @@ fn filter_of(keys: &[Option<i64>], run: &Run<'_>) -> (KeyFilter, HashSet<i64>) {
 
 /// Numbers that look random.
 fn hashed(i: u64) -> i64 {
-    let mut x = i.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    (x ^ (x >> 31)) as i64
+    random::mixed(i) as i64
 }
 
 /// False alarms in a hundred, at most.

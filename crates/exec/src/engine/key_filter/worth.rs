@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 /// Rows to be seen before a filter is judged, and how many of those seen earlier count at most beside newer ones.
 const ROWS_MIN: u32 = 32 << 10;
 
-/// Of so many pieces in turn that a filter was left out of, the last one tries it again.
+/// Of `n` pieces in turn that a filter was left out of, the last one tries it again.
 const AGAIN: u32 = 16;
 
 /// The largest share of its rows that a filter may keep, in hundredths.
@@ -53,7 +53,7 @@ impl Seen {
         Seen { tested: before.saturating_add(tested), kept: kept_before.saturating_add(kept) }
     }
 
-    /// Should the next piece be tested, where so many before it were not?
+    /// Should the next piece be tested, where `n` before it were not?
     pub(super) fn pays(self, left_out: u32, most: Most) -> bool {
         let judged = self.tested >= ROWS_MIN;
         let keeps_most = u64::from(self.kept) * 100 > u64::from(self.tested) * most.hundredths();

@@ -230,7 +230,7 @@ pub(super) fn in_ranges<T: Copy + Send + Sync, R: Send>(
     })
 }
 
-/// Sorts items in parts of so many, which are then merged two by two; looks at the statement as often.
+/// Sorts items in parts of `n`, which are then merged two by two; looks at the statement as often.
 fn in_order<T: Copy>(
     run: &Run<'_>,
     mut items: Vec<T>,

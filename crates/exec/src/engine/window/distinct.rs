@@ -12,8 +12,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type};
 
 use super::extremes::Ranked;
-use super::frames::{Frames, Ranges};
-use super::places::{CHECK_ROWS, Ordered};
+use super::frames::{Ranges, WindowInput};
+use super::places::{CHECK_ROWS, ColumnPieces};
 use super::sums::{Counted, finish, finished};
 use crate::ExecError;
 use crate::engine::Run;
@@ -40,19 +40,12 @@ struct Bag {
 }
 
 /// The values of a count, a sum or an average of distinct values.
-pub(super) fn column(
-    run: &Run<'_>,
-    ordered: &Ordered<'_>,
-    call: &AggregateCall,
-    frames: &Frames<'_>,
-) -> Result<(ColumnInfo, Vec<Vector>), ExecError> {
+pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<ColumnPieces, ExecError> {
+    let WindowInput { run, ordered, frames } = *input;
     let argument = call.arguments[0];
     let vector = ordered.column(argument).1;
     let counts_only = matches!(call.function, AggregateFunction::Count);
-    let ranked = match vector.data {
-        Data::Arrow(_) => Some(Ranked::new(run, ordered, argument)?),
-        _ => None,
-    };
+    let ranked = Ranked::where_needed(run, ordered, argument)?;
     let value = |row: usize| match (&vector.data, &ranked) {
         (Data::Int(values), _) => values[row] as u64,
         (Data::Vid(vids), _) => u64::from(vids[row]),

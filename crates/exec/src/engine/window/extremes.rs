@@ -6,31 +6,24 @@
 
 use std::ops::Range;
 
-use super::frames::Frames;
-use super::places::{CHECK_ROWS, Ordered, filled};
+use super::frames::WindowInput;
+use super::places::{CHECK_ROWS, ColumnPieces, Ordered, filled};
 use super::sums::{Counted, count};
 use super::tree::{Growing, Tree};
 use crate::ExecError;
 use crate::engine::Run;
 use crate::engine::aggregate::{Column, Values, of_ordered, ordered as number_of_float};
 use crate::engine::sort::grouped;
-use crate::engine::vector::{ColumnInfo, Data, Kind, NO_ROW, Vector};
+use crate::engine::vector::{ColumnInfo, Data, Kind, NO_ROW};
 use crate::plan::{AggregateCall, AggregateFunction, SortKey};
 
 /// The values of `min` or `max`.
-pub(super) fn column(
-    run: &Run<'_>,
-    ordered: &Ordered<'_>,
-    call: &AggregateCall,
-    frames: &Frames<'_>,
-) -> Result<(ColumnInfo, Vec<Vector>), ExecError> {
+pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<ColumnPieces, ExecError> {
+    let WindowInput { run, ordered, frames } = *input;
     let argument = call.arguments[0];
     let (source, vector) = ordered.column(argument);
     let smallest = matches!(call.function, AggregateFunction::Min);
-    let ranked = match vector.data {
-        Data::Arrow(_) => Some(Ranked::new(run, ordered, argument)?),
-        _ => None,
-    };
+    let ranked = Ranked::where_needed(run, ordered, argument)?;
     let (low, high) = source.bounds().unwrap_or((0, 0));
     let number = |row: usize| -> u64 {
         let (number, last) = match (&vector.data, &ranked) {
@@ -111,8 +104,20 @@ pub(super) struct Ranked {
 }
 
 impl Ranked {
+    /// Of a column whose values are no numbers and can be ordered; of others nothing.
+    pub(super) fn where_needed(
+        run: &Run<'_>,
+        ordered: &Ordered<'_>,
+        column: usize,
+    ) -> Result<Option<Ranked>, ExecError> {
+        match ordered.column(column).1.data {
+            Data::Arrow(_) => Ranked::new(run, ordered, column).map(Some),
+            _ => Ok(None),
+        }
+    }
+
     /// Of a column that can be ordered; NULL has a rank too.
-    pub(super) fn new(run: &Run<'_>, ordered: &Ordered<'_>, column: usize) -> Result<Ranked, ExecError> {
+    fn new(run: &Run<'_>, ordered: &Ordered<'_>, column: usize) -> Result<Ranked, ExecError> {
         let key = SortKey { column, descending: false, nulls_first: true };
         let sorted = grouped(run, ordered.rows, &[key], &[1])?;
         let starts = &sorted.starts[0];

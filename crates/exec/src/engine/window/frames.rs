@@ -12,6 +12,14 @@ use crate::ExecError;
 use crate::engine::Run;
 use crate::plan::{Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits, SortKey};
 
+/// What functions over frames are evaluated on.
+#[derive(Clone, Copy)]
+pub(super) struct WindowInput<'a> {
+    pub(super) run: &'a Run<'a>,
+    pub(super) ordered: &'a Ordered<'a>,
+    pub(super) frames: &'a Frames<'a>,
+}
+
 /// Consecutive positions, at most three times: a frame without what is excluded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ranges {

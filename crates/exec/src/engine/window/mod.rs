@@ -44,8 +44,8 @@ use crate::ExecError;
 use crate::plan::{
     AggregateFunction, FrameBound, FrameExclusion, FrameUnits, Plan, SortKey, Window, WindowCall, WindowFunction,
 };
-use frames::Frames;
-use places::{Ordered, PIECE_ROWS};
+use frames::{Frames, WindowInput};
+use places::{ColumnPieces, Ordered, PIECE_ROWS};
 
 /// A pipe of the operator's rows, partition by partition.
 pub(crate) fn pipe(flow: &Flow<'_>, window: &Window, filters: &Filters) -> Result<Pipe, ExecError> {
@@ -136,20 +136,21 @@ fn evaluate(
     ordered: &Ordered<'_>,
     order: &[SortKey],
     call: &WindowCall,
-) -> Result<(ColumnInfo, Vec<Vector>), ExecError> {
+) -> Result<ColumnPieces, ExecError> {
     run.check()?;
     let _working = run.reserve(working_bytes(call) * ordered.len() as u64)?;
     if !call.has_frame() && !matches!(call.function, WindowFunction::Lag { .. } | WindowFunction::Lead { .. }) {
         return numbering::column(run, ordered, call);
     }
     let frames = Frames::new(run, ordered, order, call.frame)?;
-    let Some(aggregate) = call.aggregate() else { return values::column(run, ordered, call, &frames) };
+    let input = WindowInput { run, ordered, frames: &frames };
+    let Some(aggregate) = call.aggregate() else { return values::column(&input, call) };
     match &aggregate.function {
-        AggregateFunction::Opaque(function) => opaque::column(run, ordered, &aggregate, function, &frames),
-        AggregateFunction::Min | AggregateFunction::Max => extremes::column(run, ordered, &aggregate, &frames),
-        AggregateFunction::CountRows => sums::column(run, ordered, &aggregate, &frames),
-        _ if aggregate.distinct => distinct::column(run, ordered, &aggregate, &frames),
-        _ => sums::column(run, ordered, &aggregate, &frames),
+        AggregateFunction::Opaque(function) => opaque::column(&input, &aggregate, function),
+        AggregateFunction::Min | AggregateFunction::Max => extremes::column(&input, &aggregate),
+        AggregateFunction::CountRows => sums::column(&input, &aggregate),
+        _ if aggregate.distinct => distinct::column(&input, &aggregate),
+        _ => sums::column(&input, &aggregate),
     }
 }
 
@@ -175,7 +176,7 @@ struct Results {
 }
 
 impl Results {
-    fn add(&mut self, run: &Run<'_>, (info, vectors): (ColumnInfo, Vec<Vector>)) -> Result<(), ExecError> {
+    fn add(&mut self, run: &Run<'_>, (info, vectors): ColumnPieces) -> Result<(), ExecError> {
         self.charged.push(run.reserve(vectors.iter().map(Vector::bytes).sum())?);
         self.infos.push(info);
         self.pieces.resize(vectors.len(), Vec::new());

@@ -2,40 +2,18 @@
 
 use std::ops::Range;
 
-use super::places::{Ordered, Place};
+use super::places::{ColumnPieces, Ordered, Place};
 use crate::ExecError;
 use crate::engine::Run;
 use crate::engine::aggregate::{Column, Values};
-use crate::engine::vector::{ColumnInfo, Vector};
+use crate::engine::vector::ColumnInfo;
 use crate::plan::{WindowCall, WindowFunction};
 
 /// The values of such a function.
-pub(super) fn column(
-    run: &Run<'_>,
-    ordered: &Ordered<'_>,
-    call: &WindowCall,
-) -> Result<(ColumnInfo, Vec<Vector>), ExecError> {
+pub(super) fn column(run: &Run<'_>, ordered: &Ordered<'_>, call: &WindowCall) -> Result<ColumnPieces, ExecError> {
     let info = ColumnInfo::plain(call.field.clone());
-    let ints = |of: &(dyn Fn(&Place) -> i64 + Sync)| {
-        ordered.in_pieces(run, &|piece: Range<usize>| {
-            let mut values = Vec::with_capacity(piece.len());
-            ordered.each(piece, |place| {
-                values.push(of(place));
-                Ok(())
-            })?;
-            Ok(Column::new(info.clone(), Values::Int(values), None))
-        })
-    };
-    let floats = |of: &(dyn Fn(&Place) -> f64 + Sync)| {
-        ordered.in_pieces(run, &|piece: Range<usize>| {
-            let mut values = Vec::with_capacity(piece.len());
-            ordered.each(piece, |place| {
-                values.push(of(place));
-                Ok(())
-            })?;
-            Ok(Column::new(info.clone(), Values::Float(values), None))
-        })
-    };
+    let ints = |of: &(dyn Fn(&Place) -> i64 + Sync)| per_row(run, ordered, &info, Values::Int, of);
+    let floats = |of: &(dyn Fn(&Place) -> f64 + Sync)| per_row(run, ordered, &info, Values::Float, of);
     match &call.function {
         WindowFunction::RowNumber => ints(&|place| (place.row - place.partition.start + 1) as i64),
         WindowFunction::Rank => ints(&|place| (place.peers.start - place.partition.start + 1) as i64),
@@ -59,6 +37,24 @@ pub(super) fn column(
         }
         _ => unreachable!("the function is of the row's place"),
     }
+}
+
+/// What `of` says of each row's place.
+fn per_row<T: Send>(
+    run: &Run<'_>,
+    ordered: &Ordered<'_>,
+    info: &ColumnInfo,
+    values_of: fn(Vec<T>) -> Values,
+    of: &(dyn Fn(&Place) -> T + Sync),
+) -> Result<ColumnPieces, ExecError> {
+    ordered.in_pieces(run, &|piece: Range<usize>| {
+        let mut values = Vec::with_capacity(piece.len());
+        ordered.each(piece, |place| {
+            values.push(of(place));
+            Ok(())
+        })?;
+        Ok(Column::new(info.clone(), values_of(values), None))
+    })
 }
 
 /// Which of `parts` parts of its partition a row is in; the first ones have one row more.

@@ -16,14 +16,14 @@ use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array, new_empty_array};
 use arrow::compute::{concat, take};
 use numa::Reservation;
 
-use super::frames::{Frames, Ranges};
-use super::places::{CHECK_ROWS, Ordered};
+use super::frames::{Ranges, WindowInput};
+use super::places::{CHECK_ROWS, ColumnPieces, Ordered};
 use super::sums::Counted;
 use crate::ExecError;
 use crate::engine::Run;
 use crate::engine::aggregate::{Column, Values};
-use crate::engine::vector::{ColumnInfo, Vector};
-use crate::plan::{AggregateCall, OpaqueAggregate, OpaqueGroups};
+use crate::engine::vector::ColumnInfo;
+use crate::plan::{AggregateCall, GroupedRows, OpaqueAggregate, OpaqueGroups};
 
 /// Entries, or rows, that an entry of the level above is made of.
 const FANOUT: usize = 32;
@@ -52,12 +52,11 @@ struct Level {
 
 /// The values of the function.
 pub(super) fn column(
-    run: &Run<'_>,
-    ordered: &Ordered<'_>,
+    input: &WindowInput<'_>,
     call: &AggregateCall,
     function: &Arc<dyn OpaqueAggregate>,
-    frames: &Frames<'_>,
-) -> Result<(ColumnInfo, Vec<Vector>), ExecError> {
+) -> Result<ColumnPieces, ExecError> {
+    let WindowInput { run, ordered, frames } = *input;
     let filtered = Counted::new(ordered, None, call.filter);
     let mut states = States { run, ordered, call, function: function.as_ref(), filtered, levels: Vec::new() };
     states.build()?;
@@ -139,7 +138,7 @@ impl States<'_> {
             let arrays: Vec<ArrayRef> = arrays.collect();
             let filter: Option<BooleanArray> =
                 (!self.filtered.all()).then(|| positions.iter().map(|&p| Some(self.filtered.is(p as usize))).collect());
-            groups.update(&arrays, of, filter.as_ref(), total)?;
+            groups.update(&arrays, GroupedRows { groups: of, filter: filter.as_ref(), total })?;
         }
         Ok(())
     }
@@ -153,7 +152,7 @@ impl States<'_> {
         let mut groups = self.function.groups()?;
         let arguments = self.call.arguments.iter().map(|&a| self.ordered.column(a).0.data_type());
         let none: Vec<ArrayRef> = arguments.map(new_empty_array).collect();
-        groups.update(&none, &[], None, total)?;
+        groups.update(&none, GroupedRows::none(total))?;
         for parts in &batch.parts {
             let (first, rest) = parts.split_first().expect("there is a level of rows");
             self.update(groups.as_mut(), &first.entries[0], &first.groups[0], total)?;

@@ -9,6 +9,9 @@ use crate::engine::aggregate::{Column, settle};
 use crate::engine::chunk::Rows;
 use crate::engine::vector::{ColumnInfo, Vector};
 
+/// The values of a function for all rows, by piece.
+pub(super) type ColumnPieces = (ColumnInfo, Vec<Vector>);
+
 /// Rows that are evaluated at a time, by one task.
 pub(super) const PIECE_ROWS: usize = 1 << PIECE_BITS;
 /// The same as a number of bits.
@@ -136,7 +139,7 @@ impl Ordered<'_> {
         &self,
         run: &Run<'_>,
         make: &(dyn Fn(Range<usize>) -> Result<Column, ExecError> + Sync),
-    ) -> Result<(ColumnInfo, Vec<Vector>), ExecError> {
+    ) -> Result<ColumnPieces, ExecError> {
         Ok(settle(run.map(self.pieces(), &|piece| Ok(make(self.piece(piece))?.bound()))?))
     }
 }

@@ -12,8 +12,8 @@ use arrow::array::{Array, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type};
 
-use super::frames::{Frames, Ranges};
-use super::places::{Ordered, PIECE_BITS, PIECE_ROWS, filled};
+use super::frames::{Frames, Ranges, WindowInput};
+use super::places::{ColumnPieces, Ordered, PIECE_BITS, PIECE_ROWS, filled};
 use super::tree::{Growing, Tree};
 use crate::ExecError;
 use crate::engine::Run;
@@ -181,12 +181,8 @@ pub(super) fn count(counts: Option<&Prefix<u32>>, ranges: &Ranges) -> i64 {
 }
 
 /// The values of a count, a sum or an average.
-pub(super) fn column(
-    run: &Run<'_>,
-    ordered: &Ordered<'_>,
-    call: &AggregateCall,
-    frames: &Frames<'_>,
-) -> Result<(ColumnInfo, Vec<Vector>), ExecError> {
+pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<ColumnPieces, ExecError> {
+    let WindowInput { run, ordered, frames } = *input;
     let counts_rows = matches!(call.function, AggregateFunction::CountRows);
     let argument = call.arguments.first().copied().filter(|_| !counts_rows);
     let counted = Counted::new(ordered, argument, call.filter);
@@ -270,8 +266,6 @@ struct Summing<'a> {
     finish: Finish,
 }
 
-type Results = Result<(ColumnInfo, Vec<Vector>), ExecError>;
-
 impl Summing<'_> {
     fn prefix<S>(&self, value: &(dyn Fn(usize) -> S + Sync)) -> Result<Prefix<S>, ExecError>
     where
@@ -287,14 +281,14 @@ impl Summing<'_> {
         })
     }
 
-    fn narrow(&self, value: &(dyn Fn(usize) -> Narrow + Sync)) -> Results {
+    fn narrow(&self, value: &(dyn Fn(usize) -> Narrow + Sync)) -> Result<ColumnPieces, ExecError> {
         let prefix = self.prefix(value)?;
         self.results(&|piece| {
             self.by_frame(piece, |ranges| prefix.of(ranges).0).map(|(sums, counts)| (State::Sum(sums), counts))
         })
     }
 
-    fn exact(&self, value: &(dyn Fn(usize) -> Exact + Sync)) -> Results {
+    fn exact(&self, value: &(dyn Fn(usize) -> Exact + Sync)) -> Result<ColumnPieces, ExecError> {
         let prefix = self.prefix(value)?;
         self.results(&|piece| {
             let (sums, counts) = self.by_frame(piece, |ranges| prefix.of(ranges).0)?;
@@ -302,7 +296,7 @@ impl Summing<'_> {
         })
     }
 
-    fn wide(&self, value: &(dyn Fn(usize) -> Wide + Sync)) -> Results {
+    fn wide(&self, value: &(dyn Fn(usize) -> Wide + Sync)) -> Result<ColumnPieces, ExecError> {
         let prefix = self.prefix(value)?;
         self.results(&|piece| {
             let (sums, counts) = self.by_frame(piece, |ranges| prefix.of(ranges))?;
@@ -310,7 +304,7 @@ impl Summing<'_> {
         })
     }
 
-    fn floats(&self, value: &(dyn Fn(usize) -> f64 + Sync)) -> Results {
+    fn floats(&self, value: &(dyn Fn(usize) -> f64 + Sync)) -> Result<ColumnPieces, ExecError> {
         let leaves = filled(self.run, self.ordered.len(), &|range: Range<usize>, part: &mut [f64]| {
             for (to, position) in part.iter_mut().zip(range) {
                 if self.counted.is(position) {
@@ -348,7 +342,10 @@ impl Summing<'_> {
         Ok((sums, counts))
     }
 
-    fn results(&self, state: &(dyn Fn(Range<usize>) -> Result<(State, Vec<i64>), ExecError> + Sync)) -> Results {
+    fn results(
+        &self,
+        state: &(dyn Fn(Range<usize>) -> Result<(State, Vec<i64>), ExecError> + Sync),
+    ) -> Result<ColumnPieces, ExecError> {
         let average = matches!(self.call.function, AggregateFunction::Avg);
         self.ordered.in_pieces(self.run, &|piece| {
             let (state, counts) = state(piece)?;

@@ -10,12 +10,15 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::row::{RowConverter, SortField};
 use numa::{Allocator, Budget};
+use random::Random;
 use sched::Statement;
 use storage::{ColumnAllocator, Serial, Stager, TableVersion, build_part};
 
 use super::*;
 use crate::operators::scan::{Lookup, Places};
-use crate::plan::{Amount, Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits, OpaqueAggregate, OpaqueGroups};
+use crate::plan::{
+    Amount, Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits, GroupedRows, OpaqueAggregate, OpaqueGroups,
+};
 use crate::predicate::{CompareOp, Predicate};
 
 const COLUMNS: [&str; 12] = ["g", "s", "t", "f", "d", "ts", "dec", "wide", "v", "x", "b", "n"];
@@ -32,31 +35,7 @@ const X: usize = 9;
 const B: usize = 10;
 const N: usize = 11;
 
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-
-    fn pick<T: Clone>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize].clone()
-    }
-}
-
-/// All values, one after the other; past so many bytes in a frame it fails.
+/// All values, one after the other; past `n` bytes in a frame it fails.
 #[derive(Debug)]
 struct Joined(usize);
 
@@ -85,20 +64,13 @@ impl JoinedGroups {
 }
 
 impl OpaqueGroups for JoinedGroups {
-    fn update(
-        &mut self,
-        arguments: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total: usize,
-    ) -> Result<(), ExecError> {
-        self.0.resize(total, String::new());
+    fn update(&mut self, arguments: &[ArrayRef], rows: GroupedRows<'_>) -> Result<(), ExecError> {
+        self.0.resize(rows.total, String::new());
         let texts = cast(&arguments[0], &DataType::Utf8)?;
-        for (row, text) in texts.as_string::<i32>().iter().enumerate() {
-            if filter.is_none_or(|f| f.is_valid(row) && f.value(row)) {
-                self.push(groups[row], text.unwrap_or("-"))?;
-                self.push(groups[row], ";")?;
-            }
+        let texts = texts.as_string::<i32>();
+        for (row, group) in rows.counted() {
+            self.push(group, if texts.is_null(row) { "-" } else { texts.value(row) })?;
+            self.push(group, ";")?;
         }
         Ok(())
     }
@@ -121,11 +93,11 @@ impl OpaqueGroups for JoinedGroups {
 }
 
 fn column(random: &mut Random, number: usize, rows: usize) -> ArrayRef {
-    let few = [1, 2, 7, 40, 1000][random.below(5) as usize];
+    let few = [1, 2, 7, 40, 1000][random.below_u64(5) as usize];
     let nulls = random.one_in(2) && number != X;
     let mut numbers: Vec<Option<i64>> = Vec::new();
     for _ in 0..rows {
-        let value = random.below(few) as i64 - few as i64 / 3;
+        let value = random.below_u64(few) as i64 - few as i64 / 3;
         numbers.push((!nulls || !random.one_in(4)).then_some(value));
     }
     let some = || numbers.iter().copied();
@@ -169,7 +141,7 @@ fn data_type(number: usize) -> DataType {
 
 /// A table in one or two segments, or given rows.
 fn input(random: &mut Random) -> Plan {
-    let rows = [0, 1, 2, 30, 33, 70, 150, 260][random.below(8) as usize];
+    let rows = [0, 1, 2, 30, 33, 70, 150, 260][random.below_u64(8) as usize];
     let fields = COLUMNS.iter().enumerate().map(|(c, name)| Field::new(*name, data_type(c), true));
     let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let batch = |random: &mut Random, rows: usize| {
@@ -200,13 +172,13 @@ fn frame(random: &mut Random, order: &[SortKey]) -> Frame {
         (FrameUnits::Rows | FrameUnits::Groups, _) => {
             let far = if random.one_in(12) { u64::MAX } else { 90 };
             let near = random.pick(&[1, 3, 12, far]);
-            Some(FrameOffset::Count(random.below(near)))
+            Some(FrameOffset::Count(random.below_u64(near)))
         }
         (FrameUnits::Range, [key]) => match key.column {
             F | X => Some(FrameOffset::Float(random.pick(&[0.0, 0.5, 3.0, 1e300, f64::INFINITY]))),
             D | TS => Some(FrameOffset::Interval {
-                months: random.below(3) as i32,
-                days: random.below(40) as i32,
+                months: random.below_u64(3) as i32,
+                days: random.below_u64(40) as i32,
                 nanoseconds: random.pick(&[0, 1000, 90_000_000_000_000]),
             }),
             S | B => None,
@@ -214,7 +186,7 @@ fn frame(random: &mut Random, order: &[SortKey]) -> Frame {
         },
         _ => None,
     };
-    let bound = |random: &mut Random, unbounded: FrameBound| match (random.below(4), offset(random)) {
+    let bound = |random: &mut Random, unbounded: FrameBound| match (random.below_u64(4), offset(random)) {
         (0, _) => unbounded,
         (1, Some(offset)) => Preceding(offset),
         (2, Some(offset)) => Following(offset),
@@ -226,19 +198,19 @@ fn frame(random: &mut Random, order: &[SortKey]) -> Frame {
 }
 
 fn call(random: &mut Random, order: &[SortKey]) -> WindowCall {
-    let amount = |random: &mut Random| match random.below(4) {
+    let amount = |random: &mut Random| match random.below_u64(4) {
         0 => Amount::Column(N),
         1 if random.one_in(3) => Amount::Constant(None),
-        _ => Amount::Constant(Some(random.below(40) as i64 - if random.one_in(9) { 20 } else { 0 })),
+        _ => Amount::Constant(Some(random.below_u64(40) as i64 - if random.one_in(9) { 20 } else { 0 })),
     };
-    let value = random.below(COLUMNS.len() as u64) as usize;
+    let value = random.below_u64(COLUMNS.len() as u64) as usize;
     let default = (random.one_in(2)).then_some(()).and_then(|()| match value {
         G | T | V | N => Some(random.pick(&[G, T, V, N])),
         F | X => Some(random.pick(&[F, X])),
         other => random.one_in(2).then_some(other),
     });
     let (mut arguments, mut result) = (vec![value], data_type(value));
-    let function = match random.below(18) {
+    let function = match random.below_u64(18) {
         place @ 0..=5 => {
             arguments.clear();
             result = if place < 4 { random.pick(&[DataType::UInt64, DataType::Int64]) } else { DataType::Float64 };
@@ -298,7 +270,7 @@ fn steady(random: &mut Random, order: &[SortKey]) -> WindowCall {
 
 fn aggregate(random: &mut Random, any: usize) -> (AggregateFunction, Vec<usize>, DataType) {
     let number = random.pick(&[G, DEC, WIDE, V, V, X]);
-    match random.below(9) {
+    match random.below_u64(9) {
         0 => (AggregateFunction::CountRows, Vec::new(), DataType::Int64),
         1 => (AggregateFunction::Count, vec![any], DataType::Int64),
         2 | 3 => (
@@ -330,14 +302,14 @@ fn aggregate(random: &mut Random, any: usize) -> (AggregateFunction, Vec<usize>,
 }
 
 fn window(random: &mut Random, input: Plan) -> Plan {
-    let partition = (0..random.below(3)).map(|_| random.pick(&[G, S, T, F, D])).collect();
+    let partition = (0..random.below_u64(3)).map(|_| random.pick(&[G, S, T, F, D])).collect();
     let keys = random.pick(&[0, 1, 1, 1, 2]);
     let mut order = Vec::new();
     for _ in 0..keys {
-        let column = random.below(COLUMNS.len() as u64) as usize;
+        let column = random.below_u64(COLUMNS.len() as u64) as usize;
         order.push(SortKey { column, descending: random.one_in(2), nulls_first: random.one_in(2) });
     }
-    let calls = (0..1 + random.below(3)).map(|_| call(random, &order)).collect();
+    let calls = (0..1 + random.below_u64(3)).map(|_| call(random, &order)).collect();
     input.window(partition, order, calls).unwrap()
 }
 
@@ -348,17 +320,17 @@ fn plan(random: &mut Random) -> Plan {
     if let Plan::Window(below) = plan.clone()
         && random.one_in(2)
     {
-        let keys = random.below(below.order.len() as u64 + 1) as usize;
+        let keys = random.below_u64(below.order.len() as u64 + 1) as usize;
         let order = below.order[..keys].to_vec();
-        let calls = (0..1 + random.below(2)).map(|_| steady(random, &order)).collect();
+        let calls = (0..1 + random.below_u64(2)).map(|_| steady(random, &order)).collect();
         plan = plan.window(below.partition.clone(), order, calls).unwrap();
     } else if random.one_in(3) {
         let key = SortKey { column: random.pick(&[G, S, T]), descending: random.one_in(2), nulls_first: false };
-        let calls = (0..1 + random.below(2)).map(|_| steady(random, &[key])).collect();
+        let calls = (0..1 + random.below_u64(2)).map(|_| steady(random, &[key])).collect();
         plan = plan.window(vec![random.pick(&[G, S, D])], vec![key], calls).unwrap();
     }
     if random.one_in(3) {
-        let value = Arc::new(Int64Array::from(vec![random.below(5) as i64])) as ArrayRef;
+        let value = Arc::new(Int64Array::from(vec![random.below_u64(5) as i64])) as ArrayRef;
         plan = plan.filter(Predicate::Compare { column: G, op: CompareOp::LtEq, value }).unwrap();
     }
     plan
@@ -419,16 +391,16 @@ fn check(seed: u64, plan: Plan) {
 
 #[test]
 fn random_windows() {
-    (0..900).for_each(|seed| check(seed, plan(&mut Random(seed))));
+    (0..900).for_each(|seed| check(seed, plan(&mut Random::new(seed))));
 }
 
 /// Aggregates over whole partitions are grouped: no window is left of them.
 #[test]
 fn totals() {
     for seed in 0..300 {
-        let random = &mut Random(seed);
+        let random = &mut Random::new(seed);
         let input = input(random);
-        let partition = (0..random.below(3)).map(|_| random.pick(&[G, S, T, F, D])).collect();
+        let partition = (0..random.below_u64(3)).map(|_| random.pick(&[G, S, T, F, D])).collect();
         let key = SortKey { column: random.pick(&[G, S, V]), descending: false, nulls_first: true };
         let order = if random.one_in(3) { vec![key] } else { Vec::new() };
         let by_peers = Frame { units: FrameUnits::Range, end: FrameBound::CurrentRow, ..Frame::WHOLE };
@@ -454,7 +426,7 @@ fn totals() {
 fn what_fails_fails() {
     let mut failed = 0;
     for seed in 10_000..11_000 {
-        let plan = plan(&mut Random(seed));
+        let plan = plan(&mut Random::new(seed));
         if !matches!(plan, Plan::Filter { .. }) && crate::reference::execute(&plan).is_err() {
             assert!(run(&plan).is_err(), "seed {seed}\n{plan}");
             failed += 1;

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray};
 use arrow::compute::kernels::zip::zip;
 
-use super::frames::{Frames, Ranges};
-use super::places::{Ordered, Place};
+use super::frames::{Frames, Ranges, WindowInput};
+use super::places::{ColumnPieces, Ordered, Place};
 use crate::ExecError;
 use crate::engine::Run;
 use crate::engine::aggregate::{Column, Values};
@@ -41,12 +41,8 @@ impl NotNull {
 }
 
 /// The values of such a function.
-pub(super) fn column(
-    run: &Run<'_>,
-    ordered: &Ordered<'_>,
-    call: &WindowCall,
-    frames: &Frames<'_>,
-) -> Result<(ColumnInfo, Vec<Vector>), ExecError> {
+pub(super) fn column(input: &WindowInput<'_>, call: &WindowCall) -> Result<ColumnPieces, ExecError> {
+    let WindowInput { run, ordered, frames } = *input;
     let (info, argument) = ordered.column(call.arguments[0]);
     let not_null = match call.ignore_nulls && info.nullable {
         true => Some(NotNull::new(run, ordered, argument)?),
@@ -91,7 +87,7 @@ fn shifted(
     not_null: Option<&NotNull>,
     (offset, direction): (Amount, i64),
     default: Option<usize>,
-) -> Result<(ColumnInfo, Vec<Vector>), ExecError> {
+) -> Result<ColumnPieces, ExecError> {
     let find = |place: &Place| -> Found {
         let Some(by) = amount(ordered, offset, place.row).map(|rows| rows.saturating_mul(direction)) else {
             return Found::Null;
@@ -208,7 +204,7 @@ fn of_frame(
     call: &WindowCall,
     not_null: Option<&NotNull>,
     frames: &Frames<'_>,
-) -> Result<(ColumnInfo, Vec<Vector>), ExecError> {
+) -> Result<ColumnPieces, ExecError> {
     let find = |place: &Place, ranges: &Ranges| -> Result<Option<usize>, ExecError> {
         let number = match &call.function {
             WindowFunction::LastValue => return Ok(last(ranges, not_null)),

@@ -197,7 +197,7 @@ impl PerRow {
         PerRow { bytes: 0.0, cpu_ps }
     }
 
-    /// What so many rows are expected to cost, on top of `hint`.
+    /// What `n` rows are expected to cost, on top of `hint`.
     pub(super) fn add_to(&self, hint: &mut Hint, rows: usize) {
         hint.bytes += (self.bytes * rows as f64) as u64;
         hint.cpu_ns += (self.cpu_ps * rows as f64 / 1000.0) as u64;

@@ -69,7 +69,7 @@ pub(crate) struct Places<'a> {
     pub(crate) options: ScanOptions,
     /// Draws the lot of where to start, where morsels may be handed out in another order than that of their rows.
     pub(crate) turn: Option<usize>,
-    /// Granules are put together to morsels as long as there are so many of them.
+    /// Granules are put together to morsels as long as there are `n` of them.
     pub(crate) morsels_min: usize,
 }
 

@@ -25,12 +25,12 @@ use crate::operators::scan::Lookup;
 use crate::predicate::{CompareOp, Predicate};
 use crate::traffic::{self, Item, TouchPhase, TouchedComponent};
 
-/// A row that an index names costs as much as so many rows that are scanned: it is read out of order, and the position itself is
+/// A row that an index names costs as much as `n` rows that are scanned: it is read out of order, and the position itself is
 /// read, sorted and gathered. A guess from VLDB 2015, section 6.1.5; the example `point` prints where the two are equal on a machine.
 const SCATTERED_COST: u64 = 512;
 /// What scanning a segment costs before its first row; a guess too.
 const SEGMENT_COST: u64 = 4096;
-/// Look-ups of a list, each as dear as so many rows that are scanned.
+/// Look-ups of a list, each as dear as `n` rows that are scanned.
 const LOOK_UP_COST: u64 = 1024;
 
 /// What a part of a conjunction says of one column.

@@ -18,7 +18,7 @@ pub enum Expected {
     Rows(RecordBatch),
     /// These, in any order, sorted by some keys.
     Sorted(RecordBatch, Vec<SortKey>),
-    /// So many of these.
+    /// `n` of these.
     Some(RecordBatch, usize),
     /// Rows of the first with the keys of the second, in that order.
     Top(RecordBatch, RecordBatch, Vec<SortKey>),

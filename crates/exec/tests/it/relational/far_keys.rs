@@ -11,19 +11,6 @@ use super::check;
 use super::random::Random;
 use crate::support::{int, scan, table};
 
-const KINDS: [JoinKind; 10] = [
-    JoinKind::Inner,
-    JoinKind::Left,
-    JoinKind::Right,
-    JoinKind::Full,
-    JoinKind::Semi(Side::Left),
-    JoinKind::Semi(Side::Right),
-    JoinKind::Anti(Side::Left),
-    JoinKind::Anti(Side::Right),
-    JoinKind::Mark(Side::Left),
-    JoinKind::Mark(Side::Right),
-];
-
 /// The `i`-th of the possible keys.
 fn key(i: u64) -> i64 {
     (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64
@@ -64,7 +51,7 @@ fn joins_of_far_keys() {
     for (possible, left, right) in [(150, [500, 100], 200), (1 << 40, [500, 100], 200), (3000, [150, 30], 4700)] {
         for nulls in [false, true] {
             let (left, right) = (keyed(random, &left, possible, nulls), keyed(random, &[right], possible, nulls));
-            for kind in KINDS {
+            for kind in JoinKind::ALL {
                 for build in [Side::Left, Side::Right] {
                     let one_in = if build == Side::Left { (90, 100) } else { (100, 90) };
                     let join = Join {
@@ -97,7 +84,7 @@ fn far_keys_from_above() {
         Plan::join(Join { left, right, kind, on, nulls_equal: false, null_aware: false, residual: None, build })
             .unwrap()
     };
-    for kind in KINDS {
+    for kind in JoinKind::ALL {
         for build in [Side::Left, Side::Right] {
             let inner = join(scan(&tables[0]), scan(&tables[1]), kind, build);
             for below_it in [

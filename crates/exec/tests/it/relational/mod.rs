@@ -14,12 +14,17 @@ mod stopping;
 
 use std::sync::{Arc, LazyLock};
 
-use exec::{Context, ExecError, Plan, ScanOptions, execute, execute_on_workers};
+use arrow::datatypes::{DataType, Field, Schema};
+use exec::{
+    AggregateCall, AggregateFunction, Context, ExecError, GroupingSet, GroupingSets, Plan, ScanOptions, execute,
+    execute_on_workers,
+};
 use numa::{Budget, Topology};
 use sched::{Config, Scheduler, Statement};
 
-use crate::support::{drain, scheduler};
+use crate::support::{drain, scan, scheduler, table};
 use check::Expected;
+use opaque::Mix;
 use plans::{Generator, Limits};
 use random::{Random, snapshot};
 
@@ -121,4 +126,27 @@ fn large_plans() {
         let plan = Generator::new(random, tables, limits).plan(depth);
         check(plan, random, false)
     });
+}
+
+/// No group, so no state that could be merged: there are columns all the same.
+#[test]
+fn grouping_sets_of_a_foreign_function_over_no_row() {
+    let fields: Vec<Field> = ["k", "l", "v"].map(|name| Field::new(name, DataType::Int64, true)).to_vec();
+    let schema = Arc::new(Schema::new(fields));
+    let none = Arc::new(table(&schema, &[]));
+    let field = |name: &str, of: DataType| Arc::new(Field::new(name, of, true));
+    let mixed = AggregateCall {
+        function: AggregateFunction::Opaque(Mix::new()),
+        arguments: vec![2],
+        distinct: false,
+        filter: None,
+        order: Vec::new(),
+        field: field("mixed", DataType::Int64),
+    };
+    for sets in [vec![vec![0, 1]], vec![vec![0, 1], vec![0]], vec![vec![0], Vec::new()]] {
+        let sets = (0..).zip(sets).map(|(id, keys)| GroupingSet { keys, id }).collect();
+        let sets = GroupingSets { sets, id: field("id", DataType::UInt64) };
+        let plan = scan(&none).aggregate_sets(vec![0, 1], sets, vec![mixed.clone()]).unwrap();
+        cases(0, 1, |random| check(plan.clone(), random, true));
+    }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::datatypes::{DataType, Int64Type};
-use exec::{ExecError, OpaqueAggregate, OpaqueGroups};
+use exec::{ExecError, GroupedRows, OpaqueAggregate, OpaqueGroups};
 
 #[derive(Debug)]
 pub struct Mix;
@@ -33,19 +33,10 @@ impl OpaqueAggregate for Mix {
 struct Mixed(Vec<i64>);
 
 impl OpaqueGroups for Mixed {
-    fn update(
-        &mut self,
-        arguments: &[ArrayRef],
-        groups: &[usize],
-        filter: Option<&BooleanArray>,
-        total: usize,
-    ) -> Result<(), ExecError> {
-        self.0.resize(total, 0);
-        assert!(arguments.iter().all(|a| a.len() == groups.len()));
-        for (row, &group) in groups.iter().enumerate() {
-            if filter.is_some_and(|f| f.is_null(row) || !f.value(row)) {
-                continue;
-            }
+    fn update(&mut self, arguments: &[ArrayRef], rows: GroupedRows<'_>) -> Result<(), ExecError> {
+        self.0.resize(rows.total, 0);
+        assert!(arguments.iter().all(|a| a.len() == rows.groups.len()));
+        for (row, group) in rows.counted() {
             let mixed = arguments.iter().fold(1i64, |mixed, argument| {
                 let argument = argument.as_primitive::<Int64Type>();
                 let value = if argument.is_null(row) { -99 } else { argument.value(row) };

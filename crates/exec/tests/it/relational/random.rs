@@ -11,45 +11,10 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use numa::Allocator;
+pub use random::Random;
 use storage::{ColumnAllocator, RowsToDelete, Serial, TableVersion};
 
 use crate::support::table;
-
-/// Numbers that a seed determines (splitmix64).
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x5851_F42D_4C95_7F2D)
-    }
-
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ z >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ z >> 31
-    }
-
-    /// Below `end`, which is not 0.
-    pub fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    /// True once in `n` times.
-    pub fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    pub fn pick<T: Clone>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())].clone()
-    }
-
-    /// One of these, if there is any.
-    pub fn choose<T: Clone>(&mut self, from: &[T]) -> Option<T> {
-        (!from.is_empty()).then(|| self.pick(from))
-    }
-}
 
 /// How the values of a column are spread.
 #[derive(Debug, Clone, Copy)]
@@ -159,7 +124,7 @@ pub fn numbers(random: &mut Random, rows: usize, spread: Spread, nulls: bool) ->
                     0 => i64::MAX,
                     1 => i64::MIN,
                     2 => random.below(3) as i64 - 1,
-                    _ => random.next() as i64,
+                    _ => random.next_u64() as i64,
                 },
                 Spread::Constant => 7,
                 Spread::Nulls => return None,

@@ -72,7 +72,7 @@ fn texts(rows: i64, step: i64) -> Arc<TableVersion> {
     Arc::new(table(&schema, &[RecordBatch::try_new(schema.clone(), vec![array]).unwrap()]))
 }
 
-/// Plans with every kind of state, over so many rows, and how many rows each gives.
+/// Plans with every kind of state, over `n` rows, and how many rows each gives.
 fn stateful(rows: i64) -> Vec<(&'static str, Plan, usize)> {
     let all = rows as usize;
     let of_kind = |kind, left: Plan, right: Plan, build| {
@@ -188,7 +188,7 @@ fn a_sort_can_be_cancelled_in_the_middle() {
     }
 }
 
-/// Different long texts with one beginning: so many, each so often, in an order of their own.
+/// Different long texts with one beginning: `n`, each so often, in an order of their own.
 fn long_texts(texts: usize, times: usize) -> Arc<TableVersion> {
     let schema = Arc::new(Schema::new(vec![Field::new("s", DataType::Utf8View, false)]));
     let beginning = "what all of these texts begin with, which is rather long ".repeat(4);

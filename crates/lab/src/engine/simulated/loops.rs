@@ -1,17 +1,20 @@
-//! Loops over memory that is striped or lies where it was first touched, by a scheduler that knows or does not know where
-//! (Seidel 2011, sections 2.1 and 4).
+//! Loops over memory that is striped or lies where it was first touched, by a scheduler that knows or does not know
+//! where (Seidel 2011, sections 2.1 and 4).
 //!
-//! A query is what Table 5.1 has of it: on one cpu per node it takes `t` seconds, of which it waits a share `q` for memory at
-//! the bandwidth of one thread (Table 2.4). So each node's part is `(1 - q) t` of computation and `q t` times that bandwidth of
-//! bytes, one after the other, as the thesis' model has it. The queries themselves were written by hand and are not at hand.
+//! A query is what Table 5.1 has of it: on one cpu per node it takes `t` seconds, of which it waits a share `q` for
+//! memory at the bandwidth of one thread (Table 2.4). So each node's part is `(1 - q) t` of computation and `q t` times
+//! that bandwidth of bytes, one after the other, as the thesis' model has it. The queries themselves were written by
+//! hand and are not at hand.
 //!
-//! A loop with an adaptive grain is cut into as many tasks per cpu as balance it; with a fixed one into tasks that read `grain_kib`
-//! each, as the thesis' scheduler does it (section 3.3.1: always split until a range is no larger than the grain).
+//! A loop with an adaptive grain is cut into as many tasks per cpu as balance it; with a fixed one into tasks that read
+//! `grain_kib` each, as the thesis' scheduler does it (section 3.3.1: always split until a range is no larger than the
+//! grain).
 //!
 //! # Limits
-//! Queries that Table 5.1 leaves out can be run with a `q` and `t` of one's own only. Memory that is not striped is taken to be some
-//! columns, each whole on one node, in turn: the thesis does not say where first touch left it. A task costs what it costs this
-//! product: what the thesis' scheduler needs for one is not printed. What memory a query waits for is all that its loops read.
+//! Queries that Table 5.1 leaves out can be run with a `q` and `t` of one's own only. Memory that is not striped is
+//! taken to be some columns, each whole on one node, in turn: the thesis does not say where first touch left it. A task
+//! costs what it costs this product: what the thesis' scheduler needs for one is not printed. What memory a query waits
+//! for is all that its loops read.
 
 use model::plain::PlainJob;
 use model::thesis::System;

@@ -1,12 +1,12 @@
-//! Points on the simulator: settings become a machine, a workload of clients and the settings of the scheduler; an outcome
-//! becomes metrics.
+//! Points on the simulator: settings become a machine, a workload of clients and the settings of the scheduler; an
+//! outcome becomes metrics.
 //!
-//! Invariants: whatever a setting cannot mean in the simulator is refused with the reason; the same point, constants and seed
-//! give the same outcome.
+//! Invariants: whatever a setting cannot mean in the simulator is refused with the reason; the same point, constants
+//! and seed give the same outcome.
 //!
 //! # Limits
-//! A point is not interrupted while it runs. The kernel's NUMA balancing is not simulated. Statistics begin after a warm-up of
-//! a quarter of the measured time.
+//! A point is not interrupted while it runs. The kernel's NUMA balancing is not simulated. Statistics begin after a
+//! warm-up of a quarter of the measured time.
 
 mod columns;
 mod loops;

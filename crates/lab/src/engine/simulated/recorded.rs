@@ -1,15 +1,16 @@
 //! Statements recorded from a running database, on another machine.
 //!
-//! Statements come in a fixed order in which each kind is as often as it was recorded, evenly spread. A statement is one phase: its bytes are read beside its cpu
-//! time, in as many tasks as the concurrency hint allows there, each near its range or part (`ivp`, `pp`) or near the column that it reads most of
-//! (`rr`).
+//! Statements come in a fixed order in which each kind is as often as it was recorded, evenly spread. A statement is
+//! one phase: its bytes are read beside its cpu time, in as many tasks as the concurrency hint allows there, each near
+//! its range or part (`ivp`, `pp`) or near the column that it reads most of (`rr`).
 //!
-//! Invariants: the same statements come in the same order under every placement and strategy, so that these alone make a difference; all ranges
-//! and parts of a table are cut at the same rows, so a task reads its share of every column of a table in one place.
+//! Invariants: the same statements come in the same order under every placement and strategy, so that these alone make
+//! a difference; all ranges and parts of a table are cut at the same rows, so a task reads its share of every column of
+//! a table in one place.
 //!
 //! # Limits
-//! Phases are not recorded: a join's two sides are read at once. Cpu time has the recording machine's waits for memory in it, and no account is
-//! taken of a cpu that is faster or slower. Results, indexes and caches are not simulated.
+//! Phases are not recorded: a join's two sides are read at once. Cpu time has the recording machine's waits for memory
+//! in it, and no account is taken of a cpu that is faster or slower. Results, indexes and caches are not simulated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,7 +59,8 @@ impl<'a> Statements<'a> {
         Statements { recorded, nodes, tables, upto: upto.collect(), graphs: BTreeMap::new() }
     }
 
-    /// The kind of the statement of this turn: multiples of the golden section are spread evenly however many are taken.
+    /// The kind of the statement of this turn: multiples of the golden section are spread evenly however many are
+    /// taken.
     fn kind(&self, turn: u64) -> Option<usize> {
         /// The golden section of 2^64.
         const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;

@@ -1,4 +1,5 @@
-//! Scans and lookups of a store (Kissinger et al., ADMS 2014, section 4): one pass, or one round of lookups, after the other.
+//! Scans and lookups of a store (Kissinger et al., ADMS 2014, section 4): one pass, or one round of lookups, after the
+//! other.
 //!
 //! # Limits
 //! Commands of a scan are one per unit and pass; balancing and transfers are not simulated.

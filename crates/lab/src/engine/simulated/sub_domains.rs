@@ -1,11 +1,12 @@
 //! Queries over tables on the sub-domains of a package (Greinsmark 2020, section 5).
 //!
-//! The first table lies on the first node, its copy on the second where the package has two; without sub-domains both lie on
-//! the package's one node. Workers are bound to a sub-domain by hard affinities: nobody else may take the tasks.
+//! The first table lies on the first node, its copy on the second where the package has two; without sub-domains both
+//! lie on the package's one node. Workers are bound to a sub-domain by hard affinities: nobody else may take the tasks.
 //!
-//! - A count scans each column of a predicate and writes the positions that qualify, four bytes each, beside the worker.
-//! - A row is found by binary search in the sorted key column, then read from another column; the upper steps of the search
-//!   are in the last-level cache of the node where the table lies.
+//! - A count scans each column of a predicate and writes the positions that qualify, four bytes each, beside the
+//!   worker.
+//! - A row is found by binary search in the sorted key column, then read from another column; the upper steps of the
+//!   search are in the last-level cache of the node where the table lies.
 //! - A join builds a hash table of the first table's keys and looks the second one's up in it.
 //!
 //! # Limits

@@ -1,9 +1,8 @@
 //! A matrix of nodes as coloured cells with their figures, and the scale beside it.
 
-use std::fmt::Write;
-
-use super::{Panel, short, text};
+use super::{Panel, short};
 use crate::ids::NodeId;
+use crate::svg::Drawing;
 
 /// Light to dark: few.
 pub(super) type Ramp = [(u8, u8, u8); 3];
@@ -46,12 +45,12 @@ impl Heat<'_> {
         let largest = self.rows.len().max(self.columns.len()).max(1);
         let cell = (MATRIX_WIDTH / largest as f64).clamp(CELL_MIN, CELL_MAX);
         let (width, height) = (cell * self.columns.len() as f64, cell * self.rows.len() as f64);
-        let mut body = String::new();
-        text(&mut body, 0.0, 14.0, "font-size=\"15\" font-weight=\"bold\"", &format!("{}, {}", self.title, self.unit));
-        text(&mut body, LEFT + width / 2.0, 34.0, "text-anchor=\"middle\" fill=\"#555\"", "memory of node");
+        let mut body = Drawing::default();
+        body.text(0.0, 14.0, "font-size=\"15\" font-weight=\"bold\"", &format!("{}, {}", self.title, self.unit));
+        body.text(LEFT + width / 2.0, 34.0, "text-anchor=\"middle\" fill=\"#555\"", "memory of node");
         let middle = TOP + height / 2.0;
         let turned = format!("text-anchor=\"middle\" fill=\"#555\" transform=\"rotate(-90 12 {middle:.1})\"");
-        text(&mut body, 12.0, middle, &turned, "cpus of node");
+        body.text(12.0, middle, &turned, "cpus of node");
         self.ids(&mut body, cell);
         for (r, row) in self.figures.iter().enumerate() {
             for (c, figure) in row.iter().enumerate() {
@@ -63,60 +62,54 @@ impl Heat<'_> {
         self.scale(&mut body, LEFT + width + SCALE_GAP, scale_height, low, high);
         let width = LEFT + width + SCALE_GAP + SCALE_WIDTH + RIGHT;
         // A short matrix still has its whole title above it.
-        Some(Panel { width: width.max(self.title.len() as f64 * 9.0 + 40.0), height: TOP + scale_height + 8.0, body })
+        Some(Panel {
+            width: width.max(self.title.len() as f64 * 9.0 + 40.0),
+            height: TOP + scale_height + 8.0,
+            drawing: body,
+        })
     }
 
     /// The numbers of the nodes, as many as there is room for.
-    fn ids(&self, body: &mut String, cell: f64) {
+    fn ids(&self, body: &mut Drawing, cell: f64) {
         let every = (16.0 / cell).ceil().max(1.0) as usize;
         for (c, node) in self.columns.iter().enumerate().step_by(every) {
             let x = LEFT + cell * (c as f64 + 0.5);
-            text(body, x, TOP - 8.0, "text-anchor=\"middle\" font-size=\"11\"", &node.to_string());
+            body.text(x, TOP - 8.0, "text-anchor=\"middle\" font-size=\"11\"", &node.to_string());
         }
         for (r, node) in self.rows.iter().enumerate().step_by(every) {
             let y = TOP + cell * (r as f64 + 0.5) + 4.0;
-            text(body, LEFT - 8.0, y, "text-anchor=\"end\" font-size=\"11\"", &node.to_string());
+            body.text(LEFT - 8.0, y, "text-anchor=\"end\" font-size=\"11\"", &node.to_string());
         }
     }
 
-    fn cell(&self, body: &mut String, x: f64, y: f64, cell: f64, figure: Option<f64>, share: Option<f64>) {
+    fn cell(&self, body: &mut Drawing, x: f64, y: f64, cell: f64, figure: Option<f64>, share: Option<f64>) {
         let fill = share.map_or("#f0f0f0".to_string(), |share| colour(self.ramp, share));
-        let _ = writeln!(
-            body,
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{cell:.1}\" height=\"{cell:.1}\" fill=\"{fill}\" stroke=\"#fff\"/>"
-        );
+        body.rect(x, y, cell, cell, &format!("fill=\"{fill}\" stroke=\"#fff\""));
         if cell >= LABELLED_MIN || figure.is_none() && cell >= 14.0 {
             let ink = if share.is_some_and(|share| share > 0.55) { "#fff" } else { "#222" };
             let size = if cell >= 48.0 { 14 } else { 11 };
             let label = figure.map_or("\u{2013}".to_string(), short);
             let style = format!("text-anchor=\"middle\" font-size=\"{size}\" fill=\"{ink}\"");
-            text(body, x + cell / 2.0, y + cell / 2.0 + 4.5, &style, &label);
+            body.text(x + cell / 2.0, y + cell / 2.0 + 4.5, &style, &label);
         }
     }
 
     /// The colours from low to high, bottom up, with the figures at the ends.
-    fn scale(&self, body: &mut String, x: f64, height: f64, low: f64, high: f64) {
+    fn scale(&self, body: &mut Drawing, x: f64, height: f64, low: f64, high: f64) {
         const STEPS: usize = 32;
         for step in 0..STEPS {
             let share = (step as f64 + 0.5) / STEPS as f64;
             let piece = height / STEPS as f64;
             let y = TOP + height - piece * (step + 1) as f64;
             // Pieces overlap a little, or seams would show.
-            let _ = writeln!(
-                body,
-                "<rect x=\"{x:.1}\" y=\"{y:.2}\" width=\"{SCALE_WIDTH}\" height=\"{:.2}\" fill=\"{}\"/>",
-                piece + 0.4,
-                colour(self.ramp, share)
-            );
+            let fill = format!("fill=\"{}\"", colour(self.ramp, share));
+            body.rect(x, y, SCALE_WIDTH, piece + 0.4, &fill);
         }
-        let _ = writeln!(
-            body,
-            "<rect x=\"{x:.1}\" y=\"{TOP}\" width=\"{SCALE_WIDTH}\" height=\"{height:.1}\" fill=\"none\" stroke=\"#999\"/>"
-        );
+        body.rect(x, TOP, SCALE_WIDTH, height, "fill=\"none\" stroke=\"#999\"");
         let beside = x + SCALE_WIDTH + 5.0;
         let (bottom, top) = bounds(low, high);
-        text(body, beside, TOP + 9.0, "font-size=\"11\"", &short(top));
-        text(body, beside, TOP + height, "font-size=\"11\"", &short(bottom));
+        body.text(beside, TOP + 9.0, "font-size=\"11\"", &short(top));
+        body.text(beside, TOP + height, "font-size=\"11\"", &short(bottom));
     }
 }
 

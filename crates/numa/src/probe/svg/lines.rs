@@ -1,11 +1,8 @@
 //! A chart of lines with axes from zero and a legend.
 
-use std::fmt::Write;
+use super::{Panel, short};
+use crate::svg::{COLOURS, Drawing, axis_number, round_step, stroke};
 
-use super::{Panel, short, text};
-
-/// Okabe and Ito's colours, which people with any colour vision tell apart; none too light for white.
-const COLOURS: [&str; 6] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7a5195", "#555555"];
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 260.0;
 const LEFT: f64 = 56.0;
@@ -43,74 +40,62 @@ impl Chart<'_> {
         let (x_step, x_top) = if self.whole { whole_ticks(x_max) } else { ticks(x_max) };
         let x_top = if self.whole { x_max.max(2.0) } else { x_top };
         let at = |(x, y): (f64, f64)| (LEFT + (x - x_min) / (x_top - x_min) * WIDTH, TOP + HEIGHT - y / y_top * HEIGHT);
-        let mut body = String::new();
-        text(&mut body, 0.0, 14.0, "font-size=\"15\" font-weight=\"bold\"", &format!("{}, {}", self.title, self.y));
+        let mut body = Drawing::default();
+        body.text(0.0, 14.0, "font-size=\"15\" font-weight=\"bold\"", &format!("{}, {}", self.title, self.y));
         let mut y = 0.0;
         while y <= y_top * 1.0001 {
             let (_, line) = at((x_min, y));
-            let _ = writeln!(body, "<path d=\"M{LEFT} {line:.1}h{WIDTH}\" stroke=\"#e2e2e2\"/>");
-            text(&mut body, LEFT - 8.0, line + 4.0, "text-anchor=\"end\" font-size=\"11\"", &plain(y));
+            body.path(format_args!("M{LEFT} {line:.1}h{WIDTH}"), "stroke=\"#e2e2e2\"");
+            body.text(LEFT - 8.0, line + 4.0, "text-anchor=\"end\" font-size=\"11\"", &axis_number(y));
             y += y_step;
         }
         let mut x = x_min;
         while x <= x_top * 1.0001 {
             let (place, _) = at((x, 0.0));
             let below = TOP + HEIGHT;
-            let _ = writeln!(body, "<path d=\"M{place:.1} {below:.1}v5\" stroke=\"#999\"/>");
-            text(&mut body, place, below + 19.0, "text-anchor=\"middle\" font-size=\"11\"", &plain(x));
+            body.path(format_args!("M{place:.1} {below:.1}v5"), "stroke=\"#999\"");
+            body.text(place, below + 19.0, "text-anchor=\"middle\" font-size=\"11\"", &axis_number(x));
             // From 1, the next whole tick is a multiple of the step.
             x = if self.whole && x_step > 1.0 && x == 1.0 { x_step } else { x + x_step };
         }
-        let _ = writeln!(body, "<path d=\"M{LEFT} {TOP}v{HEIGHT}h{WIDTH}\" fill=\"none\" stroke=\"#999\"/>");
+        body.path(format_args!("M{LEFT} {TOP}v{HEIGHT}h{WIDTH}"), "fill=\"none\" stroke=\"#999\"");
         let style = "text-anchor=\"middle\" fill=\"#555\"";
-        text(&mut body, LEFT + WIDTH / 2.0, TOP + HEIGHT + 38.0, style, self.x);
+        body.text(LEFT + WIDTH / 2.0, TOP + HEIGHT + 38.0, style, self.x);
         for line in &self.lines {
-            draw_line(&mut body, line, at);
+            line.draw(&mut body, at);
         }
         let legend = TOP + HEIGHT + BOTTOM;
         for (i, line) in self.lines.iter().enumerate() {
             let y = legend + LEGEND_ROW * (i as f64 + 0.5);
-            let _ = writeln!(body, "<path d=\"M{LEFT} {y:.1}h28\" {}/>", stroke(line));
-            text(&mut body, LEFT + 36.0, y + 4.0, "", &line.name);
+            body.path(format_args!("M{LEFT} {y:.1}h28"), &line.stroke());
+            body.text(LEFT + 36.0, y + 4.0, "", &line.name);
         }
         let height = legend + LEGEND_ROW * self.lines.len() as f64 + 8.0;
-        Some(Panel { width: LEFT + WIDTH + 16.0, height, body })
+        Some(Panel { width: LEFT + WIDTH + 16.0, height, drawing: body })
     }
 }
 
-fn draw_line(body: &mut String, line: &Line, at: impl Fn((f64, f64)) -> (f64, f64)) {
-    let mut path = String::new();
-    for (i, point) in line.points.iter().enumerate() {
-        let (x, y) = at(*point);
-        let _ = write!(path, "{}{x:.1} {y:.1}", if i == 0 { "M" } else { "L" });
-    }
-    let _ = writeln!(body, "<path d=\"{path}\" {}/>", stroke(line));
-    // Many threads would make a string of beads of it.
-    if line.points.len() <= 32 {
-        for point in &line.points {
-            let (x, y) = at(*point);
-            let fill = COLOURS[line.colour % COLOURS.len()];
-            let told = format!("{} at {}", short(point.1), short(point.0));
-            let _ = writeln!(
-                body,
-                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3\" fill=\"{fill}\"><title>{told}</title></circle>"
-            );
+impl Line {
+    fn draw(&self, body: &mut Drawing, at: impl Fn((f64, f64)) -> (f64, f64)) {
+        body.polyline(self.points.iter().map(|point| at(*point)), &self.stroke());
+        // Many threads would make a string of beads of it.
+        if self.points.len() <= 32 {
+            for point in &self.points {
+                let fill = COLOURS[self.colour % COLOURS.len()];
+                body.mark(0, at(*point), fill, &format!("{} at {}", short(point.1), short(point.0)));
+            }
         }
     }
-}
 
-fn stroke(line: &Line) -> String {
-    let dash = if line.dashed { " stroke-dasharray=\"6 4\"" } else { "" };
-    format!("fill=\"none\" stroke=\"{}\" stroke-width=\"2\"{dash}", COLOURS[line.colour % COLOURS.len()])
+    fn stroke(&self) -> String {
+        stroke(self.colour, self.dashed.then_some("6 4"))
+    }
 }
 
 /// A round step and the first multiple of it that no value passes.
 fn ticks(max: f64) -> (f64, f64) {
     let max = if max > 0.0 { max } else { 1.0 };
-    let rough = max / 5.0;
-    let power = 10f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|m| m * power).find(|step| *step >= rough * 0.999);
-    let step = step.unwrap_or(10.0 * power);
+    let step = round_step(max);
     (step, (max / step - 1e-9).ceil() * step)
 }
 
@@ -121,12 +106,6 @@ fn whole_ticks(max: f64) -> (f64, f64) {
     }
     let (step, top) = ticks(max);
     (step.round().max(1.0), top)
-}
-
-/// A number of an axis without needless zeros.
-fn plain(value: f64) -> String {
-    let text = format!("{value:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_string()
 }
 
 #[cfg(test)]
@@ -142,6 +121,5 @@ mod tests {
         assert_eq!(ticks(0.0).1, 1.0);
         assert_eq!(whole_ticks(7.0), (1.0, 7.0));
         assert!(whole_ticks(128.0).0 >= 10.0);
-        assert_eq!((plain(2.5), plain(10.0), plain(0.0)), ("2.5".into(), "10".into(), "0".into()));
     }
 }

@@ -1,7 +1,7 @@
 //! Attributes as a picture: heat maps of the matrices, lines for threads and load. Standalone SVG on white.
 //!
-//! Invariants: every figure has its unit and every picture its origin; text is at least 11 pixels high and dark on light
-//! or light on dark; colours of lines differ also for people who see few colours, and writing is dashed.
+//! Invariants: every figure has its unit and every picture its origin; text is at least 11 pixels high and dark on
+//! light or light on dark; colours of lines differ also for people who see few colours, and writing is dashed.
 //!
 //! # Limits
 //! Cells of more than 24 nodes get no numbers, the colours and the scale tell them; JSON and CSV have all figures.
@@ -9,12 +9,11 @@
 mod heat;
 mod lines;
 
-use std::fmt::Write;
-
 use self::heat::Heat;
 use self::lines::{Chart, Line};
 use super::render::{heading, loads, origin, verb};
 use crate::attributes::{Attributes, TransferKind};
+use crate::svg::Drawing;
 
 /// Around everything and between panels.
 const MARGIN: f64 = 32.0;
@@ -25,7 +24,7 @@ const TITLE_HEIGHT: f64 = 64.0;
 struct Panel {
     width: f64,
     height: f64,
-    body: String,
+    drawing: Drawing,
 }
 
 /// The picture.
@@ -82,50 +81,20 @@ fn charts(attributes: &Attributes) -> Vec<Panel> {
 
 /// Puts panels in rows, two of a row side by side, under the title.
 fn compose(title: &str, origin: &str, rows: [Vec<Panel>; 2]) -> String {
-    let mut body = String::new();
+    let mut all = Drawing::default();
+    all.text(MARGIN, 44.0, "font-size=\"20\" font-weight=\"bold\"", title);
+    all.text(MARGIN, 68.0, "fill=\"#555\"", origin);
     let (mut width, mut y) = (640.0f64, TITLE_HEIGHT + MARGIN);
     for row in rows.iter().flat_map(|row| row.chunks(2)) {
         let mut x = MARGIN;
         for panel in row {
-            let _ = writeln!(body, "<g transform=\"translate({x:.0} {y:.0})\">\n{}</g>", panel.body);
+            all.place(x, y, &panel.drawing);
             x += panel.width + MARGIN;
         }
         width = width.max(x);
         y += row.iter().map(|p| p.height).fold(0.0, f64::max) + MARGIN;
     }
-    let mut out = String::new();
-    let _ = writeln!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" height=\"{y:.0}\" viewBox=\"0 0 {width:.0} {y:.0}\" \
-         font-family=\"Helvetica, Arial, 'DejaVu Sans', sans-serif\" font-size=\"12\" fill=\"#222\">"
-    );
-    let _ = writeln!(out, "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>");
-    text(&mut out, MARGIN, 44.0, "font-size=\"20\" font-weight=\"bold\"", title);
-    text(&mut out, MARGIN, 68.0, "fill=\"#555\"", origin);
-    out.push_str(&body);
-    out.push_str("</svg>\n");
-    out
-}
-
-/// A text, escaped.
-fn text(out: &mut String, x: f64, y: f64, attributes: &str, content: &str) {
-    let _ = writeln!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" {attributes}>{}</text>", escape(content));
-}
-
-fn escape(content: &str) -> String {
-    let mut out = String::with_capacity(content.len());
-    for c in content.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            // XML 1.0 has no other control characters.
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
+    all.file(width, y)
 }
 
 /// A figure with as many digits as a cell holds: `7.25`, `12.4`, `350`.

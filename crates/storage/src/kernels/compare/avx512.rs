@@ -1,8 +1,8 @@
 //! The range test with AVX-512 (VL, BW, DQ, VBMI2): eight rows per step into a mask register.
 //!
-//! Codes are compared where they stand: moved up so that a code's highest bit is the lane's highest, with whatever lies below it. For a
-//! code `v` above `s` other bits `g`, `(v << s | g) - (lo << s) <= (span << s | ones)` exactly where `v - lo <= span`, so nothing has to
-//! be masked away; a code that goes on in the next word takes one funnel shift.
+//! Codes are compared where they stand: moved up so that a code's highest bit is the lane's highest, with whatever lies
+//! below it. For a code `v` above `s` other bits `g`, `(v << s | g) - (lo << s) <= (span << s | ones)` exactly where
+//! `v - lo <= span`, so nothing has to be masked away; a code that goes on in the next word takes one funnel shift.
 
 use std::arch::x86_64::*;
 

@@ -19,8 +19,8 @@ pub(crate) struct RangeTest {
     pub(crate) negated: bool,
 }
 
-/// ANDs into `mask`, bit `i` for code `i`, whether the code passes. `words` holds whole blocks of 1 to 32 bits and `mask`
-/// four words for each.
+/// ANDs into `mask`, bit `i` for code `i`, whether the code passes. `words` holds whole blocks of 1 to 32 bits and
+/// `mask` four words for each.
 pub(crate) fn select_range(words: &[u32], bits: u8, test: RangeTest, mask: &mut [u64]) {
     assert!(test.lo <= test.hi && (1..=32).contains(&bits));
     assert_eq!(words.len(), mask.len() / MASK_WORDS * block_words(bits));

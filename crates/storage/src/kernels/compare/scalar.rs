@@ -1,23 +1,9 @@
 //! The meaning of the range test.
 
 use super::RangeTest;
-use crate::BLOCK_ROWS;
-use crate::kernels::unpack::unpack;
-use crate::kernels::{MASK_WORDS, block_words};
+use crate::kernels::and_passing;
 
 /// ANDs the test into the mask.
 pub(in crate::kernels) fn select_range(words: &[u32], bits: u8, test: RangeTest, mask: &mut [u64]) {
-    let mut codes = Vec::with_capacity(BLOCK_ROWS);
-    for (words, mask) in words.chunks_exact(block_words(bits)).zip(mask.chunks_exact_mut(MASK_WORDS)) {
-        codes.clear();
-        unpack(words, bits, 0..BLOCK_ROWS, &mut codes);
-        for (codes, mask) in codes.chunks_exact(64).zip(mask) {
-            let mut kept = 0;
-            for (i, &code) in codes.iter().enumerate() {
-                let inside = (test.lo..=test.hi).contains(&code);
-                kept |= u64::from(inside != test.negated) << i;
-            }
-            *mask &= kept;
-        }
-    }
+    and_passing(words, bits, mask, |code| (test.lo..=test.hi).contains(&code) != test.negated);
 }

@@ -53,7 +53,8 @@ unsafe fn compress_width<const B: usize>(words: &[u32], mask: &[u64], out: *mut 
                 let byte = (mask[$r / 8] >> ($r % 8 * 8)) as u8;
                 // SAFETY: a table of 256 entries of 8 bytes.
                 let lanes = unsafe { _mm_loadl_epi64(LANES.as_ptr().add(usize::from(byte)).cast()) };
-                // SAFETY: `words` is a block of 8 * B words; `done` codes are before this step's, so its stride lies in the room.
+                // SAFETY: `words` is a block of 8 * B words; `done` codes are before this step's, so its stride lies in
+                // the room.
                 unsafe {
                     let front = _mm256_permutevar8x32_epi32(row::<B, $r>(words), _mm256_cvtepu8_epi32(lanes));
                     _mm256_storeu_si256(out.add(done).cast(), front);

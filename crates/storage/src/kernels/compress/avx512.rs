@@ -31,7 +31,8 @@ unsafe fn compress_width<const B: usize>(words: &[u32], mask: &[u64], out: *mut 
         macro_rules! one {
             ($r:literal) => {
                 let byte = (mask[$r / 8] >> ($r % 8 * 8)) as u8;
-                // SAFETY: `words` is a block of 8 * B words; `done` codes are before this step's, so its stride lies in the room.
+                // SAFETY: `words` is a block of 8 * B words; `done` codes are before this step's, so its stride lies in
+                // the room.
                 unsafe {
                     let front = _mm256_maskz_compress_epi32(byte, row::<B, $r>(words));
                     _mm256_storeu_si256(out.add(done).cast(), front);

@@ -1,7 +1,7 @@
 //! The codes of the rows that a mask marks: unpacked and packed together in registers.
 //!
-//! Every row of a block that has a marked one is unpacked, so it pays where a block has several; fewer are better gathered at
-//! their positions.
+//! Every row of a block that has a marked one is unpacked, so it pays where a block has several; fewer are better
+//! gathered at their positions.
 
 #[cfg(target_arch = "x86_64")]
 pub(super) mod avx2;
@@ -15,7 +15,8 @@ use super::{MASK_WORDS, block_words};
 /// Codes that a vector path writes at a time; what lies past the marked ones is written over.
 pub(crate) const STRIDE: usize = 8;
 
-/// A vector path for one width: writes the codes of the marked rows, and up to [`STRIDE`] more; gives how many were marked.
+/// A vector path for one width: writes the codes of the marked rows, and up to [`STRIDE`] more; gives how many were
+/// marked.
 #[cfg(target_arch = "x86_64")]
 type Compressor = unsafe fn(&[u32], &[u64], *mut u32) -> usize;
 
@@ -32,12 +33,12 @@ unsafe fn run(paths: &[Compressor; 33], words: &[u32], bits: u8, mask: &[u64], m
     // SAFETY: the caller vouches for the processor; `target` has room for the marked codes and a stride.
     let written = unsafe { paths[usize::from(bits)](words, mask, target) };
     assert_eq!(written, marked);
-    // SAFETY: so many codes were written after the old length.
+    // SAFETY: `n` codes were written after the old length.
     unsafe { out.set_len(out.len() + marked) };
 }
 
-/// Appends the codes of the rows whose bits are set in `mask`, in order. `words` holds whole blocks of 0 to 32 bits and `mask`
-/// four words for each.
+/// Appends the codes of the rows whose bits are set in `mask`, in order. `words` holds whole blocks of 0 to 32 bits and
+/// `mask` four words for each.
 pub(crate) fn compress(words: &[u32], bits: u8, mask: &[u64], out: &mut Vec<u32>) {
     assert!(bits <= 32 && mask.len().is_multiple_of(MASK_WORDS));
     let marked = count(mask);

@@ -1,7 +1,8 @@
 //! Counts and positions with AVX-512.
 //!
-//! How many bits the next word has is as good as random, so branches on it are predicted wrongly for every other word at some density. Where
-//! few words have any bit, those that have one are picked first, eight words at a time; where most have, none is skipped.
+//! How many bits the next word has is as good as random, so branches on it are predicted wrongly for every other word
+//! at some density. Where few words have any bit, those that have one are picked first, eight words at a time; where
+//! most have, none is skipped.
 
 use std::arch::x86_64::*;
 

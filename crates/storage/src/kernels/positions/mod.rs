@@ -24,7 +24,7 @@ unsafe fn run(path: Writer, mask: &[u64], first: u32, marked: usize, out: &mut V
     // SAFETY: the caller vouches for the processor; there is room for the positions and a stride.
     let written = unsafe { path(mask, first, out.spare_capacity_mut().as_mut_ptr().cast()) };
     assert_eq!(written, marked);
-    // SAFETY: so many positions were written after the old length.
+    // SAFETY: `n` positions were written after the old length.
     unsafe { out.set_len(out.len() + marked) };
 }
 

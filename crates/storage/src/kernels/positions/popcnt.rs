@@ -3,8 +3,8 @@
 use super::{STRIDE, run};
 use crate::kernels::have_popcnt;
 
-/// Positions of a word that are written without asking whether there are as many: a loop that ends with the word would be
-/// predicted wrongly for nearly every word.
+/// Positions of a word that are written without asking whether there are as many: a loop that ends with the word would
+/// be predicted wrongly for nearly every word.
 const STEP: usize = 8;
 const _: () = assert!(STEP <= STRIDE);
 

@@ -1,6 +1,7 @@
 //! Which cpus of the machine at hand a point uses: nodes, cores and second threads, as its settings say.
 //!
-//! Invariants: cpus come from those that the process may use; every node that is used gives as many as it is asked for, or the point is refused.
+//! Invariants: cpus come from those that the process may use; every node that is used gives as many as it is asked for,
+//! or the point is refused.
 
 use lab::declaration::{Cores, MachineUse};
 use lab::engine::RunError;

@@ -1,7 +1,8 @@
 //! How much of an experiment's table the machine at hand holds.
 //!
-//! Columns go first, down to one per bit case and some per node, then rows. The room for indexes is reckoned with whether an experiment has
-//! them or not, and nothing depends on clients, selectivity, placement or strategy: so all points of a grid have the same table.
+//! Columns go first, down to one per bit case and some per node, then rows. The room for indexes is reckoned with
+//! whether an experiment has them or not, and nothing depends on clients, selectivity, placement or strategy: so all
+//! points of a grid have the same table.
 
 use lab::declaration::Columns;
 

@@ -1,5 +1,5 @@
-//! Available bandwidth (Seidel 2011, section 5.1), measured: what `n` hogs that only write memory get together, in what one of them gets
-//! alone.
+//! Available bandwidth (Seidel 2011, section 5.1), measured: what `n` hogs that only write memory get together, in what
+//! one of them gets alone.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

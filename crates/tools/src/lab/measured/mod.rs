@@ -2,22 +2,24 @@
 //!
 //! ```text
 //! settings of a point ─► cpus: the part of the machine ─► a thread pinned to it ─► Database over that part ─► tables, sessions (kept)
-//!                                                                                        └► columns | placing | sub_domains | passes | hogs ─► Outcome
+//!                                                                                        └► columns | placing | sub_domains | passes | loops | hogs ─► Outcome
 //! ```
 //! The database, its tables and its sessions are kept from point to point, so that a grid loads each placement once.
 //!
-//! Invariants: whatever could not be done as the settings ask is refused, or stands in the notes of the outcome; a point whose run was stopped
-//! has no outcome; answers are checked.
+//! Invariants: whatever could not be done as the settings ask is refused, or stands in the notes of the outcome; a
+//! point whose run was stopped has no outcome; answers are checked.
 //!
 //! # Limits
-//! Clients run in the same process and on the same cpus as the database. Bytes are those that tasks reported to have touched: there are no
-//! counters of links, and none of computing beside waiting. A load, a count or an ALTER that has begun is not interrupted: Ctrl-C waits for it. What is left: docs/design/lab.md.
+//! Clients run in the same process and on the same cpus as the database. Bytes are those that tasks reported to have
+//! touched: there are no counters of links, and none of computing beside waiting. A load, a count or an ALTER that has
+//! begun is not interrupted: Ctrl-C waits for it. What is left: docs/design/lab.md.
 
 mod balancing;
 mod columns;
 mod cpus;
 mod fit;
 mod hogs;
+mod loops;
 mod passes;
 mod places;
 mod placing;
@@ -134,7 +136,7 @@ impl AtHand {
             Workload::Aggregate(_) => Err(not_yet("aggregations over the paper's tables")),
             Workload::Store(asked) => passes::run(bench, asked),
             Workload::SubDomains(asked) => sub_domains::run(bench, &self.topology, asked),
-            Workload::Loops(_) => Err(not_yet("loops over striped memory")),
+            Workload::Loops(asked) => loops::run(bench, asked),
             Workload::Recorded(_) => Err(not_yet("recorded statements")),
         };
         // A failure may have left a table half made; what was refused has made none.

@@ -1,9 +1,9 @@
-//! Scans of a store whose memory lies on one node or interleaved (Kissinger et al., ADMS 2014, section 4.2.2), measured: a client that counts
-//! equal entries of one column, pass after pass, on all cpus.
+//! Scans of a store whose memory lies on one node or interleaved (Kissinger et al., ADMS 2014, section 4.2.2),
+//! measured: a client that counts equal entries of one column, pass after pass, on all cpus.
 //!
 //! # Limits
-//! An entry is the packed code of an INTEGER, of 31 bits at most. Units do not own partitions yet, and lookups come as SQL statements, whose start
-//! costs more than a lookup: both are refused.
+//! An entry is the packed code of an INTEGER, of 31 bits at most. Units do not own partitions yet, and lookups come as
+//! SQL statements, whose start costs more than a lookup: both are refused.
 
 use std::time::Duration;
 

@@ -23,7 +23,8 @@ pub fn placement(asked: &Columns, columns: usize, nodes: &[NodeId]) -> Result<St
         ))),
         Placement::Ivp if partitions == nodes.len() => Ok(format!("ivp({all})")),
         Placement::Ivp => {
-            // As the simulator deals them: in turn, and one node further for a column that would begin where another one did.
+            // As the simulator deals them: in turn, and one node further for a column that would begin where another
+            // one did.
             let of_column = |column: usize| {
                 let first = column * partitions + column * partitions / nodes.len();
                 named((first..first + partitions).map(|place| &nodes[place % nodes.len()]))

@@ -1,4 +1,5 @@
-//! Placing a table anew (Psaroudakis et al., VLDB 2015, section 6.2.3), measured: how long `ALTER TABLE .. SET PLACEMENT` takes.
+//! Placing a table anew (Psaroudakis et al., VLDB 2015, section 6.2.3), measured: how long
+//! `ALTER TABLE .. SET PLACEMENT` takes.
 
 use std::time::Instant;
 

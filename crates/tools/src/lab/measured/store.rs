@@ -1,6 +1,7 @@
 //! The database of measured points: its tables, sessions and queries, kept from point to point while there is room.
 //!
-//! Invariants: the same data under the same placement are loaded once; one session per set of settings, so that its plans are kept.
+//! Invariants: the same data under the same placement are loaded once; one session per set of settings, so that its
+//! plans are kept.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -113,8 +114,8 @@ impl Stored {
         Ok(at)
     }
 
-    /// As [`Stored::loaded`], with indexes if queries need them; gives its name and its queries, columns in turn, the same number of ranges for
-    /// each.
+    /// As [`Stored::loaded`], with indexes if queries need them; gives its name and its queries, columns in turn, the
+    /// same number of ranges for each.
     pub fn table(
         &mut self,
         table: &Uniform,

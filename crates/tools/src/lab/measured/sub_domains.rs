@@ -1,14 +1,16 @@
 //! Queries over tables on the sub-domains of a package (Greinsmark 2020, section 5), measured.
 //!
-//! The first table lies on the first sub-domain, its copy on the second, as in the simulated workload; where the package has none, both lie on its
-//! node: that is the machine with sub-domains off. Workers of one sub-domain are all there are: the database runs on its cpus alone.
+//! The first table lies on the first sub-domain, its copy on the second, as in the simulated workload; where the
+//! package has none, both lie on its node: that is the machine with sub-domains off. Workers of one sub-domain are all
+//! there are: the database runs on its cpus alone.
 //!
 //! - A count counts the rows of both tables of which one of the predicates is true.
 //! - A row is looked up by its key, and another column is read.
 //! - A join counts the rows of the first table whose key is in the second.
 //!
 //! # Limits
-//! Keys are the rows' numbers, and a few hundred of them are asked for again and again. A union of counts is one statement of two scans.
+//! Keys are the rows' numbers, and a few hundred of them are asked for again and again. A union of counts is one
+//! statement of two scans.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -39,7 +41,8 @@ const BITS_MAX: u32 = 31;
 /// The part of the machine whose cpus work.
 ///
 /// # Errors
-/// [`RunError::Refused`]: the machine has sub-domains and the one that is named has none, or the other way round; it has no second one.
+/// [`RunError::Refused`]: the machine has sub-domains and the one that is named has none, or the other way round; it
+/// has no second one.
 pub fn workers(topology: &Topology, used: &MachineUse, asked: &SubDomains) -> Result<Portion, RunError> {
     let named = MachineDescription::parse(&used.machine).map_err(|error| RunError::Refused(error.to_string()))?;
     let has = |topology: &Topology| !topology.sub_domains().is_empty();

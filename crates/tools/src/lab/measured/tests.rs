@@ -159,6 +159,23 @@ fn passes_over_a_column_have_a_rate() {
 }
 
 #[test]
+fn the_triad_has_a_rate_on_striped_and_on_other_memory() {
+    let at_hand = AtHand { memory_bytes: 50 << 20, ..at_hand() };
+    let ways = [["striped=true", "aware=true"], ["striped=true", "aware=false"], ["striped=false", "aware=false"]];
+    for way in ways {
+        for grain in ["adaptive_grain=true", "adaptive_grain=false"] {
+            let outcome = run(&at_hand, "nbb2011/stream", &[way[0], way[1], grain]).unwrap();
+            let [rate, time] = [Metric::ScanRate, Metric::RunTime].map(|metric| outcome.metrics[&metric]);
+            // A fifth of 50 MiB in elements of 24 bytes.
+            assert!(rate > 0.0 && (rate * time * 1e9 / 24.0 - 436_906.0).abs() < 1.0, "{way:?} {grain}: {outcome:?}");
+            assert!(outcome.notes[0].contains("436,906 elements of 200,000,000"), "{:?}", outcome.notes);
+        }
+    }
+    let query = run(&at_hand, "nbb2011/stream", &["task=query"]).unwrap_err();
+    assert!(query.to_string().contains("the thesis' queries are simulated"), "{query}");
+}
+
+#[test]
 fn placing_gives_time_and_memory() {
     let at_hand = at_hand();
     let part = portion(&at_hand.topology, &lab::declaration::MachineUse::default()).unwrap();

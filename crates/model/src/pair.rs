@@ -1,12 +1,10 @@
 //! Two jobs beside each other: predicted run times, and what running them together gains over one after the other.
 //!
 //! `rho` is the share of processor time that is saved: 0.1 means that both jobs' work took a tenth less. [`rho_model`]
-//! predicts it, [`Measurement`] gets it from runs in the way of section 5.4, with what is wrong there put right:
+//! predicts it, with what is wrong in section 5.4 put right:
 //!
 //! - The text defines `(1 - rho) t_par = t_seq`, but a gain is `rho = 1 - t_par / t_seq`: what the formula for
 //!   `rho_model` next to it and the table's figures mean.
-//! - The second job's sequential time is scaled to the runs it completed, `t2 = t2' * k2 / k2'`; the text has the
-//!   inverse ratio.
 //! - `rho_model = 1 - 2 pi1 pi2 / (sigma1 pi2 + pi1 sigma2)` takes the jobs' processor time as equal, which holds when
 //!   each has half of the cpus. What is the same in general is their time: job `i` then completes work `p_i / pi_i` per
 //!   second, for which all cpus would need `p_i sigma_i / (pi_i p)`; so
@@ -17,11 +15,8 @@
 //!
 //! Source: Seidel 2011, section 5.4.
 
-mod measure;
 #[cfg(test)]
 mod tests;
-
-pub use measure::{MeasureError, Measurement, RunTime, Sequential};
 
 use crate::curve::Curve;
 use crate::plain::{PlainJob, cost};
