@@ -4,8 +4,8 @@
 //! digits behind the point are rounded, and an offset that
 //! is too large becomes UNBOUNDED. So what would change is refused here, while offsets are texts as they were written.
 //!
-//! It also refuses a frame by distance over an order by what it knows no distances of, though none is asked for where a frame goes to
-//! the row's peers: such frames count groups of peers here, which is the same.
+//! It also refuses a frame by distance over an order by what it knows no distances of, though none is asked for where a
+//! frame goes to the row's peers: such frames count groups of peers here, which is the same.
 
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;

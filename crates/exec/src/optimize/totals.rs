@@ -1,13 +1,15 @@
-//! Aggregates over whole partitions, as windows have them, by grouping: each row is joined with the totals of its partition.
+//! Aggregates over whole partitions, as windows have them, by grouping: each row is joined with the totals of its
+//! partition.
 //!
 //! Nothing is sorted then, and rows need not be kept: the input is read twice, or once where that is cheaper
 //! ([`share`](super::share) decides, as of anything that two places name).
 //!
-//! Invariants: the same rows with the same columns. NULLs are one partition, as they are one group and equal to each other in the join.
+//! Invariants: the same rows with the same columns. NULLs are one partition, as they are one group and equal to each
+//! other in the join.
 //!
 //! # Limits
-//! Windows directly over one another keep their sort if one of them needs it: the others cost little beside it. Aggregates that
-//! see the order of rows stay.
+//! Windows directly over one another keep their sort if one of them needs it: the others cost little beside it.
+//! Aggregates that see the order of rows stay.
 
 use std::collections::HashMap;
 use std::sync::Arc;

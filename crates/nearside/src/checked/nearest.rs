@@ -1,7 +1,9 @@
-//! The nearest whole number, which a cast to an integer gives: SQL's casts of decimals and floats round, Arrow's cut off.
+//! The nearest whole number, which a cast to an integer gives: SQL's casts of decimals and floats round, Arrow's cut
+//! off.
 //!
-//! As in PostgreSQL decimals that lie in the middle are rounded away from zero, floats to the even number. The function that stands
-//! under such a cast keeps its argument's kind of number; the cast then finds nothing to cut off, and says so where the type is too small.
+//! As in PostgreSQL decimals that lie in the middle are rounded away from zero, floats to the even number. The function
+//! that stands under such a cast keeps its argument's kind of number; the cast then finds nothing to cut off, and says
+//! so where the type is too small.
 
 use std::sync::{Arc, LazyLock};
 

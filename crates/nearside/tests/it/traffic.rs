@@ -1,4 +1,5 @@
-//! What `nearside.traffic` says that statements touched is what their plans read, where the kernel says that it lies, and what they keep.
+//! What `nearside.traffic` says that statements touched is what their plans read, where the kernel says that it lies,
+//! and what they keep.
 //!
 //! On a machine of one node all of it lies there; the multi-node virtual machines have more to tell apart.
 
