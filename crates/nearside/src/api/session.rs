@@ -225,6 +225,11 @@ impl Session {
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
                 write::create_table(create, placement.as_deref(), lengths, running).map(Outcome::Done)
             }
+            LogicalPlan::Ddl(DdlStatement::CreateView(mut create)) => {
+                // The planner's text is that of the statement as it was rewritten for it.
+                create.definition = Some(statement.to_string());
+                ddl::ddl(DdlStatement::CreateView(create), running).map(Outcome::Done)
+            }
             LogicalPlan::Ddl(other) => ddl::ddl(other, running).map(Outcome::Done),
             LogicalPlan::Statement(statement) => self.setting(statement, running, &key),
             LogicalPlan::DescribeTable(describe) => explain::describe(&describe).map(Outcome::Rows),

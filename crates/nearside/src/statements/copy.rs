@@ -369,11 +369,13 @@ fn import_statement(mut statement: DfStatement, running: &Arc<Running>) -> Resul
         other => other,
     };
     let lengths = lengths(&statement)?;
+    let text = statement.to_string();
     match plan_statement(statement, &running.plan_context())? {
         LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => {
             create_table(create, placement.as_deref(), lengths, running)
         }
         LogicalPlan::Ddl(other) => crate::statements::ddl::ddl(other, running),
+    let text = statement.to_string();
         _ => Err(Error::Internal("a CREATE planned to something else".into())),
     }
 }
