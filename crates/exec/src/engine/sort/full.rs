@@ -450,7 +450,8 @@ mod tests {
 
     #[test]
     fn ranges_are_found_as_by_search() {
-        let cases: [(&str, fn(u64) -> u64); 4] = [
+        type Spread = fn(u64) -> u64;
+        let cases: [(&str, Spread); 4] = [
             ("even", |i| i << 40),
             ("near the ends", |i| if i % 2 == 0 { i } else { u64::MAX - i }),
             ("one far away", |i| if i == 0 { u64::MAX } else { i }),
