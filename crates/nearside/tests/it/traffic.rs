@@ -101,7 +101,9 @@ fn what_operators_keep_is_told() {
     let rows = format!("SELECT value * 7919 % 100003 AS a, value % 1009 AS b FROM generate_series(1, {ROWS})");
     session.execute(&format!("CREATE TABLE t AS {rows}")).unwrap();
     let sorted = [("rows kept", "keep", 16), ("sort keys", "keep", 8), ("rows kept", "materialize", 64)];
-    let statements: [(&str, &[(&str, &str, i64)]); 3] = [
+    /// Component, phase, bytes of a row.
+    type Line = (&'static str, &'static str, i64);
+    let statements: [(&str, &[Line]); 3] = [
         // Two integers of a row are kept and one is read again, a line of memory for each row; a key is a word.
         ("SELECT a FROM t ORDER BY b, a LIMIT 1000000", &sorted),
         ("SELECT b, count(*) FROM t GROUP BY b", &[("groups", "keep", 0)]),
