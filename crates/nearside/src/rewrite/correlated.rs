@@ -14,7 +14,7 @@ use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{Column, Result, ScalarValue};
 use datafusion_expr::utils::{conjunction, split_conjunction};
-use datafusion_expr::{Expr, Filter, LogicalPlan, Projection};
+use datafusion_expr::{Expr, Filter, Join, JoinType, LogicalPlan, Projection};
 use datafusion_optimizer::AnalyzerRule;
 
 use crate::error::Error;
@@ -126,12 +126,35 @@ fn refuse_anywhere(subquery: &LogicalPlan) -> Result<()> {
             {
                 "a constant beside an aggregate"
             }
+            // The condition has to be asked of the empty group, which is made behind it.
+            LogicalPlan::Filter(having) if is_one_group(&having.input) => "HAVING without GROUP BY",
+            LogicalPlan::Distinct(distinct) if has_one_group(distinct.input())? => {
+                "DISTINCT over an aggregate without GROUP BY"
+            }
+            LogicalPlan::Join(join) => return refuse_padded(join),
             _ => return Ok(TreeNodeRecursion::Continue),
         };
         refuse(what, node)?;
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(())
+}
+
+/// An outer join gives rows for a side that has none: not those that a condition takes away above it. The same goes for rows
+/// that a semi or anti join asks for.
+fn refuse_padded(join: &Join) -> Result<TreeNodeRecursion> {
+    let (left, right) = match join.join_type {
+        JoinType::Inner => (false, false),
+        JoinType::Full => (true, true),
+        JoinType::Right | JoinType::RightSemi | JoinType::RightAnti | JoinType::RightMark => (true, false),
+        _ => (false, true),
+    };
+    for (side, padded) in [(&join.left, left), (&join.right, right)] {
+        if padded {
+            refuse("the side of an outer join that gets NULLs", side)?;
+        }
+    }
+    Ok(TreeNodeRecursion::Continue)
 }
 
 /// A join computes the subquery once for all rows outside of it: what it calls would give all of them the same.
@@ -146,19 +169,17 @@ fn refuse_volatile(subquery: &LogicalPlan) -> Result<()> {
 
 /// What is wrong where only the subquery's rows are asked for: an aggregate without GROUP BY has a row for no row.
 fn refuse_as_test(subquery: &LogicalPlan) -> Result<()> {
-    let mut node = subquery;
-    loop {
-        node = match node {
-            LogicalPlan::Aggregate(grouped) if grouped.group_expr.is_empty() => {
-                return refuse("an aggregate without GROUP BY, below EXISTS, IN, ANY or ALL", node);
-            }
-            LogicalPlan::Projection(inner) => &inner.input,
-            LogicalPlan::Filter(inner) => &inner.input,
-            LogicalPlan::Sort(inner) => &inner.input,
-            LogicalPlan::SubqueryAlias(inner) => &inner.input,
-            _ => return Ok(()),
-        };
-    }
+    subquery.apply(|node| {
+        if is_one_group(node) {
+            refuse("an aggregate without GROUP BY, below EXISTS, IN, ANY or ALL", node)?;
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(())
+}
+
+fn has_one_group(plan: &LogicalPlan) -> Result<bool> {
+    plan.exists(|node| Ok(is_one_group(node)))
 }
 
 /// Refuses an operator above a condition that refers to the row outside.

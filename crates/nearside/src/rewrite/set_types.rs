@@ -123,14 +123,14 @@ fn matched(operation: &str, inputs: Vec<LogicalPlan>) -> Result<Option<Vec<Logic
         }
         let plain = || types.iter().zip(&literals).filter(|(_, literal)| !**literal).map(|(t, _)| *t);
         let mixed = plain().any(DataType::is_floating) && plain().any(DataType::is_decimal);
-        for (part, (data_type, literal)) in types.iter().zip(&literals).enumerate() {
+        for (casts, (data_type, literal)) in casts.iter_mut().zip(types.iter().zip(&literals)) {
             let target = match (literal, mixed) {
                 (true, _) if !same_kind(data_type, first) => Some((*first).clone()),
                 (false, true) if data_type.is_decimal() => Some(DataType::Float64),
                 _ => None,
             };
             any |= target.is_some();
-            casts[part][column] = target;
+            casts[column] = target;
         }
     }
     if !any {

@@ -17,6 +17,7 @@ use sqlparser::parser::Parser;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::exclude::solid;
+use super::normalised;
 
 const PREFIX: &str = "__nearside_cte_";
 
@@ -170,7 +171,14 @@ impl VisitorMut for Keep<'_> {
 impl Keep<'_> {
     fn calls_volatile(&self, query: &Query) -> bool {
         let found = visit_expressions(query, |expr: &ast::Expr| match expr {
-            ast::Expr::Function(call) if (self.is_volatile)(&call.name.to_string().to_lowercase()) => {
+            ast::Expr::Function(call)
+                if call
+                    .name
+                    .0
+                    .last()
+                    .and_then(|name| name.as_ident())
+                    .is_some_and(|name| (self.is_volatile)(&normalised(name.clone()))) =>
+            {
                 ControlFlow::Break(())
             }
             _ => ControlFlow::Continue(()),

@@ -47,7 +47,6 @@ impl VisitorMut for Mend {
     }
 
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
-        bind_distinct_tightly(expr);
         compare_with_lists(expr);
         compare_rows(expr);
         cut_to_length(expr);
@@ -114,7 +113,7 @@ fn compare_rows(expr: &mut ast::Expr) {
             if left.len() != right.len() {
                 return;
             }
-            let pairs = left.iter().zip(right);
+            let pairs = left.iter().zip(&right);
             match op {
                 Eq => joined(And, pairs.map(|(l, r)| binary(l.clone(), Eq, r.clone()))),
                 NotEq => joined(Or, pairs.map(|(l, r)| binary(l.clone(), NotEq, r.clone()))),
@@ -134,16 +133,33 @@ fn compare_rows(expr: &mut ast::Expr) {
         }
         ast::Expr::InList { expr: left, list, negated } => {
             let Some(left) = row(left) else { return };
-            let rows: Option<Vec<&[ast::Expr]>> = list.iter().map(row).collect();
+            let rows: Option<Vec<Vec<ast::Expr>>> = list.iter().map(row).collect();
             let Some(rows) = rows.filter(|rows| rows.iter().all(|row| row.len() == left.len())) else { return };
             let equal = rows
-                .into_iter()
+                .iter()
                 .filter_map(|row| joined(And, left.iter().zip(row).map(|(l, r)| binary(l.clone(), Eq, r.clone()))));
             let any = joined(Or, equal);
             match *negated {
                 true => any.map(|any| ast::Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(any) }),
                 false => any,
             }
+        }
+        ast::Expr::Between { expr: value, negated, low, high } => {
+            if row(value).is_none() || row(low).is_none() || row(high).is_none() {
+                return;
+            }
+            let (mut above, mut below) =
+                (binary(*value.clone(), GtEq, *low.clone()), binary(*value.clone(), LtEq, *high.clone()));
+            for part in [&mut above, &mut below] {
+                if let ast::Expr::Nested(inner) = part {
+                    compare_rows(inner);
+                }
+            }
+            let within = binary(above, And, below);
+            Some(match *negated {
+                true => ast::Expr::UnaryOp { op: ast::UnaryOperator::Not, expr: Box::new(within) },
+                false => within,
+            })
         }
         ast::Expr::IsNull(fields) => {
             let Some(fields) = row(fields) else { return };
@@ -160,11 +176,19 @@ fn compare_rows(expr: &mut ast::Expr) {
     }
 }
 
-/// The fields of a row written in brackets.
-fn row(expr: &ast::Expr) -> Option<&[ast::Expr]> {
+/// The fields of a row: in brackets, or as `ROW(..)`.
+fn row(expr: &ast::Expr) -> Option<Vec<ast::Expr>> {
     match expr {
-        ast::Expr::Tuple(fields) if !fields.is_empty() => Some(fields),
+        ast::Expr::Tuple(fields) if !fields.is_empty() => Some(fields.clone()),
         ast::Expr::Nested(inner) => row(inner),
+        ast::Expr::Function(ast::Function { name, args: ast::FunctionArguments::List(list), .. }) if matches!(&name.0[..], [part] if part.as_ident().is_some_and(|name| folded(name) == "row")) =>
+        {
+            let field = |argument: &ast::FunctionArg| match argument {
+                ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(field)) => Some(field.clone()),
+                _ => None,
+            };
+            list.args.iter().map(field).collect::<Option<Vec<_>>>().filter(|fields| !fields.is_empty())
+        }
         _ => None,
     }
 }
@@ -371,30 +395,4 @@ fn bare(mut expr: &ast::Expr) -> &ast::Expr {
             expr => return expr,
         }
     }
-}
-
-/// `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`; the parser takes all of `b AND c` to the right of
-/// FROM.
-fn bind_distinct_tightly(expr: &mut ast::Expr) {
-    let (ast::Expr::IsDistinctFrom(_, right) | ast::Expr::IsNotDistinctFrom(_, right)) = &mut *expr else { return };
-    if !is_logic(right) {
-        return;
-    }
-    let mut outer = std::mem::replace(right.as_mut(), ast::Expr::Value(Value::Null.into()));
-    let mut test = std::mem::replace(expr, ast::Expr::Value(Value::Null.into()));
-    // The leftmost operand below the ANDs and ORs is what FROM is about.
-    let mut place = &mut outer;
-    while is_logic(place) {
-        let ast::Expr::BinaryOp { left, .. } = place else { return };
-        place = left.as_mut();
-    }
-    if let ast::Expr::IsDistinctFrom(_, right) | ast::Expr::IsNotDistinctFrom(_, right) = &mut test {
-        std::mem::swap(right.as_mut(), place);
-    }
-    *place = test;
-    *expr = outer;
-}
-
-fn is_logic(expr: &ast::Expr) -> bool {
-    matches!(expr, ast::Expr::BinaryOp { op: ast::BinaryOperator::And | ast::BinaryOperator::Or, .. })
 }

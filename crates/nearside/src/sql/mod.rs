@@ -19,6 +19,7 @@ use crate::error::{Error, Position, Result};
 use crate::stack::deep;
 
 mod complete;
+mod distinct;
 mod exclude;
 mod materialized;
 mod mend;
@@ -115,6 +116,7 @@ impl Parsed {
         let mut statements = parser.parse_statements().map_err(Error::from)?;
         deep(|| {
             statements.iter_mut().for_each(|statement| put_back(statement, &said));
+            statements.iter_mut().for_each(distinct::bind);
             statements.iter_mut().try_for_each(resolve_windows)?;
             statements.iter_mut().try_for_each(ordinary::write_out)?;
             statements.iter().try_for_each(complete::check)

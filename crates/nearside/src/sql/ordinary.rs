@@ -217,7 +217,7 @@ fn like_any(expr: &mut Expr) {
     let patterns = match unbracketed(pattern) {
         Expr::Array(ast::Array { elem, .. }) => elem.clone(),
         Expr::Tuple(patterns) => patterns.clone(),
-        Expr::Value(_) => vec![pattern.as_ref().clone()],
+        Expr::Value(value) if value.value == ast::Value::Null => vec![pattern.as_ref().clone()],
         _ => return,
     };
     *any = false;

@@ -374,8 +374,11 @@ fn import_statement(mut statement: DfStatement, running: &Arc<Running>) -> Resul
         LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => {
             create_table(create, placement.as_deref(), lengths, running)
         }
+        LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateView(mut create)) => {
+            create.definition = Some(text);
+            crate::statements::ddl::ddl(datafusion_expr::DdlStatement::CreateView(create), running)
+        }
         LogicalPlan::Ddl(other) => crate::statements::ddl::ddl(other, running),
-    let text = statement.to_string();
         _ => Err(Error::Internal("a CREATE planned to something else".into())),
     }
 }

@@ -275,7 +275,7 @@ fn all_of(scope: &Scope, place: usize, shown: &[Shown], left_out: &[String]) -> 
         columns.iter().filter(|name| !is_shown(name)).map(|name| ObjectName::from(vec![quoted(name)])).collect();
     let opt_exclude = (!hidden.is_empty()).then_some(ExcludeSelectItem::Multiple(hidden));
     let options = WildcardAdditionalOptions { opt_exclude, ..WildcardAdditionalOptions::default() };
-    let name = ObjectName::from(qualifier.iter().cloned().collect::<Vec<Ident>>());
+    let name = ObjectName::from(qualifier.to_vec());
     Ok(SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options))
 }
 
