@@ -45,6 +45,11 @@ impl VisitorMut for Recursions {
     type Break = Error;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        if let Some(with) = query.with.as_ref().filter(|with| with.recursive)
+            && let Err(error) = in_order(&with.cte_tables)
+        {
+            return ControlFlow::Break(error);
+        }
         for cte in query.with.iter_mut().filter(|with| with.recursive).flat_map(|with| &mut with.cte_tables) {
             if let Err(error) = common_table(cte) {
                 return ControlFlow::Break(error);
@@ -52,6 +57,22 @@ impl VisitorMut for Recursions {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// WITH RECURSIVE lets a query read one that stands behind it; the planner would take a table of that name.
+fn in_order(ctes: &[Cte]) -> Result<()> {
+    for (place, cte) in ctes.iter().enumerate() {
+        for later in &ctes[place + 1..] {
+            let name = normalised(later.alias.name.clone());
+            if names(cte.query.as_ref(), &name) {
+                let reader = normalised(cte.alias.name.clone());
+                return Err(Error::Unsupported(format!(
+                    "query '{reader}' reads '{name}', which stands behind it in the same WITH; write '{name}' first"
+                )));
+            }
+        }
+    }
+    Ok(())
 }
 
 fn common_table(cte: &mut Cte) -> Result<()> {
