@@ -46,6 +46,13 @@ impl VisitorMut for Mend {
         ControlFlow::Continue(())
     }
 
+    fn post_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+        if let ast::SetExpr::Values(values) = query.body.as_mut() {
+            values_of_floats(values);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
         compare_with_lists(expr);
         compare_rows(expr);
@@ -78,6 +85,44 @@ fn read_exponents_as_doubles(expr: &mut ast::Expr) {
             array: false,
             format: None,
         };
+    }
+}
+
+/// `VALUES (1e0), (2.5)` are DOUBLE: beside one number with a point, the planner makes decimals of them.
+fn values_of_floats(values: &mut ast::Values) {
+    let columns = values.rows.iter().map(|row| row.len()).min().unwrap_or(0);
+    for column in 0..columns {
+        if !values.rows.iter().any(|row| is_float(&row[column])) {
+            continue;
+        }
+        for row in &mut values.rows {
+            let cell = &mut row[column];
+            if has_point(cell) {
+                let expr = Box::new(std::mem::replace(cell, ast::Expr::Value(Value::Null.into())));
+                let data_type = ast::DataType::Double(ast::ExactNumberInfo::None);
+                *cell = ast::Expr::Cast { kind: ast::CastKind::Cast, expr, data_type, array: false, format: None };
+            }
+        }
+    }
+}
+
+fn is_float(expr: &ast::Expr) -> bool {
+    use ast::DataType::{Double, DoublePrecision, Float, Float4, Float8, Float32, Float64, Real};
+    match expr {
+        ast::Expr::Nested(inner) | ast::Expr::UnaryOp { expr: inner, .. } => is_float(inner),
+        ast::Expr::Cast { data_type, .. } => {
+            matches!(data_type, Double(_) | DoublePrecision | Float(_) | Float4 | Float8 | Float32 | Float64 | Real)
+        }
+        _ => false,
+    }
+}
+
+/// A number as it is written, with digits behind the point.
+fn has_point(expr: &ast::Expr) -> bool {
+    match expr {
+        ast::Expr::Nested(inner) | ast::Expr::UnaryOp { expr: inner, .. } => has_point(inner),
+        ast::Expr::Value(value) => matches!(&value.value, Value::Number(text, _) if text.contains('.')),
+        _ => false,
     }
 }
 
