@@ -30,7 +30,7 @@ use levels::{Levels, hold, outside, release};
 pub(crate) use names::Tables;
 pub(super) use names::name_of;
 use names::{left_out, output_name, quoted};
-use outputs::{has_output, is_output, keys_of_outputs};
+use outputs::{distinct_outputs, has_output, is_output, keys_of_outputs};
 pub(super) use sources::binary;
 use sources::{Found, Names, Scope, Shown, merged_by, unmarked};
 
@@ -228,6 +228,7 @@ impl Writing<'_> {
             }
         }
         select.projection = items;
+        distinct_outputs(select, &scope)?;
         hold_outputs(select, &scope);
         Ok(scope)
     }

@@ -1,8 +1,8 @@
 //! The outputs of a SELECT that a name in ORDER BY means.
 
 use sqlparser::ast::{
-    Expr, ObjectName, OrderBy, OrderByKind, ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind,
-    WildcardAdditionalOptions,
+    Distinct, Expr, ObjectName, OrderBy, OrderByKind, ReplaceSelectItem, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, WildcardAdditionalOptions,
 };
 
 use super::super::normalised;
@@ -34,30 +34,38 @@ pub(super) fn has_output(items: &[SelectItem], wanted: &str) -> bool {
 /// # Errors
 /// Names of several outputs that are not the same.
 pub(super) fn keys_of_outputs(order_by: &mut Option<OrderBy>, select: &Select, scope: &Scope) -> Result<()> {
-    if !scope.merges {
-        return Ok(());
-    }
     let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order_by else { return Ok(()) };
-    for key in keys {
-        let Some(name) = bare(&key.expr) else { continue };
-        let mut outputs: Vec<Expr> = Vec::new();
-        for item in &select.projection {
-            if let Some(output) = of_name(item, &name, scope)?
-                && !outputs.contains(&output)
-            {
-                outputs.push(output);
-            }
-        }
-        if outputs.len() > 1 {
-            return Err(Error::plan(format!(
-                "ORDER BY {name}: several outputs have that name; sort by the number of one, or give them names with AS"
-            )));
-        }
-        if let Some(output) = outputs.pop()
-            && !is_output(select, &name)
+    keys.iter_mut().try_for_each(|key| key_of_output(&mut key.expr, select, scope, "ORDER BY"))
+}
+
+/// Likewise for DISTINCT ON.
+///
+/// # Errors
+/// As [`keys_of_outputs`].
+pub(super) fn distinct_outputs(select: &mut Select, scope: &Scope) -> Result<()> {
+    let Some(Distinct::On(mut keys)) = select.distinct.clone() else { return Ok(()) };
+    keys.iter_mut().try_for_each(|key| key_of_output(key, select, scope, "DISTINCT ON"))?;
+    select.distinct = Some(Distinct::On(keys));
+    Ok(())
+}
+
+fn key_of_output(key: &mut Expr, select: &Select, scope: &Scope, clause: &str) -> Result<()> {
+    let Some(name) = bare(key).filter(|_| scope.merges) else { return Ok(()) };
+    let mut outputs: Vec<Expr> = Vec::new();
+    for item in &select.projection {
+        if let Some(output) = of_name(item, &name, scope)?
+            && !outputs.contains(&output)
         {
-            key.expr = output;
+            outputs.push(output);
         }
+    }
+    if outputs.len() > 1 {
+        return Err(Error::plan(format!("{clause} {name}: several outputs have that name; give them names with AS")));
+    }
+    if let Some(output) = outputs.pop()
+        && !is_output(select, &name)
+    {
+        *key = output;
     }
     Ok(())
 }

@@ -109,7 +109,7 @@ impl Scope {
         }
     }
 
-    /// What the condition of a join sees, if this is one that was marked as [`Scope::read`] does, and the condition.
+    /// What the condition of a join sees, if the expression is one.
     pub(super) fn at_join(&self, expr: &Expr) -> Option<Scope> {
         let place: usize = marked(expr)?.parse().ok()?;
         let shown = self.joins.get(place)?.clone();
