@@ -332,26 +332,35 @@ fn starred(options: WildcardAdditionalOptions, shown: &[Shown], scope: &Scope) -
         }
     }
     let mut items = Vec::with_capacity(shown.len());
+    let mut whole: Vec<usize> = Vec::new();
     for Shown { name, expr, source } in shown {
         if left_out.contains(name) {
             continue;
         }
         if let Some(at) = replaced.iter().position(|(column, _)| column == name) {
+            if source.is_some_and(|place| !scope.names_all(place)) {
+                return Err(Error::plan(format!(
+                    "REPLACE ({name}): a column beside it has no name of its own; give it one with AS"
+                )));
+            }
             let (_, expr) = replaced.swap_remove(at);
             items.push(SelectItem::ExprWithAlias { expr, alias: quoted(name) });
             continue;
         }
         match source {
-            // A column without a name is shown with all of its source's.
-            Some(place) if name.is_empty() => items.push(all_of(scope, *place, shown, &left_out)?),
-            Some(place) if scope.source(*place).1.iter().any(String::is_empty) => {}
+            // A column without a name of its own is shown with all of its source's.
+            Some(place) if !scope.names_all(*place) => {
+                if !whole.contains(place) {
+                    items.push(all_of(scope, *place, shown, &left_out)?);
+                    whole.push(*place);
+                }
+            }
             None if name_of(expr).as_ref() != Some(name) => {
                 items.push(SelectItem::ExprWithAlias { expr: expr.clone(), alias: quoted(name) });
             }
             _ => items.push(SelectItem::UnnamedExpr(expr.clone())),
         }
     }
-    items.dedup();
     Ok(items)
 }
 

@@ -150,6 +150,12 @@ impl Scope {
         (&self.sources[place].qualifier, &self.sources[place].columns)
     }
 
+    /// Whether each column of a source has a name that no other column of it has.
+    pub(super) fn names_all(&self, place: usize) -> bool {
+        let columns = &self.sources[place].columns;
+        columns.iter().enumerate().all(|(at, name)| !name.is_empty() && !columns[..at].contains(name))
+    }
+
     fn with_joins(&mut self, from: &mut TableWithJoins, names: &Names<'_>) -> Result<Option<Vec<Shown>>> {
         let merging = from.joins.iter().any(|join| merged_by(&join.join_operator).is_some());
         let merges_before = std::mem::take(&mut self.merges);
