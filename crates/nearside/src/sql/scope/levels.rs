@@ -11,8 +11,8 @@ pub(super) struct Levels(Vec<Level>);
 
 enum Level {
     Select(Scope),
-    /// The SELECT below is not seen from above: a WITH and a query in FROM do not see its sources, and the condition of a
-    /// join sees its two sides alone.
+    /// The SELECT below is not seen from above: a WITH and a query in FROM do not see its sources, and the condition of
+    /// a join sees its two sides alone.
     Closed,
 }
 

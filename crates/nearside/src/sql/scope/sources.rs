@@ -9,8 +9,8 @@
 //!
 //! # Limits
 //! An output without a name of its own (`a + 1`) has an empty one here. Where a source's columns are not known, nothing
-//! is known of the whole: the planner then reads USING of INNER and LEFT JOIN, whose merged column is the left side's as
-//! it takes it too. Other joins are refused.
+//! is known of the whole: USING of INNER and LEFT JOIN is left to the planner, which takes the left side's column too;
+//! other joins that merge are refused.
 
 use std::rc::Rc;
 
@@ -500,7 +500,7 @@ fn one_of<'s>(side: &'s [Shown], name: &str, which: &str) -> Result<&'s Shown> {
     }
 }
 
-/// NATURAL goes by names, and `l.id + Int64(1)` is one that the planner made for a column of a view or of CREATE TABLE AS.
+/// NATURAL goes by names, and `l.id + Int64(1)` is one that the planner made for a column of a view or a table.
 ///
 /// # Errors
 /// Columns without a name of their own.
