@@ -12,23 +12,27 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement};
 use sqlparser::ast::{
-    ExcludeSelectItem, Expr, Ident, ObjectName, OrderBy, OrderByKind, PipeOperator, Query, ReplaceSelectItem, Select,
-    SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value, Visit, VisitMut, Visitor, VisitorMut,
-    WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
+    Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, PipeOperator, Query,
+    ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value, Visit,
+    VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions, visit_expressions,
 };
 
 use super::normalised;
 use crate::error::{Error, Result};
 use crate::sql::fresh_name;
 
+mod levels;
 mod names;
+mod outputs;
 mod sources;
 
+use levels::{Levels, hold, outside, release};
 pub(crate) use names::Tables;
 pub(super) use names::name_of;
-use names::quoted;
+use names::{left_out, output_name, quoted};
+use outputs::{distinct_outputs, has_output, is_output, keys_of_outputs};
 pub(super) use sources::binary;
-use sources::{Found, Names, Scope, Shown, merged_by};
+use sources::{Found, Names, Scope, Shown, merged_by, unmarked};
 
 /// Writes out what the planner would take otherwise.
 ///
@@ -47,7 +51,8 @@ pub(super) fn write_out(statement: &mut Statement, tables: Tables<'_>) -> Result
 
 fn in_node<N: Visit + VisitMut>(node: &mut N, tables: Tables<'_>) -> Result<()> {
     let everywhere = Visit::visit(node, &mut Looking).is_break();
-    let mut writing = Writing { names: vec![Names::new(tables)], everywhere, scopes: Vec::new(), queries: Vec::new() };
+    let (levels, queries) = (Levels::default(), Vec::new());
+    let mut writing = Writing { names: vec![Names::new(tables)], everywhere, levels, queries, derived: false };
     match VisitMut::visit(node, &mut writing) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(()),
@@ -83,44 +88,45 @@ struct Open {
     select: bool,
     /// Whether that has a scope.
     scoped: bool,
-    /// Keys of ORDER BY that are outputs: nobody may look at them.
-    kept: Vec<(usize, Expr)>,
+    /// How many queries of its WITH are still to come.
+    withs: usize,
+    /// Whether it does not see the sources of the SELECT that it stands in.
+    apart: bool,
 }
 
 struct Writing<'a> {
     names: Vec<Names<'a>>,
     everywhere: bool,
-    /// Of the SELECTs around, the innermost last.
-    scopes: Vec<Scope>,
+    levels: Levels,
     queries: Vec<Open>,
+    /// The next query stands in FROM, without LATERAL.
+    derived: bool,
 }
 
 impl VisitorMut for Writing<'_> {
     type Break = Error;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        let apart = self.is_apart();
+        if apart {
+            self.levels.close();
+        }
         let names = self.names.last().map(|names| names.within(query.with.as_ref()));
         self.names.extend(names);
-        let mut open = Open { select: false, scoped: false, kept: Vec::new() };
+        let withs = query.with.as_ref().map_or(0, |with| with.cte_tables.len());
+        let mut open = Open { select: false, scoped: false, withs, apart };
         if let SetExpr::Select(select) = query.body.as_mut() {
             open.select = true;
             if self.everywhere || sorts_by_hidden(select, query.order_by.as_ref()) {
-                match self.scope_of(select) {
-                    Ok(scope) => {
-                        let mut hidden = hidden(select, query.order_by.as_ref(), &scope);
-                        hidden.extend(coalesced(select, query.order_by.is_some(), &scope));
-                        if !hidden.is_empty()
-                            && let Some(again) = outputs_apart(select, &mut query.order_by, &scope, &hidden)
-                        {
-                            query.pipe_operators.insert(0, PipeOperator::Select { exprs: again });
-                        }
-                        open.kept = keys(&mut query.order_by, select, &scope);
-                        self.scopes.push(scope);
-                        open.scoped = true;
-                    }
+                match self.scope_of(select, !self.queries.is_empty()).and_then(|scope| in_order(query, scope)) {
+                    Ok(scope) => self.levels.open(scope),
                     Err(error) => return ControlFlow::Break(error),
                 }
+                open.scoped = true;
             }
+        } else {
+            // The names in ORDER BY of a set operation are its outputs.
+            each_key(&mut query.order_by, |key| outside(key, &mut hold));
         }
         self.queries.push(open);
         ControlFlow::Continue(())
@@ -130,21 +136,20 @@ impl VisitorMut for Writing<'_> {
         self.names.pop();
         let Some(open) = self.queries.pop() else { return ControlFlow::Continue(()) };
         if open.scoped {
-            self.scopes.pop();
+            self.levels.pop();
         }
-        if let Some(OrderBy { kind: OrderByKind::Expressions(all), .. }) = &mut query.order_by {
-            for (place, key) in open.kept {
-                all[place].expr = key;
-            }
+        if open.apart {
+            self.levels.pop();
         }
+        each_key(&mut query.order_by, release);
         ControlFlow::Continue(())
     }
 
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         match self.queries.last_mut() {
             Some(open) if open.select => {}
-            _ if self.everywhere => match self.scope_of(select) {
-                Ok(scope) => self.scopes.push(scope),
+            _ if self.everywhere => match self.scope_of(select, self.queries.len() > 1) {
+                Ok(scope) => self.levels.open(scope),
                 Err(error) => return ControlFlow::Break(error),
             },
             _ => {}
@@ -152,35 +157,61 @@ impl VisitorMut for Writing<'_> {
         ControlFlow::Continue(())
     }
 
-    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<Error> {
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         let own = self.queries.last().is_some_and(|open| open.select);
         if !own && self.everywhere {
-            self.scopes.pop();
+            self.levels.pop();
+        }
+        each_group(select, release);
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<Error> {
+        self.derived = self.everywhere && matches!(factor, TableFactor::Derived { lateral: false, .. });
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        if let Some(scope) = self.levels.last().and_then(|scope| scope.at_join(expr)) {
+            self.levels.close();
+            self.levels.open(scope);
         }
         ControlFlow::Continue(())
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
-        let Expr::Identifier(name) = expr else { return ControlFlow::Continue(()) };
-        let name = normalised(name.clone());
-        for scope in self.scopes.iter().rev() {
-            match scope.find(&name) {
-                Found::One(Shown { expr: column, source: None, .. }) => *expr = column.clone(),
-                Found::No => match scope.series(&name) {
-                    Some(column) => *expr = column,
-                    None => continue,
-                },
-                Found::One(_) | Found::Several | Found::Unknown => {}
-            }
-            break;
+        if let Some(condition) = unmarked(expr) {
+            *expr = condition;
+            self.levels.pop();
+            self.levels.pop();
+        }
+        if let Expr::Identifier(name) = expr
+            && let Some(column) = self.levels.meant(&normalised(name.clone()))
+        {
+            *expr = column;
         }
         ControlFlow::Continue(())
     }
 }
 
 impl Writing<'_> {
-    /// Reads a SELECT's sources, and writes out its joins and its `*`.
-    fn scope_of(&self, select: &mut Select) -> Result<Scope> {
+    /// Whether the query that comes next does not see the sources of the SELECT around it: it is one of its WITH, or
+    /// stands in its FROM without LATERAL.
+    fn is_apart(&mut self) -> bool {
+        if std::mem::take(&mut self.derived) {
+            return true;
+        }
+        match self.queries.last_mut() {
+            Some(around) if around.withs > 0 => {
+                around.withs -= 1;
+                around.scoped
+            }
+            _ => false,
+        }
+    }
+
+    /// Reads a SELECT's sources, and writes out its joins and its `*`. `within`: its outputs are named from outside.
+    fn scope_of(&self, select: &mut Select, within: bool) -> Result<Scope> {
         let Some(names) = self.names.last() else { return Err(Error::Internal("a SELECT outside of a query".into())) };
         let scope = Scope::read(&mut select.from, names)?;
         let mut items = Vec::with_capacity(select.projection.len());
@@ -189,12 +220,81 @@ impl Writing<'_> {
                 (SelectItem::Wildcard(options), Some(shown)) if scope.merges => {
                     items.extend(starred(options, shown, &scope)?);
                 }
+                (SelectItem::UnnamedExpr(expr), _) if within && matches!(expr, Expr::Cast { .. }) => {
+                    items.push(named_as_column(expr));
+                }
                 (SelectItem::UnnamedExpr(expr), _) => items.push(named_as_written(expr, &scope)),
                 (item, _) => items.push(item),
             }
         }
         select.projection = items;
+        distinct_outputs(select, &scope)?;
+        hold_outputs(select, &scope);
         Ok(scope)
+    }
+}
+
+/// Writes out the names in ORDER BY of a SELECT.
+fn in_order(query: &mut Query, scope: Scope) -> Result<Scope> {
+    let SetExpr::Select(select) = query.body.as_mut() else { return Ok(scope) };
+    keys_of_outputs(&mut query.order_by, select, &scope)?;
+    let mut hidden = hidden(select, query.order_by.as_ref(), &scope);
+    hidden.extend(coalesced(select, query.order_by.is_some(), &scope));
+    if !hidden.is_empty()
+        && let Some(again) = outputs_apart(select, &mut query.order_by, &scope, &hidden)
+    {
+        query.pipe_operators.insert(0, PipeOperator::Select { exprs: again });
+    }
+    let select = &*select;
+    each_key(&mut query.order_by, |key| match bare(key) {
+        Some(name) if is_output(select, &name) => outside(key, &mut hold),
+        Some(_) => {}
+        None => outside(key, &mut |part| {
+            if let Expr::Identifier(name) = part
+                && let Found::One(column) = scope.find(&normalised(name.clone()))
+            {
+                *part = column.expr.clone();
+            }
+        }),
+    });
+    Ok(scope)
+}
+
+/// Holds the names in GROUP BY and DISTINCT ON that are outputs and no columns of the SELECT's own.
+fn hold_outputs(select: &mut Select, scope: &Scope) {
+    let outputs = select.projection.clone();
+    each_group(select, |key| {
+        outside(key, &mut |part| {
+            if let Expr::Identifier(name) = part {
+                let name = normalised(name.clone());
+                if matches!(scope.find(&name), Found::No) && has_output(&outputs, &name) {
+                    hold(part);
+                }
+            }
+        });
+    });
+}
+
+fn each_group(select: &mut Select, mut each: impl FnMut(&mut Expr)) {
+    if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+        keys.iter_mut().for_each(&mut each);
+    }
+    if let Some(Distinct::On(keys)) = &mut select.distinct {
+        keys.iter_mut().for_each(each);
+    }
+}
+
+fn each_key(order_by: &mut Option<OrderBy>, mut each: impl FnMut(&mut Expr)) {
+    if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order_by {
+        keys.iter_mut().for_each(|key| each(&mut key.expr));
+    }
+}
+
+/// A cast with the name of the column that it casts.
+fn named_as_column(expr: Expr) -> SelectItem {
+    match output_name(&expr) {
+        Some(name) => SelectItem::ExprWithAlias { expr, alias: quoted(&name) },
+        None => SelectItem::UnnamedExpr(expr),
     }
 }
 
@@ -217,18 +317,8 @@ fn named_as_written(expr: Expr, scope: &Scope) -> SelectItem {
 
 /// `*` as the columns that it shows.
 fn starred(options: WildcardAdditionalOptions, shown: &[Shown], scope: &Scope) -> Result<Vec<SelectItem>> {
-    let WildcardAdditionalOptions { opt_exclude, opt_except, opt_replace, .. } = options;
-    let mut left_out: Vec<String> = match opt_exclude {
-        Some(ExcludeSelectItem::Single(name)) => vec![one_name(&name)?],
-        Some(ExcludeSelectItem::Multiple(names)) => names.iter().map(one_name).collect::<Result<_>>()?,
-        None => Vec::new(),
-    };
-    left_out.extend(
-        opt_except
-            .into_iter()
-            .flat_map(|except| std::iter::once(except.first_element).chain(except.additional_elements).map(normalised)),
-    );
-    let mut replaced: Vec<(String, Expr)> = match opt_replace {
+    let left_out = left_out(&options)?;
+    let mut replaced: Vec<(String, Expr)> = match options.opt_replace {
         Some(ReplaceSelectItem { items }) => {
             items.into_iter().map(|item| (normalised(item.column_name), item.expr)).collect()
         }
@@ -242,26 +332,35 @@ fn starred(options: WildcardAdditionalOptions, shown: &[Shown], scope: &Scope) -
         }
     }
     let mut items = Vec::with_capacity(shown.len());
+    let mut whole: Vec<usize> = Vec::new();
     for Shown { name, expr, source } in shown {
         if left_out.contains(name) {
             continue;
         }
         if let Some(at) = replaced.iter().position(|(column, _)| column == name) {
+            if source.is_some_and(|place| !scope.names_all(place)) {
+                return Err(Error::plan(format!(
+                    "REPLACE ({name}): a column beside it has no name of its own; give it one with AS"
+                )));
+            }
             let (_, expr) = replaced.swap_remove(at);
             items.push(SelectItem::ExprWithAlias { expr, alias: quoted(name) });
             continue;
         }
         match source {
-            // A column without a name is shown with all of its source's.
-            Some(place) if name.is_empty() => items.push(all_of(scope, *place, shown, &left_out)?),
-            Some(place) if scope.source(*place).1.iter().any(String::is_empty) => {}
+            // A column without a name of its own is shown with all of its source's.
+            Some(place) if !scope.names_all(*place) => {
+                if !whole.contains(place) {
+                    items.push(all_of(scope, *place, shown, &left_out)?);
+                    whole.push(*place);
+                }
+            }
             None if name_of(expr).as_ref() != Some(name) => {
                 items.push(SelectItem::ExprWithAlias { expr: expr.clone(), alias: quoted(name) });
             }
             _ => items.push(SelectItem::UnnamedExpr(expr.clone())),
         }
     }
-    items.dedup();
     Ok(items)
 }
 
@@ -277,14 +376,6 @@ fn all_of(scope: &Scope, place: usize, shown: &[Shown], left_out: &[String]) -> 
     let options = WildcardAdditionalOptions { opt_exclude, ..WildcardAdditionalOptions::default() };
     let name = ObjectName::from(qualifier.to_vec());
     Ok(SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options))
-}
-
-fn one_name(name: &ObjectName) -> Result<String> {
-    match name.0.as_slice() {
-        [part] => part.as_ident().cloned().map(normalised),
-        _ => None,
-    }
-    .ok_or_else(|| Error::plan(format!("EXCLUDE ({name}): a column's name without a table before it")))
 }
 
 /// Whether an expression in ORDER BY has the name of an output that is no column of that name.
@@ -304,7 +395,7 @@ fn sorts_by_hidden(select: &Select, order_by: Option<&OrderBy>) -> bool {
 fn hidden(select: &Select, order_by: Option<&OrderBy>, scope: &Scope) -> Vec<String> {
     let mut hidden = Vec::new();
     let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order_by else { return hidden };
-    for key in keys.iter().filter(|key| bare(&key.expr).is_none() && !has_query(&key.expr)) {
+    for key in keys.iter().filter(|key| bare(&key.expr).is_none()) {
         let _ = visit_expressions(&key.expr, |part| {
             if let Expr::Identifier(name) = part {
                 let name = normalised(name.clone());
@@ -364,7 +455,7 @@ fn outputs_apart(
             }
             SelectItem::ExprWithAlias { expr, alias } => (expr, normalised(alias.clone())),
             SelectItem::UnnamedExpr(expr) => {
-                let name = name_of(expr).unwrap_or_else(|| expr.to_string());
+                let name = output_name(expr).unwrap_or_else(|| expr.to_string());
                 (expr, name)
             }
             _ => return None,
@@ -389,54 +480,6 @@ fn outputs_apart(
         }
     }
     Some(again)
-}
-
-/// Whether an output got this name by AS.
-fn is_output(select: &Select, wanted: &str) -> bool {
-    let named = |item: &SelectItem| match item {
-        SelectItem::ExprWithAlias { alias, .. } => normalised(alias.clone()) == wanted,
-        _ => false,
-    };
-    select.projection.iter().any(named)
-}
-
-/// Writes input columns out in the keys of ORDER BY, and takes those away that are outputs.
-fn keys(order_by: &mut Option<OrderBy>, select: &Select, scope: &Scope) -> Vec<(usize, Expr)> {
-    let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order_by else { return Vec::new() };
-    let mut kept = Vec::new();
-    for (place, key) in keys.iter_mut().enumerate() {
-        match bare(&key.expr) {
-            Some(name) if is_output(select, &name) => {
-                let output = std::mem::replace(&mut key.expr, Expr::Value(Value::Null.into()));
-                kept.push((place, output));
-            }
-            Some(_) => {}
-            None if has_query(&key.expr) => {}
-            None => {
-                let _ = visit_expressions_mut(&mut key.expr, |part| {
-                    if let Expr::Identifier(name) = part
-                        && let Found::One(column) = scope.find(&normalised(name.clone()))
-                    {
-                        *part = column.expr.clone();
-                    }
-                    ControlFlow::<()>::Continue(())
-                });
-            }
-        }
-    }
-    kept
-}
-
-fn has_query(expr: &Expr) -> bool {
-    struct Found;
-    impl Visitor for Found {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            ControlFlow::Break(())
-        }
-    }
-    Visit::visit(expr, &mut Found).is_break()
 }
 
 /// The name that a key is, in brackets or not.

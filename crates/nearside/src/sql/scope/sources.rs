@@ -9,25 +9,32 @@
 //!
 //! # Limits
 //! An output without a name of its own (`a + 1`) has an empty one here. Where a source's columns are not known, nothing
-//! is known of the whole.
+//! is known of the whole: USING of INNER and LEFT JOIN is left to the planner, which takes the left side's column too;
+//! other joins that merge are refused.
 
 use std::rc::Rc;
 
 use sqlparser::ast::{
     BinaryOperator, Cte, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, SetExpr, TableAlias, TableFactor, TableWithJoins, Value, With,
+    SelectItemQualifiedWildcardKind, SetExpr, Statement, TableAlias, TableFactor, TableWithJoins, Value, With,
 };
+use sqlparser::dialect::GenericDialect;
+use sqlparser::parser::Parser;
 
 use super::super::mend::call;
 use super::super::normalised;
-use super::names::{Tables, alias_columns, name_of, quoted, renamed};
+use super::names::{Tables, alias_columns, left_out, output_name, quoted, renamed};
 use crate::error::{Error, Result};
 use crate::sql::fresh_name;
 
 /// How deep common table expressions may name each other.
 const DEPTH_MAX: usize = 64;
 
+/// What stands before a join's condition until its names have been looked at.
+const CONDITION: &str = "\0condition";
+
 /// A table, query or function in FROM.
+#[derive(Clone)]
 pub(super) struct Source {
     /// What stands before the names of its columns.
     qualifier: Vec<Ident>,
@@ -54,6 +61,10 @@ pub(super) struct Scope {
     pub(super) shown: Option<Vec<Shown>>,
     /// Whether a join merges columns.
     pub(super) merges: bool,
+    /// What each join with ON sees: its own two sides.
+    joins: Vec<Option<Vec<Shown>>>,
+    /// A table is named that there is not, which the planner says.
+    missing: bool,
 }
 
 /// Which side of a join a merged column comes from.
@@ -74,7 +85,7 @@ impl Scope {
     /// # Errors
     /// Columns of USING that a side does not have, or has twice.
     pub(super) fn read(from: &mut [TableWithJoins], names: &Names<'_>) -> Result<Scope> {
-        let mut scope = Scope { sources: Vec::new(), shown: None, merges: false };
+        let mut scope = Scope { sources: Vec::new(), shown: None, merges: false, joins: Vec::new(), missing: false };
         let mut shown = Some(Vec::new());
         for source in from {
             let further = scope.with_joins(source, names)?;
@@ -98,6 +109,14 @@ impl Scope {
         }
     }
 
+    /// What the condition of a join sees, if the expression is one.
+    pub(super) fn at_join(&self, expr: &Expr) -> Option<Scope> {
+        let place: usize = marked(expr)?.parse().ok()?;
+        let shown = self.joins.get(place)?.clone();
+        let (joins, merges, missing) = (Vec::new(), self.merges, self.missing);
+        Some(Scope { sources: self.sources.clone(), shown, merges, joins, missing })
+    }
+
     /// The column of a function in FROM that is named as the function is.
     pub(super) fn series(&self, name: &str) -> Option<Expr> {
         let is = |source: &&Source| source.series && matches!(&source.qualifier[..], [q] if q.value == name);
@@ -108,11 +127,22 @@ impl Scope {
 
     /// The columns of the source of that name.
     pub(super) fn columns_of(&self, table: &ObjectName) -> Option<Vec<String>> {
-        let parts: Vec<String> = table.0.iter().filter_map(|p| p.as_ident().cloned().map(normalised)).collect();
+        let parts: Vec<Ident> = table.0.iter().filter_map(|part| part.as_ident().cloned()).collect();
+        self.source_of(&parts).map(|source| source.columns.clone())
+    }
+
+    /// The column of that name of the source of that name.
+    pub(super) fn column_of(&self, table: &[Ident], name: &str) -> Option<Expr> {
+        let source = self.source_of(table)?;
+        source.columns.iter().any(|column| column == name).then(|| source.column(name))
+    }
+
+    fn source_of(&self, table: &[Ident]) -> Option<&Source> {
         let is = |source: &&Source| {
-            source.qualifier.iter().map(|q| &q.value).rev().zip(parts.iter().rev()).all(|(a, b)| a == b)
+            let parts = table.iter().cloned().map(normalised);
+            source.qualifier.iter().map(|q| &q.value).rev().zip(parts.rev()).all(|(a, b)| *a == b)
         };
-        self.sources.iter().find(is).map(|source| source.columns.clone())
+        self.sources.iter().find(is)
     }
 
     /// How a source is named, and all of its columns.
@@ -120,17 +150,36 @@ impl Scope {
         (&self.sources[place].qualifier, &self.sources[place].columns)
     }
 
+    /// Whether each column of a source has a name that no other column of it has.
+    pub(super) fn names_all(&self, place: usize) -> bool {
+        let columns = &self.sources[place].columns;
+        columns.iter().enumerate().all(|(at, name)| !name.is_empty() && !columns[..at].contains(name))
+    }
+
     fn with_joins(&mut self, from: &mut TableWithJoins, names: &Names<'_>) -> Result<Option<Vec<Shown>>> {
         let merging = from.joins.iter().any(|join| merged_by(&join.join_operator).is_some());
+        let merges_before = std::mem::take(&mut self.merges);
         let mut shown = self.factor(&mut from.relation, names, merging)?;
         for join in &mut from.joins {
             let right = self.factor(&mut join.relation, names, merging)?;
+            self.mark_condition(&mut join.join_operator, shown.as_deref().zip(right.as_deref()));
             shown = match (shown, right) {
                 (Some(left), Some(right)) => Some(self.joined(join, left, right)?),
-                _ => None,
+                _ if self.missing => None,
+                _ => refused_unknown(&join.join_operator, self.merges)?,
             };
         }
+        self.merges |= merges_before;
         Ok(shown)
+    }
+
+    /// Marks the condition of a join with ON as one that sees the join's two sides alone.
+    fn mark_condition(&mut self, operator: &mut JoinOperator, sides: Option<(&[Shown], &[Shown])>) {
+        let Some(JoinConstraint::On(condition)) = constraint(operator) else { return };
+        let prefix = Ident::new(format!("{CONDITION}{}", self.joins.len()));
+        let marked = Expr::Prefixed { prefix, value: Box::new(condition.clone()) };
+        set_condition(operator, marked);
+        self.joins.push(sides.map(|(left, right)| [left, right].concat()));
     }
 
     fn joined(&mut self, join: &mut Join, left: Vec<Shown>, right: Vec<Shown>) -> Result<Vec<Shown>> {
@@ -139,6 +188,7 @@ impl Scope {
             None => Vec::new(),
             Some(JoinConstraint::Using(columns)) => columns.iter().map(using_name).collect::<Result<Vec<_>>>()?,
             Some(_) => {
+                left.iter().chain(&right).try_for_each(must_have_name)?;
                 let is_common = |name: &&String| !name.is_empty() && right.iter().any(|column| column.name == **name);
                 left.iter().map(|column| &column.name).filter(is_common).cloned().collect()
             }
@@ -178,9 +228,11 @@ impl Scope {
 
     /// `merging`: it is joined by NATURAL or USING, so its columns must be nameable.
     fn factor(&mut self, factor: &mut TableFactor, names: &Names<'_>, merging: bool) -> Result<Option<Vec<Shown>>> {
+        as_query(factor);
         let (qualifier, columns, series) = match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
                 let columns = names.of_table(name);
+                self.missing |= columns.is_none() && !names.is_cte(name);
                 let plain = || name.0.iter().filter_map(|part| part.as_ident()).map(folded).collect();
                 let qualifier = alias.as_ref().map_or_else(plain, |alias| vec![folded(&alias.name)]);
                 (qualifier, columns.and_then(|columns| under(columns, alias.as_ref())), false)
@@ -277,6 +329,20 @@ impl<'a> Names<'a> {
         names
     }
 
+    /// Whether a name is that of a common table expression.
+    fn is_cte(&self, table: &ObjectName) -> bool {
+        let [part] = table.0.as_slice() else { return false };
+        let Some(wanted) = part.as_ident().cloned().map(normalised) else { return false };
+        let mut at = &self.ctes;
+        while let Some(known) = &at.0 {
+            if known.name == wanted {
+                return true;
+            }
+            at = &known.before;
+        }
+        false
+    }
+
     /// The columns of a table, a view or a common table expression.
     pub(super) fn of_table(&self, table: &ObjectName) -> Option<Vec<String>> {
         if let [part] = table.0.as_slice()
@@ -329,29 +395,72 @@ impl<'a> Names<'a> {
         let mut columns = Vec::new();
         for item in &select.projection {
             match item {
-                SelectItem::UnnamedExpr(expr) => columns.push(name_of(expr).unwrap_or_default()),
+                SelectItem::UnnamedExpr(expr) => columns.push(output_name(expr).unwrap_or_default()),
                 SelectItem::ExprWithAlias { alias, .. } => columns.push(normalised(alias.clone())),
                 SelectItem::ExprWithAliases { .. } => return None,
-                SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options)
-                    if options.opt_exclude.is_some() || options.opt_except.is_some() =>
-                {
-                    return None;
-                }
-                SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..) => {
+                SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) => {
                     if scope.is_none() {
                         scope = Some(Scope::read(&mut select.from.clone(), self).ok()?);
                     }
                     let scope = scope.as_ref()?;
-                    match item {
+                    let all = match item {
                         SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), _) => {
-                            columns.extend(scope.columns_of(table)?);
+                            scope.columns_of(table)?
                         }
-                        _ => columns.extend(scope.shown.as_ref()?.iter().map(|shown| shown.name.clone())),
-                    }
+                        _ => scope.shown.as_ref()?.iter().map(|shown| shown.name.clone()).collect(),
+                    };
+                    let left_out = left_out(options).ok()?;
+                    columns.extend(all.into_iter().filter(|name| !left_out.contains(name)));
                 }
             }
         }
         Some(columns)
+    }
+}
+
+/// A join in brackets with an alias is a query of all of its columns.
+fn as_query(factor: &mut TableFactor) {
+    if !matches!(factor, TableFactor::NestedJoin { alias: Some(_), .. }) {
+        return;
+    }
+    let Ok(mut statements) = Parser::parse_sql(&GenericDialect {}, "SELECT * FROM x") else { return };
+    let Some(Statement::Query(mut query)) = statements.pop() else { return };
+    let SetExpr::Select(select) = query.body.as_mut() else { return };
+    if let TableFactor::NestedJoin { table_with_joins, alias } = factor {
+        select.from = vec![table_with_joins.as_ref().clone()];
+        let alias = alias.take();
+        *factor = TableFactor::Derived { lateral: false, subquery: query, alias, sample: None };
+    }
+}
+
+/// What is known of a join of which a side's columns are not: nothing.
+///
+/// # Errors
+/// Joins by names that the planner does not read as SQL has them.
+fn refused_unknown(operator: &JoinOperator, merged_before: bool) -> Result<Option<Vec<Shown>>> {
+    let how = match merged_by(operator) {
+        None => return Ok(None),
+        Some(JoinConstraint::Natural) => "NATURAL JOIN",
+        Some(_) if side_of(operator) == Side::Left && !merged_before => return Ok(None),
+        Some(_) => "JOIN .. USING",
+    };
+    Err(Error::plan(format!("{how}: the columns of one of its sides are not known before it is planned; use ON")))
+}
+
+/// The number of a join's condition that was marked.
+fn marked(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Prefixed { prefix, .. } => prefix.value.strip_prefix(CONDITION),
+        _ => None,
+    }
+}
+
+/// Takes the mark off a condition; `None` where there is none.
+pub(super) fn unmarked(expr: &Expr) -> Option<Expr> {
+    marked(expr)?;
+    match expr {
+        Expr::Prefixed { value, .. } => Some(value.as_ref().clone()),
+        _ => None,
     }
 }
 
@@ -389,6 +498,23 @@ fn one_of<'s>(side: &'s [Shown], name: &str, which: &str) -> Result<&'s Shown> {
             "USING or NATURAL: the {which} side of the join has several columns '{name}'; use ON, and name the tables"
         ))),
     }
+}
+
+/// NATURAL goes by names, and `l.id + Int64(1)` is one that the planner made for a column of a view or a table.
+///
+/// # Errors
+/// Columns without a name of their own.
+fn must_have_name(column: &Shown) -> Result<()> {
+    if column.name.is_empty() {
+        return Err(Error::plan("NATURAL JOIN: a column of a side has no name; give it one with AS"));
+    }
+    if column.name.contains(['.', '(']) {
+        return Err(Error::plan(format!(
+            "NATURAL JOIN: the column '{}' of a side has no name of its own; give it one with AS, or use USING",
+            column.name
+        )));
+    }
+    Ok(())
 }
 
 pub(in crate::sql) fn binary(left: Expr, op: BinaryOperator, right: Expr) -> Expr {
