@@ -1,9 +1,9 @@
 //! Columns of a correlated condition get names that nothing else in the subquery has.
 //!
-//! DataFusion makes a join of a correlated subquery: it pulls the condition out of it and refers to the subquery's columns by name
-//! alone. Where the subquery joins tables that share a column name (`FROM p JOIN q .. WHERE q.z = o.x`, and `p` has a `z` too), the
-//! first of that name would be compared. This rule runs before, and puts a projection below such a condition that repeats the column
-//! under a name of its own.
+//! DataFusion makes a join of a correlated subquery: it pulls the condition out of it and refers to the subquery's
+//! columns by name alone. Where the subquery joins tables that share a column name (`FROM p JOIN q .. WHERE q.z = o.x`,
+//! and `p` has a `z` too), the first of that name would be compared. This rule runs before, and puts a projection below
+//! such a condition that repeats the column under a name of its own.
 //!
 //! Correlated subqueries that DataFusion would answer wrongly are refused by [`CorrelatedRefusals`].
 
@@ -140,8 +140,8 @@ fn refuse_anywhere(subquery: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
-/// An outer join gives rows for a side that has none: not those that a condition takes away above it. The same goes for rows
-/// that a semi or anti join asks for.
+/// An outer join gives rows for a side that has none: not those that a condition takes away above it. The same goes for
+/// rows that a semi or anti join asks for.
 fn refuse_padded(join: &Join) -> Result<TreeNodeRecursion> {
     let (left, right) = match join.join_type {
         JoinType::Inner => (false, false),

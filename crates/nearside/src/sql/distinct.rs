@@ -1,8 +1,9 @@
-//! `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`: the parser takes everything behind FROM, up to a bracket, for
-//! what is compared with.
+//! `a IS DISTINCT FROM b AND c` is `(a IS DISTINCT FROM b) AND c`: the parser takes everything behind FROM, up to a
+//! bracket, for what is compared with.
 //!
-//! What is written in brackets stands in the tree as such. So the conditions of an expression between brackets are put in a row as
-//! they were written, and NOT, AND and OR bind them anew. It runs before anything else writes conditions into the tree.
+//! What is written in brackets stands in the tree as such. So the conditions of an expression between brackets are put
+//! in a row as they were written, and NOT, AND and OR bind them anew. It runs before anything else writes conditions
+//! into the tree.
 
 use std::ops::ControlFlow;
 

@@ -221,13 +221,17 @@ fn compare_rows(expr: &mut ast::Expr) {
     }
 }
 
+fn is_row(name: &ObjectName) -> bool {
+    matches!(&name.0[..], [part] if part.as_ident().is_some_and(|name| folded(name) == "row"))
+}
+
 /// The fields of a row: in brackets, or as `ROW(..)`.
 fn row(expr: &ast::Expr) -> Option<Vec<ast::Expr>> {
     match expr {
         ast::Expr::Tuple(fields) if !fields.is_empty() => Some(fields.clone()),
         ast::Expr::Nested(inner) => row(inner),
-        ast::Expr::Function(ast::Function { name, args: ast::FunctionArguments::List(list), .. }) if matches!(&name.0[..], [part] if part.as_ident().is_some_and(|name| folded(name) == "row")) =>
-        {
+        ast::Expr::Function(call) if is_row(&call.name) => {
+            let ast::FunctionArguments::List(list) = &call.args else { return None };
             let field = |argument: &ast::FunctionArg| match argument {
                 ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(field)) => Some(field.clone()),
                 _ => None,
