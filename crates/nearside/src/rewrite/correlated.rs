@@ -127,7 +127,9 @@ fn refuse_anywhere(subquery: &LogicalPlan) -> Result<()> {
                 "a constant beside an aggregate"
             }
             // The condition has to be asked of the empty group, which is made behind it.
-            LogicalPlan::Filter(having) if is_one_group(&having.input) => "HAVING without GROUP BY",
+            LogicalPlan::Filter(having) if is_one_group(&having.input) && is_correlated(&having.input)? => {
+                "HAVING without GROUP BY"
+            }
             LogicalPlan::Distinct(distinct) if has_one_group(distinct.input())? => {
                 "DISTINCT over an aggregate without GROUP BY"
             }
@@ -178,8 +180,9 @@ fn refuse_as_test(subquery: &LogicalPlan) -> Result<()> {
     Ok(())
 }
 
+/// Whether a plan has an aggregate without GROUP BY over what refers to the row outside.
 fn has_one_group(plan: &LogicalPlan) -> Result<bool> {
-    plan.exists(|node| Ok(is_one_group(node)))
+    plan.exists(|node| Ok(is_one_group(node) && is_correlated(node)?))
 }
 
 /// Refuses an operator above a condition that refers to the row outside.
