@@ -55,7 +55,7 @@ pub use process::{
     current_cpu, current_node, keep_freed_memory, peak_resident_bytes, pin_current_thread, resident_bytes,
 };
 pub use refusals::{Refusal, refusals};
-pub use region::{Allocator, Region, RegionPlacement};
+pub use region::{Allocator, AtomicRegion, Region, RegionPlacement};
 pub use sys::memory::Word;
 pub use topology::{
     Access, Cache, CacheKind, Core, CpuGroup, CpuQuota, HopClass, HopKind, MemoryKind, Node, Package, Pages, SideCache,

@@ -26,11 +26,13 @@ use crate::usage::{Counts, UsageKind};
 use sections::Section;
 
 mod allocator;
+mod atomic;
 mod place;
 mod plan;
 mod sections;
 
 pub use allocator::Allocator;
+pub use atomic::AtomicRegion;
 pub use place::RegionPlacement;
 
 /// Owned memory of a fixed place; see the module's invariants. It goes back, with its share of the budget, on drop.

@@ -11,12 +11,13 @@ use super::tree::{Package, Tree};
 
 /// A crate and the crates of ours that it may use. A crate that is missing here is an error, so that a new one says
 /// where it stands.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     (EVERYWHERE, &[]),
     ("nearside-numa", &[]),
     ("nearside-sched", &["nearside-numa"]),
     ("nearside-storage", &["nearside-numa"]),
     ("nearside-exec", &["nearside-numa", "nearside-sched", "nearside-storage"]),
+    ("nearside-units", &["nearside-numa", "nearside-sched"]),
     ("nearside-files", &["nearside-sched"]),
     ("nearside", &["nearside-numa", "nearside-sched", "nearside-storage", "nearside-exec", "nearside-files"]),
     ("nearside-model", &[]),
@@ -24,7 +25,15 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ("nearside-lab", &["nearside-numa", "nearside-sched", "nearside-sim", "nearside-model"]),
     (
         "nearside-tools",
-        &["nearside-numa", "nearside-sched", "nearside-storage", "nearside", "nearside-model", "nearside-lab"],
+        &[
+            "nearside-numa",
+            "nearside-sched",
+            "nearside-storage",
+            "nearside-units",
+            "nearside",
+            "nearside-model",
+            "nearside-lab",
+        ],
     ),
     ("nearside-cli", &["nearside-numa", "nearside-sched", "nearside", "nearside-lab", "nearside-tools"]),
     ("xtask", &[]),

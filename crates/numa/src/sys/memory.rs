@@ -166,7 +166,8 @@ impl Memory {
         Memory { start: block.start(), len_bytes, source: MemorySource::Block(block) }
     }
 
-    pub(super) fn start(&self) -> NonNull<u8> {
+    /// Its first byte.
+    pub(crate) fn start(&self) -> NonNull<u8> {
         self.start
     }
 

@@ -1,0 +1,272 @@
+//! The memory of the trees of one object on one node: blocks of cache lines, named by number.
+//!
+//! Blocks are whole cache lines (64 bytes) and their names fit 32 bits, so a child costs half a pointer. Memory comes
+//! in chunks, the first of 64 KiB, each as large as all before it up to 32 MiB; chunks never move, so a reader
+//! needs no latch to follow a name. An owner claims runs of lines for itself ([`Pool`]) and asks the arena for the next
+//! only when its run is used up (Kissinger et al., ADMS 2014, section 3.1: a memory manager per node and object).
+//!
+//! Invariants: block 0 is never handed out; a block is handed out to one owner until it is given back; words of
+//! fresh memory are zero, those of reused blocks are not.
+//!
+//! # Limits
+//! Memory goes back to the system when the arena is dropped. 256 GiB per arena.
+
+use std::sync::OnceLock;
+
+use numa::{Allocator, AtomicRegion, MemoryError};
+use parking_lot::Mutex;
+
+use crate::primitive::AtomicU64;
+
+/// Words of a cache line.
+pub const LINE_WORDS: usize = 8;
+/// Lines of the first chunk.
+const FIRST_LINES: u32 = 1 << 10;
+/// Lines of a chunk once they do not grow.
+const CHUNK_LINES: u32 = 1 << 19;
+const CHUNK_BITS: u32 = CHUNK_LINES.trailing_zeros();
+/// Chunks that are smaller than the last size: one of `FIRST_LINES`, then as large as all before.
+const SMALL_CHUNKS: usize = (CHUNK_BITS - FIRST_LINES.trailing_zeros() + 1) as usize;
+const LARGE_CHUNKS: usize = (1 << (32 - CHUNK_BITS)) - 1;
+/// The most lines of a block.
+pub const BLOCK_LINES_MAX: usize = 40;
+/// The least and the most lines that an owner claims at a time.
+const RUN_LINES_MIN: u32 = 128;
+const RUN_LINES_MAX: u32 = 1 << 14;
+
+/// The name of a block: the number of its first line. 0 names none.
+pub type Block = u32;
+
+/// See the module.
+#[derive(Debug)]
+pub struct Arena {
+    small: [OnceLock<AtomicRegion>; SMALL_CHUNKS],
+    large: OnceLock<Box<[OnceLock<AtomicRegion>]>>,
+    allocator: Allocator,
+    /// The first line that nobody has claimed.
+    next_line: Mutex<u64>,
+}
+
+/// Where a line's chunk is.
+enum ChunkPlace {
+    Small(usize),
+    Large(usize),
+}
+
+impl ChunkPlace {
+    #[inline]
+    fn of(line: u32) -> ChunkPlace {
+        if line < CHUNK_LINES {
+            let doublings = (line / FIRST_LINES).checked_ilog2().map_or(0, |log| log + 1);
+            ChunkPlace::Small(doublings as usize)
+        } else {
+            ChunkPlace::Large((line >> CHUNK_BITS) as usize - 1)
+        }
+    }
+
+    /// Its first line and how many it has.
+    #[inline]
+    fn lines(&self) -> (u32, u32) {
+        match self {
+            ChunkPlace::Small(0) => (0, FIRST_LINES),
+            ChunkPlace::Small(chunk) => (FIRST_LINES << (chunk - 1), FIRST_LINES << (chunk - 1)),
+            ChunkPlace::Large(chunk) => ((*chunk as u32 + 1) << CHUNK_BITS, CHUNK_LINES),
+        }
+    }
+}
+
+impl Arena {
+    /// An empty arena; its memory follows the allocator's policy and budget.
+    pub fn new(allocator: Allocator) -> Arena {
+        Arena {
+            small: [const { OnceLock::new() }; SMALL_CHUNKS],
+            large: OnceLock::new(),
+            allocator,
+            next_line: Mutex::new(1),
+        }
+    }
+
+    /// Bytes that it holds from the system.
+    pub fn held_bytes(&self) -> u64 {
+        let large = self.large.get().into_iter().flatten();
+        self.small.iter().chain(large).filter_map(OnceLock::get).map(|chunk| chunk.held_bytes() as u64).sum()
+    }
+
+    /// The chunks' addresses and bytes, for the page map.
+    pub fn chunks(&self) -> Vec<(usize, usize)> {
+        let large = self.large.get().into_iter().flatten();
+        let chunks = self.small.iter().chain(large).filter_map(OnceLock::get);
+        chunks.map(|chunk| (chunk.address(), chunk.held_bytes())).collect()
+    }
+
+    fn chunk(&self, place: &ChunkPlace) -> Option<&AtomicRegion> {
+        match place {
+            ChunkPlace::Small(chunk) => self.small[*chunk].get(),
+            ChunkPlace::Large(chunk) => self.large.get()?.get(*chunk)?.get(),
+        }
+    }
+
+    /// A word of a block, counted from the block's first. A block that was never handed out is a fault of ours.
+    #[inline]
+    pub(crate) fn word(&self, block: Block, word: usize) -> &AtomicU64 {
+        let place = ChunkPlace::of(block);
+        let (first, _) = place.lines();
+        let chunk = self.chunk(&place).expect("a block lies in a chunk");
+        &chunk.words()[(block - first) as usize * LINE_WORDS + word]
+    }
+
+    /// The words of a block from its first on.
+    #[inline]
+    pub(crate) fn words(&self, block: Block, words: usize) -> &[AtomicU64] {
+        let place = ChunkPlace::of(block);
+        let (first, _) = place.lines();
+        let chunk = self.chunk(&place).expect("a block lies in a chunk");
+        let start = (block - first) as usize * LINE_WORDS;
+        &chunk.words()[start..start + words]
+    }
+
+    /// Asks for the line of a word without waiting for it.
+    #[inline]
+    pub(crate) fn prefetch(&self, block: Block, word: usize) {
+        let place = ChunkPlace::of(block);
+        let (first, _) = place.lines();
+        if let Some(chunk) = self.chunk(&place) {
+            chunk.prefetch((block - first) as usize * LINE_WORDS + word);
+        }
+    }
+
+    /// Lines for one owner, side by side: their first and how many, at least `least`.
+    fn claim(&self, least: u32, wanted: u32) -> Result<(u32, u32), MemoryError> {
+        let mut next = self.next_line.lock();
+        loop {
+            let Ok(line) = u32::try_from(*next) else {
+                return Err(MemoryError::System {
+                    requested_bytes: u64::from(least) * (LINE_WORDS * 8) as u64,
+                    reason: "an object has at most 256 GiB on one node".to_owned(),
+                });
+            };
+            let place = ChunkPlace::of(line);
+            let (first, lines) = place.lines();
+            self.ensure(&place)?;
+            let left = first + (lines - 1) - line + 1;
+            if left < least {
+                *next += u64::from(left);
+                continue;
+            }
+            let taken = wanted.min(left);
+            *next += u64::from(taken);
+            return Ok((line, taken));
+        }
+    }
+
+    /// Makes a chunk where it is not there yet; called under the lock.
+    fn ensure(&self, place: &ChunkPlace) -> Result<(), MemoryError> {
+        let cell = match place {
+            ChunkPlace::Small(chunk) => &self.small[*chunk],
+            ChunkPlace::Large(chunk) => {
+                &self.large.get_or_init(|| (0..LARGE_CHUNKS).map(|_| OnceLock::new()).collect())[*chunk]
+            }
+        };
+        if cell.get().is_none() {
+            let (_, lines) = place.lines();
+            let region = self.allocator.region(lines as usize * LINE_WORDS * 8)?;
+            // Chunks are made under the lock, so nobody was first.
+            let _ = cell.set(AtomicRegion::from(region));
+        }
+        Ok(())
+    }
+}
+
+/// The blocks that one owner may hand out.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    /// The rest of the run that was claimed last.
+    run: (u32, u32),
+    run_lines: u32,
+    /// Blocks that were given back, by their lines.
+    free: Vec<Vec<Block>>,
+    /// Lines in use.
+    used_lines: u64,
+}
+
+impl Pool {
+    pub(crate) fn new() -> Pool {
+        Pool { run: (0, 0), run_lines: RUN_LINES_MIN, free: vec![Vec::new(); BLOCK_LINES_MAX + 1], used_lines: 0 }
+    }
+
+    /// A block of `lines` lines; what its words hold is unspecified.
+    pub(crate) fn take(&mut self, arena: &Arena, lines: usize) -> Result<Block, MemoryError> {
+        let block = match self.free[lines].pop() {
+            Some(block) => block,
+            None => self.cut(arena, lines as u32)?,
+        };
+        self.used_lines += lines as u64;
+        Ok(block)
+    }
+
+    /// Gives a block back at once: nobody may be reading it.
+    pub(crate) fn give_back(&mut self, block: Block, lines: usize) {
+        self.free[lines].push(block);
+        self.used_lines -= lines as u64;
+    }
+
+    /// Bytes of the blocks in use.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.used_lines * (LINE_WORDS * 8) as u64
+    }
+
+    fn cut(&mut self, arena: &Arena, lines: u32) -> Result<Block, MemoryError> {
+        if self.run.1 < lines {
+            let (first, left) = self.run;
+            if left > 0 {
+                self.free[left as usize].push(first);
+                self.run = (0, 0);
+            }
+            self.run = arena.claim(lines, self.run_lines.max(lines))?;
+            self.run_lines = (self.run_lines * 2).min(RUN_LINES_MAX);
+        }
+        let (first, left) = self.run;
+        self.run = (first + lines, left - lines);
+        Ok(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn lines_lie_in_the_chunk_that_has_them() {
+        for line in
+            [0, 1, FIRST_LINES - 1, FIRST_LINES, 5000, CHUNK_LINES - 1, CHUNK_LINES, 7 * CHUNK_LINES + 3, u32::MAX]
+        {
+            let (first, lines) = ChunkPlace::of(line).lines();
+            assert!(first <= line && line - first < lines, "line {line}: {first} and {lines}");
+        }
+    }
+
+    #[test]
+    fn blocks_do_not_overlap_and_are_used_again() {
+        let arena = Arena::new(Allocator::unplaced());
+        let mut pool = Pool::new();
+        let mut blocks = Vec::new();
+        for number in 0..20_000_u64 {
+            let lines = 1 + (number % 9) as usize;
+            let block = pool.take(&arena, lines).unwrap();
+            for word in arena.words(block, lines * LINE_WORDS) {
+                assert_eq!(word.swap(number + 1, Ordering::Relaxed), 0);
+            }
+            blocks.push((block, lines));
+        }
+        let held = arena.held_bytes();
+        for (block, lines) in blocks {
+            pool.give_back(block, lines);
+        }
+        assert_eq!(pool.used_bytes(), 0);
+        for number in 0..20_000_u64 {
+            pool.take(&arena, 1 + (number % 9) as usize).unwrap();
+        }
+        assert_eq!(arena.held_bytes(), held);
+    }
+}

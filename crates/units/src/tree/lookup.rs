@@ -1,0 +1,89 @@
+//! Many look-ups side by side: each asks for its next line and leaves the processor to the others until it has come.
+//!
+//! A look-up of one key waits for memory once per level; `GROUP` of them wait together (the batched look-ups of Kissinger
+//! et al., ADMS 2014, section 3.1, with the interleaving of Psaropoulos et al., VLDB 2017).
+
+use super::node::{DIRECT_KEYS, INNER_HEAD, LEAF_LINES_MAX, Leaf};
+use super::slot::Child;
+use super::{Tree, slot_of};
+use crate::arena::LINE_WORDS;
+use crate::primitive::Ordering;
+use crate::versions::Pin;
+
+/// Look-ups on their way at a time: about as many lines as a core can wait for, twice.
+pub(super) const GROUP: usize = 24;
+
+impl Tree {
+    /// Hands the value of each key, with the key's place in `keys`, to `found`, in the order of places.
+    pub fn get_many(&self, keys: &[u64], pin: &Pin, mut found: impl FnMut(usize, Option<u64>)) {
+        for (group, keys) in keys.chunks(GROUP).enumerate() {
+            self.get_group(keys, pin, |place, value| found(group * GROUP + place, value));
+        }
+    }
+
+    fn get_group(&self, keys: &[u64], pin: &Pin, mut found: impl FnMut(usize, Option<u64>)) {
+        let root = self.root.load(Ordering::Acquire);
+        let mut words = [root; GROUP];
+        let mut on_the_way = true;
+        while on_the_way {
+            on_the_way = false;
+            for (key, word) in keys.iter().zip(&mut words) {
+                if let Child::Inner { block, shift, bits, .. } = Child::of(*word) {
+                    let slot = slot_of(*key, shift, bits);
+                    *word = self.arena.word(block, INNER_HEAD + slot).load(Ordering::Acquire);
+                    on_the_way |= self.ask_for(*key, Child::of(*word));
+                }
+            }
+        }
+        for (place, (key, word)) in keys.iter().zip(words).enumerate() {
+            let value = match Child::of(word) {
+                Child::Leaf { block, lines, .. } => Leaf::keyed(&self.arena, block, lines).get(&self.arena, *key, pin),
+                Child::Direct { block } => Leaf::direct(&self.arena, block).get(&self.arena, *key, pin),
+                Child::Empty | Child::Inner { .. } => None,
+            };
+            found(place, value);
+        }
+    }
+
+    /// Asks for the lines of a child that a look-up reads next; whether it is an inner node.
+    #[inline]
+    fn ask_for(&self, key: u64, child: Child) -> bool {
+        match child {
+            Child::Inner { block, shift, bits, .. } => {
+                self.arena.prefetch(block, INNER_HEAD + slot_of(key, shift, bits));
+                true
+            }
+            Child::Leaf { block, lines, .. } => {
+                for line in 0..lines.min(LEAF_LINES_MAX) {
+                    self.arena.prefetch(block, line * LINE_WORDS);
+                }
+                false
+            }
+            Child::Direct { block } => {
+                self.arena.prefetch(block, 0);
+                self.arena.prefetch(block, LINE_WORDS + (key as usize % DIRECT_KEYS));
+                false
+            }
+            Child::Empty => false,
+        }
+    }
+
+    /// Asks for what a change of each key reads and writes, as look-ups of them would; a change of a tree of which
+    /// nothing is in a cache costs as much as a look-up then.
+    pub(super) fn ask_for_many(&self, keys: &[u64]) {
+        let root = self.root.load(Ordering::Acquire);
+        for keys in keys.chunks(GROUP) {
+            let mut words = [root; GROUP];
+            let mut on_the_way = true;
+            while on_the_way {
+                on_the_way = false;
+                for (key, word) in keys.iter().zip(&mut words) {
+                    if let Child::Inner { block, shift, bits, .. } = Child::of(*word) {
+                        *word = self.arena.word(block, INNER_HEAD + slot_of(*key, shift, bits)).load(Ordering::Acquire);
+                        on_the_way |= self.ask_for(*key, Child::of(*word));
+                    }
+                }
+            }
+        }
+    }
+}
