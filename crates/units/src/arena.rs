@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use numa::{Allocator, AtomicRegion, MemoryError};
 use parking_lot::Mutex;
 
-use crate::primitive::AtomicU64;
+use std::sync::atomic::AtomicU64;
 
 /// Words of a cache line.
 pub const LINE_WORDS: usize = 8;

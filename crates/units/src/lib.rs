@@ -31,6 +31,7 @@
 //! Source: Kissinger et al., ADMS 2014 (ERIS), section 3.
 
 pub mod arena;
+pub mod routing;
 pub mod tree;
 pub mod versions;
 

@@ -7,8 +7,8 @@ use super::node::{DIRECT_KEYS, INNER_HEAD, LEAF_LINES_MAX, Leaf};
 use super::slot::Child;
 use super::{Tree, slot_of};
 use crate::arena::LINE_WORDS;
-use crate::primitive::Ordering;
 use crate::versions::Pin;
+use std::sync::atomic::Ordering;
 
 /// Look-ups on their way at a time: about as many lines as a core can wait for, twice.
 pub(super) const GROUP: usize = 24;

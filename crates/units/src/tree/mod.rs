@@ -17,8 +17,8 @@
 use std::sync::Arc;
 
 use crate::arena::{Arena, Block};
-use crate::primitive::{AtomicU64, Ordering};
 use crate::versions::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 mod lookup;
 mod node;

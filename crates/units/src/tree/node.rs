@@ -11,8 +11,8 @@
 
 use super::slot::DIRECT_BITS;
 use crate::arena::{Arena, Block, LINE_WORDS};
-use crate::primitive::{AtomicU64, Ordering, fence};
 use crate::versions::{Mark, Pin};
+use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Words before an inner node's slots.
 pub(super) const INNER_HEAD: usize = LINE_WORDS;

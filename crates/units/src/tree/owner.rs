@@ -13,8 +13,8 @@ use super::node::{DIRECT_LINES, INNER_HEAD, LEAF_LINES_MAX, Leaf, Undo, inner_li
 use super::slot::{Child, DIRECT_BITS, interval_start};
 use super::{Place, Tree, agrees, slot_of};
 use crate::arena::{Arena, Block, Pool};
-use crate::primitive::{AtomicU64, Ordering};
 use crate::versions::{Mark, Versions, Write, WriteState};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bits that an inner node begins with, and by which it grows.
 const BITS_FIRST: u32 = 4;
