@@ -31,8 +31,11 @@
 //! Source: Kissinger et al., ADMS 2014 (ERIS), section 3.
 
 pub mod arena;
+pub mod request;
 pub mod routing;
+pub mod store;
 pub mod tree;
 pub mod versions;
 
 mod primitive;
+mod unit;

@@ -1,0 +1,142 @@
+//! A statement's batch on its way through units: what is done to its keys, what each key had, and how many are left.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::tree::{Change, ChangeError};
+use crate::versions::Write;
+
+/// What is done to every key of a batch; values come with the keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteKind {
+    /// Sets the value, whether there is one or not.
+    Upsert,
+    /// Sets the value; a key that has one is an error, and nothing of the statement is done.
+    Insert,
+    /// Sets the values of keys that have none, and leaves the others.
+    InsertMissing,
+    /// Sets the values of keys that have one, and leaves the others.
+    Update,
+    /// Removes the keys that are there.
+    Delete,
+}
+
+impl WriteKind {
+    pub(crate) fn change(self, value: u64) -> Change {
+        match self {
+            WriteKind::Upsert => Change::Put(value),
+            WriteKind::Insert | WriteKind::InsertMissing => Change::Insert(value),
+            WriteKind::Update => Change::Replace(value),
+            WriteKind::Delete => Change::Remove,
+        }
+    }
+
+    /// Whether a key with this value before is changed.
+    fn is_change(self, had: bool) -> bool {
+        match self {
+            WriteKind::Upsert => true,
+            WriteKind::Insert | WriteKind::InsertMissing => !had,
+            WriteKind::Update | WriteKind::Delete => had,
+        }
+    }
+}
+
+/// Why a batch failed; nothing of it was done.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// A key is being changed by another statement.
+    Busy,
+    /// A key to insert is there.
+    Duplicate(u64),
+    /// No memory.
+    Memory(numa::MemoryError),
+    /// A command panicked.
+    Panicked(String),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Request {
+    kind: WriteKind,
+    /// Keys whose command has not been executed.
+    left: AtomicUsize,
+    changed: AtomicU64,
+    has_failed: AtomicBool,
+    failure: Mutex<Option<Failure>>,
+    /// What writes; taken by who began it when nothing is left.
+    write: Write,
+}
+
+impl Request {
+    pub(crate) fn new(kind: WriteKind, keys: usize, write: Write) -> Arc<Request> {
+        Arc::new(Request {
+            kind,
+            left: AtomicUsize::new(keys),
+            changed: AtomicU64::new(0),
+            has_failed: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            write,
+        })
+    }
+
+    pub(crate) fn kind(&self) -> WriteKind {
+        self.kind
+    }
+
+    pub(crate) fn write(&self) -> &Write {
+        &self.write
+    }
+
+    /// Whether it has failed already, so that the rest need not be tried.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
+    /// Says how a key was found: an insert of a key that is there fails the statement.
+    pub(crate) fn found(&self, key: u64, had: bool, changed: &mut u64) {
+        *changed += u64::from(self.kind.is_change(had));
+        if had && self.kind == WriteKind::Insert {
+            self.fail(Failure::Duplicate(key));
+        }
+    }
+
+    /// The first failure is what is told, but a duplicate before a key that is busy: waiting does not mend it.
+    pub(crate) fn fail(&self, failure: Failure) {
+        let mut first = self.failure.lock();
+        if matches!(*first, None | Some(Failure::Busy)) {
+            *first = Some(failure);
+        }
+        self.has_failed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn failed(&self, error: ChangeError) {
+        self.fail(match error {
+            ChangeError::Busy => Failure::Busy,
+            ChangeError::Memory(error) => Failure::Memory(error),
+        });
+    }
+
+    /// Says that the commands of so many keys have been executed.
+    pub(crate) fn done(&self, keys: usize, changed: u64) {
+        self.changed.fetch_add(changed, Ordering::Relaxed);
+        self.left.fetch_sub(keys, Ordering::Release);
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.left.load(Ordering::Acquire) == 0
+    }
+
+    /// Commits, or undoes what was done: how many keys were changed, or why none was.
+    pub(crate) fn end(self: Arc<Self>) -> Result<u64, Failure> {
+        let request = Arc::into_inner(self).expect("nobody else has a request of which nothing is left");
+        match request.failure.into_inner() {
+            None => {
+                request.write.commit();
+                Ok(request.changed.into_inner())
+            }
+            Some(failure) => Err(failure),
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! A store: keyed objects, each divided over the units by ranges of keys.
+//!
+//! Look-ups read the newest committed state where they are called, without a latch. Writes are statements: a batch goes to
+//! the units that own its keys, and becomes visible, whole, when the last of them has executed its part. A caller that
+//! finds a unit idle executes its part itself; otherwise it is sent, and whoever holds the token executes it.
+//!
+//! Source: Kissinger et al., ADMS 2014, section 3.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::time::Duration;
+
+use numa::{Allocator, MemoryError, NodeId};
+use parking_lot::{Mutex, RwLock};
+
+use crate::arena::Arena;
+use crate::request::{Failure, Request, WriteKind};
+use crate::routing::table::RangeTable;
+use crate::tree::{Owner, Tree};
+use crate::unit::{Partition, Requests, Unit};
+use crate::versions::{Pin, Versions, WRITES_MAX};
+
+/// An object of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId(pub u32);
+
+/// Where a unit is and what it may use.
+#[derive(Clone, Debug)]
+pub struct UnitPlace {
+    /// Its node, for who asks; nothing is pinned by it.
+    pub node: Option<NodeId>,
+    /// Where its partitions and buffers come from.
+    pub allocator: Allocator,
+}
+
+/// Why a batch was not written; nothing of it was.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// A key that was to be inserted is there.
+    #[error("the key {key} is there already; update it, or insert another")]
+    Duplicate {
+        /// The key.
+        key: u64,
+    },
+    /// A key that other statements went on changing.
+    #[error("a key is being changed by another statement that does not end; try again later")]
+    Busy,
+    /// More statements write than there is room for.
+    #[error("{WRITES_MAX} statements write already; try again when one has ended")]
+    TooManyWrites,
+    /// No memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// A fault of ours.
+    #[error("a command failed: {0}")]
+    Panicked(String),
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Store {
+    versions: Arc<Versions>,
+    units: Vec<Unit>,
+    places: Vec<UnitPlace>,
+    objects: AtomicU32,
+    requests: RequestTable,
+}
+
+/// Requests on their way, by number.
+#[derive(Debug)]
+struct RequestTable {
+    slots: RwLock<Vec<Option<Arc<Request>>>>,
+    free: Mutex<Vec<u32>>,
+}
+
+/// What a unit did so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitCounts {
+    /// Its node.
+    pub node: Option<NodeId>,
+    /// Commands that it executed.
+    pub commands: u64,
+    /// Keys of those.
+    pub keys: u64,
+}
+
+/// A keyed object: an ordered map of 64-bit keys to 64-bit values.
+#[derive(Debug)]
+pub struct Keyed {
+    store: Arc<Store>,
+    id: ObjectId,
+    table: RangeTable,
+    /// The tree of each partition; partition `i` belongs to unit `i`.
+    trees: Vec<Arc<Tree>>,
+}
+
+/// How long a statement tries again where another has changed its keys and does not end.
+const BUSY_TRIES: u32 = 200;
+
+impl Store {
+    /// A store with a unit at each place, at least one.
+    ///
+    /// # Errors
+    /// No memory for the units' buffers.
+    pub fn new(places: Vec<UnitPlace>) -> Result<Arc<Store>, MemoryError> {
+        assert!(!places.is_empty(), "a store has a unit");
+        let units = places.iter().map(|place| Unit::new(place.node, &place.allocator)).collect::<Result<_, _>>()?;
+        let requests = RequestTable { slots: RwLock::new(Vec::new()), free: Mutex::new(Vec::new()) };
+        Ok(Arc::new(Store { versions: Versions::new(), units, places, objects: AtomicU32::new(0), requests }))
+    }
+
+    /// An empty object whose keys are divided into equal ranges of `0 ..= last_key`; greater keys belong to the last.
+    pub fn create(self: &Arc<Self>, last_key: u64, prefix_bits: u32) -> Keyed {
+        let id = ObjectId(self.objects.fetch_add(1, Ordering::Relaxed));
+        let count = self.units.len() as u64;
+        let firsts = (0..count).map(|unit| (u128::from(last_key) * u128::from(unit) / u128::from(count)) as u64);
+        let mut firsts: Vec<u64> = firsts.collect();
+        firsts.dedup();
+        let table = RangeTable::new(firsts).expect("ranges ascend from 0");
+        let mut trees = Vec::new();
+        for (unit, place) in self.units.iter().zip(&self.places).take(table.partitions()) {
+            let arena = Arc::new(Arena::new(place.allocator.clone()));
+            let owner = Owner::new(arena, Arc::clone(&self.versions), prefix_bits);
+            trees.push(Arc::clone(owner.tree()));
+            let partitions = &mut unit.token().partitions;
+            partitions.resize_with(partitions.len().max(id.0 as usize + 1), || None);
+            partitions[id.0 as usize] = Some(Partition { owner, accesses: 0 });
+        }
+        Keyed { store: Arc::clone(self), id, table, trees }
+    }
+
+    /// What is committed, to read.
+    pub fn pin(&self) -> Pin {
+        self.versions.pin()
+    }
+
+    /// What each unit did so far.
+    pub fn counts(&self) -> Vec<UnitCounts> {
+        let count = |unit: &Unit| UnitCounts {
+            node: unit.node,
+            commands: unit.commands.load(Ordering::Relaxed),
+            keys: unit.keys.load(Ordering::Relaxed),
+        };
+        self.units.iter().map(count).collect()
+    }
+
+    /// Settles what ended statements left, in every unit; for idle times.
+    pub fn settle(&self) {
+        for unit in &self.units {
+            let mut state = unit.token();
+            unit.execute_inbox(&mut state, &self.requests);
+            for partition in state.partitions.iter_mut().flatten() {
+                partition.owner.collect();
+            }
+        }
+    }
+}
+
+impl RequestTable {
+    fn enter(&self, request: &Arc<Request>) -> u32 {
+        let mut slots = self.slots.write();
+        let number = self.free.lock().pop().unwrap_or(slots.len() as u32);
+        if number as usize == slots.len() {
+            slots.push(None);
+        }
+        slots[number as usize] = Some(Arc::clone(request));
+        number
+    }
+
+    fn leave(&self, number: u32) {
+        self.slots.write()[number as usize] = None;
+        self.free.lock().push(number);
+    }
+}
+
+impl Requests for RequestTable {
+    fn request(&self, number: u32) -> Arc<Request> {
+        let request = self.slots.read()[number as usize].clone();
+        request.expect("a request stays until its last command was executed")
+    }
+}
+
+impl Keyed {
+    /// The store that it is in.
+    pub fn store(&self) -> &Arc<Store> {
+        &self.store
+    }
+
+    /// Pairs in it, those of statements that have not committed included.
+    pub fn len(&self) -> u64 {
+        self.trees.iter().map(|tree| tree.len()).sum()
+    }
+
+    /// Whether it has no pairs.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of the blocks that its partitions use.
+    pub fn used_bytes(&self) -> u64 {
+        let used = |unit: &Unit| match unit.token().partitions.get(self.id.0 as usize) {
+            Some(Some(partition)) => partition.owner.used_bytes(),
+            _ => 0,
+        };
+        self.store.units.iter().map(used).sum()
+    }
+
+    /// The values of keys, as `pin` sees them: `found` is told each key's place in `keys`, in no certain order.
+    pub fn lookup(&self, keys: &[u64], pin: &Pin, mut found: impl FnMut(usize, Option<u64>)) {
+        if let [tree] = &self.trees[..] {
+            return tree.get_many(keys, pin, found);
+        }
+        let mut places = Vec::new();
+        let mut starts = Vec::new();
+        self.table.split(keys, &mut places, &mut starts);
+        let mut own = Vec::new();
+        for (partition, tree) in self.trees.iter().enumerate() {
+            let places = &places[starts[partition]..starts[partition + 1]];
+            own.clear();
+            own.extend(places.iter().map(|place| keys[*place as usize]));
+            tree.get_many(&own, pin, |place, value| found(places[place] as usize, value));
+        }
+    }
+
+    /// The pairs of `first ..= last` that `pin` sees, in the order of keys, until `each` has enough (`false`).
+    pub fn range(&self, first: u64, last: u64, pin: &Pin, mut each: impl FnMut(u64, u64) -> bool) {
+        let mut goes_on = first <= last;
+        let mut partition = self.table.partition_of(first);
+        while goes_on && partition < self.trees.len() && self.table.firsts()[partition] <= last {
+            self.trees[partition].range(first, last, pin, |key, value| {
+                goes_on = each(key, value);
+                goes_on
+            });
+            partition += 1;
+        }
+    }
+
+    /// One statement: does the same to every pair of the batch (a delete's values are not looked at), whole or not at
+    /// all. Gives how many keys were changed.
+    ///
+    /// # Errors
+    /// [`WriteError`]; nothing was changed then.
+    pub fn write(&self, kind: WriteKind, pairs: &[(u64, u64)]) -> Result<u64, WriteError> {
+        let mut tries = 0;
+        loop {
+            match self.try_write(kind, pairs)? {
+                Ok(changed) => return Ok(changed),
+                Err(Failure::Duplicate(key)) => return Err(WriteError::Duplicate { key }),
+                Err(Failure::Memory(error)) => return Err(error.into()),
+                Err(Failure::Panicked(text)) => return Err(WriteError::Panicked(text)),
+                // Nothing of this statement is there while it waits, so two of them do not wait for each other.
+                Err(Failure::Busy) if tries < BUSY_TRIES => {
+                    tries += 1;
+                    std::thread::sleep(Duration::from_micros(u64::from(tries * 10)));
+                }
+                Err(Failure::Busy) => return Err(WriteError::Busy),
+            }
+        }
+    }
+
+    fn try_write(&self, kind: WriteKind, pairs: &[(u64, u64)]) -> Result<Result<u64, Failure>, WriteError> {
+        let write = self.store.versions.begin().ok_or(WriteError::TooManyWrites)?;
+        let request = Request::new(kind, pairs.len(), write);
+        let mut own = Own::default();
+        let mut sent = Vec::new();
+        if let [_] = self.trees[..] {
+            self.execute_or_send(0, pairs, &request, &mut own, &mut sent);
+        } else {
+            let keys: Vec<u64> = pairs.iter().map(|pair| pair.0).collect();
+            let mut places = Vec::new();
+            let mut starts = Vec::new();
+            self.table.split(&keys, &mut places, &mut starts);
+            let mut part = Vec::new();
+            for partition in self.store.turns(self.trees.len()) {
+                let places = &places[starts[partition]..starts[partition + 1]];
+                part.clear();
+                part.extend(places.iter().map(|place| pairs[*place as usize]));
+                self.execute_or_send(partition, &part, &request, &mut own, &mut sent);
+            }
+        }
+        while !request.is_done() {
+            for unit in &sent {
+                self.store.units[*unit].run(&self.store.requests);
+            }
+            if !request.is_done() {
+                std::thread::yield_now();
+            }
+        }
+        if let Some(number) = own.number {
+            self.store.requests.leave(number);
+        }
+        // Who executed its last command may have it in hand for a moment more.
+        while Arc::strong_count(&request) > 1 {
+            std::hint::spin_loop();
+        }
+        let result = request.end();
+        if result.is_err() {
+            self.store.settle_object(self.id);
+        }
+        Ok(result)
+    }
+
+    /// Executes a partition's part here where its unit is idle, else sends it.
+    fn execute_or_send(
+        &self,
+        partition: usize,
+        pairs: &[(u64, u64)],
+        request: &Arc<Request>,
+        own: &mut Own,
+        sent: &mut Vec<usize>,
+    ) {
+        if pairs.is_empty() {
+            return;
+        }
+        let unit = &self.store.units[partition];
+        if let Some(mut state) = unit.try_token() {
+            unit.execute_inbox(&mut state, &self.store.requests);
+            own.keys.clear();
+            own.keys.extend(pairs.iter().map(|pair| pair.0));
+            own.values.clear();
+            own.values.extend(pairs.iter().map(|pair| pair.1));
+            unit.execute(&mut state, self.id, request, &own.keys, &own.values);
+            drop(state);
+            fence(Ordering::SeqCst);
+            unit.run_what_came(&self.store.requests);
+            return;
+        }
+        let number = *own.number.get_or_insert_with(|| self.store.requests.enter(request));
+        for pairs in pairs.chunks(unit.keys_max()) {
+            while unit.send(self.id, number, pairs).is_err() {
+                unit.run(&self.store.requests);
+            }
+        }
+        sent.push(partition);
+        fence(Ordering::SeqCst);
+        unit.run(&self.store.requests);
+    }
+}
+
+/// What a statement uses while it hands out its parts.
+#[derive(Debug, Default)]
+struct Own {
+    number: Option<u32>,
+    keys: Vec<u64>,
+    values: Vec<u64>,
+}
+
+impl Store {
+    /// Each statement begins at another unit, so that several do not meet at one.
+    fn turns(&self, partitions: usize) -> impl Iterator<Item = usize> + use<> {
+        static TURN: AtomicU64 = AtomicU64::new(0);
+        let start = TURN.fetch_add(1, Ordering::Relaxed) as usize;
+        (0..partitions).map(move |partition| (start + partition) % partitions)
+    }
+
+    fn settle_object(&self, object: ObjectId) {
+        for unit in &self.units {
+            let mut state = unit.token();
+            if let Some(Some(partition)) = state.partitions.get_mut(object.0 as usize) {
+                partition.owner.collect();
+            }
+        }
+    }
+}
+
+impl Drop for Keyed {
+    fn drop(&mut self) {
+        for unit in &self.store.units {
+            let mut state = unit.token();
+            // Commands are executed before those who sent them drop what they hold, so none is in an inbox.
+            if let Some(partition) = state.partitions.get_mut(self.id.0 as usize) {
+                *partition = None;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
