@@ -5,6 +5,7 @@
 
 pub mod clients;
 mod kernels;
+mod keyed;
 mod load;
 mod plan;
 mod point;
@@ -40,6 +41,8 @@ enum What {
     Kernels(kernels::Arguments),
     /// Measure prepared queries of one row by primary key
     Point(point::Arguments),
+    /// Measure reads and writes of keys in batches, by units that own ranges of them
+    Keyed(keyed::Arguments),
     /// Measure planning: prepared, unprepared, and the queries of TPC-H
     Plan(plan::Arguments),
     /// Measure loads: seconds, rows and bytes per second, memory
@@ -64,6 +67,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         What::Scan(arguments) => scan::run(arguments),
         What::Kernels(arguments) => kernels::run(arguments),
         What::Point(arguments) => point::run(arguments),
+        What::Keyed(arguments) => keyed::run(arguments),
         What::Plan(arguments) => plan::run(arguments),
         What::Load(arguments) => load::run(arguments),
         What::Queries(arguments) => queries::run(arguments),

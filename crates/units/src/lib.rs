@@ -31,6 +31,7 @@
 //! Source: Kissinger et al., ADMS 2014 (ERIS), section 3.
 
 pub mod arena;
+pub mod bench;
 pub mod request;
 pub mod routing;
 pub mod store;

@@ -10,8 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::time::Duration;
 
-use numa::{Allocator, MemoryError, NodeId};
+use numa::{Allocator, Budget, MemoryError, NodeId, Policy};
 use parking_lot::{Mutex, RwLock};
+use sched::Scheduler;
 
 use crate::arena::Arena;
 use crate::request::{Failure, Request, WriteKind};
@@ -31,6 +32,17 @@ pub struct UnitPlace {
     pub node: Option<NodeId>,
     /// Where its partitions and buffers come from.
     pub allocator: Allocator,
+}
+
+impl UnitPlace {
+    /// A place for a unit at each slot of a scheduler: its memory on its slot's node, in one budget.
+    pub fn of_slots(scheduler: &Scheduler, budget: &Arc<Budget>) -> Vec<UnitPlace> {
+        let layout = scheduler.layout();
+        let nodes = layout.slots().iter().map(|slot| layout.groups()[slot.group.0 as usize].node);
+        let place =
+            |node| UnitPlace { node: Some(node), allocator: Allocator::new(Policy::Node(node), Arc::clone(budget)) };
+        nodes.map(place).collect()
+    }
 }
 
 /// Why a batch was not written; nothing of it was.

@@ -134,11 +134,6 @@ impl Taker {
         let len = words_of(inbox.descriptors[self.taken].load(Ordering::Relaxed));
         &inbox.buffers.words(self.taken)[..len]
     }
-
-    /// Whether a closed buffer waits for its senders.
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.closed.is_some()
-    }
 }
 
 #[cfg(all(test, loom))]
@@ -218,6 +213,6 @@ mod tests {
         inbox.append(3, |words| words.iter().for_each(|word| word.store(2, Ordering::Relaxed))).unwrap();
         assert_eq!(taker.take(&inbox), Taken::Words(3));
         assert!(taker.words(&inbox).iter().all(|word| word.load(Ordering::Relaxed) == 2));
-        assert_eq!((taker.take(&inbox), taker.is_waiting()), (Taken::Nothing, false));
+        assert_eq!((taker.take(&inbox), taker.closed), (Taken::Nothing, None));
     }
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
-use numa::{Budget, Policy};
 use random::Random;
 
 use super::*;

@@ -47,6 +47,6 @@ fn two_senders_and_a_unit() {
         take(&mut taker);
         take(&mut taker);
         assert_eq!(seen, [0, 1, 1]);
-        assert!(inbox.is_empty() && !taker.is_waiting());
+        assert!(inbox.is_empty() && taker.closed.is_none());
     });
 }

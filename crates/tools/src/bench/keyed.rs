@@ -1,0 +1,103 @@
+//! `nearside bench keyed`: reads and writes of 64-bit keys in batches, by units that each own a range of them.
+//!
+//! Invariants: every value that is read is checked; keys are all different, and each phase draws over all of them.
+//!
+//! # Limits
+//! Keys and values of 64 bits, embedded; tables of SQL do not use it. What it is compared with is in the example
+//! `keyed` of crates/units, which the command does not link.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use numa::Budget;
+use serde_json::json;
+use units::bench::{PHASES, Plan, measure};
+use units::store::{Store, UnitPlace};
+
+use super::database_of;
+use super::report::{Better, Figure, Output, report, write_head};
+use crate::failure::Failure;
+use crate::size::{human, thousands};
+
+/// Bytes that a pair of dense keys takes at most (Kissinger et al., ADMS 2014, section 4.2.3).
+const DENSE_BYTES_TARGET: f64 = 25.0;
+
+/// Arguments of `nearside bench keyed`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  nearside bench keyed                               10 million random keys
+  nearside bench keyed --keys 100000000 --json keyed.json
+  nearside bench keyed --dense --batch 1             keys 0, 1, 2 .. in a mixed order, one at a time
+
+Four phases: every key is inserted; a quarter as many are written again at random; at most 20 million are read; and a
+hundredth of those are ranges of 100 pairs. Each slot of the scheduler has a unit, and a caller that sends batches to all of them.
+
+Beside ordered maps of others: cargo run --release -p nearside-units --example keyed")]
+pub struct Arguments {
+    /// Keys, all different
+    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1000..=1 << 33))]
+    keys: u64,
+    /// Keys of a batch, which is one statement
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    batch: u32,
+    /// Keys side by side instead of any 64 bits
+    #[arg(long)]
+    dense: bool,
+    /// Bits of a key that a node of the tree takes at most
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=8))]
+    prefix_bits: u32,
+    /// Slots, units and callers; one per usable cpu unless given
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=sched::Config::THREADS_MAX as i64))]
+    threads: Option<u16>,
+    /// What keys and their order are made from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Also write the figures to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Measures and prints.
+pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
+    let json = Output::open(arguments.json.as_deref())?;
+    let database = database_of(arguments.threads)?;
+    let scheduler = database.scheduler();
+    let threads = scheduler.threads();
+    let mut out = io::stdout();
+    write_head(&mut out, database.topology(), threads)?;
+    let plan =
+        Plan { keys: arguments.keys, batch: arguments.batch as usize, dense: arguments.dense, seed: arguments.seed };
+    // Pages that do not fit are refused by the budget, not by the system that ends the process.
+    let budget = Budget::new("bench keyed", database.topology().memory_bytes() / 10 * 8);
+    let store = Store::new(UnitPlace::of_slots(scheduler, &budget)).map_err(|error| Failure::new(error.to_string()))?;
+    let keyed = store.create(plan.last_key(), arguments.prefix_bits);
+    writeln!(out, "keys      {} in batches of {}\n", thousands(plan.keys), thousands(plan.batch as u64))?;
+    writeln!(out, "{:<8} {:>14}", "phase", "per second")?;
+    let mut figures = Vec::new();
+    for phase in PHASES {
+        let per_second = measure(scheduler, &keyed, plan, phase).map_err(|error| Failure::new(error.to_string()))?;
+        writeln!(out, "{phase:<8} {:>14}", thousands(per_second as u64))?;
+        figures.push(Figure::new(phase.to_string(), per_second, "per s", Better::More));
+    }
+    store.settle();
+    let bytes = keyed.used_bytes();
+    let per_pair = bytes as f64 / keyed.len() as f64;
+    writeln!(out, "\nmemory    {}, {per_pair:.1} bytes per pair", human(bytes))?;
+    let figure = Figure::new("bytes per pair", per_pair, "bytes", Better::Less);
+    figures.push(if plan.dense { figure.with_target(DENSE_BYTES_TARGET) } else { figure });
+    for (unit, counts) in store.counts().iter().enumerate() {
+        let node = counts.node.map_or_else(String::new, |node| format!(" on node {node}"));
+        writeln!(out, "unit {unit:<4} {} commands, {} keys{node}", thousands(counts.commands), thousands(counts.keys))?;
+    }
+    if let Some(json) = json {
+        let given = json!({
+            "keys": plan.keys, "batch": plan.batch, "dense": plan.dense, "prefix_bits": arguments.prefix_bits,
+            "seed": plan.seed,
+        });
+        json.write(&report("keyed", database.topology(), threads, given, &figures))?;
+        writeln!(out, "\nwritten to {}", json.path().display())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

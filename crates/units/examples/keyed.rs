@@ -1,0 +1,173 @@
+//! Keyed reads and writes of this crate beside ordered maps of others, in turns:
+//! `cargo run --release -p nearside-units --example keyed` [keys, 10 million if not given] [`dense`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use congee::Congee;
+use crossbeam_skiplist::SkipMap;
+use numa::{Budget, Topology};
+use parking_lot::RwLock;
+use scc::TreeIndex;
+use sched::{Config, Scheduler};
+use units::bench::{OrderedMap, PHASES, Plan, RANGE_PAIRS, measure};
+use units::store::{Store, UnitPlace};
+
+/// Ordered maps with a lock each, by the highest bits that keys differ in.
+struct Shards {
+    shards: Vec<RwLock<BTreeMap<u64, u64>>>,
+    shift: u32,
+}
+
+impl Shards {
+    fn new(last_key: u64) -> Shards {
+        const BITS: u32 = 8;
+        let shards = (0..1 << BITS).map(|_| RwLock::default()).collect();
+        Shards { shards, shift: (64 - last_key.leading_zeros()).saturating_sub(BITS) }
+    }
+
+    fn of(&self, key: u64) -> usize {
+        (key >> self.shift) as usize
+    }
+}
+
+impl OrderedMap for Shards {
+    fn name(&self) -> &str {
+        "256 BTreeMaps"
+    }
+
+    fn write(&self, pairs: &[(u64, u64)]) {
+        for (key, value) in pairs {
+            self.shards[self.of(*key)].write().insert(*key, *value);
+        }
+    }
+
+    fn read(&self, keys: &[u64], found: &mut dyn FnMut(usize, Option<u64>)) {
+        for (place, key) in keys.iter().enumerate() {
+            found(place, self.shards[self.of(*key)].read().get(key).copied());
+        }
+    }
+
+    fn range(&self, first: u64) -> usize {
+        let mut count = 0;
+        for shard in &self.shards[self.of(first)..] {
+            count += shard.read().range(first..).take(RANGE_PAIRS - count).count();
+            if count == RANGE_PAIRS {
+                break;
+            }
+        }
+        count
+    }
+}
+
+struct Skips(SkipMap<u64, u64>);
+
+impl OrderedMap for Skips {
+    fn name(&self) -> &str {
+        "crossbeam_skiplist"
+    }
+
+    fn write(&self, pairs: &[(u64, u64)]) {
+        for (key, value) in pairs {
+            self.0.insert(*key, *value);
+        }
+    }
+
+    fn read(&self, keys: &[u64], found: &mut dyn FnMut(usize, Option<u64>)) {
+        for (place, key) in keys.iter().enumerate() {
+            found(place, self.0.get(key).map(|entry| *entry.value()));
+        }
+    }
+
+    fn range(&self, first: u64) -> usize {
+        self.0.range(first..).take(RANGE_PAIRS).map(|entry| *entry.value()).count()
+    }
+}
+
+struct Trees(TreeIndex<u64, u64>);
+
+impl OrderedMap for Trees {
+    fn name(&self) -> &str {
+        "scc::TreeIndex"
+    }
+
+    fn write(&self, pairs: &[(u64, u64)]) {
+        for (key, value) in pairs {
+            // It has no upsert: a value is removed and inserted again.
+            let mut pair = (*key, *value);
+            while let Err(again) = self.0.insert(pair.0, pair.1) {
+                self.0.remove(key);
+                pair = again;
+            }
+        }
+    }
+
+    fn read(&self, keys: &[u64], found: &mut dyn FnMut(usize, Option<u64>)) {
+        for (place, key) in keys.iter().enumerate() {
+            found(place, self.0.peek_with(key, |_, value| *value));
+        }
+    }
+
+    fn range(&self, first: u64) -> usize {
+        let guard = scc::ebr::Guard::new();
+        self.0.range(first.., &guard).take(RANGE_PAIRS).map(|pair| *pair.1).count()
+    }
+}
+
+struct Radix(Congee<usize, usize>);
+
+impl OrderedMap for Radix {
+    fn name(&self) -> &str {
+        "congee"
+    }
+
+    fn write(&self, pairs: &[(u64, u64)]) {
+        let guard = self.0.pin();
+        for (key, value) in pairs {
+            self.0.insert(*key as usize, *value as usize, &guard).expect("there is memory for the keys");
+        }
+    }
+
+    fn read(&self, keys: &[u64], found: &mut dyn FnMut(usize, Option<u64>)) {
+        let guard = self.0.pin();
+        for (place, key) in keys.iter().enumerate() {
+            found(place, self.0.get(&(*key as usize), &guard).map(|value| value as u64));
+        }
+    }
+
+    fn range(&self, first: u64) -> usize {
+        let mut pairs = [(0, 0); RANGE_PAIRS];
+        self.0.range(&(first as usize), &usize::MAX, &mut pairs, &self.0.pin()).max(1)
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let keys = std::env::args().nth(1).map_or(Ok(10_000_000), |keys| keys.parse())?;
+    let dense = std::env::args().nth(2).is_some_and(|word| word == "dense");
+    let plan = Plan { keys, batch: 1000, dense, seed: 1 };
+    let scheduler = Scheduler::new(Arc::new(Topology::discover()?), Config::default());
+    println!("{keys} keys, {} threads, batches of {}; millions per second", scheduler.threads(), plan.batch);
+    print!("{:<20}", "map");
+    PHASES.iter().for_each(|phase| print!(" {phase:>9}"));
+    println!();
+    let makers: [fn(&Arc<Scheduler>, u64) -> Box<dyn OrderedMap>; 5] = [
+        |scheduler, last_key| {
+            let store = Store::new(UnitPlace::of_slots(scheduler, &Budget::unlimited())).expect("there is memory");
+            Box::new(store.create(last_key, 8))
+        },
+        |_, _| Box::new(Radix(Congee::default())),
+        |_, _| Box::new(Trees(TreeIndex::new())),
+        |_, _| Box::new(Skips(SkipMap::new())),
+        |_, last_key| Box::new(Shards::new(last_key)),
+    ];
+    // One map at a time, so that each has the machine's memory and caches for itself.
+    for make in makers {
+        let map = make(&scheduler, plan.last_key());
+        print!("{:<20}", map.name());
+        for phase in PHASES {
+            print!(" {:>9.3}", measure(&scheduler, &*map, plan, phase)? / 1e6);
+        }
+        println!();
+    }
+    Ok(())
+}
