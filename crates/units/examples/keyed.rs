@@ -48,7 +48,7 @@ impl OrderedMap for Shards {
         }
     }
 
-    fn range(&self, first: u64) -> usize {
+    fn range(&self, first: u64) -> Option<usize> {
         let mut count = 0;
         for shard in &self.shards[self.of(first)..] {
             count += shard.read().range(first..).take(RANGE_PAIRS - count).count();
@@ -56,7 +56,7 @@ impl OrderedMap for Shards {
                 break;
             }
         }
-        count
+        Some(count)
     }
 }
 
@@ -79,8 +79,8 @@ impl OrderedMap for Skips {
         }
     }
 
-    fn range(&self, first: u64) -> usize {
-        self.0.range(first..).take(RANGE_PAIRS).map(|entry| *entry.value()).count()
+    fn range(&self, first: u64) -> Option<usize> {
+        Some(self.0.range(first..).take(RANGE_PAIRS).map(|entry| *entry.value()).count())
     }
 }
 
@@ -108,9 +108,9 @@ impl OrderedMap for Trees {
         }
     }
 
-    fn range(&self, first: u64) -> usize {
-        let guard = scc::ebr::Guard::new();
-        self.0.range(first.., &guard).take(RANGE_PAIRS).map(|pair| *pair.1).count()
+    fn range(&self, _first: u64) -> Option<usize> {
+        // Its ranges begin at its first leaf, whatever key they are asked from.
+        None
     }
 }
 
@@ -135,9 +135,10 @@ impl OrderedMap for Radix {
         }
     }
 
-    fn range(&self, first: u64) -> usize {
+    fn range(&self, first: u64) -> Option<usize> {
         let mut pairs = [(0, 0); RANGE_PAIRS];
-        self.0.range(&(first as usize), &usize::MAX, &mut pairs, &self.0.pin()).max(1)
+        // Its ranges end before the last key, and may miss the only one.
+        Some(self.0.range(&(first as usize), &usize::MAX, &mut pairs, &self.0.pin()).max(1))
     }
 }
 

@@ -27,8 +27,8 @@ pub trait OrderedMap: Sync {
     fn write(&self, pairs: &[(u64, u64)]);
     /// Tells the value of each key of a batch, in any order.
     fn read(&self, keys: &[u64], found: &mut dyn FnMut(usize, Option<u64>));
-    /// Counts pairs from a key on, at most `RANGE_PAIRS`.
-    fn range(&self, first: u64) -> usize;
+    /// Counts pairs from a key on, at most `RANGE_PAIRS`; `None` where it cannot begin at a key without walking to it.
+    fn range(&self, first: u64) -> Option<usize>;
 }
 
 /// What is measured.
@@ -158,7 +158,7 @@ fn run_batch(map: &dyn OrderedMap, plan: Plan, phase: Phase, keys: &[u64], pairs
         }
         Phase::Range => {
             for key in keys {
-                let count = map.range(*key);
+                let Some(count) = map.range(*key) else { return };
                 assert!(count >= 1 && (!plan.dense || count as u64 == (plan.keys - key).min(RANGE_PAIRS as u64)));
             }
         }
@@ -180,12 +180,12 @@ impl OrderedMap for Keyed {
         self.lookup(keys, &self.store().pin(), found);
     }
 
-    fn range(&self, first: u64) -> usize {
+    fn range(&self, first: u64) -> Option<usize> {
         let mut count = 0;
         Keyed::range(self, first, u64::MAX, &self.store().pin(), |_, _| {
             count += 1;
             count < RANGE_PAIRS
         });
-        count
+        Some(count)
     }
 }

@@ -136,7 +136,7 @@ impl Store {
             trees.push(Arc::clone(owner.tree()));
             let partitions = &mut unit.token().partitions;
             partitions.resize_with(partitions.len().max(id.0 as usize + 1), || None);
-            partitions[id.0 as usize] = Some(Partition { owner, accesses: 0 });
+            partitions[id.0 as usize] = Some(Partition { owner });
         }
         Keyed { store: Arc::clone(self), id, table, trees }
     }

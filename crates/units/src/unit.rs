@@ -37,8 +37,6 @@ impl Buffers for UnitBuffers {
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) owner: Owner,
-    /// Commands' keys since the balancer looked last.
-    pub(crate) accesses: u64,
 }
 
 /// What the holder of a unit's token may touch.
@@ -177,7 +175,6 @@ impl Unit {
             None => {}
             Some(_) if request.has_failed() => {}
             Some(partition) => {
-                partition.accesses += keys.len() as u64;
                 // Before, not after: what this statement changes cannot be settled until it has ended.
                 if partition.owner.changes_kept() >= SETTLE_FROM {
                     partition.owner.collect();
