@@ -29,7 +29,7 @@ const CHUNK_BITS: u32 = CHUNK_LINES.trailing_zeros();
 const SMALL_CHUNKS: usize = (CHUNK_BITS - FIRST_LINES.trailing_zeros() + 1) as usize;
 const LARGE_CHUNKS: usize = (1 << (32 - CHUNK_BITS)) - 1;
 /// The most lines of a block.
-pub const BLOCK_LINES_MAX: usize = 40;
+const BLOCK_LINES_MAX: usize = 40;
 /// The least and the most lines that an owner claims at a time.
 const RUN_LINES_MIN: u32 = 128;
 const RUN_LINES_MAX: u32 = 1 << 14;

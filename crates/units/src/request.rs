@@ -8,6 +8,10 @@ use parking_lot::Mutex;
 use crate::tree::{Change, ChangeError};
 use crate::versions::Write;
 
+/// An object of a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectId(pub u32);
+
 /// What is done to every key of a batch; values come with the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {

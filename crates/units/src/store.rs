@@ -1,8 +1,8 @@
 //! A store: keyed objects, each divided over the units by ranges of keys.
 //!
-//! Look-ups read the newest committed state where they are called, without a latch. Writes are statements: a batch goes to
-//! the units that own its keys, and becomes visible, whole, when the last of them has executed its part. A caller that
-//! finds a unit idle executes its part itself; otherwise it is sent, and whoever holds the token executes it.
+//! Look-ups read the newest committed state where they are called, without a latch. Writes are statements: a batch goes
+//! to the units that own its keys, and becomes visible, whole, when the last of them has executed its part. A caller
+//! that finds a unit idle executes its part itself; otherwise it is sent, and whoever holds the token executes it.
 //!
 //! Source: Kissinger et al., ADMS 2014, section 3.
 
@@ -15,15 +15,11 @@ use parking_lot::{Mutex, RwLock};
 use sched::Scheduler;
 
 use crate::arena::Arena;
-use crate::request::{Failure, Request, WriteKind};
+use crate::request::{Failure, ObjectId, Request, WriteKind};
 use crate::routing::table::RangeTable;
 use crate::tree::{Owner, Tree};
 use crate::unit::{Partition, Requests, Unit};
 use crate::versions::{Pin, Versions, WRITES_MAX};
-
-/// An object of a store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectId(pub u32);
 
 /// Where a unit is and what it may use.
 #[derive(Clone, Debug)]

@@ -13,9 +13,8 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use numa::{Allocator, AtomicRegion, MemoryError, NodeId};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::request::{Failure, Request};
+use crate::request::{Failure, ObjectId, Request};
 use crate::routing::inbox::{Buffers, Full, Inbox, Taken, Taker};
-use crate::store::ObjectId;
 use crate::tree::Owner;
 
 /// Words of one incoming buffer.

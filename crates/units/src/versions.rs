@@ -6,10 +6,11 @@
 //! be walking through as long as it does ([`Versions::oldest_epoch`]).
 //!
 //! Invariants: versions are committed in order, and a version is published after the state that says so; a number of a
-//! statement is used again only when no owner has a mark of it and no reader is left that may have read one; a pin that is being taken counts as the oldest.
+//! statement is used again only when no owner has a mark of it and no reader is left that may have read one; a pin that
+//! is being taken counts as the oldest.
 //!
 //! # Limits
-//! At most [`WRITES_MAX`] statements write at a time; at most [`PINS_MAX`] readers are pinned, others wait for a place.
+//! At most [`WRITES_MAX`] statements write at a time; at most 512 readers are pinned, others wait for a place.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ use crate::primitive::{AtomicU64, Ordering, fence};
 /// The most statements that write at a time.
 pub const WRITES_MAX: usize = 4096;
 /// The most readers that are pinned at a time.
-pub const PINS_MAX: usize = 512;
+const PINS_MAX: usize = 512;
 
 /// What a mark is while its statement runs, beside the statement's number.
 const PENDING_MARK: u64 = 1 << 63;

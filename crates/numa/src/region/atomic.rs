@@ -17,9 +17,9 @@ impl AtomicRegion {
     pub fn words(&self) -> &[AtomicU64] {
         let memory = &self.0.memory;
         let len = memory.len_bytes() / size_of::<AtomicU64>();
-        // SAFETY: the memory has `len` initialised words at its start, which is aligned for them (64 bytes) and is its own
-        // pointer, not one of a plain reference. The region is owned by this value, which gives no other reference to its
-        // bytes.
+        // SAFETY: the memory has `len` initialised words at its start, which is aligned for them (64 bytes) and is its
+        // own pointer, not one of a plain reference. The region is owned by this value, which gives no other reference
+        // to its bytes.
         unsafe { std::slice::from_raw_parts(memory.start().cast::<AtomicU64>().as_ptr(), len) }
     }
 

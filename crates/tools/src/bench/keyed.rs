@@ -31,13 +31,15 @@ const DENSE_BYTES_TARGET: f64 = 25.0;
   nearside bench keyed --keys 100000000 --json keyed.json
   nearside bench keyed --dense --batch 1             keys 0, 1, 2 .. in a mixed order, one at a time
 
-Four phases: every key is inserted; a quarter as many are written again at random; at most 20 million are read; and a
-hundredth of those are ranges of 100 pairs. Each slot of the scheduler has a unit, and a caller that sends batches to all of them.
+Four phases: every key is inserted; a quarter as many are written again at random; at most 20 million are read;
+and a hundredth of those are ranges of 100 pairs. Each slot of the scheduler has a unit, and a caller that sends
+batches to all of them.
 
 Beside ordered maps of others: cargo run --release -p nearside-units --example keyed")]
 pub struct Arguments {
     /// Keys, all different
-    #[arg(long, value_name = "N", default_value_t = 10_000_000, value_parser = clap::value_parser!(u64).range(1000..=1 << 33))]
+    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1000..=1 << 33))]
     keys: u64,
     /// Keys of a batch, which is one statement
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]

@@ -1,7 +1,7 @@
 //! Many look-ups side by side: each asks for its next line and leaves the processor to the others until it has come.
 //!
-//! A look-up of one key waits for memory once per level; `GROUP` of them wait together (the batched look-ups of Kissinger
-//! et al., ADMS 2014, section 3.1, with the interleaving of Psaropoulos et al., VLDB 2017).
+//! A look-up of one key waits for memory once per level; `GROUP` of them wait together (the batched look-ups of
+//! Kissinger et al., ADMS 2014, section 3.1, with the interleaving of Psaropoulos et al., VLDB 2017).
 
 use super::node::{DIRECT_KEYS, INNER_HEAD, LEAF_LINES_MAX, Leaf};
 use super::slot::Child;

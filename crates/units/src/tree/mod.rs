@@ -1,9 +1,9 @@
 //! The ordered map of one partition: a prefix tree that its owner changes in place and that anybody reads meanwhile.
 //!
 //! Inner nodes take 1 to `prefix bits` bits of a key at a time and grow as they fill; paths on which all keys agree
-//! are skipped. A leaf holds the pairs of an aligned interval of keys, in order, and is split in halves; where an interval
-//! of 256 keys is well filled, its leaf is an array of values without keys. So dense keys cost about 8 bytes per pair beside
-//! the value's own 8 at most, and random ones one line per level.
+//! are skipped. A leaf holds the pairs of an aligned interval of keys, in order, and is split in halves; where an
+//! interval of 256 keys is well filled, its leaf is an array of values without keys. So dense keys cost about 8 bytes
+//! per pair beside the value's own 8 at most, and random ones one line per level.
 //!
 //! Every change keeps the value from before, with the mark of the statement that made it, in a chain at its leaf
 //! until nobody needs it. A leaf without a chain, that is nearly every one, is as it was always.
@@ -24,9 +24,12 @@ mod lookup;
 mod node;
 mod owner;
 mod range;
+mod room;
+mod settle;
 mod slot;
 #[cfg(test)]
 mod tests;
+mod way;
 
 pub use owner::{Change, ChangeError, Owner};
 

@@ -6,8 +6,8 @@
 //! direct  sequence, undo, base, 4 words of bits | 256 values
 //! undo    next + present, key, value, mark
 //! ```
-//! A leaf is changed by its owner alone, in place: the sequence is odd meanwhile, and a reader that saw it odd or changed
-//! reads again. A leaf that was replaced keeps what it had for the readers that are still in it.
+//! A leaf is changed by its owner alone, in place: the sequence is odd meanwhile, and a reader that saw it odd or
+//! changed reads again. A leaf that was replaced keeps what it had for the readers that are still in it.
 
 use super::slot::DIRECT_BITS;
 use crate::arena::{Arena, Block, LINE_WORDS};
@@ -252,7 +252,7 @@ impl<'a> Leaf<'a> {
 
     /// Reads something of it that nobody changed meanwhile.
     #[inline]
-    pub(super) fn consistent<T>(&self, mut read: impl FnMut(&Leaf<'a>) -> T) -> T {
+    fn consistent<T>(&self, mut read: impl FnMut(&Leaf<'a>) -> T) -> T {
         loop {
             let sequence = self.words[0].load(Ordering::Acquire);
             if sequence & 1 == 0 {

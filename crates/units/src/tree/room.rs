@@ -1,0 +1,368 @@
+//! Where a key that is not there finds a place: leaves that grow and divide, inner nodes that grow and part.
+//!
+//! Invariant: whatever needs memory is taken before anything is linked.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use numa::MemoryError;
+
+use super::node::{DIRECT_LINES, INNER_HEAD, LEAF_LINES_MAX, Leaf, Undo, inner_lines, leaf_lines};
+use super::owner::Owner;
+use super::slot::{Child, DIRECT_BITS, interval_start};
+use super::way::{Parent, Way};
+use super::{Place, slot_of};
+use crate::arena::Block;
+
+/// Bits that an inner node begins with, and by which it grows.
+const BITS_FIRST: u32 = 4;
+const BITS_MORE: u32 = 2;
+/// Pairs from which on an interval of 256 keys becomes an array of values.
+const DIRECT_FROM: usize = 48;
+
+impl Owner {
+    /// Makes the leaf of a key have a place for it.
+    pub(super) fn make_room(&mut self, key: u64) -> Result<(), MemoryError> {
+        let tree = Arc::clone(&self.tree);
+        loop {
+            let way = tree.way(key);
+            match way.child {
+                Child::Inner { block, shift, bits, .. } => self.part_ways(key, way, block, shift, bits)?,
+                Child::Empty => self.first_leaf(key, way)?,
+                Child::Direct { .. } => return Ok(()),
+                Child::Leaf { cover, lines, .. } => {
+                    let leaf = tree.leaf(way.child).expect("a leaf");
+                    if leaf.has_room(&tree.arena) {
+                        return Ok(());
+                    }
+                    let demand = leaf.demand(&tree.arena);
+                    if cover <= DIRECT_BITS && demand >= DIRECT_FROM {
+                        self.make_direct(key, way)?;
+                    } else if lines < LEAF_LINES_MAX || cover <= DIRECT_BITS {
+                        self.rebuild(key, way, leaf_lines(demand + 1))?;
+                    } else {
+                        self.divide(key, way, cover)?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// An inner node above one that a key does not agree with.
+    pub(super) fn part_ways(
+        &mut self,
+        key: u64,
+        way: Way,
+        node: Block,
+        shift: u32,
+        bits: u32,
+    ) -> Result<(), MemoryError> {
+        let prefix = self.tree.prefix(node);
+        let high = 64 - (key ^ prefix).leading_zeros();
+        let above = high.saturating_sub(BITS_FIRST).max(shift + bits);
+        let child = Child::Inner { block: node, shift, bits, skips: above > shift + bits };
+        let parent = self.inner(prefix, above, high - above, &way)?;
+        let slot = slot_of(prefix, above, high - above);
+        let Child::Inner { block, .. } = parent else { unreachable!("an inner node was made") };
+        self.tree.slot(Place::Slot { node: block, slot }).store(child.word(), Ordering::Relaxed);
+        self.tree.slot(way.place).store(parent.word(), Ordering::Release);
+        Ok(())
+    }
+
+    /// A fresh inner node with empty slots, to stand at a way's place.
+    pub(super) fn inner(&mut self, key: u64, shift: u32, bits: u32, way: &Way) -> Result<Child, MemoryError> {
+        let block = self.pool.take(&self.tree.arena, inner_lines(bits))?;
+        for word in self.tree.arena.words(block, INNER_HEAD + (1 << bits)) {
+            word.store(0, Ordering::Relaxed);
+        }
+        let top = shift + bits;
+        self.tree.arena.word(block, 0).store(interval_start(key, top), Ordering::Relaxed);
+        Ok(Child::Inner { block, shift, bits, skips: way.parent.map_or(64, |parent| parent.shift) > top })
+    }
+
+    /// A leaf of no pairs over as many empty slots around a key's as one leaf may have.
+    pub(super) fn first_leaf(&mut self, key: u64, way: Way) -> Result<(), MemoryError> {
+        let mut cover = way.parent.map_or(64, |parent| parent.shift);
+        if let Some(parent) = way.parent {
+            while cover < parent.shift + parent.bits && self.is_empty_around(key, &parent, cover + 1) {
+                cover += 1;
+            }
+        }
+        let leaf = self.leaf_of(&[], 1, cover, 0)?;
+        self.store_over(key, &way, cover, leaf);
+        Ok(())
+    }
+
+    pub(super) fn is_empty_around(&self, key: u64, parent: &Parent, cover: u32) -> bool {
+        let first = slot_of(interval_start(key, cover), parent.shift, parent.bits);
+        let slots = 1 << (cover - parent.shift);
+        let words = self.tree.arena.words(parent.block, INNER_HEAD + (1 << parent.bits));
+        words[INNER_HEAD + first..INNER_HEAD + first + slots].iter().all(|slot| slot.load(Ordering::Relaxed) == 0)
+    }
+
+    /// Stores a child in all slots of its interval around a key.
+    pub(super) fn store_over(&self, key: u64, way: &Way, cover: u32, child: Child) {
+        let Some(parent) = way.parent else {
+            self.tree.slot(way.place).store(child.word(), Ordering::Release);
+            return;
+        };
+        let first = slot_of(interval_start(key, cover), parent.shift, parent.bits);
+        for slot in first..first + (1 << (cover - parent.shift)) {
+            self.tree.slot(Place::Slot { node: parent.block, slot }).store(child.word(), Ordering::Release);
+        }
+    }
+
+    pub(super) fn leaf_of(
+        &mut self,
+        pairs: &[(u64, u64)],
+        lines: usize,
+        cover: u32,
+        undo: Block,
+    ) -> Result<Child, MemoryError> {
+        let block = self.pool.take(&self.tree.arena, lines)?;
+        Leaf::keyed(&self.tree.arena, block, lines).fill(0, pairs, undo);
+        Ok(Child::Leaf { block, cover, lines })
+    }
+
+    /// The same leaf with another number of lines.
+    pub(super) fn rebuild(&mut self, key: u64, way: Way, lines: usize) -> Result<(), MemoryError> {
+        let Child::Leaf { cover, .. } = way.child else { return Ok(()) };
+        let tree = Arc::clone(&self.tree);
+        let leaf = tree.leaf(way.child).expect("a leaf");
+        let mut pairs = std::mem::take(&mut self.scratch);
+        leaf.pairs(&mut pairs);
+        let rebuilt = self.leaf_of(&pairs, lines, cover, leaf.undo());
+        self.scratch = pairs;
+        self.store_over(key, &way, cover, rebuilt?);
+        self.unlink_child(way.child);
+        Ok(())
+    }
+
+    /// An array of values in place of a leaf with keys.
+    pub(super) fn make_direct(&mut self, key: u64, way: Way) -> Result<(), MemoryError> {
+        let Child::Leaf { cover, .. } = way.child else { return Ok(()) };
+        debug_assert_eq!(cover, DIRECT_BITS, "intervals are not divided below it");
+        let tree = Arc::clone(&self.tree);
+        let leaf = tree.leaf(way.child).expect("a leaf");
+        let block = self.pool.take(&tree.arena, DIRECT_LINES)?;
+        leaf.pairs(&mut self.scratch);
+        Leaf::direct(&tree.arena, block).fill(interval_start(key, DIRECT_BITS), &self.scratch, leaf.undo());
+        self.store_over(key, &way, cover, Child::Direct { block });
+        self.unlink_child(way.child);
+        Ok(())
+    }
+
+    /// Divides a full leaf: in halves where it has several slots, else after its node has more slots, or below a node
+    /// of its own.
+    pub(super) fn divide(&mut self, key: u64, way: Way, cover: u32) -> Result<(), MemoryError> {
+        match way.parent {
+            Some(parent) if cover > parent.shift => self.halve(key, way, cover),
+            Some(parent) if self.may_grow(&parent) => self.grow(parent),
+            _ => self.node_below(key, way, cover),
+        }
+    }
+
+    pub(super) fn halve(&mut self, key: u64, way: Way, cover: u32) -> Result<(), MemoryError> {
+        let tree = Arc::clone(&self.tree);
+        let leaf = tree.leaf(way.child).expect("a leaf");
+        let mut pairs = std::mem::take(&mut self.scratch);
+        leaf.pairs(&mut pairs);
+        let cover = cover - 1;
+        let low = interval_start(key, cover + 1);
+        let middle = low | 1 << cover;
+        let cut = pairs.partition_point(|pair| pair.0 < middle);
+        let halves = self.halves(&pairs, cut, cover, leaf.undo(), middle);
+        self.scratch = pairs;
+        let (left, right) = halves?;
+        self.store_over(low, &way, cover, left);
+        self.store_over(middle, &way, cover, right);
+        self.unlink_with_chain(way.child);
+        Ok(())
+    }
+
+    pub(super) fn halves(
+        &mut self,
+        pairs: &[(u64, u64)],
+        cut: usize,
+        cover: u32,
+        chain: Block,
+        middle: u64,
+    ) -> Result<(Child, Child), MemoryError> {
+        let left = self.part_of(&pairs[..cut], cover, chain, &|key| key < middle)?;
+        match self.part_of(&pairs[cut..], cover, chain, &|key| key >= middle) {
+            Ok(right) => Ok((left, right)),
+            Err(error) => {
+                self.discard(left);
+                Err(error)
+            }
+        }
+    }
+
+    /// A leaf of some pairs and of those older values that belong to it; no leaf where there is neither.
+    pub(super) fn part_of(
+        &mut self,
+        pairs: &[(u64, u64)],
+        cover: u32,
+        chain: Block,
+        belongs: &dyn Fn(u64) -> bool,
+    ) -> Result<Child, MemoryError> {
+        let chain = self.copy_chain(chain, belongs)?;
+        if pairs.is_empty() && chain == 0 {
+            return Ok(Child::Empty);
+        }
+        let tree = Arc::clone(&self.tree);
+        let is_absent = |key: u64| pairs.binary_search_by_key(&key, |pair| pair.0).is_err();
+        let mut absent: Vec<u64> =
+            tree.chain(chain).filter(|record| record.before().is_some()).map(|record| record.key()).collect();
+        absent.retain(|key| is_absent(*key));
+        absent.sort_unstable();
+        absent.dedup();
+        let child = self.leaf_of(pairs, leaf_lines(pairs.len() + absent.len() + 1), cover, chain);
+        if child.is_err() {
+            self.discard_chain(chain);
+        }
+        child
+    }
+
+    /// A copy of a chain, in its order, of the older values that belong.
+    pub(super) fn copy_chain(&mut self, chain: Block, belongs: &dyn Fn(u64) -> bool) -> Result<Block, MemoryError> {
+        let tree = Arc::clone(&self.tree);
+        let mut first = 0;
+        let mut last: Block = 0;
+        let mut at = chain;
+        while at != 0 {
+            let record = Undo::at(&tree.arena, at);
+            at = record.next();
+            if !belongs(record.key()) {
+                continue;
+            }
+            let copy = match self.pool.take(&tree.arena, Undo::LINES) {
+                Ok(copy) => copy,
+                Err(error) => {
+                    self.discard_chain(first);
+                    return Err(error);
+                }
+            };
+            Undo::at(&tree.arena, copy).write(0, record.key(), record.before(), record.mark());
+            match last {
+                0 => first = copy,
+                last => Undo::at(&tree.arena, last).set_next(copy),
+            }
+            last = copy;
+        }
+        Ok(first)
+    }
+
+    /// Gives back what was never linked.
+    pub(super) fn discard(&mut self, child: Child) {
+        if let Child::Leaf { block, lines, .. } = child {
+            let chain = Leaf::keyed(&self.tree.arena, block, lines).undo();
+            self.discard_chain(chain);
+            self.pool.give_back(block, lines);
+        }
+    }
+
+    pub(super) fn discard_chain(&mut self, mut chain: Block) {
+        while chain != 0 {
+            let next = Undo::at(&self.tree.arena, chain).next();
+            self.pool.give_back(chain, Undo::LINES);
+            chain = next;
+        }
+    }
+
+    /// Whether a node may have more slots: where it may, and where half of those it has lead to something of their
+    /// own.
+    pub(super) fn may_grow(&self, parent: &Parent) -> bool {
+        if parent.bits >= self.bits_max || parent.shift <= DIRECT_BITS {
+            return false;
+        }
+        let slots = &self.tree.arena.words(parent.block, INNER_HEAD + (1 << parent.bits))[INNER_HEAD..];
+        let shift = parent.shift - self.bits_more(parent);
+        let mut before = 0;
+        let mut children = 0;
+        for slot in slots {
+            let word = slot.load(Ordering::Relaxed);
+            children += usize::from(word != 0 && word != before);
+            before = word;
+            // It would have to be found by several slots.
+            if matches!(Child::of(word), Child::Inner { shift: below, bits, .. } if below + bits > shift) {
+                return false;
+            }
+        }
+        children * 2 >= slots.len()
+    }
+
+    pub(super) fn bits_more(&self, parent: &Parent) -> u32 {
+        BITS_MORE.min(self.bits_max - parent.bits).min(parent.shift - DIRECT_BITS)
+    }
+
+    /// A node with more slots in place of a node.
+    pub(super) fn grow(&mut self, parent: Parent) -> Result<(), MemoryError> {
+        let more = self.bits_more(&parent);
+        let bits = parent.bits + more;
+        let shift = parent.shift - more;
+        let block = self.pool.take(&self.tree.arena, inner_lines(bits))?;
+        let tree = Arc::clone(&self.tree);
+        let from = tree.arena.words(parent.block, INNER_HEAD + (1 << parent.bits));
+        let to = tree.arena.words(block, INNER_HEAD + (1 << bits));
+        to[0].store(from[0].load(Ordering::Relaxed), Ordering::Relaxed);
+        for (slot, word) in from[INNER_HEAD..].iter().enumerate() {
+            let child = Child::of(word.load(Ordering::Relaxed));
+            let own_slot = match child {
+                Child::Inner { block, .. } => Some(slot_of(tree.prefix(block), shift, more)),
+                _ => None,
+            };
+            let child = match child {
+                Child::Inner { block, shift: below, bits, .. } => {
+                    Child::Inner { block, shift: below, bits, skips: below + bits < shift }
+                }
+                child => child,
+            };
+            for sub in 0..1 << more {
+                let is_its = own_slot.is_none_or(|own| own == sub);
+                let word = if is_its { child.word() } else { 0 };
+                to[INNER_HEAD + (slot << more) + sub].store(word, Ordering::Relaxed);
+            }
+        }
+        let grown = Child::Inner { block, shift, bits, skips: parent.skips };
+        tree.slot(parent.place).store(grown.word(), Ordering::Release);
+        self.unlink(parent.block, inner_lines(parent.bits));
+        Ok(())
+    }
+
+    /// A node in place of a full leaf, with the leaf's pairs in two leaves below it. Its interval is the least that has
+    /// all keys of the leaf, of its older values, and the one that room is made for.
+    pub(super) fn node_below(&mut self, key: u64, way: Way, cover: u32) -> Result<(), MemoryError> {
+        let tree = Arc::clone(&self.tree);
+        let leaf = tree.leaf(way.child).expect("a leaf");
+        let mut pairs = std::mem::take(&mut self.scratch);
+        leaf.pairs(&mut pairs);
+        let mut differ = tree.chain(leaf.undo()).fold(0, |differ, record| differ | (record.key() ^ key));
+        differ |= pairs.iter().fold(0, |differ, pair| differ | (pair.0 ^ key));
+        let high = (64 - differ.leading_zeros()).max(DIRECT_BITS + 1);
+        let shift = high.saturating_sub(BITS_FIRST.min(self.bits_max)).max(DIRECT_BITS);
+        debug_assert!(high <= cover, "{high} bits in a leaf of {cover}");
+        let low = interval_start(key, high);
+        let middle = low | 1 << (high - 1);
+        let cut = pairs.partition_point(|pair| pair.0 < middle);
+        let halves = self.halves(&pairs, cut, high - 1, leaf.undo(), middle);
+        self.scratch = pairs;
+        let (left, right) = halves?;
+        let node = match self.inner(key, shift, high - shift, &way) {
+            Ok(node) => node,
+            Err(error) => {
+                self.discard(left);
+                self.discard(right);
+                return Err(error);
+            }
+        };
+        let Child::Inner { block, bits, skips, .. } = node else { unreachable!("an inner node was made") };
+        let parent = Parent { place: way.place, block, shift, bits, skips };
+        let inside = Way { parent: Some(parent), ..way };
+        self.store_over(low, &inside, high - 1, left);
+        self.store_over(middle, &inside, high - 1, right);
+        tree.slot(way.place).store(node.word(), Ordering::Release);
+        self.unlink_with_chain(way.child);
+        Ok(())
+    }
+}
