@@ -177,7 +177,8 @@ fn an_unconsumed_result_stays_within_the_window() {
     let first = execution.next_blocking().unwrap().unwrap();
     assert_eq!(column_of_numbers(&first)[0], Some(0));
     std::thread::sleep(Duration::from_millis(100));
-    // Three threads: six steps in slots, as many rows in ready batches (48 of 8192), the one just taken; of 8 bytes times a granule.
+    // Three threads: six steps in slots, as many rows in ready batches (48 of 8192), the one just taken; of 8 bytes
+    // times a granule.
     let window = 13 * 8 * GRANULE as u64;
     assert!(budget.peak_bytes() <= window, "{} bytes", budget.peak_bytes());
     drop(execution);
@@ -249,7 +250,8 @@ impl exec::Expression for Gate {
     }
 }
 
-/// A consumer is not woken for every batch, but it gets the first one while the step that made it goes on, however long it had waited.
+/// A consumer is not woken for every batch, but it gets the first one while the step that made it goes on, however long
+/// it had waited.
 #[test]
 fn what_is_ready_comes_while_its_step_goes_on() {
     let table = counting(4 * GRANULE);
