@@ -41,6 +41,7 @@
 mod affinity;
 pub mod bench;
 mod calibrate;
+mod config;
 mod counting;
 mod handover;
 mod inline;
@@ -57,11 +58,13 @@ mod sleep;
 mod statement;
 mod stats;
 
-pub use affinity::{Affinity, AffinityOf, CallBody, Config, Hint, Place, Priority, SlotId, Split, Watchdog};
+pub use affinity::{Affinity, AffinityOf, CallBody, Hint, Place, Priority, SlotId};
 pub use calibrate::Calibration;
+pub use config::{Config, Watchdog};
 pub use counting::{CounterSource, ReadCounters};
 pub use inline::Inline;
 pub use panics::{caught, panic_text};
+pub use policy::Split;
 pub use report::report_bytes;
 pub use runtime::blocking::blocking;
 pub use runtime::completion::Completion;

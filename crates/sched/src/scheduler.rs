@@ -14,7 +14,8 @@ use std::thread::{Builder, JoinHandle};
 use numa::{NodeId, Topology};
 use parking_lot::Mutex;
 
-use crate::affinity::{Affinity, AffinityOf, CallBody, Config, Hint};
+use crate::affinity::{Affinity, AffinityOf, CallBody, Hint};
+use crate::config::Config;
 use crate::panics;
 use crate::policy::Layout;
 use crate::policy::concurrency::{self, Pieces};
@@ -24,7 +25,7 @@ use crate::runtime::parallel::{TaskError, parallel_for};
 use crate::runtime::{Shared, here, on_worker, watchdog};
 use crate::settings::Settings;
 use crate::statement::Statement;
-use crate::stats::{self, QueuedTask, SchedulerStats, StatementStats};
+use crate::stats::{QueuedTask, SchedulerStats, StatementStats};
 
 /// A pool of workers near every node's memory; as many work at a time as there are slots. See the crate's documentation
 /// for an example.
@@ -181,17 +182,17 @@ impl Scheduler {
 
     /// The statements that have submitted something and are alive, the oldest first.
     pub fn statements(&self) -> Vec<StatementStats> {
-        stats::statements(&self.shared)
+        self.shared.statement_stats()
     }
 
     /// What is queued, the most urgent of each queue first; at most `most` entries.
     pub fn tasks(&self, most: usize) -> Vec<QueuedTask> {
-        stats::queued_tasks(&self.shared, most)
+        self.shared.queued_tasks(most)
     }
 
     /// What the workers have done so far.
     pub fn stats(&self) -> SchedulerStats {
-        SchedulerStats::of(&self.shared)
+        self.shared.stats()
     }
 
     /// Whether the calling thread is a worker (of any scheduler).

@@ -257,8 +257,11 @@ impl Job {
         let group = layout.slot(slot).group;
         let own = self.lanes.iter().filter(|lane| lane.target == QueueTarget::Slot(slot));
         let reached = layout.search(group).iter().flat_map(|step| {
-            let here = move |lane: &&Lane| matches!(lane.target, QueueTarget::Group(group, kind) if group == step.group && step.reach.includes(kind));
-            self.lanes.iter().filter(here)
+            let is_here = move |lane: &&Lane| match lane.target {
+                QueueTarget::Group(group, kind) => group == step.group && step.reach.includes(kind),
+                QueueTarget::Slot(_) => false,
+            };
+            self.lanes.iter().filter(is_here)
         });
         for lane in home.map(|home| &self.lanes[home]).into_iter().chain(own).chain(reached) {
             let (foreign, before) = (layout.group_of(lane.target), ran.tasks);

@@ -37,7 +37,9 @@ trait Packed {
 
 /// Declares a setting with a fixed list of values and their names.
 macro_rules! setting {
-    ($(#[$doc:meta])* $name:ident, $setting:literal { $($(#[$value_doc:meta])* $value:ident = $text:literal),+ $(,)? }) => {
+    (
+        $(#[$doc:meta])* $name:ident, $setting:literal { $($(#[$value_doc:meta])* $value:ident = $text:literal),+ $(,)? }
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $name { $($(#[$value_doc])* $value),+ }

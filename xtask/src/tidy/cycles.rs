@@ -12,10 +12,36 @@ use super::imports::{Import, Modules};
 use super::tree::Tree;
 
 /// Crates whose folders have floors, the lowest first: ARCHITECTURE.md, *The map*.
-const FLOORS: [(&str, &[&str]); 1] = [(
-    "crates/nearside/src",
-    &["catalog", "functions", "tables", "sql", "rewrite", "lower", "plan", "run", "views", "statements", "api"],
-)];
+const FLOORS: [(&str, &[&str]); 2] = [
+    (
+        "crates/nearside/src",
+        &["catalog", "functions", "tables", "sql", "rewrite", "lower", "plan", "run", "views", "statements", "api"],
+    ),
+    (
+        "crates/sched/src",
+        &[
+            "primitive",
+            "panics",
+            "counting",
+            "settings",
+            "affinity",
+            "policy",
+            "config",
+            "sleep",
+            "handover",
+            "statement",
+            "stats",
+            "scope",
+            "runtime",
+            "report",
+            "inline",
+            "scheduler",
+            "calibrate",
+            "parallel",
+            "bench",
+        ],
+    ),
+];
 
 /// An arrow between two neighbours of a folder.
 type Arrow = (String, String);

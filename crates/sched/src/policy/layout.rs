@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 
 use numa::{CpuId, NodeId, PackageId, Topology};
 
-use super::split::{self, Cpus};
+use super::split::{self, Cpus, Split};
 use super::{GroupId, QueueKind, QueueTarget, Reach};
-use crate::affinity::{Affinity, Place, SlotId, Split};
+use crate::affinity::{Affinity, Place, SlotId};
 use crate::settings::Stealing;
 
 /// A slot and where it is.

@@ -34,6 +34,7 @@ pub use decide::{Load, Running, binds, bulk, may_work};
 pub use layout::{GroupPlace, Layout, SearchStep, SlotPlace, Wake};
 pub use queues::{GroupQueues, Queue, Taken};
 pub use route::{Request, route};
+pub use split::Split;
 
 use crate::affinity::SlotId;
 

@@ -8,7 +8,7 @@ use numa::{NodeId, PackageId, Topology};
 use proptest::prelude::*;
 
 use super::*;
-use crate::affinity::{Affinity, Hint, Place, Priority, Split};
+use crate::affinity::{Affinity, Hint, Place, Priority};
 use crate::settings::{Affinities, Binding, Settings, StealAmount, Stealing};
 
 /// What can happen.

@@ -1,10 +1,11 @@
 //! The runtime: threads, locks and clocks around the decisions of [`crate::policy`]. It holds no decision of its own.
 //!
 //! - [`group`]: a thread group's queues behind their locks, and a summary that others read without them.
-//! - [`worker`]: what a worker thread does. [`staff`]: how slots get workers, and lose them to others.
-//! - [`blocking`]: sections in which a worker does without its slot. [`outside`]: busy threads that are no workers.
-//! - [`parallel`]: loops. [`batch`]: many tasks as one. [`completion`]: waiting for one task.
-//! - [`watchdog`]: the thread that looks after the others.
+//! - [`worker`]: the record of a worker. [`work`]: what its thread does. [`staff`]: how slots get workers, and lose
+//!   them to others. [`meter`] and [`counting`]: what it counts meanwhile.
+//! - [`blocking`]: sections in which a worker does without its slot.
+//! - [`parallel`]: loops. [`completion`]: waiting for one task.
+//! - [`watchdog`]: the thread that looks after the others. [`snapshot`]: what was counted, as plain data.
 //! - [`Shared`]: what all of them and the handles share.
 //!
 //! Invariants: a task is in one queue or run or dropped, and whoever drops it says so at its statement's end or in the
@@ -19,11 +20,15 @@
 
 pub(crate) mod blocking;
 pub(crate) mod completion;
+mod counting;
 pub(crate) mod group;
+mod meter;
 pub(crate) mod parallel;
-pub(crate) mod staff;
+mod snapshot;
+mod staff;
 pub(crate) mod watchdog;
-pub(crate) mod worker;
+mod work;
+mod worker;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -35,10 +40,11 @@ use std::time::Instant;
 use group::{Entry, Group, Work};
 use numa::{CpuId, Topology};
 use parking_lot::{Mutex, RwLock};
-use staff::Worker;
 use watchdog::Dog;
+use worker::Worker;
 
-use crate::affinity::{Affinity, Config, Hint, SlotId};
+use crate::affinity::{Affinity, Hint, SlotId};
+use crate::config::Config;
 use crate::counting::CounterSource;
 use crate::policy::{GroupId, Layout, Load, QueueKind, QueueTarget, Request, Running, Wake, may_work, route};
 use crate::settings::{Affinities, Settings};

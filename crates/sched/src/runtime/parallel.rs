@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::group::Work;
-use super::staff::Worker;
+use super::worker::Worker;
 use super::{Shared, here};
 use crate::affinity::{Affinity, Hint, SlotId};
 use crate::handover::Stood;

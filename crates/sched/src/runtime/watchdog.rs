@@ -18,7 +18,7 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 
 use super::Shared;
-use crate::affinity::Watchdog;
+use crate::config::Watchdog;
 use crate::policy::GroupId;
 use crate::policy::watchdog::{Action, Progress, Sample, decide};
 use crate::stats::WorkerState;

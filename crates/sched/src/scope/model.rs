@@ -6,8 +6,7 @@ use loom::thread;
 use numa::{Budget, Topology};
 
 use super::*;
-use crate::affinity::Split;
-use crate::policy::{GroupId, QueueKind};
+use crate::policy::{GroupId, QueueKind, Split};
 
 const PREEMPTIONS: usize = 3;
 
