@@ -4,7 +4,16 @@ use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use numa::MemoryError;
 
-use crate::parallel::Interrupted;
+/// Why a parallel step ended before all its tasks ran.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Interrupted {
+    /// The statement was cancelled.
+    #[error("the statement was cancelled")]
+    Cancelled,
+    /// A task panicked: a fault of ours; the text is the panic's.
+    #[error("internal error: {0}")]
+    Panicked(String),
+}
 
 /// Why rows could not be stored, changed or compared. Every variant but `Memory` and `Interrupted` is a fault of the
 /// data or of the caller's statement, and its text is fit for a user.

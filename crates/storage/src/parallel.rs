@@ -5,18 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use numa::NodeId;
 
-use crate::error::StoreError;
-
-/// Why a parallel step ended before all its tasks ran.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Interrupted {
-    /// The statement was cancelled.
-    #[error("the statement was cancelled")]
-    Cancelled,
-    /// A task panicked: a fault of ours; the text is the panic's.
-    #[error("internal error: {0}")]
-    Panicked(String),
-}
+use crate::error::{Interrupted, StoreError};
 
 /// Next to which node a task should run, where that matters.
 pub type NodeOf<'a> = dyn Fn(usize) -> Option<NodeId> + Sync + 'a;

@@ -3,6 +3,9 @@
 //! # Invariants
 //! A version never changes; the `with_*` builders share everything that stays the same and count `version` up by one.
 
+mod attach;
+mod duplicate;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -18,6 +21,7 @@ use crate::index::Index;
 use crate::placement::ColumnAllocator;
 use crate::segment::{Part, Segment, SegmentVersion};
 use crate::types::{surface_schema, surface_type};
+pub use duplicate::{DuplicateKey, KeyCheck, KeyLimits, duplicate_key};
 
 /// One snapshot of a table.
 #[derive(Debug, Clone)]

@@ -24,8 +24,8 @@ use crate::column::Column;
 use crate::copies::Copies;
 use crate::dictionary::Value;
 use crate::error::StoreError;
+use crate::mover::replicated;
 use crate::parallel::{Parallel, map};
-use crate::place::replicated_index;
 use crate::placement::ColumnAllocator;
 use crate::plain::PlainColumn;
 use crate::region_vec::words_of;
@@ -44,7 +44,7 @@ const CODES_PER_ROW: u64 = 2;
 ///
 /// # Errors
 /// [`StoreError::Memory`], [`StoreError::Interrupted`].
-pub(super) fn build(
+pub(crate) fn build(
     column: &Column,
     allocator: &ColumnAllocator,
     parallel: &dyn Parallel,
@@ -67,7 +67,7 @@ pub(super) fn build(
     let shift = if offset_per_code { 0 } else { (0..64).find(|shift| highest >> shift < rows.max(1)).unwrap_or(63) };
     let index = sorted(column, ranks, shift, (highest >> shift) as usize + 1, allocator, parallel)?;
     match allocator.placement.index.replicas() {
-        Some(nodes) => replicated_index(&index, nodes, &allocator.allocator),
+        Some(nodes) => Ok(index.moved(replicated(index.copies(), nodes, &allocator.allocator)?)),
         None => Ok(index),
     }
 }

@@ -23,9 +23,7 @@
 //!
 //! Source: Psaroudakis et al., VLDB 2015, sections 2 and 4.1 (the optional index of a column); the buckets are ours.
 
-mod attach;
 mod build;
-mod duplicate;
 mod ranks;
 
 use std::ops::{Bound, Range};
@@ -41,10 +39,11 @@ use crate::column::Column;
 use crate::copies::Copies;
 use crate::dictionary::{Value, comparable};
 use crate::error::StoreError;
+use crate::mover::{Movable, unless_same};
 use crate::placement::Exchange;
 use crate::region_vec::words_of;
 use crate::types::Physical;
-pub use duplicate::{DuplicateKey, KeyCheck, KeyLimits, duplicate_key};
+pub(crate) use build::build;
 use ranks::Ranks;
 
 /// Whether a column of this type may have an index.
@@ -134,6 +133,16 @@ impl IndexData {
             offsets: self.offsets.as_ref().map(&mut *exchange).transpose()?,
             positions: self.positions.as_ref().map(&mut *exchange).transpose()?,
         })
+    }
+}
+
+impl Movable for Arc<IndexData> {
+    fn exchanged(&self, exchange: &mut Exchange<'_, StoreError>) -> Result<Self, StoreError> {
+        unless_same(self, exchange, IndexData::exchanged)
+    }
+
+    fn regions(&self) -> Vec<&Region> {
+        IndexData::regions(self)
     }
 }
 

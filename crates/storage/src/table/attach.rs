@@ -3,14 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::build::build;
-use super::{Index, indexable};
+use super::TableVersion;
 use crate::column::Column;
 use crate::error::StoreError;
+use crate::index::{Index, build, indexable};
 use crate::parallel::{Parallel, map};
 use crate::placement::ColumnAllocator;
 use crate::segment::{Part, Segment, SegmentVersion};
-use crate::table::TableVersion;
 
 /// Indexes of columns with more rows are built one after the other, each by all threads: what waits to be sorted takes
 /// twelve bytes a row.

@@ -11,14 +11,14 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use super::{Index, IndexRows};
+use super::TableVersion;
 use crate::GRANULE_ROWS;
 use crate::column::Column;
 use crate::dictionary::Value;
-use crate::error::StoreError;
-use crate::parallel::{Interrupted, Parallel, map};
+use crate::error::{Interrupted, StoreError};
+use crate::index::{Index, IndexRows};
+use crate::parallel::{Parallel, map};
 use crate::segment::SegmentVersion;
-use crate::table::TableVersion;
 use crate::types::{Native, Physical};
 
 /// Rows that one task looks up.
