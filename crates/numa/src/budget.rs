@@ -198,6 +198,11 @@ impl Reservation {
         self.bytes -= bytes;
         Reservation { budget: Arc::clone(&self.budget), bytes }
     }
+
+    /// Where bytes of this reservation are counted; those of nobody's where there is none.
+    pub(crate) fn counts(reservation: Option<&Reservation>) -> &Counts {
+        reservation.map_or_else(|| Counts::of_nobody().as_ref(), |reservation| reservation.budget.counts())
+    }
 }
 
 impl Drop for Reservation {

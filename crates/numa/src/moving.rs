@@ -21,7 +21,7 @@ use crate::ids::NodeId;
 use crate::machine::Machine;
 use crate::page_map::PageMap;
 use crate::refusals::refused;
-use crate::sys::memory::HUGE_PAGE_BYTES;
+use crate::sys::mapping::HUGE_PAGE_BYTES;
 use crate::sys::migrate::{move_pages, split_huge_page};
 use crate::sys::scan::{PageTable, Stretch};
 use crate::sys::{nodes_of_pages, page_bytes};

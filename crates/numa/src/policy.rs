@@ -20,7 +20,7 @@ pub(crate) const CUTS_MAX: u64 = 256;
 /// Weighted interleaving cuts at huge pages when this many whole cycles of huge pages fit.
 const HUGE_CYCLES_MIN: u64 = 8;
 /// A huge page, see `sys::memory`.
-const HUGE_BYTES: u64 = crate::sys::memory::HUGE_PAGE_BYTES as u64;
+const HUGE_BYTES: u64 = crate::sys::mapping::HUGE_PAGE_BYTES as u64;
 
 /// Where the pages of a region come from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -164,7 +164,7 @@ impl Region {
 
     /// The first `len_bytes` bytes in a smaller block of the same pool, where it is a block and half of it would do.
     fn smaller_block(&self, len_bytes: usize) -> Option<Memory> {
-        let pool = self.memory.pool().filter(|_| len_bytes > 0)?;
+        let pool = self.memory.block().filter(|_| len_bytes > 0).and_then(Pool::of)?;
         if Pool::block_bytes(len_bytes) > self.held_bytes() / 2 {
             return None;
         }
@@ -222,7 +222,7 @@ impl Placed {
         only_node: Option<NodeId>,
         change: impl Fn(&Counts, Option<NodeId>, UsageKind, u64),
     ) {
-        let counts = Counts::of(reservation);
+        let counts = Reservation::counts(reservation);
         let kind = if memory.is_block() { UsageKind::Pool } else { UsageKind::Region };
         let held = memory.held_bytes() as u64;
         match (&self.policy, only_node) {

@@ -1,7 +1,7 @@
 //! Placing stored columns anew while others read them.
 //!
-//! A [`Unit`] is what moves as a whole: the codes of a segment, a dictionary, the data of a piece. How its memory moves is
-//! [`mover`](crate::mover)'s; here is what is to move, and the columns that come of it.
+//! A [`Unit`] is what moves as a whole: the codes of a segment, a dictionary, the data of a piece. How its memory moves
+//! is [`mover`](crate::mover)'s; here is what is to move, and the columns that come of it.
 //!
 //! # Invariants
 //! - A region or dictionary that columns share is one unit, and what becomes of it is shared by the same columns.

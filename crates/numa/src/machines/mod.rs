@@ -154,7 +154,7 @@ fn is_specification(text: &str) -> bool {
 
 /// The machines that [`MachineDescription::parse`] knows by name.
 pub fn published_machines() -> Vec<PublishedMachine> {
-    published::MACHINES.iter().map(published::Published::facts).collect()
+    published::MACHINES.iter().map(figures::PaperMachine::facts).collect()
 }
 
 /// A probe's file, or a topology.

@@ -14,7 +14,7 @@ use super::collapse::Collapse;
 use super::interleaving::PageRange;
 use super::spans::Span;
 use crate::ids::NodeId;
-use crate::sys::memory::HUGE_PAGE_BYTES;
+use crate::sys::mapping::HUGE_PAGE_BYTES;
 use crate::sys::scan::{PageTable, Stretch};
 use crate::sys::{nodes_of_pages, page_bytes};
 

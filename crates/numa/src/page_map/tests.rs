@@ -183,7 +183,7 @@ fn patterns_are_told_by_name() {
     let interleaved = [Some(4), Some(2)].repeat(9);
     assert_eq!(pattern(interleaved.clone()), Pattern::Interleaved { nodes: nodes(&[2, 4]), page_bytes: PAGE });
     assert_eq!(pattern([interleaved, vec![Some(4); 5]].concat()), Pattern::Mixed);
-    let chunk = crate::sys::memory::HUGE_PAGE_BYTES / PAGE * 2;
+    let chunk = crate::sys::mapping::HUGE_PAGE_BYTES / PAGE * 2;
     let chunks = [vec![Some(1); chunk], vec![Some(0); chunk]].concat().repeat(3);
     assert_eq!(pattern(chunks), Pattern::Striped { nodes: nodes(&[1, 0]), chunk_bytes: chunk * PAGE });
 }
@@ -234,7 +234,7 @@ fn the_kernel_tells_where_touched_pages_are() {
 fn huge_pages_are_asked_for_once_and_told_alike() {
     // Two huge pages, some base pages, a hole: whatever this kernel makes of it, asking for every page says the same.
     // On a node by name, or the kernel may move pages between the two questions.
-    let huge = crate::sys::memory::HUGE_PAGE_BYTES;
+    let huge = crate::sys::mapping::HUGE_PAGE_BYTES;
     let node = crate::Topology::discover().expect("tests run on Linux").usable_memory_nodes()[0];
     let allocator = Allocator::new(Policy::Node(node), crate::Budget::unlimited());
     let mut region = allocator.region(4 * huge).expect("a few mebibytes");

@@ -27,7 +27,7 @@ use crate::moving::{MoveError, MoveTarget, Moved, check_room, move_back, move_to
 use crate::page_map::PageMap;
 use crate::policy::Policy;
 use crate::refusals::refused;
-use crate::sys::memory::HUGE_PAGE_BYTES;
+use crate::sys::mapping::HUGE_PAGE_BYTES;
 use crate::sys::migrate::{advise_huge_pages, set_policy};
 use crate::sys::{Mode, page_bytes};
 use crate::usage::{Counts, UsageKind};
@@ -40,6 +40,13 @@ type Call = (Range<usize>, Option<(Mode, IdSet)>);
 pub struct RegionPlacement {
     sections: Vec<Section>,
     map: PageMap,
+}
+
+impl PageMap {
+    /// Reads where a region lies. Where the kernel refuses to tell, its policy's node is assumed.
+    pub fn of(region: &Region) -> PageMap {
+        PageMap::read_or((region.address(), region.len()), || region.runs())
+    }
 }
 
 impl Region {

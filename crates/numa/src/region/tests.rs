@@ -12,7 +12,7 @@ use crate::fixture::Fixture;
 use crate::id_set::IdSet;
 use crate::sys::Mode;
 use crate::sys::deny::without_calls;
-use crate::sys::memory::Pages;
+use crate::sys::mapping::Pages;
 use crate::sys::page_bytes;
 use crate::{Budget, MemoryError, NodeId, current_node};
 use crate::{PageMap, Topology, pin_current_thread, refusals};

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-use super::memory::HUGE_PAGE_BYTES;
+use super::mapping::HUGE_PAGE_BYTES;
 use super::page_bytes;
 
 /// Answers that one call may give.

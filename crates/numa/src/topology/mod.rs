@@ -18,6 +18,7 @@ mod groups;
 mod memory;
 mod nodes;
 mod read;
+mod reader;
 pub(crate) mod render;
 pub(crate) mod synthetic;
 mod system;

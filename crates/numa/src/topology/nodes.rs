@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::files::{ID_MAX, meminfo_bytes};
-use super::read::{CPUS, Reader, named};
+use super::reader::{CPUS, Reader, named};
 use super::{DISTANCE_REMOTE, DISTANCE_SELF, Node};
 use crate::id_set::{IdSet, trim};
 use crate::ids::{CpuId, NodeId};

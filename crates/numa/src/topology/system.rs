@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::files::meminfo_bytes;
-use super::read::{Reader, named};
+use super::reader::{Reader, named};
 use super::usable::Usable;
 use super::{CpuQuota, DISTANCE_SELF, MemoryKind, Node};
 use crate::error::size;
