@@ -130,7 +130,8 @@ fn table(
     let (ratio, chance, verdict) = (overall.ratio, overall.chance, overall.verdict.word());
     let line = format!("{OVERALL:<36} {:>13} {:>13} {ratio:>8.3} {between:>17} {chance:>8.4}  {verdict}", "", "");
     text + line.trim_end()
-        + "\n\nB : A is the median over rounds, above 1 where B is worse; chance is how often as large a difference comes about by itself,\n\
+        + "\n\nB : A is the median over rounds, above 1 where B is worse; chance is how often as large a difference \
+           comes about by itself,\n\
            corrected for the number of figures\n"
 }
 

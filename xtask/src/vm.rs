@@ -345,7 +345,8 @@ fn judge(request: &Request, outcome: &Outcome, runs: &[Run], folder: &Path) -> b
     let programs =
         runs.iter().zip(&report.runs).filter(|(run, found)| run.kind == Kind::Program && found.status == Some(0));
     println!(
-        "vm: {}: {passed} tests ({skipped} of them skipped) and {} programs passed on {} in {:.0} s, {:.0} s of that to boot",
+        "vm: {}: {passed} tests ({skipped} of them skipped) and {} programs passed on {} in {:.0} s, {:.0} s of that \
+         to boot",
         if well { "all is well" } else { "FAILED" },
         programs.count(),
         request.machine.describe(),

@@ -35,7 +35,10 @@ pub struct Arguments {
     #[arg(long, global = true, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Run with N seeds, that one and those after it, and tell means and deviations
-    #[arg(long, global = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long, global = true, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     seeds: u32,
     /// Where results are kept
     #[arg(long, global = true, value_name = "DIR", default_value = RESULTS)]

@@ -116,7 +116,8 @@ fn points(kind: &str, table: &Arc<TableVersion>, rows: usize, scheduler: &Arc<Sc
         let found: usize = table
             .segments()
             .map(|s| {
-                s.segment.index(0).expect("indexed").rows_between(s.segment.column(0), key, key).expect("typed").len()
+                let index = s.segment.index(0).expect("indexed");
+                index.rows_at(index.order_between(s.segment.column(0), key, key).expect("typed")).len()
             })
             .sum();
         assert_eq!(found, 1);

@@ -5,8 +5,8 @@
 
 use thiserror::Error;
 
-use super::{Metric, Record, ResultKind, shown};
 use crate::declaration::{Draw, Figure};
+use crate::result::{Metric, Record, ResultKind, shown};
 
 /// Points that are drawn as one.
 #[derive(Clone, Debug, PartialEq)]

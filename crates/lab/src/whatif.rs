@@ -291,7 +291,8 @@ fn write(out: &mut dyn Write, advice: &Advice) -> Result<(), CommandError> {
     match advice.best.map(|best| &advice.choices[best]) {
         Some(best) => writeln!(
             out,
-            "choose placement {} with scheduling {}: of those within {:.0}% of the best throughput the one with the least mean latency, and of equals \
+            "choose placement {} with scheduling {}: of those within {:.0}% of the best throughput the one with the \
+             least mean latency, and of equals \
              the simplest",
             best.placement,
             best.strategy,

@@ -60,14 +60,9 @@ impl Budget {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// The most bytes that were reserved at a time since the start or since [`Budget::reset_peak`].
+    /// The most bytes that were reserved at a time since the start.
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Lets the peak start again from what is in use now.
-    pub fn reset_peak(&self) {
-        self.peak_bytes.store(self.used_bytes(), Ordering::Relaxed);
     }
 
     /// Its own limit; an ancestor's may be tighter.

@@ -241,7 +241,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lists_and_masks_mean_their_members(ids in prop::collection::btree_set(0u32..200, 0..60), shuffle in any::<u64>()) {
+        fn lists_and_masks_mean_their_members(
+            ids in prop::collection::btree_set(0u32..200, 0..60),
+            shuffle in any::<u64>(),
+        ) {
             let set = plain(&ids);
             prop_assert_eq!(members(&set), ids.clone());
             prop_assert_eq!(set.len(), ids.len() as u64);
@@ -261,7 +264,10 @@ mod tests {
         }
 
         #[test]
-        fn set_algebra_matches_plain_sets(a in prop::collection::btree_set(0u32..80, 0..40), b in prop::collection::btree_set(0u32..80, 0..40)) {
+        fn set_algebra_matches_plain_sets(
+            a in prop::collection::btree_set(0u32..80, 0..40),
+            b in prop::collection::btree_set(0u32..80, 0..40),
+        ) {
             prop_assert_eq!(members(&plain(&a).intersect(&plain(&b))), &a & &b);
             let rest = plain(&a).without(&plain(&b));
             prop_assert_eq!(members(&rest), &a - &b);

@@ -38,7 +38,8 @@ trait Packed {
 /// Declares a setting with a fixed list of values and their names.
 macro_rules! setting {
     (
-        $(#[$doc:meta])* $name:ident, $setting:literal { $($(#[$value_doc:meta])* $value:ident = $text:literal),+ $(,)? }
+        $(#[$doc:meta])* $name:ident, $setting:literal
+        { $($(#[$value_doc:meta])* $value:ident = $text:literal),+ $(,)? }
     ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

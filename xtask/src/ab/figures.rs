@@ -60,7 +60,10 @@ mod tests {
 
     #[test]
     fn reports_of_both_kinds_are_read() {
-        let bench = json!({"figures": [{"name": "x", "value": 2.5, "better": "more"}, {"name": "zero", "value": 0.0, "better": "less"}]});
+        let bench = json!({"figures": [
+            {"name": "x", "value": 2.5, "better": "more"},
+            {"name": "zero", "value": 0.0, "better": "less"},
+        ]});
         assert_eq!(of(&bench), Ok(vec![Figure { name: "x".into(), value: 2.5, less: false }]));
         let tpch = json!({"queries": [{"query": 6, "median_s": 0.5}, {"query": 7, "median_s": null}]});
         assert_eq!(of(&tpch), Ok(vec![Figure { name: "query 6".into(), value: 0.5, less: true }]));

@@ -133,7 +133,8 @@ mod tests {
 
     fn package(name: &str, version: &str, source: &str, dependencies: &str) -> String {
         format!(
-            "[[package]]\nname = \"{name}\"\nversion = \"{version}\"\nsource = \"{source}\"\ndependencies = [\n{dependencies}]\n\n"
+            "[[package]]\nname = \"{name}\"\nversion = \"{version}\"\nsource = \"{source}\"\ndependencies = \
+             [\n{dependencies}]\n\n"
         )
     }
 

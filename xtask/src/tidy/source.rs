@@ -294,7 +294,8 @@ mod tests {
     fn literals_and_comments_are_no_code() {
         let text = r####"
             let a = "unsafe \" // x"; // unsafe "
-            let b = r##"unsafe "# "##; /* unsafe /* nested */ unsafe */ let c = '"'; let d = '\''; let e: &'static str = b"unsafe";
+            let b = r##"unsafe "# "##; /* unsafe /* nested */ unsafe */ let c = '"'; let d = '\'';
+            let e: &'static str = b"unsafe";
             let r#type = 'ü'; fn f<'a>(x: &'a str) {}
         "####;
         let file = SourceFile::new("a.rs", text);
@@ -310,7 +311,8 @@ mod tests {
 
     #[test]
     fn functions_are_measured_with_their_signatures() {
-        let text = "trait T {\n    fn declared(&self);\n}\nfn long(\n    a: [u8; 2],\n) -> u8 {\n    a[0]\n}\ntype F = fn(u8);\n\
+        let text = "trait T {\n    fn declared(&self);\n}\nfn long(\n    a: [u8; 2],\n) -> u8 {\n    a[0]\n}\ntype F = \
+                    fn(u8);\n\
                     #[cfg(test)]\nmod tests {\n    fn inside() {}\n}\n";
         let functions = SourceFile::new("crates/a/src/lib.rs", text).functions();
         let expected = [

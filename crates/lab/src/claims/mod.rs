@@ -10,6 +10,7 @@ mod expression;
 mod judge;
 mod rows;
 mod rules;
+mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -361,7 +362,7 @@ fn result_of(one: &Prepared, jobs: &[Job], results: &[JobResult]) -> ClaimResult
     match &one.rule.rule {
         Rule::NotYet { missing } => result.reason = missing.clone(),
         Rule::Input { of } => input(&mut result, of),
-        Rule::Table { table, within } => crate::engine::judge_table(&mut result, *table, *within),
+        Rule::Table { table, within } => table::judge_table(&mut result, *table, *within),
         rule => {
             let figures = |name: &str, metric: Metric| match &results[*one.points.get(name)?] {
                 Ok(record) => record.get(metric),

@@ -81,7 +81,8 @@ fn verdict_of(rule: &str) -> (Verdict, Option<f64>, String) {
 fn ratios_hold_within_fifteen_percent_and_on_their_side() {
     let ratio = |published: f64, side: &str| {
         verdict_of(&format!(
-            "rule = \"values\"\nexpect = [{{ what = \"r\", value = \"a.throughput / b.throughput\", published = {published}{side} }}]"
+            "rule = \"values\"\nexpect = \
+             [{{ what = \"r\", value = \"a.throughput / b.throughput\", published = {published}{side} }}]"
         ))
     };
     assert_eq!(ratio(5.0, "").0, Verdict::Holds);
@@ -97,7 +98,9 @@ fn ratios_hold_within_fifteen_percent_and_on_their_side() {
 fn ranges_hold_inside_and_a_little_beside_but_not_across_one() {
     let range = |value: &str, low: f64, high: f64| {
         verdict_of(&format!(
-            "rule = \"ranges\"\nexpect = [{{ what = \"r\", value = \"{value}\", low = {low:?}, high = {high:?} }}]\nholds = [\"a.throughput > b.throughput\"]"
+            "rule = \"ranges\"\nexpect = \
+             [{{ what = \"r\", value = \"{value}\", low = {low:?}, high = {high:?} }}]\nholds = [\"a.throughput > \
+             b.throughput\"]"
         ))
     };
     assert_eq!(range("a.throughput", 4.0, 5.0), (Verdict::Holds, Some(0.0), String::new()));

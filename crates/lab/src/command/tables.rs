@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use crate::claims::{Evaluation, Verdict, claims_of, figure};
 use crate::declaration::Experiment;
 use crate::engine::RunError;
-use crate::result::{Metric, Record, ResultKind, over_seeds, shown};
+use crate::result::{Metric, Record, ResultKind, notes, over_seeds, shown};
 use crate::sensitivity::Sensitivity;
 use crate::variation::{Variation, Varied};
 
@@ -81,18 +81,6 @@ pub(super) fn results(
         writeln!(out, "note on {points} of {} points: {note}", records.len())?;
     }
     writeln!(out)
-}
-
-/// What readers of records must know, in order of appearance, and of how many records.
-pub(crate) fn notes(records: &[Record]) -> Vec<(String, usize)> {
-    let mut all: Vec<(String, usize)> = Vec::new();
-    for note in records.iter().flat_map(|record| &record.outcome.notes) {
-        match all.iter_mut().find(|(known, _)| known == note) {
-            Some((_, points)) => *points += 1,
-            None => all.push((note.clone(), 1)),
-        }
-    }
-    all
 }
 
 /// `lab claims`.

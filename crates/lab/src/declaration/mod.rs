@@ -55,7 +55,8 @@ pub enum DeclarationError {
     },
     /// Neither an id of ours nor a file.
     #[error(
-        "there is no experiment '{name}'; did you mean '{nearest}'? ('lab list' lists them; a file of your own is given by its path)"
+        "there is no experiment '{name}'; did you mean '{nearest}'? ('lab list' lists them; a file of your own is \
+         given by its path)"
     )]
     Unknown {
         /// What was given.

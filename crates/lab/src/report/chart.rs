@@ -8,7 +8,8 @@
 use numa::svg::{COLOURS, Drawing, axis_number, round_step, stroke};
 
 use crate::claims::figure as short;
-use crate::result::{ResultKind, Series};
+use crate::result::ResultKind;
+use crate::series::Series;
 
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 240.0;

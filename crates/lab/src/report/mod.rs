@@ -16,10 +16,10 @@ use numa::svg::escape;
 use self::chart::Chart;
 use self::page::{Cell, anchor, page, table};
 use crate::claims::{ClaimResult, Evaluation, Verdict, figure};
-use crate::command::notes;
 use crate::declaration::{Draw, Experiment, Figure};
-use crate::result::{Metric, OverSeeds, Record, ResultFile, ResultKind, Series, over_seeds, series_of, shown, unit_of};
+use crate::result::{Metric, OverSeeds, Record, ResultFile, ResultKind, notes, over_seeds, shown};
 use crate::sensitivity::Sensitivity;
+use crate::series::{Series, series_of, unit_of};
 use crate::variation::Varied;
 
 /// Kinds that get charts of their own, in this order.
@@ -45,8 +45,10 @@ pub fn report(material: &Material) -> String {
     let mut body = String::new();
     let _ = writeln!(
         body,
-        "<p class=\"origin\">Nearside {}. Simulated figures come from virtual machines that are described as the papers \
-         print them, modelled ones from the bandwidth-sharing model, measured ones from a machine at hand; each chart says \
+        "<p class=\"origin\">Nearside {}. Simulated figures come from virtual machines that are described as the \
+         papers \
+         print them, modelled ones from the bandwidth-sharing model, measured ones from a machine at hand; each chart \
+         says \
          which, and no line joins two kinds. Published values are dashed.</p>",
         escape(&material.revision)
     );
@@ -93,7 +95,8 @@ fn claims_section(body: &mut String, evaluation: &Evaluation) {
     let length = if evaluation.full { "full runs" } else { "shortened runs" };
     let _ = writeln!(
         body,
-        "<p>{} rows: {}. {length}, {}. A ratio holds within 15% of the published value; ranges and orders have rules of \
+        "<p>{} rows: {}. {length}, {}. A ratio holds within 15% of the published value; ranges and orders have rules \
+         of \
          their own.</p>",
         evaluation.claims.len(),
         counts.join(", "),
@@ -157,7 +160,8 @@ fn sensitivity_section(body: &mut String, sensitivity: &Sensitivity) {
     body.push_str("<h2 id=\"sensitivity\">Sensitivity</h2>\n");
     let _ = writeln!(
         body,
-        "<p>Each constant of the simulator that no table of a paper gives, changed by {:.0}% up and down, one at a time: which \
+        "<p>Each constant of the simulator that no table of a paper gives, changed by {:.0}% up and down, one at a \
+         time: which \
          verdicts move. Simulated, seed {}.</p>",
         sensitivity.share * 100.0,
         sensitivity.seed
@@ -189,8 +193,10 @@ fn sensitivity_section(body: &mut String, sensitivity: &Sensitivity) {
 fn variations_section(body: &mut String, variations: &[Varied]) {
     body.push_str("<h2 id=\"variations\">Reasons, varied</h2>\n");
     body.push_str(
-        "<p>For claims that miss: what is thought to be the reason is varied in the simulator, constants by a factor, settings to a \
-         value, and the claim judged again. That it then holds says that the cause is enough, not that it was the paper's.</p>\n",
+        "<p>For claims that miss: what is thought to be the reason is varied in the simulator, constants by a factor, \
+         settings to a \
+         value, and the claim judged again. That it then holds says that the cause is enough, not that it was the \
+         paper's.</p>\n",
     );
     let row = |varied: &Varied| -> Vec<Cell> {
         let steps = varied.steps.iter().fold(Cell::text(""), |cell, step| {

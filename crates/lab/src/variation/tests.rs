@@ -29,7 +29,8 @@ fn variations_are_of_claims_and_their_steps_can_be_set() {
 fn a_step_that_makes_no_sense_is_refused() {
     let of = |step: &str| {
         parse(&format!(
-            "[[variation]]\nclaim = \"V1\"\nreason = \"r\"\nsteps = [{{ {step} }}]\nfinding = \"refuted\"\nfound = \"f\""
+            "[[variation]]\nclaim = \"V1\"\nreason = \"r\"\nsteps = [{{ {step} }}]\nfinding = \"refuted\"\nfound \
+             = \"f\""
         ))
     };
     assert_eq!(of("task_ns = 10").expect("sound").len(), 1);

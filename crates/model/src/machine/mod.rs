@@ -27,6 +27,7 @@
 //! Source: Seidel 2011, sections 5.1 and 5.2 (what it left open).
 
 mod overlap;
+mod party;
 mod solve;
 #[cfg(test)]
 mod tests;
@@ -36,7 +37,7 @@ use thiserror::Error;
 
 use crate::curve::{Curve, Outside};
 use crate::job::{Conditions, Job, JobError, JobStage};
-use solve::{Party, StageShare};
+use party::{Party, StageShare};
 
 /// Cpus of a node up to which overlaps are reckoned: each solution takes some tens of millions of steps there.
 const OVERLAP_CPUS_MAX: f64 = 512.0;
@@ -60,8 +61,8 @@ pub enum DemandRule {
 pub struct Machine {
     /// What a node's memory gives its own threads.
     pub local: Curve,
-    /// What a node's threads get from remote memory, by class (nearest first), in the local curve's units
-    /// ([`Curve::related`]).
+    /// What a node's threads get from remote memory, by class (nearest first), in the local curve's units:
+    /// one thread gets less than 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remote: Vec<Curve>,
     /// Usable cpus of a node.
@@ -94,7 +95,8 @@ pub enum MachineError {
     },
     /// The curve may turn negative.
     #[error(
-        "demand is counted by waiting threads, which needs bandwidth curves that hold beyond their points; use `outside = hold`"
+        "demand is counted by waiting threads, which needs bandwidth curves that hold beyond their points; use \
+         `outside = hold`"
     )]
     Extended,
     /// A job that cannot be.

@@ -10,7 +10,7 @@
 //! only for whole threads and without hidden traffic. How near this comes is measured in the tests.
 
 use super::Hogs;
-use super::solve::{Local, Party};
+use super::party::{Local, Party};
 use crate::curve::Curve;
 use crate::job::Conditions;
 

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::curve::Interpolation;
+use crate::curve::{CurveSpec, Interpolation};
 use crate::noise::Noise;
 use crate::pair::predict_s;
 use crate::plain::PlainJob;
@@ -29,7 +29,12 @@ proptest! {
     #![proptest_config(crate::noise::cases(256))]
 
     #[test]
-    fn without_extras_it_is_the_thesis_model(q1 in 0.0f64..1.0, q2 in 0.0f64..1.0, cpus1 in 1u32..8, hogs in 0.0f64..8.0) {
+    fn without_extras_it_is_the_thesis_model(
+        q1 in 0.0f64..1.0,
+        q2 in 0.0f64..1.0,
+        cpus1 in 1u32..8,
+        hogs in 0.0f64..8.0,
+    ) {
         let machine = Machine { rule: DemandRule::Requested, ..machine() };
         let (one, two) = (PlainJob { q: q1, t_s: 2.0 }, PlainJob { q: q2, t_s: 3.0 });
         let (p1, p2) = (f64::from(cpus1), 8.0 - f64::from(cpus1));
@@ -45,7 +50,8 @@ proptest! {
 
     #[test]
     fn bandwidth_used_is_bandwidth_there(
-        parties in prop::collection::vec((0.0f64..1.0, 0.0f64..1.0, 0.0f64..0.2, 0.2f64..6.0), 1..5), hogs in 0.0f64..4.0,
+        parties in prop::collection::vec((0.0f64..1.0, 0.0f64..1.0, 0.0f64..0.2, 0.2f64..6.0), 1..5),
+        hogs in 0.0f64..4.0,
     ) {
         // The twin walks demand up in small steps until what would be moved at that stretch is no more than there is.
         let machine = Machine { rule: DemandRule::Waiting, ..machine() };
@@ -77,7 +83,13 @@ proptest! {
     }
 
     #[test]
-    fn company_never_helps(q in 0.0f64..1.0, hidden in 0.0f64..1.0, sequential in 0.0f64..1.0, cpus in 1u32..8, hogs in 0.0f64..8.0) {
+    fn company_never_helps(
+        q in 0.0f64..1.0,
+        hidden in 0.0f64..1.0,
+        sequential in 0.0f64..1.0,
+        cpus in 1u32..8,
+        hogs in 0.0f64..8.0,
+    ) {
         let job = Job { sequential, ..job(q, hidden) };
         let cpus = f64::from(cpus);
         let times = [0.0, hogs / 2.0, hogs].map(|hogs| machine().time_s(&job, cpus, memory(hogs)));
@@ -135,7 +147,8 @@ fn with_remote() -> Machine {
     let local = lines(System::Xeon);
     let measured = &System::Xeon.remote_gib_s()[0];
     let points = measured.iter().zip(1..).map(|(&gib_s, threads)| [f64::from(threads), gib_s]);
-    let remote = local.related(points.collect()).expect("a curve");
+    let remote = Curve::new(CurveSpec { points: points.collect(), unit: Some(local.unit()), ..local.spec().clone() })
+        .expect("a curve");
     Machine { remote: vec![remote], ..Machine::simple(local, 8.0) }
 }
 

@@ -69,7 +69,11 @@ proptest! {
 
     /// Damaged files give an error or sound attributes, never a panic.
     #[test]
-    fn damaged_json_never_panics(at in any::<prop::sample::Index>(), with in "[-0-9a-z\"\\[\\]{},:]{0,4}", cut in 0usize..6) {
+    fn damaged_json_never_panics(
+        at in any::<prop::sample::Index>(),
+        with in "[-0-9a-z\"\\[\\]{},:]{0,4}",
+        cut in 0usize..6,
+    ) {
         let json = two_nodes().to_json();
         let at = at.index(json.len());
         let text = format!("{}{with}{}", &json[..at], &json[(at + cut).min(json.len())..]);

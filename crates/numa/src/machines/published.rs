@@ -80,7 +80,8 @@ pub(super) const MACHINES: &[PaperMachine] = &[
         links: Links::Chassis,
         figures: UV_300,
         notes: &[
-            "half of the SGI UV 300 (ivybridge-ex-32), the database server of section 6.3: figures taken from the whole",
+            "half of the SGI UV 300 (ivybridge-ex-32), the database server of section 6.3: figures taken from the \
+             whole",
             "assumed: four sockets of a chassis are one hop apart, all others as far as the paper's maximum",
         ],
     },
@@ -142,7 +143,8 @@ pub(super) const MACHINES: &[PaperMachine] = &[
         notes: &[
             "HyperTransport 12.8 GB/s per full link; links between packages are split into 8-bit sublinks; snooping",
             "assumed: nodes of equal place in their packages are one hop apart, others two",
-            "which sublinks are shared is not told: figures are those of single ones (dual: 2.9 GB/s at one hop, 1.8 at two)",
+            "which sublinks are shared is not told: figures are those of single ones (dual: 2.9 GB/s at one hop, 1.8 \
+             at two)",
         ],
     },
     PaperMachine {
@@ -169,7 +171,8 @@ pub(super) const MACHINES: &[PaperMachine] = &[
         notes: &[
             "SGI UV 2000, one rack: 4 units of 8 blades of 2 sockets; 61 nodes with 488 cpus were usable in one job",
             "directory coherence between blades, snooping within",
-            "assumed: blades of a unit form a cube with its long diagonals, and each is linked to its like in two other units",
+            "assumed: blades of a unit form a cube with its long diagonals, and each is linked to its like in two \
+             other units",
         ],
     },
     PaperMachine {
@@ -340,6 +343,9 @@ pub(super) const MACHINES: &[PaperMachine] = &[
     },
 ];
 
-const BROADWELL: &str = "measured with Intel's Memory Latency Checker; two threads per core and 55 MiB of last-level cache per package from the data sheet";
-const SKYLAKE: &str = "measured with Intel's Memory Latency Checker; 6 memory channels of 16 GB per package; distances follow the latencies";
-const NBB: &str = "no latencies were measured: distances are assumed, 16 to 20 at one hop and 22 at two; foreign curves stand as writing, as the local one does";
+const BROADWELL: &str = "measured with Intel's Memory Latency Checker; two threads per core and 55 MiB of last-level \
+                         cache per package from the data sheet";
+const SKYLAKE: &str = "measured with Intel's Memory Latency Checker; 6 memory channels of 16 GB per package; distances \
+                       follow the latencies";
+const NBB: &str = "no latencies were measured: distances are assumed, 16 to 20 at one hop and 22 at two; foreign \
+                   curves stand as writing, as the local one does";

@@ -157,7 +157,8 @@ impl PerPair {
             PerPair::Rows(_) => Err(format!("'{key}' needs {nodes} rows of {nodes} figures, one per node")),
             PerPair::ByClass(given) if (1..=5).contains(&given.len()) => Ok(()),
             PerPair::ByClass(_) => Err(format!(
-                "'{key}' takes 1 to 5 figures: local, same package, other package, memory without cpus beside the own package, beside another; or a row per node, parted by '/'"
+                "'{key}' takes 1 to 5 figures: local, same package, other package, memory without cpus beside the own \
+                 package, beside another; or a row per node, parted by '/'"
             )),
         }
     }

@@ -127,7 +127,9 @@ proptest! {
 
     #[test]
     fn spans_match_sets(ranges in ranges()) {
-        let cells = |spans: &[Span]| spans.iter().flat_map(|s| s.clone().step_by(CELL)).collect::<std::collections::BTreeSet<_>>();
+        let cells = |spans: &[Span]| -> std::collections::BTreeSet<usize> {
+            spans.iter().flat_map(|span| span.clone().step_by(CELL)).collect()
+        };
         let given: Vec<Span> = ranges.iter().map(|&(start, len)| start..start + len).collect();
         let (got, expected) = (disjoint(&ranges), cells(&given));
         prop_assert_eq!(total(&got), (expected.len() * CELL) as u64);

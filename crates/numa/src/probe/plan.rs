@@ -254,7 +254,8 @@ fn sample(initiator: &Initiator, most: usize) -> Vec<CpuId> {
 
 fn thinned(what: &str, few: usize, all: usize) -> String {
     format!(
-        "{what} was measured between {few} of {all} pairs of nodes, for every node one of each distance: the time does not suffice for all"
+        "{what} was measured between {few} of {all} pairs of nodes, for every node one of each distance: the time does \
+         not suffice for all"
     )
 }
 

@@ -364,10 +364,12 @@ fn closing_notes(log: &Log, plan: &Plan, facts: &Facts, topology: &Topology) -> 
     }
     notes.extend(page_note(&log.huge_shares));
     if !has_streaming_stores() {
-        notes.push("this cpu has no non-temporal stores that the probe knows: written lines are read first, so writing, copying and STREAM look slower than the memory is".to_string());
+        notes.push("this cpu has no non-temporal stores that the probe knows: written lines are read first, so \
+                    writing, copying and STREAM look slower than the memory is".to_string());
     }
     if log.unpinned {
-        notes.push("threads could not be pinned (sched_setaffinity was refused): they ran where the kernel put them, so figures are not of single nodes".to_string());
+        notes.push("threads could not be pinned (sched_setaffinity was refused): they ran where the kernel put them, \
+                    so figures are not of single nodes".to_string());
     }
     if log.missing {
         notes.push("not all threads could be started: raise the limit on processes and probe anew".to_string());
@@ -401,7 +403,8 @@ fn page_note(shares: &[(NodeId, Option<f64>)]) -> Option<String> {
         "buffers lie in huge pages, so the latency is that of memory".to_string()
     } else {
         format!(
-            "only {:.0}% of a buffer lies in huge pages: latency includes walks through the page table, which pages of {page} \
+            "only {:.0}% of a buffer lies in huge pages: latency includes walks through the page table, which pages of \
+             {page} \
              make at nearly every step; allow transparent huge pages (madvise) to measure memory alone",
             least * 100.0
         )

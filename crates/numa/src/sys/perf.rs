@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 /// What the kernel writes for a group: how many counters, the time enabled and the time counted, then the values.
 const HEAD_WORDS: usize = 3;
 /// The most counters of a group.
-pub(crate) const GROUP_MAX: usize = 4;
+const GROUP_MAX: usize = 4;
 
 const FORMAT_TOTAL_TIME_ENABLED: u64 = 1;
 const FORMAT_TOTAL_TIME_RUNNING: u64 = 1 << 1;

@@ -227,7 +227,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sum_of_the_streams_is_the_plain_sum(len in 0usize..900, cuts in prop::array::uniform3(0usize..900), seed: u64) {
+        fn the_sum_of_the_streams_is_the_plain_sum(
+            len in 0usize..900,
+            cuts in prop::array::uniform3(0usize..900),
+            seed: u64,
+        ) {
             let all = words(len, seed);
             let mut cuts = cuts.map(|cut| cut.min(len));
             cuts.sort_unstable();
@@ -242,7 +246,12 @@ mod tests {
         }
 
         #[test]
-        fn filling_writes_every_word_and_no_other(len in 0usize..100, from in 0usize..100, to in 0usize..100, value: u64) {
+        fn filling_writes_every_word_and_no_other(
+            len in 0usize..100,
+            from in 0usize..100,
+            to in 0usize..100,
+            value: u64,
+        ) {
             let (from, to) = (from.min(to).min(len), from.max(to).min(len));
             let before = words(len, 1);
             let mut written = before.clone();
@@ -253,7 +262,12 @@ mod tests {
         }
 
         #[test]
-        fn the_kernels_of_stream_are_their_plain_loops(len in 0usize..90, skip in 0usize..5, short in 0usize..5, seed: u64) {
+        fn the_kernels_of_stream_are_their_plain_loops(
+            len in 0usize..90,
+            skip in 0usize..5,
+            short in 0usize..5,
+            seed: u64,
+        ) {
             let (a, b) = (numbers(len, seed), numbers(len.saturating_sub(short), !seed));
             let skip = skip.min(len);
             let run = |f: &dyn Fn(&mut [f64])| {

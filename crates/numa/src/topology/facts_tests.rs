@@ -322,7 +322,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
     /// JSON that was tampered with is refused, or can be shown.
     #[test]
-    fn tampered_json_never_panics(hits in prop::collection::vec((any::<prop::sample::Index>(), "[0-9]{1,4}|-1|null|[18]{20}"), 1..6)) {
+    fn tampered_json_never_panics(
+        hits in prop::collection::vec((any::<prop::sample::Index>(), "[0-9]{1,4}|-1|null|[18]{20}"), 1..6),
+    ) {
         let json = rich_json();
         let numbers: Vec<(usize, &str)> = json
             .match_indices(|c: char| c.is_ascii_digit())
@@ -345,7 +347,8 @@ proptest! {
                 prop_assert!(machine.nodes().iter().all(|to| machine.distance(from.id, to.id) >= 10));
                 machine.hop_class(from.id, NodeId(0));
             }
-            let back: Topology = serde_json::from_str(&serde_json::to_string(&machine).expect("serializes")).expect("its own");
+            let text = serde_json::to_string(&machine).expect("serializes");
+            let back: Topology = serde_json::from_str(&text).expect("its own");
             prop_assert_eq!(back, machine);
         }
     }

@@ -1,39 +1,21 @@
-//! Decisions broken on purpose: the checkers must find each of them.
+//! The checkers find each decision that is broken on purpose, and nothing where none is.
 
 use std::sync::Arc;
 
 use sched::{Affinity, Preset, Settings, Stealing};
 
+use super::Canary;
 use crate::checkers::Invariant;
 use crate::machine::Machine;
 use crate::run::{Options, SimError, broken_run};
 use crate::workload::{At, Graph, Task, TaskStage, Workload, near};
 
-/// What is broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Canary {
-    /// A task is not queued.
-    LosesTasks,
-    /// A task is queued twice.
-    DoublesTasks,
-    /// Tasks go to the next group.
-    RoutesAstray,
-    /// Thieves take from hard queues.
-    StealsHardTasks,
-    /// The youngest statement goes first.
-    TurnsPrioritiesRound,
-    /// A worker more at work than there is.
-    Oversubscribes,
-    /// Nobody is woken.
-    LetsThemSleep,
-}
-
 /// Clients with statements of some tasks near random nodes, and some in private queues.
-struct Mixed {
+struct MixedClients {
     left: u64,
 }
 
-impl Workload for Mixed {
+impl Workload for MixedClients {
     fn clients(&self) -> usize {
         24
     }
@@ -58,7 +40,7 @@ fn checked(canary: Option<Canary>, preset: Preset, seed: u64) -> Result<crate::O
     let machine = Machine::parse("2x2x3x1;latency=80,100,150;bandwidth=20G,15G,8G").expect("a specification");
     let settings = Settings { stealing: Stealing::Any, ..Settings::preset(preset) };
     let options = Options { settings, checked: true, seed, warm_up_ns: 0, ..Options::default() };
-    broken_run(&machine, &options, &mut Mixed { left: 400 }, canary)
+    broken_run(&machine, &options, &mut MixedClients { left: 400 }, canary)
 }
 
 #[test]

@@ -106,11 +106,6 @@ pub(super) struct Engine<'a> {
     event_count: u64,
 }
 
-/// The layout of a run, apart from the engine that borrows it.
-pub(super) fn layout(machine: &Machine, options: &Options) -> Layout {
-    Layout::new(machine.topology(), options.threads, options.split)
-}
-
 impl<'a> Engine<'a> {
     pub(super) fn new(machine: &'a Machine, options: &'a Options, layout: &'a Layout) -> Engine<'a> {
         let place = |slot: &sched::policy::SlotPlace| machine.place_of(layout.group(slot.group).node).unwrap_or(0);

@@ -107,13 +107,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn percentiles_are_near_those_of_a_sorted_list(mut values in proptest::collection::vec(0u64..1 << 40, 1..200), share in 0.0f64..1.0) {
+        fn percentiles_are_near_those_of_a_sorted_list(
+            mut values in proptest::collection::vec(0u64..1 << 40, 1..200),
+            share in 0.0f64..1.0,
+        ) {
             let mut histogram = Histogram::default();
             values.iter().for_each(|value| histogram.record(*value));
             values.sort_unstable();
             let exact = values[((share * values.len() as f64).ceil().max(1.0) as usize - 1).min(values.len() - 1)];
             let told = histogram.percentile_ns(share);
-            prop_assert!(told >= exact && told as f64 <= exact as f64 * (1.0 + 1.0 / 64.0) + 1.0, "{} for {}", told, exact);
+            prop_assert!(told >= exact && told as f64 <= exact as f64 * (1.0 + 1.0 / 64.0) + 1.0, "{} for \
+                {}", told, exact);
             prop_assert_eq!(histogram.max_ns(), *values.last().unwrap());
         }
     }

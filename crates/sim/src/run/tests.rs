@@ -101,7 +101,7 @@ fn strategies_come_out_in_the_papers_order() {
 fn interleaving_lies_between_one_node_and_the_owners() {
     let machine = Machine::parse("eris-sgi-64").unwrap().with_nodes(61).unwrap();
     let options = Options { warm_up_ns: 0, measured_ns: 10_000_000_000, ..options(Preset::Bound) };
-    let layout = crate::workload::stream::layout(&machine, &options);
+    let layout = options.layout(&machine);
     let rate = |lies| {
         let graph = Pass::scan(64e9, lies, &options.constants).graph(&machine, &layout);
         run(&machine, &options, &mut Repeated::new(graph, 2, 4)).unwrap().bytes_per_second()

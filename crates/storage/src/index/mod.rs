@@ -205,25 +205,12 @@ impl Index {
         from as u32..before(codes.end).max(from) as u32
     }
 
-    /// The rows whose values lie between two bounds, arrays of one value of the column's surface type that is not NULL;
-    /// `column` is the one that the index belongs to.
+    /// Where rows whose values lie between two bounds stand in the order of the values, for [`rows_at`](Self::rows_at);
+    /// see [`order_of_codes`](Self::order_of_codes). Bounds are arrays of one value of the column's surface type that is
+    /// not NULL; `column` is the one that the index belongs to.
     ///
     /// # Errors
     /// [`StoreError::NotComparable`] for another type, [`StoreError::NotOneValue`] for NULL or another length.
-    pub fn rows_between(
-        &self,
-        column: &Column,
-        from: Bound<&dyn Array>,
-        to: Bound<&dyn Array>,
-    ) -> Result<IndexRows<'_>, StoreError> {
-        Ok(self.rows_at(self.order_between(column, from, to)?))
-    }
-
-    /// As [`rows_between`](Self::rows_between), as places in the order of the values; see
-    /// [`order_of_codes`](Self::order_of_codes).
-    ///
-    /// # Errors
-    /// As [`rows_between`](Self::rows_between).
     pub fn order_between(
         &self,
         column: &Column,

@@ -39,10 +39,14 @@ const WARM_UP: f64 = 0.2;
   nearside bench point --rows 1000000 --seconds 2 --json point.json
   nearside bench point --shuffled                     rows in no order of their keys
 
-Three kinds of queries take turns of --seconds each: a row by its key, a key that no row has, and a range of keys that about ten rows have.")]
+Three kinds of queries take turns of --seconds each: a row by its key, a key that no row has, and a range of keys that \
+    about ten rows have.")]
 pub struct Arguments {
     /// Rows of the table
-    #[arg(long, value_name = "N", default_value_t = 50_000_000, value_parser = clap::value_parser!(u64).range(100..=1 << 32))]
+    #[arg(
+        long, value_name = "N", default_value_t = 50_000_000,
+        value_parser = clap::value_parser!(u64).range(100..=1 << 32)
+    )]
     rows: u64,
     /// Length of each kind of query, the first fifth of which is not counted
     #[arg(long, value_name = "S", default_value = "5", value_parser = super::sched::parse_seconds)]
@@ -253,7 +257,9 @@ fn figure(kind: StatementForm, mut latencies: Vec<f64>) -> Figure {
     let figure = if kind == StatementForm::Hit { figure.with_target(HITS_TARGET) } else { figure };
     figure.with_details(json!({
         "queries": latencies.len(), "sql": kind.sql(),
-        "p50_us": percentile(&latencies, 50.0), "p99_us": percentile(&latencies, 99.0), "max_us": percentile(&latencies, 100.0),
+        "p50_us": percentile(&latencies, 50.0),
+        "p99_us": percentile(&latencies, 99.0),
+        "max_us": percentile(&latencies, 100.0),
     }))
 }
 

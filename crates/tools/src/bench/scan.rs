@@ -46,17 +46,24 @@ const SHARE_SELECTIVITY: f64 = 1e-5;
   nearside bench scan --rows 10000000 --json scan.json
   nearside bench scan --selectivity 0.01 --threads 1 --runs 9
 
-A figure is the median over all columns and runs, after one run that is not timed. GB/s are of packed codes; the share is of what as many
+A figure is the median over all columns and runs, after one run that is not timed. GB/s are of packed codes; the share \
+    is of what as many
 threads read at best, measured before the load and after the scans. Beside other engines: bench/compare scan.")]
 pub struct Arguments {
     /// Rows of the table
-    #[arg(long, value_name = "N", default_value_t = 100_000_000, value_parser = clap::value_parser!(u64).range(1000..=1 << 40))]
+    #[arg(
+        long, value_name = "N", default_value_t = 100_000_000,
+        value_parser = clap::value_parser!(u64).range(1000..=1 << 40)
+    )]
     rows: u64,
     /// Worker threads [default: one per usable cpu]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=sched::Config::THREADS_MAX as i64))]
     threads: Option<u16>,
     /// Shares of the rows that a statement selects
-    #[arg(long, value_name = "F,..", value_delimiter = ',', default_value = "1e-05,0.001,0.01,0.1", value_parser = parse_selectivity)]
+    #[arg(
+        long, value_name = "F,..", value_delimiter = ',', default_value = "1e-05,0.001,0.01,0.1",
+        value_parser = parse_selectivity
+    )]
     selectivity: Vec<Selectivity>,
     /// Timed runs over all columns
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]

@@ -44,7 +44,8 @@ const OVERLAP_CPUS: f64 = 16.0;
 /// Arguments of `nearside lab interference`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  nearside lab interference                          all 22 queries at scale 1, all 253 pairs: about two minutes on two cpus
+  nearside lab interference                          all 22 queries at scale 1, all 253 pairs: about two minutes on \
+    two cpus
   nearside lab interference --queries 1,6,18 --rounds 5 --json pairs.json
   nearside lab interference --data sf1/
 

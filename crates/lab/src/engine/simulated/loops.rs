@@ -19,7 +19,7 @@
 use model::plain::PlainJob;
 use model::thesis::System;
 use sched::{Affinities, Preset, Settings};
-use sim::workload::stream::{self, Lies, Pass};
+use sim::workload::stream::{Lies, Pass};
 use sim::workload::{Graph, Repeated, Task, TaskStage, near};
 
 use super::{Bench, GB, NS, RunError, metrics};
@@ -49,7 +49,7 @@ fn triad(bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
     let constants = &bench.options.constants;
     let bytes = STREAM_ELEMENTS * TRIAD_BYTES;
     let pass = Pass { bytes, entry_bytes: TRIAD_BYTES, entry_ns: constants.sum_ns_per_row(), lies };
-    let graph = pass.graph(&bench.machine, &stream::layout(&bench.machine, &bench.options));
+    let graph = pass.graph(&bench.machine, &bench.options.layout(&bench.machine));
     let found = bench.run(&mut Repeated::new(graph, 1, ALWAYS))?;
     Ok(metrics(&found).with(Metric::ScanRate, found.bytes_per_second() / GB))
 }

@@ -49,7 +49,13 @@ fn the_paths_agree() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn any_range(bits in 0u8..=32, count in 1usize..2000, a in any::<usize>(), b in any::<usize>(), seed in any::<u64>()) {
+    fn any_range(
+        bits in 0u8..=32,
+        count in 1usize..2000,
+        a in any::<usize>(),
+        b in any::<usize>(),
+        seed in any::<u64>(),
+    ) {
         let values = numbers(count, bits, seed);
         let mut words = vec![0; words_for(count, bits)];
         pack(&values, bits, &mut words);

@@ -41,7 +41,8 @@ impl Balancing {
                 Ok(Balancing { path: path.to_path_buf(), before, note })
             }
             Err(error) if wanted => Err(format!(
-                "numa_balancing = true: it is off here, and {} cannot be written ({error}); run as root, or have it switched on with \
+                "numa_balancing = true: it is off here, and {} cannot be written ({error}); run as root, or have it \
+                 switched on with \
                  sysctl kernel.numa_balancing=1",
                 path.display()
             )),

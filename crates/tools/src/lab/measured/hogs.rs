@@ -20,7 +20,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// Measures one point of the bandwidth function.
 pub fn run(bench: Bench<'_>, asked: &Modelled) -> Result<Outcome, RunError> {
     if asked.what != Computed::Bandwidth {
-        let reason = "jobs are measured with 'nearside lab interference'; of the model's experiments only the bandwidth (what = \
+        let reason = "jobs are measured with 'nearside lab interference'; of the model's experiments only the \
+                      bandwidth (what = \
                       \"bandwidth\") is measured here";
         return Err(RunError::Refused(reason.to_string()));
     }

@@ -1,8 +1,9 @@
 //! Experiments measured on the machine at hand, with an embedded database: what `nearside lab run --measured` runs.
 //!
 //! ```text
-//! settings of a point ─► cpus: the part of the machine ─► a thread pinned to it ─► Database over that part ─► tables, sessions (kept)
-//!                                                                                        └► columns | placing | sub_domains | passes | loops | hogs ─► Outcome
+//! settings of a point ─► cpus: the part of the machine ─► a thread pinned to it ─► Database over that part
+//!     Database ─► tables, sessions (kept)
+//!             └─► columns | placing | sub_domains | passes | loops | hogs ─► Outcome
 //! ```
 //! The database, its tables and its sessions are kept from point to point, so that a grid loads each placement once.
 //!

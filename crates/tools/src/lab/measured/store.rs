@@ -67,7 +67,8 @@ impl Stored {
             Strategy::Bound => "bound",
         };
         let settings = format!(
-            "SET nearside.scheduling = '{scheduling}'; SET nearside.parallelism = {}; SET nearside.index_lookups = {}; SET \
+            "SET nearside.scheduling = '{scheduling}'; SET nearside.parallelism = {}; SET nearside.index_lookups = {}; \
+             SET \
              nearside.block_skipping = {}",
             u32::from(!asked.parallel),
             asked.index,

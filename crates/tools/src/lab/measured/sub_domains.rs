@@ -48,11 +48,13 @@ pub fn workers(topology: &Topology, used: &MachineUse, asked: &SubDomains) -> Re
     let has = |topology: &Topology| !topology.sub_domains().is_empty();
     match (has(&named.topology), has(topology)) {
         (true, false) => Err(RunError::Refused(format!(
-            "machine = \"{}\" has sub-domains and this machine has none; name a machine without, such as skylake-2-snc-off",
+            "machine = \"{}\" has sub-domains and this machine has none; name a machine without, such as \
+             skylake-2-snc-off",
             used.machine
         ))),
         (false, true) => Err(RunError::Refused(format!(
-            "machine = \"{}\" has no sub-domains and this machine has some; switch them off, or name a machine that has them",
+            "machine = \"{}\" has no sub-domains and this machine has some; switch them off, or name a machine that \
+             has them",
             used.machine
         ))),
         _ => {
@@ -234,7 +236,8 @@ mod tests {
         };
         assert_eq!(
             sql(2, 1),
-            "SELECT count(*) FROM (SELECT k FROM a WHERE c0 < 102 OR c1 < 102 UNION ALL SELECT k FROM b WHERE c0 < 102) found"
+            "SELECT count(*) FROM (SELECT k FROM a WHERE c0 < 102 OR c1 < 102 UNION ALL SELECT k FROM b WHERE c0 < \
+             102) found"
         );
         assert_eq!(sql(0, 1), "SELECT count(*) FROM (SELECT k FROM b WHERE c0 < 102) found");
     }
