@@ -291,7 +291,9 @@ failures:
 
     #[test]
     fn a_failure_is_told_by_its_test_and_how_to_repeat_it() {
-        let (package, target, kind) = ("/r/crates/sched".into(), "it".to_owned(), "test".to_owned());
+        let package = "/r/crates/sched".into();
+        let target = "it".to_owned();
+        let kind = "test".to_owned();
         let binary = Artifact { package, target, kind, test: true, path: "/t/it-1".into() };
         let failures = failures_in(&binary, OUTPUT);
         let tests: Vec<Option<&str>> = failures.iter().map(|failure| failure.test.as_deref()).collect();

@@ -252,7 +252,8 @@ fn boot(request: &Request, load: &Load, home: &Path, folder: &Path) -> Result<Ou
     let initramfs = folder.join("initramfs");
     let bytes = pack(request, load, &busybox, &initramfs)
         .map_err(|error| format!("the archive of the machine cannot be written: {error}"))?;
-    let (console, results) = (folder.join("console.txt"), folder.join("results.txt"));
+    let console = folder.join("console.txt");
+    let results = folder.join("results.txt");
     let files = Files { kernel: &kernel, initramfs: &initramfs, console: &console, results: &results };
     println!("vm: booting {}, programs and libraries are {} MiB", request.machine.describe(), bytes >> 20);
     let begin = Instant::now();

@@ -6,7 +6,7 @@
 use thiserror::Error;
 
 use crate::declaration::{Draw, Figure};
-use crate::result::{Metric, Record, ResultKind, shown};
+use crate::result::{Metric, Record, ResultKind, as_json, shown};
 
 /// Points that are drawn as one.
 #[derive(Clone, Debug, PartialEq)]
@@ -98,7 +98,7 @@ pub fn series_of(figure: &Figure, records: &[Record]) -> Vec<Series> {
 }
 
 fn fits(figure: &Figure, record: &Record) -> bool {
-    let only = super::as_json(&figure.only);
+    let only = as_json(&figure.only);
     only.iter().all(|(key, value)| record.settings.get(key) == Some(value))
 }
 

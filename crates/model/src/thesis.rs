@@ -108,9 +108,11 @@ pub fn gains(system: System) -> Result<Vec<Gain>, CurveError> {
     let q_of = |number: f64| queries.iter().find(|fitted| f64::from(fitted.query) == number).map(|fitted| fitted.job.q);
     let at = system.of(2, 5);
     let row = |cells: &[Option<f64>]| {
-        let (one, two) = (cells[0]?, cells[1]?);
+        let one = cells[0]?;
+        let two = cells[1]?;
         let computed = rho_model(&curve, (q_of(one)?, half), (q_of(two)?, half));
-        let (published, measured) = (cells[at]? / 100.0, cells[at + 1]? / 100.0);
+        let published = cells[at]? / 100.0;
+        let measured = cells[at + 1]? / 100.0;
         Some(Gain { queries: (one as u32, two as u32), computed, published, measured })
     };
     Ok(rows(PAIRS).filter_map(|cells| row(&cells)).collect())

@@ -76,7 +76,9 @@ impl Budget {
     }
 
     fn build(name: String, limit_bytes: Option<u64>, parent: Option<Arc<Budget>>) -> Arc<Budget> {
-        let (used_bytes, peak_bytes, counts) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
+        let used_bytes = AtomicU64::new(0);
+        let peak_bytes = AtomicU64::new(0);
+        let counts = OnceLock::new();
         Arc::new(Budget { name, limit_bytes, used_bytes, peak_bytes, parent, counts })
     }
 

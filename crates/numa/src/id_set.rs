@@ -83,11 +83,14 @@ impl IdSet {
 
     /// The members of both sets.
     pub(crate) fn intersect(&self, other: &IdSet) -> IdSet {
-        let (mut i, mut j) = (0, 0);
+        let mut i = 0;
+        let mut j = 0;
         let mut ranges = Vec::new();
         while i < self.ranges.len() && j < other.ranges.len() {
-            let (a, b) = (self.ranges[i], other.ranges[j]);
-            let (first, last) = (a.0.max(b.0), a.1.min(b.1));
+            let a = self.ranges[i];
+            let b = other.ranges[j];
+            let first = a.0.max(b.0);
+            let last = a.1.min(b.1);
             if first <= last {
                 ranges.push((first, last));
             }

@@ -99,7 +99,8 @@ impl Policy {
             Policy::Interleaved(_) => {
                 let nodes = self.nodes();
                 let count = nodes.len() as u64;
-                let (pages, rest) = (len_bytes / page, len_bytes % page);
+                let pages = len_bytes / page;
+                let rest = len_bytes % page;
                 for (i, node) in (0u64..).zip(&nodes) {
                     let whole = (pages / count + u64::from(i < pages % count)) * page;
                     let bytes = whole + if i == pages % count { rest } else { 0 };

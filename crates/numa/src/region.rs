@@ -38,7 +38,7 @@ pub use place::RegionPlacement;
 pub struct Region {
     memory: Memory,
     reservation: Option<Reservation>,
-    placed: Mutex<Placed>,
+    placed: Mutex<PolicyState>,
     placements: AtomicU64,
     /// The node of a machine that has just one: all bytes are there.
     only_node: Option<NodeId>,
@@ -49,7 +49,7 @@ pub struct Region {
 
 /// What was asked of the kernel for a region.
 #[derive(Debug)]
-struct Placed {
+struct PolicyState {
     policy: Policy,
     /// What only regions with policy calls have; in a box, so that the others stay small and quick to hand on.
     laid_out: Option<Box<LaidOut>>,
@@ -154,7 +154,7 @@ impl Region {
         bounds: Vec<Bound>,
         only_node: Option<NodeId>,
     ) -> Region {
-        let placed = Mutex::new(Placed::new(policy, memory.held_bytes() as u64, bounds));
+        let placed = Mutex::new(PolicyState::new(policy, memory.held_bytes() as u64, bounds));
         let placements = AtomicU64::new(0);
         let mut region =
             Region { memory, reservation, placed, placements, moving: Mutex::new(()), only_node, recycle: None };
@@ -187,7 +187,7 @@ impl Region {
         );
     }
 
-    fn placed(&self) -> MutexGuard<'_, Placed> {
+    fn placed(&self) -> MutexGuard<'_, PolicyState> {
         // Replaced as a whole or not at all, so a panic elsewhere while it was held does not matter.
         self.placed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -204,13 +204,13 @@ impl Drop for Region {
     }
 }
 
-impl Placed {
+impl PolicyState {
     #[inline]
-    fn new(policy: Policy, laid_out_bytes: u64, bounds: Vec<Bound>) -> Placed {
+    fn new(policy: Policy, laid_out_bytes: u64, bounds: Vec<Bound>) -> PolicyState {
         let runs = matches!(policy, Policy::Striped { .. } | Policy::Weighted(_));
         let laid_out = (runs || !bounds.is_empty())
             .then(|| Box::new(LaidOut { bytes: laid_out_bytes, bounds, sections: Vec::new() }));
-        Placed { policy, laid_out }
+        PolicyState { policy, laid_out }
     }
 
     /// Adds a region's bytes to its owner's counters, or takes them off.

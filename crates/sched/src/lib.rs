@@ -71,7 +71,7 @@ pub use runtime::completion::Completion;
 pub use runtime::parallel::TaskError;
 pub use scheduler::Scheduler;
 pub use settings::{Affinities, Binding, Preset, SettingError, Settings, StealAmount, Stealing};
-pub use statement::{Cancelled, Statement, Stopped};
+pub use statement::{Cancellation, Statement, StopReason};
 pub use stats::{
     GroupStats, NodeStats, QueuedTask, SchedulerStats, StatementStats, WorkerId, WorkerState, WorkerStats,
 };

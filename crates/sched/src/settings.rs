@@ -30,7 +30,7 @@ impl fmt::Display for SettingError {
 impl std::error::Error for SettingError {}
 
 /// A setting as a few bits of a word.
-trait Packed {
+trait BitField {
     fn packed(self) -> u64;
     fn unpacked(word: u64) -> Self;
 }
@@ -56,7 +56,7 @@ macro_rules! setting {
 
         }
 
-        impl Packed for $name {
+        impl BitField for $name {
             fn packed(self) -> u64 {
                 self as u64
             }

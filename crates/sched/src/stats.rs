@@ -12,7 +12,7 @@ use numa::{CpuId, NodeId};
 use crate::affinity::{Hint, Priority, SlotId};
 use crate::policy::{GroupId, QueueKind};
 use crate::settings::Settings;
-use crate::statement::Stopped;
+use crate::statement::StopReason;
 
 /// What a worker is doing, in the words of VLDB 2015, section 5.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,7 +185,7 @@ pub struct StatementStats {
     /// How long ago it was made.
     pub age: Duration,
     /// Why it stopped; `None` while it runs.
-    pub stopped: Option<Stopped>,
+    pub stopped: Option<StopReason>,
     /// The settings that hold for it alone.
     pub settings: Option<Settings>,
     /// Entries that it has in queues.

@@ -204,7 +204,8 @@ mod tests {
     #[test]
     fn what_is_read_is_noted_also_by_clones_and_not_by_others() {
         let constants = Constants::default();
-        let (clone, other) = (constants.clone(), constants.unread());
+        let clone = constants.clone();
+        let other = constants.unread();
         assert_eq!((constants.task_ns(), clone.wake_ns(), other.llc_ns()), (210.0, 23_750.0, 25.0));
         assert_eq!(constants.read(), ["task_ns", "wake_ns"]);
         assert_eq!(clone.read(), constants.read());

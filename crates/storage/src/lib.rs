@@ -79,7 +79,7 @@ pub use compact::{compact, compaction};
 pub use constant::constant_column;
 pub use deleted::DeletedRows;
 pub use dictionary::{Dictionary, Encoding};
-pub use error::{Interrupted, StoreError};
+pub use error::{Interruption, StoreError};
 pub use index::{Index, IndexKind, IndexRows, indexable};
 #[doc(hidden)]
 pub use kernels::bench;
@@ -93,7 +93,7 @@ pub use plain::{PlainColumn, Texts};
 pub use predicate::{CodePredicate, CodeSet};
 pub use repartition::{range_bounds, repartition};
 pub use segment::{Part, Segment, SegmentVersion};
-pub use stage::{Staged, Stager};
+pub use stage::{ProducerRows, Stager};
 pub use table::{DuplicateKey, KeyCheck, KeyLimits, RowsToDelete, TableVersion, duplicate_key};
 pub use types::{surface_schema, surface_type};
 

@@ -13,11 +13,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use numa::{Allocator, MoveError, Moved, NodeId, Policy, Region, RegionPlacement};
+use numa::{Allocator, MoveError, MoveReport, NodeId, Policy, Region, RegionPlacement};
 
 use crate::copies::Copies;
 use crate::dictionary::Values;
-use crate::error::{Interrupted, StoreError};
+use crate::error::{Interruption, StoreError};
 use crate::placement::{Exchange, copied};
 use crate::plain::PlainData;
 
@@ -43,7 +43,7 @@ impl PlaceReport {
         self.stuck_bytes += other.stuck_bytes;
     }
 
-    pub(crate) fn add_moved(&mut self, moved: Moved) {
+    pub(crate) fn add_moved(&mut self, moved: MoveReport) {
         self.moved_bytes += moved.moved_bytes;
         self.already_bytes += moved.already_bytes;
         self.stuck_bytes += moved.stuck_bytes;
@@ -165,7 +165,7 @@ impl<'a> Mover<'a> {
         allocator: &Allocator,
         report: &mut PlaceReport,
     ) -> Result<Arc<Region>, StoreError> {
-        let copy = copied(region, allocator, &|| (self.stop)())?.ok_or(Interrupted::Cancelled)?;
+        let copy = copied(region, allocator, &|| (self.stop)())?.ok_or(Interruption::Cancelled)?;
         report.copied_bytes += copy.len() as u64;
         Ok(Arc::new(copy))
     }
@@ -194,7 +194,7 @@ impl<'a> Mover<'a> {
             return Ok(None);
         }
         if (self.stop)() {
-            return Err(Interrupted::Cancelled.into());
+            return Err(Interruption::Cancelled.into());
         }
         let Some(nodes) = target.replicas else {
             let kept = match &target.policy {
@@ -265,7 +265,7 @@ impl<'a> Mover<'a> {
 /// What a region that could not be moved means for its column.
 pub(crate) fn move_error(error: MoveError) -> StoreError {
     match error {
-        MoveError::Stopped => Interrupted::Cancelled.into(),
+        MoveError::Stopped => Interruption::Cancelled.into(),
         MoveError::Memory(error) => error.into(),
     }
 }

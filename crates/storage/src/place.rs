@@ -25,7 +25,7 @@ use numa::{Allocator, NodeId, Region};
 use crate::column::Column;
 use crate::copies::Copies;
 use crate::dictionary::Dictionary;
-use crate::error::{Interrupted, StoreError};
+use crate::error::{Interruption, StoreError};
 use crate::index::Index;
 use crate::mover::{Mover, PlaceReport};
 use crate::parallel::{Parallel, map};
@@ -128,7 +128,7 @@ fn placed(
     let reports = map(parallel, units, &|i| nodes[i], &|unit: Unit<'_>| unit.place(&mover, &replaced));
     // A stop that came with the last move counts too: whoever asked sees the old placement.
     let reports = match reports {
-        Ok(_) if stop() => Err(Interrupted::Cancelled.into()),
+        Ok(_) if stop() => Err(Interruption::Cancelled.into()),
         other => other,
     };
     let reports = reports.inspect_err(|_| mover.restore())?;

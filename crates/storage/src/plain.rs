@@ -393,7 +393,8 @@ impl PlainColumn {
                 let offsets = &strings.offsets.words::<u32>()[rows.start..=rows.end];
                 let base = offsets[0] as usize;
                 let views = offsets.windows(2).map(|ends| {
-                    let (from, to) = (ends[0] as usize, ends[1] as usize);
+                    let from = ends[0] as usize;
+                    let to = ends[1] as usize;
                     view_within(all, from..to, 0, from - base)
                 });
                 let views: Vec<u128> = views.collect();
@@ -502,7 +503,8 @@ impl<'a> Taken<'a> {
             return copy_long_values(views, &source);
         }
         for view in views.iter_mut().filter(|view| view_len(**view) > INLINE_BYTES_MAX) {
-            let (buffer, offset) = ((*view >> 64) as u32 as usize, (*view >> 96) as u32 as usize);
+            let buffer = (*view >> 64) as u32 as usize;
+            let offset = (*view >> 96) as u32 as usize;
             *view = moved_view(*view, buffer, offset - self.pieces[buffer].2.start);
         }
         let shared = self.pieces.into_iter().map(|(_, strings, needed)| match &strings.bytes {

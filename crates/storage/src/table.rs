@@ -46,7 +46,7 @@ pub struct RowsToDelete {
 }
 
 /// A column and the index on it, if there is one.
-type Indexed = (Arc<Column>, Option<Arc<Index>>);
+type IndexedColumn = (Arc<Column>, Option<Arc<Index>>);
 
 impl TableVersion {
     /// A table without rows; types are brought to their surface types.
@@ -262,7 +262,7 @@ impl TableVersion {
     fn with_columns(
         &self,
         schema: SchemaRef,
-        change: impl Fn(usize, usize, &mut Vec<Indexed>) -> Result<(), StoreError>,
+        change: impl Fn(usize, usize, &mut Vec<IndexedColumn>) -> Result<(), StoreError>,
     ) -> Result<TableVersion, StoreError> {
         let mut parts = Vec::with_capacity(self.parts.len());
         for (index, part) in self.parts.iter().enumerate() {

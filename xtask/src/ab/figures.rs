@@ -21,13 +21,15 @@ pub fn of(report: &Value) -> Result<Vec<Figure>, String> {
     let list = |name: &str| report[name].as_array().filter(|list| !list.is_empty());
     let figures: Vec<Figure> = if let Some(figures) = list("figures") {
         let one = |figure: &Value| {
-            let (name, value) = (figure["name"].as_str()?, figure["value"].as_f64()?);
+            let name = figure["name"].as_str()?;
+            let value = figure["value"].as_f64()?;
             Some(Figure { name: name.to_string(), value, less: figure["better"] != "more" })
         };
         figures.iter().filter_map(one).collect()
     } else if let Some(queries) = list("queries") {
         let one = |query: &Value| {
-            let (name, value) = (query["query"].as_u64()?, query["median_s"].as_f64()?);
+            let name = query["query"].as_u64()?;
+            let value = query["median_s"].as_f64()?;
             Some(Figure { name: format!("query {name}"), value, less: true })
         };
         queries.iter().filter_map(one).collect()

@@ -48,7 +48,8 @@ fn of_file(file: &SourceFile, is_used: &dyn Fn(&str) -> bool) -> Vec<Exception> 
         if let Some(twin) = found.iter_mut().find(|finding| finding.what == name) {
             twin.count += 1;
         } else {
-            let (path, line) = (file.path.clone(), file.line_of(at));
+            let path = file.path.clone();
+            let line = file.line_of(at);
             found.push(Exception { rule: "unused", path, line, what: name.to_owned(), count: 1, message });
         }
     }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use sched::{Affinity, Hint, Scheduler, Statement, Stopped, TaskError};
-use storage::{CostOf, Interrupted, NodeOf, Parallel, TaskBody};
+use sched::{Affinity, Hint, Scheduler, Statement, StopReason, TaskError};
+use storage::{CostOf, Interruption, NodeOf, Parallel, TaskBody};
 
 /// Runs the tasks of a parallel step of `storage` as tasks of a statement, each near its node.
 #[derive(Clone)]
@@ -22,7 +22,7 @@ impl SchedParallel {
 }
 
 impl Parallel for SchedParallel {
-    fn for_each(&self, tasks: usize, node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interrupted> {
+    fn for_each(&self, tasks: usize, node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interruption> {
         self.for_each_costing(tasks, node_of, &|_| (0, 0), body)
     }
 
@@ -32,17 +32,17 @@ impl Parallel for SchedParallel {
         node_of: &NodeOf<'_>,
         cost_of: &CostOf<'_>,
         body: &TaskBody<'_>,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<(), Interruption> {
         let wish = |task: usize| {
             let (bytes, cpu_ns) = cost_of(task);
             (node_of(task).map_or(Affinity::Anywhere, Affinity::near), Hint { bytes, cpu_ns })
         };
         self.scheduler.parallel_for_with(&self.statement, tasks, &wish, body).map_err(|error| match error {
-            TaskError::Panicked(text) => Interrupted::Panicked(text),
+            TaskError::Panicked(text) => Interruption::Panicked(text),
             TaskError::Cancelled => match self.statement.stopped() {
                 // The one that panicked may have been another task of the statement.
-                Some(Stopped::Failed(text)) => Interrupted::Panicked(text),
-                _ => Interrupted::Cancelled,
+                Some(StopReason::Failed(text)) => Interruption::Panicked(text),
+                _ => Interruption::Cancelled,
             },
         })
     }

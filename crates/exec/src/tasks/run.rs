@@ -5,7 +5,7 @@ use std::sync::Arc;
 use numa::Reservation;
 use parking_lot::Mutex;
 use sched::Statement;
-use storage::{CostOf, Interrupted, NodeOf, Parallel};
+use storage::{CostOf, Interruption, NodeOf, Parallel};
 
 use super::profile::Working;
 use super::traffic::{self, Traffic};
@@ -105,8 +105,8 @@ impl Run<'_> {
         }
         match ran {
             Ok(()) => Ok(()),
-            Err(Interrupted::Panicked(text)) => Err(ExecError::Panicked(text)),
-            Err(Interrupted::Cancelled) => Err(stopped(self.statement)),
+            Err(Interruption::Panicked(text)) => Err(ExecError::Panicked(text)),
+            Err(Interruption::Cancelled) => Err(stopped(self.statement)),
         }
     }
 

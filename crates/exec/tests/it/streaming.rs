@@ -15,7 +15,7 @@ use exec::{
 };
 use numa::{Budget, Topology};
 use sched::{Affinity, Config, Scheduler, Statement};
-use storage::{Interrupted, Parallel, TableVersion};
+use storage::{Interruption, Parallel, TableVersion};
 
 use crate::support::{
     Function, Kind, column_of_numbers, context, int, numbers, run, run_default, scan, scheduler, soon, started,
@@ -559,10 +559,10 @@ fn storage_borrows_the_workers() {
         .unwrap();
     assert_eq!(sum.into_inner(), 499_500);
     let failed = parallel.for_each(10, &|_| None, &|i| assert!(i != 3, "not the third"));
-    assert!(matches!(failed, Err(Interrupted::Panicked(text)) if text.contains("not the third")));
+    assert!(matches!(failed, Err(Interruption::Panicked(text)) if text.contains("not the third")));
     let cancelled = SchedParallel::new(scheduler(), Statement::new(1, Budget::unlimited()));
     cancelled.statement.cancel();
-    assert_eq!(cancelled.for_each(10, &|_| None, &|_| ()), Err(Interrupted::Cancelled));
+    assert_eq!(cancelled.for_each(10, &|_| None, &|_| ()), Err(Interruption::Cancelled));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::declaration::Experiment;
 use crate::engine::RunError;
 use crate::result::{Metric, Record, ResultKind, notes, over_seeds, shown};
 use crate::sensitivity::Sensitivity;
-use crate::variation::{Variation, Varied};
+use crate::variation::{Variation, VariationResult};
 
 /// A cell is cut here: terminals are no wider.
 const CELL_MAX: usize = 60;
@@ -163,7 +163,7 @@ pub(super) fn sensitivity(out: &mut dyn Write, found: &Sensitivity) -> io::Resul
 }
 
 /// `lab vary`: a block per reason.
-pub(super) fn variations(out: &mut dyn Write, found: &[Varied]) -> io::Result<()> {
+pub(super) fn variations(out: &mut dyn Write, found: &[VariationResult]) -> io::Result<()> {
     for varied in found {
         let Variation { claim, reason, finding, found, .. } = &varied.variation;
         writeln!(out, "{claim}: {reason}")?;

@@ -10,7 +10,7 @@ use model::thesis::System;
 use numa::{MachineDescription, Topology};
 
 use super::{Conditions, Engine, RunError};
-use crate::declaration::{Computed, Joined, Modelled, Point, Workload};
+use crate::declaration::{CurveJoin, ModelPoint, ModelQuantity, Point, Workload};
 use crate::result::{Metric, Outcome, ResultKind};
 
 /// The model as an engine.
@@ -48,14 +48,14 @@ fn system_of(machine: &str) -> Result<System, RunError> {
     }
 }
 
-fn compute(system: System, m: &Modelled) -> Result<Outcome, RunError> {
+fn compute(system: System, m: &ModelPoint) -> Result<Outcome, RunError> {
     let curve = curve_of(system, m.interpolation)?;
     let job = if m.query == 0 { PlainJob { q: m.q, t_s: m.t } } else { fitted(system, m.query)? };
     let outcome = Outcome::default();
     match m.what {
-        Computed::Bandwidth => Ok(outcome.with(Metric::Bandwidth, curve.bandwidth(m.k))),
-        Computed::Time => Ok(outcome.with(Metric::RunTime, job.time_s(&curve, m.p, m.k))),
-        Computed::Beside => {
+        ModelQuantity::Bandwidth => Ok(outcome.with(Metric::Bandwidth, curve.bandwidth(m.k))),
+        ModelQuantity::Time => Ok(outcome.with(Metric::RunTime, job.time_s(&curve, m.p, m.k))),
+        ModelQuantity::Beside => {
             let other = beside(system, m)?;
             let left = system.cores() - m.p;
             if left <= 0.0 {
@@ -64,11 +64,11 @@ fn compute(system: System, m: &Modelled) -> Result<Outcome, RunError> {
             }
             Ok(outcome.with(Metric::RunTime, job.time_s(&curve, m.p, other * left)))
         }
-        Computed::Pair => {
+        ModelQuantity::Pair => {
             let half = m.p / 2.0;
             Ok(outcome.with(Metric::Gain, rho_model(&curve, (job.q, half), (beside(system, m)?, half))))
         }
-        Computed::Fit => {
+        ModelQuantity::Fit => {
             let found = fit_again(&curve, system, job)?;
             Ok(outcome.with(Metric::MemoryShare, found.q).with(Metric::RunTime, found.t_s))
         }
@@ -76,14 +76,14 @@ fn compute(system: System, m: &Modelled) -> Result<Outcome, RunError> {
 }
 
 /// The demand of one cpu of the job beside.
-fn beside(system: System, m: &Modelled) -> Result<f64, RunError> {
+fn beside(system: System, m: &ModelPoint) -> Result<f64, RunError> {
     if m.beside == 0 { Ok(m.q_beside) } else { fitted(system, m.beside).map(|job| job.q) }
 }
 
-fn curve_of(system: System, joined: Joined) -> Result<Curve, RunError> {
+fn curve_of(system: System, joined: CurveJoin) -> Result<Curve, RunError> {
     let curve = match joined {
-        Joined::Spline => system.curve(),
-        Joined::Lines => Curve::of_threads(&system.local_gib_s(), Interpolation::Linear, Outside::Hold),
+        CurveJoin::Spline => system.curve(),
+        CurveJoin::Lines => Curve::of_threads(&system.local_gib_s(), Interpolation::Linear, Outside::Hold),
     };
     curve.map_err(|error| RunError::Failed(error.to_string()))
 }
@@ -103,7 +103,8 @@ fn fit_again(curve: &Curve, system: System, job: PlainJob) -> Result<PlainJob, R
     let mut runs = Vec::new();
     for cpus in 1..=cores {
         for hogs in 0..=(cores - cpus) {
-            let (cpus, hogs) = (f64::from(cpus), f64::from(hogs));
+            let cpus = f64::from(cpus);
+            let hogs = f64::from(hogs);
             let time_s = job.time_s(curve, cpus, hogs);
             runs.push(Trial {
                 cpus,

@@ -20,7 +20,7 @@ use crate::declaration::{Draw, Experiment, Figure};
 use crate::result::{Metric, OverSeeds, Record, ResultFile, ResultKind, notes, over_seeds, shown};
 use crate::sensitivity::Sensitivity;
 use crate::series::{Series, series_of, unit_of};
-use crate::variation::Varied;
+use crate::variation::VariationResult;
 
 /// Kinds that get charts of their own, in this order.
 const OURS: [ResultKind; 3] = [ResultKind::Simulated, ResultKind::Modelled, ResultKind::Measured];
@@ -35,7 +35,7 @@ pub struct Material {
     /// Which conclusions move, where that was looked at.
     pub sensitivity: Option<Sensitivity>,
     /// What varying the reasons of misses gave, where that was done.
-    pub variations: Vec<Varied>,
+    pub variations: Vec<VariationResult>,
     /// The revision of Nearside that writes the page.
     pub revision: String,
 }
@@ -82,7 +82,9 @@ fn contents(body: &mut String, material: &Material) {
         body.push_str("<li><a href=\"#variations\">Reasons, varied</a></li>\n");
     }
     for (experiment, _) in material.experiments.iter().filter(|(_, results)| !results.is_empty()) {
-        let (to, id, title) = (anchor(&experiment.id), escape(&experiment.id), escape(&experiment.title));
+        let to = anchor(&experiment.id);
+        let id = escape(&experiment.id);
+        let title = escape(&experiment.title);
         let _ = writeln!(body, "<li><a href=\"#{to}\">{id}</a>: {title}</li>");
     }
     body.push_str("<li><a href=\"#machines\">Machines</a></li>\n</ul></nav>\n");
@@ -190,7 +192,7 @@ fn sensitivity_section(body: &mut String, sensitivity: &Sensitivity) {
 }
 
 /// What is named as the reason of a miss, varied: does the claim then come out?
-fn variations_section(body: &mut String, variations: &[Varied]) {
+fn variations_section(body: &mut String, variations: &[VariationResult]) {
     body.push_str("<h2 id=\"variations\">Reasons, varied</h2>\n");
     body.push_str(
         "<p>For claims that miss: what is thought to be the reason is varied in the simulator, constants by a factor, \
@@ -198,7 +200,7 @@ fn variations_section(body: &mut String, variations: &[Varied]) {
          value, and the claim judged again. That it then holds says that the cause is enough, not that it was the \
          paper's.</p>\n",
     );
-    let row = |varied: &Varied| -> Vec<Cell> {
+    let row = |varied: &VariationResult| -> Vec<Cell> {
         let steps = varied.steps.iter().fold(Cell::text(""), |cell, step| {
             cell.and("part", &format!("{}: {} ({})", step.changed, step.obtained, step.verdict.word()))
         });

@@ -58,7 +58,8 @@ fn what_is_varied_is_judged_as_it_is_and_with_each_step() {
         let step: Table = toml::from_str(step).expect("toml");
         judged("N4", &step, context).expect("judged")
     };
-    let (usual, less) = (judge(""), judge("remote_under_load = 0.5"));
+    let usual = judge("");
+    let less = judge("remote_under_load = 0.5");
     assert_eq!(usual.changed, "as it is");
     assert_ne!(usual.obtained, less.obtained, "striped memory is remote memory");
     let refused = |claim: &str| vary(&[claim.to_string()], context).expect_err("nothing").to_string();

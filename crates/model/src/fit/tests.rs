@@ -30,7 +30,8 @@ proptest! {
         q in 0.0f64..1.0, t_s in 0.01f64..100.0, seconds: bool, noise in prop::collection::vec(-0.02f64..0.02, 36),
     ) {
         let residuals = if seconds { Residuals::Seconds } else { Residuals::Relative };
-        let (curve, job) = (lines(), PlainJob { q, t_s });
+        let curve = lines();
+        let job = PlainJob { q, t_s };
         let exact = figure_5_1(8, |cpus, hogs| job.time_s(&curve, cpus, hogs));
         let found = fit_plain(&curve, &exact, residuals).expect("enough runs");
         prop_assert!((found.job.q - q).abs() < 1e-5 && (found.job.t_s / t_s - 1.0).abs() < 1e-5, "{found:?}");

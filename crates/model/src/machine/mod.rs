@@ -142,7 +142,7 @@ pub struct Hogs {
 
 /// A job's share of a node.
 #[derive(Clone, Copy, Debug)]
-pub struct Running<'a> {
+pub struct JobShare<'a> {
     /// The job.
     pub job: &'a Job,
     /// The stage it is in.
@@ -216,7 +216,7 @@ impl Machine {
     }
 
     /// What each gets at one moment.
-    pub fn paces(&self, running: &[Running], hogs: Hogs) -> Moment {
+    pub fn paces(&self, running: &[JobShare], hogs: Hogs) -> Moment {
         let parties: Vec<Party> =
             running.iter().map(|r| Party { job: r.job, cpus: r.cpus, part: StageShare::of(r.stage) }).collect();
         let state = self.solve(&parties, hogs);
@@ -241,7 +241,8 @@ impl Machine {
     /// What memory hogs get together beside a job, in units, on average over its run. A job that hides its traffic
     /// shows here: hogs can tell how much they moved.
     pub fn hogs_get(&self, job: &Job, cpus: f64, hogs: Hogs) -> f64 {
-        let (mut time, mut moved) = (0.0, 0.0);
+        let mut time = 0.0;
+        let mut moved = 0.0;
         for (share, part) in [(job.sequential, StageShare::Sequential), (1.0 - job.sequential, StageShare::Parallel)] {
             if share > 0.0 {
                 let party = Party { job, cpus, part };

@@ -141,8 +141,10 @@ fn meet(most: f64, mut excess: impl FnMut(f64) -> f64) -> f64 {
     if most.is_nan() || most <= 0.0 {
         return 0.0;
     }
-    let (mut low, mut high) = (0.0, most);
-    let (mut below, mut above) = (excess(low), excess(high));
+    let mut low = 0.0;
+    let mut high = most;
+    let mut below = excess(low);
+    let mut above = excess(high);
     if below >= 0.0 {
         return low;
     }

@@ -36,8 +36,10 @@ proptest! {
         hogs in 0.0f64..8.0,
     ) {
         let machine = Machine { rule: DemandRule::Requested, ..machine() };
-        let (one, two) = (PlainJob { q: q1, t_s: 2.0 }, PlainJob { q: q2, t_s: 3.0 });
-        let (p1, p2) = (f64::from(cpus1), 8.0 - f64::from(cpus1));
+        let one = PlainJob { q: q1, t_s: 2.0 };
+        let two = PlainJob { q: q2, t_s: 3.0 };
+        let p1 = f64::from(cpus1);
+        let p2 = 8.0 - f64::from(cpus1);
         let jobs = [one, two].map(|plain| Job::of_plain(plain).expect("a share"));
         let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-12;
         prop_assert!(close(machine.time_s(&jobs[0], p1, memory(hogs)), one.time_s(&machine.local, p1, hogs)));
@@ -57,8 +59,8 @@ proptest! {
         let machine = Machine { rule: DemandRule::Waiting, ..machine() };
         let jobs: Vec<(Job, f64)> =
             parties.iter().map(|&(q, hidden, overhead, cpus)| (Job { overhead, ..job(q, hidden) }, cpus)).collect();
-        let running: Vec<Running> =
-            jobs.iter().map(|(job, cpus)| Running { job, stage: JobStage::Parallel, cpus: *cpus }).collect();
+        let running: Vec<JobShare> =
+            jobs.iter().map(|(job, cpus)| JobShare { job, stage: JobStage::Parallel, cpus: *cpus }).collect();
         let moment = machine.paces(&running, memory(hogs));
         let pace = |job: &Job, cpus: f64, stretch: f64| {
             let computing = (1.0 - job.q) * (1.0 + job.overhead * cpus * (cpus - 1.0).max(0.0));
@@ -101,7 +103,7 @@ proptest! {
     fn remote_traffic_is_bounded_by_both_curves(share in 0.0f64..1.0, cpus in 1u32..9) {
         let machine = with_remote();
         let mover = Job { t_s: 1.0, q: 1.0, remote: vec![share], ..Job::default() };
-        let running = Running { job: &mover, stage: JobStage::Parallel, cpus: f64::from(cpus) };
+        let running = JobShare { job: &mover, stage: JobStage::Parallel, cpus: f64::from(cpus) };
         let moved = machine.paces(&[running], NO_HOGS).speeds[0];
         prop_assert!(moved <= machine.local.roof() * (1.0 + 1e-9));
         prop_assert!(share * moved <= machine.remote[0].roof() * (1.0 + 1e-9), "{moved}");
@@ -157,7 +159,7 @@ fn remote_memory_alone_gives_table_2_5() {
     let machine = with_remote();
     let mover = Job { t_s: 1.0, q: 1.0, remote: vec![1.0], ..Job::default() };
     for (gib_s, cpus) in System::Xeon.remote_gib_s()[0].iter().zip(1..) {
-        let running = Running { job: &mover, stage: JobStage::Parallel, cpus: f64::from(cpus) };
+        let running = JobShare { job: &mover, stage: JobStage::Parallel, cpus: f64::from(cpus) };
         let moved = machine.paces(&[running], NO_HOGS).speeds[0];
         assert!((moved * 4.270 - gib_s).abs() < 1e-6, "{cpus} threads move {moved}");
     }
@@ -262,9 +264,10 @@ fn rules_against_threads_one_by_one() {
             let truth = threads_one_by_one(&curve, &[(q1, cpus / 2), (q2, cpus / 2)], 200_000, &mut noise);
             for (rule, errors) in rules.into_iter().zip(&mut errors) {
                 let machine = Machine { rule, ..Machine::simple(curve.clone(), cpus as f64) };
-                let (one, two) = (job(q1, 0.0), job(q2, 0.0));
+                let one = job(q1, 0.0);
+                let two = job(q2, 0.0);
                 let running =
-                    [&one, &two].map(|job| Running { job, stage: JobStage::Parallel, cpus: (cpus / 2) as f64 });
+                    [&one, &two].map(|job| JobShare { job, stage: JobStage::Parallel, cpus: (cpus / 2) as f64 });
                 let speeds = machine.paces(&running, NO_HOGS).speeds;
                 errors.extend(speeds.iter().zip(&truth).map(|(got, truth)| (got / truth - 1.0).abs()));
             }

@@ -88,7 +88,8 @@ fn speed_up_gains(system: System) -> Result<Vec<Gain>, CurveError> {
         let fitted = system.queries().into_iter().find(|fitted| fitted.query == own.queries.0);
         let q = fitted.map_or(0.0, |fitted| fitted.job.q.max(0.0));
         let with = |sequential: f64| Job { t_s: 1.0, q, sequential, ..Job::default() };
-        let (mut low, mut high) = (0.0, 1.0);
+        let mut low = 0.0;
+        let mut high = 1.0;
         // The gain beside itself grows with the sequential share; thirty halvings are a billionth.
         for _ in 0..30 {
             let middle = (low + high) / 2.0;
@@ -100,7 +101,8 @@ fn speed_up_gains(system: System) -> Result<Vec<Gain>, CurveError> {
     }
     let job_of = |query: u32| jobs.iter().find(|(number, _)| *number == query).map(|(_, job)| job);
     let pair = |gain: &Gain| {
-        let (one, two) = (job_of(gain.queries.0)?, job_of(gain.queries.1)?);
+        let one = job_of(gain.queries.0)?;
+        let two = job_of(gain.queries.1)?;
         let computed = machine.rho(&[(one, half), (two, half)]);
         (gain.queries.0 != gain.queries.1).then_some(Gain { computed, ..*gain })
     };

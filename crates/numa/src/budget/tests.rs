@@ -49,7 +49,8 @@ fn threads_never_reserve_more_than_the_limit() {
     thread::scope(|scope| {
         for worker in 0..8u64 {
             let statement = database.child(format!("statement {worker}"), Some(LIMIT / 2));
-            let (database, over) = (&database, &over);
+            let database = &database;
+            let over = &over;
             scope.spawn(move || {
                 let mut held = Vec::new();
                 for step in 0..20_000u64 {
@@ -85,7 +86,8 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (which, bytes) = (0usize..8, 0u64..120);
+    let which = 0usize..8;
+    let bytes = 0u64..120;
     prop_oneof![
         (0usize..3, bytes.clone()).prop_map(|(budget, bytes)| Step::Reserve { budget, bytes }),
         (which.clone(), bytes.clone()).prop_map(|(which, bytes)| Step::Grow { which, bytes }),

@@ -49,7 +49,9 @@ pub(super) fn build(
     look_up: impl Fn(&[usize], &mut Vec<Option<u32>>) -> io::Result<()>,
 ) -> io::Result<Vec<PageRange>> {
     let mut ranges = Collapse::new();
-    let (mut pieces, mut pages, mut nodes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut pieces = Vec::new();
+    let mut pages = Vec::new();
+    let mut nodes = Vec::new();
     let windows = spans.iter().flat_map(|span| Pieces { left: span.clone(), unit: WINDOW_BYTES });
     let mut all = windows
         .flat_map(|window| stretches(&window))

@@ -107,7 +107,8 @@ fn ranges() -> impl Strategy<Value = Vec<(usize, usize)>> {
 proptest! {
     #[test]
     fn reading_matches_a_plain_map(layout in layouts(), ranges in ranges(), batch in 1usize..9, probe in ranges()) {
-        let (map, plain) = (read_layout(&layout, &ranges, batch), plain_of(&layout, &ranges));
+        let map = read_layout(&layout, &ranges, batch);
+        let plain = plain_of(&layout, &ranges);
         check(&map, &plain);
         for (start, len) in probe {
             let mut bytes: BTreeMap<NodeId, u64> = BTreeMap::new();
@@ -120,7 +121,8 @@ proptest! {
 
     #[test]
     fn maps_are_equal_that_say_the_same(a in layouts(), b in layouts(), asked in ranges()) {
-        let (map, other) = (read_layout(&a, &asked, 16), read_layout(&b, &asked, 3));
+        let map = read_layout(&a, &asked, 16);
+        let other = read_layout(&b, &asked, 3);
         prop_assert_eq!(map == other, plain_of(&a, &asked) == plain_of(&b, &asked));
         prop_assert!(map == read_layout(&a, &asked, 3));
     }
@@ -131,7 +133,8 @@ proptest! {
             spans.iter().flat_map(|span| span.clone().step_by(CELL)).collect()
         };
         let given: Vec<Span> = ranges.iter().map(|&(start, len)| start..start + len).collect();
-        let (got, expected) = (disjoint(&ranges), cells(&given));
+        let got = disjoint(&ranges);
+        let expected = cells(&given);
         prop_assert_eq!(total(&got), (expected.len() * CELL) as u64);
         prop_assert_eq!(cells(&got), expected);
         prop_assert!(got.windows(2).all(|pair| pair[0].end < pair[1].start));

@@ -355,7 +355,8 @@ fn chase_within(buffer_bytes: u64, wanted: u64) -> u64 {
 fn cut_note(notes: &mut Vec<String>, what: &str, bytes: u64, wanted: u64, cache_bytes: u64) {
     if bytes > 0 && bytes < wanted {
         let served = if bytes < cache_bytes.saturating_mul(2) { "; caches may serve part of it" } else { "" };
-        let (bytes, wanted) = (size(bytes), size(wanted));
+        let bytes = size(bytes);
+        let wanted = size(wanted);
         notes.push(format!("{what}: {bytes} instead of {wanted}, by the memory and the time there is{served}"));
     }
 }

@@ -11,9 +11,9 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::Mode;
 use super::mapping::{ALIGN_BYTES, Mapping, Pages, out_of_memory, round_up};
 use super::slab::Block;
-use super::Mode;
 use crate::id_set::IdSet;
 
 mod sealed {

@@ -194,7 +194,9 @@ mod avx2 {
         single: impl Fn(f64, f64) -> f64,
     ) {
         let len = to.len().min(a.len()).min(b.len());
-        let (to, a, b) = (&mut to[..len], &a[..len], &b[..len]);
+        let to = &mut to[..len];
+        let a = &a[..len];
+        let b = &b[..len];
         let start = to.as_ptr().align_offset(VECTOR_BYTES).min(len);
         let end = start + (len - start) / LANES * LANES;
         for i in (0..start).chain(end..len) {
@@ -268,7 +270,8 @@ mod tests {
             short in 0usize..5,
             seed: u64,
         ) {
-            let (a, b) = (numbers(len, seed), numbers(len.saturating_sub(short), !seed));
+            let a = numbers(len, seed);
+            let b = numbers(len.saturating_sub(short), !seed);
             let skip = skip.min(len);
             let run = |f: &dyn Fn(&mut [f64])| {
                 let mut to = vec![0.5; len];
@@ -284,7 +287,8 @@ mod tests {
 
     #[test]
     fn portable_loops_are_streams_definitions() {
-        let (a, b) = ([1.0, 2.0], [10.0, 20.0]);
+        let a = [1.0, 2.0];
+        let b = [10.0, 20.0];
         let mut to = [0.0; 2];
         portable::copy(&mut to, &a);
         assert_eq!(to, [1.0, 2.0]);

@@ -88,7 +88,8 @@ impl PageTable {
                 break;
             };
             for region in &regions[..count] {
-                let (start, end) = ((region.start as usize).max(bytes.start), (region.end as usize).min(bytes.end));
+                let start = (region.start as usize).max(bytes.start);
+                let end = (region.end as usize).min(bytes.end);
                 // Where base pages are larger than usual, so are huge ones, and their size is not known here.
                 let huge = region.categories & PAGE_IS_HUGE != 0 && page < HUGE_PAGE_BYTES / 256;
                 match found.last_mut() {

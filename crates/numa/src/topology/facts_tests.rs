@@ -77,7 +77,8 @@ fn everything_is_read() {
     };
     assert_eq!(node.access, [access]);
     let tiers: Vec<_> = machine.tiers().iter().map(|t| (t.tier, t.nodes.clone(), t.kinds.clone())).collect();
-    let (dram, cxl) = (vec![NodeId(0), NodeId(2)], vec![NodeId(4)]);
+    let dram = vec![NodeId(0), NodeId(2)];
+    let cxl = vec![NodeId(4)];
     assert_eq!(tiers, [(0, dram, vec![MemoryKind::Dram]), (1, cxl, vec![MemoryKind::Cxl])]);
     assert_eq!((machine.tier_of(NodeId(4)), machine.tier_of(NodeId(9))), (Some(1), None));
     assert_eq!(machine.dies().len(), 4);

@@ -271,7 +271,8 @@ fn spread(full: &[usize], threads: Option<usize>) -> Vec<usize> {
 /// How far two groups are apart, nearest first: node, package, distance; equals are rotated so that not every thief
 /// comes to the same victim first.
 fn farness(topology: &Topology, groups: &[GroupPlace], from: usize, to: usize) -> (bool, bool, u32, usize) {
-    let (a, b) = (&groups[from], &groups[to]);
+    let a = &groups[from];
+    let b = &groups[to];
     let rotated = (to + groups.len() - from) % groups.len();
     (a.node != b.node, !same_package(a, b), topology.distance(a.node, b.node), rotated)
 }

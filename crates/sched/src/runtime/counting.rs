@@ -13,7 +13,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::Shared;
+use super::Runtime;
 use super::worker::Worker;
 use crate::counting::ReadCounters;
 use crate::statement::Statement;
@@ -36,7 +36,7 @@ thread_local! {
         const { RefCell::new(ThreadCount { reader: Reader::Unasked, statement: None }) };
 }
 
-impl Shared {
+impl Runtime {
     /// Says that the calling worker works for a statement from here on, or for none.
     pub(crate) fn turn_to(&self, worker: &Worker, statement: Option<&Arc<Statement>>) {
         let statement = statement.filter(|statement| statement.is_counted());

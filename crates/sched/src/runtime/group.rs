@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::affinity::{Hint, Priority};
 use crate::handover::Handover;
 use crate::panics;
-use crate::policy::{GroupQueues, QueueKind, QueueTarget, Reach, Running, Taken};
+use crate::policy::{GroupQueues, Nearness, QueueItem, QueueKind, QueueTarget, Reach};
 use crate::primitive::{AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::scope::Job;
 use crate::settings::{Binding, StealAmount};
@@ -31,7 +31,7 @@ pub(crate) struct Entry {
     pub(crate) work: Work,
     pub(crate) hint: Hint,
     /// As far as pinning goes, decided when it was submitted.
-    pub(crate) running: Running,
+    pub(crate) running: Nearness,
     pub(crate) binding: Binding,
     /// How much whoever steals it takes along, as its statement was set when it was submitted.
     pub(crate) steal: StealAmount,
@@ -58,7 +58,7 @@ impl Entry {
 }
 
 /// An entry and where it was taken from.
-pub(crate) struct Found {
+pub(crate) struct FoundEntry {
     pub(crate) entry: Entry,
     pub(crate) target: QueueTarget,
 }
@@ -138,7 +138,7 @@ struct Summary {
     purge: AtomicBool,
 }
 
-struct Sorted {
+struct SortedQueues {
     queues: GroupQueues<Entry>,
     /// An empty inbox to put in the place of a full one.
     spare: Vec<(QueueKind, Entry)>,
@@ -148,7 +148,7 @@ struct Sorted {
 pub(crate) struct Group {
     inbox: Inbox,
     summary: Summary,
-    sorted: Mutex<Sorted>,
+    sorted: Mutex<SortedQueues>,
     pub(crate) handover: Handover,
 }
 
@@ -163,7 +163,7 @@ impl Group {
                 private: (0..slots).map(|_| private()).collect(),
                 purge: AtomicBool::new(false),
             },
-            sorted: Mutex::new(Sorted { queues: GroupQueues::new(slots), spare: Vec::new() }),
+            sorted: Mutex::new(SortedQueues { queues: GroupQueues::new(slots), spare: Vec::new() }),
             handover: Handover::new(),
         }
     }
@@ -171,7 +171,8 @@ impl Group {
     /// Queues entries for whoever `kind` allows. Returns how many.
     pub(crate) fn push_shared(&self, kind: QueueKind, entries: impl IntoIterator<Item = Entry>) -> usize {
         let mut inbox = self.inbox.entries.lock();
-        let (before, mut top) = (inbox.len(), EMPTY);
+        let before = inbox.len();
+        let mut top = EMPTY;
         for entry in entries {
             top = top.min(entry.statement.priority().rank());
             inbox.push((kind, entry));
@@ -201,7 +202,7 @@ impl Group {
     }
 
     /// What the worker at `place` of this group runs next.
-    pub(crate) fn take_own(&self, place: usize, limit: Option<Priority>) -> Option<Taken<Entry>> {
+    pub(crate) fn take_own(&self, place: usize, limit: Option<Priority>) -> Option<QueueItem<Entry>> {
         let tops =
             [self.inbox.top.get(), self.summary.top.get(), self.summary.private[place].top.load(Ordering::Relaxed)];
         if tops == [EMPTY; 3] {
@@ -229,7 +230,7 @@ impl Group {
         limit: Option<Priority>,
         amount: impl FnOnce(QueueKind, usize, &Entry) -> usize,
         more: &mut Vec<(Priority, Entry)>,
-    ) -> Option<Taken<Entry>> {
+    ) -> Option<QueueItem<Entry>> {
         if self.queued_shared(reach) == 0 {
             return None;
         }
@@ -303,7 +304,7 @@ impl Group {
     }
 
     /// The queues, with all that has arrived sorted in.
-    fn sort_in(&self) -> MutexGuard<'_, Sorted> {
+    fn sort_in(&self) -> MutexGuard<'_, SortedQueues> {
         let mut sorted = self.sorted.lock();
         if self.inbox.top.get() != EMPTY {
             self.sort_into(&mut sorted);
@@ -311,7 +312,7 @@ impl Group {
         sorted
     }
 
-    fn sort_into(&self, sorted: &mut Sorted) {
+    fn sort_into(&self, sorted: &mut SortedQueues) {
         let spare = std::mem::take(&mut sorted.spare);
         let mut arrived = {
             let mut inbox = self.inbox.entries.lock();

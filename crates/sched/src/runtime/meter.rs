@@ -10,7 +10,7 @@ use numa::counters::Counts;
 
 use crate::counting::Events;
 use crate::policy::GroupId;
-use crate::scope::Ran;
+use crate::scope::RunCount;
 use crate::stats::WorkerState;
 
 /// The counters of one worker.
@@ -71,7 +71,7 @@ impl Meter {
     }
 
     /// Counts indices of a loop.
-    pub(crate) fn count(&self, ran: &Ran) {
+    pub(crate) fn count(&self, ran: &RunCount) {
         add(&self.tasks, ran.tasks);
         for (group, tasks) in &ran.stolen {
             add(&self.stolen, *tasks);

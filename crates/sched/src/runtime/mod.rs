@@ -6,7 +6,7 @@
 //! - [`blocking`]: sections in which a worker does without its slot.
 //! - [`parallel`]: loops. [`completion`]: waiting for one task.
 //! - [`watchdog`]: the thread that looks after the others. [`snapshot`]: what was counted, as plain data.
-//! - [`Shared`]: what all of them and the handles share.
+//! - [`Runtime`]: what all of them and the handles share.
 //!
 //! Invariants: a task is in one queue or run or dropped, and whoever drops it says so at its statement's end or in the
 //! statistics; a worker runs tasks only while it holds a slot, so never more of them than there are slots; no foreign
@@ -46,7 +46,7 @@ use worker::Worker;
 use crate::affinity::{Affinity, Hint, SlotId};
 use crate::config::Config;
 use crate::counting::CounterSource;
-use crate::policy::{GroupId, Layout, Load, QueueKind, QueueTarget, Request, Running, Wake, may_work, route};
+use crate::policy::{GroupId, Layout, Load, Nearness, QueueKind, QueueTarget, Request, Wake, may_work, route};
 use crate::settings::{Affinities, Settings};
 use crate::sleep::Sleep;
 use crate::statement::{Statement, Watcher};
@@ -61,7 +61,7 @@ const WORKERS_MORE: usize = 64;
 /// The worker that a thread is.
 #[derive(Clone)]
 pub(crate) struct Here {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Runtime>,
     pub(crate) worker: Arc<Worker>,
 }
 
@@ -71,7 +71,7 @@ thread_local! {
     /// The worker that this thread is, with a slot or without.
     static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
     /// What the task that this thread runs is, as far as pinning goes.
-    static RUNNING: Cell<Running> = const { Cell::new(Running { near: false, child_of_near: false }) };
+    static RUNNING: Cell<Nearness> = const { Cell::new(Nearness { near: false, child_of_near: false }) };
 }
 
 /// Whether this thread is a worker of any scheduler, and at work.
@@ -85,9 +85,9 @@ pub(crate) fn here() -> Option<Here> {
 }
 
 /// What the handles and the workers of one scheduler share.
-pub(crate) struct Shared {
+pub(crate) struct Runtime {
     pub(crate) id: u64,
-    me: Weak<Shared>,
+    me: Weak<Runtime>,
     pub(crate) layout: Layout,
     pub(crate) groups: Vec<Group>,
     pub(crate) sleep: Arc<Sleep>,
@@ -116,12 +116,12 @@ pub(crate) struct Shared {
     pub(crate) counters: CounterSource,
 }
 
-impl Shared {
-    pub(crate) fn new(layout: Layout, topology: &Topology, config: &Config) -> Arc<Shared> {
+impl Runtime {
+    pub(crate) fn new(layout: Layout, topology: &Topology, config: &Config) -> Arc<Runtime> {
         let sizes: Vec<usize> = layout.groups().iter().map(|group| group.slots.len()).collect();
         let slots = layout.slots().len();
         let workers_max = config.workers_max.unwrap_or(WORKERS_PER_SLOT * slots + WORKERS_MORE).max(slots);
-        Arc::new_cyclic(|me| Shared {
+        Arc::new_cyclic(|me| Runtime {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             me: Weak::clone(me),
             groups: sizes.iter().map(|slots| Group::new(*slots)).collect(),
@@ -208,7 +208,7 @@ impl Shared {
         work: Work,
     ) -> Entry {
         let near = affinity != Affinity::Anywhere && settings.affinities != Affinities::Ignored;
-        let running = Running { near, child_of_near: RUNNING.get().near };
+        let running = Nearness { near, child_of_near: RUNNING.get().near };
         Entry {
             statement: Arc::clone(statement),
             work,
@@ -310,7 +310,7 @@ impl Shared {
                 statements.retain(|known| known.strong_count() > 0);
             }
             statements.push(Arc::downgrade(statement));
-            let me: Weak<Shared> = Weak::clone(&self.me);
+            let me: Weak<Runtime> = Weak::clone(&self.me);
             me
         });
     }
@@ -362,7 +362,7 @@ impl Shared {
     }
 }
 
-impl Watcher for Shared {
+impl Watcher for Runtime {
     /// Asks every group to drop what the statement has queued. A worker does it between two tasks, not the caller:
     /// dropping a task runs foreign code.
     fn statement_changed(&self, statement: &Statement) {

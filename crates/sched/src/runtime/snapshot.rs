@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use numa::NodeId;
 use numa::counters::Counts;
 
-use super::Shared;
+use super::Runtime;
 use super::group::Work;
 use super::worker::Worker;
 use crate::policy::{GroupId, QueueKind};
@@ -19,7 +19,7 @@ use crate::stats::{
     GroupStats, NodeStats, QueuedTask, SchedulerStats, StatementStats, WorkerId, WorkerState, WorkerStats,
 };
 
-impl Shared {
+impl Runtime {
     /// What workers, groups and nodes have done.
     pub(crate) fn stats(&self) -> SchedulerStats {
         let now_ns = self.now_ns();
@@ -104,7 +104,7 @@ impl Shared {
     }
 }
 
-fn worker_stats(shared: &Shared, worker: &Worker, now_ns: u64) -> WorkerStats {
+fn worker_stats(shared: &Runtime, worker: &Worker, now_ns: u64) -> WorkerStats {
     let meter = &worker.meter;
     let in_state = meter.in_state(now_ns);
     let from = meter.stolen_from.iter().enumerate().map(|(group, count)| (group, count.load(Ordering::Relaxed)));
@@ -130,8 +130,9 @@ fn worker_stats(shared: &Shared, worker: &Worker, now_ns: u64) -> WorkerStats {
     }
 }
 
-fn group_stats(shared: &Shared, id: GroupId, workers: &[WorkerStats]) -> GroupStats {
-    let (place, group) = (shared.layout.group(id), &shared.groups[id.index()]);
+fn group_stats(shared: &Runtime, id: GroupId, workers: &[WorkerStats]) -> GroupStats {
+    let place = shared.layout.group(id);
+    let group = &shared.groups[id.index()];
     let own = || workers.iter().filter(|worker| worker.group == id);
     let from_here = |worker: &WorkerStats| -> u64 {
         worker.stolen_from.iter().filter(|(group, _)| *group == id).map(|(_, count)| *count).sum()

@@ -15,7 +15,7 @@ use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use super::worker::Worker;
-use super::{Shared, here, work};
+use super::{Runtime, here, work};
 use crate::affinity::SlotId;
 use crate::handover::Stood;
 use crate::policy::GroupId;
@@ -26,7 +26,7 @@ const SPARE_FOR: Duration = Duration::from_secs(5);
 /// The least number of spare threads that a group keeps.
 const SPARE_MIN: usize = 4;
 
-impl Shared {
+impl Runtime {
     /// Gives a slot, which the caller holds or has taken, to a thread that comes back, a spare one or a new one. Where
     /// none can be had, the slot is lent: whoever needs it next tries again.
     pub(crate) fn staff(&self, slot: SlotId) {

@@ -18,13 +18,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::group::{Entry, Found, Work};
+use super::group::{Entry, FoundEntry, Work};
 use super::worker::Worker;
-use super::{HERE, Here, RUNNING, Shared, WORKS_FOR};
+use super::{HERE, Here, RUNNING, Runtime, WORKS_FOR};
 use crate::affinity::{Priority, SlotId};
 use crate::panics;
 use crate::policy::{GroupId, QueueKind, QueueTarget, Reach, binds, bulk};
-use crate::scope::{Participation, Ran};
+use crate::scope::{Participation, RunCount};
 use crate::settings::Binding;
 use crate::sleep::Sleeper;
 use crate::statement::Statement;
@@ -48,7 +48,7 @@ struct Local {
 }
 
 /// The life of a worker thread. `inherits` says that a pinned thread started it, so that it is pinned like that one.
-pub(crate) fn run(shared: &Arc<Shared>, worker: &Arc<Worker>, inherits: bool) {
+pub(crate) fn run(shared: &Arc<Runtime>, worker: &Arc<Worker>, inherits: bool) {
     HERE.set(Some(Here { shared: Arc::clone(shared), worker: Arc::clone(worker) }));
     // What an earlier thread of this record was bound to is not ours.
     worker.meter.set_pinned(false);
@@ -91,7 +91,7 @@ impl Local {
     }
 }
 
-impl Shared {
+impl Runtime {
     /// Notes that the calling worker holds this slot from now on, or none.
     pub(crate) fn takes_slot(&self, worker: &Worker, slot: Option<SlotId>) {
         worker.set_slot(slot);
@@ -127,15 +127,15 @@ impl Shared {
     }
 
     /// Runs an entry, and counts it.
-    fn execute_found(&self, worker: &Worker, found: Found, local: &mut Local) {
+    fn execute_found(&self, worker: &Worker, found: FoundEntry, local: &mut Local) {
         self.set_state(worker, WorkerState::Working);
         if let Some(statement) = self.execute(worker, found) {
             local.count(statement);
         }
     }
 
-    /// The next entry for a worker, as [`Shared::find`] gives it; wakes somebody for what is left.
-    pub(crate) fn take(&self, worker: &Worker, slot: SlotId, limit: Option<Priority>) -> Option<Found> {
+    /// The next entry for a worker, as [`Runtime::find`] gives it; wakes somebody for what is left.
+    pub(crate) fn take(&self, worker: &Worker, slot: SlotId, limit: Option<Priority>) -> Option<FoundEntry> {
         let found = self.find(worker, slot, limit);
         if found.is_some() {
             self.pass_on(worker.group);
@@ -145,7 +145,7 @@ impl Shared {
 
     /// The next entry for the worker of `slot`, unless less urgent than `limit`: its own group's, then others' in the
     /// policy's order. Whether they still have something is checked again under their locks.
-    fn find(&self, worker: &Worker, slot: SlotId, limit: Option<Priority>) -> Option<Found> {
+    fn find(&self, worker: &Worker, slot: SlotId, limit: Option<Priority>) -> Option<FoundEntry> {
         let own = self.layout.slot(slot);
         for step in self.layout.search(own.group) {
             let group = &self.groups[step.group.index()];
@@ -153,7 +153,7 @@ impl Shared {
                 if let Some(taken) = group.take_own(own.place, limit) {
                     let target =
                         taken.kind.map_or(QueueTarget::Slot(slot), |kind| QueueTarget::Group(step.group, kind));
-                    return Some(Found { entry: taken.item, target });
+                    return Some(FoundEntry { entry: taken.item, target });
                 }
             } else if group.queued_shared(step.reach) > 0
                 && let Some(found) = self.steal(worker, own.group, step.group, step.reach, limit)
@@ -172,7 +172,7 @@ impl Shared {
         victim: GroupId,
         reach: Reach,
         limit: Option<Priority>,
-    ) -> Option<Found> {
+    ) -> Option<FoundEntry> {
         let mut more = Vec::new();
         let take = |kind, queued, first: &Entry| bulk(&self.layout, first.steal, kind, own, victim, queued);
         let taken = self.groups[victim.index()].take_shared(reach, limit, take, &mut more)?;
@@ -182,12 +182,12 @@ impl Shared {
             self.groups[own.index()].push_stolen(kind, &mut more);
             self.sleep.task_queued();
         }
-        Some(Found { entry: taken.item, target: QueueTarget::Group(victim, kind) })
+        Some(FoundEntry { entry: taken.item, target: QueueTarget::Group(victim, kind) })
     }
 
     /// Runs an entry, or drops it if its statement has stopped. Returns the statement whose task it ran.
-    pub(crate) fn execute(&self, worker: &Worker, found: Found) -> Option<Arc<Statement>> {
-        let Found { entry, target } = found;
+    pub(crate) fn execute(&self, worker: &Worker, found: FoundEntry) -> Option<Arc<Statement>> {
+        let FoundEntry { entry, target } = found;
         if entry.statement.is_cancelled() {
             entry.discard(&worker.meter.dropped);
             return None;
@@ -237,8 +237,8 @@ impl Shared {
         job: &Arc<crate::scope::Job>,
         home: Option<usize>,
         priority: Option<Priority>,
-    ) -> (Participation, Ran) {
-        let mut ran = Ran::default();
+    ) -> (Participation, RunCount) {
+        let mut ran = RunCount::default();
         let Some(slot) = worker.slot() else { return (Participation::Exhausted, ran) };
         let own = self.layout.slot(slot);
         let group = &self.groups[own.group.index()];
@@ -284,7 +284,7 @@ impl Shared {
 
     /// Looks a few times more. Meanwhile submitters need wake nobody of this group; whoever finds something here looks
     /// at the queues again afterwards and wakes others for what is left in them.
-    fn look_again(&self, worker: &Worker, slot: SlotId, local: &mut Local) -> Option<Found> {
+    fn look_again(&self, worker: &Worker, slot: SlotId, local: &mut Local) -> Option<FoundEntry> {
         self.set_state(worker, WorkerState::Free);
         let group = worker.group.index();
         self.sleep.start_looking(group);

@@ -91,7 +91,8 @@ fn step_of(ns: u64) -> usize {
 
 /// The largest value of a step.
 fn value_of(step: usize) -> u64 {
-    let (step, steps) = (step as u64, u64::from(STEPS));
+    let step = step as u64;
+    let steps = u64::from(STEPS);
     if step < 2 * steps {
         return step;
     }

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use sched::policy::watchdog::{self, Action, Sample};
 use sched::policy::{
-    GroupId, GroupQueues, Layout, Load, QueueKind, QueueTarget, Request, Running, Wake, binds, bulk, may_work, route,
+    GroupId, GroupQueues, Layout, Load, Nearness, QueueKind, QueueTarget, Request, Wake, binds, bulk, may_work, route,
 };
 use sched::{Affinities, Affinity, Hint, Priority, Settings, SlotId};
 
@@ -31,7 +31,7 @@ pub(super) struct Entry {
     /// Its statement's place, and its own within it.
     pub(super) statement: u32,
     pub(super) task: u32,
-    pub(super) running: Running,
+    pub(super) running: Nearness,
     pub(super) priority: Priority,
     /// Its number since the start of the run.
     pub(super) number: u64,
@@ -107,13 +107,13 @@ impl<'a> Pool<'a> {
         &mut self,
         (statement, task): (u32, u32),
         (affinity, hint): (Affinity, Hint),
-        (priority, parent): (Priority, Running),
+        (priority, parent): (Priority, Nearness),
         caller: Option<SlotId>,
         woken: &mut dyn FnMut(SlotId),
     ) -> Result<(), Violation> {
         let target = self.route(affinity, hint, caller);
         let near = affinity != Affinity::Anywhere && self.settings.affinities != Affinities::Ignored;
-        let running = Running { near, child_of_near: parent.near };
+        let running = Nearness { near, child_of_near: parent.near };
         self.numbers += 1;
         let entry = Entry { statement, task, running, priority, number: self.numbers, routed: target };
         if let Some(checkers) = &mut self.checkers {
@@ -295,7 +295,8 @@ impl<'a> Pool<'a> {
         more: &mut Vec<(Priority, Entry)>,
     ) {
         let Some(kind) = kind else { return };
-        let (thief, moved) = (thief.0 as usize, more.len());
+        let thief = thief.0 as usize;
+        let moved = more.len();
         for (priority, entry) in more.drain(..) {
             self.queues[thief].push_shared(kind, priority, entry);
         }
@@ -345,7 +346,7 @@ impl<'a> Pool<'a> {
     }
 
     /// Whether a worker that runs this is pinned to its node.
-    pub(super) fn pins(&self, running: Running) -> bool {
+    pub(super) fn pins(&self, running: Nearness) -> bool {
         binds(self.settings.binding, running)
     }
 

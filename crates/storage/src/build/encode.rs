@@ -178,7 +178,8 @@ fn push_tasks<'a>(
 
 /// The rows of `sources`, cut into granules.
 fn cut(sources: Vec<StagedRows>) -> Vec<Vec<Slice>> {
-    let (mut granules, mut room) = (Vec::new(), 0);
+    let mut granules = Vec::new();
+    let mut room = 0;
     for source in sources {
         let mut from = 0;
         while from < source.rows {
@@ -452,7 +453,8 @@ fn finish(target: EncodeTarget<'_>, memory: Vec<Codes>, pieces: Vec<NewPiece>, r
     let mut pieces = pieces.into_iter().peekable();
     let mut segments = Vec::new();
     for _ in starts {
-        let (mut of_segment, mut start) = (Vec::new(), 0);
+        let mut of_segment = Vec::new();
+        let mut start = 0;
         // Tasks end at segment boundaries, so no piece crosses one.
         while let Some(NewPiece { rows, offset, data }) = pieces.next_if(|_| start < SEGMENT_ROWS_MAX) {
             of_segment.push(PlainPiece { start, rows, offset, data: Copies::one(data) });

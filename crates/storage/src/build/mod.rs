@@ -30,7 +30,7 @@ use crate::place::settled;
 use crate::placement::ColumnAllocator;
 use crate::plain::PlainData;
 use crate::segment::{Part, Segment, SegmentVersion};
-use crate::stage::{Staged, StagedColumn};
+use crate::stage::{ProducerRows, StagedColumn};
 use crate::types::{Physical, surface_type};
 use numbers::plan_numbers;
 use plan::{Plan, PlannedColumn, StagedRows};
@@ -47,7 +47,7 @@ const GROUP_BYTES_MIN: usize = 64 << 20;
 /// [`StoreError::Memory`] or [`StoreError::Interrupted`]; nothing is left behind.
 pub fn build_part(
     schema: &SchemaRef,
-    staged: Vec<Staged>,
+    staged: Vec<ProducerRows>,
     allocators: &[ColumnAllocator],
     parallel: &dyn Parallel,
 ) -> Result<Part, StoreError> {
@@ -86,7 +86,9 @@ fn plan_column(
     rows: usize,
     allocator: &Allocator,
 ) -> Result<PlannedColumn, StoreError> {
-    let (mut numbers, mut strings, mut arrays) = (Vec::new(), Vec::new(), Vec::new());
+    let mut numbers = Vec::new();
+    let mut strings = Vec::new();
+    let mut arrays = Vec::new();
     for producer in producers {
         match producer {
             StagedColumn::Numbers(staged) => numbers.push(staged),
@@ -112,7 +114,7 @@ fn group_limit(total: usize) -> usize {
 }
 
 /// Producers' columns to columns' producers.
-fn transposed(staged: Vec<Staged>, count: usize) -> Vec<Vec<StagedColumn>> {
+fn transposed(staged: Vec<ProducerRows>, count: usize) -> Vec<Vec<StagedColumn>> {
     let mut columns: Vec<Vec<StagedColumn>> = (0..count).map(|_| Vec::with_capacity(staged.len())).collect();
     for producer in staged {
         for (column, staged) in columns.iter_mut().zip(producer.columns) {

@@ -94,11 +94,13 @@ fn ascending_codes(column: &CodedColumn, parallel: &dyn Parallel) -> Result<Opti
     }
     // Per run: rows that are not NULL and codes that differ from the one before, unless some code falls.
     let found = map(parallel, runs(column.len()), &|_| None, &|rows: Range<usize>| {
-        let (mut codes, mut last) = (Vec::with_capacity(GRANULE_ROWS), None);
+        let mut codes = Vec::with_capacity(GRANULE_ROWS);
+        let mut last = None;
         if rows.start > 0 {
             last = Some(column.code(rows.start - 1));
         }
-        let (mut valid, mut distinct) = (0, 0);
+        let mut valid = 0;
+        let mut distinct = 0;
         for granule in granules(rows) {
             codes.clear();
             column.unpack(granule, &mut codes);
@@ -185,7 +187,8 @@ impl Lots {
         let lots = (rows / LOT_ROWS).clamp(1, LOTS_MAX);
         let mut starts = vec![0];
         if lots > 1 {
-            let (mut sample, mut scratch) = (Vec::new(), Vec::new());
+            let mut sample = Vec::new();
+            let mut scratch = Vec::new();
             let step = rows / (lots * SAMPLE_PER_LOT);
             for row in (0..rows).step_by(step.max(1)) {
                 ranks.append(column, row..row + 1, &mut scratch, &mut sample);
@@ -242,7 +245,8 @@ impl Dealt {
             return Ok(Dealt { starts, ranks: None, rows: None });
         }
         let memory = allocator.allocator.with_policy(Policy::Local);
-        let (mut to_ranks, mut to_rows) = (memory.scratch(8 * ranked.len())?, memory.scratch(4 * ranked.len())?);
+        let mut to_ranks = memory.scratch(8 * ranked.len())?;
+        let mut to_rows = memory.scratch(4 * ranked.len())?;
         let (of_ranks, of_rows) = (to_ranks.words_mut::<u64>(), to_rows.words_mut::<u32>());
         let mut next = starts.clone();
         for (rank, row) in ranked {
@@ -284,7 +288,8 @@ fn sorted(
         return Ok(ascending(0, 0));
     }
     let memory = allocator.index();
-    let (mut offsets, mut positions) = (memory.region(4 * (buckets + 1))?, memory.region(4 * rows)?);
+    let mut offsets = memory.region(4 * (buckets + 1))?;
+    let mut positions = memory.region(4 * rows)?;
     let mut tasks = Vec::with_capacity(lots.starts.len());
     let (mut first, mut of_buckets) = (0, &mut offsets.words_mut::<u32>()[..=buckets]);
     let mut of_rows = &mut positions.words_mut::<u32>()[..rows];
@@ -353,7 +358,8 @@ impl Task<'_> {
             Column::Plain(plain) if !exact => plain.value_at(row as usize),
             _ => None,
         };
-        let (mut from, mut distinct) = (0, 0);
+        let mut from = 0;
+        let mut distinct = 0;
         for &end in self.offsets.iter() {
             let bucket = &mut sorted[from..end as usize - self.first];
             if bucket.len() > 1 {

@@ -255,7 +255,8 @@ impl Index {
                 Bound::Excluded(value) => dictionary.bound_of(value, !upper),
                 Bound::Unbounded => open,
             };
-            let (from, to) = (vid(from, false, 0), vid(to, true, dictionary.len() as u32));
+            let from = vid(from, false, 0);
+            let to = vid(to, true, dictionary.len() as u32);
             let first = u32::from(coded.null_code());
             return self.order_of_codes(coded, from + first..to.max(from) + first);
         }
@@ -340,7 +341,10 @@ impl Index {
 
     /// The same index, kept elsewhere.
     pub(crate) fn moved(&self, data: Copies<Arc<IndexData>>) -> Index {
-        let (kind, rows, distinct, shift) = (self.kind, self.rows, self.distinct, self.shift);
+        let kind = self.kind;
+        let rows = self.rows;
+        let distinct = self.distinct;
+        let shift = self.shift;
         Index { kind, rows, distinct, ranks: self.ranks.clone(), shift, data }
     }
 }
@@ -348,7 +352,8 @@ impl Index {
 fn bound_value<'a>(expected: &DataType, bound: Bound<&'a dyn Array>) -> Result<Bound<Value<'a>>, StoreError> {
     let value = |array: &'a dyn Array| {
         if !comparable(expected, array.data_type()) {
-            let (expected, found) = (expected.clone(), array.data_type().clone());
+            let expected = expected.clone();
+            let found = array.data_type().clone();
             return Err(StoreError::NotComparable { expected, found });
         }
         if array.len() != 1 || array.is_null(0) {
@@ -365,13 +370,15 @@ fn bound_value<'a>(expected: &DataType, bound: Bound<&'a dyn Array>) -> Result<B
 
 /// How many rows of a column whose codes never fall have a lower code, NULLs counted.
 fn ascending_codes_before(column: &CodedColumn, code: u32) -> usize {
-    let (mut from, mut to) = (0, column.granules());
+    let mut from = 0;
+    let mut to = column.granules();
     while from < to {
         let middle = from + (to - from) / 2;
         if column.code_bounds(middle).1 < code { from = middle + 1 } else { to = middle }
     }
     let granule = from;
-    let (mut from, mut to) = (granule * GRANULE_ROWS, ((granule + 1) * GRANULE_ROWS).min(column.len()));
+    let mut from = granule * GRANULE_ROWS;
+    let mut to = ((granule + 1) * GRANULE_ROWS).min(column.len());
     if from >= column.len() {
         return column.len();
     }
@@ -403,7 +410,8 @@ fn ascending_codes_before(column: &CodedColumn, code: u32) -> usize {
 /// How many of the rows of a column without NULLs whose values never fall have a lower value, or the same one with
 /// `upper`.
 fn ascending_values_before(column: &crate::PlainColumn, rows: usize, value: Value<'_>, upper: bool) -> usize {
-    let (mut from, mut to) = (0, rows);
+    let mut from = 0;
+    let mut to = rows;
     while from < to {
         let middle = from + (to - from) / 2;
         let before = column.value_at(middle).is_some_and(|here| here < value || upper && here == value);

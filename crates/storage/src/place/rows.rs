@@ -9,7 +9,7 @@ use numa::{NodeId, Policy, Region};
 use super::address;
 use crate::GRANULE_ROWS;
 use crate::column::Column;
-use crate::error::{Interrupted, StoreError};
+use crate::error::{Interruption, StoreError};
 use crate::kernels::words_for;
 use crate::mover::{Mover, PlaceReport, move_error};
 use crate::plain::PlainData;
@@ -37,11 +37,13 @@ pub fn place_rows(
     if rows.start > rows.end || rows.end > total {
         return Err(StoreError::NotThere { what: "row", index: rows.end as usize, count: total as usize });
     }
-    let (mut pieces, numbers) = (Vec::new(), columns.clone());
+    let mut pieces = Vec::new();
+    let numbers = columns.clone();
     let mut first = 0;
     for version in version.segments() {
         let end = first + version.segment.rows() as u64;
-        let (from, to) = (rows.start.max(first), rows.end.min(end));
+        let from = rows.start.max(first);
+        let to = rows.end.min(end);
         if from < to {
             let granules = (from - first) as usize / GRANULE_ROWS..((to - first) as usize).div_ceil(GRANULE_ROWS);
             let columns = version.segment.columns()[columns.clone()].iter();
@@ -71,7 +73,7 @@ fn place_granules(
     report: &mut PlaceReport,
 ) -> Result<(), StoreError> {
     if (mover.stop)() {
-        return Err(Interrupted::Cancelled.into());
+        return Err(Interruption::Cancelled.into());
     }
     match column {
         Column::Coded(coded) => {

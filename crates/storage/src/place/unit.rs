@@ -82,7 +82,8 @@ pub(super) fn units_of<'a>(parts: &[(&'a Part, Vec<Wish<'a>>)]) -> Vec<Unit<'a>>
                 let Some(wish) = *wish else { continue };
                 push_units(&mut units, &mut seen, column, wish, segment);
                 if let Some(index) = index.as_ref().filter(|index| seen.insert(address(index))) {
-                    let (placement, allocator) = (&wish.0.index, wish.1);
+                    let placement = &wish.0.index;
+                    let allocator = wish.1;
                     let target =
                         MoveTarget { policy: placement.dictionary_policy(), replicas: placement.replicas(), allocator };
                     units.push(Unit::Index(index, target));

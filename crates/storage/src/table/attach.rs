@@ -41,7 +41,8 @@ impl TableVersion {
         for &column in columns {
             self.check_indexable(column)?;
         }
-        let (mut large, mut small) = (Vec::new(), Vec::new());
+        let mut large = Vec::new();
+        let mut small = Vec::new();
         for (p, part) in self.parts.iter().enumerate() {
             for (s, version) in part.segments.iter().enumerate() {
                 let missing = columns.iter().filter(|&&column| version.segment.index(column).is_none());
@@ -77,7 +78,8 @@ impl TableVersion {
             return Err(StoreError::NotThere { what: "column", index: column, count });
         };
         if !indexable(field.data_type()) {
-            let (column, data_type) = (field.name().clone(), field.data_type().clone());
+            let column = field.name().clone();
+            let data_type = field.data_type().clone();
             return Err(StoreError::NotIndexable { column, data_type });
         }
         Ok(())

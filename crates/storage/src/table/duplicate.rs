@@ -15,7 +15,7 @@ use super::TableVersion;
 use crate::GRANULE_ROWS;
 use crate::column::Column;
 use crate::dictionary::Value;
-use crate::error::{Interrupted, StoreError};
+use crate::error::{Interruption, StoreError};
 use crate::index::{Index, IndexRows};
 use crate::parallel::{Parallel, map};
 use crate::segment::SegmentVersion;
@@ -103,7 +103,9 @@ pub fn duplicate_key(
     }
     let meter = Meter { limits, candidates: AtomicU64::new(0), found: Mutex::new(None), end: AtomicBool::new(false) };
     map(parallel, pairs, &|_| None, &|(new, other, rows): (usize, usize, Range<usize>)| {
-        let (same, rest, meter) = (new == other, rest.as_slice(), &meter);
+        let same = new == other;
+        let rest = rest.as_slice();
+        let meter = &meter;
         let check = Check { new: segments[new], other: segments[other], same, probed, rest, meter };
         if let Some(row) = check.first_duplicate(rows) {
             meter.end(KeyCheck::Duplicate(DuplicateKey { segment: new, row }));
@@ -114,7 +116,7 @@ pub fn duplicate_key(
     match meter.found.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(found) => Ok(found),
         // Ended without an answer: it was stopped.
-        None if ended => Err(Interrupted::Cancelled.into()),
+        None if ended => Err(Interruption::Cancelled.into()),
         None => Ok(KeyCheck::Unique),
     }
 }
@@ -194,7 +196,8 @@ struct Check<'a> {
 impl Check<'_> {
     fn first_duplicate(&self, rows: Range<usize>) -> Option<u32> {
         let column = self.new.segment.column(self.probed);
-        let (there, index) = (self.other.segment.column(self.probed), self.other.segment.index(self.probed)?);
+        let there = self.other.segment.column(self.probed);
+        let index = self.other.segment.index(self.probed)?;
         let physical = Physical::of(column.data_type());
         let same_codes = match (column.as_coded(), there.as_coded()) {
             (Some(a), Some(b)) => std::sync::Arc::ptr_eq(a.dictionary(), b.dictionary()).then_some((a, b)),
@@ -202,7 +205,8 @@ impl Check<'_> {
         };
         let same_codes = same_codes.filter(|_| !physical.is_float());
         // Rows, and candidates that the meter was not told of yet.
-        let (mut looked, mut candidates) = (0_u64, 0);
+        let mut looked = 0_u64;
+        let mut candidates = 0;
         for row in rows.map(|row| row as u32).filter(|&row| self.new.is_live(row as usize)) {
             looked += 1;
             if looked % METERED == 0 && !self.meter.goes_on(&mut candidates) {
@@ -244,7 +248,8 @@ impl Check<'_> {
 
     fn rest_is_equal(&self, row: u32, candidate: u32) -> bool {
         self.rest.iter().all(|&column| {
-            let (here, there) = (self.new.segment.column(column), self.other.segment.column(column));
+            let here = self.new.segment.column(column);
+            let there = self.other.segment.column(column);
             equal(here, row as usize, there, candidate as usize)
         })
     }

@@ -117,7 +117,8 @@ fn data_bytes(arguments: &Arguments, topology: &Topology) -> Result<u64, Failure
         None => (last_bytes * TIMES_CACHES).clamp(*BYTES.start(), *BYTES.end()).min(usable / 4),
     };
     if bytes < CACHED_BYTES as u64 || bytes > usable {
-        let (least, most) = (human(CACHED_BYTES as u64), human(usable));
+        let least = human(CACHED_BYTES as u64);
+        let most = human(usable);
         return Err(Failure::new(format!("--data is {}: give at least {least} and at most {most}", human(bytes))));
     }
     Ok(bytes)
@@ -128,7 +129,8 @@ fn measure(arguments: &Arguments, words: &Arc<[u32]>, bits: u8, kernel: Kernel) 
         Bench::new(words, bytes, bits)
             .ok_or_else(|| Failure::new(format!("the data holds no 65,536 codes of {bits} bits")))
     };
-    let (mut large, mut small) = (of(size_of_val(&**words))?, of(CACHED_BYTES)?);
+    let mut large = of(size_of_val(&**words))?;
+    let mut small = of(CACHED_BYTES)?;
     let mut rates = Vec::new();
     for path in Path::here(kernel) {
         let rate = |bench: &mut Bench| {

@@ -99,7 +99,8 @@ fn make_small_tables(session: &Session) -> Result<(), Failure> {
 /// The prepared query: until it is started, and until its row has come.
 fn prepared(session: &Session, runs: u32) -> Result<Vec<Figure>, Failure> {
     let prepared: Prepared = session.prepare("SELECT a, b FROM small WHERE id = $1")?;
-    let (mut started, mut done) = (Vec::new(), Vec::new());
+    let mut started = Vec::new();
+    let mut done = Vec::new();
     for run in 0..=runs {
         let key = i64::from(run % SMALL_ROWS + 1);
         let begun = Instant::now();

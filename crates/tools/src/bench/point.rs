@@ -154,7 +154,8 @@ fn load(database: &Database, rows: Rows, shuffled: bool) -> Result<(), Failure> 
     let share = rows.count.div_ceil(producers).next_multiple_of(BATCH_ROWS);
     let producer = |number: u64| -> BatchProducer {
         let schema = Arc::clone(&schema);
-        let (first, end) = ((number * share).min(rows.count), ((number + 1) * share).min(rows.count));
+        let first = (number * share).min(rows.count);
+        let end = ((number + 1) * share).min(rows.count);
         Box::new((first..end).step_by(BATCH_ROWS as usize).map(move |begin| {
             let order = begin..end.min(begin + BATCH_ROWS);
             let keys: Vec<u64> = order.map(|at| if shuffled { rows.shuffled(at) } else { at }).collect();
@@ -241,7 +242,8 @@ fn query(prepared: &Prepared, rows: Rows, kind: StatementForm, i: u64, range: u6
     let found: i64 = batches.iter().map(sum).sum();
     let of = if kind == StatementForm::Miss { 0 } else { (i..i + expected).map(|i| rows.b(i)).sum() };
     if count as u64 != expected || found != of {
-        let (kind, id) = (kind.name(), rows.key(i));
+        let kind = kind.name();
+        let id = rows.key(i);
         return Err(Failure::new(format!(
             "the {kind} query of id {id} gave {count} rows, not the {expected} there are"
         )));

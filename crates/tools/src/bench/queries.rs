@@ -164,7 +164,8 @@ fn run_once(session: &Session, query: &mut Query, run: u16, answers: Option<&Pat
     match run {
         0 => query.rows = rows,
         _ if rows != query.rows => {
-            let (name, first) = (&query.name, query.rows);
+            let name = &query.name;
+            let first = query.rows;
             return Err(Failure::new(format!("query {name} gave {first} rows, and {rows} in run {run}")));
         }
         _ => query.times_s.push(taken),

@@ -177,12 +177,16 @@ fn schema() -> SchemaRef {
 
 /// Makes the table `t` on all threads; gives the ranges with their rows counted.
 fn load(database: &Database, arguments: &Arguments, ranges: Vec<Range>) -> Result<Arc<Vec<Range>>, Failure> {
-    let (schema, ranges) = (schema(), Arc::new(ranges));
+    let schema = schema();
+    let ranges = Arc::new(ranges);
     let producers = database.scheduler().threads() as u64 * 4;
     let share = arguments.rows.div_ceil(producers).next_multiple_of(BATCH_ROWS);
     let producer = |number: u64| -> BatchProducer {
-        let (schema, ranges, seed) = (Arc::clone(&schema), Arc::clone(&ranges), arguments.seed);
-        let (first, end) = ((number * share).min(arguments.rows), ((number + 1) * share).min(arguments.rows));
+        let schema = Arc::clone(&schema);
+        let ranges = Arc::clone(&ranges);
+        let seed = arguments.seed;
+        let first = (number * share).min(arguments.rows);
+        let end = ((number + 1) * share).min(arguments.rows);
         Box::new((first..end).step_by(BATCH_ROWS as usize).map(move |begin| {
             let rows = begin..end.min(begin + BATCH_ROWS);
             let columns = BITS.map(|bits| {
@@ -228,7 +232,8 @@ fn figures(arguments: &Arguments, ranges: &[Range], times: &[Vec<f64>], roof: Op
     let columns = BITS.count();
     let rows = arguments.rows as f64;
     let figure = |(i, selectivity): (usize, &Selectivity)| {
-        let (ranges, times) = (&ranges[i * columns..][..columns], &times[i * columns..][..columns]);
+        let ranges = &ranges[i * columns..][..columns];
+        let times = &times[i * columns..][..columns];
         let all: Vec<f64> = times.concat();
         let rate = |(range, times): (&Range, &Vec<f64>)| rows * f64::from(range.bits) / 8.0 / median(times).max(1e-12);
         let bytes_per_second = median(&ranges.iter().zip(times).map(rate).collect::<Vec<_>>());

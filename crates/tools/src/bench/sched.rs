@@ -152,7 +152,8 @@ fn fits(elements: u64, usable_bytes: u64) -> Result<(), Failure> {
     if bytes <= usable_bytes {
         return Ok(());
     }
-    let (wanted, usable) = (human(bytes), human(usable_bytes));
+    let wanted = human(bytes);
+    let usable = human(usable_bytes);
     let most = thousands(usable_bytes / BYTES_PER_ELEMENT);
     Err(Failure::new(format!("--elements {elements} takes {wanted} of {usable} of memory: give at most {most}")))
 }

@@ -21,7 +21,7 @@ fn entry(statement_time: u64, number: u64) -> Entry {
         statement: Statement::new(statement_time, Budget::unlimited()),
         work: Work::Task(Box::new(|| ())),
         hint: Hint { bytes: number, cpu_ns: 0 },
-        running: Running::default(),
+        running: Nearness::default(),
         binding: Binding::None,
         steal: crate::settings::StealAmount::One,
     }

@@ -59,7 +59,8 @@ proptest! {
         let values = numbers(count, bits, seed);
         let mut words = vec![0; words_for(count, bits)];
         pack(&values, bits, &mut words);
-        let (a, b) = (a % (count + 1), b % (count + 1));
+        let a = a % (count + 1);
+        let b = b % (count + 1);
         let rows = a.min(b)..a.max(b);
         let mut out = Vec::new();
         unpack(&words, bits, rows.clone(), &mut out);

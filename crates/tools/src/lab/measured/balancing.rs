@@ -62,7 +62,8 @@ impl Drop for Balancing {
     fn drop(&mut self) {
         let Some(before) = self.before.take() else { return };
         if let Err(error) = fs::write(&self.path, before.trim()) {
-            let (path, before) = (self.path.display(), before.trim());
+            let path = self.path.display();
+            let before = before.trim();
             eprintln!("warning: {path} could not be put back to {before}: {error}");
         }
     }

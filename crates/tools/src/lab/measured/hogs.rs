@@ -46,7 +46,8 @@ fn moved(topology: &Topology, hogs: f64, seconds: f64, stop: &AtomicBool) -> Res
     }
     let hogs = Hogs::start(topology, &kinds).map_err(failed)?;
     sleep(seconds * BEGIN, stop)?;
-    let (before, begun) = (hogs.moved_bytes(), Instant::now());
+    let before = hogs.moved_bytes();
+    let begun = Instant::now();
     sleep(seconds * (1.0 - BEGIN), stop)?;
     Ok((hogs.moved_bytes() - before) as f64 / begun.elapsed().as_secs_f64())
 }

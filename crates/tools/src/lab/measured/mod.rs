@@ -40,7 +40,7 @@ use numa::{CpuId, NodeId, Topology, pin_current_thread};
 
 use self::balancing::Balancing;
 use self::cpus::{Portion, portion};
-use self::store::Stored;
+use self::store::KeptDatabase;
 use crate::failure::Failure;
 use crate::machine::describe;
 
@@ -51,12 +51,12 @@ pub struct AtHand {
     memory_bytes: u64,
     /// The kernel's setting of balancing; tests have another file.
     balancing: PathBuf,
-    stored: Mutex<Option<Stored>>,
+    stored: Mutex<Option<KeptDatabase>>,
 }
 
 /// What the measurement of a point works with.
 struct Bench<'a> {
-    stored: &'a mut Stored,
+    stored: &'a mut KeptDatabase,
     nodes: &'a [NodeId],
     memory_bytes: u64,
     conditions: Conditions<'a>,
@@ -127,7 +127,7 @@ impl AtHand {
         let mut kept = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
         let stored = match kept.take().filter(|stored| stored.cpus() == part.cpus) {
             Some(stored) => kept.insert(stored),
-            None => kept.insert(Stored::new(self.topology_of(part)?, &part.cpus)?),
+            None => kept.insert(KeptDatabase::new(self.topology_of(part)?, &part.cpus)?),
         };
         let bench = Bench { stored, nodes: &part.nodes, memory_bytes: self.memory_bytes, conditions };
         let outcome = match &settings.workload {

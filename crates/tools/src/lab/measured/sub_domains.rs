@@ -121,7 +121,8 @@ pub fn run(bench: Bench<'_>, topology: &Topology, asked: &SubDomains) -> Result<
     let row_bytes = f64::from(COLUMNS_MAX * asked.bits) / 8.0 + KEY_BYTES;
     let room = bench.memory_bytes as f64 * TABLES_SHARE / 2.0 / row_bytes;
     let rows = asked.rows.min(room as u64).clamp(1, 1 << BITS_MAX);
-    let (seed, stop) = (bench.conditions.seed, bench.conditions.stop);
+    let seed = bench.conditions.seed;
+    let stop = bench.conditions.stop;
     let bits = vec![asked.bits; COLUMNS_MAX as usize];
     let table = Uniform { table: String::new(), rows, bits, seed, keyed: true };
     let [first, second] = placements(topology, asked);
@@ -147,7 +148,8 @@ pub fn run(bench: Bench<'_>, topology: &Topology, asked: &SubDomains) -> Result<
     let window = run_load(database, &load).map_err(failed)?;
     let mut outcome = outcome(&window, clients, database.scheduler().threads());
     if rows < asked.rows {
-        let (some, all) = (thousands(rows), thousands(asked.rows));
+        let some = thousands(rows);
+        let all = thousands(asked.rows);
         outcome.notes.push(format!("scaled to this machine's memory: {some} rows of {all}"));
     }
     Ok(outcome)
