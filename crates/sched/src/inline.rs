@@ -22,7 +22,7 @@ use crate::statement::Statement;
 type QueuedCall = (Arc<Statement>, Box<dyn FnOnce() + Send>);
 
 #[derive(Default)]
-struct State {
+struct InlineState {
     queue: Queue<QueuedCall>,
     submitted: u64,
     running: bool,
@@ -31,7 +31,7 @@ struct State {
 /// Runs every task in the thread that submits it.
 #[derive(Default)]
 pub struct Inline {
-    state: Mutex<State>,
+    state: Mutex<InlineState>,
 }
 
 impl Inline {

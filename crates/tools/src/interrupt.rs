@@ -17,7 +17,7 @@ const EXIT_CODE: i32 = 1;
 type Cancel = Arc<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
-struct State {
+struct InterruptState {
     cancel: Option<Cancel>,
     /// What runs was cancelled already.
     cancelled: bool,
@@ -27,7 +27,7 @@ struct State {
 /// Receives SIGINT for the rest of the program's life.
 #[derive(Clone)]
 pub struct Interrupts {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<InterruptState>>,
 }
 
 impl Interrupts {

@@ -6,7 +6,6 @@
 
 mod tables;
 
-
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};

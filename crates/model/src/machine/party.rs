@@ -54,7 +54,7 @@ impl Party<'_> {
 }
 
 /// What the local curve makes of everybody.
-pub(super) struct Local {
+pub(super) struct LocalDemand {
     pub(super) demand: f64,
     pub(super) stretches: Vec<f64>,
     pub(super) hog_stretch: f64,

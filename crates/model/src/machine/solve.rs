@@ -3,7 +3,7 @@
 //! Without SMT and remote memory one equation is solved, for the demand on the local curve. With them, that is repeated
 //! with the siblings' loads and the links' stretches of the round before, until nothing moves any more.
 
-use super::party::{Local, Party};
+use super::party::{LocalDemand, Party};
 use super::{DemandRule, Hogs, Machine, overlap};
 use crate::job::Conditions;
 
@@ -17,14 +17,14 @@ const NOTHING: f64 = 1e-14;
 
 /// The answer: conditions of each party, the demand on the local curve, and how much longer a memory hog's transfers
 /// take.
-pub(super) struct State {
+pub(super) struct Balance {
     pub(super) now: Vec<Conditions>,
     pub(super) demand: f64,
     pub(super) hog_stretch: f64,
 }
 
 impl Machine {
-    pub(super) fn solve(&self, parties: &[Party], hogs: Hogs) -> State {
+    pub(super) fn solve(&self, parties: &[Party], hogs: Hogs) -> Balance {
         let mut links: Vec<f64> = self.remote.iter().map(|curve| curve.stretch(0.0)).collect();
         let mut siblings = vec![0.0; parties.len()];
         let uses_links = parties.iter().any(|party| party.job.remote.iter().any(|&share| share > 0.0));
@@ -50,14 +50,14 @@ impl Machine {
             }
         }
         let now = conditions(parties, &siblings, &local.stretches, &links);
-        State { now, demand: local.demand, hog_stretch: local.hog_stretch }
+        Balance { now, demand: local.demand, hog_stretch: local.hog_stretch }
     }
 
     /// The demand on the local curve, and each party's stretch there.
-    fn meet_local(&self, parties: &[Party], siblings: &[f64], links: &[f64], hogs: Hogs) -> Local {
+    fn meet_local(&self, parties: &[Party], siblings: &[f64], links: &[f64], hogs: Hogs) -> LocalDemand {
         let alike = |demand: f64| {
             let stretch = self.local.stretch(demand);
-            Local { demand, stretches: vec![stretch; parties.len()], hog_stretch: stretch }
+            LocalDemand { demand, stretches: vec![stretch; parties.len()], hog_stretch: stretch }
         };
         match self.rule {
             DemandRule::Requested => alike(requested(parties) + hogs.memory),

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use super::clock::Clock;
-use super::facts::{Facts, Initiator};
+use super::facts::{Initiator, ProbeFacts};
 use super::measure;
 use super::memory;
 use super::plan::{Buffer, Pair, Plan, Tempo};
@@ -41,7 +41,8 @@ pub(super) fn run(
     progress("how fast pages come", 0.0);
     let rate = memory::touch_bytes_per_second(clock);
     let free = memory::free_bytes(topology);
-    let facts = Facts::of(topology, &out.nodes, &out.targets, free, |n| memory::node_free_bytes(topology, n), rate);
+    let facts =
+        ProbeFacts::of(topology, &out.nodes, &out.targets, free, |n| memory::node_free_bytes(topology, n), rate);
     let plan = Plan::new(&facts, tempo);
     out.notes.extend(plan.notes.iter().cloned());
     blank_matrices(&mut out);
@@ -65,7 +66,7 @@ fn blank_matrices(out: &mut Attributes) {
 }
 
 struct Prober<'a> {
-    facts: &'a Facts,
+    facts: &'a ProbeFacts,
     plan: &'a Plan,
     clock: &'a dyn Clock,
     progress: &'a mut dyn FnMut(&str, f64),
@@ -332,7 +333,7 @@ impl<'a> Prober<'a> {
     }
 }
 
-impl Facts {
+impl ProbeFacts {
     fn told(&self, what: &str, pair: Pair) -> String {
         format!("{what}, node {} to node {}", self.initiators[pair.initiator].node, self.targets[pair.target].node)
     }
@@ -348,7 +349,7 @@ fn summary(figures: &[f64]) -> Option<Latency> {
     Some(Latency { min_ns, avg_ns: figures.iter().sum::<f64>() / figures.len() as f64, max_ns })
 }
 
-fn closing_notes(log: &Log, plan: &Plan, facts: &Facts, topology: &Topology) -> Vec<String> {
+fn closing_notes(log: &Log, plan: &Plan, facts: &ProbeFacts, topology: &Topology) -> Vec<String> {
     let mut notes = Vec::new();
     let told = |timing: super::team::Timing| {
         format!("{} windows of {:.1} ms", timing.windows, timing.window.as_secs_f64() * 1e3)

@@ -37,7 +37,7 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use group::{Entry, Group, Work};
+use group::{Group, QueueEntry, Work};
 use numa::{CpuId, Topology};
 use parking_lot::{Mutex, RwLock};
 use watchdog::Dog;
@@ -206,10 +206,10 @@ impl Runtime {
         affinity: Affinity,
         hint: Hint,
         work: Work,
-    ) -> Entry {
+    ) -> QueueEntry {
         let near = affinity != Affinity::Anywhere && settings.affinities != Affinities::Ignored;
         let running = Nearness { near, child_of_near: RUNNING.get().near };
-        Entry {
+        QueueEntry {
             statement: Arc::clone(statement),
             work,
             hint,
@@ -220,7 +220,7 @@ impl Runtime {
     }
 
     /// Queues entries at one place and wakes as many workers.
-    pub(crate) fn queue(&self, target: QueueTarget, entries: impl IntoIterator<Item = Entry>) {
+    pub(crate) fn queue(&self, target: QueueTarget, entries: impl IntoIterator<Item = QueueEntry>) {
         let group = &self.groups[self.layout.group_of(target).index()];
         let count = match target {
             QueueTarget::Group(_, kind) => group.push_shared(kind, entries),

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use super::group::{Entry, FoundEntry, Work};
+use super::group::{FoundEntry, QueueEntry, Work};
 use super::worker::Worker;
 use super::{HERE, Here, RUNNING, Runtime, WORKS_FOR};
 use crate::affinity::{Priority, SlotId};
@@ -40,7 +40,7 @@ const FREE_FOR: Duration = Duration::from_millis(50);
 
 /// What a worker keeps to itself while it runs.
 #[derive(Default)]
-struct Local {
+struct WorkerLocal {
     /// The statement whose tasks it counts, and how many it has run since it told.
     counted: Option<(Arc<Statement>, u64)>,
     /// It woke up by itself last time and found nothing.
@@ -57,7 +57,7 @@ pub(crate) fn run(shared: &Arc<Runtime>, worker: &Arc<Worker>, inherits: bool) {
     } else if inherits {
         shared.bind(worker, false);
     }
-    let mut local = Local::default();
+    let mut local = WorkerLocal::default();
     while let Some(slot) = shared.stand_by(worker) {
         shared.takes_slot(worker, Some(slot));
         shared.set_state(worker, WorkerState::Free);
@@ -72,7 +72,7 @@ pub(crate) fn run(shared: &Arc<Runtime>, worker: &Arc<Worker>, inherits: bool) {
     shared.retire(worker);
 }
 
-impl Local {
+impl WorkerLocal {
     /// Counts one more task of a statement.
     fn count(&mut self, statement: Arc<Statement>) {
         match &mut self.counted {
@@ -99,7 +99,7 @@ impl Runtime {
     }
 
     /// Runs tasks as long as the worker has a slot.
-    fn work(&self, worker: &Worker, local: &mut Local) {
+    fn work(&self, worker: &Worker, local: &mut WorkerLocal) {
         while !self.is_ending() {
             let Some(slot) = worker.slot() else { return };
             let group = worker.group;
@@ -121,13 +121,13 @@ impl Runtime {
     }
 
     /// Says what the worker has run, since it has nothing to do for now.
-    fn tell(&self, worker: &Worker, local: &mut Local) {
+    fn tell(&self, worker: &Worker, local: &mut WorkerLocal) {
         local.flush();
         self.turn_to(worker, None);
     }
 
     /// Runs an entry, and counts it.
-    fn execute_found(&self, worker: &Worker, found: FoundEntry, local: &mut Local) {
+    fn execute_found(&self, worker: &Worker, found: FoundEntry, local: &mut WorkerLocal) {
         self.set_state(worker, WorkerState::Working);
         if let Some(statement) = self.execute(worker, found) {
             local.count(statement);
@@ -174,7 +174,7 @@ impl Runtime {
         limit: Option<Priority>,
     ) -> Option<FoundEntry> {
         let mut more = Vec::new();
-        let take = |kind, queued, first: &Entry| bulk(&self.layout, first.steal, kind, own, victim, queued);
+        let take = |kind, queued, first: &QueueEntry| bulk(&self.layout, first.steal, kind, own, victim, queued);
         let taken = self.groups[victim.index()].take_shared(reach, limit, take, &mut more)?;
         let kind = taken.kind?;
         if !more.is_empty() {
@@ -194,7 +194,7 @@ impl Runtime {
         }
         worker.meter.step();
         self.turn_to(worker, Some(&entry.statement));
-        let Entry { statement, work, running, binding, .. } = entry;
+        let QueueEntry { statement, work, running, binding, .. } = entry;
         let binds_now = binds(binding, running);
         if binds_now != worker.meter.is_pinned() {
             self.bind(worker, binds_now);
@@ -284,7 +284,7 @@ impl Runtime {
 
     /// Looks a few times more. Meanwhile submitters need wake nobody of this group; whoever finds something here looks
     /// at the queues again afterwards and wakes others for what is left in them.
-    fn look_again(&self, worker: &Worker, slot: SlotId, local: &mut Local) -> Option<FoundEntry> {
+    fn look_again(&self, worker: &Worker, slot: SlotId, local: &mut WorkerLocal) -> Option<FoundEntry> {
         self.set_state(worker, WorkerState::Free);
         let group = worker.group.index();
         self.sleep.start_looking(group);
@@ -313,7 +313,7 @@ impl Runtime {
     }
 
     /// Sleeps till there may be a task, unless one came while the sleep was announced: then runs that.
-    fn idle(&self, worker: &Worker, slot: SlotId, local: &mut Local) {
+    fn idle(&self, worker: &Worker, slot: SlotId, local: &mut WorkerLocal) {
         let handover = &self.groups[worker.group.index()].handover;
         self.sleep.announce(slot, Sleeper::Free);
         let found = self.find(worker, slot, None);

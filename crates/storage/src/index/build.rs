@@ -56,7 +56,7 @@ pub(crate) fn build(
         },
         Column::Plain(plain) => match plain_facts(plain, parallel)? {
             facts if facts.ascending && facts.rows == plain.len() => return Ok(ascending(facts.rows, facts.distinct)),
-            Facts { bounds: Some((low, high)), .. } => Ranks::of_values(low, high),
+            ColumnFacts { bounds: Some((low, high)), .. } => Ranks::of_values(low, high),
             _ => Ranks::None,
         },
         Column::RowIds(_) => unreachable!("row ids have no index"),
@@ -122,7 +122,7 @@ fn ascending_codes(column: &CodedColumn, parallel: &dyn Parallel) -> Result<Opti
 }
 
 /// What a look at plain values tells.
-struct Facts<'a> {
+struct ColumnFacts<'a> {
     rows: usize,
     /// The lowest and the highest.
     bounds: Option<(Value<'a>, Value<'a>)>,
@@ -134,9 +134,9 @@ struct Facts<'a> {
     distinct: usize,
 }
 
-impl<'a> Facts<'a> {
-    fn of(column: &'a PlainColumn, rows: Range<usize>) -> Facts<'a> {
-        let mut facts = Facts { rows: 0, bounds: None, ends: None, ascending: true, distinct: 0 };
+impl<'a> ColumnFacts<'a> {
+    fn of(column: &'a PlainColumn, rows: Range<usize>) -> ColumnFacts<'a> {
+        let mut facts = ColumnFacts { rows: 0, bounds: None, ends: None, ascending: true, distinct: 0 };
         column.for_each_value(rows, |_, value| facts.add(value));
         facts
     }
@@ -153,10 +153,10 @@ impl<'a> Facts<'a> {
         self.bounds = self.bounds.map(|(low, high)| (low.min(value), high.max(value)));
     }
 
-    fn then(self, next: Facts<'a>) -> Facts<'a> {
+    fn then(self, next: ColumnFacts<'a>) -> ColumnFacts<'a> {
         let (Some(ends), Some(bounds)) = (self.ends, self.bounds) else { return next };
         let (Some(more), Some(others)) = (next.ends, next.bounds) else { return self };
-        Facts {
+        ColumnFacts {
             rows: self.rows + next.rows,
             bounds: Some((bounds.0.min(others.0), bounds.1.max(others.1))),
             ends: Some((ends.0, more.1)),
@@ -166,10 +166,10 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn plain_facts<'a>(column: &'a PlainColumn, parallel: &dyn Parallel) -> Result<Facts<'a>, StoreError> {
-    let facts = map(parallel, runs(column.len()), &|_| None, &|rows| Ok(Facts::of(column, rows)))?;
-    let none = Facts { rows: 0, bounds: None, ends: None, ascending: true, distinct: 0 };
-    Ok(facts.into_iter().fold(none, Facts::then))
+fn plain_facts<'a>(column: &'a PlainColumn, parallel: &dyn Parallel) -> Result<ColumnFacts<'a>, StoreError> {
+    let facts = map(parallel, runs(column.len()), &|_| None, &|rows| Ok(ColumnFacts::of(column, rows)))?;
+    let none = ColumnFacts { rows: 0, bounds: None, ends: None, ascending: true, distinct: 0 };
+    Ok(facts.into_iter().fold(none, ColumnFacts::then))
 }
 
 /// How ranks become buckets and buckets lots.
@@ -298,12 +298,12 @@ fn sorted(
         let (ends, places);
         (ends, of_buckets) = of_buckets.split_at_mut(lots.range(lot).len());
         (places, of_rows) = of_rows.split_at_mut(count);
-        tasks.push(Task { lot, first, offsets: ends, rows: places });
+        tasks.push(SortTask { lot, first, offsets: ends, rows: places });
         first += count;
     }
     of_buckets[0] = rows as u32;
     let by_code = shift == 0 && matches!(ranks, Ranks::Codes { .. });
-    let distinct = map(parallel, tasks, &|_| None, &|task: Task<'_>| {
+    let distinct = map(parallel, tasks, &|_| None, &|task: SortTask<'_>| {
         Ok(if by_code { task.count(&dealt, &lots) } else { task.sort(&dealt, &lots, column, ranks.are_exact()) })
     })?;
     drop(dealt);
@@ -316,7 +316,7 @@ fn sorted(
 }
 
 /// A lot to be sorted.
-struct Task<'a> {
+struct SortTask<'a> {
     lot: usize,
     /// Rows of the lots before.
     first: usize,
@@ -325,7 +325,7 @@ struct Task<'a> {
     rows: &'a mut [u32],
 }
 
-impl Task<'_> {
+impl SortTask<'_> {
     /// Codes with an offset each: each row goes straight to its place. Returns how many codes there are.
     fn count(self, dealt: &[Dealt], lots: &Lots) -> usize {
         let start = lots.starts[self.lot];

@@ -16,7 +16,7 @@ use crate::segment::{Part, Segment, SegmentVersion};
 const TOGETHER_ROWS_MAX: usize = 1 << 20;
 
 /// An index to be built.
-struct Job<'a> {
+struct IndexJob<'a> {
     /// Where it belongs: part, segment, column.
     place: (usize, usize, usize),
     column: &'a Column,
@@ -46,7 +46,7 @@ impl TableVersion {
         for (p, part) in self.parts.iter().enumerate() {
             for (s, version) in part.segments.iter().enumerate() {
                 let missing = columns.iter().filter(|&&column| version.segment.index(column).is_none());
-                let jobs = missing.map(|&c| Job {
+                let jobs = missing.map(|&c| IndexJob {
                     place: (p, s, c),
                     column: version.segment.column(c),
                     allocator: allocator_of(p, c),
@@ -55,7 +55,7 @@ impl TableVersion {
                 if rows > TOGETHER_ROWS_MAX { &mut large } else { &mut small }.extend(jobs);
             }
         }
-        let built = |job: Job<'_>| Ok((job.place, Arc::new(build(job.column, &job.allocator, parallel)?)));
+        let built = |job: IndexJob<'_>| Ok((job.place, Arc::new(build(job.column, &job.allocator, parallel)?)));
         let nodes: Vec<_> = small.iter().map(|job| job.allocator.placement.index.only_node()).collect();
         let mut indexes: HashMap<_, Arc<Index>> =
             map(parallel, small, &|job| nodes[job], &built)?.into_iter().collect();
