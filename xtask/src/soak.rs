@@ -32,8 +32,8 @@ const USAGE: &str = "\
 usage: cargo xtask soak [--minutes N] [--seed S] [--cases N] [FOLDER ..]
 
 Runs the tests of the crates in these folders of crates/ (all of them without a name) in rounds until the time is
-over, at least once. Round 0 has the seed S, round 1 S + 1, and so on. Exit code 1 when a test failed; how to repeat \
-    it is printed.
+over, at least once. Round 0 has the seed S, round 1 S + 1, and so on. Exit code 1 when a test failed; how to repeat
+it is printed.
 
   --minutes N   how long (30)
   --seed S      the first round's seed (from the clock; it is printed)

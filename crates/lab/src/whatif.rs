@@ -294,8 +294,7 @@ fn write(out: &mut dyn Write, advice: &Advice) -> Result<(), CommandError> {
         Some(best) => writeln!(
             out,
             "choose placement {} with scheduling {}: of those within {:.0}% of the best throughput the one with the \
-             least mean latency, and of equals \
-             the simplest",
+             least mean latency, and of equals the simplest",
             best.placement,
             best.strategy,
             ALIKE * 100.0

@@ -16,9 +16,8 @@ ARGUMENTS]
     minutes
   -- ARGUMENTS          for the benchmark, for example: -- --data sf1/ --runs 1
 
-Revisions are built in one work tree, target/ab/tree, and the programs kept in target/ab/bin, so that dependencies are \
-    built once and each
-revision once.
+Revisions are built in one work tree, target/ab/tree, and the programs kept in target/ab/bin, so that dependencies are
+built once and each revision once.
 ";
 
 /// The benchmarks whose figures are known.

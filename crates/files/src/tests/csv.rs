@@ -104,8 +104,7 @@ fn given_types_are_read() {
     assert_eq!(
         text,
         "t.csv, line 2, column \"u\": \"256\" is not of type UInt8, the type given for the column; correct the value \
-         or \
-         give another type"
+         or give another type"
     );
     let nested = ReadOptions { types: vec![("a".into(), DataType::new_list(DataType::Int8, true))], ..plain() };
     assert!(csv_error("a\n1\n", &nested).contains("text cannot be read as List"));

@@ -46,10 +46,8 @@ pub fn report(material: &Material) -> String {
     let _ = writeln!(
         body,
         "<p class=\"origin\">Nearside {}. Simulated figures come from virtual machines that are described as the \
-         papers \
-         print them, modelled ones from the bandwidth-sharing model, measured ones from a machine at hand; each chart \
-         says \
-         which, and no line joins two kinds. Published values are dashed.</p>",
+         papers print them, modelled ones from the bandwidth-sharing model, measured ones from a machine at hand; each \
+         chart says which, and no line joins two kinds. Published values are dashed.</p>",
         escape(&material.revision)
     );
     contents(&mut body, material);
@@ -98,8 +96,7 @@ fn claims_section(body: &mut String, evaluation: &Evaluation) {
     let _ = writeln!(
         body,
         "<p>{} rows: {}. {length}, {}. A ratio holds within 15% of the published value; ranges and orders have rules \
-         of \
-         their own.</p>",
+         of their own.</p>",
         evaluation.claims.len(),
         counts.join(", "),
         seeds(&evaluation.seeds)
@@ -163,8 +160,7 @@ fn sensitivity_section(body: &mut String, sensitivity: &Sensitivity) {
     let _ = writeln!(
         body,
         "<p>Each constant of the simulator that no table of a paper gives, changed by {:.0}% up and down, one at a \
-         time: which \
-         verdicts move. Simulated, seed {}.</p>",
+         time: which verdicts move. Simulated, seed {}.</p>",
         sensitivity.share * 100.0,
         sensitivity.seed
     );
@@ -196,9 +192,8 @@ fn variations_section(body: &mut String, variations: &[VariationResult]) {
     body.push_str("<h2 id=\"variations\">Reasons, varied</h2>\n");
     body.push_str(
         "<p>For claims that miss: what is thought to be the reason is varied in the simulator, constants by a factor, \
-         settings to a \
-         value, and the claim judged again. That it then holds says that the cause is enough, not that it was the \
-         paper's.</p>\n",
+         settings to a value, and the claim judged again. That it then holds says that the cause is enough, not that \
+         it was the paper's.</p>\n",
     );
     let row = |varied: &VariationResult| -> Vec<Cell> {
         let steps = varied.steps.iter().fold(Cell::text(""), |cell, step| {

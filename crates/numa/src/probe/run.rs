@@ -415,8 +415,7 @@ fn page_note(shares: &[(NodeId, Option<f64>)]) -> Option<String> {
     } else {
         format!(
             "only {:.0}% of a buffer lies in huge pages: latency includes walks through the page table, which pages of \
-             {page} \
-             make at nearly every step; allow transparent huge pages (madvise) to measure memory alone",
+             {page} make at nearly every step; allow transparent huge pages (madvise) to measure memory alone",
             least * 100.0
         )
     })

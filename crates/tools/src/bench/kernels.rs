@@ -38,10 +38,9 @@ const CACHED_BYTES: usize = 256 << 10;
   nearside bench kernels --bits 17,21,26 --runs 15
   nearside bench kernels --json kernels.json
 
-range and member make a bit mask, unpack makes 32-bit integers, gather and compress fetch one of 16 rows (and count \
-    those). The roof is what one thread
-reads at best, divided by the bytes of a row; for gather by those of the rows it passes over. In the caches a kernel \
-    may be above it.")]
+range and member make a bit mask, unpack makes 32-bit integers, gather and compress fetch one of 16 rows (and count
+those). The roof is what one thread reads at best, divided by the bytes of a row; for gather by those of the rows it
+passes over. In the caches a kernel may be above it.")]
 pub struct Arguments {
     /// Bits of the codes [default: 1 to 32]
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=32))]

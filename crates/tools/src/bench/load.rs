@@ -29,8 +29,8 @@ use crate::tpch::generate::Table;
   nearside bench load --data sf1/ --data sf10/        Parquet files, as nearside tpch --save makes them
   nearside bench load --scale 0.1,1 --runs 5 --json load.json
 
-MB/s read are of Parquet files, MB/s stored of what they became in memory. Generating costs more than loading: compare \
-    engines on files.")]
+MB/s read are of Parquet files, MB/s stored of what they became in memory. Generating costs more than loading: compare
+engines on files.")]
 pub struct Arguments {
     /// Scale factors to generate [default: 1, unless --data is given]
     #[arg(long, value_name = "F,..", value_delimiter = ',', value_parser = crate::tpch::parse_scale)]

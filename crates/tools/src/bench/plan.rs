@@ -37,9 +37,9 @@ const TPCH_TARGET_US: f64 = 3000.0;
   nearside bench plan
   nearside bench plan --runs 501 --json plan.json
 
-A plan is all from the text to where rows would flow: parse, resolve names, optimise, lower to our operators, bind to \
-    rows with the order of
-joins. Of the prepared query two times are told: until query() returns, and until its one row has come.")]
+A plan is all from the text to where rows would flow: parse, resolve names, optimise, lower to our operators, bind to
+rows with the order of joins. Of the prepared query two times are told: until query() returns, and until its one row
+has come.")]
 pub struct Arguments {
     /// Timed runs of each
     #[arg(long, value_name = "N", default_value_t = 101, value_parser = clap::value_parser!(u32).range(1..))]

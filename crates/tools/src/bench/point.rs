@@ -39,8 +39,8 @@ const WARM_UP: f64 = 0.2;
   nearside bench point --rows 1000000 --seconds 2 --json point.json
   nearside bench point --shuffled                     rows in no order of their keys
 
-Three kinds of queries take turns of --seconds each: a row by its key, a key that no row has, and a range of keys that \
-    about ten rows have.")]
+Three kinds of queries take turns of --seconds each: a row by its key, a key that no row has, and a range of keys that
+about ten rows have.")]
 pub struct Arguments {
     /// Rows of the table
     #[arg(

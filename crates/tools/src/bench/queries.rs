@@ -31,8 +31,8 @@ use crate::size::{human, thousands};
   nearside bench queries trips/ fares.sql tips.sql --runs 9 --json trips.json
   nearside bench queries trips/ fares.sql --answers found/        also writes found/fares.csv
 
-Every file NAME.parquet of the folder becomes the table NAME. A figure is the median of the runs, from the text to the \
-    last row.")]
+Every file NAME.parquet of the folder becomes the table NAME. A figure is the median of the runs, from the text to the
+last row.")]
 pub struct Arguments {
     /// A folder of Parquet files, one per table
     #[arg(value_name = "FOLDER")]

@@ -46,9 +46,9 @@ const SHARE_SELECTIVITY: f64 = 1e-5;
   nearside bench scan --rows 10000000 --json scan.json
   nearside bench scan --selectivity 0.01 --threads 1 --runs 9
 
-A figure is the median over all columns and runs, after one run that is not timed. GB/s are of packed codes; the share \
-    is of what as many
-threads read at best, measured before the load and after the scans. Beside other engines: bench/compare scan.")]
+A figure is the median over all columns and runs, after one run that is not timed. GB/s are of packed codes; the share
+is of what as many threads read at best, measured before the load and after the scans. Beside other engines:
+bench/compare scan.")]
 pub struct Arguments {
     /// Rows of the table
     #[arg(

@@ -40,19 +40,16 @@ const RAYON: &str = "cargo run --release -p nearside-sched --example parallel";
   nearside bench sched --rows 16000000 --clients 32,256,1024 --seconds 20
 
 Three parts: empty tasks (queued, to a parked worker); parallel_for and parallel_reduce beside plain threads; and
-clients that each have one short range scan at a time on its way (a random column of eight, 0.01% of its rows), with \
-the columns
-placed round-robin (rr) and in one piece per node (ivp). On a machine of one node both placements are the same.
+clients that each have one short range scan at a time on its way (a random column of eight, 0.01% of its rows), with
+the columns placed round-robin (rr) and in one piece per node (ivp). On a machine of one node both placements are the
+same.
 
 Beside rayon, which the command does not link: cargo run --release -p nearside-sched --example parallel
 
-The JSON file holds {benchmark, source, machine, topology, revision, version, debug_build, slots, thread_groups, \
-tasks:[{name, ns, target_ns,
-met, tasks}], loops:[{construct, load, grain_us, plain_ms, ours_ms, rival_ms, ratio, quiet_ratio}], plan, \
-statements:[{placement,
-clients, statements, per_second, ratio, latency_ms, resident_before_bytes, resident_after_bytes, ..}]}. A ratio of \
-loops below 1
-is faster than the rival; that of statements is the throughput divided by that of the number
+The JSON file holds {benchmark, source, machine, topology, revision, version, debug_build, slots, thread_groups,
+tasks:[{name, ns, target_ns, met, tasks}], loops:[{construct, load, grain_us, plain_ms, ours_ms, rival_ms, ratio,
+quiet_ratio}], plan, statements:[{placement, clients, statements, per_second, ratio, latency_ms,
+resident_before_bytes, resident_after_bytes, ..}]}. A ratio of loops below 1 is faster than the rival; that of statements is the throughput divided by that of the number
 of clients given first.")]
 pub struct Arguments {
     /// Empty tasks per run

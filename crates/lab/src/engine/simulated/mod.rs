@@ -139,8 +139,7 @@ fn machine_of(used: &MachineUse) -> Result<Machine, RunError> {
         if wanted > cpus || of_cores * of_threads != wanted {
             return Err(RunError::Refused(format!(
                 "cpus_per_node = {wanted}: the nodes of {} have {cores} cores with {threads} threads each; give at \
-                 most {cores}, \
-                 or a multiple of {threads} up to {cpus}",
+                 most {cores}, or a multiple of {threads} up to {cpus}",
                 machine.name()
             )));
         }

@@ -42,8 +42,7 @@ impl Balancing {
             }
             Err(error) if wanted => Err(format!(
                 "numa_balancing = true: it is off here, and {} cannot be written ({error}); run as root, or have it \
-                 switched on with \
-                 sysctl kernel.numa_balancing=1",
+                 switched on with sysctl kernel.numa_balancing=1",
                 path.display()
             )),
             Err(error) => {

@@ -21,8 +21,7 @@ const LOOK: Duration = Duration::from_millis(100);
 pub fn run(bench: Bench<'_>, asked: &Modelled) -> Result<Outcome, RunError> {
     if asked.what != Computed::Bandwidth {
         let reason = "jobs are measured with 'nearside lab interference'; of the model's experiments only the \
-                      bandwidth (what = \
-                      \"bandwidth\") is measured here";
+                      bandwidth (what = \"bandwidth\") is measured here";
         return Err(RunError::Refused(reason.to_string()));
     }
     let topology = bench.stored.database().topology();

@@ -76,8 +76,7 @@ mod tests {
                 "rr(blocks nodes 0, 1, 2, 3)",
                 "ivp(nodes 0, 1, 2, 3)",
                 "ivp(nodes 0, 1, 2, 3); c0: ivp(nodes 0, 1); c1: ivp(nodes 2, 3); c2: ivp(nodes 1, 2); c3: ivp(nodes \
-                 0, 3); \
-                 c4: ivp(nodes 2, 3)",
+                 0, 3); c4: ivp(nodes 2, 3)",
                 "pp(4, round robin, nodes 0, 1, 2, 3)",
                 "pp(7, round robin, nodes 0, 1, 2, 3)",
             ]

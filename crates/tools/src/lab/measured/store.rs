@@ -69,8 +69,7 @@ impl KeptDatabase {
         };
         let settings = format!(
             "SET nearside.scheduling = '{scheduling}'; SET nearside.parallelism = {}; SET nearside.index_lookups = {}; \
-             SET \
-             nearside.block_skipping = {}",
+             SET nearside.block_skipping = {}",
             u32::from(!asked.parallel),
             asked.index,
             asked.pruning
