@@ -29,8 +29,8 @@ pub(super) fn judge_table(result: &mut ClaimResult, table: PublishedTable, withi
     let Some((((system, queries), gain), all)) = worst.map(|worst| (worst, entries.len())) else { return };
     let close = entries.values().filter(|gain| off(gain) <= within).count();
     result.obtained = format!(
-        "{close} of {all} rho_model within {within} percentage points; the farthest, queries {} and {} on the {system}, \
-         is off by {:.4}",
+        "{close} of {all} rho_model within {within} percentage points; the farthest, queries {} and {} on the \
+         {system}, is off by {:.4}",
         queries.0,
         queries.1,
         off(gain)

@@ -1,8 +1,8 @@
 //! What a run gave, and where it comes from.
 //!
 //! Invariants: a figure never loses its origin: a record carries experiment, settings, seed, length and whether it was
-//! simulated, modelled or measured, and its file the machine, its topology and the revision; a [`Series`](crate::series::Series) holds points
-//! of one kind, and refuses those of another.
+//! simulated, modelled or measured, and its file the machine, its topology and the revision; a
+//! [`Series`](crate::series::Series) holds points of one kind, and refuses those of another.
 
 mod metric;
 mod seeds;

@@ -8,8 +8,9 @@
 //! | never more at work than cpus | workers at work per group against its slots |
 //! | whatever is queued is reachable | somebody who may take it is awake |
 //!
-//! Who may take a task is told from the layout's places, not from its search order: the slow twin of [`Layout`]'s reach is [`may_run`], which asks nodes and packages again. A test breaks each decision
-//! on purpose and expects the check to fail.
+//! Who may take a task is told from the layout's places, not from its search order: the slow twin of [`Layout`]'s reach
+//! is [`may_run`], which asks nodes and packages again. A test breaks each decision on purpose and expects the check to
+//! fail.
 //!
 //! # Limits
 //! Priorities are compared within the queue kind that a task was taken from: between groups there is no order to keep.

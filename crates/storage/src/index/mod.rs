@@ -206,8 +206,8 @@ impl Index {
     }
 
     /// Where rows whose values lie between two bounds stand in the order of the values, for [`rows_at`](Self::rows_at);
-    /// see [`order_of_codes`](Self::order_of_codes). Bounds are arrays of one value of the column's surface type that is
-    /// not NULL; `column` is the one that the index belongs to.
+    /// see [`order_of_codes`](Self::order_of_codes). Bounds are arrays of one value of the column's surface type that
+    /// is not NULL; `column` is the one that the index belongs to.
     ///
     /// # Errors
     /// [`StoreError::NotComparable`] for another type, [`StoreError::NotOneValue`] for NULL or another length.

@@ -49,8 +49,8 @@ Beside rayon, which the command does not link: cargo run --release -p nearside-s
 The JSON file holds {benchmark, source, machine, topology, revision, version, debug_build, slots, thread_groups,
 tasks:[{name, ns, target_ns, met, tasks}], loops:[{construct, load, grain_us, plain_ms, ours_ms, rival_ms, ratio,
 quiet_ratio}], plan, statements:[{placement, clients, statements, per_second, ratio, latency_ms,
-resident_before_bytes, resident_after_bytes, ..}]}. A ratio of loops below 1 is faster than the rival; that of statements is the throughput divided by that of the number
-of clients given first.")]
+resident_before_bytes, resident_after_bytes, ..}]}. A ratio of loops below 1 is faster than the
+rival; that of statements is the throughput divided by that of the number of clients given first.")]
 pub struct Arguments {
     /// Empty tasks per run
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1000..))]

@@ -37,8 +37,8 @@ unsafe fn run(paths: &[Compressor; 33], words: &[u32], bits: u8, mask: &[u64], m
     unsafe { out.set_len(out.len() + marked) };
 }
 
-/// A vector path: where the processor has `$features`, which `$have` tells, `$front` moves the values of the lanes that a
-/// byte marks to the front.
+/// A vector path: where the processor has `$features`, which `$have` tells, `$front` moves the values of the lanes that
+/// a byte marks to the front.
 #[cfg(target_arch = "x86_64")]
 macro_rules! vector_path {
     ($features:literal, $have:expr, $front:ident) => {

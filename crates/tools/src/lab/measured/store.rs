@@ -116,8 +116,8 @@ impl KeptDatabase {
         Ok(at)
     }
 
-    /// As [`KeptDatabase::loaded`], with indexes if queries need them; gives its name and its queries, columns in turn, the
-    /// same number of ranges for each.
+    /// As [`KeptDatabase::loaded`], with indexes if queries need them; gives its name and its queries, columns in turn,
+    /// the same number of ranges for each.
     pub fn table(
         &mut self,
         table: &Uniform,
