@@ -46,7 +46,7 @@ impl Pool {
         self.holders.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// As `Shared::staff` does, when there is a spare thread.
+    /// As `Runtime::staff` does, when there is a spare thread.
     fn staff(&self) {
         if !self.handover.give_to_returner(SLOT) && !self.handover.give_to_spare(SLOT) {
             self.sleep.lend(SLOT);
@@ -120,7 +120,7 @@ fn a_worker_that_blocks_gets_a_slot_back() {
         });
         let other = LoomArc::clone(&pool);
         let spare_worker = thread::spawn(move || other.stand_by(&spare));
-        // As `Shared::queue` does.
+        // As `Runtime::queue` does.
         pool.queued.store(1, Ordering::Relaxed);
         if pool.sleep.task_queued() && pool.sleep.take_lent(0).is_some() {
             pool.staff();

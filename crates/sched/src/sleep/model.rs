@@ -32,7 +32,7 @@ impl Pool {
         Arc::new(Pool { sleep: Sleep::new(&[workers]), queued: AtomicUsize::new(0) })
     }
 
-    /// As `Shared::queue` does.
+    /// As `Runtime::queue` does.
     fn push(&self) {
         self.queued.fetch_add(1, Ordering::Relaxed);
         if self.sleep.task_queued() {

@@ -27,7 +27,7 @@ fn entry(statement_time: u64, number: u64) -> QueueEntry {
     }
 }
 
-fn number(taken: Option<Taken<QueueEntry>>) -> Option<u64> {
+fn number(taken: Option<QueueItem<QueueEntry>>) -> Option<u64> {
     taken.map(|taken| taken.item.hint.bytes)
 }
 
