@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lab::declaration::{Computed, Modelled};
+use lab::declaration::{ModelQuantity, ModelPoint};
 use lab::engine::RunError;
 use lab::result::{Metric, Outcome};
 use numa::Topology;
@@ -18,8 +18,8 @@ const BEGIN: f64 = 0.25;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Measures one point of the bandwidth function.
-pub fn run(bench: Bench<'_>, asked: &Modelled) -> Result<Outcome, RunError> {
-    if asked.what != Computed::Bandwidth {
+pub fn run(bench: Bench<'_>, asked: &ModelPoint) -> Result<Outcome, RunError> {
+    if asked.what != ModelQuantity::Bandwidth {
         let reason = "jobs are measured with 'nearside lab interference'; of the model's experiments only the \
                       bandwidth (what = \"bandwidth\") is measured here";
         return Err(RunError::Refused(reason.to_string()));
