@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lab::declaration::{ModelQuantity, ModelPoint};
+use lab::declaration::{ModelPoint, ModelQuantity};
 use lab::engine::RunError;
 use lab::result::{Metric, Outcome};
 use numa::Topology;
