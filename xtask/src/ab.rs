@@ -127,10 +127,13 @@ fn table(
         text.push('\n');
     }
     let between = format!("{:.3} .. {:.3}", overall.low, overall.high);
-    let (ratio, chance, verdict) = (overall.ratio, overall.chance, overall.verdict.word());
+    let ratio = overall.ratio;
+    let chance = overall.chance;
+    let verdict = overall.verdict.word();
     let line = format!("{OVERALL:<36} {:>13} {:>13} {ratio:>8.3} {between:>17} {chance:>8.4}  {verdict}", "", "");
     text + line.trim_end()
-        + "\n\nB : A is the median over rounds, above 1 where B is worse; chance is how often as large a difference comes about by itself,\n\
+        + "\n\nB : A is the median over rounds, above 1 where B is worse; chance is how often as large a difference \
+           comes about by itself,\n\
            corrected for the number of figures\n"
 }
 
@@ -191,7 +194,8 @@ mod tests {
     fn the_table_and_the_json_say_who_was_compared() {
         let request = Request::parse(&["main", "HEAD", "--bench", "scan"]).expect("a request");
         let program = |revision: &str| Program { revision: revision.into(), path: "x".into() };
-        let (a, b) = (program("abc"), program("def"));
+        let a = program("abc");
+        let b = program("def");
         let compared = [("0.1".to_string(), comparison(1.2, Verdict::Slower))];
         let overall = comparison(1.2, Verdict::Slower);
         let text = table(&request, &json!("a machine"), [&a, &b], &compared, &overall);

@@ -26,7 +26,8 @@ usage: cargo xtask <command> [flags]
 
 commands:
   ci      format, tidy, clippy, tests; leave one out with --no-fmt, --no-tidy, --no-clippy or --no-tests
-  tidy    the invariants of ARCHITECTURE.md; --accept records what they let stay today, --accept-long-functions long functions
+  tidy    the invariants of ARCHITECTURE.md; --accept records what they let stay today, --accept-long-functions long \
+    functions
   vm      tests in an emulated machine of several nodes; `cargo xtask vm --help` says more
   soak    the tests with fresh seeds until the time is over; `cargo xtask soak --help` says more
   ab      two revisions by turns in one benchmark, and whether they differ; `cargo xtask ab --help` says more

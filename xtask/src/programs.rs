@@ -181,23 +181,37 @@ fn output_of(command: &mut Command) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn messages_of_cargo_name_executables() {
-        let messages = r#"
-{"reason":"compiler-artifact","manifest_path":"/r/crates/sched/Cargo.toml","target":{"kind":["test"],"name":"it"},"profile":{"test":true},"executable":"/t/it-1"}
-{"reason":"compiler-artifact","manifest_path":"/r/crates/numa/Cargo.toml","target":{"kind":["lib"],"name":"numa"},"profile":{"test":false},"executable":null}
-{"reason":"compiler-artifact","manifest_path":"/r/crates/numa/Cargo.toml","target":{"kind":["lib"],"name":"numa"},"profile":{"test":true},"executable":"/t/numa-2"}
-{"reason":"compiler-artifact","manifest_path":"/r/crates/cli/Cargo.toml","target":{"kind":["custom-build"],"name":"build-script-build"},"profile":{"test":false},"executable":"/t/build"}
-{"reason":"compiler-artifact","manifest_path":"/r/crates/cli/Cargo.toml","target":{"kind":["bin"],"name":"nearside"},"profile":{"test":false},"executable":"/t/nearside"}
-{"reason":"compiler-artifact","manifest_path":"/r/crates/cli/Cargo.toml","target":{"kind":["bin"],"name":"nearside"},"profile":{"test":false},"executable":"/t/nearside"}
-{"reason":"build-finished","success":true}
-not json"#;
-        let found = artifacts(messages);
+        let message = |folder: &str, kind: &str, name: &str, test: bool, executable: Option<&str>| {
+            json!({
+                "reason": "compiler-artifact",
+                "manifest_path": format!("/r/crates/{folder}/Cargo.toml"),
+                "target": {"kind": [kind], "name": name},
+                "profile": {"test": test},
+                "executable": executable,
+            })
+            .to_string()
+        };
+        let messages = [
+            message("sched", "test", "it", true, Some("/t/it-1")),
+            message("numa", "lib", "numa", false, None),
+            message("numa", "lib", "numa", true, Some("/t/numa-2")),
+            message("cli", "custom-build", "build-script-build", false, Some("/t/build")),
+            message("cli", "bin", "nearside", false, Some("/t/nearside")),
+            message("cli", "bin", "nearside", false, Some("/t/nearside")),
+            json!({"reason": "build-finished", "success": true}).to_string(),
+            "not json".to_owned(),
+        ]
+        .join("\n");
+        let found = artifacts(&messages);
         let found: Vec<(&str, &str, bool, &str)> =
             found.iter().map(|a| (a.folder(), a.target.as_str(), a.test, a.path.to_str().unwrap())).collect();
-        let selected: Vec<String> = artifacts(messages).iter().map(Artifact::selected).collect();
+        let selected: Vec<String> = artifacts(&messages).iter().map(Artifact::selected).collect();
         assert_eq!(selected, ["--bin nearside", "--lib", "--test it"]);
         assert_eq!(
             found,
@@ -211,7 +225,8 @@ not json"#;
 
     #[test]
     fn packages_are_named_by_their_folders() {
-        let answer = r#"{"target_directory":"/t","packages":[{"name":"nearside-numa","manifest_path":"/r/crates/numa/Cargo.toml"}]}"#;
+        let answer = r#"{"target_directory":"/t","packages":[
+            {"name":"nearside-numa","manifest_path":"/r/crates/numa/Cargo.toml"}]}"#;
         let found = workspace(answer).unwrap();
         assert_eq!((found.target.to_str(), found.packages["numa"].as_str()), (Some("/t"), "nearside-numa"));
         assert_eq!(workspace("{}"), None);

@@ -32,7 +32,8 @@ const USAGE: &str = "\
 usage: cargo xtask soak [--minutes N] [--seed S] [--cases N] [FOLDER ..]
 
 Runs the tests of the crates in these folders of crates/ (all of them without a name) in rounds until the time is
-over, at least once. Round 0 has the seed S, round 1 S + 1, and so on. Exit code 1 when a test failed; how to repeat it is printed.
+over, at least once. Round 0 has the seed S, round 1 S + 1, and so on. Exit code 1 when a test failed; how to repeat
+it is printed.
 
   --minutes N   how long (30)
   --seed S      the first round's seed (from the clock; it is printed)
@@ -290,7 +291,9 @@ failures:
 
     #[test]
     fn a_failure_is_told_by_its_test_and_how_to_repeat_it() {
-        let (package, target, kind) = ("/r/crates/sched".into(), "it".to_owned(), "test".to_owned());
+        let package = "/r/crates/sched".into();
+        let target = "it".to_owned();
+        let kind = "test".to_owned();
         let binary = Artifact { package, target, kind, test: true, path: "/t/it-1".into() };
         let failures = failures_in(&binary, OUTPUT);
         let tests: Vec<Option<&str>> = failures.iter().map(|failure| failure.test.as_deref()).collect();

@@ -29,7 +29,7 @@ use archive::Archive;
 use emulator::End;
 use init::Run;
 use machine::Files;
-use report::{Kind, Report, Verdict};
+use report::{ProgramKind, Report, Verdict};
 use request::{Request, What};
 
 pub use request::USAGE;
@@ -135,7 +135,7 @@ fn prepare(request: &Request, built: &[Artifact], folder: &Path) -> Result<Load,
             load.runs.push(Run {
                 name,
                 test: index,
-                kind: Kind::Tests,
+                kind: ProgramKind::Tests,
                 program,
                 arguments,
                 environment,
@@ -235,7 +235,7 @@ impl Load {
         self.runs.push(Run {
             name: format!("sql {}", file.display()),
             test,
-            kind: Kind::Program,
+            kind: ProgramKind::Program,
             program,
             arguments: vec!["sql".to_owned(), "--file".to_owned(), script],
             environment: request.environment.clone(),
@@ -252,7 +252,8 @@ fn boot(request: &Request, load: &Load, home: &Path, folder: &Path) -> Result<Ou
     let initramfs = folder.join("initramfs");
     let bytes = pack(request, load, &busybox, &initramfs)
         .map_err(|error| format!("the archive of the machine cannot be written: {error}"))?;
-    let (console, results) = (folder.join("console.txt"), folder.join("results.txt"));
+    let console = folder.join("console.txt");
+    let results = folder.join("results.txt");
     let files = Files { kernel: &kernel, initramfs: &initramfs, console: &console, results: &results };
     println!("vm: booting {}, programs and libraries are {} MiB", request.machine.describe(), bytes >> 20);
     let begin = Instant::now();
@@ -308,14 +309,14 @@ fn judge(request: &Request, outcome: &Outcome, runs: &[Run], folder: &Path) -> b
         let mut faults = found.faults(run.kind, &request.machine);
         // A filter may match in one binary of a package only, but it has to match somewhere.
         let first = runs.iter().position(|other| other.test == run.test) == Some(index);
-        if first && run.kind == Kind::Tests && nothing_ran(runs, report, run.test) {
+        if first && run.kind == ProgramKind::Tests && nothing_ran(runs, report, run.test) {
             faults.push(canary::NOTHING_RAN.to_owned());
         }
         println!("vm: {}: {}", shown(run), sum(run, found));
         for (test, reason) in &found.skipped {
             println!("  skipped {test}: {reason}");
         }
-        if run.kind == Kind::Program && faults.is_empty() && !request.verbose {
+        if run.kind == ProgramKind::Program && faults.is_empty() && !request.verbose {
             found.lines.iter().for_each(|line| println!("  {line}"));
         }
         if !faults.is_empty() {
@@ -342,10 +343,13 @@ fn judge(request: &Request, outcome: &Outcome, runs: &[Run], folder: &Path) -> b
     }
     let passed: usize = report.runs.iter().map(|run| run.count(&Verdict::Passed)).sum();
     let skipped: usize = report.runs.iter().map(|run| run.skipped.len()).sum();
-    let programs =
-        runs.iter().zip(&report.runs).filter(|(run, found)| run.kind == Kind::Program && found.status == Some(0));
+    let programs = runs
+        .iter()
+        .zip(&report.runs)
+        .filter(|(run, found)| run.kind == ProgramKind::Program && found.status == Some(0));
     println!(
-        "vm: {}: {passed} tests ({skipped} of them skipped) and {} programs passed on {} in {:.0} s, {:.0} s of that to boot",
+        "vm: {}: {passed} tests ({skipped} of them skipped) and {} programs passed on {} in {:.0} s, {:.0} s of that \
+         to boot",
         if well { "all is well" } else { "FAILED" },
         programs.count(),
         request.machine.describe(),
@@ -391,7 +395,7 @@ fn nothing_ran(runs: &[Run], report: &Report, test: usize) -> bool {
 
 fn sum(run: &Run, found: &report::RunReport) -> String {
     let status = found.status.map_or("no exit status".to_owned(), |status| format!("exit status {status}"));
-    if run.kind == Kind::Program {
+    if run.kind == ProgramKind::Program {
         return status;
     }
     let count = |verdict| found.count(&verdict);
@@ -407,12 +411,12 @@ fn sum(run: &Run, found: &report::RunReport) -> String {
 
 /// A run's name, with what was chosen of it.
 fn shown(run: &Run) -> String {
-    if run.name.starts_with("canary") || run.kind == Kind::Program {
+    if run.name.starts_with("canary") || run.kind == ProgramKind::Program {
         return run.name.clone();
     }
     let chosen = run.arguments.iter().skip_while(|word| *word != "--show-output").skip(1);
     let chosen: Vec<&str> = chosen.map(String::as_str).filter(|word| *word != "--test-threads=1").collect();
-    if run.kind == Kind::Program || chosen.is_empty() {
+    if run.kind == ProgramKind::Program || chosen.is_empty() {
         run.name.clone()
     } else {
         format!("{} ({})", run.name, chosen.join(" "))

@@ -35,7 +35,10 @@ pub struct Arguments {
     #[arg(long, global = true, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Run with N seeds, that one and those after it, and tell means and deviations
-    #[arg(long, global = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(
+        long, global = true, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
     seeds: u32,
     /// Where results are kept
     #[arg(long, global = true, value_name = "DIR", default_value = RESULTS)]
@@ -105,19 +108,24 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     };
     let measure = at_hand.as_ref().map(|at_hand| at_hand as &dyn Measure);
     with_context(arguments.threads, measure, |context, out| {
-        let (seed, seeds, results) = (arguments.seed, arguments.seeds, arguments.results.clone());
+        let seed = arguments.seed;
+        let seeds = arguments.seeds;
+        let results = arguments.results.clone();
         match &arguments.what {
             What::Interference(arguments) => return interference::run(arguments, context.stop),
             What::Order(arguments) => order::run(arguments, out)?,
             What::List => lab::command::list(out)?,
             What::Run { experiments, set, full, measured } => {
                 let kind = if *measured { ResultKind::Measured } else { ResultKind::Simulated };
-                let (experiments, set) = (experiments.clone(), set.clone());
+                let experiments = experiments.clone();
+                let set = set.clone();
                 let wanted = RunArguments { experiments, set, kind, full: *full, seed, seeds, results };
                 lab::command::run(&wanted, context, out)?;
             }
             What::Claims { only, full, json, sensitivity } => {
-                let (only, json, results) = (only.clone(), json.clone(), Some(results));
+                let only = only.clone();
+                let json = json.clone();
+                let results = Some(results);
                 let wanted =
                     ClaimsArguments { only, full: *full, json, sensitivity: *sensitivity, seed, seeds, results };
                 lab::command::claims(&wanted, context, out)?;

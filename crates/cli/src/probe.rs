@@ -24,8 +24,8 @@ const STEPS: u64 = 1000;
   nearside probe --quick --svg probe.svg
   nearside probe --json here.json                      then, for other commands: --machine here.json
 
-A full run takes less than a minute, a quick one less than ten seconds. Both want an otherwise idle machine and no rights.
-docs/probe.md says what each figure means.")]
+A full run takes less than a minute, a quick one less than ten seconds. Both want an otherwise idle machine and no
+rights. docs/probe.md says what each figure means.")]
 pub struct Arguments {
     /// Fewer and shorter measurements on smaller buffers
     #[arg(long)]

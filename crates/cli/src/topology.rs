@@ -89,7 +89,8 @@ fn list(format: Format) -> Result<ExitCode, Failure> {
         Format::Text => {
             let width =
                 |of: fn(&numa::PublishedMachine) -> &str| machines.iter().map(|m| of(m).len()).max().unwrap_or(0);
-            let (names, cpus) = (width(|m| m.name), width(|m| m.cpu));
+            let names = width(|m| m.name);
+            let cpus = width(|m| m.cpu);
             for machine in &machines {
                 writeln!(out, "{:<names$}  {:<cpus$}  {}", machine.name, machine.cpu, machine.source)?;
             }

@@ -20,7 +20,8 @@ use tools::lab::with_context;
   nearside whatif --machine probe.json --workload scans.toml --json advice.json
   nearside whatif --machine '2x1x8x2' --workload scans.toml --placement rr,ivp --strategy target,bound
 
-A workload is recorded with 'nearside sql --record-workload FILE', or described by the tables 'data' and 'workload' of docs/lab.md:
+A workload is recorded with 'nearside sql --record-workload FILE', or described by the tables 'data' and 'workload' of
+docs/lab.md:
 
   [data]
   rows = 100_000_000

@@ -1,8 +1,9 @@
-//! Times aggregations on all threads: `cargo run --release -p nearside-exec --example aggregate [million rows] [threads] [text]`.
+//! Times aggregations on all threads:
+//! `cargo run --release -p nearside-exec --example aggregate [million rows] [threads] [text]`.
 //!
-//! Tables resemble TPC-H's lineitem: few groups with many sums (query 1), a clustered key (query 18), and random keys of
-//! 10^2 to 10^6 values, near each other (an array by key does) and far apart (a table of keys). Medians of seven runs; only what
-//! has the text in its name.
+//! Tables resemble TPC-H's lineitem: few groups with many sums (query 1), a clustered key (query 18), and random keys
+//! of 10^2 to 10^6 values, near each other (an array by key does) and far apart (a table of keys). Medians of seven
+//! runs; only what has the text in its name.
 
 use std::sync::Arc;
 use std::time::Instant;

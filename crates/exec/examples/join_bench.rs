@@ -1,5 +1,6 @@
-//! Times joins like those of TPC-H on synthetic tables, on two threads: `cargo run --release -p nearside-exec --example join_bench
-//! [RUNS [NAME]]`. Each line says what is joined, rows of the probe and the build side, the median, and nanoseconds per row of the probe.
+//! Times joins like those of TPC-H on synthetic tables, on two threads:
+//! `cargo run --release -p nearside-exec --example join_bench [RUNS [NAME]]`. Each line says what is joined, rows of
+//! the probe and the build side, the median, and nanoseconds per row of the probe.
 
 use std::sync::Arc;
 use std::time::Instant;

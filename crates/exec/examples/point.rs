@@ -1,8 +1,9 @@
-//! Point queries by key, and where scanning becomes cheaper than looking up: `cargo run --release -p nearside-exec --example point`.
+//! Point queries by key, and where scanning becomes cheaper than looking up:
+//! `cargo run --release -p nearside-exec --example point`.
 //!
-//! Arguments: millions of rows (50). For tables whose key is serial, permuted, and permuted text: the time to build the index, of a
-//! look-up alone, of estimating, and of a query (a plan is given; its one row comes out) on the calling thread. Then a permuted
-//! column of 24 bits at rising selectivity with and without the index.
+//! Arguments: millions of rows (50). For tables whose key is serial, permuted, and permuted text: the time to build the
+//! index, of a look-up alone, of estimating, and of a query (a plan is given; its one row comes out) on the calling
+//! thread. Then a permuted column of 24 bits at rising selectivity with and without the index.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -115,7 +116,8 @@ fn points(kind: &str, table: &Arc<TableVersion>, rows: usize, scheduler: &Arc<Sc
         let found: usize = table
             .segments()
             .map(|s| {
-                s.segment.index(0).expect("indexed").rows_between(s.segment.column(0), key, key).expect("typed").len()
+                let index = s.segment.index(0).expect("indexed");
+                index.rows_at(index.order_between(s.segment.column(0), key, key).expect("typed")).len()
             })
             .sum();
         assert_eq!(found, 1);

@@ -1,7 +1,8 @@
 //! Scans that only filter and project, at rising selectivity: `cargo run --release -p nearside-exec --example scan`.
 //!
-//! Arguments: millions of rows (16), rounds (9). Of a table with a permuted key, a column of few values, a text of few values and a plain float: the
-//! best time of each query with the whole result taken by one consumer; and the time of a plan over a few rows, on the calling thread.
+//! Arguments: millions of rows (16), rounds (9). Of a table with a permuted key, a column of few values, a text of few
+//! values and a plain float: the best time of each query with the whole result taken by one consumer; and the time of a
+//! plan over a few rows, on the calling thread.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,6 +1,8 @@
-//! Times what queries 9, 10 and 13 of TPC-H do with text, on two threads: `cargo run --release -p nearside-exec --example texts [RUNS [NAME]]`.
+//! Times what queries 9, 10 and 13 of TPC-H do with text, on two threads:
+//! `cargo run --release -p nearside-exec --example texts [RUNS [NAME]]`.
 //!
-//! Each is run as its plan was written and as `exec::optimize` makes it; patterns both by Arrow's LIKE and as stored texts are searched. Medians.
+//! Each is run as its plan was written and as `exec::optimize` makes it; patterns both by Arrow's LIKE and as stored
+//! texts are searched. Medians.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -7,7 +7,7 @@
 use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use numa::MemoryError;
-use sched::{Statement, Stopped};
+use sched::{Statement, StopReason};
 use storage::StoreError;
 
 /// Why a running plan stopped. An [`Execution`](crate::Execution) reports one of these once and then ends.
@@ -59,10 +59,10 @@ impl From<ArrowError> for ExecError {
 /// What consumers of a statement that has stopped are told.
 pub(crate) fn stopped(statement: &Statement) -> ExecError {
     match statement.stopped() {
-        Some(Stopped::Cancelled) => ExecError::Cancelled,
-        Some(Stopped::Deadline) => ExecError::DeadlineExceeded,
-        Some(Stopped::Failed(text)) => ExecError::Panicked(text),
-        Some(Stopped::ShutDown) | None => {
+        Some(StopReason::Cancelled) => ExecError::Cancelled,
+        Some(StopReason::Deadline) => ExecError::DeadlineExceeded,
+        Some(StopReason::Failed(text)) => ExecError::Panicked(text),
+        Some(StopReason::ShutDown) | None => {
             ExecError::Evaluation("the scheduler was shut down before the statement was done".into())
         }
     }

@@ -15,45 +15,36 @@
 //! section 5.2.
 //!
 //! # Limits
-//! No grouping sets, no recursion; nothing spills. docs/design/engine.md and exec.md say what else is not here.
+//! Nothing spills. docs/design/engine.md and exec.md say what else is not here.
 
-mod affinities;
-mod bind;
-mod charge;
+mod chunk;
 mod codes;
-mod driver;
-mod engine;
-mod entries;
 mod error;
-mod estimate;
-mod execution;
-mod expression;
-mod locate;
+mod eval;
+mod keys;
 mod mask;
 mod operators;
 mod optimize;
-mod parallel;
+mod pipe;
 mod plan;
-mod predicate;
-mod profile;
 pub mod reference;
-mod scalar;
-mod text;
-mod traffic;
+mod run;
+mod scan;
+mod tasks;
 
-pub use affinities::{TaskPlace, affinities};
 pub use error::{ExecError, PlanError};
-pub use execution::{BATCH_ROWS, Context, Execution, ScanOptions, execute, execute_on_workers, execute_profiled};
-pub use expression::Expression;
 pub use optimize::{estimates, optimize};
-pub use parallel::SchedParallel;
+pub use plan::expression::Expression;
+pub use plan::predicate::{CompareOp, Predicate};
+pub use plan::scalar::{ArithmeticOp, DatePart, Scalar};
+pub use plan::text::TextTest;
 pub use plan::{
     AggregateCall, AggregateFunction, Aggregation, Amount, Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits,
     GroupedRows, GroupingSet, GroupingSets, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Output, Plan, Recursion,
     RowPieces, RowSource, Shared, Side, Sort, SortKey, Union, Unnesting, Window, WindowCall, WindowFunction,
 };
-pub use predicate::{CompareOp, Predicate};
-pub use profile::{OperatorProfile, Profile};
-pub use scalar::{ArithmeticOp, DatePart, Scalar};
-pub use text::TextTest;
-pub use traffic::{TouchPhase, Touched, TouchedComponent, Traffic, TrafficLine};
+pub use run::affinities::{TaskPlace, affinities};
+pub use run::execution::{BATCH_ROWS, Context, Execution, ScanOptions, execute, execute_on_workers, execute_profiled};
+pub use tasks::parallel::SchedParallel;
+pub use tasks::profile::{OperatorProfile, Profile};
+pub use tasks::traffic::{TouchPhase, Touched, TouchedComponent, Traffic, TrafficLine};

@@ -1,5 +1,6 @@
-//! [`Mask`]: one bit per row of a piece of a segment (at most a granule), the format of qualifying matches while a filter
-//! narrows them (Psaroudakis et al., VLDB 2015, section 5.2: a bit vector; positions are taken from it once, at the end).
+//! [`Mask`]: one bit per row of a piece of a segment (at most a granule), the format of qualifying matches while a
+//! filter narrows them (Psaroudakis et al., VLDB 2015, section 5.2: a bit vector; positions are taken from it once, at
+//! the end).
 //!
 //! Bit `i` is row `i` of the piece. Bits past the last row are always 0.
 
@@ -112,8 +113,8 @@ impl Mask {
         count < self.rows && count * DENSE_ROWS >= self.rows
     }
 
-    /// Cuts it, of whose rows `marked` are set, at blocks of rows into windows with at most `most` (a block's rows at least) set rows
-    /// each, and with one at least; with how many.
+    /// Cuts it, of whose rows `marked` are set, at blocks of rows into windows with at most `most` (a block's rows at
+    /// least) set rows each, and with one at least; with how many.
     pub(crate) fn windows(&self, marked: usize, most: usize) -> impl Iterator<Item = (Range<usize>, usize)> {
         assert!(most >= BLOCK_ROWS, "a block may have more than {most} set rows");
         let mut block = 0;

@@ -2,8 +2,8 @@
 //!
 //! A plan is data: building it reads no row and starts nothing. The constructors [`Plan::scan`], [`Plan::filter`],
 //! [`Plan::project`] and [`Plan::limit`] check column indexes and types; [`Plan::validate`] checks a tree that was put
-//! together by hand, and [`execute`](crate::execute) does so before it starts. `Display` gives the lines of EXPLAIN, root
-//! first, two blanks per level.
+//! together by hand, and [`execute`](crate::execute) does so before it starts. `Display` gives the lines of EXPLAIN,
+//! root first, two blanks per level.
 
 use std::fmt;
 use std::ops::Deref;
@@ -14,13 +14,17 @@ use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use storage::TableVersion;
 
 use crate::PlanError;
-use crate::expression::Expression;
-use crate::predicate::{Predicate, column_type, same_type, validate_expression};
+use expression::Expression;
+use predicate::{Predicate, column_type, same_type, validate_expression};
 
 mod aggregation;
+pub(crate) mod expression;
 mod literals;
+pub(crate) mod predicate;
 mod relational;
+pub(crate) mod scalar;
 mod sources;
+pub(crate) mod text;
 mod unnest;
 mod window;
 
@@ -151,7 +155,8 @@ pub enum Plan {
     Unnest(Box<Unnesting>),
 }
 
-/// What several places of a tree share. Places with the same number share: whoever makes a tree gives different plans different ones.
+/// What several places of a tree share. Places with the same number share: whoever makes a tree gives different plans
+/// different ones.
 #[derive(Clone)]
 pub struct Shared {
     /// Its number.

@@ -1,11 +1,13 @@
-//! The reference executor: what a [`Plan`] means, slow and obvious. Property tests compare [`execute`](crate::execute) with it.
+//! The reference executor: what a [`Plan`] means, slow and obvious. Property tests compare [`execute`](crate::execute)
+//! with it.
 //!
-//! Every table is decoded as a whole; predicates and expressions are evaluated for one row at a time, in three-valued logic
-//! as written, left to right: AND stops at the first FALSE and OR at the first TRUE, neither at NULL. So it evaluates an
-//! expression that may fail at least wherever the real executor does: where this succeeds, that must succeed too.
+//! Every table is decoded as a whole; predicates and expressions are evaluated for one row at a time, in three-valued
+//! logic as written, left to right: AND stops at the first FALSE and OR at the first TRUE, neither at NULL. So it
+//! evaluates an expression that may fail at least wherever the real executor does: where this succeeds, that must
+//! succeed too.
 //!
-//! Groups are found by comparing a row with the first row of every group, joins are two nested loops, and a shared plan is run
-//! as often as it is met.
+//! Groups are found by comparing a row with the first row of every group, joins are two nested loops, and a shared plan
+//! is run as often as it is met.
 
 mod aggregate;
 mod join;
@@ -24,9 +26,9 @@ use arrow::compute::{SortOptions, concat, take_record_batch};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::ExecError;
-use crate::expression::{Expression, argument_schema, evaluate_by_owner};
+use crate::plan::expression::{Expression, argument_schema, evaluate_by_owner};
+use crate::plan::predicate::{CompareOp, Predicate};
 use crate::plan::{Output, Plan};
-use crate::predicate::{CompareOp, Predicate};
 
 /// Runs a plan on this thread. The batches are in order, none is empty; how rows are cut into batches means nothing.
 pub fn execute(plan: &Plan) -> Result<Vec<RecordBatch>, ExecError> {

@@ -121,7 +121,9 @@ impl FileSet {
             match &self.contents {
                 Contents::Csv { plans } => self.csv_producers(file, &plans[i], pieces, &mut producers),
                 Contents::Json => {
-                    let (schema, rows, progress) = (Arc::clone(&self.schema), self.batch_rows, self.progress.clone());
+                    let schema = Arc::clone(&self.schema);
+                    let rows = self.batch_rows;
+                    let progress = self.progress.clone();
                     let source = text_source(file, None);
                     producers.push(Producer::new(&file.path, file.bytes, move || {
                         json::read(&source, schema, rows, progress)
@@ -130,8 +132,10 @@ impl FileSet {
                 Contents::Parquet(opened) => {
                     let runs = cut_runs(&opened[i].group_bytes(), pieces);
                     for (run, bytes) in with_shares(runs, &opened[i].group_bytes(), file.bytes) {
-                        let (opened, schema) = (opened[i].clone(), Arc::clone(&self.schema));
-                        let (rows, progress) = (self.batch_rows, self.progress.clone());
+                        let opened = opened[i].clone();
+                        let schema = Arc::clone(&self.schema);
+                        let rows = self.batch_rows;
+                        let progress = self.progress.clone();
                         producers.push(Producer::new(&file.path, bytes, move || {
                             opened.read(run, schema, rows, bytes, progress)
                         }));
@@ -140,8 +144,10 @@ impl FileSet {
                 Contents::Ipc(opened) => {
                     let sizes = opened[i].piece_bytes();
                     for (run, bytes) in with_shares(cut_runs(&sizes, pieces), &sizes, file.bytes) {
-                        let (opened, schema) = (opened[i].clone(), Arc::clone(&self.schema));
-                        let (rows, progress) = (self.batch_rows, self.progress.clone());
+                        let opened = opened[i].clone();
+                        let schema = Arc::clone(&self.schema);
+                        let rows = self.batch_rows;
+                        let progress = self.progress.clone();
                         producers.push(Producer::new(&file.path, bytes, move || {
                             opened.read(run, schema, rows, bytes, progress)
                         }));
@@ -175,7 +181,8 @@ impl FileSet {
         for range in ranges {
             let bytes = range.as_ref().map_or(file.bytes, |r| r.end - r.start);
             let source = text_source(file, range);
-            let (plan, progress) = (Arc::clone(plan), self.progress.clone());
+            let plan = Arc::clone(plan);
+            let progress = self.progress.clone();
             producers.push(Producer::new(&file.path, bytes, move || csv::read(&source, plan, progress)));
         }
     }

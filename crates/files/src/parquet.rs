@@ -110,7 +110,8 @@ fn check_magic(path: &Path, bytes: u64) -> Result<(), FileError> {
         return not_parquet("is too short to be a Parquet file");
     }
     let mut file = File::open(path).map_err(fail)?;
-    let (mut head, mut tail) = ([0u8; 4], [0u8; 4]);
+    let mut head = [0u8; 4];
+    let mut tail = [0u8; 4];
     file.read_exact(&mut head).map_err(fail)?;
     file.seek(SeekFrom::End(-4)).map_err(fail)?;
     file.read_exact(&mut tail).map_err(fail)?;

@@ -18,7 +18,7 @@ type Opener = Box<dyn FnOnce() -> Result<Batches, FileError> + Send>;
 /// The batches of a piece.
 pub(crate) type Batches = Box<dyn Iterator<Item = Result<RecordBatch, FileError>> + Send>;
 
-enum State {
+enum ProducerState {
     Waiting(Opener),
     Open(Batches),
     Done,
@@ -28,7 +28,7 @@ enum State {
 pub struct Producer {
     file: PathBuf,
     bytes: u64,
-    state: State,
+    state: ProducerState,
 }
 
 impl Producer {
@@ -37,7 +37,7 @@ impl Producer {
         bytes: u64,
         open: impl FnOnce() -> Result<Batches, FileError> + Send + 'static,
     ) -> Producer {
-        Producer { file: file.to_path_buf(), bytes, state: State::Waiting(Box::new(open)) }
+        Producer { file: file.to_path_buf(), bytes, state: ProducerState::Waiting(Box::new(open)) }
     }
 
     /// The file it reads.
@@ -51,17 +51,17 @@ impl Producer {
     }
 
     fn advance(&mut self) -> Option<Result<RecordBatch, FileError>> {
-        if let State::Waiting(_) = self.state {
-            let State::Waiting(open) = std::mem::replace(&mut self.state, State::Done) else {
+        if let ProducerState::Waiting(_) = self.state {
+            let ProducerState::Waiting(open) = std::mem::replace(&mut self.state, ProducerState::Done) else {
                 return None;
             };
             match open() {
-                Ok(batches) => self.state = State::Open(batches),
+                Ok(batches) => self.state = ProducerState::Open(batches),
                 Err(e) => return Some(Err(e)),
             }
         }
         match &mut self.state {
-            State::Open(batches) => batches.next(),
+            ProducerState::Open(batches) => batches.next(),
             _ => None,
         }
     }
@@ -74,7 +74,7 @@ impl Iterator for Producer {
         let file = self.file.clone();
         let next = guarded(&file, || Ok(self.advance())).unwrap_or_else(|e| Some(Err(e)));
         if !matches!(next, Some(Ok(_))) {
-            self.state = State::Done;
+            self.state = ProducerState::Done;
         }
         next
     }

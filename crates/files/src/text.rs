@@ -35,7 +35,7 @@ impl TextSource {
             file.seek(SeekFrom::Start(range.start)).map_err(fail)?;
             limit = range.end - range.start;
         }
-        let raw = Counted { file: file.take(limit), progress };
+        let raw = CountedFile { file: file.take(limit), progress };
         let reader: Box<dyn Read + Send> = match self.compression {
             Compression::Gzip => Box::new(flate2::read::MultiGzDecoder::new(raw)),
             Compression::Zstd => Box::new(zstd::stream::read::Decoder::new(raw).map_err(fail)?),
@@ -246,12 +246,12 @@ pub(crate) fn find_byte(data: &[u8], from: usize, byte: u8) -> Option<usize> {
 }
 
 /// A file that reports what is read of it.
-struct Counted {
+struct CountedFile {
     file: io::Take<File>,
     progress: Option<Progress>,
 }
 
-impl Read for Counted {
+impl Read for CountedFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         // On a worker: whoever waits for a file lends its slot.
         let read = sched::blocking(|| self.file.read(buffer))?;

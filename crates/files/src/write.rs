@@ -117,7 +117,9 @@ impl FileWriter {
             let message = "a batch has other column types than the file that is being written";
             return Err(FileError::new(FileErrorKind::Write, message).at(&self.shown));
         }
-        let (path, sink, schema) = (&self.shown, &mut self.sink, &self.schema);
+        let path = &self.shown;
+        let sink = &mut self.sink;
+        let schema = &self.schema;
         guarded(path, || match sink {
             Sink::Parquet(writer) => {
                 let batch = with_schema(batch, schema).map_err(|e| write_error(path, &arrow_text(&e)))?;

@@ -24,5 +24,6 @@ pub mod report;
 pub mod result;
 pub mod run;
 pub mod sensitivity;
+pub mod series;
 pub mod variation;
 pub mod whatif;

@@ -14,7 +14,7 @@ use numa::Topology;
 use serde::{Deserialize, Serialize};
 use sim::Constants;
 
-use crate::claims::{ClaimResult, ClaimsError, Engines, Evaluation, Verdict, Wanted, evaluate_with_records};
+use crate::claims::{ClaimResult, ClaimSelection, ClaimsError, Engines, Evaluation, Verdict, evaluate_with_records};
 use crate::declaration::Point;
 use crate::engine::{Conditions, Engine, ModelEngine, RunError, SimEngine};
 use crate::result::{Key, Outcome, ResultKind, as_json, key};
@@ -25,7 +25,7 @@ const SHARE: f64 = 0.2;
 
 /// A claim whose verdict is another one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Moved {
+pub struct VerdictChange {
     /// The claim.
     pub claim: String,
     /// Its verdict with all constants as they are.
@@ -46,7 +46,7 @@ pub struct Row {
     /// What it then was.
     pub value: f64,
     /// Claims whose verdict moved.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<VerdictChange>,
     /// Claims some point of which read the constant: no other one can move.
     #[serde(default)]
     pub touched: Vec<String>,
@@ -75,7 +75,11 @@ pub struct Sensitivity {
 ///
 /// # Errors
 /// [`ClaimsError`]; a name that is no constant is one.
-pub fn sensitivity(names: &[String], wanted: &Wanted<'_>, context: RunContext<'_>) -> Result<Sensitivity, ClaimsError> {
+pub fn sensitivity(
+    names: &[String],
+    wanted: &ClaimSelection<'_>,
+    context: RunContext<'_>,
+) -> Result<Sensitivity, ClaimsError> {
     let base = Constants::default();
     if let Some(unknown) = names.iter().find(|name| base.get(name).is_none()) {
         let known = Constants::NAMES.join(", ");
@@ -92,7 +96,7 @@ pub fn sensitivity(names: &[String], wanted: &Wanted<'_>, context: RunContext<'_
         for factor in [1.0 - SHARE, 1.0 + SHARE] {
             let Some(constants) = base.scaled(name, factor) else { continue };
             let value = constants.get(name).unwrap_or_default();
-            let engine = Varied { engine: SimEngine::new(constants), constant: name, known: &known };
+            let engine = VariedEngine { engine: SimEngine::new(constants), constant: name, known: &known };
             let (changed, _) = judged(&engine)?;
             let kept = known.values().filter(|outcome| !reads(outcome, name)).count();
             let moved = moved(&unchanged, &changed);
@@ -107,19 +111,19 @@ pub fn sensitivity(names: &[String], wanted: &Wanted<'_>, context: RunContext<'_
 }
 
 /// The simulator with one constant changed, and what it gave before that.
-struct Varied<'a> {
+struct VariedEngine<'a> {
     engine: SimEngine,
     constant: &'a str,
     known: &'a BTreeMap<Key, Outcome>,
 }
 
-impl Varied<'_> {
+impl VariedEngine<'_> {
     fn before(&self, point: &Point, conditions: Conditions<'_>) -> Option<&Outcome> {
         self.known.get(&key("", &as_json(&point.named), conditions.seed, conditions.seconds))
     }
 }
 
-impl Engine for Varied<'_> {
+impl Engine for VariedEngine<'_> {
     fn kind(&self) -> ResultKind {
         self.engine.kind()
     }
@@ -164,11 +168,11 @@ fn simulated(records: &[JobResult]) -> BTreeMap<Key, Outcome> {
 }
 
 /// The claims whose verdicts differ.
-fn moved(before: &Evaluation, after: &Evaluation) -> Vec<Moved> {
+fn moved(before: &Evaluation, after: &Evaluation) -> Vec<VerdictChange> {
     let pairs = before.claims.iter().zip(&after.claims);
     pairs
         .filter(|(before, after)| before.verdict != after.verdict)
-        .map(|(before, after)| Moved {
+        .map(|(before, after)| VerdictChange {
             claim: after.claim.id.clone(),
             from: before.verdict,
             to: after.verdict,
@@ -248,11 +252,12 @@ mod tests {
             }
         }
         assert!(found.len() > 40, "{}", found.len());
-        let (mut kept, mut moved) = (0, 0);
+        let mut kept = 0;
+        let mut moved = 0;
         for name in Constants::NAMES {
             let constants = Constants::default().scaled(name, 1.0 + SHARE).expect("listed");
             let anew = SimEngine::new(constants.clone());
-            let varied = Varied { engine: SimEngine::new(constants), constant: name, known: &known };
+            let varied = VariedEngine { engine: SimEngine::new(constants), constant: name, known: &known };
             for point in &found {
                 let before = varied.before(point, conditions).expect("run above");
                 // What reads the constant is simulated by either.
@@ -260,7 +265,8 @@ mod tests {
                     moved += 1;
                     continue;
                 }
-                let (kept_one, anew_one) = (varied.run(point, conditions), anew.run(point, conditions));
+                let kept_one = varied.run(point, conditions);
+                let anew_one = anew.run(point, conditions);
                 assert_eq!(kept_one, anew_one, "{name}: {:?}", point.named);
                 assert_eq!(varied.cost(point, conditions), 0.0);
                 kept += 1;

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use sim::Constants;
 use toml::Table;
 
-use crate::claims::{Changes, ClaimsError, Engines, Verdict, Wanted, claims, evaluate};
+use crate::claims::{Changes, ClaimSelection, ClaimsError, Engines, Verdict, claims, evaluate};
 use crate::engine::{ModelEngine, SimEngine};
 use crate::result::{as_json, shown};
 use crate::run::RunContext;
@@ -79,7 +79,7 @@ pub struct VariationStep {
 
 /// A variation that was run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Varied {
+pub struct VariationResult {
     /// The reason and what was concluded.
     pub variation: Variation,
     /// What was obtained as things are, then with each step.
@@ -113,7 +113,7 @@ fn parse(text: &str) -> Result<Vec<Variation>, String> {
 ///
 /// # Errors
 /// [`ClaimsError`]: a claim that there is not, a step that cannot be set, `stop`.
-pub fn vary(only: &[String], context: RunContext<'_>) -> Result<Vec<Varied>, ClaimsError> {
+pub fn vary(only: &[String], context: RunContext<'_>) -> Result<Vec<VariationResult>, ClaimsError> {
     let all = variations().map_err(ClaimsError::List)?;
     if let Some(unknown) = only.iter().find(|id| !all.iter().any(|variation| variation.claim == **id)) {
         let mut known: Vec<&str> = all.iter().map(|variation| variation.claim.as_str()).collect();
@@ -131,7 +131,7 @@ pub fn vary(only: &[String], context: RunContext<'_>) -> Result<Vec<Varied>, Cla
             let as_it_is = [Table::new()];
             let steps = as_it_is.iter().chain(&variation.steps);
             let steps = steps.map(|step| judged(&variation.claim, step, context));
-            Ok(Varied { steps: steps.collect::<Result<_, ClaimsError>>()?, variation: variation.clone() })
+            Ok(VariationResult { steps: steps.collect::<Result<_, ClaimsError>>()?, variation: variation.clone() })
         })
         .collect()
 }
@@ -141,7 +141,7 @@ fn judged(claim: &str, step: &Table, context: RunContext<'_>) -> Result<Variatio
     let simulated = SimEngine::new(constants);
     let engines = Engines { simulated: &simulated, modelled: &ModelEngine };
     let only = [claim.to_string()];
-    let wanted = Wanted { full: false, only: &only, changes: Some(&changes) };
+    let wanted = ClaimSelection { full: false, only: &only, changes: Some(&changes) };
     let found = evaluate(engines, &wanted, context)?;
     let result = &found.claims[0];
     Ok(VariationStep {
@@ -154,7 +154,8 @@ fn judged(claim: &str, step: &Table, context: RunContext<'_>) -> Result<Variatio
 
 /// The constants and the changed points of a step.
 fn change(step: &Table) -> Result<(Constants, Changes), String> {
-    let (mut constants, mut changes) = (Constants::default(), Changes::default());
+    let mut constants = Constants::default();
+    let mut changes = Changes::default();
     for (key, value) in step {
         let told = told(step);
         let number = value.as_float().or(value.as_integer().map(|number| number as f64));

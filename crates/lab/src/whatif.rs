@@ -17,7 +17,7 @@ use sim::Constants;
 use toml::{Table, Value};
 
 use crate::command::{CommandError, Context};
-use crate::declaration::{DeclarationError, Experiment, Length, Publication, Recorded, Settings};
+use crate::declaration::{DeclarationError, Experiment, Length, Publication, RecordedWorkload, Settings};
 use crate::engine::SimEngine;
 use crate::result::{Metric, ResultKind};
 use crate::run::{Job, Options, run};
@@ -88,7 +88,7 @@ pub struct Advice {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Described {
+struct DescribedWorkload {
     #[serde(default)]
     data: Table,
     workload: Table,
@@ -104,7 +104,7 @@ fn usual_seconds() -> f64 {
 ///
 /// # Errors
 /// What cannot be written as a workload: nothing was recorded, or a figure is none.
-pub fn workload_file(recorded: &Recorded) -> Result<String, String> {
+pub fn workload_file(recorded: &RecordedWorkload) -> Result<String, String> {
     let mut named = Table::try_from(recorded).map_err(|error| error.to_string())?;
     named.insert("kind".into(), "recorded".into());
     named.insert("machine".into(), "any".into());
@@ -117,11 +117,12 @@ pub fn workload_file(recorded: &Recorded) -> Result<String, String> {
 }
 
 /// The file, a line per column and statement. Placements and strategies are tried, so they are left out.
-fn recorded_text(recorded: &Recorded) -> String {
+fn recorded_text(recorded: &RecordedWorkload) -> String {
     let mut text = String::from(
         "# Recorded by Nearside. What one statement of each kind did on average; columns are numbered from 0.\n",
     );
-    let (seconds, clients) = (seconds_for(recorded), recorded.clients);
+    let seconds = seconds_for(recorded);
+    let clients = recorded.clients;
     text += &format!("seconds = {seconds:?}\n\n[workload]\nkind = \"recorded\"\nclients = {clients}\ncolumns = [\n");
     for column in &recorded.columns {
         text += &format!("  {{ table = {}, column = {} }},\n", quoted(&column.table), quoted(&column.column));
@@ -149,7 +150,7 @@ fn quoted(text: &str) -> String {
 
 /// Virtual seconds in which some hundred statements end, were it as where they were recorded; within bounds that take
 /// no long time to simulate.
-fn seconds_for(recorded: &Recorded) -> f64 {
+fn seconds_for(recorded: &RecordedWorkload) -> f64 {
     let count: u64 = recorded.statements.iter().map(|statement| statement.count).sum();
     let all: f64 = recorded.statements.iter().map(|statement| statement.count as f64 * statement.seconds).sum();
     let mean = all / count.max(1) as f64;
@@ -187,7 +188,8 @@ pub fn whatif(arguments: &WhatIf, context: &Context<'_>, out: &mut dyn Write) ->
     };
     let choices: Vec<Choice> = named.into_iter().zip(results).map(choice).collect();
     let best = best(&choices);
-    let (machine, source) = (arguments.machine.clone(), "simulated".to_string());
+    let machine = arguments.machine.clone();
+    let source = "simulated".to_string();
     let advice = Advice { machine, choices, best, source, revision: context.revision.clone(), seed: arguments.seed };
     write(out, &advice)?;
     Ok(advice)
@@ -228,14 +230,14 @@ fn experiment(arguments: &WhatIf) -> Result<Experiment, CommandError> {
     Ok(experiment)
 }
 
-fn read(path: &Path) -> Result<Described, DeclarationError> {
+fn read(path: &Path) -> Result<DescribedWorkload, DeclarationError> {
     let failure = |reason: String| DeclarationError::File { path: path.to_path_buf(), reason };
     let bytes = std::fs::metadata(path).map_err(|error| failure(error.to_string()))?.len();
     if bytes > FILE_BYTES_MAX {
         return Err(failure(format!("it has {bytes} bytes; a workload has at most {FILE_BYTES_MAX}")));
     }
     let text = std::fs::read_to_string(path).map_err(|error| failure(error.to_string()))?;
-    let described: Described =
+    let described: DescribedWorkload =
         toml::from_str(&text).map_err(|error| failure(error.to_string().trim_end().to_string()))?;
     if !described.seconds.is_finite() || described.seconds <= 0.0 {
         return Err(failure(
@@ -291,8 +293,8 @@ fn write(out: &mut dyn Write, advice: &Advice) -> Result<(), CommandError> {
     match advice.best.map(|best| &advice.choices[best]) {
         Some(best) => writeln!(
             out,
-            "choose placement {} with scheduling {}: of those within {:.0}% of the best throughput the one with the least mean latency, and of equals \
-             the simplest",
+            "choose placement {} with scheduling {}: of those within {:.0}% of the best throughput the one with the \
+             least mean latency, and of equals the simplest",
             best.placement,
             best.strategy,
             ALIKE * 100.0
@@ -347,7 +349,7 @@ selectivity = 0.00001
         assert!(text.contains("choose placement") && text.contains("100%"), "{text}");
     }
 
-    fn recorded() -> Recorded {
+    fn recorded() -> RecordedWorkload {
         let column = |table: &str, column: &str| RecordedColumn { table: table.into(), column: column.into() };
         let statement = |sql: &str, count, cpu_seconds, reads: &[(usize, f64)]| RecordedStatement {
             sql: sql.into(),
@@ -357,7 +359,7 @@ selectivity = 0.00001
             seconds: 0.01,
             reads: reads.iter().map(|(column, bytes)| RecordedRead { column: *column, bytes: *bytes }).collect(),
         };
-        Recorded {
+        RecordedWorkload {
             clients: 64,
             columns: vec![column("t", "a"), column("t", "b"), column("u", "a"), column("v", "a")],
             statements: vec![
@@ -365,7 +367,7 @@ selectivity = 0.00001
                 statement("SELECT \"u\".a FROM u, v", 10, 0.008, &[(2, 3e8), (3, 4e8)]),
                 statement("SELECT ?\n-- \u{7f}\\", 1, 1e-6, &[]),
             ],
-            ..Recorded::default()
+            ..RecordedWorkload::default()
         }
     }
 
@@ -376,7 +378,7 @@ selectivity = 0.00001
         let read: Table = toml::from_str(&text).unwrap();
         let mut workload = read["workload"].as_table().unwrap().clone();
         assert_eq!(workload.remove("kind"), Some("recorded".into()));
-        assert_eq!(workload.try_into::<Recorded>().unwrap(), recorded());
+        assert_eq!(workload.try_into::<RecordedWorkload>().unwrap(), recorded());
         let (advice, shown) = ask(&text, "ivybridge-ex-4", &[]).unwrap();
         assert_eq!(advice.choices.len(), 9);
         let get = |placement: &str, strategy: &str| {
@@ -393,7 +395,7 @@ selectivity = 0.00001
 
     #[test]
     fn what_is_no_record_is_told() {
-        assert!(workload_file(&Recorded::default()).unwrap_err().contains("no statement was recorded"));
+        assert!(workload_file(&RecordedWorkload::default()).unwrap_err().contains("no statement was recorded"));
         let mut wrong = recorded();
         wrong.statements[0].reads[0].column = 9;
         assert!(workload_file(&wrong).unwrap_err().contains("reads column 9, of 4"));

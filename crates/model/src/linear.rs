@@ -17,7 +17,8 @@ pub(crate) fn solve(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Option<Ve
         matrix.swap(column, pivot);
         right.swap(column, pivot);
         let (upper, lower) = matrix.split_at_mut(column + 1);
-        let (pivot, pivot_right) = (&upper[column], right[column]);
+        let pivot = &upper[column];
+        let pivot_right = right[column];
         for (row, right) in lower.iter_mut().zip(&mut right[column + 1..]) {
             let factor = row[column] / pivot[column];
             for (entry, above) in row.iter_mut().zip(pivot).skip(column) {

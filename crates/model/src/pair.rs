@@ -23,7 +23,8 @@ use crate::plain::{PlainJob, cost};
 
 /// The run times of two jobs on their cpus per node while both run, in seconds.
 pub fn predict_s(curve: &Curve, first: (PlainJob, f64), second: (PlainJob, f64)) -> (f64, f64) {
-    let (one, two) = (first.0.demand(first.1), second.0.demand(second.1));
+    let one = first.0.demand(first.1);
+    let two = second.0.demand(second.1);
     (first.0.time_s(curve, first.1, two), second.0.time_s(curve, second.1, one))
 }
 

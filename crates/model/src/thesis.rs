@@ -10,8 +10,6 @@
 mod tests;
 
 use crate::curve::{Curve, CurveError, Interpolation, Outside};
-use crate::job::Job;
-use crate::machine::Machine;
 use crate::pair::rho_model;
 use crate::plain::PlainJob;
 
@@ -110,47 +108,14 @@ pub fn gains(system: System) -> Result<Vec<Gain>, CurveError> {
     let q_of = |number: f64| queries.iter().find(|fitted| f64::from(fitted.query) == number).map(|fitted| fitted.job.q);
     let at = system.of(2, 5);
     let row = |cells: &[Option<f64>]| {
-        let (one, two) = (cells[0]?, cells[1]?);
+        let one = cells[0]?;
+        let two = cells[1]?;
         let computed = rho_model(&curve, (q_of(one)?, half), (q_of(two)?, half));
-        let (published, measured) = (cells[at]? / 100.0, cells[at + 1]? / 100.0);
+        let published = cells[at]? / 100.0;
+        let measured = cells[at + 1]? / 100.0;
         Some(Gain { queries: (one as u32, two as u32), computed, published, measured })
     };
     Ok(rows(PAIRS).filter_map(|cells| row(&cells)).collect())
-}
-
-/// Table 5.2 by the extended model, as far as it allows: each query gets the sequential share that explains its
-/// measured gain beside itself (which is 0 in the plain model), and pairs of different queries are predicted from that.
-/// `q` is Table 5.1's, or 0 where it is negative.
-///
-/// What it says is whether lost speed-up of each job alone accounts for the gains that the thesis found "far below the
-/// observed values" (section 5.4.1).
-pub fn speed_up_gains(system: System) -> Result<Vec<Gain>, CurveError> {
-    let curve = Curve::of_threads(&system.local_gib_s(), Interpolation::Linear, Outside::Hold)?;
-    let machine = Machine::simple(curve, system.cores());
-    let half = system.cores() / 2.0;
-    let table = gains(system)?;
-    let mut jobs: Vec<(u32, Job)> = Vec::new();
-    for own in table.iter().filter(|gain| gain.queries.0 == gain.queries.1) {
-        let fitted = system.queries().into_iter().find(|fitted| fitted.query == own.queries.0);
-        let q = fitted.map_or(0.0, |fitted| fitted.job.q.max(0.0));
-        let with = |sequential: f64| Job { t_s: 1.0, q, sequential, ..Job::default() };
-        let (mut low, mut high) = (0.0, 1.0);
-        // The gain beside itself grows with the sequential share; thirty halvings are a billionth.
-        for _ in 0..30 {
-            let middle = (low + high) / 2.0;
-            let job = with(middle);
-            let gain = machine.rho(&[(&job, half), (&job, half)]);
-            if gain < own.measured { low = middle } else { high = middle }
-        }
-        jobs.push((own.queries.0, with(low)));
-    }
-    let job_of = |query: u32| jobs.iter().find(|(number, _)| *number == query).map(|(_, job)| job);
-    let pair = |gain: &Gain| {
-        let (one, two) = (job_of(gain.queries.0)?, job_of(gain.queries.1)?);
-        let computed = machine.rho(&[(one, half), (two, half)]);
-        (gain.queries.0 != gain.queries.1).then_some(Gain { computed, ..*gain })
-    };
-    Ok(table.iter().filter_map(pair).collect())
 }
 
 fn column(table: &str, index: usize) -> Vec<f64> {

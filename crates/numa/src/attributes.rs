@@ -52,7 +52,7 @@ pub struct Attributes {
     /// Bandwidth as the number of threads grows.
     pub by_threads: Vec<ByThreads>,
     /// Latency under load.
-    pub loaded: Vec<Loaded>,
+    pub loaded: Vec<LoadedLatency>,
     /// What a reader must know of the figures: what was derived, assumed, left out.
     pub notes: Vec<String>,
 }
@@ -110,7 +110,7 @@ pub struct ByThreads {
 
 /// Latency that one cpu sees while others read at a given rate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Loaded {
+pub struct LoadedLatency {
     /// Where the cpus are.
     pub initiator: NodeId,
     /// Where the memory lies.
@@ -261,7 +261,7 @@ impl Attributes {
                 "a curve of 'by_threads' has a node that is not there or a figure that is no rate".to_string(),
             );
         }
-        let loaded = |l: &Loaded| {
+        let loaded = |l: &LoadedLatency| {
             let rate = l.bytes_per_second.is_finite() && l.bytes_per_second >= 0.0;
             there(&l.initiator) && there(&l.target) && rate && good(l.latency_ns)
         };
@@ -272,7 +272,8 @@ impl Attributes {
         if matrix.is_empty() {
             return None;
         }
-        let (rows, columns) = (self.nodes.len(), self.targets.len());
+        let rows = self.nodes.len();
+        let columns = self.targets.len();
         if matrix.len() != rows || matrix.iter().any(|row| row.len() != columns) {
             return Some(format!("'{name}' is not {rows} rows of {columns}"));
         }

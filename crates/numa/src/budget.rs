@@ -60,14 +60,9 @@ impl Budget {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// The most bytes that were reserved at a time since the start or since [`Budget::reset_peak`].
+    /// The most bytes that were reserved at a time since the start.
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes.load(Ordering::Relaxed)
-    }
-
-    /// Lets the peak start again from what is in use now.
-    pub fn reset_peak(&self) {
-        self.peak_bytes.store(self.used_bytes(), Ordering::Relaxed);
     }
 
     /// Its own limit; an ancestor's may be tighter.
@@ -81,7 +76,9 @@ impl Budget {
     }
 
     fn build(name: String, limit_bytes: Option<u64>, parent: Option<Arc<Budget>>) -> Arc<Budget> {
-        let (used_bytes, peak_bytes, counts) = (AtomicU64::new(0), AtomicU64::new(0), OnceLock::new());
+        let used_bytes = AtomicU64::new(0);
+        let peak_bytes = AtomicU64::new(0);
+        let counts = OnceLock::new();
         Arc::new(Budget { name, limit_bytes, used_bytes, peak_bytes, parent, counts })
     }
 
@@ -197,6 +194,11 @@ impl Reservation {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;
         Reservation { budget: Arc::clone(&self.budget), bytes }
+    }
+
+    /// Where bytes of this reservation are counted; those of nobody's where there is none.
+    pub(crate) fn counts(reservation: Option<&Reservation>) -> &Counts {
+        reservation.map_or_else(|| Counts::of_nobody().as_ref(), |reservation| reservation.budget.counts())
     }
 }
 

@@ -1,6 +1,7 @@
 //! What can go wrong, one error per operation. Kernels that lie or refuse are not errors: see `Topology::warnings` and
 //! [`refusals`](crate::refusals()).
 
+use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
@@ -31,7 +32,8 @@ pub enum TopologyError {
 pub enum MemoryError {
     /// A budget has not enough left.
     #[error(
-        "the memory budget of {budget} is used up: {} of {} in use, {} more needed; raise its limit, or let the statement touch less at a time",
+        "the memory budget of {budget} is used up: {} of {} in use, {} more needed; raise its limit, or let the \
+         statement touch less at a time",
         size(*used_bytes), size(*limit_bytes), size(*requested_bytes)
     )]
     OverBudget {
@@ -58,7 +60,10 @@ pub enum MemoryError {
         available_bytes: u64,
     },
     /// All nodes together have not enough free memory.
-    #[error("the machine is out of memory: {} free, {} needed; free memory or lower the memory limit", size(*available_bytes), size(*requested_bytes))]
+    #[error(
+        "the machine is out of memory: {} free, {} needed; free memory or lower the memory limit",
+        size(*available_bytes), size(*requested_bytes)
+    )]
     MachineFull {
         /// What was asked for.
         requested_bytes: u64,
@@ -73,6 +78,13 @@ pub enum MemoryError {
         /// What the kernel said.
         reason: String,
     },
+}
+
+impl MemoryError {
+    /// What a failed system call for `requested_bytes` means.
+    pub(crate) fn system(requested_bytes: u64, error: io::Error) -> MemoryError {
+        MemoryError::System { requested_bytes, reason: error.to_string() }
+    }
 }
 
 /// A byte count a person can read: `512 B`, `1.5 GiB`.

@@ -32,7 +32,8 @@ impl Fixture {
             fixture.node_memory(node, 8 << 20, 6 << 20);
             for cpu in first..first + cpus {
                 let sibling = cpu ^ 1;
-                let (a, b) = (cpu.min(sibling), cpu.max(sibling));
+                let a = cpu.min(sibling);
+                let b = cpu.max(sibling);
                 fixture.cpu_file(&format!("cpu{cpu}/topology/core_cpus_list"), &format!("{a}-{b}\n"));
                 fixture.cpu_file(&format!("cpu{cpu}/topology/core_id"), &format!("{a}\n"));
                 fixture.cpu_file(&format!("cpu{cpu}/topology/physical_package_id"), &format!("{node}\n"));

@@ -83,11 +83,14 @@ impl IdSet {
 
     /// The members of both sets.
     pub(crate) fn intersect(&self, other: &IdSet) -> IdSet {
-        let (mut i, mut j) = (0, 0);
+        let mut i = 0;
+        let mut j = 0;
         let mut ranges = Vec::new();
         while i < self.ranges.len() && j < other.ranges.len() {
-            let (a, b) = (self.ranges[i], other.ranges[j]);
-            let (first, last) = (a.0.max(b.0), a.1.min(b.1));
+            let a = self.ranges[i];
+            let b = other.ranges[j];
+            let first = a.0.max(b.0);
+            let last = a.1.min(b.1);
             if first <= last {
                 ranges.push((first, last));
             }
@@ -241,7 +244,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lists_and_masks_mean_their_members(ids in prop::collection::btree_set(0u32..200, 0..60), shuffle in any::<u64>()) {
+        fn lists_and_masks_mean_their_members(
+            ids in prop::collection::btree_set(0u32..200, 0..60),
+            shuffle in any::<u64>(),
+        ) {
             let set = plain(&ids);
             prop_assert_eq!(members(&set), ids.clone());
             prop_assert_eq!(set.len(), ids.len() as u64);
@@ -261,7 +267,10 @@ mod tests {
         }
 
         #[test]
-        fn set_algebra_matches_plain_sets(a in prop::collection::btree_set(0u32..80, 0..40), b in prop::collection::btree_set(0u32..80, 0..40)) {
+        fn set_algebra_matches_plain_sets(
+            a in prop::collection::btree_set(0u32..80, 0..40),
+            b in prop::collection::btree_set(0u32..80, 0..40),
+        ) {
             prop_assert_eq!(members(&plain(&a).intersect(&plain(&b))), &a & &b);
             let rest = plain(&a).without(&plain(&b));
             prop_assert_eq!(members(&rest), &a - &b);

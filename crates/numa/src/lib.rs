@@ -43,12 +43,12 @@ mod sys;
 mod topology;
 mod usage;
 
-pub use attributes::{Attributes, AttributesError, ByThreads, Latency, Loaded, Stream, TransferKind};
+pub use attributes::{Attributes, AttributesError, ByThreads, Latency, LoadedLatency, Stream, TransferKind};
 pub use budget::{Budget, Reservation};
 pub use error::{MemoryError, TopologyError};
 pub use ids::{CpuId, NodeId, PackageId};
 pub use machines::{Coherence, MachineDescription, MachineError, PublishedMachine, published_machines};
-pub use moving::{MoveError, Moved};
+pub use moving::{MoveError, MoveReport};
 pub use page_map::{Interleaving, PageMap, PageRange, Pattern};
 pub use policy::Policy;
 pub use process::{

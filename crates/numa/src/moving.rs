@@ -21,7 +21,7 @@ use crate::ids::NodeId;
 use crate::machine::Machine;
 use crate::page_map::PageMap;
 use crate::refusals::refused;
-use crate::sys::memory::HUGE_PAGE_BYTES;
+use crate::sys::mapping::HUGE_PAGE_BYTES;
 use crate::sys::migrate::{move_pages, split_huge_page};
 use crate::sys::scan::{PageTable, Stretch};
 use crate::sys::{nodes_of_pages, page_bytes};
@@ -36,7 +36,7 @@ const STUCK: &str = "pages stay on the nodes where they are";
 
 /// What became of bytes that were to lie on other nodes. Bytes that nobody has touched yet are in none of the three.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct MoveReport {
     /// Moved to where they shall be.
     pub moved_bytes: u64,
     /// Were there before.
@@ -45,8 +45,8 @@ pub struct Moved {
     pub stuck_bytes: u64,
 }
 
-impl AddAssign for Moved {
-    fn add_assign(&mut self, other: Moved) {
+impl AddAssign for MoveReport {
+    fn add_assign(&mut self, other: MoveReport) {
         self.moved_bytes += other.moved_bytes;
         self.already_bytes += other.already_bytes;
         self.stuck_bytes += other.stuck_bytes;
@@ -158,9 +158,9 @@ pub(crate) fn move_to(
     before: &PageMap,
     machine: &Machine,
     stop: &dyn Fn() -> bool,
-) -> Result<Moved, MoveError> {
+) -> Result<MoveReport, MoveError> {
     let table = PageTable::open();
-    let mut sum = Moved::default();
+    let mut sum = MoveReport::default();
     for step in steps(bytes) {
         let result = if stop() { Err(MoveError::Stopped) } else { move_step(&step, target, &table, machine) };
         match result {
@@ -175,10 +175,10 @@ pub(crate) fn move_to(
 }
 
 /// Moves the pages of `bytes` to where `before` says that they were, as far as that can be done.
-pub(crate) fn move_back(bytes: &Range<usize>, before: &PageMap, machine: &Machine) -> Moved {
+pub(crate) fn move_back(bytes: &Range<usize>, before: &PageMap, machine: &Machine) -> MoveReport {
     let target = MoveTarget::Back(before);
     let table = PageTable::open();
-    let mut sum = Moved::default();
+    let mut sum = MoveReport::default();
     for step in steps(bytes) {
         // A node that was filled by others meanwhile keeps no other step from being taken back.
         sum += move_step(&step, &target, &table, machine).unwrap_or_default();
@@ -202,8 +202,8 @@ fn move_step(
     target: &MoveTarget<'_>,
     table: &Option<PageTable>,
     machine: &Machine,
-) -> Result<Moved, MoveError> {
-    let mut sum = Moved::default();
+) -> Result<MoveReport, MoveError> {
+    let mut sum = MoveReport::default();
     let mut wrong: Vec<Page> = Vec::new();
     let mut wrong_at_first = 0;
     let mut tried = Ok(());
@@ -218,7 +218,7 @@ fn move_step(
             Ok(wrong) => wrong,
             Err(error) => {
                 refused("move_pages", &error, STUCK);
-                return Ok(Moved { stuck_bytes: all, ..sum });
+                return Ok(MoveReport { stuck_bytes: all, ..sum });
             }
         };
         if attempt == 0 {
@@ -268,7 +268,8 @@ fn pages_of(bytes: &Range<usize>, target: &MoveTarget<'_>, table: &Option<PageTa
 /// look huge: where policies or protections differ, or the kernel does not tell, its parts look like base pages, but
 /// still move as one.
 fn pages_in(stretches: Vec<Stretch>, target: &MoveTarget<'_>) -> (Vec<Page>, Vec<usize>) {
-    let (mut pages, mut cut) = (Vec::new(), Vec::new());
+    let mut pages = Vec::new();
+    let mut cut = Vec::new();
     for Stretch { bytes, huge } in stretches {
         let unit = if huge { HUGE_PAGE_BYTES } else { page_bytes() };
         let mut start = bytes.start;

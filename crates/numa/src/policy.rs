@@ -20,7 +20,7 @@ pub(crate) const CUTS_MAX: u64 = 256;
 /// Weighted interleaving cuts at huge pages when this many whole cycles of huge pages fit.
 const HUGE_CYCLES_MIN: u64 = 8;
 /// A huge page, see `sys::memory`.
-const HUGE_BYTES: u64 = crate::sys::memory::HUGE_PAGE_BYTES as u64;
+const HUGE_BYTES: u64 = crate::sys::mapping::HUGE_PAGE_BYTES as u64;
 
 /// Where the pages of a region come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +99,8 @@ impl Policy {
             Policy::Interleaved(_) => {
                 let nodes = self.nodes();
                 let count = nodes.len() as u64;
-                let (pages, rest) = (len_bytes / page, len_bytes % page);
+                let pages = len_bytes / page;
+                let rest = len_bytes % page;
                 for (i, node) in (0u64..).zip(&nodes) {
                     let whole = (pages / count + u64::from(i < pages % count)) * page;
                     let bytes = whole + if i == pages % count { rest } else { 0 };

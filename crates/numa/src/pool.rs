@@ -15,14 +15,15 @@
 //!
 //! Source: thread-local pools per node, Seidel 2011, NUMA Building Blocks, section 3.3.1.
 
+use std::any::Any;
 use std::cell::RefCell;
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::error::MemoryError;
+use crate::sys::mapping::Mapping;
 use crate::sys::memory::Memory;
-use crate::sys::slab::{Block, Slab};
+use crate::sys::slab::{Block, Home, Slab};
 
 /// Bytes of a block, by class: at most a third more than was asked for.
 const CLASS_BYTES: [usize; 19] =
@@ -55,17 +56,10 @@ struct Shelf {
 
 /// Which pool and class a slab belongs to.
 #[derive(Debug)]
-pub(crate) struct Home {
+struct Shelving {
     pool: Weak<Pool>,
     pool_id: u64,
     class: usize,
-}
-
-impl Home {
-    /// The pool, while it is there.
-    pub(crate) fn pool(&self) -> Option<Arc<Pool>> {
-        self.pool.upgrade()
-    }
 }
 
 impl Pool {
@@ -74,6 +68,12 @@ impl Pool {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let shelves = std::array::from_fn(|_| Mutex::default());
         Arc::new(Pool { id, shelves, held_bytes: AtomicU64::new(0) })
+    }
+
+    /// The pool that a block belongs to, while it is there.
+    pub(crate) fn of(block: &Block) -> Option<Arc<Pool>> {
+        let home: &dyn Any = block.slab().home();
+        home.downcast_ref::<Shelving>()?.pool.upgrade()
     }
 
     /// What a request of this many bytes takes; at most [`POOL_BYTES_MAX`].
@@ -89,16 +89,14 @@ impl Pool {
     pub(crate) fn take(
         self: &Arc<Pool>,
         len_bytes: usize,
-        map: impl FnOnce() -> Result<Memory, MemoryError>,
+        map: impl FnOnce() -> Result<Mapping, MemoryError>,
     ) -> Result<Memory, MemoryError> {
         let class = class_of(len_bytes);
         let block = match cached(|cache| cache.blocks(self, class).pop()).flatten() {
             Some(block) => block,
             None => self.fetch(class, map)?,
         };
-        let system =
-            |error: io::Error| MemoryError::System { requested_bytes: len_bytes as u64, reason: error.to_string() };
-        Memory::of_block(block, len_bytes).map_err(system)
+        Memory::of_block(block, len_bytes).map_err(|error| MemoryError::system(len_bytes as u64, error))
     }
 
     /// Bytes of all its slabs, used or not.
@@ -116,15 +114,15 @@ impl Pool {
     fn fetch(
         self: &Arc<Pool>,
         class: usize,
-        map: impl FnOnce() -> Result<Memory, MemoryError>,
+        map: impl FnOnce() -> Result<Mapping, MemoryError>,
     ) -> Result<Block, MemoryError> {
         let mut taken = self.shelf(class).take(batch(class));
         if taken.is_empty() {
             // Outside of the lock: this asks the kernel for free memory and for a mapping.
-            let memory = map()?;
-            self.held_bytes.fetch_add(memory.held_bytes() as u64, Ordering::Relaxed);
-            let home = Home { pool: Arc::downgrade(self), pool_id: self.id, class };
-            let slab = Arc::new(Slab::new(memory, CLASS_BYTES[class], home));
+            let mapping = map()?;
+            self.held_bytes.fetch_add(mapping.bytes() as u64, Ordering::Relaxed);
+            let home = Shelving { pool: Arc::downgrade(self), pool_id: self.id, class };
+            let slab = Arc::new(Slab::new(mapping, CLASS_BYTES[class], Box::new(home)));
             taken.extend((0..batch(class)).map_while(|_| slab.take()));
             if slab.free_blocks() > 0 {
                 self.shelf(class).open.push(slab);
@@ -189,23 +187,24 @@ impl Shelf {
     }
 }
 
-/// Gives a block back, to the cache of the calling thread.
-pub(crate) fn give_back(block: Block) {
-    let slab = Arc::clone(block.slab());
-    let Home { pool, pool_id, class } = slab.home();
-    let mut block = Some(block);
-    let surplus = cached(|cache| {
-        let blocks = cache.blocks_by_id(*pool_id, pool, *class);
-        blocks.extend(block.take());
-        // Those that came first go: they are the coldest.
-        let surplus = if blocks.len() > 2 * batch(*class) { blocks.len() - batch(*class) } else { 0 };
-        blocks.drain(..surplus).collect::<Vec<_>>()
-    });
-    // Where the thread is ending it has no cache any more, and the block is still here.
-    let mut surplus = surplus.unwrap_or_default();
-    surplus.extend(block);
-    if let Some(pool) = pool.upgrade().filter(|_| !surplus.is_empty()) {
-        pool.put(*class, surplus);
+impl Home for Shelving {
+    /// To the cache of the calling thread.
+    fn give_back(&self, block: Block) {
+        let mut block = Some(block);
+        let surplus = cached(|cache| {
+            let blocks = cache.blocks_by_id(self.pool_id, &self.pool, self.class);
+            blocks.extend(block.take());
+            // Those that came first go: they are the coldest.
+            let most = 2 * batch(self.class);
+            let surplus = if blocks.len() > most { blocks.len() - batch(self.class) } else { 0 };
+            blocks.drain(..surplus).collect::<Vec<_>>()
+        });
+        // Where the thread is ending it has no cache any more, and the block is still here.
+        let mut surplus = surplus.unwrap_or_default();
+        surplus.extend(block);
+        if let Some(pool) = self.pool.upgrade().filter(|_| !surplus.is_empty()) {
+            pool.put(self.class, surplus);
+        }
     }
 }
 

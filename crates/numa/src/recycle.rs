@@ -15,7 +15,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::sys::memory::{HUGE_PAGE_BYTES, Memory};
+use crate::sys::mapping::HUGE_PAGE_BYTES;
+use crate::sys::memory::Memory;
 use crate::sys::page_bytes;
 
 /// How long a mapping is kept without being used.

@@ -40,7 +40,7 @@ pub use place::RegionPlacement;
 pub struct Region {
     memory: Memory,
     reservation: Option<Reservation>,
-    placed: Mutex<Placed>,
+    placed: Mutex<PolicyState>,
     placements: AtomicU64,
     /// The node of a machine that has just one: all bytes are there.
     only_node: Option<NodeId>,
@@ -51,7 +51,7 @@ pub struct Region {
 
 /// What was asked of the kernel for a region.
 #[derive(Debug)]
-struct Placed {
+struct PolicyState {
     policy: Policy,
     /// What only regions with policy calls have; in a box, so that the others stay small and quick to hand on.
     laid_out: Option<Box<LaidOut>>,
@@ -156,7 +156,7 @@ impl Region {
         bounds: Vec<Bound>,
         only_node: Option<NodeId>,
     ) -> Region {
-        let placed = Mutex::new(Placed::new(policy, memory.held_bytes() as u64, bounds));
+        let placed = Mutex::new(PolicyState::new(policy, memory.held_bytes() as u64, bounds));
         let placements = AtomicU64::new(0);
         let mut region =
             Region { memory, reservation, placed, placements, moving: Mutex::new(()), only_node, recycle: None };
@@ -166,7 +166,7 @@ impl Region {
 
     /// The first `len_bytes` bytes in a smaller block of the same pool, where it is a block and half of it would do.
     fn smaller_block(&self, len_bytes: usize) -> Option<Memory> {
-        let pool = self.memory.pool().filter(|_| len_bytes > 0)?;
+        let pool = self.memory.block().filter(|_| len_bytes > 0).and_then(Pool::of)?;
         if Pool::block_bytes(len_bytes) > self.held_bytes() / 2 {
             return None;
         }
@@ -189,7 +189,7 @@ impl Region {
         );
     }
 
-    fn placed(&self) -> MutexGuard<'_, Placed> {
+    fn placed(&self) -> MutexGuard<'_, PolicyState> {
         // Replaced as a whole or not at all, so a panic elsewhere while it was held does not matter.
         self.placed.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -206,13 +206,13 @@ impl Drop for Region {
     }
 }
 
-impl Placed {
+impl PolicyState {
     #[inline]
-    fn new(policy: Policy, laid_out_bytes: u64, bounds: Vec<Bound>) -> Placed {
+    fn new(policy: Policy, laid_out_bytes: u64, bounds: Vec<Bound>) -> PolicyState {
         let runs = matches!(policy, Policy::Striped { .. } | Policy::Weighted(_));
         let laid_out = (runs || !bounds.is_empty())
             .then(|| Box::new(LaidOut { bytes: laid_out_bytes, bounds, sections: Vec::new() }));
-        Placed { policy, laid_out }
+        PolicyState { policy, laid_out }
     }
 
     /// Adds a region's bytes to its owner's counters, or takes them off.
@@ -224,7 +224,7 @@ impl Placed {
         only_node: Option<NodeId>,
         change: impl Fn(&Counts, Option<NodeId>, UsageKind, u64),
     ) {
-        let counts = Counts::of(reservation);
+        let counts = Reservation::counts(reservation);
         let kind = if memory.is_block() { UsageKind::Pool } else { UsageKind::Region };
         let held = memory.held_bytes() as u64;
         match (&self.policy, only_node) {

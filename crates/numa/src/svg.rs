@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn text_is_escaped_wherever_it_stands() {
-        let (raw, escaped) = ("<a & \"b\">\u{1}", "&lt;a &amp; &quot;b&quot;&gt; ");
+        let raw = "<a & \"b\">\u{1}";
+        let escaped = "&lt;a &amp; &quot;b&quot;&gt; ";
         let mut drawing = Drawing::default();
         drawing.text(1.0, 2.0, "", raw);
         drawing.told_rect(0.0, 0.0, 1.0, 1.0, "", raw);

@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use serde::Serialize;
 
-use crate::budget::Reservation;
 use crate::ids::NodeId;
 use crate::machine::Machine;
 
@@ -88,17 +87,9 @@ impl Counts {
     }
 
     /// The counters of what has no budget.
-    fn of_nobody() -> &'static Arc<Counts> {
+    pub(crate) fn of_nobody() -> &'static Arc<Counts> {
         static NOBODY: OnceLock<Arc<Counts>> = OnceLock::new();
         NOBODY.get_or_init(|| Counts::register(""))
-    }
-
-    /// The counters of what a reservation's budget counts.
-    pub(crate) fn of(reservation: Option<&Reservation>) -> &Counts {
-        match reservation {
-            Some(reservation) => reservation.budget().counts(),
-            None => Counts::of_nobody(),
-        }
     }
 
     #[inline]

@@ -1,16 +1,12 @@
-//! What a task says about itself: where it wants to run and how urgent it is; and how a scheduler is set up.
+//! What a task says about itself: where it wants to run and how urgent it is.
 //!
 //! Invariant: what a task says is plain `Copy` data, so that [`crate::policy`] can decide over it without a lock.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 5.1 (affinities, hard affinity flag, statement time).
 
 use std::fmt;
-use std::time::Duration;
 
 use numa::{NodeId, PackageId};
-
-use crate::counting::CounterSource;
-use crate::settings::{Binding, Preset, Settings, Stealing};
 
 /// A slot: the right to run on one usable cpu. Slots are numbered from 0, those of one thread group side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,8 +35,8 @@ pub enum Place {
 
 /// Where a task wants to run.
 ///
-/// A place without a worker (a memory-only node, or one left out by [`Config::threads`]) stands for the nearest node
-/// that has one; a place that the machine does not have means [`Affinity::Anywhere`].
+/// A place without a worker (a memory-only node, or one left out by [`Config::threads`](crate::Config::threads)) stands
+/// for the nearest node that has one; a place that the machine does not have means [`Affinity::Anywhere`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Affinity {
     /// The private queue of one slot; nobody else ever takes it. A number beyond the last slot wraps around.
@@ -109,73 +105,3 @@ impl Hint {
 pub type AffinityOf<'a> = dyn Fn(usize) -> Affinity + Sync + 'a;
 /// What is called for each number of a loop.
 pub type CallBody<'a> = dyn Fn(usize) + Sync + 'a;
-
-/// How a scheduler is set up. The default uses every usable cpu and [`Settings::default`].
-#[derive(Clone, Debug, Default)]
-pub struct Config {
-    /// Slots, spread evenly over the nodes; `None` is one per usable cpu. 0 counts as 1; more than
-    /// [`Config::THREADS_MAX`] counts as that. More slots than cpus share cpus.
-    pub threads: Option<usize>,
-    /// Whom an idle worker may steal from.
-    pub stealing: Stealing,
-    /// When workers are pinned.
-    pub binding: Binding,
-    /// Everything else that can also be changed while the scheduler runs. Its stealing and binding are those above.
-    pub settings: Settings,
-    /// How nodes are split into thread groups.
-    pub split: Split,
-    /// The most worker threads, those that wait in blocking sections included; `None` is four per slot and 64 more.
-    /// Where it is reached, a worker that blocks keeps its slot.
-    pub workers_max: Option<usize>,
-    /// What the watchdog does.
-    pub watchdog: Watchdog,
-    /// Where workers get hardware counters from.
-    pub counters: CounterSource,
-}
-
-impl Config {
-    /// The most slots that a scheduler has.
-    pub const THREADS_MAX: usize = 4096;
-
-    /// The default with the settings of a preset.
-    pub fn preset(preset: Preset) -> Config {
-        let settings = Settings::preset(preset);
-        Config { stealing: settings.stealing, binding: settings.binding, settings, ..Config::default() }
-    }
-
-    /// The settings that the scheduler starts with.
-    pub fn initial_settings(&self) -> Settings {
-        Settings { stealing: self.stealing, binding: self.binding, ..self.settings }
-    }
-}
-
-/// How a node's cpus are split into thread groups: along shared caches and dies, SMT siblings together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Split {
-    /// Groups of fewer cpus are joined with their neighbour.
-    pub cpus_min: usize,
-    /// Groups of more cpus are cut.
-    pub cpus_max: usize,
-}
-
-impl Default for Split {
-    /// Four cpus share a lock without noticing; beyond 32 they begin to wait for it.
-    fn default() -> Split {
-        Split { cpus_min: 4, cpus_max: 32 }
-    }
-}
-
-/// When the watchdog looks, and when it calls a worker stuck.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Watchdog {
-    /// Time between two looks while anything runs. Nothing runs: it sleeps.
-    pub period: Duration,
-    /// A worker that is at one task or call for longer than this is reported once.
-    pub stuck_after: Duration,
-}
-
-impl Default for Watchdog {
-    fn default() -> Watchdog {
-        Watchdog { period: Duration::from_millis(10), stuck_after: Duration::from_secs(30) }
-    }
-}

@@ -173,7 +173,7 @@ mod tests {
     use numa::Topology;
 
     use super::*;
-    use crate::affinity::Config;
+    use crate::config::Config;
 
     #[test]
     fn a_small_run_gives_every_figure() {

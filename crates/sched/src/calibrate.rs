@@ -66,8 +66,10 @@ impl Calibration {
         let Some(node) = nodes.max_by_key(|node| slots_of(*node)) else { return Ok(None) };
         let workers = slots_of(node);
         let allocator = Allocator::new(Policy::Local, Arc::clone(statement.budget()));
-        let (mut read, spent_ns) = (AtomicU64::new(0), AtomicU64::new(0));
-        let (arrived, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let mut read = AtomicU64::new(0);
+        let spent_ns = AtomicU64::new(0);
+        let arrived = AtomicUsize::new(0);
+        let done = AtomicUsize::new(0);
         // Its own settings: with those of the database it might run on other nodes, or one after the other.
         let own = Statement::new(statement.time(), Arc::clone(statement.budget()));
         own.set_settings(Some(Settings::default()));

@@ -1,25 +1,12 @@
-//! Hardware counters of workers, and which statement they count for.
+//! Where workers get their hardware counters from, and sums of what those counted.
 //!
-//! A worker reads its counters when it turns from one statement to another or finds nothing more to do, and books what
-//! they counted since for the statement that it worked for; not per task.
-//!
-//! Invariants: what is counted between two statements (looking for tasks, sleeping) is booked for none; statements that
-//! are not to be counted cost no call; a worker without counters keeps no statement.
-//!
-//! # Limits
-//! Threads that are no workers are not counted. What a statement's last tasks cost is booked some microseconds after
-//! they have ended: [`Statement::wait_for_counts`].
+//! Invariant: a counter of which nothing was ever told stays unknown; it is not 0.
 
-use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use numa::counters::{Counter, Counts, ThreadCounters};
-
-use crate::runtime::Shared;
-use crate::runtime::staff::Worker;
-use crate::statement::Statement;
 
 /// Tells what the calling thread's counters counted since it was last called.
 pub type ReadCounters = Box<dyn FnMut() -> Counts>;
@@ -32,6 +19,11 @@ impl CounterSource {
     /// A source that is asked once on each worker thread; `None` where that thread has no counters.
     pub fn new(open: impl Fn() -> Option<ReadCounters> + Send + Sync + 'static) -> CounterSource {
         CounterSource(Arc::new(open))
+    }
+
+    /// Asks for the calling thread's counters.
+    pub(crate) fn open(&self) -> Option<ReadCounters> {
+        (self.0)()
     }
 }
 
@@ -76,52 +68,5 @@ impl Events {
         known.fold(Counts::default(), |counts, counter| {
             counts.with(counter, self.sums[counter as usize].load(Ordering::Relaxed))
         })
-    }
-}
-
-/// The counters of a worker thread.
-enum Reader {
-    Unasked,
-    Refused,
-    Open(ReadCounters),
-}
-
-struct Counting {
-    reader: Reader,
-    /// The statement that is being counted for.
-    statement: Option<Arc<Statement>>,
-}
-
-thread_local! {
-    static COUNTING: RefCell<Counting> = const { RefCell::new(Counting { reader: Reader::Unasked, statement: None }) };
-}
-
-impl Shared {
-    /// Says that the calling worker works for a statement from here on, or for none.
-    pub(crate) fn turn_to(&self, worker: &Worker, statement: Option<&Arc<Statement>>) {
-        let statement = statement.filter(|statement| statement.is_counted());
-        // Dropped outside: it may be the last to hold the statement.
-        let _told = COUNTING.with_borrow_mut(|counting| {
-            if matches!(counting.reader, Reader::Refused)
-                || counting.statement.as_ref().map(Arc::as_ptr) == statement.map(Arc::as_ptr)
-            {
-                return None;
-            }
-            if matches!(counting.reader, Reader::Unasked) {
-                counting.reader = (self.counters.0)().map_or(Reader::Refused, Reader::Open);
-            }
-            let Reader::Open(read) = &mut counting.reader else { return None };
-            let counts = read();
-            let before = counting.statement.take();
-            if let Some(before) = &before {
-                worker.meter.count_events(&counts);
-                before.tally().counted(&counts);
-            }
-            if let Some(statement) = statement {
-                statement.tally().begin_to_count();
-                counting.statement = Some(Arc::clone(statement));
-            }
-            before
-        });
     }
 }

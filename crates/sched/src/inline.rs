@@ -19,11 +19,11 @@ use crate::policy::Queue;
 use crate::runtime::parallel::TaskError;
 use crate::statement::Statement;
 
-type Queued = (Arc<Statement>, Box<dyn FnOnce() + Send>);
+type QueuedCall = (Arc<Statement>, Box<dyn FnOnce() + Send>);
 
 #[derive(Default)]
-struct State {
-    queue: Queue<Queued>,
+struct InlineState {
+    queue: Queue<QueuedCall>,
     submitted: u64,
     running: bool,
 }
@@ -31,7 +31,7 @@ struct State {
 /// Runs every task in the thread that submits it.
 #[derive(Default)]
 pub struct Inline {
-    state: Mutex<State>,
+    state: Mutex<InlineState>,
 }
 
 impl Inline {

@@ -41,6 +41,7 @@
 mod affinity;
 pub mod bench;
 mod calibrate;
+mod config;
 mod counting;
 mod handover;
 mod inline;
@@ -57,18 +58,20 @@ mod sleep;
 mod statement;
 mod stats;
 
-pub use affinity::{Affinity, AffinityOf, CallBody, Config, Hint, Place, Priority, SlotId, Split, Watchdog};
+pub use affinity::{Affinity, AffinityOf, CallBody, Hint, Place, Priority, SlotId};
 pub use calibrate::Calibration;
+pub use config::{Config, Watchdog};
 pub use counting::{CounterSource, ReadCounters};
 pub use inline::Inline;
 pub use panics::{caught, panic_text};
+pub use policy::Split;
 pub use report::report_bytes;
 pub use runtime::blocking::blocking;
 pub use runtime::completion::Completion;
 pub use runtime::parallel::TaskError;
 pub use scheduler::Scheduler;
 pub use settings::{Affinities, Binding, Preset, SettingError, Settings, StealAmount, Stealing};
-pub use statement::{Cancelled, Statement, Stopped};
+pub use statement::{Cancellation, Statement, StopReason};
 pub use stats::{
     GroupStats, NodeStats, QueuedTask, SchedulerStats, StatementStats, WorkerId, WorkerState, WorkerStats,
 };

@@ -2,7 +2,7 @@
 //!
 //! Invariant: while any handle lives, every task that was submitted is run or dropped as its statement's; when the last
 //! handle goes, the threads end after the tasks that they are running, and what is still queued is dropped and its
-//! statement stopped as [`crate::Stopped::ShutDown`].
+//! statement stopped as [`crate::StopReason::ShutDown`].
 //!
 //! # Limits
 //! The number of slots is fixed at the start.
@@ -14,22 +14,23 @@ use std::thread::{Builder, JoinHandle};
 use numa::{NodeId, Topology};
 use parking_lot::Mutex;
 
-use crate::affinity::{Affinity, AffinityOf, CallBody, Config, Hint};
+use crate::affinity::{Affinity, AffinityOf, CallBody, Hint};
+use crate::config::Config;
 use crate::panics;
 use crate::policy::Layout;
 use crate::policy::concurrency::{self, Pieces};
 use crate::runtime::completion::{Completion, promise};
 use crate::runtime::group::Work;
 use crate::runtime::parallel::{TaskError, parallel_for};
-use crate::runtime::{Shared, here, on_worker, watchdog};
+use crate::runtime::{Runtime, here, on_worker, watchdog};
 use crate::settings::Settings;
 use crate::statement::Statement;
-use crate::stats::{self, QueuedTask, SchedulerStats, StatementStats};
+use crate::stats::{QueuedTask, SchedulerStats, StatementStats};
 
 /// A pool of workers near every node's memory; as many work at a time as there are slots. See the crate's documentation
 /// for an example.
 pub struct Scheduler {
-    shared: Arc<Shared>,
+    shared: Arc<Runtime>,
     watchdog: Mutex<Option<JoinHandle<()>>>,
     topology: Arc<Topology>,
 }
@@ -41,7 +42,7 @@ impl Scheduler {
         let mut threads = config.threads.map(|threads| threads.clamp(1, Config::THREADS_MAX));
         loop {
             let layout = Layout::new(&topology, threads, config.split);
-            let shared = Shared::new(layout, &topology, &config);
+            let shared = Runtime::new(layout, &topology, &config);
             let slots = (0..shared.layout.slots().len() as u32).map(crate::SlotId);
             let refused = slots.map(|slot| shared.start_worker(slot)).find_map(Result::err);
             let Some(error) = refused else {
@@ -181,17 +182,17 @@ impl Scheduler {
 
     /// The statements that have submitted something and are alive, the oldest first.
     pub fn statements(&self) -> Vec<StatementStats> {
-        stats::statements(&self.shared)
+        self.shared.statement_stats()
     }
 
     /// What is queued, the most urgent of each queue first; at most `most` entries.
     pub fn tasks(&self, most: usize) -> Vec<QueuedTask> {
-        stats::queued_tasks(&self.shared, most)
+        self.shared.queued_tasks(most)
     }
 
     /// What the workers have done so far.
     pub fn stats(&self) -> SchedulerStats {
-        SchedulerStats::of(&self.shared)
+        self.shared.stats()
     }
 
     /// Whether the calling thread is a worker (of any scheduler).
@@ -222,7 +223,7 @@ impl Drop for Scheduler {
     }
 }
 
-impl Shared {
+impl Runtime {
     /// Queues one task, or drops it if its statement has stopped or the scheduler ends.
     pub(crate) fn submit(
         &self,
@@ -253,7 +254,7 @@ impl Shared {
 }
 
 /// Waits for the end of every thread, also of those that others were still starting.
-fn join_all(shared: &Shared) {
+fn join_all(shared: &Runtime) {
     loop {
         let next = shared.threads.lock().pop_first();
         let Some((_, thread)) = next else { return };

@@ -92,7 +92,7 @@ pub(crate) enum Participation {
 
 /// How many indices a worker ran, and how many of them belonged to another group.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Ran {
+pub(crate) struct RunCount {
     pub(crate) tasks: u64,
     /// Of other groups: which, and how many.
     pub(crate) stolen: Vec<(GroupId, u64)>,
@@ -134,22 +134,22 @@ pub(crate) fn scoped<R>(
     run: impl FnOnce(&Arc<Job>) -> R,
 ) -> R {
     // SAFETY: only the lifetime changes. The pointer is followed in `Job::call` alone, for a claimed index and between
-    // `enter` and `leave`; `Closing` below, dropped on every way out of this function and so within the lifetime of
+    // `enter` and `leave`; `JobGuard` below, dropped on every way out of this function and so within the lifetime of
     // `body`, makes claims impossible and then waits until nobody is between the two.
     let erased = unsafe {
         std::mem::transmute::<*const (dyn Fn(usize) + Sync + '_), *const (dyn Fn(usize) + Sync + 'static)>(body)
     };
-    let closing = Closing { job: Arc::new(Job::new(Body(erased), routes, statement, waiter)), body: PhantomData };
+    let closing = JobGuard { job: Arc::new(Job::new(Body(erased), routes, statement, waiter)), body: PhantomData };
     run(&closing.job)
 }
 
 /// Ends a job when dropped.
-struct Closing<'a> {
+struct JobGuard<'a> {
     job: Arc<Job>,
     body: PhantomData<&'a (dyn Fn(usize) + Sync)>,
 }
 
-impl Drop for Closing<'_> {
+impl Drop for JobGuard<'_> {
     fn drop(&mut self) {
         self.job.close();
         // The usual way out has waited already; this is for a panic between submitting and waiting.
@@ -170,7 +170,8 @@ impl Job {
                 None => {
                     let range = place..place + 1;
                     let cursor = AtomicUsize::new(range.start);
-                    let (queued, near) = (AtomicUsize::new(0), AtomicBool::new(false));
+                    let queued = AtomicUsize::new(0);
+                    let near = AtomicBool::new(false);
                     lanes.push(Lane { target: routes[*index], cursor, range, queued, near });
                 }
             }
@@ -249,19 +250,23 @@ impl Job {
         layout: &Layout,
         slot: SlotId,
         home: Option<usize>,
-        ran: &mut Ran,
+        ran: &mut RunCount,
         yields: impl Fn() -> bool,
     ) -> Participation {
         self.enter();
-        let _leave = Leaving(self);
+        let _leave = EnterGuard(self);
         let group = layout.slot(slot).group;
         let own = self.lanes.iter().filter(|lane| lane.target == QueueTarget::Slot(slot));
         let reached = layout.search(group).iter().flat_map(|step| {
-            let here = move |lane: &&Lane| matches!(lane.target, QueueTarget::Group(group, kind) if group == step.group && step.reach.includes(kind));
-            self.lanes.iter().filter(here)
+            let is_here = move |lane: &&Lane| match lane.target {
+                QueueTarget::Group(group, kind) => group == step.group && step.reach.includes(kind),
+                QueueTarget::Slot(_) => false,
+            };
+            self.lanes.iter().filter(is_here)
         });
         for lane in home.map(|home| &self.lanes[home]).into_iter().chain(own).chain(reached) {
-            let (foreign, before) = (layout.group_of(lane.target), ran.tasks);
+            let foreign = layout.group_of(lane.target);
+            let before = ran.tasks;
             let mut yielded = false;
             while !yielded && let Some(index) = self.claim(lane) {
                 // SAFETY: claimed just now, after `enter` above and before `_leave` is dropped.
@@ -397,9 +402,9 @@ impl Watcher for Job {
 }
 
 /// Leaves a job when dropped, so that no way out of `participate` forgets it.
-struct Leaving<'a>(&'a Job);
+struct EnterGuard<'a>(&'a Job);
 
-impl Drop for Leaving<'_> {
+impl Drop for EnterGuard<'_> {
     fn drop(&mut self) {
         self.0.leave();
     }

@@ -30,14 +30,17 @@ impl fmt::Display for SettingError {
 impl std::error::Error for SettingError {}
 
 /// A setting as a few bits of a word.
-trait Packed {
+trait BitField {
     fn packed(self) -> u64;
     fn unpacked(word: u64) -> Self;
 }
 
 /// Declares a setting with a fixed list of values and their names.
 macro_rules! setting {
-    ($(#[$doc:meta])* $name:ident, $setting:literal { $($(#[$value_doc:meta])* $value:ident = $text:literal),+ $(,)? }) => {
+    (
+        $(#[$doc:meta])* $name:ident, $setting:literal
+        { $($(#[$value_doc:meta])* $value:ident = $text:literal),+ $(,)? }
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum $name { $($(#[$value_doc])* $value),+ }
@@ -53,7 +56,7 @@ macro_rules! setting {
 
         }
 
-        impl Packed for $name {
+        impl BitField for $name {
             fn packed(self) -> u64 {
                 self as u64
             }

@@ -31,19 +31,19 @@ const NO_DEADLINE: u64 = u64::MAX;
 
 /// The statement has stopped; [`Statement::stopped`] says why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cancelled;
+pub struct Cancellation;
 
-impl fmt::Display for Cancelled {
+impl fmt::Display for Cancellation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the statement was cancelled")
     }
 }
 
-impl std::error::Error for Cancelled {}
+impl std::error::Error for Cancellation {}
 
 /// Why a statement stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Stopped {
+pub enum StopReason {
     /// Someone asked for it.
     Cancelled,
     /// Its deadline passed.
@@ -54,13 +54,13 @@ pub enum Stopped {
     ShutDown,
 }
 
-impl fmt::Display for Stopped {
+impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Stopped::Cancelled => f.write_str("the statement was cancelled"),
-            Stopped::Deadline => f.write_str("the statement took longer than its time limit"),
-            Stopped::Failed(text) => write!(f, "a task of the statement failed: {text}"),
-            Stopped::ShutDown => f.write_str("the scheduler was shut down before the statement was done"),
+            StopReason::Cancelled => f.write_str("the statement was cancelled"),
+            StopReason::Deadline => f.write_str("the statement took longer than its time limit"),
+            StopReason::Failed(text) => write!(f, "a task of the statement failed: {text}"),
+            StopReason::ShutDown => f.write_str("the scheduler was shut down before the statement was done"),
         }
     }
 }
@@ -302,20 +302,20 @@ impl Statement {
     }
 
     /// `Err` once the statement has stopped.
-    pub fn check(&self) -> Result<(), Cancelled> {
-        if self.is_cancelled() { Err(Cancelled) } else { Ok(()) }
+    pub fn check(&self) -> Result<(), Cancellation> {
+        if self.is_cancelled() { Err(Cancellation) } else { Ok(()) }
     }
 
     /// Why the statement stopped; `None` while it runs.
-    pub fn stopped(&self) -> Option<Stopped> {
+    pub fn stopped(&self) -> Option<StopReason> {
         if !self.is_cancelled() {
             return None;
         }
         Some(match self.state.load(Ordering::Acquire) {
-            CANCELLED => Stopped::Cancelled,
-            PAST_DEADLINE => Stopped::Deadline,
-            FAILED => Stopped::Failed(self.failure.lock().clone().unwrap_or_default()),
-            _ => Stopped::ShutDown,
+            CANCELLED => StopReason::Cancelled,
+            PAST_DEADLINE => StopReason::Deadline,
+            FAILED => StopReason::Failed(self.failure.lock().clone().unwrap_or_default()),
+            _ => StopReason::ShutDown,
         })
     }
 
@@ -392,8 +392,8 @@ mod tests {
         statement.fail("first");
         statement.cancel();
         statement.fail("second");
-        assert_eq!(statement.check(), Err(Cancelled));
-        assert_eq!(statement.stopped(), Some(Stopped::Failed("first".into())));
+        assert_eq!(statement.check(), Err(Cancellation));
+        assert_eq!(statement.stopped(), Some(StopReason::Failed("first".into())));
     }
 
     #[test]
@@ -404,7 +404,7 @@ mod tests {
         assert!(!statement.is_cancelled());
         assert!(statement.deadline().is_some_and(|deadline| deadline <= far));
         statement.set_deadline(Instant::now());
-        assert_eq!(statement.stopped(), Some(Stopped::Deadline));
+        assert_eq!(statement.stopped(), Some(StopReason::Deadline));
         statement.set_deadline(far);
         assert!(statement.is_cancelled(), "a stopped statement stays stopped");
     }

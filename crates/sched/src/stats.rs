@@ -1,30 +1,18 @@
-//! What workers have done, counted as they go.
-//!
-//! Invariant: a worker's counters are written by that worker only, on cache lines of its own; reading them disturbs
-//! nobody. The clock is read when a worker changes its state, not per task.
+//! What a scheduler has done and is doing, as plain data: workers, thread groups, nodes, statements, queues.
 //!
 //! # Limits
-//! Counters are read one by one, so a snapshot taken while workers run is not of one instant. Tasks of a
-//! `parallel_for` are counted when a worker leaves it; those of a statement when a worker turns to another one or finds
-//! nothing more to do. Bytes are as exact as what tasks report with [`crate::report_bytes`].
+//! Tasks of a `parallel_for` are counted when a worker leaves it; those of a statement when a worker turns to another
+//! one or finds nothing more to do. Bytes are as exact as what tasks report with [`crate::report_bytes`].
 
-use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use numa::counters::Counts;
 use numa::{CpuId, NodeId};
 
 use crate::affinity::{Hint, Priority, SlotId};
-use crate::counting::Events;
 use crate::policy::{GroupId, QueueKind};
-use crate::runtime::Shared;
-use crate::runtime::group::Work;
-use crate::runtime::staff::Worker;
-use crate::scope::Ran;
 use crate::settings::Settings;
-use crate::statement::{Statement, Stopped};
+use crate::statement::StopReason;
 
 /// What a worker is doing, in the words of VLDB 2015, section 5.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,7 +185,7 @@ pub struct StatementStats {
     /// How long ago it was made.
     pub age: Duration,
     /// Why it stopped; `None` while it runs.
-    pub stopped: Option<Stopped>,
+    pub stopped: Option<StopReason>,
     /// The settings that hold for it alone.
     pub settings: Option<Settings>,
     /// Entries that it has in queues.
@@ -233,307 +221,8 @@ pub struct QueuedTask {
     pub priority: Priority,
     /// Its statement's label.
     pub label: String,
-    /// How many tasks of a batch are left (entries of one batch tell the same), 1 for a single task; `None` stands for
-    /// indices of a `parallel_for`.
+    /// 1 for a task; `None` stands for indices of a `parallel_for`.
     pub tasks: Option<usize>,
     /// What it is estimated to cost.
     pub hint: Hint,
-}
-
-impl SchedulerStats {
-    pub(crate) fn of(shared: &Shared) -> SchedulerStats {
-        let now_ns = shared.now_ns();
-        let workers: Vec<WorkerStats> =
-            shared.workers.read().iter().map(|worker| worker_stats(shared, worker, now_ns)).collect();
-        let groups: Vec<GroupStats> =
-            (0..shared.groups.len() as u32).map(|group| group_stats(shared, GroupId(group), &workers)).collect();
-        let mut nodes: Vec<NodeId> = groups.iter().map(|group| group.node).collect();
-        nodes.dedup();
-        SchedulerStats {
-            dropped: shared.dropped.load(Ordering::Relaxed) + workers.iter().map(|worker| worker.dropped).sum::<u64>(),
-            nodes: nodes.into_iter().map(|node| node_stats(node, &groups, &workers)).collect(),
-            workers,
-            groups,
-            statements: shared.active.load(Ordering::Relaxed),
-            watchdog_wakes: shared.dog.woke.load(Ordering::Relaxed),
-            stuck: shared.dog.stuck.load(Ordering::Relaxed),
-        }
-    }
-}
-
-fn worker_stats(shared: &Shared, worker: &Worker, now_ns: u64) -> WorkerStats {
-    let meter = &worker.meter;
-    let in_state = meter.in_state(now_ns);
-    let from = meter.stolen_from.iter().enumerate().map(|(group, count)| (group, count.load(Ordering::Relaxed)));
-    WorkerStats {
-        id: WorkerId(worker.number as u32),
-        group: worker.group,
-        node: shared.layout.group(worker.group).node,
-        slot: worker.slot(),
-        cpu: shared.layout.slot(worker.last_slot()).cpu,
-        pinned: meter.is_pinned(),
-        alive: worker.is_alive(),
-        tasks_run: meter.tasks.load(Ordering::Relaxed),
-        stolen: meter.stolen.load(Ordering::Relaxed),
-        stolen_from: from.filter(|(_, n)| *n > 0).map(|(group, n)| (GroupId(group as u32), n)).collect(),
-        moved: meter.moved.load(Ordering::Relaxed),
-        dropped: meter.dropped.load(Ordering::Relaxed),
-        state: meter.state(),
-        busy: in_state[WorkerState::Working as usize],
-        in_state,
-        bytes_local: meter.bytes_local.load(Ordering::Relaxed),
-        bytes_remote: meter.bytes_remote.load(Ordering::Relaxed),
-        counts: meter.events.read(),
-    }
-}
-
-fn group_stats(shared: &Shared, id: GroupId, workers: &[WorkerStats]) -> GroupStats {
-    let (place, group) = (shared.layout.group(id), &shared.groups[id.index()]);
-    let own = || workers.iter().filter(|worker| worker.group == id);
-    let from_here = |worker: &WorkerStats| -> u64 {
-        worker.stolen_from.iter().filter(|(group, _)| *group == id).map(|(_, count)| *count).sum()
-    };
-    let sampled = &shared.dog.sampled[id.index()];
-    let samples = sampled.samples.load(Ordering::Relaxed);
-    let mean = |sum: &AtomicU64| if samples == 0 { 0.0 } else { sum.load(Ordering::Relaxed) as f64 / samples as f64 };
-    GroupStats {
-        id,
-        node: place.node,
-        slots: place.slots.clone(),
-        cpus: place.cpus.clone(),
-        working: shared.sleep.working_in(id.index()),
-        lent: shared.sleep.lent_in(id.index()),
-        spare: group.handover.spare(),
-        queued_stealable: group.queued_in(QueueKind::Stealable) + group.queued_in(QueueKind::Neighbour),
-        queued_hard: group.queued_in(QueueKind::PackageHard) + group.queued_in(QueueKind::NodeHard),
-        queued_private: (0..place.slots.len()).map(|place| group.queued_private(place)).sum(),
-        tasks_run: own().map(|worker| worker.tasks_run).sum(),
-        stolen: own().map(|worker| worker.stolen).sum(),
-        stolen_by_others: workers.iter().map(from_here).sum(),
-        samples,
-        mean_working: mean(&sampled.working),
-        mean_queued: mean(&sampled.queued),
-        unsaturated: sampled.unsaturated.load(Ordering::Relaxed),
-        bytes_local: own().map(|worker| worker.bytes_local).sum(),
-        bytes_remote: own().map(|worker| worker.bytes_remote).sum(),
-    }
-}
-
-fn node_stats(node: NodeId, groups: &[GroupStats], workers: &[WorkerStats]) -> NodeStats {
-    let own: Vec<&GroupStats> = groups.iter().filter(|group| group.node == node).collect();
-    let of_node: Vec<&WorkerStats> = workers.iter().filter(|worker| worker.node == node).collect();
-    let is_own = |group: &GroupId| own.iter().any(|of| of.id == *group);
-    let foreign = |worker: &&WorkerStats| -> u64 {
-        worker.stolen_from.iter().filter(|(group, _)| !is_own(group)).map(|(_, count)| *count).sum()
-    };
-    NodeStats {
-        node,
-        groups: own.iter().map(|group| group.id).collect(),
-        tasks_run: of_node.iter().map(|worker| worker.tasks_run).sum(),
-        stolen: of_node.iter().map(foreign).sum(),
-        queued: own.iter().map(|group| group.queued_stealable + group.queued_hard + group.queued_private).sum(),
-        busy: of_node.iter().map(|worker| worker.busy).sum(),
-        bytes_local: of_node.iter().map(|worker| worker.bytes_local).sum(),
-        bytes_remote: of_node.iter().map(|worker| worker.bytes_remote).sum(),
-        counts: of_node.iter().fold(Counts::default(), |mut sum, worker| {
-            sum.add(&worker.counts);
-            sum
-        }),
-    }
-}
-
-/// What is queued, the most urgent of each queue first; at most `most` entries.
-pub(crate) fn queued_tasks(shared: &Shared, most: usize) -> Vec<QueuedTask> {
-    let mut tasks = Vec::new();
-    for (index, group) in shared.groups.iter().enumerate() {
-        let id = GroupId(index as u32);
-        let place = shared.layout.group(id);
-        group.for_each(|queue, entry| {
-            if tasks.len() < most {
-                tasks.push(QueuedTask {
-                    group: id,
-                    node: place.node,
-                    queue: queue.ok(),
-                    slot: queue.err().map(|slot| place.slots[slot]),
-                    priority: entry.statement.priority(),
-                    label: entry.statement.label().to_owned(),
-                    tasks: match &entry.work {
-                        Work::Task(_) => Some(1),
-                        Work::Help { .. } => None,
-                    },
-                    hint: entry.hint,
-                });
-            }
-        });
-    }
-    tasks
-}
-
-/// The statements that are alive, the oldest first.
-pub(crate) fn statements(shared: &Shared) -> Vec<StatementStats> {
-    let alive: Vec<Arc<Statement>> = shared.statements.lock().iter().filter_map(Weak::upgrade).collect();
-    // Looked up by address: the groups' queues are locked meanwhile.
-    let mut queued: HashMap<*const Statement, usize> = alive.iter().map(|of| (Arc::as_ptr(of), 0)).collect();
-    for group in &shared.groups {
-        group.for_each(|_, entry| {
-            if let Some(queued) = queued.get_mut(&Arc::as_ptr(&entry.statement)) {
-                *queued += 1;
-            }
-        });
-    }
-    let queued: Vec<usize> = alive.iter().map(|of| queued[&Arc::as_ptr(of)]).collect();
-    let one = |(statement, queued): (Arc<Statement>, usize)| {
-        let [tasks_run, dropped, bytes_local, bytes_remote] = statement.tally().read();
-        StatementStats {
-            label: statement.label().to_owned(),
-            priority: statement.priority(),
-            age: statement.began().elapsed(),
-            stopped: statement.stopped(),
-            settings: statement.settings(),
-            queued,
-            tasks_run,
-            dropped,
-            memory_bytes: statement.budget().used_bytes(),
-            memory_peak_bytes: statement.budget().peak_bytes(),
-            bytes_local,
-            bytes_remote,
-            counts: statement.counts(),
-        }
-    };
-    let mut listed: Vec<StatementStats> = alive.into_iter().zip(queued).map(one).collect();
-    listed.sort_by_key(|statement| statement.priority.statement_time);
-    listed
-}
-
-/// The counters of one worker.
-#[derive(Debug)]
-#[repr(align(128))]
-pub(crate) struct Meter {
-    tasks: AtomicU64,
-    stolen: AtomicU64,
-    stolen_from: Vec<AtomicU64>,
-    moved: AtomicU64,
-    pub(crate) dropped: AtomicU64,
-    /// Tasks and loop indices begun; what the watchdog looks at.
-    steps: AtomicU64,
-    state: AtomicU8,
-    pinned: AtomicBool,
-    /// The system does not let this thread be pinned: asking again would only cost time.
-    refused: AtomicBool,
-    in_state_ns: [AtomicU64; 4],
-    /// When it entered its state, in nanoseconds since the scheduler's start; 0 before it began.
-    since_ns: AtomicU64,
-    bytes_local: AtomicU64,
-    bytes_remote: AtomicU64,
-    events: Events,
-}
-
-/// Adds to a counter that has one writer: a load and a store do.
-fn add(counter: &AtomicU64, more: u64) {
-    counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
-}
-
-impl Meter {
-    pub(crate) fn new(groups: usize) -> Meter {
-        Meter {
-            tasks: AtomicU64::new(0),
-            stolen: AtomicU64::new(0),
-            stolen_from: (0..groups).map(|_| AtomicU64::new(0)).collect(),
-            moved: AtomicU64::new(0),
-            dropped: AtomicU64::new(0),
-            steps: AtomicU64::new(0),
-            state: AtomicU8::new(WorkerState::Free as u8),
-            pinned: AtomicBool::new(false),
-            refused: AtomicBool::new(false),
-            in_state_ns: [const { AtomicU64::new(0) }; 4],
-            since_ns: AtomicU64::new(0),
-            bytes_local: AtomicU64::new(0),
-            bytes_remote: AtomicU64::new(0),
-            events: Events::default(),
-        }
-    }
-
-    /// Counts one task, stolen from a group or not.
-    pub(crate) fn count_task(&self, from: Option<GroupId>) {
-        add(&self.tasks, 1);
-        if let Some(group) = from {
-            add(&self.stolen, 1);
-            add(&self.stolen_from[group.index()], 1);
-        }
-    }
-
-    /// Counts indices of a loop.
-    pub(crate) fn count(&self, ran: &Ran) {
-        add(&self.tasks, ran.tasks);
-        for (group, tasks) in &ran.stolen {
-            add(&self.stolen, *tasks);
-            add(&self.stolen_from[group.index()], *tasks);
-        }
-    }
-
-    /// Counts tasks that were moved here in bulk. They count as stolen from their group.
-    pub(crate) fn count_moved(&self, from: GroupId, tasks: u64) {
-        add(&self.moved, tasks);
-        add(&self.stolen_from[from.index()], tasks);
-    }
-
-    pub(crate) fn step(&self) {
-        add(&self.steps, 1);
-    }
-
-    pub(crate) fn steps(&self) -> u64 {
-        self.steps.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_pinned(&self, pinned: bool) {
-        self.pinned.store(pinned, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_pinned(&self) -> bool {
-        self.pinned.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_refused(&self, refused: bool) {
-        self.refused.store(refused, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_refused(&self) -> bool {
-        self.refused.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn count_bytes(&self, local: bool, bytes: u64) {
-        add(if local { &self.bytes_local } else { &self.bytes_remote }, bytes);
-    }
-
-    pub(crate) fn count_events(&self, counts: &Counts) {
-        self.events.add(counts);
-    }
-
-    /// Notes a change of state; asks for the time only where there is one.
-    pub(crate) fn set_state(&self, state: WorkerState, now_ns: impl FnOnce() -> u64) {
-        let before = self.state.load(Ordering::Relaxed);
-        if before == state as u8 && self.since_ns.load(Ordering::Relaxed) != 0 {
-            return;
-        }
-        let now = now_ns();
-        let since = self.since_ns.load(Ordering::Relaxed);
-        if since != 0 {
-            add(&self.in_state_ns[usize::from(before)], now.saturating_sub(since));
-        }
-        self.since_ns.store(now, Ordering::Relaxed);
-        self.state.store(state as u8, Ordering::Relaxed);
-    }
-
-    pub(crate) fn state(&self) -> WorkerState {
-        WorkerState::ALL[usize::from(self.state.load(Ordering::Relaxed))]
-    }
-
-    fn in_state(&self, now_ns: u64) -> [Duration; 4] {
-        let mut ns = [0, 1, 2, 3].map(|state| self.in_state_ns[state].load(Ordering::Relaxed));
-        let since = self.since_ns.load(Ordering::Relaxed);
-        if since != 0 {
-            ns[self.state() as usize] += now_ns.saturating_sub(since);
-        }
-        ns.map(Duration::from_nanos)
-    }
 }

@@ -24,7 +24,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let settings = Settings::preset(Preset::Bound);
     let options = Options { settings, warm_up_ns: 0, measured_ns: (seconds * 1e9) as u64, ..Options::default() };
     println!(
-        "simulated, {seconds} virtual seconds each, columns of 10 M rows and 21 bits, 16 per table; statements/s (share read remotely)"
+        "simulated, {seconds} virtual seconds each, columns of 10 M rows and 21 bits, 16 per table; statements/s \
+         (share read remotely)"
     );
     for name in machines.split(',') {
         let machine = Machine::parse(name)?;

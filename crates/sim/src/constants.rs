@@ -111,7 +111,7 @@ constants! {
     /// level of a tree of the fan-out below is within it; the point look-ups of `nearside bench point` take 8.6 us per
     /// statement, of which the statement is the larger part.
     lookup_ns = 20.0;
-    /// A row that an index names costs as much as `n` rows that are scanned. 512: `exec/src/operators/scan/seek.rs`,
+    /// A row that an index names costs as much as `n` rows that are scanned. 512: `exec/src/scan/seek.rs`,
     /// by which the product decides between the two.
     index_row_cost = 512.0;
     /// Encoding a value anew: dictionary and code, ns per value and thread. 28: TPC-H at scale 1 (116.6 M values) loads
@@ -204,7 +204,8 @@ mod tests {
     #[test]
     fn what_is_read_is_noted_also_by_clones_and_not_by_others() {
         let constants = Constants::default();
-        let (clone, other) = (constants.clone(), constants.unread());
+        let clone = constants.clone();
+        let other = constants.unread();
         assert_eq!((constants.task_ns(), clone.wake_ns(), other.llc_ns()), (210.0, 23_750.0, 25.0));
         assert_eq!(constants.read(), ["task_ns", "wake_ns"]);
         assert_eq!(clone.read(), constants.read());

@@ -44,7 +44,6 @@ fn main() -> Fallible<()> {
     let table = load(millions * 1_000_000, nodes[0], &allocator)?;
     report("loaded on one node", &table, &budget);
 
-    budget.reset_peak();
     let wish = vec![Some(ColumnPlacement::ivp(nodes.clone())); table.schema.fields().len()];
     let start = Instant::now();
     let (striped, moved) = place(&table, &wish, None, &allocator, &Serial, &|| false)?;
@@ -62,7 +61,6 @@ fn main() -> Fallible<()> {
     let ivp_bytes = budget.used_bytes();
     drop(striped);
 
-    budget.reset_peak();
     let partitioner = Partitioner::Hash { columns: vec![0], parts };
     let allocators: Vec<Vec<ColumnAllocator>> = nodes
         .iter()
@@ -142,7 +140,7 @@ fn copy_once(bytes: u64) {
 
 fn report(what: &str, table: &TableVersion, budget: &Budget) {
     println!(
-        "  {what}: {} rows, table {} MB, budget {} MB (peak {} MB), resident {} MB (peak {} MB)",
+        "  {what}: {} rows, table {} MB, budget {} MB (peak so far {} MB), resident {} MB (peak {} MB)",
         table.rows(),
         table.bytes() >> 20,
         budget.used_bytes() >> 20,

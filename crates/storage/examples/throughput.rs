@@ -107,7 +107,8 @@ fn load(rows: usize, parallel: &dyn Parallel) -> Result<(), Box<dyn std::error::
     let mebi = |bytes: usize| bytes as f64 / 1048576.0;
     let table = TableVersion::empty(&schema).with_appended(part.clone());
     println!(
-        "{} rows: staged in {staging_s:.2} s, built in {build_s:.2} s; {:.0} MiB of arrow became {:.0} MiB, peak {:.0} MiB",
+        "{} rows: staged in {staging_s:.2} s, built in {build_s:.2} s; {:.0} MiB of arrow became {:.0} MiB, peak {:.0} \
+         MiB",
         table.rows(),
         mebi(arrow_bytes),
         mebi(table.bytes()),

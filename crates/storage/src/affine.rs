@@ -50,7 +50,8 @@ impl Affine {
                 vids.map(|vid| N::from_key(base.wrapping_add(i64::from(vid)))).collect()
             } else if narrow {
                 // All keys fit in 64 bits, so arithmetic modulo 2^64 gives them exactly.
-                let (base, step) = (self.base as i64, self.step as i64);
+                let base = self.base as i64;
+                let step = self.step as i64;
                 vids.map(|vid| N::from_key(base.wrapping_add(step.wrapping_mul(i64::from(vid))))).collect()
             } else {
                 vids.map(|vid| N::from_wide_key(self.key(vid))).collect()
@@ -62,7 +63,8 @@ impl Affine {
     /// The values of the vids in their own memory, for a type of 32-bit integers, which must hold them all.
     pub(crate) fn in_place(self, mut vids: Vec<u32>) -> Buffer {
         // Exact modulo 2^32.
-        let (base, step) = (self.base as u32, self.step as u32);
+        let base = self.base as u32;
+        let step = self.step as u32;
         if step == 1 {
             vids.iter_mut().for_each(|vid| *vid = vid.wrapping_add(base));
         } else {

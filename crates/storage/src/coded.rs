@@ -118,8 +118,8 @@ impl CodedColumn {
         for granule in rows.start / GRANULE_ROWS..rows.end.div_ceil(GRANULE_ROWS) {
             let (min, max) = self.bounds[granule];
             if matches!(p.outcome(min, max), Outcome::Nothing) {
-                let (start, end) =
-                    ((granule * GRANULE_ROWS).max(rows.start), ((granule + 1) * GRANULE_ROWS).min(rows.end));
+                let start = (granule * GRANULE_ROWS).max(rows.start);
+                let end = ((granule + 1) * GRANULE_ROWS).min(rows.end);
                 mask[(start - rows.start) / 64..(end - rows.start).div_ceil(64)].fill(0);
             }
         }

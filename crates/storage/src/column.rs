@@ -169,7 +169,8 @@ impl Column {
     pub fn granule_bytes(&self, granule: usize) -> Vec<(&Region, Range<usize>)> {
         match self {
             Column::Coded(column) => column.codes().map_or(Vec::new(), |copies| {
-                let (region, size) = (copies.first(), 4 * words_for(GRANULE_ROWS, column.bits()));
+                let region = copies.first();
+                let size = 4 * words_for(GRANULE_ROWS, column.bits());
                 vec![(region.as_ref(), (granule * size).min(region.len())..((granule + 1) * size).min(region.len()))]
             }),
             Column::Plain(column) => {

@@ -13,7 +13,7 @@ use crate::error::StoreError;
 use crate::parallel::{Parallel, map};
 use crate::placement::ColumnAllocator;
 use crate::segment::SegmentVersion;
-use crate::stage::{Staged, Stager};
+use crate::stage::{ProducerRows, Stager};
 use crate::{GRANULE_ROWS, SEGMENT_ROWS_MAX};
 
 /// Fewest neighbours that are worth merging.
@@ -33,7 +33,8 @@ pub fn compaction(sizes: &[usize]) -> Option<Range<usize>> {
     }
     let mut best: Option<(usize, Range<usize>)> = None;
     for start in 0..sizes.len() {
-        let (mut total, mut largest) = (0, 0);
+        let mut total = 0;
+        let mut largest = 0;
         for (end, &size) in sizes.iter().enumerate().skip(start) {
             total += size;
             largest = largest.max(size);
@@ -96,7 +97,7 @@ fn stage_live_rows(
     version: &SegmentVersion,
     rows: Range<usize>,
     allocator: &Allocator,
-) -> Result<Staged, StoreError> {
+) -> Result<ProducerRows, StoreError> {
     // The rows were checked when they came in; names and NOT NULL of today's schema are not theirs to answer for.
     let fields: Vec<_> = schema.fields().iter().map(|f| Arc::new(f.as_ref().clone().with_nullable(true))).collect();
     let relaxed: SchemaRef = Arc::new(Schema::new(fields));

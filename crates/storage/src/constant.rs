@@ -13,7 +13,7 @@ use crate::column::Column;
 use crate::copies::Copies;
 use crate::dictionary::{Dictionary, bytes_at};
 use crate::error::StoreError;
-use crate::place::replicated_dictionary;
+use crate::mover::replicated;
 use crate::placement::ColumnAllocator;
 use crate::plain::{PlainColumn, PlainData, PlainPiece};
 use crate::strings::{INLINE_BYTES_MAX, StringValues};
@@ -52,7 +52,8 @@ pub fn constant_column(
     let null_code = present.is_none();
     let mut dictionary = dictionary_of(&t, present.as_deref(), &allocator.dictionary())?;
     if let Some(nodes) = allocator.placement.dictionary.replicas() {
-        dictionary = replicated_dictionary(&dictionary, nodes, &allocator.allocator)?;
+        let copies = replicated(dictionary.copies(), nodes, &allocator.allocator)?;
+        dictionary = dictionary.moved(copies);
     }
     let bounds = vec![(0, 0); rows.div_ceil(GRANULE_ROWS)];
     Ok(Column::Coded(CodedColumn::new(rows, Arc::new(dictionary), null_code, None, bounds)))

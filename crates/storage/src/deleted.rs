@@ -40,7 +40,8 @@ impl DeletedRows {
         }
         let mut count = self.count;
         for &position in positions {
-            let (word, bit) = (&mut words[position as usize / 64], 1 << (position % 64));
+            let word = &mut words[position as usize / 64];
+            let bit = 1 << (position % 64);
             count += usize::from(*word & bit == 0);
             *word |= bit;
         }

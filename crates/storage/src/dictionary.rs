@@ -80,7 +80,8 @@ impl Dictionary {
     pub(crate) fn strings(data_type: DataType, values: StringValues) -> Dictionary {
         let physical = Physical::of(&data_type);
         assert!(physical == Physical::Bytes && values.len() < u32::MAX as usize);
-        let (len, values) = (values.len() as u32, Copies::one(Values::Strings(values)));
+        let len = values.len() as u32;
+        let values = Copies::one(Values::Strings(values));
         Dictionary { data_type, physical, len, values }
     }
 
@@ -182,7 +183,8 @@ impl Dictionary {
                 number_array(&self.data_type, len, values, None)
             }
             Values::Fixed(region) => {
-                let (len, width) = (vids.len(), self.physical.width_bytes());
+                let len = vids.len();
+                let width = self.physical.width_bytes();
                 let range = vids.start as usize * width..vids.end as usize * width;
                 let values = region.as_ref().map_or_else(Buffer::default, |region| region_buffer(region, range));
                 number_array(&self.data_type, len, values, None)
@@ -227,7 +229,8 @@ impl Dictionary {
         match self.values.near() {
             Values::Affine(affine) => {
                 // Every value fits in 64 bits, so arithmetic modulo 2^64 gives it, however long the step is.
-                let (base, step) = (affine.base as i64, affine.step as i64);
+                let base = affine.base as i64;
+                let step = affine.step as i64;
                 let base = base.wrapping_add(raise);
                 out.extend(vids.iter().map(|&vid| base.wrapping_add(step.wrapping_mul(i64::from(vid)))));
             }
@@ -300,7 +303,8 @@ impl Dictionary {
 
     fn bound(&self, value: &dyn Array, upper: bool) -> Result<u32, StoreError> {
         if !comparable(&self.data_type, value.data_type()) {
-            let (expected, found) = (self.data_type.clone(), value.data_type().clone());
+            let expected = self.data_type.clone();
+            let found = value.data_type().clone();
             return Err(StoreError::NotComparable { expected, found });
         }
         if value.len() != 1 || value.is_null(0) {
@@ -321,7 +325,8 @@ impl Dictionary {
                 entries.partition_point(before) as u32
             }),
             (Values::Strings(strings), Value::Bytes(wanted)) => {
-                let (mut from, mut to) = (0, strings.len());
+                let mut from = 0;
+                let mut to = strings.len();
                 while from < to {
                     let middle = from + (to - from) / 2;
                     let entry = strings.value(middle);

@@ -4,9 +4,18 @@ use arrow::datatypes::DataType;
 use arrow::error::ArrowError;
 use numa::MemoryError;
 
-use crate::parallel::Interrupted;
+/// Why a parallel step ended before all its tasks ran.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Interruption {
+    /// The statement was cancelled.
+    #[error("the statement was cancelled")]
+    Cancelled,
+    /// A task panicked: a fault of ours; the text is the panic's.
+    #[error("internal error: {0}")]
+    Panicked(String),
+}
 
-/// Why rows could not be stored, changed or compared. Every variant but `Memory` and `Interrupted` is a fault of the
+/// Why rows could not be stored, changed or compared. Every variant but `Memory` and `Interruption` is a fault of the
 /// data or of the caller's statement, and its text is fit for a user.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -99,7 +108,7 @@ pub enum StoreError {
     Memory(#[from] MemoryError),
     /// The caller's threads stopped before all was done.
     #[error(transparent)]
-    Interrupted(#[from] Interrupted),
+    Interrupted(#[from] Interruption),
     /// Arrow could not bring the rows into the table's types.
     #[error("cannot store the rows: {0}")]
     Arrow(#[from] ArrowError),

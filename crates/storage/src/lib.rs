@@ -55,6 +55,7 @@ mod error;
 mod index;
 mod kernels;
 mod mask;
+mod mover;
 mod parallel;
 mod partition;
 mod place;
@@ -78,21 +79,22 @@ pub use compact::{compact, compaction};
 pub use constant::constant_column;
 pub use deleted::DeletedRows;
 pub use dictionary::{Dictionary, Encoding};
-pub use error::StoreError;
-pub use index::{DuplicateKey, Index, IndexKind, IndexRows, KeyCheck, KeyLimits, duplicate_key, indexable};
+pub use error::{Interruption, StoreError};
+pub use index::{Index, IndexKind, IndexRows, indexable};
 #[doc(hidden)]
 pub use kernels::bench;
 pub use mask::{mask_count, mask_positions};
-pub use parallel::{CostOf, Interrupted, NodeOf, Parallel, Serial, TaskBody};
+pub use mover::PlaceReport;
+pub use parallel::{CostOf, NodeOf, Parallel, Serial, TaskBody};
 pub use partition::Partitioner;
-pub use place::{PlaceReport, place, place_parts, place_rows};
+pub use place::{place, place_parts, place_rows};
 pub use placement::{ColumnAllocator, ColumnPlacement, Placement};
 pub use plain::{PlainColumn, Texts};
 pub use predicate::{CodePredicate, CodeSet};
 pub use repartition::{range_bounds, repartition};
 pub use segment::{Part, Segment, SegmentVersion};
-pub use stage::{Staged, Stager};
-pub use table::{RowsToDelete, TableVersion};
+pub use stage::{ProducerRows, Stager};
+pub use table::{DuplicateKey, KeyCheck, KeyLimits, RowsToDelete, TableVersion, duplicate_key};
 pub use types::{surface_schema, surface_type};
 
 /// Values per block of packed codes: 8 lanes of 32 values.

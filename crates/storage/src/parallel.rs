@@ -5,18 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use numa::NodeId;
 
-use crate::error::StoreError;
-
-/// Why a parallel step ended before all its tasks ran.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Interrupted {
-    /// The statement was cancelled.
-    #[error("the statement was cancelled")]
-    Cancelled,
-    /// A task panicked: a fault of ours; the text is the panic's.
-    #[error("internal error: {0}")]
-    Panicked(String),
-}
+use crate::error::{Interruption, StoreError};
 
 /// Next to which node a task should run, where that matters.
 pub type NodeOf<'a> = dyn Fn(usize) -> Option<NodeId> + Sync + 'a;
@@ -31,8 +20,8 @@ pub trait Parallel: Sync {
     /// ended. `node_of` says next to which node a task should run, where that matters.
     ///
     /// # Errors
-    /// [`Interrupted`] where not every task ran; none runs any more when this returns.
-    fn for_each(&self, tasks: usize, node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interrupted>;
+    /// [`Interruption`] where not every task ran; none runs any more when this returns.
+    fn for_each(&self, tasks: usize, node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interruption>;
 
     /// As [`for_each`](Self::for_each), told what each task is expected to cost. Whoever cannot use that leaves it.
     ///
@@ -44,7 +33,7 @@ pub trait Parallel: Sync {
         node_of: &NodeOf<'_>,
         _cost_of: &CostOf<'_>,
         body: &TaskBody<'_>,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<(), Interruption> {
         self.for_each(tasks, node_of, body)
     }
 }
@@ -54,7 +43,7 @@ pub trait Parallel: Sync {
 pub struct Serial;
 
 impl Parallel for Serial {
-    fn for_each(&self, tasks: usize, _node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interrupted> {
+    fn for_each(&self, tasks: usize, _node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interruption> {
         (0..tasks).for_each(body);
         Ok(())
     }
@@ -95,7 +84,7 @@ pub(crate) fn map<I: Send, O: Send>(
         }
     }
     // A task is skipped only after another failed, and that one's error has been returned above.
-    if skipped { Err(Interrupted::Panicked("a storage task was not run".into()).into()) } else { Ok(results) }
+    if skipped { Err(Interruption::Panicked("a storage task was not run".into()).into()) } else { Ok(results) }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -137,7 +137,8 @@ impl Partitioner {
             }
         }
         let Partitioner::Range { column, bounds } = self else { return Ok(()) };
-        let (expected, found) = (surface_type(&types[*column]), bounds.data_type());
+        let expected = surface_type(&types[*column]);
+        let found = bounds.data_type();
         if !same_values(&expected, &surface_type(found)) {
             return bad(format!(
                 "the bounds of the parts are of type {found}, the column of type {expected}; cast them"
@@ -305,7 +306,8 @@ impl Canonical {
             Canonical::Unsigned => (i128::from(key as i64 as u64 ^ (1 << 63)), 0),
             Canonical::Nanoseconds(factor) => (key.wrapping_mul(*factor), 0),
             Canonical::Decimal(scale) => {
-                let (mut value, mut scale) = (key, *scale);
+                let mut value = key;
+                let mut scale = *scale;
                 while scale > 0 && value % 10 == 0 && value != 0 {
                     (value, scale) = (value / 10, scale - 1);
                 }

@@ -1,9 +1,7 @@
 //! Placing stored columns anew while others read them.
 //!
-//! What is large moves in place: its pages go to other nodes, addresses and contents stay, so every version that shares
-//! the memory reads on. What cannot move (small regions of the heap or of a pool) and what is to have a copy on every
-//! node is copied into new columns. A [`Unit`] is what moves as a whole: the codes of a segment, a dictionary, the data
-//! of a piece.
+//! A [`Unit`] is what moves as a whole: the codes of a segment, a dictionary, the data of a piece. How its memory moves
+//! is [`mover`](crate::mover)'s; here is what is to move, and the columns that come of it.
 //!
 //! # Invariants
 //! - A region or dictionary that columns share is one unit, and what becomes of it is shared by the same columns.
@@ -22,51 +20,22 @@ mod unit;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use numa::{Allocator, MoveError, Moved, NodeId, Policy, Region, RegionPlacement};
+use numa::{Allocator, NodeId, Region};
 
-use crate::coded::CodedColumn;
 use crate::column::Column;
 use crate::copies::Copies;
 use crate::dictionary::Dictionary;
-use crate::error::StoreError;
+use crate::error::{Interruption, StoreError};
 use crate::index::Index;
-use crate::parallel::{Interrupted, Parallel, map};
-use crate::placement::{ColumnAllocator, ColumnPlacement, Placement, copied};
+use crate::mover::{Mover, PlaceReport};
+use crate::parallel::{Parallel, map};
+use crate::placement::{ColumnAllocator, ColumnPlacement, Placement};
 use crate::plain::PlainData;
 use crate::segment::{Part, Segment, SegmentVersion};
 use crate::table::TableVersion;
 use crate::types::Physical;
 pub use rows::place_rows;
-use unit::{Placed, Unit, UnitTarget, units_of};
-
-/// What placing did, in bytes of memory.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PlaceReport {
-    /// Moved to other nodes in place.
-    pub moved_bytes: u64,
-    /// Lay where they should.
-    pub already_bytes: u64,
-    /// Copied: what cannot move, and copies for further nodes.
-    pub copied_bytes: u64,
-    /// Could not be placed: the kernel refused, or arrow owns the memory.
-    pub stuck_bytes: u64,
-}
-
-impl PlaceReport {
-    /// Adds what else was done.
-    pub fn add(&mut self, other: &PlaceReport) {
-        self.moved_bytes += other.moved_bytes;
-        self.already_bytes += other.already_bytes;
-        self.copied_bytes += other.copied_bytes;
-        self.stuck_bytes += other.stuck_bytes;
-    }
-
-    fn add_moved(&mut self, moved: Moved) {
-        self.moved_bytes += moved.moved_bytes;
-        self.already_bytes += moved.already_bytes;
-        self.stuck_bytes += moved.stuck_bytes;
-    }
-}
+use unit::{Unit, units_of};
 
 /// Places the columns of `version` (of one part, or of all) as `columns` says, one item per column; `None` leaves a
 /// column where it is. Readers of other versions see the same memory, moved, and are never blocked. Copies count in the
@@ -135,32 +104,12 @@ fn wish_for_settling<'a>(column: &Column, of: &'a ColumnAllocator) -> Wish<'a> {
     wanted.then_some((&of.placement, &of.allocator))
 }
 
-/// A dictionary that was just made, with a copy on each of these nodes.
-pub(crate) fn replicated_dictionary(
-    dictionary: &Dictionary,
-    nodes: &[NodeId],
-    allocator: &Allocator,
-) -> Result<Dictionary, StoreError> {
-    let (mover, mut report) = (Mover { stop: &|| false, undo: Mutex::default() }, PlaceReport::default());
-    let target = UnitTarget { policy: Policy::Node(nodes[0]), replicas: Some(nodes), allocator };
-    let copies = mover.copies(dictionary.copies(), &target, &mut report)?;
-    Ok(dictionary.moved(copies.unwrap_or_else(|| dictionary.copies().clone())))
-}
-
-/// An index that was just built, with a copy on each of these nodes.
-pub(crate) fn replicated_index(index: &Index, nodes: &[NodeId], allocator: &Allocator) -> Result<Index, StoreError> {
-    let (mover, mut report) = (Mover { stop: &|| false, undo: Mutex::default() }, PlaceReport::default());
-    let target = UnitTarget { policy: Policy::Node(nodes[0]), replicas: Some(nodes), allocator };
-    let copies = mover.copies(index.copies(), &target, &mut report)?;
-    Ok(index.moved(copies.unwrap_or_else(|| index.copies().clone())))
-}
-
 /// What is to become of a column: how it shall lie and whose budget copies count in.
 type Wish<'a> = Option<(&'a ColumnPlacement, &'a Allocator)>;
 
 /// Components that are not what they were, by the address of what they replace.
 #[derive(Default)]
-pub(crate) struct Replaced {
+struct Replacements {
     codes: HashMap<usize, Copies<Arc<Region>>>,
     dictionaries: HashMap<usize, Arc<Dictionary>>,
     values: HashMap<usize, Copies<Arc<PlainData>>>,
@@ -174,12 +123,12 @@ fn placed(
 ) -> Result<(Vec<Part>, PlaceReport), StoreError> {
     let units = units_of(parts);
     let nodes: Vec<Option<NodeId>> = units.iter().map(Unit::node).collect();
-    let mover = Mover { stop, undo: Mutex::default() };
-    let replaced = Mutex::new(Replaced::default());
+    let mover = Mover::new(stop);
+    let replaced = Mutex::new(Replacements::default());
     let reports = map(parallel, units, &|i| nodes[i], &|unit: Unit<'_>| unit.place(&mover, &replaced));
     // A stop that came with the last move counts too: whoever asked sees the old placement.
     let reports = match reports {
-        Ok(_) if stop() => Err(Interrupted::Cancelled.into()),
+        Ok(_) if stop() => Err(Interruption::Cancelled.into()),
         other => other,
     };
     let reports = reports.inspect_err(|_| mover.restore())?;
@@ -189,7 +138,7 @@ fn placed(
     Ok((parts.iter().map(|(part, wishes)| replaced.apply(part, wishes)).collect(), report))
 }
 
-impl Replaced {
+impl Replacements {
     fn apply(&self, part: &Part, wishes: &[Wish<'_>]) -> Part {
         let segments = part.segments.iter().map(|version| {
             let columns = version.segment.columns().iter().enumerate();
@@ -246,150 +195,6 @@ impl Replaced {
 }
 
 /// What identifies a shared component while a version holds it.
-pub(crate) fn address<T>(shared: &Arc<T>) -> usize {
+fn address<T>(shared: &Arc<T>) -> usize {
     Arc::as_ptr(shared) as usize
-}
-
-/// Moves regions, and can take it back.
-pub(crate) struct Mover<'a> {
-    stop: &'a (dyn Fn() -> bool + Sync),
-    /// Where regions were before they moved, in the order of the moves.
-    undo: Mutex<Vec<(Arc<Region>, RegionPlacement)>>,
-}
-
-impl Mover<'_> {
-    /// The region by a policy: itself where its pages can move, else a copy.
-    fn region(
-        &self,
-        region: &Arc<Region>,
-        policy: &Policy,
-        allocator: &Allocator,
-        report: &mut PlaceReport,
-    ) -> Result<Arc<Region>, StoreError> {
-        let stop: &dyn Fn() -> bool = &|| (self.stop)();
-        if region.is_movable() {
-            self.note(region);
-            report.add_moved(region.place(policy, stop).map_err(move_error)?);
-            return Ok(Arc::clone(region));
-        }
-        if *policy == Policy::Local || region.policy() == *policy {
-            report.already_bytes += region.len() as u64;
-            return Ok(Arc::clone(region));
-        }
-        self.copy(region, &allocator.with_policy(policy.clone()), report)
-    }
-
-    fn copy(
-        &self,
-        region: &Arc<Region>,
-        allocator: &Allocator,
-        report: &mut PlaceReport,
-    ) -> Result<Arc<Region>, StoreError> {
-        let copy = copied(region, allocator, &|| (self.stop)())?.ok_or(Interrupted::Cancelled)?;
-        report.copied_bytes += copy.len() as u64;
-        Ok(Arc::new(copy))
-    }
-
-    fn note(&self, region: &Arc<Region>) {
-        let before = (Arc::clone(region), region.snapshot());
-        self.undo.lock().unwrap_or_else(PoisonError::into_inner).push(before);
-    }
-
-    /// Puts every region back to where it was first seen.
-    fn restore(&self) {
-        let undo = std::mem::take(&mut *self.undo.lock().unwrap_or_else(PoisonError::into_inner));
-        for (region, before) in undo.into_iter().rev() {
-            region.restore(&before);
-        }
-    }
-
-    /// Places a component and all its copies; `None` where readers of the old one see the new placement.
-    fn copies<T: Placed>(
-        &self,
-        current: &Copies<T>,
-        target: &UnitTarget<'_>,
-        report: &mut PlaceReport,
-    ) -> Result<Option<Copies<T>>, StoreError> {
-        if current.first().regions().is_empty() {
-            return Ok(None);
-        }
-        if (self.stop)() {
-            return Err(Interrupted::Cancelled.into());
-        }
-        let Some(nodes) = target.replicas else {
-            let kept = match &target.policy {
-                Policy::Node(node) => current.on(*node),
-                _ => current.first(),
-            };
-            let mut new = current.is_replicated();
-            let placed = self.component(kept, &target.policy, target.allocator, &mut new, report)?;
-            return Ok(new.then(|| Copies::one(placed)));
-        };
-        self.replicated(current, nodes, target.allocator, report)
-    }
-
-    /// A copy on every node: those that are there stay, a single one elsewhere moves to the first node.
-    fn replicated<T: Placed>(
-        &self,
-        current: &Copies<T>,
-        nodes: &[NodeId],
-        allocator: &Allocator,
-        report: &mut PlaceReport,
-    ) -> Result<Option<Copies<T>>, StoreError> {
-        let mut there: Vec<(NodeId, &T)> = current.placed().collect();
-        if there.is_empty() {
-            let first = current.first();
-            let alone = first.regions().first().and_then(|region| match region.policy() {
-                Policy::Node(node) => Some(node),
-                _ => None,
-            });
-            there.push((alone.filter(|node| nodes.contains(node)).unwrap_or(nodes[0]), first));
-        }
-        let on = |node: NodeId| there.iter().find(|(n, _)| *n == node).map(|(_, copy)| *copy);
-        let source = nodes.iter().find_map(|&node| on(node)).unwrap_or(current.first());
-        let mut copies: Vec<(NodeId, T)> = Vec::with_capacity(nodes.len());
-        for &node in nodes {
-            if copies.iter().any(|(known, _)| *known == node) {
-                continue;
-            }
-            let policy = Policy::Node(node);
-            let copy = match on(node) {
-                Some(there) => self.component(there, &policy, allocator, &mut false, report)?,
-                None => {
-                    let near = allocator.with_policy(policy);
-                    source.exchanged(&mut |region| self.copy(region, &near, report))?
-                }
-            };
-            copies.push((node, copy));
-        }
-        Ok(Some(Copies::on_nodes(copies)))
-    }
-
-    /// One copy of a component by a policy; `new` becomes true where it is not the same memory.
-    fn component<T: Placed>(
-        &self,
-        component: &T,
-        policy: &Policy,
-        allocator: &Allocator,
-        new: &mut bool,
-        report: &mut PlaceReport,
-    ) -> Result<T, StoreError> {
-        component.exchanged(&mut |region| {
-            let placed = self.region(region, policy, allocator, report)?;
-            *new |= !Arc::ptr_eq(&placed, region);
-            Ok(placed)
-        })
-    }
-}
-
-fn move_error(error: MoveError) -> StoreError {
-    match error {
-        MoveError::Stopped => Interrupted::Cancelled.into(),
-        MoveError::Memory(error) => error.into(),
-    }
-}
-
-/// Used by what moves codes only.
-pub(crate) fn codes_of(column: &CodedColumn) -> Option<&Arc<Region>> {
-    column.codes().map(|copies| copies.first())
 }

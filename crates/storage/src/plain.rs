@@ -9,6 +9,8 @@
 // Arrays are made of stored values without checking again that they are UTF-8.
 #![allow(unsafe_code)]
 
+mod data;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -22,9 +24,9 @@ use crate::GRANULE_ROWS;
 use crate::copies::Copies;
 use crate::dictionary::Value;
 use crate::kernels::share::region_buffer;
-use crate::placement::Exchange;
 use crate::strings::{INLINE_BYTES_MAX, array_of_views, copy_long_values, moved_view, view_len, view_within};
 use crate::types::{Native, Physical, number_array, with_native};
+pub(crate) use data::{BytesData, FixedData, PlainData, PlainPiece};
 
 /// Results refer to stored bytes only where at least this share of what they refer to is theirs (as 1 in this many):
 /// who accounts for a batch counts every byte of its buffers.
@@ -43,38 +45,6 @@ pub struct PlainColumn {
     bytes: usize,
 }
 
-/// Rows `start .. start + rows` of a column: rows `offset ..` of `data`.
-#[derive(Debug, Clone)]
-pub(crate) struct PlainPiece {
-    pub(crate) start: usize,
-    pub(crate) rows: usize,
-    pub(crate) offset: usize,
-    pub(crate) data: Copies<Arc<PlainData>>,
-}
-
-/// The values of a piece.
-#[derive(Debug)]
-pub(crate) enum PlainData {
-    Fixed(FixedData),
-    Bytes(BytesData),
-    Array(ArrayRef),
-}
-
-/// Native values, and a bit for each that is not NULL.
-#[derive(Debug)]
-pub(crate) struct FixedData {
-    pub(crate) values: Arc<Region>,
-    pub(crate) validity: Option<Arc<Region>>,
-}
-
-/// Strings or binary values one after the other, where each starts and the last one ends, and validity as above.
-#[derive(Debug)]
-pub(crate) struct BytesData {
-    pub(crate) offsets: Arc<Region>,
-    pub(crate) bytes: Option<Arc<Region>>,
-    pub(crate) validity: Option<Arc<Region>>,
-}
-
 /// Strings of consecutive rows, one after the other.
 #[derive(Debug, Clone)]
 pub struct Texts<'a> {
@@ -86,84 +56,6 @@ pub struct Texts<'a> {
     pub offsets: &'a [u32],
     /// Which are not NULL, where some may be.
     pub nulls: Option<NullBuffer>,
-}
-
-impl PlainData {
-    fn validity(&self) -> Option<&Arc<Region>> {
-        match self {
-            PlainData::Fixed(data) => data.validity.as_ref(),
-            PlainData::Bytes(data) => data.validity.as_ref(),
-            PlainData::Array(_) => None,
-        }
-    }
-
-    pub(crate) fn is_valid(&self, row: usize) -> bool {
-        match self {
-            PlainData::Array(array) => array.is_valid(row),
-            _ => self.validity().is_none_or(|bits| bits.words::<u64>()[row / 64] >> (row % 64) & 1 == 1),
-        }
-    }
-
-    fn has_nulls(&self) -> bool {
-        match self {
-            PlainData::Array(array) => array.logical_null_count() > 0,
-            _ => self.validity().is_some(),
-        }
-    }
-
-    /// The regions behind it; none for an array.
-    pub(crate) fn regions(&self) -> Vec<&Region> {
-        match self {
-            PlainData::Fixed(data) => {
-                let validity = data.validity.iter().map(|r| r.as_ref());
-                std::iter::once(data.values.as_ref()).chain(validity).collect()
-            }
-            PlainData::Bytes(data) => {
-                let rest = data.bytes.iter().chain(&data.validity).map(|r| r.as_ref());
-                std::iter::once(data.offsets.as_ref()).chain(rest).collect()
-            }
-            PlainData::Array(_) => Vec::new(),
-        }
-    }
-
-    /// The same values with each region as `exchange` gives it; an array stays what it is.
-    ///
-    /// # Errors
-    /// Those of `exchange`.
-    pub(crate) fn exchanged<E>(&self, exchange: &mut Exchange<'_, E>) -> Result<PlainData, E> {
-        Ok(match self {
-            PlainData::Fixed(data) => PlainData::Fixed(FixedData {
-                values: exchange(&data.values)?,
-                validity: data.validity.as_ref().map(&mut *exchange).transpose()?,
-            }),
-            PlainData::Bytes(data) => PlainData::Bytes(BytesData {
-                offsets: exchange(&data.offsets)?,
-                bytes: data.bytes.as_ref().map(&mut *exchange).transpose()?,
-                validity: data.validity.as_ref().map(&mut *exchange).transpose()?,
-            }),
-            PlainData::Array(array) => PlainData::Array(Arc::clone(array)),
-        })
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            PlainData::Array(array) => array.get_array_memory_size(),
-            _ => self.regions().iter().map(|region| region.len()).sum(),
-        }
-    }
-}
-
-impl BytesData {
-    /// The bytes of all values.
-    pub(crate) fn all_bytes(&self) -> &[u8] {
-        self.bytes.as_ref().map_or(&[], |region| region.bytes())
-    }
-
-    /// Where the bytes of a row's value lie.
-    pub(crate) fn range(&self, row: usize) -> Range<usize> {
-        let offsets = &self.offsets.words::<u32>()[row..row + 2];
-        offsets[0] as usize..offsets[1] as usize
-    }
 }
 
 /// The data of the pieces; what neighbours share is listed once.
@@ -393,7 +285,8 @@ impl PlainColumn {
                 let offsets = &strings.offsets.words::<u32>()[rows.start..=rows.end];
                 let base = offsets[0] as usize;
                 let views = offsets.windows(2).map(|ends| {
-                    let (from, to) = (ends[0] as usize, ends[1] as usize);
+                    let from = ends[0] as usize;
+                    let to = ends[1] as usize;
                     view_within(all, from..to, 0, from - base)
                 });
                 let views: Vec<u128> = views.collect();
@@ -437,7 +330,7 @@ impl PlainColumn {
     }
 
     fn take_bytes(&self, places: &[(usize, usize)]) -> ArrayRef {
-        let mut taken = Taken::default();
+        let mut taken = LongValues::default();
         let mut views = Vec::with_capacity(places.len());
         for &(piece, row) in places {
             let PlainData::Bytes(strings) = self.pieces[piece].data.near().as_ref() else {
@@ -474,12 +367,12 @@ impl PlainColumn {
 
 /// The pieces whose long values a `take` refers to, and the bytes it needs of each.
 #[derive(Default)]
-struct Taken<'a> {
+struct LongValues<'a> {
     pieces: Vec<(usize, &'a BytesData, Range<usize>)>,
     long_bytes: usize,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> LongValues<'a> {
     /// Notes that `range` of a piece is needed and returns the number of its buffer.
     fn touch(&mut self, piece: usize, strings: &'a BytesData, range: &Range<usize>) -> usize {
         self.long_bytes += range.len();
@@ -502,7 +395,8 @@ impl<'a> Taken<'a> {
             return copy_long_values(views, &source);
         }
         for view in views.iter_mut().filter(|view| view_len(**view) > INLINE_BYTES_MAX) {
-            let (buffer, offset) = ((*view >> 64) as u32 as usize, (*view >> 96) as u32 as usize);
+            let buffer = (*view >> 64) as u32 as usize;
+            let offset = (*view >> 96) as u32 as usize;
             *view = moved_view(*view, buffer, offset - self.pieces[buffer].2.start);
         }
         let shared = self.pieces.into_iter().map(|(_, strings, needed)| match &strings.bytes {

@@ -103,8 +103,10 @@ impl CodeSet {
         let codes = ranges.iter().map(|range| range.end).max().unwrap_or(0);
         let mut words = vec![0; (codes as usize).div_ceil(32)];
         for range in ranges.iter().filter(|range| !range.is_empty()) {
-            let (first, last) = (range.start as usize / 32, (range.end - 1) as usize / 32);
-            let (from, to) = (u32::MAX << (range.start % 32), u32::MAX >> (31 - (range.end - 1) % 32));
+            let first = range.start as usize / 32;
+            let last = (range.end - 1) as usize / 32;
+            let from = u32::MAX << (range.start % 32);
+            let to = u32::MAX >> (31 - (range.end - 1) % 32);
             match first == last {
                 true => words[first] |= from & to,
                 false => {
@@ -168,7 +170,8 @@ impl CodeSet {
 
     /// How many codes lie in `min ..= max`.
     fn count_within(&self, min: u32, max: u32) -> u32 {
-        let (first, last) = (min as usize / 32, max as usize / 32);
+        let first = min as usize / 32;
+        let last = max as usize / 32;
         let Some(words) = self.words.get(first..(last + 1).min(self.words.len())) else { return 0 };
         let below = u32::MAX << (min % 32);
         let above = u32::MAX >> (31 - max % 32);

@@ -32,7 +32,7 @@ use crate::parallel::{Parallel, map};
 use crate::partition::{HASH_START, Partitioner, Ranges, hashes_of, joined, part_of_hash};
 use crate::placement::ColumnAllocator;
 use crate::segment::{Part, SegmentVersion};
-use crate::stage::{Staged, Stager};
+use crate::stage::{ProducerRows, Stager};
 use crate::table::TableVersion;
 pub use bounds::range_bounds;
 
@@ -72,7 +72,7 @@ pub fn repartition(
     let staged = stage_parts(version, &runs, allocators, parallel)?;
     drop(runs);
     let schema = &version.schema;
-    let build = |(staged, allocators): (Vec<Staged>, &Vec<ColumnAllocator>)| {
+    let build = |(staged, allocators): (Vec<ProducerRows>, &Vec<ColumnAllocator>)| {
         if staged.iter().all(|staged| staged.rows() == 0) {
             return Ok(Arc::new(Part::default()));
         }
@@ -219,7 +219,8 @@ impl Routes<'_> {
 
     fn evaluated(&self, coded: &CodedColumn) -> Result<PerCode, StoreError> {
         let dictionary = coded.dictionary();
-        let (mut parts, mut hashes) = (Vec::new(), Vec::new());
+        let mut parts = Vec::new();
+        let mut hashes = Vec::new();
         if coded.null_code() {
             parts.push(0);
             hashes.push(None);
@@ -253,7 +254,7 @@ fn stage_parts(
     runs: &[Run<'_>],
     allocators: &[Vec<ColumnAllocator>],
     parallel: &dyn Parallel,
-) -> Result<Vec<Vec<Staged>>, StoreError> {
+) -> Result<Vec<Vec<ProducerRows>>, StoreError> {
     let schema = relaxed(&version.schema);
     let mut groups: Vec<Range<usize>> = Vec::new();
     let mut rows = usize::MAX;

@@ -108,7 +108,8 @@ pub(crate) unsafe fn array_of_views(
             bytes.extend_from_slice(&buffers[buffer][offset..offset + width]);
         }
     }
-    let (rows, bytes) = (views.len(), Buffer::from_vec(bytes));
+    let rows = views.len();
+    let bytes = Buffer::from_vec(bytes);
     let array = FixedSizeBinaryArray::try_new_with_len(width as i32, bytes, nulls, rows);
     Arc::new(array.expect("every value has the type's width"))
 }
@@ -126,7 +127,8 @@ pub(crate) fn copy_long_values(views: &mut [u128], source: &[&[u8]]) -> Arc<[Buf
     }
     let mut buffers = Vec::new();
     let mut current: Vec<u8> = Vec::with_capacity(total.min(BUFFER_BYTES_MAX));
-    let (mut previous, mut previous_moved) = (0, 0);
+    let mut previous = 0;
+    let mut previous_moved = 0;
     for view in views {
         let len = view_len(*view);
         if len <= INLINE_BYTES_MAX {
@@ -173,7 +175,8 @@ impl StringValues {
         let mut views = if len > 0 { Some(allocator.region(len * 16)?) } else { None };
         let mut bytes = if long_bytes > 0 { Some(allocator.region(long_bytes)?) } else { None };
         // Where each buffer starts within the bytes, and how far they are filled.
-        let (mut cuts, mut filled) = (vec![0], 0);
+        let mut cuts = vec![0];
+        let mut filled = 0;
         let slots = views.as_mut().map_or(&mut [][..], |region| &mut region.words_mut::<u128>()[..len]);
         let target = bytes.as_mut().map_or(&mut [][..], |region| &mut region.bytes_mut()[..long_bytes]);
         let mut stored = 0;

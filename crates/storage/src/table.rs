@@ -3,6 +3,9 @@
 //! # Invariants
 //! A version never changes; the `with_*` builders share everything that stays the same and count `version` up by one.
 
+mod attach;
+mod duplicate;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -18,6 +21,7 @@ use crate::index::Index;
 use crate::placement::ColumnAllocator;
 use crate::segment::{Part, Segment, SegmentVersion};
 use crate::types::{surface_schema, surface_type};
+pub use duplicate::{DuplicateKey, KeyCheck, KeyLimits, duplicate_key};
 
 /// One snapshot of a table.
 #[derive(Debug, Clone)]
@@ -42,7 +46,7 @@ pub struct RowsToDelete {
 }
 
 /// A column and the index on it, if there is one.
-type Indexed = (Arc<Column>, Option<Arc<Index>>);
+type IndexedColumn = (Arc<Column>, Option<Arc<Index>>);
 
 impl TableVersion {
     /// A table without rows; types are brought to their surface types.
@@ -258,7 +262,7 @@ impl TableVersion {
     fn with_columns(
         &self,
         schema: SchemaRef,
-        change: impl Fn(usize, usize, &mut Vec<Indexed>) -> Result<(), StoreError>,
+        change: impl Fn(usize, usize, &mut Vec<IndexedColumn>) -> Result<(), StoreError>,
     ) -> Result<TableVersion, StoreError> {
         let mut parts = Vec::with_capacity(self.parts.len());
         for (index, part) in self.parts.iter().enumerate() {

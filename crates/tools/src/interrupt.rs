@@ -17,7 +17,7 @@ const EXIT_CODE: i32 = 1;
 type Cancel = Arc<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
-struct State {
+struct InterruptState {
     cancel: Option<Cancel>,
     /// What runs was cancelled already.
     cancelled: bool,
@@ -27,7 +27,7 @@ struct State {
 /// Receives SIGINT for the rest of the program's life.
 #[derive(Clone)]
 pub struct Interrupts {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<InterruptState>>,
 }
 
 impl Interrupts {
@@ -59,21 +59,21 @@ impl Interrupts {
     }
 
     /// While the guard lives, Ctrl-C calls `cancel`.
-    pub fn during(&self, cancel: impl Fn() + Send + Sync + 'static) -> Running<'_> {
+    pub fn during(&self, cancel: impl Fn() + Send + Sync + 'static) -> CancelGuard<'_> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.cancel = Some(Arc::new(cancel));
         state.cancelled = false;
         drop(state);
-        Running { interrupts: self }
+        CancelGuard { interrupts: self }
     }
 }
 
 /// See [`Interrupts::during`].
-pub struct Running<'a> {
+pub struct CancelGuard<'a> {
     interrupts: &'a Interrupts,
 }
 
-impl Drop for Running<'_> {
+impl Drop for CancelGuard<'_> {
     fn drop(&mut self) {
         self.interrupts.state.lock().unwrap_or_else(PoisonError::into_inner).cancel = None;
     }

@@ -27,8 +27,10 @@ pub fn with_machine(builder: DatabaseBuilder, machine: Option<&str>) -> Result<D
 /// The machine in one line: processor, packages, nodes, cpus that may be used, memory.
 pub fn describe(topology: &Topology) -> String {
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-    let (packages, nodes) = (topology.packages().len(), topology.nodes().len());
-    let (usable, online) = (topology.usable_cpus().len(), topology.online_cpus().len());
+    let packages = topology.packages().len();
+    let nodes = topology.nodes().len();
+    let usable = topology.usable_cpus().len();
+    let online = topology.online_cpus().len();
     format!(
         "{}: {}, {}, {usable} of {}, {} of memory",
         processor(),

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use lab::declaration::{Recorded, RecordedColumn, RecordedRead, RecordedStatement};
+use lab::declaration::{RecordedColumn, RecordedRead, RecordedStatement, RecordedWorkload};
 use nearside::{Database, Workload};
 
 use crate::bench::report::Output;
@@ -43,7 +43,7 @@ impl<'a> Recording<'a> {
 }
 
 /// The workload as the lab simulates it: what one statement of each kind did on average.
-fn recorded(workload: &Workload) -> Recorded {
+fn recorded(workload: &Workload) -> RecordedWorkload {
     let all = workload.statements.iter().flat_map(|kind| kind.bytes.keys());
     let mut names: Vec<&(String, String)> = all.collect();
     names.sort_unstable();
@@ -65,11 +65,11 @@ fn recorded(workload: &Workload) -> Recorded {
         }
     });
     let column = |(table, column): &(String, String)| RecordedColumn { table: table.clone(), column: column.clone() };
-    Recorded {
+    RecordedWorkload {
         clients: workload.mean_active().round().clamp(1.0, f64::from(u32::MAX)) as u32,
         statements: statements.collect(),
         columns: names.into_iter().map(column).collect(),
-        ..Recorded::default()
+        ..RecordedWorkload::default()
     }
 }
 

@@ -21,13 +21,15 @@ pub fn of(report: &Value) -> Result<Vec<Figure>, String> {
     let list = |name: &str| report[name].as_array().filter(|list| !list.is_empty());
     let figures: Vec<Figure> = if let Some(figures) = list("figures") {
         let one = |figure: &Value| {
-            let (name, value) = (figure["name"].as_str()?, figure["value"].as_f64()?);
+            let name = figure["name"].as_str()?;
+            let value = figure["value"].as_f64()?;
             Some(Figure { name: name.to_string(), value, less: figure["better"] != "more" })
         };
         figures.iter().filter_map(one).collect()
     } else if let Some(queries) = list("queries") {
         let one = |query: &Value| {
-            let (name, value) = (query["query"].as_u64()?, query["median_s"].as_f64()?);
+            let name = query["query"].as_u64()?;
+            let value = query["median_s"].as_f64()?;
             Some(Figure { name: format!("query {name}"), value, less: true })
         };
         queries.iter().filter_map(one).collect()
@@ -60,7 +62,10 @@ mod tests {
 
     #[test]
     fn reports_of_both_kinds_are_read() {
-        let bench = json!({"figures": [{"name": "x", "value": 2.5, "better": "more"}, {"name": "zero", "value": 0.0, "better": "less"}]});
+        let bench = json!({"figures": [
+            {"name": "x", "value": 2.5, "better": "more"},
+            {"name": "zero", "value": 0.0, "better": "less"},
+        ]});
         assert_eq!(of(&bench), Ok(vec![Figure { name: "x".into(), value: 2.5, less: false }]));
         let tpch = json!({"queries": [{"query": 6, "median_s": 0.5}, {"query": 7, "median_s": null}]});
         assert_eq!(of(&tpch), Ok(vec![Figure { name: "query 6".into(), value: 0.5, less: true }]));

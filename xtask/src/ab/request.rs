@@ -4,18 +4,20 @@ use std::path::PathBuf;
 
 /// Told where the command was used wrongly.
 pub const USAGE: &str = "\
-usage: cargo xtask ab A B [--bench NAME] [--rounds N] [--json FILE] [--fail-above PERCENT] [--target FOLDER] [-- ARGUMENTS]
+usage: cargo xtask ab A B [--bench NAME] [--rounds N] [--json FILE] [--fail-above PERCENT] [--target FOLDER] [-- \
+ARGUMENTS]
 
   A, B                  revisions (any name that git knows), or programs that are built already
   --bench NAME          tpch (default), scan, kernels, point, plan, load or queries
   --rounds N            runs of each, by turns (default 12; fewer than 6 can never tell a difference)
   --json FILE           write what was found
   --fail-above PERCENT  end with 1 when B is slower by more, beyond chance
-  --target FOLDER       where cargo builds (default target/ab/build); one that holds the dependencies already saves minutes
+  --target FOLDER       where cargo builds (default target/ab/build); one that holds the dependencies already saves \
+    minutes
   -- ARGUMENTS          for the benchmark, for example: -- --data sf1/ --runs 1
 
-Revisions are built in one work tree, target/ab/tree, and the programs kept in target/ab/bin, so that dependencies are built once and each
-revision once.
+Revisions are built in one work tree, target/ab/tree, and the programs kept in target/ab/bin, so that dependencies are
+built once and each revision once.
 ";
 
 /// The benchmarks whose figures are known.

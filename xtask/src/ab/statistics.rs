@@ -80,7 +80,8 @@ pub fn logs(pairs: &[(f64, f64)], less_is_better: bool) -> Vec<f64> {
 fn judged(logs: &[f64]) -> Comparison {
     let middle = median(logs);
     let (low, high) = bootstrap(logs);
-    let (chance, ratio) = (signed_rank(logs), middle.exp());
+    let chance = signed_rank(logs);
+    let ratio = middle.exp();
     let verdict = verdict(chance, ratio);
     Comparison { median_a: 0.0, median_b: 0.0, ratio, low: low.exp(), high: high.exp(), chance, verdict }
 }
@@ -97,7 +98,8 @@ fn verdict(chance: f64, ratio: f64) -> Verdict {
 pub fn correct<'a>(comparisons: impl Iterator<Item = &'a mut Comparison>) {
     let mut all: Vec<&mut Comparison> = comparisons.collect();
     all.sort_by(|a, b| a.chance.total_cmp(&b.chance));
-    let (count, mut least) = (all.len(), 0.0_f64);
+    let count = all.len();
+    let mut least = 0.0_f64;
     for (rank, comparison) in all.into_iter().enumerate() {
         least = least.max((comparison.chance * (count - rank) as f64).min(1.0));
         comparison.chance = least;

@@ -26,7 +26,8 @@ fn experiment(random: &mut Random, figures: usize, rounds: usize, factor: f64) -
         .map(|_| super::logs(&(0..rounds).map(|_| pair(random, factor)).collect::<Vec<_>>(), true))
         .collect();
     let of = |logs: &[f64]| {
-        let (chance, ratio) = (signed_rank(logs), median(logs).exp());
+        let chance = signed_rank(logs);
+        let ratio = median(logs).exp();
         let verdict = verdict(chance, ratio);
         Comparison { median_a: 0.0, median_b: 0.0, ratio, low: 0.0, high: 0.0, chance, verdict }
     };
@@ -40,7 +41,8 @@ fn experiment(random: &mut Random, figures: usize, rounds: usize, factor: f64) -
 fn a_revision_against_itself_is_seldom_told_to_differ() {
     let mut random = Random::new(7);
     let experiments = 500;
-    let (mut any, mut overall) = (0, 0);
+    let mut any = 0;
+    let mut overall = 0;
     for _ in 0..experiments {
         let (verdicts, together) = experiment(&mut random, 22, 12, 1.0);
         any += usize::from(verdicts.iter().any(|verdict| *verdict != Verdict::Same));
@@ -54,7 +56,8 @@ fn a_revision_against_itself_is_seldom_told_to_differ() {
 #[test]
 fn a_difference_is_found() {
     let mut random = Random::new(11);
-    let (mut slower, mut faster) = (0, 0);
+    let mut slower = 0;
+    let mut faster = 0;
     for _ in 0..100 {
         slower +=
             usize::from(experiment(&mut random, 5, 20, 1.1).0.iter().filter(|v| **v == Verdict::Slower).count() >= 4);
@@ -83,7 +86,8 @@ fn the_test_is_exact() {
         for _ in 0..20 {
             // Small integers: equals and zeros are common.
             let differences: Vec<f64> = (0..count).map(|_| random.below(9) as f64 - 3.0).collect();
-            let (fast, slow) = (signed_rank(&differences), by_counting(&differences));
+            let fast = signed_rank(&differences);
+            let slow = by_counting(&differences);
             assert!((fast - slow).abs() < 1e-12, "{differences:?}: {fast} and {slow}");
         }
     }

@@ -43,7 +43,8 @@ impl<'a> Modules<'a> {
         let mut crates: BTreeMap<&str, BTreeMap<ModulePath, &SourceFile>> = BTreeMap::new();
         for file in tree.sources.iter().filter(|file| !file.is_test_file()) {
             let Some(at) = file.path.find("/src/") else { continue };
-            let (folder, below) = (&file.path[..at + 4], &file.path[at + 5..]);
+            let folder = &file.path[..at + 4];
+            let below = &file.path[at + 5..];
             crates.entry(folder).or_default().insert(module_path(below), file);
         }
         let all = crates.into_iter().map(|(folder, files)| {
@@ -136,21 +137,21 @@ fn module_path(below: &str) -> ModulePath {
 
 /// One leaf of a tree of paths.
 #[derive(Debug, PartialEq, Eq)]
-struct Named {
+struct NamedPath {
     path: Vec<String>,
     /// The last name, or that after `as`.
     name: String,
 }
 
 /// The leaves of the tree of paths (`a::{b, c::d as e}`) that `code` begins with.
-fn parse(code: &str) -> Vec<Named> {
+fn parse(code: &str) -> Vec<NamedPath> {
     let mut leaves = Vec::new();
     parse_into(code.trim_start(), &[], &mut leaves);
     leaves
 }
 
 /// Gives what stands behind the tree.
-fn parse_into<'a>(mut code: &'a str, prefix: &[String], leaves: &mut Vec<Named>) -> &'a str {
+fn parse_into<'a>(mut code: &'a str, prefix: &[String], leaves: &mut Vec<NamedPath>) -> &'a str {
     let mut path = prefix.to_vec();
     code = code.strip_prefix("::").unwrap_or(code);
     loop {
@@ -184,7 +185,7 @@ fn parse_into<'a>(mut code: &'a str, prefix: &[String], leaves: &mut Vec<Named>)
             Some((at, alias)) => (&code[code.find("as ").unwrap_or(0) + 3 + at + alias.len()..], alias.to_owned()),
             None => (code, name),
         };
-        leaves.push(Named { path, name });
+        leaves.push(NamedPath { path, name });
         return rest.strip_prefix("::*").unwrap_or(rest);
     }
     code

@@ -24,7 +24,7 @@ const EXECUTORS: [&str; 5] = [
 
 /// One `[[package]]` of the lock file.
 #[derive(Default)]
-struct Locked<'a> {
+struct LockedPackage<'a> {
     line: usize,
     name: &'a str,
     version: &'a str,
@@ -58,8 +58,8 @@ pub fn check(tree: &Tree, report: &mut Report) {
 }
 
 /// Arrow and parquet are released together; a second major version of any of them is a second line.
-fn one_major_version(locked: &[Locked], report: &mut Report) {
-    let mut majors: BTreeMap<&str, &Locked> = BTreeMap::new();
+fn one_major_version(locked: &[LockedPackage], report: &mut Report) {
+    let mut majors: BTreeMap<&str, &LockedPackage> = BTreeMap::new();
     for package in locked.iter().filter(|package| is_arrow_line(package.name)) {
         let major = package.version.split('.').next().unwrap_or_default();
         majors.entry(major).or_insert(package);
@@ -82,7 +82,7 @@ fn executes(name: &str) -> bool {
 }
 
 /// A chain of dependencies from `from` to DataFusion, or `None`.
-fn path_to_datafusion<'a>(locked: &[Locked<'a>], from: &'a str) -> Option<Vec<&'a str>> {
+fn path_to_datafusion<'a>(locked: &[LockedPackage<'a>], from: &'a str) -> Option<Vec<&'a str>> {
     let mut waiting: Vec<Vec<&str>> = vec![vec![from]];
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     while let Some(path) = waiting.pop() {
@@ -99,12 +99,12 @@ fn path_to_datafusion<'a>(locked: &[Locked<'a>], from: &'a str) -> Option<Vec<&'
 }
 
 /// Reads cargo's own, regular way of writing the file; it is no general TOML.
-fn parse(text: &str) -> Vec<Locked<'_>> {
-    let mut locked: Vec<Locked> = Vec::new();
+fn parse(text: &str) -> Vec<LockedPackage<'_>> {
+    let mut locked: Vec<LockedPackage> = Vec::new();
     let mut in_dependencies = false;
     for (index, line) in text.lines().enumerate() {
         if line == "[[package]]" {
-            locked.push(Locked { line: index + 1, ..Locked::default() });
+            locked.push(LockedPackage { line: index + 1, ..LockedPackage::default() });
             in_dependencies = false;
         }
         let Some(package) = locked.last_mut() else { continue };
@@ -133,7 +133,8 @@ mod tests {
 
     fn package(name: &str, version: &str, source: &str, dependencies: &str) -> String {
         format!(
-            "[[package]]\nname = \"{name}\"\nversion = \"{version}\"\nsource = \"{source}\"\ndependencies = [\n{dependencies}]\n\n"
+            "[[package]]\nname = \"{name}\"\nversion = \"{version}\"\nsource = \"{source}\"\ndependencies = \
+             [\n{dependencies}]\n\n"
         )
     }
 

@@ -15,7 +15,8 @@ use super::{columns, cycles, unused};
 pub const RECORD: &str = "xtask/recorded.txt";
 
 const RECORD_HEAD: &str = "\
-# What `cargo xtask tidy` lets stay: rule, file, what, how often. It refuses more of it, and asks to remove what is gone.
+# What `cargo xtask tidy` lets stay: rule, file, what, how often. It refuses more of it, and asks to remove what is \
+gone.
 # Written by `cargo xtask tidy --accept`; it should only ever get shorter.
 ";
 

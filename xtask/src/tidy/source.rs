@@ -162,7 +162,7 @@ pub fn matching_brace(code: &[u8], open: usize) -> usize {
 
 /// What a stretch of the text is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum StretchKind {
     Code,
     Literal,
     Comment,
@@ -177,12 +177,12 @@ fn mask(text: &str) -> (String, String) {
         let (kind, end) = next_stretch(text, at);
         let stretch = &text[at..end];
         match kind {
-            Kind::Code => code.push_str(stretch),
+            StretchKind::Code => code.push_str(stretch),
             // The quotes stay, so that `concat!("a")` does not read like `concat!( )`.
-            Kind::Literal => code.extend(stretch.bytes().map(|byte| blank_but(byte, b'"'))),
-            Kind::Comment => code.extend(stretch.bytes().map(|byte| blank_but(byte, b'\n'))),
+            StretchKind::Literal => code.extend(stretch.bytes().map(|byte| blank_but(byte, b'"'))),
+            StretchKind::Comment => code.extend(stretch.bytes().map(|byte| blank_but(byte, b'\n'))),
         }
-        if kind == Kind::Comment {
+        if kind == StretchKind::Comment {
             comments.push_str(stretch);
         } else {
             comments.extend(stretch.bytes().map(|byte| blank_but(byte, b'\n')));
@@ -197,17 +197,17 @@ fn blank_but(byte: u8, kept: u8) -> char {
 }
 
 /// What begins at `at`, and where it ends. Both are character boundaries.
-fn next_stretch(text: &str, at: usize) -> (Kind, usize) {
+fn next_stretch(text: &str, at: usize) -> (StretchKind, usize) {
     let bytes = text.as_bytes();
     let rest = &text[at..];
     if rest.starts_with("//") {
-        return (Kind::Comment, at + rest.find('\n').unwrap_or(rest.len()));
+        return (StretchKind::Comment, at + rest.find('\n').unwrap_or(rest.len()));
     }
     if rest.starts_with("/*") {
-        return (Kind::Comment, block_comment_end(bytes, at));
+        return (StretchKind::Comment, block_comment_end(bytes, at));
     }
     if bytes[at] == b'"' {
-        return (Kind::Literal, string_end(bytes, at));
+        return (StretchKind::Literal, string_end(bytes, at));
     }
     if bytes[at] == b'\'' {
         return character(text, at);
@@ -217,11 +217,11 @@ fn next_stretch(text: &str, at: usize) -> (Kind, usize) {
         if matches!(&text[at..end], "r" | "br" | "cr")
             && let Some(string_end) = raw_string_end(bytes, end)
         {
-            return (Kind::Literal, string_end);
+            return (StretchKind::Literal, string_end);
         }
-        return (Kind::Code, end);
+        return (StretchKind::Code, end);
     }
-    (Kind::Code, at + 1)
+    (StretchKind::Code, at + 1)
 }
 
 /// The end of the block comment at `at`; they nest.
@@ -271,18 +271,18 @@ fn raw_string_end(bytes: &[u8], at: usize) -> Option<usize> {
 }
 
 /// A character literal, or the `'` of a lifetime.
-fn character(text: &str, at: usize) -> (Kind, usize) {
+fn character(text: &str, at: usize) -> (StretchKind, usize) {
     let mut following = text[at + 1..].char_indices();
     match following.next() {
         Some((_, '\\')) => {
             // The escaped character may itself be a quote: `'\''`.
             let close = text.get(at + 3..).and_then(|rest| rest.find('\''));
-            (Kind::Literal, close.map_or(text.len(), |length| at + length + 4))
+            (StretchKind::Literal, close.map_or(text.len(), |length| at + length + 4))
         }
         Some((_, first)) if text[at + 1 + first.len_utf8()..].starts_with('\'') => {
-            (Kind::Literal, at + first.len_utf8() + 2)
+            (StretchKind::Literal, at + first.len_utf8() + 2)
         }
-        _ => (Kind::Code, at + 1),
+        _ => (StretchKind::Code, at + 1),
     }
 }
 
@@ -294,7 +294,8 @@ mod tests {
     fn literals_and_comments_are_no_code() {
         let text = r####"
             let a = "unsafe \" // x"; // unsafe "
-            let b = r##"unsafe "# "##; /* unsafe /* nested */ unsafe */ let c = '"'; let d = '\''; let e: &'static str = b"unsafe";
+            let b = r##"unsafe "# "##; /* unsafe /* nested */ unsafe */ let c = '"'; let d = '\'';
+            let e: &'static str = b"unsafe";
             let r#type = 'ü'; fn f<'a>(x: &'a str) {}
         "####;
         let file = SourceFile::new("a.rs", text);
@@ -310,7 +311,8 @@ mod tests {
 
     #[test]
     fn functions_are_measured_with_their_signatures() {
-        let text = "trait T {\n    fn declared(&self);\n}\nfn long(\n    a: [u8; 2],\n) -> u8 {\n    a[0]\n}\ntype F = fn(u8);\n\
+        let text = "trait T {\n    fn declared(&self);\n}\nfn long(\n    a: [u8; 2],\n) -> u8 {\n    a[0]\n}\ntype F = \
+                    fn(u8);\n\
                     #[cfg(test)]\nmod tests {\n    fn inside() {}\n}\n";
         let functions = SourceFile::new("crates/a/src/lib.rs", text).functions();
         let expected = [

@@ -16,7 +16,7 @@ const ALLOW_LIST: &str = "xtask/unsafe-allow.txt";
 const CODE_LINES_BETWEEN_MAX: usize = 4;
 
 /// A line of the allow-list.
-struct Allowed<'a> {
+struct AllowedFile<'a> {
     line: usize,
     pattern: &'a str,
 }
@@ -54,7 +54,7 @@ pub fn check(tree: &Tree, report: &mut Report) {
 }
 
 /// Patterns with their lines; a pattern without a reason is reported.
-fn read_list<'a>(list: &'a str, report: &mut Report) -> Vec<Allowed<'a>> {
+fn read_list<'a>(list: &'a str, report: &mut Report) -> Vec<AllowedFile<'a>> {
     let mut allowed = Vec::new();
     for (index, line) in list.lines().enumerate() {
         let line_number = index + 1;
@@ -66,7 +66,7 @@ fn read_list<'a>(list: &'a str, report: &mut Report) -> Vec<Allowed<'a>> {
         if reason.trim().is_empty() {
             report.error(ALLOW_LIST, line_number, format!("{pattern} gives no reason"));
         }
-        allowed.push(Allowed { line: line_number, pattern });
+        allowed.push(AllowedFile { line: line_number, pattern });
     }
     allowed
 }

@@ -48,7 +48,8 @@ fn of_file(file: &SourceFile, is_used: &dyn Fn(&str) -> bool) -> Vec<Exception> 
         if let Some(twin) = found.iter_mut().find(|finding| finding.what == name) {
             twin.count += 1;
         } else {
-            let (path, line) = (file.path.clone(), file.line_of(at));
+            let path = file.path.clone();
+            let line = file.line_of(at);
             found.push(Exception { rule: "unused", path, line, what: name.to_owned(), count: 1, message });
         }
     }
@@ -163,9 +164,11 @@ mod tests {
 
     #[test]
     fn a_type_that_a_public_signature_speaks_of_is_used_through_it() {
-        let text = "pub struct Outcome;\npub fn run() -> Outcome { Outcome }\npub struct Held;\npub struct Holder { pub held: Held }\n";
+        let text = "pub struct Outcome;\npub fn run() -> Outcome { Outcome }\npub struct Held;\npub struct Holder \
+                    { pub held: Held }\n";
         assert_eq!(found(&[("a.rs", text), ("b.rs", "fn f(_: Holder) { run(); }")]), Vec::<String>::new());
-        let text = "pub enum Fault { Of(Cause) }\npub struct Cause;\nimpl Iterator for A { type Item = Step; }\npub struct Step;\n";
+        let text = "pub enum Fault { Of(Cause) }\npub struct Cause;\nimpl Iterator for A { type Item = Step; }\npub \
+                    struct Step;\n";
         assert_eq!(found(&[("a.rs", text), ("b.rs", "fn f(_: Fault) {}")]), Vec::<String>::new());
         assert_eq!(found(&[("a.rs", "pub struct Hermit { pub a: u8 }\nimpl Hermit { fn f(&self) {} }")]), ["Hermit"]);
     }

@@ -109,7 +109,9 @@ mod tests {
                 let begin = at + 6 + index * 8;
                 u32::from_str_radix(std::str::from_utf8(&archive[begin..begin + 8]).unwrap(), 16).unwrap()
             };
-            let (mode, size, name_size) = (field(1), field(6) as usize, field(11) as usize);
+            let mode = field(1);
+            let size = field(6) as usize;
+            let name_size = field(11) as usize;
             let name = String::from_utf8(archive[at + 110..at + 110 + name_size - 1].to_vec()).unwrap();
             let content = (at + 110 + name_size).div_ceil(4) * 4;
             if name == "TRAILER!!!" {

@@ -5,7 +5,7 @@
 //! fail.
 
 use super::init::Run;
-use super::report::Kind;
+use super::report::ProgramKind;
 
 /// Set to `1` to make a canary fail.
 const TOLD: &str = "NEARSIDE_VM_CANARY";
@@ -35,7 +35,7 @@ pub fn runs(program: &str) -> Vec<Run> {
     let run = |(test, canary): (usize, &Canary)| Run {
         name: format!("canary {}", canary.filter),
         test,
-        kind: Kind::Tests,
+        kind: ProgramKind::Tests,
         program: program.to_owned(),
         arguments: ["--color", "never", "--show-output", canary.filter].map(str::to_owned).into(),
         environment: vec![(TOLD.to_owned(), "1".to_owned())],
@@ -99,7 +99,7 @@ mod tests {
             }
             // A shell says 128 and the number of the signal; 6 is what abort sends.
             report.line(&format!("@vm end 0 {}", output.status.code().unwrap_or(128 + 6)));
-            let faults = report.runs[0].faults(Kind::Tests, &machine);
+            let faults = report.runs[0].faults(ProgramKind::Tests, &machine);
             assert!(faults.iter().any(|fault| fault.contains(canary.fault)), "{}: {faults:?}", canary.filter);
         }
     }

@@ -28,7 +28,10 @@ pub fn kernel(folder: &Path) -> Result<PathBuf, String> {
     let package = package.unwrap_or_else(|| KERNEL_PACKAGES[0].to_owned());
     let wanted = |name: &str| name.starts_with("vmlinuz");
     fetch(folder, &package, &["boot"], wanted, &kept).map_err(|problem| {
-        format!("no kernel to boot: {problem}; give one with --kernel FILE, or fetch package {package} once with the network")
+        format!(
+            "no kernel to boot: {problem}; give one with --kernel FILE, or fetch package {package} once with the \
+                 network"
+        )
     })
 }
 

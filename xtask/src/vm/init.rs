@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use super::report::Kind;
+use super::report::ProgramKind;
 
 /// Where the archive holds the programs until they are spread over the nodes.
 pub const UNPACKED: &str = "/unpacked";
@@ -24,7 +24,7 @@ pub struct Run {
     /// The TEST of the request that it comes from.
     pub test: usize,
     /// How to read its output.
-    pub kind: Kind,
+    pub kind: ProgramKind,
     /// The program's path in the machine.
     pub program: String,
     /// Its arguments.
@@ -98,7 +98,7 @@ mod tests {
         let run = Run {
             name: "numa".to_owned(),
             test: 0,
-            kind: Kind::Tests,
+            kind: ProgramKind::Tests,
             program: "/programs/0".to_owned(),
             arguments: vec!["--color".to_owned(), "it's $HOME; x".to_owned()],
             environment: vec![("A".to_owned(), "b c".to_owned())],

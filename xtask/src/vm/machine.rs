@@ -74,7 +74,8 @@ impl Machine {
         if self.node_mib < NODE_MIB_MIN {
             return Err(format!("--memory is {} MiB a node, at least {NODE_MIB_MIN} are needed", self.node_mib));
         }
-        let (packages, with_cpus) = (self.packages(), self.nodes_with_cpus());
+        let packages = self.packages();
+        let with_cpus = self.nodes_with_cpus();
         if packages == 0 || !with_cpus.is_multiple_of(packages) {
             return Err(format!("--packages is {packages}, which does not divide the {with_cpus} nodes with cpus"));
         }
@@ -138,7 +139,8 @@ impl Machine {
         // A panicked kernel reboots at once (`panic=-1` below), and that ends QEMU.
         arguments.push("-no-reboot".to_owned());
         let mut option = |name: &str, value: String| arguments.extend([name.to_owned(), value]);
-        let (cpus, packages) = (self.cpus(), self.packages());
+        let cpus = self.cpus();
+        let packages = self.packages();
         option("-smp", format!("cpus={cpus},sockets={packages},cores={},threads=1", cpus / packages));
         option("-m", format!("{}M", self.memory_mib()));
         for node in 0..self.nodes {

@@ -12,7 +12,7 @@ use super::machine::Machine;
 
 /// What a run prints of itself is read in one of two ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProgramKind {
     /// A test binary of libtest.
     Tests,
     /// A program that says by its exit status how it went.
@@ -168,7 +168,7 @@ impl RunReport {
     }
 
     /// What is wrong with a run of this kind; empty when nothing is.
-    pub fn faults(&self, kind: Kind, machine: &Machine) -> Vec<String> {
+    pub fn faults(&self, kind: ProgramKind, machine: &Machine) -> Vec<String> {
         if !self.begun {
             return vec!["did not begin".to_owned()];
         }
@@ -182,7 +182,7 @@ impl RunReport {
                 None => "did not end".to_owned(),
             }),
         }
-        if kind == Kind::Program {
+        if kind == ProgramKind::Program {
             return faults;
         }
         faults.extend(

@@ -27,7 +27,8 @@ flags:
   --memory MIB        memory of each node [512]
   --distances ROWS    like 10,21/21,10 [made from the packages]
   --timeout S         seconds that all may take, boot included [300]
-  --test-threads N    tests at a time in each binary [1: tests with threads of their own get in each other's way when emulated]
+  --test-threads N    tests at a time in each binary [1: tests with threads of their own get in each other's way when \
+    emulated]
   --env NAME=VALUE    set for every test
   --append WORDS      more words for the kernel's command line
   --workspace         build the whole workspace, as `cargo test --workspace` does; else only the packages of the tests

@@ -17,6 +17,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
 use arrow::json::writer::{JsonArray, WriterBuilder};
 use arrow::util::display::{ArrayFormatter, DurationFormat, FormatOptions};
+use rustyline::history::FileHistory;
+use rustyline::{Config, Editor};
 
 use tools::failure::Failure;
 
@@ -35,6 +37,12 @@ pub enum Format {
     Csv,
     /// One array of row objects per statement.
     Json,
+}
+
+/// How many columns the terminal on standard output has.
+pub fn terminal_width() -> Option<usize> {
+    let mut editor: Editor<(), FileHistory> = Editor::with_config(Config::default()).ok()?;
+    editor.dimensions().map(|(columns, _)| columns.into())
 }
 
 /// Writes one result; returns its number of rows. `terminal_width` is the number of columns of the terminal that `out`

@@ -81,12 +81,6 @@ pub fn run(mut shell: Shell) -> Result<(), Failure> {
     }
 }
 
-/// How many columns the terminal on standard output has.
-pub fn terminal_width() -> Option<usize> {
-    let mut editor: Editor<(), FileHistory> = Editor::with_config(Config::default()).ok()?;
-    editor.dimensions().map(|(columns, _)| columns.into())
-}
-
 fn broken(error: ReadlineError) -> Failure {
     Failure::new(format!("the terminal cannot be used: {error}"))
 }

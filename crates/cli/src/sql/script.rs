@@ -70,7 +70,8 @@ impl Splitter {
                 return Some(self.take(self.at, end, end + 1, true));
             }
             if self.inside == Inside::Nothing && rest.starts_with(';') {
-                let (start, end) = (self.start, self.at);
+                let start = self.start;
+                let end = self.at;
                 match start {
                     Some(start) => return Some(self.take(start, end, end + 1, false)),
                     None => self.discard(end + 1),

@@ -65,7 +65,7 @@ impl Shell {
         let out = BufWriter::new(io::stdout());
         let mut shell = Shell { database, session, interrupts, format, timing: false, terminal_width: None, out };
         if io::stdout().is_terminal() {
-            shell.terminal_width = super::prompt::terminal_width();
+            shell.terminal_width = output::terminal_width();
         }
         shell
     }

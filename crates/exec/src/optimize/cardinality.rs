@@ -18,9 +18,9 @@ use storage::TableVersion;
 use super::conjuncts::is_delicate;
 use super::cost::{self, Cost, Lookup};
 use super::statistics::{self, Sample};
+use crate::plan::predicate::{CompareOp, Predicate};
+use crate::plan::scalar::{DatePart, Scalar};
 use crate::plan::{AggregateFunction, Aggregation, Join, JoinKind, Output, RowSource, Side};
-use crate::predicate::{CompareOp, Predicate};
-use crate::scalar::{DatePart, Scalar};
 
 /// Rows of a sample that have to pass for their share to be believed.
 const HITS_ENOUGH: usize = 8;
@@ -339,8 +339,8 @@ pub(super) fn match_share(left: &Estimate, right: &Estimate, on: &[(usize, usize
     }
 }
 
-/// Distinct combinations of several key columns that both sides share. A side with fewer rows than combinations is likely to
-/// have each combination once, and the other side's to be among them.
+/// Distinct combinations of several key columns that both sides share. A side with fewer rows than combinations is
+/// likely to have each combination once, and the other side's to be among them.
 pub(super) fn several_keys((left, left_rows): (f64, f64), (right, right_rows): (f64, f64)) -> f64 {
     let combinations = match (left > left_rows, right > right_rows) {
         (true, true) => left_rows.min(right_rows),

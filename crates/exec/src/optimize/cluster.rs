@@ -1,14 +1,15 @@
 //! A tree of inner, semi and anti joins taken apart: relations, what is equal, and what else is asked of their rows.
 //!
-//! Columns of all relations are numbered through; equalities and predicates are over these numbers. Inner joins without NULLs
-//! that are equal, semi and anti joins whose residual cannot fail, projections of plain columns and filters in between are
-//! taken apart; an outer join is an inner one where something above drops the rows that it adds. Everything else is a relation.
+//! Columns of all relations are numbered through; equalities and predicates are over these numbers. Inner joins without
+//! NULLs that are equal, semi and anti joins whose residual cannot fail, projections of plain columns and filters in
+//! between are taken apart; an outer join is an inner one where something above drops the rows that it adds. Everything
+//! else is a relation.
 
 use arrow::datatypes::DataType;
 
 use super::conjuncts::{conjuncts, equal_columns, is_delicate, rejects_nulls};
+use crate::plan::predicate::Predicate;
 use crate::plan::{Join, JoinKind, Output, Plan, Side};
-use crate::predicate::Predicate;
 
 /// Relations up to which joins are taken apart; sets of them are bits of a word.
 const RELATIONS_MAX: usize = 60;
@@ -95,8 +96,8 @@ fn is_cluster(plan: &Plan) -> bool {
 }
 
 impl Cluster {
-    /// Takes a plan apart. `rejected` says of its columns whether rows with NULL there are dropped later on. Gives the number
-    /// of each output column.
+    /// Takes a plan apart. `rejected` says of its columns whether rows with NULL there are dropped later on. Gives the
+    /// number of each output column.
     pub(super) fn take(&mut self, plan: Plan, rejected: &[bool]) -> Vec<usize> {
         let plan = inner_where_rejected(plan, rejected);
         if !is_cluster(&plan) {
@@ -190,7 +191,8 @@ impl Cluster {
                 }
                 // A row has a match only if this holds for it.
                 _ if foreign == 0 && !columns.is_empty() && !anti => self.predicates.push(part),
-                // Rows of the other side for which it does not hold match nothing; but a null-aware join asks whether there is any.
+                // Rows of the other side for which it does not hold match nothing; but a null-aware join asks whether
+                // there is any.
                 _ if foreign == columns.len() && foreign > 0 && !join.null_aware => self.predicates.push(part),
                 _ => residual.push(part),
             }

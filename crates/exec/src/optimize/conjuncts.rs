@@ -1,10 +1,10 @@
-//! What predicates say: parts of conjunctions, equalities of columns, which NULLs they reject, and what they imply about some of
-//! their columns alone.
+//! What predicates say: parts of conjunctions, equalities of columns, which NULLs they reject, and what they imply
+//! about some of their columns alone.
 
 use arrow::datatypes::DataType;
 
-use crate::predicate::{CompareOp, Predicate};
-use crate::scalar::Scalar;
+use crate::plan::predicate::{CompareOp, Predicate};
+use crate::plan::scalar::Scalar;
 
 /// The parts of a conjunction, in order, NOT pushed to the leaves.
 pub(super) fn conjuncts(predicate: &Predicate) -> Vec<Predicate> {
@@ -25,8 +25,8 @@ pub(crate) fn is_delicate(predicate: &Predicate) -> bool {
     }
 }
 
-/// The two columns that it says are equal, if that is all it says. Floats are left out: a predicate tells -0.0 from 0.0, a
-/// join key does not.
+/// The two columns that it says are equal, if that is all it says. Floats are left out: a predicate tells -0.0 from
+/// 0.0, a join key does not.
 pub(super) fn equal_columns(predicate: &Predicate, types: &dyn Fn(usize) -> DataType) -> Option<(usize, usize)> {
     let Predicate::Boolean(expression) = predicate else { return None };
     let Some(Scalar::Compare { op: CompareOp::Eq, left, right }) = expression.structure() else { return None };
@@ -112,7 +112,8 @@ fn one_or(mut parts: Vec<Predicate>, whole: impl Fn(Vec<Predicate>) -> Predicate
     }
 }
 
-/// Does it say something about one column alone in terms of values, so that it holds for any column that is equal to it?
+/// Does it say something about one column alone in terms of values, so that it holds for any column that is equal to
+/// it?
 pub(super) fn about_one_column(predicate: &Predicate) -> Option<usize> {
     match predicate {
         Predicate::Compare { column, .. } | Predicate::In { column, .. } => Some(*column),

@@ -1,9 +1,9 @@
 //! What operators of this engine cost, in nanoseconds of one thread.
 //!
-//! A build side is kept in memory, as an array by key value where the key is one column of integers or vids and else as a hash
-//! table; the probe side streams past it. The keys of a build side thin out the scans of the probe side: a row that is dropped by
-//! such a test costs next to nothing. So costs are kept apart ([`Cost`]): what a scan costs however few rows are wanted of
-//! it, and work that shrinks with the rows that key filters from above leave.
+//! A build side is kept in memory, as an array by key value where the key is one column of integers or vids and else as
+//! a hash table; the probe side streams past it. The keys of a build side thin out the scans of the probe side: a row
+//! that is dropped by such a test costs next to nothing. So costs are kept apart ([`Cost`]): what a scan costs however
+//! few rows are wanted of it, and work that shrinks with the rows that key filters from above leave.
 
 /// Testing a row of a scan against one predicate or key filter on codes.
 pub(super) const SCAN_TEST: f64 = 0.3;

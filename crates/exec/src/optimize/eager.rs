@@ -1,11 +1,14 @@
-//! Aggregates below outer joins: `SELECT c.key, count(o.key) FROM c LEFT JOIN o ON o.customer = c.key GROUP BY c.key` groups the orders by customer and
-//! joins the customers with their groups, so that no pair of a customer and an order is ever made.
+//! Aggregates below outer joins: `SELECT c.key, count(o.key) FROM c LEFT JOIN o ON o.customer = c.key GROUP BY c.key`
+//! groups the orders by customer and joins the customers with their groups, so that no pair of a customer and an order
+//! is ever made.
 //!
-//! Where each key of the preserved side belongs to one row there, a group of the result is that row with all rows of the other side that have its key: the
-//! group by that key alone. A row without a match has the results of no row: NULL, and 0 of the counts.
+//! Where each key of the preserved side belongs to one row there, a group of the result is that row with all rows of
+//! the other side that have its key: the group by that key alone. A row without a match has the results of no row:
+//! NULL, and 0 of the counts.
 //!
 //! # Limits
-//! Joins by one pair of keys; calls over the other side alone that cannot overflow. `count(*)` counts the preserved row where nothing matches and stays above.
+//! Joins by one pair of keys; calls over the other side alone that cannot overflow. `count(*)` counts the preserved row
+//! where nothing matches and stays above.
 
 use std::sync::Arc;
 
@@ -17,9 +20,9 @@ use arrow::datatypes::{DataType, Schema};
 use super::conjuncts::{conjuncts, is_delicate};
 use super::statistics;
 use crate::ExecError;
-use crate::expression::Expression;
+use crate::plan::expression::Expression;
+use crate::plan::scalar::Scalar;
 use crate::plan::{AggregateCall, AggregateFunction, Aggregation, Join, JoinKind, Output, Plan, Side};
-use crate::scalar::Scalar;
 
 /// Digits that the sum of a column needs more than its values, for up to ten thousand million rows.
 const SUM_DIGITS: u8 = 10;
@@ -138,7 +141,8 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Is it a known function of some argument that gives a result for any group? Groups that match nothing are computed too.
+/// Is it a known function of some argument that gives a result for any group? Groups that match nothing are computed
+/// too.
 fn cannot_fail(call: &AggregateCall, input: &Schema) -> bool {
     let Some(&argument) = call.arguments.first() else { return false };
     match call.function {

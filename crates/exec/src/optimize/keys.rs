@@ -1,14 +1,17 @@
-//! Group keys that other keys determine are fetched afterwards: `GROUP BY c_custkey, c_name, c_comment` groups by the number alone and joins the groups with
-//! the customers again, where the names of those groups are read that anybody asks for.
+//! Group keys that other keys determine are fetched afterwards: `GROUP BY c_custkey, c_name, c_comment` groups by the
+//! number alone and joins the groups with the customers again, where the names of those groups are read that anybody
+//! asks for.
 //!
-//! A column is traced to the table that it was read from, through everything that hands rows on unchanged. Where a key is a column without equals (or is equal
-//! to one by an inner join), all columns of the same row of that table follow from it, and so do those of tables that are found by one of them.
+//! A column is traced to the table that it was read from, through everything that hands rows on unchanged. Where a key
+//! is a column without equals (or is equal to one by an inner join), all columns of the same row of that table follow
+//! from it, and so do those of tables that are found by one of them.
 //!
-//! Invariant: every group has exactly one partner in each join, since a key without equals and without NULLs is looked up in the table that it came from.
+//! Invariant: every group has exactly one partner in each join, since a key without equals and without NULLs is looked
+//! up in the table that it came from.
 //!
 //! # Limits
-//! Only where a key that follows is text that costs more to group by than to look up; numbers are packed into one word with the others.
-//! A table whose rows an outer join may have made up is left alone.
+//! Only where a key that follows is text that costs more to group by than to look up; numbers are packed into one word
+//! with the others. A table whose rows an outer join may have made up is left alone.
 
 use std::sync::Arc;
 
@@ -179,8 +182,9 @@ fn is_dear(relation: &Relation<'_>, column: usize) -> bool {
     })
 }
 
-/// What is fetched instead of grouped by. Tables that are found by columns of others have at most `rows_max` rows; `worth` says of a table and the columns that
-/// would be fetched whether that pays, and is told whether it is the first.
+/// What is fetched instead of grouped by. Tables that are found by columns of others have at most `rows_max` rows;
+/// `worth` says of a table and the columns that would be fetched whether that pays, and is told whether it is the
+/// first.
 fn fetched(
     lineage: &Lineage<'_>,
     keys: &[usize],
@@ -304,8 +308,8 @@ fn by_fewer_keys(
         };
         fetched.keys.iter().for_each(|&(key, column)| places[key] = first + place_of(columns, column));
         firsts.push(first);
-        // The groups are kept, so that the columns of the first table are read only for rows that somebody asks for; what is joined with
-        // those streams past the other tables, which are smaller.
+        // The groups are kept, so that the columns of the first table are read only for rows that somebody asks for;
+        // what is joined with those streams past the other tables, which are smaller.
         made = made.joined(scan.clone(), at, if firsts.len() == 1 { Side::Left } else { Side::Right });
     }
     let output = |(place, field): (&usize, &Arc<_>)| Output::Column { column: *place, field: Arc::clone(field) };

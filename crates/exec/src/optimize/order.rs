@@ -1,12 +1,12 @@
 //! In which order relations are joined, and which side of each join is kept: a search over numbers only.
 //!
 //! Up to [`EXHAUSTIVE_MAX`] relations every tree is looked at (dynamic programming over connected subsets, bushy trees
-//! included); beyond that the two trees whose join gives the fewest rows are joined first. Semi and anti joins are relations that
-//! can only be joined to a tree that has the columns they compare, so their place is found by cost too.
+//! included); beyond that the two trees whose join gives the fewest rows are joined first. Semi and anti joins are
+//! relations that can only be joined to a tree that has the columns they compare, so their place is found by cost too.
 //!
-//! The cost of a tree (see [`cost`](super::cost)) knows that keys of a build side thin out the scans of its probe side, wherever in
-//! it the key comes from: work below shrinks by the share of rows that match, so in which order the joins of one pipeline
-//! come hardly matters, but what is kept and what streams does.
+//! The cost of a tree (see [`cost`](super::cost)) knows that keys of a build side thin out the scans of its probe side,
+//! wherever in it the key comes from: work below shrinks by the share of rows that match, so in which order the joins
+//! of one pipeline come hardly matters, but what is kept and what streams does.
 
 use super::cost::{self, Cost, Lookup};
 
@@ -113,8 +113,9 @@ pub(super) enum Tree {
 
 /// The best tree known for a set of relations.
 ///
-/// Each relation starts a pipeline: its rows stream past build sides until they are kept as one themselves, or handed out. What
-/// the pipelines cost, and which one each is kept for, is in [`Search::work`] and [`Search::parents`], a row per entry.
+/// Each relation starts a pipeline: its rows stream past build sides until they are kept as one themselves, or handed
+/// out. What the pipelines cost, and which one each is kept for, is in [`Search::work`] and [`Search::parents`], a row
+/// per entry.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     set: Set,
@@ -178,7 +179,8 @@ struct Search<'a> {
     /// The semi join that a relation is the other side of.
     semi_of: Vec<Option<usize>>,
     semi_relations: Set,
-    /// Pairs of relations with several keys in common, and by how much more rows match than if the keys were independent.
+    /// Pairs of relations with several keys in common, and by how much more rows match than if the keys were
+    /// independent.
     pairs: Vec<(Set, f64)>,
     /// Per entry and relation: what its pipeline costs.
     work: Vec<f64>,
@@ -516,8 +518,8 @@ fn tree(entry: &Entry, known: &dyn Fn(Set) -> Option<Entry>) -> Tree {
     }
 }
 
-/// Lets relations be joined without a key where they could not be joined otherwise: a relation of one row with anything, and
-/// those that no key connects.
+/// Lets relations be joined without a key where they could not be joined otherwise: a relation of one row with
+/// anything, and those that no key connects.
 fn connect(neighbours: &mut [Set], semi_relations: Set, graph: &Graph) {
     let all = (0..neighbours.len()).fold(0, |set: Set, r| set | 1 << r) & !semi_relations;
     let join = |neighbours: &mut [Set], a: Set, b: Set| {

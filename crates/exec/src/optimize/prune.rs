@@ -1,5 +1,5 @@
-//! Columns that nobody reads are dropped: scans read fewer, and what is kept in memory (build sides, sorts, limits) holds only
-//! what is asked for above.
+//! Columns that nobody reads are dropped: scans read fewer, and what is kept in memory (build sides, sorts, limits)
+//! holds only what is asked for above.
 //!
 //! In a pipeline a column that nobody loads costs nothing, so no projection is put there for its own sake.
 
@@ -38,8 +38,8 @@ impl Pruner {
         if !shares {
             return Pruner::default().whole(plan, schema);
         }
-        // What the outer ones read of the inner ones is known when the outer ones have lost columns: one more walk per level would
-        // find it. Two walks leave out what the statement itself does not read.
+        // What the outer ones read of the inner ones is known when the outer ones have lost columns: one more walk per
+        // level would find it. Two walks leave out what the statement itself does not read.
         let mut first = Pruner::default();
         first.whole(plan.clone(), schema);
         Pruner { reads: first.found, ..Pruner::default() }.whole(plan, schema)
@@ -172,7 +172,7 @@ impl Pruner {
         let kept = wanted.iter().map(|&c| match &outputs[c] {
             Output::Column { column, field } => Output::Column { column: input.place(*column), field: field.clone() },
             Output::Expression { expression, field } => {
-                let expression = crate::expression::Remapped::over(expression.clone(), &|c| input.place(c));
+                let expression = crate::plan::expression::Remapped::over(expression.clone(), &|c| input.place(c));
                 Output::Expression { expression, field: field.clone() }
             }
         });

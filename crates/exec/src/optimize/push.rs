@@ -1,8 +1,9 @@
 //! Filters on their way down, and each operator rebuilt over what its inputs have become.
 //!
-//! Invariant: no condition that may fail or is volatile is evaluated for a row that the plan as written would not evaluate it
-//! for, nor before one that it was written behind. So such a condition goes down through filters and plain projections only,
-//! and nothing moves below an operator that hands out a part of its rows (LIMIT, the first rows of a sort).
+//! Invariant: no condition that may fail or is volatile is evaluated for a row that the plan as written would not
+//! evaluate it for, nor before one that it was written behind. So such a condition goes down through filters and plain
+//! projections only, and nothing moves below an operator that hands out a part of its rows (LIMIT, the first rows of a
+//! sort).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,12 +14,11 @@ use super::cardinality::{self, ColumnEstimate, Estimate};
 use super::cluster::{Cluster, inner_where_rejected, is_small_cluster};
 use super::conjuncts::{all_of, conjuncts, is_delicate, rejects_nulls};
 use super::cost::{self, Lookup};
-use super::eager;
-use super::keys;
 use super::share::Conditions;
 use super::solve::solve;
+use super::{eager, keys};
+use crate::plan::predicate::Predicate;
 use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Recursion, Shared, Side, Sort, Union, Unnesting, Window};
-use crate::predicate::Predicate;
 
 /// A plan and what is known of its rows.
 pub(super) struct Optimized {
@@ -365,8 +365,8 @@ pub(super) fn united<'a>(mut inputs: impl Iterator<Item = &'a Estimate>) -> Esti
     all
 }
 
-/// The rows that pass conjuncts, in order. One that may fail gets a filter of its own: a part of an AND is also evaluated for rows for
-/// which those before it are NULL.
+/// The rows that pass conjuncts, in order. One that may fail gets a filter of its own: a part of an AND is also
+/// evaluated for rows for which those before it are NULL.
 pub(super) fn filter(mut plan: Plan, conjuncts: Vec<Predicate>) -> Plan {
     let mut group = Vec::new();
     let put = |plan: Plan, group: &mut Vec<Predicate>| match all_of(std::mem::take(group)) {

@@ -1,12 +1,13 @@
 //! What several places of a plan name: computed once, or in each place again.
 //!
-//! Computing once saves work, but every place then gets all rows: its conditions, the columns it does not read and the keys of the joins
-//! above it thin out nothing below. So a plan is tried both ways, one shared plan after the other, and what the model of costs says is
-//! cheaper is kept ([`cheapest`]). Where a plan stays shared and every place asks a condition of it, the disjunction of those is
-//! pushed below it ([`Conditions`]).
+//! Computing once saves work, but every place then gets all rows: its conditions, the columns it does not read and the
+//! keys of the joins above it thin out nothing below. So a plan is tried both ways, one shared plan after the other,
+//! and what the model of costs says is cheaper is kept ([`cheapest`]). Where a plan stays shared and every place asks a
+//! condition of it, the disjunction of those is pushed below it ([`Conditions`]).
 //!
-//! Invariants: what may come out otherwise when it is computed again stays shared ([`gives_the_same`]), and so does what the user called
-//! MATERIALIZED. A disjunction is used only if every place asks what it asked when the disjunction was made.
+//! Invariants: what may come out otherwise when it is computed again stays shared ([`gives_the_same`]), and so does
+//! what the user called MATERIALIZED. A disjunction is used only if every place asks what it asked when the disjunction
+//! was made.
 //!
 //! # Limits
 //! At most [`TRIALS_MAX`] shared plans are tried; further ones stay shared.
@@ -17,12 +18,13 @@ use std::sync::Arc;
 use arrow::datatypes::Schema;
 
 use super::push::{Optimized, Rewriter};
+use crate::plan::predicate::Predicate;
 use crate::plan::{AggregateCall, AggregateFunction, Frame, FrameUnits, Output, Plan, Window, WindowFunction};
-use crate::predicate::Predicate;
 
 /// Each trial plans the whole statement once more.
 const TRIALS_MAX: usize = 4;
-/// Computing a plan in each of its places is chosen where it costs less than this share of computing it once: the model errs.
+/// Computing a plan in each of its places is chosen where it costs less than this share of computing it once: the model
+/// errs.
 const CHEAPER: f64 = 0.8;
 
 /// The plan rewritten in the cheapest way that was tried.
@@ -95,8 +97,8 @@ fn candidates(plan: &Plan) -> Vec<Candidate> {
     met.into_iter().filter(|(_, places)| *places > 1).map(|(candidate, _)| candidate).collect()
 }
 
-/// Does it give the same rows whenever it is computed? Not where a part of them is picked, where functions depend on the moment or
-/// on the order of rows, and where floats are added up, whose last digits depend on the order.
+/// Does it give the same rows whenever it is computed? Not where a part of them is picked, where functions depend on
+/// the moment or on the order of rows, and where floats are added up, whose last digits depend on the order.
 fn gives_the_same(plan: &Plan) -> bool {
     let steady = |predicate: &Predicate| !predicate.volatile();
     let own = match plan {

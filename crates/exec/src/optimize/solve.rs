@@ -1,4 +1,5 @@
-//! From a [`Cluster`] to joins again: what follows from equalities, which relation gets which condition, the order, the plan.
+//! From a [`Cluster`] to joins again: what follows from equalities, which relation gets which condition, the order, the
+//! plan.
 
 use arrow::datatypes::{DataType, SchemaRef};
 
@@ -7,8 +8,8 @@ use super::cluster::Cluster;
 use super::conjuncts::{about_one_column, all_of, implied};
 use super::order::{Class, Condition, Graph, Relation, Semi, Set, Tree, order};
 use super::push::{Optimized, Rewriter, filter, lookup};
+use crate::plan::predicate::Predicate;
 use crate::plan::{Join, JoinKind, Output, Plan, Side};
-use crate::predicate::Predicate;
 
 /// Share of pairs that pass a condition of which single relations have had their part already.
 const REST: f64 = 0.5;
@@ -71,8 +72,8 @@ fn position(layout: &[usize], column: usize) -> usize {
     layout.iter().position(|&c| c == column).expect("a column that is read is there")
 }
 
-/// Classes of equal columns. Two columns of one relation never share a class (nobody would compare them then): such an equality
-/// is a class of its own.
+/// Classes of equal columns. Two columns of one relation never share a class (nobody would compare them then): such an
+/// equality is a class of its own.
 fn equal_columns(cluster: &Cluster) -> Vec<Equal> {
     let mut classes: Vec<Equal> = Vec::new();
     for &(a, b) in &cluster.equalities {
@@ -103,7 +104,8 @@ fn follow(cluster: &mut Cluster, classes: &[Equal]) {
             continue;
         }
         let mut equal: Vec<usize> = vec![column];
-        // Keys of a class hold for each other; those of a semi join for its other side, and back unless it is an anti join.
+        // Keys of a class hold for each other; those of a semi join for its other side, and back unless it is an anti
+        // join.
         let mut next = 0;
         while next < equal.len() {
             let from = equal[next];

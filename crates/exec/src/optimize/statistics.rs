@@ -1,13 +1,14 @@
-//! What is known of stored columns before anything is read: distinct values and bounds from dictionaries, and a sample of rows.
+//! What is known of stored columns before anything is read: distinct values and bounds from dictionaries, and a sample
+//! of rows.
 //!
-//! The rows of a sample are a function of the segment's size alone, so the samples of all columns of a segment are of the same
-//! rows and conditions over several columns can be tried out together. A column's sample is taken when it is first asked for
-//! and kept for as long as the column lives.
+//! The rows of a sample are a function of the segment's size alone, so the samples of all columns of a segment are of
+//! the same rows and conditions over several columns can be tried out together. A column's sample is taken when it is
+//! first asked for and kept for as long as the column lives.
 //!
 //! # Limits
-//! Deleted rows are sampled like others. Of a table of many segments only the largest few are sampled. An affine dictionary
-//! lists values that may not occur: distinct values are then at most its length and the number of rows, less where
-//! neighbouring rows are seen to repeat values.
+//! Deleted rows are sampled like others. Of a table of many segments only the largest few are sampled. An affine
+//! dictionary lists values that may not occur: distinct values are then at most its length and the number of rows, less
+//! where neighbouring rows are seen to repeat values.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Weak};
@@ -17,10 +18,10 @@ use arrow::datatypes::Schema;
 use parking_lot::Mutex;
 use storage::{Column, Encoding, Segment, TableVersion};
 
+use crate::codes::filter::Filter;
+use crate::codes::input::BatchInput;
 use crate::mask::Mask;
-use crate::operators::BatchInput;
-use crate::operators::filter::Filter;
-use crate::predicate::Predicate;
+use crate::plan::predicate::Predicate;
 
 /// Rows of a segment's sample.
 const SAMPLE_ROWS: usize = 1024;
@@ -95,7 +96,8 @@ fn sample(column: &Arc<Column>) -> ArrayRef {
     cached(column, |k| k.sample.clone(), |k, s| k.sample = Some(s), take)
 }
 
-/// Distinct values per row among neighbouring rows: near 1 where they differ, less where a column is sorted or clustered.
+/// Distinct values per row among neighbouring rows: near 1 where they differ, less where a column is sorted or
+/// clustered.
 fn variety(column: &Arc<Column>) -> f64 {
     let compute = || {
         let Some(coded) = column.as_coded() else { return 1.0 };
@@ -116,8 +118,8 @@ fn variety(column: &Arc<Column>) -> f64 {
     cached(column, |k| k.variety, |k, v| k.variety = Some(v), compute)
 }
 
-/// Has each row of a table a value of its own in this column, and none NULL? Also of rows that are deleted. It is found out by reading the column, once,
-/// if its dictionaries do not tell; false where that is too much.
+/// Has each row of a table a value of its own in this column, and none NULL? Also of rows that are deleted. It is found
+/// out by reading the column, once, if its dictionaries do not tell; false where that is too much.
 pub(super) fn is_unique(snapshot: &TableVersion, column: usize) -> bool {
     // Dictionaries keep both zeros, which are equal.
     if snapshot.schema.field(column).data_type().is_floating() {
@@ -267,8 +269,8 @@ impl<'a> Sample<'a> {
         Sample { segments, snapshot }
     }
 
-    /// The share of rows that pass all conjuncts (over table columns), and how many rows of the sample did; `None` where it
-    /// cannot be told.
+    /// The share of rows that pass all conjuncts (over table columns), and how many rows of the sample did; `None`
+    /// where it cannot be told.
     pub(super) fn passing(&self, conjuncts: &[&Predicate]) -> Option<(f64, usize)> {
         let mut columns: Vec<usize> = conjuncts.iter().flat_map(|p| p.columns()).collect();
         columns.sort_unstable();

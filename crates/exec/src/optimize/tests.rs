@@ -1,4 +1,5 @@
-//! Tests of the optimiser: tables like those of TPC-H but small, plans written by column names, and plans shown in a line.
+//! Tests of the optimiser: tables like those of TPC-H but small, plans written by column names, and plans shown in a
+//! line.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -9,15 +10,17 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use numa::Allocator;
 use storage::{ColumnAllocator, Serial, Stager, TableVersion, build_part};
 
+use super::*;
+use crate::plan::predicate::{CompareOp, Predicate};
 use crate::plan::{AggregateCall, AggregateFunction, Join, JoinKind, Output, Plan, Side};
-use crate::predicate::{CompareOp, Predicate};
-use crate::{ArithmeticOp, ExecError, Expression, Scalar, optimize};
+use crate::{ArithmeticOp, ExecError, Expression, Scalar};
 
 mod order;
 mod rows;
 mod tpch;
 
-/// A column: its name, whether its values are numbers or names, how many different ones, and how row numbers become them.
+/// A column: its name, whether its values are numbers or names, how many different ones, and how row numbers become
+/// them.
 pub(super) type ColumnRule = (&'static str, Rule);
 
 /// How values follow from row numbers.

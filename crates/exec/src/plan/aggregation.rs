@@ -6,8 +6,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, BooleanArray};
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 
+use super::predicate::{column_type, same_type};
 use super::{Plan, SortKey};
-use crate::predicate::{column_type, same_type};
 use crate::{ExecError, PlanError};
 
 /// GROUP BY and aggregates. Without keys there is exactly one row, also of an empty input; without calls it is

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use storage::TableVersion;
 
+use super::predicate::Predicate;
 use super::{Aggregation, Plan, Sort};
-use crate::predicate::Predicate;
 
 impl Plan {
-    /// The same plan over another snapshot, of the same columns, with `to[i]` wherever a comparison has the very literal
-    /// `from[i]` (the same allocation). `None` where the plan is more than a chain of operators over one scan.
+    /// The same plan over another snapshot, of the same columns, with `to[i]` wherever a comparison has the very
+    /// literal `from[i]` (the same allocation). `None` where the plan is more than a chain of operators over one scan.
     ///
     /// Types are not checked: `to[i]` has one value, of the type of `from[i]`.
     pub fn with_literals(&self, snapshot: &Arc<TableVersion>, from: &[ArrayRef], to: &[ArrayRef]) -> Option<Plan> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
 use super::Plan;
+use super::predicate::{Predicate, column_type, same_type};
 use crate::PlanError;
-use crate::predicate::{Predicate, column_type, same_type};
 
 /// Which side of a join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +52,8 @@ impl JoinKind {
     ];
 }
 
-/// Two inputs, row by row. A pair matches if every pair of key columns is equal (and not NULL, unless `nulls_equal`) and
-/// the residual is TRUE. Floats: -0.0 equals 0.0, all NaNs are equal. Rows come in no particular order.
+/// Two inputs, row by row. A pair matches if every pair of key columns is equal (and not NULL, unless `nulls_equal`)
+/// and the residual is TRUE. Floats: -0.0 equals 0.0, all NaNs are equal. Rows come in no particular order.
 #[derive(Clone)]
 pub struct Join {
     /// Left input.
@@ -66,8 +66,8 @@ pub struct Join {
     pub on: Vec<(usize, usize)>,
     /// NULL keys are equal to each other (IS NOT DISTINCT FROM, INTERSECT, EXCEPT).
     pub nulls_equal: bool,
-    /// For `Anti` with one key: NOT IN. A NULL key on the other side lets no row through; a NULL key of the kept side passes
-    /// only if the other side is empty.
+    /// For `Anti` with one key: NOT IN. A NULL key on the other side lets no row through; a NULL key of the kept side
+    /// passes only if the other side is empty.
     pub null_aware: bool,
     /// Over the columns of left, then of right.
     pub residual: Option<Predicate>,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 
+use super::predicate::{Predicate, same_type};
 use super::{Output, Plan, Shared};
-use crate::predicate::{Predicate, same_type};
 use crate::{ExecError, PlanError};
 
 /// Rows that come from elsewhere: files, functions.

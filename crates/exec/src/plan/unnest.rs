@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 
 use super::Plan;
+use super::predicate::{column_type, same_type};
 use crate::PlanError;
-use crate::predicate::{column_type, same_type};
 
 /// Rows of the input, each as often as the longest of its lists has elements; behind the input's columns one column
 /// per list has the elements, and NULL where its list is shorter. A list that is NULL has no elements.

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 
-use super::Plan;
+use super::predicate::{column_type, same_type};
 use super::relational::SortKey;
-use super::{AggregateCall, AggregateFunction};
+use super::{AggregateCall, AggregateFunction, Plan};
 use crate::PlanError;
-use crate::predicate::{column_type, same_type};
 
 /// Rows with the values of functions over their partition: the input's columns, then one per call. Rows of a partition
 /// are equal in all

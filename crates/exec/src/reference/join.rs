@@ -89,8 +89,8 @@ fn residual_holds(
     Ok(truth(residual, &pair, 0)? == Some(true))
 }
 
-/// NOT IN: of the kept side's rows without a match, those that are certain to have none. A row of the other side for which
-/// the residual is not TRUE is not in the list.
+/// NOT IN: of the kept side's rows without a match, those that are certain to have none. A row of the other side for
+/// which the residual is not TRUE is not in the list.
 fn not_in(
     operator: &Join,
     kept_side: Side,

@@ -1,5 +1,5 @@
-//! What is evaluated, and how often: per dictionary entry where that is cheaper, never visibly for values that no live row
-//! holds, and only for rows that passed what was written before.
+//! What is evaluated, and how often: per dictionary entry where that is cheaper, never visibly for values that no live
+//! row holds, and only for rows that passed what was written before.
 
 use std::sync::Arc;
 

@@ -16,7 +16,8 @@ use crate::support::{context, drain, expected, int, run, run_default, scan, tabl
 
 const ROWS: i64 = 200_000;
 
-/// A permuted key, the same as text, a serial number, and a column without an index; two segments with their own dictionaries.
+/// A permuted key, the same as text, a serial number, and a column without an index; two segments with their own
+/// dictionaries.
 fn keyed() -> TableVersion {
     let schema = Arc::new(Schema::new(vec![
         Field::new("k", DataType::Int64, false),

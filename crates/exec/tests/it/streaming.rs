@@ -15,7 +15,7 @@ use exec::{
 };
 use numa::{Budget, Topology};
 use sched::{Affinity, Config, Scheduler, Statement};
-use storage::{Interrupted, Parallel, TableVersion};
+use storage::{Interruption, Parallel, TableVersion};
 
 use crate::support::{
     Function, Kind, column_of_numbers, context, int, numbers, run, run_default, scan, scheduler, soon, started,
@@ -177,7 +177,8 @@ fn an_unconsumed_result_stays_within_the_window() {
     let first = execution.next_blocking().unwrap().unwrap();
     assert_eq!(column_of_numbers(&first)[0], Some(0));
     std::thread::sleep(Duration::from_millis(100));
-    // Three threads: six steps in slots, as many rows in ready batches (48 of 8192), the one just taken; of 8 bytes times a granule.
+    // Three threads: six steps in slots, as many rows in ready batches (48 of 8192), the one just taken; of 8 bytes
+    // times a granule.
     let window = 13 * 8 * GRANULE as u64;
     assert!(budget.peak_bytes() <= window, "{} bytes", budget.peak_bytes());
     drop(execution);
@@ -249,7 +250,8 @@ impl exec::Expression for Gate {
     }
 }
 
-/// A consumer is not woken for every batch, but it gets the first one while the step that made it goes on, however long it had waited.
+/// A consumer is not woken for every batch, but it gets the first one while the step that made it goes on, however long
+/// it had waited.
 #[test]
 fn what_is_ready_comes_while_its_step_goes_on() {
     let table = counting(4 * GRANULE);
@@ -557,10 +559,10 @@ fn storage_borrows_the_workers() {
         .unwrap();
     assert_eq!(sum.into_inner(), 499_500);
     let failed = parallel.for_each(10, &|_| None, &|i| assert!(i != 3, "not the third"));
-    assert!(matches!(failed, Err(Interrupted::Panicked(text)) if text.contains("not the third")));
+    assert!(matches!(failed, Err(Interruption::Panicked(text)) if text.contains("not the third")));
     let cancelled = SchedParallel::new(scheduler(), Statement::new(1, Budget::unlimited()));
     cancelled.statement.cancel();
-    assert_eq!(cancelled.for_each(10, &|_| None, &|_| ()), Err(Interrupted::Cancelled));
+    assert_eq!(cancelled.for_each(10, &|_| None, &|_| ()), Err(Interruption::Cancelled));
 }
 
 #[test]

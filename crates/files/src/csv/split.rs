@@ -16,7 +16,7 @@ use crate::text::{bom_bytes, find_byte};
 const CHUNK_BYTES: usize = 1 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum SplitState {
     Outside,
     Inside,
     /// A quote was seen inside: the next byte tells whether it was doubled.
@@ -35,7 +35,7 @@ pub(crate) fn split(
     let target = |piece: usize| (u128::from(len) * piece as u128 / pieces as u128) as u64;
     let mut scanner = Scanner {
         dialect,
-        state: State::Outside,
+        state: SplitState::Outside,
         base: 0,
         previous: b'\n',
         targets: (1..pieces).map(|piece| target(piece).max(data_start + 1)).collect(),
@@ -60,7 +60,7 @@ pub(crate) fn split(
 
 struct Scanner<'a> {
     dialect: &'a Dialect,
-    state: State,
+    state: SplitState,
     /// Offset in the file of the chunk's first byte.
     base: u64,
     /// The byte before the chunk; the file's start is like a line's start.
@@ -87,26 +87,26 @@ impl Scanner<'_> {
         let text_start = at;
         while at < chunk.len() {
             match self.state {
-                State::Outside => {
+                SplitState::Outside => {
                     let next = quote.and_then(|q| find_byte(chunk, at, q)).unwrap_or(chunk.len());
                     self.cut(chunk, at, next);
                     if next < chunk.len() && self.opens(chunk, next, text_start) {
-                        self.state = State::Inside;
+                        self.state = SplitState::Inside;
                     }
                     at = next + 1;
                 }
-                State::Inside => {
+                SplitState::Inside => {
                     let close = quote.and_then(|q| find_byte(chunk, at, q));
                     if close.is_some() {
-                        self.state = State::Closing;
+                        self.state = SplitState::Closing;
                     }
                     at = close.map_or(chunk.len(), |c| c + 1);
                 }
-                State::Closing if Some(chunk[at]) == quote => {
-                    self.state = State::Inside;
+                SplitState::Closing if Some(chunk[at]) == quote => {
+                    self.state = SplitState::Inside;
                     at += 1;
                 }
-                State::Closing => self.state = State::Outside,
+                SplitState::Closing => self.state = SplitState::Outside,
             }
         }
         self.base += chunk.len() as u64;

@@ -46,7 +46,9 @@ fn types_are_inferred_and_widen() {
 #[test]
 fn values_are_what_the_text_says() {
     let batch = csv(
-        "\u{feff}i,f,d,t,z,b,s\r\n1,2.5,2024-01-02,2024-01-02 03:04:05.5,2024-01-02T03:00:00+02:00,true,\"a,\"\"b\"\"\r\nc\"\r\n,,,,,,\r\n-7,1e3,1970-01-01,1970-01-01 00:00:00,1970-01-01T00:00:00Z,false,\"\"\r\n",
+        "\u{feff}i,f,d,t,z,b,s\r\n1,2.5,2024-01-02,2024-01-02 \
+         03:04:05.5,2024-01-02T03:00:00+02:00,true,\"a,\"\"b\"\"\r\nc\"\r\n,,,,,,\r\n-7,1e3,1970-01-01,1970-01-01 \
+         00:00:00,1970-01-01T00:00:00Z,false,\"\"\r\n",
         &plain(),
     )
     .unwrap();
@@ -101,8 +103,8 @@ fn given_types_are_read() {
     let text = csv_error("d,u,s,t,x\n1,256,a,,\n", &options);
     assert_eq!(
         text,
-        "t.csv, line 2, column \"u\": \"256\" is not of type UInt8, the type given for the column; correct the value or \
-         give another type"
+        "t.csv, line 2, column \"u\": \"256\" is not of type UInt8, the type given for the column; correct the value \
+         or give another type"
     );
     let nested = ReadOptions { types: vec![("a".into(), DataType::new_list(DataType::Int8, true))], ..plain() };
     assert!(csv_error("a\n1\n", &nested).contains("text cannot be read as List"));

@@ -21,7 +21,8 @@ fn json_error(text: &str, options: &ReadOptions) -> String {
 
 #[test]
 fn types_are_inferred_over_the_whole_file() {
-    let text = "\u{feff}{\"z\":1,\"b\":true,\"s\":\"x\"}\r\n\n{\"z\":2.5,\"b\":null,\"s\":7,\"u\":18446744073709551615}\n{\"new\":-1}";
+    let text = "\u{feff}{\"z\":1,\"b\":true,\"s\":\"x\"}\r\n\n\
+                {\"z\":2.5,\"b\":null,\"s\":7,\"u\":18446744073709551615}\n{\"new\":-1}";
     let batch = json(text, &ReadOptions::default()).unwrap();
     assert_eq!(
         types_of(&batch),
@@ -40,7 +41,8 @@ fn types_are_inferred_over_the_whole_file() {
 
 #[test]
 fn nested_values() {
-    let text = "{\"o\":{\"a\":1,\"l\":[{\"x\":\"p\"},null]},\"e\":[],\"n\":null}\n{\"o\":null,\"e\":[1.5]}\n{\"o\":{\"b\":\"t\"}}\n";
+    let text = "{\"o\":{\"a\":1,\"l\":[{\"x\":\"p\"},null]},\"e\":[],\"n\":null}\n\
+                {\"o\":null,\"e\":[1.5]}\n{\"o\":{\"b\":\"t\"}}\n";
     let batch = json(text, &ReadOptions::default()).unwrap();
     assert_eq!(batch.num_rows(), 3);
     let DataType::Struct(members) = batch.schema().field(0).data_type().clone() else { panic!("a struct") };

@@ -80,7 +80,8 @@ impl Expression {
 impl Comparison {
     /// Both sides and whether it holds; `None` where a figure is missing.
     pub(super) fn judge(&self, figures: Lookup<'_>) -> Option<(f64, f64, bool)> {
-        let (left, right) = (self.left.value(figures)?, self.right.value(figures)?);
+        let left = self.left.value(figures)?;
+        let right = self.right.value(figures)?;
         let holds = match self.relation {
             Relation::Above => left > right + NOISE * right.abs(),
             Relation::NotBelow => left >= right * (1.0 - NOISE),
@@ -145,7 +146,8 @@ impl Term {
             Term::Number(number) => *number,
             Term::Figure(point, metric) => figures(point, *metric)?,
             Term::Binary(left, sign, right) => {
-                let (left, right) = (left.value(figures)?, right.value(figures)?);
+                let left = left.value(figures)?;
+                let right = right.value(figures)?;
                 match sign {
                     '+' => left + right,
                     '-' => left - right,

@@ -126,7 +126,8 @@ impl Parts {
     }
 
     fn judgement(self) -> Judgement {
-        let (obtained, values) = (self.obtained.join("; "), self.values);
+        let obtained = self.obtained.join("; ");
+        let values = self.values;
         if !self.missing.is_empty() {
             let why = format!("no figures for {}", self.missing.join(", "));
             return Judgement { verdict: Verdict::NotYet, obtained, error: self.error, why, values };

@@ -10,6 +10,7 @@ mod expression;
 mod judge;
 mod rows;
 mod rules;
+mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -154,7 +155,7 @@ pub struct Engines<'a> {
 
 /// Which claims, and how.
 #[derive(Clone, Debug)]
-pub struct Wanted<'a> {
+pub struct ClaimSelection<'a> {
     /// Points run their full length.
     pub full: bool,
     /// Only these claims; all where it is empty.
@@ -173,7 +174,7 @@ pub struct Changes {
 }
 
 /// Points of one claim by name, with the place of each among the jobs.
-struct Prepared {
+struct ClaimPoints {
     claim: Claim,
     rule: ClaimRule,
     points: BTreeMap<String, usize>,
@@ -183,14 +184,18 @@ struct Prepared {
 ///
 /// # Errors
 /// [`ClaimsError`]; a point that cannot be run is no error but a claim that is `not yet`.
-pub fn evaluate(engines: Engines<'_>, wanted: &Wanted<'_>, context: RunContext<'_>) -> Result<Evaluation, ClaimsError> {
+pub fn evaluate(
+    engines: Engines<'_>,
+    wanted: &ClaimSelection<'_>,
+    context: RunContext<'_>,
+) -> Result<Evaluation, ClaimsError> {
     evaluate_with_records(engines, wanted, context).map(|(evaluation, _)| evaluation)
 }
 
 /// As [`evaluate`], with what the points gave.
 pub(crate) fn evaluate_with_records(
     engines: Engines<'_>,
-    wanted: &Wanted<'_>,
+    wanted: &ClaimSelection<'_>,
     context: RunContext<'_>,
 ) -> Result<(Evaluation, Vec<JobResult>), ClaimsError> {
     let (prepared, jobs) = prepare(wanted)?;
@@ -214,7 +219,7 @@ pub(crate) fn evaluate_with_records(
 /// As [`evaluate`].
 pub fn evaluate_over_seeds(
     engines: Engines<'_>,
-    wanted: &Wanted<'_>,
+    wanted: &ClaimSelection<'_>,
     seeds: u32,
     context: RunContext<'_>,
 ) -> Result<Evaluation, ClaimsError> {
@@ -233,7 +238,7 @@ pub fn evaluate_over_seeds(
         folded.map(|folded| folded.mean).ok_or_else(|| RunError::Failed("no seed was run".to_string()))
     };
     let means: Vec<JobResult> = (0..jobs.len()).map(mean).collect();
-    let claim = |one: &Prepared| {
+    let claim = |one: &ClaimPoints| {
         let of_seed = |(seed, results): &(u64, Vec<JobResult>)| {
             let result = result_of(one, &jobs, results);
             OfSeed { seed: *seed, verdict: result.verdict, values: result.values }
@@ -267,7 +272,7 @@ pub fn claims_of(experiment: &str) -> Vec<String> {
     rules.iter().filter(|(_, rule)| uses(rule)).map(|(id, _)| id.clone()).collect()
 }
 
-fn prepare(wanted: &Wanted<'_>) -> Result<(Vec<Prepared>, Vec<Job>), ClaimsError> {
+fn prepare(wanted: &ClaimSelection<'_>) -> Result<(Vec<ClaimPoints>, Vec<Job>), ClaimsError> {
     let mut rules = rules().map_err(ClaimsError::List)?;
     let rows = claims().map_err(ClaimsError::List)?;
     if let Some(unknown) = wanted.only.iter().find(|id| !rows.iter().any(|claim| claim.id == **id)) {
@@ -291,7 +296,7 @@ fn prepare(wanted: &Wanted<'_>) -> Result<(Vec<Prepared>, Vec<Job>), ClaimsError
             });
             points.insert(name.clone(), at);
         }
-        all.push(Prepared { claim, rule, points });
+        all.push(ClaimPoints { claim, rule, points });
     }
     Ok((all, jobs))
 }
@@ -300,13 +305,13 @@ fn prepare(wanted: &Wanted<'_>) -> Result<(Vec<Prepared>, Vec<Job>), ClaimsError
 #[cfg(test)]
 pub(crate) fn can_be_prepared(claim: &str, changes: &Changes) -> Result<(), ClaimsError> {
     let only = [claim.to_string()];
-    prepare(&Wanted { full: false, only: &only, changes: Some(changes) }).map(|_| ())
+    prepare(&ClaimSelection { full: false, only: &only, changes: Some(changes) }).map(|_| ())
 }
 
 fn job_of(
     about: &About,
     settings: &Table,
-    wanted: &Wanted<'_>,
+    wanted: &ClaimSelection<'_>,
     experiments: &mut BTreeMap<String, Experiment>,
 ) -> Result<Job, DeclarationError> {
     let mut settings = settings.clone();
@@ -339,7 +344,7 @@ fn run_all(engines: Engines<'_>, jobs: &[Job], context: RunContext<'_>) -> Resul
     Ok(results.into_values().collect())
 }
 
-fn result_of(one: &Prepared, jobs: &[Job], results: &[JobResult]) -> ClaimResult {
+fn result_of(one: &ClaimPoints, jobs: &[Job], results: &[JobResult]) -> ClaimResult {
     let mut result = ClaimResult {
         claim: one.claim.clone(),
         experiment: one
@@ -361,7 +366,7 @@ fn result_of(one: &Prepared, jobs: &[Job], results: &[JobResult]) -> ClaimResult
     match &one.rule.rule {
         Rule::NotYet { missing } => result.reason = missing.clone(),
         Rule::Input { of } => input(&mut result, of),
-        Rule::Table { table, within } => crate::engine::judge_table(&mut result, *table, *within),
+        Rule::Table { table, within } => table::judge_table(&mut result, *table, *within),
         rule => {
             let figures = |name: &str, metric: Metric| match &results[*one.points.get(name)?] {
                 Ok(record) => record.get(metric),
@@ -388,7 +393,7 @@ fn result_of(one: &Prepared, jobs: &[Job], results: &[JobResult]) -> ClaimResult
     result
 }
 
-fn constants_of(one: &Prepared, results: &[JobResult]) -> Vec<String> {
+fn constants_of(one: &ClaimPoints, results: &[JobResult]) -> Vec<String> {
     let records = one.points.values().filter_map(|at| results[*at].as_ref().ok());
     let read: BTreeSet<&String> = records.flat_map(|record| &record.outcome.constants).collect();
     read.into_iter().cloned().collect()

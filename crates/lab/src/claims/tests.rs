@@ -30,7 +30,7 @@ fn every_row_has_a_rule_and_every_rule_a_row() {
     let ids: std::collections::BTreeSet<&str> = rows.iter().map(|row| row.id.as_str()).collect();
     assert_eq!(ids.len(), 54);
     assert_eq!(ids, rules.keys().map(String::as_str).collect());
-    let everything = Wanted { full: false, only: &[], changes: None };
+    let everything = ClaimSelection { full: false, only: &[], changes: None };
     let (prepared, jobs) = prepare(&everything).expect("every point is one of its experiment");
     assert_eq!(prepared.len(), 54);
     assert!(jobs.len() > 50);
@@ -81,7 +81,8 @@ fn verdict_of(rule: &str) -> (Verdict, Option<f64>, String) {
 fn ratios_hold_within_fifteen_percent_and_on_their_side() {
     let ratio = |published: f64, side: &str| {
         verdict_of(&format!(
-            "rule = \"values\"\nexpect = [{{ what = \"r\", value = \"a.throughput / b.throughput\", published = {published}{side} }}]"
+            "rule = \"values\"\nexpect = \
+             [{{ what = \"r\", value = \"a.throughput / b.throughput\", published = {published}{side} }}]"
         ))
     };
     assert_eq!(ratio(5.0, "").0, Verdict::Holds);
@@ -97,7 +98,9 @@ fn ratios_hold_within_fifteen_percent_and_on_their_side() {
 fn ranges_hold_inside_and_a_little_beside_but_not_across_one() {
     let range = |value: &str, low: f64, high: f64| {
         verdict_of(&format!(
-            "rule = \"ranges\"\nexpect = [{{ what = \"r\", value = \"{value}\", low = {low:?}, high = {high:?} }}]\nholds = [\"a.throughput > b.throughput\"]"
+            "rule = \"ranges\"\nexpect = \
+             [{{ what = \"r\", value = \"{value}\", low = {low:?}, high = {high:?} }}]\nholds = [\"a.throughput > \
+             b.throughput\"]"
         ))
     };
     assert_eq!(range("a.throughput", 4.0, 5.0), (Verdict::Holds, Some(0.0), String::new()));
@@ -137,7 +140,7 @@ fn inputs_the_table_and_what_is_not_there_are_reported_without_a_run() {
     let options = Options { seed: 1, threads: 1, revision: "test".into() };
     let stop = AtomicBool::new(false);
     let context = RunContext { options: &options, store: None, progress: &|_| {}, stop: &stop };
-    let wanted = Wanted { full: false, only: &only, changes: None };
+    let wanted = ClaimSelection { full: false, only: &only, changes: None };
     let found = evaluate(engines, &wanted, context).expect("judged");
     let by_id = |id: &str| found.claims.iter().find(|result| result.claim.id == id).expect("wanted");
     assert_eq!(by_id("S1").verdict, Verdict::Input);
@@ -146,7 +149,7 @@ fn inputs_the_table_and_what_is_not_there_are_reported_without_a_run() {
     assert_eq!((by_id("N5").verdict, by_id("N5").kind), (Verdict::Holds, Some(ResultKind::Modelled)));
     assert!(by_id("N5").obtained.starts_with("143 of 143"), "{}", by_id("N5").obtained);
     assert_eq!(by_id("E11").verdict, Verdict::NotYet);
-    let unknown = Wanted { full: false, only: &["V99".to_string()], changes: None };
+    let unknown = ClaimSelection { full: false, only: &["V99".to_string()], changes: None };
     let error = evaluate(engines, &unknown, context).expect_err("no such claim");
     assert!(error.to_string().contains("V99"));
 }

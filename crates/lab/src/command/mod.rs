@@ -6,8 +6,6 @@
 
 mod tables;
 
-pub(crate) use tables::notes;
-
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -18,14 +16,14 @@ use serde::de::DeserializeOwned;
 use sim::Constants;
 use thiserror::Error;
 
-use crate::claims::{ClaimsError, Engines, Evaluation, Wanted, evaluate_over_seeds};
+use crate::claims::{ClaimSelection, ClaimsError, Engines, Evaluation, evaluate_over_seeds};
 use crate::declaration::{DeclarationError, Experiment};
 use crate::engine::{Engine, Measure, MeasuredEngine, ModelEngine, RunError, SimEngine};
 use crate::report::{Material, report as page};
 use crate::result::{Record, ResultFile, ResultKind, Store, StoreError, as_json};
 use crate::run::{Job, Options, Progress, RunContext, RunFailure, run as run_jobs};
 use crate::sensitivity::sensitivity;
-use crate::variation::{Varied, vary as run_variations};
+use crate::variation::{VariationResult, vary as run_variations};
 
 /// Where results are kept unless the caller says otherwise.
 pub const RESULTS: &str = "lab-results";
@@ -213,7 +211,7 @@ pub fn claims(
     }
     let store = arguments.results.as_deref().map(Store::open).transpose()?;
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
-    let wanted = Wanted { full: arguments.full, only: &arguments.only, changes: None };
+    let wanted = ClaimSelection { full: arguments.full, only: &arguments.only, changes: None };
     let evaluation = judged(&wanted, arguments.seeds, context.run(&options, store.as_ref()))?;
     tables::claims(out, &evaluation)?;
     if arguments.sensitivity {
@@ -248,7 +246,7 @@ pub fn vary(
     arguments: &VaryArguments,
     context: &Context<'_>,
     out: &mut dyn Write,
-) -> Result<Vec<Varied>, CommandError> {
+) -> Result<Vec<VariationResult>, CommandError> {
     // Points of other settings and lengths than the declared ones have no place in the report's figures.
     let folder = arguments.results.as_ref().map(|results| results.join(VARIED));
     let store = folder.as_deref().map(Store::open).transpose()?;
@@ -269,7 +267,7 @@ pub fn report(arguments: &ReportArguments, context: &Context<'_>, out: &mut dyn 
     can_write(&arguments.out)?;
     let store = Store::open(&arguments.results)?;
     let options = Options { seed: arguments.seed, threads: context.threads, revision: context.revision.clone() };
-    let wanted = Wanted { full: arguments.full, only: &[], changes: None };
+    let wanted = ClaimSelection { full: arguments.full, only: &[], changes: None };
     let evaluation = judged(&wanted, arguments.seeds, context.run(&options, Some(&store)))?;
     let material = Material {
         experiments: with_results(&store)?,
@@ -290,8 +288,9 @@ pub fn report(arguments: &ReportArguments, context: &Context<'_>, out: &mut dyn 
     Ok(())
 }
 
-fn judged(wanted: &Wanted<'_>, seeds: u32, context: RunContext<'_>) -> Result<Evaluation, CommandError> {
-    let (simulated, modelled) = (SimEngine::new(Constants::default()), ModelEngine);
+fn judged(wanted: &ClaimSelection<'_>, seeds: u32, context: RunContext<'_>) -> Result<Evaluation, CommandError> {
+    let simulated = SimEngine::new(Constants::default());
+    let modelled = ModelEngine;
     let engines = Engines { simulated: &simulated, modelled: &modelled };
     Ok(evaluate_over_seeds(engines, wanted, seeds, context)?)
 }

@@ -6,9 +6,9 @@ use std::io::{self, Write};
 use crate::claims::{Evaluation, Verdict, claims_of, figure};
 use crate::declaration::Experiment;
 use crate::engine::RunError;
-use crate::result::{Metric, Record, ResultKind, over_seeds, shown};
+use crate::result::{Metric, Record, ResultKind, notes, over_seeds, shown};
 use crate::sensitivity::Sensitivity;
-use crate::variation::{Variation, Varied};
+use crate::variation::{Variation, VariationResult};
 
 /// A cell is cut here: terminals are no wider.
 const CELL_MAX: usize = 60;
@@ -81,18 +81,6 @@ pub(super) fn results(
         writeln!(out, "note on {points} of {} points: {note}", records.len())?;
     }
     writeln!(out)
-}
-
-/// What readers of records must know, in order of appearance, and of how many records.
-pub(crate) fn notes(records: &[Record]) -> Vec<(String, usize)> {
-    let mut all: Vec<(String, usize)> = Vec::new();
-    for note in records.iter().flat_map(|record| &record.outcome.notes) {
-        match all.iter_mut().find(|(known, _)| known == note) {
-            Some((_, points)) => *points += 1,
-            None => all.push((note.clone(), 1)),
-        }
-    }
-    all
 }
 
 /// `lab claims`.
@@ -175,7 +163,7 @@ pub(super) fn sensitivity(out: &mut dyn Write, found: &Sensitivity) -> io::Resul
 }
 
 /// `lab vary`: a block per reason.
-pub(super) fn variations(out: &mut dyn Write, found: &[Varied]) -> io::Result<()> {
+pub(super) fn variations(out: &mut dyn Write, found: &[VariationResult]) -> io::Result<()> {
     for varied in found {
         let Variation { claim, reason, finding, found, .. } = &varied.variation;
         writeln!(out, "{claim}: {reason}")?;

@@ -192,7 +192,8 @@ fn several_seeds_are_kept_apart_and_told_together() {
         text.contains("seeds 1, 2") && text.contains("Of 1 that were run with each seed, 1 have the same"),
         "{text}"
     );
-    let (n4, n5) = (&found.claims[0], &found.claims[1]);
+    let n4 = &found.claims[0];
+    let n5 = &found.claims[1];
     assert_eq!((n4.by_seed.len(), n4.deviations().len(), n5.by_seed.len()), (2, 2, 0));
     let one = claims(&claims_of(1), &context(&stop, None), &mut Vec::new()).expect("judged");
     assert_eq!(one.claims[0].values, n4.by_seed[0].values, "each seed is judged as if it were alone");

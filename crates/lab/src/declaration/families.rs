@@ -379,7 +379,7 @@ impl Default for Loops {
 /// What of the bandwidth-sharing model is computed (Seidel 2011, chapter 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Computed {
+pub enum ModelQuantity {
     /// The bandwidth that a demand of `k` gets.
     Bandwidth,
     /// time(p, q, k, t).
@@ -395,7 +395,7 @@ pub enum Computed {
 /// How measured bandwidths are joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Joined {
+pub enum CurveJoin {
     /// By a cubic spline, extended beyond its ends.
     Spline,
     /// By straight lines, level beyond the last point.
@@ -405,11 +405,11 @@ pub enum Joined {
 /// The bandwidth-sharing model (Seidel 2011, chapter 5).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Modelled {
+pub struct ModelPoint {
     /// What is computed.
-    pub what: Computed,
+    pub what: ModelQuantity,
     /// How measured bandwidths are joined.
-    pub interpolation: Joined,
+    pub interpolation: CurveJoin,
     /// Cpus of the job, per node.
     pub p: f64,
     /// Bandwidth that others ask for, in that of one thread.
@@ -426,11 +426,11 @@ pub struct Modelled {
     pub q_beside: f64,
 }
 
-impl Default for Modelled {
-    fn default() -> Modelled {
-        Modelled {
-            what: Computed::Time,
-            interpolation: Joined::Spline,
+impl Default for ModelPoint {
+    fn default() -> ModelPoint {
+        ModelPoint {
+            what: ModelQuantity::Time,
+            interpolation: CurveJoin::Spline,
             p: 1.0,
             k: 0.0,
             q: 0.5,

@@ -28,7 +28,7 @@ use crate::result::{Metric, ResultKind};
 
 pub use embedded::embedded;
 pub use families::*;
-pub use recorded::{Recorded, RecordedColumn, RecordedRead, RecordedStatement};
+pub use recorded::{RecordedColumn, RecordedRead, RecordedStatement, RecordedWorkload};
 pub use settings::{Cores, MachineUse, Settings, Workload};
 
 /// A declaration is no longer than this.
@@ -55,7 +55,8 @@ pub enum DeclarationError {
     },
     /// Neither an id of ours nor a file.
     #[error(
-        "there is no experiment '{name}'; did you mean '{nearest}'? ('lab list' lists them; a file of your own is given by its path)"
+        "there is no experiment '{name}'; did you mean '{nearest}'? ('lab list' lists them; a file of your own is \
+         given by its path)"
     )]
     Unknown {
         /// What was given.
@@ -149,7 +150,7 @@ pub struct Figure {
 /// Values that the paper prints, to be drawn beside ours.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Published {
+pub struct PublishedSeries {
     /// The number of the figure in this file, from 0.
     pub figure: usize,
     /// The name of the series.
@@ -193,7 +194,7 @@ pub struct Experiment {
     pub figures: Vec<Figure>,
     /// What the paper prints of it.
     #[serde(default)]
-    pub published: Vec<Published>,
+    pub published: Vec<PublishedSeries>,
 }
 
 /// One run of an experiment: all its settings.

@@ -13,7 +13,7 @@ const LISTED_MAX: usize = 100_000;
 /// Statements as a database ran them, issued by clients in a closed loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Recorded {
+pub struct RecordedWorkload {
     /// Statements on their way at a time.
     pub clients: u32,
     /// Where columns lie.
@@ -66,9 +66,9 @@ pub struct RecordedRead {
     pub bytes: f64,
 }
 
-impl Default for Recorded {
-    fn default() -> Recorded {
-        Recorded {
+impl Default for RecordedWorkload {
+    fn default() -> RecordedWorkload {
+        RecordedWorkload {
             clients: 1,
             placement: Placement::Rr,
             partitions: 0,
@@ -80,7 +80,7 @@ impl Default for Recorded {
 }
 
 /// What is wrong with a recorded workload.
-pub(super) fn check(recorded: &Recorded) -> Result<(), String> {
+pub(super) fn check(recorded: &RecordedWorkload) -> Result<(), String> {
     if recorded.clients == 0 {
         return Err("clients must be above 0".to_string());
     }

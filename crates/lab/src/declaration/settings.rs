@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
 use super::families::*;
-use super::recorded::{self, Recorded};
+use super::recorded::{self, RecordedWorkload};
 
 /// All settings of one point.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,9 +36,9 @@ pub enum Workload {
     /// Loops over striped or first-touch memory.
     Loops(Loops),
     /// The bandwidth-sharing model.
-    Modelled(Modelled),
+    Modelled(ModelPoint),
     /// Statements recorded from a running database.
-    Recorded(Recorded),
+    Recorded(RecordedWorkload),
 }
 
 /// Names of the families, as `kind` has them.
@@ -140,8 +140,8 @@ impl Settings {
             "store" => names_of(&Store::default()),
             "sub-domains" => names_of(&SubDomains::default()),
             "loops" => names_of(&Loops::default()),
-            "model" => names_of(&Modelled::default()),
-            "recorded" => names_of(&Recorded::default()),
+            "model" => names_of(&ModelPoint::default()),
+            "recorded" => names_of(&RecordedWorkload::default()),
             _ => Vec::new(),
         };
         names.extend(names_of(&MachineUse::default()));

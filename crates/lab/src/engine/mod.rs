@@ -16,7 +16,6 @@ use crate::declaration::Point;
 use crate::result::{Outcome, ResultKind};
 
 pub use modelled::ModelEngine;
-pub(crate) use modelled::judge_table;
 pub use simulated::SimEngine;
 
 /// Why a point has no figures.

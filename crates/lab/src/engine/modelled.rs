@@ -2,18 +2,15 @@
 //!
 //! Source: Seidel 2011, chapter 5; `model::thesis` holds the tables.
 
-use std::collections::BTreeMap;
-
 use model::curve::{Curve, Interpolation, Outside};
 use model::fit::{Residuals, Trial};
 use model::pair::rho_model;
 use model::plain::PlainJob;
-use model::thesis::{System, gains};
+use model::thesis::System;
 use numa::{MachineDescription, Topology};
 
 use super::{Conditions, Engine, RunError};
-use crate::claims::{ClaimResult, PublishedTable, Verdict};
-use crate::declaration::{Computed, Joined, Modelled, Point, Workload};
+use crate::declaration::{CurveJoin, ModelPoint, ModelQuantity, Point, Workload};
 use crate::result::{Metric, Outcome, ResultKind};
 
 /// The model as an engine.
@@ -51,14 +48,14 @@ fn system_of(machine: &str) -> Result<System, RunError> {
     }
 }
 
-fn compute(system: System, m: &Modelled) -> Result<Outcome, RunError> {
+fn compute(system: System, m: &ModelPoint) -> Result<Outcome, RunError> {
     let curve = curve_of(system, m.interpolation)?;
     let job = if m.query == 0 { PlainJob { q: m.q, t_s: m.t } } else { fitted(system, m.query)? };
     let outcome = Outcome::default();
     match m.what {
-        Computed::Bandwidth => Ok(outcome.with(Metric::Bandwidth, curve.bandwidth(m.k))),
-        Computed::Time => Ok(outcome.with(Metric::RunTime, job.time_s(&curve, m.p, m.k))),
-        Computed::Beside => {
+        ModelQuantity::Bandwidth => Ok(outcome.with(Metric::Bandwidth, curve.bandwidth(m.k))),
+        ModelQuantity::Time => Ok(outcome.with(Metric::RunTime, job.time_s(&curve, m.p, m.k))),
+        ModelQuantity::Beside => {
             let other = beside(system, m)?;
             let left = system.cores() - m.p;
             if left <= 0.0 {
@@ -67,11 +64,11 @@ fn compute(system: System, m: &Modelled) -> Result<Outcome, RunError> {
             }
             Ok(outcome.with(Metric::RunTime, job.time_s(&curve, m.p, other * left)))
         }
-        Computed::Pair => {
+        ModelQuantity::Pair => {
             let half = m.p / 2.0;
             Ok(outcome.with(Metric::Gain, rho_model(&curve, (job.q, half), (beside(system, m)?, half))))
         }
-        Computed::Fit => {
+        ModelQuantity::Fit => {
             let found = fit_again(&curve, system, job)?;
             Ok(outcome.with(Metric::MemoryShare, found.q).with(Metric::RunTime, found.t_s))
         }
@@ -79,14 +76,14 @@ fn compute(system: System, m: &Modelled) -> Result<Outcome, RunError> {
 }
 
 /// The demand of one cpu of the job beside.
-fn beside(system: System, m: &Modelled) -> Result<f64, RunError> {
+fn beside(system: System, m: &ModelPoint) -> Result<f64, RunError> {
     if m.beside == 0 { Ok(m.q_beside) } else { fitted(system, m.beside).map(|job| job.q) }
 }
 
-fn curve_of(system: System, joined: Joined) -> Result<Curve, RunError> {
+fn curve_of(system: System, joined: CurveJoin) -> Result<Curve, RunError> {
     let curve = match joined {
-        Joined::Spline => system.curve(),
-        Joined::Lines => Curve::of_threads(&system.local_gib_s(), Interpolation::Linear, Outside::Hold),
+        CurveJoin::Spline => system.curve(),
+        CurveJoin::Lines => Curve::of_threads(&system.local_gib_s(), Interpolation::Linear, Outside::Hold),
     };
     curve.map_err(|error| RunError::Failed(error.to_string()))
 }
@@ -106,7 +103,8 @@ fn fit_again(curve: &Curve, system: System, job: PlainJob) -> Result<PlainJob, R
     let mut runs = Vec::new();
     for cpus in 1..=cores {
         for hogs in 0..=(cores - cpus) {
-            let (cpus, hogs) = (f64::from(cpus), f64::from(hogs));
+            let cpus = f64::from(cpus);
+            let hogs = f64::from(hogs);
             let time_s = job.time_s(curve, cpus, hogs);
             runs.push(Trial {
                 cpus,
@@ -120,35 +118,4 @@ fn fit_again(curve: &Curve, system: System, job: PlainJob) -> Result<PlainJob, R
     }
     let found = model::fit::fit_plain(curve, &runs, Residuals::Seconds);
     found.map(|found| found.job).map_err(|error| RunError::Failed(error.to_string()))
-}
-
-/// Holds the model against a published table, entry by entry, within `n` percentage points.
-pub(crate) fn judge_table(result: &mut ClaimResult, table: PublishedTable, within: f64) {
-    let PublishedTable::NbbPairs = table;
-    result.kind = Some(ResultKind::Modelled);
-    let mut entries = BTreeMap::new();
-    for system in System::ALL {
-        match gains(system) {
-            Ok(found) => {
-                let name = if system == System::Xeon { "Xeon" } else { "Opteron" };
-                entries.extend(found.into_iter().map(|gain| ((name, gain.queries), gain)));
-            }
-            Err(error) => {
-                result.reason = error.to_string();
-                return;
-            }
-        }
-    }
-    let off = |gain: &model::thesis::Gain| (gain.computed - gain.published).abs() * 100.0;
-    let worst = entries.iter().max_by(|a, b| off(a.1).total_cmp(&off(b.1)));
-    let Some((((system, queries), gain), all)) = worst.map(|worst| (worst, entries.len())) else { return };
-    let close = entries.values().filter(|gain| off(gain) <= within).count();
-    result.obtained = format!(
-        "{close} of {all} rho_model within {within} percentage points; the farthest, queries {} and {} on the {system}, is off by {:.4}",
-        queries.0,
-        queries.1,
-        off(gain)
-    );
-    result.verdict = if close == all { Verdict::Holds } else { Verdict::Misses };
-    result.reason = if close == all { String::new() } else { format!("{} entries differ", all - close) };
 }

@@ -8,7 +8,8 @@
 use numa::svg::{COLOURS, Drawing, axis_number, round_step, stroke};
 
 use crate::claims::figure as short;
-use crate::result::{ResultKind, Series};
+use crate::result::ResultKind;
+use crate::series::Series;
 
 const WIDTH: f64 = 420.0;
 const HEIGHT: f64 = 240.0;
@@ -64,14 +65,16 @@ impl Chart<'_> {
 
     fn draw_lines(&self, body: &mut Drawing, y: &Scale) -> Option<()> {
         let xs = || self.series.iter().flat_map(|series| series.points().iter().map(|p| p.0));
-        let (low, high) = (xs().reduce(f64::min)?, xs().reduce(f64::max)?);
+        let low = xs().reduce(f64::min)?;
+        let high = xs().reduce(f64::max)?;
         let log = self.log_x && low > 0.0;
         let scaled = |x: f64| if log { x.log2() } else { x };
         let low = if log || low < 0.0 { low } else { 0.0 };
         let span = (scaled(high) - scaled(low)).max(f64::MIN_POSITIVE);
         let place = |x: f64| LEFT + (scaled(x) - scaled(low)) / span * WIDTH;
         for (x, label) in ticks_of_x(low, high, log, xs()) {
-            let (at, floor) = (place(x), TOP + HEIGHT);
+            let at = place(x);
+            let floor = TOP + HEIGHT;
             body.path(format_args!("M{at:.1} {floor:.1}v5"), "stroke=\"#767676\"");
             body.text(at, floor + 19.0, "text-anchor=\"middle\" font-size=\"11\"", &label);
         }
@@ -111,9 +114,11 @@ impl Chart<'_> {
             for (point, label) in series.points().iter().zip(series.labels()) {
                 let Some(at) = places.iter().position(|(_, known)| known == label) else { continue };
                 let x = LEFT + group * (at as f64 + 0.1) + bar * i as f64;
-                let (top, floor) = (y.place(point.1.max(0.0)), y.place(point.1.min(0.0)));
+                let top = y.place(point.1.max(0.0));
+                let floor = y.place(point.1.min(0.0));
                 let told = format!("{}, {label}: {}", series.name(), short(point.1));
-                let (width, height) = ((bar - 1.0).max(0.5), (floor - top).max(0.5));
+                let width = (bar - 1.0).max(0.5);
+                let height = (floor - top).max(0.5);
                 body.told_rect(x, top, width, height, &bar_style(i, series.kind()), &told);
             }
         }

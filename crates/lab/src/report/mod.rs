@@ -16,11 +16,11 @@ use numa::svg::escape;
 use self::chart::Chart;
 use self::page::{Cell, anchor, page, table};
 use crate::claims::{ClaimResult, Evaluation, Verdict, figure};
-use crate::command::notes;
 use crate::declaration::{Draw, Experiment, Figure};
-use crate::result::{Metric, OverSeeds, Record, ResultFile, ResultKind, Series, over_seeds, series_of, shown, unit_of};
+use crate::result::{Metric, OverSeeds, Record, ResultFile, ResultKind, notes, over_seeds, shown};
 use crate::sensitivity::Sensitivity;
-use crate::variation::Varied;
+use crate::series::{Series, series_of, unit_of};
+use crate::variation::VariationResult;
 
 /// Kinds that get charts of their own, in this order.
 const OURS: [ResultKind; 3] = [ResultKind::Simulated, ResultKind::Modelled, ResultKind::Measured];
@@ -35,7 +35,7 @@ pub struct Material {
     /// Which conclusions move, where that was looked at.
     pub sensitivity: Option<Sensitivity>,
     /// What varying the reasons of misses gave, where that was done.
-    pub variations: Vec<Varied>,
+    pub variations: Vec<VariationResult>,
     /// The revision of Nearside that writes the page.
     pub revision: String,
 }
@@ -45,9 +45,9 @@ pub fn report(material: &Material) -> String {
     let mut body = String::new();
     let _ = writeln!(
         body,
-        "<p class=\"origin\">Nearside {}. Simulated figures come from virtual machines that are described as the papers \
-         print them, modelled ones from the bandwidth-sharing model, measured ones from a machine at hand; each chart says \
-         which, and no line joins two kinds. Published values are dashed.</p>",
+        "<p class=\"origin\">Nearside {}. Simulated figures come from virtual machines that are described as the \
+         papers print them, modelled ones from the bandwidth-sharing model, measured ones from a machine at hand; each \
+         chart says which, and no line joins two kinds. Published values are dashed.</p>",
         escape(&material.revision)
     );
     contents(&mut body, material);
@@ -80,7 +80,9 @@ fn contents(body: &mut String, material: &Material) {
         body.push_str("<li><a href=\"#variations\">Reasons, varied</a></li>\n");
     }
     for (experiment, _) in material.experiments.iter().filter(|(_, results)| !results.is_empty()) {
-        let (to, id, title) = (anchor(&experiment.id), escape(&experiment.id), escape(&experiment.title));
+        let to = anchor(&experiment.id);
+        let id = escape(&experiment.id);
+        let title = escape(&experiment.title);
         let _ = writeln!(body, "<li><a href=\"#{to}\">{id}</a>: {title}</li>");
     }
     body.push_str("<li><a href=\"#machines\">Machines</a></li>\n</ul></nav>\n");
@@ -93,8 +95,8 @@ fn claims_section(body: &mut String, evaluation: &Evaluation) {
     let length = if evaluation.full { "full runs" } else { "shortened runs" };
     let _ = writeln!(
         body,
-        "<p>{} rows: {}. {length}, {}. A ratio holds within 15% of the published value; ranges and orders have rules of \
-         their own.</p>",
+        "<p>{} rows: {}. {length}, {}. A ratio holds within 15% of the published value; ranges and orders have rules \
+         of their own.</p>",
         evaluation.claims.len(),
         counts.join(", "),
         seeds(&evaluation.seeds)
@@ -157,8 +159,8 @@ fn sensitivity_section(body: &mut String, sensitivity: &Sensitivity) {
     body.push_str("<h2 id=\"sensitivity\">Sensitivity</h2>\n");
     let _ = writeln!(
         body,
-        "<p>Each constant of the simulator that no table of a paper gives, changed by {:.0}% up and down, one at a time: which \
-         verdicts move. Simulated, seed {}.</p>",
+        "<p>Each constant of the simulator that no table of a paper gives, changed by {:.0}% up and down, one at a \
+         time: which verdicts move. Simulated, seed {}.</p>",
         sensitivity.share * 100.0,
         sensitivity.seed
     );
@@ -186,13 +188,14 @@ fn sensitivity_section(body: &mut String, sensitivity: &Sensitivity) {
 }
 
 /// What is named as the reason of a miss, varied: does the claim then come out?
-fn variations_section(body: &mut String, variations: &[Varied]) {
+fn variations_section(body: &mut String, variations: &[VariationResult]) {
     body.push_str("<h2 id=\"variations\">Reasons, varied</h2>\n");
     body.push_str(
-        "<p>For claims that miss: what is thought to be the reason is varied in the simulator, constants by a factor, settings to a \
-         value, and the claim judged again. That it then holds says that the cause is enough, not that it was the paper's.</p>\n",
+        "<p>For claims that miss: what is thought to be the reason is varied in the simulator, constants by a factor, \
+         settings to a value, and the claim judged again. That it then holds says that the cause is enough, not that \
+         it was the paper's.</p>\n",
     );
-    let row = |varied: &Varied| -> Vec<Cell> {
+    let row = |varied: &VariationResult| -> Vec<Cell> {
         let steps = varied.steps.iter().fold(Cell::text(""), |cell, step| {
             cell.and("part", &format!("{}: {} ({})", step.changed, step.obtained, step.verdict.word()))
         });

@@ -7,17 +7,23 @@ use numa::svg::escape;
 /// The looks: dark on white, wide tables scroll by themselves, prints as it shows.
 const STYLE: &str = "
 :root { color-scheme: light; }
-body { font: 16px/1.5 Helvetica, Arial, 'DejaVu Sans', sans-serif; color: #222; background: #fff; max-width: 75rem; margin: 2rem auto; padding: 0 1.25rem; }
-h1 { font-size: 1.9rem; margin-bottom: .25rem; } h2 { font-size: 1.4rem; margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
+body { font: 16px/1.5 Helvetica, Arial, 'DejaVu Sans', sans-serif; color: #222; background: #fff; max-width: 75rem;
+  margin: 2rem auto; padding: 0 1.25rem; }
+h1 { font-size: 1.9rem; margin-bottom: .25rem; }
+h2 { font-size: 1.4rem; margin-top: 2.5rem; border-bottom: 1px solid #ccc; }
 h3 { font-size: 1.1rem; margin: 1.75rem 0 .25rem; }
 p { max-width: 60rem; } .origin, .small { color: #444; font-size: .875rem; }
-.figures { display: flex; flex-wrap: wrap; gap: 1.5rem; margin: .75rem 0; } .figures svg { max-width: 100%; height: auto; }
+.figures { display: flex; flex-wrap: wrap; gap: 1.5rem; margin: .75rem 0; }
+.figures svg { max-width: 100%; height: auto; }
 .scroll { overflow-x: auto; } table { border-collapse: collapse; font-size: .875rem; margin: .5rem 0; }
 caption { text-align: left; color: #444; padding: .25rem 0; }
-th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bottom: 1px solid #ddd; } th { background: #f4f6f8; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .6rem; border-bottom: 1px solid #ddd; }
+th { background: #f4f6f8; }
 td.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
-.verdict { font-weight: bold; white-space: nowrap; } .holds { color: #1a6b2f; } .misses { color: #a3260f; } .not-yet { color: #6b5300; } .input { color: #444; }
-nav ul { columns: 2 20rem; padding-left: 1.2rem; } summary { cursor: pointer; } a { color: #00538a; } a:focus, summary:focus { outline: 3px solid #d55e00; }
+.verdict { font-weight: bold; white-space: nowrap; } .holds { color: #1a6b2f; } .misses { color: #a3260f; }
+.not-yet { color: #6b5300; } .input { color: #444; }
+nav ul { columns: 2 20rem; padding-left: 1.2rem; } summary { cursor: pointer; } a { color: #00538a; }
+a:focus, summary:focus { outline: 3px solid #d55e00; }
 ";
 
 /// A whole page.

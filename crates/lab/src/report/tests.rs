@@ -2,11 +2,11 @@ use toml::Table;
 
 use super::page::balanced;
 use super::*;
-use crate::claims::{Engines, Wanted, evaluate};
+use crate::claims::{ClaimSelection, Engines, evaluate};
 use crate::engine::{Conditions, Engine, ModelEngine, SimEngine};
 use crate::result::{FORMAT, Head, as_json};
 use crate::run::{Options, RunContext};
-use crate::sensitivity::{Moved, Row};
+use crate::sensitivity::{Row, VerdictChange};
 use crate::variation::{Finding, Variation, VariationStep};
 
 fn modelled(id: &str) -> (Experiment, Vec<ResultFile>) {
@@ -41,10 +41,10 @@ fn material() -> Material {
     let stop = std::sync::atomic::AtomicBool::new(false);
     let claims = evaluate(
         engines,
-        &Wanted { full: false, only: &only, changes: None },
+        &ClaimSelection { full: false, only: &only, changes: None },
         RunContext { options: &options, store: None, progress: &|_| {}, stop: &stop },
     );
-    let moved = Moved { claim: "V1".into(), from: Verdict::Holds, to: Verdict::Misses, obtained: "4.1".into() };
+    let moved = VerdictChange { claim: "V1".into(), from: Verdict::Holds, to: Verdict::Misses, obtained: "4.1".into() };
     Material {
         experiments: vec![
             modelled("nbb2011/fig52"),
@@ -66,7 +66,7 @@ fn material() -> Material {
                 points: 0,
             }],
         }),
-        variations: vec![Varied {
+        variations: vec![VariationResult {
             variation: Variation {
                 claim: "E1".into(),
                 reason: "links <full>".into(),

@@ -1,12 +1,11 @@
 //! What a run gave, and where it comes from.
 //!
 //! Invariants: a figure never loses its origin: a record carries experiment, settings, seed, length and whether it was
-//! simulated, modelled or measured, and its file the machine, its topology and the revision; a [`Series`] holds points
-//! of one kind, and refuses those of another.
+//! simulated, modelled or measured, and its file the machine, its topology and the revision; a
+//! [`Series`](crate::series::Series) holds points of one kind, and refuses those of another.
 
 mod metric;
 mod seeds;
-mod series;
 mod store;
 
 use std::collections::BTreeMap;
@@ -18,8 +17,6 @@ use serde_json::Value;
 pub use metric::{METRICS, Metric};
 pub(crate) use seeds::spread;
 pub use seeds::{OverSeeds, over_seeds};
-pub(crate) use series::unit_of;
-pub use series::{MixedKinds, Series, series_of};
 pub(crate) use store::Results;
 pub use store::{FORMAT, Head, ResultFile, Store, StoreError};
 
@@ -151,6 +148,18 @@ pub(crate) fn shown(value: &Value) -> String {
         Value::String(text) => text.clone(),
         other => other.to_string(),
     }
+}
+
+/// What readers of records must know, in order of appearance, and of how many records.
+pub(crate) fn notes(records: &[Record]) -> Vec<(String, usize)> {
+    let mut all: Vec<(String, usize)> = Vec::new();
+    for note in records.iter().flat_map(|record| &record.outcome.notes) {
+        match all.iter_mut().find(|(known, _)| known == note) {
+            Some((_, points)) => *points += 1,
+            None => all.push((note.clone(), 1)),
+        }
+    }
+    all
 }
 
 #[cfg(test)]

@@ -55,7 +55,8 @@ fn folded(group: &[&Record]) -> OverSeeds {
         return OverSeeds { mean: (*one).clone(), deviation: BTreeMap::new(), seeds };
     }
     let first = &group[0].outcome;
-    let (mut metrics, mut deviation) = (BTreeMap::new(), BTreeMap::new());
+    let mut metrics = BTreeMap::new();
+    let mut deviation = BTreeMap::new();
     let mut every: Vec<Metric> = group.iter().flat_map(|record| record.outcome.metrics.keys().copied()).collect();
     every.sort_unstable();
     every.dedup();

@@ -5,6 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::declaration::{Draw, Figure};
+use crate::series::{Series, series_of};
 
 fn record(kind: ResultKind, clients: u64, strategy: &str, throughput: f64) -> Record {
     let settings = [("clients", Value::from(clients)), ("strategy", Value::from(strategy))];
@@ -104,7 +105,8 @@ fn results_read_back_as_they_were_written() {
 fn a_line_that_was_cut_short_is_dropped_and_run_again() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = Store::open(folder.path()).expect("opens");
-    let (first, second) = (record(ResultKind::Simulated, 1, "os", 1.0), record(ResultKind::Simulated, 2, "os", 2.0));
+    let first = record(ResultKind::Simulated, 1, "os", 1.0);
+    let second = record(ResultKind::Simulated, 2, "os", 2.0);
     let results = store.results(&head("abc")).expect("opens");
     results.add(&first).expect("written");
     results.add(&second).expect("written");

@@ -148,7 +148,8 @@ pub fn run(engine: &dyn Engine, jobs: &[Job], context: RunContext<'_>) -> Result
         return Err(error.into());
     }
     let results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let (done, all) = (done.into_inner(), jobs.len());
+    let done = done.into_inner();
+    let all = jobs.len();
     results.into_iter().collect::<Option<Vec<_>>>().ok_or(RunFailure::Stopped { done, all })
 }
 

@@ -29,7 +29,8 @@ fn variations_are_of_claims_and_their_steps_can_be_set() {
 fn a_step_that_makes_no_sense_is_refused() {
     let of = |step: &str| {
         parse(&format!(
-            "[[variation]]\nclaim = \"V1\"\nreason = \"r\"\nsteps = [{{ {step} }}]\nfinding = \"refuted\"\nfound = \"f\""
+            "[[variation]]\nclaim = \"V1\"\nreason = \"r\"\nsteps = [{{ {step} }}]\nfinding = \"refuted\"\nfound \
+             = \"f\""
         ))
     };
     assert_eq!(of("task_ns = 10").expect("sound").len(), 1);
@@ -57,7 +58,8 @@ fn what_is_varied_is_judged_as_it_is_and_with_each_step() {
         let step: Table = toml::from_str(step).expect("toml");
         judged("N4", &step, context).expect("judged")
     };
-    let (usual, less) = (judge(""), judge("remote_under_load = 0.5"));
+    let usual = judge("");
+    let less = judge("remote_under_load = 0.5");
     assert_eq!(usual.changed, "as it is");
     assert_ne!(usual.obtained, less.obtained, "striped memory is remote memory");
     let refused = |claim: &str| vary(&[claim.to_string()], context).expect_err("nothing").to_string();

@@ -21,6 +21,8 @@ mod spline;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -66,7 +68,8 @@ pub enum CurveError {
     },
     /// Two measurements with as many threads, or out of order.
     #[error(
-        "point {index} of the bandwidth curve has {threads} threads, not more than the one before; sort them, and keep one of each"
+        "point {index} of the bandwidth curve has {threads} threads, not more than the one before; sort them, and keep \
+         one of each"
     )]
     NotAscending {
         /// Which, from 0.
@@ -112,6 +115,16 @@ pub enum Breach {
     TooSteep(f64),
     /// It falls: more demand, less bandwidth. The thesis saw that for foreign memory (Table 2.5).
     Falling(f64),
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Breach::Convex(at) => write!(f, "it bends upwards at a demand of {at:.2}"),
+            Breach::TooSteep(at) => write!(f, "at a demand of {at:.2} a thread more brings more than one thread gets"),
+            Breach::Falling(at) => write!(f, "it falls at a demand of {at:.2}"),
+        }
+    }
 }
 
 /// A bandwidth function in units; see the module.
@@ -194,12 +207,6 @@ impl Curve {
     pub fn of_threads(bandwidths: &[f64], interpolation: Interpolation, outside: Outside) -> Result<Curve, CurveError> {
         let points = bandwidths.iter().enumerate().map(|(index, &bandwidth)| [(index + 1) as f64, bandwidth]);
         Curve::new(CurveSpec { points: points.collect(), unit: None, interpolation, outside })
-    }
-
-    /// The curve of another kind of access, in *this* curve's units: `points` have the unit that this curve's points
-    /// had. For remote memory: one thread then gets less than 1.
-    pub fn related(&self, points: Vec<[f64; 2]>) -> Result<Curve, CurveError> {
-        Curve::new(CurveSpec { points, unit: Some(self.unit()), ..self.spec.clone() })
     }
 
     /// What one unit of bandwidth is, in the unit of the points it was made from.

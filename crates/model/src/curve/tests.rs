@@ -84,7 +84,8 @@ proptest! {
     fn curves_go_through_their_points(points in points(), spline: bool, hold: bool) {
         let interpolation = if spline { Interpolation::Spline } else { Interpolation::Linear };
         let outside = if hold { Outside::Hold } else { Outside::Extend };
-        let curve = Curve::new(CurveSpec { points: points.clone(), unit: None, interpolation, outside }).expect("good points");
+        let curve = Curve::new(CurveSpec { points: points.clone(), unit: None, interpolation, outside }).expect("good \
+            points");
         let one = points[0][1];
         for [threads, bandwidth] in points {
             let got = curve.bandwidth(threads);
@@ -153,9 +154,8 @@ fn the_thesis_spline_breaks_its_own_demands_where_it_says() {
     let lines = Curve::of_threads(&System::Xeon.local_gib_s(), Interpolation::Linear, Outside::Hold).expect("a curve");
     // 9.820, 9.839, 9.861: Table 2.4 itself is not concave there.
     assert_eq!(lines.breaches(), [Breach::Convex(7.0)]);
-    let remote =
-        lines.related(System::Xeon.remote_gib_s()[0].iter().zip(1..).map(|(&g, n)| [f64::from(n), g]).collect());
-    let remote = remote.expect("a curve");
+    let points = System::Xeon.remote_gib_s()[0].iter().zip(1..).map(|(&g, n)| [f64::from(n), g]).collect();
+    let remote = Curve::new(CurveSpec { points, unit: Some(lines.unit()), ..lines.spec().clone() }).expect("a curve");
     assert!(
         remote.breaches().iter().any(|breach| matches!(breach, Breach::Falling(x) if *x >= 4.0)),
         "Table 2.5 falls"
@@ -191,7 +191,9 @@ fn bad_points_are_refused() {
 #[test]
 fn stored_curves_are_read_back() {
     let local = System::Xeon.curve().expect("a curve");
-    let remote = local.related(vec![[1.0, 3.267], [2.0, 5.430]]).expect("good points");
+    let points = vec![[1.0, 3.267], [2.0, 5.430]];
+    let remote = Curve::new(CurveSpec { points, unit: Some(local.unit()), ..local.spec().clone() });
+    let remote = remote.expect("good points");
     for curve in [local, remote] {
         let text = serde_json::to_string(&curve).expect("plain data");
         assert_eq!(serde_json::from_str::<Curve>(&text).expect("as written"), curve);

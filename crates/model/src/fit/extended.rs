@@ -91,7 +91,7 @@ pub fn fit_job(machine: &Machine, runs: &[Trial], remote: &[f64], noise: f64) ->
         return Err(FitError::TooManyCpus { index, cpus: runs[index].cpus, most: machine.cpus });
     }
     let noise = repeat_noise(runs).unwrap_or(noise).max(LEAST_NOISE);
-    let fitting = Fitting {
+    let fitting = FitProblem {
         machine,
         runs,
         remote,
@@ -119,7 +119,7 @@ const LEAST_NOISE: f64 = 1e-4;
 
 /// What is being fitted. Hidden traffic is counted as a share of what is left of the time without waiting, so that
 /// every parameter has its own range.
-struct Fitting<'a> {
+struct FitProblem<'a> {
     machine: &'a Machine,
     runs: &'a [Trial],
     remote: &'a [f64],
@@ -130,7 +130,7 @@ struct Fitting<'a> {
     free: Vec<Parameter>,
 }
 
-impl Fitting<'_> {
+impl FitProblem<'_> {
     fn starts(&self) -> Vec<Vec<f64>> {
         let hides = self.free.contains(&Parameter::Hidden);
         let levels = HIDDEN_STARTS.iter().take(if hides { HIDDEN_STARTS.len() } else { 1 });
@@ -259,7 +259,8 @@ fn is_told(machine: &Machine, runs: &[Trial], parameter: Parameter) -> bool {
 
 /// The spread of runs with the same setting, as a share of their mean; none where every setting stands alone.
 fn repeat_noise(runs: &[Trial]) -> Option<f64> {
-    let (mut squares, mut more) = (0.0, 0);
+    let mut squares = 0.0;
+    let mut more = 0;
     for (index, run) in runs.iter().enumerate() {
         let alike = |other: &&Trial| setting(other) == setting(run);
         if runs[..index].iter().any(|other| alike(&other)) {

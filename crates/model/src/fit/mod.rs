@@ -76,7 +76,8 @@ impl Residuals {
 pub enum FitError {
     /// A figure that cannot be one.
     #[error(
-        "trial {index} has cpus {cpus}, hogs {hogs}, {time_s} s; cpus and time must be positive, hogs 0 or more, all finite, and so the traffic"
+        "trial {index} has cpus {cpus}, hogs {hogs}, {time_s} s; cpus and time must be positive, hogs 0 or more, all \
+         finite, and so the traffic"
     )]
     BadRun {
         /// Which, from 0.
@@ -103,7 +104,8 @@ pub enum FitError {
     },
     /// Not enough to tell two parameters apart.
     #[error(
-        "{settings} different settings are too few for a job's two parameters; vary the cpus it has, or the hogs beside it"
+        "{settings} different settings are too few for a job's two parameters; vary the cpus it has, or the hogs \
+         beside it"
     )]
     TooFew {
         /// How many there are.

@@ -57,7 +57,8 @@ pub fn fit_plain_by_grid(curve: &Curve, runs: &[Trial], residuals: Residuals) ->
         let squares: f64 = runs.iter().map(miss).sum();
         squares.is_finite().then_some((job, squares))
     };
-    let (mut middle, mut step) = (0.5, 1e-2);
+    let mut middle = 0.5;
+    let mut step = 1e-2;
     let mut best: Option<(PlainJob, f64)> = None;
     while step > 1e-9 {
         let tried = (-150..=150).filter_map(|n| at(middle + f64::from(n) * step));
@@ -82,7 +83,8 @@ fn usable(runs: &[Trial]) -> Result<Vec<Trial>, FitError> {
 
 /// The `t` that fits best with this `q`: times are proportional to it.
 fn best_t_s(curve: &Curve, runs: &[Trial], residuals: Residuals, q: f64) -> Option<f64> {
-    let (mut above, mut below) = (0.0, 0.0);
+    let mut above = 0.0;
+    let mut below = 0.0;
     for run in runs {
         let per_t = predict_s(curve, PlainJob { q, t_s: 1.0 }, run);
         let weight = match residuals {

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::curve::{Curve, Interpolation, Outside};
+use crate::curve::{Curve, CurveSpec, Interpolation, Outside};
 use crate::job::Job;
 use crate::machine::{DemandRule, Hogs, Machine};
 use crate::noise::Noise;
@@ -30,7 +30,8 @@ proptest! {
         q in 0.0f64..1.0, t_s in 0.01f64..100.0, seconds: bool, noise in prop::collection::vec(-0.02f64..0.02, 36),
     ) {
         let residuals = if seconds { Residuals::Seconds } else { Residuals::Relative };
-        let (curve, job) = (lines(), PlainJob { q, t_s });
+        let curve = lines();
+        let job = PlainJob { q, t_s };
         let exact = figure_5_1(8, |cpus, hogs| job.time_s(&curve, cpus, hogs));
         let found = fit_plain(&curve, &exact, residuals).expect("enough runs");
         prop_assert!((found.job.q - q).abs() < 1e-5 && (found.job.t_s / t_s - 1.0).abs() < 1e-5, "{found:?}");
@@ -152,7 +153,8 @@ proptest! {
         let machine = Machine { rule, ..xeon() };
         let job = Job { t_s: 3.0, q, hidden: hidden * (1.0 - q), sequential, ..Job::default() };
         let all = measured(&machine, &job, 0.01, seed);
-        let few: Vec<Trial> = all.into_iter().filter(|t| [1.0, 4.0].contains(&t.cpus) && t.memory_hogs != 3.0).collect();
+        let is_one_of_few = |trial: &Trial| [1.0, 4.0].contains(&trial.cpus) && trial.memory_hogs != 3.0;
+        let few: Vec<Trial> = all.into_iter().filter(is_one_of_few).collect();
         let found = fit_job(&machine, &few, &[], 0.01).expect("enough runs");
         let share = found.job.hidden / (1.0 - found.job.q).max(1e-9);
         let objective = found.squares + 1e-4 * (share * share + found.job.sequential.powi(2));
@@ -195,7 +197,12 @@ fn remote_shares_are_taken_into_account() {
     let local = xeon();
     let measured_gib_s = &System::Xeon.remote_gib_s()[0];
     let points = measured_gib_s.iter().zip(1..).map(|(&gib_s, threads)| [f64::from(threads), gib_s]);
-    let remote = local.local.related(points.collect()).expect("a curve");
+    let remote = Curve::new(CurveSpec {
+        points: points.collect(),
+        unit: Some(local.local.unit()),
+        ..local.local.spec().clone()
+    })
+    .expect("a curve");
     let machine = Machine { remote: vec![remote], ..local };
     let job = Job { t_s: 2.0, q: 0.5, remote: vec![0.75], ..Job::default() };
     let trials = measured(&machine, &job, 0.005, 2);

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::job::{Job, JobStage};
-use crate::machine::{Hogs, Machine, MachineError, Running};
+use crate::machine::{Hogs, JobShare, Machine, MachineError};
 
 /// A job and when it may begin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -209,11 +209,11 @@ fn step<'a>(
     now_s: f64,
     until_s: f64,
 ) -> f64 {
-    let running: Vec<Running> = flows
+    let running: Vec<JobShare> = flows
         .iter()
         .map(|flow| {
             let (job, cpus) = job_of(flow.index);
-            Running { job, stage: flow.stage, cpus }
+            JobShare { job, stage: flow.stage, cpus }
         })
         .collect();
     let speeds = machine.paces(&running, Hogs::default()).speeds;

@@ -39,13 +39,13 @@ fn walk(machine: &Machine, items: &[Item], plan: &Plan, step_s: f64) -> Vec<f64>
         }
         let indices: Vec<usize> = (0..items.len()).filter(|&i| done[i].is_some_and(|done| done < 1.0)).collect();
         let count = if plan.sharing == Sharing::Fixed { plan.at_once } else { indices.len().max(1) };
-        let running: Vec<Running> = indices
+        let running: Vec<JobShare> = indices
             .iter()
             .map(|&index| {
                 let job = &items[index].job;
                 let alone = done[index].is_some_and(|done| done < job.sequential);
                 let stage = if alone { JobStage::Sequential } else { JobStage::Parallel };
-                Running { job, stage, cpus: machine.cpus / count as f64 }
+                JobShare { job, stage, cpus: machine.cpus / count as f64 }
             })
             .collect();
         let moment = machine.paces(&running, Hogs::default());
@@ -97,7 +97,8 @@ proptest! {
 
 #[test]
 fn one_at_a_time_is_the_sum_of_times_alone() {
-    let (machine, items) = (machine(), [(0.3, 0.0, 0.1, 1.0, 0.0), (0.9, 0.0, 0.0, 2.0, 0.0)].map(item));
+    let machine = machine();
+    let items = [(0.3, 0.0, 0.1, 1.0, 0.0), (0.9, 0.0, 0.0, 2.0, 0.0)].map(item);
     let plan = Plan { at_once: 1, sharing: Sharing::Even, order: vec![1, 0] };
     let outcome = run_queue(&machine, &items, &plan).expect("good jobs");
     let times = items.each_ref().map(|item| machine.time_s(&item.job, 8.0, Hogs::default()));
@@ -107,7 +108,8 @@ fn one_at_a_time_is_the_sum_of_times_alone() {
 
 #[test]
 fn what_cannot_be_simulated_is_refused() {
-    let (machine, items) = (machine(), [(0.3, 0.0, 0.1, 1.0, 0.0), (0.9, 0.0, 0.0, 2.0, 0.0)].map(item));
+    let machine = machine();
+    let items = [(0.3, 0.0, 0.1, 1.0, 0.0), (0.9, 0.0, 0.0, 2.0, 0.0)].map(item);
     let of = |order: &[usize], at_once: usize| {
         run_queue(&machine, &items, &Plan { at_once, sharing: Sharing::Fixed, order: order.to_vec() })
     };

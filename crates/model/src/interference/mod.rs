@@ -30,7 +30,7 @@ use thiserror::Error;
 
 pub use report::{Errors, Gains, Miss, PairReport, QueryReport, Report};
 
-use crate::curve::Outside;
+use crate::curve::{Breach, Curve, Outside};
 use crate::fit::{FitError, Residuals, Trial, explain, fit_job, fit_plain};
 use crate::machine::{Machine, MachineError};
 
@@ -101,7 +101,8 @@ pub enum InterferenceError {
     },
     /// Remote memory that the machine has no curve for, or shares that are none.
     #[error(
-        "query '{name}' has remote shares {remote:?} on a machine with {classes} classes of remote memory; give at most one share per class, 1 together at most"
+        "query '{name}' has remote shares {remote:?} on a machine with {classes} classes of remote memory; give at \
+         most one share per class, 1 together at most"
     )]
     Remote {
         /// Which.
@@ -129,7 +130,8 @@ pub enum InterferenceError {
     },
     /// A pair's cpus or times are none.
     #[error(
-        "pair {index} ({first}, {second}) has cpus {cpus:?} and times {time_s:?}; all must be positive, and cpus no more than the machine has"
+        "pair {index} ({first}, {second}) has cpus {cpus:?} and times {time_s:?}; all must be positive, and cpus no \
+         more than the machine has"
     )]
     BadPair {
         /// Which, from 0.
@@ -164,6 +166,7 @@ pub fn analyse(input: &Input) -> Result<Report, InterferenceError> {
     check(input)?;
     let as_told = fit_all(input)?;
     let machine = &input.machine;
+    let notes = Vec::from_iter(note_of_curve(&machine.local));
     let hogs_compute = input.queries.iter().flat_map(|query| &query.trials).any(|trial| trial.computing_hogs > 0.0);
     if machine.cores == machine.cpus && machine.cpus > 1.0 && hogs_compute {
         let cores = machine.cpus / 2.0;
@@ -174,13 +177,23 @@ pub fn analyse(input: &Input) -> Result<Report, InterferenceError> {
         let better = squares(&as_told).ln() - squares(&as_shared).ln();
         if trials as f64 * better > 2.0 * input.queries.len() as f64 {
             let note = format!(
-                "queries are slowed down by threads that only compute: {} cpus are taken to share {cores} cores, which fits better than the {} cores given",
+                "queries are slowed down by threads that only compute: {} cpus are taken to share {cores} cores, which \
+                 fits better than the {} cores given",
                 machine.cpus, machine.cores
             );
-            return Ok(Report::new(&shared, as_shared, vec![note]));
+            return Ok(Report::new(&shared, as_shared, notes.into_iter().chain([note]).collect()));
         }
     }
-    Ok(Report::new(input, as_told, Vec::new()))
+    Ok(Report::new(input, as_told, notes))
+}
+
+/// What of the bandwidth curve cannot be so, if anything; that it bends upwards a little is what measuring does.
+fn note_of_curve(curve: &Curve) -> Option<String> {
+    let mut breaches = curve.breaches();
+    breaches.retain(|breach| !matches!(breach, Breach::Convex(_)));
+    let first = breaches.first()?;
+    let more = if breaches.len() > 1 { format!(", and {} more", breaches.len() - 1) } else { String::new() };
+    Some(format!("the bandwidth curve is not one of a memory that threads share: {first}{more}; measure it again"))
 }
 
 fn fit_all(input: &Input) -> Result<Vec<QueryReport>, InterferenceError> {

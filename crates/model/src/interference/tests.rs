@@ -80,6 +80,18 @@ fn noise_of_three_per_cent_is_borne() {
 }
 
 #[test]
+fn a_curve_that_falls_is_noted() {
+    let mut noise = Noise::new(4);
+    let whole = laboratory(&one_core(), &queries(2, 5), &ONE_CORE_SETTINGS, (0.01, &mut noise));
+    let mut input = without(&whole, true, false);
+    assert!(analyse(&input).expect("good figures").notes.is_empty());
+    let falling = Curve::of_threads(&[10.0, 18.0, 15.0], Interpolation::Linear, Outside::Hold);
+    input.machine.local = falling.expect("a curve");
+    let notes = analyse(&input).expect("good figures").notes;
+    assert!(notes.iter().any(|note| note.contains("it falls at a demand of 2.00")), "{notes:?}");
+}
+
+#[test]
 fn shared_cores_are_found_out() {
     let [shared, apart] = [1.0, 2.0].map(|cores| {
         let truth = Machine { cores, ..one_core() };
@@ -155,7 +167,8 @@ fn files_are_read_back() {
     assert_eq!(serde_json::from_str::<Report>(&text).expect("as written"), report);
     // What need not be said.
     let short = r#"{"machine": {"local": {"points": [[1, 10.0], [2, 13.0]]}, "cpus": 2, "cores": 1},
-        "queries": [{"name": "q1", "trials": [{"cpus": 1, "time_s": 2.0}, {"cpus": 1, "memory_hogs": 1, "time_s": 2.5}]}]}"#;
+        "queries": [{"name": "q1", "trials": [{"cpus": 1, "time_s": 2.0},
+            {"cpus": 1, "memory_hogs": 1, "time_s": 2.5}]}]}"#;
     let input: Input = serde_json::from_str(short).expect("defaults for the rest");
     let report = analyse(&input).expect("good figures");
     assert_eq!((report.pairs.len(), report.errors), (1, None));

@@ -137,7 +137,8 @@ fn play(
     play.threads.extend((0..hogs[0] + hogs[1]).map(|n| hog(n < hogs[0], (used + n) % cores)));
     (0..queries.len()).for_each(|query| play.staff(query, noise));
     let mut done: Vec<(usize, f64)> = vec![(0, 0.0); queries.len()];
-    let (mut now_s, mut hogs_moved) = (0.0, 0.0);
+    let mut now_s = 0.0;
+    let mut hogs_moved = 0.0;
     while done.iter().any(|&(count, _)| count < runs) {
         let speeds = play.speeds();
         let mut totals = vec![0.0; queries.len()];

@@ -27,6 +27,7 @@
 //! Source: Seidel 2011, sections 5.1 and 5.2 (what it left open).
 
 mod overlap;
+mod party;
 mod solve;
 #[cfg(test)]
 mod tests;
@@ -36,7 +37,7 @@ use thiserror::Error;
 
 use crate::curve::{Curve, Outside};
 use crate::job::{Conditions, Job, JobError, JobStage};
-use solve::{Party, StageShare};
+use party::{Party, StageShare};
 
 /// Cpus of a node up to which overlaps are reckoned: each solution takes some tens of millions of steps there.
 const OVERLAP_CPUS_MAX: f64 = 512.0;
@@ -60,8 +61,8 @@ pub enum DemandRule {
 pub struct Machine {
     /// What a node's memory gives its own threads.
     pub local: Curve,
-    /// What a node's threads get from remote memory, by class (nearest first), in the local curve's units
-    /// ([`Curve::related`]).
+    /// What a node's threads get from remote memory, by class (nearest first), in the local curve's units:
+    /// one thread gets less than 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remote: Vec<Curve>,
     /// Usable cpus of a node.
@@ -94,7 +95,8 @@ pub enum MachineError {
     },
     /// The curve may turn negative.
     #[error(
-        "demand is counted by waiting threads, which needs bandwidth curves that hold beyond their points; use `outside = hold`"
+        "demand is counted by waiting threads, which needs bandwidth curves that hold beyond their points; use \
+         `outside = hold`"
     )]
     Extended,
     /// A job that cannot be.
@@ -140,7 +142,7 @@ pub struct Hogs {
 
 /// A job's share of a node.
 #[derive(Clone, Copy, Debug)]
-pub struct Running<'a> {
+pub struct JobShare<'a> {
     /// The job.
     pub job: &'a Job,
     /// The stage it is in.
@@ -214,7 +216,7 @@ impl Machine {
     }
 
     /// What each gets at one moment.
-    pub fn paces(&self, running: &[Running], hogs: Hogs) -> Moment {
+    pub fn paces(&self, running: &[JobShare], hogs: Hogs) -> Moment {
         let parties: Vec<Party> =
             running.iter().map(|r| Party { job: r.job, cpus: r.cpus, part: StageShare::of(r.stage) }).collect();
         let state = self.solve(&parties, hogs);
@@ -239,7 +241,8 @@ impl Machine {
     /// What memory hogs get together beside a job, in units, on average over its run. A job that hides its traffic
     /// shows here: hogs can tell how much they moved.
     pub fn hogs_get(&self, job: &Job, cpus: f64, hogs: Hogs) -> f64 {
-        let (mut time, mut moved) = (0.0, 0.0);
+        let mut time = 0.0;
+        let mut moved = 0.0;
         for (share, part) in [(job.sequential, StageShare::Sequential), (1.0 - job.sequential, StageShare::Parallel)] {
             if share > 0.0 {
                 let party = Party { job, cpus, part };

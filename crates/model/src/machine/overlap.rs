@@ -10,7 +10,7 @@
 //! only for whole threads and without hidden traffic. How near this comes is measured in the tests.
 
 use super::Hogs;
-use super::solve::{Local, Party};
+use super::party::{LocalDemand, Party};
 use crate::curve::Curve;
 use crate::job::Conditions;
 
@@ -20,7 +20,7 @@ const ROUNDS_MAX: usize = 500;
 const SETTLED: f64 = 1e-11;
 
 /// Each party's stretch, and the threads at the memory on average.
-pub(super) fn meet(curve: &Curve, parties: &[Party], siblings: &[f64], links: &[f64], hogs: Hogs) -> Local {
+pub(super) fn meet(curve: &Curve, parties: &[Party], siblings: &[f64], links: &[f64], hogs: Hogs) -> LocalDemand {
     let mut stretches = vec![1.0; parties.len()];
     let mut last = stretches.clone();
     let mut threads = Vec::new();
@@ -38,7 +38,7 @@ pub(super) fn meet(curve: &Curve, parties: &[Party], siblings: &[f64], links: &[
     }
     let demand = threads.iter().map(|(count, presence)| count * presence).sum::<f64>() + hogs.memory;
     let hog_stretch = found(curve, &threads, None, (hogs.memory - 1.0).max(0.0));
-    Local { demand, stretches, hog_stretch }
+    LocalDemand { demand, stretches, hog_stretch }
 }
 
 /// Of each party: its threads, and the probability that one of them is at the memory if transfers take so long.

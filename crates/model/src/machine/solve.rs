@@ -3,8 +3,9 @@
 //! Without SMT and remote memory one equation is solved, for the demand on the local curve. With them, that is repeated
 //! with the siblings' loads and the links' stretches of the round before, until nothing moves any more.
 
+use super::party::{LocalDemand, Party};
 use super::{DemandRule, Hogs, Machine, overlap};
-use crate::job::{Conditions, Job, JobStage};
+use crate::job::Conditions;
 
 /// Rounds after which it is accepted as it is; each halves the error at least on the machines of the papers.
 const ROUNDS_MAX: usize = 100;
@@ -14,74 +15,16 @@ const SETTLED: f64 = 1e-12;
 /// What rounding leaves of nothing, as a share of what is added up.
 const NOTHING: f64 = 1e-14;
 
-/// What a job does at the moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StageShare {
-    Sequential,
-    Parallel,
-    /// The average over both, in proportion to the time that each takes.
-    Mean,
-}
-
-impl StageShare {
-    pub(super) fn of(stage: JobStage) -> StageShare {
-        match stage {
-            JobStage::Sequential => StageShare::Sequential,
-            JobStage::Parallel => StageShare::Parallel,
-        }
-    }
-}
-
-/// A job, its cpus per node, and what it does.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Party<'a> {
-    pub(super) job: &'a Job,
-    pub(super) cpus: f64,
-    pub(super) part: StageShare,
-}
-
-impl Party<'_> {
-    /// Work per second, in seconds of one thread.
-    pub(super) fn pace(&self, now: Conditions) -> f64 {
-        match self.part {
-            StageShare::Sequential => self.job.pace(JobStage::Sequential, self.cpus, now),
-            StageShare::Parallel => self.job.pace(JobStage::Parallel, self.cpus, now),
-            StageShare::Mean => self.job.mean_pace(self.cpus, now),
-        }
-    }
-
-    pub(super) fn threads(&self, now: Conditions) -> f64 {
-        match self.part {
-            StageShare::Sequential => Job::threads(JobStage::Sequential, self.cpus),
-            StageShare::Parallel => self.cpus,
-            StageShare::Mean => self.job.mean_threads(self.cpus, now),
-        }
-    }
-
-    /// How many times longer its transfers take, if local ones take `local` and those of each class `links`.
-    pub(super) fn stretch(&self, local: f64, links: &[f64]) -> f64 {
-        let remote = self.job.remote.iter().zip(links);
-        remote.fold(local, |sum, (&share, &link)| sum + share * (local.max(link) - local))
-    }
-}
-
-/// What the local curve makes of everybody.
-pub(super) struct Local {
-    pub(super) demand: f64,
-    pub(super) stretches: Vec<f64>,
-    pub(super) hog_stretch: f64,
-}
-
 /// The answer: conditions of each party, the demand on the local curve, and how much longer a memory hog's transfers
 /// take.
-pub(super) struct State {
+pub(super) struct Balance {
     pub(super) now: Vec<Conditions>,
     pub(super) demand: f64,
     pub(super) hog_stretch: f64,
 }
 
 impl Machine {
-    pub(super) fn solve(&self, parties: &[Party], hogs: Hogs) -> State {
+    pub(super) fn solve(&self, parties: &[Party], hogs: Hogs) -> Balance {
         let mut links: Vec<f64> = self.remote.iter().map(|curve| curve.stretch(0.0)).collect();
         let mut siblings = vec![0.0; parties.len()];
         let uses_links = parties.iter().any(|party| party.job.remote.iter().any(|&share| share > 0.0));
@@ -107,14 +50,14 @@ impl Machine {
             }
         }
         let now = conditions(parties, &siblings, &local.stretches, &links);
-        State { now, demand: local.demand, hog_stretch: local.hog_stretch }
+        Balance { now, demand: local.demand, hog_stretch: local.hog_stretch }
     }
 
     /// The demand on the local curve, and each party's stretch there.
-    fn meet_local(&self, parties: &[Party], siblings: &[f64], links: &[f64], hogs: Hogs) -> Local {
+    fn meet_local(&self, parties: &[Party], siblings: &[f64], links: &[f64], hogs: Hogs) -> LocalDemand {
         let alike = |demand: f64| {
             let stretch = self.local.stretch(demand);
-            Local { demand, stretches: vec![stretch; parties.len()], hog_stretch: stretch }
+            LocalDemand { demand, stretches: vec![stretch; parties.len()], hog_stretch: stretch }
         };
         match self.rule {
             DemandRule::Requested => alike(requested(parties) + hogs.memory),
@@ -198,8 +141,10 @@ fn meet(most: f64, mut excess: impl FnMut(f64) -> f64) -> f64 {
     if most.is_nan() || most <= 0.0 {
         return 0.0;
     }
-    let (mut low, mut high) = (0.0, most);
-    let (mut below, mut above) = (excess(low), excess(high));
+    let mut low = 0.0;
+    let mut high = most;
+    let mut below = excess(low);
+    let mut above = excess(high);
     if below >= 0.0 {
         return low;
     }

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::curve::Interpolation;
+use crate::curve::{CurveSpec, Interpolation};
 use crate::noise::Noise;
 use crate::pair::predict_s;
 use crate::plain::PlainJob;
@@ -29,10 +29,17 @@ proptest! {
     #![proptest_config(crate::noise::cases(256))]
 
     #[test]
-    fn without_extras_it_is_the_thesis_model(q1 in 0.0f64..1.0, q2 in 0.0f64..1.0, cpus1 in 1u32..8, hogs in 0.0f64..8.0) {
+    fn without_extras_it_is_the_thesis_model(
+        q1 in 0.0f64..1.0,
+        q2 in 0.0f64..1.0,
+        cpus1 in 1u32..8,
+        hogs in 0.0f64..8.0,
+    ) {
         let machine = Machine { rule: DemandRule::Requested, ..machine() };
-        let (one, two) = (PlainJob { q: q1, t_s: 2.0 }, PlainJob { q: q2, t_s: 3.0 });
-        let (p1, p2) = (f64::from(cpus1), 8.0 - f64::from(cpus1));
+        let one = PlainJob { q: q1, t_s: 2.0 };
+        let two = PlainJob { q: q2, t_s: 3.0 };
+        let p1 = f64::from(cpus1);
+        let p2 = 8.0 - f64::from(cpus1);
         let jobs = [one, two].map(|plain| Job::of_plain(plain).expect("a share"));
         let close = |a: f64, b: f64| (a / b - 1.0).abs() < 1e-12;
         prop_assert!(close(machine.time_s(&jobs[0], p1, memory(hogs)), one.time_s(&machine.local, p1, hogs)));
@@ -45,14 +52,15 @@ proptest! {
 
     #[test]
     fn bandwidth_used_is_bandwidth_there(
-        parties in prop::collection::vec((0.0f64..1.0, 0.0f64..1.0, 0.0f64..0.2, 0.2f64..6.0), 1..5), hogs in 0.0f64..4.0,
+        parties in prop::collection::vec((0.0f64..1.0, 0.0f64..1.0, 0.0f64..0.2, 0.2f64..6.0), 1..5),
+        hogs in 0.0f64..4.0,
     ) {
         // The twin walks demand up in small steps until what would be moved at that stretch is no more than there is.
         let machine = Machine { rule: DemandRule::Waiting, ..machine() };
         let jobs: Vec<(Job, f64)> =
             parties.iter().map(|&(q, hidden, overhead, cpus)| (Job { overhead, ..job(q, hidden) }, cpus)).collect();
-        let running: Vec<Running> =
-            jobs.iter().map(|(job, cpus)| Running { job, stage: JobStage::Parallel, cpus: *cpus }).collect();
+        let running: Vec<JobShare> =
+            jobs.iter().map(|(job, cpus)| JobShare { job, stage: JobStage::Parallel, cpus: *cpus }).collect();
         let moment = machine.paces(&running, memory(hogs));
         let pace = |job: &Job, cpus: f64, stretch: f64| {
             let computing = (1.0 - job.q) * (1.0 + job.overhead * cpus * (cpus - 1.0).max(0.0));
@@ -77,7 +85,13 @@ proptest! {
     }
 
     #[test]
-    fn company_never_helps(q in 0.0f64..1.0, hidden in 0.0f64..1.0, sequential in 0.0f64..1.0, cpus in 1u32..8, hogs in 0.0f64..8.0) {
+    fn company_never_helps(
+        q in 0.0f64..1.0,
+        hidden in 0.0f64..1.0,
+        sequential in 0.0f64..1.0,
+        cpus in 1u32..8,
+        hogs in 0.0f64..8.0,
+    ) {
         let job = Job { sequential, ..job(q, hidden) };
         let cpus = f64::from(cpus);
         let times = [0.0, hogs / 2.0, hogs].map(|hogs| machine().time_s(&job, cpus, memory(hogs)));
@@ -89,7 +103,7 @@ proptest! {
     fn remote_traffic_is_bounded_by_both_curves(share in 0.0f64..1.0, cpus in 1u32..9) {
         let machine = with_remote();
         let mover = Job { t_s: 1.0, q: 1.0, remote: vec![share], ..Job::default() };
-        let running = Running { job: &mover, stage: JobStage::Parallel, cpus: f64::from(cpus) };
+        let running = JobShare { job: &mover, stage: JobStage::Parallel, cpus: f64::from(cpus) };
         let moved = machine.paces(&[running], NO_HOGS).speeds[0];
         prop_assert!(moved <= machine.local.roof() * (1.0 + 1e-9));
         prop_assert!(share * moved <= machine.remote[0].roof() * (1.0 + 1e-9), "{moved}");
@@ -135,7 +149,8 @@ fn with_remote() -> Machine {
     let local = lines(System::Xeon);
     let measured = &System::Xeon.remote_gib_s()[0];
     let points = measured.iter().zip(1..).map(|(&gib_s, threads)| [f64::from(threads), gib_s]);
-    let remote = local.related(points.collect()).expect("a curve");
+    let remote = Curve::new(CurveSpec { points: points.collect(), unit: Some(local.unit()), ..local.spec().clone() })
+        .expect("a curve");
     Machine { remote: vec![remote], ..Machine::simple(local, 8.0) }
 }
 
@@ -144,7 +159,7 @@ fn remote_memory_alone_gives_table_2_5() {
     let machine = with_remote();
     let mover = Job { t_s: 1.0, q: 1.0, remote: vec![1.0], ..Job::default() };
     for (gib_s, cpus) in System::Xeon.remote_gib_s()[0].iter().zip(1..) {
-        let running = Running { job: &mover, stage: JobStage::Parallel, cpus: f64::from(cpus) };
+        let running = JobShare { job: &mover, stage: JobStage::Parallel, cpus: f64::from(cpus) };
         let moved = machine.paces(&[running], NO_HOGS).speeds[0];
         assert!((moved * 4.270 - gib_s).abs() < 1e-6, "{cpus} threads move {moved}");
     }
@@ -249,9 +264,10 @@ fn rules_against_threads_one_by_one() {
             let truth = threads_one_by_one(&curve, &[(q1, cpus / 2), (q2, cpus / 2)], 200_000, &mut noise);
             for (rule, errors) in rules.into_iter().zip(&mut errors) {
                 let machine = Machine { rule, ..Machine::simple(curve.clone(), cpus as f64) };
-                let (one, two) = (job(q1, 0.0), job(q2, 0.0));
+                let one = job(q1, 0.0);
+                let two = job(q2, 0.0);
                 let running =
-                    [&one, &two].map(|job| Running { job, stage: JobStage::Parallel, cpus: (cpus / 2) as f64 });
+                    [&one, &two].map(|job| JobShare { job, stage: JobStage::Parallel, cpus: (cpus / 2) as f64 });
                 let speeds = machine.paces(&running, NO_HOGS).speeds;
                 errors.extend(speeds.iter().zip(&truth).map(|(got, truth)| (got / truth - 1.0).abs()));
             }

@@ -65,7 +65,7 @@ impl Default for Search {
 
 /// A plan and what the model expects of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Planned {
+pub struct ScoredPlan {
     /// The plan.
     pub plan: Plan,
     /// The set run once by it.
@@ -106,10 +106,10 @@ impl Seeker<'_> {
         is_best
     }
 
-    fn end(self) -> Result<Planned, OrderError> {
+    fn end(self) -> Result<ScoredPlan, OrderError> {
         let (plan, score) = self.best.ok_or(OrderError::NoneAtOnce)?;
         let outcome = run_checked(self.machine, self.items, &plan);
-        Ok(Planned { plan, outcome, score })
+        Ok(ScoredPlan { plan, outcome, score })
     }
 }
 
@@ -135,15 +135,15 @@ pub fn first_come(
     objective: Objective,
     at_once: usize,
     sharing: Sharing,
-) -> Result<Planned, OrderError> {
+) -> Result<ScoredPlan, OrderError> {
     let plan = Plan { at_once, sharing, order: by(items, |item, _| item.arrives_s) };
     let outcome = run_queue(machine, items, &plan)?;
     let score = score(machine, items, &plan, objective);
-    Ok(Planned { plan, outcome, score })
+    Ok(ScoredPlan { plan, outcome, score })
 }
 
 /// A good plan; see the module.
-pub fn plan(machine: &Machine, items: &[Item], objective: Objective, search: Search) -> Result<Planned, OrderError> {
+pub fn plan(machine: &Machine, items: &[Item], objective: Objective, search: Search) -> Result<ScoredPlan, OrderError> {
     let (mut seeker, at_once_max) = begin(machine, items, objective, search)?;
     let all_s = |item: &Item| machine.time_s(&item.job, machine.cpus, Hogs::default());
     let times: Vec<f64> = items.iter().map(all_s).collect();

@@ -26,7 +26,12 @@ fn is_order(order: &[usize], count: usize) -> bool {
 }
 
 /// The slow twin of [`plan`]: tries every order.
-fn exhaustive(machine: &Machine, items: &[Item], objective: Objective, search: Search) -> Result<Planned, OrderError> {
+fn exhaustive(
+    machine: &Machine,
+    items: &[Item],
+    objective: Objective,
+    search: Search,
+) -> Result<ScoredPlan, OrderError> {
     let (mut seeker, at_once_max) = begin(machine, items, objective, search)?;
     let mut orders = Vec::new();
     permutations(&mut (0..items.len()).collect::<Vec<_>>(), 0, &mut orders);
@@ -115,7 +120,8 @@ fn a_plan_survives_parameters_that_are_a_little_wrong() {
     // Planned with figures that are 10% off, judged with the true ones.
     let machine = machine();
     let mut noise = Noise::new(5);
-    let (mut simple_s, mut planned_s) = (0.0, 0.0);
+    let mut simple_s = 0.0;
+    let mut planned_s = 0.0;
     for _ in 0..10 {
         let truth: Vec<Item> = (0..6)
             .map(|_| {

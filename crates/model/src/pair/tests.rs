@@ -17,7 +17,8 @@ proptest! {
     ) {
         // With unequal cpus too, which the thesis' formula does not cover: what both complete in one second together,
         // one after the other on all cpus.
-        let (cpus1, cpus2) = (f64::from(cpus1), f64::from(cpus2));
+        let cpus1 = f64::from(cpus1);
+        let cpus2 = f64::from(cpus2);
         let [one, two] = [PlainJob { q: q1, t_s: t1 }, PlainJob { q: q2, t_s: t2 }];
         let (time1, time2) = predict_s(&curve(), (one, cpus1), (two, cpus2));
         let alone = |job: PlainJob| job.time_s(&curve(), cpus1 + cpus2, 0.0);
@@ -28,10 +29,13 @@ proptest! {
 
     #[test]
     fn halves_give_the_formula_of_the_thesis(q1 in -0.2f64..1.0, q2 in -0.2f64..1.0, cpus in 1u32..5) {
-        let (curve, cpus) = (curve(), f64::from(cpus));
+        let curve = curve();
+        let cpus = f64::from(cpus);
         let together = cpus * q1 + cpus * q2;
-        let (pi1, pi2) = (cost(&curve, q1, together), cost(&curve, q2, together));
-        let (sigma1, sigma2) = (cost(&curve, q1, 2.0 * cpus * q1), cost(&curve, q2, 2.0 * cpus * q2));
+        let pi1 = cost(&curve, q1, together);
+        let pi2 = cost(&curve, q2, together);
+        let sigma1 = cost(&curve, q1, 2.0 * cpus * q1);
+        let sigma2 = cost(&curve, q2, 2.0 * cpus * q2);
         let published = 1.0 - 2.0 * pi1 * pi2 / (sigma1 * pi2 + pi1 * sigma2);
         prop_assert!((rho_model(&curve, (q1, cpus), (q2, cpus)) - published).abs() < 1e-12);
     }

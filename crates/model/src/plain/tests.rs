@@ -13,7 +13,8 @@ proptest! {
 
     #[test]
     fn time_is_what_section_5_1_says(q in 0.0f64..1.0, cpus in 1u32..9, others in 0.0f64..8.0) {
-        let (curve, cpus) = (curve(), f64::from(cpus));
+        let curve = curve();
+        let cpus = f64::from(cpus);
         let demand = cpus * q + others;
         let share = if demand == 0.0 { 1.0 } else { curve.bandwidth(demand) / demand };
         let time = PlainJob { q, t_s: 2.0 }.time_s(&curve, cpus, others);

@@ -12,7 +12,7 @@ use datafusion_common::{DataFusionError, SchemaError};
 use exec::ExecError;
 use files::FileError;
 use numa::MemoryError;
-use storage::{Interrupted, StoreError};
+use storage::{Interruption, StoreError};
 
 use crate::error::names::nearest;
 
@@ -357,8 +357,8 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Error {
         match error {
             StoreError::Memory(inner) => inner.into(),
-            StoreError::Interrupted(Interrupted::Panicked(text)) => Error::Internal(text),
-            StoreError::Interrupted(Interrupted::Cancelled) => Error::Cancelled,
+            StoreError::Interrupted(Interruption::Panicked(text)) => Error::Internal(text),
+            StoreError::Interrupted(Interruption::Cancelled) => Error::Cancelled,
             other => Error::Execution(other.to_string()),
         }
     }

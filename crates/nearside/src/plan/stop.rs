@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use sched::Stopped;
+use sched::StopReason;
 
 use crate::error::{Error, Result};
 
@@ -31,8 +31,8 @@ impl Stop {
 /// that a deadline that passes meanwhile is not taken for somebody's wish.
 pub(crate) fn go_on(statement: &sched::Statement, deadline: Option<Instant>) -> Result<()> {
     match statement.stopped() {
-        Some(Stopped::Deadline) => Err(Error::Timeout),
-        Some(Stopped::Failed(text)) => Err(Error::Internal(text)),
+        Some(StopReason::Deadline) => Err(Error::Timeout),
+        Some(StopReason::Failed(text)) => Err(Error::Internal(text)),
         _ if deadline.is_some_and(|deadline| Instant::now() >= deadline) => Err(Error::Timeout),
         Some(_) => Err(Error::Cancelled),
         None => Ok(()),

@@ -10,7 +10,7 @@ use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::registry::FunctionRegistry;
 use datafusion_optimizer::OptimizerConfig;
 use exec::{SchedParallel, Traffic};
-use storage::{Interrupted, StoreError};
+use storage::{Interruption, StoreError};
 
 use crate::catalog::{Catalog, CatalogState, Workers};
 use crate::error::{Error, Result};
@@ -133,10 +133,12 @@ impl Workers for Running {
     fn finished<T>(&self, result: Result<T, StoreError>, step: impl FnOnce() -> String) -> Result<T> {
         match result {
             Ok(done) => self.check().map(|()| done),
-            Err(StoreError::Interrupted(Interrupted::Panicked(text))) => {
+            Err(StoreError::Interrupted(Interruption::Panicked(text))) => {
                 Err(Error::Internal(format!("{} failed: {text}", step())))
             }
-            Err(StoreError::Interrupted(Interrupted::Cancelled)) => Err(self.check().err().unwrap_or(Error::Cancelled)),
+            Err(StoreError::Interrupted(Interruption::Cancelled)) => {
+                Err(self.check().err().unwrap_or(Error::Cancelled))
+            }
             Err(other) => Err(other.into()),
         }
     }

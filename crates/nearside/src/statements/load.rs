@@ -14,7 +14,7 @@ use datafusion_common::TableReference;
 use files::{FileFormat, FileSet, ReadOptions};
 use parking_lot::Mutex;
 use sched::Affinity;
-use storage::Staged;
+use storage::ProducerRows;
 
 use crate::catalog::index::indexed;
 use crate::catalog::{Entry, Name, TableEntry};
@@ -219,10 +219,10 @@ pub(crate) fn stage_parallel(
     producers: Vec<BatchProducer>,
     running: &Arc<Running>,
     report: &(dyn Fn(u64) + Sync),
-) -> Result<Vec<Vec<Staged>>> {
+) -> Result<Vec<Vec<ProducerRows>>> {
     let count = producers.len();
     let producers: Vec<Mutex<Option<BatchProducer>>> = producers.into_iter().map(|p| Mutex::new(Some(p))).collect();
-    let results: Vec<Mutex<Option<Result<Vec<Staged>>>>> = (0..count).map(|_| Mutex::new(None)).collect();
+    let results: Vec<Mutex<Option<Result<Vec<ProducerRows>>>>> = (0..count).map(|_| Mutex::new(None)).collect();
     let failed = AtomicBool::new(false);
     let body = |i: usize| {
         let Some(producer) = producers[i].lock().take() else { return };
@@ -256,7 +256,7 @@ fn stage_one(
     running: &Running,
     stop: &dyn Fn() -> bool,
     report: &(dyn Fn(u64) + Sync),
-) -> Result<Vec<Staged>> {
+) -> Result<Vec<ProducerRows>> {
     let schema = &table.version.schema;
     let mut stager = PartStager::new(table, running)?;
     for batch in producer {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use numa::{Allocator, Policy};
-use storage::{Part, Partitioner, SegmentVersion, Staged, Stager, TableVersion};
+use storage::{Part, Partitioner, ProducerRows, SegmentVersion, Stager, TableVersion};
 
 use crate::catalog::lengths::{Length, enforced};
 use crate::catalog::placement::TablePlacement;
@@ -72,7 +72,7 @@ impl PartStager {
     }
 
     /// What was staged, part by part.
-    pub(crate) fn finish(self) -> Result<Vec<Staged>> {
+    pub(crate) fn finish(self) -> Result<Vec<ProducerRows>> {
         self.stagers.into_iter().map(|stager| Ok(stager.finish()?)).collect()
     }
 }
@@ -103,10 +103,10 @@ impl NewRows {
 }
 
 /// Encodes what producers staged, one `Vec` of parts each, on the workers.
-pub(crate) fn build(staged: Vec<Vec<Staged>>, table: &TableEntry, running: &Arc<Running>) -> Result<NewRows> {
+pub(crate) fn build(staged: Vec<Vec<ProducerRows>>, table: &TableEntry, running: &Arc<Running>) -> Result<NewRows> {
     let schema = &table.version.schema;
     let partitioner = table.placement.partitioner(schema)?;
-    let mut by_part: Vec<Vec<Staged>> =
+    let mut by_part: Vec<Vec<ProducerRows>> =
         (0..partitioner.as_ref().map_or(1, Partitioner::parts)).map(|_| Vec::new()).collect();
     for producer in staged {
         for (part, staged) in by_part.iter_mut().zip(producer) {

@@ -20,7 +20,12 @@ fn two_nodes() -> Attributes {
     let kind = TransferKind::Write;
     let bytes_per_second = vec![4.27e9, 7.5e9];
     attributes.by_threads.push(ByThreads { initiator: NodeId(0), target: NodeId(1), kind, bytes_per_second });
-    attributes.loaded.push(Loaded { initiator: NodeId(1), target: NodeId(1), bytes_per_second: 0.0, latency_ns: 81.0 });
+    attributes.loaded.push(LoadedLatency {
+        initiator: NodeId(1),
+        target: NodeId(1),
+        bytes_per_second: 0.0,
+        latency_ns: 81.0,
+    });
     attributes
 }
 
@@ -69,7 +74,11 @@ proptest! {
 
     /// Damaged files give an error or sound attributes, never a panic.
     #[test]
-    fn damaged_json_never_panics(at in any::<prop::sample::Index>(), with in "[-0-9a-z\"\\[\\]{},:]{0,4}", cut in 0usize..6) {
+    fn damaged_json_never_panics(
+        at in any::<prop::sample::Index>(),
+        with in "[-0-9a-z\"\\[\\]{},:]{0,4}",
+        cut in 0usize..6,
+    ) {
         let json = two_nodes().to_json();
         let at = at.index(json.len());
         let text = format!("{}{with}{}", &json[..at], &json[(at + cut).min(json.len())..]);

@@ -27,8 +27,6 @@ fn refuses_by_name_and_takes_all_or_nothing() {
     assert_eq!(statement.reserve(600).expect("fits").bytes(), 600);
     assert_eq!((statement.used_bytes(), database.used_bytes()), (0, 0));
     assert_eq!((statement.peak_bytes(), database.peak_bytes()), (600, 600));
-    database.reset_peak();
-    assert_eq!(database.peak_bytes(), 0);
     assert_eq!(database.limit_bytes(), Some(1000));
     assert_eq!(free.limit_bytes(), None);
 }
@@ -51,7 +49,8 @@ fn threads_never_reserve_more_than_the_limit() {
     thread::scope(|scope| {
         for worker in 0..8u64 {
             let statement = database.child(format!("statement {worker}"), Some(LIMIT / 2));
-            let (database, over) = (&database, &over);
+            let database = &database;
+            let over = &over;
             scope.spawn(move || {
                 let mut held = Vec::new();
                 for step in 0..20_000u64 {
@@ -87,7 +86,8 @@ enum Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let (which, bytes) = (0usize..8, 0u64..120);
+    let which = 0usize..8;
+    let bytes = 0u64..120;
     prop_oneof![
         (0usize..3, bytes.clone()).prop_map(|(budget, bytes)| Step::Reserve { budget, bytes }),
         (which.clone(), bytes.clone()).prop_map(|(which, bytes)| Step::Grow { which, bytes }),
@@ -100,15 +100,22 @@ fn step() -> impl Strategy<Value = Step> {
 
 proptest! {
     #[test]
-    fn matches_plain_sums(steps in prop::collection::vec(step(), 0..60), limits in [100u64..400, 50u64..400, 50u64..400]) {
+    fn matches_plain_sums(
+        steps in prop::collection::vec(step(), 0..60),
+        limits in [100u64..400, 50u64..400, 50u64..400],
+    ) {
         let root = Budget::new("root", limits[0]);
         let child = root.child("child", Some(limits[1]));
         let budgets = [root.clone(), child.clone(), child.child("grandchild", Some(limits[2]))];
         // The plain twin: which budget each reservation is of, and how large.
         let mut plain: Vec<(usize, u64)> = Vec::new();
         let mut real: Vec<Reservation> = Vec::new();
-        let used = |plain: &[(usize, u64)], budget: usize| plain.iter().filter(|(of, _)| *of >= budget).map(|(_, b)| b).sum::<u64>();
-        let fits = |plain: &[(usize, u64)], budget: usize, bytes: u64| (0..=budget).all(|b| used(plain, b) + bytes <= limits[b]);
+        let used = |plain: &[(usize, u64)], budget: usize| -> u64 {
+            plain.iter().filter(|(of, _)| *of >= budget).map(|(_, b)| b).sum()
+        };
+        let fits = |plain: &[(usize, u64)], budget: usize, bytes: u64| {
+            (0..=budget).all(|b| used(plain, b) + bytes <= limits[b])
+        };
         let mut peaks = [0u64; 3];
         for step in steps {
             match step {
@@ -120,7 +127,12 @@ proptest! {
                         plain.push((budget, bytes));
                     }
                 }
-                Step::Grow { which, .. } | Step::Shrink { which, .. } | Step::Resize { which, .. } | Step::Split { which, .. } | Step::Drop { which } if which >= real.len() => {}
+                Step::Grow { which, .. }
+                | Step::Shrink { which, .. }
+                | Step::Resize { which, .. }
+                | Step::Split { which, .. }
+                | Step::Drop { which }
+                    if which >= real.len() => {}
                 Step::Grow { which, bytes } => {
                     let (budget, held) = plain[which];
                     let grown = real[which].grow(bytes).is_ok();

@@ -43,7 +43,7 @@ pub(crate) fn llc_misses(cpuinfo: &str) -> Vec<Event> {
 
 /// An event of a source outside of the cores, by name.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Named {
+pub(crate) struct NamedEvent {
     /// The source, as sysfs has it.
     pub(crate) source: String,
     /// The event's name there.
@@ -56,13 +56,13 @@ pub(crate) struct Named {
 }
 
 /// The events of these names, of all sources whose names begin so, that are given in bytes.
-pub(crate) fn named(tree: &Tree, prefix: &str, names: &[&str]) -> Vec<Named> {
+pub(crate) fn named(tree: &Tree, prefix: &str, names: &[&str]) -> Vec<NamedEvent> {
     let sources = tree.names(SOURCES);
     let sources = sources.iter().filter(|source| source.starts_with(prefix));
     sources.flat_map(|source| names.iter().filter_map(|name| of_source(tree, source, name))).collect()
 }
 
-fn of_source(tree: &Tree, source: &str, name: &str) -> Option<Named> {
+fn of_source(tree: &Tree, source: &str, name: &str) -> Option<NamedEvent> {
     let folder = format!("{SOURCES}/{source}");
     let kind = u32::try_from(tree.number(&format!("{folder}/type"))?).ok()?;
     let cpus = IdSet::parse_list(&tree.text(&format!("{folder}/cpumask"))?)?;
@@ -71,8 +71,9 @@ fn of_source(tree: &Tree, source: &str, name: &str) -> Option<Named> {
     let config = encoded(&tree.text(&event)?, &format)?;
     let scale: f64 = trim(&tree.text(&format!("{event}.scale"))?).parse().ok()?;
     let bytes = scale * unit_bytes(trim(&tree.text(&format!("{event}.unit"))?))?;
-    let (source, name) = (source.to_string(), name.to_string());
-    (bytes.is_finite() && bytes > 0.0).then(|| Named {
+    let source = source.to_string();
+    let name = name.to_string();
+    (bytes.is_finite() && bytes > 0.0).then(|| NamedEvent {
         source,
         name,
         event: Event { kind, config },

@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Files;
-use super::events::{self, Named};
+use super::events::{self, NamedEvent};
 use crate::ids::{CpuId, PackageId};
 use crate::refusals::refused;
-use crate::sys::perf::{Group, Watched};
+use crate::sys::perf::{Group, WatchTarget};
 use crate::topology::Topology;
 use crate::topology::files::Tree;
 
@@ -60,11 +60,13 @@ impl MemoryCounters {
         let mut counters = MemoryCounters { open: Vec::new(), _files: Vec::new() };
         for planned in plan(&tree, &package_of) {
             let opened = Files::take(1)
-                .and_then(|files| Ok((files, Group::open(planned.named.event, Watched::Cpu(planned.cpu))?)));
+                .and_then(|files| Ok((files, Group::open(planned.named.event, WatchTarget::Cpu(planned.cpu))?)));
             match opened {
                 Ok((files, group)) => {
                     counters._files.push(files);
-                    let (package, writes, bytes) = (planned.package, planned.writes, planned.named.bytes);
+                    let package = planned.package;
+                    let writes = planned.writes;
+                    let bytes = planned.named.bytes;
                     counters.open.push(Open { package, writes, bytes, group });
                 }
                 Err(error) => {
@@ -87,21 +89,21 @@ impl MemoryCounters {
 }
 
 /// A counter that is to be opened.
-struct Planned {
-    named: Named,
+struct PlannedCounter {
+    named: NamedEvent,
     cpu: u32,
     package: PackageId,
     writes: bool,
 }
 
 /// Every counter of reads and writes of every controller; those of cpus without a package are left out.
-fn plan(tree: &Tree, package_of: &dyn Fn(u32) -> Option<PackageId>) -> Vec<Planned> {
+fn plan(tree: &Tree, package_of: &dyn Fn(u32) -> Option<PackageId>) -> Vec<PlannedCounter> {
     let mut planned = Vec::new();
     for (writes, names) in [(false, &READS), (true, &WRITES)] {
         for named in events::named(tree, CONTROLLERS, names) {
             for cpu in named.cpus.clone() {
                 if let Some(package) = package_of(cpu) {
-                    planned.push(Planned { named: named.clone(), cpu, package, writes });
+                    planned.push(PlannedCounter { named: named.clone(), cpu, package, writes });
                 }
             }
         }
@@ -166,7 +168,8 @@ mod tests {
 
     #[test]
     fn a_package_is_told_whole_or_not_at_all() {
-        let (a, b) = (PackageId(0), PackageId(1));
+        let a = PackageId(0);
+        let b = PackageId(1);
         let read = [
             (a, false, Some(64.0)),
             (b, false, Some(1.0)),

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::sys::perf::{self, Event, Group, Reading, Watched};
+use crate::sys::perf::{self, Event, Group, Reading, WatchTarget};
 use crate::topology::files::Tree;
 
 pub use memory::{MemoryCounters, MemoryTraffic};
@@ -111,7 +111,7 @@ impl ThreadCounters {
             for event in events {
                 let opened = match &mut group {
                     Some(group) => group.join(*event),
-                    None => Group::open(*event, Watched::Thread).map(|opened| group = Some(opened)),
+                    None => Group::open(*event, WatchTarget::Thread).map(|opened| group = Some(opened)),
                 };
                 match opened {
                     Ok(()) => {

@@ -42,7 +42,8 @@ proptest! {
         let format = format!("config:{first}-{},{second}", first + width - 1);
         let places: Vec<u32> = (first..first + width).chain([second]).collect();
         let fits = u64::from(value) >> places.len().min(63) == 0;
-        let expected = places.iter().enumerate().fold(0u64, |word, (bit, place)| word | (u64::from(value) >> bit & 1) << place);
+        let set = |word, (bit, place): (usize, _)| word | (u64::from(value) >> bit & 1) << place;
+            let expected = places.iter().enumerate().fold(0u64, set);
         let found = encoded(&format!("event={value}"), &|_| Some(format.clone()));
         prop_assert_eq!(found, fits.then_some([expected, 0, 0]));
     }

@@ -5,14 +5,39 @@
 //! # Limits
 //! The papers' bandwidths are taken as reading unless they say otherwise.
 
-use super::MachineDescription;
-use super::published::{GIB, MB, Published};
+use super::{Coherence, MachineDescription, PublishedMachine};
 use crate::attributes::{Attributes, ByThreads, Latency, Stream, TransferKind};
 use crate::ids::NodeId;
 use crate::topology::synthetic::Blueprint;
 
+pub(super) const GIB: f64 = (1u64 << 30) as f64;
+pub(super) const GB: f64 = 1e9;
+const MB: f64 = 1e6;
 /// Memory of a node where the paper does not tell.
-pub(super) const MEMORY_ASSUMED_GIB: u64 = 64;
+const MEMORY_ASSUMED_GIB: u64 = 64;
+
+/// A machine as a paper has it.
+#[derive(Debug)]
+pub(super) struct PaperMachine {
+    pub(super) name: &'static str,
+    pub(super) cpu: &'static str,
+    pub(super) source: &'static str,
+    pub(super) packages: u32,
+    pub(super) nodes_per_package: u32,
+    pub(super) cores_per_node: u32,
+    pub(super) smt: u32,
+    /// Last-level cache of a node, in KiB; 0 where neither the paper nor a data sheet at hand tells.
+    pub(super) llc_kib: u64,
+    /// Memory of a node in GiB; `None` where the paper does not tell.
+    pub(super) memory_gib: Option<u64>,
+    pub(super) coherence: Coherence,
+    /// GiB/s of all nodes that read their own memory at once, where the paper prints them.
+    pub(super) total_local_gib_s: Option<f64>,
+    pub(super) links: Links,
+    pub(super) figures: Figures,
+    /// What else the paper says, and what was assumed.
+    pub(super) notes: &'static [&'static str],
+}
 
 /// Which nodes are how far apart: a rule that stands for the paper's drawing.
 #[derive(Clone, Copy, Debug)]
@@ -98,7 +123,24 @@ fn blade_hops(from: u32, to: u32) -> usize {
     (in_cube.min(1 + (3 - in_cube)) + cubes) as usize
 }
 
-impl Published {
+impl PaperMachine {
+    /// What no probe tells of it.
+    pub(super) fn facts(&self) -> PublishedMachine {
+        PublishedMachine {
+            name: self.name,
+            cpu: self.cpu,
+            source: self.source,
+            packages: self.packages,
+            nodes_per_package: self.nodes_per_package,
+            cores_per_node: self.cores_per_node,
+            threads_per_core: self.smt,
+            llc_bytes: self.llc_kib << 10,
+            memory_bytes: self.memory_gib.unwrap_or(MEMORY_ASSUMED_GIB) << 30,
+            coherence: self.coherence,
+            total_local: self.total_local_gib_s.map(|gib_s| gib_s * GIB),
+        }
+    }
+
     /// The machine and its figures.
     pub(super) fn describe(&self) -> MachineDescription {
         let blueprint = Blueprint {
@@ -166,7 +208,9 @@ impl Published {
         }
         if !matches!(self.figures, Figures::ByThreads { .. }) {
             notes.push(
-                "distances are the latencies of a class of pairs relative to local ones, times ten; bandwidths stand as reading".to_string(),
+                "distances are the latencies of a class of pairs relative to local ones, times ten; \
+                 bandwidths stand as reading"
+                    .to_string(),
             );
         }
         notes.push(

@@ -83,7 +83,8 @@ pub enum MachineError {
     },
     /// It is neither a file, nor a name, nor a specification.
     #[error(
-        "there is no machine '{name}'; did you mean '{nearest}'? Give a file of 'nearside probe --json', a specification such as 4x2x8x2, or a name ('nearside topology --machine list' lists them)"
+        "there is no machine '{name}'; did you mean '{nearest}'? Give a file of 'nearside probe --json', a \
+         specification such as 4x2x8x2, or a name ('nearside topology --machine list' lists them)"
     )]
     Unknown {
         /// What was given.
@@ -154,7 +155,7 @@ fn is_specification(text: &str) -> bool {
 
 /// The machines that [`MachineDescription::parse`] knows by name.
 pub fn published_machines() -> Vec<PublishedMachine> {
-    published::MACHINES.iter().map(published::Published::facts).collect()
+    published::MACHINES.iter().map(figures::PaperMachine::facts).collect()
 }
 
 /// A probe's file, or a topology.
@@ -174,7 +175,8 @@ fn read(path: &Path) -> Result<MachineDescription, String> {
         Err(AttributesError::Json(of_probe)) => match serde_json::from_str::<Topology>(&text) {
             Ok(topology) => Ok(MachineDescription { topology, attributes: None }),
             Err(of_topology) => Err(format!(
-                "as a result of 'nearside probe --json': {of_probe}; as one of 'nearside topology --format json': {of_topology}"
+                "as a result of 'nearside probe --json': {of_probe}; as one of 'nearside topology --format json': \
+                 {of_topology}"
             )),
         },
         Err(other) => Err(other.to_string()),

@@ -4,57 +4,11 @@
 //! The link graphs of the papers' drawings are not in their text: each entry names the rule that stands for it. Figures
 //! that end in "data sheet" below are the maker's.
 
-use super::figures::{Class, Figures, Links, MEMORY_ASSUMED_GIB, Matrices, Span, Streams};
-use super::{Coherence, PublishedMachine};
-
-pub(super) const GIB: f64 = (1u64 << 30) as f64;
-pub(super) const GB: f64 = 1e9;
-pub(super) const MB: f64 = 1e6;
-
-/// A machine as a paper has it.
-#[derive(Debug)]
-pub(super) struct Published {
-    pub(super) name: &'static str,
-    pub(super) cpu: &'static str,
-    pub(super) source: &'static str,
-    pub(super) packages: u32,
-    pub(super) nodes_per_package: u32,
-    pub(super) cores_per_node: u32,
-    pub(super) smt: u32,
-    /// Last-level cache of a node, in KiB; 0 where neither the paper nor a data sheet at hand tells.
-    pub(super) llc_kib: u64,
-    /// Memory of a node in GiB; `None` where the paper does not tell.
-    pub(super) memory_gib: Option<u64>,
-    pub(super) coherence: Coherence,
-    /// GiB/s of all nodes that read their own memory at once, where the paper prints them.
-    pub(super) total_local_gib_s: Option<f64>,
-    pub(super) links: Links,
-    pub(super) figures: Figures,
-    /// What else the paper says, and what was assumed.
-    pub(super) notes: &'static [&'static str],
-}
-
-impl Published {
-    /// What no probe tells of it.
-    pub(super) fn facts(&self) -> PublishedMachine {
-        PublishedMachine {
-            name: self.name,
-            cpu: self.cpu,
-            source: self.source,
-            packages: self.packages,
-            nodes_per_package: self.nodes_per_package,
-            cores_per_node: self.cores_per_node,
-            threads_per_core: self.smt,
-            llc_bytes: self.llc_kib << 10,
-            memory_bytes: self.memory_gib.unwrap_or(MEMORY_ASSUMED_GIB) << 30,
-            coherence: self.coherence,
-            total_local: self.total_local_gib_s.map(|gib_s| gib_s * GIB),
-        }
-    }
-}
+use super::Coherence;
+use super::figures::{Class, Figures, GB, GIB, Links, Matrices, PaperMachine, Span, Streams};
 
 /// The machine of this name.
-pub(super) fn find(name: &str) -> Option<&'static Published> {
+pub(super) fn find(name: &str) -> Option<&'static PaperMachine> {
     MACHINES.iter().find(|m| m.name == name)
 }
 
@@ -71,8 +25,8 @@ const UV_300: Figures =
     Figures::ByClass(&[class(112.0, 47.5 * GIB), class(193.0, 11.8 * GIB), class(500.0, 9.8 * GIB)]);
 
 /// In the order of the papers.
-pub(super) const MACHINES: &[Published] = &[
-    Published {
+pub(super) const MACHINES: &[PaperMachine] = &[
+    PaperMachine {
         name: "ivybridge-ex-4",
         cpu: "4x Xeon E7-4880 v2, 2.50 GHz",
         source: "Psaroudakis et al., VLDB 2015, Table 1 and section 2",
@@ -91,7 +45,7 @@ pub(super) const MACHINES: &[Published] = &[
             "all sockets reading locally: 260 GiB/s",
         ],
     },
-    Published {
+    PaperMachine {
         name: "ivybridge-ex-32",
         cpu: "32x Xeon E7-8890 v2, 2.80 GHz",
         source: "Psaroudakis et al., VLDB 2015, Table 1",
@@ -111,7 +65,7 @@ pub(super) const MACHINES: &[Published] = &[
             "assumed: four sockets of a chassis are one hop apart, all others as far as the paper's maximum",
         ],
     },
-    Published {
+    PaperMachine {
         name: "ivybridge-ex-16",
         cpu: "16x Xeon E7-8890 v2, 2.80 GHz",
         source: "Psaroudakis et al., VLDB 2015, section 6.3; figures of Table 1",
@@ -126,11 +80,12 @@ pub(super) const MACHINES: &[Published] = &[
         links: Links::Chassis,
         figures: UV_300,
         notes: &[
-            "half of the SGI UV 300 (ivybridge-ex-32), the database server of section 6.3: figures taken from the whole",
+            "half of the SGI UV 300 (ivybridge-ex-32), the database server of section 6.3: figures taken from the \
+             whole",
             "assumed: four sockets of a chassis are one hop apart, all others as far as the paper's maximum",
         ],
     },
-    Published {
+    PaperMachine {
         name: "westmere-ex-8",
         cpu: "8x Xeon E7-8870, 2.40 GHz",
         source: "Psaroudakis et al., VLDB 2015, Table 1",
@@ -150,7 +105,7 @@ pub(super) const MACHINES: &[Published] = &[
             "assumed: the four sockets of a box are one hop apart, all others as far as the paper's maximum",
         ],
     },
-    Published {
+    PaperMachine {
         name: "eris-intel-4",
         cpu: "4x Xeon E7-4860",
         source: "Kissinger et al., ADMS 2014, Tables 1 and 2",
@@ -166,7 +121,7 @@ pub(super) const MACHINES: &[Published] = &[
         figures: Figures::ByClass(&[class(129.0, 26.7 * GB), class(193.0, 10.7 * GB)]),
         notes: &["fully connected, QPI 12.8 GB/s per link; snooping"],
     },
-    Published {
+    PaperMachine {
         name: "eris-amd-8",
         cpu: "4x Opteron 6274, two nodes per package",
         source: "Kissinger et al., ADMS 2014, Tables 1 and 2",
@@ -188,10 +143,11 @@ pub(super) const MACHINES: &[Published] = &[
         notes: &[
             "HyperTransport 12.8 GB/s per full link; links between packages are split into 8-bit sublinks; snooping",
             "assumed: nodes of equal place in their packages are one hop apart, others two",
-            "which sublinks are shared is not told: figures are those of single ones (dual: 2.9 GB/s at one hop, 1.8 at two)",
+            "which sublinks are shared is not told: figures are those of single ones (dual: 2.9 GB/s at one hop, 1.8 \
+             at two)",
         ],
     },
-    Published {
+    PaperMachine {
         name: "eris-sgi-64",
         cpu: "64x Xeon E5-4650L",
         source: "Kissinger et al., ADMS 2014, Tables 1 and 2",
@@ -215,10 +171,11 @@ pub(super) const MACHINES: &[Published] = &[
         notes: &[
             "SGI UV 2000, one rack: 4 units of 8 blades of 2 sockets; 61 nodes with 488 cpus were usable in one job",
             "directory coherence between blades, snooping within",
-            "assumed: blades of a unit form a cube with its long diagonals, and each is linked to its like in two other units",
+            "assumed: blades of a unit form a cube with its long diagonals, and each is linked to its like in two \
+             other units",
         ],
     },
-    Published {
+    PaperMachine {
         name: "broadwell-2-cod-off",
         cpu: "2x Xeon E5-2699 v4, 22 cores",
         source: "Greinsmark 2020, Tables 1 and 3",
@@ -238,7 +195,7 @@ pub(super) const MACHINES: &[Published] = &[
         }),
         notes: &[BROADWELL, "66 GB of memory in all, rounded to 32 GiB per package"],
     },
-    Published {
+    PaperMachine {
         name: "broadwell-2-cod-on",
         cpu: "2x Xeon E5-2699 v4, 22 cores",
         source: "Greinsmark 2020, Tables 2 and 4",
@@ -273,7 +230,7 @@ pub(super) const MACHINES: &[Published] = &[
         }),
         notes: &[BROADWELL, "66 GB of memory in all, rounded to 16 GiB per domain"],
     },
-    Published {
+    PaperMachine {
         name: "skylake-2-snc-off",
         cpu: "2x Xeon Platinum 8180, 28 cores, 56 hardware threads",
         source: "Greinsmark 2020, Tables 5 and 7",
@@ -293,7 +250,7 @@ pub(super) const MACHINES: &[Published] = &[
         }),
         notes: &[SKYLAKE],
     },
-    Published {
+    PaperMachine {
         name: "skylake-2-snc-on",
         cpu: "2x Xeon Platinum 8180, 28 cores, 56 hardware threads",
         source: "Greinsmark 2020, Tables 6 and 8",
@@ -328,7 +285,7 @@ pub(super) const MACHINES: &[Published] = &[
         }),
         notes: &[SKYLAKE],
     },
-    Published {
+    PaperMachine {
         name: "nbb-xeon-4",
         cpu: "4x Xeon X7560, 2.27 GHz, 8 cores, SMT 2",
         source: "Seidel 2011, Tables 2.1 to 2.5",
@@ -355,7 +312,7 @@ pub(super) const MACHINES: &[Published] = &[
         },
         notes: &["fully connected", NBB],
     },
-    Published {
+    PaperMachine {
         name: "nbb-opteron-8",
         cpu: "4x Opteron 6168, two nodes per package, 6 cores per node",
         source: "Seidel 2011, Tables 2.1 to 2.5",
@@ -386,6 +343,9 @@ pub(super) const MACHINES: &[Published] = &[
     },
 ];
 
-const BROADWELL: &str = "measured with Intel's Memory Latency Checker; two threads per core and 55 MiB of last-level cache per package from the data sheet";
-const SKYLAKE: &str = "measured with Intel's Memory Latency Checker; 6 memory channels of 16 GB per package; distances follow the latencies";
-const NBB: &str = "no latencies were measured: distances are assumed, 16 to 20 at one hop and 22 at two; foreign curves stand as writing, as the local one does";
+const BROADWELL: &str = "measured with Intel's Memory Latency Checker; two threads per core and 55 MiB of last-level \
+                         cache per package from the data sheet";
+const SKYLAKE: &str = "measured with Intel's Memory Latency Checker; 6 memory channels of 16 GB per package; distances \
+                       follow the latencies";
+const NBB: &str = "no latencies were measured: distances are assumed, 16 to 20 at one hop and 22 at two; foreign \
+                   curves stand as writing, as the local one does";

@@ -46,12 +46,16 @@ pub(super) fn parse(text: &str) -> Result<MachineDescription, String> {
     let [packages, nodes_per_package, cores, smt] = shape(parts.next().unwrap_or_default())?;
     let mut blueprint = Blueprint::new(packages, nodes_per_package, cores, smt);
     let mut seen: Vec<&str> = Vec::new();
-    let (mut cpuless_bytes, mut distance, mut latency, mut bandwidth) = (None, None, None, None);
+    let mut cpuless_bytes = None;
+    let mut distance = None;
+    let mut latency = None;
+    let mut bandwidth = None;
     for part in parts.map(str::trim).filter(|part| !part.is_empty()) {
         let (key, value) = part
             .split_once('=')
             .ok_or_else(|| format!("'{part}' is no option: write name=value with one of {OPTIONS}"))?;
-        let (key, value) = (key.trim(), value.trim());
+        let key = key.trim();
+        let value = value.trim();
         if seen.contains(&key) {
             return Err(format!("'{key}' is given twice"));
         }
@@ -157,7 +161,8 @@ impl PerPair {
             PerPair::Rows(_) => Err(format!("'{key}' needs {nodes} rows of {nodes} figures, one per node")),
             PerPair::ByClass(given) if (1..=5).contains(&given.len()) => Ok(()),
             PerPair::ByClass(_) => Err(format!(
-                "'{key}' takes 1 to 5 figures: local, same package, other package, memory without cpus beside the own package, beside another; or a row per node, parted by '/'"
+                "'{key}' takes 1 to 5 figures: local, same package, other package, memory without cpus beside the own \
+                 package, beside another; or a row per node, parted by '/'"
             )),
         }
     }

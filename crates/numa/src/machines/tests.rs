@@ -269,7 +269,9 @@ fn files_of_the_probe_and_of_the_topology_are_read() {
 
 proptest! {
     #[test]
-    fn any_text_is_a_machine_or_an_error(text in "[0-9]{0,3}x?[0-9]{0,2}x[0-9]{0,2}(;(mem|cpuless|distance|latency|kind|l3)=[0-9GMx,/.]{0,8}){0,3}") {
+    fn any_text_is_a_machine_or_an_error(
+        text in "[0-9]{0,3}x?[0-9]{0,2}x[0-9]{0,2}(;(mem|cpuless|distance|latency|kind|l3)=[0-9GMx,/.]{0,8}){0,3}",
+    ) {
         match MachineDescription::parse(&text) {
             Ok(machine) => {
                 prop_assert!(!machine.topology.nodes().is_empty());

@@ -37,7 +37,8 @@ fn check(stretches: &[Stretch], target: &MoveTarget<'_>, node_of: impl Fn(usize)
 
 #[test]
 fn pages_get_the_node_of_their_run_or_turn() {
-    let (page, huge) = (page_bytes(), HUGE_PAGE_BYTES);
+    let page = page_bytes();
+    let huge = HUGE_PAGE_BYTES;
     let base = 64 * huge;
     let stretches = [
         Stretch { bytes: base - 3 * page..base, huge: true },

@@ -55,7 +55,8 @@ impl PageRange {
 
     /// The part of it that lies within `bytes`, if there is one.
     pub(crate) fn cut(&self, bytes: &Range<usize>) -> Option<PageRange> {
-        let (start, end) = (self.start.max(bytes.start), self.end.min(bytes.end));
+        let start = self.start.max(bytes.start);
+        let end = self.end.min(bytes.end);
         if start >= end {
             return None;
         }

@@ -22,7 +22,6 @@ use std::ops::Range;
 use crate::ids::NodeId;
 use crate::machine::Machine;
 use crate::refusals::refused;
-use crate::region::Region;
 
 use collapse::Collapse;
 pub use interleaving::{Interleaving, PageRange};
@@ -46,12 +45,11 @@ impl PageMap {
         PageMap::read_spans(disjoint(ranges), |span| node.map(|node| (span.clone(), node)).into_iter().collect())
     }
 
-    /// Reads where a region lies. Where the kernel refuses to tell, its policy's node is assumed.
-    pub fn of(region: &Region) -> PageMap {
-        let asked = disjoint(&[(region.address(), region.len())]);
-        PageMap::read_spans(asked, |span| match Machine::this().only_node() {
+    /// Reads where one range lies; `assume` says it in case the kernel refuses to tell and the machine has a choice.
+    pub(crate) fn read_or(range: (usize, usize), assume: impl Fn() -> Vec<(Range<usize>, NodeId)>) -> PageMap {
+        PageMap::read_spans(disjoint(&[range]), |span| match Machine::this().only_node() {
             Some(node) => vec![(span.clone(), node)],
-            None => region.runs(),
+            None => assume(),
         })
     }
 

@@ -1,7 +1,7 @@
 //! How the memory of a page map lies as a whole, in the words of placements.
 
 use crate::ids::NodeId;
-use crate::sys::memory::HUGE_PAGE_BYTES;
+use crate::sys::mapping::HUGE_PAGE_BYTES;
 
 use super::interleaving::{Interleaving, PageRange};
 

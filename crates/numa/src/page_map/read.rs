@@ -14,7 +14,7 @@ use super::collapse::Collapse;
 use super::interleaving::PageRange;
 use super::spans::Span;
 use crate::ids::NodeId;
-use crate::sys::memory::HUGE_PAGE_BYTES;
+use crate::sys::mapping::HUGE_PAGE_BYTES;
 use crate::sys::scan::{PageTable, Stretch};
 use crate::sys::{nodes_of_pages, page_bytes};
 
@@ -49,7 +49,9 @@ pub(super) fn build(
     look_up: impl Fn(&[usize], &mut Vec<Option<u32>>) -> io::Result<()>,
 ) -> io::Result<Vec<PageRange>> {
     let mut ranges = Collapse::new();
-    let (mut pieces, mut pages, mut nodes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut pieces = Vec::new();
+    let mut pages = Vec::new();
+    let mut nodes = Vec::new();
     let windows = spans.iter().flat_map(|span| Pieces { left: span.clone(), unit: WINDOW_BYTES });
     let mut all = windows
         .flat_map(|window| stretches(&window))

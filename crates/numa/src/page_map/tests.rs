@@ -107,7 +107,8 @@ fn ranges() -> impl Strategy<Value = Vec<(usize, usize)>> {
 proptest! {
     #[test]
     fn reading_matches_a_plain_map(layout in layouts(), ranges in ranges(), batch in 1usize..9, probe in ranges()) {
-        let (map, plain) = (read_layout(&layout, &ranges, batch), plain_of(&layout, &ranges));
+        let map = read_layout(&layout, &ranges, batch);
+        let plain = plain_of(&layout, &ranges);
         check(&map, &plain);
         for (start, len) in probe {
             let mut bytes: BTreeMap<NodeId, u64> = BTreeMap::new();
@@ -120,16 +121,20 @@ proptest! {
 
     #[test]
     fn maps_are_equal_that_say_the_same(a in layouts(), b in layouts(), asked in ranges()) {
-        let (map, other) = (read_layout(&a, &asked, 16), read_layout(&b, &asked, 3));
+        let map = read_layout(&a, &asked, 16);
+        let other = read_layout(&b, &asked, 3);
         prop_assert_eq!(map == other, plain_of(&a, &asked) == plain_of(&b, &asked));
         prop_assert!(map == read_layout(&a, &asked, 3));
     }
 
     #[test]
     fn spans_match_sets(ranges in ranges()) {
-        let cells = |spans: &[Span]| spans.iter().flat_map(|s| s.clone().step_by(CELL)).collect::<std::collections::BTreeSet<_>>();
+        let cells = |spans: &[Span]| -> std::collections::BTreeSet<usize> {
+            spans.iter().flat_map(|span| span.clone().step_by(CELL)).collect()
+        };
         let given: Vec<Span> = ranges.iter().map(|&(start, len)| start..start + len).collect();
-        let (got, expected) = (disjoint(&ranges), cells(&given));
+        let got = disjoint(&ranges);
+        let expected = cells(&given);
         prop_assert_eq!(total(&got), (expected.len() * CELL) as u64);
         prop_assert_eq!(cells(&got), expected);
         prop_assert!(got.windows(2).all(|pair| pair[0].end < pair[1].start));
@@ -183,7 +188,7 @@ fn patterns_are_told_by_name() {
     let interleaved = [Some(4), Some(2)].repeat(9);
     assert_eq!(pattern(interleaved.clone()), Pattern::Interleaved { nodes: nodes(&[2, 4]), page_bytes: PAGE });
     assert_eq!(pattern([interleaved, vec![Some(4); 5]].concat()), Pattern::Mixed);
-    let chunk = crate::sys::memory::HUGE_PAGE_BYTES / PAGE * 2;
+    let chunk = crate::sys::mapping::HUGE_PAGE_BYTES / PAGE * 2;
     let chunks = [vec![Some(1); chunk], vec![Some(0); chunk]].concat().repeat(3);
     assert_eq!(pattern(chunks), Pattern::Striped { nodes: nodes(&[1, 0]), chunk_bytes: chunk * PAGE });
 }
@@ -234,7 +239,7 @@ fn the_kernel_tells_where_touched_pages_are() {
 fn huge_pages_are_asked_for_once_and_told_alike() {
     // Two huge pages, some base pages, a hole: whatever this kernel makes of it, asking for every page says the same.
     // On a node by name, or the kernel may move pages between the two questions.
-    let huge = crate::sys::memory::HUGE_PAGE_BYTES;
+    let huge = crate::sys::mapping::HUGE_PAGE_BYTES;
     let node = crate::Topology::discover().expect("tests run on Linux").usable_memory_nodes()[0];
     let allocator = Allocator::new(Policy::Node(node), crate::Budget::unlimited());
     let mut region = allocator.region(4 * huge).expect("a few mebibytes");

@@ -67,7 +67,11 @@ proptest! {
     }
 
     #[test]
-    fn stripes_are_chunks_in_turn(nodes in nodes(), chunk_bytes in prop_oneof![Just(0), 1u64..40_000], len in 1u64..2_000 * PAGE) {
+    fn stripes_are_chunks_in_turn(
+        nodes in nodes(),
+        chunk_bytes in prop_oneof![Just(0), 1u64..40_000],
+        len in 1u64..2_000 * PAGE,
+    ) {
         let policy = Policy::Striped { nodes: nodes.clone(), chunk_bytes };
         prop_assert_eq!(by_cuts(&policy.cuts(len, PAGE), len), plain_striped(&nodes, chunk_bytes, len));
     }

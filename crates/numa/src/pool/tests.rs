@@ -95,7 +95,9 @@ fn threads_free_what_others_took_and_all_slabs_go_back() {
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for (me, inbox) in receivers.into_iter().enumerate() {
-            let (senders, machine, budget) = (senders.clone(), &machine, &budget);
+            let senders = senders.clone();
+            let machine = &machine;
+            let budget = &budget;
             threads.push(scope.spawn(move || {
                 let mut kept = Vec::new();
                 for i in 0..1000usize {

@@ -99,7 +99,9 @@ mod tests {
         let mut links = vec![0; 1 << 17];
         lay(&mut links, 42);
         let lines = links.len() as u64 / LINE_WORDS;
-        let (mut strides, mut at, mut distance) = (BTreeMap::new(), 0u64, 0u64);
+        let mut strides = BTreeMap::new();
+        let mut at = 0u64;
+        let mut distance = 0u64;
         for _ in 0..lines {
             let next = links[at as usize];
             *strides.entry(next.wrapping_sub(at)).or_insert(0u32) += 1;

@@ -45,7 +45,7 @@ pub(super) struct TargetFacts {
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Facts {
+pub(super) struct ProbeFacts {
     pub(super) initiators: Vec<Initiator>,
     pub(super) targets: Vec<TargetFacts>,
     /// `[initiator][target]`, by their order here.
@@ -58,7 +58,7 @@ pub(super) struct Facts {
     pub(super) caches_known: bool,
 }
 
-impl Facts {
+impl ProbeFacts {
     /// The facts of a machine whose nodes have so much free memory; `rows` and `columns` are the nodes of the matrices.
     pub(super) fn of(
         topology: &Topology,
@@ -67,7 +67,7 @@ impl Facts {
         free_bytes: u64,
         node_free_bytes: impl Fn(NodeId) -> u64,
         touch_bytes_per_second: f64,
-    ) -> Facts {
+    ) -> ProbeFacts {
         let rows = rows.iter().enumerate();
         let initiators: Vec<Initiator> = rows.filter_map(|(row, node)| initiator(topology, row, *node)).collect();
         let columns = columns.iter().enumerate();
@@ -79,7 +79,7 @@ impl Facts {
             .map(|from| targets.iter().map(|to| topology.distance(from.node, to.node)).collect())
             .collect();
         let caches_known = initiators.iter().all(|i| last_level(topology, &i.cpus).next().is_some());
-        Facts { initiators, targets, distances, free_bytes, touch_bytes_per_second, caches_known }
+        ProbeFacts { initiators, targets, distances, free_bytes, touch_bytes_per_second, caches_known }
     }
 }
 
@@ -131,9 +131,9 @@ fn last_level<'a>(topology: &'a Topology, cpus: &[CpuId]) -> impl Iterator<Item 
 mod tests {
     use super::*;
 
-    fn facts(topology: &Topology) -> Facts {
+    fn facts(topology: &Topology) -> ProbeFacts {
         let nodes: Vec<NodeId> = topology.nodes().iter().map(|n| n.id).collect();
-        Facts::of(topology, &nodes, &nodes, 1 << 30, |node| u64::from(node.0) + 1, 1e9)
+        ProbeFacts::of(topology, &nodes, &nodes, 1 << 30, |node| u64::from(node.0) + 1, 1e9)
     }
 
     #[test]

@@ -63,7 +63,10 @@ impl Hogs {
                         Some(region)
                     }
                 };
-                let (kind, cpus, stop, moved) = (*kind, cpus.clone(), hogs.stop.clone(), hogs.moved.clone());
+                let kind = *kind;
+                let cpus = cpus.clone();
+                let stop = hogs.stop.clone();
+                let moved = hogs.moved.clone();
                 hogs.threads.push(std::thread::spawn(move || {
                     pin_current_thread(&cpus);
                     match (kind, buffer) {

@@ -135,7 +135,9 @@ pub(super) fn stream(cpus: &[CpuId], arrays: [&mut [f64]; 3], timing: Timing, cl
     [0, 1, 2, 3].map(|kernel| {
         team::run(cpus, &mut slices, timing, clock, |([a, b, c], at)| {
             let part = turn(at, STEP_WORDS, a.len());
-            let (a, b, c) = (&mut a[part.clone()], &mut b[part.clone()], &mut c[part.clone()]);
+            let a = &mut a[part.clone()];
+            let b = &mut b[part.clone()];
+            let c = &mut c[part.clone()];
             let arrays = match kernel {
                 0 => (kernels::copy(c, a), 2).1,
                 1 => (kernels::scale(b, c), 2).1,
@@ -318,7 +320,9 @@ mod tests {
     #[test]
     fn stream_computes_what_stream_computes() {
         let len = 4 * STEP_WORDS;
-        let (mut a, mut b, mut c) = (vec![1.0; len], vec![2.0; len], vec![0.0; len]);
+        let mut a = vec![1.0; len];
+        let mut b = vec![2.0; len];
+        let mut c = vec![0.0; len];
         // Ten steps go over the four there are more than twice.
         let timing = Timing { windows: 1, window: Duration::from_millis(10) };
         let clock = Ticks::of(Duration::from_millis(1));

@@ -166,7 +166,8 @@ mod tests {
     #[test]
     fn huge_pages_are_counted_in_the_mappings_of_a_region() {
         let smaps = "1000-3000 rw-p 0 0:0 0\nSize: 8 kB\nAnonHugePages:         2 kB\n\
-                     3000-4000 rw-p 0 0:0 0\nAnonHugePages:         1 kB\n9000-a000 rw-p 0 0:0 0\nAnonHugePages: 64 kB\n";
+                     3000-4000 rw-p 0 0:0 0\nAnonHugePages:         1 kB\n9000-a000 rw-p 0 0:0 0\nAnonHugePages: 64 \
+                     kB\n";
         assert_eq!(huge_share(smaps, 0x1000, 0x3000), Some(0.25));
         assert_eq!(huge_share(smaps, 0x9000, 0x1000), Some(1.0));
         assert_eq!(huge_share(smaps, 0xb000, 0x1000), None);

@@ -76,18 +76,22 @@ pub fn run(
 
 /// Seconds since 1970 as RFC 3339 in UTC.
 fn utc(seconds: u64) -> String {
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let days = seconds / 86_400;
+    let second = seconds % 86_400;
     // Days are counted from the first of March of year 0, so that a leap day is the last of its year: 400 years have
     // 146,097 days, and the months from March are 153 days in every five.
     let days = days + 719_468;
-    let (era, day) = (days / 146_097, days % 146_097);
+    let era = days / 146_097;
+    let day = days % 146_097;
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day + 2) / 153;
     let day = day - (153 * month + 2) / 5 + 1;
     let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
     let year = era * 400 + year + carry;
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let hour = second / 3600;
+    let minute = second / 60 % 60;
+    let second = second % 60;
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 

@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::facts::{Facts, Initiator};
+use super::facts::{Initiator, ProbeFacts};
 use super::team::Timing;
 use crate::error::size;
 use crate::ids::CpuId;
@@ -121,7 +121,7 @@ pub(super) struct Plan {
 
 impl Plan {
     /// What to measure on a machine of these facts.
-    pub(super) fn new(facts: &Facts, tempo: &Tempo) -> Plan {
+    pub(super) fn new(facts: &ProbeFacts, tempo: &Tempo) -> Plan {
         let mut notes = Vec::new();
         if !facts.caches_known {
             notes.push("the kernel describes no caches; 32 MiB for each node were assumed".to_string());
@@ -205,7 +205,7 @@ fn divide(share: Duration, cells: usize, threads: usize, wanted: Timing, least: 
 
 /// Which cpus chase on which pairs, and for how long: fewer cpus of a node first, then fewer pairs.
 fn latency(
-    facts: &Facts,
+    facts: &ProbeFacts,
     tempo: &Tempo,
     all: &[Pair],
     few: &[Pair],
@@ -254,17 +254,18 @@ fn sample(initiator: &Initiator, most: usize) -> Vec<CpuId> {
 
 fn thinned(what: &str, few: usize, all: usize) -> String {
     format!(
-        "{what} was measured between {few} of {all} pairs of nodes, for every node one of each distance: the time does not suffice for all"
+        "{what} was measured between {few} of {all} pairs of nodes, for every node one of each distance: the time does \
+         not suffice for all"
     )
 }
 
-fn pairs(facts: &Facts, targets: &[usize]) -> Vec<Pair> {
+fn pairs(facts: &ProbeFacts, targets: &[usize]) -> Vec<Pair> {
     let of = |initiator| targets.iter().map(move |&target| Pair { initiator, target });
     (0..facts.initiators.len()).flat_map(of).collect()
 }
 
 /// For each initiator the local target and one of every distance, another one for each initiator.
-fn representatives(facts: &Facts, targets: &[usize]) -> Vec<Pair> {
+fn representatives(facts: &ProbeFacts, targets: &[usize]) -> Vec<Pair> {
     let mut few: Vec<Pair> = (0..facts.initiators.len())
         .flat_map(|initiator| {
             let classes = by_distance(facts, initiator, targets);
@@ -276,7 +277,7 @@ fn representatives(facts: &Facts, targets: &[usize]) -> Vec<Pair> {
 }
 
 /// The targets by their distance from an initiator: itself, then nearest first.
-fn by_distance(facts: &Facts, initiator: usize, targets: &[usize]) -> Vec<Vec<usize>> {
+fn by_distance(facts: &ProbeFacts, initiator: usize, targets: &[usize]) -> Vec<Vec<usize>> {
     let from = facts.initiators[initiator].node;
     let mut classes: BTreeMap<(bool, u32), Vec<usize>> = BTreeMap::new();
     for &target in targets {
@@ -287,7 +288,7 @@ fn by_distance(facts: &Facts, initiator: usize, targets: &[usize]) -> Vec<Vec<us
 }
 
 /// The pairs of the curves: the node with the most cpus, to its own memory, the nearest, the farthest and one between.
-fn curve_pairs(facts: &Facts, targets: &[usize]) -> Vec<Pair> {
+fn curve_pairs(facts: &ProbeFacts, targets: &[usize]) -> Vec<Pair> {
     let most = facts.initiators.iter().enumerate().max_by_key(|(i, from)| (from.cpus.len(), std::cmp::Reverse(*i)));
     let Some((initiator, from)) = most else { return Vec::new() };
     let classes = by_distance(facts, initiator, targets);
@@ -305,7 +306,7 @@ fn points(most: usize, points: usize) -> Vec<usize> {
 }
 
 /// How large buffers and STREAM's arrays are, and how long setting up takes.
-fn sizes(facts: &Facts, tempo: &Tempo, notes: &mut Vec<String>) -> (Vec<Buffer>, u64, Duration) {
+fn sizes(facts: &ProbeFacts, tempo: &Tempo, notes: &mut Vec<String>) -> (Vec<Buffer>, u64, Duration) {
     let cache_one = facts.initiators.iter().map(|i| i.cache_bytes_max).max().unwrap_or(0);
     let cache_node = facts.initiators.iter().map(|i| i.cache_bytes_total).max().unwrap_or(0);
     let cache_all = facts.initiators.iter().fold(0u64, |all, i| all.saturating_add(i.cache_bytes_total));
@@ -354,12 +355,13 @@ fn chase_within(buffer_bytes: u64, wanted: u64) -> u64 {
 fn cut_note(notes: &mut Vec<String>, what: &str, bytes: u64, wanted: u64, cache_bytes: u64) {
     if bytes > 0 && bytes < wanted {
         let served = if bytes < cache_bytes.saturating_mul(2) { "; caches may serve part of it" } else { "" };
-        let (bytes, wanted) = (size(bytes), size(wanted));
+        let bytes = size(bytes);
+        let wanted = size(wanted);
         notes.push(format!("{what}: {bytes} instead of {wanted}, by the memory and the time there is{served}"));
     }
 }
 
-fn setup_time(facts: &Facts, buffers: &[Buffer], stream_bytes: u64) -> Duration {
+fn setup_time(facts: &ProbeFacts, buffers: &[Buffer], stream_bytes: u64) -> Duration {
     let threads = facts.initiators.iter().map(|i| i.cpus.len().min(TOUCHING_THREADS_MAX));
     let (one, all) = (threads.clone().min().unwrap_or(1).max(1), threads.sum::<usize>().max(1));
     let buffer_bytes: u64 = buffers.iter().map(|b| b.bytes).sum();

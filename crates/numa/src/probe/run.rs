@@ -5,13 +5,13 @@
 use std::time::Duration;
 
 use super::clock::Clock;
-use super::facts::{Facts, Initiator};
+use super::facts::{Initiator, ProbeFacts};
 use super::measure;
 use super::memory;
 use super::plan::{Buffer, Pair, Plan, Tempo};
 use super::stats::{best, median, spread};
 use super::team::Tallies;
-use crate::attributes::{Attributes, ByThreads, Latency, Loaded, Stream, TransferKind};
+use crate::attributes::{Attributes, ByThreads, Latency, LoadedLatency, Stream, TransferKind};
 use crate::budget::Budget;
 use crate::error::MemoryError;
 use crate::ids::{CpuId, NodeId};
@@ -41,7 +41,8 @@ pub(super) fn run(
     progress("how fast pages come", 0.0);
     let rate = memory::touch_bytes_per_second(clock);
     let free = memory::free_bytes(topology);
-    let facts = Facts::of(topology, &out.nodes, &out.targets, free, |n| memory::node_free_bytes(topology, n), rate);
+    let facts =
+        ProbeFacts::of(topology, &out.nodes, &out.targets, free, |n| memory::node_free_bytes(topology, n), rate);
     let plan = Plan::new(&facts, tempo);
     out.notes.extend(plan.notes.iter().cloned());
     blank_matrices(&mut out);
@@ -56,7 +57,8 @@ pub(super) fn run(
 }
 
 fn blank_matrices(out: &mut Attributes) {
-    let (rows, columns) = (out.nodes.len(), out.targets.len());
+    let rows = out.nodes.len();
+    let columns = out.targets.len();
     out.latency = vec![vec![None; columns]; rows];
     out.read = vec![vec![None; columns]; rows];
     out.write = vec![vec![None; columns]; rows];
@@ -64,7 +66,7 @@ fn blank_matrices(out: &mut Attributes) {
 }
 
 struct Prober<'a> {
-    facts: &'a Facts,
+    facts: &'a ProbeFacts,
     plan: &'a Plan,
     clock: &'a dyn Clock,
     progress: &'a mut dyn FnMut(&str, f64),
@@ -164,10 +166,11 @@ impl<'a> Prober<'a> {
             let timing = self.plan.loaded;
             let (points, tallies) = measure::loaded(from.cpus[0], &from.loaders, links, words, timing, self.clock);
             tallies.iter().for_each(|t| self.log.threads(t));
-            let (initiator, target) = (from.node, self.facts.targets[pair.target].node);
+            let initiator = from.node;
+            let target = self.facts.targets[pair.target].node;
             let mut good: Vec<_> = points.into_iter().filter(|p| p.latency_ns > 0.0).collect();
             good.sort_by(|a, b| a.rate.total_cmp(&b.rate));
-            self.out.loaded.extend(good.into_iter().map(|p| Loaded {
+            self.out.loaded.extend(good.into_iter().map(|p| LoadedLatency {
                 initiator,
                 target,
                 bytes_per_second: p.rate,
@@ -231,7 +234,8 @@ impl<'a> Prober<'a> {
             }
             bytes_per_second.push(rate);
         }
-        let (initiator, target) = (self.facts.initiators[pair.initiator].node, self.facts.targets[pair.target].node);
+        let initiator = self.facts.initiators[pair.initiator].node;
+        let target = self.facts.targets[pair.target].node;
         if !bytes_per_second.is_empty() {
             self.out.by_threads.push(ByThreads { initiator, target, kind, bytes_per_second });
         }
@@ -329,7 +333,7 @@ impl<'a> Prober<'a> {
     }
 }
 
-impl Facts {
+impl ProbeFacts {
     fn told(&self, what: &str, pair: Pair) -> String {
         format!("{what}, node {} to node {}", self.initiators[pair.initiator].node, self.targets[pair.target].node)
     }
@@ -345,7 +349,7 @@ fn summary(figures: &[f64]) -> Option<Latency> {
     Some(Latency { min_ns, avg_ns: figures.iter().sum::<f64>() / figures.len() as f64, max_ns })
 }
 
-fn closing_notes(log: &Log, plan: &Plan, facts: &Facts, topology: &Topology) -> Vec<String> {
+fn closing_notes(log: &Log, plan: &Plan, facts: &ProbeFacts, topology: &Topology) -> Vec<String> {
     let mut notes = Vec::new();
     let told = |timing: super::team::Timing| {
         format!("{} windows of {:.1} ms", timing.windows, timing.window.as_secs_f64() * 1e3)
@@ -357,17 +361,26 @@ fn closing_notes(log: &Log, plan: &Plan, facts: &Facts, topology: &Topology) -> 
     ));
     let shares: Vec<f64> = log.spreads.iter().map(|(_, spread)| *spread).collect();
     if let Some((what, worst)) = log.spreads.iter().max_by(|a, b| a.1.total_cmp(&b.1)) {
-        let (usual, worst) = (median(&shares) * 100.0, worst * 100.0);
+        let usual = median(&shares) * 100.0;
+        let worst = worst * 100.0;
         notes.push(format!(
             "spread: the median window of a bandwidth is {usual:.0}% below the best, at most {worst:.0}% ({what})"
         ));
     }
     notes.extend(page_note(&log.huge_shares));
     if !has_streaming_stores() {
-        notes.push("this cpu has no non-temporal stores that the probe knows: written lines are read first, so writing, copying and STREAM look slower than the memory is".to_string());
+        notes.push(
+            "this cpu has no non-temporal stores that the probe knows: written lines are read first, so \
+                    writing, copying and STREAM look slower than the memory is"
+                .to_string(),
+        );
     }
     if log.unpinned {
-        notes.push("threads could not be pinned (sched_setaffinity was refused): they ran where the kernel put them, so figures are not of single nodes".to_string());
+        notes.push(
+            "threads could not be pinned (sched_setaffinity was refused): they ran where the kernel put them, \
+                    so figures are not of single nodes"
+                .to_string(),
+        );
     }
     if log.missing {
         notes.push("not all threads could be started: raise the limit on processes and probe anew".to_string());
@@ -401,8 +414,8 @@ fn page_note(shares: &[(NodeId, Option<f64>)]) -> Option<String> {
         "buffers lie in huge pages, so the latency is that of memory".to_string()
     } else {
         format!(
-            "only {:.0}% of a buffer lies in huge pages: latency includes walks through the page table, which pages of {page} \
-             make at nearly every step; allow transparent huge pages (madvise) to measure memory alone",
+            "only {:.0}% of a buffer lies in huge pages: latency includes walks through the page table, which pages of \
+             {page} make at nearly every step; allow transparent huge pages (madvise) to measure memory alone",
             least * 100.0
         )
     })

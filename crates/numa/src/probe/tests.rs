@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::plan::{LOAD_SHARES, Tempo};
 use super::team::Timing;
 use super::*;
-use crate::attributes::{ByThreads, Latency, Loaded, Stream, TransferKind};
+use crate::attributes::{ByThreads, Latency, LoadedLatency, Stream, TransferKind};
 use crate::ids::NodeId;
 use crate::sys::deny::without_calls;
 
@@ -49,7 +49,10 @@ pub(super) fn eight_nodes() -> Attributes {
     attributes.write[1][3] = None;
     for (placement, scale) in [("first touch", 1.0), ("striped", 0.45)] {
         let rate = |gb: f64| gb * 1e9 * scale;
-        let (copy, scale, add, triad) = (rate(250.0), rate(248.0), rate(262.0), rate(261.0));
+        let copy = rate(250.0);
+        let scale = rate(248.0);
+        let add = rate(262.0);
+        let triad = rate(261.0);
         attributes.stream.push(Stream { placement: placement.to_string(), threads: 128, copy, scale, add, triad });
     }
     attributes.by_threads = vec![
@@ -61,7 +64,7 @@ pub(super) fn eight_nodes() -> Attributes {
         curve(4, TransferKind::Write, 3.5),
     ];
     for (target, idle, full) in [(0u32, 85.0, 42e9), (4, 190.0, 18e9)] {
-        attributes.loaded.extend(LOAD_SHARES.iter().map(|share| Loaded {
+        attributes.loaded.extend(LOAD_SHARES.iter().map(|share| LoadedLatency {
             initiator: NodeId(0),
             target: NodeId(target),
             bytes_per_second: full * share,

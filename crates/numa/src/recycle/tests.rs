@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::sys::memory::Pages;
+use crate::sys::mapping::Pages;
 
 const KIND: MappingKind = MappingKind { placed: false, huge: false };
 

@@ -3,7 +3,6 @@
 //! # Limits
 //! Free memory is checked when a mapping is made, not when its pages are touched; see `machine`.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,7 +17,8 @@ use crate::policy::Policy;
 use crate::pool::{POOL_BYTES_MAX, Pool, SLAB_BYTES};
 use crate::recycle::{MappingKind, RECYCLED_BYTES_MIN, scratch_bytes};
 use crate::refusals::refused;
-use crate::sys::memory::{ALIGN_BYTES, HUGE_PAGE_BYTES, Memory, Pages};
+use crate::sys::mapping::{ALIGN_BYTES, HUGE_PAGE_BYTES, Mapping, Pages};
+use crate::sys::memory::Memory;
 use crate::sys::{Mode, page_bytes};
 
 /// Below this, a request is not worth a mapping of its own where placement makes no difference.
@@ -162,7 +162,7 @@ impl Allocator {
     fn on_heap(&self, len_bytes: usize) -> Result<Region, MemoryError> {
         let held = len_bytes.next_multiple_of(ALIGN_BYTES) as u64;
         let reservation = self.reserve(held)?;
-        let memory = Memory::heap(len_bytes).map_err(|error| system(held, error))?;
+        let memory = Memory::heap(len_bytes).map_err(|error| MemoryError::system(held, error))?;
         Ok(Region::new(memory, reservation, self.policy.clone(), Vec::new(), self.machine.only_node()))
     }
 
@@ -185,7 +185,7 @@ impl Allocator {
         let held = mapped_bytes.checked_next_multiple_of(page_bytes()).unwrap_or(usize::MAX);
         let reservation = self.reserve(held as u64)?;
         let plan = self.plan(held as u64, 0..held as u64)?;
-        let memory = Memory::map(held, pages).map_err(|error| system(held as u64, error))?;
+        let memory = Memory::map(held, pages).map_err(|error| MemoryError::system(held as u64, error))?;
         let bounds: Vec<Bound> = plan.carry_out(&self.machine, |bytes, mode, nodes| memory.bind(bytes, mode, nodes))?;
         let memory = memory.with_len(len_bytes);
         Ok(Region::new(memory, reservation, plan.policy, bounds, self.machine.only_node()))
@@ -203,20 +203,19 @@ fn next_turn() -> usize {
 }
 
 /// The mapping of a slab, bound to a node.
-fn slab(machine: &Arc<Machine>, node: NodeId) -> Result<Memory, MemoryError> {
+fn slab(machine: &Arc<Machine>, node: NodeId) -> Result<Mapping, MemoryError> {
     let mode = match machine.ask_node(node, SLAB_BYTES as u64)? {
         Grant::Strict => Mode::Bind,
         Grant::Lenient => Mode::Preferred,
     };
-    let memory = Memory::map(SLAB_BYTES, Pages::Default).map_err(|error| system(SLAB_BYTES as u64, error))?;
-    match memory.bind(0..SLAB_BYTES, mode, &IdSet::from_iter([node.0])) {
+    let mapping =
+        Mapping::new(SLAB_BYTES, Pages::Default).map_err(|error| MemoryError::system(SLAB_BYTES as u64, error))?;
+    match mapping.bind(0..SLAB_BYTES, mode, &IdSet::from_iter([node.0])) {
         Ok(()) => {}
-        Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => return Err(system(SLAB_BYTES as u64, error)),
+        Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => {
+            return Err(MemoryError::system(SLAB_BYTES as u64, error));
+        }
         Err(error) => refused("mbind", &error, UNPLACED),
     }
-    Ok(memory)
-}
-
-pub(super) fn system(requested_bytes: u64, error: io::Error) -> MemoryError {
-    MemoryError::System { requested_bytes, reason: error.to_string() }
+    Ok(mapping)
 }

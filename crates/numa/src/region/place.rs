@@ -18,16 +18,16 @@ use std::sync::{MutexGuard, PoisonError};
 
 use super::plan::{UNPLACED, online};
 use super::sections::{Section, main_policy, put};
-use super::{LaidOut, Placed, Region};
+use super::{LaidOut, PolicyState, Region};
 use crate::error::MemoryError;
 use crate::id_set::IdSet;
 use crate::ids::NodeId;
 use crate::machine::Machine;
-use crate::moving::{MoveError, MoveTarget, Moved, check_room, move_back, move_to};
+use crate::moving::{MoveError, MoveReport, MoveTarget, check_room, move_back, move_to};
 use crate::page_map::PageMap;
 use crate::policy::Policy;
 use crate::refusals::refused;
-use crate::sys::memory::HUGE_PAGE_BYTES;
+use crate::sys::mapping::HUGE_PAGE_BYTES;
 use crate::sys::migrate::{advise_huge_pages, set_policy};
 use crate::sys::{Mode, page_bytes};
 use crate::usage::{Counts, UsageKind};
@@ -40,6 +40,13 @@ type Call = (Range<usize>, Option<(Mode, IdSet)>);
 pub struct RegionPlacement {
     sections: Vec<Section>,
     map: PageMap,
+}
+
+impl PageMap {
+    /// Reads where a region lies. Where the kernel refuses to tell, its policy's node is assumed.
+    pub fn of(region: &Region) -> PageMap {
+        PageMap::read_or((region.address(), region.len()), || region.runs())
+    }
 }
 
 impl Region {
@@ -57,7 +64,7 @@ impl Region {
     ///
     /// # Errors
     /// `Stopped`, or `Memory` with the node that is full; policy and pages are then as they were.
-    pub fn place(&self, policy: &Policy, stop: &dyn Fn() -> bool) -> Result<Moved, MoveError> {
+    pub fn place(&self, policy: &Policy, stop: &dyn Fn() -> bool) -> Result<MoveReport, MoveError> {
         self.place_range(0..self.len(), policy, stop)
     }
 
@@ -71,7 +78,7 @@ impl Region {
         bytes: Range<usize>,
         policy: &Policy,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Moved, MoveError> {
+    ) -> Result<MoveReport, MoveError> {
         self.place_on(Machine::this(), bytes, policy, stop)
     }
 
@@ -105,7 +112,7 @@ impl Region {
     }
 
     /// Takes policy and pages back to where they were, as far as the nodes have room. It cannot be stopped.
-    pub fn restore(&self, to: &RegionPlacement) -> Moved {
+    pub fn restore(&self, to: &RegionPlacement) -> MoveReport {
         self.restore_on(Machine::this(), to)
     }
 
@@ -115,22 +122,22 @@ impl Region {
         bytes: Range<usize>,
         policy: &Policy,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Moved, MoveError> {
+    ) -> Result<MoveReport, MoveError> {
         let bytes = self.whole_pages(bytes);
         if bytes.is_empty() {
-            return Ok(Moved::default());
+            return Ok(MoveReport::default());
         }
         if !self.is_movable() {
-            return Ok(Moved { stuck_bytes: bytes.len() as u64, ..Moved::default() });
+            return Ok(MoveReport { stuck_bytes: bytes.len() as u64, ..MoveReport::default() });
         }
         let _moving = self.lock_moving();
         if !machine.has_choice() {
             self.record(Section::whole(bytes.clone(), policy.clone()));
-            return Ok(Moved { already_bytes: bytes.len() as u64, ..Moved::default() });
+            return Ok(MoveReport { already_bytes: bytes.len() as u64, ..MoveReport::default() });
         }
         let new = Section::whole(bytes.clone(), online(machine, policy));
         if policy.is_placed() && !new.policy.is_placed() {
-            return Ok(Moved { stuck_bytes: bytes.len() as u64, ..Moved::default() });
+            return Ok(MoveReport { stuck_bytes: bytes.len() as u64, ..MoveReport::default() });
         }
         if stop() {
             return Err(MoveError::Stopped);
@@ -161,7 +168,7 @@ impl Region {
         target: Option<&MoveTarget<'_>>,
         before: &PageMap,
         stop: &dyn Fn() -> bool,
-    ) -> Result<Moved, MoveError> {
+    ) -> Result<MoveReport, MoveError> {
         if let Some(target) = target {
             check_room(addresses, target, before, machine)?;
         }
@@ -172,21 +179,23 @@ impl Region {
         self.follow(new, false).map_err(system)?;
         let present = || before.bytes_per_node().values().sum();
         match target {
-            None => Ok(Moved { already_bytes: present(), ..Moved::default() }),
+            None => Ok(MoveReport { already_bytes: present(), ..MoveReport::default() }),
             // Who does not tell where pages are does not move them either.
-            Some(_) if !before.is_measured() => Ok(Moved { stuck_bytes: addresses.len() as u64, ..Moved::default() }),
+            Some(_) if !before.is_measured() => {
+                Ok(MoveReport { stuck_bytes: addresses.len() as u64, ..MoveReport::default() })
+            }
             Some(target) => move_to(addresses, target, before, machine, stop),
         }
     }
 
-    fn restore_on(&self, machine: &Machine, to: &RegionPlacement) -> Moved {
+    fn restore_on(&self, machine: &Machine, to: &RegionPlacement) -> MoveReport {
         if !self.is_movable() {
-            return Moved::default();
+            return MoveReport::default();
         }
         let _moving = self.lock_moving();
         let held = self.held_bytes();
         let sections = to.sections.iter().filter_map(|section| section.cut(&(0..held)));
-        let mut moved = Moved::default();
+        let mut moved = MoveReport::default();
         if machine.has_choice() {
             self.hold_pages_apart(&(0..held));
             for section in sections.clone() {
@@ -267,7 +276,7 @@ impl Region {
     fn record(&self, new: Section) {
         let held = self.held_bytes();
         let mut placed = self.placed();
-        let count = |placed: &Placed, change: fn(&Counts, Option<NodeId>, UsageKind, u64)| {
+        let count = |placed: &PolicyState, change: fn(&Counts, Option<NodeId>, UsageKind, u64)| {
             placed.count(&self.memory, self.reservation.as_ref(), self.only_node, change);
         };
         count(&placed, Counts::take);
@@ -283,9 +292,9 @@ impl Region {
         let bytes = sections.iter().map(Section::laid_out_bytes).max().unwrap_or(0) as u64;
         let policy = main_policy(&sections);
         if sections.len() == 1 {
-            *placed = Placed::new(policy, bytes, bounds);
+            *placed = PolicyState::new(policy, bytes, bounds);
         } else {
-            *placed = Placed { policy, laid_out: Some(Box::new(LaidOut { bytes, bounds, sections })) };
+            *placed = PolicyState { policy, laid_out: Some(Box::new(LaidOut { bytes, bounds, sections })) };
         }
         count(&placed, Counts::add);
         drop(placed);

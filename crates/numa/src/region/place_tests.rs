@@ -7,7 +7,7 @@ use super::tests::{can_place, kernel_policy, refused_calls, two_nodes};
 use super::*;
 use crate::fixture::Fixture;
 use crate::machine::Machine;
-use crate::moving::{MoveError, Moved};
+use crate::moving::{MoveError, MoveReport};
 use crate::sys::deny::without_calls;
 use crate::{Allocator, MemoryError, NodeId, PageMap};
 
@@ -28,11 +28,11 @@ fn where_moving_is_refused_memory_stays_and_it_is_told_once() {
             let region = touched(&machine, Policy::Local, 3 * MIB);
             for policy in [Policy::Node(NodeId(1)), Policy::Interleaved(vec![NodeId(0), NodeId(1)])] {
                 let moved = region.place_on(&machine, 0..region.len(), &policy, &|| false).expect("no error");
-                assert_eq!(moved, Moved { stuck_bytes: 3 * MIB as u64, ..Moved::default() });
+                assert_eq!(moved, MoveReport { stuck_bytes: 3 * MIB as u64, ..MoveReport::default() });
                 assert_eq!(region.policy(), policy);
             }
             let taken = region.snapshot();
-            assert_eq!(region.restore(&taken), Moved::default());
+            assert_eq!(region.restore(&taken), MoveReport::default());
             assert!(!PageMap::of(&region).is_measured());
             assert!(region.bytes().iter().all(|byte| *byte == 7));
         });
@@ -71,7 +71,7 @@ fn a_node_that_the_kernel_does_not_have_keeps_pages_where_they_are() {
     let region = touched(&machine, Policy::Node(NodeId(0)), 3 * MIB);
     let before = PageMap::of(&region);
     let moved = region.place_on(&machine, 0..region.len(), &Policy::Node(NodeId(77)), &|| false).expect("no error");
-    assert_eq!(moved, Moved { stuck_bytes: 3 * MIB as u64, ..Moved::default() });
+    assert_eq!(moved, MoveReport { stuck_bytes: 3 * MIB as u64, ..MoveReport::default() });
     assert_eq!(PageMap::of(&region), before);
     // Interleaved over both: what shall stay on node 0 is there, the rest is stuck.
     let both = Policy::Interleaved(vec![NodeId(0), NodeId(77)]);
@@ -92,7 +92,7 @@ fn a_full_node_is_named_and_nothing_changes() {
     let (_fixture, machine) = two_nodes([4 << 20, 100 << 10]);
     let region = Allocator::on_machine(Policy::Node(NodeId(0)), None, machine.clone()).region(80 * MIB).expect("fits");
     let placements = region.placements();
-    let full = |result: Result<Moved, MoveError>| match result {
+    let full = |result: Result<MoveReport, MoveError>| match result {
         Err(MoveError::Memory(MemoryError::NodeFull { node, requested_bytes, .. })) => (node, requested_bytes),
         other => panic!("{other:?}"),
     };
@@ -156,7 +156,7 @@ fn one_node_and_heap_blocks_take_no_call() {
     let machine = std::sync::Arc::new(Machine::read(fixture.root()));
     let region = touched(&machine, Policy::Local, MIB);
     let moved = region.place_on(&machine, 0..MIB, &Policy::Node(NodeId(0)), &|| false).expect("nothing to do");
-    assert_eq!(moved, Moved { already_bytes: MIB as u64, ..Moved::default() });
+    assert_eq!(moved, MoveReport { already_bytes: MIB as u64, ..MoveReport::default() });
     assert_eq!(region.policy(), Policy::Node(NodeId(0)));
     assert!(kernel_policy(region.address()).is_none_or(|policy| policy == "default"));
     let small = touched(&machine, Policy::Local, 100);
@@ -166,8 +166,8 @@ fn one_node_and_heap_blocks_take_no_call() {
     assert_eq!((moved.moved_bytes, moved.stuck_bytes >= 1), (0, true));
     assert_eq!(small.policy(), Policy::Local);
     let nothing = region.place_on(&machine, 10..4000, &Policy::Node(NodeId(0)), &|| false).expect("no whole page");
-    assert_eq!(nothing, Moved::default());
+    assert_eq!(nothing, MoveReport::default());
     let empty = touched(&machine, Policy::Local, 0);
-    assert_eq!(empty.place(&Policy::Node(NodeId(0)), &|| false), Ok(Moved::default()));
-    assert_eq!(empty.restore(&empty.snapshot()), Moved::default());
+    assert_eq!(empty.place(&Policy::Node(NodeId(0)), &|| false), Ok(MoveReport::default()));
+    assert_eq!(empty.restore(&empty.snapshot()), MoveReport::default());
 }

@@ -7,7 +7,6 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::allocator::system;
 use crate::error::MemoryError;
 use crate::id_set::IdSet;
 use crate::ids::NodeId;
@@ -122,7 +121,9 @@ impl Plan {
         for Call { bytes, mode, nodes } in &self.calls {
             match bind(bytes.clone(), *mode, nodes) {
                 Ok(()) => {}
-                Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => return Err(system(self.bytes, error)),
+                Err(error) if error.raw_os_error() == Some(libc::ENOMEM) => {
+                    return Err(MemoryError::system(self.bytes, error));
+                }
                 Err(error) => {
                     refused("mbind", &error, UNPLACED);
                     return Ok(bounds);

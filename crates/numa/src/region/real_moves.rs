@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::real_nodes::several_nodes;
 use super::*;
-use crate::moving::{MoveError, Moved};
+use crate::moving::{MoveError, MoveReport};
 use crate::sys::page_bytes;
 use crate::{Allocator, Budget, NodeId, PageMap, Pattern};
 
@@ -74,15 +74,20 @@ fn regions_move_between_nodes_while_they_are_read() {
             if region.policy() == Policy::Node(node) {
                 continue;
             }
-            let (placements, before) = (region.placements(), PageMap::of(&region));
+            let placements = region.placements();
+            let before = PageMap::of(&region);
             let moved = under_readers(&region, || region.place(&Policy::Node(node), &|| false)).expect("there is room");
             let map = PageMap::of(&region);
             let what = format!("{len} bytes to node {node}: {moved:?}, {:?}, {:?}", before.ranges(), map.ranges());
-            assert_eq!(moved, Moved { moved_bytes: region.held_bytes() as u64, ..Moved::default() }, "{what}");
+            assert_eq!(
+                moved,
+                MoveReport { moved_bytes: region.held_bytes() as u64, ..MoveReport::default() },
+                "{what}"
+            );
             assert_eq!(map.bytes_per_node(), BTreeMap::from([(node, len as u64)]), "{what}");
             assert_eq!((region.policy(), region.placements()), (Policy::Node(node), placements + 1));
             let again = region.place(&Policy::Node(node), &|| false).expect("there is room");
-            assert_eq!(again, Moved { already_bytes: region.held_bytes() as u64, ..Moved::default() });
+            assert_eq!(again, MoveReport { already_bytes: region.held_bytes() as u64, ..MoveReport::default() });
         }
         assert!(is_intact(&region), "content was lost");
     }
@@ -193,7 +198,8 @@ fn parts_of_a_region_are_placed_apart() {
 fn a_stopped_move_leaves_everything_where_it_was() {
     let Some((_, nodes)) = several_nodes() else { return };
     let region = counted(Policy::Striped { nodes: nodes[..2].to_vec(), chunk_bytes: 0 }, 28 * MIB);
-    let (policy, map) = (region.policy(), PageMap::of(&region));
+    let policy = region.policy();
+    let map = PageMap::of(&region);
     for steps in [0, 1, 3] {
         let asked = std::cell::Cell::new(0);
         let stop = || asked.replace(asked.get() + 1) >= steps;
@@ -210,7 +216,8 @@ fn a_snapshot_can_be_restored() {
     let Some((_, nodes)) = several_nodes() else { return };
     let first = Policy::Striped { nodes: nodes.clone(), chunk_bytes: 0 };
     let region = counted(first.clone(), 10 * MIB);
-    let (map, taken) = (PageMap::of(&region), region.snapshot());
+    let map = PageMap::of(&region);
+    let taken = region.snapshot();
     region.place_range(MIB..4 * MIB, &Policy::Node(nodes[1]), &|| false).expect("there is room");
     region.place_range(2 * MIB..9 * MIB, &Policy::Interleaved(nodes.clone()), &|| false).expect("there is room");
     let moved = under_readers(&region, || region.restore(&taken));

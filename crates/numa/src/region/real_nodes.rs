@@ -136,7 +136,8 @@ fn usage_names_the_nodes() {
 fn threads_know_their_node() {
     let Some((topology, _)) = several_nodes() else { return };
     for cpu in topology.usable_cpus().to_vec() {
-        let (node, all) = (topology.node_of_cpu(cpu), topology.usable_cpus().to_vec());
+        let node = topology.node_of_cpu(cpu);
+        let all = topology.usable_cpus().to_vec();
         std::thread::spawn(move || {
             assert!(pin_current_thread(&[cpu]));
             assert_eq!(current_node(), node);

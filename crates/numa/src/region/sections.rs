@@ -9,7 +9,7 @@ use std::ops::Range;
 use super::allocator::HUGE_PAGES_PER_NODE_MIN;
 use crate::ids::NodeId;
 use crate::policy::Policy;
-use crate::sys::memory::HUGE_PAGE_BYTES;
+use crate::sys::mapping::HUGE_PAGE_BYTES;
 use crate::sys::page_bytes;
 
 /// Bytes of a region that follow one policy.

@@ -12,7 +12,7 @@ use crate::fixture::Fixture;
 use crate::id_set::IdSet;
 use crate::sys::Mode;
 use crate::sys::deny::without_calls;
-use crate::sys::memory::Pages;
+use crate::sys::mapping::Pages;
 use crate::sys::page_bytes;
 use crate::{Budget, MemoryError, NodeId, current_node};
 use crate::{PageMap, Topology, pin_current_thread, refusals};
@@ -356,7 +356,8 @@ fn scratch_memory_is_used_again() {
         let mut first = allocator.scratch(3 * MIB + 5).expect("fits");
         assert_eq!((first.len(), budget.used_bytes()), (3 * MIB + 5, first.held_bytes() as u64));
         first.bytes_mut().fill(0xee);
-        let (address, held) = (first.address(), first.held_bytes());
+        let address = first.address();
+        let held = first.held_bytes();
         drop(first);
         assert_eq!((budget.used_bytes(), recycled()), (0, held as u64));
         let again = allocator.scratch(3 * MIB).expect("fits");

@@ -98,7 +98,7 @@ mod tests {
             assert!(status.iter().all(|s| *s == -libc::ENOENT));
         }
         assert!(
-            region.held_bytes() >= crate::sys::memory::HUGE_PAGE_BYTES
+            region.held_bytes() >= crate::sys::mapping::HUGE_PAGE_BYTES
                 || status[8..].iter().all(|s| *s == -libc::ENOENT)
         );
     }

@@ -11,16 +11,10 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use super::migrate::set_policy;
+use super::Mode;
+use super::mapping::{ALIGN_BYTES, Mapping, Pages, out_of_memory, round_up};
 use super::slab::Block;
-use super::{Mode, page_bytes};
 use crate::id_set::IdSet;
-use crate::pool::{self, Pool};
-
-/// Every [`Memory`] starts at a multiple of this: a cache line, and the widest vector there is.
-pub(crate) const ALIGN_BYTES: usize = 64;
-/// What one huge page of x86-64 and of arm64 with 4 KiB pages covers.
-pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 mod sealed {
     pub trait Sealed {}
@@ -45,21 +39,10 @@ enum MemorySource {
     Nothing,
     /// The heap, with this capacity and [`ALIGN_BYTES`].
     Heap { capacity: usize },
-    /// A mapping of this many bytes, whole pages.
-    Mapping { mapped: usize },
+    /// A mapping, owned alone.
+    Mapping(Mapping),
     /// A block of a slab, owned alone.
     Block(Block),
-}
-
-/// What size of pages a mapping asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Pages {
-    /// As the system is set.
-    Default,
-    /// Huge ones where a whole one fits; the mapping is aligned to them.
-    Huge,
-    /// Never huge ones.
-    Small,
 }
 
 /// Owned bytes; see the module's invariants.
@@ -100,21 +83,17 @@ impl Memory {
         if len_bytes == 0 {
             return Ok(Memory::empty());
         }
-        let (start, mapped) = map_pages(len_bytes, libc::PROT_READ | libc::PROT_WRITE, pages)?;
-        Ok(Memory { start, len_bytes, source: MemorySource::Mapping { mapped } })
+        let mapping = Mapping::new(len_bytes, pages)?;
+        Ok(Memory { start: mapping.start(), len_bytes, source: MemorySource::Mapping(mapping) })
     }
 
     /// Sets where pages of these bytes that are not there yet will come from: all whose first byte lies within, of the
     /// mapping's pages. Heap blocks stay as they are.
     pub(crate) fn bind(&self, bytes: Range<usize>, mode: Mode, nodes: &IdSet) -> io::Result<()> {
-        let MemorySource::Mapping { mapped } = &self.source else { return Ok(()) };
-        let mapped = *mapped;
-        let start = bytes.start.min(mapped).next_multiple_of(page_bytes());
-        let end = bytes.end.min(mapped).next_multiple_of(page_bytes());
-        if start >= end {
-            return Ok(());
+        match &self.source {
+            MemorySource::Mapping(mapping) => mapping.bind(bytes, mode, nodes),
+            _ => Ok(()),
         }
-        set_policy(self.address() + start..self.address() + end, Some((mode, nodes)))
     }
 
     pub(crate) fn address(&self) -> usize {
@@ -130,14 +109,14 @@ impl Memory {
         match &self.source {
             MemorySource::Nothing => 0,
             MemorySource::Heap { capacity } => *capacity,
-            MemorySource::Mapping { mapped } => *mapped,
+            MemorySource::Mapping(mapping) => mapping.bytes(),
             MemorySource::Block(block) => block.bytes(),
         }
     }
 
     /// Whether it has whole pages of its own, which may be placed and moved.
     pub(crate) fn is_mapping(&self) -> bool {
-        matches!(self.source, MemorySource::Mapping { .. })
+        matches!(self.source, MemorySource::Mapping(_))
     }
 
     /// Whether it is a block of a slab.
@@ -145,10 +124,10 @@ impl Memory {
         matches!(self.source, MemorySource::Block(_))
     }
 
-    /// The pool that it is a block of, if it is one and its pool is still there.
-    pub(crate) fn pool(&self) -> Option<Arc<Pool>> {
+    /// The block of a slab that it is, if it is one.
+    pub(crate) fn block(&self) -> Option<&Block> {
         match &self.source {
-            MemorySource::Block(block) => block.slab().home().pool(),
+            MemorySource::Block(block) => Some(block),
             _ => None,
         }
     }
@@ -160,10 +139,15 @@ impl Memory {
         self
     }
 
-    /// The first bytes of a block. All of a block's bytes are initialised, since its slab's mapping is.
-    pub(super) fn from_block(block: Block, len_bytes: usize) -> Memory {
-        assert!(len_bytes <= block.bytes(), "{len_bytes} of {} bytes", block.bytes());
-        Memory { start: block.start(), len_bytes, source: MemorySource::Block(block) }
+    /// The first `len_bytes` bytes of a block, zeroed like the rest of it.
+    pub(crate) fn of_block(block: Block, len_bytes: usize) -> io::Result<Memory> {
+        if len_bytes > block.bytes() {
+            return Err(io::Error::from(io::ErrorKind::InvalidInput));
+        }
+        // SAFETY: the block is within its slab's mapping, which is readable and writable; by the invariant of slabs
+        // nobody else refers to it.
+        unsafe { block.start().write_bytes(0, block.bytes()) };
+        Ok(Memory { start: block.start(), len_bytes, source: MemorySource::Block(block) })
     }
 
     /// Its first byte.
@@ -203,7 +187,7 @@ impl Memory {
             *self = Memory::empty();
             return;
         }
-        match &self.source {
+        match &mut self.source {
             MemorySource::Nothing | MemorySource::Block(_) => {}
             MemorySource::Heap { capacity } if len_bytes <= *capacity / 2 => {
                 // On failure the block simply stays as large as it is.
@@ -213,13 +197,10 @@ impl Memory {
                 }
             }
             MemorySource::Heap { .. } => {}
-            MemorySource::Mapping { mapped } => {
-                let mapped = *mapped;
-                let kept = round_up(len_bytes, page_bytes()).map_or(mapped, |kept| kept.min(mapped));
-                // SAFETY: `kept <= mapped`, so this is inside the mapping or just past its end. By `&mut self` nothing
-                // refers to those pages, and the length set below keeps it so.
-                unsafe { unmap(self.start.as_ptr().add(kept), mapped - kept) };
-                self.source = MemorySource::Mapping { mapped: kept };
+            MemorySource::Mapping(mapping) => {
+                // SAFETY: by `&mut self` nothing refers to the bytes behind the first `len_bytes`, and the length set
+                // below keeps it so.
+                unsafe { mapping.shrink(len_bytes) };
             }
         }
         self.len_bytes = len_bytes;
@@ -229,82 +210,23 @@ impl Memory {
 impl Drop for Memory {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.source, MemorySource::Nothing) {
-            MemorySource::Nothing => {}
-            MemorySource::Block(block) => pool::give_back(block),
+            // A mapping goes back by itself.
+            MemorySource::Nothing | MemorySource::Mapping(_) => {}
+            MemorySource::Block(block) => {
+                let slab = Arc::clone(block.slab());
+                slab.home().give_back(block);
+            }
             MemorySource::Heap { capacity } => {
                 if let Ok(layout) = heap_layout(capacity) {
                     // SAFETY: allocated with this very layout; `capacity` is already a multiple of the alignment.
                     unsafe { alloc::dealloc(self.start.as_ptr(), layout) };
                 }
             }
-            // SAFETY: the whole mapping, which this value owned alone and which ends with it.
-            MemorySource::Mapping { mapped } => unsafe { unmap(self.start.as_ptr(), mapped) },
         }
-    }
-}
-
-/// Maps whole pages for at least `len_bytes` bytes, none of them touched yet: where, and how many bytes.
-fn map_pages(len_bytes: usize, protection: libc::c_int, pages: Pages) -> io::Result<(NonNull<u8>, usize)> {
-    let huge = pages == Pages::Huge;
-    let mapped = round_up(len_bytes, page_bytes())?;
-    let slack = if huge { HUGE_PAGE_BYTES } else { 0 };
-    let asked = mapped.checked_add(slack).ok_or_else(out_of_memory)?;
-    // SAFETY: an anonymous private mapping at an address of the kernel's choice replaces nothing.
-    let base = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            asked,
-            protection,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
-            -1,
-            0,
-        )
-    };
-    if base == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    let base = base.cast::<u8>();
-    let lead = if huge { base.align_offset(HUGE_PAGE_BYTES).min(slack) } else { 0 };
-    // SAFETY: `lead + mapped <= asked`, so the result stays inside the mapping.
-    let start = unsafe { base.add(lead) };
-    // SAFETY: whole pages of the mapping made above, before those that are handed out; nothing refers to them.
-    unsafe { unmap(base, lead) };
-    // SAFETY: `lead + mapped <= asked`, so these are the pages of the mapping after those that are handed out.
-    unsafe { unmap(start.add(mapped), slack - lead) };
-    let advice = match pages {
-        Pages::Default => None,
-        Pages::Huge => Some(libc::MADV_HUGEPAGE),
-        Pages::Small => Some(libc::MADV_NOHUGEPAGE),
-    };
-    if let Some(advice) = advice {
-        // SAFETY: the range is our mapping, not yet referred to. A refusal (no huge pages in this kernel) is no fault.
-        unsafe { libc::madvise(start.cast(), mapped, advice) };
-    }
-    let start = NonNull::new(start).ok_or_else(out_of_memory)?;
-    Ok((start, mapped))
-}
-
-/// Gives whole pages of one of our own mappings back; nothing happens for no bytes.
-///
-/// # Safety
-/// The range is page-aligned and belongs to a mapping that the caller owns, and nothing refers or will refer into it.
-unsafe fn unmap(start: *mut u8, len_bytes: usize) {
-    if len_bytes > 0 {
-        // SAFETY: the caller's promise.
-        // A failure (too many mappings to split one) leaves memory mapped, which is waste and no fault.
-        unsafe { libc::munmap(start.cast(), len_bytes) };
     }
 }
 
 fn heap_layout(len_bytes: usize) -> io::Result<Layout> {
     let capacity = round_up(len_bytes, ALIGN_BYTES)?;
     Layout::from_size_align(capacity, ALIGN_BYTES).map_err(|_| out_of_memory())
-}
-
-fn round_up(len_bytes: usize, to: usize) -> io::Result<usize> {
-    len_bytes.checked_next_multiple_of(to).ok_or_else(out_of_memory)
-}
-
-fn out_of_memory() -> io::Error {
-    io::Error::from_raw_os_error(libc::ENOMEM)
 }

@@ -10,6 +10,7 @@
 pub(crate) mod deny;
 pub(crate) mod heap;
 mod hinted;
+pub(crate) mod mapping;
 pub(crate) mod memory;
 pub(crate) mod migrate;
 pub(crate) mod perf;

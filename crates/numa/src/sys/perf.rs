@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 /// What the kernel writes for a group: how many counters, the time enabled and the time counted, then the values.
 const HEAD_WORDS: usize = 3;
 /// The most counters of a group.
-pub(crate) const GROUP_MAX: usize = 4;
+const GROUP_MAX: usize = 4;
 
 const FORMAT_TOTAL_TIME_ENABLED: u64 = 1;
 const FORMAT_TOTAL_TIME_RUNNING: u64 = 1 << 1;
@@ -31,7 +31,7 @@ pub(crate) struct Event {
 
 /// Whom a group of counters watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watched {
+pub(crate) enum WatchTarget {
     /// What the calling thread does outside of the kernel.
     Thread,
     /// All that passes a cpu's share of a source, by whomever.
@@ -70,14 +70,14 @@ pub(crate) struct Reading {
 /// Counters that count together.
 #[derive(Debug)]
 pub(crate) struct Group {
-    watched: Watched,
+    watched: WatchTarget,
     /// The first one stands for the group.
     counters: Vec<File>,
 }
 
 impl Group {
     /// A group of one counter, which begins to count.
-    pub(crate) fn open(event: Event, watched: Watched) -> io::Result<Group> {
+    pub(crate) fn open(event: Event, watched: WatchTarget) -> io::Result<Group> {
         Ok(Group { watched, counters: vec![open(event, watched, -1)?] })
     }
 
@@ -117,12 +117,12 @@ impl Group {
     }
 }
 
-fn open(event: Event, watched: Watched, leader: libc::c_int) -> io::Result<File> {
+fn open(event: Event, watched: WatchTarget, leader: libc::c_int) -> io::Result<File> {
     let (thread, cpu, flags) = match watched {
         // What runs in the kernel is not for every user to see, and is no work of a query's either.
-        Watched::Thread => (0, -1, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR),
+        WatchTarget::Thread => (0, -1, EXCLUDE_KERNEL | EXCLUDE_HYPERVISOR),
         // Sources outside of the cores cannot tell who causes what they count, and refuse to be asked.
-        Watched::Cpu(cpu) => (-1, cpu as libc::c_int, 0),
+        WatchTarget::Cpu(cpu) => (-1, cpu as libc::c_int, 0),
     };
     let attributes = Attributes {
         kind: event.kind,

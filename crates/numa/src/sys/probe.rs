@@ -194,7 +194,9 @@ mod avx2 {
         single: impl Fn(f64, f64) -> f64,
     ) {
         let len = to.len().min(a.len()).min(b.len());
-        let (to, a, b) = (&mut to[..len], &a[..len], &b[..len]);
+        let to = &mut to[..len];
+        let a = &a[..len];
+        let b = &b[..len];
         let start = to.as_ptr().align_offset(VECTOR_BYTES).min(len);
         let end = start + (len - start) / LANES * LANES;
         for i in (0..start).chain(end..len) {
@@ -227,7 +229,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_sum_of_the_streams_is_the_plain_sum(len in 0usize..900, cuts in prop::array::uniform3(0usize..900), seed: u64) {
+        fn the_sum_of_the_streams_is_the_plain_sum(
+            len in 0usize..900,
+            cuts in prop::array::uniform3(0usize..900),
+            seed: u64,
+        ) {
             let all = words(len, seed);
             let mut cuts = cuts.map(|cut| cut.min(len));
             cuts.sort_unstable();
@@ -242,7 +248,12 @@ mod tests {
         }
 
         #[test]
-        fn filling_writes_every_word_and_no_other(len in 0usize..100, from in 0usize..100, to in 0usize..100, value: u64) {
+        fn filling_writes_every_word_and_no_other(
+            len in 0usize..100,
+            from in 0usize..100,
+            to in 0usize..100,
+            value: u64,
+        ) {
             let (from, to) = (from.min(to).min(len), from.max(to).min(len));
             let before = words(len, 1);
             let mut written = before.clone();
@@ -253,8 +264,14 @@ mod tests {
         }
 
         #[test]
-        fn the_kernels_of_stream_are_their_plain_loops(len in 0usize..90, skip in 0usize..5, short in 0usize..5, seed: u64) {
-            let (a, b) = (numbers(len, seed), numbers(len.saturating_sub(short), !seed));
+        fn the_kernels_of_stream_are_their_plain_loops(
+            len in 0usize..90,
+            skip in 0usize..5,
+            short in 0usize..5,
+            seed: u64,
+        ) {
+            let a = numbers(len, seed);
+            let b = numbers(len.saturating_sub(short), !seed);
             let skip = skip.min(len);
             let run = |f: &dyn Fn(&mut [f64])| {
                 let mut to = vec![0.5; len];
@@ -270,7 +287,8 @@ mod tests {
 
     #[test]
     fn portable_loops_are_streams_definitions() {
-        let (a, b) = ([1.0, 2.0], [10.0, 20.0]);
+        let a = [1.0, 2.0];
+        let b = [10.0, 20.0];
         let mut to = [0.0; 2];
         portable::copy(&mut to, &a);
         assert_eq!(to, [1.0, 2.0]);

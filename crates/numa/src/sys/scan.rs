@@ -8,7 +8,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 
-use super::memory::HUGE_PAGE_BYTES;
+use super::mapping::HUGE_PAGE_BYTES;
 use super::page_bytes;
 
 /// Answers that one call may give.
@@ -88,7 +88,8 @@ impl PageTable {
                 break;
             };
             for region in &regions[..count] {
-                let (start, end) = ((region.start as usize).max(bytes.start), (region.end as usize).min(bytes.end));
+                let start = (region.start as usize).max(bytes.start);
+                let end = (region.end as usize).min(bytes.end);
                 // Where base pages are larger than usual, so are huge ones, and their size is not known here.
                 let huge = region.categories & PAGE_IS_HUGE != 0 && page < HUGE_PAGE_BYTES / 256;
                 match found.last_mut() {

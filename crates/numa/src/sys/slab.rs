@@ -6,33 +6,39 @@
 //! # Limits
 //! Finding a free block looks at one word per 64 blocks. Which slab to take from is for the pool to say.
 
-use std::io;
+use std::any::Any;
+use std::fmt::Debug;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::memory::{ALIGN_BYTES, Memory};
-use crate::pool::Home;
+use super::mapping::{ALIGN_BYTES, Mapping};
+
+/// Who keeps the blocks of a slab while nobody uses them.
+pub(crate) trait Home: Any + Debug + Send + Sync {
+    /// Takes a block back.
+    fn give_back(&self, block: Block);
+}
 
 /// A mapping and which of its blocks are free; see the module's invariants.
 #[derive(Debug)]
 pub(crate) struct Slab {
-    memory: Memory,
+    mapping: Mapping,
     block_bytes: usize,
     /// One bit per block, set where it is free.
     free: Box<[AtomicU64]>,
     free_blocks: AtomicUsize,
-    home: Home,
+    home: Box<dyn Home>,
 }
 
 impl Slab {
     /// All whole blocks of a mapping, all free. `block_bytes` is a multiple of 64 and not 0.
-    pub(crate) fn new(memory: Memory, block_bytes: usize, home: Home) -> Slab {
-        assert!(block_bytes > 0 && block_bytes.is_multiple_of(ALIGN_BYTES) && memory.is_mapping());
-        let blocks = memory.held_bytes() / block_bytes;
+    pub(crate) fn new(mapping: Mapping, block_bytes: usize, home: Box<dyn Home>) -> Slab {
+        assert!(block_bytes > 0 && block_bytes.is_multiple_of(ALIGN_BYTES));
+        let blocks = mapping.bytes() / block_bytes;
         let word = |w: usize| u64::MAX.checked_shr((64 - (blocks - 64 * w).min(64)) as u32).unwrap_or(0);
         let free = (0..blocks.div_ceil(64)).map(|w| AtomicU64::new(word(w))).collect();
-        Slab { memory, block_bytes, free, free_blocks: AtomicUsize::new(blocks), home }
+        Slab { mapping, block_bytes, free, free_blocks: AtomicUsize::new(blocks), home }
     }
 
     /// A free block, if there is one.
@@ -55,17 +61,17 @@ impl Slab {
 
     /// How many blocks it has.
     pub(crate) fn blocks(&self) -> usize {
-        self.memory.held_bytes() / self.block_bytes
+        self.mapping.bytes() / self.block_bytes
     }
 
     /// Bytes of its mapping.
     pub(crate) fn held_bytes(&self) -> usize {
-        self.memory.held_bytes()
+        self.mapping.bytes()
     }
 
-    /// Where its blocks are kept while nobody uses them.
-    pub(crate) fn home(&self) -> &Home {
-        &self.home
+    /// Who keeps its blocks while nobody uses them.
+    pub(crate) fn home(&self) -> &dyn Home {
+        self.home.as_ref()
     }
 }
 
@@ -87,7 +93,7 @@ impl Block {
 
     pub(super) fn start(&self) -> NonNull<u8> {
         // SAFETY: `index < blocks`, so the block lies within the slab's mapping.
-        unsafe { self.slab.memory.start().add(self.index * self.slab.block_bytes) }
+        unsafe { self.slab.mapping.start().add(self.index * self.slab.block_bytes) }
     }
 }
 
@@ -96,18 +102,5 @@ impl Drop for Block {
         // Counted first: a slab never shows more free blocks than a taker could find a moment later.
         self.slab.free_blocks.fetch_add(1, Ordering::Relaxed);
         self.slab.free[self.index / 64].fetch_or(1 << (self.index % 64), Ordering::Release);
-    }
-}
-
-impl Memory {
-    /// The first `len_bytes` bytes of a block, zeroed like the rest of it.
-    pub(crate) fn of_block(block: Block, len_bytes: usize) -> io::Result<Memory> {
-        if len_bytes > block.bytes() {
-            return Err(io::Error::from(io::ErrorKind::InvalidInput));
-        }
-        // SAFETY: the block is within its slab's mapping, which is readable and writable; by the module's invariant
-        // nobody else refers to it.
-        unsafe { block.start().write_bytes(0, block.bytes()) };
-        Ok(Memory::from_block(block, len_bytes))
     }
 }

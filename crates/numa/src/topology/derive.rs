@@ -7,23 +7,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::facts::Facts;
 use super::types::{HopClass, HopKind, MemoryKind, Node, SubDomains, Tier};
 use crate::ids::{NodeId, PackageId};
 
-/// Fills in every derived fact.
-pub(super) fn complete(facts: &mut Facts) {
-    let quota = facts.cpu_quota.map_or(usize::MAX, |q| q.cpus());
-    facts.default_threads = facts.usable_cpus.len().min(quota).max(1);
-    facts.default_memory_bytes = facts.memory_bytes / 5 * 4;
-    facts.sub_domains = sub_domains(facts);
-    facts.tiers = tiers(&facts.nodes);
-    facts.hop_classes = hop_classes(&facts.nodes);
-}
-
-fn sub_domains(facts: &Facts) -> Vec<SubDomains> {
+/// The packages of several nodes with cpus.
+pub(super) fn sub_domains(nodes: &[Node]) -> Vec<SubDomains> {
     let mut by_package: BTreeMap<PackageId, Vec<NodeId>> = BTreeMap::new();
-    for node in facts.nodes.iter().filter(|n| !n.cpus.is_empty()) {
+    for node in nodes.iter().filter(|n| !n.cpus.is_empty()) {
         if let Some(package) = node.package {
             by_package.entry(package).or_default().push(node.id);
         }
@@ -36,7 +26,8 @@ fn sub_domains(facts: &Facts) -> Vec<SubDomains> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Rank(u64, u32);
 
-fn tiers(nodes: &[Node]) -> Vec<Tier> {
+/// Kinds of memory, the fastest first.
+pub(super) fn tiers(nodes: &[Node]) -> Vec<Tier> {
     let with_memory: Vec<&Node> = nodes.iter().filter(|n| n.memory_bytes > 0).collect();
     let with_memory = if with_memory.is_empty() { nodes.iter().collect() } else { with_memory };
     let mut kernel: Vec<Option<u32>> = with_memory.iter().map(|n| n.kernel_tier).collect();
@@ -113,7 +104,8 @@ pub(super) fn hop_kind(from: &Node, to: &Node, nodes: &[Node]) -> HopKind {
     }
 }
 
-fn hop_classes(nodes: &[Node]) -> Vec<HopClass> {
+/// How nodes lie to each other, the nearest first.
+pub(super) fn hop_classes(nodes: &[Node]) -> Vec<HopClass> {
     /// The pairs of a class, and whether all of them lead to memory without cpus.
     struct Pairs {
         pairs: u64,

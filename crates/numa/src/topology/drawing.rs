@@ -133,7 +133,10 @@ fn packages(machine: &Topology, top: f64, canvas: &mut Canvas) -> Extent {
     }
     let area: f64 = boxes.iter().map(|b| (b.width + GAP) * (b.height + GAP)).sum();
     let wide = (area * 1.25).sqrt().max(widest + 1.0).max(420.0);
-    let (mut x, mut y, mut row_height, mut right) = (MARGIN, top, 0.0f64, MARGIN);
+    let mut x = MARGIN;
+    let mut y = top;
+    let mut row_height = 0.0f64;
+    let mut right = MARGIN;
     for of in &boxes {
         if x > MARGIN && x + of.width > MARGIN + wide {
             (x, y, row_height) = (MARGIN, y + row_height + GAP, 0.0);
@@ -187,7 +190,10 @@ fn core_groups<'a>(machine: &'a Topology, node: &Node) -> Vec<Vec<&'a [CpuId]>> 
 
 /// Places groups of cores in rows; tells each its index and corner, and how large the whole is.
 fn flow(groups: &[Vec<&[CpuId]>], mut place: impl FnMut(usize, f64, f64)) -> (f64, f64) {
-    let (mut x, mut y, mut row, mut right) = (0.0f64, 0.0, 0.0f64, 0.0f64);
+    let mut x = 0.0f64;
+    let mut y = 0.0;
+    let mut row = 0.0f64;
+    let mut right = 0.0f64;
     for (i, group) in groups.iter().enumerate() {
         let (width, height) = group_size(group.len());
         if x > 0.0 && x + width > 4.0 * group_size(CORES_IN_ROW).0 / 2.0 {
@@ -291,7 +297,8 @@ fn matrix(machine: &Topology, left: f64, top: f64, canvas: &mut Canvas) -> f64 {
     let font = (cell / (digits as f64 * 0.62)).min(cell * 0.42);
     let numbers = n <= 64;
     canvas.bold(left, top + 11.0, 12.0, "distances, from row to column");
-    let (x0, y0) = (left + 28.0, top + 34.0);
+    let x0 = left + 28.0;
+    let y0 = top + 34.0;
     let colours = Heat::of(machine);
     let step = if numbers { 1 } else { n.div_ceil(32) };
     for (i, from) in machine.nodes().iter().enumerate() {

@@ -56,7 +56,12 @@ pub(super) struct Facts {
 impl Facts {
     /// The machine; fills in what follows from the rest.
     pub(super) fn finish(mut self) -> Topology {
-        derive::complete(&mut self);
+        let quota = self.cpu_quota.map_or(usize::MAX, |quota| quota.cpus());
+        self.default_threads = self.usable_cpus.len().min(quota).max(1);
+        self.default_memory_bytes = self.memory_bytes / 5 * 4;
+        self.sub_domains = derive::sub_domains(&self.nodes);
+        self.tiers = derive::tiers(&self.nodes);
+        self.hop_classes = derive::hop_classes(&self.nodes);
         let node_by_cpu: BTreeMap<CpuId, NodeId> =
             self.nodes.iter().flat_map(|n| n.cpus.iter().map(|cpu| (*cpu, n.id))).collect();
         let class_by_distance = self.hop_classes.iter().map(|c| ((c.kind, c.distance), c.class as usize)).collect();

@@ -77,7 +77,8 @@ fn everything_is_read() {
     };
     assert_eq!(node.access, [access]);
     let tiers: Vec<_> = machine.tiers().iter().map(|t| (t.tier, t.nodes.clone(), t.kinds.clone())).collect();
-    let (dram, cxl) = (vec![NodeId(0), NodeId(2)], vec![NodeId(4)]);
+    let dram = vec![NodeId(0), NodeId(2)];
+    let cxl = vec![NodeId(4)];
     assert_eq!(tiers, [(0, dram, vec![MemoryKind::Dram]), (1, cxl, vec![MemoryKind::Cxl])]);
     assert_eq!((machine.tier_of(NodeId(4)), machine.tier_of(NodeId(9))), (Some(1), None));
     assert_eq!(machine.dies().len(), 4);
@@ -322,7 +323,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
     /// JSON that was tampered with is refused, or can be shown.
     #[test]
-    fn tampered_json_never_panics(hits in prop::collection::vec((any::<prop::sample::Index>(), "[0-9]{1,4}|-1|null|[18]{20}"), 1..6)) {
+    fn tampered_json_never_panics(
+        hits in prop::collection::vec((any::<prop::sample::Index>(), "[0-9]{1,4}|-1|null|[18]{20}"), 1..6),
+    ) {
         let json = rich_json();
         let numbers: Vec<(usize, &str)> = json
             .match_indices(|c: char| c.is_ascii_digit())
@@ -345,7 +348,8 @@ proptest! {
                 prop_assert!(machine.nodes().iter().all(|to| machine.distance(from.id, to.id) >= 10));
                 machine.hop_class(from.id, NodeId(0));
             }
-            let back: Topology = serde_json::from_str(&serde_json::to_string(&machine).expect("serializes")).expect("its own");
+            let text = serde_json::to_string(&machine).expect("serializes");
+            let back: Topology = serde_json::from_str(&text).expect("its own");
             prop_assert_eq!(back, machine);
         }
     }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::read::{CPUS, Reader};
+use super::reader::{CPUS, Reader};
 use super::{Core, CpuGroup, Package};
 use crate::id_set::IdSet;
 use crate::ids::{CpuId, NodeId, PackageId};

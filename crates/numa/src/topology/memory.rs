@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::derive;
 use super::files::{ID_MAX, meminfo_bytes};
 use super::nodes::NODES;
-use super::read::{FIRST_CPU_BYTES, Reader};
+use super::reader::{FIRST_CPU_BYTES, Reader};
 use super::{Access, MemoryKind, Node, Pages, SideCache};
 use crate::id_set::{IdSet, trim};
 use crate::ids::NodeId;

@@ -18,6 +18,7 @@ mod groups;
 mod memory;
 mod nodes;
 mod read;
+mod reader;
 pub(crate) mod render;
 pub(crate) mod synthetic;
 mod system;
@@ -202,7 +203,8 @@ impl Topology {
 
     /// The class of this pair of nodes; `None` when one is not there or `from` has no cpus while others have.
     pub fn hop_class(&self, from: NodeId, to: NodeId) -> Option<&HopClass> {
-        let (from, to) = (self.node(from)?, self.node(to)?);
+        let from = self.node(from)?;
+        let to = self.node(to)?;
         if from.cpus.is_empty() && self.nodes().iter().any(|n| !n.cpus.is_empty()) {
             return None;
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::files::{ID_MAX, meminfo_bytes};
-use super::read::{CPUS, Reader, named};
+use super::reader::{CPUS, Reader, named};
 use super::{DISTANCE_REMOTE, DISTANCE_SELF, Node};
 use crate::id_set::{IdSet, trim};
 use crate::ids::{CpuId, NodeId};
@@ -179,12 +179,18 @@ impl Reader {
             }
             Some(distance) if distance >= DISTANCE_SELF => distance,
             Some(distance) => {
-                self.warnings.add(format!("node {from} is said to be {distance} from node {to}, nearer than from itself; {DISTANCE_REMOTE} is assumed"));
+                self.warnings.add(format!(
+                    "node {from} is said to be {distance} from node {to}, nearer than from \
+                                           itself; {DISTANCE_REMOTE} is assumed"
+                ));
                 DISTANCE_REMOTE
             }
             None => {
                 let assumed = if from == to { DISTANCE_SELF } else { DISTANCE_REMOTE };
-                self.warnings.add(format!("node {from} tells no distances, or not all; {DISTANCE_SELF} to itself and {DISTANCE_REMOTE} to others are assumed"));
+                self.warnings.add(format!(
+                    "node {from} tells no distances, or not all; {DISTANCE_SELF} to itself and \
+                                           {DISTANCE_REMOTE} to others are assumed"
+                ));
                 assumed
             }
         }

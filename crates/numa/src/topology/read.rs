@@ -3,25 +3,21 @@
 //! Each piece is taken from the best file that can be read, then from the next best; whatever had to be assumed is a
 //! warning. Order of trust for cpus: `cpu/online` with each cpu's own `online`, the cpu folders, `/proc`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::facts::Facts;
 use super::files::{ID_MAX, Tree};
 use super::groups::{Groups, Homes};
+use super::reader::{CPUS, FIRST_CPU_BYTES, Reader, Warnings, named};
 use super::usable::usable;
 use super::{Cache, CacheKind, Core, Node, Topology, packages_of};
 use crate::error::TopologyError;
 use crate::id_set::{IdSet, trim};
 use crate::ids::{CpuId, NodeId, PackageId};
 
-pub(super) const CPUS: &str = "sys/devices/system/cpu";
-/// More warnings than this are counted, not spelled out.
-const WARNINGS_MAX: usize = 50;
 /// No cpu has more levels and kinds of cache than this.
 const CACHE_INDEX_MAX: u32 = 15;
-/// The first cpu's part of `cpuinfo` is shorter than this; making all of it takes the kernel long on large machines.
-pub(super) const FIRST_CPU_BYTES: u64 = 16 << 10;
 const CPU_MODEL_CHARS_MAX: usize = 100;
 
 /// See [`Topology::read`].
@@ -40,41 +36,6 @@ pub(super) fn read(root: &Path) -> Result<Topology, TopologyError> {
         return Err(TopologyError::NoCpus { root: root.to_path_buf() });
     }
     Ok(reader.machine(&online))
-}
-
-/// Distinct warnings in the order they arose.
-#[derive(Debug, Default)]
-pub(super) struct Warnings {
-    list: Vec<String>,
-    seen: BTreeSet<String>,
-    more: usize,
-}
-
-impl Warnings {
-    pub(super) fn add(&mut self, warning: String) {
-        if self.list.len() >= WARNINGS_MAX {
-            self.more += 1;
-        } else if self.seen.insert(warning.clone()) {
-            self.list.push(warning);
-        }
-    }
-
-    fn finish(mut self) -> Vec<String> {
-        if self.more > 0 {
-            self.list.push(format!("{} more warnings like these", self.more));
-        }
-        self.list
-    }
-}
-
-/// A tree being read and what was odd about it so far. Its nodes are read in `nodes.rs`.
-pub(super) struct Reader {
-    pub(super) tree: Tree,
-    pub(super) warnings: Warnings,
-    /// Nodes whose memory is not told.
-    pub(super) memory_unknown: IdSet,
-    /// Whether this is the machine that runs us.
-    pub(super) live: bool,
 }
 
 impl Reader {
@@ -181,20 +142,6 @@ impl Reader {
         }
         self.warnings.add(format!("not described, so taken as offline: {}", named("cpu", &bare)));
         on.without(&bare)
-    }
-
-    /// A list file cut to believable ids; `None` where it is missing or no list.
-    pub(super) fn believed_list(&mut self, path: &str, instead: &str) -> Option<IdSet> {
-        let text = self.tree.text(path)?;
-        let Some(list) = IdSet::parse_list(&text) else {
-            self.warnings.add(format!("{path} is not a list of numbers; {instead}"));
-            return None;
-        };
-        let believed = list.intersect(&IdSet::from_ranges(vec![(0, ID_MAX)]));
-        if believed != list {
-            self.warnings.add(format!("{path} names numbers above {ID_MAX}; they are left out"));
-        }
-        Some(believed)
     }
 
     /// `processor : 3` of x86 and most others, `processor 3:` of s390; else the `cpu3` lines of the statistics.
@@ -345,9 +292,4 @@ fn cache_bytes(text: &str) -> Option<u64> {
         _ => 0,
     };
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
-}
-
-/// `cpu 3` or `cpus 3-5,7`.
-pub(super) fn named(what: &str, ids: &IdSet) -> String {
-    format!("{what}{} {ids}", if ids.len() == 1 { "" } else { "s" })
 }

@@ -348,7 +348,8 @@ pub(crate) fn table(
 ) -> std::fmt::Result {
     let cells: Vec<Vec<String>> = rows.iter().map(|from| columns.iter().map(|to| cell(*from, *to)).collect()).collect();
     let names = |ids: &[NodeId]| ids.iter().map(NodeId::to_string).collect::<Vec<_>>();
-    let (rows, columns) = (names(rows), names(columns));
+    let rows = names(rows);
+    let columns = names(columns);
     let texts = cells.iter().flatten().chain(&rows).chain(&columns);
     let width = texts.map(|text| text.chars().count()).max().unwrap_or(0).max(2) + 1;
     let line = |cells: &[String]| cells.iter().map(|c| format!("{c:>width$}")).collect::<String>();

@@ -75,7 +75,8 @@ impl Blueprint {
         let mut facts = Facts { cpu_model: self.cpu_model.clone(), ..Facts::default() };
         let mut package_by_cpu = BTreeMap::new();
         for n in 0..self.nodes() {
-            let (node, package) = (NodeId(n), PackageId(self.package_of(n)));
+            let node = NodeId(n);
+            let package = PackageId(self.package_of(n));
             let has_cpus = n < self.cpu_nodes();
             let mut node_cpus = Vec::new();
             let cores = if has_cpus { n * self.cores_per_node..(n + 1) * self.cores_per_node } else { 0..0 };
@@ -88,7 +89,8 @@ impl Blueprint {
             }
             node_cpus.sort_unstable();
             if has_cpus && self.l3_bytes > 0 {
-                let (kind, cpus) = (CacheKind::Unified, node_cpus.clone());
+                let kind = CacheKind::Unified;
+                let cpus = node_cpus.clone();
                 facts.caches.push(Cache { level: 3, kind, size_bytes: self.l3_bytes, cpus });
             }
             let far = |other: u32| if other == n { DISTANCE_SELF } else { distance(n, other).max(DISTANCE_SELF) };

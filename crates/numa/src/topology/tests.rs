@@ -312,7 +312,10 @@ fn synthetic_machines_keep_the_invariants() {
     for (packages, nodes, cores, smt) in [(1, 1, 1, 1), (2, 1, 4, 2), (4, 2, 3, 2), (0, 0, 0, 0)] {
         let machine = Topology::synthetic(packages, nodes, cores, smt);
         check(&machine);
-        let (packages, nodes, cores, smt) = (packages.max(1), nodes.max(1), cores.max(1), smt.max(1));
+        let packages = packages.max(1);
+        let nodes = nodes.max(1);
+        let cores = cores.max(1);
+        let smt = smt.max(1);
         assert_eq!(machine.nodes().len() as u32, packages * nodes);
         assert_eq!(machine.cores().len() as u32, packages * nodes * cores);
         assert_eq!(machine.usable_cpus().len() as u32, packages * nodes * cores * smt);

@@ -9,7 +9,7 @@
 
 use super::CpuQuota;
 use super::files::Tree;
-use super::read::Warnings;
+use super::reader::Warnings;
 use crate::id_set::{IdSet, trim};
 use crate::refusals::refused;
 use crate::sys;

@@ -100,7 +100,7 @@ struct Returner {
 }
 
 #[derive(Debug, Default)]
-struct Standing {
+struct StandLists {
     spare: Vec<Arc<Stand>>,
     returning: VecDeque<Returner>,
 }
@@ -108,14 +108,14 @@ struct Standing {
 /// Who of a thread group waits for a slot.
 #[derive(Debug)]
 pub(crate) struct Handover {
-    standing: Mutex<Standing>,
+    standing: Mutex<StandLists>,
     /// Length of `returning`, for a glance.
     returning: AtomicUsize,
 }
 
 impl Handover {
     pub(crate) fn new() -> Handover {
-        Handover { standing: Mutex::new(Standing::default()), returning: AtomicUsize::new(0) }
+        Handover { standing: Mutex::new(StandLists::default()), returning: AtomicUsize::new(0) }
     }
 
     /// Whether a thread waits to go on with its task.

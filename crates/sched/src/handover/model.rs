@@ -46,7 +46,7 @@ impl Pool {
         self.holders.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// As `Shared::staff` does, when there is a spare thread.
+    /// As `Runtime::staff` does, when there is a spare thread.
     fn staff(&self) {
         if !self.handover.give_to_returner(SLOT) && !self.handover.give_to_spare(SLOT) {
             self.sleep.lend(SLOT);
@@ -107,7 +107,8 @@ fn a_worker_that_blocks_gets_a_slot_back() {
     check(|| {
         let pool = Pool::new();
         pool.hold();
-        let (own, spare) = (Arc::new(Stand::new()), Arc::new(Stand::new()));
+        let own = Arc::new(Stand::new());
+        let spare = Arc::new(Stand::new());
         assert!(pool.handover.stand_by(&spare, 1));
         let other = LoomArc::clone(&pool);
         let worker = thread::spawn(move || {
@@ -119,7 +120,7 @@ fn a_worker_that_blocks_gets_a_slot_back() {
         });
         let other = LoomArc::clone(&pool);
         let spare_worker = thread::spawn(move || other.stand_by(&spare));
-        // As `Shared::queue` does.
+        // As `Runtime::queue` does.
         pool.queued.store(1, Ordering::Relaxed);
         if pool.sleep.task_queued() && pool.sleep.take_lent(0).is_some() {
             pool.staff();
@@ -133,7 +134,8 @@ fn a_worker_that_blocks_gets_a_slot_back() {
 #[test]
 fn a_spare_thread_that_leaves_is_given_a_slot_or_not() {
     check(|| {
-        let (handover, stand) = (LoomArc::new(Handover::new()), Arc::new(Stand::new()));
+        let handover = LoomArc::new(Handover::new());
+        let stand = Arc::new(Stand::new());
         assert!(handover.stand_by(&stand, 1));
         let other = LoomArc::clone(&handover);
         let giver = thread::spawn(move || other.give_to_spare(SLOT));
@@ -148,7 +150,8 @@ fn a_spare_thread_that_leaves_is_given_a_slot_or_not() {
 #[test]
 fn a_thread_that_gives_up_its_return_is_given_a_slot_or_not() {
     check(|| {
-        let (handover, stand) = (LoomArc::new(Handover::new()), Arc::new(Stand::new()));
+        let handover = LoomArc::new(Handover::new());
+        let stand = Arc::new(Stand::new());
         handover.queue_returner(&stand, Some(SLOT));
         let other = LoomArc::clone(&handover);
         let giver = thread::spawn(move || other.give_to_returner(SLOT));

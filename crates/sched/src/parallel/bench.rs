@@ -53,7 +53,8 @@ impl PlainThreads {
     fn calls(self, thread: usize, elements: usize, grain: Option<usize>) -> impl Iterator<Item = Range<usize>> {
         let threads = self.0.max(1);
         let share = elements.div_ceil(threads);
-        let (mut next, end) = ((share * thread).min(elements), (share * (thread + 1)).min(elements));
+        let mut next = (share * thread).min(elements);
+        let end = (share * (thread + 1)).min(elements);
         std::iter::from_fn(move || {
             let start = next;
             next = start.saturating_add(grain.unwrap_or(usize::MAX)).min(end);
@@ -85,7 +86,8 @@ impl Rival for PlainThreads {
         let sum = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for thread in 0..self.0.max(1) {
-                let (value, sum) = (&value, &sum);
+                let value = &value;
+                let sum = &sum;
                 scope.spawn(move || {
                     let own = self.calls(thread, elements, grain).map(value).fold(0, u64::wrapping_add);
                     sum.fetch_add(own, Ordering::Relaxed);
@@ -248,7 +250,9 @@ fn compare(
 
 /// Times both, one after the other, the first one changing from turn to turn.
 fn in_turns(turns: usize, ours: impl Fn(), rival: impl Fn()) -> Row {
-    let (mut our_times, mut rival_times, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut our_times = Vec::new();
+    let mut rival_times = Vec::new();
+    let mut ratios = Vec::new();
     for turn in 0..turns.max(1) {
         let (our_ns, rival_ns);
         if turn % 2 == 0 {

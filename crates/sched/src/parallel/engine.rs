@@ -146,7 +146,8 @@ impl<V> Engine<'_, V> {
     {
         let call = pace.call(portion.elements());
         let mut rest = Some(portion);
-        let (mut calls, mut done) = (0, 0);
+        let mut calls = 0;
+        let mut done = 0;
         // When the portion was seen to be overdue: the call since then tells whether its elements are slow, or its
         // thread was interrupted.
         let mut overdue: Option<Instant> = None;
@@ -236,15 +237,18 @@ mod tests {
     #[test]
     fn a_slow_portion_is_split_if_and_only_if_somebody_is_hungry() {
         for hungry in [false, true] {
-            let (inline, statement) = (Inline::new(), Statement::new(1, Budget::unlimited()));
-            let (how, visit) = (Loop::new(&inline, &statement), Slow(AtomicUsize::new(0)));
+            let inline = Inline::new();
+            let statement = Statement::new(1, Budget::unlimited());
+            let how = Loop::new(&inline, &statement);
+            let visit = Slow(AtomicUsize::new(0));
             let pace = SharedPace::new(Some(1));
             let engine = Engine { how: &how, visit: &visit, pace, split_failed: Mutex::new(None) };
             let pile: Pile<std::ops::Range<usize>> = Pile::new(vec![Affinity::Anywhere], Vec::new());
             if hungry {
                 assert!(pile.take(|left| left).is_none());
             }
-            let (mut pace, mut own) = (engine.pace.get(), 0);
+            let mut pace = engine.pace.get();
+            let mut own = 0;
             engine.portion(&pile, 0..50, &mut pace, &mut own, Instant::now());
             let split = visit.0.into_inner();
             assert_eq!(own + split, 50);

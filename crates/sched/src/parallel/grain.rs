@@ -225,7 +225,8 @@ mod tests {
     fn calls_with_a_cost_of_their_own_do_not_shrink_to_nothing() {
         for call_ns in [60_000, 1_000_000] {
             let shared = SharedPace::new(None);
-            let (mut left, mut portions) = (100_000_000usize, 0);
+            let mut left = 100_000_000usize;
+            let mut portions = 0;
             while left > 0 {
                 // A runner's worth of portions, and the next one begins with what is shared.
                 let mut pace = shared.get();

@@ -24,7 +24,12 @@
 //! assert_eq!(squares[99_999], 99_999 * 99_999);
 //!
 //! // A reduction: what to begin with, how to add a stretch to a result, how to join two results.
-//! let sum = how.parallel_reduce(0..squares.len(), || 0, |sum, range| sum + squares[range].iter().sum::<u64>(), |a, b| a + b)?;
+//! let sum = how.parallel_reduce(
+//!     0..squares.len(),
+//!     || 0,
+//!     |sum, range| sum + squares[range].iter().sum::<u64>(),
+//!     |a, b| a + b,
+//! )?;
 //! assert_eq!(sum, squares.iter().sum::<u64>());
 //! # Ok(())
 //! # }

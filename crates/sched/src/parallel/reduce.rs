@@ -100,7 +100,8 @@ fn join_level<R: Send>(
 ) -> Result<Vec<R>, TaskError> {
     let results: Vec<Mutex<Option<R>>> = results.into_iter().map(|result| Mutex::new(Some(result))).collect();
     how.workers.run(how.statement, results.len() / 2, &|_| Affinity::Anywhere, &|pair| {
-        let (left, right) = (results[2 * pair].lock().take(), results[2 * pair + 1].lock().take());
+        let left = results[2 * pair].lock().take();
+        let right = results[2 * pair + 1].lock().take();
         if let (Some(left), Some(right)) = (left, right) {
             let joined = join(left, right);
             *results[2 * pair].lock() = Some(joined);

@@ -10,7 +10,7 @@ use numa::{Budget, NodeId, Topology};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Affinity, AffinityOf, CallBody, Config, Inline, Place, Scheduler, Stealing, Stopped};
+use crate::{Affinity, AffinityOf, CallBody, Config, Inline, Place, Scheduler, Stealing, StopReason};
 
 fn statement() -> Arc<Statement> {
     Statement::new(1, Budget::unlimited())
@@ -157,11 +157,12 @@ proptest! {
     fn a_panic_fails_the_statement_alone((crew, grain, hint, stripes, range) in cases(), bad in any::<usize>()) {
         prop_assume!(!range.is_empty());
         let bad = range.start + bad % range.len();
-        let (failing, other) = (statement(), statement());
+        let failing = statement();
+        let other = statement();
         let how = Loop::new(&*crews()[crew], &failing).grain(grain).hint(hint);
         let error = how.parallel_for(&stripes, |part| assert!(!part.contains(&bad), "index {bad}"));
         prop_assert_eq!(error, Err(TaskError::Panicked(format!("index {bad}"))));
-        prop_assert_eq!(failing.stopped(), Some(Stopped::Failed(format!("index {bad}"))));
+        prop_assert_eq!(failing.stopped(), Some(StopReason::Failed(format!("index {bad}"))));
         let how = Loop::new(&*crews()[crew], &other).grain(grain).hint(hint);
         prop_assert_eq!(how.parallel_for(range, |_| ()), Ok(()));
     }
@@ -177,7 +178,7 @@ fn panics_of_every_closure_come_back() {
             let result = how.parallel_reduce(0..len, identity, fold, |a, b| a + b);
             (result, statement.stopped())
         };
-        let failed = |text: &str| (Err(TaskError::Panicked(text.into())), Some(Stopped::Failed(text.into())));
+        let failed = |text: &str| (Err(TaskError::Panicked(text.into())), Some(StopReason::Failed(text.into())));
         assert_eq!(reduce(&|| panic!("identity"), 100), failed("identity"));
         assert_eq!(reduce(&|| panic!("identity"), 0), failed("identity"));
         assert_eq!(reduce(&|| 0, 100), (Ok(100), None));
@@ -186,7 +187,7 @@ fn panics_of_every_closure_come_back() {
         let how = Loop::new(&**crew, &statement);
         let joined = join_all(&how, vec![1, 2, 3], &|_, _| panic!("join"));
         assert_eq!(joined, Err(TaskError::Panicked("join".into())));
-        assert_eq!(statement.stopped(), Some(Stopped::Failed("join".into())));
+        assert_eq!(statement.stopped(), Some(StopReason::Failed("join".into())));
     }
 }
 
@@ -207,7 +208,8 @@ fn heavy_joins_become_tasks() {
 #[test]
 fn a_cancelled_loop_stops_and_says_so() {
     for crew in crews() {
-        let (statement, begun) = (statement(), AtomicUsize::new(0));
+        let statement = statement();
+        let begun = AtomicUsize::new(0);
         let how = Loop::new(&**crew, &statement).grain(Grain::Elements(1));
         let result = how.parallel_for(0..1_000_000, |part| {
             begun.fetch_add(1, Ordering::Relaxed);
@@ -234,7 +236,7 @@ fn a_deadline_ends_an_endless_loop() {
         let how = Loop::new(&**crew, &statement);
         let result = how.parallel_for(0..usize::MAX, |_| std::thread::sleep(Duration::from_micros(100)));
         assert_eq!(result, Err(TaskError::Cancelled));
-        assert_eq!(statement.stopped(), Some(Stopped::Deadline));
+        assert_eq!(statement.stopped(), Some(StopReason::Deadline));
     }
 }
 
@@ -268,7 +270,7 @@ fn a_nested_panic_reaches_the_outer_caller_as_a_stop() {
         });
         assert_eq!(inner.into_inner(), Some(Err(TaskError::Panicked("seven".into()))));
         assert_eq!(outer, Err(TaskError::Cancelled));
-        assert_eq!(statement.stopped(), Some(Stopped::Failed("seven".into())));
+        assert_eq!(statement.stopped(), Some(StopReason::Failed("seven".into())));
     }
 }
 

@@ -55,7 +55,7 @@ mod tests {
     use numa::Topology;
 
     use super::*;
-    use crate::affinity::Split;
+    use crate::policy::Split;
 
     #[test]
     fn a_hint_follows_the_cpus_the_statements_and_the_partitions() {

@@ -30,7 +30,7 @@ pub fn may_work(load: Load) -> bool {
 
 /// What a worker is about to run, as far as pinning goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Running {
+pub struct Nearness {
     /// The task has an affinity.
     pub near: bool,
     /// The task that submitted it had one.
@@ -38,7 +38,7 @@ pub struct Running {
 }
 
 /// Whether a worker is pinned to the cpus of its group while it runs this.
-pub fn binds(binding: Binding, running: Running) -> bool {
+pub fn binds(binding: Binding, running: Nearness) -> bool {
     match binding {
         Binding::None => false,
         Binding::Preferred => running.near,
@@ -58,7 +58,8 @@ pub fn bulk(
     victim: GroupId,
     queued: usize,
 ) -> usize {
-    let (here, there) = (layout.group(thief), layout.group(victim));
+    let here = layout.group(thief);
+    let there = layout.group(victim);
     let same_node = here.node == there.node;
     let same_package = same_node || (here.package.is_some() && here.package == there.package);
     let keeps_its_reach = match kind {

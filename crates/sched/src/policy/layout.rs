@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 
 use numa::{CpuId, NodeId, PackageId, Topology};
 
-use super::split::{self, Cpus};
+use super::split::{self, Cpus, Split};
 use super::{GroupId, QueueKind, QueueTarget, Reach};
-use crate::affinity::{Affinity, Place, SlotId, Split};
+use crate::affinity::{Affinity, Place, SlotId};
 use crate::settings::Stealing;
 
 /// A slot and where it is.
@@ -271,7 +271,8 @@ fn spread(full: &[usize], threads: Option<usize>) -> Vec<usize> {
 /// How far two groups are apart, nearest first: node, package, distance; equals are rotated so that not every thief
 /// comes to the same victim first.
 fn farness(topology: &Topology, groups: &[GroupPlace], from: usize, to: usize) -> (bool, bool, u32, usize) {
-    let (a, b) = (&groups[from], &groups[to]);
+    let a = &groups[from];
+    let b = &groups[to];
     let rotated = (to + groups.len() - from) % groups.len();
     (a.node != b.node, !same_package(a, b), topology.distance(a.node, b.node), rotated)
 }

@@ -30,10 +30,11 @@ mod split;
 mod tests;
 pub mod watchdog;
 
-pub use decide::{Load, Running, binds, bulk, may_work};
+pub use decide::{Load, Nearness, binds, bulk, may_work};
 pub use layout::{GroupPlace, Layout, SearchStep, SlotPlace, Wake};
-pub use queues::{GroupQueues, Queue, Taken};
+pub use queues::{GroupQueues, Queue, QueueItem};
 pub use route::{Request, route};
+pub use split::Split;
 
 use crate::affinity::SlotId;
 

@@ -129,7 +129,7 @@ impl<T> Queue<T> {
 
 /// An item and the queue it was taken from: `None` is the private queue of the slot.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Taken<T> {
+pub struct QueueItem<T> {
     /// What was taken.
     pub item: T,
     /// Its shared queue, if it was in one.
@@ -171,7 +171,7 @@ impl<T> GroupQueues<T> {
     }
 
     /// What the slot at `place` of this group runs next, unless it is less urgent than `limit`.
-    pub fn take_own(&mut self, place: usize, limit: Option<Priority>) -> Option<Taken<T>> {
+    pub fn take_own(&mut self, place: usize, limit: Option<Priority>) -> Option<QueueItem<T>> {
         let shared = self.best_shared(Reach::ALL);
         let private = self.private[place].peek();
         let private_first = match (private, shared) {
@@ -184,18 +184,18 @@ impl<T> GroupQueues<T> {
         if !within(private.map(|(priority, _)| priority), limit) {
             return None;
         }
-        self.private[place].pop().map(|item| Taken { item, kind: None })
+        self.private[place].pop().map(|item| QueueItem { item, kind: None })
     }
 
     /// What a worker of another group that reaches these kinds takes, unless it is less urgent than `limit`.
-    pub fn take_shared(&mut self, reach: Reach, limit: Option<Priority>) -> Option<Taken<T>> {
+    pub fn take_shared(&mut self, reach: Reach, limit: Option<Priority>) -> Option<QueueItem<T>> {
         let ((priority, _), kind) = self.best_shared(reach)?;
         if !within(Some(priority), limit) {
             return None;
         }
         let item = self.shared[kind.index()].pop()?;
         self.note_emptied(kind);
-        Some(Taken { item, kind: Some(kind) })
+        Some(QueueItem { item, kind: Some(kind) })
     }
 
     /// Takes what a thief takes: the item that [`GroupQueues::take_shared`] would give, and further ones of the same
@@ -207,7 +207,7 @@ impl<T> GroupQueues<T> {
         limit: Option<Priority>,
         amount: impl FnOnce(QueueKind, usize, &T) -> usize,
         more: &mut Vec<(Priority, T)>,
-    ) -> Option<Taken<T>> {
+    ) -> Option<QueueItem<T>> {
         let ((priority, _), kind) = self.best_shared(reach)?;
         if !within(Some(priority), limit) {
             return None;
@@ -218,7 +218,7 @@ impl<T> GroupQueues<T> {
         let amount = amount(kind, of_priority, &item).min(of_priority);
         more.extend((1..amount).map_while(|_| queue.pop()).map(|item| (priority, item)));
         self.note_emptied(kind);
-        Some(Taken { item, kind: Some(kind) })
+        Some(QueueItem { item, kind: Some(kind) })
     }
 
     /// Shows every item with its priority and queue: `Ok` a shared one, `Err` the place of a private one.

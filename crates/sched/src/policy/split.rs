@@ -13,7 +13,21 @@ use std::collections::BTreeMap;
 
 use numa::{CacheKind, CpuId, NodeId, Topology};
 
-use crate::affinity::Split;
+/// How a node's cpus are split into thread groups: along shared caches and dies, SMT siblings together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// Groups of fewer cpus are joined with their neighbour.
+    pub cpus_min: usize,
+    /// Groups of more cpus are cut.
+    pub cpus_max: usize,
+}
+
+impl Default for Split {
+    /// Four cpus share a lock without noticing; beyond 32 they begin to wait for it.
+    fn default() -> Split {
+        Split { cpus_min: 4, cpus_max: 32 }
+    }
+}
 
 /// The cpus of a group to be: first one of each core, then their siblings.
 pub(super) type Cpus = Vec<CpuId>;

@@ -8,7 +8,7 @@ use numa::{NodeId, PackageId, Topology};
 use proptest::prelude::*;
 
 use super::*;
-use crate::affinity::{Affinity, Hint, Place, Priority, Split};
+use crate::affinity::{Affinity, Hint, Place, Priority};
 use crate::settings::{Affinities, Binding, Settings, StealAmount, Stealing};
 
 /// What can happen.
@@ -151,12 +151,13 @@ impl World {
     }
 
     /// Takes from a group as the runtime does, in bulk from others.
-    fn take(&mut self, own: &SlotPlace, step: SearchStep) -> Option<Taken<usize>> {
+    fn take(&mut self, own: &SlotPlace, step: SearchStep) -> Option<QueueItem<usize>> {
         if step.group == own.group {
             return self.queues[step.group.index()].take_own(own.place, None);
         }
         let mut more = Vec::new();
-        let (layout, amount) = (&self.layout, self.amount);
+        let layout = &self.layout;
+        let amount = self.amount;
         let take = |kind, queued, _: &_| bulk(layout, amount, kind, own.group, step.group, queued);
         let taken = self.queues[step.group.index()].take_bulk(step.reach, None, take, &mut more)?;
         let kind = taken.kind.expect("a shared queue");
@@ -176,7 +177,8 @@ impl World {
             return;
         }
         let place = |target| self.layout.group(self.layout.group_of(target));
-        let (from, to) = (place(from), place(to));
+        let from = place(from);
+        let to = place(to);
         assert!(from.node == to.node || from.package == to.package);
     }
 
@@ -330,8 +332,10 @@ impl World {
         let target = self.tasks[taken].target;
         assert_eq!(self.tasks[taken].fate, Fate::Queued, "task {taken} is run twice, or after it was dropped");
         assert!(self.layout.may_take(slot, target), "{slot} took {target:?}");
-        let (here, there) = (self.layout.slot(slot).group, self.layout.group_of(target));
-        let (here, there) = (self.layout.group(here), self.layout.group(there));
+        let here = self.layout.slot(slot).group;
+        let there = self.layout.group_of(target);
+        let here = self.layout.group(here);
+        let there = self.layout.group(there);
         match target {
             QueueTarget::Slot(owner) => assert_eq!(owner, slot),
             QueueTarget::Group(_, QueueKind::NodeHard) => assert_eq!(here.node, there.node),
@@ -572,7 +576,8 @@ fn settings_and_hints_make_affinities_soft_or_hard() {
         ..Settings::default()
     };
     let soft = Affinity::near(NodeId(1));
-    let (heavy, light) = (Hint { bytes: 1 << 20, cpu_ns: 100_000 }, Hint { bytes: 1 << 10, cpu_ns: 100_000 });
+    let heavy = Hint { bytes: 1 << 20, cpu_ns: 100_000 };
+    let light = Hint { bytes: 1 << 10, cpu_ns: 100_000 };
     let kind = |affinities, affinity, hint| match route(
         &layout,
         &Request { affinity, hint, caller: None, settings: settings(affinities), loads: &|_| 0 },
@@ -590,9 +595,9 @@ fn settings_and_hints_make_affinities_soft_or_hard() {
 
 #[test]
 fn bindings_follow_the_affinity_of_the_task_or_its_parent() {
-    let near = Running { near: true, child_of_near: false };
-    let child = Running { near: false, child_of_near: true };
-    let other = Running::default();
+    let near = Nearness { near: true, child_of_near: false };
+    let child = Nearness { near: false, child_of_near: true };
+    let other = Nearness::default();
     let bound = |binding| [near, child, other].map(|running| binds(binding, running));
     assert_eq!(bound(Binding::None), [false, false, false]);
     assert_eq!(bound(Binding::Preferred), [true, false, false]);
@@ -620,9 +625,11 @@ struct SlowQueue(Vec<(Priority, u64)>);
 proptest! {
     #[test]
     fn a_queue_is_a_sorted_list(steps in proptest::collection::vec((0u8..4, 0u8..3, 0u64..4), 0..200)) {
-        let (mut queue, mut slow) = (Queue::default(), SlowQueue::default());
+        let mut queue = Queue::default();
+        let mut slow = SlowQueue::default();
         for (number, (what, user, statement_time)) in steps.into_iter().enumerate() {
-            let (number, priority) = (number as u64, Priority { user, statement_time });
+            let number = number as u64;
+            let priority = Priority { user, statement_time };
             match what {
                 0 | 1 => {
                     queue.push(priority, number, number);

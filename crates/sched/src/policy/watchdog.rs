@@ -112,7 +112,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::affinity::Split;
+    use crate::policy::Split;
 
     fn sample(slots: usize, working: usize, asleep: usize, stealable: usize) -> Sample {
         let load = Load { slots, working };

@@ -31,21 +31,21 @@ use crate::stats::WorkerState;
 /// assert_eq!(first.wait(), Ok(7));
 /// ```
 pub fn blocking<R>(section: impl FnOnce() -> R) -> R {
-    let _blocked = here().and_then(Blocked::begin);
+    let _blocked = here().and_then(BlockingSection::begin);
     section()
 }
 
 /// A worker without its slot.
-struct Blocked {
+struct BlockingSection {
     here: Here,
     slot: SlotId,
     /// What takes the slot back, if nobody else has taken it.
     lending: Option<u32>,
 }
 
-impl Blocked {
+impl BlockingSection {
     /// `None` for a worker that has no slot to lend: it is in a section already.
-    fn begin(here: Here) -> Option<Blocked> {
+    fn begin(here: Here) -> Option<BlockingSection> {
         let slot = here.worker.slot()?;
         let Here { shared, worker } = &here;
         shared.set_state(worker, WorkerState::Inactive);
@@ -57,11 +57,11 @@ impl Blocked {
         if given && shared.sleep.reclaim(slot, lending) {
             shared.staff(slot);
         }
-        Some(Blocked { slot, lending: (!given).then_some(lending), here })
+        Some(BlockingSection { slot, lending: (!given).then_some(lending), here })
     }
 }
 
-impl Drop for Blocked {
+impl Drop for BlockingSection {
     fn drop(&mut self) {
         let Here { shared, worker } = &self.here;
         let kept = self.lending.is_some_and(|lending| shared.sleep.reclaim(self.slot, lending));

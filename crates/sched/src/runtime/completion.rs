@@ -22,24 +22,24 @@ enum Outcome<T> {
     Taken,
 }
 
-struct State<T> {
+struct CompletionState<T> {
     outcome: Mutex<Outcome<T>>,
     condvar: Condvar,
 }
 
 /// The result of a task to come: wait for it, or await it. Dropping it leaves the task alone.
 pub struct Completion<T> {
-    state: Arc<State<T>>,
+    state: Arc<CompletionState<T>>,
 }
 
 /// The other end: fulfils a [`Completion`] when it is given a value, or dropped without one.
 pub(crate) struct Promise<T> {
-    state: Option<Arc<State<T>>>,
+    state: Option<Arc<CompletionState<T>>>,
 }
 
 /// A completion and what fulfils it.
 pub(crate) fn promise<T>() -> (Promise<T>, Completion<T>) {
-    let state = Arc::new(State { outcome: Mutex::new(Outcome::Pending(None)), condvar: Condvar::new() });
+    let state = Arc::new(CompletionState { outcome: Mutex::new(Outcome::Pending(None)), condvar: Condvar::new() });
     (Promise { state: Some(Arc::clone(&state)) }, Completion { state })
 }
 

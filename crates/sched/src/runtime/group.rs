@@ -19,19 +19,19 @@ use std::sync::Arc;
 use crate::affinity::{Hint, Priority};
 use crate::handover::Handover;
 use crate::panics;
-use crate::policy::{GroupQueues, QueueKind, QueueTarget, Reach, Running, Taken};
+use crate::policy::{GroupQueues, Nearness, QueueItem, QueueKind, QueueTarget, Reach};
 use crate::primitive::{AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
 use crate::scope::Job;
 use crate::settings::{Binding, StealAmount};
 use crate::statement::Statement;
 
 /// What is in a queue.
-pub(crate) struct Entry {
+pub(crate) struct QueueEntry {
     pub(crate) statement: Arc<Statement>,
     pub(crate) work: Work,
     pub(crate) hint: Hint,
     /// As far as pinning goes, decided when it was submitted.
-    pub(crate) running: Running,
+    pub(crate) running: Nearness,
     pub(crate) binding: Binding,
     /// How much whoever steals it takes along, as its statement was set when it was submitted.
     pub(crate) steal: StealAmount,
@@ -45,7 +45,7 @@ pub(crate) enum Work {
     Help { job: Arc<Job>, lane: usize },
 }
 
-impl Entry {
+impl QueueEntry {
     /// Drops what will not be run, and counts it if it is a task.
     pub(crate) fn discard(self, dropped: &std::sync::atomic::AtomicU64) {
         let Work::Task(task) = self.work else { return };
@@ -58,8 +58,8 @@ impl Entry {
 }
 
 /// An entry and where it was taken from.
-pub(crate) struct Found {
-    pub(crate) entry: Entry,
+pub(crate) struct FoundEntry {
+    pub(crate) entry: QueueEntry,
     pub(crate) target: QueueTarget,
 }
 
@@ -116,7 +116,7 @@ impl Lengths {
 #[repr(align(128))]
 struct Inbox {
     lengths: Lengths,
-    entries: Mutex<Vec<(QueueKind, Entry)>>,
+    entries: Mutex<Vec<(QueueKind, QueueEntry)>>,
     /// [`EMPTY`] exactly while there is nothing.
     top: Top,
 }
@@ -138,17 +138,17 @@ struct Summary {
     purge: AtomicBool,
 }
 
-struct Sorted {
-    queues: GroupQueues<Entry>,
+struct SortedQueues {
+    queues: GroupQueues<QueueEntry>,
     /// An empty inbox to put in the place of a full one.
-    spare: Vec<(QueueKind, Entry)>,
+    spare: Vec<(QueueKind, QueueEntry)>,
 }
 
 /// A thread group's queues, and who waits for its slots.
 pub(crate) struct Group {
     inbox: Inbox,
     summary: Summary,
-    sorted: Mutex<Sorted>,
+    sorted: Mutex<SortedQueues>,
     pub(crate) handover: Handover,
 }
 
@@ -163,15 +163,16 @@ impl Group {
                 private: (0..slots).map(|_| private()).collect(),
                 purge: AtomicBool::new(false),
             },
-            sorted: Mutex::new(Sorted { queues: GroupQueues::new(slots), spare: Vec::new() }),
+            sorted: Mutex::new(SortedQueues { queues: GroupQueues::new(slots), spare: Vec::new() }),
             handover: Handover::new(),
         }
     }
 
     /// Queues entries for whoever `kind` allows. Returns how many.
-    pub(crate) fn push_shared(&self, kind: QueueKind, entries: impl IntoIterator<Item = Entry>) -> usize {
+    pub(crate) fn push_shared(&self, kind: QueueKind, entries: impl IntoIterator<Item = QueueEntry>) -> usize {
         let mut inbox = self.inbox.entries.lock();
-        let (before, mut top) = (inbox.len(), EMPTY);
+        let before = inbox.len();
+        let mut top = EMPTY;
         for entry in entries {
             top = top.min(entry.statement.priority().rank());
             inbox.push((kind, entry));
@@ -183,7 +184,7 @@ impl Group {
     }
 
     /// Queues an entry for the slot at `place` alone.
-    pub(crate) fn push_private(&self, place: usize, entry: Entry) {
+    pub(crate) fn push_private(&self, place: usize, entry: QueueEntry) {
         // What has arrived goes first: it was submitted earlier.
         let mut sorted = self.sort_in();
         let priority = entry.statement.priority();
@@ -192,7 +193,7 @@ impl Group {
     }
 
     /// Queues stolen entries, whose priorities are given.
-    pub(crate) fn push_stolen(&self, kind: QueueKind, stolen: &mut Vec<(Priority, Entry)>) {
+    pub(crate) fn push_stolen(&self, kind: QueueKind, stolen: &mut Vec<(Priority, QueueEntry)>) {
         let mut sorted = self.sorted.lock();
         for (priority, entry) in stolen.drain(..) {
             sorted.queues.push_shared(kind, priority, entry);
@@ -201,7 +202,7 @@ impl Group {
     }
 
     /// What the worker at `place` of this group runs next.
-    pub(crate) fn take_own(&self, place: usize, limit: Option<Priority>) -> Option<Taken<Entry>> {
+    pub(crate) fn take_own(&self, place: usize, limit: Option<Priority>) -> Option<QueueItem<QueueEntry>> {
         let tops =
             [self.inbox.top.get(), self.summary.top.get(), self.summary.private[place].top.load(Ordering::Relaxed)];
         if tops == [EMPTY; 3] {
@@ -227,9 +228,9 @@ impl Group {
         &self,
         reach: Reach,
         limit: Option<Priority>,
-        amount: impl FnOnce(QueueKind, usize, &Entry) -> usize,
-        more: &mut Vec<(Priority, Entry)>,
-    ) -> Option<Taken<Entry>> {
+        amount: impl FnOnce(QueueKind, usize, &QueueEntry) -> usize,
+        more: &mut Vec<(Priority, QueueEntry)>,
+    ) -> Option<QueueItem<QueueEntry>> {
         if self.queued_shared(reach) == 0 {
             return None;
         }
@@ -242,7 +243,7 @@ impl Group {
     }
 
     /// Takes out every entry that `unwanted` names. The caller drops them, outside the lock.
-    pub(crate) fn remove_where(&self, unwanted: impl FnMut(&Entry) -> bool) -> Vec<Entry> {
+    pub(crate) fn remove_where(&self, unwanted: impl FnMut(&QueueEntry) -> bool) -> Vec<QueueEntry> {
         let mut sorted = self.sort_in();
         let removed = sorted.queues.remove_where(unwanted);
         for kind in QueueKind::ALL {
@@ -255,7 +256,7 @@ impl Group {
     }
 
     /// Shows everything that is queued.
-    pub(crate) fn for_each(&self, mut show: impl FnMut(Result<QueueKind, usize>, &Entry)) {
+    pub(crate) fn for_each(&self, mut show: impl FnMut(Result<QueueKind, usize>, &QueueEntry)) {
         let sorted = self.sort_in();
         sorted.queues.iter().for_each(|(queue, _, entry)| show(queue, entry));
     }
@@ -303,7 +304,7 @@ impl Group {
     }
 
     /// The queues, with all that has arrived sorted in.
-    fn sort_in(&self) -> MutexGuard<'_, Sorted> {
+    fn sort_in(&self) -> MutexGuard<'_, SortedQueues> {
         let mut sorted = self.sorted.lock();
         if self.inbox.top.get() != EMPTY {
             self.sort_into(&mut sorted);
@@ -311,7 +312,7 @@ impl Group {
         sorted
     }
 
-    fn sort_into(&self, sorted: &mut Sorted) {
+    fn sort_into(&self, sorted: &mut SortedQueues) {
         let spare = std::mem::take(&mut sorted.spare);
         let mut arrived = {
             let mut inbox = self.inbox.entries.lock();
@@ -337,12 +338,12 @@ impl Group {
         }
     }
 
-    fn sum_up_shared(&self, queues: &GroupQueues<Entry>, kind: QueueKind) {
+    fn sum_up_shared(&self, queues: &GroupQueues<QueueEntry>, kind: QueueKind) {
         self.summary.lengths.0[kind.index()].store(queues.len_shared(kind), Ordering::Relaxed);
         self.summary.top.set(queues.top_shared().map_or(EMPTY, Priority::rank));
     }
 
-    fn sum_up_private(&self, queues: &GroupQueues<Entry>, place: usize) {
+    fn sum_up_private(&self, queues: &GroupQueues<QueueEntry>, place: usize) {
         let private = &self.summary.private[place];
         private.len.store(queues.len_private(place), Ordering::Relaxed);
         private.top.store(queues.top_private(place).map_or(EMPTY, Priority::rank), Ordering::Relaxed);

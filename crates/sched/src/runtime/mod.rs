@@ -1,11 +1,12 @@
 //! The runtime: threads, locks and clocks around the decisions of [`crate::policy`]. It holds no decision of its own.
 //!
 //! - [`group`]: a thread group's queues behind their locks, and a summary that others read without them.
-//! - [`worker`]: what a worker thread does. [`staff`]: how slots get workers, and lose them to others.
-//! - [`blocking`]: sections in which a worker does without its slot. [`outside`]: busy threads that are no workers.
-//! - [`parallel`]: loops. [`batch`]: many tasks as one. [`completion`]: waiting for one task.
-//! - [`watchdog`]: the thread that looks after the others.
-//! - [`Shared`]: what all of them and the handles share.
+//! - [`worker`]: the record of a worker. [`work`]: what its thread does. [`staff`]: how slots get workers, and lose
+//!   them to others. [`meter`] and [`counting`]: what it counts meanwhile.
+//! - [`blocking`]: sections in which a worker does without its slot.
+//! - [`parallel`]: loops. [`completion`]: waiting for one task.
+//! - [`watchdog`]: the thread that looks after the others. [`snapshot`]: what was counted, as plain data.
+//! - [`Runtime`]: what all of them and the handles share.
 //!
 //! Invariants: a task is in one queue or run or dropped, and whoever drops it says so at its statement's end or in the
 //! statistics; a worker runs tasks only while it holds a slot, so never more of them than there are slots; no foreign
@@ -19,11 +20,15 @@
 
 pub(crate) mod blocking;
 pub(crate) mod completion;
+mod counting;
 pub(crate) mod group;
+mod meter;
 pub(crate) mod parallel;
-pub(crate) mod staff;
+mod snapshot;
+mod staff;
 pub(crate) mod watchdog;
-pub(crate) mod worker;
+mod work;
+mod worker;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -32,15 +37,16 @@ use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use group::{Entry, Group, Work};
+use group::{Group, QueueEntry, Work};
 use numa::{CpuId, Topology};
 use parking_lot::{Mutex, RwLock};
-use staff::Worker;
 use watchdog::Dog;
+use worker::Worker;
 
-use crate::affinity::{Affinity, Config, Hint, SlotId};
+use crate::affinity::{Affinity, Hint, SlotId};
+use crate::config::Config;
 use crate::counting::CounterSource;
-use crate::policy::{GroupId, Layout, Load, QueueKind, QueueTarget, Request, Running, Wake, may_work, route};
+use crate::policy::{GroupId, Layout, Load, Nearness, QueueKind, QueueTarget, Request, Wake, may_work, route};
 use crate::settings::{Affinities, Settings};
 use crate::sleep::Sleep;
 use crate::statement::{Statement, Watcher};
@@ -55,7 +61,7 @@ const WORKERS_MORE: usize = 64;
 /// The worker that a thread is.
 #[derive(Clone)]
 pub(crate) struct Here {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Runtime>,
     pub(crate) worker: Arc<Worker>,
 }
 
@@ -65,7 +71,7 @@ thread_local! {
     /// The worker that this thread is, with a slot or without.
     static HERE: RefCell<Option<Here>> = const { RefCell::new(None) };
     /// What the task that this thread runs is, as far as pinning goes.
-    static RUNNING: Cell<Running> = const { Cell::new(Running { near: false, child_of_near: false }) };
+    static RUNNING: Cell<Nearness> = const { Cell::new(Nearness { near: false, child_of_near: false }) };
 }
 
 /// Whether this thread is a worker of any scheduler, and at work.
@@ -79,9 +85,9 @@ pub(crate) fn here() -> Option<Here> {
 }
 
 /// What the handles and the workers of one scheduler share.
-pub(crate) struct Shared {
+pub(crate) struct Runtime {
     pub(crate) id: u64,
-    me: Weak<Shared>,
+    me: Weak<Runtime>,
     pub(crate) layout: Layout,
     pub(crate) groups: Vec<Group>,
     pub(crate) sleep: Arc<Sleep>,
@@ -110,12 +116,12 @@ pub(crate) struct Shared {
     pub(crate) counters: CounterSource,
 }
 
-impl Shared {
-    pub(crate) fn new(layout: Layout, topology: &Topology, config: &Config) -> Arc<Shared> {
+impl Runtime {
+    pub(crate) fn new(layout: Layout, topology: &Topology, config: &Config) -> Arc<Runtime> {
         let sizes: Vec<usize> = layout.groups().iter().map(|group| group.slots.len()).collect();
         let slots = layout.slots().len();
         let workers_max = config.workers_max.unwrap_or(WORKERS_PER_SLOT * slots + WORKERS_MORE).max(slots);
-        Arc::new_cyclic(|me| Shared {
+        Arc::new_cyclic(|me| Runtime {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             me: Weak::clone(me),
             groups: sizes.iter().map(|slots| Group::new(*slots)).collect(),
@@ -200,10 +206,10 @@ impl Shared {
         affinity: Affinity,
         hint: Hint,
         work: Work,
-    ) -> Entry {
+    ) -> QueueEntry {
         let near = affinity != Affinity::Anywhere && settings.affinities != Affinities::Ignored;
-        let running = Running { near, child_of_near: RUNNING.get().near };
-        Entry {
+        let running = Nearness { near, child_of_near: RUNNING.get().near };
+        QueueEntry {
             statement: Arc::clone(statement),
             work,
             hint,
@@ -214,7 +220,7 @@ impl Shared {
     }
 
     /// Queues entries at one place and wakes as many workers.
-    pub(crate) fn queue(&self, target: QueueTarget, entries: impl IntoIterator<Item = Entry>) {
+    pub(crate) fn queue(&self, target: QueueTarget, entries: impl IntoIterator<Item = QueueEntry>) {
         let group = &self.groups[self.layout.group_of(target).index()];
         let count = match target {
             QueueTarget::Group(_, kind) => group.push_shared(kind, entries),
@@ -304,7 +310,7 @@ impl Shared {
                 statements.retain(|known| known.strong_count() > 0);
             }
             statements.push(Arc::downgrade(statement));
-            let me: Weak<Shared> = Weak::clone(&self.me);
+            let me: Weak<Runtime> = Weak::clone(&self.me);
             me
         });
     }
@@ -356,7 +362,7 @@ impl Shared {
     }
 }
 
-impl Watcher for Shared {
+impl Watcher for Runtime {
     /// Asks every group to drop what the statement has queued. A worker does it between two tasks, not the caller:
     /// dropping a task runs foreign code.
     fn statement_changed(&self, statement: &Statement) {

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::group::Work;
-use super::staff::Worker;
-use super::{Shared, here};
+use super::worker::Worker;
+use super::{Runtime, here};
 use crate::affinity::{Affinity, Hint, SlotId};
 use crate::handover::Stood;
 use crate::policy::{GroupId, QueueTarget};
@@ -50,7 +50,7 @@ impl std::error::Error for TaskError {}
 
 /// Runs `body` for every index below `tasks` and returns when that is done or given up.
 pub(crate) fn parallel_for(
-    shared: &Arc<Shared>,
+    shared: &Arc<Runtime>,
     statement: &Arc<Statement>,
     tasks: usize,
     wish: &(dyn Fn(usize) -> (Affinity, Hint) + Sync),
@@ -104,7 +104,7 @@ pub(crate) fn parallel_for(
     })
 }
 
-impl Shared {
+impl Runtime {
     /// Where each index goes. Loads grow as indices are dealt out, so that tasks without affinity spread over all
     /// groups, also those of a worker's own loop: its group may have nobody free, and stealing need not reach the
     /// others. A single index stays where the caller is, who can run it at once.

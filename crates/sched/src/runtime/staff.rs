@@ -10,77 +10,23 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use super::{Shared, here, worker};
+use super::worker::Worker;
+use super::{Runtime, here, work};
 use crate::affinity::SlotId;
-use crate::handover::{Stand, Stood};
+use crate::handover::Stood;
 use crate::policy::GroupId;
-use crate::stats::{Meter, WorkerState};
+use crate::stats::WorkerState;
 
 /// How long a spare thread waits for a slot before it ends.
 const SPARE_FOR: Duration = Duration::from_secs(5);
 /// The least number of spare threads that a group keeps.
 const SPARE_MIN: usize = 4;
-/// The slot of a worker that has none.
-const NO_SLOT: u32 = u32::MAX;
 
-/// A worker: a thread, where it waits, and what it has done.
-#[derive(Debug)]
-pub(crate) struct Worker {
-    /// Its place among the workers of its scheduler.
-    pub(crate) number: usize,
-    pub(crate) group: GroupId,
-    pub(crate) stand: Arc<Stand>,
-    pub(crate) meter: Meter,
-    slot: AtomicU32,
-    /// Whether a thread is this worker at the moment.
-    alive: AtomicBool,
-    /// The slot that it held last.
-    last_slot: AtomicU32,
-    /// It runs what belongs to its slot alone, so after blocking it must come back to that one.
-    pub(crate) sticky: AtomicBool,
-}
-
-impl Worker {
-    fn new(number: usize, group: GroupId, slot: SlotId, groups: usize) -> Worker {
-        Worker {
-            number,
-            group,
-            stand: Arc::new(Stand::new()),
-            meter: Meter::new(groups),
-            slot: AtomicU32::new(NO_SLOT),
-            alive: AtomicBool::new(true),
-            last_slot: AtomicU32::new(slot.0),
-            sticky: AtomicBool::new(false),
-        }
-    }
-
-    /// The slot that it holds. Exact for the worker itself, a glance for others.
-    pub(crate) fn slot(&self) -> Option<SlotId> {
-        Some(self.slot.load(Ordering::Relaxed)).filter(|slot| *slot != NO_SLOT).map(SlotId)
-    }
-
-    /// The slot that it holds or held last.
-    pub(crate) fn last_slot(&self) -> SlotId {
-        SlotId(self.last_slot.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn is_alive(&self) -> bool {
-        self.alive.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_slot(&self, slot: Option<SlotId>) {
-        self.slot.store(slot.map_or(NO_SLOT, |slot| slot.0), Ordering::Relaxed);
-        if let Some(slot) = slot {
-            self.last_slot.store(slot.0, Ordering::Relaxed);
-        }
-    }
-}
-
-impl Shared {
+impl Runtime {
     /// Gives a slot, which the caller holds or has taken, to a thread that comes back, a spare one or a new one. Where
     /// none can be had, the slot is lent: whoever needs it next tries again.
     pub(crate) fn staff(&self, slot: SlotId) {
@@ -131,7 +77,7 @@ impl Shared {
         // Linux shows 15 bytes of a thread's name.
         match Builder::new()
             .name(format!("worker-{node}-{}", worker.number))
-            .spawn(move || worker::run(&shared, &own, inherits))
+            .spawn(move || work::run(&shared, &own, inherits))
         {
             Ok(thread) => {
                 self.live.fetch_add(1, Ordering::AcqRel);

@@ -17,8 +17,8 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use super::Shared;
-use crate::affinity::Watchdog;
+use super::Runtime;
+use crate::config::Watchdog;
 use crate::policy::GroupId;
 use crate::policy::watchdog::{Action, Progress, Sample, decide};
 use crate::stats::WorkerState;
@@ -28,7 +28,7 @@ const IDLE_LOOKS: u32 = 50;
 
 /// What it has sampled of one group.
 #[derive(Debug, Default)]
-pub(crate) struct Sampled {
+pub(crate) struct GroupSamples {
     pub(crate) samples: AtomicU64,
     pub(crate) working: AtomicU64,
     pub(crate) queued: AtomicU64,
@@ -48,7 +48,7 @@ pub(crate) struct Dog {
     condvar: Condvar,
     asleep: AtomicBool,
     pub(crate) config: Watchdog,
-    pub(crate) sampled: Vec<Sampled>,
+    pub(crate) sampled: Vec<GroupSamples>,
     /// Wake-ups that it had to order.
     pub(crate) woke: AtomicU64,
     /// Workers that it reported as stuck.
@@ -62,7 +62,7 @@ impl Dog {
             condvar: Condvar::new(),
             asleep: AtomicBool::new(false),
             config: Watchdog { period: config.period.max(Duration::from_millis(1)), ..config },
-            sampled: (0..groups).map(|_| Sampled::default()).collect(),
+            sampled: (0..groups).map(|_| GroupSamples::default()).collect(),
             woke: AtomicU64::new(0),
             stuck: AtomicU64::new(0),
         }
@@ -97,7 +97,7 @@ impl Dog {
 }
 
 /// The life of the watchdog's thread. It does not keep the scheduler alive.
-pub(crate) fn run(shared: &Weak<Shared>) {
+pub(crate) fn run(shared: &Weak<Runtime>) {
     let mut progress: BTreeMap<usize, Progress> = BTreeMap::new();
     let mut idle_looks = 0;
     loop {
@@ -120,7 +120,7 @@ pub(crate) fn run(shared: &Weak<Shared>) {
     }
 }
 
-impl Shared {
+impl Runtime {
     fn is_busy(&self) -> bool {
         (0..self.groups.len()).any(|group| self.sleep.working_in(group) > 0 || self.groups[group].queued() > 0)
     }
@@ -156,7 +156,8 @@ impl Shared {
     }
 
     fn report_stuck(&self, progress: &mut BTreeMap<usize, Progress>) {
-        let (now_ns, stuck_ns) = (self.now_ns(), self.dog.config.stuck_after.as_nanos() as u64);
+        let now_ns = self.now_ns();
+        let stuck_ns = self.dog.config.stuck_after.as_nanos() as u64;
         // Of all workers there ever were, those that are stuck are told of when the lock is free: a log is foreign
         // code.
         let workers: Vec<_> = self.workers.read().iter().map(std::sync::Arc::clone).collect();

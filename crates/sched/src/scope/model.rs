@@ -6,8 +6,7 @@ use loom::thread;
 use numa::{Budget, Topology};
 
 use super::*;
-use crate::affinity::Split;
-use crate::policy::{GroupId, QueueKind};
+use crate::policy::{GroupId, QueueKind, Split};
 
 const PREEMPTIONS: usize = 3;
 
@@ -36,11 +35,12 @@ fn one_loop(layout: &std::sync::Arc<Layout>, tasks: usize, early: bool) {
     };
     let waiter = Waiter::Thread(Mutex::new(()), Condvar::new());
     let helper = scoped(&body, &routes, &statement, waiter, |job| {
-        let (job, layout) = (Arc::clone(job), Arc::clone(layout));
+        let job = Arc::clone(job);
+        let layout = Arc::clone(layout);
         let helper = {
             let job = Arc::clone(&job);
             thread::spawn(move || {
-                job.participate(&layout, SlotId(0), Some(0), &mut Ran::default(), || false);
+                job.participate(&layout, SlotId(0), Some(0), &mut RunCount::default(), || false);
                 // Loom's objects must be dropped inside the model, whoever is last.
                 drop(job);
             })
@@ -52,7 +52,8 @@ fn one_loop(layout: &std::sync::Arc<Layout>, tasks: usize, early: bool) {
         helper
     });
     calls.over.store(true, Ordering::SeqCst);
-    let (began, ended) = (calls.began.load(Ordering::SeqCst), calls.ended.load(Ordering::SeqCst));
+    let began = calls.began.load(Ordering::SeqCst);
+    let ended = calls.ended.load(Ordering::SeqCst);
     assert_eq!(began, ended, "no call is under way");
     helper.join().unwrap();
     assert_eq!(calls.began.load(Ordering::SeqCst), began, "no call came later");

@@ -32,7 +32,7 @@ impl Pool {
         Arc::new(Pool { sleep: Sleep::new(&[workers]), queued: AtomicUsize::new(0) })
     }
 
-    /// As `Shared::queue` does.
+    /// As `Runtime::queue` does.
     fn push(&self) {
         self.queued.fetch_add(1, Ordering::Relaxed);
         if self.sleep.task_queued() {
@@ -114,8 +114,10 @@ fn two_submitters_wake_two_workers() {
 #[test]
 fn a_worker_that_waits_is_woken_by_the_end_of_its_job() {
     check(PREEMPTIONS_OF_TWO, || {
-        let (sleep, done) = (Arc::new(Sleep::new(&[1])), Arc::new(AtomicUsize::new(0)));
-        let (other, end) = (Arc::clone(&sleep), Arc::clone(&done));
+        let sleep = Arc::new(Sleep::new(&[1]));
+        let done = Arc::new(AtomicUsize::new(0));
+        let other = Arc::clone(&sleep);
+        let end = Arc::clone(&done);
         let helper = thread::spawn(move || {
             end.store(1, Ordering::Relaxed);
             other.wake_slot(SlotId(0));

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use numa::Topology;
-use sched::{Affinity, Binding, Config, Scheduler, SlotId, Stopped};
+use sched::{Affinity, Binding, Config, Scheduler, SlotId, StopReason};
 
 use crate::support::{anywhere, eventually, statement, threads};
 
@@ -73,7 +73,7 @@ fn the_last_handle_joins_the_threads_and_fails_what_is_queued() {
     let ran = began.load(Ordering::SeqCst);
     assert!(ran < 50, "queued tasks do not hold up the end");
     assert_eq!(Arc::strong_count(&token), 1, "every task was run to its end or dropped");
-    assert_eq!(statement.stopped(), Some(Stopped::ShutDown));
+    assert_eq!(statement.stopped(), Some(StopReason::ShutDown));
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn starting_and_ending_at_once_is_clean() {
                 count.fetch_add(1, Ordering::SeqCst);
             });
             drop(scheduler);
-            let stopped = statement.stopped() == Some(Stopped::ShutDown);
+            let stopped = statement.stopped() == Some(StopReason::ShutDown);
             assert_eq!(ran.load(Ordering::SeqCst) == 0, stopped, "either it ran, or its statement says why not");
         }
     }
@@ -145,5 +145,5 @@ fn ending_lets_a_task_go_that_waits_for_a_queued_one() {
     assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(Err(sched::TaskError::Cancelled)));
     assert_eq!(ended.recv_timeout(Duration::from_secs(60)), Ok(()));
     ending.join().unwrap();
-    assert_eq!(late.stopped(), Some(Stopped::ShutDown));
+    assert_eq!(late.stopped(), Some(StopReason::ShutDown));
 }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use numa::NodeId;
-use sched::{Affinity, Cancelled, Stealing, Stopped, TaskError};
+use sched::{Affinity, Cancellation, Stealing, StopReason, TaskError};
 
 use crate::support::{anywhere, eventually, machine, statement, threads};
 
@@ -17,8 +17,8 @@ fn a_panicking_task_fails_its_statement_alone() {
     let (bad, good) = (statement(1), statement(1));
     scheduler.spawn(&bad, Affinity::Anywhere, || panic!("row {} is odd", 7));
     eventually("the panic is recorded", || bad.is_cancelled());
-    assert_eq!(bad.stopped(), Some(Stopped::Failed("row 7 is odd".into())));
-    assert_eq!(bad.check(), Err(Cancelled));
+    assert_eq!(bad.stopped(), Some(StopReason::Failed("row 7 is odd".into())));
+    assert_eq!(bad.check(), Err(Cancellation));
     assert_eq!(scheduler.parallel_for(&good, 10, &anywhere, &|_| ()), Ok(()), "the worker lives on");
     assert_eq!(good.stopped(), None);
 }
@@ -33,7 +33,7 @@ fn a_panicking_call_ends_its_loop() {
             thread::sleep(Duration::from_micros(10));
         });
         assert_eq!(ran, Err(TaskError::Panicked("call ten".into())));
-        assert_eq!(statement.stopped(), Some(Stopped::Failed("call ten".into())));
+        assert_eq!(statement.stopped(), Some(StopReason::Failed("call ten".into())));
         let calls = calls.into_inner() as u64;
         assert!(calls < 100_000, "the rest is not run");
         assert_eq!(scheduler.stats().dropped, 100_000 - calls);
@@ -111,7 +111,7 @@ fn queued_tasks_of_a_statement_past_its_deadline_are_dropped_before_others_run()
     young.cancel();
     hold.send(()).unwrap();
     eventually("the older task ran", || seen.load(Ordering::SeqCst) != usize::MAX);
-    assert_eq!((seen.load(Ordering::SeqCst), young.stopped()), (100, Some(Stopped::Deadline)));
+    assert_eq!((seen.load(Ordering::SeqCst), young.stopped()), (100, Some(StopReason::Deadline)));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn cancelling_wakes_a_caller_whose_tasks_nobody_has_begun() {
     let timed = statement(2);
     timed.set_deadline(Instant::now() + Duration::from_millis(20));
     let ran = scheduler.parallel_for(&timed, 10, &anywhere, &|_| unreachable!("nobody is free"));
-    assert_eq!((ran, timed.stopped()), (Err(TaskError::Cancelled), Some(Stopped::Deadline)));
+    assert_eq!((ran, timed.stopped()), (Err(TaskError::Cancelled), Some(StopReason::Deadline)));
     hold.send(()).unwrap();
 }
 
@@ -171,7 +171,7 @@ fn a_deadline_set_while_the_caller_waits_is_kept() {
                 done.store(true, Ordering::SeqCst);
             }
         });
-        assert_eq!((late.stopped(), done.into_inner()), (Some(Stopped::Deadline), true));
+        assert_eq!((late.stopped(), done.into_inner()), (Some(StopReason::Deadline), true));
     }
 }
 

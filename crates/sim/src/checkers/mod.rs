@@ -3,13 +3,14 @@
 //! | invariant | check |
 //! |---|---|
 //! | no task is lost or run twice | every task submitted is taken once; none is left at the end of a run that ran out |
-//! | hard tasks never leave their node or package, private ones their slot | where a task is queued and who takes it, told from the layout's places, not from its search order |
+//! | hard tasks keep to their node or package, private ones to their slot | where a task is queued and who takes it |
 //! | the most urgent goes first | nothing more urgent is left in the queue that a task was taken from |
 //! | never more at work than cpus | workers at work per group against its slots |
 //! | whatever is queued is reachable | somebody who may take it is awake |
 //!
-//! The slow twin of [`Layout`]'s reach is [`may_run`], which asks nodes and packages again. A test breaks each decision
-//! on purpose and expects the check to fail.
+//! Who may take a task is told from the layout's places, not from its search order: the slow twin of [`Layout`]'s reach
+//! is [`may_run`], which asks nodes and packages again. A test breaks each decision on purpose and expects the check to
+//! fail.
 //!
 //! # Limits
 //! Priorities are compared within the queue kind that a task was taken from: between groups there is no order to keep.

@@ -186,7 +186,8 @@ impl Machine {
     pub fn with_nodes(&self, nodes: usize) -> Result<Machine, MachineError> {
         let shape = self.regular()?;
         if nodes == 0 || nodes > self.nodes.len() || !nodes.is_multiple_of(shape.nodes_per_package) {
-            let (most, step) = (self.nodes.len(), shape.nodes_per_package);
+            let most = self.nodes.len();
+            let step = shape.nodes_per_package;
             let reason = format!("cannot be cut to {nodes} nodes: 1 to {most} in steps of {step} are possible");
             return Err(unsound(&self.figures.name, reason));
         }

@@ -65,7 +65,10 @@ packages = 4
 cores_per_node = 2
 latency_ns = [80, 80, 160]
 bandwidth_gb_s = [20, 20, 10]
-link = [{ between = [0, 1], gb_s = 8 }, { between = [1, 2], gb_s = 8 }, { between = [2, 3], gb_s = 8 }, { between = [3, 0], gb_s = 8 }]
+link = [
+    { between = [0, 1], gb_s = 8 }, { between = [1, 2], gb_s = 8 }, { between = [2, 3], gb_s = 8 },
+    { between = [3, 0], gb_s = 8 },
+]
 "#;
 
 #[test]

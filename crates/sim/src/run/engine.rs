@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::sync::Arc;
 
-use sched::policy::{Layout, Running};
+use sched::policy::{Layout, Nearness};
 use sched::{Affinity, Hint, Priority, SlotId};
 
 use super::outcome::{Outcome, Tally};
@@ -75,7 +75,7 @@ struct Hand {
     statement: u32,
     task: u32,
     stage: u32,
-    running: Running,
+    running: Nearness,
     /// The node whose cpu its thread is on.
     node: usize,
     since_ns: u64,
@@ -106,11 +106,6 @@ pub(super) struct Engine<'a> {
     event_count: u64,
 }
 
-/// The layout of a run, apart from the engine that borrows it.
-pub(super) fn layout(machine: &Machine, options: &Options) -> Layout {
-    Layout::new(machine.topology(), options.threads, options.split)
-}
-
 impl<'a> Engine<'a> {
     pub(super) fn new(machine: &'a Machine, options: &'a Options, layout: &'a Layout) -> Engine<'a> {
         let place = |slot: &sched::policy::SlotPlace| machine.place_of(layout.group(slot.group).node).unwrap_or(0);
@@ -119,7 +114,7 @@ impl<'a> Engine<'a> {
             statement: 0,
             task: 0,
             stage: 0,
-            running: Running::default(),
+            running: Nearness::default(),
             node: *home,
             since_ns: 0,
             stage_ns: 0,
@@ -252,7 +247,7 @@ impl<'a> Engine<'a> {
         for root in &plan.roots {
             let task = &plan.tasks[*root as usize];
             let submitted =
-                self.submit(statement, *root, (task.affinity, task.hint), priority, Running::default(), None);
+                self.submit(statement, *root, (task.affinity, task.hint), priority, Nearness::default(), None);
             submitted.map_err(|violation| self.broken(violation))?;
         }
         Ok(())
@@ -294,10 +289,11 @@ impl<'a> Engine<'a> {
         task: u32,
         asks: (Affinity, Hint),
         priority: Priority,
-        parent: Running,
+        parent: Nearness,
         caller: Option<SlotId>,
     ) -> Result<(), Violation> {
-        let (events, planned) = (&mut self.events, &mut self.planned);
+        let events = &mut self.events;
+        let planned = &mut self.planned;
         let at = self.now_ns + self.options.constants.wake_ns() as u64;
         let hands = &mut self.hands;
         let mut woken = |slot: SlotId| wake(events, planned, hands, at, slot);
@@ -306,7 +302,8 @@ impl<'a> Engine<'a> {
 
     /// A worker looks for a task, and begins with what it finds.
     fn look(&mut self, slot: u32) -> Result<(), Violation> {
-        let (events, planned) = (&mut self.events, &mut self.planned);
+        let events = &mut self.events;
+        let planned = &mut self.planned;
         let at = self.now_ns + self.options.constants.wake_ns() as u64;
         let hands = &mut self.hands;
         let mut woken = |slot: SlotId| wake(events, planned, hands, at, slot);
@@ -339,7 +336,7 @@ impl<'a> Engine<'a> {
 
     /// The node whose cpu a worker's thread is on: its own where it is pinned; elsewhere as the operating system has
     /// it, which moves a thread that wakes up to a cpu that idles.
-    fn thread_goes(&mut self, slot: u32, running: Running) -> usize {
+    fn thread_goes(&mut self, slot: u32, running: Nearness) -> usize {
         if self.pool.pins(running) {
             return self.homes[slot as usize];
         }
@@ -368,7 +365,10 @@ impl<'a> Engine<'a> {
 
     fn stage_ended(&mut self, slot: u32) -> Result<(), Violation> {
         let hand = &mut self.hands[slot as usize];
-        let (statement, task, stage, node) = (hand.statement, hand.task, hand.stage, hand.node);
+        let statement = hand.statement;
+        let task = hand.task;
+        let stage = hand.stage;
+        let node = hand.node;
         let took_ns = self.now_ns - hand.stage_ns;
         hand.stage += 1;
         if let Some(live) = &self.live[statement as usize]
@@ -419,7 +419,8 @@ impl<'a> Engine<'a> {
     }
 
     fn watch(&mut self) {
-        let (events, planned) = (&mut self.events, &mut self.planned);
+        let events = &mut self.events;
+        let planned = &mut self.planned;
         let at = self.now_ns + self.options.constants.wake_ns() as u64;
         let hands = &mut self.hands;
         self.pool.watch(&mut |slot: SlotId| wake(events, planned, hands, at, slot));
@@ -436,9 +437,11 @@ impl<'a> Engine<'a> {
     }
 
     fn finish(mut self) -> Result<Outcome, SimError> {
-        let (idle, now_ns) = (self.alive == 0, self.now_ns);
+        let idle = self.alive == 0;
+        let now_ns = self.now_ns;
         let total = self.pool.total();
-        let (alive, busy) = (self.alive, (0..self.machine.node_count()).any(|node| self.traffic.busy(node) > 0));
+        let alive = self.alive;
+        let busy = (0..self.machine.node_count()).any(|node| self.traffic.busy(node) > 0);
         if let Some(checkers) = &mut self.pool.checkers {
             let waits = |Reverse((_, _, event)): &Reverse<(u64, u64, Event)>| {
                 matches!(event, Event::Arrive(_) | Event::Begin(_) | Event::Issue(_))

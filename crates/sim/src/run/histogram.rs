@@ -91,7 +91,8 @@ fn step_of(ns: u64) -> usize {
 
 /// The largest value of a step.
 fn value_of(step: usize) -> u64 {
-    let (step, steps) = (step as u64, u64::from(STEPS));
+    let step = step as u64;
+    let steps = u64::from(STEPS);
     if step < 2 * steps {
         return step;
     }
@@ -107,13 +108,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn percentiles_are_near_those_of_a_sorted_list(mut values in proptest::collection::vec(0u64..1 << 40, 1..200), share in 0.0f64..1.0) {
+        fn percentiles_are_near_those_of_a_sorted_list(
+            mut values in proptest::collection::vec(0u64..1 << 40, 1..200),
+            share in 0.0f64..1.0,
+        ) {
             let mut histogram = Histogram::default();
             values.iter().for_each(|value| histogram.record(*value));
             values.sort_unstable();
             let exact = values[((share * values.len() as f64).ceil().max(1.0) as usize - 1).min(values.len() - 1)];
             let told = histogram.percentile_ns(share);
-            prop_assert!(told >= exact && told as f64 <= exact as f64 * (1.0 + 1.0 / 64.0) + 1.0, "{} for {}", told, exact);
+            prop_assert!(told >= exact && told as f64 <= exact as f64 * (1.0 + 1.0 / 64.0) + 1.0, "{} for \
+                {}", told, exact);
             prop_assert_eq!(histogram.max_ns(), *values.last().unwrap());
         }
     }

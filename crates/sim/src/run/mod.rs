@@ -31,6 +31,7 @@ mod pool;
 mod tests;
 mod traffic;
 
+use sched::policy::Layout;
 use sched::{Settings, Split};
 use thiserror::Error;
 
@@ -98,6 +99,13 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// The slots that a run of this machine has, for building statements before it.
+    pub fn layout(&self, machine: &Machine) -> Layout {
+        Layout::new(machine.topology(), self.threads, self.split)
+    }
+}
+
 /// Why a run ended without an outcome.
 #[derive(Debug, Error)]
 pub enum SimError {
@@ -136,7 +144,7 @@ pub fn run(machine: &Machine, options: &Options, workload: &mut dyn Workload) ->
     if options.measured_ns == 0 {
         return Err(SimError::NoTime);
     }
-    let layout = engine::layout(machine, options);
+    let layout = options.layout(machine);
     engine::Engine::new(machine, options, &layout).run(workload)
 }
 
@@ -148,7 +156,7 @@ pub(crate) fn broken_run(
     workload: &mut dyn Workload,
     canary: Option<crate::canary::Canary>,
 ) -> Result<Outcome, SimError> {
-    let layout = engine::layout(machine, options);
+    let layout = options.layout(machine);
     let mut engine = engine::Engine::new(machine, options, &layout);
     engine.pool.canary = canary;
     engine.run(workload)

@@ -228,7 +228,9 @@ impl Tally {
                 load: controller / seconds / facts.controller_bytes_per_second,
             }
         };
-        let (mut data, mut snoops, mut links) = (0.0, 0.0, vec![0.0; machine.links().len()]);
+        let mut data = 0.0;
+        let mut snoops = 0.0;
+        let mut links = vec![0.0; machine.links().len()];
         for from in 0..self.nodes {
             for to in 0..self.nodes {
                 if pair(from, to) == 0.0 {

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 
 use sched::policy::watchdog::{self, Action, Sample};
 use sched::policy::{
-    GroupId, GroupQueues, Layout, Load, QueueKind, QueueTarget, Request, Running, Wake, binds, bulk, may_work, route,
+    GroupId, GroupQueues, Layout, Load, Nearness, QueueKind, QueueTarget, Request, Wake, binds, bulk, may_work, route,
 };
 use sched::{Affinities, Affinity, Hint, Priority, Settings, SlotId};
 
@@ -27,11 +27,11 @@ use crate::checkers::{Checkers, Violation};
 
 /// A task that is queued.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Entry {
+pub(super) struct PoolEntry {
     /// Its statement's place, and its own within it.
     pub(super) statement: u32,
     pub(super) task: u32,
-    pub(super) running: Running,
+    pub(super) running: Nearness,
     pub(super) priority: Priority,
     /// Its number since the start of the run.
     pub(super) number: u64,
@@ -51,7 +51,7 @@ pub(super) enum Worker {
 
 /// An entry and where it was taken from.
 pub(super) struct Found {
-    pub(super) entry: Entry,
+    pub(super) entry: PoolEntry,
     pub(super) target: QueueTarget,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Found {
 pub(super) struct Pool<'a> {
     pub(super) layout: &'a Layout,
     settings: Settings,
-    queues: Vec<GroupQueues<Entry>>,
+    queues: Vec<GroupQueues<PoolEntry>>,
     /// Entries per group in its queues, private ones included.
     queued: Vec<usize>,
     /// Entries per group in its shared queues.
@@ -70,7 +70,7 @@ pub(super) struct Pool<'a> {
     asleep_total: usize,
     working: Vec<usize>,
     numbers: u64,
-    more: Vec<(Priority, Entry)>,
+    more: Vec<(Priority, PoolEntry)>,
     pub(super) checkers: Option<Checkers>,
     #[cfg(test)]
     pub(super) canary: Option<Canary>,
@@ -107,15 +107,15 @@ impl<'a> Pool<'a> {
         &mut self,
         (statement, task): (u32, u32),
         (affinity, hint): (Affinity, Hint),
-        (priority, parent): (Priority, Running),
+        (priority, parent): (Priority, Nearness),
         caller: Option<SlotId>,
         woken: &mut dyn FnMut(SlotId),
     ) -> Result<(), Violation> {
         let target = self.route(affinity, hint, caller);
         let near = affinity != Affinity::Anywhere && self.settings.affinities != Affinities::Ignored;
-        let running = Running { near, child_of_near: parent.near };
+        let running = Nearness { near, child_of_near: parent.near };
         self.numbers += 1;
-        let entry = Entry { statement, task, running, priority, number: self.numbers, routed: target };
+        let entry = PoolEntry { statement, task, running, priority, number: self.numbers, routed: target };
         if let Some(checkers) = &mut self.checkers {
             checkers.submitted(self.layout, entry.number, priority, (affinity, self.settings), target)?;
         }
@@ -152,7 +152,7 @@ impl<'a> Pool<'a> {
         target
     }
 
-    fn push(&mut self, target: QueueTarget, entry: Entry) {
+    fn push(&mut self, target: QueueTarget, entry: PoolEntry) {
         let group = self.layout.group_of(target).0 as usize;
         let urgency = entry.priority;
         #[cfg(test)]
@@ -249,8 +249,9 @@ impl<'a> Pool<'a> {
             } else {
                 let mut more = std::mem::take(&mut self.more);
                 let reach = self.reach(step.reach);
-                let amount =
-                    |kind, queued, _: &Entry| bulk(layout, self.settings.steal, kind, own.group, step.group, queued);
+                let amount = |kind, queued, _: &PoolEntry| {
+                    bulk(layout, self.settings.steal, kind, own.group, step.group, queued)
+                };
                 let taken = self.queues[group].take_bulk(reach, None, amount, &mut more);
                 self.move_stolen(taken.as_ref().and_then(|taken| taken.kind), own.group, group, &mut more);
                 self.more = more;
@@ -292,10 +293,11 @@ impl<'a> Pool<'a> {
         kind: Option<QueueKind>,
         thief: GroupId,
         victim: usize,
-        more: &mut Vec<(Priority, Entry)>,
+        more: &mut Vec<(Priority, PoolEntry)>,
     ) {
         let Some(kind) = kind else { return };
-        let (thief, moved) = (thief.0 as usize, more.len());
+        let thief = thief.0 as usize;
+        let moved = more.len();
         for (priority, entry) in more.drain(..) {
             self.queues[thief].push_shared(kind, priority, entry);
         }
@@ -345,7 +347,7 @@ impl<'a> Pool<'a> {
     }
 
     /// Whether a worker that runs this is pinned to its node.
-    pub(super) fn pins(&self, running: Running) -> bool {
+    pub(super) fn pins(&self, running: Nearness) -> bool {
         binds(self.settings.binding, running)
     }
 

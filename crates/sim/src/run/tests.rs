@@ -5,7 +5,7 @@ use sched::{Affinity, Preset, SlotId};
 use super::*;
 use crate::workload::scan::{Placement, Scans};
 use crate::workload::stream::{Lies, Pass};
-use crate::workload::{At, Graph, Repeated, Task, TaskStage, near};
+use crate::workload::{At, Graph, RepeatedStatement, Task, TaskStage, near};
 
 fn options(preset: Preset) -> Options {
     Options { settings: Settings::preset(preset), ..Options::default() }
@@ -17,13 +17,13 @@ fn scans(machine: &str, placement: Placement, options: &Options, clients: usize)
 }
 
 /// One task that reads `n` bytes of node 1 on node 0, or of its own.
-fn reading(machine: &Machine, slots: u32, node: usize, bytes: f64, times: u64) -> Repeated {
+fn reading(machine: &Machine, slots: u32, node: usize, bytes: f64, times: u64) -> RepeatedStatement {
     let _ = machine;
     let mut graph = Graph::new(bytes * f64::from(slots));
     for slot in 0..slots {
         graph.add(Task::new(Affinity::Slot(SlotId(slot)), TaskStage::cpu(0.0).read(node, bytes)));
     }
-    Repeated::new(graph, 1, times)
+    RepeatedStatement::new(graph, 1, times)
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn cpu_time_is_shared_by_the_threads_of_a_core() {
         (0..slots).for_each(|slot| {
             graph.add(Task::new(Affinity::Slot(SlotId(slot)), TaskStage::cpu(1e8)));
         });
-        run(&machine, &options, &mut Repeated::new(graph, 1, 1)).unwrap().latency.mean_ns() / 1e8
+        run(&machine, &options, &mut RepeatedStatement::new(graph, 1, 1)).unwrap().latency.mean_ns() / 1e8
     };
     assert!((took(1) - 1.0).abs() < 0.01);
     assert!((took(2) - 2.0 / options.constants.smt_gain()).abs() < 0.01, "{}", took(2));
@@ -89,7 +89,9 @@ fn lazy_rates_come_out_as_exact_ones() {
 #[test]
 fn strategies_come_out_in_the_papers_order() {
     let of = |preset| scans("ivybridge-ex-4", Placement::RoundRobin, &options(preset), 1024).statements_per_second();
-    let (os, target, bound) = (of(Preset::Os), of(Preset::Target), of(Preset::Bound));
+    let os = of(Preset::Os);
+    let target = of(Preset::Target);
+    let bound = of(Preset::Bound);
     assert!(bound / os > 4.0 && target / os > 4.0, "{os} {target} {bound}");
     let outcome = scans("ivybridge-ex-4", Placement::RoundRobin, &options(Preset::Bound), 1024);
     assert_eq!((outcome.remote_bytes(), outcome.stolen_across_nodes), (0.0, 0));
@@ -101,12 +103,14 @@ fn strategies_come_out_in_the_papers_order() {
 fn interleaving_lies_between_one_node_and_the_owners() {
     let machine = Machine::parse("eris-sgi-64").unwrap().with_nodes(61).unwrap();
     let options = Options { warm_up_ns: 0, measured_ns: 10_000_000_000, ..options(Preset::Bound) };
-    let layout = crate::workload::stream::layout(&machine, &options);
+    let layout = options.layout(&machine);
     let rate = |lies| {
         let graph = Pass::scan(64e9, lies, &options.constants).graph(&machine, &layout);
-        run(&machine, &options, &mut Repeated::new(graph, 2, 4)).unwrap().bytes_per_second()
+        run(&machine, &options, &mut RepeatedStatement::new(graph, 2, 4)).unwrap().bytes_per_second()
     };
-    let (single, interleaved, owned) = (rate(Lies::On(0)), rate(Lies::Interleaved), rate(Lies::Owned));
+    let single = rate(Lies::On(0));
+    let interleaved = rate(Lies::Interleaved);
+    let owned = rate(Lies::Owned);
     assert!(single < interleaved && interleaved < owned, "{single} {interleaved} {owned}");
     assert!(single <= 36.2e9 * 1.001);
 }
@@ -132,8 +136,8 @@ fn what_cannot_run_is_said() {
     assert!(error.contains("node 99") && error.contains("nodes 0 to 3"), "{error}");
     let none = Options { measured_ns: 0, ..Options::default() };
     assert!(matches!(run(&machine, &none, &mut Wrong), Err(SimError::NoTime)));
-    let nobody = &mut Repeated::new(Graph::new(1.0), 0, 1);
+    let nobody = &mut RepeatedStatement::new(Graph::new(1.0), 0, 1);
     assert!(matches!(run(&machine, &Options::default(), nobody), Err(SimError::NoClients)));
-    let empty = &mut Repeated::new(Graph::new(1.0), 1, 1);
+    let empty = &mut RepeatedStatement::new(Graph::new(1.0), 1, 1);
     assert!(run(&machine, &Options::default(), empty).unwrap_err().to_string().contains("never ends"));
 }

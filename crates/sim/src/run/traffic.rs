@@ -309,7 +309,8 @@ impl<'a> Traffic<'a> {
     fn cap(&self, class: usize) -> f64 {
         let of = &self.classes[class];
         let facts = &self.machine.nodes()[of.node];
-        let (cores, busy) = (facts.cores.max(1) as f64, self.busy[of.node].max(1) as f64);
+        let cores = facts.cores.max(1) as f64;
+        let busy = self.busy[of.node].max(1) as f64;
         // Of one cpu: how much of a core's lines it has, and of a core's speed.
         let core_share = (cores / busy).min(1.0);
         let hardware = (facts.cpus.max(1) as f64).min(busy);

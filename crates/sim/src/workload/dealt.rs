@@ -145,7 +145,8 @@ mod tests {
         let constants = Constants::default();
         for reads in [Reads::Sums(1), Reads::Sums(4), Reads::Groups, Reads::Join] {
             let of = |deal| dealt(deal, reads).query(3, 8, 4, &constants);
-            let (columns, tables) = (of(Deal::Columns), of(Deal::Tables));
+            let columns = of(Deal::Columns);
+            let tables = of(Deal::Tables);
             for (a, b) in columns.inputs.iter().zip(&tables.inputs) {
                 assert_eq!((a.bytes, a.cpu_ns, a.lines), (b.bytes, b.cpu_ns, b.lines));
                 assert!(b.nodes.iter().all(|node| *node == b.near[0]), "a table is whole");
@@ -171,7 +172,8 @@ mod tests {
             let mut clients = Dealt { skewed, ..dealt(deal, Reads::Sums(1)) }.workload(4, &options.constants);
             crate::run(&machine, &options, &mut clients).unwrap()
         };
-        let (even, hot) = (run(Deal::Tables, false), run(Deal::Tables, true));
+        let even = run(Deal::Tables, false);
+        let hot = run(Deal::Tables, true);
         assert!(hot.statements_per_second() < 0.6 * even.statements_per_second(), "one node has most of the work");
         let columns = run(Deal::Columns, true);
         assert!(columns.statements_per_second() > 1.5 * hot.statements_per_second(), "its columns lie on all nodes");

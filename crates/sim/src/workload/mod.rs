@@ -233,19 +233,19 @@ pub fn migration(from: usize, to: &[usize], bytes: f64, constants: &Constants) -
 
 /// Every client issues the same statement, `n` times or without end.
 #[derive(Clone, Debug)]
-pub struct Repeated {
+pub struct RepeatedStatement {
     graph: Arc<Graph>,
     left: Vec<u64>,
 }
 
-impl Repeated {
+impl RepeatedStatement {
     /// `clients` clients with a statement, each `times` times.
-    pub fn new(graph: Graph, clients: usize, times: u64) -> Repeated {
-        Repeated { graph: Arc::new(graph), left: vec![times; clients] }
+    pub fn new(graph: Graph, clients: usize, times: u64) -> RepeatedStatement {
+        RepeatedStatement { graph: Arc::new(graph), left: vec![times; clients] }
     }
 }
 
-impl Workload for Repeated {
+impl Workload for RepeatedStatement {
     fn clients(&self) -> usize {
         self.left.len()
     }

@@ -158,7 +158,8 @@ impl Scans {
         let bytes = self.memory_bytes() / self.columns.max(1) as f64;
         let mut graph = Graph::new(self.columns as f64);
         for column in 0..self.columns {
-            let (from, to) = ((column + 1) % nodes, self.nodes_of(column, nodes));
+            let from = (column + 1) % nodes;
+            let to = self.nodes_of(column, nodes);
             let mut task = migration(from, &to, bytes, constants);
             if let Placement::Pp(_) = self.placement {
                 task.stages[0].cpu_ns = self.rows * constants.encode_ns_per_value();
@@ -300,7 +301,9 @@ impl Builder<'_, '_> {
 
     /// The first phase on a range: read codes, write positions.
     fn find(&self, piece: usize, tasks: usize) -> TaskStage {
-        let (rows, constants, node) = (self.rows(tasks), self.at.constants, self.pieces[piece]);
+        let rows = self.rows(tasks);
+        let constants = self.at.constants;
+        let node = self.pieces[piece];
         let positions = rows * self.scans.selectivity * POSITION_BYTES;
         TaskStage::cpu(rows * constants.scan_ns_per_row())
             .read(node, self.codes_bytes(rows))
@@ -327,7 +330,8 @@ impl Builder<'_, '_> {
 
     /// The second phase on a region: positions, codes and dictionary in, values out.
     fn materialise(&self, piece: usize, tasks: usize) -> TaskStage {
-        let (constants, node) = (self.at.constants, self.pieces[piece]);
+        let constants = self.at.constants;
+        let node = self.pieces[piece];
         let rows = self.rows(tasks);
         let found = rows * self.scans.selectivity;
         let lines = self.codes_bytes(rows) / LINE_BYTES;

@@ -64,8 +64,3 @@ impl Pass {
         graph
     }
 }
-
-/// The slots that a run of this machine has, for building statements before it.
-pub fn layout(machine: &Machine, options: &crate::run::Options) -> Layout {
-    Layout::new(machine.topology(), options.threads, options.split)
-}

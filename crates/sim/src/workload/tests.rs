@@ -8,7 +8,8 @@ use super::*;
 
 fn with_at<R>(machine: &Machine, parallelism: u16, use_it: impl FnOnce(&mut At<'_>) -> R) -> R {
     let layout = Layout::new(machine.topology(), None, sched::Split::default());
-    let (constants, mut random) = (Constants::default(), Random::new(1));
+    let constants = Constants::default();
+    let mut random = Random::new(1);
     let settings = Settings { parallelism, ..Settings::default() };
     use_it(&mut At {
         now_ns: 0,

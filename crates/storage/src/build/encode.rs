@@ -39,7 +39,7 @@ struct Slice {
 }
 
 /// A run of granules of one column.
-struct Task<'a> {
+struct EncodeTask<'a> {
     column: usize,
     /// Where it writes.
     node: Option<NodeId>,
@@ -100,7 +100,7 @@ pub(crate) fn encode_group(
     }
     let nodes: Vec<_> = tasks.iter().map(|task| task.node).collect();
     let columns_of: Vec<usize> = tasks.iter().map(|task| task.column).collect();
-    let made = map(parallel, tasks, &|task| nodes[task], &|task: Task<'_>| encode(&targets[task.column], task))?;
+    let made = map(parallel, tasks, &|task| nodes[task], &|task: EncodeTask<'_>| encode(&targets[task.column], task))?;
     let mut pieces: Vec<Vec<NewPiece>> = targets.iter().map(|_| Vec::new()).collect();
     for (column, made) in columns_of.into_iter().zip(made) {
         pieces[column].extend(made);
@@ -135,7 +135,7 @@ fn wants_recut(sources: &[StagedRows], rows: usize, placement: &Placement) -> bo
 
 /// Cuts a column's rows into tasks: runs of granules of one segment and, where that is known, of one node.
 fn push_tasks<'a>(
-    tasks: &mut Vec<Task<'a>>,
+    tasks: &mut Vec<EncodeTask<'a>>,
     column: usize,
     sources: Vec<StagedRows>,
     target: &EncodeTarget<'_>,
@@ -163,7 +163,7 @@ fn push_tasks<'a>(
             let (of_words, of_bounds);
             (of_words, words) = words.split_at_mut(run_words);
             (of_bounds, bounds) = bounds.split_at_mut(run_bounds);
-            tasks.push(Task {
+            tasks.push(EncodeTask {
                 column,
                 node: placement.node_of_granule(count, segment, first),
                 granules: granules.by_ref().take(end - first).collect(),
@@ -178,7 +178,8 @@ fn push_tasks<'a>(
 
 /// The rows of `sources`, cut into granules.
 fn cut(sources: Vec<StagedRows>) -> Vec<Vec<Slice>> {
-    let (mut granules, mut room) = (Vec::new(), 0);
+    let mut granules = Vec::new();
+    let mut room = 0;
     for source in sources {
         let mut from = 0;
         while from < source.rows {
@@ -197,7 +198,7 @@ fn cut(sources: Vec<StagedRows>) -> Vec<Vec<Slice>> {
     granules
 }
 
-fn encode(target: &EncodeTarget<'_>, task: Task<'_>) -> Result<Vec<NewPiece>, StoreError> {
+fn encode(target: &EncodeTarget<'_>, task: EncodeTask<'_>) -> Result<Vec<NewPiece>, StoreError> {
     match &target.plan {
         Plan::Coded { mapping, null_code, .. } => {
             encode_codes(mapping, *null_code, target.bits, task);
@@ -217,7 +218,7 @@ fn encode(target: &EncodeTarget<'_>, task: Task<'_>) -> Result<Vec<NewPiece>, St
 }
 
 /// Maps and packs a run of granules; each source is freed once its last granule is done.
-fn encode_codes(mapping: &Mapping, null_code: bool, bits: u8, task: Task<'_>) {
+fn encode_codes(mapping: &Mapping, null_code: bool, bits: u8, task: EncodeTask<'_>) {
     let granule_words = words_for(GRANULE_ROWS, bits);
     let mut codes = Vec::with_capacity(GRANULE_ROWS);
     let outputs = task.words.chunks_mut(granule_words).zip(task.bounds);
@@ -452,7 +453,8 @@ fn finish(target: EncodeTarget<'_>, memory: Vec<Codes>, pieces: Vec<NewPiece>, r
     let mut pieces = pieces.into_iter().peekable();
     let mut segments = Vec::new();
     for _ in starts {
-        let (mut of_segment, mut start) = (Vec::new(), 0);
+        let mut of_segment = Vec::new();
+        let mut start = 0;
         // Tasks end at segment boundaries, so no piece crosses one.
         while let Some(NewPiece { rows, offset, data }) = pieces.next_if(|_| start < SEGMENT_ROWS_MAX) {
             of_segment.push(PlainPiece { start, rows, offset, data: Copies::one(data) });

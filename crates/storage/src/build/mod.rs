@@ -16,8 +16,11 @@ mod plan;
 mod recode;
 mod strings;
 
-use arrow::datatypes::SchemaRef;
 use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, SchemaRef};
+use numa::Allocator;
 
 use crate::SEGMENT_ROWS_MAX;
 use crate::column::Column;
@@ -25,10 +28,13 @@ use crate::error::StoreError;
 use crate::parallel::{Parallel, map};
 use crate::place::settled;
 use crate::placement::ColumnAllocator;
+use crate::plain::PlainData;
 use crate::segment::{Part, Segment, SegmentVersion};
-use crate::stage::{Staged, StagedColumn};
-use crate::types::surface_type;
-use plan::PlannedColumn;
+use crate::stage::{ProducerRows, StagedColumn};
+use crate::types::{Physical, surface_type};
+use numbers::plan_numbers;
+use plan::{Plan, PlannedColumn, StagedRows};
+use strings::plan_strings;
 
 /// Columns are packed in groups of at least this many bytes, so that small tables take one step.
 const GROUP_BYTES_MIN: usize = 64 << 20;
@@ -41,7 +47,7 @@ const GROUP_BYTES_MIN: usize = 64 << 20;
 /// [`StoreError::Memory`] or [`StoreError::Interrupted`]; nothing is left behind.
 pub fn build_part(
     schema: &SchemaRef,
-    staged: Vec<Staged>,
+    staged: Vec<ProducerRows>,
     allocators: &[ColumnAllocator],
     parallel: &dyn Parallel,
 ) -> Result<Part, StoreError> {
@@ -55,7 +61,7 @@ pub fn build_part(
     let inputs = columns.into_iter().enumerate().collect();
     let planned = map(parallel, inputs, &node, &|(column, producers): (usize, Vec<StagedColumn>)| {
         let data_type = surface_type(schema.field(column).data_type());
-        plan::plan_column(data_type, producers, rows, &allocators[column].dictionary())
+        plan_column(data_type, producers, rows, &allocators[column].dictionary())
     })?;
 
     let mut finished: Vec<Vec<Column>> = Vec::with_capacity(count);
@@ -73,12 +79,42 @@ pub fn build_part(
     settled(Part { segments: segments(finished, rows) }, allocators, parallel)
 }
 
+/// Puts the producers of one column together and chooses its encoding.
+fn plan_column(
+    data_type: DataType,
+    producers: Vec<StagedColumn>,
+    rows: usize,
+    allocator: &Allocator,
+) -> Result<PlannedColumn, StoreError> {
+    let mut numbers = Vec::new();
+    let mut strings = Vec::new();
+    let mut arrays = Vec::new();
+    for producer in producers {
+        match producer {
+            StagedColumn::Numbers(staged) => numbers.push(staged),
+            StagedColumn::Strings(staged) => strings.push(staged),
+            StagedColumn::Arrays(staged) => arrays.extend(staged),
+        }
+    }
+    match Physical::of(&data_type) {
+        Physical::Bytes => plan_strings(data_type, strings, rows, allocator),
+        Physical::Opaque => Ok(plan_arrays(data_type, arrays)),
+        _ => plan_numbers(data_type, numbers, rows, allocator),
+    }
+}
+
+fn plan_arrays(data_type: DataType, arrays: Vec<ArrayRef>) -> PlannedColumn {
+    let piece = |array: ArrayRef| StagedRows::piece(array.len(), Arc::new(PlainData::Array(array)));
+    let sources = arrays.into_iter().map(piece).collect();
+    PlannedColumn { data_type, plan: Plan::Arrays, sources, new_bytes: 0 }
+}
+
 fn group_limit(total: usize) -> usize {
     (total / 8).max(GROUP_BYTES_MIN)
 }
 
 /// Producers' columns to columns' producers.
-fn transposed(staged: Vec<Staged>, count: usize) -> Vec<Vec<StagedColumn>> {
+fn transposed(staged: Vec<ProducerRows>, count: usize) -> Vec<Vec<StagedColumn>> {
     let mut columns: Vec<Vec<StagedColumn>> = (0..count).map(|_| Vec::with_capacity(staged.len())).collect();
     for producer in staged {
         for (column, staged) in columns.iter_mut().zip(producer.columns) {

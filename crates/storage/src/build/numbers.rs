@@ -1,13 +1,13 @@
 //! Choosing the encoding of a number column.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use arrow::datatypes::DataType;
 use foldhash::fast::RandomState;
 use numa::Allocator;
 
 use crate::affine::Affine;
-use crate::build::plan::{Mapping, Plan, PlannedColumn, StagedRows, code_bytes, worth_coding};
+use crate::build::plan::{Mapping, Plan, PlannedColumn, SortedKeys, StagedRows, code_bytes, worth_coding};
 use crate::dictionary::Dictionary;
 use crate::error::StoreError;
 use crate::kernels::bits_for;
@@ -24,12 +24,6 @@ const KEYS_MAX: usize = 1 << 20;
 const TIMES_MIN: usize = 4;
 /// More keys than the sketches tell of, by this factor, and looking for them is given up.
 const KEYS_SLACK: usize = 2;
-
-/// The keys of a sorted dictionary and their vids.
-pub(crate) struct SortedKeys {
-    pub(crate) keys: Vec<i128>,
-    pub(crate) vids: HashMap<i128, u32, RandomState>,
-}
 
 /// Puts the producers' numbers together.
 pub(crate) fn plan_numbers(
@@ -147,22 +141,4 @@ fn sorted_dictionary(data_type: DataType, keys: &[i128], allocator: &Allocator) 
         }
     });
     Ok(Dictionary::fixed(data_type, Some(region), keys.len() as u32))
-}
-
-impl SortedKeys {
-    /// The vid of every offset of a packed chunk whose key is in the dictionary.
-    pub(crate) fn table(&self, frame: Frame, bits: u8) -> Vec<u32> {
-        let mut table = vec![0; 1 << bits];
-        let from = self.keys.partition_point(|&key| key < frame.min);
-        for (vid, &key) in self.keys.iter().enumerate().skip(from) {
-            if key > frame.max {
-                break;
-            }
-            let distance = key.wrapping_sub(frame.min) as u128;
-            if distance.is_multiple_of(frame.step) {
-                table[(distance / frame.step) as usize] = vid as u32;
-            }
-        }
-        table
-    }
 }

@@ -1,21 +1,18 @@
 //! What a column becomes: the encoding by measured size, and how staged rows turn into it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use numa::{Allocator, Region};
+use foldhash::fast::RandomState;
+use numa::Region;
 
 use crate::affine::Affine;
-use crate::build::numbers::{SortedKeys, plan_numbers};
-use crate::build::strings::plan_strings;
 use crate::coded::code_bits;
 use crate::dictionary::Dictionary;
-use crate::error::StoreError;
 use crate::kernels::words_for;
 use crate::plain::PlainData;
-use crate::stage::StagedColumn;
-use crate::stage::chunk::NumberChunk;
+use crate::stage::chunk::{Frame, NumberChunk};
 use crate::stage::table::StringTable;
 
 /// Codes are taken over plain values up to this much more, and an eighth: groups, joins and predicates run on codes.
@@ -98,33 +95,28 @@ impl PlannedColumn {
     }
 }
 
-/// Puts the producers of one column together and chooses its encoding.
-pub(crate) fn plan_column(
-    data_type: DataType,
-    producers: Vec<StagedColumn>,
-    rows: usize,
-    allocator: &Allocator,
-) -> Result<PlannedColumn, StoreError> {
-    let (mut numbers, mut strings, mut arrays) = (Vec::new(), Vec::new(), Vec::new());
-    for producer in producers {
-        match producer {
-            StagedColumn::Numbers(staged) => numbers.push(staged),
-            StagedColumn::Strings(staged) => strings.push(staged),
-            StagedColumn::Arrays(staged) => arrays.extend(staged),
-        }
-    }
-    use crate::types::Physical;
-    match Physical::of(&data_type) {
-        Physical::Bytes => plan_strings(data_type, strings, rows, allocator),
-        Physical::Opaque => Ok(plan_arrays(data_type, arrays)),
-        _ => plan_numbers(data_type, numbers, rows, allocator),
-    }
+/// The keys of a sorted dictionary and their vids.
+pub(crate) struct SortedKeys {
+    pub(crate) keys: Vec<i128>,
+    pub(crate) vids: HashMap<i128, u32, RandomState>,
 }
 
-fn plan_arrays(data_type: DataType, arrays: Vec<ArrayRef>) -> PlannedColumn {
-    let piece = |array: ArrayRef| StagedRows::piece(array.len(), Arc::new(PlainData::Array(array)));
-    let sources = arrays.into_iter().map(piece).collect();
-    PlannedColumn { data_type, plan: Plan::Arrays, sources, new_bytes: 0 }
+impl SortedKeys {
+    /// The vid of every offset of a packed chunk whose key is in the dictionary.
+    pub(crate) fn table(&self, frame: Frame, bits: u8) -> Vec<u32> {
+        let mut table = vec![0; 1 << bits];
+        let from = self.keys.partition_point(|&key| key < frame.min);
+        for (vid, &key) in self.keys.iter().enumerate().skip(from) {
+            if key > frame.max {
+                break;
+            }
+            let distance = key.wrapping_sub(frame.min) as u128;
+            if distance.is_multiple_of(frame.step) {
+                table[(distance / frame.step) as usize] = vid as u32;
+            }
+        }
+        table
+    }
 }
 
 /// Whether codes that take `coded` bytes, the dictionary included, are worth it where the values take `plain`.

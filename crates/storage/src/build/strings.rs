@@ -20,7 +20,7 @@ const ENCODED_SHARE: usize = 4;
 pub(super) const VIEW_BYTES: usize = 16;
 
 /// One producer that staged ids.
-struct Coded {
+struct CodedProducer {
     table: Box<StringTable>,
     chunks: Vec<NumberChunk>,
 }
@@ -48,7 +48,7 @@ pub(crate) fn plan_strings(
     let mut coded = Vec::with_capacity(producers.len());
     for producer in producers {
         let StagedStrings::Coded { table, chunks, .. } = producer else { unreachable!("no producer has plain rows") };
-        coded.push(Coded { table, chunks });
+        coded.push(CodedProducer { table, chunks });
     }
     let null_code = coded.iter().flat_map(|c| &c.chunks).any(|chunk| chunk.nulls > 0);
     let plain_bytes = (total_bytes + 4 * rows + if null_code { rows / 8 } else { 0 }) as u128;
@@ -71,7 +71,9 @@ pub(crate) fn plan_strings(
 
 /// The column as it is; producers that staged ids are decoded while encoding.
 fn plain(data_type: DataType, producers: Vec<StagedStrings>, total_bytes: usize) -> PlannedColumn {
-    let (mut sources, mut tables, mut new_bytes) = (Vec::new(), Vec::new(), 0);
+    let mut sources = Vec::new();
+    let mut tables = Vec::new();
+    let mut new_bytes = 0;
     for (producer, staged) in producers.into_iter().enumerate() {
         match staged {
             StagedStrings::Coded { table, chunks, total_bytes } => {
@@ -102,9 +104,10 @@ pub(super) fn long_len_of(len: usize) -> usize {
     if len > INLINE_BYTES_MAX { len } else { 0 }
 }
 
-fn chunk_sources(coded: Vec<Coded>) -> (Vec<StagedRows>, Vec<Option<Box<StringTable>>>) {
-    let (mut sources, mut tables) = (Vec::new(), Vec::new());
-    for (producer, Coded { table, chunks }) in coded.into_iter().enumerate() {
+fn chunk_sources(coded: Vec<CodedProducer>) -> (Vec<StagedRows>, Vec<Option<Box<StringTable>>>) {
+    let mut sources = Vec::new();
+    let mut tables = Vec::new();
+    for (producer, CodedProducer { table, chunks }) in coded.into_iter().enumerate() {
         sources.extend(chunks.into_iter().map(|chunk| StagedRows::chunk(chunk, producer)));
         tables.push(Some(table));
     }
@@ -124,11 +127,11 @@ struct Union {
 }
 
 impl Union {
-    fn of(coded: &[Coded], null_code: bool, allocator: &Allocator) -> Result<Union, MemoryError> {
+    fn of(coded: &[CodedProducer], null_code: bool, allocator: &Allocator) -> Result<Union, MemoryError> {
         let mut entries = RegionVec::new(allocator);
         let mut codes = Vec::with_capacity(coded.len());
         entries.reserve(coded.iter().map(|c| c.table.len()).sum())?;
-        for (producer, Coded { table, .. }) in coded.iter().enumerate() {
+        for (producer, CodedProducer { table, .. }) in coded.iter().enumerate() {
             let slots = entries.extend(table.len())?;
             for (slot, id) in slots.iter_mut().zip(0u32..) {
                 *slot = u128::from(prefix(table.value(id))) << 64 | (producer as u128) << 32 | u128::from(id);
@@ -138,7 +141,9 @@ impl Union {
         entries.as_mut_slice().sort_unstable_by(|&a, &b| {
             ((a >> 64) as u64).cmp(&((b >> 64) as u64)).then_with(|| value(coded, a).cmp(value(coded, b)))
         });
-        let (mut len, mut long_bytes, mut previous) = (0usize, 0, None);
+        let mut len = 0usize;
+        let mut long_bytes = 0;
+        let mut previous = None;
         for &entry in entries.as_slice() {
             let this = value(coded, entry);
             if previous != Some(this) {
@@ -146,7 +151,8 @@ impl Union {
                 long_bytes += long_len(this);
                 previous = Some(this);
             }
-            let (producer, id) = ((entry >> 32) as u32 as usize, entry as u32 as usize);
+            let producer = (entry >> 32) as u32 as usize;
+            let id = entry as u32 as usize;
             if let Some(codes) = &mut codes[producer] {
                 codes.words_mut::<u32>()[id] = (len - 1) as u32 + u32::from(null_code);
             }
@@ -155,7 +161,7 @@ impl Union {
     }
 
     /// The dictionary's values.
-    fn values(&self, coded: &[Coded], allocator: &Allocator) -> Result<StringValues, MemoryError> {
+    fn values(&self, coded: &[CodedProducer], allocator: &Allocator) -> Result<StringValues, MemoryError> {
         let mut previous = None;
         let distinct = self.entries.as_slice().iter().filter_map(|&entry| {
             let this = value(coded, entry);
@@ -166,7 +172,7 @@ impl Union {
 }
 
 /// The value of a union's entry.
-fn value(coded: &[Coded], entry: u128) -> &[u8] {
+fn value(coded: &[CodedProducer], entry: u128) -> &[u8] {
     coded[(entry >> 32) as u32 as usize].table.value(entry as u32)
 }
 

@@ -24,8 +24,8 @@ use crate::column::Column;
 use crate::copies::Copies;
 use crate::dictionary::Value;
 use crate::error::StoreError;
+use crate::mover::replicated;
 use crate::parallel::{Parallel, map};
-use crate::place::replicated_index;
 use crate::placement::ColumnAllocator;
 use crate::plain::PlainColumn;
 use crate::region_vec::words_of;
@@ -44,7 +44,7 @@ const CODES_PER_ROW: u64 = 2;
 ///
 /// # Errors
 /// [`StoreError::Memory`], [`StoreError::Interrupted`].
-pub(super) fn build(
+pub(crate) fn build(
     column: &Column,
     allocator: &ColumnAllocator,
     parallel: &dyn Parallel,
@@ -56,7 +56,7 @@ pub(super) fn build(
         },
         Column::Plain(plain) => match plain_facts(plain, parallel)? {
             facts if facts.ascending && facts.rows == plain.len() => return Ok(ascending(facts.rows, facts.distinct)),
-            Facts { bounds: Some((low, high)), .. } => Ranks::of_values(low, high),
+            ColumnFacts { bounds: Some((low, high)), .. } => Ranks::of_values(low, high),
             _ => Ranks::None,
         },
         Column::RowIds(_) => unreachable!("row ids have no index"),
@@ -67,7 +67,7 @@ pub(super) fn build(
     let shift = if offset_per_code { 0 } else { (0..64).find(|shift| highest >> shift < rows.max(1)).unwrap_or(63) };
     let index = sorted(column, ranks, shift, (highest >> shift) as usize + 1, allocator, parallel)?;
     match allocator.placement.index.replicas() {
-        Some(nodes) => replicated_index(&index, nodes, &allocator.allocator),
+        Some(nodes) => Ok(index.moved(replicated(index.copies(), nodes, &allocator.allocator)?)),
         None => Ok(index),
     }
 }
@@ -94,11 +94,13 @@ fn ascending_codes(column: &CodedColumn, parallel: &dyn Parallel) -> Result<Opti
     }
     // Per run: rows that are not NULL and codes that differ from the one before, unless some code falls.
     let found = map(parallel, runs(column.len()), &|_| None, &|rows: Range<usize>| {
-        let (mut codes, mut last) = (Vec::with_capacity(GRANULE_ROWS), None);
+        let mut codes = Vec::with_capacity(GRANULE_ROWS);
+        let mut last = None;
         if rows.start > 0 {
             last = Some(column.code(rows.start - 1));
         }
-        let (mut valid, mut distinct) = (0, 0);
+        let mut valid = 0;
+        let mut distinct = 0;
         for granule in granules(rows) {
             codes.clear();
             column.unpack(granule, &mut codes);
@@ -120,7 +122,7 @@ fn ascending_codes(column: &CodedColumn, parallel: &dyn Parallel) -> Result<Opti
 }
 
 /// What a look at plain values tells.
-struct Facts<'a> {
+struct ColumnFacts<'a> {
     rows: usize,
     /// The lowest and the highest.
     bounds: Option<(Value<'a>, Value<'a>)>,
@@ -132,9 +134,9 @@ struct Facts<'a> {
     distinct: usize,
 }
 
-impl<'a> Facts<'a> {
-    fn of(column: &'a PlainColumn, rows: Range<usize>) -> Facts<'a> {
-        let mut facts = Facts { rows: 0, bounds: None, ends: None, ascending: true, distinct: 0 };
+impl<'a> ColumnFacts<'a> {
+    fn of(column: &'a PlainColumn, rows: Range<usize>) -> ColumnFacts<'a> {
+        let mut facts = ColumnFacts { rows: 0, bounds: None, ends: None, ascending: true, distinct: 0 };
         column.for_each_value(rows, |_, value| facts.add(value));
         facts
     }
@@ -151,10 +153,10 @@ impl<'a> Facts<'a> {
         self.bounds = self.bounds.map(|(low, high)| (low.min(value), high.max(value)));
     }
 
-    fn then(self, next: Facts<'a>) -> Facts<'a> {
+    fn then(self, next: ColumnFacts<'a>) -> ColumnFacts<'a> {
         let (Some(ends), Some(bounds)) = (self.ends, self.bounds) else { return next };
         let (Some(more), Some(others)) = (next.ends, next.bounds) else { return self };
-        Facts {
+        ColumnFacts {
             rows: self.rows + next.rows,
             bounds: Some((bounds.0.min(others.0), bounds.1.max(others.1))),
             ends: Some((ends.0, more.1)),
@@ -164,10 +166,10 @@ impl<'a> Facts<'a> {
     }
 }
 
-fn plain_facts<'a>(column: &'a PlainColumn, parallel: &dyn Parallel) -> Result<Facts<'a>, StoreError> {
-    let facts = map(parallel, runs(column.len()), &|_| None, &|rows| Ok(Facts::of(column, rows)))?;
-    let none = Facts { rows: 0, bounds: None, ends: None, ascending: true, distinct: 0 };
-    Ok(facts.into_iter().fold(none, Facts::then))
+fn plain_facts<'a>(column: &'a PlainColumn, parallel: &dyn Parallel) -> Result<ColumnFacts<'a>, StoreError> {
+    let facts = map(parallel, runs(column.len()), &|_| None, &|rows| Ok(ColumnFacts::of(column, rows)))?;
+    let none = ColumnFacts { rows: 0, bounds: None, ends: None, ascending: true, distinct: 0 };
+    Ok(facts.into_iter().fold(none, ColumnFacts::then))
 }
 
 /// How ranks become buckets and buckets lots.
@@ -185,7 +187,8 @@ impl Lots {
         let lots = (rows / LOT_ROWS).clamp(1, LOTS_MAX);
         let mut starts = vec![0];
         if lots > 1 {
-            let (mut sample, mut scratch) = (Vec::new(), Vec::new());
+            let mut sample = Vec::new();
+            let mut scratch = Vec::new();
             let step = rows / (lots * SAMPLE_PER_LOT);
             for row in (0..rows).step_by(step.max(1)) {
                 ranks.append(column, row..row + 1, &mut scratch, &mut sample);
@@ -242,7 +245,8 @@ impl Dealt {
             return Ok(Dealt { starts, ranks: None, rows: None });
         }
         let memory = allocator.allocator.with_policy(Policy::Local);
-        let (mut to_ranks, mut to_rows) = (memory.scratch(8 * ranked.len())?, memory.scratch(4 * ranked.len())?);
+        let mut to_ranks = memory.scratch(8 * ranked.len())?;
+        let mut to_rows = memory.scratch(4 * ranked.len())?;
         let (of_ranks, of_rows) = (to_ranks.words_mut::<u64>(), to_rows.words_mut::<u32>());
         let mut next = starts.clone();
         for (rank, row) in ranked {
@@ -284,7 +288,8 @@ fn sorted(
         return Ok(ascending(0, 0));
     }
     let memory = allocator.index();
-    let (mut offsets, mut positions) = (memory.region(4 * (buckets + 1))?, memory.region(4 * rows)?);
+    let mut offsets = memory.region(4 * (buckets + 1))?;
+    let mut positions = memory.region(4 * rows)?;
     let mut tasks = Vec::with_capacity(lots.starts.len());
     let (mut first, mut of_buckets) = (0, &mut offsets.words_mut::<u32>()[..=buckets]);
     let mut of_rows = &mut positions.words_mut::<u32>()[..rows];
@@ -293,12 +298,12 @@ fn sorted(
         let (ends, places);
         (ends, of_buckets) = of_buckets.split_at_mut(lots.range(lot).len());
         (places, of_rows) = of_rows.split_at_mut(count);
-        tasks.push(Task { lot, first, offsets: ends, rows: places });
+        tasks.push(SortTask { lot, first, offsets: ends, rows: places });
         first += count;
     }
     of_buckets[0] = rows as u32;
     let by_code = shift == 0 && matches!(ranks, Ranks::Codes { .. });
-    let distinct = map(parallel, tasks, &|_| None, &|task: Task<'_>| {
+    let distinct = map(parallel, tasks, &|_| None, &|task: SortTask<'_>| {
         Ok(if by_code { task.count(&dealt, &lots) } else { task.sort(&dealt, &lots, column, ranks.are_exact()) })
     })?;
     drop(dealt);
@@ -311,7 +316,7 @@ fn sorted(
 }
 
 /// A lot to be sorted.
-struct Task<'a> {
+struct SortTask<'a> {
     lot: usize,
     /// Rows of the lots before.
     first: usize,
@@ -320,7 +325,7 @@ struct Task<'a> {
     rows: &'a mut [u32],
 }
 
-impl Task<'_> {
+impl SortTask<'_> {
     /// Codes with an offset each: each row goes straight to its place. Returns how many codes there are.
     fn count(self, dealt: &[Dealt], lots: &Lots) -> usize {
         let start = lots.starts[self.lot];
@@ -353,7 +358,8 @@ impl Task<'_> {
             Column::Plain(plain) if !exact => plain.value_at(row as usize),
             _ => None,
         };
-        let (mut from, mut distinct) = (0, 0);
+        let mut from = 0;
+        let mut distinct = 0;
         for &end in self.offsets.iter() {
             let bucket = &mut sorted[from..end as usize - self.first];
             if bucket.len() > 1 {

@@ -23,9 +23,7 @@
 //!
 //! Source: Psaroudakis et al., VLDB 2015, sections 2 and 4.1 (the optional index of a column); the buckets are ours.
 
-mod attach;
 mod build;
-mod duplicate;
 mod ranks;
 
 use std::ops::{Bound, Range};
@@ -41,10 +39,11 @@ use crate::column::Column;
 use crate::copies::Copies;
 use crate::dictionary::{Value, comparable};
 use crate::error::StoreError;
+use crate::mover::{Movable, unless_same};
 use crate::placement::Exchange;
 use crate::region_vec::words_of;
 use crate::types::Physical;
-pub use duplicate::{DuplicateKey, KeyCheck, KeyLimits, duplicate_key};
+pub(crate) use build::build;
 use ranks::Ranks;
 
 /// Whether a column of this type may have an index.
@@ -137,6 +136,16 @@ impl IndexData {
     }
 }
 
+impl Movable for Arc<IndexData> {
+    fn exchanged(&self, exchange: &mut Exchange<'_, StoreError>) -> Result<Self, StoreError> {
+        unless_same(self, exchange, IndexData::exchanged)
+    }
+
+    fn regions(&self) -> Vec<&Region> {
+        IndexData::regions(self)
+    }
+}
+
 impl Index {
     /// How the order of the rows is kept.
     pub fn kind(&self) -> IndexKind {
@@ -196,25 +205,12 @@ impl Index {
         from as u32..before(codes.end).max(from) as u32
     }
 
-    /// The rows whose values lie between two bounds, arrays of one value of the column's surface type that is not NULL;
-    /// `column` is the one that the index belongs to.
+    /// Where rows whose values lie between two bounds stand in the order of the values, for [`rows_at`](Self::rows_at);
+    /// see [`order_of_codes`](Self::order_of_codes). Bounds are arrays of one value of the column's surface type that
+    /// is not NULL; `column` is the one that the index belongs to.
     ///
     /// # Errors
     /// [`StoreError::NotComparable`] for another type, [`StoreError::NotOneValue`] for NULL or another length.
-    pub fn rows_between(
-        &self,
-        column: &Column,
-        from: Bound<&dyn Array>,
-        to: Bound<&dyn Array>,
-    ) -> Result<IndexRows<'_>, StoreError> {
-        Ok(self.rows_at(self.order_between(column, from, to)?))
-    }
-
-    /// As [`rows_between`](Self::rows_between), as places in the order of the values; see
-    /// [`order_of_codes`](Self::order_of_codes).
-    ///
-    /// # Errors
-    /// As [`rows_between`](Self::rows_between).
     pub fn order_between(
         &self,
         column: &Column,
@@ -259,7 +255,8 @@ impl Index {
                 Bound::Excluded(value) => dictionary.bound_of(value, !upper),
                 Bound::Unbounded => open,
             };
-            let (from, to) = (vid(from, false, 0), vid(to, true, dictionary.len() as u32));
+            let from = vid(from, false, 0);
+            let to = vid(to, true, dictionary.len() as u32);
             let first = u32::from(coded.null_code());
             return self.order_of_codes(coded, from + first..to.max(from) + first);
         }
@@ -344,7 +341,10 @@ impl Index {
 
     /// The same index, kept elsewhere.
     pub(crate) fn moved(&self, data: Copies<Arc<IndexData>>) -> Index {
-        let (kind, rows, distinct, shift) = (self.kind, self.rows, self.distinct, self.shift);
+        let kind = self.kind;
+        let rows = self.rows;
+        let distinct = self.distinct;
+        let shift = self.shift;
         Index { kind, rows, distinct, ranks: self.ranks.clone(), shift, data }
     }
 }
@@ -352,7 +352,8 @@ impl Index {
 fn bound_value<'a>(expected: &DataType, bound: Bound<&'a dyn Array>) -> Result<Bound<Value<'a>>, StoreError> {
     let value = |array: &'a dyn Array| {
         if !comparable(expected, array.data_type()) {
-            let (expected, found) = (expected.clone(), array.data_type().clone());
+            let expected = expected.clone();
+            let found = array.data_type().clone();
             return Err(StoreError::NotComparable { expected, found });
         }
         if array.len() != 1 || array.is_null(0) {
@@ -369,13 +370,15 @@ fn bound_value<'a>(expected: &DataType, bound: Bound<&'a dyn Array>) -> Result<B
 
 /// How many rows of a column whose codes never fall have a lower code, NULLs counted.
 fn ascending_codes_before(column: &CodedColumn, code: u32) -> usize {
-    let (mut from, mut to) = (0, column.granules());
+    let mut from = 0;
+    let mut to = column.granules();
     while from < to {
         let middle = from + (to - from) / 2;
         if column.code_bounds(middle).1 < code { from = middle + 1 } else { to = middle }
     }
     let granule = from;
-    let (mut from, mut to) = (granule * GRANULE_ROWS, ((granule + 1) * GRANULE_ROWS).min(column.len()));
+    let mut from = granule * GRANULE_ROWS;
+    let mut to = ((granule + 1) * GRANULE_ROWS).min(column.len());
     if from >= column.len() {
         return column.len();
     }
@@ -407,7 +410,8 @@ fn ascending_codes_before(column: &CodedColumn, code: u32) -> usize {
 /// How many of the rows of a column without NULLs whose values never fall have a lower value, or the same one with
 /// `upper`.
 fn ascending_values_before(column: &crate::PlainColumn, rows: usize, value: Value<'_>, upper: bool) -> usize {
-    let (mut from, mut to) = (0, rows);
+    let mut from = 0;
+    let mut to = rows;
     while from < to {
         let middle = from + (to - from) / 2;
         let before = column.value_at(middle).is_some_and(|here| here < value || upper && here == value);

@@ -44,7 +44,8 @@ impl Ranks {
         let lowest = u32::from(column.null_code());
         let bounds = (0..column.granules()).map(|granule| column.code_bounds(granule));
         let all = bounds.fold((u32::MAX, 0), |(min, max), (low, high)| (min.min(low), max.max(high)));
-        let (first, last) = (all.0.max(lowest), all.1);
+        let first = all.0.max(lowest);
+        let last = all.1;
         if first > last { Ranks::None } else { Ranks::Codes { first, last } }
     }
 

@@ -2,16 +2,16 @@
 
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use numa::{NodeId, Policy, Region};
 
-use super::{Mover, PlaceReport, address, codes_of, move_error};
+use super::address;
 use crate::GRANULE_ROWS;
 use crate::column::Column;
-use crate::error::StoreError;
+use crate::error::{Interruption, StoreError};
 use crate::kernels::words_for;
-use crate::parallel::Interrupted;
+use crate::mover::{Mover, PlaceReport, move_error};
 use crate::plain::PlainData;
 use crate::table::TableVersion;
 
@@ -37,11 +37,13 @@ pub fn place_rows(
     if rows.start > rows.end || rows.end > total {
         return Err(StoreError::NotThere { what: "row", index: rows.end as usize, count: total as usize });
     }
-    let (mut pieces, numbers) = (Vec::new(), columns.clone());
+    let mut pieces = Vec::new();
+    let numbers = columns.clone();
     let mut first = 0;
     for version in version.segments() {
         let end = first + version.segment.rows() as u64;
-        let (from, to) = (rows.start.max(first), rows.end.min(end));
+        let from = rows.start.max(first);
+        let to = rows.end.min(end);
         if from < to {
             let granules = (from - first) as usize / GRANULE_ROWS..((to - first) as usize).div_ceil(GRANULE_ROWS);
             let columns = version.segment.columns()[columns.clone()].iter();
@@ -52,7 +54,7 @@ pub fn place_rows(
     if let Some((column, ..)) = pieces.iter().find(|(_, column, _)| column.is_replicated()) {
         return Err(StoreError::Replicated { column: version.schema.field(*column).name().clone() });
     }
-    let mover = Mover { stop, undo: Mutex::default() };
+    let mover = Mover::new(stop);
     let mut report = PlaceReport::default();
     let mut seen = HashSet::new();
     let done = pieces.into_iter().try_for_each(|(_, column, granules)| {
@@ -71,11 +73,11 @@ fn place_granules(
     report: &mut PlaceReport,
 ) -> Result<(), StoreError> {
     if (mover.stop)() {
-        return Err(Interrupted::Cancelled.into());
+        return Err(Interruption::Cancelled.into());
     }
     match column {
         Column::Coded(coded) => {
-            let Some(region) = codes_of(coded) else { return Ok(()) };
+            let Some(region) = coded.codes().map(|copies| copies.first()) else { return Ok(()) };
             let size = 4 * words_for(GRANULE_ROWS, coded.bits());
             let bytes = granules.start * size..(granules.end * size).min(region.len());
             place_bytes(mover, region, bytes, policy, report)

@@ -5,95 +5,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use numa::{Allocator, NodeId, Policy, Region};
 
-use super::{Mover, PlaceReport, Replaced, Wish, address};
+use super::{Replacements, Wish, address};
 use crate::column::Column;
 use crate::copies::Copies;
-use crate::dictionary::{Dictionary, Values};
+use crate::dictionary::Dictionary;
 use crate::error::StoreError;
-use crate::index::{Index, IndexData};
-use crate::placement::Exchange;
+use crate::index::Index;
+use crate::mover::{MoveTarget, Mover, PlaceReport};
 use crate::plain::PlainData;
 use crate::segment::Part;
 
-/// A component, as far as placing sees it: some regions, each of which may be exchanged for a copy.
-pub(super) trait Placed: Sized {
-    /// The same bytes with each region as `exchange` gives it.
-    fn exchanged(&self, exchange: &mut Exchange<'_, StoreError>) -> Result<Self, StoreError>;
-
-    /// The regions that it consists of.
-    fn regions(&self) -> Vec<&Region>;
-}
-
-impl Placed for Arc<Region> {
-    fn exchanged(&self, exchange: &mut Exchange<'_, StoreError>) -> Result<Self, StoreError> {
-        exchange(self)
-    }
-
-    fn regions(&self) -> Vec<&Region> {
-        vec![self]
-    }
-}
-
-impl Placed for Values {
-    fn exchanged(&self, exchange: &mut Exchange<'_, StoreError>) -> Result<Self, StoreError> {
-        Values::exchanged(self, exchange)
-    }
-
-    fn regions(&self) -> Vec<&Region> {
-        Values::regions(self)
-    }
-}
-
-/// The data with its regions exchanged; the very same where none is another.
-fn unless_same<T>(
-    data: &Arc<T>,
-    exchange: &mut Exchange<'_, StoreError>,
-    exchanged: impl FnOnce(&T, &mut Exchange<'_, StoreError>) -> Result<T, StoreError>,
-) -> Result<Arc<T>, StoreError> {
-    let mut new = false;
-    let other = exchanged(data, &mut |region| {
-        let exchanged = exchange(region)?;
-        new |= !Arc::ptr_eq(&exchanged, region);
-        Ok(exchanged)
-    })?;
-    Ok(if new { Arc::new(other) } else { Arc::clone(data) })
-}
-
-impl Placed for Arc<PlainData> {
-    fn exchanged(&self, exchange: &mut Exchange<'_, StoreError>) -> Result<Self, StoreError> {
-        unless_same(self, exchange, PlainData::exchanged)
-    }
-
-    fn regions(&self) -> Vec<&Region> {
-        PlainData::regions(self)
-    }
-}
-
-impl Placed for Arc<IndexData> {
-    fn exchanged(&self, exchange: &mut Exchange<'_, StoreError>) -> Result<Self, StoreError> {
-        unless_same(self, exchange, IndexData::exchanged)
-    }
-
-    fn regions(&self) -> Vec<&Region> {
-        IndexData::regions(self)
-    }
-}
-
-/// Where a unit shall lie.
-pub(super) struct UnitTarget<'a> {
-    /// Of a single copy.
-    pub(super) policy: Policy,
-    /// The nodes of its copies, where there shall be several.
-    pub(super) replicas: Option<&'a [NodeId]>,
-    pub(super) allocator: &'a Allocator,
-}
-
 /// What moves as a whole.
 pub(super) enum Unit<'a> {
-    Codes(&'a Copies<Arc<Region>>, UnitTarget<'a>),
-    Dictionary(&'a Arc<Dictionary>, UnitTarget<'a>),
-    Values(&'a Copies<Arc<PlainData>>, UnitTarget<'a>),
-    Index(&'a Arc<Index>, UnitTarget<'a>),
+    Codes(&'a Copies<Arc<Region>>, MoveTarget<'a>),
+    Dictionary(&'a Arc<Dictionary>, MoveTarget<'a>),
+    Values(&'a Copies<Arc<PlainData>>, MoveTarget<'a>),
+    Index(&'a Arc<Index>, MoveTarget<'a>),
 }
 
 impl Unit<'_> {
@@ -111,7 +38,7 @@ impl Unit<'_> {
     }
 
     /// Places it; what is not the same memory any more is noted in `replaced`.
-    pub(super) fn place(self, mover: &Mover<'_>, replaced: &Mutex<Replaced>) -> Result<PlaceReport, StoreError> {
+    pub(super) fn place(self, mover: &Mover<'_>, replaced: &Mutex<Replacements>) -> Result<PlaceReport, StoreError> {
         let mut report = PlaceReport::default();
         let replaced = || replaced.lock().unwrap_or_else(PoisonError::into_inner);
         match self {
@@ -155,9 +82,10 @@ pub(super) fn units_of<'a>(parts: &[(&'a Part, Vec<Wish<'a>>)]) -> Vec<Unit<'a>>
                 let Some(wish) = *wish else { continue };
                 push_units(&mut units, &mut seen, column, wish, segment);
                 if let Some(index) = index.as_ref().filter(|index| seen.insert(address(index))) {
-                    let (placement, allocator) = (&wish.0.index, wish.1);
+                    let placement = &wish.0.index;
+                    let allocator = wish.1;
                     let target =
-                        UnitTarget { policy: placement.dictionary_policy(), replicas: placement.replicas(), allocator };
+                        MoveTarget { policy: placement.dictionary_policy(), replicas: placement.replicas(), allocator };
                     units.push(Unit::Index(index, target));
                 }
             }
@@ -177,12 +105,12 @@ fn push_units<'a>(
         Column::Coded(coded) => {
             if let Some(codes) = coded.codes().filter(|codes| seen.insert(address(codes.first()))) {
                 let policy = placement.codes.codes_policy(coded.len(), coded.bits(), segment);
-                let target = UnitTarget { policy, replicas: placement.codes.replicas(), allocator };
+                let target = MoveTarget { policy, replicas: placement.codes.replicas(), allocator };
                 units.push(Unit::Codes(codes, target));
             }
             if seen.insert(address(coded.dictionary())) {
                 let policy = placement.dictionary.dictionary_policy();
-                let target = UnitTarget { policy, replicas: placement.dictionary.replicas(), allocator };
+                let target = MoveTarget { policy, replicas: placement.dictionary.replicas(), allocator };
                 units.push(Unit::Dictionary(coded.dictionary(), target));
             }
         }
@@ -192,7 +120,7 @@ fn push_units<'a>(
                 if seen.insert(address(piece.data.first())) {
                     let granule = piece.start / crate::GRANULE_ROWS;
                     let policy = placement.codes.piece_policy(granules, segment, granule);
-                    let target = UnitTarget { policy, replicas: placement.codes.replicas(), allocator };
+                    let target = MoveTarget { policy, replicas: placement.codes.replicas(), allocator };
                     units.push(Unit::Values(&piece.data, target));
                 }
             }

@@ -60,7 +60,8 @@ pub fn range_bounds(version: &TableVersion, column: usize, parts: usize) -> Resu
     }
     let order = value_order(&values);
     let mut indices = Vec::with_capacity(parts - 1);
-    let (mut before, mut next) = (0, 0);
+    let mut before = 0;
+    let mut next = 0;
     for bound in 1..parts as u64 {
         let wanted = (u128::from(total) * u128::from(bound) / parts as u128) as u64;
         // The first value with `n` rows before it; or the one at which fewer are missing than would be too many.

@@ -53,7 +53,8 @@ impl BytesWriter {
         while from < rows.end {
             // As many rows as the open piece takes.
             let room = rows.end.min(from + GRANULE_ROWS - self.open_rows());
-            let (mut to, mut total) = (from, self.bytes.len());
+            let mut to = from;
+            let mut total = self.bytes.len();
             while to < room {
                 let len = value(to).len();
                 if total + len > BUFFER_BYTES_MAX {

@@ -128,7 +128,8 @@ key!(i128, u128, Wide);
 pub(crate) fn gcd(mut a: u128, mut b: u128) -> u128 {
     while b != 0 {
         if a <= u128::from(u64::MAX) && b <= u128::from(u64::MAX) {
-            let (mut x, mut y) = (a as u64, b as u64);
+            let mut x = a as u64;
+            let mut y = b as u64;
             while y != 0 {
                 (x, y) = (y, x % y);
             }

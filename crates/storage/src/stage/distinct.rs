@@ -97,7 +97,8 @@ impl Seen {
         if self.rows == 0 || more == 0.0 {
             return self.distinct;
         }
-        let (once, twice) = (self.once as f64, self.twice as f64);
+        let once = self.once as f64;
+        let twice = self.twice as f64;
         let chance = once / self.rows as f64;
         let late = self.late_new as f64 / self.late_rows.max(1) as f64;
         // In rows without an order fresh values come about as often as values that came once. Where they come twice as

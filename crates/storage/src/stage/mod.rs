@@ -45,7 +45,7 @@ enum ColumnStage {
 }
 
 /// The rows of one producer, staged.
-pub struct Staged {
+pub struct ProducerRows {
     pub(crate) rows: usize,
     pub(crate) columns: Vec<StagedColumn>,
 }
@@ -100,7 +100,7 @@ impl Stager {
     ///
     /// # Errors
     /// [`StoreError::Memory`].
-    pub fn finish(mut self) -> Result<Staged, StoreError> {
+    pub fn finish(mut self) -> Result<ProducerRows, StoreError> {
         assert!(!self.failed, "a stager that failed is dropped");
         let mut columns = Vec::with_capacity(self.columns.len());
         for stage in self.columns {
@@ -110,7 +110,7 @@ impl Stager {
                 ColumnStage::Arrays(stage) => StagedColumn::Arrays(stage.finish()?),
             });
         }
-        Ok(Staged { rows: self.rows, columns })
+        Ok(ProducerRows { rows: self.rows, columns })
     }
 
     /// The batch's columns in a layout that staging reads: dictionaries as their values.
@@ -121,9 +121,11 @@ impl Stager {
         }
         let mut columns = Vec::with_capacity(fields.len());
         for (field, array) in fields.iter().zip(batch.columns()) {
-            let (expected, found) = (field.data_type(), array.data_type());
+            let expected = field.data_type();
+            let found = array.data_type();
             if surface_type(found) != *expected {
-                let (expected, found) = (expected.clone(), found.clone());
+                let expected = expected.clone();
+                let found = found.clone();
                 return Err(StoreError::TypeMismatch { column: field.name().clone(), expected, found });
             }
             let array = match found {
@@ -139,7 +141,7 @@ impl Stager {
     }
 }
 
-impl Staged {
+impl ProducerRows {
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows

@@ -101,7 +101,8 @@ impl StringStage {
 
     /// Appends an array of strings or binary values, in any of arrow's layouts but dictionaries.
     pub(crate) fn append(&mut self, array: &dyn Array) -> Result<(), StoreError> {
-        let (rows, nulls) = (0..array.len(), array.nulls());
+        let rows = 0..array.len();
+        let nulls = array.nulls();
         match array.data_type() {
             DataType::Utf8View => {
                 let array = array.as_string_view();
@@ -227,7 +228,8 @@ impl StringStage {
             None => open.table.len() > VALUES_MAX || open.will_not_pay()?,
         };
         if too_many {
-            let (mut writer, mut sketch) = (BytesWriter::new(&self.allocator), Sketch::new());
+            let mut writer = BytesWriter::new(&self.allocator);
+            let mut sketch = Sketch::new();
             for chunk in open.chunks.drain(..) {
                 decode_ids(&chunk, 0..chunk.rows, &open.table, &mut writer)?;
             }
@@ -299,7 +301,8 @@ impl OpenIds {
         let OpenIds { table, chunks, times, .. } = self;
         times.of_ids.extend(table.len() - times.of_ids.len())?;
         let mut ids = Vec::new();
-        let (mut late_rows, mut late_new) = (0, 0);
+        let mut late_rows = 0;
+        let mut late_new = 0;
         for chunk in &chunks[times.chunks..] {
             ids.clear();
             chunk.offsets(0..chunk.rows, &mut ids);

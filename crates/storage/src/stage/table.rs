@@ -41,7 +41,8 @@ impl StringTable {
         let Some(region) = &mut self.slots else { unreachable!("the table has just grown") };
         let slots = region.words_mut::<u64>();
         let mask = slots.len() - 1;
-        let (offsets, bytes) = (self.offsets.as_slice(), self.bytes.as_slice());
+        let offsets = self.offsets.as_slice();
+        let bytes = self.bytes.as_slice();
         let mut at = hash as usize & mask;
         loop {
             let slot = slots[at];

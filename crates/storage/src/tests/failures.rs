@@ -50,7 +50,8 @@ fn whatever_the_budget_nothing_stays_reserved() {
     let columns: Vec<ArrayRef> =
         types.iter().zip(shapes).map(|(t, shape)| array(t, shape, 100_000, 6, &mut random)).collect();
     let batch = batch_of(&schema, columns, 100_000);
-    let (mut failed, mut fitted) = (0, 0);
+    let mut failed = 0;
+    let mut fitted = 0;
     for shift in 12..28 {
         let budget = Budget::new("test", 1 << shift);
         let allocator = Allocator::new(Policy::Local, Arc::clone(&budget));
@@ -107,7 +108,7 @@ fn a_cancelled_build_ends_with_an_error_and_frees_everything() {
         let staged = vec![stager.finish().unwrap()];
         let error = build_part(&schema, staged, &[ColumnAllocator::local(allocator)], &Cancelling(Mutex::new(tasks)))
             .unwrap_err();
-        assert!(matches!(error, StoreError::Interrupted(Interrupted::Cancelled)), "{error}");
+        assert!(matches!(error, StoreError::Interrupted(Interruption::Cancelled)), "{error}");
         assert_eq!(budget.used_bytes(), 0);
     }
 }

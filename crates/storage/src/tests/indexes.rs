@@ -44,14 +44,16 @@ fn twin(values: &ArrayRef, (from, to): Ends<'_>) -> Vec<u32> {
         };
         passes.unwrap().iter().map(|p| p == Some(true)).collect::<Vec<bool>>()
     };
-    let (above, below) = (test(from, true), test(to, false));
+    let above = test(from, true);
+    let below = test(to, false);
     (0..values.len()).filter(|&row| above[row] && below[row]).map(|row| row as u32).collect()
 }
 
 fn check_look_ups(segment: &Segment, column: usize, probes: &ArrayRef, random: &mut Random, what: &str) {
-    let (stored, index) = (segment.column(column), segment.index(column).expect("an index"));
+    let stored = segment.column(column);
+    let index = segment.index(column).expect("an index");
     let values = stored.slice(0..segment.rows());
-    let all = index.rows_between(stored, Bound::Unbounded, Bound::Unbounded).unwrap();
+    let all = index.rows_at(index.order_between(stored, Bound::Unbounded, Bound::Unbounded).unwrap());
     assert_eq!((all.len(), index.rows()), (values.len() - values.logical_null_count(), all.len()), "{what}");
     if values.len() <= 2000 {
         let order = arrow::compute::sort_to_indices(&values, None, None).unwrap();
@@ -63,7 +65,8 @@ fn check_look_ups(segment: &Segment, column: usize, probes: &ArrayRef, random: &
     let rounds = if values.len() > 100_000 { 2 } else { 6 };
     for _ in 0..rounds {
         let mut pick = || probes.slice(random.below(probes.len()), 1);
-        let (a, b) = (pick(), pick());
+        let a = pick();
+        let b = pick();
         if a.is_null(0) || b.is_null(0) {
             continue;
         }
@@ -76,7 +79,7 @@ fn check_look_ups(segment: &Segment, column: usize, probes: &ArrayRef, random: &
             (Bound::Excluded(a), Bound::Unbounded),
         ];
         for (number, ends) in ends.into_iter().enumerate() {
-            let found = index.rows_between(stored, ends.0, ends.1).unwrap();
+            let found = index.rows_at(index.order_between(stored, ends.0, ends.1).unwrap());
             let mut rows: Vec<u32> = found.iter().collect();
             assert_eq!(rows.len(), found.len());
             if number == 0 {
@@ -91,7 +94,8 @@ fn check_look_ups(segment: &Segment, column: usize, probes: &ArrayRef, random: &
         coded.unpack(0..segment.rows(), &mut codes);
         for _ in 0..rounds {
             let most = coded.dictionary().len() as u32 + 2;
-            let (from, to) = (random.next_u64() as u32 % most, random.next_u64() as u32 % most);
+            let from = random.next_u64() as u32 % most;
+            let to = random.next_u64() as u32 % most;
             let mut rows: Vec<u32> = index.rows_of_codes(coded, from..to).iter().collect();
             rows.sort_unstable();
             let passes = |code: u32| (from..to).contains(&code) && (code > 0 || !coded.null_code());
@@ -286,10 +290,9 @@ fn what_cannot_be_indexed_is_named() {
 #[test]
 fn checks_of_keys_end_where_a_value_is_everywhere() {
     // A look-up of `a` finds half of the rows for half of the rows; `b` has no index.
-    let (rows, schema) = (
-        200_000_i64,
-        Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true), Field::new("b", DataType::Int64, true)])),
-    );
+    let rows = 200_000_i64;
+    let schema =
+        Arc::new(Schema::new(vec![Field::new("a", DataType::Int64, true), Field::new("b", DataType::Int64, true)]));
     let often: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows).map(|i| if i % 2 == 0 { 7 } else { i })));
     let once: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows).map(|i| i * 7919 % rows)));
     let table = indexed(&table_of(&schema, &[vec![often, once]]), &[0]);
@@ -357,8 +360,14 @@ proptest! {
             Field::new("d", DataType::Int64, true),
         ]));
         let mut load = |rows: usize| -> Vec<ArrayRef> {
-            let mut ints = |factor: i64| (0..rows).map(|_| (random.below(20) > 0).then(|| factor.wrapping_mul(random.below(domain) as i64))).collect::<Vec<_>>();
-            let (a, b, c, d) = (ints(1), ints(3), ints(1), ints(0x1234_5678_9abc_def1));
+            let mut ints = |factor: i64| -> Vec<Option<i64>> {
+        let mut int = || (random.below(20) > 0).then(|| factor.wrapping_mul(random.below(domain) as i64));
+        (0..rows).map(|_| int()).collect()
+    };
+            let a = ints(1);
+            let b = ints(3);
+            let c = ints(1);
+            let d = ints(0x1234_5678_9abc_def1);
             let special = [0.0, -0.0, f64::NAN, -f64::NAN, 1.5];
             let float = |v: i64| special.get(v as usize).copied().unwrap_or(v as f64 / 3.0);
             vec![
@@ -382,14 +391,24 @@ proptest! {
             table = table.with_deleted(&[delete], &Allocator::unplaced()).unwrap();
         }
         let is_new = |segment: usize| new >> (segment % 8) & 1 == 1;
-        for (key, indexes) in [(vec![0], vec![0]), (vec![1], vec![1]), (vec![2], vec![2]), (vec![3], vec![3]), (vec![1, 2], vec![2]), (vec![0, 3], vec![0, 3]), (vec![2, 1, 0], vec![0, 1, 2])] {
+        let keys_and_indexes = [
+        (vec![0], vec![0]),
+        (vec![1], vec![1]),
+        (vec![2], vec![2]),
+        (vec![3], vec![3]),
+        (vec![1, 2], vec![2]),
+        (vec![0, 3], vec![0, 3]),
+        (vec![2, 1, 0], vec![0, 1, 2]),
+    ];
+    for (key, indexes) in keys_and_indexes {
             let table = indexed(&table, &indexes);
             let found = duplicate_key(&table, &key, &is_new, KeyLimits::NONE, &Threads).unwrap();
             let all = keys(&table, &key);
             let twice = |one: &(usize, u32, Option<Vec<String>>)| {
                 one.2.is_some() && all.iter().any(|other| (other.0, other.1) != (one.0, one.1) && other.2 == one.2)
             };
-            let expected: Vec<(usize, u32)> = all.iter().filter(|one| is_new(one.0) && twice(one)).map(|one| (one.0, one.1)).collect();
+            let expected = all.iter().filter(|one| is_new(one.0) && twice(one)).map(|one| (one.0, one.1));
+        let expected: Vec<(usize, u32)> = expected.collect();
             match found {
                 KeyCheck::Duplicate(DuplicateKey { segment, row }) => {
                     prop_assert!(expected.contains(&(segment, row)), "{key:?}");

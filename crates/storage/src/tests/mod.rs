@@ -26,7 +26,7 @@ use crate::*;
 pub(crate) struct Threads;
 
 impl Parallel for Threads {
-    fn for_each(&self, tasks: usize, _node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interrupted> {
+    fn for_each(&self, tasks: usize, _node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interruption> {
         let next = AtomicUsize::new(0);
         std::thread::scope(|scope| {
             for _ in 0..3 {
@@ -48,11 +48,11 @@ impl Parallel for Threads {
 pub(crate) struct Cancelling(pub(crate) Mutex<usize>);
 
 impl Parallel for Cancelling {
-    fn for_each(&self, tasks: usize, _node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interrupted> {
+    fn for_each(&self, tasks: usize, _node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interruption> {
         for task in 0..tasks {
             let mut left = self.0.lock().unwrap();
             if *left == 0 {
-                return Err(Interrupted::Cancelled);
+                return Err(Interruption::Cancelled);
             }
             *left -= 1;
             drop(left);
@@ -120,7 +120,8 @@ pub(crate) fn check_reads(column: &Column, expected: &ArrayRef, random: &mut dat
     assert!(column.has_nulls() || expected.logical_null_count() == 0);
     assert_same(&column.slice(0..rows), expected, "the whole column");
     for _ in 0..6 {
-        let (a, b) = (random.below(rows + 1), random.below(rows + 1));
+        let a = random.below(rows + 1);
+        let b = random.below(rows + 1);
         let range = a.min(b)..a.max(b);
         let slice = expected.slice(range.start, range.len());
         assert_same(&column.slice(range.clone()), &slice, &format!("rows {range:?}"));
@@ -186,7 +187,7 @@ fn handed_between_threads() {
     fn sent<T: Send>() {}
     fn shared<T: Send + Sync>() {}
     sent::<Stager>();
-    sent::<Staged>();
+    sent::<ProducerRows>();
     shared::<TableVersion>();
     shared::<CodePredicate>();
     shared::<StoreError>();

@@ -126,12 +126,11 @@ fn ranges_agree_with_comparing_one_by_one() {
             let partitioner = Partitioner::Range { column: 0, bounds: Arc::clone(&bounds) };
             let routes = partitioner.route(&all, 0).unwrap();
             // Arrow's row format sorts as its types do; zeros and NaNs are made equal first.
-            let (values, bounds) = (canonical(all.column(0)), canonical(&bounds));
+            let values = canonical(all.column(0));
+            let bounds = canonical(&bounds);
             let converter = RowConverter::new(vec![SortField::new(values.data_type().clone())]).unwrap();
-            let (rows, cuts) = (
-                converter.convert_columns(std::slice::from_ref(&values)).unwrap(),
-                converter.convert_columns(&[bounds]).unwrap(),
-            );
+            let rows = converter.convert_columns(std::slice::from_ref(&values)).unwrap();
+            let cuts = converter.convert_columns(&[bounds]).unwrap();
             for (i, route) in routes.iter().enumerate() {
                 let mut part = 0;
                 if values.is_valid(i) {
@@ -347,7 +346,8 @@ fn splitting_a_batch_and_appending_its_parts() {
 fn without_memory_nothing_is_left() {
     let mut random = Random::new(57);
     let table = table(&DataType::Utf8, Shape::Anything, &[30_000, 30_000], &mut random);
-    let (mut refused, mut fitted) = (0, 0);
+    let mut refused = 0;
+    let mut fitted = 0;
     for shift in 12..28 {
         let budget = numa::Budget::new("test", 1 << shift);
         let allocator = Allocator::new(numa::Policy::Local, Arc::clone(&budget));

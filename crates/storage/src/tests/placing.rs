@@ -154,7 +154,7 @@ fn what_is_built_lies_where_its_allocators_say() {
 struct Noting(Mutex<Vec<Option<NodeId>>>);
 
 impl Parallel for Noting {
-    fn for_each(&self, tasks: usize, node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interrupted> {
+    fn for_each(&self, tasks: usize, node_of: &NodeOf<'_>, body: &TaskBody<'_>) -> Result<(), Interruption> {
         self.0.lock().unwrap().extend((0..tasks).map(node_of));
         (0..tasks).for_each(body);
         Ok(())
@@ -196,7 +196,8 @@ fn placing_keeps_every_value_and_what_is_shared() {
         let opaque = wishes[5].is_some();
         assert_eq!(report.stuck_bytes > 0, opaque, "round {round}: {report:?}");
         for (i, wish) in wishes.iter().enumerate() {
-            let (old, new) = (&version.parts[0].segments[0].segment, &placed.parts[0].segments[0].segment);
+            let old = &version.parts[0].segments[0].segment;
+            let new = &placed.parts[0].segments[0].segment;
             let Some(wish) = wish else {
                 assert!(Arc::ptr_eq(old.column(i), new.column(i)));
                 continue;
@@ -264,14 +265,16 @@ fn a_stop_at_any_time_leaves_everything_where_it_was() {
     let one = ColumnAllocator::new(ColumnPlacement::one(NodeId(1)), allocator.clone());
     let part = built(&schema, &columns, &[], &vec![one; columns.len()], &Serial);
     let table = TableVersion::empty(&schema).with_appended(part);
-    let (before, used) = (layout(&table), budget.used_bytes());
-    let (mut stopped, mut finished) = (0, false);
+    let before = layout(&table);
+    let used = budget.used_bytes();
+    let mut stopped = 0;
+    let mut finished = false;
     for limit in 0..2000 {
         let wishes: Vec<_> = columns.iter().map(|_| Some(random_placement(&mut random))).collect();
         let left = AtomicI64::new(limit);
         let stop = || left.fetch_sub(1, AtomicOrdering::Relaxed) <= 0;
         match place(&table, &wishes, None, &allocator, &Threads, &stop) {
-            Err(StoreError::Interrupted(Interrupted::Cancelled)) => {
+            Err(StoreError::Interrupted(Interruption::Cancelled)) => {
                 stopped += 1;
                 assert_eq!(layout(&table), before, "stopped after {limit} questions");
                 assert_eq!(budget.used_bytes(), used);
@@ -296,7 +299,8 @@ fn without_memory_for_copies_everything_stays_where_it_was() {
     let table = TableVersion::empty(&schema).with_appended(part);
     let before = layout(&table);
     let wishes: Vec<_> = columns.iter().map(|_| Some(ColumnPlacement::replicated(nodes(&[0, 1, 2])))).collect();
-    let (mut refused, mut fitted) = (0, 0);
+    let mut refused = 0;
+    let mut fitted = 0;
     for shift in 10..28 {
         let budget = Budget::new("test", 1 << shift);
         let allocator = Allocator::new(Policy::Local, Arc::clone(&budget));
@@ -317,7 +321,7 @@ fn without_memory_for_copies_everything_stays_where_it_was() {
     // What fitted has moved.
     let before = layout(&table);
     let cancelled = place(&table, &wishes, None, &Allocator::unplaced(), &Cancelling(Mutex::new(3)), &|| false);
-    assert!(matches!(cancelled, Err(StoreError::Interrupted(Interrupted::Cancelled))));
+    assert!(matches!(cancelled, Err(StoreError::Interrupted(Interruption::Cancelled))));
     assert_eq!(layout(&table), before);
 }
 
@@ -370,7 +374,7 @@ fn rows_are_placed_by_whole_granules_of_one_column() {
     assert!((8 * 65_536..9 * 65_536 + 8192).contains(&total), "{report:?}");
     assert_eq!(place_rows(&table, 0..1, 5..5, NodeId(0), &|| false).unwrap(), PlaceReport::default());
     let stopped = place_rows(&table, 0..1, 0..rows as u64, NodeId(0), &|| true);
-    assert!(matches!(stopped, Err(StoreError::Interrupted(Interrupted::Cancelled))));
+    assert!(matches!(stopped, Err(StoreError::Interrupted(Interruption::Cancelled))));
     check_part(&Part { segments: vec![table.parts[0].segments[0].clone()] }, &columns, &mut random);
 }
 
@@ -382,7 +386,8 @@ fn every_copy_counts_and_is_listed_once() {
     let table = TableVersion::empty(&schema).with_appended(part);
     let wishes: Vec<_> = columns.iter().map(|_| Some(ColumnPlacement::replicated(nodes(&[0, 5, 6])))).collect();
     let (placed, _) = place(&table, &wishes, None, &Allocator::unplaced(), &Serial, &|| false).unwrap();
-    let (old, new) = (&table.parts[0].segments[0].segment, &placed.parts[0].segments[0].segment);
+    let old = &table.parts[0].segments[0].segment;
+    let new = &placed.parts[0].segments[0].segment;
     for i in 0..5 {
         assert_eq!(new.column(i).bytes_codes(), 3 * old.column(i).bytes_codes());
         assert_eq!(new.column(i).bytes_dictionary(), 3 * old.column(i).bytes_dictionary());

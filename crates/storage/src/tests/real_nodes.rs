@@ -139,6 +139,7 @@ fn parts_lie_on_their_nodes_and_rows_where_they_are_sent() {
     assert_eq!(report.stuck_bytes, 0, "{report:?}");
     let column = version.parts[0].segments[0].segment.column(0);
     let found: Vec<_> = (0..5).map(|granule| nodes_of(column, granule)).collect();
-    let (here, there) = (vec![nodes[0]], vec![nodes[1]]);
+    let here = vec![nodes[0]];
+    let there = vec![nodes[1]];
     assert_eq!(found, [here.clone(), here.clone(), there.clone(), there, here]);
 }

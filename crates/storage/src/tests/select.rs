@@ -11,7 +11,8 @@ fn predicates(codes: u32, random: &mut Random) -> Vec<CodePredicate> {
     let mut code = || random.below(codes as usize + 2) as u32;
     let mut all = vec![CodePredicate::Nothing, CodePredicate::Everything];
     for _ in 0..4 {
-        let (lo, hi) = (code(), code());
+        let lo = code();
+        let hi = code();
         all.push(CodePredicate::Range { lo, hi });
         all.push(CodePredicate::NotRange { lo, hi });
         all.push(CodePredicate::Range { lo, hi: lo });
@@ -56,7 +57,8 @@ fn check_bounds(dictionary: &Dictionary, probes: &ArrayRef) {
     assert!((1..values.len()).all(|i| order(i - 1, i).is_lt()), "{dictionary:?} is not sorted");
     let order = make_comparator(&values, probes, SortOptions::default()).unwrap();
     let search = |holds: &dyn Fn(usize) -> bool| {
-        let (mut from, mut to) = (0, values.len());
+        let mut from = 0;
+        let mut to = values.len();
         while from < to {
             let middle = (from + to) / 2;
             if holds(middle) { from = middle + 1 } else { to = middle }
@@ -106,7 +108,8 @@ proptest! {
         let types = ordered_types();
         let t = type_index.get(&types);
         let array_of = |shape: usize, random: &mut Random| array(t, SHAPES[shape], 200, null_every, random);
-        let (stored, others) = (array_of(shapes.0, &mut random), array_of(shapes.1, &mut random));
+        let stored = array_of(shapes.0, &mut random);
+        let others = array_of(shapes.1, &mut random);
         let column = only_column(&load(t, &[vec![stored.clone()]], 1000, &Serial));
         if let Some(coded) = column.as_coded() && coded.dictionary().len() < 100_000 {
             check_bounds(coded.dictionary(), &expected(t, &[vec![stored, others]]));

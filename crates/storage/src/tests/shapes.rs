@@ -76,7 +76,8 @@ fn large_dictionaries_are_copied_from_and_small_ones_shared() {
     };
     let small = stored(words(1000));
     assert_eq!(small.encoding(), Encoding::SortedStrings);
-    let (a, b) = (small.slice(0..10), small.slice(5000..5010));
+    let a = small.slice(0..10);
+    let b = small.slice(5000..5010);
     let buffer = |array: &ArrayRef| array.as_string_view().data_buffers()[0].as_ptr();
     assert_eq!(buffer(&a), buffer(&b));
 
@@ -143,7 +144,8 @@ fn many_small_producers_are_put_together() {
 #[test]
 fn two_segments_share_a_dictionary() {
     let rows = SEGMENT_ROWS_MAX + 1000;
-    let (mut random, t) = (Random::new(11), DataType::Int16);
+    let mut random = Random::new(11);
+    let t = DataType::Int16;
     let block = array(&t, Shape::FewDistinct, 1 << 20, 10, &mut random);
     let mut arrays = vec![block.clone(); 16];
     arrays.push(block.slice(5, 1000));

@@ -151,7 +151,9 @@ fn ten_inserted_rows_never_rewrite_sixty_million() {
 
 #[test]
 fn single_row_inserts_cost_little_and_leave_few_segments() {
-    let (mut sizes, mut rewritten, mut longest) = (Vec::new(), 0usize, 0);
+    let mut sizes = Vec::new();
+    let mut rewritten = 0usize;
+    let mut longest = 0;
     let inserts = 20_000;
     for _ in 0..inserts {
         sizes.push(1);

@@ -123,7 +123,8 @@ pub fn run(
 pub fn run_load(database: &Database, load: &Load<'_>) -> Result<Window, Failure> {
     let drivers = database.scheduler().threads().div_ceil(SLOTS_PER_DRIVER).min(load.clients);
     let begun = Instant::now();
-    let (open, close) = (begun + load.length.mul_f64(WARM_UP), begun + load.length);
+    let open = begun + load.length.mul_f64(WARM_UP);
+    let close = begun + load.length;
     let times = &Times { open, close, failed: AtomicBool::new(false), stop: load.stop };
     let waiting = &thread::current();
     let mut window = Window { length: close - open, ..Window::default() };
@@ -257,7 +258,9 @@ mod tests {
 
     #[test]
     fn who_stops_a_load_need_not_wait_for_its_end() {
-        let (database, queries, stop) = (numbers(), query(7), AtomicBool::new(true));
+        let database = numbers();
+        let queries = query(7);
+        let stop = AtomicBool::new(true);
         let (session, pick) = (|| database.session(), |_: u64| &queries[0]);
         let length = Duration::from_secs(600);
         let load = Load { session: &session, pick: &pick, clients: 3, length, seed: 1, stop: &stop };

@@ -38,8 +38,9 @@ const CACHED_BYTES: usize = 256 << 10;
   nearside bench kernels --bits 17,21,26 --runs 15
   nearside bench kernels --json kernels.json
 
-range and member make a bit mask, unpack makes 32-bit integers, gather and compress fetch one of 16 rows (and count those). The roof is what one thread
-reads at best, divided by the bytes of a row; for gather by those of the rows it passes over. In the caches a kernel may be above it.")]
+range and member make a bit mask, unpack makes 32-bit integers, gather and compress fetch one of 16 rows (and count
+those). The roof is what one thread reads at best, divided by the bytes of a row; for gather by those of the rows it
+passes over. In the caches a kernel may be above it.")]
 pub struct Arguments {
     /// Bits of the codes [default: 1 to 32]
     #[arg(long, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u8).range(1..=32))]
@@ -115,7 +116,8 @@ fn data_bytes(arguments: &Arguments, topology: &Topology) -> Result<u64, Failure
         None => (last_bytes * TIMES_CACHES).clamp(*BYTES.start(), *BYTES.end()).min(usable / 4),
     };
     if bytes < CACHED_BYTES as u64 || bytes > usable {
-        let (least, most) = (human(CACHED_BYTES as u64), human(usable));
+        let least = human(CACHED_BYTES as u64);
+        let most = human(usable);
         return Err(Failure::new(format!("--data is {}: give at least {least} and at most {most}", human(bytes))));
     }
     Ok(bytes)
@@ -126,7 +128,8 @@ fn measure(arguments: &Arguments, words: &Arc<[u32]>, bits: u8, kernel: Kernel) 
         Bench::new(words, bytes, bits)
             .ok_or_else(|| Failure::new(format!("the data holds no 65,536 codes of {bits} bits")))
     };
-    let (mut large, mut small) = (of(size_of_val(&**words))?, of(CACHED_BYTES)?);
+    let mut large = of(size_of_val(&**words))?;
+    let mut small = of(CACHED_BYTES)?;
     let mut rates = Vec::new();
     for path in Path::here(kernel) {
         let rate = |bench: &mut Bench| {

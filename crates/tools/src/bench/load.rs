@@ -29,7 +29,8 @@ use crate::tpch::generate::Table;
   nearside bench load --data sf1/ --data sf10/        Parquet files, as nearside tpch --save makes them
   nearside bench load --scale 0.1,1 --runs 5 --json load.json
 
-MB/s read are of Parquet files, MB/s stored of what they became in memory. Generating costs more than loading: compare engines on files.")]
+MB/s read are of Parquet files, MB/s stored of what they became in memory. Generating costs more than loading: compare
+engines on files.")]
 pub struct Arguments {
     /// Scale factors to generate [default: 1, unless --data is given]
     #[arg(long, value_name = "F,..", value_delimiter = ',', value_parser = crate::tpch::parse_scale)]
@@ -69,7 +70,7 @@ impl LoadSource {
 
 /// One load.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Loaded {
+struct LoadFigures {
     load_s: f64,
     scale: f64,
     rows: u64,
@@ -96,7 +97,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let threads = arguments.threads.map_or_else(|| topology.default_threads(), usize::from);
     let mut out = io::stdout();
     write_head(&mut out, &topology, threads)?;
-    let mut loads: Vec<Vec<Loaded>> = vec![Vec::new(); sources.len()];
+    let mut loads: Vec<Vec<LoadFigures>> = vec![Vec::new(); sources.len()];
     for run in 0..=arguments.runs {
         for (source, loads) in sources.iter().zip(&mut loads) {
             let loaded = load_apart(source, arguments.threads)?;
@@ -124,7 +125,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 }
 
 /// Loads in this process.
-fn load_here(source: &LoadSource, threads: Option<u16>) -> Result<Loaded, Failure> {
+fn load_here(source: &LoadSource, threads: Option<u16>) -> Result<LoadFigures, Failure> {
     let database = database_of(threads)?;
     let started = Instant::now();
     let (scale, file_bytes) = match source {
@@ -136,7 +137,7 @@ fn load_here(source: &LoadSource, threads: Option<u16>) -> Result<Loaded, Failur
     };
     let load_s = started.elapsed().as_secs_f64();
     let columns = database.storage_report();
-    Ok(Loaded {
+    Ok(LoadFigures {
         load_s,
         scale,
         rows: Table::ALL.into_iter().map(|table| data::row_count(&database, table)).sum(),
@@ -159,7 +160,7 @@ fn file_bytes(folder: &Path) -> u64 {
 }
 
 /// Loads in a process of its own.
-fn load_apart(source: &LoadSource, threads: Option<u16>) -> Result<Loaded, Failure> {
+fn load_apart(source: &LoadSource, threads: Option<u16>) -> Result<LoadFigures, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(format!("cannot run a load by itself: {error}"));
     let program = std::env::current_exe().map_err(|error| failed(&error))?;
     let mut command = Command::new(program);
@@ -179,11 +180,11 @@ fn load_apart(source: &LoadSource, threads: Option<u16>) -> Result<Loaded, Failu
     serde_json::from_slice(&done.stdout).map_err(|error| failed(&error))
 }
 
-fn of(loads: &[Loaded], number: impl Fn(&Loaded) -> f64) -> f64 {
+fn of(loads: &[LoadFigures], number: impl Fn(&LoadFigures) -> f64) -> f64 {
     median(&loads.iter().map(number).collect::<Vec<_>>())
 }
 
-fn figure(source: &LoadSource, loads: &[Loaded]) -> Figure {
+fn figure(source: &LoadSource, loads: &[LoadFigures]) -> Figure {
     let load_s = of(loads, |l| l.load_s);
     Figure::new(source.name(), load_s, "s", Better::Less).with_details(json!({
         "scale": loads.first().map(|l| l.scale),
@@ -197,7 +198,7 @@ fn figure(source: &LoadSource, loads: &[Loaded]) -> Figure {
     }))
 }
 
-fn write_line(out: &mut dyn Write, source: &LoadSource, loads: &[Loaded], figure: &Figure) -> Result<(), Failure> {
+fn write_line(out: &mut dyn Write, source: &LoadSource, loads: &[LoadFigures], figure: &Figure) -> Result<(), Failure> {
     let Some(first) = loads.first() else { return Ok(()) };
     let rate = |bytes: u64| bytes as f64 / 1e6 / figure.value;
     let read = first.file_bytes.map_or_else(|| "-".to_string(), |bytes| format!("{:.0}", rate(bytes)));
@@ -222,7 +223,7 @@ mod tests {
 
     #[test]
     fn figures_are_medians_of_loads() {
-        let load = |load_s: f64, resident_bytes: u64| Loaded {
+        let load = |load_s: f64, resident_bytes: u64| LoadFigures {
             load_s,
             scale: 1.0,
             rows: 1000,

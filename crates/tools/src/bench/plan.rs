@@ -37,8 +37,9 @@ const TPCH_TARGET_US: f64 = 3000.0;
   nearside bench plan
   nearside bench plan --runs 501 --json plan.json
 
-A plan is all from the text to where rows would flow: parse, resolve names, optimise, lower to our operators, bind to rows with the order of
-joins. Of the prepared query two times are told: until query() returns, and until its one row has come.")]
+A plan is all from the text to where rows would flow: parse, resolve names, optimise, lower to our operators, bind to
+rows with the order of joins. Of the prepared query two times are told: until query() returns, and until its one row
+has come.")]
 pub struct Arguments {
     /// Timed runs of each
     #[arg(long, value_name = "N", default_value_t = 101, value_parser = clap::value_parser!(u32).range(1..))]
@@ -98,7 +99,8 @@ fn make_small_tables(session: &Session) -> Result<(), Failure> {
 /// The prepared query: until it is started, and until its row has come.
 fn prepared(session: &Session, runs: u32) -> Result<Vec<Figure>, Failure> {
     let prepared: Prepared = session.prepare("SELECT a, b FROM small WHERE id = $1")?;
-    let (mut started, mut done) = (Vec::new(), Vec::new());
+    let mut started = Vec::new();
+    let mut done = Vec::new();
     for run in 0..=runs {
         let key = i64::from(run % SMALL_ROWS + 1);
         let begun = Instant::now();

@@ -39,10 +39,14 @@ const WARM_UP: f64 = 0.2;
   nearside bench point --rows 1000000 --seconds 2 --json point.json
   nearside bench point --shuffled                     rows in no order of their keys
 
-Three kinds of queries take turns of --seconds each: a row by its key, a key that no row has, and a range of keys that about ten rows have.")]
+Three kinds of queries take turns of --seconds each: a row by its key, a key that no row has, and a range of keys that
+about ten rows have.")]
 pub struct Arguments {
     /// Rows of the table
-    #[arg(long, value_name = "N", default_value_t = 50_000_000, value_parser = clap::value_parser!(u64).range(100..=1 << 32))]
+    #[arg(
+        long, value_name = "N", default_value_t = 50_000_000,
+        value_parser = clap::value_parser!(u64).range(100..=1 << 32)
+    )]
     rows: u64,
     /// Length of each kind of query, the first fifth of which is not counted
     #[arg(long, value_name = "S", default_value = "5", value_parser = super::sched::parse_seconds)]
@@ -150,7 +154,8 @@ fn load(database: &Database, rows: Rows, shuffled: bool) -> Result<(), Failure> 
     let share = rows.count.div_ceil(producers).next_multiple_of(BATCH_ROWS);
     let producer = |number: u64| -> BatchProducer {
         let schema = Arc::clone(&schema);
-        let (first, end) = ((number * share).min(rows.count), ((number + 1) * share).min(rows.count));
+        let first = (number * share).min(rows.count);
+        let end = ((number + 1) * share).min(rows.count);
         Box::new((first..end).step_by(BATCH_ROWS as usize).map(move |begin| {
             let order = begin..end.min(begin + BATCH_ROWS);
             let keys: Vec<u64> = order.map(|at| if shuffled { rows.shuffled(at) } else { at }).collect();
@@ -237,7 +242,8 @@ fn query(prepared: &Prepared, rows: Rows, kind: StatementForm, i: u64, range: u6
     let found: i64 = batches.iter().map(sum).sum();
     let of = if kind == StatementForm::Miss { 0 } else { (i..i + expected).map(|i| rows.b(i)).sum() };
     if count as u64 != expected || found != of {
-        let (kind, id) = (kind.name(), rows.key(i));
+        let kind = kind.name();
+        let id = rows.key(i);
         return Err(Failure::new(format!(
             "the {kind} query of id {id} gave {count} rows, not the {expected} there are"
         )));
@@ -253,7 +259,9 @@ fn figure(kind: StatementForm, mut latencies: Vec<f64>) -> Figure {
     let figure = if kind == StatementForm::Hit { figure.with_target(HITS_TARGET) } else { figure };
     figure.with_details(json!({
         "queries": latencies.len(), "sql": kind.sql(),
-        "p50_us": percentile(&latencies, 50.0), "p99_us": percentile(&latencies, 99.0), "max_us": percentile(&latencies, 100.0),
+        "p50_us": percentile(&latencies, 50.0),
+        "p99_us": percentile(&latencies, 99.0),
+        "max_us": percentile(&latencies, 100.0),
     }))
 }
 

@@ -31,7 +31,8 @@ use crate::size::{human, thousands};
   nearside bench queries trips/ fares.sql tips.sql --runs 9 --json trips.json
   nearside bench queries trips/ fares.sql --answers found/        also writes found/fares.csv
 
-Every file NAME.parquet of the folder becomes the table NAME. A figure is the median of the runs, from the text to the last row.")]
+Every file NAME.parquet of the folder becomes the table NAME. A figure is the median of the runs, from the text to the
+last row.")]
 pub struct Arguments {
     /// A folder of Parquet files, one per table
     #[arg(value_name = "FOLDER")]
@@ -163,7 +164,8 @@ fn run_once(session: &Session, query: &mut Query, run: u16, answers: Option<&Pat
     match run {
         0 => query.rows = rows,
         _ if rows != query.rows => {
-            let (name, first) = (&query.name, query.rows);
+            let name = &query.name;
+            let first = query.rows;
             return Err(Failure::new(format!("query {name} gave {first} rows, and {rows} in run {run}")));
         }
         _ => query.times_s.push(taken),

@@ -46,17 +46,24 @@ const SHARE_SELECTIVITY: f64 = 1e-5;
   nearside bench scan --rows 10000000 --json scan.json
   nearside bench scan --selectivity 0.01 --threads 1 --runs 9
 
-A figure is the median over all columns and runs, after one run that is not timed. GB/s are of packed codes; the share is of what as many
-threads read at best, measured before the load and after the scans. Beside other engines: bench/compare scan.")]
+A figure is the median over all columns and runs, after one run that is not timed. GB/s are of packed codes; the share
+is of what as many threads read at best, measured before the load and after the scans. Beside other engines:
+bench/compare scan.")]
 pub struct Arguments {
     /// Rows of the table
-    #[arg(long, value_name = "N", default_value_t = 100_000_000, value_parser = clap::value_parser!(u64).range(1000..=1 << 40))]
+    #[arg(
+        long, value_name = "N", default_value_t = 100_000_000,
+        value_parser = clap::value_parser!(u64).range(1000..=1 << 40)
+    )]
     rows: u64,
     /// Worker threads [default: one per usable cpu]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=sched::Config::THREADS_MAX as i64))]
     threads: Option<u16>,
     /// Shares of the rows that a statement selects
-    #[arg(long, value_name = "F,..", value_delimiter = ',', default_value = "1e-05,0.001,0.01,0.1", value_parser = parse_selectivity)]
+    #[arg(
+        long, value_name = "F,..", value_delimiter = ',', default_value = "1e-05,0.001,0.01,0.1",
+        value_parser = parse_selectivity
+    )]
     selectivity: Vec<Selectivity>,
     /// Timed runs over all columns
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..))]
@@ -170,12 +177,16 @@ fn schema() -> SchemaRef {
 
 /// Makes the table `t` on all threads; gives the ranges with their rows counted.
 fn load(database: &Database, arguments: &Arguments, ranges: Vec<Range>) -> Result<Arc<Vec<Range>>, Failure> {
-    let (schema, ranges) = (schema(), Arc::new(ranges));
+    let schema = schema();
+    let ranges = Arc::new(ranges);
     let producers = database.scheduler().threads() as u64 * 4;
     let share = arguments.rows.div_ceil(producers).next_multiple_of(BATCH_ROWS);
     let producer = |number: u64| -> BatchProducer {
-        let (schema, ranges, seed) = (Arc::clone(&schema), Arc::clone(&ranges), arguments.seed);
-        let (first, end) = ((number * share).min(arguments.rows), ((number + 1) * share).min(arguments.rows));
+        let schema = Arc::clone(&schema);
+        let ranges = Arc::clone(&ranges);
+        let seed = arguments.seed;
+        let first = (number * share).min(arguments.rows);
+        let end = ((number + 1) * share).min(arguments.rows);
         Box::new((first..end).step_by(BATCH_ROWS as usize).map(move |begin| {
             let rows = begin..end.min(begin + BATCH_ROWS);
             let columns = BITS.map(|bits| {
@@ -221,7 +232,8 @@ fn figures(arguments: &Arguments, ranges: &[Range], times: &[Vec<f64>], roof: Op
     let columns = BITS.count();
     let rows = arguments.rows as f64;
     let figure = |(i, selectivity): (usize, &Selectivity)| {
-        let (ranges, times) = (&ranges[i * columns..][..columns], &times[i * columns..][..columns]);
+        let ranges = &ranges[i * columns..][..columns];
+        let times = &times[i * columns..][..columns];
         let all: Vec<f64> = times.concat();
         let rate = |(range, times): (&Range, &Vec<f64>)| rows * f64::from(range.bits) / 8.0 / median(times).max(1e-12);
         let bytes_per_second = median(&ranges.iter().zip(times).map(rate).collect::<Vec<_>>());

@@ -40,16 +40,17 @@ const RAYON: &str = "cargo run --release -p nearside-sched --example parallel";
   nearside bench sched --rows 16000000 --clients 32,256,1024 --seconds 20
 
 Three parts: empty tasks (queued, to a parked worker); parallel_for and parallel_reduce beside plain threads; and
-clients that each have one short range scan at a time on its way (a random column of eight, 0.01% of its rows), with the columns
-placed round-robin (rr) and in one piece per node (ivp). On a machine of one node both placements are the same.
+clients that each have one short range scan at a time on its way (a random column of eight, 0.01% of its rows), with
+the columns placed round-robin (rr) and in one piece per node (ivp). On a machine of one node both placements are the
+same.
 
 Beside rayon, which the command does not link: cargo run --release -p nearside-sched --example parallel
 
-The JSON file holds {benchmark, source, machine, topology, revision, version, debug_build, slots, thread_groups, tasks:[{name, ns, target_ns,
-met, tasks}], loops:[{construct, load, grain_us, plain_ms, ours_ms, rival_ms, ratio, quiet_ratio}], plan, statements:[{placement,
-clients, statements, per_second, ratio, latency_ms, resident_before_bytes, resident_after_bytes, ..}]}. A ratio of loops below 1
-is faster than the rival; that of statements is the throughput divided by that of the number
-of clients given first.")]
+The JSON file holds {benchmark, source, machine, topology, revision, version, debug_build, slots, thread_groups,
+tasks:[{name, ns, target_ns, met, tasks}], loops:[{construct, load, grain_us, plain_ms, ours_ms, rival_ms, ratio,
+quiet_ratio}], plan, statements:[{placement, clients, statements, per_second, ratio, latency_ms,
+resident_before_bytes, resident_after_bytes, ..}]}. A ratio of loops below 1 is faster than the
+rival; that of statements is the throughput divided by that of the number of clients given first.")]
 pub struct Arguments {
     /// Empty tasks per run
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1000..))]
@@ -61,13 +62,19 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 101, value_parser = clap::value_parser!(u32).range(1..))]
     turns: u32,
     /// Elements of the arrays that loops read and write
-    #[arg(long, value_name = "N", default_value_t = MEMORY_ELEMENTS as u64, value_parser = clap::value_parser!(u64).range(1000..=1 << 40))]
+    #[arg(
+        long, value_name = "N", default_value_t = MEMORY_ELEMENTS as u64,
+        value_parser = clap::value_parser!(u64).range(1000..=1 << 40)
+    )]
     elements: u64,
     /// Rows of the tables that statements scan
     #[arg(long, value_name = "N", default_value_t = 4_000_000, value_parser = clap::value_parser!(u64).range(1000..))]
     rows: u64,
     /// Numbers of clients, the one that the others are compared with first
-    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "32,1024", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(
+        long, value_name = "N,..", value_delimiter = ',', default_value = "32,1024",
+        value_parser = clap::value_parser!(u32).range(1..=100_000)
+    )]
     clients: Vec<u32>,
     /// Length of each run of clients, the first quarter of which is not counted
     #[arg(long, value_name = "S", default_value = "5", value_parser = parse_seconds)]
@@ -142,7 +149,8 @@ fn fits(elements: u64, usable_bytes: u64) -> Result<(), Failure> {
     if bytes <= usable_bytes {
         return Ok(());
     }
-    let (wanted, usable) = (human(bytes), human(usable_bytes));
+    let wanted = human(bytes);
+    let usable = human(usable_bytes);
     let most = thousands(usable_bytes / BYTES_PER_ELEMENT);
     Err(Failure::new(format!("--elements {elements} takes {wanted} of {usable} of memory: give at most {most}")))
 }
@@ -210,7 +218,8 @@ fn write_statements(out: &mut dyn Write, database: &Database, plan: &Plan, rows:
         };
         writeln!(
             out,
-            "{:<9} {:>7} {:>12.1} {:>6.3}  {p5:>8.2} {p50:>8.2} {p95:>8.2} {p99:>8.2} {max:>8.2} {variation:>6.3}  {:>10} {:>10}  {verdict}",
+            "{:<9} {:>7} {:>12.1} {:>6.3}  {p5:>8.2} {p50:>8.2} {p95:>8.2} {p99:>8.2} {max:>8.2} {variation:>6.3}  \
+             {:>10} {:>10}  {verdict}",
             row.placement,
             row.clients,
             row.per_second,

@@ -121,7 +121,8 @@ pub fn run(database: &Database, plan: &Plan) -> Result<Vec<Row>, Failure> {
     let mut windows: Vec<Vec<Window>> = vec![Vec::new(); PLACEMENTS.len() * plan.clients.len()];
     for round in 0..plan.rounds {
         for (index, done) in windows.iter_mut().enumerate() {
-            let (placement, clients) = (index / plan.clients.len(), plan.clients[index % plan.clients.len()]);
+            let placement = index / plan.clients.len();
+            let clients = plan.clients[index % plan.clients.len()];
             let length = Duration::from_secs_f64(plan.seconds);
             let seed = mixed(plan.seed ^ round as u64);
             done.push(clients::run(database, &pools[placement], clients, length, seed)?);
@@ -130,7 +131,8 @@ pub fn run(database: &Database, plan: &Plan) -> Result<Vec<Row>, Failure> {
     let mut rows = Vec::new();
     for (index, done) in windows.iter().enumerate() {
         let few = &windows[index / plan.clients.len() * plan.clients.len()];
-        let (placement, clients) = (PLACEMENTS[index / plan.clients.len()], plan.clients[index % plan.clients.len()]);
+        let placement = PLACEMENTS[index / plan.clients.len()];
+        let clients = plan.clients[index % plan.clients.len()];
         rows.push(row(placement, clients, done, few));
     }
     Ok(rows)
@@ -193,7 +195,8 @@ fn table(placement: &str, plan: &Plan) -> Uniform {
 
 /// The statements that clients choose from, planned already, with the rows that each must give.
 fn pool(database: &Database, placement: &str, plan: &Plan) -> Result<Vec<Query>, Failure> {
-    let (session, table) = (database.session(), table(placement, plan));
+    let session = database.session();
+    let table = table(placement, plan);
     let mut queries = Vec::new();
     for column in 0..COLUMNS as usize {
         for range in 0..RANGES {

@@ -54,8 +54,10 @@ impl Uniform {
         let producers = database.scheduler().threads() as u64;
         let share = self.rows.div_ceil(producers);
         let producer = |number: u64| -> BatchProducer {
-            let (schema, own) = (Arc::clone(&schema), self.clone());
-            let (first, end) = ((number * share).min(own.rows), ((number + 1) * share).min(own.rows));
+            let schema = Arc::clone(&schema);
+            let own = self.clone();
+            let first = (number * share).min(own.rows);
+            let end = ((number + 1) * share).min(own.rows);
             Box::new((first..end).step_by(BATCH_ROWS as usize).map(move |begin| {
                 let rows = begin..end.min(begin + BATCH_ROWS);
                 let numbers = || Arc::new(Int32Array::from_iter_values(rows.clone().map(|row| row as i32))) as ArrayRef;

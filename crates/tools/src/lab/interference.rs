@@ -44,7 +44,8 @@ const OVERLAP_CPUS: f64 = 16.0;
 /// Arguments of `nearside lab interference`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
-  nearside lab interference                          all 22 queries at scale 1, all 253 pairs: about two minutes on two cpus
+  nearside lab interference                          all 22 queries at scale 1, all 253 pairs: about two minutes on \
+    two cpus
   nearside lab interference --queries 1,6,18 --rounds 5 --json pairs.json
   nearside lab interference --data sf1/
 
@@ -79,7 +80,8 @@ struct Setting {
 pub fn run(arguments: &Arguments, stop: &AtomicBool) -> Result<ExitCode, Failure> {
     let json = Output::open(arguments.json.as_deref())?;
     let database = Database::new()?;
-    let (topology, threads) = (database.topology(), database.scheduler().threads());
+    let topology = database.topology();
+    let threads = database.scheduler().threads();
     let nodes = topology.nodes().iter().filter(|node| !node.cpus.is_empty()).count().max(1);
     let cpus = threads / nodes;
     if cpus < 2 {
@@ -166,7 +168,8 @@ impl Bench<'_> {
         for count in 1..=cpus {
             let hogs = self.hogs(count as f64, 0)?;
             std::thread::sleep(CURVE_TIME / 4);
-            let (before, started) = (hogs.moved_bytes(), Instant::now());
+            let before = hogs.moved_bytes();
+            let started = Instant::now();
             std::thread::sleep(CURVE_TIME);
             let moved = (hogs.moved_bytes() - before) as f64 / started.elapsed().as_secs_f64();
             points.push([count as f64, moved / self.nodes as f64]);
@@ -175,7 +178,8 @@ impl Bench<'_> {
         let spec = CurveSpec { points, unit: None, interpolation: Interpolation::Linear, outside: Outside::Hold };
         let local = Curve::new(spec).map_err(|error| Failure::new(format!("the measured bandwidth: {error}")))?;
         let rule = if cpus as f64 <= OVERLAP_CPUS { DemandRule::Overlap } else { DemandRule::Waiting };
-        let (mut on_nodes, mut cores) = (0, 0);
+        let mut on_nodes = 0;
+        let mut cores = 0;
         for core in self.topology.cores() {
             let usable = core.cpus.iter().filter(|cpu| self.topology.usable_cpus().contains(cpu)).count();
             on_nodes += usable;
@@ -215,7 +219,8 @@ impl Bench<'_> {
     }
 
     fn trial(&self, session: &Session, number: u8, setting: Setting, hogs: &Hogs) -> Result<Trial, Failure> {
-        let (before, started) = (hogs.moved_bytes(), Instant::now());
+        let before = hogs.moved_bytes();
+        let started = Instant::now();
         let mut times = Vec::new();
         while times.len() < RUNS_MIN || started.elapsed() < TIME_MIN {
             times.push(once(session, number)?);
@@ -384,9 +389,10 @@ fn write(out: &mut impl Write, found: &Report) -> Result<(), Failure> {
             [Some(first), Some(second)] => two([first, second]),
             _ => String::new(),
         };
-        let (name, measured) =
-            (format!("{} {}", pair.first, pair.second), pair.measured_s.map(two).unwrap_or_default());
-        let (plain, extended) = (two(pair.plain_s), two(pair.extended_s));
+        let name = format!("{} {}", pair.first, pair.second);
+        let measured = pair.measured_s.map(two).unwrap_or_default();
+        let plain = two(pair.plain_s);
+        let extended = two(pair.extended_s);
         writeln!(out, "{name:<8} {measured:>17} {plain:>17} {extended:>17} {alone:>17}")?;
     }
     if let Some(errors) = &found.errors {

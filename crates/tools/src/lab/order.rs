@@ -15,7 +15,7 @@ use clap::{Args, ValueEnum};
 use model::fluid::Item;
 use model::job::Job;
 use model::machine::Machine;
-use model::order::{Objective, Planned, Search, first_come, plan};
+use model::order::{Objective, ScoredPlan, Search, first_come, plan};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -33,15 +33,15 @@ pub struct Arguments {
     #[arg(value_name = "FILE")]
     measured: PathBuf,
     /// What is wanted
-    #[arg(long, value_enum, default_value_t = Wanted::Makespan)]
-    objective: Wanted,
+    #[arg(long, value_enum, default_value_t = Goal::Makespan)]
+    objective: Goal,
     /// Queries at a time, at most
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..))]
     at_once: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Wanted {
+enum Goal {
     /// The last query ends early
     Makespan,
     /// Queries end early, on average
@@ -52,7 +52,7 @@ enum Wanted {
 
 /// A measured machine and its queries by name.
 #[derive(Debug)]
-struct Measured {
+struct MeasuredMachine {
     machine: Machine,
     names: Vec<String>,
     items: Vec<Item>,
@@ -62,11 +62,11 @@ struct Measured {
 #[derive(Deserialize)]
 struct Query {
     name: String,
-    extended: Fitted,
+    extended: FittedQuery,
 }
 
 #[derive(Deserialize)]
-struct Fitted {
+struct FittedQuery {
     job: Job,
 }
 
@@ -77,9 +77,9 @@ struct Fitted {
 pub fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Failure> {
     let measured = read(&arguments.measured)?;
     let objective = match arguments.objective {
-        Wanted::Makespan => Objective::Makespan,
-        Wanted::Response => Objective::Response,
-        Wanted::Throughput => Objective::Throughput,
+        Goal::Makespan => Objective::Makespan,
+        Goal::Response => Objective::Response,
+        Goal::Throughput => Objective::Throughput,
     };
     let search = Search { at_once_max: usize::from(arguments.at_once), ..Search::default() };
     let failure = |error: model::order::OrderError| Failure::new(error.to_string());
@@ -88,7 +88,7 @@ pub fn run(arguments: &Arguments, out: &mut dyn Write) -> Result<(), Failure> {
     write(out, &measured, &best, &listed)
 }
 
-fn read(path: &Path) -> Result<Measured, Failure> {
+fn read(path: &Path) -> Result<MeasuredMachine, Failure> {
     let wrong = |reason: String| {
         Failure::new(format!(
             "{}: {reason}; give a file that 'nearside lab interference --json FILE' wrote",
@@ -101,7 +101,7 @@ fn read(path: &Path) -> Result<Measured, Failure> {
     measured(&value).map_err(wrong)
 }
 
-fn measured(value: &Value) -> Result<Measured, String> {
+fn measured(value: &Value) -> Result<MeasuredMachine, String> {
     let machine: Machine = part(value, "/input/machine")?;
     // Fits may have found that cpus share cores.
     let cores: f64 = part(value, "/report/cores")?;
@@ -111,7 +111,7 @@ fn measured(value: &Value) -> Result<Measured, String> {
     }
     let names = queries.iter().map(|query| query.name.clone()).collect();
     let items = queries.into_iter().map(|query| Item { job: query.extended.job, arrives_s: 0.0 }).collect();
-    Ok(Measured { machine: Machine { cores, ..machine }, names, items })
+    Ok(MeasuredMachine { machine: Machine { cores, ..machine }, names, items })
 }
 
 fn part<T: DeserializeOwned>(value: &Value, place: &str) -> Result<T, String> {
@@ -119,7 +119,12 @@ fn part<T: DeserializeOwned>(value: &Value, place: &str) -> Result<T, String> {
     T::deserialize(found).map_err(|error| format!("{place} is not what it should be ({error})"))
 }
 
-fn write(out: &mut dyn Write, measured: &Measured, best: &Planned, listed: &Planned) -> Result<(), Failure> {
+fn write(
+    out: &mut dyn Write,
+    measured: &MeasuredMachine,
+    best: &ScoredPlan,
+    listed: &ScoredPlan,
+) -> Result<(), Failure> {
     let order: Vec<&str> = best.plan.order.iter().map(|&index| measured.names[index].as_str()).collect();
     writeln!(out, "{} at a time, in this order: {}", best.plan.at_once, order.join(" "))?;
     writeln!(out, "\n{:<22} {:>12} {:>12}", "predicted", "makespan ms", "response ms")?;

@@ -200,7 +200,8 @@ fn first_difference(
         for (i, (got, expected)) in got.iter().zip(&expected).enumerate() {
             for ((column, got), expected) in columns.iter().zip(got.iter()).zip(expected.iter()) {
                 if !equal(column.comparison, got, expected) {
-                    let (row, name) = (start + i + 1, &column.name);
+                    let row = start + i + 1;
+                    let name = &column.name;
                     return Some(format!("row {row}, column {name}: expected {}, got {}", shown(expected), shown(got)));
                 }
             }

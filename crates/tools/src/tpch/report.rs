@@ -107,9 +107,11 @@ impl Report {
         let build = if self.debug_build { ", built without optimisation" } else { "" };
         writeln!(out, "revision  {}{build}", self.revision)?;
         let rows: u64 = self.tables.iter().map(|table| table.rows).sum();
-        let (threads, load_s) = (self.threads, self.load_s);
+        let threads = self.threads;
+        let load_s = self.load_s;
         let plural = if threads == 1 { "" } else { "s" };
-        let (rows, source) = (thousands(rows), self.source);
+        let rows = thousands(rows);
+        let source = self.source;
         writeln!(
             out,
             "load      {load_s:.2} s: scale {}, {rows} rows, {source}, {threads} thread{plural}",
@@ -162,7 +164,8 @@ impl Report {
     pub fn write_query(out: &mut dyn Write, query: &QueryReport) -> Result<(), Failure> {
         let seconds = |s: Option<f64>| s.map_or_else(|| "-".to_string(), |s| format!("{s:.4}"));
         let rows = query.rows.map_or_else(|| "-".to_string(), thousands);
-        let (best, median) = (seconds(query.best_s), seconds(query.median_s));
+        let best = seconds(query.best_s);
+        let median = seconds(query.median_s);
         writeln!(out, "{:>5} {best:>10} {median:>10} {rows:>8}  {}", query.query, query.check)?;
         out.flush()?;
         Ok(())

@@ -42,7 +42,7 @@ fn read(text: &str) -> Report {
 
 fn faults(text: &str) -> Vec<String> {
     let report = read(text);
-    let mut faults = report.runs[0].faults(Kind::Tests, &machine());
+    let mut faults = report.runs[0].faults(ProgramKind::Tests, &machine());
     faults.extend(machine_faults(&report, "", &machine()));
     faults
 }
@@ -93,7 +93,7 @@ fn output_between_name_and_verdict_is_survived() {
     let passed = |name: &str| (name.to_owned(), Verdict::Passed);
     assert_eq!(report.runs[0].tests, [passed("a"), passed("b")]);
     let report = read("@vm begin 0\nrunning 1 test\ntest stuck ... ");
-    assert_eq!(report.runs[0].faults(Kind::Tests, &machine())[0], "did not end, while stuck ran");
+    assert_eq!(report.runs[0].faults(ProgramKind::Tests, &machine())[0], "did not end, while stuck ran");
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn bad_news_of_the_kernel_are_faults() {
 #[test]
 fn programs_are_judged_by_their_status() {
     let report = read("@vm begin 0\n a | b\n@vm end 0 0\n");
-    assert!(report.runs[0].faults(Kind::Program, &machine()).is_empty());
+    assert!(report.runs[0].faults(ProgramKind::Program, &machine()).is_empty());
     let report = read("@vm begin 0\nerror: no\n@vm end 0 1\n");
-    assert_eq!(report.runs[0].faults(Kind::Program, &machine()), ["ended with exit status 1"]);
+    assert_eq!(report.runs[0].faults(ProgramKind::Program, &machine()), ["ended with exit status 1"]);
 }

@@ -2,9 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::keys::tests::{sorted_rows, table};
-use super::super::tests::{keep, optimized, place, scan, shape};
 use super::*;
+use crate::optimize::keys::tests::{sorted_rows, table};
+use crate::optimize::tests::{keep, optimized, place, scan, shape};
 use arrow::datatypes::Field;
 
 fn outer(left: Plan, right: Plan, on: (&str, &str), kind: JoinKind) -> Plan {

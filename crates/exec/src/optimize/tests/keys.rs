@@ -1,4 +1,5 @@
-//! Group keys that follow from others: shapes, what is unique, and random joins whose groups are compared with those by all keys.
+//! Group keys that follow from others: shapes, what is unique, and random joins whose groups are compared with those by
+//! all keys.
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::compute::cast;
@@ -8,9 +9,9 @@ use numa::Allocator;
 use proptest::prelude::*;
 use storage::{ColumnAllocator, Serial, Stager, build_part};
 
-use super::super::tests::{inner, optimized, place, scan, shape, stored, sums};
 use super::*;
 use crate::optimize::push::Rewriter;
+use crate::optimize::tests::{inner, optimized, place, scan, shape, stored, sums};
 use crate::plan::{AggregateCall, AggregateFunction};
 use crate::reference;
 

@@ -1,7 +1,7 @@
 //! The search for an order, over numbers.
 
-use super::super::cost::{Cost, Lookup};
-use super::super::order::{Class, Graph, Relation, Semi, Tree, order};
+use crate::optimize::cost::{Cost, Lookup};
+use crate::optimize::order::{Class, Graph, Relation, Semi, Tree, order};
 
 fn relation(rows: f64, base_rows: f64) -> Relation {
     Relation { rows, base_rows, columns: 2, cost: Cost { fixed: 0.3 * base_rows, work: 4.0 * rows } }

@@ -1,4 +1,5 @@
-//! Joins whose keys are integers far apart, so that a Bloom filter goes down to the scan of the probe side: the engine and the reference agree.
+//! Joins whose keys are integers far apart, so that a Bloom filter goes down to the scan of the probe side: the engine
+//! and the reference agree.
 
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ fn key(i: u64) -> i64 {
     (i + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) as i64
 }
 
-/// A key of `possible` or NULL, another one, and a number below 100: one segment per item of `rows`, with a dictionary of its own or, where keys
-/// hardly repeat, without.
+/// A key of `possible` or NULL, another one, and a number below 100: one segment per item of `rows`, with a dictionary
+/// of its own or, where keys hardly repeat, without.
 fn keyed(random: &mut Random, rows: &[usize], possible: u64, nulls: bool) -> Arc<TableVersion> {
     let fields = [("k", true), ("l", true), ("n", false)];
     let fields: Vec<Field> = fields.iter().map(|(name, null)| Field::new(*name, DataType::Int64, *null)).collect();
@@ -74,7 +75,8 @@ fn joins_of_far_keys() {
     }
 }
 
-/// A filter from above goes through joins, aggregates and unions; where one of those keeps rows without a match it must not.
+/// A filter from above goes through joins, aggregates and unions; where one of those keeps rows without a match it must
+/// not.
 #[test]
 fn far_keys_from_above() {
     let random = &mut Random::new(6);

@@ -1,4 +1,5 @@
-//! Key filters that scans leave out while they keep nearly all rows: rows are the same, and so is whether a statement fails.
+//! Key filters that scans leave out while they keep nearly all rows: rows are the same, and so is whether a statement
+//! fails.
 
 use std::sync::Arc;
 
@@ -80,8 +81,8 @@ fn deleted(version: TableVersion, deletes: bool) -> Arc<TableVersion> {
     Arc::new(version.with_deleted(&gone, &Allocator::unplaced()).unwrap())
 }
 
-/// Of `ROWS` clustered rows most have a key, but none of the fourth and fifth granule: what is left out begins to pay again, and
-/// bounds tell it where they are looked at.
+/// Of `ROWS` clustered rows most have a key, but none of the fourth and fifth granule: what is left out begins to pay
+/// again, and bounds tell it where they are looked at.
 #[test]
 fn what_keeps_most_rows_is_left_out_and_nothing_else_changes() {
     let wanted = |row: i64| row / 65_536 != 3 && row / 65_536 != 4 && row % 40 != 7;

@@ -1,7 +1,7 @@
 //! Random plans of all operators over random tables: the engine and the reference agree.
 //!
-//! Every case is made from a number, which a failure names. `NEARSIDE_FUZZ_CASES` asks for more cases than a test run has time
-//! for, `NEARSIDE_FUZZ_SEED` for other ones: `NEARSIDE_FUZZ_SEED=17 NEARSIDE_FUZZ_CASES=1` runs case 17 alone.
+//! Every case is made from a number, which a failure names. `NEARSIDE_FUZZ_CASES` asks for more cases than a test run
+//! has time for, `NEARSIDE_FUZZ_SEED` for other ones: `NEARSIDE_FUZZ_SEED=17 NEARSIDE_FUZZ_CASES=1` runs case 17 alone.
 
 mod check;
 mod elsewhere;

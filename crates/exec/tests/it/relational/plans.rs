@@ -1,5 +1,5 @@
-//! Random plans over random tables, put together so that their answer is one bag of rows: no limit over rows whose order is
-//! free, no sum whose value depends on the order of its terms.
+//! Random plans over random tables, put together so that their answer is one bag of rows: no limit over rows whose
+//! order is free, no sum whose value depends on the order of its terms.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Random tables: columns of every type with few, many, unique or extreme values, NULLs, deleted rows, several segments.
+//! Random tables: columns of every type with few, many, unique or extreme values, NULLs, deleted rows, several
+//! segments.
 
 use std::sync::Arc;
 

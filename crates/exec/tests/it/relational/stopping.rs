@@ -1,5 +1,5 @@
-//! Joins, sorts and aggregates that are stopped in the middle: budgets, cancellation, deadlines, lost interest and panics, each
-//! with the error that it is to give and with all memory given back.
+//! Joins, sorts and aggregates that are stopped in the middle: budgets, cancellation, deadlines, lost interest and
+//! panics, each with the error that it is to give and with all memory given back.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -197,8 +197,8 @@ fn long_texts(texts: usize, times: usize) -> Arc<TableVersion> {
     Arc::new(table(&schema, &[RecordBatch::try_new(schema.clone(), vec![array]).unwrap()]))
 }
 
-/// How long a statement takes; and how long it goes on after it was cancelled, the longest of several moments on its way. A share of the
-/// former, and a little, is soon enough.
+/// How long a statement takes; and how long it goes on after it was cancelled, the longest of several moments on its
+/// way. A share of the former, and a little, is soon enough.
 fn lateness(plan: &Plan, soon: impl Fn(Duration) -> Duration) -> (Duration, Duration) {
     let run = |after: Option<Duration>| {
         let statement = Statement::new(1, Budget::unlimited());

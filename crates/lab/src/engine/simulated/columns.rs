@@ -3,7 +3,7 @@
 //! # Limits
 //! Pruning changes nothing, since values are uniform: no block's summary excludes it.
 
-use sim::workload::Repeated;
+use sim::workload::RepeatedStatement;
 use sim::workload::scan::{self, Hot, Placement as Lies, Scans};
 
 use super::{Bench, GB, NS, RunError, metrics, settings_of};
@@ -57,7 +57,7 @@ pub(super) fn placed(mut bench: Bench, p: &Placing) -> Result<Outcome, RunError>
     };
     bench.options.warm_up_ns = 0;
     let graph = scans.placing(&bench.machine, &bench.options.constants);
-    let found = bench.run(&mut Repeated::new(graph, 1, 1))?;
+    let found = bench.run(&mut RepeatedStatement::new(graph, 1, 1))?;
     if found.statements == 0 {
         let seconds = bench.options.measured_ns as f64 / NS;
         return Err(RunError::Failed(format!("placing takes longer than the {seconds} virtual seconds of the run")));

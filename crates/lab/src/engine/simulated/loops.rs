@@ -19,8 +19,8 @@
 use model::plain::PlainJob;
 use model::thesis::System;
 use sched::{Affinities, Preset, Settings};
-use sim::workload::stream::{self, Lies, Pass};
-use sim::workload::{Graph, Repeated, Task, TaskStage, near};
+use sim::workload::stream::{Lies, Pass};
+use sim::workload::{Graph, RepeatedStatement, Task, TaskStage, near};
 
 use super::{Bench, GB, NS, RunError, metrics};
 use crate::declaration::{Loops, NbbTask};
@@ -49,8 +49,8 @@ fn triad(bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
     let constants = &bench.options.constants;
     let bytes = STREAM_ELEMENTS * TRIAD_BYTES;
     let pass = Pass { bytes, entry_bytes: TRIAD_BYTES, entry_ns: constants.sum_ns_per_row(), lies };
-    let graph = pass.graph(&bench.machine, &stream::layout(&bench.machine, &bench.options));
-    let found = bench.run(&mut Repeated::new(graph, 1, ALWAYS))?;
+    let graph = pass.graph(&bench.machine, &bench.options.layout(&bench.machine));
+    let found = bench.run(&mut RepeatedStatement::new(graph, 1, ALWAYS))?;
     Ok(metrics(&found).with(Metric::ScanRate, found.bytes_per_second() / GB))
 }
 
@@ -79,8 +79,9 @@ fn query(mut bench: Bench, l: &Loops) -> Result<Outcome, RunError> {
         Settings::preset(Preset::Os)
     };
     let graph = part.graph(&bench, l)?;
-    let found = bench.run(&mut Repeated::new(graph, 1, ALWAYS))?;
-    let (low, high) = (found.latency.min_ns() as f64, found.latency.max_ns() as f64);
+    let found = bench.run(&mut RepeatedStatement::new(graph, 1, ALWAYS))?;
+    let low = found.latency.min_ns() as f64;
+    let high = found.latency.max_ns() as f64;
     let mut outcome = metrics(&found).with(Metric::RunTime, found.latency.mean_ns() / NS);
     if low > 0.0 {
         outcome = outcome.with(Metric::RunSpread, high / low - 1.0);

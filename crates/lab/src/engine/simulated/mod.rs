@@ -138,8 +138,8 @@ fn machine_of(used: &MachineUse) -> Result<Machine, RunError> {
         let (of_cores, of_threads) = if wanted <= cores { (wanted, 1) } else { (wanted.div_ceil(threads), threads) };
         if wanted > cpus || of_cores * of_threads != wanted {
             return Err(RunError::Refused(format!(
-                "cpus_per_node = {wanted}: the nodes of {} have {cores} cores with {threads} threads each; give at most {cores}, \
-                 or a multiple of {threads} up to {cpus}",
+                "cpus_per_node = {wanted}: the nodes of {} have {cores} cores with {threads} threads each; give at \
+                 most {cores}, or a multiple of {threads} up to {cpus}",
                 machine.name()
             )));
         }

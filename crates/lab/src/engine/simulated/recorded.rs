@@ -22,11 +22,11 @@ use sim::Workload as Clients;
 use sim::workload::{At, Graph, Task, TaskStage, near};
 
 use super::{Bench, NS, RunError, metrics, settings_of};
-use crate::declaration::{Placement, Recorded, RecordedStatement};
+use crate::declaration::{Placement, RecordedStatement, RecordedWorkload};
 use crate::result::Outcome;
 
 /// Runs clients over the recorded statements.
-pub(super) fn run(mut bench: Bench, recorded: &Recorded) -> Result<Outcome, RunError> {
+pub(super) fn run(mut bench: Bench, recorded: &RecordedWorkload) -> Result<Outcome, RunError> {
     bench.options.settings = settings_of(recorded.strategy);
     let nodes = bench.nodes();
     let found = bench.run(&mut Statements::new(recorded, nodes))?;
@@ -35,7 +35,7 @@ pub(super) fn run(mut bench: Bench, recorded: &Recorded) -> Result<Outcome, RunE
 
 /// Clients with the statements that they have issued before.
 struct Statements<'a> {
-    recorded: &'a Recorded,
+    recorded: &'a RecordedWorkload,
     /// Places of the nodes that data lie on.
     nodes: Vec<usize>,
     /// For each column the number of its table.
@@ -46,7 +46,7 @@ struct Statements<'a> {
 }
 
 impl<'a> Statements<'a> {
-    fn new(recorded: &'a Recorded, nodes: Vec<usize>) -> Statements<'a> {
+    fn new(recorded: &'a RecordedWorkload, nodes: Vec<usize>) -> Statements<'a> {
         let mut names: Vec<&str> = recorded.columns.iter().map(|column| column.table.as_str()).collect();
         names.dedup();
         let number = |table: &str| names.iter().position(|name| *name == table).unwrap_or(0);
@@ -107,7 +107,8 @@ impl<'a> Statements<'a> {
 
     fn graph(&self, statement: &RecordedStatement, tasks: usize, at: &At<'_>) -> Graph {
         let main = self.main_pieces(statement);
-        let (mut graph, share) = (Graph::new(1.0), 1.0 / tasks as f64);
+        let mut graph = Graph::new(1.0);
+        let share = 1.0 / tasks as f64;
         for task in 0..tasks {
             let mut stage = TaskStage::cpu(statement.cpu_seconds * NS * share);
             for read in &statement.reads {
@@ -157,7 +158,8 @@ mod tests {
             seconds: 1.0,
             reads: Vec::new(),
         };
-        let recorded = Recorded { statements: [30, 0, 10, 1].map(statement).to_vec(), ..Recorded::default() };
+        let recorded =
+            RecordedWorkload { statements: [30, 0, 10, 1].map(statement).to_vec(), ..RecordedWorkload::default() };
         let statements = Statements::new(&recorded, vec![0]);
         for turns in [41, 410, 4100] {
             let kinds: Vec<usize> = (0..turns).map(|turn| statements.kind(turn).unwrap()).collect();
@@ -170,7 +172,7 @@ mod tests {
                 );
             }
         }
-        let none = Recorded::default();
+        let none = RecordedWorkload::default();
         assert_eq!(Statements::new(&none, vec![0]).kind(0), None);
     }
 }

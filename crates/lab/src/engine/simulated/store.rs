@@ -4,9 +4,9 @@
 //! # Limits
 //! Commands of a scan are one per unit and pass; balancing and transfers are not simulated.
 
-use sim::workload::Repeated;
+use sim::workload::RepeatedStatement;
 use sim::workload::lookup::{Index, Lookups};
-use sim::workload::stream::{self, Lies, Pass};
+use sim::workload::stream::{Lies, Pass};
 
 use super::{Bench, GB, RunError, metrics};
 use crate::declaration::{Operation, Store, StoreDesign};
@@ -32,8 +32,8 @@ fn scan(bench: Bench, s: &Store) -> Result<Outcome, RunError> {
     let constants = &bench.options.constants;
     let bytes = s.keys as f64 * f64::from(s.entry_bytes);
     let pass = Pass { entry_bytes: f64::from(s.entry_bytes), ..Pass::scan(bytes, lies, constants) };
-    let graph = pass.graph(&bench.machine, &stream::layout(&bench.machine, &bench.options));
-    let found = bench.run(&mut Repeated::new(graph, 1, ALWAYS))?;
+    let graph = pass.graph(&bench.machine, &bench.options.layout(&bench.machine));
+    let found = bench.run(&mut RepeatedStatement::new(graph, 1, ALWAYS))?;
     // Bytes as they are moved, not as passes end: a pass may be longer than the run.
     Ok(metrics(&found).with(Metric::ScanRate, found.bytes_per_second() / GB))
 }
@@ -52,9 +52,9 @@ fn lookup(bench: Bench, s: &Store, processing: bool) -> Result<Outcome, RunError
         }
     };
     let lookups = Lookups::new(s.keys as f64, index);
-    let layout = stream::layout(&bench.machine, &bench.options);
+    let layout = bench.options.layout(&bench.machine);
     let graph = lookups.graph(&bench.machine, &layout, &bench.options.constants);
-    let found = bench.run(&mut Repeated::new(graph, 1, ALWAYS))?;
+    let found = bench.run(&mut RepeatedStatement::new(graph, 1, ALWAYS))?;
     // Commands, not rounds, are what the paper counts.
     let mut outcome = metrics(&found).with(Metric::Throughput, found.items_per_second() * 60.0);
     if processing {

@@ -16,7 +16,7 @@ use sched::policy::Layout;
 use sched::policy::concurrency::{Pieces, hint};
 use sched::{Affinities, Affinity, Place, Settings, Stealing as Steal};
 use sim::workload::query::{Input, Query, QueryClients};
-use sim::workload::{Graph, LINE_BYTES, Repeated, Task, TaskStage, near, stream};
+use sim::workload::{Graph, LINE_BYTES, RepeatedStatement, Task, TaskStage, near};
 
 use super::{Bench, RunError, metrics};
 use crate::declaration::{Memory, QueryKind, Stealing, SubDomains, Where};
@@ -37,8 +37,12 @@ pub(super) fn run(mut bench: Bench, s: &SubDomains) -> Result<Outcome, RunError>
             let query = count(&bench, s, &places);
             bench.run(&mut QueryClients::new(s.connections as usize, vec![query]))?
         }
-        QueryKind::Row => bench.run(&mut Repeated::new(row(&bench, s, &places), s.connections as usize, ALWAYS))?,
-        QueryKind::Join => bench.run(&mut Repeated::new(join(&bench, s, &places), s.connections as usize, ALWAYS))?,
+        QueryKind::Row => {
+            bench.run(&mut RepeatedStatement::new(row(&bench, s, &places), s.connections as usize, ALWAYS))?
+        }
+        QueryKind::Join => {
+            bench.run(&mut RepeatedStatement::new(join(&bench, s, &places), s.connections as usize, ALWAYS))?
+        }
     };
     Ok(metrics(&found))
 }
@@ -148,7 +152,7 @@ fn row(bench: &Bench, s: &SubDomains, places: &Places) -> Graph {
 /// Build, then probe, each in as many tasks as the scheduler's hint allows `n` connections.
 fn join(bench: &Bench, s: &SubDomains, places: &Places) -> Graph {
     let constants = &bench.options.constants;
-    let layout: Layout = stream::layout(&bench.machine, &bench.options);
+    let layout: Layout = bench.options.layout(&bench.machine);
     let ids: Vec<_> = places.workers.iter().map(|node| bench.machine.node_id(*node)).collect();
     let tasks = hint(&layout, &ids, s.connections as usize, 0, Pieces::Whole);
     let mut graph = Graph::new(1.0);

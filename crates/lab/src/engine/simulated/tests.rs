@@ -49,14 +49,17 @@ fn knowing_the_nodes_pays_on_four_sockets() {
     let throughput = |strategy: &str| {
         figure("vldb2015/fig08", &["clients=128", &format!("strategy={strategy}")], 1.0, Metric::Throughput)
     };
-    let (os, bound) = (throughput("os"), throughput("bound"));
+    let os = throughput("os");
+    let bound = throughput("bound");
     assert!(bound > 2.0 * os, "{bound} and {os}");
 }
 
 #[test]
 fn units_read_more_than_interleaving_gives_and_that_more_than_one_node() {
     let rate = |design: &str| figure("eris2014/fig12-scan", &[&format!("design={design}")], 0.5, Metric::ScanRate);
-    let (single, interleaved, units) = (rate("single-ram"), rate("interleaved"), rate("units"));
+    let single = rate("single-ram");
+    let interleaved = rate("interleaved");
+    let units = rate("units");
     assert!(units > interleaved && interleaved > single, "{single} {interleaved} {units}");
 }
 

@@ -8,14 +8,14 @@ use crate::topology::Topology;
 
 const GIB: u64 = 1 << 30;
 
-fn facts(topology: &Topology, free_bytes: u64, touch: f64) -> Facts {
+fn facts(topology: &Topology, free_bytes: u64, touch: f64) -> ProbeFacts {
     let nodes: Vec<NodeId> = topology.nodes().iter().map(|n| n.id).collect();
     let all = free_bytes.saturating_mul(nodes.len() as u64);
-    Facts::of(topology, &nodes, &nodes, all, |_| free_bytes, touch)
+    ProbeFacts::of(topology, &nodes, &nodes, all, |_| free_bytes, touch)
 }
 
 /// What all windows of a plan take, and the setting up.
-fn time(plan: &Plan, facts: &Facts) -> Duration {
+fn time(plan: &Plan, facts: &ProbeFacts) -> Duration {
     let of = |timing: Timing, cells: usize| timing.window * timing.windows * cells as u32;
     let chases = plan.latency_pairs.iter().map(|p| plan.latency_cpus[p.initiator].len()).sum();
     of(plan.latency, chases)

@@ -44,7 +44,8 @@ impl Heat<'_> {
         let high = known().reduce(f64::max)?;
         let largest = self.rows.len().max(self.columns.len()).max(1);
         let cell = (MATRIX_WIDTH / largest as f64).clamp(CELL_MIN, CELL_MAX);
-        let (width, height) = (cell * self.columns.len() as f64, cell * self.rows.len() as f64);
+        let width = cell * self.columns.len() as f64;
+        let height = cell * self.rows.len() as f64;
         let mut body = Drawing::default();
         body.text(0.0, 14.0, "font-size=\"15\" font-weight=\"bold\"", &format!("{}, {}", self.title, self.unit));
         body.text(LEFT + width / 2.0, 34.0, "text-anchor=\"middle\" fill=\"#555\"", "memory of node");

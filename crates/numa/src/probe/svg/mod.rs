@@ -84,7 +84,8 @@ fn compose(title: &str, origin: &str, rows: [Vec<Panel>; 2]) -> String {
     let mut all = Drawing::default();
     all.text(MARGIN, 44.0, "font-size=\"20\" font-weight=\"bold\"", title);
     all.text(MARGIN, 68.0, "fill=\"#555\"", origin);
-    let (mut width, mut y) = (640.0f64, TITLE_HEIGHT + MARGIN);
+    let mut width = 640.0f64;
+    let mut y = TITLE_HEIGHT + MARGIN;
     for row in rows.iter().flat_map(|row| row.chunks(2)) {
         let mut x = MARGIN;
         for panel in row {

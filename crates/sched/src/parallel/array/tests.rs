@@ -80,7 +80,8 @@ proptest! {
     fn stretches_tell_the_node_of_every_byte(
         gaps in proptest::collection::vec((0usize..20, 1usize..20, 0u32..3), 0..20), rest in 0usize..20,
     ) {
-        let (mut runs, mut bytes) = (Vec::new(), Vec::new());
+        let mut runs = Vec::new();
+        let mut bytes = Vec::new();
         for (gap, run, node) in gaps {
             bytes.resize(bytes.len() + gap, None);
             runs.push((bytes.len()..bytes.len() + run, NodeId(node)));

@@ -16,18 +16,18 @@ fn check(model: impl Fn() + Send + Sync + 'static) {
 }
 
 /// An entry of a statement of this time. It is told by its hint.
-fn entry(statement_time: u64, number: u64) -> Entry {
-    Entry {
+fn entry(statement_time: u64, number: u64) -> QueueEntry {
+    QueueEntry {
         statement: Statement::new(statement_time, Budget::unlimited()),
         work: Work::Task(Box::new(|| ())),
         hint: Hint { bytes: number, cpu_ns: 0 },
-        running: Running::default(),
+        running: Nearness::default(),
         binding: Binding::None,
         steal: crate::settings::StealAmount::One,
     }
 }
 
-fn number(taken: Option<Taken<Entry>>) -> Option<u64> {
+fn number(taken: Option<QueueItem<QueueEntry>>) -> Option<u64> {
     taken.map(|taken| taken.item.hint.bytes)
 }
 

@@ -47,7 +47,8 @@ fn one_by_one(machine: &Machine, constants: &Constants, flows: &[Flow]) -> Vec<f
     let uses: Vec<Vec<(usize, f64)>> = flows.iter().map(|flow| uses(machine, constants, flow)).collect();
     let caps: Vec<f64> = flows.iter().map(|flow| cap(machine, constants, flow)).collect();
     let mut left: Vec<f64> = flows.iter().map(|flow| flow.stage.bytes()).collect();
-    let (mut ends, mut now_ns) = (vec![0.0; flows.len()], 0.0);
+    let mut ends = vec![0.0; flows.len()];
+    let mut now_ns = 0.0;
     loop {
         let alive = |place: usize, now_ns: f64, left: &[f64]| {
             left[place] > 0.0 && flows[place].begins_ns as f64 <= now_ns + 1e-6
@@ -116,7 +117,8 @@ proptest! {
 
     #[test]
     fn flows_end_when_each_by_itself_would(flows in flows()) {
-        let (machine, constants) = (machine(), Constants::default());
+        let machine = machine();
+        let constants = Constants::default();
         let fast = by_classes(&machine, &constants, &flows);
         let slow = one_by_one(&machine, &constants, &flows);
         for (place, (fast, slow)) in fast.iter().zip(&slow).enumerate() {

@@ -32,7 +32,8 @@ fn select_width<const B: usize>(words: &[u32], test: RangeTest, mask: &mut [u64]
         mask.iter_mut().for_each(|word| *word &= flip);
         return;
     }
-    let (span, above) = (test.hi.min(top) - test.lo, 32 - B);
+    let span = test.hi.min(top) - test.lo;
+    let above = 32 - B;
     let lo = _mm256_set1_epi32((test.lo << above) as i32);
     let span = _mm256_set1_epi32((span << above | ((1_u64 << above) - 1) as u32) as i32);
     for (words, mask) in words.chunks_exact(block_words(B as u8)).zip(mask.chunks_exact_mut(MASK_WORDS)) {

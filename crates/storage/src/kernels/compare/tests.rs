@@ -20,7 +20,8 @@ fn every_width_equals_a_plain_loop_on_every_path() {
                 // A mask with holes, and a block that is already empty.
                 let mut before: Vec<u64> = (0..12).map(|i| 0xdead_beef_0bad_cafe_u64.rotate_left(i * 5)).collect();
                 before[4..8].fill(0);
-                let (mut slow, mut chosen) = (before.clone(), before.clone());
+                let mut slow = before.clone();
+                let mut chosen = before.clone();
                 scalar::select_range(&words, bits, test, &mut slow);
                 select_range(&words, bits, test, &mut chosen);
                 for (i, &value) in values.iter().enumerate() {

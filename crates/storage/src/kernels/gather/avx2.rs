@@ -24,7 +24,9 @@ fn gather_eights(words: &[u32], bits: u8, positions: &[u32], out: &mut Vec<u32>)
     let block_size = _mm256_set1_epi32(block_words(bits) as i32);
     let low = _mm256_set1_epi32(low_bits(bits) as i32);
     let last = _mm256_set1_epi32(words.len() as i32 - 1);
-    let (seven, ones, thirty_two) = (_mm256_set1_epi32(7), _mm256_set1_epi32(31), _mm256_set1_epi32(32));
+    let seven = _mm256_set1_epi32(7);
+    let ones = _mm256_set1_epi32(31);
+    let thirty_two = _mm256_set1_epi32(32);
     for (i, eight) in positions.chunks_exact(8).enumerate() {
         // SAFETY: a chunk of eight positions.
         let position = unsafe { _mm256_loadu_si256(eight.as_ptr().cast()) };

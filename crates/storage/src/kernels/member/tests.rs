@@ -14,7 +14,8 @@ fn every_width_equals_a_plain_loop_on_both_paths() {
         for set_words in [0, 1, 2, 8, 9, 64, 2048] {
             let set = numbers(set_words, 32, set_words as u64 + 9);
             let before = [u64::MAX, 0x5555_5555_5555_5555, 0, u64::MAX, 0, 0, 0, 0];
-            let (mut slow, mut chosen) = (before, before);
+            let mut slow = before;
+            let mut chosen = before;
             scalar::select_set(&words, bits, &set, &mut slow);
             select_set(&words, bits, &set, &mut chosen);
             for (i, &value) in values.iter().enumerate() {

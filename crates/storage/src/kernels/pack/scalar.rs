@@ -9,8 +9,10 @@ pub(super) fn pack_blocks(values: &[u32], bits: u8, out: &mut [u32]) {
     for (block, words) in values.chunks_exact(BLOCK_ROWS).zip(out.chunks_exact_mut(block_words(bits))) {
         words.fill(0);
         for (i, &value) in block.iter().enumerate() {
-            let (row, lane) = (i / 8, i % 8);
-            let (word, shift) = (row * width / 32, row * width % 32);
+            let row = i / 8;
+            let lane = i % 8;
+            let word = row * width / 32;
+            let shift = row * width % 32;
             words[8 * word + lane] |= value << shift;
             if shift + width > 32 {
                 words[8 * (word + 1) + lane] |= value >> (32 - shift);

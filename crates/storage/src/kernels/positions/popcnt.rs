@@ -36,7 +36,8 @@ unsafe fn write(mask: &[u64], first: u32, out: *mut u32) -> usize {
         if word == 0 {
             continue;
         }
-        let (mut bits, mut to) = (word, done);
+        let mut bits = word;
+        let mut to = done;
         done += word.count_ones() as usize;
         let base = first.wrapping_add(i as u32 * 64);
         while to < done {

@@ -24,7 +24,8 @@ fn unpack_width<const B: usize>(words: &[u32], out: &mut [MaybeUninit<u32>]) {
         return;
     }
     for (words, values) in words.chunks_exact(block_words(B as u8)).zip(out.chunks_exact_mut(BLOCK_ROWS)) {
-        let (words, values) = (words.as_ptr(), values.as_mut_ptr());
+        let words = words.as_ptr();
+        let values = values.as_mut_ptr();
         macro_rules! one {
             ($r:literal) => {
                 // SAFETY: `words` is a block of 8 * B words; `values` has 256 elements, row $r < 32 is the eight from

@@ -27,10 +27,12 @@ pub(crate) fn unpack(words: &[u32], bits: u8, rows: Range<usize>, out: &mut Vec<
 /// Writes the codes of `rows` to `out`, which has as many elements. Writes every one of them.
 fn unpack_into(words: &[u32], bits: u8, rows: Range<usize>, out: &mut [MaybeUninit<u32>]) {
     let size = block_words(bits);
-    let (mut row, mut done) = (rows.start, 0);
+    let mut row = rows.start;
+    let mut done = 0;
     let mut block = [const { MaybeUninit::uninit() }; BLOCK_ROWS];
     while row < rows.end {
-        let (index, from) = (row / BLOCK_ROWS, row % BLOCK_ROWS);
+        let index = row / BLOCK_ROWS;
+        let from = row % BLOCK_ROWS;
         let whole = (rows.end - row) / BLOCK_ROWS;
         if from == 0 && whole > 0 {
             unpack_blocks(&words[index * size..][..whole * size], bits, &mut out[done..][..whole * BLOCK_ROWS]);

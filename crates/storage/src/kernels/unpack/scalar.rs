@@ -21,7 +21,8 @@ fn unpack_width<const B: usize>(words: &[u32], out: &mut [MaybeUninit<u32>]) {
     }
     for (words, values) in words.chunks_exact(block_words(B as u8)).zip(out.chunks_exact_mut(BLOCK_ROWS)) {
         for row in 0..32 {
-            let (word, shift) = (row * B / 32, row * B % 32);
+            let word = row * B / 32;
+            let shift = row * B % 32;
             for lane in 0..8 {
                 let mut value = words[8 * word + lane] >> shift;
                 if shift + B > 32 {

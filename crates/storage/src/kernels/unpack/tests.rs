@@ -49,11 +49,18 @@ fn the_paths_agree() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn any_range(bits in 0u8..=32, count in 1usize..2000, a in any::<usize>(), b in any::<usize>(), seed in any::<u64>()) {
+    fn any_range(
+        bits in 0u8..=32,
+        count in 1usize..2000,
+        a in any::<usize>(),
+        b in any::<usize>(),
+        seed in any::<u64>(),
+    ) {
         let values = numbers(count, bits, seed);
         let mut words = vec![0; words_for(count, bits)];
         pack(&values, bits, &mut words);
-        let (a, b) = (a % (count + 1), b % (count + 1));
+        let a = a % (count + 1);
+        let b = b % (count + 1);
         let rows = a.min(b)..a.max(b);
         let mut out = Vec::new();
         unpack(&words, bits, rows.clone(), &mut out);

@@ -67,7 +67,8 @@ proptest! {
         nature in natures(), rows in 0usize..60_000, cut in 0usize..60_000, seed: u64,
     ) {
         let values = column(nature, rows, &mut Random::new(seed));
-        let (mut first, mut second) = (Sketch::new(), Sketch::new());
+        let mut first = Sketch::new();
+        let mut second = Sketch::new();
         let (ahead, behind) = values.split_at(cut.min(rows));
         ahead.iter().for_each(|value| first.add(&value.to_le_bytes()));
         behind.iter().for_each(|value| second.add(&value.to_le_bytes()));

@@ -41,8 +41,8 @@ impl Balancing {
                 Ok(Balancing { path: path.to_path_buf(), before, note })
             }
             Err(error) if wanted => Err(format!(
-                "numa_balancing = true: it is off here, and {} cannot be written ({error}); run as root, or have it switched on with \
-                 sysctl kernel.numa_balancing=1",
+                "numa_balancing = true: it is off here, and {} cannot be written ({error}); run as root, or have it \
+                 switched on with sysctl kernel.numa_balancing=1",
                 path.display()
             )),
             Err(error) => {
@@ -61,7 +61,8 @@ impl Drop for Balancing {
     fn drop(&mut self) {
         let Some(before) = self.before.take() else { return };
         if let Err(error) = fs::write(&self.path, before.trim()) {
-            let (path, before) = (self.path.display(), before.trim());
+            let path = self.path.display();
+            let before = before.trim();
             eprintln!("warning: {path} could not be put back to {before}: {error}");
         }
     }

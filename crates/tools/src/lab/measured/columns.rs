@@ -84,8 +84,11 @@ pub fn memory_used(database: &Database, table: &str) -> u64 {
 
 /// What clients did, as figures.
 pub fn outcome(window: &Window, clients: usize, threads: usize) -> Outcome {
-    let (seconds, work, statements) = (window.length.as_secs_f64(), &window.work, window.latencies.len());
-    let (local, remote) = (work.sum(|node| node.bytes_local), work.sum(|node| node.bytes_remote));
+    let seconds = window.length.as_secs_f64();
+    let work = &window.work;
+    let statements = window.latencies.len();
+    let local = work.sum(|node| node.bytes_local);
+    let remote = work.sum(|node| node.bytes_remote);
     let bytes = (local + remote) as f64;
     let mut outcome = Outcome::default()
         .with(Metric::Throughput, statements as f64 / seconds * 60.0)

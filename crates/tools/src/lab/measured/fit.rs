@@ -19,7 +19,7 @@ const ROWS_MIN: u64 = 100_000;
 
 /// A table that fits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fitted {
+pub struct FittedTable {
     /// Its rows.
     pub rows: u64,
     /// The bits of each of its columns.
@@ -29,7 +29,7 @@ pub struct Fitted {
 }
 
 /// The table of an experiment, cut to `memory_bytes` and `nodes`.
-pub fn fitted(asked: &Columns, memory_bytes: u64, nodes: usize) -> Fitted {
+pub fn fitted(asked: &Columns, memory_bytes: u64, nodes: usize) -> FittedTable {
     let room = memory_bytes as f64 * TABLE_SHARE;
     let cases = (asked.bits_max - asked.bits_min + 1) as usize;
     let all = asked.columns as usize;
@@ -46,7 +46,7 @@ pub fn fitted(asked: &Columns, memory_bytes: u64, nodes: usize) -> Fitted {
         cut.push(format!("{columns} columns of {all}"));
     }
     let note = (!cut.is_empty()).then(|| format!("scaled to this machine's memory: {}", cut.join(", ")));
-    Fitted { rows, bits: bits(columns), note }
+    FittedTable { rows, bits: bits(columns), note }
 }
 
 #[cfg(test)]

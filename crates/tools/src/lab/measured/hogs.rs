@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use lab::declaration::{Computed, Modelled};
+use lab::declaration::{ModelPoint, ModelQuantity};
 use lab::engine::RunError;
 use lab::result::{Metric, Outcome};
 use numa::Topology;
@@ -18,10 +18,10 @@ const BEGIN: f64 = 0.25;
 const LOOK: Duration = Duration::from_millis(100);
 
 /// Measures one point of the bandwidth function.
-pub fn run(bench: Bench<'_>, asked: &Modelled) -> Result<Outcome, RunError> {
-    if asked.what != Computed::Bandwidth {
-        let reason = "jobs are measured with 'nearside lab interference'; of the model's experiments only the bandwidth (what = \
-                      \"bandwidth\") is measured here";
+pub fn run(bench: Bench<'_>, asked: &ModelPoint) -> Result<Outcome, RunError> {
+    if asked.what != ModelQuantity::Bandwidth {
+        let reason = "jobs are measured with 'nearside lab interference'; of the model's experiments only the \
+                      bandwidth (what = \"bandwidth\") is measured here";
         return Err(RunError::Refused(reason.to_string()));
     }
     let topology = bench.stored.database().topology();
@@ -45,7 +45,8 @@ fn moved(topology: &Topology, hogs: f64, seconds: f64, stop: &AtomicBool) -> Res
     }
     let hogs = Hogs::start(topology, &kinds).map_err(failed)?;
     sleep(seconds * BEGIN, stop)?;
-    let (before, begun) = (hogs.moved_bytes(), Instant::now());
+    let before = hogs.moved_bytes();
+    let begun = Instant::now();
     sleep(seconds * (1.0 - BEGIN), stop)?;
     Ok((hogs.moved_bytes() - before) as f64 / begun.elapsed().as_secs_f64())
 }

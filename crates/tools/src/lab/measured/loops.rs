@@ -48,7 +48,8 @@ pub fn run(bench: Bench<'_>, asked: &Loops) -> Result<Outcome, RunError> {
     let stripes = StripingPartitioner::new(if asked.striped { bench.nodes.to_vec() } else { Vec::new() });
     let array =
         |value: fn(usize) -> f64| StripedArray::from_fn(&how, elements as usize, &stripes, value).map_err(failed);
-    let (b, c) = (array(addend)?, array(multiplicand)?);
+    let b = array(addend)?;
+    let c = array(multiplicand)?;
     let mut a = array(|_| 0.0)?;
 
     let mut pass = || {
@@ -64,7 +65,8 @@ pub fn run(bench: Bench<'_>, asked: &Loops) -> Result<Outcome, RunError> {
     };
     // The first pass finds out where the arrays lie, and does not count.
     pass()?;
-    let (began, length) = (Instant::now(), Duration::from_secs_f64(bench.conditions.seconds));
+    let began = Instant::now();
+    let length = Duration::from_secs_f64(bench.conditions.seconds);
     let mut times = Vec::new();
     while times.is_empty() || began.elapsed() < length {
         if bench.conditions.stop.load(Ordering::Relaxed) {
@@ -97,7 +99,8 @@ fn outcome(times: &[f64], elements: u64) -> Outcome {
         .with(Metric::RunSpread, worst / best - 1.0)
         .with(Metric::ScanRate, (elements * TRIAD_BYTES) as f64 / mean / GB);
     if elements < ELEMENTS {
-        let (some, all) = (thousands(elements), thousands(ELEMENTS));
+        let some = thousands(elements);
+        let all = thousands(ELEMENTS);
         found.notes.push(format!("scaled to this machine's memory: {some} elements of {all}"));
     }
     found

@@ -1,8 +1,9 @@
 //! Experiments measured on the machine at hand, with an embedded database: what `nearside lab run --measured` runs.
 //!
 //! ```text
-//! settings of a point ─► cpus: the part of the machine ─► a thread pinned to it ─► Database over that part ─► tables, sessions (kept)
-//!                                                                                        └► columns | placing | sub_domains | passes | loops | hogs ─► Outcome
+//! settings of a point ─► cpus: the part of the machine ─► a thread pinned to it ─► Database over that part
+//!     Database ─► tables, sessions (kept)
+//!             └─► columns | placing | sub_domains | passes | loops | hogs ─► Outcome
 //! ```
 //! The database, its tables and its sessions are kept from point to point, so that a grid loads each placement once.
 //!
@@ -39,7 +40,7 @@ use numa::{CpuId, NodeId, Topology, pin_current_thread};
 
 use self::balancing::Balancing;
 use self::cpus::{Portion, portion};
-use self::store::Stored;
+use self::store::KeptDatabase;
 use crate::failure::Failure;
 use crate::machine::describe;
 
@@ -50,12 +51,12 @@ pub struct AtHand {
     memory_bytes: u64,
     /// The kernel's setting of balancing; tests have another file.
     balancing: PathBuf,
-    stored: Mutex<Option<Stored>>,
+    stored: Mutex<Option<KeptDatabase>>,
 }
 
 /// What the measurement of a point works with.
 struct Bench<'a> {
-    stored: &'a mut Stored,
+    stored: &'a mut KeptDatabase,
     nodes: &'a [NodeId],
     memory_bytes: u64,
     conditions: Conditions<'a>,
@@ -126,7 +127,7 @@ impl AtHand {
         let mut kept = self.stored.lock().unwrap_or_else(PoisonError::into_inner);
         let stored = match kept.take().filter(|stored| stored.cpus() == part.cpus) {
             Some(stored) => kept.insert(stored),
-            None => kept.insert(Stored::new(self.topology_of(part)?, &part.cpus)?),
+            None => kept.insert(KeptDatabase::new(self.topology_of(part)?, &part.cpus)?),
         };
         let bench = Bench { stored, nodes: &part.nodes, memory_bytes: self.memory_bytes, conditions };
         let outcome = match &settings.workload {

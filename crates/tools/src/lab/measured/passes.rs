@@ -36,7 +36,8 @@ pub fn run(bench: Bench<'_>, asked: &Store) -> Result<Outcome, RunError> {
     let bits = asked.entry_bytes.saturating_mul(8).min(BITS_MAX);
     let entry_bytes = f64::from(bits) / 8.0;
     let rows = asked.keys.min((bench.memory_bytes as f64 * COLUMN_SHARE / entry_bytes) as u64).max(1);
-    let (seed, stop) = (bench.conditions.seed, bench.conditions.stop);
+    let seed = bench.conditions.seed;
+    let stop = bench.conditions.stop;
     let table = Uniform { table: String::new(), rows, bits: vec![bits], seed, keyed: false };
     let nodes = bench.nodes.iter().map(ToString::to_string).collect::<Vec<_>>();
     let placement = match asked.design {
@@ -58,7 +59,8 @@ pub fn run(bench: Bench<'_>, asked: &Store) -> Result<Outcome, RunError> {
     let mut found = outcome(&window, 1, database.scheduler().threads())
         .with(Metric::ScanRate, passes * rows as f64 * entry_bytes / GB);
     if rows < asked.keys {
-        let (some, all) = (thousands(rows), thousands(asked.keys));
+        let some = thousands(rows);
+        let all = thousands(asked.keys);
         found.notes.push(format!("scaled to this machine's memory: {some} entries of {all}"));
     }
     if f64::from(asked.entry_bytes) != entry_bytes {

@@ -18,7 +18,8 @@ pub fn placement(asked: &Columns, columns: usize, nodes: &[NodeId]) -> Result<St
         Placement::Rr => Ok(format!("rr({all})")),
         Placement::Pp => Ok(format!("pp({partitions}, round robin, {all})")),
         Placement::Ivp if partitions > nodes.len() => Err(RunError::Refused(format!(
-            "partitions = {partitions}: a column is cut into one range per node at most, and {} of this machine are used",
+            "partitions = {partitions}: a column is cut into one range per node at most, and {} of this machine are \
+             used",
             nodes.len()
         ))),
         Placement::Ivp if partitions == nodes.len() => Ok(format!("ivp({all})")),
@@ -74,8 +75,8 @@ mod tests {
                 "rr(nodes 0, 1, 2, 3)",
                 "rr(blocks nodes 0, 1, 2, 3)",
                 "ivp(nodes 0, 1, 2, 3)",
-                "ivp(nodes 0, 1, 2, 3); c0: ivp(nodes 0, 1); c1: ivp(nodes 2, 3); c2: ivp(nodes 1, 2); c3: ivp(nodes 0, 3); \
-                 c4: ivp(nodes 2, 3)",
+                "ivp(nodes 0, 1, 2, 3); c0: ivp(nodes 0, 1); c1: ivp(nodes 2, 3); c2: ivp(nodes 1, 2); c3: ivp(nodes \
+                 0, 3); c4: ivp(nodes 2, 3)",
                 "pp(4, round robin, nodes 0, 1, 2, 3)",
                 "pp(7, round robin, nodes 0, 1, 2, 3)",
             ]

@@ -23,7 +23,7 @@ const QUERIES_MAX: usize = 256;
 const RANGES_MAX: usize = 16;
 
 /// A database with what earlier points left.
-pub struct Stored {
+pub struct KeptDatabase {
     database: Database,
     cpus: Vec<CpuId>,
     tables: Vec<Table>,
@@ -41,12 +41,13 @@ struct Table {
     queries: BTreeMap<u64, Vec<Query>>,
 }
 
-impl Stored {
+impl KeptDatabase {
     /// An empty database over the part of a machine that has these cpus.
-    pub fn new(topology: Topology, cpus: &[CpuId]) -> Result<Stored, RunError> {
+    pub fn new(topology: Topology, cpus: &[CpuId]) -> Result<KeptDatabase, RunError> {
         let database = Database::builder().topology(topology).build().map_err(failed)?;
-        let (tables, sessions) = (Vec::new(), BTreeMap::new());
-        Ok(Stored { database, cpus: cpus.to_vec(), tables, sessions, clock: 0 })
+        let tables = Vec::new();
+        let sessions = BTreeMap::new();
+        Ok(KeptDatabase { database, cpus: cpus.to_vec(), tables, sessions, clock: 0 })
     }
 
     /// The cpus that it works on.
@@ -67,8 +68,8 @@ impl Stored {
             Strategy::Bound => "bound",
         };
         let settings = format!(
-            "SET nearside.scheduling = '{scheduling}'; SET nearside.parallelism = {}; SET nearside.index_lookups = {}; SET \
-             nearside.block_skipping = {}",
+            "SET nearside.scheduling = '{scheduling}'; SET nearside.parallelism = {}; SET nearside.index_lookups = {}; \
+             SET nearside.block_skipping = {}",
             u32::from(!asked.parallel),
             asked.index,
             asked.pruning
@@ -105,7 +106,8 @@ impl Stored {
                 self.make_room()?;
                 let uniform = Uniform { table: format!("lab_{}", self.clock), ..table.clone() };
                 uniform.load(&self.database, placement).map_err(failed)?;
-                let (placement, used) = (placement.to_string(), self.clock);
+                let placement = placement.to_string();
+                let used = self.clock;
                 self.tables.push(Table { uniform, placement, indexed: false, used, queries: BTreeMap::new() });
                 self.tables.len() - 1
             }
@@ -114,8 +116,8 @@ impl Stored {
         Ok(at)
     }
 
-    /// As [`Stored::loaded`], with indexes if queries need them; gives its name and its queries, columns in turn, the
-    /// same number of ranges for each.
+    /// As [`KeptDatabase::loaded`], with indexes if queries need them; gives its name and its queries, columns in turn,
+    /// the same number of ranges for each.
     pub fn table(
         &mut self,
         table: &Uniform,

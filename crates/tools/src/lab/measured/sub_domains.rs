@@ -48,11 +48,13 @@ pub fn workers(topology: &Topology, used: &MachineUse, asked: &SubDomains) -> Re
     let has = |topology: &Topology| !topology.sub_domains().is_empty();
     match (has(&named.topology), has(topology)) {
         (true, false) => Err(RunError::Refused(format!(
-            "machine = \"{}\" has sub-domains and this machine has none; name a machine without, such as skylake-2-snc-off",
+            "machine = \"{}\" has sub-domains and this machine has none; name a machine without, such as \
+             skylake-2-snc-off",
             used.machine
         ))),
         (false, true) => Err(RunError::Refused(format!(
-            "machine = \"{}\" has no sub-domains and this machine has some; switch them off, or name a machine that has them",
+            "machine = \"{}\" has no sub-domains and this machine has some; switch them off, or name a machine that \
+             has them",
             used.machine
         ))),
         _ => {
@@ -119,7 +121,8 @@ pub fn run(bench: Bench<'_>, topology: &Topology, asked: &SubDomains) -> Result<
     let row_bytes = f64::from(COLUMNS_MAX * asked.bits) / 8.0 + KEY_BYTES;
     let room = bench.memory_bytes as f64 * TABLES_SHARE / 2.0 / row_bytes;
     let rows = asked.rows.min(room as u64).clamp(1, 1 << BITS_MAX);
-    let (seed, stop) = (bench.conditions.seed, bench.conditions.stop);
+    let seed = bench.conditions.seed;
+    let stop = bench.conditions.stop;
     let bits = vec![asked.bits; COLUMNS_MAX as usize];
     let table = Uniform { table: String::new(), rows, bits, seed, keyed: true };
     let [first, second] = placements(topology, asked);
@@ -145,7 +148,8 @@ pub fn run(bench: Bench<'_>, topology: &Topology, asked: &SubDomains) -> Result<
     let window = run_load(database, &load).map_err(failed)?;
     let mut outcome = outcome(&window, clients, database.scheduler().threads());
     if rows < asked.rows {
-        let (some, all) = (thousands(rows), thousands(asked.rows));
+        let some = thousands(rows);
+        let all = thousands(asked.rows);
         outcome.notes.push(format!("scaled to this machine's memory: {some} rows of {all}"));
     }
     Ok(outcome)
@@ -234,7 +238,8 @@ mod tests {
         };
         assert_eq!(
             sql(2, 1),
-            "SELECT count(*) FROM (SELECT k FROM a WHERE c0 < 102 OR c1 < 102 UNION ALL SELECT k FROM b WHERE c0 < 102) found"
+            "SELECT count(*) FROM (SELECT k FROM a WHERE c0 < 102 OR c1 < 102 UNION ALL SELECT k FROM b WHERE c0 < \
+             102) found"
         );
         assert_eq!(sql(0, 1), "SELECT count(*) FROM (SELECT k FROM b WHERE c0 < 102) found");
     }

@@ -179,7 +179,7 @@ fn the_triad_has_a_rate_on_striped_and_on_other_memory() {
 fn placing_gives_time_and_memory() {
     let at_hand = at_hand();
     let part = portion(&at_hand.topology, &lab::declaration::MachineUse::default()).unwrap();
-    let mut stored = Stored::new(at_hand.topology.clone(), &part.cpus).unwrap();
+    let mut stored = KeptDatabase::new(at_hand.topology.clone(), &part.cpus).unwrap();
     let asked = lab::declaration::Placing {
         rows: 200_000,
         columns: 2,

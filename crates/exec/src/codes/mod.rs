@@ -1,0 +1,10 @@
+//! Predicates asked of codes instead of values: once per dictionary, not once per row.
+//!
+//! A test of one column becomes a set of codes ([`ranges`]), by looking bounds up in the dictionary ([`bind`]) or by
+//! evaluating it per entry ([`entries`]); what is left of a predicate is tested over the surviving rows ([`filter`]).
+
+pub(crate) mod bind;
+pub(crate) mod entries;
+pub(crate) mod filter;
+pub(crate) mod input;
+pub(crate) mod ranges;

@@ -1,0 +1,430 @@
+//! [`Codec`]: turns the key columns of both sides of a join into one integer per row, equal where the keys are.
+//!
+//! A *key code* is below the codec's domain, or [`NONE`] for a key that matches nothing (NULL, or a value that the
+//! build side does not have). Integers count from the smallest key of the build side; vids of the build side's
+//! dictionary are their own codes, those of another dictionary are translated once per entry; floats stand as their
+//! bits; anything else is numbered by an [`Interner`]. Several columns are packed by mixed radix; where 64 bits do not
+//! hold them all, what was packed so far is numbered first.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type};
+use numa::Reservation;
+use storage::Dictionary;
+
+use super::hash::{HashIndex, hash};
+use super::intern::{Interner, each_key};
+use crate::ExecError;
+use crate::chunk::vector::{ColumnInfo, Data, Kind, NO_ROW, Vector, integer_bounds, is_integer};
+use crate::chunk::{Chunk, Rows};
+use crate::tasks::run::Run;
+
+/// The code that no key has.
+pub(super) const NONE: u64 = u64::MAX;
+
+/// Rows of the build side whose codes lie in one piece: one task.
+pub(super) const PIECE_ROWS: usize = 64 << 10;
+
+/// Values between two looks at the statement: texts may be long.
+const CHECK_VALUES: usize = 4096;
+
+/// How a column of one side becomes codes.
+enum Reader {
+    /// Integers from `low`.
+    Ints { low: i64, domain: u64 },
+    /// Bits of floats.
+    Floats,
+    /// Vids as they are.
+    Vids,
+    /// Codes by vid; [`NO_ROW`] for none.
+    Translated(Vec<u32>),
+    /// Codes by value.
+    Interned(Arc<Interner>),
+}
+
+/// Numbers codes, so that they take fewer bits.
+type Dense = Option<Arc<HashIndex>>;
+
+struct Part {
+    column: usize,
+    info: ColumnInfo,
+    reader: Reader,
+    /// Codes that the reader gives, and one for NULL if `null_code`.
+    domain: u64,
+    /// NULL is code 0.
+    null_code: bool,
+    /// For what was packed before this column.
+    before: Dense,
+    /// For this column.
+    own: Dense,
+}
+
+/// The codes of one side of a join.
+pub(super) struct Codec {
+    parts: Vec<Part>,
+    /// For interned values, translations and numbers of codes.
+    _charged: Reservation,
+}
+
+/// The codes of the build side, and how those of the probe side are made.
+pub(super) struct Keys {
+    /// Per row of the build side, in pieces of [`PIECE_ROWS`].
+    pub(super) codes: Vec<Vec<u64>>,
+    /// All codes are below.
+    pub(super) domain: u64,
+    /// For the probe side.
+    pub(super) probe: Codec,
+    /// For `codes`.
+    pub(super) charged: Reservation,
+}
+
+/// Codes of the build side `rows` by the key columns `on` (build, probe), where the probe side has the columns `probe`.
+pub(super) fn keys(
+    on: &[(usize, usize)],
+    rows: &Rows,
+    probe: &[ColumnInfo],
+    nulls_equal: bool,
+    run: &Run<'_>,
+) -> Result<Keys, ExecError> {
+    let ranges: Vec<Range<usize>> =
+        (0..rows.rows).step_by(PIECE_ROWS).map(|start| start..(start + PIECE_ROWS).min(rows.rows)).collect();
+    let code_bytes = 8 * rows.rows as u64;
+    let (mut charged, mut kept) = (run.reserve(code_bytes)?, run.reserve(0)?);
+    let (mut codes, mut domain) = (ranges.iter().map(|r| vec![0; r.len()]).collect::<Vec<_>>(), 1u64);
+    let mut parts = Vec::with_capacity(on.len());
+    for (number, &(build_column, probe_column)) in on.iter().enumerate() {
+        run.check()?;
+        let (build_info, probe_info) = (&rows.infos[build_column], &probe[probe_column]);
+        let vector = &rows.columns[build_column];
+        let (build_reader, probe_reader, values) = readers(build_info, vector, probe_info, run, &mut kept)?;
+        let null_code = nulls_equal && (build_info.nullable || probe_info.nullable);
+        let part = |column, info: &ColumnInfo, reader| Part {
+            column,
+            info: info.clone(),
+            reader,
+            domain: values + u64::from(null_code),
+            null_code,
+            before: None,
+            own: None,
+        };
+        let build_part = part(build_column, build_info, build_reader);
+        let mut probe_part = part(probe_column, probe_info, probe_reader);
+        if number > 0 {
+            charged.grow(code_bytes)?;
+        }
+        let mut own = run.map(ranges.len(), &|piece| {
+            let mut own = Vec::with_capacity(ranges[piece].len());
+            for start in ranges[piece].clone().step_by(CHECK_VALUES) {
+                run.check()?;
+                build_part.read(vector, start..(start + CHECK_VALUES).min(ranges[piece].end), &mut own)?;
+            }
+            Ok(own)
+        })?;
+        if number == 0 {
+            (codes, domain) = (own, probe_part.domain);
+        } else {
+            let too_wide = |domain: u64, own: u64| domain.checked_mul(own).is_none_or(|product| product == NONE);
+            if too_wide(domain, probe_part.domain) {
+                (probe_part.before, domain) = numbered(&mut codes, rows.rows, run)?;
+            }
+            if too_wide(domain, probe_part.domain) {
+                (probe_part.own, probe_part.domain) = numbered(&mut own, rows.rows, run)?;
+            }
+            codes.iter_mut().zip(&own).for_each(|(codes, own)| pack(codes, own, probe_part.domain));
+            domain *= probe_part.domain;
+            drop(own);
+            charged.shrink(code_bytes);
+        }
+        parts.push(probe_part);
+    }
+    Ok(Keys { codes, domain, probe: Codec { parts, _charged: kept }, charged })
+}
+
+impl Codec {
+    /// The code of every row of a chunk; `out` is overwritten.
+    pub(super) fn codes(&self, chunk: &mut Chunk, out: &mut Vec<u64>) -> Result<(), ExecError> {
+        out.clear();
+        if self.parts.is_empty() {
+            out.resize(chunk.rows(), 0);
+            return Ok(());
+        }
+        let (mut own, mut found) = (Vec::new(), Vec::new());
+        for (number, part) in self.parts.iter().enumerate() {
+            let vector = chunk.column(part.column);
+            if number == 0 {
+                part.read(&vector, 0..vector.len(), out)?;
+                continue;
+            }
+            own.clear();
+            part.read(&vector, 0..vector.len(), &mut own)?;
+            renumber(out, &part.before, &mut found);
+            renumber(&mut own, &part.own, &mut found);
+            pack(out, &own, part.domain);
+        }
+        Ok(())
+    }
+}
+
+impl Part {
+    /// Appends the codes of some rows.
+    fn read(&self, vector: &Vector, rows: Range<usize>, out: &mut Vec<u64>) -> Result<(), ExecError> {
+        let start = out.len();
+        self.read_values(vector, rows.clone(), out)?;
+        let codes = &mut out[start..];
+        if self.null_code {
+            codes.iter_mut().for_each(|code| *code += u64::from(*code != NONE));
+        }
+        let null = if self.null_code { 0 } else { NONE };
+        match (&vector.data, &vector.valid) {
+            (Data::Arrow(array), _) => {
+                let nulls = array.slice(rows.start, rows.len()).logical_nulls();
+                if let Some(nulls) = nulls.filter(|n| n.null_count() > 0) {
+                    codes
+                        .iter_mut()
+                        .zip(nulls.iter())
+                        .for_each(|(code, valid)| *code = if valid { *code } else { null });
+                }
+            }
+            (_, Some(valid)) => {
+                codes.iter_mut().zip(&valid[rows]).for_each(|(code, &valid)| *code = if valid { *code } else { null });
+            }
+            (_, None) => {}
+        }
+        Ok(())
+    }
+
+    /// As [`read`](Self::read) with any code for NULL.
+    fn read_values(&self, vector: &Vector, rows: Range<usize>, out: &mut Vec<u64>) -> Result<(), ExecError> {
+        match (&self.reader, &vector.data) {
+            (Reader::Ints { low, domain }, Data::Int(values)) => {
+                let (low, domain) = (*low, *domain);
+                out.extend(values[rows].iter().map(|&value| {
+                    let code = value.wrapping_sub(low) as u64;
+                    if code < domain { code } else { NONE }
+                }));
+            }
+            (Reader::Floats, Data::Float(values)) => out.extend(values[rows].iter().map(|&v| float_code(v))),
+            (Reader::Vids, Data::Vid(vids)) => out.extend(vids[rows].iter().map(|&vid| u64::from(vid))),
+            (Reader::Translated(codes), Data::Vid(vids)) => {
+                out.extend(vids[rows].iter().map(|&vid| match codes.get(vid as usize) {
+                    None | Some(&NO_ROW) => NONE,
+                    Some(&code) => u64::from(code),
+                }));
+            }
+            (Reader::Ints { low, domain }, Data::Arrow(array)) => {
+                wide_codes(&array.slice(rows.start, rows.len()), *low, *domain, out);
+            }
+            (Reader::Floats, Data::Arrow(array)) => {
+                let array = cast(&array.slice(rows.start, rows.len()), &DataType::Float64)?;
+                out.extend(array.as_primitive::<Float64Type>().values().iter().map(|&v| float_code(v)));
+            }
+            (Reader::Interned(interner), _) => {
+                let array = self.info.to_arrow(&vector.slice(rows.start, rows.len()));
+                each_key(&array, &mut |key| {
+                    out.push(key.and_then(|key| interner.find(key)).map_or(NONE, u64::from));
+                })?;
+            }
+            _ => unreachable!("a reader is made for the kind of its column"),
+        }
+        Ok(())
+    }
+}
+
+/// Codes of integers that may not fit in 64 bits.
+fn wide_codes(array: &ArrayRef, low: i64, domain: u64, out: &mut Vec<u64>) {
+    let wide: Vec<Option<i128>> = match array.data_type() {
+        DataType::UInt64 => {
+            let values = array.as_primitive::<arrow::datatypes::UInt64Type>();
+            values.iter().map(|v| v.map(i128::from)).collect()
+        }
+        DataType::Decimal128(..) => array.as_primitive::<arrow::datatypes::Decimal128Type>().iter().collect(),
+        _ => {
+            let values = crate::chunk::vector::ints_of_arrow(array.as_ref());
+            values.into_iter().map(|v| Some(i128::from(v))).collect()
+        }
+    };
+    out.extend(wide.into_iter().map(|value| {
+        let code = value.and_then(|v| v.checked_sub(i128::from(low))).and_then(|c| u64::try_from(c).ok());
+        code.filter(|&c| c < domain).unwrap_or(NONE)
+    }));
+}
+
+/// The bits of a float, the same for both zeros and for all NaNs.
+#[inline]
+fn float_code(value: f64) -> u64 {
+    if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() }
+}
+
+/// Readers of both sides and the number of codes; what they hold is charged to `kept`.
+fn readers(
+    build: &ColumnInfo,
+    vector: &Vector,
+    probe: &ColumnInfo,
+    run: &Run<'_>,
+    kept: &mut Reservation,
+) -> Result<(Reader, Reader, u64), ExecError> {
+    if is_integer(build.data_type())
+        && let Some((low, high)) = tight_bounds(build, vector)
+    {
+        // One code less than there are is for NONE, one for NULL.
+        let domain = (high.wrapping_sub(low) as u64).saturating_add(1);
+        if domain < NONE - 1 {
+            return Ok((Reader::Ints { low, domain }, Reader::Ints { low, domain }, domain));
+        }
+    }
+    match (&build.kind, &probe.kind, build.data_type()) {
+        (Kind::Float, ..) | (_, _, DataType::Float32 | DataType::Float16) => {
+            // No value has the bits of all ones, nor those of all ones but the last.
+            Ok((Reader::Floats, Reader::Floats, NONE - 2))
+        }
+        (Kind::Vid(own), Kind::Vid(other), _) => {
+            let domain = own.len() as u64;
+            if Arc::ptr_eq(own, other) {
+                return Ok((Reader::Vids, Reader::Vids, domain));
+            }
+            kept.grow(4 * other.len() as u64)?;
+            Ok((Reader::Vids, Reader::Translated(merged(other, own, run)?), domain))
+        }
+        _ => interned(build, vector, probe, run, kept),
+    }
+}
+
+/// Bounds that are close enough: those known of the column, or those of its values where these are few for so wide a
+/// range.
+pub(crate) fn tight_bounds(info: &ColumnInfo, vector: &Vector) -> Option<(i64, i64)> {
+    match info.bounds() {
+        Some((low, high)) if (high.wrapping_sub(low) as u64) < (4 * vector.len() as u64).max(1 << 12) => {
+            Some((low, high))
+        }
+        _ => bounds(vector),
+    }
+}
+
+/// Smallest and largest value; `None` where some do not fit in 64 bits.
+fn bounds(vector: &Vector) -> Option<(i64, i64)> {
+    match &vector.data {
+        Data::Arrow(array) => integer_bounds(array.as_ref()),
+        Data::Int(values) => {
+            let bounds = match &vector.valid {
+                None => values.iter().fold((i64::MAX, i64::MIN), |(low, high), &v| (low.min(v), high.max(v))),
+                Some(valid) => values.iter().zip(valid).fold((i64::MAX, i64::MIN), |(low, high), (&v, &valid)| {
+                    if valid { (low.min(v), high.max(v)) } else { (low, high) }
+                }),
+            };
+            Some(if bounds.0 > bounds.1 { (0, 0) } else { bounds })
+        }
+        _ => None,
+    }
+}
+
+/// For every vid of `from` the vid of the same value in `to`; [`NO_ROW`] for none. Both are in order, so this is a
+/// merge.
+fn merged(from: &Dictionary, to: &Dictionary, run: &Run<'_>) -> Result<Vec<u32>, ExecError> {
+    let mut vids = Vec::with_capacity(from.len());
+    let mut at = 0;
+    for vid in 0..from.len() as u32 {
+        heed(run, vid as usize)?;
+        let value = from.bytes_of(vid);
+        while at < to.len() as u32 && to.bytes_of(at) < value {
+            at += 1;
+            heed(run, at as usize)?;
+        }
+        vids.push(if at < to.len() as u32 && to.bytes_of(at) == value { at } else { NO_ROW });
+    }
+    Ok(vids)
+}
+
+/// Looks at the statement at every [`CHECK_VALUES`]th value.
+fn heed(run: &Run<'_>, number: usize) -> Result<(), ExecError> {
+    if number.is_multiple_of(CHECK_VALUES) { run.check() } else { Ok(()) }
+}
+
+/// Readers that number the values of the build side.
+fn interned(
+    build: &ColumnInfo,
+    vector: &Vector,
+    probe: &ColumnInfo,
+    run: &Run<'_>,
+    kept: &mut Reservation,
+) -> Result<(Reader, Reader, u64), ExecError> {
+    let mut interner = Interner::new();
+    let mut build_codes = None;
+    match (&build.kind, &vector.data) {
+        (Kind::Vid(dictionary), Data::Vid(vids)) => {
+            kept.grow(4 * dictionary.len() as u64)?;
+            let mut codes = vec![NO_ROW; dictionary.len()];
+            for (row, &vid) in vids.iter().enumerate() {
+                heed(run, row)?;
+                if vector.is_valid(row) && codes[vid as usize] == NO_ROW {
+                    codes[vid as usize] = interner.insert(dictionary.bytes_of(vid).unwrap_or_default(), kept)?;
+                }
+            }
+            build_codes = Some(codes);
+        }
+        _ => {
+            for start in (0..vector.len()).step_by(CHECK_VALUES) {
+                run.check()?;
+                let piece = vector.slice(start, CHECK_VALUES.min(vector.len() - start));
+                let mut failed = Ok(());
+                each_key(&build.to_arrow(&piece), &mut |key| {
+                    if let (Some(key), Ok(())) = (key, &failed) {
+                        failed = interner.insert(key, kept).map(|_| ());
+                    }
+                })?;
+                failed?;
+            }
+        }
+    }
+    let domain = interner.len() as u64;
+    let interner = Arc::new(interner);
+    let probe_reader = match &probe.kind {
+        Kind::Vid(dictionary) => {
+            kept.grow(4 * dictionary.len() as u64)?;
+            let mut codes = Vec::with_capacity(dictionary.len());
+            for vid in 0..dictionary.len() as u32 {
+                heed(run, vid as usize)?;
+                codes.push(dictionary.bytes_of(vid).and_then(|v| interner.find(v)).unwrap_or(NO_ROW));
+            }
+            Reader::Translated(codes)
+        }
+        _ => Reader::Interned(interner.clone()),
+    };
+    Ok((build_codes.map_or(Reader::Interned(interner), Reader::Translated), probe_reader, domain))
+}
+
+/// Numbers codes in place; their index and how many there are.
+fn numbered(codes: &mut [Vec<u64>], rows: usize, run: &Run<'_>) -> Result<(Dense, u64), ExecError> {
+    let mut index = HashIndex::new(&[rows], 0, run.statement.budget())?;
+    let mut parts = index.parts();
+    parts[0].clear();
+    let mut count = 0;
+    for piece in codes {
+        run.check()?;
+        for code in piece.iter_mut().filter(|code| **code != NONE) {
+            let number = parts[0].insert(*code, hash(*code), count);
+            count += u32::from(number == count);
+            *code = u64::from(number);
+        }
+    }
+    drop(parts);
+    Ok((Some(Arc::new(index)), u64::from(count)))
+}
+
+fn renumber(codes: &mut [u64], dense: &Dense, found: &mut Vec<u32>) {
+    if let Some(index) = dense {
+        index.find(codes, found);
+        for (code, &number) in codes.iter_mut().zip(&*found) {
+            *code = if number == NO_ROW { NONE } else { u64::from(number) };
+        }
+    }
+}
+
+/// `codes * domain + own`, unless either is none.
+fn pack(codes: &mut [u64], own: &[u64], domain: u64) {
+    for (code, &own) in codes.iter_mut().zip(own) {
+        *code = if *code == NONE || own == NONE { NONE } else { *code * domain + own };
+    }
+}

@@ -1,0 +1,256 @@
+//! Recursive queries: a source that takes the step when the rows of the last one were handed out, and not before, so
+//! that a query which would never end ends with its consumer.
+//!
+//! The step is a plan of its own that runs once per work table: operators are chosen by what that table holds. Plans
+//! that several places share ([`Plan::Shared`]) and that do not read the work table are computed once for all steps.
+//!
+//! # Limits
+//! One step's rows are kept in memory, and of UNION every row that ever came. Tables of joins are built anew for
+//! every step, over shared rows too.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray};
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::row::{RowConverter, SortField};
+use foldhash::fast::FixedState;
+use hashbrown::HashTable;
+use numa::Reservation;
+use parking_lot::Mutex;
+
+use super::foreign::{PART_ROWS, info_of};
+use super::union::converted;
+use crate::ExecError;
+use crate::chunk::vector::{ColumnInfo, Data, Kind};
+use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
+use crate::pipe::filters::Filters;
+use crate::pipe::{Out, Pipe, Source};
+use crate::plan::{Plan, Recursion};
+use crate::run::flow::{Flow, Outer};
+use crate::tasks::run::Run;
+
+/// After `n` steps a task ends: its statement may have enough, which only who hands out tasks knows.
+const STEPS_PER_TASK: usize = 64;
+
+/// Rows that are looked up between two looks at the statement.
+const LOOKED_UP_ROWS: usize = 4096;
+
+/// A pipe of the recursion's rows. Nothing runs before somebody asks for some.
+pub(crate) fn pipe(flow: &Flow<'_>, recursion: &Arc<Recursion>) -> Pipe {
+    let infos: Vec<ColumnInfo> = recursion.schema.fields().iter().map(info_of).map(with_nulls).collect();
+    let source = RecursionSource {
+        recursion: recursion.clone(),
+        infos: infos.clone(),
+        outer: flow.outer(),
+        state: Mutex::new(State { stage: Stage::Base, work: no_rows(&infos), next: 0, seen: None }),
+    };
+    Pipe::of(Box::new(source), infos, u64::from(u32::MAX))
+}
+
+/// Steps may make NULLs where the first rows have none.
+fn with_nulls(info: ColumnInfo) -> ColumnInfo {
+    ColumnInfo { nullable: true, ..info }
+}
+
+fn no_rows(infos: &[ColumnInfo]) -> Arc<Rows> {
+    let columns = infos.iter().map(|info| Arc::new(info.empty())).collect();
+    Arc::new(Rows { infos: infos.to_vec(), columns, rows: 0, _charged: Vec::new(), lies: None })
+}
+
+struct RecursionSource {
+    recursion: Arc<Recursion>,
+    infos: Vec<ColumnInfo>,
+    /// What outlives a step.
+    outer: Outer,
+    state: Mutex<State>,
+}
+
+enum Stage {
+    Base,
+    Step,
+    Done,
+}
+
+struct State {
+    /// What runs next, once the work table was handed out.
+    stage: Stage,
+    work: Arc<Rows>,
+    /// Rows of the work table that were handed out.
+    next: usize,
+    seen: Option<Seen>,
+}
+
+impl Source for RecursionSource {
+    fn morsels(&self) -> usize {
+        1
+    }
+
+    fn has_more(&self, _morsel: usize) -> bool {
+        let state = self.state.lock();
+        !matches!(state.stage, Stage::Done) || state.next < state.work.rows
+    }
+
+    fn run(&self, _morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        // One task at a time runs it; the lock is there for the compiler.
+        let mut state = self.state.lock();
+        let (mut given, mut steps) = (0, 0);
+        loop {
+            while state.next < state.work.rows {
+                if given >= PART_ROWS {
+                    return Ok(true);
+                }
+                let rows = state.next..(state.next + CHUNK_ROWS).min(state.work.rows);
+                (state.next, given) = (rows.end, given + rows.len());
+                if !out(Chunk::of(Origin::Rows(state.work.clone()), RowIds::Range(rows)))? {
+                    return Ok(false);
+                }
+            }
+            if matches!(state.stage, Stage::Done) || steps == STEPS_PER_TASK {
+                return Ok(true);
+            }
+            run.check()?;
+            steps += 1;
+            self.advance(&mut state, run)?;
+        }
+    }
+}
+
+impl RecursionSource {
+    /// The next work table.
+    fn advance(&self, state: &mut State, run: &Run<'_>) -> Result<(), ExecError> {
+        let mut outer = self.outer.clone();
+        let plan = match state.stage {
+            Stage::Base => &self.recursion.base,
+            _ => {
+                outer.work_tables.insert(self.recursion.id, state.work.clone());
+                &self.recursion.step
+            }
+        };
+        let flow = Flow::within(*run, outer);
+        let made = self.rows_of(&flow, plan)?;
+        let made = match self.recursion.distinct {
+            true => self.unseen(&mut state.seen, made, run)?,
+            false => made,
+        };
+        state.stage = if made.rows == 0 { Stage::Done } else { Stage::Step };
+        (state.work, state.next) = (made, 0);
+        Ok(())
+    }
+
+    fn rows_of(&self, flow: &Flow<'_>, plan: &Plan) -> Result<Arc<Rows>, ExecError> {
+        let pipe = converted(flow.pipe(plan, &Filters::new())?, &self.infos);
+        let rows = flow.rows_of(&pipe)?;
+        drop(pipe);
+        let infos = self.infos.iter().zip(&rows.columns).map(|(info, column)| match (&column.data, &info.kind) {
+            (Data::Int(values), Kind::Int { .. }) => {
+                let low = values.iter().copied().min().unwrap_or(0);
+                let high = values.iter().copied().max().unwrap_or(0);
+                ColumnInfo::int(info.field.clone(), low, high, column.valid.is_some())
+            }
+            _ => info.clone(),
+        });
+        let infos = infos.collect();
+        Ok(Arc::new(match Arc::try_unwrap(rows) {
+            Ok(rows) => Rows { infos, ..rows },
+            // Somebody else keeps them too, and is charged.
+            Err(kept) => {
+                Rows { infos, columns: kept.columns.clone(), rows: kept.rows, _charged: Vec::new(), lies: None }
+            }
+        }))
+    }
+
+    /// The rows that never came before, each once.
+    fn unseen(&self, seen: &mut Option<Seen>, rows: Arc<Rows>, run: &Run<'_>) -> Result<Arc<Rows>, ExecError> {
+        if seen.is_none() {
+            *seen = Some(Seen::new(&self.infos, run)?);
+        }
+        let seen = seen.as_mut().expect("made above");
+        let arrays: Vec<ArrayRef> =
+            rows.infos.iter().zip(&rows.columns).map(|(info, column)| info.to_arrow(column)).collect();
+        let kept = seen.keep_unseen(&arrays, rows.rows, run)?;
+        if kept.len() == rows.rows {
+            return Ok(rows);
+        }
+        let columns = rows.columns.iter().map(|column| Arc::new(column.take(&kept, false))).collect();
+        let bytes = kept.len() as u64 * 8 * rows.infos.len() as u64;
+        let charged = vec![run.reserve(bytes)?];
+        Ok(Arc::new(Rows { infos: rows.infos.clone(), columns, rows: kept.len(), _charged: charged, lies: None }))
+    }
+}
+
+/// Rows that came before, as bytes that are equal where the rows are.
+struct Seen {
+    converter: Option<RowConverter>,
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+    table: HashTable<usize>,
+    charged: Reservation,
+}
+
+impl Seen {
+    fn new(infos: &[ColumnInfo], run: &Run<'_>) -> Result<Seen, ExecError> {
+        let fields: Vec<SortField> = infos.iter().map(|info| SortField::new(info.data_type().clone())).collect();
+        // Rows without a column are all equal, and have no bytes.
+        let converter = if fields.is_empty() { None } else { Some(RowConverter::new(fields)?) };
+        let charged = run.reserve(0)?;
+        Ok(Seen { converter, bytes: Vec::new(), ends: Vec::new(), table: HashTable::new(), charged })
+    }
+
+    /// Numbers of the rows that were never there; they are from then on.
+    fn keep_unseen(&mut self, columns: &[ArrayRef], rows: usize, run: &Run<'_>) -> Result<Vec<u32>, ExecError> {
+        let mut kept = Vec::new();
+        for start in (0..rows).step_by(LOOKED_UP_ROWS) {
+            run.check()?;
+            let length = LOOKED_UP_ROWS.min(rows - start);
+            let part: Vec<ArrayRef> = columns.iter().map(|column| canonical(&column.slice(start, length))).collect();
+            let converted = match &self.converter {
+                Some(converter) => Some(converter.convert_columns(&part)?),
+                None => None,
+            };
+            for row in 0..length {
+                let bytes = converted.as_ref().map_or(&[][..], |rows| rows.row(row).data());
+                if self.add(bytes) {
+                    kept.push((start + row) as u32);
+                }
+            }
+            let held = (self.bytes.capacity() + 8 * self.ends.capacity() + 9 * self.table.capacity()) as u64;
+            self.charged.grow(held.saturating_sub(self.charged.bytes()))?;
+        }
+        Ok(kept)
+    }
+
+    /// False for what is there already.
+    fn add(&mut self, bytes: &[u8]) -> bool {
+        fn string<'a>(bytes: &'a [u8], ends: &[usize], number: usize) -> &'a [u8] {
+            let start = if number == 0 { 0 } else { ends[number - 1] };
+            &bytes[start..ends[number]]
+        }
+        let hash_of = |bytes: &[u8]| FixedState::with_seed(0x5ee4_7ab1).hash_one(bytes);
+        let Seen { bytes: all, ends, table, .. } = self;
+        let hash = hash_of(bytes);
+        if table.find(hash, |&n| string(all, ends, n) == bytes).is_some() {
+            return false;
+        }
+        let number = ends.len();
+        all.extend_from_slice(bytes);
+        ends.push(all.len());
+        table.insert_unique(hash, number, |&n| hash_of(string(all, ends, n)));
+        true
+    }
+}
+
+/// The array with -0.0 written as 0.0 and every NaN in one way: they are equal.
+fn canonical(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Float64 => {
+            let one = |v: f64| if v.is_nan() { f64::NAN } else { v + 0.0 };
+            Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(one))
+        }
+        DataType::Float32 => {
+            let one = |v: f32| if v.is_nan() { f32::NAN } else { v + 0.0 };
+            Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(one))
+        }
+        _ => array.clone(),
+    }
+}

@@ -1,0 +1,227 @@
+//! Top-k: the first rows of an order without sorting the others.
+//!
+//! A worker keeps the keys of the best rows that it has seen and the chunks that those are rows of; once it has twice
+//! as many as wanted it forgets the worse half, and the worst key left is a bound: rows behind it are dropped as they
+//! come, first by their first key alone, before anything else of them is read. All workers share the best bound.
+//! Columns that are no key are read at the end, for the rows that are left.
+
+use std::sync::Arc;
+
+use numa::Reservation;
+use parking_lot::Mutex;
+
+use super::Sorted;
+use super::keys::{Bytes, Layout, Packed, Word};
+use crate::ExecError;
+use crate::chunk::vector::Vector;
+use crate::chunk::{CHUNK_ROWS, Chunk, Rows};
+use crate::pipe::Pipe;
+use crate::tasks::run::{Run, Sink, drive};
+use crate::tasks::traffic;
+
+/// The first `fetch` rows, at least one, in order.
+pub(super) fn sorted(run: &Run<'_>, pipe: &Pipe, layout: &Layout, fetch: usize) -> Result<Sorted, ExecError> {
+    match layout {
+        Layout::Packed(packed, _) if packed.bits <= u64::BITS => best(run, pipe, ByWord::<u64>::new(packed), fetch),
+        Layout::Packed(packed, _) => best(run, pipe, ByWord::<u128>::new(packed), fetch),
+        Layout::Bytes(bytes) => best(run, pipe, ByBytes { bytes, run }, fetch),
+    }
+}
+
+/// Makes keys of rows.
+trait Keys: Sync {
+    type Key: Ord + Clone + Send;
+
+    /// The keys of a chunk's rows; rows that are certain not to come before `bound` may be dropped from it.
+    fn of(&self, chunk: &mut Chunk, bound: Option<&Self::Key>) -> Result<Vec<Self::Key>, ExecError>;
+}
+
+struct ByWord<'a, W> {
+    packed: &'a Packed,
+    /// Column and bits behind it, if there is more than one key.
+    first: Option<(usize, u32)>,
+    word: std::marker::PhantomData<W>,
+}
+
+impl<'a, W: Word> ByWord<'a, W> {
+    fn new(packed: &'a Packed) -> Self {
+        let mut columns = packed.columns();
+        let first = match (columns.next(), columns.next()) {
+            (Some(first), Some(_)) => Some((first, packed.bits_after_first())),
+            _ => None,
+        };
+        ByWord { packed, first, word: std::marker::PhantomData }
+    }
+}
+
+impl<W: Word> Keys for ByWord<'_, W> {
+    type Key = W;
+
+    fn of(&self, chunk: &mut Chunk, bound: Option<&W>) -> Result<Vec<W>, ExecError> {
+        let mut words: Vec<W> = Vec::new();
+        if let (Some((column, bits)), Some(bound)) = (self.first, bound) {
+            self.packed.first_words(&chunk.column(column), &mut words);
+            let most = bound.without(bits);
+            let near: Vec<u32> = (0..chunk.rows() as u32).filter(|&r| words[r as usize] <= most).collect();
+            if near.len() < chunk.rows() {
+                chunk.keep(&near);
+            }
+        }
+        self.packed.words(0..chunk.rows(), |c| chunk.column(c), &mut words);
+        Ok(words)
+    }
+}
+
+struct ByBytes<'a> {
+    bytes: &'a Bytes,
+    run: &'a Run<'a>,
+}
+
+impl Keys for ByBytes<'_> {
+    type Key = Box<[u8]>;
+
+    fn of(&self, chunk: &mut Chunk, bound: Option<&Box<[u8]>>) -> Result<Vec<Box<[u8]>>, ExecError> {
+        let rows = self.bytes.rows(0..chunk.rows(), |c| chunk.column(c), self.run)?;
+        let near = (0..chunk.rows() as u32).filter(|&r| bound.is_none_or(|b| rows.row(r as usize).as_ref() < &**b));
+        let near: Vec<u32> = near.collect();
+        if near.len() < chunk.rows() {
+            chunk.keep(&near);
+        }
+        Ok(near.into_iter().map(|r| rows.row(r as usize).as_ref().into()).collect())
+    }
+}
+
+/// A row that may be among the first: its key, its chunk and its row in that.
+#[derive(Clone)]
+struct Item<K> {
+    key: K,
+    chunk: u32,
+    row: u32,
+}
+
+/// What a worker has seen.
+struct Best<K> {
+    chunks: Vec<Chunk>,
+    items: Vec<Item<K>>,
+    /// Rows of all chunks.
+    held: usize,
+    reservation: Reservation,
+}
+
+struct Top<'a, M: Keys> {
+    run: &'a Run<'a>,
+    keys: M,
+    fetch: usize,
+    /// `fetch` rows are known that are not behind this key.
+    bound: Mutex<Option<M::Key>>,
+}
+
+impl<M: Keys> Sink for Top<'_, M> {
+    type Local = Best<M::Key>;
+
+    fn local(&self) -> Result<Self::Local, ExecError> {
+        Ok(Best { chunks: Vec::new(), items: Vec::new(), held: 0, reservation: self.run.reserve(0)? })
+    }
+
+    fn push(&self, local: &mut Self::Local, mut chunk: Chunk) -> Result<bool, ExecError> {
+        let bound = self.bound.lock().clone();
+        let mut keys = self.keys.of(&mut chunk, bound.as_ref())?;
+        if let Some(bound) = bound {
+            let near: Vec<u32> = (0..keys.len() as u32).filter(|&r| keys[r as usize] < bound).collect();
+            if near.len() < keys.len() {
+                chunk.keep(&near);
+                keys = near.iter().map(|&r| keys[r as usize].clone()).collect();
+            }
+        }
+        if keys.is_empty() {
+            return Ok(true);
+        }
+        let number = local.chunks.len() as u32;
+        let items = keys.into_iter().enumerate().map(|(row, key)| Item { key, chunk: number, row: row as u32 });
+        local.items.extend(items);
+        local.held += chunk.rows();
+        local.reservation.grow(chunk.bytes() + (chunk.rows() * size_of::<Item<M::Key>>()) as u64)?;
+        local.chunks.push(chunk);
+        if local.items.len() >= (2 * self.fetch).max(self.fetch + CHUNK_ROWS / 2) {
+            self.forget(local)?;
+        }
+        Ok(true)
+    }
+}
+
+impl<M: Keys> Top<'_, M> {
+    /// Forgets all but the best `fetch` rows.
+    fn forget(&self, local: &mut Best<M::Key>) -> Result<(), ExecError> {
+        let worst = self.fetch - 1;
+        local.items.select_nth_unstable_by(worst, |a, b| a.key.cmp(&b.key));
+        local.items.truncate(self.fetch);
+        let key = local.items[worst].key.clone();
+        let mut bound = self.bound.lock();
+        if bound.as_ref().is_none_or(|known| key < *known) {
+            *bound = Some(key);
+        }
+        drop(bound);
+        if local.held > 4 * self.fetch + 4 * CHUNK_ROWS {
+            local.compact();
+            let items = local.items.len() * size_of::<Item<M::Key>>();
+            local.reservation.resize(local.chunks.iter().map(Chunk::bytes).sum::<u64>() + items as u64)?;
+        }
+        Ok(())
+    }
+}
+
+impl<K> Best<K> {
+    /// Drops the rows of chunks that no item names.
+    fn compact(&mut self) {
+        self.items.sort_unstable_by_key(|item| (item.chunk, item.row));
+        let mut chunks = Vec::new();
+        for items in self.items.chunk_by_mut(|a, b| a.chunk == b.chunk) {
+            let mut chunk = self.chunks[items[0].chunk as usize].clone();
+            chunk.keep(&items.iter().map(|item| item.row).collect::<Vec<_>>());
+            for (row, item) in items.iter_mut().enumerate() {
+                (item.chunk, item.row) = (chunks.len() as u32, row as u32);
+            }
+            chunks.push(chunk);
+        }
+        self.chunks = chunks;
+        self.held = self.items.len();
+    }
+}
+
+fn best<M: Keys>(run: &Run<'_>, pipe: &Pipe, keys: M, fetch: usize) -> Result<Sorted, ExecError> {
+    let top = Top { run, keys, fetch, bound: Mutex::new(None) };
+    let locals = drive(pipe, &top, run)?;
+    let mut all = Best { chunks: Vec::new(), items: Vec::new(), held: 0, reservation: run.reserve(0)? };
+    let mut charged = Vec::new();
+    for local in locals {
+        let base = all.chunks.len() as u32;
+        all.chunks.extend(local.chunks);
+        all.items.extend(local.items.into_iter().map(|item| Item { chunk: base + item.chunk, ..item }));
+        charged.push(local.reservation);
+    }
+    if all.items.len() > fetch {
+        all.items.select_nth_unstable_by(fetch - 1, |a, b| a.key.cmp(&b.key));
+        all.items.truncate(fetch);
+    }
+    all.compact();
+    // Rows of the chunks one after the other, then the order among them.
+    let mut starts = Vec::with_capacity(all.chunks.len());
+    let mut rows = 0;
+    for chunk in &all.chunks {
+        starts.push(rows);
+        rows += chunk.rows();
+    }
+    all.items.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+    let order = all.items.iter().map(|item| (starts[item.chunk as usize] + item.row as usize) as u32).collect();
+    let chunks: Vec<Mutex<Chunk>> = all.chunks.into_iter().map(Mutex::new).collect();
+    let columns = run.map(pipe.infos.len(), &|c| {
+        let parts: Vec<Vector> = chunks.iter().map(|chunk| (*chunk.lock().column(c)).clone()).collect();
+        Ok(Arc::new(if parts.is_empty() { pipe.infos[c].empty() } else { Vector::concat(parts) }))
+    })?;
+    let bytes = columns.iter().map(|c| c.bytes()).sum::<u64>() + 4 * rows as u64;
+    drop(charged);
+    let reservations = vec![run.reserve(bytes)?];
+    traffic::note_kept(traffic::ROWS_KEPT, bytes);
+    let rows = Arc::new(Rows { infos: pipe.infos.clone(), columns, rows, _charged: reservations, lies: None });
+    Ok(Sorted { rows, order: vec![order], _reservation: None })
+}

@@ -1,0 +1,136 @@
+//! Smallest and largest values over frames.
+//!
+//! A value is a number of which the largest counts: of integers, vids and floats one that the value is found in again,
+//! of everything else its rank among
+//! the column's values. A frame that begins with its partition goes on from the one before it; any other asks a tree.
+
+use std::ops::Range;
+
+use super::frames::WindowInput;
+use super::places::{CHECK_ROWS, ColumnPieces, Ordered, filled};
+use super::sums::{Counted, count};
+use super::tree::{Growing, Tree};
+use crate::ExecError;
+use crate::chunk::vector::{ColumnInfo, Data, Kind, NO_ROW};
+use crate::operators::aggregate::{Column, Values, of_ordered, ordered as number_of_float};
+use crate::operators::sort::grouped;
+use crate::plan::{AggregateCall, AggregateFunction, SortKey};
+use crate::tasks::run::Run;
+
+/// The values of `min` or `max`.
+pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<ColumnPieces, ExecError> {
+    let WindowInput { run, ordered, frames } = *input;
+    let argument = call.arguments[0];
+    let (source, vector) = ordered.column(argument);
+    let smallest = matches!(call.function, AggregateFunction::Min);
+    let ranked = Ranked::where_needed(run, ordered, argument)?;
+    let (low, high) = source.bounds().unwrap_or((0, 0));
+    let number = |row: usize| -> u64 {
+        let (number, last) = match (&vector.data, &ranked) {
+            (Data::Int(values), _) => (values[row].wrapping_sub(low) as u64, high.wrapping_sub(low) as u64),
+            (Data::Vid(vids), _) => (u64::from(vids[row]), u64::from(u32::MAX)),
+            (Data::Float(values), _) => (number_of_float(values[row]), u64::MAX),
+            (Data::Arrow(_), Some(ranked)) => (u64::from(ranked.ranks[row]), u64::from(u32::MAX)),
+            (Data::Arrow(_), None) => unreachable!("such values are ranked"),
+        };
+        if smallest { last - number } else { number }
+    };
+    let counted = Counted::new(ordered, Some(argument), call.filter);
+    let counts = counted.prefix(run)?;
+    let leaves = filled(run, ordered.len(), &|range: Range<usize>, part: &mut [u64]| {
+        for (to, position) in part.iter_mut().zip(range) {
+            if counted.is(position) {
+                *to = number(ordered.order[position] as usize);
+            }
+        }
+        Ok(())
+    })?;
+    let tree = Tree::new(run, leaves, 0, |a: u64, b: u64| a.max(b))?;
+    let info = ColumnInfo { field: call.field.clone(), kind: source.kind.clone(), nullable: true };
+    ordered.in_pieces(run, &|piece| {
+        let (mut numbers, mut valid) = (Vec::with_capacity(piece.len()), Vec::with_capacity(piece.len()));
+        let (mut cursor, mut growing) = (frames.cursor(), Growing::new(0));
+        ordered.each(piece, |place| {
+            let ranges = cursor.at(place);
+            valid.push(count(counts.as_ref(), &ranges) > 0);
+            numbers.push(match ranges.parts() {
+                [range] => growing.of(&tree, range.clone()),
+                ranges => tree.of_all(ranges),
+            });
+            Ok(())
+        })?;
+        let of = |number: u64, last: u64| if smallest { last.wrapping_sub(number) } else { number };
+        let values = match (&info.kind, &ranked) {
+            (Kind::Int { .. }, _) => {
+                let last = high.wrapping_sub(low) as u64;
+                let value = |(&number, &valid): (&u64, &bool)| match valid {
+                    true => low.wrapping_add(of(number, last) as i64),
+                    false => low,
+                };
+                Values::Int(numbers.iter().zip(&valid).map(value).collect())
+            }
+            (Kind::Float, _) => {
+                let value =
+                    |(&number, &valid): (&u64, &bool)| if valid { of_ordered(of(number, u64::MAX)) } else { 0.0 };
+                Values::Float(numbers.iter().zip(&valid).map(value).collect())
+            }
+            (Kind::Vid(_), _) => {
+                let value =
+                    |(&number, &valid): (&u64, &bool)| if valid { of(number, u32::MAX.into()) as u32 } else { 0 };
+                Values::Vid(numbers.iter().zip(&valid).map(value).collect())
+            }
+            (Kind::Arrow, Some(ranked)) => {
+                let row = |(&number, &valid): (&u64, &bool)| match valid {
+                    true => ranked.rows[of(number, u32::MAX.into()) as usize],
+                    false => NO_ROW,
+                };
+                let rows: Vec<u32> = numbers.iter().zip(&valid).map(row).collect();
+                let array = info.to_arrow(&vector.take(&rows, true));
+                return Ok(Column::new(info.clone(), Values::Arrow(array), None));
+            }
+            (Kind::Arrow, None) => unreachable!("such values are ranked"),
+        };
+        let valid = valid.contains(&false).then_some(valid);
+        Ok(Column::new(info.clone(), values, valid))
+    })
+}
+
+/// The values of a column by rank.
+pub(super) struct Ranked {
+    /// The rank of a row's value.
+    pub(super) ranks: Vec<u32>,
+    /// A row that has the value of a rank.
+    rows: Vec<u32>,
+}
+
+impl Ranked {
+    /// Of a column whose values are no numbers and can be ordered; of others nothing.
+    pub(super) fn where_needed(
+        run: &Run<'_>,
+        ordered: &Ordered<'_>,
+        column: usize,
+    ) -> Result<Option<Ranked>, ExecError> {
+        match ordered.column(column).1.data {
+            Data::Arrow(_) => Ranked::new(run, ordered, column).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// Of a column that can be ordered; NULL has a rank too.
+    fn new(run: &Run<'_>, ordered: &Ordered<'_>, column: usize) -> Result<Ranked, ExecError> {
+        let key = SortKey { column, descending: false, nulls_first: true };
+        let sorted = grouped(run, ordered.rows, &[key], &[1])?;
+        let starts = &sorted.starts[0];
+        let mut ranks = vec![0; ordered.len()];
+        let mut rows = Vec::with_capacity(starts.len());
+        for (rank, bounds) in starts.windows(2).enumerate() {
+            if rank.is_multiple_of(CHECK_ROWS) {
+                run.check()?;
+            }
+            let group = &sorted.order[bounds[0] as usize..bounds[1] as usize];
+            group.iter().for_each(|&row| ranks[row as usize] = rank as u32);
+            rows.extend(group.first());
+        }
+        Ok(Ranked { ranks, rows })
+    }
+}

@@ -1,0 +1,167 @@
+//! [`Ordered`]: the rows of a window in its order, and [`Place`], where a row is in it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::ExecError;
+use crate::chunk::Rows;
+use crate::chunk::vector::{ColumnInfo, Vector};
+use crate::operators::aggregate::{Column, settle};
+use crate::tasks::run::Run;
+
+/// The values of a function for all rows, by piece.
+pub(super) type ColumnPieces = (ColumnInfo, Vec<Vector>);
+
+/// Rows that are evaluated at a time, by one task.
+pub(super) const PIECE_ROWS: usize = 1 << PIECE_BITS;
+/// The same as a number of bits.
+pub(super) const PIECE_BITS: u32 = if cfg!(test) { 5 } else { 15 };
+/// Rows between two looks at the statement where a row may take long.
+pub(super) const CHECK_ROWS: usize = 1024;
+
+/// Rows in an order. A row's *position* is its place there.
+pub(super) struct Ordered<'a> {
+    /// The rows as they were kept.
+    pub(super) rows: &'a Arc<Rows>,
+    /// Which of them is at a position.
+    pub(super) order: &'a [u32],
+    /// Where partitions begin, and the end.
+    pub(super) partitions: &'a [u32],
+    /// Where groups of peers begin, and the end; those of the partitions where nobody asks for peers.
+    pub(super) peers: &'a [u32],
+}
+
+/// Where a row is.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Place {
+    /// Its position.
+    pub(super) row: usize,
+    /// Which partition it is in.
+    partition_number: usize,
+    /// Positions of its partition.
+    pub(super) partition: Range<usize>,
+    /// The groups of peers of its partition, by number.
+    pub(super) groups: Range<usize>,
+    /// Its own one's number.
+    pub(super) group: usize,
+    /// Positions of its peers, itself among them.
+    pub(super) peers: Range<usize>,
+}
+
+impl Ordered<'_> {
+    /// How many rows there are.
+    pub(super) fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Pieces of positions that are evaluated apart; at least one.
+    pub(super) fn pieces(&self) -> usize {
+        self.len().div_ceil(PIECE_ROWS).max(1)
+    }
+
+    /// The positions of a piece.
+    pub(super) fn piece(&self, number: usize) -> Range<usize> {
+        (number * PIECE_ROWS).min(self.len())..((number + 1) * PIECE_ROWS).min(self.len())
+    }
+
+    /// What is known of a column, and its values by row.
+    pub(super) fn column(&self, column: usize) -> (&ColumnInfo, &Vector) {
+        (&self.rows.infos[column], &self.rows.columns[column])
+    }
+
+    /// Goes through consecutive positions.
+    #[inline]
+    pub(super) fn each(
+        &self,
+        positions: Range<usize>,
+        mut f: impl FnMut(&Place) -> Result<(), ExecError>,
+    ) -> Result<(), ExecError> {
+        let mut place = match positions.is_empty() {
+            true => return Ok(()),
+            false => self.place_of(positions.start),
+        };
+        for row in positions {
+            place.row = row;
+            if row >= place.partition.end {
+                self.enter_next(&mut place);
+            } else if row >= place.peers.end {
+                place.group += 1;
+                place.peers = place.peers.end..self.peers[place.group + 1] as usize;
+            }
+            f(&place)?;
+        }
+        Ok(())
+    }
+
+    /// Finds the partition and the group of a row.
+    fn place_of(&self, row: usize) -> Place {
+        let of = |starts: &[u32], row: usize| starts.partition_point(|&start| start as usize <= row) - 1;
+        let partition_number = of(self.partitions, row);
+        let partition = self.partition(partition_number);
+        let group = of(self.peers, row);
+        let first_group = of(self.peers, partition.start);
+        let groups = first_group..self.groups_end(first_group, partition.end);
+        Place { row, partition_number, partition, groups, group, peers: self.group(group) }
+    }
+
+    /// Goes on to the partition behind a place's.
+    fn enter_next(&self, place: &mut Place) {
+        place.partition_number += 1;
+        place.partition = self.partition(place.partition_number);
+        place.group = place.groups.end;
+        place.groups = place.group..self.groups_end(place.group, place.partition.end);
+        place.peers = self.group(place.group);
+    }
+
+    fn partition(&self, number: usize) -> Range<usize> {
+        self.partitions[number] as usize..self.partitions[number + 1] as usize
+    }
+
+    fn group(&self, number: usize) -> Range<usize> {
+        self.peers[number] as usize..self.peers[number + 1] as usize
+    }
+
+    /// The number behind a partition's last group, which is sought from its first one on: most partitions have few.
+    fn groups_end(&self, first: usize, partition_end: usize) -> usize {
+        let starts = &self.peers[first..];
+        let last = starts.len() - 1;
+        let mut reach = 1;
+        while (starts[reach.min(last)] as usize) < partition_end {
+            reach *= 2;
+        }
+        let from = reach / 2;
+        let within = &starts[from..=reach.min(last)];
+        first + from + within.partition_point(|&start| (start as usize) < partition_end)
+    }
+
+    /// A column of which each piece is made apart, in parallel.
+    pub(super) fn in_pieces(
+        &self,
+        run: &Run<'_>,
+        make: &(dyn Fn(Range<usize>) -> Result<Column, ExecError> + Sync),
+    ) -> Result<ColumnPieces, ExecError> {
+        Ok(settle(run.map(self.pieces(), &|piece| Ok(make(self.piece(piece))?.bound()))?))
+    }
+}
+
+/// Fills the values of some rows.
+type Fill<'f, T> = dyn Fn(Range<usize>, &mut [T]) -> Result<(), ExecError> + Sync + 'f;
+
+/// A vector of `rows` values that tasks fill, piece by piece.
+pub(super) fn filled<T: Copy + Default + Send>(
+    run: &Run<'_>,
+    rows: usize,
+    fill: &Fill<'_, T>,
+) -> Result<Vec<T>, ExecError> {
+    let mut values = vec![T::default(); rows];
+    {
+        let parts: Vec<parking_lot::Mutex<&mut [T]>> =
+            values.chunks_mut(PIECE_ROWS).map(parking_lot::Mutex::new).collect();
+        run.for_each(parts.len(), &|_| None, &|piece| {
+            let mut part = parts[piece].lock();
+            let start = piece * PIECE_ROWS;
+            fill(start..start + part.len(), &mut part)
+        })?;
+    }
+    Ok(values)
+}

@@ -1,0 +1,186 @@
+//! [`Execution`]: a running plan as its consumers see it, and [`Context`], what it runs with.
+//!
+//! Clones share one stream: each poll hands out the next ready batch to whoever asks first. Batches come in the order
+//! of the plan's rows, unless the context says that nobody needs it; with several consumers the order among them is
+//! free.
+//!
+//! Invariants: an error ends the stream and is reported once; after the end every poll gives `None`; dropping the last
+//! clone stops what still runs. A consumer that waits is woken when there is something for it.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use sched::{Scheduler, Statement};
+
+use super::driver::{Driver, WAKE_AFTER};
+use crate::ExecError;
+use crate::plan::Plan;
+use crate::tasks::profile::Profile;
+use crate::tasks::traffic::Traffic;
+
+/// Statements that touch less than this run at once on the polling thread: a hand-over costs more than the work.
+const TINY_BYTES: u64 = 256 << 10;
+
+/// Rows of a batch unless the context says otherwise.
+pub const BATCH_ROWS: usize = 8192;
+
+/// What a plan runs with.
+#[derive(Clone)]
+pub struct Context {
+    /// Whose workers run it.
+    pub scheduler: Arc<Scheduler>,
+    /// The statement that it is part of: its time, budget, deadline and cancellation.
+    pub statement: Arc<Statement>,
+    /// Most rows of a batch; at least 1.
+    pub batch_rows: usize,
+    /// Batches come in the order of the plan's rows. Where nobody needs that, a scan whose rows lie on several nodes
+    /// begins on all of them, at another one each time.
+    pub ordered: bool,
+    /// What scans may use.
+    pub scan: ScanOptions,
+    /// Where it is written down what the plan's tasks touch.
+    pub traffic: Arc<Traffic>,
+}
+
+/// What scans may use to look at fewer rows. The rows that come out are the same either way: experiments switch it off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanOptions {
+    /// Indexes, where a condition or the keys of a join leave few rows.
+    pub index_lookups: bool,
+    /// The lowest and highest code of each granule, where they decide about all its rows.
+    pub block_skipping: bool,
+}
+
+impl Default for ScanOptions {
+    /// Everything.
+    fn default() -> ScanOptions {
+        ScanOptions { index_lookups: true, block_skipping: true }
+    }
+}
+
+impl Context {
+    /// With batches of [`BATCH_ROWS`], in order.
+    pub fn new(scheduler: Arc<Scheduler>, statement: Arc<Statement>) -> Context {
+        let (scan, traffic) = (ScanOptions::default(), Arc::default());
+        Context { scheduler, statement, batch_rows: BATCH_ROWS, ordered: true, scan, traffic }
+    }
+}
+
+/// Prepares a plan to run. Nothing is read, and no task starts, before the first poll. A plan that is not valid gives a
+/// stream of one error.
+///
+/// A plan that touches less than 256 KiB runs on the thread that polls it; [`execute_on_workers`] leaves nothing there.
+pub fn execute(plan: Arc<Plan>, context: Context) -> Execution {
+    start(plan, context, TINY_BYTES, None)
+}
+
+/// As [`execute`], with every step a task however little it touches: for callers whose thread must not compute.
+pub fn execute_on_workers(plan: Arc<Plan>, context: Context) -> Execution {
+    start(plan, context, 0, None)
+}
+
+/// As [`execute_on_workers`], with what the plan's operators do counted in a profile of the plan.
+pub fn execute_profiled(plan: Arc<Plan>, context: Context, profile: &Profile) -> Execution {
+    start(plan, context, 0, Some(profile))
+}
+
+fn start(plan: Arc<Plan>, context: Context, tiny_bytes: u64, profile: Option<&Profile>) -> Execution {
+    let schema = plan.schema();
+    let driver = Driver::new(plan, schema.clone(), context, tiny_bytes, profile);
+    Execution { handle: Arc::new(Handle { driver }), schema }
+}
+
+/// A running plan. Clones share its batches.
+#[derive(Clone)]
+pub struct Execution {
+    handle: Arc<Handle>,
+    schema: SchemaRef,
+}
+
+/// Held by every clone; the last one to go stops the driver, which tasks keep alive for a little longer.
+struct Handle {
+    driver: Arc<Driver>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.driver.abandon();
+    }
+}
+
+impl Execution {
+    /// Schema of every batch.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The next batch, never empty; `None` at the end. When pending, the waker is called once there is more.
+    pub fn poll_next(&self, cx: &mut TaskContext<'_>) -> Poll<Option<Result<RecordBatch, ExecError>>> {
+        self.handle.driver.poll_next(cx.waker(), false, false)
+    }
+
+    /// The next batch, waiting for it on this thread. A worker of a scheduler that calls this runs what is queued here
+    /// instead of waiting for it.
+    pub fn next_blocking(&self) -> Option<Result<RecordBatch, ExecError>> {
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let started = Instant::now();
+        loop {
+            // Patient as long as it is going to look again by itself; afterwards it is woken for anything.
+            let again = look_again(started);
+            match self.handle.driver.poll_next(&waker, Scheduler::on_worker(), again.is_some()) {
+                Poll::Ready(next) => return next,
+                // A deadline has no timer of its own: whoever waits looks at it.
+                Poll::Pending => match self.handle.driver.time_left().into_iter().chain(again).min() {
+                    // Marked: on a worker the steps that it waits for need its slot.
+                    Some(left) => sched::blocking(|| std::thread::park_timeout(left)),
+                    None => sched::blocking(std::thread::park),
+                },
+            }
+        }
+    }
+
+    /// All batches, or the first error.
+    pub fn collect_blocking(&self) -> Result<Vec<RecordBatch>, ExecError> {
+        std::iter::from_fn(|| self.next_blocking()).collect()
+    }
+
+    /// A future of the next batch, for callers without a stream trait at hand.
+    pub fn next(&self) -> impl Future<Output = Option<Result<RecordBatch, ExecError>>> + Send + '_ {
+        NextBatch(self)
+    }
+}
+
+impl std::fmt::Debug for Execution {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Execution").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+/// How long a thread that waits since `started` waits before it looks by itself, if it still does.
+fn look_again(started: Instant) -> Option<Duration> {
+    (2 * WAKE_AFTER).checked_sub(started.elapsed()).filter(|left| !left.is_zero())
+}
+
+struct NextBatch<'a>(&'a Execution);
+
+impl Future for NextBatch<'_> {
+    type Output = Option<Result<RecordBatch, ExecError>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        self.0.poll_next(cx)
+    }
+}
+
+/// Wakes a thread that waits in [`Execution::next_blocking`].
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}

@@ -1,0 +1,239 @@
+//! How rows become morsels: a granule each, several where granules take little time, small remainders together.
+//!
+//! Invariants: a morsel's pieces lie on one node, in the order of the rows; whatever may match is in one morsel, once.
+//!
+//! # Limits
+//! Times are those of [`PerRow`], orders of magnitude only.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+
+use numa::NodeId;
+use sched::Hint;
+use storage::{BLOCK_ROWS, GRANULE_ROWS};
+
+use super::cost::PerRow;
+use super::prepare::PreparedSegment;
+use super::seek::Access;
+use super::{Morsel, Places, Scan};
+use crate::codes::filter::Bound;
+
+/// Rows that an index names which one task looks at, at most.
+const SOUGHT_ROWS: usize = 8192;
+/// What such a row costs, in rows of a piece that is read from its beginning to its end.
+const SOUGHT_ROW_COST: usize = GRANULE_ROWS / SOUGHT_ROWS;
+/// Most granules of a morsel: a task of 17 us (a granule that a kernel tests and of which nothing passes) costs half as
+/// much again to hand over.
+const GRANULES_MAX: usize = 16;
+/// Time that a morsel of several granules is expected to take at most.
+const MORSEL_NS: u64 = 200_000;
+
+impl Scan {
+    /// Cuts the rows that may match into morsels.
+    pub(super) fn cut(&self, prepared: &[PreparedSegment], places: Places<'_>) -> Vec<Morsel> {
+        let looked_at = self.pieces(prepared, places);
+        let granules: usize = looked_at.iter().map(Vec::len).sum();
+        let most = match self.rows_needed {
+            // Perhaps the first granule is enough.
+            Some(_) => 1,
+            None => (granules / places.morsels_min.max(1)).clamp(1, GRANULES_MAX),
+        };
+        let mut cutter = Cutter { morsels: Vec::new(), filled: 0, most: most * GRANULE_ROWS };
+        for (number, ((version, state), pieces)) in self.segments.iter().zip(prepared).zip(looked_at).enumerate() {
+            let segment = &version.segment;
+            let leader = self.leader(segment, &state.reads);
+            let node_of = |granule: usize| leader.and_then(|leader| leader.node_of(granule));
+            let rows: usize = pieces.iter().map(Range::len).sum();
+            match &state.access {
+                Access::Rows(rows) => {
+                    let per_row = self.per_row(segment, state, segment.rows());
+                    cutter.push_sought(number, rows, &node_of, &per_row);
+                }
+                _ if rows > 0 => {
+                    let per_row = self.per_row(segment, state, rows);
+                    for piece in pieces {
+                        let node = node_of(piece.start / GRANULE_ROWS);
+                        let (rows, most) = (piece.len(), cutter.most);
+                        cutter.push(number, piece, node, &per_row, Cost { rows, filled: rows, most });
+                    }
+                }
+                _ => {}
+            }
+        }
+        cutter.morsels
+    }
+
+    /// Per segment the granules, or what is to be looked at of them, that may hold a row that passes; none where an
+    /// index names rows.
+    fn pieces(&self, prepared: &[PreparedSegment], places: Places<'_>) -> Vec<Vec<Range<usize>>> {
+        let mut all = vec![Vec::new(); prepared.len()];
+        // Rows that are sure to be returned.
+        let mut sure = 0;
+        for ((version, state), pieces) in self.segments.iter().zip(prepared).zip(&mut all) {
+            let segment = &version.segment;
+            let range = match &state.access {
+                _ if version.live_rows() == 0 || state.access.len(segment.rows()) == 0 => continue,
+                Access::Rows(_) => continue,
+                Access::Range(range) => range.clone(),
+                Access::All => 0..segment.rows(),
+            };
+            let all_pass = version.deleted.is_none() && matches!(*state.filter, Bound::Constant(true));
+            for granule in range.start / GRANULE_ROWS..range.end.div_ceil(GRANULE_ROWS) {
+                if self.rows_needed.is_some_and(|needed| sure >= needed) {
+                    return all;
+                }
+                let bounds = |c: usize| segment.column(c).as_coded().map(|column| column.code_bounds(granule));
+                if places.options.block_skipping && !state.filter.may_match(&bounds) {
+                    continue;
+                }
+                // Kernels begin at a block: rows in front of the range are tested once more.
+                let start = (granule * GRANULE_ROWS).max(range.start / BLOCK_ROWS * BLOCK_ROWS);
+                let piece = start..((granule + 1) * GRANULE_ROWS).min(range.end);
+                sure += if all_pass { piece.len() } else { 0 };
+                pieces.push(piece);
+            }
+        }
+        all
+    }
+}
+
+/// What a piece adds to a morsel.
+#[derive(Clone, Copy)]
+struct Cost {
+    /// Rows that are looked at.
+    rows: usize,
+    /// What that takes, in rows that are read one after the other.
+    filled: usize,
+    /// What the morsel may come to, if its work is little.
+    most: usize,
+}
+
+/// Puts pieces together to morsels.
+struct Cutter {
+    morsels: Vec<Morsel>,
+    /// What the last morsel costs, in rows.
+    filled: usize,
+    /// What a morsel of little work may cost, in rows.
+    most: usize,
+}
+
+impl Cutter {
+    /// Adds a piece.
+    fn push(&mut self, segment: usize, piece: Range<usize>, node: Option<NodeId>, per_row: &PerRow, cost: Cost) {
+        let mut added = Hint::default();
+        per_row.add_to(&mut added, cost.rows);
+        let filled = self.filled + cost.filled;
+        let fits = |last: &Morsel| {
+            let little = last.hint.cpu_ns + added.cpu_ns <= MORSEL_NS;
+            last.node == node && (filled <= GRANULE_ROWS || (filled <= cost.most && little))
+        };
+        match self.morsels.last_mut() {
+            Some(last) if fits(last) => self.filled = filled,
+            _ => {
+                self.filled = cost.filled;
+                self.morsels.push(Morsel { pieces: Vec::new(), node, hint: Hint::default() });
+            }
+        }
+        if let Some(last) = self.morsels.last_mut() {
+            last.hint.bytes += added.bytes;
+            last.hint.cpu_ns += added.cpu_ns;
+            last.pieces.push((segment, piece));
+        }
+    }
+
+    /// Adds rows that an index names: a piece reaches from its first row to its last one, all on one node.
+    fn push_sought(
+        &mut self,
+        segment: usize,
+        rows: &[u32],
+        node_of: &dyn Fn(usize) -> Option<NodeId>,
+        per_row: &PerRow,
+    ) {
+        let node = |row: u32| node_of(row as usize / GRANULE_ROWS);
+        let mut rest = rows;
+        while let Some(&first) = rest.first() {
+            let here = node(first);
+            let most = &rest[..rest.len().min(SOUGHT_ROWS)];
+            let count = most.iter().position(|&row| node(row) != here).unwrap_or(most.len());
+            let piece = first as usize..most[count - 1] as usize + 1;
+            let cost = Cost { rows: count, filled: count * SOUGHT_ROW_COST, most: GRANULE_ROWS };
+            self.push(segment, piece, here, per_row, cost);
+            rest = &rest[count..];
+        }
+    }
+}
+
+/// Morsels one of each node after the other, so that all nodes work from the beginning; each operation starts at
+/// another node than the one before (VLDB 2015, section 5.2). Those that are on no node in particular take turns with
+/// the nodes.
+pub(super) fn in_turn(morsels: &[Morsel], nodes: &[NodeId], turn: usize) -> Vec<usize> {
+    let mut lanes: Vec<VecDeque<usize>> = vec![VecDeque::new(); nodes.len() + 1];
+    for (number, morsel) in morsels.iter().enumerate() {
+        let lane = morsel.node.and_then(|node| nodes.binary_search(&node).ok()).unwrap_or(nodes.len());
+        lanes[lane].push_back(number);
+    }
+    lanes.retain(|lane| !lane.is_empty());
+    let first = turn % lanes.len().max(1);
+    lanes.rotate_left(first);
+    let mut order = Vec::with_capacity(morsels.len());
+    while order.len() < morsels.len() {
+        order.extend(lanes.iter_mut().filter_map(VecDeque::pop_front));
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cuts whole granules that take `cpu_ps` per row and lie on these nodes.
+    fn cut(granules: &[u32], cpu_ps: f64, most: usize) -> Vec<Vec<usize>> {
+        let per_row = PerRow::of_cpu(cpu_ps);
+        let mut cutter = Cutter { morsels: Vec::new(), filled: 0, most: most * GRANULE_ROWS };
+        for (granule, node) in granules.iter().enumerate() {
+            let piece = granule * GRANULE_ROWS..(granule + 1) * GRANULE_ROWS;
+            let cost = Cost { rows: GRANULE_ROWS, filled: GRANULE_ROWS, most: most * GRANULE_ROWS };
+            cutter.push(0, piece, Some(NodeId(*node)), &per_row, cost);
+        }
+        let granules = |morsel: Morsel| morsel.pieces.iter().map(|(_, rows)| rows.start / GRANULE_ROWS).collect();
+        cutter.morsels.into_iter().map(granules).collect()
+    }
+
+    #[test]
+    fn granules_of_little_work_on_one_node_share_a_morsel() {
+        let nodes = [0, 0, 0, 0, 0, 1, 1, 0];
+        assert_eq!(cut(&nodes, 260.0, 1), (0..8).map(|granule| vec![granule]).collect::<Vec<_>>());
+        assert_eq!(cut(&nodes, 260.0, 3), [vec![0, 1, 2], vec![3, 4], vec![5, 6], vec![7]]);
+        // 1.5 ns for each of 65,536 rows: two of them take the time of a morsel.
+        assert_eq!(cut(&nodes, 1500.0, 16), [vec![0, 1], vec![2, 3], vec![4], vec![5, 6], vec![7]]);
+        assert_eq!(cut(&nodes, 10_000.0, 16).len(), 8);
+    }
+
+    #[test]
+    fn rows_that_an_index_names_do_not_wait_for_each_other() {
+        let per_row = PerRow::of_cpu(260.0);
+        let mut cutter = Cutter { morsels: Vec::new(), filled: 0, most: 16 * GRANULE_ROWS };
+        let rows: Vec<u32> = (0..5 * SOUGHT_ROWS as u32).map(|row| row * 100).collect();
+        cutter.push_sought(0, &rows, &|_| None, &per_row);
+        assert_eq!(cutter.morsels.len(), 5);
+    }
+
+    fn on(node: Option<u32>) -> Morsel {
+        Morsel { pieces: Vec::new(), node: node.map(NodeId), hint: Hint::default() }
+    }
+
+    #[test]
+    fn nodes_take_turns_and_each_operation_starts_one_further() {
+        let morsels: Vec<Morsel> =
+            [Some(0), Some(0), Some(0), Some(2), Some(2), None, Some(5)].into_iter().map(on).collect();
+        let nodes = [NodeId(0), NodeId(2), NodeId(5)];
+        assert_eq!(in_turn(&morsels, &nodes, 0), [0, 3, 6, 5, 1, 4, 2]);
+        assert_eq!(in_turn(&morsels, &nodes, 5), [3, 6, 5, 0, 4, 1, 2]);
+        for turn in 0..9 {
+            let mut all = in_turn(&morsels, &nodes, turn);
+            all.sort_unstable();
+            assert_eq!(all, (0..morsels.len()).collect::<Vec<_>>());
+        }
+        assert!(in_turn(&[], &[], 3).is_empty());
+    }
+}

@@ -1,0 +1,330 @@
+//! How a scan prepares: leaves of its filter become code sets, tests of one column are evaluated per dictionary entry.
+//!
+//! [`Scan::prepare`] binds what binary search can bind, once per dictionary, and estimates from that how many rows each
+//! test would see. Where the dictionary is shorter, its entries become chunks, each a task; whoever ends the last one
+//! finishes the preparation, and morsels may start.
+//!
+//! # Limits
+//! The estimate takes codes as evenly used and parts of a filter as independent of each other.
+
+use std::collections::hash_map::{Entry, HashMap};
+use std::sync::Arc;
+
+use numa::NodeId;
+use parking_lot::Mutex;
+use sched::Statement;
+use sched::policy::concurrency::Pieces;
+use storage::{Segment, SegmentVersion};
+
+use super::cost::{Expected, Lookup, PerRow, Read};
+use super::cut::in_turn;
+use super::seek::{Access, Asked, choose};
+use super::{Morsel, Places, Scan};
+use crate::ExecError;
+use crate::codes::bind::Coding;
+use crate::codes::entries::{Entries, Function, pays};
+use crate::codes::filter::Bound;
+use crate::codes::ranges::CodeRanges;
+use crate::error::stopped;
+use crate::run::execution::ScanOptions;
+use crate::tasks::locate::{Locator, PageMaps};
+
+/// Share of rows that a test over arrays is taken to let through.
+pub(super) const ROW_TEST_FRACTION: f64 = 0.5;
+
+/// Preparation while entries are evaluated.
+pub(super) struct Binding {
+    leaves: Mutex<SetsByCoding>,
+    /// Per segment.
+    accesses: Mutex<Vec<Access>>,
+    jobs: Vec<Job>,
+    /// `(job, chunk)` of every task.
+    pub(super) chunks: Vec<(usize, usize)>,
+    chunks_left: Mutex<usize>,
+}
+
+/// A coding by [`Coding::key`].
+type CodingKey = (usize, bool);
+
+/// Rows of the segments that share a coding of a column, as far as code tests tell.
+struct Reached {
+    coding: Coding,
+    /// How many a row test of the filter is evaluated for.
+    rows: f64,
+}
+
+/// Code sets of leaves by coding, `None` for a leaf that is tested by rows.
+type SetsByCoding = HashMap<(usize, CodingKey), Option<CodeRanges>>;
+
+/// A leaf of the filter to evaluate per entry.
+struct Job {
+    leaf: usize,
+    entries: Entries,
+}
+
+/// What morsels share.
+pub(super) struct Prepared {
+    pub(super) segments: Vec<PreparedSegment>,
+    /// In the order of the rows.
+    pub(super) morsels: Vec<Morsel>,
+    /// Rows of the largest.
+    pub(super) morsel_rows: usize,
+    /// The order in which they are handed out.
+    pub(super) order: Vec<usize>,
+    /// The nodes that they are on, each once.
+    pub(super) nodes: Vec<NodeId>,
+    /// How the rows lie.
+    pub(super) pieces: Pieces,
+    /// What it may use.
+    pub(super) options: ScanOptions,
+}
+
+pub(super) struct PreparedSegment {
+    pub(super) filter: Arc<Bound>,
+    /// The rows that are looked at.
+    pub(super) access: Access,
+    /// The columns that its morsels read.
+    pub(super) reads: Arc<[Read]>,
+}
+
+impl Scan {
+    /// Binds what binary search can bind, and decides what is evaluated per entry.
+    pub(crate) fn prepare(&self, statement: &Statement, places: Places<'_>) -> Result<(), ExecError> {
+        let mut leaves = HashMap::new();
+        let mut reached: HashMap<(usize, CodingKey), Reached> = HashMap::new();
+        let columns = self.expression_columns();
+        let accesses = self.accesses(places.options, places.lookup)?;
+        for (version, access) in self.segments.iter().zip(&accesses) {
+            statement.check().map_err(|_| stopped(statement))?;
+            let rows = version.live_rows().min(access.len(version.segment.rows())) as f64;
+            if rows == 0.0 {
+                continue;
+            }
+            self.bind_leaves(&version.segment, &mut leaves)?;
+            if columns.is_empty() {
+                continue;
+            }
+            let bound = self.bound(&version.segment, &leaves);
+            for &column in &columns {
+                if let Some(coded) = version.segment.column(column).as_coded() {
+                    let coding = Coding::of(coded);
+                    let nothing = Reached { coding: coding.clone(), rows: 0.0 };
+                    reached.entry((column, coding.key())).or_insert(nothing).rows += rows * bound.fraction(1.0);
+                }
+            }
+        }
+        let jobs = self.jobs(&reached);
+        let chunks: Vec<_> =
+            jobs.iter().enumerate().flat_map(|(j, job)| (0..job.entries.chunks()).map(move |c| (j, c))).collect();
+        let left = chunks.len();
+        let (leaves, accesses) = (Mutex::new(leaves), Mutex::new(accesses));
+        let binding = Binding { leaves, accesses, jobs, chunks, chunks_left: Mutex::new(left) };
+        assert!(self.binding.set(binding).is_ok(), "a scan is prepared once");
+        if left == 0 { self.finish_preparation(places) } else { Ok(()) }
+    }
+
+    /// The part that each segment is of.
+    fn parts(&self) -> impl Iterator<Item = u32> + '_ {
+        let parts = self.snapshot.parts.iter().zip(0..);
+        parts.flat_map(|(part, number)| part.segments.iter().map(move |_| number))
+    }
+
+    /// The rows of each segment that are looked at.
+    fn accesses(&self, options: ScanOptions, lookup: Lookup<'_>) -> Result<Vec<Access>, ExecError> {
+        let of_leaves = self.filter.conjuncts().filter_map(|test| Asked::of_test(test));
+        let of_joins = self.keys.iter().map(|(column, keys)| (*column, Asked::Keys(keys)));
+        let asked: Vec<(usize, Asked<'_>)> = of_leaves.chain(of_joins).filter(|_| options.index_lookups).collect();
+        let of = |(version, part): (&SegmentVersion, u32)| {
+            let live = version.live_rows() > 0 && !asked.is_empty();
+            let choice = if live { choose(&version.segment, &asked)? } else { None };
+            let Some(choice) = choice else { return Ok(Access::All) };
+            choice.book((self.number, part), lookup);
+            Ok(choice.access())
+        };
+        self.segments.iter().zip(self.parts()).map(of).collect()
+    }
+
+    /// Prepares as far as binary search goes: tests that would be evaluated per entry count as rows that may match.
+    pub(crate) fn prepare_places(&self, page_maps: &PageMaps) -> Result<(), ExecError> {
+        let mut leaves = HashMap::new();
+        for version in &self.segments {
+            self.bind_leaves(&version.segment, &mut leaves)?;
+        }
+        let (jobs, chunks) = (Vec::new(), Vec::new());
+        let options = ScanOptions::default();
+        let (leaves, accesses) = (Mutex::new(leaves), Mutex::new(self.accesses(options, Lookup::Nowhere)?));
+        let binding = Binding { leaves, accesses, jobs, chunks, chunks_left: Mutex::new(0) };
+        assert!(self.binding.set(binding).is_ok(), "a scan is prepared once");
+        self.finish_preparation(Places {
+            lookup: Lookup::Maps(page_maps),
+            options,
+            turn: None,
+            morsels_min: usize::MAX,
+        })
+    }
+
+    /// Evaluates one chunk of entries; whoever ends last finishes the preparation.
+    pub(crate) fn evaluate_entries(
+        &self,
+        number: usize,
+        statement: &Statement,
+        places: Places<'_>,
+    ) -> Result<(), ExecError> {
+        let binding = self.binding.get().expect("entries are numbered by the binding");
+        let (job, chunk) = binding.chunks[number];
+        binding.jobs[job].entries.evaluate_chunk(chunk, statement)?;
+        let last = {
+            let mut left = binding.chunks_left.lock();
+            *left -= 1;
+            *left == 0
+        };
+        if last { self.finish_preparation(places) } else { Ok(()) }
+    }
+
+    /// Leaves over coded columns of a segment whose codings have not been seen yet.
+    fn bind_leaves(&self, segment: &Segment, known: &mut SetsByCoding) -> Result<(), ExecError> {
+        for (leaf, test) in self.filter.leaves().iter().enumerate() {
+            let [column] = test.columns() else { continue };
+            let Some(coded) = segment.column(*column).as_coded() else { continue };
+            let coding = Coding::of(coded);
+            if let Entry::Vacant(unknown) = known.entry((leaf, coding.key())) {
+                unknown.insert(coding.bind(test)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The filter as it applies to a segment.
+    fn bound(&self, segment: &Segment, known: &SetsByCoding) -> Bound {
+        self.filter.bind(&|leaf| {
+            let [column] = self.filter.leaves()[leaf].columns() else { return None };
+            let coding = Coding::of(segment.column(*column).as_coded()?);
+            known.get(&(leaf, coding.key())).cloned().flatten()
+        })
+    }
+
+    /// Columns that are the only one of some test.
+    fn expression_columns(&self) -> Vec<usize> {
+        let tests = self.filter.leaves().iter().map(|test| test.columns());
+        let mut columns: Vec<usize> =
+            tests.filter_map(|columns| if let [one] = columns { Some(*one) } else { None }).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    /// What is worth evaluating per entry.
+    fn jobs(&self, reached: &HashMap<(usize, CodingKey), Reached>) -> Vec<Job> {
+        let mut jobs = Vec::new();
+        for (leaf, test) in self.filter.leaves().iter().enumerate() {
+            let ([column], true, false) = (test.columns(), test.is_expression(), test.volatile()) else { continue };
+            for (_, reached) in reached.iter().filter(|((c, _), _)| c == column) {
+                if pays(&reached.coding, reached.rows as u64) {
+                    let entries = Entries::new(reached.coding.clone(), Function::Test(test.clone()));
+                    jobs.push(Job { leaf, entries });
+                }
+            }
+        }
+        jobs
+    }
+
+    fn finish_preparation(&self, places: Places<'_>) -> Result<(), ExecError> {
+        let binding = self.binding.get().expect("finished after it began");
+        let mut leaves = binding.leaves.lock();
+        for Job { leaf, entries } in &binding.jobs {
+            // The code set replaces the results, which are no longer charged.
+            leaves.insert((*leaf, entries.coding().key()), entries.passing_codes()?);
+            drop(entries.take_reservations());
+        }
+        let mut filters: HashMap<Vec<CodingKey>, Arc<Bound>> = HashMap::new();
+        let accesses = std::mem::take(&mut *binding.accesses.lock());
+        let nothing = Arc::new(Bound::Constant(false));
+        let columns_read = self.columns_read();
+        let segments = self.segments.iter().zip(accesses).zip(self.parts()).map(|((version, access), part)| {
+            let segment = &version.segment;
+            if access.len(segment.rows()) == 0 {
+                return PreparedSegment { filter: nothing.clone(), access, reads: Arc::default() };
+            }
+            let codings = self.filter_codings(segment);
+            let filter = filters.entry(codings).or_insert_with(|| Arc::new(self.bound(segment, &leaves))).clone();
+            let reads =
+                columns_read.iter().map(|&column| Read::new(segment, column, places.lookup, (self.number, part)));
+            PreparedSegment { filter, access, reads: reads.collect() }
+        });
+        let segments: Vec<PreparedSegment> = segments.collect();
+        let morsels = self.cut(&segments, places);
+        let mut nodes: Vec<NodeId> = morsels.iter().filter_map(|morsel| morsel.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let pieces = match (self.snapshot.parts.len(), nodes.len()) {
+            (2.., _) => Pieces::Parts(self.snapshot.parts.len()),
+            (_, 2..) => Pieces::Partitions(nodes.len()),
+            _ => Pieces::Whole,
+        };
+        let order = match places.turn.filter(|_| self.rows_needed.is_none() && nodes.len() > 1) {
+            Some(turn) => in_turn(&morsels, &nodes, turn),
+            None => (0..morsels.len()).collect(),
+        };
+        let options = places.options;
+        let morsel_rows = morsels.iter().map(Morsel::rows).max().unwrap_or(0);
+        let prepared = Prepared { segments, morsels, morsel_rows, order, nodes, pieces, options };
+        assert!(self.prepared.set(prepared).is_ok(), "a scan is prepared once");
+        Ok(())
+    }
+
+    /// Codings of the columns that the filter's leaves read, in order; a column without codes counts as none.
+    fn filter_codings(&self, segment: &Segment) -> Vec<CodingKey> {
+        let columns = self.filter.leaves().iter().filter_map(|test| test.columns().first());
+        columns.map(|&c| segment.column(c).as_coded().map_or((0, false), |coded| Coding::of(coded).key())).collect()
+    }
+
+    /// Columns that the filter reads, once per test.
+    fn columns_tested(&self) -> Vec<usize> {
+        self.filter.leaves().iter().flat_map(|test| test.columns().iter().copied()).collect()
+    }
+
+    /// Every column that a morsel may read, each once.
+    fn columns_read(&self) -> Vec<usize> {
+        let mut columns = self.columns_tested();
+        columns.extend_from_slice(&self.columns);
+        columns.sort_unstable();
+        columns.dedup();
+        columns
+    }
+
+    /// What says where a segment's morsels run: the column of which they read most, one that the filter reads first. A
+    /// column that lies on no node in particular leaves it to the next.
+    pub(super) fn leader<'a>(&self, segment: &Segment, reads: &'a [Read]) -> Option<&'a Locator> {
+        let by_size = |mut columns: Vec<usize>| {
+            columns.sort_by_key(|&column| (std::cmp::Reverse(segment.column(column).bytes_codes()), column));
+            columns.dedup();
+            columns
+        };
+        let columns = by_size(self.columns_tested()).into_iter().chain(by_size(self.columns.clone()));
+        let read = |column| reads.iter().find(|read| read.column == column);
+        columns.into_iter().find_map(|column| read(column)?.locator())
+    }
+
+    /// What a row of a segment is expected to cost, where `looked_at` of its rows may match.
+    pub(super) fn per_row(&self, segment: &Segment, prepared: &PreparedSegment, looked_at: usize) -> PerRow {
+        let coded = |column: &usize| segment.column(*column).as_coded().is_some();
+        let (mut code_tests, mut row_tests) = (Vec::new(), Vec::new());
+        if !matches!(*prepared.filter, Bound::Constant(_)) {
+            for test in self.filter.leaves() {
+                let by_code = !test.is_expression() && test.columns().iter().all(coded);
+                if by_code { &mut code_tests } else { &mut row_tests }.extend_from_slice(test.columns());
+            }
+        }
+        let width = |&column: &usize| crate::plan::width_bytes(self.snapshot.schema.field(column).data_type());
+        PerRow::of(&Expected {
+            reads: &prepared.reads,
+            code_tests: &code_tests,
+            row_tests: &row_tests,
+            outputs: &self.columns,
+            output_bytes: self.columns.iter().map(width).sum(),
+            // Rows that bounds of granules exclude are not looked at: the others pass the more often.
+            fraction: (prepared.filter.fraction(ROW_TEST_FRACTION) * segment.rows() as f64 / looked_at.max(1) as f64)
+                .min(1.0),
+        })
+    }
+}

@@ -1,0 +1,310 @@
+//! Which rows of a segment an index leaves to be looked at.
+//!
+//! A row passes a conjunction only where it passes every part, so any part that says which values a column with an
+//! index may have names all rows that can pass. Several parts about one column are put together: what a look-up finds
+//! is a run of the rows in the order of the column's values, so parts become lists of runs and are intersected. How
+//! many rows that makes is known before any is looked at; of several columns the one with the fewest is taken, and none
+//! where reading everything costs less.
+//!
+//! # Limits
+//! Parts joined by OR are not looked up unless they are one IN list. One index is used per segment: the rows of two are
+//! not intersected.
+//!
+//! Source: Psaroudakis et al., VLDB 2015, sections 4.1, 5.2 and 6.1.5 (index look-ups at low selectivity).
+
+use std::ops::{Bound, Range};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use numa::{NodeId, current_node};
+use storage::{BLOCK_ROWS, Index, IndexRows, Segment, TableVersion};
+
+use super::Lookup;
+use crate::ExecError;
+use crate::codes::filter::RowTest;
+use crate::keys::key_filter::{FewKeys, KeyFilter};
+use crate::plan::predicate::{CompareOp, Predicate};
+use crate::tasks::traffic::{self, Item, TouchPhase, TouchedComponent};
+
+/// A row that an index names costs as much as `n` rows that are scanned: it is read out of order, and the position
+/// itself is read, sorted and gathered. A guess from VLDB 2015, section 6.1.5; the example `point` prints where the two
+/// are equal on a machine.
+const SCATTERED_COST: u64 = 512;
+/// What scanning a segment costs before its first row; a guess too.
+const SEGMENT_COST: u64 = 4096;
+/// Look-ups of a list, each as dear as `n` rows that are scanned.
+const LOOK_UP_COST: u64 = 1024;
+
+/// What a part of a conjunction says of one column.
+#[derive(Clone, Copy)]
+pub(crate) enum Asked<'a> {
+    /// `column op value`.
+    Compare(CompareOp, &'a ArrayRef),
+    /// `column IN (values)`.
+    In(&'a ArrayRef),
+    /// Its values are keys of the other side of a join.
+    Keys(&'a KeyFilter),
+}
+
+/// Rows of a segment that are looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Every row.
+    All,
+    /// Consecutive rows.
+    Range(Range<usize>),
+    /// These rows, ascending.
+    Rows(Vec<u32>),
+}
+
+impl Access {
+    /// How many rows these are of a segment of `rows`.
+    pub(crate) fn len(&self, rows: usize) -> usize {
+        match self {
+            Access::All => rows,
+            Access::Range(range) => range.len(),
+            Access::Rows(rows) => rows.len(),
+        }
+    }
+}
+
+/// The index to use for a segment, and the places in its order that it is asked for.
+pub(crate) struct Choice<'s> {
+    /// The column.
+    pub(crate) column: usize,
+    index: &'s Index,
+    places: Vec<Range<u32>>,
+    /// Rows that it names.
+    pub(crate) rows: usize,
+    /// They follow each other.
+    consecutive: bool,
+}
+
+impl Choice<'_> {
+    /// Tells the account of the task on this thread what looking the rows up reads of the index, which is of a column
+    /// of the table and part of these numbers.
+    pub(crate) fn book(&self, (table, part): (u32, u32), lookup: Lookup<'_>) {
+        const ROW_BYTES: u64 = 4;
+        let item = Item { table, column: self.column as u32, part, component: TouchedComponent::Index };
+        let lines = self.places.len() as u64 * traffic::LINE_BYTES;
+        let bytes = lines.max(self.rows as u64 * ROW_BYTES).min(self.index.bytes() as u64);
+        let mut nodes: Vec<NodeId> = match lookup {
+            Lookup::Only(node) => vec![node],
+            Lookup::Nowhere => Vec::new(),
+            Lookup::Maps(_) => self.index.regions().iter().flat_map(|region| region.policy().nodes()).collect(),
+        };
+        nodes.sort_unstable();
+        nodes.dedup();
+        // Of copies the one here is read.
+        if let Some(here) = current_node().filter(|node| self.index.is_replicated() && nodes.contains(node)) {
+            nodes = vec![here];
+        }
+        let share = bytes / nodes.len().max(1) as u64;
+        nodes.iter().for_each(|node| traffic::note(item, TouchPhase::LookUp, *node, share));
+    }
+
+    /// The rows.
+    pub(crate) fn access(&self) -> Access {
+        let mut rows = Vec::new();
+        for places in &self.places {
+            match self.index.rows_at(places.clone()) {
+                IndexRows::Range(range) if self.places.len() == 1 => {
+                    return Access::Range(range.start as usize..range.end as usize);
+                }
+                found => rows.extend(found.iter()),
+            }
+        }
+        rows.sort_unstable();
+        Access::Rows(rows)
+    }
+}
+
+impl<'a> Asked<'a> {
+    /// What a leaf says, where an index can look that up.
+    pub(crate) fn of_test(test: &'a RowTest) -> Option<(usize, Asked<'a>)> {
+        let column = *test.columns().first()?;
+        match (test.as_compare(), test.as_in()) {
+            (Some((op, value)), _) if op != CompareOp::NotEq => Some((column, Asked::Compare(op, value))),
+            (_, Some((values, false))) => Some((column, Asked::In(values))),
+            _ => None,
+        }
+    }
+
+    /// As [`of_test`](Self::of_test), of a predicate.
+    pub(crate) fn of_predicate(predicate: &'a Predicate) -> Option<(usize, Asked<'a>)> {
+        match predicate {
+            Predicate::Compare { column, op, value } if *op != CompareOp::NotEq => {
+                Some((*column, Asked::Compare(*op, value)))
+            }
+            Predicate::In { column, values, negated: false } => Some((*column, Asked::In(values))),
+            _ => None,
+        }
+    }
+
+    /// Look-ups that it takes.
+    fn look_ups(&self) -> usize {
+        match self {
+            Asked::Compare(..) => 1,
+            Asked::In(values) => values.len(),
+            Asked::Keys(keys) => keys.few().map_or(usize::MAX, |few| few.len()),
+        }
+    }
+
+    /// The places of the rows that it leaves, ascending and apart; `None` where the index cannot tell.
+    fn places(&self, segment: &Segment, column: usize, index: &Index) -> Result<Option<Vec<Range<u32>>>, ExecError> {
+        let stored = segment.column(column).as_ref();
+        let mut places = Vec::with_capacity(self.look_ups());
+        match self {
+            Asked::Compare(op, value) => {
+                let value: &dyn Array = value.as_ref();
+                let (from, to) = match op {
+                    CompareOp::Eq => (Bound::Included(value), Bound::Included(value)),
+                    CompareOp::Lt => (Bound::Unbounded, Bound::Excluded(value)),
+                    CompareOp::LtEq => (Bound::Unbounded, Bound::Included(value)),
+                    CompareOp::Gt => (Bound::Excluded(value), Bound::Unbounded),
+                    CompareOp::GtEq => (Bound::Included(value), Bound::Unbounded),
+                    CompareOp::NotEq => return Ok(None),
+                };
+                places.push(index.order_between(stored, from, to)?);
+            }
+            Asked::In(values) => {
+                for i in 0..values.len() {
+                    let value = values.slice(i, 1);
+                    let value = Bound::Included(value.as_ref());
+                    places.push(index.order_between(stored, value, value)?);
+                }
+            }
+            Asked::Keys(keys) => match keys.few() {
+                Some(FewKeys::Integers(values)) => {
+                    for &value in values {
+                        let Some(of_value) = index.order_of_integers(stored, value, value) else { return Ok(None) };
+                        places.push(of_value);
+                    }
+                }
+                Some(FewKeys::Vids(dictionary, vids)) => {
+                    for &vid in vids {
+                        let found = dictionary.bytes_of(vid).and_then(|bytes| index.order_of_bytes(stored, bytes));
+                        let Some(of_value) = found else { return Ok(None) };
+                        places.push(of_value);
+                    }
+                }
+                None => return Ok(None),
+            },
+        }
+        if places.len() > 1 {
+            places.sort_unstable_by_key(|run| run.start);
+            // Equal members of a list.
+            places.dedup();
+        }
+        places.retain(|run| !run.is_empty());
+        Ok(Some(places))
+    }
+}
+
+/// What both lists of runs have.
+fn intersected(a: &[Range<u32>], b: &[Range<u32>]) -> Vec<Range<u32>> {
+    let (mut i, mut j, mut both) = (0, 0, Vec::new());
+    while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {
+        let run = x.start.max(y.start)..x.end.min(y.end);
+        if !run.is_empty() {
+            both.push(run);
+        }
+        if x.end <= y.end { i += 1 } else { j += 1 }
+    }
+    both
+}
+
+/// The index to look rows of a segment up in, given what parts of a conjunction say of columns; `None` where every row
+/// is to be looked at.
+pub(crate) fn choose<'s>(segment: &'s Segment, asked: &[(usize, Asked<'_>)]) -> Result<Option<Choice<'s>>, ExecError> {
+    let rows = segment.rows() as u64;
+    let mut best: Option<(u64, Choice<'s>)> = None;
+    for (number, (column, first)) in asked.iter().enumerate() {
+        let Some(index) = segment.index(*column) else { continue };
+        if asked[..number].iter().any(|(known, _)| known == column) {
+            continue;
+        }
+        let few = |asked: &Asked<'_>| asked.look_ups() <= 16 || asked.look_ups() as u64 * LOOK_UP_COST <= rows;
+        let mut places: Option<Vec<Range<u32>>> = None;
+        let others = asked[number + 1..].iter().filter(|(other, _)| other == column).map(|(_, asked)| asked);
+        for one in std::iter::once(first).chain(others).filter(|one| few(one)) {
+            if let Some(found) = one.places(segment, *column, index)? {
+                places = Some(match places {
+                    Some(known) => intersected(&known, &found),
+                    None => found,
+                });
+            }
+        }
+        let Some(places) = places else { continue };
+        let count: u64 = places.iter().map(|run| run.len() as u64).sum();
+        let consecutive = places.len() == 1 && matches!(index.rows_at(places[0].clone()), IndexRows::Range(_));
+        let cost = if consecutive { count + SEGMENT_COST } else { count * SCATTERED_COST };
+        if cost < best.as_ref().map_or(rows + SEGMENT_COST, |(cost, _)| *cost) {
+            best = Some((cost, Choice { column: *column, index, places, rows: count as usize, consecutive }));
+        }
+    }
+    Ok(best.map(|(_, choice)| choice))
+}
+
+/// What the parts of a conjunction over columns of a table say that an index may be asked.
+pub(crate) fn asked_by<'a>(conjuncts: &[&'a Predicate]) -> Vec<(usize, Asked<'a>)> {
+    let mut asked = Vec::new();
+    for conjunct in conjuncts {
+        match conjunct {
+            Predicate::And(parts) => asked.extend(asked_by(&parts.iter().collect::<Vec<_>>())),
+            other => asked.extend(Asked::of_predicate(other)),
+        }
+    }
+    asked
+}
+
+/// What look-ups leave of a table.
+pub(crate) struct Left {
+    /// Columns whose index is used in some segment, ascending.
+    pub(crate) columns: Vec<usize>,
+    /// Rows that are looked at, and of these the ones that an index names one by one.
+    pub(crate) rows: u64,
+    pub(crate) scattered: u64,
+}
+
+/// What look-ups leave of the rows of a snapshot of which a conjunction is asked; `None` where no index is used.
+pub(crate) fn left(snapshot: &TableVersion, asked: &[(usize, Asked<'_>)]) -> Option<Left> {
+    if asked.is_empty() {
+        return None;
+    }
+    let mut left = Left { columns: Vec::new(), rows: 0, scattered: 0 };
+    for version in snapshot.segments() {
+        let live = version.live_rows();
+        if live == 0 {
+            continue;
+        }
+        match choose(&version.segment, asked).ok().flatten() {
+            Some(choice) => {
+                left.rows += choice.rows as u64;
+                // A few that follow each other cost as much as any few.
+                left.scattered += if choice.consecutive && choice.rows > BLOCK_ROWS { 0 } else { choice.rows as u64 };
+                left.columns.push(choice.column);
+            }
+            None => left.rows += live as u64,
+        }
+    }
+    left.columns.sort_unstable();
+    left.columns.dedup();
+    (!left.columns.is_empty()).then_some(left)
+}
+
+/// Key filters of joins that have few keys, by column of the table.
+pub(crate) type Keys = Vec<(usize, Arc<KeyFilter>)>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_in_both_lists() {
+        let none: [Range<u32>; 0] = [];
+        assert_eq!(intersected(&[0..5, 7..9], std::slice::from_ref(&(3..8))), [3..5, 7..8]);
+        assert_eq!(intersected(std::slice::from_ref(&(0..5)), std::slice::from_ref(&(5..9))), none);
+        assert_eq!(intersected(&[1..2, 4..5, 9..20], &[0..10, 11..12, 15..30]), [1..2, 4..5, 9..10, 11..12, 15..20]);
+    }
+}

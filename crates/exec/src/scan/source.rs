@@ -1,0 +1,419 @@
+//! Sources of chunks: [`ScanSource`], rows of a table that pass a filter, and [`RowsSource`], rows that were kept.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ops::Range;
+use std::sync::Arc;
+
+use numa::{NodeId, Reservation};
+use sched::Hint;
+use sched::policy::concurrency::Pieces;
+use storage::{BLOCK_ROWS, CodePredicate, Column, Dictionary, Encoding, GRANULE_ROWS, Segment, TableVersion};
+
+use super::{Counter, Matches, Scan};
+use crate::ExecError;
+use crate::chunk::vector::{ColumnInfo, Kind, is_integer, type_bounds};
+use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
+use crate::codes::bind::Coding;
+use crate::keys::key_filter::{KeyFilter, Most, OnCodes, Worth};
+use crate::mask::Mask;
+use crate::pipe::filters::{Filters, Wanted};
+use crate::pipe::{Out, Source};
+use crate::tasks::run::Run;
+
+/// Rows that one task takes of rows that were kept.
+const ROWS_PER_MORSEL: usize = 16 * CHUNK_ROWS;
+
+/// Keys of joins are marked as codes where a dictionary has at most `n` for each row that has one of them, or so few.
+const CODES_PER_ROW: usize = 16;
+const CODES_MIN: usize = 1 << 20;
+
+/// Rows of a table.
+pub(crate) struct ScanSource {
+    scan: Scan,
+    columns: Arc<[usize]>,
+    infos: Arc<[ColumnInfo]>,
+    /// Per segment, tests that joins above have made of their keys.
+    tests: Vec<Tests>,
+}
+
+/// Tests of a segment's rows.
+#[derive(Default)]
+struct Tests {
+    /// Of codes.
+    codes: Vec<CodeTest>,
+    /// Of the values of rows that pass those.
+    values: Vec<ValueTest>,
+}
+
+/// A test of a column's codes.
+struct CodeTest {
+    /// Of the table.
+    column: usize,
+    predicate: CodePredicate,
+    /// One per filter, whichever segment it is tested in.
+    worth: Arc<Worth>,
+    /// What a set of codes is charged to; segments with the same dictionary share it.
+    _charged: Option<Arc<Reservation>>,
+}
+
+/// A test of a column's values.
+struct ValueTest {
+    /// The column alone.
+    origin: Origin,
+    filter: Arc<KeyFilter>,
+    worth: Arc<Worth>,
+}
+
+impl ScanSource {
+    /// Prepares the scan. `filters` are over table columns; what cannot be told by codes is left to the joins.
+    pub(crate) fn new(
+        scan: Scan,
+        columns: Vec<usize>,
+        infos: Vec<ColumnInfo>,
+        filters: &Filters,
+        run: &Run<'_>,
+    ) -> Result<ScanSource, ExecError> {
+        let few = filters.iter().filter(|wanted| wanted.keys.few().is_some());
+        let scan = scan.with_keys(few.map(|wanted| (wanted.column, wanted.keys.clone())).collect());
+        scan.prepare_with(run)?;
+        let mut known: HashMap<(usize, usize, bool), OnCodes> = HashMap::new();
+        let mut tests = Vec::with_capacity(scan.segments().len());
+        let worth = |wanted: &Wanted| {
+            let worth = |most| Arc::new(if wanted.always { Worth::always() } else { Worth::new(most) });
+            (worth(Most::Codes), worth(Most::Values))
+        };
+        let worth: Vec<_> = filters.iter().map(worth).collect();
+        let sharing = rows_by_dictionary(&scan, filters);
+        for (segment, version) in scan.segments().iter().enumerate() {
+            let mut of_segment = Tests::default();
+            // Of rows that an index names few are left: the joins see to those.
+            let filters = if scan.is_sought(segment) { &[] } else { filters.as_slice() };
+            for (number, Wanted { column, keys: filter, .. }) in filters.iter().enumerate() {
+                let place = columns.iter().position(|c| c == column).expect("filters are over columns that are read");
+                let mut by_value = true;
+                if let Some(coded) = version.segment.column(*column).as_coded() {
+                    let (dictionary, null) = (address(coded.dictionary()), coded.null_code());
+                    let told = match known.entry((number, dictionary, null)) {
+                        Entry::Occupied(told) => told.get().clone(),
+                        Entry::Vacant(told) => {
+                            let rows = sharing[&(*column, dictionary)];
+                            let entries = (rows, CODES_MIN.max(CODES_PER_ROW * rows));
+                            told.insert(filter.on_codes(coded.dictionary(), null, entries, run)?).clone()
+                        }
+                    };
+                    by_value = told.values_tell_more;
+                    let (worth, charged) = (worth[number].0.clone(), told.charged);
+                    let test = |predicate| CodeTest { column: *column, predicate, worth, _charged: charged };
+                    let some = told.predicate.filter(|predicate| !matches!(predicate, CodePredicate::Everything));
+                    of_segment.codes.extend(some.map(test));
+                }
+                if by_value && filter.tells_values(&infos[place]) {
+                    let (columns, infos) = (Arc::from([*column]), Arc::from([infos[place].clone()]));
+                    let origin = Origin::Segment { segment: version.segment.clone(), columns, infos, counter: None };
+                    of_segment.values.push(ValueTest {
+                        origin,
+                        filter: filter.clone(),
+                        worth: worth[number].1.clone(),
+                    });
+                }
+            }
+            tests.push(of_segment);
+        }
+        Ok(ScanSource { scan, columns: columns.into(), infos: infos.into(), tests })
+    }
+}
+
+impl ScanSource {
+    /// Rows that it hands out at most.
+    pub(crate) fn rows(&self) -> u64 {
+        self.scan.rows_at_most() as u64
+    }
+
+    /// Hands out what passes of a morsel, in chunks of at most `most` rows. `as_bits`: rows that are close to each
+    /// other come as bits, which is less work for whoever does nothing but load columns.
+    fn morsel(
+        &self,
+        morsel: usize,
+        (most, as_bits): (usize, bool),
+        run: &Run<'_>,
+        out: &mut Out<'_>,
+    ) -> Result<bool, ExecError> {
+        let mut left = self.scan.rows_needed().unwrap_or(usize::MAX);
+        let mut positions = Vec::new();
+        for (segment, rows) in &self.scan.morsel(morsel).pieces {
+            if left == 0 {
+                break;
+            }
+            run.check()?;
+            let counter = self.scan.counter(*segment, rows);
+            let piece = Piece { source: self, segment: *segment, rows: rows.clone(), counter: counter.clone() };
+            let wanted = piece.hand_out(&mut left, (most, as_bits), &mut positions, out);
+            counter.settle();
+            if !wanted? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// Rows of a segment on their way out.
+struct Piece<'a> {
+    source: &'a ScanSource,
+    segment: usize,
+    rows: Range<usize>,
+    counter: Arc<Counter>,
+}
+
+impl Piece<'_> {
+    /// Hands out the rows that pass, at most `left`; `positions` is room to work in. False where nobody wants more.
+    fn hand_out(
+        &self,
+        left: &mut usize,
+        (most, as_bits): (usize, bool),
+        positions: &mut Vec<u32>,
+        out: &mut Out<'_>,
+    ) -> Result<bool, ExecError> {
+        let Piece { source, segment, rows, counter } = self;
+        let mut matches = source.scan.matches(*segment, rows, counter)?;
+        let tests = &source.tests[*segment];
+        if let Matches::Mask(mask) = &mut matches {
+            tests.by_code(&source.scan.segments()[*segment].segment, rows, source.scan.skips_blocks(), mask);
+            let marked = mask.count();
+            let as_bits = as_bits && tests.values.is_empty() && most >= BLOCK_ROWS;
+            if marked == 0 {
+                return Ok(true);
+            }
+            if as_bits && mask.is_dense(marked) && *left >= rows.len() {
+                *left -= marked;
+                for (window, count) in mask.windows(marked, most) {
+                    let words = mask.words_in(&window).to_vec();
+                    let ids = RowIds::marked(rows.start + window.start..rows.start + window.end, words, count);
+                    if !out(self.chunk(ids))? {
+                        return Ok(false);
+                    }
+                }
+                return Ok(true);
+            }
+        }
+        let found = matches.found(rows, positions);
+        let found = tests.by_value(rows, found, positions);
+        let wanted = found.min(*left);
+        *left -= wanted;
+        for done in (0..wanted).step_by(most) {
+            let take = (wanted - done).min(most);
+            let ids = match found == rows.len() {
+                true => RowIds::Range(rows.start + done..rows.start + done + take),
+                false => RowIds::ascending(&positions[done..done + take]),
+            };
+            if !out(self.chunk(ids))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn chunk(&self, ids: RowIds) -> Chunk {
+        let ScanSource { scan, columns, infos, .. } = self.source;
+        let segment = scan.segments()[self.segment].segment.clone();
+        let (columns, infos, counter) = (columns.clone(), infos.clone(), Some(self.counter.clone()));
+        Chunk::of(Origin::Segment { segment, columns, infos, counter }, ids)
+    }
+}
+
+impl Source for ScanSource {
+    fn morsels(&self) -> usize {
+        self.scan.morsels()
+    }
+
+    fn morsel_rows(&self) -> usize {
+        self.scan.morsel_rows()
+    }
+
+    fn node_of(&self, morsel: usize) -> Option<NodeId> {
+        self.scan.morsel(morsel).node
+    }
+
+    fn hint(&self, morsel: usize) -> Hint {
+        self.scan.morsel(morsel).hint
+    }
+
+    fn spread(&self) -> Option<(&[NodeId], Pieces)> {
+        self.scan.spread()
+    }
+
+    fn rows_expected(&self) -> Option<u64> {
+        Some(self.scan.rows_expected() as u64)
+    }
+
+    fn codings(&self, column: usize) -> Vec<(Coding, u64)> {
+        self.scan.codings(self.columns[column])
+    }
+
+    fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        self.morsel(morsel, (CHUNK_ROWS, false), run, out)
+    }
+
+    fn run_in(&self, morsel: usize, most: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        self.morsel(morsel, (most, true), run, out)
+    }
+}
+
+const _: () = assert!(GRANULE_ROWS.is_multiple_of(CHUNK_ROWS), "a granule makes whole chunks");
+
+/// Rows of the segments that have a dictionary in common, by the column of a filter and the dictionary's address.
+fn rows_by_dictionary(scan: &Scan, filters: &Filters) -> HashMap<(usize, usize), usize> {
+    let mut columns: Vec<usize> = filters.iter().map(|wanted| wanted.column).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    let mut rows = HashMap::new();
+    for segment in scan.segments().iter().map(|version| &version.segment) {
+        for &column in &columns {
+            if let Some(coded) = segment.column(column).as_coded() {
+                *rows.entry((column, address(coded.dictionary()))).or_default() += segment.rows();
+            }
+        }
+    }
+    rows
+}
+
+fn address(dictionary: &Arc<Dictionary>) -> usize {
+    Arc::as_ptr(dictionary) as usize
+}
+
+impl Tests {
+    /// Takes rows out of the mask whose codes do not pass.
+    fn by_code(&self, segment: &Segment, rows: &Range<usize>, skips: bool, mask: &mut Mask) {
+        let mut marked = if self.codes.is_empty() { 0 } else { mask.count() };
+        for CodeTest { column, predicate, worth, .. } in &self.codes {
+            let coded = segment.column(*column).as_coded().expect("tests are made for columns with codes");
+            if marked == 0 {
+                return;
+            }
+            if !worth.pays() {
+                // Bounds of a granule cost nothing.
+                if skips {
+                    coded.select_by_bounds(rows.clone(), predicate, mask.words_mut());
+                    marked = mask.count();
+                }
+                continue;
+            }
+            match skips {
+                true => coded.select(rows.clone(), predicate, mask.words_mut()),
+                false => coded.select_each(rows.clone(), predicate, mask.words_mut()),
+            }
+            let kept = mask.count();
+            worth.note(marked, kept);
+            marked = kept;
+        }
+    }
+
+    /// Of `found` rows of `rows`, which are in `positions` unless they are all, leaves those whose values pass; how
+    /// many.
+    fn by_value(&self, rows: &Range<usize>, mut found: usize, positions: &mut Vec<u32>) -> usize {
+        let mut passing = Vec::new();
+        for test in &self.values {
+            if found == 0 || !test.worth.pays() {
+                continue;
+            }
+            let all = found == rows.len();
+            let mut kept = Vec::with_capacity(found);
+            for start in (0..found).step_by(CHUNK_ROWS) {
+                let end = (start + CHUNK_ROWS).min(found);
+                let ids = match all {
+                    true => RowIds::Range(rows.start + start..rows.start + end),
+                    false => RowIds::list(positions[start..end].to_vec()),
+                };
+                test.filter.passing(&Chunk::of(test.origin.clone(), ids).column(0), &mut passing);
+                match all {
+                    true => kept.extend(passing.iter().map(|&row| (rows.start + start) as u32 + row)),
+                    false => kept.extend(passing.iter().map(|&row| positions[start + row as usize])),
+                }
+            }
+            test.worth.note(found, kept.len());
+            if kept.len() < found {
+                found = kept.len();
+                *positions = kept;
+            }
+        }
+        found
+    }
+}
+
+/// What is known of columns of a table.
+pub(crate) fn column_infos(snapshot: &TableVersion, columns: &[usize]) -> Vec<ColumnInfo> {
+    columns.iter().map(|&column| column_info(snapshot, column)).collect()
+}
+
+fn column_info(snapshot: &TableVersion, column: usize) -> ColumnInfo {
+    let field = snapshot.schema.fields()[column].clone();
+    let stored: Vec<&Arc<Column>> =
+        snapshot.segments().filter(|v| v.live_rows() > 0).map(|v| v.segment.column(column)).collect();
+    let nullable = stored.iter().any(|c| c.has_nulls());
+    let mut info = ColumnInfo::plain(field);
+    info.nullable = nullable;
+    if is_integer(info.data_type()) {
+        if let Some((low, high)) = stored_bounds(&stored, &info) {
+            info.kind = Kind::Int { low, high };
+        }
+        return info;
+    }
+    if let Some(first) = stored.first().and_then(|c| c.as_coded())
+        && !matches!(info.kind, Kind::Float)
+        && first.dictionary().encoding() == Encoding::SortedStrings
+        && stored.iter().all(|c| c.as_coded().is_some_and(|c| Arc::ptr_eq(c.dictionary(), first.dictionary())))
+    {
+        info.kind = Kind::Vid(first.dictionary().clone());
+    }
+    info
+}
+
+/// Bounds of the values of an integer column; `None` where some may not fit.
+fn stored_bounds(stored: &[&Arc<Column>], info: &ColumnInfo) -> Option<(i64, i64)> {
+    let mut bounds: Option<(i64, i64)> = None;
+    for column in stored {
+        let (low, high) = match column.as_coded() {
+            Some(coded) if coded.dictionary().is_empty() => continue,
+            Some(coded) => coded.dictionary().integer_bounds()?,
+            None => type_bounds(info.data_type())?,
+        };
+        let known = bounds.unwrap_or((low, high));
+        bounds = Some((known.0.min(low), known.1.max(high)));
+    }
+    Some(bounds.unwrap_or((0, 0)))
+}
+
+/// Rows that were kept.
+pub(crate) struct RowsSource(pub(crate) Arc<Rows>);
+
+impl Source for RowsSource {
+    fn kept(&self) -> Option<&Arc<Rows>> {
+        Some(&self.0)
+    }
+
+    fn morsels(&self) -> usize {
+        self.0.rows.div_ceil(ROWS_PER_MORSEL)
+    }
+
+    fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        self.run_in(morsel, CHUNK_ROWS, run, out)
+    }
+
+    fn run_in(&self, morsel: usize, most: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+        let mut start = morsel * ROWS_PER_MORSEL;
+        let end = (start + ROWS_PER_MORSEL).min(self.0.rows);
+        run.check()?;
+        while start < end {
+            let rows = start..(start + most).min(end);
+            start = rows.end;
+            if !out(Chunk::of(Origin::Rows(self.0.clone()), RowIds::Range(rows)))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

@@ -1,0 +1,168 @@
+//! [`Run`]: what every part of a running plan needs, and [`drive`], which sends a pipeline's chunks into a sink.
+
+use std::sync::Arc;
+
+use numa::Reservation;
+use parking_lot::Mutex;
+use sched::Statement;
+use storage::{CostOf, Interruption, NodeOf, Parallel};
+
+use super::profile::Working;
+use super::traffic::{self, Traffic};
+use crate::ExecError;
+use crate::chunk::Chunk;
+use crate::error::stopped;
+use crate::pipe::Pipe;
+use crate::scan::Places;
+
+/// A help takes one in `n` bytes that are free, at most.
+const HELP_SHARE: u64 = 4;
+
+/// What a plan runs with.
+#[derive(Clone, Copy)]
+pub(crate) struct Run<'a> {
+    /// Its budget, deadline and cancellation.
+    pub(crate) statement: &'a Arc<Statement>,
+    /// Threads lent to it; tasks given here may call it again.
+    pub(crate) parallel: &'a dyn Parallel,
+    /// How many of them work at a time, at most.
+    pub(crate) threads: usize,
+    /// Where pages lie.
+    pub(crate) places: Places<'a>,
+    /// Where it is written down what tasks touch.
+    pub(crate) traffic: &'a Arc<Traffic>,
+}
+
+impl Run<'_> {
+    /// An error if the statement is to stop.
+    pub(crate) fn check(&self) -> Result<(), ExecError> {
+        self.statement.check().map_err(|_| stopped(self.statement))
+    }
+
+    /// Charges the statement.
+    pub(crate) fn reserve(&self, bytes: u64) -> Result<Reservation, ExecError> {
+        Ok(self.statement.budget().reserve(bytes)?)
+    }
+
+    /// Charges the statement for what helps it, and what it can do without: `None` unless several times as much is
+    /// free, since what it cannot do without comes later and must not fail for a help's sake.
+    pub(crate) fn reserve_help(&self, bytes: u64) -> Option<Reservation> {
+        let budget = self.statement.budget();
+        let ample = budget.available_bytes().is_none_or(|free| free / HELP_SHARE >= bytes);
+        ample.then(|| budget.reserve(bytes).ok()).flatten()
+    }
+
+    /// Runs `body` for every task, in parallel, near the nodes named; the first error ends it.
+    pub(crate) fn for_each(
+        &self,
+        tasks: usize,
+        node_of: &NodeOf<'_>,
+        body: &(dyn Fn(usize) -> Result<(), ExecError> + Sync),
+    ) -> Result<(), ExecError> {
+        self.for_each_costing(tasks, node_of, &|_| (0, 0), body)
+    }
+
+    /// As [`for_each`](Self::for_each) for every morsel of a pipe, where its source wants it, with what it is expected
+    /// to cost.
+    pub(crate) fn for_each_morsel(
+        &self,
+        pipe: &Pipe,
+        body: &(dyn Fn(usize) -> Result<(), ExecError> + Sync),
+    ) -> Result<(), ExecError> {
+        let cost_of = |morsel| {
+            let hint = pipe.hint(morsel);
+            (hint.bytes, hint.cpu_ns)
+        };
+        self.for_each_costing(pipe.morsels(), &|morsel| pipe.node_of(morsel), &cost_of, body)
+    }
+
+    fn for_each_costing(
+        &self,
+        tasks: usize,
+        node_of: &NodeOf<'_>,
+        cost_of: &CostOf<'_>,
+        body: &(dyn Fn(usize) -> Result<(), ExecError> + Sync),
+    ) -> Result<(), ExecError> {
+        let failed: Mutex<Option<ExecError>> = Mutex::new(None);
+        let operator = Working::now();
+        // Waiting for other threads is nobody's work.
+        let _waiting = operator.as_ref().map(|_| Working::on(None));
+        let ran = self.parallel.for_each_costing(tasks, node_of, cost_of, &|task| {
+            let _working = operator.as_ref().map(|operator| {
+                operator.add_task();
+                Working::on(Some(operator.clone()))
+            });
+            if failed.lock().is_some() {
+                return;
+            }
+            let _task = traffic::Task::begin(self.traffic, self.statement);
+            if let Err(error) = self.check().and_then(|()| body(task)) {
+                failed.lock().get_or_insert(error);
+            }
+        });
+        if let Some(error) = failed.into_inner() {
+            return Err(error);
+        }
+        match ran {
+            Ok(()) => Ok(()),
+            Err(Interruption::Panicked(text)) => Err(ExecError::Panicked(text)),
+            Err(Interruption::Cancelled) => Err(stopped(self.statement)),
+        }
+    }
+
+    /// As [`for_each`](Self::for_each) with a result per task, in the order of tasks, anywhere.
+    pub(crate) fn map<T: Send>(
+        &self,
+        tasks: usize,
+        body: &(dyn Fn(usize) -> Result<T, ExecError> + Sync),
+    ) -> Result<Vec<T>, ExecError> {
+        let results: Vec<Mutex<Option<T>>> = (0..tasks).map(|_| Mutex::new(None)).collect();
+        self.for_each(tasks, &|_| None, &|task| {
+            *results[task].lock() = Some(body(task)?);
+            Ok(())
+        })?;
+        Ok(results.into_iter().map(|r| r.into_inner().expect("every task ran")).collect())
+    }
+}
+
+/// Where the chunks of a pipeline end up. `Local` is the state of one worker at a time; there are about as many as
+/// workers.
+pub(crate) trait Sink: Sync {
+    /// State of one worker.
+    type Local: Send;
+
+    /// A new state.
+    fn local(&self) -> Result<Self::Local, ExecError>;
+
+    /// The chunks that this worker gives next are those of a piece of the pipeline; pieces are numbered in the order
+    /// of its rows.
+    fn begin(&self, _local: &mut Self::Local, _morsel: usize) {}
+
+    /// Takes a chunk, never an empty one. False where nobody wants more.
+    fn push(&self, local: &mut Self::Local, chunk: Chunk) -> Result<bool, ExecError>;
+}
+
+/// Sends every chunk of the pipeline into the sink and gives back the states of its workers, in no particular order;
+/// none if there was no task.
+pub(crate) fn drive<S: Sink>(pipe: &Pipe, sink: &S, run: &Run<'_>) -> Result<Vec<S::Local>, ExecError> {
+    let idle: Mutex<Vec<S::Local>> = Mutex::new(Vec::new());
+    let done = std::sync::atomic::AtomicBool::new(false);
+    run.for_each_morsel(pipe, &|morsel| {
+        if done.load(std::sync::atomic::Ordering::Relaxed) {
+            return Ok(());
+        }
+        let taken = idle.lock().pop();
+        let mut local = match taken {
+            Some(local) => local,
+            None => sink.local()?,
+        };
+        sink.begin(&mut local, morsel);
+        let wanted = pipe.run(morsel, run, &mut |chunk| sink.push(&mut local, chunk));
+        idle.lock().push(local);
+        if !wanted? {
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+        Ok(())
+    })?;
+    Ok(idle.into_inner())
+}

@@ -1,0 +1,438 @@
+//! [`Traffic`]: which bytes of what a statement's tasks touched, on which node they lay, and on which node the task
+//! ran.
+//!
+//! A task keeps a small ledger of its own ([`Task`]), whoever's thread it runs on: operators and columns note what they
+//! touch where they touch it ([`note`]). When the task ends, its ledger is added to the statement's traffic under one
+//! lock, and each node's sum to the counters of the scheduler. The same notes count for the operator that is being
+//! profiled, so there is one place where bytes are counted.
+//!
+//! Invariants: bytes are counted once, by the task that touches them; nothing is counted for a node that nobody knows;
+//! a task within a task of the same statement writes into the outer one's ledger.
+//!
+//! # Limits
+//! Bytes are those of the lines that have to come from memory if no cache holds them: a row that is looked up by its
+//! position counts a line. Time is that of whole tasks, waiting included, dealt out over what they touched by bytes.
+//! Arrow arrays that expressions make on the way are not counted.
+//!
+//! Source: what an adaptive placer has to observe, Psaroudakis et al., VLDB 2015, section 7.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::datatypes::{Schema, SchemaRef};
+use foldhash::fast::FixedState;
+use numa::{NodeId, current_node};
+use parking_lot::Mutex;
+use sched::{Statement, report_bytes};
+
+use super::profile::Working;
+
+/// Tables (and earlier columns of them) that an account tells apart.
+const TABLES_MAX: usize = 4096;
+/// Rows that a join, a sort, a limit or a window keeps.
+pub(crate) const ROWS_KEPT: &str = "rows kept";
+/// Groups of an aggregation, and what their states hold.
+pub(crate) const GROUPS: &str = "groups";
+/// What a join finds its rows by.
+pub(crate) const JOIN_TABLES: &str = "join tables";
+/// Keys that are put in order.
+pub(crate) const SORT_KEYS: &str = "sort keys";
+/// What further ones are called.
+const OTHERS: &str = "(other tables)";
+
+/// Bytes that come from memory at a time.
+pub(crate) const LINE_BYTES: u64 = 64;
+
+/// What of a column, or of an operator, is touched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TouchedComponent {
+    /// The codes of a column, or the values of a plain one.
+    Codes,
+    /// A dictionary's values.
+    Dictionary,
+    /// An index.
+    Index,
+    /// Rows that an operator keeps: build sides, groups, rows that are sorted, results.
+    Output,
+}
+
+impl TouchedComponent {
+    /// In lower case, as views show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            TouchedComponent::Codes => "codes",
+            TouchedComponent::Dictionary => "dictionary",
+            TouchedComponent::Index => "index",
+            TouchedComponent::Output => "output",
+        }
+    }
+}
+
+/// What a task does with what it touches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum TouchPhase {
+    /// Finds rows that match (VLDB 2015, section 5.2).
+    Find,
+    /// Reads the columns of rows that were found.
+    Materialize,
+    /// Looks rows up.
+    LookUp,
+    /// Keeps rows for later.
+    Keep,
+}
+
+impl TouchPhase {
+    /// In lower case, as views show it.
+    pub fn name(self) -> &'static str {
+        match self {
+            TouchPhase::Find => "find",
+            TouchPhase::Materialize => "materialize",
+            TouchPhase::LookUp => "look up",
+            TouchPhase::Keep => "keep",
+        }
+    }
+}
+
+/// A thing that tasks touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Item {
+    /// Which of the statement's tables, as [`Traffic::table`] numbered it.
+    pub(crate) table: u32,
+    /// Column of the table.
+    pub(crate) column: u32,
+    /// Part of the table.
+    pub(crate) part: u32,
+    /// What of it.
+    pub(crate) component: TouchedComponent,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    item: Item,
+    phase: TouchPhase,
+    /// Where the bytes lie.
+    from: NodeId,
+    /// Where the task runs.
+    to: Option<NodeId>,
+}
+
+/// Bytes and time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Touched {
+    /// Bytes.
+    pub bytes: u64,
+    /// Time that tasks took, in nanoseconds.
+    pub busy_ns: u64,
+    /// Tasks that touched it.
+    pub tasks: u64,
+}
+
+impl Touched {
+    fn add(&mut self, other: &Touched) {
+        self.bytes += other.bytes;
+        self.busy_ns += other.busy_ns;
+        self.tasks += other.tasks;
+    }
+}
+
+/// One line of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TrafficLine {
+    /// The table, or an operator.
+    pub table: Arc<str>,
+    /// Its column; `None` of an operator.
+    pub column: Option<String>,
+    /// Part of the table.
+    pub part: u32,
+    /// What of it.
+    pub component: TouchedComponent,
+    /// What was done.
+    pub phase: TouchPhase,
+    /// The node on which the bytes lie.
+    pub from: NodeId,
+    /// The node of the task that touched them; `None` where the kernel does not tell.
+    pub to: Option<NodeId>,
+    /// How much.
+    pub touched: Touched,
+}
+
+/// What the tasks of a statement, or of all statements, touched.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    state: Mutex<State>,
+    /// The account that this one is added to when nobody can add to it any more.
+    whole: Option<Arc<Traffic>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tables: Vec<(Arc<str>, SchemaRef)>,
+    lines: HashMap<Key, Touched, FixedState>,
+}
+
+impl Traffic {
+    /// A part of a larger account, which gets what is in it when the last task and the statement are done with it.
+    pub fn within(whole: Arc<Traffic>) -> Traffic {
+        Traffic { state: Mutex::default(), whole: Some(whole) }
+    }
+
+    /// The number of a table with these columns; an operator has none.
+    pub(crate) fn table(&self, name: &Arc<str>, schema: &SchemaRef) -> u32 {
+        self.state.lock().table(name, schema)
+    }
+
+    /// The number of an operator.
+    fn operator(&self, name: &str) -> u32 {
+        let mut state = self.state.lock();
+        match state.tables.iter().position(|(known, schema)| schema.fields().is_empty() && **known == *name) {
+            Some(known) => known as u32,
+            None => state.table(&name.into(), &Arc::new(Schema::empty())),
+        }
+    }
+
+    /// Everything so far, by table, column, part, component, phase and nodes.
+    pub fn lines(&self) -> Vec<TrafficLine> {
+        let state = self.state.lock();
+        let line = |(key, touched): (&Key, &Touched)| {
+            let (table, schema) = &state.tables[key.item.table as usize];
+            let column = schema.fields().get(key.item.column as usize).map(|field| field.name().clone());
+            (
+                key.item.column,
+                TrafficLine {
+                    table: Arc::clone(table),
+                    column,
+                    part: key.item.part,
+                    component: key.item.component,
+                    phase: key.phase,
+                    from: key.from,
+                    to: key.to,
+                    touched: *touched,
+                },
+            )
+        };
+        let mut lines: Vec<(u32, TrafficLine)> = state.lines.iter().map(line).collect();
+        lines.sort_by(|(a_column, a), (b_column, b)| {
+            let rank = |l: &TrafficLine| (l.part, l.component, l.phase, l.from, l.to);
+            (&a.table, a_column, rank(a)).cmp(&(&b.table, b_column, rank(b)))
+        });
+        lines.into_iter().map(|(_, line)| line).collect()
+    }
+
+    /// Adds what another one has.
+    pub fn absorb(&self, other: &Traffic) {
+        let other = other.state.lock();
+        if other.lines.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        let numbers: Vec<u32> = other.tables.iter().map(|(name, schema)| state.table(name, schema)).collect();
+        for (key, touched) in &other.lines {
+            let item = Item { table: numbers[key.item.table as usize], ..key.item };
+            state.lines.entry(Key { item, ..*key }).or_default().add(touched);
+        }
+    }
+}
+
+impl Drop for Traffic {
+    fn drop(&mut self) {
+        if let Some(whole) = self.whole.take() {
+            whole.absorb(self);
+        }
+    }
+}
+
+impl State {
+    /// Allocations are compared first: those of one table's versions are the same until it is altered.
+    fn table(&mut self, name: &Arc<str>, schema: &SchemaRef) -> u32 {
+        let known = self.tables.iter().position(|(n, s)| {
+            (Arc::ptr_eq(n, name) || n == name) && (Arc::ptr_eq(s, schema) || s.fields() == schema.fields())
+        });
+        // Tables that come and go would fill the account.
+        let known = known.or_else(|| (self.tables.len() > TABLES_MAX).then_some(TABLES_MAX));
+        let number = known.unwrap_or_else(|| {
+            if self.tables.len() == TABLES_MAX {
+                self.tables.push((OTHERS.into(), Arc::new(Schema::empty())));
+                return TABLES_MAX;
+            }
+            self.tables.push((Arc::clone(name), Arc::clone(schema)));
+            self.tables.len() - 1
+        });
+        number as u32
+    }
+}
+
+/// Where rows that are kept lie, and how wide they are, by column: for whoever reads some of them.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptRows {
+    table: u32,
+    columns: Arc<[KeptColumn]>,
+}
+
+/// A column of kept rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeptColumn {
+    /// All of it.
+    pub(crate) bytes: u64,
+    /// How many values that are.
+    pub(crate) rows: usize,
+    /// The node of the task that wrote it.
+    pub(crate) node: Option<NodeId>,
+}
+
+impl KeptRows {
+    /// Says that the task on this thread reads some rows of a column: consecutive ones, or each by its number.
+    pub(crate) fn read(&self, column: usize, rows: usize, by_number: bool) {
+        let KeptColumn { bytes: all, rows: of, node } = self.columns[column];
+        let (Some(node), true) = (node, of > 0) else { return };
+        let width = all as f64 / of as f64;
+        let bytes = if by_number { width.max(LINE_BYTES as f64) } else { width } * rows as f64;
+        let item = Item { table: self.table, column: 0, part: 0, component: TouchedComponent::Output };
+        note(item, TouchPhase::Materialize, node, (bytes as u64).min(all));
+    }
+}
+
+impl Traffic {
+    /// Rows that an operator, which is called `what`, has kept.
+    pub(crate) fn kept_rows(&self, what: &str, columns: impl Iterator<Item = KeptColumn>) -> KeptRows {
+        KeptRows { table: self.operator(what), columns: columns.collect() }
+    }
+}
+
+/// What one task touched so far.
+struct Ledger {
+    traffic: Arc<Traffic>,
+    statement: Arc<Statement>,
+    since: Instant,
+    lines: Vec<(Item, TouchPhase, NodeId, u64)>,
+    /// Numbers of operators that it has kept something for.
+    operators: Vec<(&'static str, u32)>,
+}
+
+impl Ledger {
+    fn operator(&mut self, name: &'static str) -> u32 {
+        if let Some((_, number)) = self.operators.iter().find(|(known, _)| *known == name) {
+            return *number;
+        }
+        let number = self.traffic.operator(name);
+        self.operators.push((name, number));
+        number
+    }
+}
+
+thread_local! {
+    static LEDGER: RefCell<Option<Ledger>> = const { RefCell::new(None) };
+}
+
+/// While it lives, what this thread notes belongs to one task.
+pub(crate) struct Task {
+    /// The task is part of another on this thread.
+    inner: bool,
+    /// What the task of another statement noted that waits below this one on the thread's stack.
+    waiting: Option<Ledger>,
+}
+
+impl Task {
+    /// A task of a statement begins on this thread.
+    pub(crate) fn begin(traffic: &Arc<Traffic>, statement: &Arc<Statement>) -> Task {
+        LEDGER.with_borrow_mut(|ledger| {
+            if ledger.as_ref().is_some_and(|known| Arc::ptr_eq(&known.traffic, traffic)) {
+                return Task { inner: true, waiting: None };
+            }
+            let (traffic, statement) = (Arc::clone(traffic), Arc::clone(statement));
+            let own = Ledger { traffic, statement, since: Instant::now(), lines: Vec::new(), operators: Vec::new() };
+            Task { inner: false, waiting: ledger.replace(own) }
+        })
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        if !self.inner {
+            let own = LEDGER.with_borrow_mut(|ledger| std::mem::replace(ledger, self.waiting.take()));
+            settle(own);
+        }
+    }
+}
+
+/// Says that the task on this thread touches `bytes` of an item that lie on `from`.
+pub(crate) fn note(item: Item, phase: TouchPhase, from: NodeId, bytes: u64) {
+    if bytes == 0 {
+        return;
+    }
+    LEDGER.with_borrow_mut(|ledger| {
+        let Some(ledger) = ledger else { return };
+        let same = |line: &&mut (Item, TouchPhase, NodeId, u64)| line.0 == item && line.1 == phase && line.2 == from;
+        match ledger.lines.iter_mut().find(same) {
+            Some(line) => line.3 += bytes,
+            None => ledger.lines.push((item, phase, from, bytes)),
+        }
+    });
+    if let Some(operator) = Working::now() {
+        operator.add_bytes(bytes, current_node().is_none_or(|here| here == from));
+    }
+}
+
+/// Says that the task on this thread keeps `bytes` for an operator, which is called `what`. New memory lies where it is
+/// first written.
+pub(crate) fn note_kept(what: &'static str, bytes: u64) {
+    let table = LEDGER.with_borrow_mut(|ledger| ledger.as_mut().map(|ledger| ledger.operator(what)));
+    let (Some(table), Some(here), true) = (table, current_node(), bytes > 0) else { return };
+    let item = Item { table, column: 0, part: 0, component: TouchedComponent::Output };
+    note(item, TouchPhase::Keep, here, bytes);
+}
+
+/// Adds what a task noted to its statement's account.
+fn settle(ledger: Option<Ledger>) {
+    let Some(ledger) = ledger.filter(|ledger| !ledger.lines.is_empty()) else { return };
+    let to = current_node();
+    let total: u64 = ledger.lines.iter().map(|line| line.3).sum();
+    let busy = Duration::as_nanos(&ledger.since.elapsed()) as u64;
+    for &(_, _, from, bytes) in &ledger.lines {
+        report_bytes(&ledger.statement, from, bytes);
+    }
+    let mut state = ledger.traffic.state.lock();
+    for (item, phase, from, bytes) in ledger.lines {
+        let busy_ns = (u128::from(busy) * u128::from(bytes) / u128::from(total)) as u64;
+        let touched = Touched { bytes, busy_ns, tasks: 1 };
+        state.lines.entry(Key { item, phase, from, to }).or_default().add(&touched);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, Field};
+
+    use super::*;
+
+    fn item(table: u32, column: u32) -> Item {
+        Item { table, column, part: 0, component: TouchedComponent::Codes }
+    }
+
+    #[test]
+    fn accounts_add_up_by_name_and_nodes() {
+        let (one, other) = (Traffic::default(), Traffic::default());
+        let schema = Arc::new(Schema::new(vec![Field::new("x", DataType::Int64, false)]));
+        let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
+        let line = |traffic: &Traffic, name: &Arc<str>, column, from, bytes| {
+            let item = item(traffic.table(name, &schema), column);
+            let key = Key { item, phase: TouchPhase::Find, from: NodeId(from), to: Some(NodeId(0)) };
+            let touched = Touched { bytes, busy_ns: 1, tasks: 1 };
+            traffic.state.lock().lines.entry(key).or_default().add(&touched);
+        };
+        line(&one, &a, 0, 0, 10);
+        line(&other, &b, 0, 1, 5);
+        line(&other, &a, 0, 0, 7);
+        one.absorb(&other);
+        let found: Vec<(String, u64)> =
+            one.lines().into_iter().map(|l| (format!("{} {}", l.table, l.from.0), l.touched.bytes)).collect();
+        assert_eq!(found, [("a 0".to_string(), 17), ("b 1".to_string(), 5)]);
+    }
+
+    #[test]
+    fn what_is_noted_outside_of_a_task_is_nobodys() {
+        note(item(0, 0), TouchPhase::Find, NodeId(0), 100);
+        assert!(LEDGER.with_borrow(|ledger| ledger.is_none()));
+    }
+}
