@@ -12,10 +12,30 @@ use super::imports::{Import, Modules};
 use super::tree::Tree;
 
 /// Crates whose folders have floors, the lowest first: ARCHITECTURE.md, *The map*.
-const FLOORS: [(&str, &[&str]); 1] = [(
-    "crates/nearside/src",
-    &["catalog", "functions", "tables", "sql", "rewrite", "lower", "plan", "run", "views", "statements", "api"],
-)];
+const FLOORS: [(&str, &[&str]); 2] = [
+    (
+        "crates/nearside/src",
+        &["catalog", "functions", "tables", "sql", "rewrite", "lower", "plan", "run", "views", "statements", "api"],
+    ),
+    (
+        "crates/exec/src",
+        &[
+            "error",
+            "charge",
+            "mask",
+            "plan",
+            "codes",
+            "tasks",
+            "chunk",
+            "eval",
+            "keys",
+            "pipe",
+            "scan",
+            "operators",
+            "run",
+        ],
+    ),
+];
 
 /// An arrow between two neighbours of a folder.
 type Arrow = (String, String);
