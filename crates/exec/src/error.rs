@@ -30,8 +30,8 @@ pub enum ExecError {
     Panicked(String),
     /// More rows came together in one place than have numbers.
     #[error(
-        "the statement keeps {rows} rows in one place (for a join, a sort, a union or a common table expression), more than the {most} that \
-         can be; filter or aggregate its input further"
+        "the statement keeps {rows} rows in one place (for a join, a sort, a union or a common table expression), \
+         more than the {most} that can be; filter or aggregate its input further"
     )]
     TooManyRows {
         /// How many.

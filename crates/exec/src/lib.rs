@@ -17,6 +17,7 @@
 //! # Limits
 //! Nothing spills. docs/design/engine.md and exec.md say what else is not here.
 
+mod charge;
 mod chunk;
 mod codes;
 mod error;
@@ -32,11 +33,15 @@ mod run;
 mod scan;
 mod tasks;
 
+pub use crate::plan::expression::CompareOp;
+pub use crate::plan::expression::{ArithmeticOp, DatePart, Scalar};
+pub use crate::plan::predicate::Predicate;
+pub use crate::run::context::{BATCH_ROWS, Context};
+pub use crate::run::execution::{Execution, execute, execute_on_workers, execute_profiled};
+pub use crate::tasks::places::ScanOptions;
 pub use error::{ExecError, PlanError};
 pub use optimize::{estimates, optimize};
 pub use plan::expression::Expression;
-pub use plan::predicate::{CompareOp, Predicate};
-pub use plan::scalar::{ArithmeticOp, DatePart, Scalar};
 pub use plan::text::TextTest;
 pub use plan::{
     AggregateCall, AggregateFunction, Aggregation, Amount, Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits,
@@ -44,7 +49,6 @@ pub use plan::{
     RowPieces, RowSource, Shared, Side, Sort, SortKey, Union, Unnesting, Window, WindowCall, WindowFunction,
 };
 pub use run::affinities::{TaskPlace, affinities};
-pub use run::execution::{BATCH_ROWS, Context, Execution, ScanOptions, execute, execute_on_workers, execute_profiled};
 pub use tasks::parallel::SchedParallel;
 pub use tasks::profile::{OperatorProfile, Profile};
 pub use tasks::traffic::{TouchPhase, Touched, TouchedComponent, Traffic, TrafficLine};

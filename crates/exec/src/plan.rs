@@ -18,11 +18,11 @@ use expression::Expression;
 use predicate::{Predicate, column_type, same_type, validate_expression};
 
 mod aggregation;
+pub(crate) mod delicate;
 pub(crate) mod expression;
 mod literals;
 pub(crate) mod predicate;
 mod relational;
-pub(crate) mod scalar;
 mod sources;
 pub(crate) mod text;
 mod unnest;

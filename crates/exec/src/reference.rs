@@ -26,8 +26,8 @@ use arrow::compute::{SortOptions, concat, take_record_batch};
 use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::ExecError;
-use crate::plan::expression::{Expression, argument_schema, evaluate_by_owner};
-use crate::plan::predicate::{CompareOp, Predicate};
+use crate::plan::expression::{CompareOp, Expression, argument_schema, evaluate_by_owner};
+use crate::plan::predicate::Predicate;
 use crate::plan::{Output, Plan};
 
 /// Runs a plan on this thread. The batches are in order, none is empty; how rows are cut into batches means nothing.

@@ -12,8 +12,10 @@ use super::imports::{Import, Modules};
 use super::tree::Tree;
 
 /// Crates whose files and folders have floors, the lowest first: ARCHITECTURE.md, *The map*.
-const FLOORS: [(&str, &str); 4] = [
+const FLOORS: [(&str, &str); 6] = [
     ("crates/nearside/src", "catalog functions tables sql rewrite lower plan run views statements api"),
+    ("crates/exec/src", "error charge mask plan codes tasks chunk eval keys pipe scan operators run"),
+    ("crates/units/src", "primitive arena versions tree request routing unit store bench"),
     (
         "crates/sched/src",
         "primitive panics counting settings affinity policy config sleep handover statement stats scope runtime \

@@ -19,7 +19,7 @@ use storage::{CodedColumn, Column, Segment, mask_positions};
 use crate::ExecError;
 use crate::codes::bind::Coding;
 use crate::codes::input::{Marked, Rows as Chosen};
-use crate::scan::cost::Counter;
+use crate::tasks::counter::Counter;
 use crate::tasks::traffic::{KeptRows, TouchPhase};
 use vector::{ColumnInfo, Data, Kind, NO_ROW, Vector};
 
@@ -51,6 +51,23 @@ pub(crate) struct Rows {
     pub(crate) _charged: Vec<Reservation>,
     /// Where they lie, if that is noted when they are read.
     pub(crate) lies: Option<KeptRows>,
+}
+
+impl Rows {
+    /// No row.
+    pub(crate) fn none(infos: Vec<ColumnInfo>) -> Rows {
+        let columns = infos.iter().map(|info| Arc::new(info.empty())).collect();
+        Rows { infos, columns, rows: 0, _charged: Vec::new(), lies: None }
+    }
+
+    /// Consecutive rows.
+    pub(crate) fn slice(mut self, start: usize, rows: usize) -> Rows {
+        if rows < self.rows {
+            self.columns = self.columns.iter().map(|c| Arc::new(c.slice(start.min(self.rows), rows))).collect();
+            self.rows = rows;
+        }
+        self
+    }
 }
 
 /// Row numbers of a group.

@@ -208,7 +208,7 @@ impl Vector {
             Data::Int(values) => 8 * values.len() as u64,
             Data::Float(values) => 8 * values.len() as u64,
             Data::Vid(vids) => 4 * vids.len() as u64,
-            Data::Arrow(array) => crate::tasks::charge::array_bytes(array.as_ref()),
+            Data::Arrow(array) => crate::charge::array_bytes(array.as_ref()),
         };
         data + self.valid.as_ref().map_or(0, |v| v.len() as u64)
     }

@@ -15,7 +15,7 @@ use storage::{CodedColumn, Dictionary};
 use super::filter::RowTest;
 use super::ranges::CodeRanges;
 use crate::ExecError;
-use crate::plan::predicate::CompareOp;
+use crate::plan::expression::CompareOp;
 
 /// How the codes of a column are to be read: its dictionary, and whether code 0 is NULL.
 #[derive(Clone)]

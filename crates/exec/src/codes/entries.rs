@@ -18,8 +18,8 @@ use super::bind::Coding;
 use super::filter::RowTest;
 use super::ranges::CodeRanges;
 use crate::ExecError;
+use crate::charge::array_bytes;
 use crate::plan::expression::{Expression, evaluate_over};
-use crate::tasks::charge::array_bytes;
 
 /// Entries that one task evaluates.
 const CHUNK_ENTRIES: u32 = 65_536;

@@ -24,8 +24,8 @@ use super::input::{Input, Rows};
 use super::ranges::CodeRanges;
 use crate::ExecError;
 use crate::mask::Mask;
-use crate::plan::expression::{Expression, argument_schema, evaluate_over};
-use crate::plan::predicate::{CompareOp, Predicate};
+use crate::plan::expression::{CompareOp, Expression, argument_schema, evaluate_over};
+use crate::plan::predicate::Predicate;
 use crate::plan::text::TextTest;
 
 /// Rows that a row test is evaluated over at a time; a multiple of 64, small enough for the values to stay in cache.

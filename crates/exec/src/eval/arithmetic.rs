@@ -2,10 +2,10 @@
 
 use arrow::datatypes::DataType;
 
-use super::compile::{Node, Typed};
 use super::interval::{Interval, decimal};
 use super::node::{FloatNode, IntNode};
-use crate::plan::scalar::ArithmeticOp;
+use super::typed::{Node, Typed};
+use crate::plan::expression::ArithmeticOp;
 
 /// `left op right`; `None` where it may fail or a value may not fit.
 pub(super) fn arithmetic(op: ArithmeticOp, left: Typed, right: Typed, data_type: &DataType) -> Option<Typed> {

@@ -5,7 +5,7 @@
 //! # Limits
 //! Years 1 to 9999, where every other implementation agrees on the answer.
 
-use crate::plan::scalar::DatePart;
+use crate::plan::expression::DatePart;
 
 /// 0001-01-01 and 9999-12-31.
 pub(super) const DAYS: (i64, i64) = (-719_162, 2_932_896);

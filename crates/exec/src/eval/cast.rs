@@ -6,9 +6,9 @@
 use arrow::datatypes::{DataType, TimeUnit};
 
 use super::arithmetic::scaled;
-use super::compile::{Node, Typed};
 use super::interval::{Interval, decimal};
 use super::node::{BoolNode, FloatNode, IntNode};
+use super::typed::{Node, Typed};
 
 /// `input` as `to`; `None` where it may fail, or is none of ours.
 pub(super) fn cast(input: Typed, to: &DataType) -> Option<Typed> {

@@ -15,79 +15,17 @@ use super::calendar::{DAYS, part_bounds, part_of};
 use super::cast::cast;
 use super::entries::{Site, is_text};
 use super::interval::{Interval, decimal};
-use super::lists::{int_list, vid_list};
+use super::lists::{as_entry, int_list, vid_list};
 use super::node::{AnyNode, BoolNode, FloatNode, IntNode, Key, Table, VidNode};
 use super::over_arrow::ArrowLeaf;
+use super::typed::{Node, Typed};
 use crate::chunk::vector::{ColumnInfo, Kind, integer_bounds, is_integer, type_bounds};
 #[cfg(doc)]
 use crate::plan::expression::Expression;
-use crate::plan::expression::Remapped;
-use crate::plan::predicate::CompareOp;
-use crate::plan::scalar::{DatePart, Scalar};
+use crate::plan::expression::{CompareOp, DatePart, Remapped, Scalar};
 
 /// Most days for which parts of dates are put into a table.
 const TABLE_DAYS: i64 = 32_768;
-
-/// A compiled part of an expression.
-pub(super) enum Node {
-    Int(IntNode, Interval),
-    Float(FloatNode),
-    Bool(BoolNode),
-    /// Vids of a dictionary.
-    Vid(VidNode, Arc<Dictionary>),
-    /// A constant that has no number: one value that is not NULL.
-    Text(ArrayRef),
-    /// NULL.
-    Null,
-    /// A column that is only asked whether it is NULL.
-    Column(usize),
-}
-
-/// A compiled part and what is known of its result.
-pub(super) struct Typed {
-    pub(super) node: Node,
-    pub(super) data_type: DataType,
-    pub(super) nullable: bool,
-}
-
-impl Typed {
-    pub(super) fn new(node: Node, data_type: DataType, nullable: bool) -> Typed {
-        Typed { node, data_type, nullable }
-    }
-
-    pub(super) fn null(data_type: DataType) -> Typed {
-        Typed { node: Node::Null, data_type, nullable: true }
-    }
-
-    pub(super) fn is_null(&self) -> bool {
-        matches!(self.node, Node::Null)
-    }
-
-    /// As an integer with bounds. An empty interval stands for NULL's.
-    pub(super) fn into_int(self) -> Option<(IntNode, Interval)> {
-        match self.node {
-            Node::Int(node, interval) => Some((node, interval)),
-            Node::Bool(node) => Some((IntNode::Bool(Box::new(node)), Interval::of(0, 1))),
-            _ => None,
-        }
-    }
-
-    pub(super) fn into_float(self) -> Option<FloatNode> {
-        match self.node {
-            Node::Float(node) => Some(node),
-            Node::Null => Some(FloatNode::Null),
-            _ => None,
-        }
-    }
-
-    pub(super) fn into_bool(self) -> Option<BoolNode> {
-        match self.node {
-            Node::Bool(node) => Some(node),
-            Node::Null => Some(BoolNode::Const(None)),
-            _ => None,
-        }
-    }
-}
 
 /// Compiles a tree whose column `n` is column `columns[n]` of the chunk.
 pub(super) fn compile(scalar: &Scalar, columns: &[usize], site: &Site<'_>) -> Option<Typed> {
@@ -213,7 +151,7 @@ fn is_null(input: Typed, negated: bool) -> Option<Typed> {
 }
 
 /// Do equal integers mean equal values?
-pub(super) fn same_numbers(a: &DataType, b: &DataType) -> bool {
+fn same_numbers(a: &DataType, b: &DataType) -> bool {
     match (decimal(a), decimal(b)) {
         (Some((_, a)), Some((_, b))) => a == b,
         (None, None) => a == b || (a.is_integer() && b.is_integer()),
@@ -265,18 +203,6 @@ fn compare_const(op: CompareOp, input: IntNode, value: i64) -> BoolNode {
         CompareOp::Lt => value.checked_sub(1).map_or((value, i64::MAX, true), |high| (i64::MIN, high, false)),
     };
     BoolNode::Between { input, low, high, negated }
-}
-
-/// The literal in the dictionary's type, where that is only another way to hold the same value.
-pub(super) fn as_entry(value: &ArrayRef, dictionary: &Dictionary) -> Option<ArrayRef> {
-    match (value.data_type(), dictionary.data_type()) {
-        (found, wanted) if found == wanted => Some(value.clone()),
-        (DataType::Utf8 | DataType::LargeUtf8, DataType::Utf8View)
-        | (DataType::Binary | DataType::LargeBinary, DataType::BinaryView) => {
-            arrow::compute::cast(value, dictionary.data_type()).ok()
-        }
-        _ => None,
-    }
 }
 
 fn compare_vid(op: CompareOp, input: VidNode, dictionary: &Dictionary, text: &ArrayRef) -> Option<BoolNode> {

@@ -17,14 +17,14 @@ use arrow::datatypes::DataType;
 use numa::{Allocator, Policy, Reservation};
 use storage::Dictionary;
 
-use super::compile::{Node, Typed};
 use super::interval::Interval;
 use super::node::{BoolNode, IntNode, Key, Table, VidNode};
 use super::schema_of;
+use super::typed::{Node, Typed};
 use crate::ExecError;
+use crate::charge::array_bytes;
 use crate::chunk::vector::{ColumnInfo, Data, Kind, Vector, integer_bounds, ints_of_arrow, is_integer};
 use crate::plan::expression::{Expression, argument_schema, evaluate_over};
-use crate::tasks::charge::array_bytes;
 use crate::tasks::run::Run;
 
 /// Values that one task evaluates.

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
 use storage::Dictionary;
 
-use super::compile::as_entry;
 use super::node::{BoolNode, IntNode, Key, Table, VidNode};
 use crate::chunk::vector::ints_of_arrow;
 
@@ -82,4 +82,16 @@ fn of_vids(input: VidNode, entries: usize, members: &[u32], negated: bool) -> Bo
         results[vid as usize] = !negated;
     }
     BoolNode::Table(Table { key: Key::Vid(input), results: results.into(), valid: None, of_null: None })
+}
+
+/// The literal in the dictionary's type, where that is only another way to hold the same value.
+pub(super) fn as_entry(value: &ArrayRef, dictionary: &Dictionary) -> Option<ArrayRef> {
+    match (value.data_type(), dictionary.data_type()) {
+        (found, wanted) if found == wanted => Some(value.clone()),
+        (DataType::Utf8 | DataType::LargeUtf8, DataType::Utf8View)
+        | (DataType::Binary | DataType::LargeBinary, DataType::BinaryView) => {
+            arrow::compute::cast(value, dictionary.data_type()).ok()
+        }
+        _ => None,
+    }
 }

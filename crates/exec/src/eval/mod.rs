@@ -20,6 +20,7 @@ mod node;
 mod over_arrow;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 use std::sync::Arc;
 
@@ -35,12 +36,13 @@ use crate::plan::predicate::Predicate;
 use crate::tasks::run::Run;
 use by_codes::{ByCodes, Results};
 pub(crate) use calendar::plus_months;
-use compile::{Node, Typed, compile};
+use compile::compile;
 use condition::Conjunction;
 use entries::Site;
 use lanes::Lanes;
 use node::{BoolNode, FloatNode, IntNode, VidNode};
 use over_arrow::ArrowLeaf;
+use typed::{Node, Typed};
 
 /// Computes a column.
 pub(crate) trait Evaluator: Send + Sync {

@@ -12,8 +12,7 @@ use super::lanes::{Lanes, Valid, Values};
 use super::over_arrow::{ArrowFilter, ArrowLeaf, ArrowTest};
 use crate::ExecError;
 use crate::chunk::Chunk;
-use crate::plan::predicate::CompareOp;
-use crate::plan::scalar::DatePart;
+use crate::plan::expression::{CompareOp, DatePart};
 
 /// Computes integers.
 pub(super) enum IntNode {

@@ -9,13 +9,13 @@ use random::Random;
 use sched::Statement;
 use storage::{Dictionary, Serial};
 
-use super::compile::{Node, compile};
+use super::compile::compile;
 use super::entries::Site;
+use super::typed::Node;
 use super::*;
 use crate::chunk::vector::integer_bounds;
-use crate::plan::predicate::CompareOp;
-use crate::plan::scalar::{ArithmeticOp, DatePart, Scalar};
-use crate::scan::{Lookup, Places};
+use crate::plan::expression::{ArithmeticOp, CompareOp, DatePart, Scalar};
+use crate::tasks::places::{Lookup, Places};
 use crate::tasks::run::Run;
 
 mod slow;

@@ -121,7 +121,7 @@ impl KeyFilter {
                 Some(KeyFilter::Vids(dictionary.clone(), bits, few_of(vids, vector)))
             }
             (Data::Int(values), _) => {
-                let Some((low, high)) = crate::operators::join::tight_bounds(info, vector) else { return Ok(None) };
+                let Some((low, high)) = crate::keys::bounds::tight_bounds(info, vector) else { return Ok(None) };
                 let span = (high.wrapping_sub(low) as u64).saturating_add(1);
                 let few = few_of(values, vector);
                 let close = span <= BITS_MAX.max(BITS_PER_ROW * rows as u64);

@@ -14,9 +14,9 @@ use storage::GRANULE_ROWS;
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, is_integer, type_bounds};
 use crate::chunk::{CHUNK_ROWS, Chunk};
+use crate::pipe::flow::Flow;
 use crate::pipe::{Out, Pipe, Source};
 use crate::plan::{RowPieces, RowSource};
-use crate::run::flow::Flow;
 use crate::tasks::run::Run;
 
 /// After `n` rows of a piece its task ends.

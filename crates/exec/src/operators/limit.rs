@@ -1,6 +1,17 @@
 //! Limit: some consecutive rows of what a pipeline hands out, counted where results are put in order.
 
+use std::sync::Arc;
+
 use arrow::array::RecordBatch;
+
+use crate::ExecError;
+use crate::chunk::Rows;
+use crate::chunk::vector::ColumnInfo;
+use crate::pipe::Pipe;
+use crate::pipe::filters::Filters;
+use crate::pipe::flow::{Demand, Flow};
+use crate::pipe::kept::{collect, of_rows};
+use crate::plan::Plan;
 
 /// Rows still to pass over and to hand out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +63,20 @@ impl Limit {
     }
 }
 
+/// The rows that a limit leaves, kept: what is above sees no other. Its input ends as soon as it has enough.
+pub(crate) fn pipe(flow: &Flow<'_>, input: &Plan, limit: Limit, wanted: Option<usize>) -> Result<Pipe, ExecError> {
+    let limit = wanted.map_or(limit, |rows| limit.then(Limit::new(0, Some(rows))));
+    let needed = limit.rows_needed();
+    if needed == Some(0) {
+        let infos = input.schema().fields().iter().map(|field| ColumnInfo::plain(field.clone())).collect();
+        return Ok(of_rows(Arc::new(Rows::none(infos))));
+    }
+    let pipe = flow.pipe_of(input, Demand { rows: needed, ..Demand::of(&Filters::new()) })?;
+    let rows = collect(&pipe, &flow.run, needed)?;
+    let (skip, kept) = limit.of(rows.rows);
+    Ok(of_rows(Arc::new(rows.slice(skip, kept))))
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -70,7 +95,8 @@ mod tests {
     proptest! {
         #[test]
         fn two_limits_are_one(
-            (s1, f1, s2, f2) in (0usize..8, proptest::option::of(0usize..12), 0usize..8, proptest::option::of(0usize..12)),
+            (s1, f1, s2, f2) in (0usize..8, proptest::option::of(0usize..12), 0usize..8,
+                proptest::option::of(0usize..12)),
             lengths in proptest::collection::vec(0usize..6, 0..6),
         ) {
             let total: usize = lengths.iter().sum();

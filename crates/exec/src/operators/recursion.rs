@@ -25,9 +25,10 @@ use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, Data, Kind};
 use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
 use crate::pipe::filters::Filters;
+use crate::pipe::flow::{Flow, Outer};
+use crate::pipe::kept::rows_of;
 use crate::pipe::{Out, Pipe, Source};
 use crate::plan::{Plan, Recursion};
-use crate::run::flow::{Flow, Outer};
 use crate::tasks::run::Run;
 
 /// After `n` steps a task ends: its statement may have enough, which only who hands out tasks knows.
@@ -140,7 +141,7 @@ impl RecursionSource {
 
     fn rows_of(&self, flow: &Flow<'_>, plan: &Plan) -> Result<Arc<Rows>, ExecError> {
         let pipe = converted(flow.pipe(plan, &Filters::new())?, &self.infos);
-        let rows = flow.rows_of(&pipe)?;
+        let rows = rows_of(&pipe, &flow.run)?;
         drop(pipe);
         let infos = self.infos.iter().zip(&rows.columns).map(|(info, column)| match (&column.data, &info.kind) {
             (Data::Int(values), Kind::Int { .. }) => {

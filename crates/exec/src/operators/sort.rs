@@ -18,9 +18,10 @@ use std::sync::Arc;
 use crate::ExecError;
 use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
 use crate::pipe::filters::Filters;
+use crate::pipe::flow::Flow;
+use crate::pipe::kept::rows_of;
 use crate::pipe::{Out, Pipe, Source};
 use crate::plan::Sort;
-use crate::run::flow::Flow;
 use crate::tasks::run::Run;
 pub(crate) use grouped::{Grouped, grouped};
 use keys::Layout;
@@ -41,7 +42,7 @@ pub(crate) fn pipe(flow: &Flow<'_>, operator: &Sort, filters: &Filters) -> Resul
         Some(fetch) if fetch <= TOP_ROWS_MAX && (fetch as u64) < input.rows / 2 => {
             top::sorted(&flow.run, &input, &layout, fetch)?
         }
-        fetch => full::sorted(&flow.run, flow.rows_of(&input)?, &layout, fetch.unwrap_or(usize::MAX))?,
+        fetch => full::sorted(&flow.run, rows_of(&input, &flow.run)?, &layout, fetch.unwrap_or(usize::MAX))?,
     };
     let count = rows.len() as u64;
     Ok(Pipe::of(Box::new(SortedSource::new(rows)), input.infos, count))

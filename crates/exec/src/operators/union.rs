@@ -16,9 +16,9 @@ use crate::ExecError;
 use crate::chunk::Chunk;
 use crate::chunk::vector::{ColumnInfo, Data, Kind, Vector, type_bounds};
 use crate::pipe::filters::Filters;
+use crate::pipe::flow::Flow;
 use crate::pipe::{Operator, Out, Pipe};
 use crate::plan::Union;
-use crate::run::flow::Flow;
 
 /// A pipe of the rows of all inputs, in their order. `filters` hold for every input by position.
 pub(crate) fn pipe(flow: &Flow<'_>, union: &Union, filters: &Filters) -> Result<Pipe, ExecError> {

@@ -12,9 +12,9 @@ use crate::ExecError;
 use crate::chunk::vector::ColumnInfo;
 use crate::chunk::{CHUNK_ROWS, Chunk};
 use crate::pipe::filters::Filters;
+use crate::pipe::flow::Flow;
 use crate::pipe::{Operator, Out, Pipe};
 use crate::plan::Unnesting;
-use crate::run::flow::Flow;
 
 /// A pipe of the operator's rows.
 pub(crate) fn pipe(flow: &Flow<'_>, unnesting: &Unnesting, filters: &Filters) -> Result<Pipe, ExecError> {

@@ -15,11 +15,11 @@ use arrow::datatypes::{
 };
 use storage::TableVersion;
 
-use super::conjuncts::is_delicate;
 use super::cost::{self, Cost, Lookup};
 use super::statistics::{self, Sample};
-use crate::plan::predicate::{CompareOp, Predicate};
-use crate::plan::scalar::{DatePart, Scalar};
+use crate::plan::delicate::is_delicate;
+use crate::plan::expression::{CompareOp, DatePart, Scalar};
+use crate::plan::predicate::Predicate;
 use crate::plan::{AggregateFunction, Aggregation, Join, JoinKind, Output, RowSource, Side};
 
 /// Rows of a sample that have to pass for their share to be believed.
@@ -327,7 +327,7 @@ fn occupied(places: f64, rows: f64) -> f64 {
 }
 
 /// How often a row of one side matches a row of the other, by their key columns.
-pub(super) fn match_share(left: &Estimate, right: &Estimate, on: &[(usize, usize)]) -> f64 {
+fn match_share(left: &Estimate, right: &Estimate, on: &[(usize, usize)]) -> f64 {
     match on {
         [] => 1.0,
         [(l, r)] => 1.0 / left.columns[*l].choices.max(right.columns[*r].choices).max(1.0),

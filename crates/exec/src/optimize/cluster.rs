@@ -7,7 +7,8 @@
 
 use arrow::datatypes::DataType;
 
-use super::conjuncts::{conjuncts, equal_columns, is_delicate, rejects_nulls};
+use super::conjuncts::{conjuncts, equal_columns, rejects_nulls};
+use crate::plan::delicate::is_delicate;
 use crate::plan::predicate::Predicate;
 use crate::plan::{Join, JoinKind, Output, Plan, Side};
 

@@ -3,25 +3,16 @@
 
 use arrow::datatypes::DataType;
 
-use crate::plan::predicate::{CompareOp, Predicate};
-use crate::plan::scalar::Scalar;
+use crate::plan::Plan;
+use crate::plan::delicate::is_delicate;
+use crate::plan::expression::{CompareOp, Scalar};
+use crate::plan::predicate::Predicate;
 
 /// The parts of a conjunction, in order, NOT pushed to the leaves.
 pub(super) fn conjuncts(predicate: &Predicate) -> Vec<Predicate> {
     match predicate.without_not() {
         Predicate::And(parts) => parts,
         other => vec![other],
-    }
-}
-
-/// May some leaf fail, or change from call to call? Then it is evaluated for no row that the plan as written would not
-/// evaluate it for, and behind everything that it was written behind.
-pub(crate) fn is_delicate(predicate: &Predicate) -> bool {
-    match predicate {
-        Predicate::Compare { .. } | Predicate::In { .. } | Predicate::IsNull { .. } => false,
-        Predicate::And(parts) | Predicate::Or(parts) => parts.iter().any(is_delicate),
-        Predicate::Not(inner) => is_delicate(inner),
-        Predicate::Boolean(expression) => expression.fallible() || expression.volatile(),
     }
 }
 
@@ -133,4 +124,21 @@ pub(super) fn all_of(mut parts: Vec<Predicate>) -> Option<Predicate> {
         1 => parts.pop(),
         _ => Some(Predicate::And(parts)),
     }
+}
+
+/// The rows that pass conjuncts, in order. One that may fail gets a filter of its own: a part of an AND is also
+/// evaluated for rows for which those before it are NULL.
+pub(super) fn filter(mut plan: Plan, conjuncts: Vec<Predicate>) -> Plan {
+    let mut group = Vec::new();
+    let put = |plan: Plan, group: &mut Vec<Predicate>| match all_of(std::mem::take(group)) {
+        Some(predicate) => Plan::Filter { input: Box::new(plan), predicate },
+        None => plan,
+    };
+    for conjunct in conjuncts {
+        if is_delicate(&conjunct) {
+            plan = put(plan, &mut group);
+        }
+        group.push(conjunct);
+    }
+    put(plan, &mut group)
 }

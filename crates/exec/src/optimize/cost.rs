@@ -5,6 +5,8 @@
 //! that is dropped by such a test costs next to nothing. So costs are kept apart ([`Cost`]): what a scan costs however
 //! few rows are wanted of it, and work that shrinks with the rows that key filters from above leave.
 
+use arrow::datatypes::DataType;
+
 /// Testing a row of a scan against one predicate or key filter on codes.
 pub(super) const SCAN_TEST: f64 = 0.3;
 /// Handing a row that passed on, with the columns that are read of it.
@@ -72,5 +74,14 @@ pub(super) fn probe(rows: f64, kept: f64, choices: f64, lookup: Lookup) -> f64 {
         Lookup::Hash if kept <= NEAR_KEYS / 8.0 => PROBE_HASH_NEAR,
         Lookup::Hash => PROBE_HASH_FAR,
         Lookup::Loop => 1.0 + kept,
+    }
+}
+
+/// How keys of these types are looked up.
+pub(super) fn lookup(types: &[&DataType]) -> Lookup {
+    match types {
+        [] => Lookup::Loop,
+        [one] if !one.is_floating() && !one.is_nested() => Lookup::Array,
+        _ => Lookup::Hash,
     }
 }

@@ -17,11 +17,11 @@ use arrow::compute::is_null;
 use arrow::compute::kernels::zip::zip;
 use arrow::datatypes::{DataType, Schema};
 
-use super::conjuncts::{conjuncts, is_delicate};
+use super::conjuncts::conjuncts;
 use super::statistics;
 use crate::ExecError;
-use crate::plan::expression::Expression;
-use crate::plan::scalar::Scalar;
+use crate::plan::delicate::is_delicate;
+use crate::plan::expression::{Expression, Scalar};
 use crate::plan::{AggregateCall, AggregateFunction, Aggregation, Join, JoinKind, Output, Plan, Side};
 
 /// Digits that the sum of a column needs more than its values, for up to ten thousand million rows.

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 
 use super::cardinality::{self, Estimate};
 use super::conjuncts::conjuncts;
-use super::push::{limited, lookup, sorted, united, windowed};
+use super::cost::lookup;
+use super::estimates::{limited, sorted, united, windowed};
 use crate::plan::Plan;
 
 /// Rows that each of [`Plan::operators`] is taken to give.

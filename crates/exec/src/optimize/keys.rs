@@ -20,7 +20,7 @@ use storage::TableVersion;
 
 use super::cardinality::{self, Estimate};
 use super::cost::Lookup;
-use super::push::Optimized;
+use super::optimized::Optimized;
 use super::statistics;
 use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Side};
 

@@ -24,11 +24,14 @@ use crate::plan::Plan;
 
 mod cardinality;
 mod cluster;
+mod conditions;
 mod conjuncts;
 mod cost;
 mod eager;
+mod estimates;
 mod explain;
 mod keys;
+mod optimized;
 mod order;
 mod prune;
 mod push;
@@ -37,7 +40,6 @@ mod solve;
 mod statistics;
 mod totals;
 
-pub(crate) use conjuncts::is_delicate;
 pub use explain::estimates;
 
 /// A plan that gives the same rows as `plan`, which is valid, in another order where it may be.

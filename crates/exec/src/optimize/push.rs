@@ -10,23 +10,18 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-use super::cardinality::{self, ColumnEstimate, Estimate};
+use super::cardinality::{self, Estimate};
 use super::cluster::{Cluster, inner_where_rejected, is_small_cluster};
-use super::conjuncts::{all_of, conjuncts, is_delicate, rejects_nulls};
-use super::cost::{self, Lookup};
-use super::share::Conditions;
+use super::conditions::Conditions;
+use super::conjuncts::{all_of, conjuncts, filter, rejects_nulls};
+use super::cost::{self, Lookup, lookup};
+use super::estimates::{limited, sorted, united, windowed};
+use super::optimized::Optimized;
 use super::solve::solve;
 use super::{eager, keys};
+use crate::plan::delicate::is_delicate;
 use crate::plan::predicate::Predicate;
 use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Recursion, Shared, Side, Sort, Union, Unnesting, Window};
-
-/// A plan and what is known of its rows.
-pub(super) struct Optimized {
-    /// The plan.
-    pub(super) plan: Plan,
-    /// Of its output.
-    pub(super) estimate: Estimate,
-}
 
 /// Rewrites plans; a shared plan once.
 #[derive(Default)]
@@ -62,7 +57,7 @@ impl Rewriter {
             let mut cluster = Cluster::default();
             let outputs = cluster.take(plan, &rejected(schema.fields().len()));
             filters.iter().for_each(|p| cluster.ask(p.map_columns(&|c| outputs[c])));
-            return solve(cluster, &outputs, &schema, self);
+            return solve(cluster, &outputs, &schema, &mut |plan, filters| self.push(plan, filters));
         }
         match plan {
             Plan::Scan { ref snapshot, ref columns, .. } => {
@@ -284,17 +279,6 @@ impl Rewriter {
     }
 }
 
-impl Optimized {
-    /// With conditions that stay above.
-    fn filtered(self, conjuncts: Vec<Predicate>) -> Optimized {
-        if conjuncts.is_empty() {
-            return self;
-        }
-        let estimate = self.estimate.filtered(&conjuncts);
-        Optimized { plan: filter(self.plan, conjuncts), estimate }
-    }
-}
-
 /// The side to keep.
 fn cheaper_build(left: &Estimate, right: &Estimate, join: &mut Join, lookup: Lookup) -> Side {
     let mut cost = |side| {
@@ -302,84 +286,6 @@ fn cheaper_build(left: &Estimate, right: &Estimate, join: &mut Join, lookup: Loo
         cardinality::join_cost(left, right, join, lookup, 0.0).total()
     };
     if cost(Side::Left) < cost(Side::Right) { Side::Left } else { Side::Right }
-}
-
-/// How keys of these types are looked up.
-pub(super) fn lookup(types: &[&DataType]) -> Lookup {
-    match types {
-        [] => Lookup::Loop,
-        [one] if !one.is_floating() && !one.is_nested() => Lookup::Array,
-        _ => Lookup::Hash,
-    }
-}
-
-/// After LIMIT.
-pub(super) fn limited(mut input: Estimate, skip: usize, fetch: Option<usize>) -> Estimate {
-    let left = (input.rows - skip as f64).max(0.0);
-    input.rows = fetch.map_or(left, |f| left.min(f as f64));
-    input.base_rows = input.rows;
-    // Its rows are chosen before anybody above can say which are of use.
-    input.cost = cost::Cost { fixed: input.cost.total(), work: input.rows };
-    input
-}
-
-/// After a sort.
-pub(super) fn sorted(mut input: Estimate, fetch: Option<usize>) -> Estimate {
-    let steps = fetch.map_or(input.rows, |f| f as f64).max(2.0).log2();
-    input.cost.work += input.rows * cost::SORT_STEP * steps;
-    match fetch {
-        Some(fetch) => limited(input, 0, Some(fetch)),
-        None => input,
-    }
-}
-
-/// After functions over the rows around each row.
-pub(super) fn windowed(input: Estimate, calls: usize) -> Estimate {
-    let mut windowed = sorted(input, None);
-    let column = ColumnEstimate { choices: windowed.rows.max(1.0), bounds: None, nullable: true, aggregate: false };
-    windowed.columns.resize(windowed.columns.len() + calls, column);
-    windowed.cost.work += windowed.rows * cost::ROW * calls as f64;
-    // Every row is kept before the first one comes out.
-    windowed.cost = cost::Cost { fixed: windowed.cost.total(), work: windowed.rows * cost::ROW };
-    windowed
-}
-
-/// Of several inputs.
-pub(super) fn united<'a>(mut inputs: impl Iterator<Item = &'a Estimate>) -> Estimate {
-    let mut all = inputs.next().cloned().unwrap_or_else(|| Estimate::of_rows(0.0, 0));
-    for input in inputs {
-        all.rows += input.rows;
-        all.base_rows += input.base_rows;
-        all.cost.fixed += input.cost.fixed;
-        all.cost.work += input.cost.work;
-        for (column, other) in all.columns.iter_mut().zip(&input.columns) {
-            column.choices = column.choices.max(other.choices);
-            column.nullable |= other.nullable;
-            column.aggregate |= other.aggregate;
-            column.bounds = match (column.bounds, other.bounds) {
-                (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
-                _ => None,
-            };
-        }
-    }
-    all
-}
-
-/// The rows that pass conjuncts, in order. One that may fail gets a filter of its own: a part of an AND is also
-/// evaluated for rows for which those before it are NULL.
-pub(super) fn filter(mut plan: Plan, conjuncts: Vec<Predicate>) -> Plan {
-    let mut group = Vec::new();
-    let put = |plan: Plan, group: &mut Vec<Predicate>| match all_of(std::mem::take(group)) {
-        Some(predicate) => Plan::Filter { input: Box::new(plan), predicate },
-        None => plan,
-    };
-    for conjunct in conjuncts {
-        if is_delicate(&conjunct) {
-            plan = put(plan, &mut group);
-        }
-        group.push(conjunct);
-    }
-    put(plan, &mut group)
 }
 
 /// Those that may move below, and the rest in order.

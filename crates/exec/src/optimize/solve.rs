@@ -5,9 +5,10 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use super::cardinality::{Estimate, semi_share};
 use super::cluster::Cluster;
-use super::conjuncts::{about_one_column, all_of, implied};
+use super::conjuncts::{about_one_column, all_of, filter, implied};
+use super::cost::lookup;
+use super::optimized::Optimized;
 use super::order::{Class, Condition, Graph, Relation, Semi, Set, Tree, order};
-use super::push::{Optimized, Rewriter, filter, lookup};
 use crate::plan::predicate::Predicate;
 use crate::plan::{Join, JoinKind, Output, Plan, Side};
 
@@ -17,8 +18,14 @@ const REST: f64 = 0.5;
 /// Columns that are all equal, at most one of each relation.
 type Equal = Vec<usize>;
 
-/// Joins the relations of a cluster; `outputs` are the numbers of the columns of `schema`.
-pub(super) fn solve(mut cluster: Cluster, outputs: &[usize], schema: &SchemaRef, rewriter: &mut Rewriter) -> Optimized {
+/// Joins the relations of a cluster, whose plans `push` rewrites with conditions over them; `outputs` are the numbers
+/// of the columns of `schema`.
+pub(super) fn solve(
+    mut cluster: Cluster,
+    outputs: &[usize],
+    schema: &SchemaRef,
+    push: &mut dyn FnMut(Plan, Vec<Predicate>) -> Optimized,
+) -> Optimized {
     let classes = equal_columns(&cluster);
     follow(&mut cluster, &classes);
     let (of_members, conditions) = distribute(&cluster);
@@ -26,7 +33,7 @@ pub(super) fn solve(mut cluster: Cluster, outputs: &[usize], schema: &SchemaRef,
     for (member, predicates) in cluster.members.iter_mut().zip(of_members) {
         let plan = member.plan.take().expect("taken once");
         let local = predicates.iter().map(|p| p.map_columns(&|c| c - member.first)).collect();
-        members.push(rewriter.push(plan, local));
+        members.push(push(plan, local));
     }
     let estimates: Vec<&Estimate> = members.iter().map(|m| &m.estimate).collect();
     let graph = graph(&cluster, &classes, &conditions, &estimates);
@@ -234,7 +241,7 @@ fn graph(
 
 /// Can keys of this type be looked up in an array?
 fn is_array_key(data_type: &DataType) -> bool {
-    super::push::lookup(&[data_type]) == super::cost::Lookup::Array
+    super::cost::lookup(&[data_type]) == super::cost::Lookup::Array
 }
 
 /// Plans put together in the order that was found.

@@ -11,7 +11,8 @@ use numa::Allocator;
 use storage::{ColumnAllocator, Serial, Stager, TableVersion, build_part};
 
 use super::*;
-use crate::plan::predicate::{CompareOp, Predicate};
+use crate::plan::expression::CompareOp;
+use crate::plan::predicate::Predicate;
 use crate::plan::{AggregateCall, AggregateFunction, Join, JoinKind, Output, Plan, Side};
 use crate::{ArithmeticOp, ExecError, Expression, Scalar};
 

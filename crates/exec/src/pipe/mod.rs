@@ -3,7 +3,10 @@
 //! A pipe has *lanes*, one per input of a UNION ALL; each is cut into morsels. What a morsel costs and where it runs
 //! its source says. Everything below the sources has run already.
 
+pub(crate) mod drive;
 pub(crate) mod filters;
+pub(crate) mod flow;
+pub(crate) mod kept;
 pub(crate) mod profiled;
 
 use std::sync::Arc;
@@ -212,7 +215,7 @@ impl Pipe {
     }
 
     /// As [`run`](Self::run), but only until the source pauses: it may have more then.
-    pub(crate) fn run_part(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
+    fn run_part(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
         let (lane, morsel) = self.lane_of(morsel);
         lane.source.run(morsel, run, &mut |chunk| feed(&lane.operators, chunk, out))
     }

@@ -185,7 +185,7 @@ pub trait OpaqueGroups: Send {
 
 impl GroupingSets {
     /// The keys, by place, that every set has.
-    pub fn common_keys(&self) -> Vec<usize> {
+    fn common_keys(&self) -> Vec<usize> {
         let first = self.sets.first().map_or(&[][..], |set| &set.keys);
         first.iter().copied().filter(|key| self.sets.iter().all(|set| set.keys.contains(key))).collect()
     }

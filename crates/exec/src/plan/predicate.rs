@@ -14,54 +14,11 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::expression::{Expression, Remapped};
+use super::expression::{CompareOp, Expression, Remapped};
 use crate::PlanError;
 
 /// How many list members [`Predicate::describe`] shows.
 const LISTED_MAX: usize = 8;
-
-/// A comparison.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum CompareOp {
-    /// `=`
-    Eq,
-    /// `<>`
-    NotEq,
-    /// `<`
-    Lt,
-    /// `<=`
-    LtEq,
-    /// `>`
-    Gt,
-    /// `>=`
-    GtEq,
-}
-
-impl CompareOp {
-    /// The comparison that is TRUE exactly where this one is FALSE.
-    pub fn negated(self) -> CompareOp {
-        match self {
-            CompareOp::Eq => CompareOp::NotEq,
-            CompareOp::NotEq => CompareOp::Eq,
-            CompareOp::Lt => CompareOp::GtEq,
-            CompareOp::LtEq => CompareOp::Gt,
-            CompareOp::Gt => CompareOp::LtEq,
-            CompareOp::GtEq => CompareOp::Lt,
-        }
-    }
-
-    /// As SQL writes it.
-    pub fn symbol(self) -> &'static str {
-        match self {
-            CompareOp::Eq => "=",
-            CompareOp::NotEq => "<>",
-            CompareOp::Lt => "<",
-            CompareOp::LtEq => "<=",
-            CompareOp::Gt => ">",
-            CompareOp::GtEq => ">=",
-        }
-    }
-}
 
 /// A condition on the rows of an input, over its columns by index.
 #[derive(Debug, Clone)]

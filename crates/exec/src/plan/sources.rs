@@ -83,7 +83,7 @@ impl Recursion {
 }
 
 /// Fails where columns differ in number or type.
-pub(super) fn same_columns(found: &Schema, expected: &Schema, what: &str) -> Result<(), PlanError> {
+fn same_columns(found: &Schema, expected: &Schema, what: &str) -> Result<(), PlanError> {
     if found.fields().len() != expected.fields().len() {
         let problem = format!("an input has {} columns, not {}", found.fields().len(), expected.fields().len());
         return Err(PlanError::BadLiteral { context: what.into(), problem });

@@ -21,7 +21,7 @@ pub struct Unnesting {
 }
 
 /// Type of the elements of a list.
-pub(crate) fn element_type(list: &DataType) -> Option<&DataType> {
+fn element_type(list: &DataType) -> Option<&DataType> {
     match list {
         DataType::List(field) | DataType::LargeList(field) | DataType::FixedSizeList(field, _) => {
             Some(field.data_type())

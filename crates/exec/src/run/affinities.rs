@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use numa::NodeId;
 
-use super::flow::only_scan;
 use crate::ExecError;
+use crate::operators::filter::only_scan;
 use crate::plan::Plan;
 use crate::scan::Morsel;
 use crate::tasks::locate::PageMaps;

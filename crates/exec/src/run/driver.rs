@@ -27,14 +27,14 @@ use sched::policy::concurrency::Pieces;
 use sched::{Affinity, Hint};
 use storage::{Parallel, Serial};
 
-use super::execution::Context;
+use super::context::Context;
 use super::streamed::{StreamNext, StreamStep, Streamed};
 use super::window::{Bounds, Charged, ITEMS_PER_STEP, Item, Window};
+use crate::charge::batch_bytes;
 use crate::error::stopped;
 use crate::plan::Plan;
-use crate::scan::{Lookup, Places};
-use crate::tasks::charge::batch_bytes;
 use crate::tasks::locate::PageMaps;
+use crate::tasks::places::{Lookup, Places};
 use crate::tasks::profile::Profile;
 use crate::tasks::run::Run;
 use crate::tasks::traffic;

@@ -2,9 +2,9 @@
 
 use storage::Segment;
 
+use crate::charge::batch_bytes;
 use crate::plan::{AggregateCall, Join, JoinKind, Output, Plan, Side, WindowCall, width_bytes};
 use crate::scan::seek::{Left, asked_by, left};
-use crate::tasks::charge::batch_bytes;
 
 /// What the estimate of an operator's input needs to know from above.
 struct Wanted {

@@ -15,61 +15,16 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use sched::{Scheduler, Statement};
+use sched::Scheduler;
 
+use super::context::Context;
 use super::driver::{Driver, WAKE_AFTER};
 use crate::ExecError;
 use crate::plan::Plan;
 use crate::tasks::profile::Profile;
-use crate::tasks::traffic::Traffic;
 
 /// Statements that touch less than this run at once on the polling thread: a hand-over costs more than the work.
 const TINY_BYTES: u64 = 256 << 10;
-
-/// Rows of a batch unless the context says otherwise.
-pub const BATCH_ROWS: usize = 8192;
-
-/// What a plan runs with.
-#[derive(Clone)]
-pub struct Context {
-    /// Whose workers run it.
-    pub scheduler: Arc<Scheduler>,
-    /// The statement that it is part of: its time, budget, deadline and cancellation.
-    pub statement: Arc<Statement>,
-    /// Most rows of a batch; at least 1.
-    pub batch_rows: usize,
-    /// Batches come in the order of the plan's rows. Where nobody needs that, a scan whose rows lie on several nodes
-    /// begins on all of them, at another one each time.
-    pub ordered: bool,
-    /// What scans may use.
-    pub scan: ScanOptions,
-    /// Where it is written down what the plan's tasks touch.
-    pub traffic: Arc<Traffic>,
-}
-
-/// What scans may use to look at fewer rows. The rows that come out are the same either way: experiments switch it off.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ScanOptions {
-    /// Indexes, where a condition or the keys of a join leave few rows.
-    pub index_lookups: bool,
-    /// The lowest and highest code of each granule, where they decide about all its rows.
-    pub block_skipping: bool,
-}
-
-impl Default for ScanOptions {
-    /// Everything.
-    fn default() -> ScanOptions {
-        ScanOptions { index_lookups: true, block_skipping: true }
-    }
-}
-
-impl Context {
-    /// With batches of [`BATCH_ROWS`], in order.
-    pub fn new(scheduler: Arc<Scheduler>, statement: Arc<Statement>) -> Context {
-        let (scan, traffic) = (ScanOptions::default(), Arc::default());
-        Context { scheduler, statement, batch_rows: BATCH_ROWS, ordered: true, scan, traffic }
-    }
-}
 
 /// Prepares a plan to run. Nothing is read, and no task starts, before the first poll. A plan that is not valid gives a
 /// stream of one error.

@@ -13,11 +13,13 @@ use sched::policy::concurrency::Pieces;
 use sched::{Affinity, Hint};
 use storage::GRANULE_ROWS;
 
-use super::flow::Flow;
+use super::compile::compile;
 use crate::ExecError;
 use crate::operators::limit::Limit;
+use crate::operators::project::passes_limits;
 use crate::pipe::Pipe;
-use crate::plan::{Output, Plan, width_bytes};
+use crate::pipe::flow::Flow;
+use crate::plan::{Plan, width_bytes};
 use crate::tasks::profile::{Numbering, Profile};
 use crate::tasks::run::Run;
 
@@ -105,7 +107,7 @@ impl Streamed {
         match (step, self.pipe.get()) {
             (StreamStep::Prepare, _) => {
                 let needed = self.limit.and_then(|limit| limit.rows_needed());
-                let pipe = Flow::new(run).counting(self.numbering.clone()).last(&self.plan, needed)?;
+                let pipe = Flow::new(run, compile).counting(self.numbering.clone()).last(&self.plan, needed)?;
                 assert!(self.pipe.set(pipe).is_ok(), "a plan is prepared once");
                 Ok(false)
             }
@@ -139,12 +141,4 @@ fn limit_on_top(plan: &Plan) -> Option<Limit> {
         Plan::Project { input, outputs } if passes_limits(outputs) => limit_on_top(input),
         _ => None,
     }
-}
-
-/// Whether it makes no difference that columns are computed for rows which a limit below would not let through.
-pub(crate) fn passes_limits(outputs: &[Output]) -> bool {
-    !outputs.iter().any(|output| match output {
-        Output::Column { .. } => false,
-        Output::Expression { expression, .. } => expression.fallible() || expression.volatile(),
-    })
 }

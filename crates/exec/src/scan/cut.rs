@@ -13,10 +13,11 @@ use sched::Hint;
 use storage::{BLOCK_ROWS, GRANULE_ROWS};
 
 use super::cost::PerRow;
-use super::prepare::PreparedSegment;
+use super::prepared::PreparedSegment;
 use super::seek::Access;
-use super::{Morsel, Places, Scan};
+use super::{Morsel, Scan};
 use crate::codes::filter::Bound;
+use crate::tasks::places::Places;
 
 /// Rows that an index names which one task looks at, at most.
 const SOUGHT_ROWS: usize = 8192;

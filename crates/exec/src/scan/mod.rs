@@ -18,6 +18,7 @@
 pub(crate) mod cost;
 mod cut;
 mod prepare;
+mod prepared;
 pub(crate) mod seek;
 pub(crate) mod source;
 
@@ -30,20 +31,19 @@ use sched::Hint;
 use sched::policy::concurrency::Pieces;
 use storage::{CodePredicate, GRANULE_ROWS, Segment, SegmentVersion, TableVersion, Texts};
 
-pub(crate) use cost::{Counter, Lookup};
-
-use prepare::{Binding, Prepared};
-use seek::{Access, Keys};
+pub(crate) use crate::tasks::counter::Counter;
 
 use crate::ExecError;
 use crate::codes::bind::Coding;
 use crate::codes::filter::Filter;
 use crate::codes::input::{Input, Rows};
 use crate::mask::Mask;
-use crate::run::execution::ScanOptions;
 use crate::tasks::locate::PageMaps;
 use crate::tasks::run::Run;
 use crate::tasks::traffic::TouchPhase;
+use prepare::Binding;
+use prepared::Prepared;
+use seek::{Access, Keys};
 
 /// The rows of a table that pass a filter.
 pub(crate) struct Scan {
@@ -61,19 +61,6 @@ pub(crate) struct Scan {
     keys: Keys,
     binding: OnceLock<Binding>,
     prepared: OnceLock<Prepared>,
-}
-
-/// What preparation is told of the machine.
-#[derive(Clone, Copy)]
-pub(crate) struct Places<'a> {
-    /// Where columns are looked up.
-    pub(crate) lookup: Lookup<'a>,
-    /// What the scan may use.
-    pub(crate) options: ScanOptions,
-    /// Draws the lot of where to start, where morsels may be handed out in another order than that of their rows.
-    pub(crate) turn: Option<usize>,
-    /// Granules are put together to morsels as long as there are `n` of them.
-    pub(crate) morsels_min: usize,
 }
 
 /// Some rows for one task: a granule, several that take little time, or several small remainders.
@@ -171,7 +158,7 @@ impl Scan {
     /// Once it is prepared: rows that it hands out at most.
     pub(crate) fn rows_at_most(&self) -> usize {
         let Some(prepared) = self.prepared.get() else { return self.snapshot.rows() };
-        let of = |(version, state): (&SegmentVersion, &prepare::PreparedSegment)| {
+        let of = |(version, state): (&SegmentVersion, &prepared::PreparedSegment)| {
             version.live_rows().min(state.access.len(version.segment.rows()))
         };
         self.segments.iter().zip(&prepared.segments).map(of).sum()

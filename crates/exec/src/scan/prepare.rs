@@ -16,18 +16,20 @@ use sched::Statement;
 use sched::policy::concurrency::Pieces;
 use storage::{Segment, SegmentVersion};
 
-use super::cost::{Expected, Lookup, PerRow, Read};
+use super::cost::{Expected, PerRow};
 use super::cut::in_turn;
+use super::prepared::{Prepared, PreparedSegment};
 use super::seek::{Access, Asked, choose};
-use super::{Morsel, Places, Scan};
+use super::{Morsel, Scan};
 use crate::ExecError;
 use crate::codes::bind::Coding;
 use crate::codes::entries::{Entries, Function, pays};
 use crate::codes::filter::Bound;
 use crate::codes::ranges::CodeRanges;
 use crate::error::stopped;
-use crate::run::execution::ScanOptions;
+use crate::tasks::counter::Read;
 use crate::tasks::locate::{Locator, PageMaps};
+use crate::tasks::places::{Lookup, Places, ScanOptions};
 
 /// Share of rows that a test over arrays is taken to let through.
 pub(super) const ROW_TEST_FRACTION: f64 = 0.5;
@@ -60,31 +62,6 @@ type SetsByCoding = HashMap<(usize, CodingKey), Option<CodeRanges>>;
 struct Job {
     leaf: usize,
     entries: Entries,
-}
-
-/// What morsels share.
-pub(super) struct Prepared {
-    pub(super) segments: Vec<PreparedSegment>,
-    /// In the order of the rows.
-    pub(super) morsels: Vec<Morsel>,
-    /// Rows of the largest.
-    pub(super) morsel_rows: usize,
-    /// The order in which they are handed out.
-    pub(super) order: Vec<usize>,
-    /// The nodes that they are on, each once.
-    pub(super) nodes: Vec<NodeId>,
-    /// How the rows lie.
-    pub(super) pieces: Pieces,
-    /// What it may use.
-    pub(super) options: ScanOptions,
-}
-
-pub(super) struct PreparedSegment {
-    pub(super) filter: Arc<Bound>,
-    /// The rows that are looked at.
-    pub(super) access: Access,
-    /// The columns that its morsels read.
-    pub(super) reads: Arc<[Read]>,
 }
 
 impl Scan {

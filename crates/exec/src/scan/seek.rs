@@ -19,11 +19,12 @@ use arrow::array::{Array, ArrayRef};
 use numa::{NodeId, current_node};
 use storage::{BLOCK_ROWS, Index, IndexRows, Segment, TableVersion};
 
-use super::Lookup;
 use crate::ExecError;
 use crate::codes::filter::RowTest;
 use crate::keys::key_filter::{FewKeys, KeyFilter};
-use crate::plan::predicate::{CompareOp, Predicate};
+use crate::plan::expression::CompareOp;
+use crate::plan::predicate::Predicate;
+use crate::tasks::places::Lookup;
 use crate::tasks::traffic::{self, Item, TouchPhase, TouchedComponent};
 
 /// A row that an index names costs as much as `n` rows that are scanned: it is read out of order, and the position
@@ -131,7 +132,7 @@ impl<'a> Asked<'a> {
     }
 
     /// As [`of_test`](Self::of_test), of a predicate.
-    pub(crate) fn of_predicate(predicate: &'a Predicate) -> Option<(usize, Asked<'a>)> {
+    fn of_predicate(predicate: &'a Predicate) -> Option<(usize, Asked<'a>)> {
         match predicate {
             Predicate::Compare { column, op, value } if *op != CompareOp::NotEq => {
                 Some((*column, Asked::Compare(*op, value)))

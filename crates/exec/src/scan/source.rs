@@ -13,19 +13,17 @@ use sched::Hint;
 use sched::policy::concurrency::Pieces;
 use storage::{BLOCK_ROWS, CodePredicate, Column, Dictionary, Encoding, GRANULE_ROWS, Segment, TableVersion};
 
-use super::{Counter, Matches, Scan};
+use super::{Matches, Scan};
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, Kind, is_integer, type_bounds};
-use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
+use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds};
 use crate::codes::bind::Coding;
 use crate::keys::key_filter::{KeyFilter, Most, OnCodes, Worth};
 use crate::mask::Mask;
 use crate::pipe::filters::{Filters, Wanted};
 use crate::pipe::{Out, Source};
+use crate::tasks::counter::Counter;
 use crate::tasks::run::Run;
-
-/// Rows that one task takes of rows that were kept.
-const ROWS_PER_MORSEL: usize = 16 * CHUNK_ROWS;
 
 /// Keys of joins are marked as codes where a dictionary has at most `n` for each row that has one of them, or so few.
 const CODES_PER_ROW: usize = 16;
@@ -385,35 +383,4 @@ fn stored_bounds(stored: &[&Arc<Column>], info: &ColumnInfo) -> Option<(i64, i64
         bounds = Some((known.0.min(low), known.1.max(high)));
     }
     Some(bounds.unwrap_or((0, 0)))
-}
-
-/// Rows that were kept.
-pub(crate) struct RowsSource(pub(crate) Arc<Rows>);
-
-impl Source for RowsSource {
-    fn kept(&self) -> Option<&Arc<Rows>> {
-        Some(&self.0)
-    }
-
-    fn morsels(&self) -> usize {
-        self.0.rows.div_ceil(ROWS_PER_MORSEL)
-    }
-
-    fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
-        self.run_in(morsel, CHUNK_ROWS, run, out)
-    }
-
-    fn run_in(&self, morsel: usize, most: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
-        let mut start = morsel * ROWS_PER_MORSEL;
-        let end = (start + ROWS_PER_MORSEL).min(self.0.rows);
-        run.check()?;
-        while start < end {
-            let rows = start..(start + most).min(end);
-            start = rows.end;
-            if !out(Chunk::of(Origin::Rows(self.0.clone()), RowIds::Range(rows)))? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
 }

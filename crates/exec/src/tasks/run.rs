@@ -1,4 +1,4 @@
-//! [`Run`]: what every part of a running plan needs, and [`drive`], which sends a pipeline's chunks into a sink.
+//! [`Run`]: what every part of a running plan needs.
 
 use std::sync::Arc;
 
@@ -7,13 +7,11 @@ use parking_lot::Mutex;
 use sched::Statement;
 use storage::{CostOf, Interruption, NodeOf, Parallel};
 
+use super::places::Places;
 use super::profile::Working;
 use super::traffic::{self, Traffic};
 use crate::ExecError;
-use crate::chunk::Chunk;
 use crate::error::stopped;
-use crate::pipe::Pipe;
-use crate::scan::Places;
 
 /// A help takes one in `n` bytes that are free, at most.
 const HELP_SHARE: u64 = 4;
@@ -62,21 +60,8 @@ impl Run<'_> {
         self.for_each_costing(tasks, node_of, &|_| (0, 0), body)
     }
 
-    /// As [`for_each`](Self::for_each) for every morsel of a pipe, where its source wants it, with what it is expected
-    /// to cost.
-    pub(crate) fn for_each_morsel(
-        &self,
-        pipe: &Pipe,
-        body: &(dyn Fn(usize) -> Result<(), ExecError> + Sync),
-    ) -> Result<(), ExecError> {
-        let cost_of = |morsel| {
-            let hint = pipe.hint(morsel);
-            (hint.bytes, hint.cpu_ns)
-        };
-        self.for_each_costing(pipe.morsels(), &|morsel| pipe.node_of(morsel), &cost_of, body)
-    }
-
-    fn for_each_costing(
+    /// As [`for_each`](Self::for_each), with what each task is expected to cost.
+    pub(crate) fn for_each_costing(
         &self,
         tasks: usize,
         node_of: &NodeOf<'_>,
@@ -123,46 +108,4 @@ impl Run<'_> {
         })?;
         Ok(results.into_iter().map(|r| r.into_inner().expect("every task ran")).collect())
     }
-}
-
-/// Where the chunks of a pipeline end up. `Local` is the state of one worker at a time; there are about as many as
-/// workers.
-pub(crate) trait Sink: Sync {
-    /// State of one worker.
-    type Local: Send;
-
-    /// A new state.
-    fn local(&self) -> Result<Self::Local, ExecError>;
-
-    /// The chunks that this worker gives next are those of a piece of the pipeline; pieces are numbered in the order
-    /// of its rows.
-    fn begin(&self, _local: &mut Self::Local, _morsel: usize) {}
-
-    /// Takes a chunk, never an empty one. False where nobody wants more.
-    fn push(&self, local: &mut Self::Local, chunk: Chunk) -> Result<bool, ExecError>;
-}
-
-/// Sends every chunk of the pipeline into the sink and gives back the states of its workers, in no particular order;
-/// none if there was no task.
-pub(crate) fn drive<S: Sink>(pipe: &Pipe, sink: &S, run: &Run<'_>) -> Result<Vec<S::Local>, ExecError> {
-    let idle: Mutex<Vec<S::Local>> = Mutex::new(Vec::new());
-    let done = std::sync::atomic::AtomicBool::new(false);
-    run.for_each_morsel(pipe, &|morsel| {
-        if done.load(std::sync::atomic::Ordering::Relaxed) {
-            return Ok(());
-        }
-        let taken = idle.lock().pop();
-        let mut local = match taken {
-            Some(local) => local,
-            None => sink.local()?,
-        };
-        sink.begin(&mut local, morsel);
-        let wanted = pipe.run(morsel, run, &mut |chunk| sink.push(&mut local, chunk));
-        idle.lock().push(local);
-        if !wanted? {
-            done.store(true, std::sync::atomic::Ordering::Relaxed);
-        }
-        Ok(())
-    })?;
-    Ok(idle.into_inner())
 }

@@ -12,8 +12,7 @@ use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Schema};
 use crate::ExecError;
 use crate::chunk::vector::{ints_of_arrow, is_integer};
 use crate::eval::interval::range_of;
-use crate::plan::predicate::CompareOp;
-use crate::plan::scalar::{ArithmeticOp, DatePart, Scalar};
+use crate::plan::expression::{ArithmeticOp, CompareOp, DatePart, Scalar};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {

@@ -9,7 +9,7 @@ use storage::{CodePredicate, CodeSet, Column, ColumnAllocator, GRANULE_ROWS, Ser
 
 use super::codes::window_of;
 use super::*;
-use crate::scan::{Lookup, Places};
+use crate::tasks::places::{Lookup, Places};
 
 fn with_run<T>(budget: &Arc<Budget>, body: impl FnOnce(&Run<'_>) -> T) -> T {
     let statement = Statement::new(1, budget.clone());
@@ -156,7 +156,8 @@ proptest! {
 
     #[test]
     fn filters_leave_out_what_has_no_key(
-        (keys, column) in proptest::sample::select(vec![60u64, 150, 5000]).prop_flat_map(|n| (keys(n, 300), keys(n, 2000))),
+        (keys, column) in proptest::sample::select(vec![60u64, 150, 5000])
+            .prop_flat_map(|n| (keys(n, 300), keys(n, 2000))),
         rows in proptest::sample::select(vec![0usize, 100, 1 << 20]),
         entries_max in proptest::sample::select(vec![0usize, 50, 1 << 20]),
     ) {

@@ -3,7 +3,7 @@
 //! A group keeps the key of its best row as a word, where the row came, and its locator; rows that are better than
 //! what their group had are kept in the [`Store`], all others are forgotten at once.
 
-use super::state::{Groups, Pick, for_each_pair};
+use super::groups::{Groups, Pick, for_each_pair};
 use super::store::{Arrival, NOWHERE, Store};
 use crate::ExecError;
 use crate::chunk::Chunk;

@@ -8,23 +8,23 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Decimal128Type, Float64Type, UInt64Type};
+use arrow::datatypes::{DataType, Decimal128Type, FieldRef, Float64Type, UInt64Type};
 use arrow::row::{RowConverter, SortField};
 
 use super::best;
+use super::finish::Finish;
+use super::groups::{Groups, Pick, add_floats, add_ints, add_one, add_wide, count, for_each_pair, most};
 use super::keys::{Coder, is_true, load, loaded_info};
 use super::lists::Lists;
 use super::ordered::Ordered;
 use super::ranked::{self, Ranked};
-use super::result::{Finish, Output};
-use super::state::{
-    Distinct, Groups, Opaque, Pending, Pick, State, add_floats, add_ints, add_one, add_wide, count, for_each_pair, most,
-};
+use super::state::{Distinct, Opaque, Pending, State};
 use super::store::{Arrival, Store};
 use super::table::Table;
 use crate::ExecError;
 use crate::chunk::Chunk;
 use crate::chunk::vector::{ColumnInfo, Data, Kind};
+use crate::keys::float::ordered;
 use crate::plan::{AggregateCall, AggregateFunction, OpaqueAggregate};
 
 /// What a state keeps.
@@ -67,6 +67,28 @@ pub(super) struct Kept {
 struct Mask {
     columns: Vec<usize>,
     filter: Option<usize>,
+}
+
+/// How a call's result is made; `of` and `counts` are states by number.
+pub(super) enum Output {
+    /// A count.
+    Count { of: usize, field: FieldRef },
+    /// A sum; NULL where the count is 0.
+    Sum { of: usize, counts: Option<usize>, finish: Finish },
+    /// A sum divided by a count.
+    Avg { of: usize, counts: usize, finish: Finish },
+    /// The smallest or largest value of a column.
+    Most { of: usize, counts: Option<usize>, info: ColumnInfo },
+    /// Of a function that this crate does not know.
+    Opaque { of: usize, field: FieldRef },
+    /// A call over different values.
+    Distinct { of: usize },
+    /// A percentile or the most frequent of numbers.
+    Ranked { of: usize, finish: Ranked },
+    /// The first or the last row.
+    Best { of: usize, finish: Ordered },
+    /// Of rows in an order.
+    Ordered { of: usize, finish: Ordered },
 }
 
 /// The aggregates of a statement.
@@ -574,19 +596,6 @@ fn keep_rows(
 /// Is the sum of `n` values of at most this distance from 0 below 2^63?
 fn fits(largest: u64, rows: u64) -> bool {
     largest.checked_mul(rows).is_some_and(|most| most <= i64::MAX as u64)
-}
-
-/// Floats in order as numbers: every NaN is the greatest. Of -0.0 and 0.0, which are equal, the first is the smaller.
-#[inline(always)]
-pub(crate) fn ordered(value: f64) -> u64 {
-    let bits = if value.is_nan() { f64::NAN.to_bits() } else { value.to_bits() };
-    bits ^ (((bits as i64) >> 63) as u64 | 1 << 63)
-}
-
-/// The float behind [`ordered`].
-#[inline(always)]
-pub(crate) fn of_ordered(number: u64) -> f64 {
-    f64::from_bits(if number >> 63 == 1 { number ^ 1 << 63 } else { !number })
 }
 
 fn keep_better(kept: &mut Option<Box<[u8]>>, row: &[u8], smallest: bool) {

@@ -6,7 +6,7 @@
 
 use std::mem::size_of;
 
-use super::state::{Groups, Pick, for_each_pair};
+use super::groups::{Groups, Pick, for_each_pair};
 
 /// Numbers by group.
 #[derive(Default)]

@@ -11,16 +11,17 @@ use numa::Reservation;
 use parking_lot::Mutex;
 
 use super::calls::{Calls, States};
+use super::column::{Column, settle};
+use super::groups::Pick;
 use super::keys::Key;
-use super::result::{Column, settle};
-use super::state::{Pick, State};
+use super::state::State;
 use super::table::Table;
 use super::{Grouping, Strategy, Worker, too_many};
 use crate::ExecError;
 use crate::chunk::Rows;
 use crate::chunk::vector::Vector;
+use crate::pipe::kept::RowsSource;
 use crate::pipe::{Lane, Pipe};
-use crate::scan::source::RowsSource;
 use crate::tasks::run::Run;
 
 /// Groups of a piece, about.

@@ -18,6 +18,9 @@
 
 mod best;
 mod calls;
+pub(crate) mod column;
+pub(crate) mod finish;
+mod groups;
 mod intern;
 mod keys;
 mod lists;
@@ -27,7 +30,7 @@ mod pending;
 mod ranked;
 mod result;
 mod sets;
-mod state;
+pub(crate) mod state;
 mod store;
 mod strategy;
 mod table;
@@ -42,22 +45,20 @@ use parking_lot::Mutex;
 use crate::ExecError;
 use crate::chunk::Chunk;
 use crate::pipe::Pipe;
-use crate::pipe::filters::{Filters, is_delicate_call};
+use crate::pipe::drive::{Sink, drive};
+use crate::pipe::filters::Filters;
+use crate::pipe::flow::Flow;
+use crate::plan::delicate::is_delicate_call;
 use crate::plan::{AggregateCall, Aggregation};
-use crate::run::flow::Flow;
-use crate::tasks::run::{Run, Sink, drive};
+use crate::tasks::run::Run;
 use crate::tasks::traffic;
 use calls::{Calls, States};
+use groups::{FEW_GROUPS, Groups, Pick};
 use keys::{Coder, Encoding, Key};
 use merge::Part;
-use state::{FEW_GROUPS, Groups, Pick};
 use store::Arrival;
 use strategy::{Facts, Strategy, choose};
 use table::Table;
-
-pub(crate) use calls::{of_ordered, ordered};
-pub(crate) use result::{Column, Finish, Values, settle};
-pub(crate) use state::State;
 
 /// A table with `n` groups is put aside if it does not get smaller what it takes. Its slots are 4 MiB.
 const FLUSH_GROUPS: usize = 1 << 17;

@@ -9,9 +9,9 @@ use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, FieldRef, Float64Type};
 
+use super::column::{Column, Values};
 use super::lists::Lists;
 use super::ranked::{Wanted, at, between, mean_of_decimals, mean_of_floats};
-use super::result::{Column, Values};
 use super::store::{NOWHERE, Reader};
 use crate::ExecError;
 use crate::chunk::vector::ColumnInfo;

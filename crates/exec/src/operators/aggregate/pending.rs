@@ -8,8 +8,9 @@ use arrow::compute::{concat, take};
 use arrow::datatypes::DataType;
 
 use super::calls::{Calls, States};
+use super::groups::{Groups, Pick, for_each_pair};
 use super::keys::Coder;
-use super::state::{Distinct, Groups, Opaque, Pick, State, for_each_pair};
+use super::state::{Distinct, Opaque, State};
 use super::too_many;
 use crate::ExecError;
 use crate::chunk::{CHUNK_ROWS, Chunk};

@@ -6,11 +6,11 @@
 
 use arrow::datatypes::{DataType, i256};
 
-use super::calls::{of_ordered, ordered};
+use super::column::{Column, Values};
 use super::lists::Lists;
-use super::result::{Column, Values};
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, Kind};
+use crate::keys::float::{of_ordered, ordered};
 use crate::plan::{AggregateCall, AggregateFunction};
 use crate::tasks::run::Run;
 

@@ -14,17 +14,18 @@ use std::sync::Arc;
 use numa::Reservation;
 
 use super::calls::{Calls, States};
+use super::column::{Column, Values};
+use super::groups::Pick;
 use super::keys::{Coder, Key};
 use super::merge::{self, Piece};
-use super::result::{Column, Values};
-use super::state::Pick;
 use super::{Grouping, Strategy, Worker};
 use crate::ExecError;
 use crate::chunk::Chunk;
 use crate::chunk::vector::{ColumnInfo, Data, Kind, Vector};
 use crate::pipe::Pipe;
+use crate::pipe::drive::{Sink, drive};
 use crate::plan::{AggregateCall, GroupingSet, GroupingSets};
-use crate::tasks::run::{Run, Sink, drive};
+use crate::tasks::run::Run;
 
 /// Some groups of a set.
 struct Groups {

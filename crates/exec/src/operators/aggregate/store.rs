@@ -12,8 +12,8 @@ use arrow::compute::interleave;
 use arrow::row::Rows as ByteRows;
 use parking_lot::{RwLock, RwLockReadGuard};
 
+use super::column::{Column, Values};
 use super::keys::load;
-use super::result::{Column, Values};
 use crate::ExecError;
 use crate::chunk::Chunk;
 use crate::chunk::vector::{ColumnInfo, Data, Kind, Vector};

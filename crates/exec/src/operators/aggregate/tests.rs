@@ -18,9 +18,12 @@ use super::strategy::Strategy;
 use super::*;
 use crate::chunk::vector::{ColumnInfo, Kind, Vector};
 use crate::chunk::{Chunk, Origin, RowIds, Rows};
+use crate::pipe::flow::Flow;
+use crate::pipe::kept::{collect, of_rows};
 use crate::plan::{AggregateFunction, GroupedRows, OpaqueAggregate, OpaqueGroups};
+use crate::run::compile::compile;
 use crate::scan::source::column_infos;
-use crate::scan::{Lookup, Places};
+use crate::tasks::places::{Lookup, Places};
 
 /// A value, floats as bits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -333,7 +336,7 @@ fn group<K: Key>(
 
 /// The output as rows, in order.
 fn rows_of(flow: &Flow<'_>, pipe: &Pipe, calls: &[AggregateCall], keys: usize) -> Vec<Vec<Value>> {
-    let rows = flow.collect(pipe, None).unwrap();
+    let rows = collect(pipe, &flow.run, None).unwrap();
     assert_eq!(rows.rows as u64, pipe.rows);
     let columns: Vec<Vec<Value>> = rows
         .infos
@@ -402,7 +405,7 @@ fn check(seed: u64) {
     let input = table_of(&infos, rows, &mut random, sort_by);
     let shape = (1 + random.below_u64(4) as usize, [1, 16, 100, 2048][random.below_u64(4) as usize]);
     let statement = statement();
-    let flow = Flow::new(run_of(&statement));
+    let flow = Flow::new(run_of(&statement), compile);
     let coder = || Coder::new(&keys, &infos, 2).unwrap();
     let compiled = || Calls::new(&calls, &infos, keys.is_empty()).unwrap();
     let domain = coder().domain().filter(|&d| d <= 3_000_000 && !compiled().needs_dense_groups());
@@ -422,7 +425,7 @@ fn check(seed: u64) {
     let wanted = expected_rows(&table, rows, &keys, &calls);
     assert_eq!(found, wanted, "seed {seed}, keys {keys:?}, calls {calls:?}, strategy {strategy:?}");
     // The way that statements take: one worker, two levels for DISTINCT.
-    let pipe = grouped(&flow, &flow.of_rows(input), &keys, &calls, None).unwrap();
+    let pipe = grouped(&flow, &of_rows(input), &keys, &calls, None).unwrap();
     assert_eq!(rows_of(&flow, &pipe, &calls, keys.len()), wanted, "seed {seed}, keys {keys:?}, calls {calls:?}");
 }
 
@@ -445,10 +448,10 @@ fn ints(values: Vec<i64>, data_type: DataType) -> (Vec<ColumnInfo>, Arc<Rows>) {
 
 fn group_ints(values: Vec<i64>, statement: &Arc<Statement>, keyed: bool) -> Result<Vec<Vec<Value>>, ExecError> {
     let (infos, rows) = ints(values, DataType::Int64);
-    let flow = Flow::new(run_of(statement));
+    let flow = Flow::new(run_of(statement), compile);
     let calls = [call(AggregateFunction::Sum, &[0], &infos)];
     let keys: &[usize] = if keyed { &[0] } else { &[] };
-    let pipe = grouped(&flow, &flow.of_rows(rows), keys, &calls, None)?;
+    let pipe = grouped(&flow, &of_rows(rows), keys, &calls, None)?;
     Ok(rows_of(&flow, &pipe, &calls, keys.len()))
 }
 
@@ -472,7 +475,7 @@ fn sums_widen_when_rows_are_more_than_foreseen() {
     }
     let statement = statement();
     let columns = calls.finish(&mut states, &run_of(&statement)).unwrap();
-    let (info, vectors) = result::settle(columns);
+    let (info, vectors) = column::settle(columns);
     assert_eq!(values(&info.to_arrow(&vectors[0])), [Value::Int(12 * i128::from(big))]);
 }
 
@@ -485,9 +488,9 @@ fn keys_of_one_value_take_no_room() {
     let columns = columns.map(|c| Arc::new(Vector::ints(c))).to_vec();
     let rows = Arc::new(Rows { infos: infos.clone(), columns, rows: 15, _charged: Vec::new(), lies: None });
     let statement = statement();
-    let flow = Flow::new(run_of(&statement));
+    let flow = Flow::new(run_of(&statement), compile);
     for keys in [vec![0, 1], vec![1, 0], vec![0, 1, 2], vec![0], vec![3, 0, 2], vec![2, 3, 1, 0]] {
-        let pipe = grouped(&flow, &flow.of_rows(rows.clone()), &keys, &[], None).unwrap();
+        let pipe = grouped(&flow, &of_rows(rows.clone()), &keys, &[], None).unwrap();
         let table: Vec<Vec<Value>> =
             infos.iter().zip(&rows.columns).map(|(info, column)| values(&info.to_arrow(column))).collect();
         assert_eq!(rows_of(&flow, &pipe, &[], keys.len()), expected_rows(&table, 15, &keys, &[]), "{keys:?}");
@@ -498,17 +501,13 @@ fn keys_of_one_value_take_no_room() {
 fn fewer_rows_than_foreseen_are_as_well() {
     let (infos, rows) = ints((0..20).map(|i| i << 50).collect(), DataType::Int64);
     let statement = statement();
-    let flow = Flow::new(run_of(&statement));
+    let flow = Flow::new(run_of(&statement), compile);
     let calls = [call(AggregateFunction::Sum, &[0], &infos)];
     for keys in [vec![], vec![0]] {
-        let mut pipe = flow.of_rows(rows.clone());
+        let mut pipe = of_rows(rows.clone());
         pipe.rows = 1 << 40;
-        let wanted = rows_of(
-            &flow,
-            &grouped(&flow, &flow.of_rows(rows.clone()), &keys, &calls, None).unwrap(),
-            &calls,
-            keys.len(),
-        );
+        let wanted =
+            rows_of(&flow, &grouped(&flow, &of_rows(rows.clone()), &keys, &calls, None).unwrap(), &calls, keys.len());
         for strategy in [None, Some(Strategy::Table)] {
             let found = grouped(&flow, &pipe, &keys, &calls, strategy).unwrap();
             assert_eq!(rows_of(&flow, &found, &calls, keys.len()), wanted);
@@ -528,7 +527,7 @@ fn totals_beyond_128_bits_come_back() {
         let columns = vec![Arc::new(infos[0].vector_of(&array))];
         let rows = Arc::new(Rows { infos: infos.clone(), columns, rows, _charged: Vec::new(), lies: None });
         let (statement, calls) = (statement(), [call(AggregateFunction::Sum, &[0], &infos)]);
-        let flow = Flow::new(run_of(&statement));
+        let flow = Flow::new(run_of(&statement), compile);
         let compiled = Calls::new(&calls, &infos, true)?;
         let pipe = group::<u64>(flow.run, &rows, (Coder::new(&[], &infos, 2)?, compiled), None, (2, 1))?;
         Ok(rows_of(&flow, &pipe, &calls, 0))
@@ -571,7 +570,7 @@ fn groups_that_are_many_come_in_pieces() {
         let values: Vec<i64> = (0..100_000i64).map(|i| (i * 7_919 % 100_000) * step).collect();
         let (infos, rows) = ints(values, DataType::Int64);
         let calls = [call(AggregateFunction::Sum, &[0], &infos)];
-        let flow = Flow::new(run_of(&statement));
+        let flow = Flow::new(run_of(&statement), compile);
         let parts = || (Coder::new(&[0], &infos, 2).unwrap(), Calls::new(&calls, &infos, false).unwrap());
         for workers in [1, 3] {
             let pipe = group::<u64>(flow.run, &rows, parts(), None, (workers, 2048)).unwrap();

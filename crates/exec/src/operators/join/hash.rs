@@ -16,9 +16,11 @@ use std::sync::Arc;
 
 use numa::{Allocator, Budget, Policy, Region};
 
-use super::keys::NONE;
 use crate::ExecError;
 use crate::chunk::vector::NO_ROW;
+
+/// The code that no key has.
+pub(super) const NONE: u64 = u64::MAX;
 
 /// Words of an entry: the key's lower and upper half, and the number, [`NO_ROW`] in an entry that is free.
 const ENTRY_WORDS: usize = 3;

@@ -27,13 +27,15 @@ use arrow::datatypes::{DataType, Field};
 use crate::chunk::vector::{ColumnInfo, NO_ROW, is_integer};
 use crate::chunk::{Chunk, Rows};
 use crate::keys::key_filter::KeyFilter;
-use crate::pipe::filters::{Filters, Wanted, is_delicate_join, shows_rows};
+use crate::pipe::drive::{Sink, drive};
+use crate::pipe::filters::{Filters, Wanted};
+use crate::pipe::flow::Flow;
+use crate::pipe::kept::{collect, of_rows};
 use crate::pipe::{Lane, Operator, Out, Pipe};
+use crate::plan::delicate::{is_delicate_join, shows_rows};
 use crate::plan::{Join, JoinKind, Plan, Side};
-use crate::run::flow::Flow;
-use crate::tasks::run::{Run, Sink, drive};
+use crate::tasks::run::Run;
 use crate::{ExecError, eval};
-pub(crate) use keys::tight_bounds;
 
 use probe::{Bits, Emit, Probe, Prober, Seen};
 use rest::{Beside, BuildSource, no_rows};
@@ -205,7 +207,7 @@ impl<'a> Shape<'a> {
                 let pipe = flow.pipe(plan, filters)?;
                 let infos = columns.iter().map(|&c| pipe.infos[c].clone()).collect();
                 let pipe = pipe.then(Picking { columns: columns.clone().into() }, infos);
-                Ok(Arc::new(flow.collect(&pipe, None)?))
+                Ok(Arc::new(collect(&pipe, &flow.run, None)?))
             }
         }
     }
@@ -232,7 +234,7 @@ impl<'a> Shape<'a> {
             ColumnInfo::plain(field.clone())
         });
         let rows = no_rows(&infos.collect::<Vec<_>>());
-        Pipe::of(Box::new(crate::scan::source::RowsSource(rows.clone())), rows.infos.clone(), 0)
+        Pipe::of(Box::new(crate::pipe::kept::RowsSource(rows.clone())), rows.infos.clone(), 0)
     }
 
     /// What is known of the columns that come out.
@@ -323,11 +325,11 @@ impl<'a> Shape<'a> {
                 }
             }
         } else {
-            let pairs = Arc::new(flow.collect(&pipe, None)?);
+            let pairs = Arc::new(collect(&pipe, &flow.run, None)?);
             let beside = Beside::Nulls(no_rows(&probe_infos), pair_columns);
             let lonely = BuildSource::new(build, Some(&unmatched), beside, run)?;
             let rows = lonely.rows() as u64;
-            let mut both = flow.of_rows(pairs);
+            let mut both = of_rows(pairs);
             both.lanes.push(Lane { source: Box::new(lonely), operators: Vec::new() });
             both.rows += rows;
             return Ok(both);

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use numa::Reservation;
 use parking_lot::Mutex;
 
-use super::hash::{self, HashIndex, hash, part_of};
-use super::keys::{NONE, PIECE_ROWS};
+use super::hash::{self, HashIndex, NONE, hash, part_of};
+use super::keys::PIECE_ROWS;
 use super::rank::{self, Marks, RankIndex};
 use crate::ExecError;
 use crate::chunk::vector::NO_ROW;

@@ -18,10 +18,12 @@ use super::pipe_with;
 use super::table::Strategy;
 use crate::chunk::CHUNK_ROWS;
 use crate::pipe::filters::Filters;
-use crate::plan::predicate::{CompareOp, Predicate};
+use crate::pipe::flow::Flow;
+use crate::plan::expression::CompareOp;
+use crate::plan::predicate::Predicate;
 use crate::plan::{Join, JoinKind, Plan, Side};
-use crate::run::flow::Flow;
-use crate::scan::{Lookup, Places};
+use crate::run::compile::compile;
+use crate::tasks::places::{Lookup, Places};
 use crate::tasks::run::Run;
 use crate::{ExecError, Expression, SchedParallel};
 
@@ -286,7 +288,7 @@ fn with_run<T>(budget: Arc<Budget>, parallel: &dyn Parallel, body: impl FnOnce(R
 
 fn run_join(join: &Join, strategy: Strategy) -> Result<Vec<Row>, ExecError> {
     with_run(Budget::unlimited(), &Serial, |run| {
-        let flow = Flow::new(run);
+        let flow = Flow::new(run, compile);
         let pipe = pipe_with(&flow, join, &Filters::new(), strategy)?;
         let schema = join.schema();
         assert_eq!(pipe.infos.len(), schema.fields().len());
@@ -474,7 +476,7 @@ fn count(join: &Join, strategy: Strategy, budget: &Arc<Budget>, stop_at: usize) 
     let scheduler = Scheduler::new(Topology::synthetic(1, 1, 3, 1).into(), Config::default());
     let threads = SchedParallel::new(scheduler, Statement::new(1, Budget::unlimited()));
     with_run(budget.clone(), &threads, |run| {
-        let flow = Flow::new(run);
+        let flow = Flow::new(run, compile);
         let pipe = pipe_with(&flow, join, &Filters::new(), strategy)?;
         let mut rows = 0;
         for morsel in 0..pipe.morsels() {

@@ -380,7 +380,7 @@ mod tests {
     use storage::Serial;
 
     use super::*;
-    use crate::scan::{Lookup, Places};
+    use crate::tasks::places::{Lookup, Places};
 
     fn with_run<T>(statement: &Arc<Statement>, body: impl FnOnce(&Run<'_>) -> T) -> T {
         let options = crate::ScanOptions::default();

@@ -16,7 +16,8 @@ use crate::ExecError;
 use crate::chunk::vector::Vector;
 use crate::chunk::{CHUNK_ROWS, Chunk, Rows};
 use crate::pipe::Pipe;
-use crate::tasks::run::{Run, Sink, drive};
+use crate::pipe::drive::{Sink, drive};
+use crate::tasks::run::Run;
 use crate::tasks::traffic;
 
 /// The first `fetch` rows, at least one, in order.

@@ -13,7 +13,6 @@ use arrow::array::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, TimeUnit};
 
-use super::frames::Reached;
 use super::places::{Ordered, Place, filled};
 use crate::ExecError;
 use crate::chunk::vector::{Data, Vector, ints_of_arrow, is_integer};
@@ -37,6 +36,15 @@ enum Keys {
     Small(Vec<i64>),
     Wide(Vec<i128>),
     Floats(Vec<f64>),
+}
+
+/// How far an end has come in a partition.
+#[derive(Default)]
+pub(super) struct Reached {
+    pub(super) partition: Range<usize>,
+    /// The partition's rows whose key is not NULL.
+    pub(super) values: Range<usize>,
+    pub(super) position: usize,
 }
 
 /// One end of every frame.

@@ -17,7 +17,9 @@ use super::places::{CHECK_ROWS, ColumnPieces};
 use super::sums::{Counted, finish, finished};
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, Data, Vector, ints_of_arrow, is_integer};
-use crate::operators::aggregate::{Column, State, Values, ordered as number_of_float};
+use crate::keys::float::ordered as number_of_float;
+use crate::operators::aggregate::column::{Column, Values};
+use crate::operators::aggregate::state::State;
 use crate::plan::{AggregateCall, AggregateFunction};
 use crate::tasks::run::Run;
 

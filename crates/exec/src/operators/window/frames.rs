@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::distance::{Distances, End};
+use super::distance::{Distances, End, Reached};
 use super::places::{Ordered, Place};
 use crate::ExecError;
 use crate::plan::{Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits, SortKey};
@@ -101,15 +101,6 @@ impl<'a> Frames<'a> {
     pub(super) fn cursor(&self) -> Cursor<'_> {
         Cursor { frames: self, start: Reached::default(), end: Reached::default() }
     }
-}
-
-/// How far an end has come in a partition.
-#[derive(Default)]
-pub(super) struct Reached {
-    pub(super) partition: Range<usize>,
-    /// The partition's rows whose key is not NULL.
-    pub(super) values: Range<usize>,
-    pub(super) position: usize,
 }
 
 /// Goes through the frames of consecutive rows.

@@ -37,12 +37,14 @@ use super::sort::grouped;
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, Vector};
 use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
-use crate::pipe::filters::{Filters, is_delicate_call};
+use crate::pipe::filters::Filters;
+use crate::pipe::flow::Flow;
+use crate::pipe::kept::rows_of;
 use crate::pipe::{Out, Pipe, Source};
+use crate::plan::delicate::is_delicate_window;
 use crate::plan::{
     AggregateFunction, FrameBound, FrameExclusion, FrameUnits, Plan, SortKey, Window, WindowCall, WindowFunction,
 };
-use crate::run::flow::Flow;
 use crate::tasks::run::Run;
 use frames::{Frames, WindowInput};
 use places::{ColumnPieces, Ordered, PIECE_ROWS};
@@ -51,11 +53,11 @@ use places::{ColumnPieces, Ordered, PIECE_ROWS};
 pub(crate) fn pipe(flow: &Flow<'_>, window: &Window, filters: &Filters) -> Result<Pipe, ExecError> {
     let levels = levels(window);
     let lowest = levels[0];
-    let shows = levels.iter().any(|window| is_delicate(window));
+    let shows = levels.iter().any(|window| is_delicate_window(window));
     // A row that is of no use is of a partition that is of none, if its column tells partitions apart.
     let below = filters.iter().filter(|wanted| levels.iter().all(|w| w.partition.contains(&wanted.column)));
     let input = flow.pipe(&lowest.input, &below.map(|wanted| wanted.below(wanted.column, shows)).collect())?;
-    let rows = flow.rows_of(&input)?;
+    let rows = rows_of(&input, &flow.run)?;
     let keys = lowest.sort_keys();
     let mut prefixes = Vec::new();
     let mut asked_for = |prefix: usize| {
@@ -119,15 +121,6 @@ fn sees_peers(call: &WindowCall) -> bool {
             excludes || (frame.units != FrameUnits::Rows && !is_whole)
         }
     }
-}
-
-/// May a function fail over some rows of a partition and not over others?
-pub(crate) fn is_delicate(window: &Window) -> bool {
-    let input = window.input.schema();
-    window.calls.iter().any(|call| match &call.function {
-        WindowFunction::Ntile(_) | WindowFunction::NthValue(_) => true,
-        _ => call.aggregate().is_some_and(|call| is_delicate_call(&call, &input)),
-    })
 }
 
 /// The values of a function for all rows, piece by piece.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::places::{ColumnPieces, Ordered, Place};
 use crate::ExecError;
 use crate::chunk::vector::ColumnInfo;
-use crate::operators::aggregate::{Column, Values};
+use crate::operators::aggregate::column::{Column, Values};
 use crate::plan::{WindowCall, WindowFunction};
 use crate::tasks::run::Run;
 

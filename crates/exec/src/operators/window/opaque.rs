@@ -21,7 +21,7 @@ use super::places::{CHECK_ROWS, ColumnPieces, Ordered};
 use super::sums::Counted;
 use crate::ExecError;
 use crate::chunk::vector::ColumnInfo;
-use crate::operators::aggregate::{Column, Values};
+use crate::operators::aggregate::column::{Column, Values};
 use crate::plan::{AggregateCall, GroupedRows, OpaqueAggregate, OpaqueGroups};
 use crate::tasks::run::Run;
 
@@ -98,7 +98,7 @@ impl States<'_> {
                 // A function whose state is not an entry per group cannot be taken apart.
                 return Ok(());
             }
-            let bytes = arrays.iter().map(|a| crate::tasks::charge::array_bytes(a.as_ref())).sum();
+            let bytes = arrays.iter().map(|a| crate::charge::array_bytes(a.as_ref())).sum();
             self.levels.push(Level { arrays, entries, _reservation: self.run.reserve(bytes)? });
             below = entries;
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::ExecError;
 use crate::chunk::Rows;
 use crate::chunk::vector::{ColumnInfo, Vector};
-use crate::operators::aggregate::{Column, settle};
+use crate::operators::aggregate::column::{Column, settle};
 use crate::tasks::run::Run;
 
 /// The values of a function for all rows, by piece.

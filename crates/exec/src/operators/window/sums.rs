@@ -17,7 +17,9 @@ use super::places::{ColumnPieces, Ordered, PIECE_BITS, PIECE_ROWS, filled};
 use super::tree::{Growing, Tree};
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, Data, Vector, ints_of_arrow, is_integer};
-use crate::operators::aggregate::{Column, Finish, State, Values};
+use crate::operators::aggregate::column::{Column, Values};
+use crate::operators::aggregate::finish::Finish;
+use crate::operators::aggregate::state::State;
 use crate::plan::{AggregateCall, AggregateFunction};
 use crate::tasks::run::Run;
 

@@ -15,11 +15,13 @@ use sched::Statement;
 use storage::{ColumnAllocator, Serial, Stager, TableVersion, build_part};
 
 use super::*;
-use crate::plan::predicate::{CompareOp, Predicate};
+use crate::plan::expression::CompareOp;
+use crate::plan::predicate::Predicate;
 use crate::plan::{
     Amount, Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits, GroupedRows, OpaqueAggregate, OpaqueGroups,
 };
-use crate::scan::{Lookup, Places};
+use crate::run::compile::compile;
+use crate::tasks::places::{Lookup, Places};
 
 const COLUMNS: [&str; 12] = ["g", "s", "t", "f", "d", "ts", "dec", "wide", "v", "x", "b", "n"];
 const G: usize = 0;
@@ -342,7 +344,7 @@ fn run(plan: &Plan) -> Result<RecordBatch, ExecError> {
     let places = Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: usize::MAX };
     let traffic = Arc::default();
     let run = Run { statement: &statement, parallel: &Serial, threads: 1, places, traffic: &traffic };
-    let flow = Flow::new(run);
+    let flow = Flow::new(run, compile);
     let rows = flow.rows(plan, &Filters::new())?;
     let columns = rows.infos.iter().zip(&rows.columns).map(|(info, vector)| info.to_arrow(vector)).collect();
     Ok(RecordBatch::try_new(plan.schema(), columns).unwrap())
@@ -498,7 +500,7 @@ fn working_memory_is_charged_and_given_back() {
     let places = Places { lookup: Lookup::Nowhere, options, turn: None, morsels_min: usize::MAX };
     let traffic = Arc::default();
     let run = Run { statement: &statement, parallel: &Serial, threads: 1, places, traffic: &traffic };
-    let flow = Flow::new(run);
+    let flow = Flow::new(run, compile);
     let values: Vec<i64> = (0..5000).collect();
     let sum = WindowFunction::Aggregate { function: AggregateFunction::Sum, distinct: false };
     let plan = numbers(&values).window(Vec::new(), Vec::new(), vec![simple(sum, vec![0], Frame::WHOLE)]).unwrap();

@@ -101,7 +101,7 @@ mod tests {
     use storage::Serial;
 
     use super::*;
-    use crate::scan::{Lookup, Places};
+    use crate::tasks::places::{Lookup, Places};
 
     #[test]
     fn ranges_are_joined_in_order() {

@@ -13,7 +13,7 @@ use super::frames::{Frames, Ranges, WindowInput};
 use super::places::{ColumnPieces, Ordered, Place};
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, Data, Kind, NO_ROW, Vector};
-use crate::operators::aggregate::{Column, Values};
+use crate::operators::aggregate::column::{Column, Values};
 use crate::plan::{Amount, WindowCall, WindowFunction};
 use crate::tasks::run::Run;
 

@@ -64,7 +64,8 @@ proptest! {
 
     #[test]
     fn rows_are_the_same(
-        left in prop::collection::vec(any::<(u8, u8)>(), 1..12), right in prop::collection::vec(any::<(u8, u8)>(), 1..12),
+        left in prop::collection::vec(any::<(u8, u8)>(), 1..12),
+        right in prop::collection::vec(any::<(u8, u8)>(), 1..12),
         unique: [bool; 2], mirrored: bool, on in prop::sample::select(vec!["bu", "bd"]),
         functions in prop::collection::vec(0usize..5, 1..4), filtered: bool, distinct: bool,
     ) {

@@ -138,7 +138,8 @@ proptest! {
         tables in [rows(), rows(), rows()], unique: [bool; 3], kinds in [0usize..8, 0usize..8],
         on in [(0usize..3, 0usize..2), (0usize..6, 0usize..2)], keys in prop::collection::vec(0usize..9, 1..6),
     ) {
-        let kind = |k: usize| [JoinKind::Left, JoinKind::Right, JoinKind::Full].get(k).copied().unwrap_or(JoinKind::Inner);
+        let outer = [JoinKind::Left, JoinKind::Right, JoinKind::Full];
+        let kind = |k: usize| outer.get(k).copied().unwrap_or(JoinKind::Inner);
         let columns = ["u", "d"];
         let mut plan = table(&tables[0], unique[0], "a");
         for (i, name) in ["b", "c"].into_iter().enumerate() {
@@ -146,7 +147,8 @@ proptest! {
             let lefts: Vec<usize> = (0..plan.schema().fields().len()).filter(|c| c % 3 != 0).collect();
             let on = vec![(lefts[on[i].0 % lefts.len()], place(&right, &format!("{name}{}", columns[on[i].1])))];
             plan = Plan::join(Join {
-                left: plan, right, kind: kind(kinds[i]), on, nulls_equal: kinds[i] == 7, null_aware: false, residual: None,
+                left: plan, right, kind: kind(kinds[i]), on, nulls_equal: kinds[i] == 7, null_aware: false,
+                residual: None,
                 build: Side::Right,
             }).unwrap();
         }

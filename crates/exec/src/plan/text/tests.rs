@@ -58,7 +58,8 @@ proptest! {
 
     #[test]
     fn stored_texts_agree_with_arrow(
-        texts in texts(), pattern in pattern(), negated: bool, cut in 0.0..1.0, keep in prop::sample::select(vec![1, 2, 20]),
+        texts in texts(), pattern in pattern(), negated: bool, cut in 0.0..1.0,
+        keep in prop::sample::select(vec![1, 2, 20]),
     ) {
         let test = TextTest::like(&pattern, false);
         let array: ArrayRef = Arc::new(StringViewArray::from_iter(texts.iter().map(Option::as_deref)));

@@ -7,7 +7,7 @@ use storage::{ColumnAllocator, Serial, Stager, build_part};
 use super::*;
 use crate::chunk::vector::Vector;
 use crate::codes::filter::Filter;
-use crate::scan::{Lookup, Places};
+use crate::tasks::places::{Lookup, Places};
 
 /// A table of one column, each list a segment with a dictionary of its own.
 fn table(segments: &[Vec<i64>]) -> Arc<TableVersion> {

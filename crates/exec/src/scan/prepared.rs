@@ -1,0 +1,37 @@
+//! [`Prepared`]: what the morsels of a scan share once it is prepared.
+
+use std::sync::Arc;
+
+use numa::NodeId;
+use sched::policy::concurrency::Pieces;
+
+use super::Morsel;
+use super::seek::Access;
+use crate::codes::filter::Bound;
+use crate::tasks::counter::Read;
+use crate::tasks::places::ScanOptions;
+
+/// What morsels share.
+pub(super) struct Prepared {
+    pub(super) segments: Vec<PreparedSegment>,
+    /// In the order of the rows.
+    pub(super) morsels: Vec<Morsel>,
+    /// Rows of the largest.
+    pub(super) morsel_rows: usize,
+    /// The order in which they are handed out.
+    pub(super) order: Vec<usize>,
+    /// The nodes that they are on, each once.
+    pub(super) nodes: Vec<NodeId>,
+    /// How the rows lie.
+    pub(super) pieces: Pieces,
+    /// What it may use.
+    pub(super) options: ScanOptions,
+}
+
+pub(super) struct PreparedSegment {
+    pub(super) filter: Arc<Bound>,
+    /// The rows that are looked at.
+    pub(super) access: Access,
+    /// The columns that its morsels read.
+    pub(super) reads: Arc<[Read]>,
+}

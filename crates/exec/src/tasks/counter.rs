@@ -1,0 +1,214 @@
+//! [`Counter`]: what a piece of a scan reads, by column and phase, for its statement's [traffic](super::traffic).
+//!
+//! # Limits
+//! What is read by position counts a cache line for every row, at most its share of the granule (codes) or all of it
+//! (dictionaries). Bytes of which nobody knows where they lie are not reported.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use numa::{NodeId, current_node};
+use storage::{Column, Component, Encoding, GRANULE_ROWS, Segment};
+
+use super::locate::Locator;
+use super::places::Lookup;
+use super::traffic::{self, Item, TouchPhase, TouchedComponent};
+use crate::codes::input::Rows;
+
+/// Bytes that come from memory at a time.
+pub(crate) const LINE_BYTES: f64 = 64.0;
+
+/// A column that a scan reads of a segment.
+pub(crate) struct Read {
+    pub(crate) column: usize,
+    pub(crate) bytes_per_row: f64,
+    lies: Where,
+    dictionary: Option<ReadDictionary>,
+    /// What its codes are called in the statement's account.
+    item: Item,
+}
+
+/// A dictionary that lies in memory.
+struct ReadDictionary {
+    /// Of one value, about; at most a line.
+    bytes_per_value: f64,
+    /// All of it.
+    bytes: u64,
+    lies: Where,
+}
+
+enum Where {
+    /// As its locator says.
+    Granules(Locator),
+    /// A copy on each of these.
+    Copies(Vec<NodeId>),
+    /// Spread over these.
+    Spread(Vec<NodeId>),
+    /// All memory is on this one.
+    Only(NodeId),
+    Unknown,
+}
+
+impl Read {
+    /// A column of a segment of `part`; `table` is its number in the statement's account.
+    pub(crate) fn new(segment: &Segment, column: usize, lookup: Lookup<'_>, (table, part): (u32, u32)) -> Read {
+        let of = segment.column(column);
+        let lies = match lookup {
+            Lookup::Only(node) => Where::Only(node),
+            Lookup::Nowhere => Where::Unknown,
+            Lookup::Maps(maps) => match maps.locator(of) {
+                Some(locator) => Where::Granules(locator),
+                None => Where::Copies(copies(of)),
+            },
+        };
+        let item = Item { table, column: column as u32, part, component: TouchedComponent::Codes };
+        Read { column, bytes_per_row: bytes_per_row(of), lies, dictionary: ReadDictionary::of(of, lookup), item }
+    }
+
+    /// Where its granules lie, if some lie on one node.
+    pub(crate) fn locator(&self) -> Option<&Locator> {
+        match &self.lies {
+            Where::Granules(locator) => Some(locator).filter(|locator| locator.tells()),
+            _ => None,
+        }
+    }
+}
+
+impl ReadDictionary {
+    /// That of a column, unless its values are computed.
+    fn of(column: &Column, lookup: Lookup<'_>) -> Option<ReadDictionary> {
+        let dictionary = column.as_coded()?.dictionary();
+        if dictionary.encoding() == Encoding::Affine || dictionary.is_empty() {
+            return None;
+        }
+        let bytes = dictionary.bytes() as u64;
+        let regions = || column.components().into_iter().filter(|(component, _)| *component == Component::Dictionary);
+        let mut nodes: Vec<NodeId> = regions().flat_map(|(_, region)| region.policy().nodes()).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let lies = match lookup {
+            Lookup::Only(node) => Where::Only(node),
+            Lookup::Nowhere => Where::Unknown,
+            Lookup::Maps(_) if dictionary.is_replicated() => Where::Copies(nodes),
+            Lookup::Maps(_) => Where::Spread(nodes),
+        };
+        let bytes_per_value = (bytes as f64 / dictionary.len() as f64).min(LINE_BYTES);
+        Some(ReadDictionary { bytes_per_value, bytes, lies })
+    }
+}
+
+/// Bytes of codes, or of plain values, per row.
+fn bytes_per_row(column: &Column) -> f64 {
+    match column.bits() {
+        Some(bits) => f64::from(bits) / 8.0,
+        None => {
+            let rows = column.len().clamp(1, GRANULE_ROWS);
+            column.granule_bytes(0).iter().map(|(_, bytes)| bytes.len()).sum::<usize>() as f64 / rows as f64
+        }
+    }
+}
+
+/// The nodes that copies of a column's codes or values lie on.
+fn copies(column: &Column) -> Vec<NodeId> {
+    let regions = column.components().into_iter().filter(|(component, _)| *component == Component::Codes);
+    let mut nodes: Vec<NodeId> = regions.flat_map(|(_, region)| region.policy().nodes()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    nodes
+}
+
+/// Counts what is read of one granule's rows, by the filter and by whoever loads columns of what passed.
+pub(crate) struct Counter {
+    reads: Arc<[Read]>,
+    rows: usize,
+    granule: usize,
+    bytes: Box<[Bytes]>,
+}
+
+/// What was read of a column.
+#[derive(Default)]
+struct Bytes {
+    /// Codes, to find rows that match.
+    found: AtomicU64,
+    /// Codes of rows that were found.
+    materialized: AtomicU64,
+    /// Values of the dictionary.
+    values: AtomicU64,
+}
+
+impl Counter {
+    pub(crate) fn new(reads: Arc<[Read]>, granule: usize, rows: usize) -> Counter {
+        let bytes = reads.iter().map(|_| Bytes::default()).collect();
+        Counter { reads, rows, granule, bytes }
+    }
+
+    /// Notes that the codes of these rows of a column are read.
+    pub(crate) fn reads(&self, column: usize, rows: &Rows<'_>, phase: TouchPhase) {
+        let Some(place) = self.place(column) else { return };
+        let width = self.reads[place].bytes_per_row;
+        let bytes = match rows {
+            Rows::Range(range) => width * range.len() as f64,
+            Rows::Marked(marked) => width * marked.rows.len() as f64,
+            Rows::Positions(positions) => {
+                (width.max(LINE_BYTES) * positions.len() as f64).min(width * self.rows as f64)
+            }
+        };
+        let counter = match phase {
+            TouchPhase::Find => &self.bytes[place].found,
+            _ => &self.bytes[place].materialized,
+        };
+        counter.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Notes that the values of `rows` rows of a column are taken from its dictionary.
+    pub(crate) fn takes_values(&self, column: usize, rows: usize) {
+        let Some(place) = self.place(column) else { return };
+        if let Some(dictionary) = &self.reads[place].dictionary {
+            let bytes = (dictionary.bytes_per_value * rows as f64) as u64;
+            self.bytes[place].values.fetch_add(bytes, Relaxed);
+        }
+    }
+
+    fn place(&self, column: usize) -> Option<usize> {
+        self.reads.iter().position(|read| read.column == column)
+    }
+
+    /// Tells the account of the task on this thread what was read so far, once.
+    pub(crate) fn settle(&self) {
+        for (read, bytes) in self.reads.iter().zip(&self.bytes) {
+            for (phase, bytes) in [(TouchPhase::Find, &bytes.found), (TouchPhase::Materialize, &bytes.materialized)] {
+                read.lies.deal_out(self.granule, bytes.swap(0, Relaxed), &|node, bytes| {
+                    traffic::note(read.item, phase, node, bytes);
+                });
+            }
+            let Some(dictionary) = &read.dictionary else { continue };
+            // What is read again and again comes from memory once.
+            let values = bytes.values.swap(0, Relaxed).min(dictionary.bytes);
+            let item = Item { component: TouchedComponent::Dictionary, ..read.item };
+            dictionary.lies.deal_out(self.granule, values, &|node, bytes| {
+                traffic::note(item, TouchPhase::Materialize, node, bytes);
+            });
+        }
+    }
+}
+
+impl Where {
+    /// Deals bytes that a task on this thread read out to the nodes that hold them.
+    fn deal_out(&self, granule: usize, bytes: u64, to: &dyn Fn(NodeId, u64)) {
+        match self {
+            _ if bytes == 0 => {}
+            Where::Only(node) => to(*node, bytes),
+            Where::Granules(locator) => locator.deal_out(granule, bytes, &mut |node, bytes| to(node, bytes)),
+            // Readers take the copy of the node they run on, else the first.
+            Where::Copies(nodes) => {
+                let here = current_node().filter(|node| nodes.contains(node));
+                here.or(nodes.first().copied()).into_iter().for_each(|node| to(node, bytes));
+            }
+            Where::Spread(nodes) => {
+                let share = bytes / nodes.len().max(1) as u64;
+                nodes.iter().for_each(|node| to(*node, share));
+            }
+            Where::Unknown => {}
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! [`Places`]: what scans are told of the machine, and what they may use of it.
+
+use numa::NodeId;
+
+use super::locate::PageMaps;
+
+/// What preparation is told of the machine.
+#[derive(Clone, Copy)]
+pub(crate) struct Places<'a> {
+    /// Where columns are looked up.
+    pub(crate) lookup: Lookup<'a>,
+    /// What the scan may use.
+    pub(crate) options: ScanOptions,
+    /// Draws the lot of where to start, where morsels may be handed out in another order than that of their rows.
+    pub(crate) turn: Option<usize>,
+    /// Granules are put together to morsels as long as there are `n` of them.
+    pub(crate) morsels_min: usize,
+}
+
+/// Where a scan's columns are looked up.
+#[derive(Clone, Copy)]
+pub(crate) enum Lookup<'a> {
+    /// There is a choice of nodes.
+    Maps(&'a PageMaps),
+    /// There is one node.
+    Only(NodeId),
+    /// Nobody asks.
+    Nowhere,
+}
+
+/// What scans may use to look at fewer rows. The rows that come out are the same either way: experiments switch it off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanOptions {
+    /// Indexes, where a condition or the keys of a join leave few rows.
+    pub index_lookups: bool,
+    /// The lowest and highest code of each granule, where they decide about all its rows.
+    pub block_skipping: bool,
+}
+
+impl Default for ScanOptions {
+    /// Everything.
+    fn default() -> ScanOptions {
+        ScanOptions { index_lookups: true, block_skipping: true }
+    }
+}
