@@ -1,10 +1,12 @@
-//! What planning a query takes, step by step, for `nearside bench plan`: everything up to where rows would begin to flow, and no row.
+//! What planning a query takes, step by step, for `nearside bench plan`: everything up to where rows would begin to
+//! flow, and no row.
 //!
-//! Invariants: the steps are those of [`Session::run`] on a query that is in no cache; the plan cache is neither read nor written.
+//! Invariants: the steps are those of [`Session::run`] on a query that is in no cache; the plan cache is neither read
+//! nor written.
 //!
 //! # Limits
-//! Hidden from the documentation, and no stable interface. Operators choose their algorithms when their inputs have run; that is no part of
-//! planning.
+//! Hidden from the documentation, and no stable interface. Operators choose their algorithms when their inputs have
+//! run; that is no part of planning.
 
 use std::time::{Duration, Instant};
 

@@ -39,7 +39,7 @@ pub(crate) enum Source {
 
 /// What a plan is good for: settings, names and columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
+struct Stamp {
     /// Which settings it was planned with.
     pub settings: u64,
     /// Which names and columns it was planned with.

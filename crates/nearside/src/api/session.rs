@@ -36,8 +36,8 @@ use crate::views;
 
 /// A conversation with a database. Clones share settings and prepared statements; use one session per client.
 ///
-/// Statements may be run from any thread, several at a time, inside and outside async runtimes: a synchronous call parks
-/// its own thread and never enters a runtime.
+/// Statements may be run from any thread, several at a time, inside and outside async runtimes: a synchronous call
+/// parks its own thread and never enters a runtime.
 #[derive(Clone, Debug)]
 pub struct Session {
     inner: Arc<Inner>,

@@ -1,14 +1,15 @@
 //! What exists: schemas, tables, views and external tables, as one immutable state that commits replace.
 //!
-//! A statement takes one [`CatalogState`] at its start and sees nothing else (snapshot isolation over all tables); readers
-//! never block. A commit copies the map, changes it and swaps it under one lock, so every statement is atomic: either all
-//! its tables, versions and names are there, or none. A statement that writes a table holds the table's writer lock from
-//! before it takes its state until it has committed, so that no write is lost.
+//! A statement takes one [`CatalogState`] at its start and sees nothing else (snapshot isolation over all tables);
+//! readers never block. A commit copies the map, changes it and swaps it under one lock, so every statement is atomic:
+//! either all its tables, versions and names are there, or none. A statement that writes a table holds the table's
+//! writer lock from before it takes its state until it has committed, so that no write is lost.
 //!
-//! Tables come in as [`Indexed`] only, so none is ever without its indexes. Names of indexes are unique within a schema; those
-//! that nobody chose are chosen here, when the table is put in.
+//! Tables come in as [`Indexed`] only, so none is ever without its indexes. Names of indexes are unique within a
+//! schema; those that nobody chose are chosen here, when the table is put in.
 //!
-//! `ddl_version` grows when names, columns, indexes or views change, and keys the plan cache; new rows do not change it.
+//! `ddl_version` grows when names, columns, indexes or views change, and keys the plan cache; new rows do not change
+//! it.
 //!
 //! # Limits
 //! One writer at a time per table. No transactions over several statements.
@@ -280,8 +281,8 @@ impl CatalogState {
         Error::NotFound { kind: "index", name: name.shown(), nearest: nearest(&name.table, names) }
     }
 
-    /// Puts a table under a name, in place of what stood there. Its indexes get the names that they lack; those of keys get others
-    /// where theirs are taken in this schema.
+    /// Puts a table under a name, in place of what stood there. Its indexes get the names that they lack; those of keys
+    /// get others where theirs are taken in this schema.
     ///
     /// # Errors
     /// As [`CatalogState::put_view`], and an index of a name that is taken.

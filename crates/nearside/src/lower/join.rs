@@ -10,7 +10,7 @@ use datafusion_expr::type_coercion::binary::comparison_coercion;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Join as Logical, Operator};
 use exec::{Join, JoinKind, Plan, Predicate, Side};
 
-use super::bind::Binder;
+use super::binder::Binder;
 use super::bug;
 use super::predicate::predicate;
 use super::scope::{Columns, Scope, has_subquery, keep};

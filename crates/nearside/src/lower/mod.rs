@@ -1,16 +1,19 @@
 //! From DataFusion's optimised logical plan to Nearside's operators.
 //!
-//! Two steps, because plans are cached and rows change: [`lower`] refuses what there is no operator for, by name ([`refuse`]);
-//! [`bind`] makes an [`exec::Plan`] over one snapshot when a statement starts. What there is an operator for says [`support`].
+//! Two steps, because plans are cached and rows change: [`lower`] refuses what there is no operator for, by name
+//! ([`refuse`]); [`bind`] makes an [`exec::Plan`] over one snapshot when a statement starts. What there is an operator
+//! for says [`support`].
 //!
-//! An expression is native unless it needs something from outside the row (outer columns, parameters). Comparisons with literals, lists and NULL tests become structured [`Predicate`](exec::Predicate)s,
-//! which `exec` turns into ranges and sets of codes; the rest is opaque to it ([`PhysicalExpression`]). Scalar subqueries become
-//! columns ([`scope`]).
+//! An expression is native unless it needs something from outside the row (outer columns, parameters). Comparisons with
+//! literals, lists and NULL tests become structured [`Predicate`](exec::Predicate)s, which `exec` turns into ranges and
+//! sets of codes; the rest is opaque to it ([`PhysicalExpression`]). Scalar subqueries become columns ([`scope`]).
 //!
 //! Invariant: whatever [`support::is_native`] says yes to, [`bind`] can bind.
 
 mod aggregate;
 mod bind;
+mod binder;
+mod constant;
 mod join;
 pub(crate) mod like;
 mod opaque;

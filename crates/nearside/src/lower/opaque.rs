@@ -1,4 +1,5 @@
-//! Aggregate functions that `exec` does not know: [`Foreign`], one of DataFusion's, and [`SingleValue`], the value of a scalar subquery.
+//! Aggregate functions that `exec` does not know: [`Foreign`], one of DataFusion's, and [`SingleValue`], the value of a
+//! scalar subquery.
 
 use std::sync::Arc;
 
@@ -114,8 +115,9 @@ struct ForeignGroups {
 }
 
 impl ForeignGroups {
-    /// DataFusion's accumulators take every group for one that has had a value, until they meet a NULL or a filter: there,
-    /// groups exist because of a row. Here they may exist without one, so the first row is one that does not count.
+    /// DataFusion's accumulators take every group for one that has had a value, until they meet a NULL or a filter:
+    /// there, groups exist because of a row. Here they may exist without one, so the first row is one that does not
+    /// count.
     fn begin(&mut self, total: usize) -> Result<(), ExecError> {
         if self.begun || total == 0 {
             return Ok(());

@@ -14,9 +14,9 @@ use crate::error::Result;
 use crate::lower::structure::comparison;
 use crate::tables::stored::StoredSource;
 
-/// The native plan of an optimised query with parameters, if it is wholly native and each parameter is compared with a column of
-/// its own type, in a condition: there a bound plan has a literal that another can take the place of. A query without parameters
-/// is lowered in any case.
+/// The native plan of an optimised query with parameters, if it is wholly native and each parameter is compared with a
+/// column of its own type, in a condition: there a bound plan has a literal that another can take the place of. A query
+/// without parameters is lowered in any case.
 ///
 /// # Errors
 /// As `lowered`, which lowers a plan without parameters.

@@ -15,7 +15,7 @@ use datafusion_common::NullHandling;
 use datafusion_expr::Unnest;
 use exec::{ExecError, Expression, Output, Plan};
 
-use super::bind::Binder;
+use super::binder::Binder;
 use super::bug;
 use crate::error::{Error, Result};
 

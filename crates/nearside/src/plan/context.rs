@@ -1,7 +1,7 @@
 //! What the SQL planner asks while it plans one statement: tables, functions and settings, as of one catalog state.
 //!
-//! Names resolve in this order: system views, `information_schema`, tables and views, then files (`'lineitem.parquet'`).
-//! Views are planned from their SQL each time, so they follow the tables beneath them.
+//! Names resolve in this order: system views, `information_schema`, tables and views, then files
+//! (`'lineitem.parquet'`). Views are planned from their SQL each time, so they follow the tables beneath them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -98,7 +98,8 @@ impl PlanContext<'_> {
         self.system.information(&name.table, &self.describe(), self.planner)?.ok_or_else(none)
     }
 
-    /// Names and columns of everything, for `information_schema`; a view that no longer plans is listed without columns.
+    /// Names and columns of everything, for `information_schema`; a view that no longer plans is listed without
+    /// columns.
     fn describe(&self) -> Descriptions {
         let mut schemas = Descriptions::new();
         for schema in self.catalog.schemas() {
@@ -152,7 +153,7 @@ impl PlanContext<'_> {
 }
 
 /// `CREATE VIEW v (a, b) AS ..`: the names given replace the query's.
-pub(crate) fn with_column_names(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
+fn with_column_names(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
     if names.is_empty() {
         return Ok(plan);
     }

@@ -264,7 +264,8 @@ pub(crate) fn exists(query: &Subquery, condition: Option<Expr>) -> Result<Expr> 
     let mut query = query.clone();
     if let Some(condition) = condition {
         if !query.outer_ref_columns.is_empty() && limits(&query.subquery)? {
-            let message = "a comparison with a query that refers to columns outside of it and has a LIMIT is not supported in this \
+            let message = "a comparison with a query that refers to columns outside of it and has a LIMIT is not \
+                supported in this \
                            place; number the rows with row_number() and compare with those that are wanted";
             return Err(Error::Unsupported(message.into()).into_datafusion());
         }

@@ -33,8 +33,9 @@ pub(crate) fn lowered(plan: LogicalPlan) -> Result<Lowered> {
     deep(|| lower(plan))
 }
 
-/// Starts a prepared plan over the statement's snapshot. Rows come in the plan's order if they are to be `ordered`, which who
-/// writes them asks for, so that tables and files come out the same every time; else a scan may begin at any of its nodes.
+/// Starts a prepared plan over the statement's snapshot. Rows come in the plan's order if they are to be `ordered`,
+/// which who writes them asks for, so that tables and files come out the same every time; else a scan may begin at any
+/// of its nodes.
 pub(crate) fn start(lowered: &Lowered, running: Arc<Running>, ordered: bool) -> Result<ResultStream> {
     running.check()?;
     let bound = deep(|| bind(lowered, &running.catalog, running.props()))?;

@@ -1,11 +1,12 @@
 //! How a session's tasks are scheduled: the scheduler's settings as `SET nearside.*` has them.
 //!
-//! A database starts with the settings that its builder gives; each session starts with those of the database and may change
-//! its own. `nearside.scheduling` stands for four of them (affinities, stealing, steal, binding): setting it sets these, and it
-//! reads `custom` where they are no preset; parallelism and the threshold of memory-intensive tasks stay as they are.
+//! A database starts with the settings that its builder gives; each session starts with those of the database and may
+//! change its own. `nearside.scheduling` stands for four of them (affinities, stealing, steal, binding): setting it
+//! sets these, and it reads `custom` where they are no preset; parallelism and the threshold of memory-intensive tasks
+//! stay as they are.
 //!
-//! Invariants: the options hold names as the settings' own types write them. With `auto` the threshold is 0 until it is known;
-//! it is measured once, by the first large statement that finds nobody else at it.
+//! Invariants: the options hold names as the settings' own types write them. With `auto` the threshold is 0 until it is
+//! known; it is measured once, by the first large statement that finds nobody else at it.
 //!
 //! # Limits
 //! A threshold that could not be measured in a few tries (other work kept the workers busy) stays 0.
@@ -43,8 +44,8 @@ pub(crate) struct Threshold {
 }
 
 impl Threshold {
-    /// What can be said without measuring: never where all slots are on one node, since no task could leave its data; else
-    /// what the probe's figures say.
+    /// What can be said without measuring: never where all slots are on one node, since no task could leave its data;
+    /// else what the probe's figures say.
     pub(crate) fn of(scheduler: &Scheduler, attributes: Option<&Attributes>) -> Threshold {
         let mut nodes: Vec<_> = scheduler.layout().groups().iter().map(|group| group.node).collect();
         nodes.sort_unstable();
@@ -128,7 +129,8 @@ fn threshold(text: &str) -> Result<Option<u32>> {
     match text.trim().parse() {
         Ok(bytes) if bytes <= THRESHOLD_MAX => Ok(Some(bytes)),
         _ => Err(Error::Setting(format!(
-            "nearside.memory_intensive_bytes_per_us cannot be '{text}': choose {AUTO}, 0 (never) or a whole number up to \
+            "nearside.memory_intensive_bytes_per_us cannot be '{text}': choose {AUTO}, 0 (never) or a whole number up \
+             to \
              {THRESHOLD_MAX}"
         ))),
     }
@@ -165,7 +167,8 @@ pub(crate) fn write_strategy(settings: &Settings, options: &mut NearsideOptions)
     options.scheduling = name(settings);
 }
 
-/// Makes options agree after `changed` (a full name) was set: the preset with the rest, and every name as it is written.
+/// Makes options agree after `changed` (a full name) was set: the preset with the rest, and every name as it is
+/// written.
 ///
 /// # Errors
 /// As [`settings`]; the options are then not to be used.

@@ -1,7 +1,7 @@
 //! The rows of a query as they come: an iterator for synchronous callers, a stream for asynchronous ones.
 //!
-//! A synchronous caller parks its own thread and is woken by a waker; it never enters a runtime, so it may be called inside
-//! one. Dropping a stream cancels what still runs for it.
+//! A synchronous caller parks its own thread and is woken by a waker; it never enters a runtime, so it may be called
+//! inside one. Dropping a stream cancels what still runs for it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -175,7 +175,7 @@ impl Iterator for ResultStream {
 }
 
 /// The same columns under the schema that was promised (names, metadata and nullability come from the logical plan).
-pub(crate) fn conform(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+fn conform(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     if batch.schema_ref() == schema {
         return Ok(batch);
     }

@@ -7,17 +7,14 @@
 
 use std::ops::ControlFlow;
 
-use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement};
-use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitMut, VisitorMut};
+use datafusion_sql::parser::Statement;
+use sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, VisitorMut};
+
+use super::walk::visit_mut;
 
 /// Binds IS [NOT] DISTINCT FROM as it should be in all of a statement.
 pub(super) fn bind(statement: &mut Statement) {
-    let _ = match statement {
-        Statement::Statement(inner) => inner.visit(&mut Binding),
-        Statement::Explain(explain) => return bind(&mut explain.statement),
-        Statement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => query.visit(&mut Binding),
-        _ => return,
-    };
+    let _ = visit_mut(statement, &mut Binding);
 }
 
 struct Binding;
@@ -131,6 +128,7 @@ fn one(written: &mut Written) -> Expr {
 
 #[cfg(test)]
 mod tests {
+    use sqlparser::ast::VisitMut;
     use sqlparser::dialect::GenericDialect;
     use sqlparser::parser::Parser;
 

@@ -11,20 +11,15 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::helpers::attached_token::AttachedToken;
-use sqlparser::ast::{self, Ident, ObjectName, SelectItem, SetExpr, Value, VisitMut, VisitorMut, visit_expressions};
+use sqlparser::ast::{self, Ident, ObjectName, SelectItem, SetExpr, Value, VisitorMut, visit_expressions};
 
 use super::normalised;
+use super::walk::visit_mut;
 use crate::functions::any_of_list;
 
 /// Sets a statement right.
 pub(super) fn mend(statement: &mut Statement) {
-    match statement {
-        Statement::Statement(inner) => {
-            let _ = inner.visit(&mut Mend);
-        }
-        Statement::Explain(explain) => mend(&mut explain.statement),
-        _ => {}
-    }
+    let _ = visit_mut(statement, &mut Mend);
 }
 
 struct Mend;

@@ -1,7 +1,8 @@
 //! From text to statements: splitting scripts, our own statements, and DataFusion's parser for the rest.
 //!
-//! Ours: `ALTER TABLE .. SET PLACEMENT` and `.. NUMA NODE`, `COPY t FROM 'file'`, `EXPORT DATABASE 'folder'`, `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and
-//! executed by us. Everything else is SQL as DataFusion (sqlparser's generic dialect) reads it.
+//! Ours: `ALTER TABLE .. SET PLACEMENT` and `.. NUMA NODE`, `COPY t FROM 'file'`, `EXPORT DATABASE 'folder'`,
+//! `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and executed by us. Everything else is SQL as
+//! DataFusion (sqlparser's generic dialect) reads it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ mod recursion;
 mod rows;
 mod scope;
 mod text;
+mod walk;
 mod windows;
 mod writes;
 
@@ -223,7 +225,7 @@ pub(crate) fn lengths(statement: &Statement) -> Result<Lengths> {
 }
 
 /// The planner's options as the session's settings say.
-pub(crate) fn parser_options(options: &ConfigOptions) -> ParserOptions {
+fn parser_options(options: &ConfigOptions) -> ParserOptions {
     let sql = &options.sql_parser;
     ParserOptions {
         parse_float_as_decimal: sql.parse_float_as_decimal,
@@ -236,8 +238,8 @@ pub(crate) fn parser_options(options: &ConfigOptions) -> ParserOptions {
     }
 }
 
-/// The options of DataFusion's statements in the same shape: keys in lower case, without a `format.` before them, and the
-/// format among them.
+/// The options of DataFusion's statements in the same shape: keys in lower case, without a `format.` before them, and
+/// the format among them.
 pub(crate) fn option_pairs(options: &[(String, Value)], format: Option<&str>) -> Vec<(String, String)> {
     let pair = |(key, value): &(String, Value)| {
         let key = key.to_lowercase();

@@ -1,6 +1,7 @@
 //! Statements of ours: what stands in them, word by word.
 //!
-//! What is wrong with a statement that is not ours is for the other parser to say, so `None` comes early and errors only where it is.
+//! What is wrong with a statement that is not ours is for the other parser to say, so `None` comes early and errors
+//! only where it is.
 
 use std::ops::Range;
 

@@ -57,7 +57,8 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
         }
         if levels.last().is_some_and(|level| level.operators + level.inner > OPERATORS_MAX) {
             let message = format!(
-                "an expression has more than {OPERATORS_MAX} operators in a row or within each other; use IN, a join with VALUES, or several statements"
+                "an expression has more than {OPERATORS_MAX} operators in a row or within each other; use IN, a join \
+                 with VALUES, or several statements"
             );
             return Err(Error::Syntax { message, position });
         }

@@ -25,7 +25,7 @@ use crate::sql::{
 };
 use crate::statements::index;
 use crate::statements::load::{BatchProducer, file_producers, stage_parallel};
-use crate::statements::options::{Options, read_options};
+use crate::statements::options::{Destination, read_options, write_options};
 use crate::statements::stage::build;
 use crate::statements::write::{commit_checked, create_table, fitted};
 use crate::statements::writer::as_writer;
@@ -39,23 +39,10 @@ pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<Running>) -> Result<D
     if !copy.partitioned_by.is_empty() {
         return Err(Error::Unsupported("COPY .. TO with PARTITIONED BY is not supported".into()));
     }
-    let pairs = option_pairs(&copy.options, copy.stored_as.as_deref());
-    let options = Options { pairs: &pairs };
-    options.only(&[
-        "format",
-        "compression",
-        "header",
-        "has_header",
-        "delimiter",
-        "delim",
-        "sep",
-        "null",
-        "nullstr",
-        "row_group_size",
-        "row_group_rows",
-    ])?;
+    let Destination { format, compression, options } =
+        write_options(&option_pairs(&copy.options, copy.stored_as.as_deref()))?;
     let path = Path::new(&copy.target);
-    let format = match options.format()?.or_else(|| FileFormat::from_path(path)) {
+    let format = match format.or_else(|| FileFormat::from_path(path)) {
         Some(format) => format,
         None => {
             return Err(Error::plan(format!(
@@ -64,38 +51,30 @@ pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<Running>) -> Result<D
             )));
         }
     };
-    let mut write =
-        WriteOptions { delimiter: options.byte(&["delimiter", "delim", "sep"])?, ..WriteOptions::default() };
-    if let Some(header) = options.bool("header")? {
-        write.header = header;
-    }
-    if let Some(null) = options.get(&["null", "nullstr"]) {
-        write.null = null.to_string();
-    }
-    if let Some(rows) = options.get(&["row_group_size", "row_group_rows"]) {
-        write.row_group_rows = rows
-            .parse()
-            .ok()
-            .filter(|&n| n > 0)
-            .ok_or_else(|| Error::Setting(format!("option row_group_size: '{rows}' is not a number of rows")))?;
-    }
-    let sql = match &copy.source {
-        CopyToSource::Relation(name) => format!("SELECT * FROM {name}"),
-        CopyToSource::Query(query) => query.to_string(),
+    let plan = match copy.source {
+        CopyToSource::Relation(name) => whole_table(&name.to_string(), running)?,
+        CopyToSource::Query(query) => {
+            let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
+            plan_statement(statement, &running.plan_context())?
+        }
     };
-    let rows = write_query(&sql, path, format, options.compression()?, &write, running)?;
+    let rows = write_rows(plan, path, format, compression, &options, running)?;
     Ok(Done::rows("COPY", rows))
 }
 
-fn write_query(
-    sql: &str,
+/// The plan of a query for all of a table.
+fn whole_table(name: &str, running: &Arc<Running>) -> Result<LogicalPlan> {
+    Parsed::one(&format!("SELECT * FROM {name}"))?.plan(&running.plan_context())
+}
+
+fn write_rows(
+    plan: LogicalPlan,
     path: &Path,
     format: FileFormat,
     compression: Option<Compression>,
     options: &WriteOptions,
     running: &Arc<Running>,
 ) -> Result<u64> {
-    let plan = Parsed::one(sql)?.plan(&running.plan_context())?;
     let rows = query::run(plan, Arc::clone(running), true)?;
     let mut writer = files::write(path, format, compression, options, rows.schema())?;
     for batch in rows {
@@ -236,15 +215,9 @@ pub(crate) fn export(folder: &str, running: &Arc<Running>) -> Result<Done> {
         match entry {
             Entry::Table(table) => {
                 let file = file_name(name);
-                let sql = format!("SELECT * FROM {}", written::name(name));
-                rows += write_query(
-                    &sql,
-                    &folder.join(&file),
-                    FileFormat::Parquet,
-                    None,
-                    &WriteOptions::default(),
-                    running,
-                )?;
+                let plan = whole_table(&written::name(name), running)?;
+                let options = WriteOptions::default();
+                rows += write_rows(plan, &folder.join(&file), FileFormat::Parquet, None, &options, running)?;
                 script.push_str(&format!("{};\n", written::create_table(table, running)?));
                 script.push_str(&format!("COPY {} FROM {};\n", written::name(name), written::text(&file)));
                 for index in written::create_indexes(table) {
@@ -350,7 +323,10 @@ fn glob_escaped(path: &str) -> String {
 fn import_statement(mut statement: DfStatement, running: &Arc<Running>) -> Result<Done> {
     let is_create = matches!(&statement, DfStatement::Statement(s) if matches!(
         s.as_ref(),
-        Statement::CreateTable(_) | Statement::CreateView(_) | Statement::CreateSchema { .. } | Statement::CreateIndex(_)
+        Statement::CreateTable(_)
+            | Statement::CreateView(_)
+            | Statement::CreateSchema { .. }
+            | Statement::CreateIndex(_)
     ));
     if !is_create {
         return Err(Error::Execution(format!("'{statement}' does not belong in an exported database")));

@@ -252,7 +252,8 @@ fn alter_one(table: &mut TableEntry, operation: &AlterTableOperation, running: &
             Ok(())
         }
         AlterTableOperation::AddConstraint { .. } => Err(Error::Unsupported(format!(
-            "ALTER TABLE .. {operation} is not supported; CREATE UNIQUE INDEX makes a table's rows keep a key from now on"
+            "ALTER TABLE .. {operation} is not supported; CREATE UNIQUE INDEX makes a table's rows keep a key from now \
+             on"
         ))),
         other => Err(Error::Unsupported(format!(
             "ALTER TABLE .. {other} is not supported; there are ADD, DROP and RENAME COLUMN and RENAME TO"

@@ -74,7 +74,8 @@ pub(crate) fn drop_index(
     };
     if let Some(table) = on {
         return Err(Error::Unsupported(format!(
-            "DROP INDEX .. ON {table} is not supported: names of indexes are unique within their schema; write DROP INDEX {name}"
+            "DROP INDEX .. ON {table} is not supported: names of indexes are unique within their schema; write DROP \
+             INDEX {name}"
         )));
     }
     let name = object_name(name)?;
@@ -89,7 +90,8 @@ pub(crate) fn drop_index(
         let index = &table.indexes[place];
         if index.origin != Origin::Created {
             return Err(Error::plan(format!(
-                "index '{}' belongs to the key ({}) of table '{}' and cannot be dropped; to be without the key, make a table of \
+                "index '{}' belongs to the key ({}) of table '{}' and cannot be dropped; to be without the key, make a \
+                 table of \
                  the rows: CREATE TABLE .. AS SELECT * FROM {}",
                 name.shown(),
                 index.columns.join(", "),
@@ -167,7 +169,8 @@ fn column_name(column: &IndexColumn) -> Result<String> {
     match &element.expr {
         Expr::Identifier(ident) => Ok(normalised(ident.clone())),
         other => Err(Error::Unsupported(format!(
-            "CREATE INDEX .. ({other}): an index is over columns, not over expressions; add a column for it, or leave it out"
+            "CREATE INDEX .. ({other}): an index is over columns, not over expressions; add a column for it, or leave \
+             it out"
         ))),
     }
 }

@@ -1,8 +1,9 @@
 //! Keys: no two rows of a table have the same values in the columns of a unique index.
 //!
-//! Only rows that a statement adds are looked up, each in the indexes of all segments; so one row added to a large table costs a
-//! look-up per segment and key. Where many rows are new and each look-up would find many candidates, since no column of the key
-//! tells many rows apart by itself, the table is grouped by the key instead; also where that shows only while rows are looked up.
+//! Only rows that a statement adds are looked up, each in the indexes of all segments; so one row added to a large
+//! table costs a look-up per segment and key. Where many rows are new and each look-up would find many candidates,
+//! since no column of the key tells many rows apart by itself, the table is grouped by the key instead; also where that
+//! shows only while rows are looked up.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,8 +29,8 @@ const CANDIDATES_MIN: u64 = 1 << 20;
 /// Characters of a value that a message shows.
 const SHOWN_CHARS: usize = 64;
 
-/// The indexes of the keys that a table is declared with: the primary key's and those of UNIQUE constraints, each set of
-/// columns once.
+/// The indexes of the keys that a table is declared with: the primary key's and those of UNIQUE constraints, each set
+/// of columns once.
 ///
 /// # Errors
 /// A column of a type that has no order.

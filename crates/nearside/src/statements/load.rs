@@ -1,5 +1,5 @@
-//! Loading tables from files and producers of batches, in parallel and streaming: what was read is staged in compact form at
-//! once, and no whole copy in Arrow ever exists.
+//! Loading tables from files and producers of batches, in parallel and streaming: what was read is staged in compact
+//! form at once, and no whole copy in Arrow ever exists.
 //!
 //! # Limits
 //! A load through the library cannot be cancelled from outside; a producer that returns an error ends it.
@@ -25,8 +25,8 @@ use crate::statements::stage::{PartStager, build};
 use crate::statements::types;
 use crate::statements::write::{fitted, new_table};
 
-/// A piece of a table's rows, made on whichever worker runs it. It must not wait for statements of the same database: their
-/// operators may need the very worker that waits.
+/// A piece of a table's rows, made on whichever worker runs it. It must not wait for statements of the same database:
+/// their operators may need the very worker that waits.
 pub type BatchProducer = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// How far a load is. Called often, from several threads.
@@ -60,7 +60,8 @@ pub struct LoadOptions {
     pub progress: Option<ProgressFn>,
     /// Take the place of a table of the same name.
     pub replace: bool,
-    /// Where the table lies, as in `WITH (placement = '..')` (docs/placement.md); by default each column on one node in turn.
+    /// Where the table lies, as in `WITH (placement = '..')` (docs/placement.md); by default each column on one node in
+    /// turn.
     pub placement: Option<String>,
 }
 

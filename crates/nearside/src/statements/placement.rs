@@ -1,8 +1,8 @@
 //! Changing where a table lies: `ALTER TABLE .. SET PLACEMENT`, `.. NUMA NODE`.
 //!
-//! Pages move below running queries, which neither wait nor notice; what has to be rewritten (PP, copies) is rewritten beside the
-//! old and takes its place in one commit. Writers of the table wait. A change that fails or is cancelled leaves rows, pages
-//! and the table's placement as they were.
+//! Pages move below running queries, which neither wait nor notice; what has to be rewritten (PP, copies) is rewritten
+//! beside the old and takes its place in one commit. Writers of the table wait. A change that fails or is cancelled
+//! leaves rows, pages and the table's placement as they were.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, sections 4.2 and 4.3.
 

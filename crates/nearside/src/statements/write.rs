@@ -96,7 +96,8 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
     })
 }
 
-/// The planner gives a VALUES list the columns' NOT NULL and would name its own columns in the error; ours names the table's.
+/// The planner gives a VALUES list the columns' NOT NULL and would name its own columns in the error; ours names the
+/// table's.
 fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
     let relaxed = plan.transform_up(|node| match node {
         LogicalPlan::Values(mut values) => {

@@ -120,7 +120,8 @@ proptest! {
         let session = database().session();
         let placement = if parts { " WITH (placement = 'pp(3, hash(id))')" } else { "" };
         session
-            .execute(&format!("CREATE TABLE t (id BIGINT PRIMARY KEY, a BIGINT, s TEXT, f DOUBLE UNIQUE, UNIQUE (a, s)){placement}"))
+            .execute(&format!("CREATE TABLE t (id BIGINT PRIMARY KEY, a BIGINT, s TEXT, f DOUBLE UNIQUE, UNIQUE (a, \
+                s)){placement}"))
             .unwrap();
         let mut rows: Vec<Row> = Vec::new();
         for operation in &operations {

@@ -1,5 +1,5 @@
-//! Prepared queries against their twin: the same text with the values written out has to give the same rows, or fail too, before
-//! and after rows, columns and settings change.
+//! Prepared queries against their twin: the same text with the values written out has to give the same rows, or fail
+//! too, before and after rows, columns and settings change.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,8 @@ use nearside::arrow::array::RecordBatch;
 use nearside::arrow::util::display::{ArrayFormatter, FormatOptions};
 use nearside::{Database, ScalarValue, Session};
 
-/// Queries and what kinds of values their parameters take. One of each way to be prepared, and of what only looks like it.
+/// Queries and what kinds of values their parameters take. One of each way to be prepared, and of what only looks like
+/// it.
 const QUERIES: &[(&str, &[Kind])] = &[
     // Comparisons with a column: bound once.
     ("SELECT k, s FROM t WHERE k = $1", &[Kind::Int]),

@@ -1,7 +1,9 @@
-//! Where a table's columns and parts lie: what was asked for, resolved for this machine's nodes, and changed while queries run.
+//! Where a table's columns and parts lie: what was asked for, resolved for this machine's nodes, and changed while
+//! queries run.
 //!
-//! A [`TablePlacement`] belongs to a table's catalog entry. It says for each part and column where codes, dictionary and index
-//! go, for what is there and for rows that come later. [`spec`] reads what users write, [`change`] carries it out.
+//! A [`TablePlacement`] belongs to a table's catalog entry. It says for each part and column where codes, dictionary
+//! and index go, for what is there and for rows that come later. [`spec`] reads what users write, [`change`] carries it
+//! out.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 4.2.
 
@@ -76,7 +78,8 @@ impl TablePlacement {
     /// A placement for a table of this schema.
     ///
     /// # Errors
-    /// [`Error::Setting`] and [`Error::NotFound`] for nodes that this process may not use and for columns that are not there.
+    /// [`Error::Setting`] and [`Error::NotFound`] for nodes that this process may not use and for columns that are not
+    /// there.
     pub(crate) fn new(
         spec: Spec,
         first_turn: FirstTurn,
@@ -272,7 +275,8 @@ impl TablePlacement {
             };
             if decides {
                 return Err(Error::plan(format!(
-                    "column '{column}' decides in which part a row lies; choose another placement first (ALTER TABLE .. SET PLACEMENT)"
+                    "column '{column}' decides in which part a row lies; choose another placement first (ALTER TABLE \
+                     .. SET PLACEMENT)"
                 )));
             }
         }

@@ -4,12 +4,14 @@
 //! placement  := table { ';' column ':' columns }
 //! table      := ( 'rr' | 'rr_columns' ) [ '(' [ 'blocks' ] [ nodes ] ')' ] | 'rr_tables' [ '(' nodes ')' ]
 //!             | 'pp' '(' [ parts ] { ',' by | ',' nodes } ')' | columns
-//! columns    := 'ivp' [ '(' nodes ')' ] | where | part '=' where { ',' part '=' where }      part := codes | dictionary | index
+//! columns    := 'ivp' [ '(' nodes ')' ] | where | part '=' where { ',' part '=' where }
+//! part       := codes | dictionary | index
 //! where      := 'local' | 'node' '(' node ')' | ( 'striped' | 'interleaved' | 'replicated' ) [ '(' nodes ')' ]
 //! by         := ( 'range' | 'hash' | 'like' table ) '(' column { ',' column } ')' | 'round robin'
 //! nodes      := 'all' | count 'nodes' | [ 'nodes' ] node [ '-' node ] { ',' node [ '-' node ] }
 //! ```
-//! `rr` is `rr_columns` written short. In `ivp(4)` and `pp(4)` the lone number is a count, as in the paper; `ivp(nodes 4)` names node 4.
+//! `rr` is `rr_columns` written short. In `ivp(4)` and `pp(4)` the lone number is a count, as in the paper;
+//! `ivp(nodes 4)` names node 4.
 //!
 //! # Invariants
 //! `Spec::parse(spec.to_string())` gives the same spec.

@@ -1,8 +1,8 @@
 //! What a DataFusion expression is made of, as [`exec::Scalar`]: so that `exec` can run it over integers and codes.
 //!
 //! The tree means exactly what the physical expression computes, errors included; a part that cannot be mapped exactly
-//! stays a [`Scalar::Opaque`]. Arithmetic appears as the checked functions of [`crate::functions::checked`], conditions that may fail as
-//! `CASE TRUE WHEN ..` and `CASE FALSE WHEN ..` (module `checked::guard`).
+//! stays a [`Scalar::Opaque`]. Arithmetic appears as the checked functions of [`crate::functions::checked`], conditions
+//! that may fail as `CASE TRUE WHEN ..` and `CASE FALSE WHEN ..` (module `checked::guard`).
 //!
 //! # Limits
 //! Arithmetic on dates and intervals, text functions, LIKE, casts from and to text, and lists of floats are opaque.
@@ -20,14 +20,15 @@ use exec::{ArithmeticOp, CompareOp, DatePart, Expression, Scalar};
 use crate::functions::checked;
 use crate::lower::PhysicalExpression;
 
-/// The structure of `expr`, which has checked operators and reads columns `columns` (ascending) of `schema`; `None` where
-/// nothing of it is known.
+/// The structure of `expr`, which has checked operators and reads columns `columns` (ascending) of `schema`; `None`
+/// where nothing of it is known.
 pub(crate) fn structure(expr: &Expr, schema: &DFSchema, columns: &[usize], props: &ExecutionProps) -> Option<Scalar> {
     let mapping = Mapping { schema, columns, props };
     mapping.known(expr).map(|part| part.scalar)
 }
 
-/// A part and its type: types come from below, since asking an expression for its own asks everything below it each time.
+/// A part and its type: types come from below, since asking an expression for its own asks everything below it each
+/// time.
 struct Part {
     scalar: Scalar,
     data_type: DataType,

@@ -1,5 +1,5 @@
-//! Which expressions are known, as SQL has them after the optimiser. That a known one computes the same as DataFusion's own
-//! is tested from outside, `tests/it/expressions.rs`.
+//! Which expressions are known, as SQL has them after the optimiser. That a known one computes the same as DataFusion's
+//! own is tested from outside, `tests/it/expressions.rs`.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};

@@ -32,7 +32,8 @@ fn our_loop_gives_the_plans_of_datafusions() {
     let session = session();
     for sql in [
         "SELECT a + 1, count(*) FROM t WHERE b > 2 OR s LIKE 'x%' GROUP BY a + 1 ORDER BY 2 DESC LIMIT 3",
-        "SELECT x.a FROM t x LEFT JOIN t y ON x.a = y.b WHERE y.s IS NOT NULL AND x.a IN (SELECT b FROM t WHERE s = x.s)",
+        "SELECT x.a FROM t x LEFT JOIN t y ON x.a = y.b WHERE y.s IS NOT NULL AND x.a IN (SELECT b FROM t WHERE s = \
+         x.s)",
         "SELECT a, (SELECT max(b) FROM t y WHERE y.a = x.a) FROM t x WHERE EXISTS (SELECT 1 FROM t z WHERE z.b = x.b)",
         "SELECT a FROM t WHERE b = (SELECT max(b) FROM t) UNION SELECT b FROM t WHERE a NOT IN (SELECT b FROM t)",
     ] {

@@ -10,14 +10,15 @@
 
 use std::ops::ControlFlow;
 
-use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement};
+use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, PipeOperator, Query,
-    ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value, Visit,
-    VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions, visit_expressions,
+    ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value, Visitor,
+    VisitorMut, WildcardAdditionalOptions, visit_expressions,
 };
 
 use super::normalised;
+use super::walk::{outside, rewrite, visit};
 use crate::error::{Error, Result};
 use crate::sql::fresh_name;
 
@@ -26,7 +27,7 @@ mod names;
 mod outputs;
 mod sources;
 
-use levels::{Levels, hold, outside, release};
+use levels::{Levels, hold, release};
 pub(crate) use names::Tables;
 pub(super) use names::name_of;
 use names::{left_out, output_name, quoted};
@@ -39,24 +40,15 @@ use sources::{Found, Names, Scope, Shown, merged_by, unmarked};
 /// # Errors
 /// Columns of USING that a side does not have, or has twice.
 pub(super) fn write_out(statement: &mut Statement, tables: Tables<'_>) -> Result<()> {
-    match statement {
-        Statement::Statement(inner) => in_node(inner.as_mut(), tables),
-        Statement::Explain(explain) => write_out(&mut explain.statement, tables),
-        Statement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => {
-            in_node(query.as_mut(), tables)
-        }
-        _ => Ok(()),
-    }
-}
-
-fn in_node<N: Visit + VisitMut>(node: &mut N, tables: Tables<'_>) -> Result<()> {
-    let everywhere = Visit::visit(node, &mut Looking).is_break();
-    let (levels, queries) = (Levels::default(), Vec::new());
-    let mut writing = Writing { names: vec![Names::new(tables)], everywhere, levels, queries, derived: false };
-    match VisitMut::visit(node, &mut writing) {
-        ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(()),
-    }
+    let everywhere = visit(statement, &mut Looking).is_break();
+    let mut writing = Writing {
+        names: vec![Names::new(tables)],
+        everywhere,
+        levels: Levels::default(),
+        queries: Vec::new(),
+        derived: false,
+    };
+    rewrite(statement, &mut writing)
 }
 
 /// Whether any name of the statement may be one of a merged column or of a function in FROM.

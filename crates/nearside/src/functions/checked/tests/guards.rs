@@ -9,7 +9,10 @@ fn case_guards() {
     sql.gives(&format!("select {guarded} from t where g = 1"), &["", "1"]);
     // Shared subexpressions, several guards in one projection.
     sql.gives(
-        &format!("select {guarded}, case when b <> 0 then a / b else 0 end, case when b <> 0 then a / b + 1 end from t where g = 1"),
+        &format!(
+            "select {guarded}, case when b <> 0 then a / b else 0 end, case when b <> 0 then a / b + 1 end from t \
+            where g = 1"
+        ),
         &["|0|", "1|1|2"],
     );
     sql.gives("select case b when 0 then 0 else 10 / b end from t", &["0", "10", "-10", "5"]);
@@ -56,7 +59,8 @@ fn and_or_in_projections() {
     ] {
         let rows = "(values (1), (0), (cast(null as bigint))) p(x), (values (1), (0), (cast(null as bigint))) q(y)";
         let text = format!(
-            "select (x > 0) {op} (1 / (y + 1) < 1) as eager, case when true then (x > 0) {op} (1 / (y + 1) < 1) end from {rows}"
+            "select (x > 0) {op} (1 / (y + 1) < 1) as eager, case when true then (x > 0) {op} (1 / (y + 1) < 1) end \
+             from {rows}"
         );
         for row in sql.rows(&text) {
             let (left, right) = row.split_once('|').unwrap();
