@@ -15,6 +15,7 @@ use datafusion_expr::LogicalPlan;
 use crate::api::session::{Session, not_on_a_worker};
 use crate::error::{Error, Result};
 use crate::lower::bind;
+use crate::plan::headers;
 use crate::run::query;
 use crate::sql::Parsed;
 
@@ -63,9 +64,10 @@ impl Session {
             return Err(Error::Unsupported("only queries are planned without running them".into()));
         }
         lap(&mut times.resolve);
+        let names = headers::names(&plan);
         let plan = query::optimised(plan, &running)?;
         lap(&mut times.optimize);
-        let plan = query::lowered(plan)?;
+        let plan = query::lowered(plan, &names)?;
         lap(&mut times.lower);
         drop(bind(&plan, &running.catalog, running.props())?);
         lap(&mut times.bind);

@@ -33,7 +33,7 @@ mod window;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion_common::DFSchema;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_expr::execution_props::ExecutionProps;
@@ -58,6 +58,16 @@ pub(crate) use props::{Props, Slots};
 pub(crate) struct Lowered {
     /// The plan, as it was optimised.
     pub plan: Arc<LogicalPlan>,
+    /// Names and types of its rows as users see them.
+    pub schema: SchemaRef,
+}
+
+impl Lowered {
+    /// A plan of which every operator is one of ours, with the planner's names.
+    fn new(plan: LogicalPlan) -> Lowered {
+        let schema = Arc::new(plan.schema().as_arrow().clone());
+        Lowered { plan: Arc::new(plan), schema }
+    }
 }
 
 /// Makes sure that [`bind`] can make an [`exec::Plan`] of an optimised plan.
@@ -66,7 +76,7 @@ pub(crate) struct Lowered {
 /// What no operator is there for, by its name in SQL.
 pub(crate) fn lower(plan: LogicalPlan) -> Result<Lowered> {
     match support::is_native(&plan) {
-        true => Ok(Lowered { plan: Arc::new(plan) }),
+        true => Ok(Lowered::new(plan)),
         false => Err(refuse::refusal(&plan)),
     }
 }

@@ -1,7 +1,5 @@
 //! Queries whose parameters get their values after lowering.
 
-use std::sync::Arc;
-
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, ParamValues, ScalarValue};
 use datafusion_expr::expr::Placeholder;
@@ -33,7 +31,7 @@ pub(crate) fn with_parameters(
         return Ok(None);
     }
     lowered(plan.clone().with_param_values(ParamValues::from(defaults))?)?;
-    Ok(Some(Lowered { plan: Arc::new(plan.clone()) }))
+    Ok(Some(Lowered::new(plan.clone())))
 }
 
 /// How often parameter `place` (0 for `$1`) stands in a plan.

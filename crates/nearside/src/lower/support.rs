@@ -118,7 +118,7 @@ pub(super) fn is_fixed(expr: &Expr) -> bool {
 }
 
 /// True for expressions that can be evaluated from the row and the one value of each of its scalar subqueries.
-pub(super) fn over_rows(expr: &Expr) -> bool {
+fn over_rows(expr: &Expr) -> bool {
     let mut native = true;
     let walked = expr.apply(|e| {
         native &= match e {

@@ -25,6 +25,7 @@ use crate::catalog::{CatalogState, Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEM
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::functions::series;
+use crate::plan::headers::with_names_apart;
 use crate::plan::planner::Planner;
 use crate::plan::stop::Stop;
 use crate::plan::system::{Described, Descriptions, SystemTables};
@@ -155,7 +156,7 @@ impl PlanContext<'_> {
 /// `CREATE VIEW v (a, b) AS ..`: the names given replace the query's.
 fn with_column_names(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
     if names.is_empty() {
-        return Ok(plan);
+        return with_names_apart(plan);
     }
     let columns: Vec<Column> = plan.schema().columns();
     if columns.len() != names.len() {

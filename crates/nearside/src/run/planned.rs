@@ -31,8 +31,8 @@ pub(crate) struct Planned {
 pub(super) enum Kind {
     /// Optimised and lowered. Parameters stand only where a bound plan has literals.
     Lowered(Lowered),
-    /// Optimised.
-    Optimised(LogicalPlan),
+    /// Optimised, and the names of its columns for users.
+    Optimised(LogicalPlan, Vec<String>),
     /// As the planner made it.
     Unoptimised(LogicalPlan),
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::Schema;
 use datafusion_common::tree_node::TreeNode;
 use datafusion_common::{DFSchema, ParamValues, ScalarValue};
 use datafusion_expr::{ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder};
@@ -19,6 +19,7 @@ use storage::TableVersion;
 use crate::error::{Error, Result};
 use crate::functions::checked;
 use crate::lower::{Lowered, Slots, bind_with, count_parameters, only_table, with_parameters};
+use crate::plan::headers;
 use crate::plan::planning::optimise_with;
 use crate::run::cache::is_cacheable;
 use crate::run::planned::{Bound, Kind, Planned};
@@ -33,15 +34,21 @@ impl Planned {
     /// # Errors
     /// [`Error::Cancelled`] and [`Error::Timeout`]: what is wrong with the query shows when it has values.
     pub(crate) fn new(plan: LogicalPlan, running: &Running) -> Result<Planned> {
+        let names = headers::names(&plan);
         let optimised = match is_cacheable(&plan) {
             true => unless_stopped(query::optimised(plan.clone(), running))?,
             false => None,
         };
         let kind = match optimised {
-            Some(optimised) => match unless_stopped(with_parameters(&optimised, &query::lowered))?.flatten() {
-                Some(lowered) => Kind::Lowered(lowered),
-                None => Kind::Optimised(optimised),
-            },
+            Some(optimised) => {
+                match unless_stopped(with_parameters(&optimised, &|plan| query::lowered(plan, &names)))?.flatten() {
+                    Some(lowered) => {
+                        let schema = headers::named(&lowered.schema, &names);
+                        Kind::Lowered(Lowered { schema, ..lowered })
+                    }
+                    None => Kind::Optimised(optimised, names),
+                }
+            }
             None => Kind::Unoptimised(plan),
         };
         Ok(Planned { kind, bound: Mutex::default() })
@@ -51,14 +58,16 @@ impl Planned {
     pub(crate) fn start(&self, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
         match &self.kind {
             Kind::Lowered(lowered) => self.start_lowered(lowered, values, running),
-            Kind::Optimised(plan) => start_with_values(plan, values, running),
+            Kind::Optimised(plan, names) => start_with_values(plan, names, values, running),
             Kind::Unoptimised(plan) => query::run(plan.clone().with_param_values(params(values))?, running, false),
         }
     }
 
     fn start_lowered(&self, lowered: &Lowered, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
         if !values.iter().all(is_plain) {
-            return start_with_values(&lowered.plan, values, running);
+            let fields = lowered.schema.fields().iter();
+            let names: Vec<String> = fields.map(|field| field.name().clone()).collect();
+            return start_with_values(&lowered.plan, &names, values, running);
         }
         running.check()?;
         let values = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Slots, _>>()?;
@@ -70,24 +79,17 @@ impl Planned {
         {
             return Ok(query::start_bound(plan, Arc::clone(&known.schema), running, false));
         }
-        let schema = Arc::new(lowered.plan.schema().as_arrow().clone());
         let bound = deep(|| bind_with(lowered, &running.catalog, running.props(), values.clone()))?;
-        if let Some(new) = Bound::of(lowered, &bound, values, &schema, &running)? {
+        if let Some(new) = Bound::of(lowered, &bound, values, &running)? {
             *self.bound.lock() = Some(Arc::new(new));
         }
-        Ok(query::start_bound(bound, schema, running, false))
+        Ok(query::start_bound(bound, Arc::clone(&lowered.schema), running, false))
     }
 }
 
 impl Bound {
     /// What a bound plan leaves for the next run, if it reads one table, and once.
-    fn of(
-        lowered: &Lowered,
-        bound: &Plan,
-        slots: Slots,
-        schema: &SchemaRef,
-        running: &Running,
-    ) -> Result<Option<Bound>> {
+    fn of(lowered: &Lowered, bound: &Plan, slots: Slots, running: &Running) -> Result<Option<Bound>> {
         let Some(table) = only_table(&lowered.plan) else { return Ok(None) };
         let Some(entry) = running.catalog.by_id(table) else { return Ok(None) };
         // A comparison that the optimiser did away with, or wrote twice, may rest on its value.
@@ -99,7 +101,7 @@ impl Bound {
         let empty = Arc::new(TableVersion::empty(&entry.version.schema));
         let Some(plan) = bound.with_literals(&empty, &slots, &slots) else { return Ok(None) };
         let version = Arc::downgrade(&entry.version);
-        Ok(Some(Bound { table, version, plan, slots, schema: Arc::clone(schema) }))
+        Ok(Some(Bound { table, version, plan, slots, schema: Arc::clone(&lowered.schema) }))
     }
 }
 
@@ -113,11 +115,21 @@ fn unless_stopped<T>(result: Result<T>) -> Result<Option<T>> {
 }
 
 /// Starts an optimised plan with values where its parameters stand.
-fn start_with_values(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
-    deep(|| start_folded(plan, values, running))
+fn start_with_values(
+    plan: &LogicalPlan,
+    names: &[String],
+    values: &[ScalarValue],
+    running: Arc<Running>,
+) -> Result<ResultStream> {
+    deep(|| start_folded(plan, names, values, running))
 }
 
-fn start_folded(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
+fn start_folded(
+    plan: &LogicalPlan,
+    names: &[String],
+    values: &[ScalarValue],
+    running: Arc<Running>,
+) -> Result<ResultStream> {
     let plan = plan.clone().with_param_values(params(values))?;
     // What literals make possible; the rest was done without them.
     let fold: [Arc<dyn OptimizerRule + Send + Sync>; 4] = [
@@ -127,7 +139,7 @@ fn start_folded(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Running
         Arc::new(PropagateEmptyRelation::new()),
     ];
     let plan = optimise_with(&fold, plan, running.as_ref())?;
-    query::start(&query::lowered(plan)?, running, false)
+    query::start(&query::lowered(plan, names)?, running, false)
 }
 
 /// Values as the parameters `$1`, `$2`, ..

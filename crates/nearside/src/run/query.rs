@@ -8,7 +8,7 @@ use exec::Plan;
 
 use crate::error::Result;
 use crate::lower::{Lowered, bind, lower};
-use crate::plan::planning;
+use crate::plan::{headers, planning};
 use crate::rewrite::shared_queries;
 use crate::run::config::{self, BATCH_ROWS};
 use crate::run::profile::{self, Recording};
@@ -19,7 +19,8 @@ use crate::stack::deep;
 
 /// Analyses, optimises and lowers a plan; the result can be kept and started often.
 pub(crate) fn prepare(plan: LogicalPlan, running: &Running) -> Result<Lowered> {
-    lowered(optimised(plan, running)?)
+    let names = headers::names(&plan);
+    lowered(optimised(plan, running)?, &names)
 }
 
 /// A plan analysed and optimised.
@@ -28,9 +29,11 @@ pub(crate) fn optimised(plan: LogicalPlan, running: &Running) -> Result<LogicalP
     planning::optimise(deep(|| shared_queries::mark(analysed))?, running)
 }
 
-/// An optimised plan lowered.
-pub(crate) fn lowered(plan: LogicalPlan) -> Result<Lowered> {
-    deep(|| lower(plan))
+/// An optimised plan lowered; its columns have these names for users.
+pub(crate) fn lowered(plan: LogicalPlan, names: &[String]) -> Result<Lowered> {
+    let lowered = deep(|| lower(plan))?;
+    let schema = headers::named(&lowered.schema, names);
+    Ok(Lowered { schema, ..lowered })
 }
 
 /// Starts a prepared plan over the statement's snapshot. Rows come in the plan's order if they are to be `ordered`,
@@ -39,8 +42,7 @@ pub(crate) fn lowered(plan: LogicalPlan) -> Result<Lowered> {
 pub(crate) fn start(lowered: &Lowered, running: Arc<Running>, ordered: bool) -> Result<ResultStream> {
     running.check()?;
     let bound = deep(|| bind(lowered, &running.catalog, running.props()))?;
-    let schema = Arc::new(lowered.plan.schema().as_arrow().clone());
-    Ok(start_bound(bound, schema, running, ordered))
+    Ok(start_bound(bound, Arc::clone(&lowered.schema), running, ordered))
 }
 
 /// Starts a native plan; its rows come under `schema`. `ordered` as in [`start`].

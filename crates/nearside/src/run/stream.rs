@@ -14,6 +14,7 @@ use exec::Execution;
 use futures::Stream;
 
 use crate::error::{Error, Result};
+use crate::plan::headers;
 use crate::run::profile::Recording;
 use crate::run::statement::{Canceller, Running};
 
@@ -77,6 +78,13 @@ impl ResultStream {
     /// Names and types of the columns.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    /// The same rows with names of which no two are the same, as files have them.
+    pub(crate) fn with_names_apart(mut self) -> ResultStream {
+        let names = self.schema.fields().iter().map(|field| field.name().clone()).collect();
+        self.schema = headers::named(&self.schema, &headers::apart(names));
+        self
     }
 
     /// All rows, when they fit in memory.

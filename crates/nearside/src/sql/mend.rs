@@ -16,6 +16,7 @@ use sqlparser::ast::{self, Ident, ObjectName, SelectItem, SetExpr, Value, Visito
 use super::normalised;
 use super::walk::visit_mut;
 use crate::functions::any_of_list;
+use crate::sql::fresh_name;
 
 /// Sets a statement right.
 pub(super) fn mend(statement: &mut Statement) {
@@ -347,9 +348,14 @@ fn name_outputs_apart(query: &mut ast::Query) {
         taken.extend(select.projection.iter().filter_map(name_of));
         for place in repeated(&select.projection) {
             let item = &mut select.projection[place];
-            let name = name_of(item).unwrap_or_default();
-            let numbered = (1..).map(|number| format!("{name}_{number}"));
-            let free: String = numbered.skip_while(|name| taken.contains(name)).take(1).collect();
+            let free: String = match column_name(item) {
+                Some(name) => {
+                    let numbered = (1..).map(|number| format!("{name}_{number}"));
+                    numbered.skip_while(|name| taken.contains(name)).take(1).collect()
+                }
+                // Users see it under the name that it has without AS.
+                None => fresh_name("output"),
+            };
             taken.insert(free.clone());
             if let SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) = item {
                 let (expr, alias) = (expr.clone(), Ident::with_quote('"', free));
@@ -424,6 +430,18 @@ fn name_of(item: &SelectItem) -> Option<String> {
         }),
         _ => None,
     }
+}
+
+/// The name that an output has from AS, or from the column that it is.
+fn column_name(item: &SelectItem) -> Option<String> {
+    let is_named = match item {
+        SelectItem::ExprWithAlias { .. } => true,
+        SelectItem::UnnamedExpr(expr) => {
+            matches!(told(expr), ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_))
+        }
+        _ => false,
+    };
+    name_of(item).filter(|_| is_named)
 }
 
 fn folded(name: &Ident) -> String {

@@ -40,7 +40,7 @@ use exclude::without_exclusions;
 pub(crate) use materialized::Wish;
 use materialized::{keep_wishes, put_back, without_words};
 use mend::mend;
-pub(crate) use names::{fresh_name, object_name, quoted};
+pub(crate) use names::{fresh_name, is_made, object_name, quoted};
 use own::own_statement;
 pub(crate) use own::{AlterPlacement, Change};
 pub(crate) use recursion::STEP;

@@ -75,7 +75,7 @@ fn write_rows(
     options: &WriteOptions,
     running: &Arc<Running>,
 ) -> Result<u64> {
-    let rows = query::run(plan, Arc::clone(running), true)?;
+    let rows = query::run(plan, Arc::clone(running), true)?.with_names_apart();
     let mut writer = files::write(path, format, compression, options, rows.schema())?;
     for batch in rows {
         writer.write(&batch?)?;

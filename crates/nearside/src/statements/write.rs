@@ -28,6 +28,7 @@ use crate::catalog::lengths::Lengths;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::{Error, Result};
+use crate::plan::headers::with_names_apart;
 use crate::run::config;
 use crate::run::outcome::Done;
 use crate::run::query;
@@ -322,7 +323,7 @@ pub(crate) fn create_table(
             _ => return Err(Error::Exists { kind: existing.kind(), name: name.shown() }),
         }
     }
-    let input = Arc::unwrap_or_clone(create.input);
+    let input = with_names_apart(Arc::unwrap_or_clone(create.input))?;
     let declared = matches!(input, LogicalPlan::EmptyRelation(_));
     let schema = stored_schema(input.schema().as_arrow(), &create.constraints, declared)?;
     let mut table = new_table(name.clone(), schema.clone(), placement, running)?;

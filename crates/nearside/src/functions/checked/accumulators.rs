@@ -12,8 +12,9 @@ use arrow::datatypes::{DataType, Decimal128Type, Int64Type, UInt64Type};
 use datafusion_common::{HashMap, Result, ScalarValue};
 use datafusion_expr::Accumulator;
 
-use super::error::{ArithmeticError, sql_type_name};
+use super::error::ArithmeticError;
 use super::total::{Finish, Total, Wanted};
+use crate::error::types::sql_type;
 
 /// `sum` or `avg` of values that fit 128 bits, exactly.
 ///
@@ -127,7 +128,7 @@ impl<T: ArrowPrimitiveType> StepwiseSum<T> {
             kind,
             aggregate: self.name.clone(),
             what: "the total",
-            target: sql_type_name(&self.data_type),
+            target: sql_type(&self.data_type),
             advice,
         }
     }

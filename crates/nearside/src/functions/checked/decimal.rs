@@ -17,8 +17,9 @@ use arrow::datatypes::{DataType, Decimal128Type, DecimalType, i256};
 use datafusion_common::{Result, internal_err};
 use datafusion_expr::Operator;
 
-use super::error::{ArithmeticError, sql_type_name};
+use super::error::ArithmeticError;
 use super::operand::{Operand, flagged, union_nulls};
+use crate::error::types::sql_type;
 
 /// Digits that 128 bits hold, and the first value that has more, as an unscaled magnitude.
 const DIGITS: i32 = 38;
@@ -100,7 +101,7 @@ fn fault(op: Operator, left: &Operand, right: &Operand, row: usize, result: &Dat
     Ok(ArithmeticError::Overflow {
         kind: "decimal",
         operation: format!("{} {op} {}", text(a, l), text(b, r)),
-        target: sql_type_name(result),
+        target: sql_type(result),
     })
 }
 

@@ -7,7 +7,8 @@
 use arrow::datatypes::{DataType, IntervalUnit, i256};
 use datafusion_common::{Result, internal_err};
 
-use super::error::{ArithmeticError, sql_type_name};
+use super::error::ArithmeticError;
+use crate::error::types::sql_type;
 
 /// `wraps * 2^128 + low`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -121,7 +122,7 @@ impl Finish {
                 Wanted::Sum => "the total",
                 Wanted::Average { .. } => "the average",
             },
-            target: sql_type_name(&self.data_type),
+            target: sql_type(&self.data_type),
             advice,
         }
     }
@@ -137,7 +138,8 @@ fn display_name(name: &str) -> String {
     }
 }
 
-/// `total * 10^shift / count`, rounded half away from zero, as native averages are; `None` where it needs more than 128 bits.
+/// `total * 10^shift / count`, rounded half away from zero, as native averages are; `None` where it needs more than 128
+/// bits.
 fn average(total: Total, count: u64, shift: u32) -> Option<i128> {
     let factor = 10i128.checked_pow(shift)?;
     let divisor = i128::from(count);
