@@ -54,5 +54,5 @@ pub use error::{Error, Position, Result};
 pub use run::outcome::{Done, Outcome};
 pub use run::recording::{StatementKind, Workload};
 pub use run::stream::ResultStream;
-pub use sql::Piece;
+pub use sql::ScriptPiece;
 pub use statements::load::{BatchProducer, LoadOptions, LoadProgress, LoadReport, ProgressFn};

@@ -110,7 +110,8 @@ impl DatabaseBuilder {
         let budget = Budget::new("database", bytes);
         let threads = self.threads.unwrap_or_else(|| topology.default_threads());
         let settings = self.scheduling;
-        let (stealing, binding) = (settings.stealing, settings.binding);
+        let stealing = settings.stealing;
+        let binding = settings.binding;
         let config = sched::Config { threads: Some(threads), stealing, binding, settings, ..sched::Config::default() };
         let scheduler = Scheduler::new(Arc::clone(&topology), config);
         let nodes = MachineNodes::of(&topology);

@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::lower::bind;
 use crate::plan::headers;
 use crate::run::query;
-use crate::sql::Parsed;
+use crate::sql::AnyStatement;
 
 /// The steps from a text to a plan that can start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,7 +57,7 @@ impl Session {
             *step = now - since;
             since = now;
         };
-        let parsed = Parsed::one(sql)?;
+        let parsed = AnyStatement::one(sql)?;
         lap(&mut times.parse);
         let plan = parsed.plan(&running.plan_context())?;
         if matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Statement(_)) {

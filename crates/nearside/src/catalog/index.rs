@@ -1,7 +1,7 @@
 //! Indexes as SQL knows them: which a table has, and that its rows have them before anybody sees them.
 //!
 //! A table's entry in the catalog lists its [`IndexEntry`]s: one for each primary key and UNIQUE constraint, and those
-//! that CREATE INDEX made. [`Indexed`] is a table whose every segment has the indexes of that list; it is made by
+//! that CREATE INDEX made. [`IndexedTable`] is a table whose every segment has the indexes of that list; it is made by
 //! [`indexed`] only, and the catalog takes tables in no other form. So whatever a statement did to rows, columns or
 //! parts, its commit has them.
 //!
@@ -20,7 +20,7 @@ use crate::catalog::placement::column_index;
 use crate::catalog::{TableEntry, Workers};
 use crate::error::{Error, Result};
 
-/// Another column is chosen for an index over several only where it has more than so many times as many values: the
+/// Another column is chosen for an index over several only where it has more than this many times as many values: the
 /// indexes of all segments are built anew then.
 const CHANGE_FACTOR: usize = 2;
 
@@ -82,12 +82,12 @@ impl IndexEntry {
 
 /// A table whose segments have the indexes that its entry lists.
 #[derive(Debug, Clone)]
-pub(crate) struct Indexed(TableEntry);
+pub(crate) struct IndexedTable(TableEntry);
 
-impl Indexed {
+impl IndexedTable {
     /// A table that a catalog has taken before.
-    pub(crate) fn again(table: &Arc<TableEntry>) -> Indexed {
-        Indexed(TableEntry::clone(table))
+    pub(crate) fn again(table: &Arc<TableEntry>) -> IndexedTable {
+        IndexedTable(TableEntry::clone(table))
     }
 
     /// The table.
@@ -96,8 +96,8 @@ impl Indexed {
     }
 
     /// The table with the same rows and no index listed, so that nobody relies on its keys.
-    pub(crate) fn without_keys(&self) -> Indexed {
-        Indexed(TableEntry { indexes: Arc::default(), ..self.0.clone() })
+    pub(crate) fn without_keys(&self) -> IndexedTable {
+        IndexedTable(TableEntry { indexes: Arc::default(), ..self.0.clone() })
     }
 
     /// The table, which is to be changed again.
@@ -111,7 +111,7 @@ impl Indexed {
 ///
 /// # Errors
 /// The budget or a node has no room for them, or the statement was cancelled.
-pub(crate) fn indexed<W: Workers>(mut table: TableEntry, running: &Arc<W>) -> Result<Indexed> {
+pub(crate) fn indexed<W: Workers>(mut table: TableEntry, running: &Arc<W>) -> Result<IndexedTable> {
     let version = &table.version;
     let chosen: Vec<IndexEntry> = table.indexes.iter().map(|index| with_choice(index, version)).collect();
     if chosen != *table.indexes {
@@ -126,7 +126,7 @@ pub(crate) fn indexed<W: Workers>(mut table: TableEntry, running: &Arc<W>) -> Re
     let built = version.with_indexes(&columns, &placed, &running.parallel());
     let built = running.finished(built, || format!("building the indexes of table '{}'", table.name.shown()))?;
     table.version = Arc::new(built);
-    Ok(Indexed(table))
+    Ok(IndexedTable(table))
 }
 
 /// The columns, ascending, that segments need an index over.

@@ -47,7 +47,8 @@ impl<'e> Order<'e> {
 
 /// How a call is computed.
 fn native<'e>(call: &'e Call, schema: &DFSchema) -> Result<Native<'e>> {
-    let (function, params) = (call.func.inner(), &call.params);
+    let function = call.func.inner();
+    let params = &call.params;
     if let Some(ordered) = ordered(call, schema)? {
         return Ok(ordered);
     }
@@ -107,7 +108,8 @@ fn distinct_keys<'e>(call: &Call, schema: &DFSchema, native: Native<'e>) -> Resu
 /// A function of the order of rows; `None` where the call is none.
 fn ordered<'e>(call: &'e Call, schema: &DFSchema) -> Result<Option<Native<'e>>> {
     let params = &call.params;
-    let (name, args) = (call.func.name(), params.args.as_slice());
+    let name = call.func.name();
+    let args = params.args.as_slice();
     let Some(argument) = args.first() else { return Ok(None) };
     if let Some(set) = call.func.inner().downcast_ref::<OrderedSet>() {
         let function = set.function(args)?;

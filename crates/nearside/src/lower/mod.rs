@@ -55,18 +55,18 @@ pub(crate) use props::{Props, Slots};
 
 /// A query's optimised plan of which every operator is one of ours.
 #[derive(Debug, Clone)]
-pub(crate) struct Lowered {
+pub(crate) struct LoweredPlan {
     /// The plan, as it was optimised.
     pub plan: Arc<LogicalPlan>,
     /// Names and types of its rows as users see them.
     pub schema: SchemaRef,
 }
 
-impl Lowered {
+impl LoweredPlan {
     /// A plan of which every operator is one of ours, with the planner's names.
-    fn new(plan: LogicalPlan) -> Lowered {
+    fn new(plan: LogicalPlan) -> LoweredPlan {
         let schema = Arc::new(plan.schema().as_arrow().clone());
-        Lowered { plan: Arc::new(plan), schema }
+        LoweredPlan { plan: Arc::new(plan), schema }
     }
 }
 
@@ -74,9 +74,9 @@ impl Lowered {
 ///
 /// # Errors
 /// What no operator is there for, by its name in SQL.
-pub(crate) fn lower(plan: LogicalPlan) -> Result<Lowered> {
+pub(crate) fn lower(plan: LogicalPlan) -> Result<LoweredPlan> {
     match support::is_native(&plan) {
-        true => Ok(Lowered::new(plan)),
+        true => Ok(LoweredPlan::new(plan)),
         false => Err(refuse::refusal(&plan)),
     }
 }
@@ -131,7 +131,8 @@ impl PhysicalExpression {
             .data;
         let narrow = Schema::new(columns.iter().map(|&i| Arc::clone(&schema.fields()[i])).collect::<Vec<_>>());
         let data_type = inner.data_type(&narrow)?;
-        let (fallible, volatile) = (fallible(&expr), expr.is_volatile());
+        let fallible = fallible(&expr);
+        let volatile = expr.is_volatile();
         let text_test = text_test(&expr, schema);
         let text = checked::plain(expr)?.data.to_string();
         Ok(PhysicalExpression { inner, columns, data_type, fallible, volatile, text, structure: None, text_test })

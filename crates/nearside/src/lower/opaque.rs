@@ -47,9 +47,12 @@ impl Argument {
 impl Foreign {
     /// The call's function; DISTINCT and FILTER are for the caller to heed. ORDER BY is the direction of percentiles.
     pub(super) fn new(call: &Call, schema: &DFSchema, field: &FieldRef) -> Result<Foreign> {
-        let (mut fields, mut inputs, mut arguments) = (Vec::new(), Vec::new(), Vec::new());
+        let mut fields = Vec::new();
+        let mut inputs = Vec::new();
+        let mut arguments = Vec::new();
         for (i, argument) in call.params.args.iter().enumerate() {
-            let (name, data_type) = (format!("argument{i}"), argument.get_type(schema)?);
+            let name = format!("argument{i}");
+            let data_type = argument.get_type(schema)?;
             fields.push(Field::new(&name, data_type.clone(), true));
             // Rows are counted by some column, if only one of a literal.
             let alone = i == 0 && call.params.args.iter().all(|a| matches!(a, Expr::Literal(..)));

@@ -5,7 +5,7 @@ use datafusion_common::{DFSchema, ParamValues, ScalarValue};
 use datafusion_expr::expr::Placeholder;
 use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 
-use super::Lowered;
+use super::LoweredPlan;
 use super::predicate::comparable;
 use super::props::place_of;
 use crate::error::Result;
@@ -20,8 +20,8 @@ use crate::tables::stored::StoredSource;
 /// As `lowered`, which lowers a plan without parameters.
 pub(crate) fn with_parameters(
     plan: &LogicalPlan,
-    lowered: &dyn Fn(LogicalPlan) -> Result<Lowered>,
-) -> Result<Option<Lowered>> {
+    lowered: &dyn Fn(LogicalPlan) -> Result<LoweredPlan>,
+) -> Result<Option<LoweredPlan>> {
     let parameters = parameters(plan)?;
     if parameters.is_empty() {
         return lowered(plan.clone()).map(Some);
@@ -31,7 +31,7 @@ pub(crate) fn with_parameters(
         return Ok(None);
     }
     lowered(plan.clone().with_param_values(ParamValues::from(defaults))?)?;
-    Ok(Some(Lowered::new(plan.clone())))
+    Ok(Some(LoweredPlan::new(plan.clone())))
 }
 
 /// How often parameter `place` (0 for `$1`) stands in a plan.

@@ -286,7 +286,8 @@ fn amount(columns: &mut Columns<'_>, function: &str, expr: &Expr) -> Result<Amou
 
 /// The column of a default, in the type of the result; `None` for NULL.
 fn default(columns: &mut Columns<'_>, function: &str, expr: &Expr, field: &FieldRef) -> Result<Option<usize>> {
-    let (from, to) = (expr.get_type(columns.schema())?, field.data_type());
+    let from = expr.get_type(columns.schema())?;
+    let to = field.data_type();
     let unfit = || {
         Error::plan(format!(
             "{function}(.., .., {expr}): the default is {from} and the value {to}; cast one to the type of the other"

@@ -28,9 +28,9 @@ use crate::functions::series;
 use crate::plan::headers::with_names_apart;
 use crate::plan::planner::Planner;
 use crate::plan::stop::Stop;
-use crate::plan::system::{Described, Descriptions, SystemTables};
+use crate::plan::system::{Descriptions, SystemTables, TableDescription};
 use crate::rewrite::volatile::calls_volatile;
-use crate::sql::{KnownTables, Parsed};
+use crate::sql::{AnyStatement, KnownTables};
 use crate::tables::files::FileTable;
 use crate::tables::sources::{ForeignSource, WorkSource};
 use crate::tables::stored::StoredSource;
@@ -108,20 +108,23 @@ impl PlanContext<'_> {
         }
         for (name, entry) in self.catalog.entries() {
             let described = match entry {
-                Entry::Table(t) => Described { schema: Arc::clone(&t.version.schema), is_view: false, sql: None },
+                Entry::Table(t) => {
+                    TableDescription { schema: Arc::clone(&t.version.schema), is_view: false, sql: None }
+                }
                 Entry::View(v) => {
                     let schema = self.view(name, v).map(|s| s.schema()).unwrap_or_else(|_| Arc::new(Schema::empty()));
-                    Described { schema, is_view: true, sql: Some(v.sql.clone()) }
+                    TableDescription { schema, is_view: true, sql: Some(v.sql.clone()) }
                 }
                 Entry::External(e) => {
                     let table = FileTable::open(&e.path, &e.options);
                     let schema = table.map(|t| t.columns()).unwrap_or_else(|_| Arc::new(Schema::empty()));
-                    Described { schema, is_view: false, sql: None }
+                    TableDescription { schema, is_view: false, sql: None }
                 }
             };
             schemas.entry(name.schema.clone()).or_default().insert(name.table.clone(), described);
         }
-        let view = |(table, schema): (&str, SchemaRef)| (table.into(), Described { schema, is_view: true, sql: None });
+        let view =
+            |(table, schema): (&str, SchemaRef)| (table.into(), TableDescription { schema, is_view: true, sql: None });
         schemas.insert(SYSTEM_SCHEMA.into(), self.system.schemas().into_iter().map(view).collect());
         schemas
     }
@@ -141,7 +144,7 @@ impl PlanContext<'_> {
             planning,
             stop: self.stop.clone(),
         };
-        let plan = Parsed::one(&view.sql)?.plan(&inner).map_err(|e| match outermost {
+        let plan = AnyStatement::one(&view.sql)?.plan(&inner).map_err(|e| match outermost {
             true if !matches!(e, Error::Cancelled | Error::Timeout) => {
                 Error::plan(format!("view '{}' can no longer be used: {e}", name.shown()))
             }

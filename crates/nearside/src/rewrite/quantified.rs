@@ -233,7 +233,8 @@ fn has_order(data_type: &DataType) -> bool {
 
 /// The type that both sides are compared in: the bounds are those of values as they are compared.
 fn common_type(x: &Expr, schema: &DFSchema, query: &Subquery) -> Result<DataType> {
-    let (x, c) = (x.get_type(schema)?, query.subquery.schema().field(0).data_type().clone());
+    let x = x.get_type(schema)?;
+    let c = query.subquery.schema().field(0).data_type().clone();
     let floats = (x.is_floating() && c.is_decimal()) || (x.is_decimal() && c.is_floating());
     let common = if floats { Some(DataType::Float64) } else { comparison_coercion(&x, &c) };
     common.ok_or_else(|| {

@@ -207,7 +207,8 @@ mod tests {
         let workload = database.workload();
         let texts: Vec<&str> = workload.statements.iter().map(|kind| kind.sql.as_str()).collect();
         assert_eq!(texts, ["SELECT a FROM t WHERE a < ?", "SELECT b, sum(a) FROM t GROUP BY b"]);
-        let (scans, groups) = (&workload.statements[0], &workload.statements[1]);
+        let scans = &workload.statements[0];
+        let groups = &workload.statements[1];
         assert_eq!((scans.count, scans.rows, groups.count, groups.rows), (2, 9 + 19, 1, 7));
         assert!(groups.cpu > Duration::ZERO && groups.tasks > 0 && groups.elapsed > Duration::ZERO, "{groups:?}");
         let columns: Vec<&(String, String)> = groups.bytes.keys().collect();

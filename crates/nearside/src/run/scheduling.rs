@@ -31,7 +31,7 @@ const AUTO: &str = "auto";
 const OFF: &str = "off";
 /// The largest threshold there is; see [`Settings::memory_intensive_bytes_per_us`].
 const THRESHOLD_MAX: u32 = i32::MAX as u32;
-/// From so many estimated bytes on a statement is worth measuring the threshold for.
+/// From this many estimated bytes on a statement is worth measuring the threshold for.
 const CALIBRATED_FROM_BYTES: u64 = 64 << 20;
 /// How often it is tried.
 const TRIES: u32 = 3;
@@ -86,7 +86,7 @@ impl Threshold {
     }
 }
 
-/// Before a statement that is estimated to read so many bytes: gives it the machine's threshold, measured if need be.
+/// Before a statement that is estimated to read `n` bytes: gives it the machine's threshold, measured if need be.
 pub(crate) fn calibrate(
     threshold: &Threshold,
     options: &NearsideOptions,
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use crate::Database;
     use crate::run::config;
-    use crate::run::statement::Running;
+    use crate::run::statement::RunningStatement;
 
     fn database(packages: u32, attributes: Option<Attributes>) -> Database {
         let topology = Topology::synthetic(packages, 1, 1, 1);
@@ -212,13 +212,13 @@ mod tests {
     }
 
     /// What stands before a statement's plan runs.
-    fn before(running: &Running, estimated_bytes: u64) {
+    fn before(running: &RunningStatement, estimated_bytes: u64) {
         let options = config::nearside(running.planner.config_options());
         let inner = &running.inner;
         calibrate(&inner.threshold, &options, &inner.scheduler, &running.statement, estimated_bytes);
     }
 
-    fn threshold_of(running: &Running) -> u32 {
+    fn threshold_of(running: &RunningStatement) -> u32 {
         running.statement.settings().unwrap().memory_intensive_bytes_per_us
     }
 

@@ -16,7 +16,7 @@ use futures::Stream;
 use crate::error::{Error, Result};
 use crate::plan::headers;
 use crate::run::profile::Recording;
-use crate::run::statement::{Canceller, Running};
+use crate::run::statement::{Canceller, RunningStatement};
 
 /// The rows of a query.
 ///
@@ -31,14 +31,14 @@ use crate::run::statement::{Canceller, Running};
 /// ```
 pub struct ResultStream {
     schema: SchemaRef,
-    source: Source,
-    running: Option<Arc<Running>>,
+    source: BatchSource,
+    running: Option<Arc<RunningStatement>>,
     canceller: Option<Canceller>,
     recording: Option<Recording>,
     ended: bool,
 }
 
-enum Source {
+enum BatchSource {
     Native(Execution),
     Ready(std::vec::IntoIter<RecordBatch>),
 }
@@ -54,7 +54,7 @@ impl ResultStream {
     pub(crate) fn ready(schema: SchemaRef, batches: Vec<RecordBatch>) -> ResultStream {
         ResultStream {
             schema,
-            source: Source::Ready(batches.into_iter()),
+            source: BatchSource::Ready(batches.into_iter()),
             running: None,
             canceller: None,
             recording: None,
@@ -63,9 +63,10 @@ impl ResultStream {
     }
 
     /// The rows of a wholly native plan.
-    pub(crate) fn native(schema: SchemaRef, execution: Execution, running: Arc<Running>) -> ResultStream {
+    pub(crate) fn native(schema: SchemaRef, execution: Execution, running: Arc<RunningStatement>) -> ResultStream {
         let canceller = Some(running.canceller());
-        let (source, running) = (Source::Native(execution), Some(running));
+        let source = BatchSource::Native(execution);
+        let running = Some(running);
         ResultStream { schema, source, running, canceller, recording: None, ended: false }
     }
 
@@ -97,8 +98,8 @@ impl ResultStream {
             return Poll::Ready(None);
         }
         let item = match &mut self.source {
-            Source::Ready(batches) => Poll::Ready(batches.next().map(Ok)),
-            Source::Native(execution) => {
+            BatchSource::Ready(batches) => Poll::Ready(batches.next().map(Ok)),
+            BatchSource::Native(execution) => {
                 execution.poll_next(cx).map(|item| item.map(|batch| conform(batch.map_err(Error::from)?, &self.schema)))
             }
         };
@@ -137,7 +138,7 @@ impl ResultStream {
 
     fn finish(&mut self) {
         self.ended = true;
-        self.source = Source::Ready(Vec::new().into_iter());
+        self.source = BatchSource::Ready(Vec::new().into_iter());
         self.running = None;
         self.canceller = None;
     }
@@ -165,7 +166,7 @@ impl Iterator for ResultStream {
     fn next(&mut self) -> Option<Self::Item> {
         match &self.source {
             // On a worker this helps with the morsels instead of waiting for other workers.
-            Source::Native(execution) if !self.ended => {
+            BatchSource::Native(execution) if !self.ended => {
                 let item = execution.next_blocking();
                 let item = item.map(|batch| conform(batch.map_err(Error::from)?, &self.schema));
                 self.count(&item);

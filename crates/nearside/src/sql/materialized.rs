@@ -53,14 +53,14 @@ impl Wish {
 
 /// `AS MATERIALIZED (..)` of one common table expression, which the parser does not know.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct CteWord {
     /// Where its name stands.
     name: Location,
     says: CteAsMaterialized,
 }
 
 /// The statement's tokens without MATERIALIZED and NOT MATERIALIZED, and of which common table expressions they are.
-pub(super) fn without_words(tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Vec<Said>) {
+pub(super) fn without_words(tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Vec<CteWord>) {
     let (places, solid) = solid(&tokens);
     let is = |place: Option<usize>, word: &str| {
         let token = place.and_then(|place| solid.get(place)).map(|token| &token.token);
@@ -75,7 +75,7 @@ pub(super) fn without_words(tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, 
         let Some(name) = first.checked_sub(2).filter(|_| opens && is(first.checked_sub(1), "AS")) else { continue };
         let Some(name) = before_columns(&solid, name) else { continue };
         let says = if negated { CteAsMaterialized::NotMaterialized } else { CteAsMaterialized::Materialized };
-        said.push(Said { name: solid[name].span.start, says });
+        said.push(CteWord { name: solid[name].span.start, says });
         words.extend(&places[first..=place]);
     }
     if said.is_empty() {
@@ -98,14 +98,14 @@ fn before_columns(solid: &[&TokenWithSpan], end: usize) -> Option<usize> {
 }
 
 /// Tells common table expressions what was said of them.
-pub(super) fn put_back(statement: &mut Statement, said: &[Said]) {
+pub(super) fn put_back(statement: &mut Statement, said: &[CteWord]) {
     if !said.is_empty() {
         let _ = visit_mut(statement, &mut PutBack { said });
     }
 }
 
 struct PutBack<'a> {
-    said: &'a [Said],
+    said: &'a [CteWord],
 }
 
 impl VisitorMut for PutBack<'_> {

@@ -189,8 +189,8 @@ fn compare_rows(expr: &mut ast::Expr) {
             if row(value).is_none() || row(low).is_none() || row(high).is_none() {
                 return;
             }
-            let (mut above, mut below) =
-                (binary(*value.clone(), GtEq, *low.clone()), binary(*value.clone(), LtEq, *high.clone()));
+            let mut above = binary(*value.clone(), GtEq, *low.clone());
+            let mut below = binary(*value.clone(), LtEq, *high.clone());
             for part in [&mut above, &mut below] {
                 if let ast::Expr::Nested(inner) = part {
                     compare_rows(inner);
@@ -358,7 +358,8 @@ fn name_outputs_apart(query: &mut ast::Query) {
             };
             taken.insert(free.clone());
             if let SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) = item {
-                let (expr, alias) = (expr.clone(), Ident::with_quote('"', free));
+                let expr = expr.clone();
+                let alias = Ident::with_quote('"', free);
                 *item = SelectItem::ExprWithAlias { expr, alias };
             }
         }

@@ -54,7 +54,7 @@ const RECURSION_MAX: usize = 200;
 
 /// One statement of a script and where it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct ScriptPiece {
     /// The text, without the semicolon.
     pub sql: String,
     /// Where it starts in the script.
@@ -63,7 +63,7 @@ pub struct Piece {
 
 /// A statement of ours or of DataFusion's.
 #[derive(Debug, Clone)]
-pub(crate) enum Parsed {
+pub(crate) enum AnyStatement {
     /// DataFusion's parser took it.
     Sql(Box<Statement>),
     /// `COPY t | (query) TO 'file'`.
@@ -91,19 +91,19 @@ pub(crate) struct CopyFrom {
     pub options: Vec<(String, String)>,
 }
 
-impl Parsed {
+impl AnyStatement {
     /// Parses a text that holds exactly one statement.
-    pub(crate) fn one(sql: &str) -> Result<Parsed> {
+    pub(crate) fn one(sql: &str) -> Result<AnyStatement> {
         let mut all = statements(sql)?;
         match (all.pop(), all.len()) {
-            (Some(written), 0) => Parsed::of(written),
+            (Some(written), 0) => AnyStatement::of(written),
             (None, _) => Err(Error::syntax("there is no statement in the text")),
             (_, more) => Err(Error::syntax(format!("one statement is expected here, and the text holds {}", more + 1))),
         }
     }
 
     /// Parses a statement of a script; what is wrong with it is told where it stands in the script.
-    pub(crate) fn of(written: Written) -> Result<Parsed> {
+    pub(crate) fn of(written: Written) -> Result<AnyStatement> {
         let tokens = written.tokens;
         check_tokens(&tokens)?;
         if let Some(own) = own_statement(&tokens)? {
@@ -124,8 +124,8 @@ impl Parsed {
             statements.iter().try_for_each(complete::check)
         })?;
         match (statements.pop_front(), statements.is_empty()) {
-            (Some(Statement::CopyTo(copy)), true) => Ok(Parsed::CopyTo(copy)),
-            (Some(statement), true) => Ok(Parsed::Sql(Box::new(statement))),
+            (Some(Statement::CopyTo(copy)), true) => Ok(AnyStatement::CopyTo(copy)),
+            (Some(statement), true) => Ok(AnyStatement::Sql(Box::new(statement))),
             _ => Err(Error::syntax("one statement is expected here")),
         }
     }
@@ -133,8 +133,8 @@ impl Parsed {
     /// The logical plan of a statement that has one.
     pub(crate) fn plan(self, context: &impl KnownTables) -> Result<LogicalPlan> {
         match self {
-            Parsed::Sql(statement) => plan_statement(*statement, context),
-            Parsed::AlterPlacement(_) => {
+            AnyStatement::Sql(statement) => plan_statement(*statement, context),
+            AnyStatement::AlterPlacement(_) => {
                 Err(Error::Unsupported("ALTER TABLE cannot be prepared or stand inside another statement".into()))
             }
             _ => Err(Error::plan("COPY, EXPORT and IMPORT cannot stand inside another statement")),

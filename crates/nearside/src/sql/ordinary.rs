@@ -130,7 +130,8 @@ fn each_by_itself(assignments: &mut Vec<Assignment>) -> Result<()> {
             }
         };
         if values.len() != columns.len() {
-            let (n, m) = (columns.len(), values.len());
+            let n = columns.len();
+            let m = values.len();
             return Err(Error::plan(format!("SET of {n} columns to {m} values; give each column one")));
         }
         let pairs = columns.into_iter().zip(values);

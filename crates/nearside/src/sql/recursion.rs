@@ -100,7 +100,7 @@ fn common_table(cte: &mut Cte) -> Result<()> {
     if names(left.as_ref(), &name) {
         return refused("it reads itself in its first part; only the last part of the UNION may");
     }
-    let mut step = Step { name: &name, references: 0 };
+    let mut step = StepWalk { name: &name, references: 0 };
     step.body(right, None)?;
     if step.references > 1 {
         return refused("it reads itself more than once; join with a table instead, or number the rows");
@@ -126,12 +126,12 @@ fn is(relation: &ObjectName, name: &str) -> bool {
 }
 
 /// A walk over the step, which looks for references to the query itself.
-struct Step<'a> {
+struct StepWalk<'a> {
     name: &'a str,
     references: usize,
 }
 
-impl Step<'_> {
+impl StepWalk<'_> {
     /// `within`: what keeps a reference from standing here.
     fn body(&mut self, body: &SetExpr, within: Option<&'static str>) -> Result<()> {
         match body {

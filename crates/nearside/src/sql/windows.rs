@@ -188,10 +188,12 @@ impl VisitorMut for Volatile {
 
 #[cfg(test)]
 mod tests {
-    use crate::sql::Parsed;
+    use crate::sql::AnyStatement;
 
     fn resolved(sql: &str) -> Result<String, String> {
-        let Parsed::Sql(statement) = Parsed::one(sql).map_err(|e| e.to_string())? else { panic!("it is SQL") };
+        let AnyStatement::Sql(statement) = AnyStatement::one(sql).map_err(|e| e.to_string())? else {
+            panic!("it is SQL")
+        };
         Ok(statement.to_string())
     }
 

@@ -19,9 +19,9 @@ use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
 use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::query;
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 use crate::sql::{
-    CopyFrom, Parsed, lengths, object_name, option_pairs, plan_statement, quoted, statements, take_placement,
+    AnyStatement, CopyFrom, lengths, object_name, option_pairs, plan_statement, quoted, statements, take_placement,
 };
 use crate::statements::index;
 use crate::statements::load::{BatchProducer, file_producers, stage_parallel};
@@ -35,7 +35,7 @@ use crate::statements::written;
 const SCHEMA_FILE: &str = "schema.sql";
 
 /// `COPY t | (query) TO 'file'`.
-pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<Running>) -> Result<Done> {
+pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<RunningStatement>) -> Result<Done> {
     if !copy.partitioned_by.is_empty() {
         return Err(Error::Unsupported("COPY .. TO with PARTITIONED BY is not supported".into()));
     }
@@ -63,8 +63,8 @@ pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<Running>) -> Result<D
 }
 
 /// The plan of a query for all of a table.
-fn whole_table(name: &str, running: &Arc<Running>) -> Result<LogicalPlan> {
-    Parsed::one(&format!("SELECT * FROM {name}"))?.plan(&running.plan_context())
+fn whole_table(name: &str, running: &Arc<RunningStatement>) -> Result<LogicalPlan> {
+    AnyStatement::one(&format!("SELECT * FROM {name}"))?.plan(&running.plan_context())
 }
 
 fn write_rows(
@@ -73,7 +73,7 @@ fn write_rows(
     format: FileFormat,
     compression: Option<Compression>,
     options: &WriteOptions,
-    running: &Arc<Running>,
+    running: &Arc<RunningStatement>,
 ) -> Result<u64> {
     let rows = query::run(plan, Arc::clone(running), true)?.with_names_apart();
     let mut writer = files::write(path, format, compression, options, rows.schema())?;
@@ -85,7 +85,7 @@ fn write_rows(
 }
 
 /// `COPY t FROM 'file'`: columns go by position.
-pub(crate) fn copy_from(copy: CopyFrom, running: &Arc<Running>) -> Result<Done> {
+pub(crate) fn copy_from(copy: CopyFrom, running: &Arc<RunningStatement>) -> Result<Done> {
     let name = object_name(&copy.table)?;
     let options = read_options(&copy.options)?;
     as_writer(&name, running, |table, running| {
@@ -137,11 +137,18 @@ fn open_for(path: &str, options: &ReadOptions, table: &TableEntry, targets: &[us
 }
 
 /// Adds the producers' rows to a table in one commit; other columns get their defaults.
-fn append(table: &TableEntry, producers: Vec<BatchProducer>, targets: &[usize], running: &Arc<Running>) -> Result<u64> {
+fn append(
+    table: &TableEntry,
+    producers: Vec<BatchProducer>,
+    targets: &[usize],
+    running: &Arc<RunningStatement>,
+) -> Result<u64> {
     let schema = Arc::clone(&table.version.schema);
     let fillers = fillers(table, targets, running)?;
     let arranged = producers.into_iter().map(|producer| {
-        let (schema, fillers, targets) = (Arc::clone(&schema), fillers.clone(), targets.to_vec());
+        let schema = Arc::clone(&schema);
+        let fillers = fillers.clone();
+        let targets = targets.to_vec();
         Box::new(producer.map(move |batch| arrange(&batch?, &targets, &fillers, &schema))) as BatchProducer
     });
     let staged = stage_parallel(table, arranged.collect(), running, &|_| {})?;
@@ -154,7 +161,7 @@ fn append(table: &TableEntry, producers: Vec<BatchProducer>, targets: &[usize], 
 type Fillers = Vec<Option<arrow::array::ArrayRef>>;
 
 /// One value for each column that the file does not fill.
-fn fillers(table: &TableEntry, targets: &[usize], running: &Arc<Running>) -> Result<Fillers> {
+fn fillers(table: &TableEntry, targets: &[usize], running: &Arc<RunningStatement>) -> Result<Fillers> {
     let schema = &table.version.schema;
     let value = |(i, field): (usize, &Arc<arrow::datatypes::Field>)| {
         if targets.contains(&i) {
@@ -191,7 +198,7 @@ fn arrange(batch: &RecordBatch, targets: &[usize], fillers: &Fillers, schema: &A
 }
 
 /// `EXPORT DATABASE 'folder'`.
-pub(crate) fn export(folder: &str, running: &Arc<Running>) -> Result<Done> {
+pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Done> {
     let folder = Path::new(folder);
     std::fs::create_dir_all(folder)
         .map_err(|e| Error::Execution(format!("{}: the folder cannot be made: {e}", folder.display())))?;
@@ -239,7 +246,7 @@ pub(crate) fn export(folder: &str, running: &Arc<Running>) -> Result<Done> {
 }
 
 /// The views' statements, each after those it reads.
-fn views_in_order(running: &Arc<Running>) -> Result<Vec<String>> {
+fn views_in_order(running: &Arc<RunningStatement>) -> Result<Vec<String>> {
     let mut left: Vec<(&Name, &Arc<ViewEntry>)> = running
         .catalog
         .entries()
@@ -252,7 +259,7 @@ fn views_in_order(running: &Arc<Running>) -> Result<Vec<String>> {
     while !left.is_empty() {
         let names: Vec<&Name> = left.iter().map(|(n, _)| *n).collect();
         let is_ready = |view: &ViewEntry, own: &Name| -> Result<bool> {
-            let Parsed::Sql(statement) = Parsed::one(&view.sql)? else { return Ok(true) };
+            let AnyStatement::Sql(statement) = AnyStatement::one(&view.sql)? else { return Ok(true) };
             let normalise = running.planner.config_options().sql_parser.enable_ident_normalization;
             let (references, _) = resolve_table_references(&statement, normalise)?;
             let mut waits = false;
@@ -285,7 +292,7 @@ fn file_name(name: &Name) -> String {
 }
 
 /// `IMPORT DATABASE 'folder'`: everything or nothing.
-pub(crate) fn import(folder: &str, running: &Arc<Running>) -> Result<Done> {
+pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Done> {
     let path = Path::new(folder).join(SCHEMA_FILE);
     let script = std::fs::read_to_string(&path).map_err(|e| {
         Error::Execution(format!("{}: cannot be read: {e}; EXPORT DATABASE makes such a folder", path.display()))
@@ -298,13 +305,13 @@ pub(crate) fn import(folder: &str, running: &Arc<Running>) -> Result<Done> {
         running.check()?;
         let step = Arc::new(scratch.refreshed());
         let text = written.piece.sql.clone();
-        let outcome = match Parsed::of(written)? {
-            Parsed::CopyFrom(copy) => {
+        let outcome = match AnyStatement::of(written)? {
+            AnyStatement::CopyFrom(copy) => {
                 let file = Path::new(folder).join(&copy.path);
                 let copy = CopyFrom { path: glob_escaped(&file.to_string_lossy()), ..copy };
                 copy_from(copy, &step)
             }
-            Parsed::Sql(statement) => import_statement(*statement, &step),
+            AnyStatement::Sql(statement) => import_statement(*statement, &step),
             _ => Err(Error::Execution(format!("{}: {} is not expected here", path.display(), text))),
         };
         let done = outcome?;
@@ -320,7 +327,7 @@ fn glob_escaped(path: &str) -> String {
     if path.contains(['*', '?', '[']) { glob::Pattern::escape(path) } else { path.to_string() }
 }
 
-fn import_statement(mut statement: DfStatement, running: &Arc<Running>) -> Result<Done> {
+fn import_statement(mut statement: DfStatement, running: &Arc<RunningStatement>) -> Result<Done> {
     let is_create = matches!(&statement, DfStatement::Statement(s) if matches!(
         s.as_ref(),
         Statement::CreateTable(_)

@@ -18,7 +18,7 @@ use crate::error::words::expression_in_sql;
 use crate::error::{Error, Result};
 use crate::lower::bind;
 use crate::run::query::{self, context_of};
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::plan_statement;
 
@@ -39,7 +39,7 @@ struct Line {
 }
 
 /// `EXPLAIN [ANALYZE] [VERBOSE] statement`.
-pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<Running>) -> Result<ResultStream> {
+pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<RunningStatement>) -> Result<ResultStream> {
     let Statement::Statement(_) = explain.statement.as_ref() else {
         return Err(Error::Unsupported("EXPLAIN is for queries and for INSERT, UPDATE and DELETE".into()));
     };
@@ -87,7 +87,7 @@ fn counters_line(counts: &Counts) -> Option<Line> {
     (!known.is_empty()).then(|| Line { operator, ..Line::default() })
 }
 
-fn drain(plan: &Arc<Plan>, profile: &Profile, running: &Arc<Running>) -> Result<i64> {
+fn drain(plan: &Arc<Plan>, profile: &Profile, running: &Arc<RunningStatement>) -> Result<i64> {
     let execution = exec::execute_profiled(Arc::clone(plan), context_of(running), profile);
     let mut rows = 0;
     while let Some(batch) = execution.next_blocking() {

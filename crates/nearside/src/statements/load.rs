@@ -20,7 +20,7 @@ use crate::catalog::index::indexed;
 use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::{Error, Result};
 use crate::run::inner::Inner;
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 use crate::statements::stage::{PartStager, build};
 use crate::statements::types;
 use crate::statements::write::{fitted, new_table};
@@ -170,7 +170,7 @@ fn load(
 ) -> Result<LoadReport> {
     let started = Instant::now();
     let schema = nullable(&storage::surface_schema(&schema))?;
-    let running = Arc::new(Running::start(inner, inner.default_planner()));
+    let running = Arc::new(RunningStatement::start(inner, inner.default_planner()));
     let table = new_table(name.clone(), schema, options.placement.as_deref(), &running)?;
     let rows = AtomicU64::new(0);
     let report = |added: u64| {
@@ -218,7 +218,7 @@ fn nullable(schema: &Schema) -> Result<SchemaRef> {
 pub(crate) fn stage_parallel(
     table: &TableEntry,
     producers: Vec<BatchProducer>,
-    running: &Arc<Running>,
+    running: &Arc<RunningStatement>,
     report: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Vec<Staged>>> {
     let count = producers.len();
@@ -254,7 +254,7 @@ pub(crate) fn stage_parallel(
 fn stage_one(
     table: &TableEntry,
     producer: BatchProducer,
-    running: &Running,
+    running: &RunningStatement,
     stop: &dyn Fn() -> bool,
     report: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Staged>> {

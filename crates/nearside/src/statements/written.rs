@@ -10,7 +10,7 @@ use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Name, TableEntry, ViewEntry};
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 use crate::sql::quoted;
 use crate::statements::types;
 
@@ -34,7 +34,7 @@ pub(crate) fn create_view(view_name: &Name, view: &ViewEntry) -> String {
 }
 
 /// `CREATE TABLE`, with the same types, defaults and keys. Types that SQL has no name for are made with `arrow_cast`.
-pub(crate) fn create_table(table: &TableEntry, running: &Arc<Running>) -> Result<String> {
+pub(crate) fn create_table(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<String> {
     let fields = table.version.schema.fields();
     let named: Option<Vec<String>> = fields.iter().map(|f| type_name(f.data_type(), running)).collect();
     match named {
@@ -71,7 +71,8 @@ fn with_types(table: &TableEntry, types: &[String]) -> Result<String> {
 pub(crate) fn create_indexes(table: &TableEntry) -> impl Iterator<Item = String> {
     table.indexes.iter().filter(|index| index.origin == Origin::Created).map(|index| {
         let unique = if index.unique { "UNIQUE " } else { "" };
-        let (index_name, over) = (quoted(&index.name), columns(&index.columns));
+        let index_name = quoted(&index.name);
+        let over = columns(&index.columns);
         format!("CREATE {unique}INDEX {index_name} ON {} ({over})", name(&table.name))
     })
 }
@@ -108,7 +109,7 @@ fn with_placement(table: &TableEntry) -> String {
 }
 
 /// SQL's name of a type, if reading it back gives the same type.
-fn type_name(data_type: &DataType, running: &Arc<Running>) -> Option<String> {
+fn type_name(data_type: &DataType, running: &Arc<RunningStatement>) -> Option<String> {
     let name = sql_type(data_type);
     let back = types::parse(&name, running).ok()?;
     (back == *data_type).then_some(name)

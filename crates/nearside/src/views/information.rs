@@ -13,7 +13,7 @@ use super::rows::Columns;
 use crate::catalog::{CATALOG, INFORMATION_SCHEMA};
 use crate::error::Result;
 use crate::plan::planner::Planner;
-use crate::plan::system::{Described, Descriptions};
+use crate::plan::system::{Descriptions, TableDescription};
 use crate::tables::sources::GivenSource;
 
 /// Views and their names.
@@ -36,12 +36,12 @@ pub(crate) fn table(view: &str, all: &Descriptions, planner: &Planner) -> Result
     Ok(Some(GivenSource::table(rows.batch()?)))
 }
 
-fn each(all: &Descriptions) -> impl Iterator<Item = (&str, &str, &Described)> + Clone {
+fn each(all: &Descriptions) -> impl Iterator<Item = (&str, &str, &TableDescription)> + Clone {
     all.iter().flat_map(|(schema, tables)| tables.iter().map(|(name, table)| (schema.as_str(), name.as_str(), table)))
 }
 
 fn tables(all: &Descriptions) -> Columns {
-    let kind = |table: &Described| if table.is_view { "VIEW" } else { "BASE TABLE" };
+    let kind = |table: &TableDescription| if table.is_view { "VIEW" } else { "BASE TABLE" };
     let own = VIEWS.into_iter().map(|view| (INFORMATION_SCHEMA, view, "VIEW"));
     let rows: Vec<_> = each(all).map(|(schema, name, table)| (schema, name, kind(table))).chain(own).collect();
     Columns::default()

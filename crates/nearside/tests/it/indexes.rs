@@ -178,7 +178,8 @@ fn of_many_writers_of_one_key_one_wins() {
     let won = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for who in 0..4 {
-            let (session, won) = (database.session(), &won);
+            let session = database.session();
+            let won = &won;
             scope.spawn(move || {
                 for k in 0..25 {
                     match session.execute(&format!("INSERT INTO t VALUES ({k}, {who})")) {

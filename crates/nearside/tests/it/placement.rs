@@ -18,7 +18,8 @@ const ROWS: i64 = 7 * 65_536 + 1234;
 
 /// Every kind of placement; those with node numbers are made for the machine.
 fn placements(nodes: &[u32]) -> Vec<String> {
-    let (first, last) = (nodes[0], nodes[nodes.len() - 1]);
+    let first = nodes[0];
+    let last = nodes[nodes.len() - 1];
     [
         "ivp".to_string(),
         "rr".into(),
@@ -174,7 +175,9 @@ fn queries_go_on_while_the_placement_changes() {
     let asked = std::thread::scope(|scope| {
         let readers: Vec<_> = (0..3)
             .map(|reader| {
-                let (session, expected, done) = (database.session(), &expected, &done);
+                let session = database.session();
+                let expected = &expected;
+                let done = &done;
                 scope.spawn(move || {
                     let mut asked = 0;
                     while !done.load(Ordering::Relaxed) || asked < QUESTIONS.len() {
@@ -211,7 +214,9 @@ fn pages_move_below_a_query() {
     let last = usable_nodes(&session).last().copied().unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (reader, expected, done) = (database.session(), &expected, &done);
+        let reader = database.session();
+        let expected = &expected;
+        let done = &done;
         scope.spawn(move || {
             let mut asked = 0;
             while !done.load(Ordering::Relaxed) || asked < 3 {

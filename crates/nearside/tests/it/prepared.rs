@@ -209,7 +209,8 @@ fn values_that_do_not_fit_the_column_are_compared_as_they_are() {
     let found = |sql: &str, value: ScalarValue| {
         rows(session.prepare(sql).unwrap().query(&[value]).and_then(nearside::ResultStream::collect_all)).unwrap()
     };
-    let (fraction, exact) = (ScalarValue::Decimal128(Some(25), 2, 1), ScalarValue::Decimal128(Some(20), 2, 1));
+    let fraction = ScalarValue::Decimal128(Some(25), 2, 1);
+    let exact = ScalarValue::Decimal128(Some(20), 2, 1);
     assert_eq!(found("SELECT a FROM t WHERE a = $1", fraction.clone()), [""; 0]);
     assert_eq!(found("SELECT a FROM t WHERE a < $1", fraction), ["2"]);
     assert_eq!(found("SELECT a FROM t WHERE a = $1", exact), ["2"]);

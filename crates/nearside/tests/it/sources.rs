@@ -152,7 +152,8 @@ fn files_are_read_as_far_as_they_are_asked_for() {
     let session = database.session();
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let (parquet, csv) = (path("numbers.parquet"), path("numbers.csv"));
+    let parquet = path("numbers.parquet");
+    let csv = path("numbers.csv");
     session
         .execute(
             "CREATE TABLE numbers AS SELECT value AS n, 'text ' || value::TEXT AS t FROM generate_series(1, 300000)",

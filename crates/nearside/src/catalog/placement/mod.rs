@@ -297,7 +297,8 @@ impl TablePlacement {
     ) -> Result<TablePlacement> {
         let mut with = self.spec.clone();
         with.columns.insert(column.to_string(), spec);
-        let (bounds, turns) = (self.bounds.clone(), Arc::clone(&self.turns));
+        let bounds = self.bounds.clone();
+        let turns = Arc::clone(&self.turns);
         Ok(TablePlacement { bounds, turns, ..self.changed(with, schema)? })
     }
 
@@ -333,7 +334,8 @@ impl TablePlacement {
             .ok_or_else(|| wrong(format!("there is no part {part}; the parts are 0 to {}", count - 1)))? = node;
         let mut spec = self.spec.clone();
         spec.table = TableSpec::Parts(PartsSpec { parts: Some(count), nodes: Nodes::These(nodes), ..parts.clone() });
-        let (bounds, turns) = (self.bounds.clone(), Arc::clone(&self.turns));
+        let bounds = self.bounds.clone();
+        let turns = Arc::clone(&self.turns);
         Ok(TablePlacement { bounds, turns, ..self.changed(spec, schema)? })
     }
 
@@ -351,7 +353,7 @@ impl TablePlacement {
         self.pick_from(nodes, self.first_turn.column)
     }
 
-    /// These nodes; so many from a turn on, at most as many as there are.
+    /// These nodes; `n` of them from a turn on, at most as many as there are.
     fn pick_from(&self, nodes: &Nodes, turn: usize) -> Vec<NodeId> {
         let all = &self.nodes.usual;
         match nodes {

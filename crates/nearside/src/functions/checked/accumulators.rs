@@ -13,7 +13,7 @@ use datafusion_common::{HashMap, Result, ScalarValue};
 use datafusion_expr::Accumulator;
 
 use super::error::ArithmeticError;
-use super::total::{Finish, Total, Wanted};
+use super::total::{AggregateKind, Finish, Total};
 use crate::error::types::sql_type;
 
 /// `sum` or `avg` of values that fit 128 bits, exactly.
@@ -69,8 +69,8 @@ where
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         let (counts, rest) = match self.finish.wanted {
-            Wanted::Sum => (None, states),
-            Wanted::Average { .. } => (Some(states[0].as_primitive::<UInt64Type>()), &states[1..]),
+            AggregateKind::Sum => (None, states),
+            AggregateKind::Average { .. } => (Some(states[0].as_primitive::<UInt64Type>()), &states[1..]),
         };
         let low = rest[0].as_primitive::<Decimal128Type>();
         let wraps = rest[1].as_primitive::<Int64Type>();
@@ -94,8 +94,8 @@ where
         let low = ScalarValue::new_primitive::<Decimal128Type>(low, &self.finish.low_type)?;
         let wraps = ScalarValue::Int64(Some(self.total.wraps));
         Ok(match self.finish.wanted {
-            Wanted::Sum => vec![low, wraps],
-            Wanted::Average { .. } => vec![ScalarValue::UInt64(Some(self.count)), low, wraps],
+            AggregateKind::Sum => vec![low, wraps],
+            AggregateKind::Average { .. } => vec![ScalarValue::UInt64(Some(self.count)), low, wraps],
         })
     }
 

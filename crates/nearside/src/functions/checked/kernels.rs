@@ -36,7 +36,8 @@ pub(super) fn binary(
     rows: usize,
     result: &DataType,
 ) -> Result<ColumnarValue> {
-    let (lt, rt) = (lhs.data_type(), rhs.data_type());
+    let lt = lhs.data_type();
+    let rt = rhs.data_type();
     if lt.is_null() || rt.is_null() {
         return Ok(ColumnarValue::Scalar(ScalarValue::try_from(result)?));
     }

@@ -88,7 +88,7 @@ pub(crate) fn optimise_with(
     statement: &dyn PlanningStatement,
 ) -> Result<LogicalPlan> {
     let stop = statement.stop();
-    let heeding = |rule: &CostRule| Arc::new(Heeding { rule: Arc::clone(rule), stop: stop.clone() }) as CostRule;
+    let heeding = |rule: &CostRule| Arc::new(StoppableRule { rule: Arc::clone(rule), stop: stop.clone() }) as CostRule;
     let rules: Vec<_> = rules.iter().map(heeding).collect();
     deep(|| {
         let plan = match nesting(&plan) <= NESTING_MAX {
@@ -123,12 +123,12 @@ fn run_rules(mut plan: LogicalPlan, rules: &[CostRule], config: &dyn OptimizerCo
 
 /// A rule that looks at the statement before each operator that it is shown.
 #[derive(Debug)]
-struct Heeding {
+struct StoppableRule {
     rule: CostRule,
     stop: Stop,
 }
 
-impl OptimizerRule for Heeding {
+impl OptimizerRule for StoppableRule {
     fn name(&self) -> &str {
         self.rule.name()
     }

@@ -1,7 +1,7 @@
 //! One statement for every clause that is refused, and statements in which nothing may be.
 
 use crate::error::Error;
-use crate::sql::Parsed;
+use crate::sql::AnyStatement;
 
 /// Refused, with the words that the error must hold.
 const REFUSED: &[(&str, &str)] = &[
@@ -187,7 +187,7 @@ const LET_THROUGH: &[&str] = &[
 fn every_clause_that_nobody_does_is_refused_by_name() {
     let mut wrong = Vec::new();
     for (sql, words) in REFUSED {
-        match Parsed::one(sql) {
+        match AnyStatement::one(sql) {
             Err(Error::Unsupported(text)) if text.contains(words) => {}
             Err(Error::Syntax { message, .. }) if message.contains(words) && message.contains("not supported") => {}
             Err(other) => wrong.push(format!("{sql}: {other:?}")),
@@ -199,7 +199,7 @@ fn every_clause_that_nobody_does_is_refused_by_name() {
 
 #[test]
 fn what_is_done_is_let_through() {
-    let refused = LET_THROUGH.iter().filter_map(|sql| Parsed::one(sql).err().map(|e| format!("{sql}: {e}")));
+    let refused = LET_THROUGH.iter().filter_map(|sql| AnyStatement::one(sql).err().map(|e| format!("{sql}: {e}")));
     let refused: Vec<String> = refused.collect();
     assert!(refused.is_empty(), "{}", refused.join("\n"));
 }
@@ -207,6 +207,6 @@ fn what_is_done_is_let_through() {
 #[test]
 fn long_texts_are_cut_in_errors() {
     let sql = format!("GRANT SELECT ON {} TO joe", "t".repeat(500));
-    let text = Parsed::one(&sql).unwrap_err().to_string();
+    let text = AnyStatement::one(&sql).unwrap_err().to_string();
     assert!(text.len() < 160 && text.ends_with(".."), "{text}");
 }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast::{Expr, visit_expressions_mut};
 
-use super::sources::{Found, Scope, Shown};
+use super::sources::{FoundColumn, Scope, ShownColumn};
 
 #[derive(Default)]
 pub(super) struct Levels(Vec<Level>);
@@ -51,13 +51,13 @@ impl Levels {
                 Level::Select(scope) => scope,
             };
             match scope.find(name) {
-                Found::One(Shown { expr: column, source: None, .. }) => return Some(column.clone()),
-                Found::No => {
+                FoundColumn::One(ShownColumn { expr: column, source: None, .. }) => return Some(column.clone()),
+                FoundColumn::No => {
                     if let Some(column) = scope.series(name) {
                         return Some(column);
                     }
                 }
-                Found::One(_) | Found::Several | Found::Unknown => return None,
+                FoundColumn::One(_) | FoundColumn::Several | FoundColumn::Unknown => return None,
             }
         }
         None

@@ -6,7 +6,7 @@ use sqlparser::dialect::GenericDialect;
 use sqlparser::tokenizer::Tokenizer;
 
 use super::*;
-use crate::sql::materialized::{Said, keep_wishes, put_back, without_words};
+use crate::sql::materialized::{CteWord, keep_wishes, put_back, without_words};
 use crate::sql::{STEP, distinct, mend, ordinary, recursion, rows, scope, windows, writes};
 
 /// Where a query can stand.
@@ -42,7 +42,7 @@ const STATEMENTS: [&str; 29] = [
     "SELECT 1 UNION ALL SELECT 2 FROM ({}) AS s",
 ];
 
-fn parsed(sql: &str) -> (Statement, Vec<Said>) {
+fn parsed(sql: &str) -> (Statement, Vec<CteWord>) {
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location().unwrap();
     let (tokens, said) = without_words(tokens);
     let parser = DFParserBuilder::new(tokens).with_dialect(&GenericDialect {}).build();
@@ -54,7 +54,7 @@ fn parsed(sql: &str) -> (Statement, Vec<Said>) {
 /// The statements that a walk leaves as it must not: those whose text `is_done` does not hold for.
 fn passed_over(
     query: &str,
-    walk: &dyn Fn(&mut Statement, &[Said]),
+    walk: &dyn Fn(&mut Statement, &[CteWord]),
     is_done: &dyn Fn(&Statement) -> bool,
 ) -> Vec<String> {
     let all = STATEMENTS.iter().map(|around| around.replace("{}", query));
@@ -82,7 +82,7 @@ fn every_walk_meets_the_queries_of_every_statement() {
 
     let materialized = "WITH x AS MATERIALIZED (SELECT 1 AS b) SELECT b FROM x";
     assert_eq!(passed_over(materialized, &|s, said| put_back(s, said), &says("AS MATERIALIZED")), none);
-    let keep = |statement: &mut Statement, said: &[Said]| {
+    let keep = |statement: &mut Statement, said: &[CteWord]| {
         put_back(statement, said);
         keep_wishes(statement, &|_| false, &|_| false);
     };
@@ -92,23 +92,23 @@ fn every_walk_meets_the_queries_of_every_statement() {
     assert_eq!(passed_over(apart, &|s, _| distinct::bind(s), &|s| !takes_conditions(s)), none);
 
     let named = "SELECT sum(b) OVER win AS b FROM u WINDOW win AS (ORDER BY a)";
-    let resolve = |s: &mut Statement, _: &[Said]| windows::resolve_windows(s).unwrap();
+    let resolve = |s: &mut Statement, _: &[CteWord]| windows::resolve_windows(s).unwrap();
     assert_eq!(passed_over(named, &resolve, &|s| !s.to_string().contains("OVER win")), none);
 
     let every = "SELECT every(b > 1) AS b FROM u";
-    let write_out = |s: &mut Statement, _: &[Said]| ordinary::write_out(s).unwrap();
+    let write_out = |s: &mut Statement, _: &[CteWord]| ordinary::write_out(s).unwrap();
     assert_eq!(passed_over(every, &write_out, &says("bool_and")), none);
 
     let recursive = "WITH RECURSIVE r AS (SELECT 1 AS b UNION ALL SELECT b + 1 FROM r WHERE b < 3) SELECT b FROM r";
-    let mark = |s: &mut Statement, _: &[Said]| recursion::mark_steps(s).unwrap();
+    let mark = |s: &mut Statement, _: &[CteWord]| recursion::mark_steps(s).unwrap();
     assert_eq!(passed_over(recursive, &mark, &says(STEP)), none);
 
     let series = "SELECT generate_series(1, 3) AS b";
-    let write_out = |s: &mut Statement, _: &[Said]| rows::write_out(s).unwrap();
+    let write_out = |s: &mut Statement, _: &[CteWord]| rows::write_out(s).unwrap();
     assert_eq!(passed_over(series, &write_out, &says("\"generate_series\"")), none);
 
     let merged = "SELECT b FROM t NATURAL JOIN u";
-    let write_out = |s: &mut Statement, _: &[Said]| scope::write_out(s, &columns).unwrap();
+    let write_out = |s: &mut Statement, _: &[CteWord]| scope::write_out(s, &columns).unwrap();
     assert_eq!(passed_over(merged, &write_out, &|s| !s.to_string().contains("NATURAL")), none);
 
     let exponent = "SELECT 25e-1 AS b";

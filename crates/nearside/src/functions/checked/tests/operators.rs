@@ -11,7 +11,7 @@ use super::super::guard::can_fail;
 use super::super::{CheckedArithmetic, as_operator, checked, create_physical_expr, plain};
 use super::Sql;
 use crate::plan::planning::analyse;
-use crate::sql::Parsed;
+use crate::sql::AnyStatement;
 
 const MAX_PLUS_ONE: &str = "integer overflow: 9223372036854775807 + 1 does not fit BIGINT";
 
@@ -56,7 +56,9 @@ fn every_integer_width() {
         ("bigint unsigned", "0", "18446744073709551615"),
     ] {
         let cast = |v: &str| format!("cast({v} as {name})");
-        let (lo, hi, one) = (cast(min), cast(max), cast("1"));
+        let lo = cast(min);
+        let hi = cast(max);
+        let one = cast("1");
         let target = match name {
             "int" => "INTEGER".to_string(),
             "int unsigned" => "INTEGER UNSIGNED".to_string(),
@@ -255,7 +257,7 @@ fn analysis_is_idempotent_and_reversible_for_display() {
     let sql = Sql::new();
     let text = "select b + 1, sum(10 / b) filter (where b <> 0) from t where b <> 0 and -b > 1 group by b + 1";
     let running = sql.session.running();
-    let plan = Parsed::one(text).unwrap().plan(&running.plan_context()).unwrap();
+    let plan = AnyStatement::one(text).unwrap().plan(&running.plan_context()).unwrap();
     let once = analyse(plan, running.as_ref()).unwrap();
     let twice = CheckedArithmetic.analyze(once.clone(), running.planner.config_options()).unwrap();
     assert_eq!(once, twice);
