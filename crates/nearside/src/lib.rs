@@ -22,7 +22,8 @@
 //! DataFusion's planner, analysis and optimisation) with the rules of `rewrite` and the functions of `functions`,
 //! `lower` (an `exec::Plan`), then `run`: `exec` on `sched` workers. Plans are kept and bound to a snapshot when they
 //! start. What is no query stands in `statements`, what there is in `catalog`, system views in `views`, what users hold
-//! in `api`. Folders import downwards only, in this order: `catalog`, `functions`, `tables`, `sql`, `rewrite`, `lower`,
+//! in `api`. Names of columns (`plan::headers`) and messages (`error::words`) are in words of SQL, not of the planner's
+//! library. Folders import downwards only, in this order: `catalog`, `functions`, `tables`, `sql`, `rewrite`, `lower`,
 //! `plan`, `run`, `views`, `statements`, `api`.
 //!
 //! # Limits

@@ -45,7 +45,7 @@ impl fmt::Display for Position {
 #[non_exhaustive]
 pub enum Error {
     /// The text is not SQL that Nearside reads.
-    #[error("syntax error{}: {}", at(.position), in_sql(.message))]
+    #[error("syntax error{}: {message}", at(.position))]
     Syntax {
         /// What was expected or found.
         message: String,

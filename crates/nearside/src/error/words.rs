@@ -28,10 +28,12 @@ pub(crate) fn expression_in_sql(text: &str) -> String {
     reworded(text, false)
 }
 
-/// The way of both: `whole` messages have names of types by themselves, and quotes around what may be the library's.
+/// The way of both: `whole` messages have names of types by themselves, and quotes around what may be an expression of
+/// the library's, or a text of the user's: there a word alone stays.
 fn reworded(text: &str, whole: bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
+    let mut quoted = false;
     while let Some(next) = rest.chars().next() {
         if next == '\'' && !whole {
             let end = rest[1..].find('\'').map_or(rest.len(), |end| end + 2);
@@ -40,8 +42,11 @@ fn reworded(text: &str, whole: bool) -> String {
             continue;
         }
         if !is_of_name(next) {
+            let after = &rest[next.len_utf8()..];
+            let within_word = out.ends_with(char::is_alphanumeric) && after.starts_with(char::is_alphanumeric);
+            quoted ^= next == '\'' && !within_word;
             out.push(next);
-            rest = &rest[next.len_utf8()..];
+            rest = after;
             continue;
         }
         let end = rest.find(|c| !is_of_name(c)).unwrap_or(rest.len());
@@ -51,7 +56,7 @@ fn reworded(text: &str, whole: bool) -> String {
         if let Some(text) = call.and_then(|inner| of_call(word, inner)) {
             out.push_str(&text);
             rest = &behind[call.map_or(0, |inner| inner.len() + 2)..];
-        } else if (whole || out.ends_with(" AS ") || out.ends_with("TRY_CAST("))
+        } else if (whole && !quoted || out.ends_with(" AS ") || out.ends_with("TRY_CAST("))
             && let Some(data_type) = simple_type(word)
         {
             out.push_str(&sql_type(&data_type));
@@ -320,6 +325,7 @@ mod tests {
         for (library, sql) in [
             ("CASE types Int32 and Utf8View cannot be matched", "CASE types INTEGER and VARCHAR cannot be matched"),
             ("'sum(t.i + Int64(1))' of Struct(\"a\": Int64)", "'sum(t.i + 1)' of STRUCT(a BIGINT)"),
+            ("'Int64' isn't Int64, 'x'::Utf8 is Utf8", "'Int64' isn't BIGINT, 'x'::VARCHAR is VARCHAR"),
             ("it can't be Timestamp(µs, \"UTC\") or Float64", "it can't be TIMESTAMP(6) WITH TIME ZONE or DOUBLE"),
             ("a List of Time, Date and Null", "a List of Time, Date and Null"),
         ] {

@@ -123,12 +123,9 @@ fn outputs_of_one_name_are_numbered() {
         ("SELECT t.a, t.a, u.a FROM t, u", "SELECT t.a, t.a AS \"a_1\", u.a FROM t, u"),
         ("SELECT 1 AS a, 2 AS a, 3 AS a_1, 4 AS a", "SELECT 1 AS a, 2 AS \"a_2\", 3 AS a_1, 4 AS \"a_3\""),
         ("SELECT a, CAST(a AS TEXT), (a) FROM t", "SELECT a, CAST(a AS TEXT) AS \"a_1\", (a) AS \"a_2\" FROM t"),
-        ("SELECT 1, 1 UNION SELECT 2, 2", "SELECT 1, 1 AS \"1_1\" UNION SELECT 2, 2 AS \"2_1\""),
-        (
-            "SELECT * FROM (SELECT sum(a), sum(a) FROM t)",
-            "SELECT * FROM (SELECT sum(a), sum(a) AS \"sum(a)_1\" FROM t)",
-        ),
-        ("INSERT INTO t SELECT 1, 1", "INSERT INTO t SELECT 1, 1 AS \"1_1\""),
+        ("SELECT 1, 1 UNION SELECT 2, 2", "SELECT 1, 1 AS \"..\" UNION SELECT 2, 2 AS \"..\""),
+        ("SELECT * FROM (SELECT sum(a), sum(a) FROM t)", "SELECT * FROM (SELECT sum(a), sum(a) AS \"..\" FROM t)"),
+        ("INSERT INTO t SELECT 1, 1", "INSERT INTO t SELECT 1, 1 AS \"..\""),
         ("SELECT a, A, \"a\", \"A\" FROM t", "SELECT a, A AS \"a_1\", \"a\" AS \"a_2\", \"A\" FROM t"),
         // A name that stands in the query may be a table's.
         ("SELECT a, a FROM t ORDER BY a_1", "SELECT a, a AS \"a_2\" FROM t ORDER BY a_1"),
@@ -136,8 +133,18 @@ fn outputs_of_one_name_are_numbered() {
         ("SELECT a, b, *, t.* FROM t", "SELECT a, b, *, t.* FROM t"),
         ("SELECT 1 AS a, a FROM t", "SELECT 1 AS a, a FROM t"),
     ] {
-        assert_eq!(mended(sql), expected);
+        assert_eq!(without_made(&mended(sql)), expected);
     }
+}
+
+/// With two dots for names that are given anew each time.
+fn without_made(sql: &str) -> String {
+    let parts = sql.split("__nearside_output_");
+    let parts = parts.enumerate().map(|(i, part)| match i {
+        0 => part.to_string(),
+        _ => format!("..{}", part.trim_start_matches(|c: char| c.is_ascii_digit())),
+    });
+    parts.collect()
 }
 
 #[test]

@@ -222,7 +222,8 @@ impl Scope {
             Side::LeftAlone => left,
             Side::RightAlone => right,
             _ => {
-                let (left, right) = (rest(left).collect::<Vec<_>>(), rest(right).collect::<Vec<_>>());
+                let left: Vec<_> = rest(left).collect();
+                let right: Vec<_> = rest(right).collect();
                 merged.into_iter().chain(left).chain(right).collect()
             }
         })

@@ -51,7 +51,8 @@ where
             let rows = pairs.len();
             let la = l.to_array(rows).unwrap();
             let ra = r.to_array(rows).unwrap();
-            let (la, ra) = (la.as_primitive::<T>(), ra.as_primitive::<T>());
+            let la = la.as_primitive::<T>();
+            let ra = ra.as_primitive::<T>();
             let expected: Option<Vec<Option<T::Native>>> = (0..rows)
                 .map(|i| {
                     if la.is_null(i) || ra.is_null(i) {
