@@ -60,29 +60,37 @@ pub(crate) fn named(schema: &Schema, names: &[String]) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
-/// Names of which no two are the same, whatever their case: `sum`, `sum_1`. Files and tables take no others.
-pub(crate) fn apart(names: Vec<String>) -> Vec<String> {
-    let mut taken: HashSet<String> = names.iter().map(|name| name.to_lowercase()).collect();
-    let mut met: HashSet<String> = HashSet::new();
-    let once = names.into_iter().map(|name| {
-        if met.insert(name.to_lowercase()) {
+/// Names of which no two are the same, whatever their case: `sum`, `sum_1`. Files and tables take no others. A name that
+/// is `given` stays, also where it stands twice.
+pub(crate) fn apart(names: Vec<String>, given: &dyn Fn(usize, &str) -> bool) -> Vec<String> {
+    let all: HashSet<String> = names.iter().map(|name| name.to_lowercase()).collect();
+    let kept = names.iter().enumerate().filter(|(place, name)| given(*place, name));
+    let mut taken: HashSet<String> = kept.map(|(_, name)| name.to_lowercase()).collect();
+    let apart = names.into_iter().enumerate().map(|(place, name)| {
+        if given(place, &name) || taken.insert(name.to_lowercase()) {
             return name;
         }
-        let free = (1..).map(|n| format!("{name}_{n}")).find(|free| !taken.contains(&free.to_lowercase()));
-        let free = free.unwrap_or(name);
-        taken.insert(free.to_lowercase());
-        free
+        let mut number = 1;
+        loop {
+            let free = format!("{name}_{number}");
+            let folded = free.to_lowercase();
+            if !all.contains(&folded) && taken.insert(folded) {
+                return free;
+            }
+            number += 1;
+        }
     });
-    once.collect()
+    apart.collect()
 }
 
-/// A query for the rows of a table or view: with names that differ.
+/// A query for the rows of a table or view: names that it makes up are told apart. Two that were given are a fault of
+/// the statement.
 ///
 /// # Errors
 /// None that a plan of the planner has.
 pub(crate) fn with_names_apart(plan: LogicalPlan) -> Result<LogicalPlan> {
-    let names = apart(names(&plan));
     let columns = plan.schema().columns();
+    let names = apart(names(&plan), &|place, name| columns[place].name == name);
     if columns.iter().zip(&names).all(|(column, name)| column.name == *name) {
         return Ok(plan);
     }
@@ -212,4 +220,23 @@ fn is_planners(name: &str, expr: &Expr) -> bool {
 /// False for functions that stand for an operator of SQL.
 fn is_word(name: &str) -> bool {
     name.chars().all(|c| c.is_alphanumeric() || c == '_') && !name.starts_with('_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::apart;
+
+    fn told(names: &[&str], given: &[usize]) -> Vec<String> {
+        let names = names.iter().map(ToString::to_string).collect();
+        apart(names, &|place, _| given.contains(&place))
+    }
+
+    #[test]
+    fn names_are_told_apart() {
+        assert_eq!(told(&["a", "b"], &[]), ["a", "b"]);
+        assert_eq!(told(&["a", "A", "a"], &[]), ["a", "A_1", "a_2"]);
+        assert_eq!(told(&["a", "a", "a_1"], &[]), ["a", "a_2", "a_1"]);
+        assert_eq!(told(&["a", "a"], &[1]), ["a_1", "a"]);
+        assert_eq!(told(&["a", "a", "a"], &[0, 1]), ["a", "a", "a_1"]);
+    }
 }

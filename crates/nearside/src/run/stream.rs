@@ -84,7 +84,7 @@ impl ResultStream {
     /// The same rows with names of which no two are the same (`sum`, `sum_1`), as objects and files have them.
     pub fn with_names_apart(mut self) -> ResultStream {
         let names = self.schema.fields().iter().map(|field| field.name().clone()).collect();
-        self.schema = headers::named(&self.schema, &headers::apart(names));
+        self.schema = headers::named(&self.schema, &headers::apart(names, &|_, _| false));
         self
     }
 
