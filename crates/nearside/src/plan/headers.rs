@@ -214,7 +214,13 @@ fn type_word(data_type: &DataType) -> String {
 
 /// Whether a name is none that a user gave: the planner's for this expression, or one that tells outputs apart.
 fn is_planners(name: &str, expr: &Expr) -> bool {
-    is_made(name) || name.contains("UNNEST(") || expr.schema_name().to_string() == name
+    let counts = match expr {
+        Expr::AggregateFunction(call) => call.func.name() == "count",
+        Expr::WindowFunction(call) => call.fun.name() == "count",
+        _ => false,
+    };
+    let made = is_made(name) || name.contains("UNNEST(") || (counts && name.starts_with("count(*)"));
+    made || expr.schema_name().to_string() == name
 }
 
 /// False for functions that stand for an operator of SQL.

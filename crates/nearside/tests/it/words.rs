@@ -242,7 +242,7 @@ fn plans_are_in_words_of_sql() {
     let more = [
         "SELECT i + 1 FROM t WHERE i > 1 AND s = 'a' AND d > 1.5 AND ts > '2020-01-01'",
         "SELECT s, sum(i + 1) FROM t GROUP BY s HAVING sum(i + 1) > 2 ORDER BY 2 DESC LIMIT 3",
-        "SELECT CAST(s AS DOUBLE), CASE WHEN i > 1 THEN 'x' END FROM t WHERE i IN (1, 2, 3) OR s LIKE '%a%'",
+        "SELECT TRY_CAST(s AS DOUBLE), CASE WHEN i > 1 THEN 'x' END FROM t WHERE i IN (1, 2, 3) OR s LIKE '%a%'",
         "SELECT * FROM t WHERE i > (SELECT avg(i) FROM t)",
         "SELECT * FROM t JOIN u ON t.i = u.i AND t.s <> u.s",
         "SELECT ts + INTERVAL '1 day', ts > TIMESTAMP '2020-01-01', DATE '2020-01-01' FROM t",
