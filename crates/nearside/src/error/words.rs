@@ -17,6 +17,9 @@ use arrow::util::display::array_value_to_string;
 
 use super::types::sql_type;
 
+/// What names begin with that stand in no statement.
+const MADE: [&str; 2] = ["__nearside_", "__"];
+
 /// A message with names of types and literals as SQL has them.
 pub(crate) fn in_sql(message: &str) -> String {
     reworded(message, true)
@@ -60,6 +63,12 @@ fn reworded(text: &str, whole: bool) -> String {
             && let Some(data_type) = simple_type(word)
         {
             out.push_str(&sql_type(&data_type));
+        } else if let Some(made) = MADE.iter().find_map(|prefix| word.strip_prefix(prefix)) {
+            // An output that nobody named has no name here either.
+            match out.strip_suffix(" AS ").map(str::len) {
+                Some(end) if made.starts_with("output_") => out.truncate(end),
+                _ => out.push_str(made),
+            }
         } else {
             out.push_str(word);
         }
@@ -208,11 +217,13 @@ fn of_function(text: &str) -> Option<String> {
         let hint = near.map_or_else(String::new, |near| format!("; did you mean '{near}'?"));
         return Some(format!("function '{name}' does not exist{hint}"));
     }
-    // What a function of ours says of its arguments.
-    if let Some((_, own)) = text.split_once("user-defined coercion failed with: Error during planning: ")
+    // What a function says of its arguments itself.
+    if let Some((_, own)) = text.split_once("user-defined coercion failed with: ")
         && text.starts_with("Function '")
     {
-        return Some(own.split(". No function matches").next().unwrap_or(own).to_string());
+        let own = own.split(". No function matches").next().unwrap_or(own);
+        let kinds = ["Error during planning: ", "Execution error: ", "External error: "];
+        return Some(kinds.iter().find_map(|kind| own.strip_prefix(kind)).unwrap_or(own).to_string());
     }
     if let Some(rest) = text.strip_prefix("Function '")
         && let Some((name, rest)) = rest.split_once("' expects ")
@@ -318,6 +329,8 @@ mod tests {
                 "Window: by [] order [i] [sum(i) range first to current]",
                 "Window: by [] order [i] [sum(i) range first to current]",
             ),
+            ("sum(t.i) AS __nearside_output_6, 1 AS x", "sum(t.i), 1 AS x"),
+            ("CAST(t.i AS Float64) > __subquery_6", "CAST(t.i AS DOUBLE) > subquery_6"),
             ("Int64(", "Int64("),
         ] {
             assert_eq!(expression_in_sql(library), sql);
@@ -357,6 +370,10 @@ mod tests {
             (
                 "123.4 is too large to store in a Decimal128 of precision 4. Max is 99.99",
                 "123.4 does not fit a DECIMAL of 4 digits, which ends at 99.99",
+            ),
+            (
+                "Function '> ANY' user-defined coercion failed with: External error: Int64 is no list. No function matches",
+                "BIGINT is no list",
             ),
             ("Invalid function 'uper'. Did you mean 'upper'?", "function 'uper' does not exist; did you mean 'upper'?"),
             ("Invalid function 'foo'. Did you mean 'row_number'?", "function 'foo' does not exist"),

@@ -142,8 +142,12 @@ fn of(expr: &Expr, input: &LogicalPlan) -> Name {
     match expr {
         Expr::Column(column) => of_column(column, input),
         Expr::OuterReferenceColumn(_, column) => Name::own(&column.name),
-        Expr::Alias(alias) if is_planners(&alias.name, &alias.expr) => of(&alias.expr, input),
-        Expr::Alias(alias) => Name::own(&alias.name),
+        Expr::Alias(alias) => match of(&alias.expr, input) {
+            inner if is_planners(&alias.name, &alias.expr) => inner,
+            // The planner counts a constant, and calls that so.
+            Name::Own(inner) if inner == "count" && alias.name.starts_with("count(*)") => Name::Own(inner),
+            _ => Name::own(&alias.name),
+        },
         Expr::Cast(cast) => of_cast(&cast.expr, cast.field.data_type(), input),
         Expr::TryCast(cast) => of_cast(&cast.expr, cast.field.data_type(), input),
         Expr::Case(case) => match case.else_expr.as_deref().map(|last| of(last, input)) {
@@ -214,13 +218,7 @@ fn type_word(data_type: &DataType) -> String {
 
 /// Whether a name is none that a user gave: the planner's for this expression, or one that tells outputs apart.
 fn is_planners(name: &str, expr: &Expr) -> bool {
-    let counts = match expr {
-        Expr::AggregateFunction(call) => call.func.name() == "count",
-        Expr::WindowFunction(call) => call.fun.name() == "count",
-        _ => false,
-    };
-    let made = is_made(name) || name.contains("UNNEST(") || (counts && name.starts_with("count(*)"));
-    made || expr.schema_name().to_string() == name
+    is_made(name) || name.contains("UNNEST(") || expr.schema_name().to_string() == name
 }
 
 /// False for functions that stand for an operator of SQL.
