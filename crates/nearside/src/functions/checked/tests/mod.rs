@@ -89,7 +89,7 @@ impl Sql {
     fn fault(&self, text: &str) -> String {
         match self.run(text) {
             Ok(_) => panic!("{text} gave {:?}", self.rows(text)),
-            Err(Error::Execution(message)) => message,
+            Err(error @ Error::Execution(_)) => error.to_string(),
             Err(error) => panic!("{text} failed, but not in arithmetic: {error}"),
         }
     }
