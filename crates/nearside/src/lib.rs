@@ -15,15 +15,16 @@
 //! # }
 //! ```
 //!
-//! [`Database`] holds tables and workers; [`Session`] runs statements; [`ResultStream`] gives rows, as an iterator and as
-//! a stream. Synchronous calls park their own thread and may be made inside an async runtime; they never enter one.
+//! [`Database`] holds tables and workers; [`Session`] runs statements; [`ResultStream`] gives rows, as an iterator and
+//! as a stream. Synchronous calls park their own thread and may be made inside an async runtime; they never enter one.
 //!
 //! The way of a statement: `sql` (our statements, else DataFusion's parser), `plan` (names of one catalog state,
-//! DataFusion's planner, analysis and optimisation) with the rules of `rewrite` and the functions of `functions`, `lower`
-//! (an `exec::Plan`), then `run`: `exec` on `sched` workers. Plans are kept and bound to a snapshot when they start.
-//! What is no query stands in `statements`, what there is in `catalog`, system views in `views`, what users hold in `api`.
-//! Folders import downwards only, in this order: `catalog`, `functions`, `tables`, `sql`, `rewrite`, `lower`, `plan`,
-//! `run`, `views`, `statements`, `api`.
+//! DataFusion's planner, analysis and optimisation) with the rules of `rewrite` and the functions of `functions`,
+//! `lower` (an `exec::Plan`), then `run`: `exec` on `sched` workers. Plans are kept and bound to a snapshot when they
+//! start. What is no query stands in `statements`, what there is in `catalog`, system views in `views`, what users hold
+//! in `api`. Names of columns (`plan::headers`) and messages (`error::words`) are in words of SQL, not of the planner's
+//! library. Folders import downwards only, in this order: `catalog`, `functions`, `tables`, `sql`, `rewrite`, `lower`,
+//! `plan`, `run`, `views`, `statements`, `api`.
 //!
 //! # Limits
 //! One writer at a time per table; no transactions over several statements.
@@ -54,5 +55,5 @@ pub use error::{Error, Position, Result};
 pub use run::outcome::{Done, Outcome};
 pub use run::recording::{StatementKind, Workload};
 pub use run::stream::ResultStream;
-pub use sql::Piece;
+pub use sql::ScriptPiece;
 pub use statements::load::{BatchProducer, LoadOptions, LoadProgress, LoadReport, ProgressFn};

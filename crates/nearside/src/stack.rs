@@ -1,6 +1,6 @@
 //! Room on the stack for steps that go as deep as statements nest.
 
-/// Below so many bytes of stack planning goes on with another: nested subqueries and long conditions take kilobytes
+/// Below this many bytes of stack planning goes on with another: nested subqueries and long conditions take kilobytes
 /// per level, in functions that do not all look at what is left. Without optimisation a level takes several times as
 /// much.
 const STACK_LEFT_BYTES: usize = if cfg!(debug_assertions) { 16 << 20 } else { 6 << 20 };

@@ -1,7 +1,8 @@
 //! Public items that nothing outside their own file uses: they are private, or nobody needs them.
 //!
 //! Functions, constants and statics count, methods among them, and types that no public signature of their file speaks
-//! of. Tests of other files are users; re-exports (`pub use`) are none.
+//! of. Tests of other files are users; re-exports (`pub use`) are none. What the library gives to its own users is
+//! used by them: public methods in files whose types [`LIBRARY`] exports.
 //!
 //! # Limits
 //! Names, not paths: `len` of one type is used when any `len` is. Fields, variants and macros are not looked at.
@@ -20,8 +21,13 @@ const TYPES: [&str; 5] = ["struct", "enum", "union", "type", "trait"];
 /// Words between `pub` and one of those.
 const BETWEEN: [&str; 4] = ["const", "unsafe", "async", "extern"];
 
+/// The file that says what users of the library hold.
+const LIBRARY: &str = "crates/nearside/src/lib.rs";
+
 /// A finding per public item that no other file uses.
 pub fn find(tree: &Tree) -> Vec<Exception> {
+    let library = tree.sources.iter().find(|file| file.path == LIBRARY);
+    let given: BTreeSet<&str> = library.map(exported).unwrap_or_default();
     let mut files_by_word: BTreeMap<&str, usize> = BTreeMap::new();
     for file in &tree.sources {
         let exports = exports(&file.code);
@@ -35,13 +41,27 @@ pub fn find(tree: &Tree) -> Vec<Exception> {
         }
     }
     let is_used = |name: &str| files_by_word.get(name).copied().unwrap_or_default() > 1;
-    tree.sources.iter().filter(|file| !file.is_test_file()).flat_map(|file| of_file(file, &is_used)).collect()
+    let own = tree.sources.iter().filter(|file| !file.is_test_file());
+    own.flat_map(|file| of_file(file, &is_used, is_of_library(file, &given))).collect()
 }
 
-fn of_file(file: &SourceFile, is_used: &dyn Fn(&str) -> bool) -> Vec<Exception> {
+/// The names that a file exports from others.
+fn exported(file: &SourceFile) -> BTreeSet<&str> {
+    exports(&file.code).into_iter().flat_map(|range| words(&file.code[range]).map(|(_, word)| word)).collect()
+}
+
+/// Whether a file of the library declares a type that the library exports.
+fn is_of_library(file: &SourceFile, given: &BTreeSet<&str>) -> bool {
+    let folder = LIBRARY.trim_end_matches("lib.rs");
+    let mut items = public_items(file).into_iter();
+    file.path.starts_with(folder) && items.any(|(_, kind, name)| TYPES.contains(&kind) && given.contains(name))
+}
+
+fn of_file(file: &SourceFile, is_used: &dyn Fn(&str) -> bool, of_library: bool) -> Vec<Exception> {
     let mut found: Vec<Exception> = Vec::new();
     for (at, kind, name) in public_items(file) {
-        if is_used(name) || (TYPES.contains(&kind) && in_signatures(file, name)) {
+        let is_given = of_library && kind == "fn" && !file.code[at + 3..].trim_start().starts_with('(');
+        if is_given || is_used(name) || (TYPES.contains(&kind) && in_signatures(file, name)) {
             continue;
         }
         let message = format!("`{name}` is public, and no other file uses it: make it private or remove it");
@@ -160,6 +180,14 @@ mod tests {
         let text = "pub fn lonely() {}\n";
         assert_eq!(found(&[("a.rs", text), ("lib.rs", "pub use a::{b, lonely};\n// lonely\n")]), ["lonely"]);
         assert_eq!(found(&[("a.rs", text), ("lib.rs", "use a::lonely;\n")]), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_the_library_gives_is_used() {
+        let text = "pub struct Given;\nimpl Given { pub fn shown(&self) {}\npub(crate) fn hidden(&self) {} }\n";
+        let library = (LIBRARY, "pub use a::Given;\n");
+        assert_eq!(found(&[("crates/nearside/src/a.rs", text), library, ("b.rs", "fn f(_: Given) {}")]), ["hidden"]);
+        assert_eq!(found(&[("crates/x/src/a.rs", text), library, ("b.rs", "fn f(_: Given) {}")]), ["shown", "hidden"]);
     }
 
     #[test]

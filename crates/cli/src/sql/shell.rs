@@ -106,6 +106,8 @@ impl Shell {
         let outcome = self.session.run(&statement.text).map_err(|error| explained(error, statement, origin))?;
         match outcome {
             Outcome::Rows(rows) => {
+                // An object has a field once.
+                let rows = if self.format == Format::Json { rows.with_names_apart() } else { rows };
                 let schema = rows.schema().clone();
                 let batches = rows.map(|batch| batch.map_err(|error| explained(error, statement, origin)));
                 let written = output::write_result(&mut self.out, self.format, self.terminal_width, &schema, batches);

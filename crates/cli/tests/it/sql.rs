@@ -42,6 +42,10 @@ fn json_is_an_array_per_statement() {
     let out = run(&["sql", "--format", "json", "-c", script]).ok();
     let arrays: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(arrays, [json!([{"n": 1, "x": null, "d": 1.5}]), json!([]), json!([{"s": "q\""}])]);
+    // A field for each column, though columns are called alike.
+    let out = run(&["sql", "--format", "json", "-c", "SELECT 1, 2, count(*), count(*)"]).ok();
+    let array: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(array, json!([{"?column?": 1, "?column?_1": 2, "count": 1, "count_1": 1}]));
 }
 
 #[test]

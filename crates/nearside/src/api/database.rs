@@ -56,7 +56,8 @@ impl DatabaseBuilder {
         self
     }
 
-    /// Bytes that tables and statements may hold together; by default four fifths of the memory that the process may use.
+    /// Bytes that tables and statements may hold together; by default four fifths of the memory that the process may
+    /// use.
     pub fn memory_bytes(mut self, bytes: u64) -> Self {
         self.memory_bytes = Some(bytes);
         self
@@ -74,8 +75,8 @@ impl DatabaseBuilder {
         self
     }
 
-    /// How tasks are scheduled, where a session does not say otherwise (`SET nearside.scheduling` and the like). A threshold
-    /// of 0 for memory-intensive tasks leaves it to the machine (`auto`).
+    /// How tasks are scheduled, where a session does not say otherwise (`SET nearside.scheduling` and the like). A
+    /// threshold of 0 for memory-intensive tasks leaves it to the machine (`auto`).
     pub fn scheduling(mut self, settings: sched::Settings) -> Self {
         self.scheduling = settings;
         self
@@ -84,7 +85,8 @@ impl DatabaseBuilder {
     /// Starts the workers.
     ///
     /// # Errors
-    /// The machine cannot be read, no thread, too many, or no byte is allowed, or the attributes are those of another machine.
+    /// The machine cannot be read, no thread, too many, or no byte is allowed, or the attributes are those of another
+    /// machine.
     pub fn build(self) -> Result<Database> {
         let topology = match self.topology {
             Some(topology) => topology,
@@ -108,7 +110,8 @@ impl DatabaseBuilder {
         let budget = Budget::new("database", bytes);
         let threads = self.threads.unwrap_or_else(|| topology.default_threads());
         let settings = self.scheduling;
-        let (stealing, binding) = (settings.stealing, settings.binding);
+        let stealing = settings.stealing;
+        let binding = settings.binding;
         let config = sched::Config { threads: Some(threads), stealing, binding, settings, ..sched::Config::default() };
         let scheduler = Scheduler::new(Arc::clone(&topology), config);
         let nodes = MachineNodes::of(&topology);
@@ -125,7 +128,8 @@ fn same_machine(attributes: &Attributes, topology: &Topology) -> Result<()> {
         return Ok(());
     }
     Err(Error::Setting(format!(
-        "the figures given are those of another machine ({}: {} nodes, {} cpus; this one: {} nodes, {} cpus); run nearside probe here",
+        "the figures given are those of another machine ({}: {} nodes, {} cpus; this one: {} nodes, {} cpus); run \
+         nearside probe here",
         attributes.machine,
         attributes.topology.nodes().len(),
         attributes.topology.online_cpus().len(),
@@ -165,8 +169,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// A file that is missing, damaged or does not fit its types; a name that is taken (unless `replace`); a full budget
-    /// or node. Then no table exists.
+    /// A file that is missing, damaged or does not fit its types; a name that is taken (unless `replace`); a full
+    /// budget or node. Then no table exists.
     pub fn load(&self, table: &str, path: &str, options: &LoadOptions) -> Result<LoadReport> {
         load::load_files(&self.inner, table, path, options)
     }
@@ -266,8 +270,8 @@ impl Database {
         &self.inner.budget
     }
 
-    /// Records what the statements of all sessions read and compute from now on, or (as at the start) only those of sessions with
-    /// `nearside.record_workload` on. Recorded statements run profiled, which costs looks at the clock.
+    /// Records what the statements of all sessions read and compute from now on, or (as at the start) only those of
+    /// sessions with `nearside.record_workload` on. Recorded statements run profiled, which costs looks at the clock.
     pub fn record_workload(&self, on: bool) {
         self.inner.recorder.set(on);
     }

@@ -1,10 +1,12 @@
-//! What planning a query takes, step by step, for `nearside bench plan`: everything up to where rows would begin to flow, and no row.
+//! What planning a query takes, step by step, for `nearside bench plan`: everything up to where rows would begin to
+//! flow, and no row.
 //!
-//! Invariants: the steps are those of [`Session::run`] on a query that is in no cache; the plan cache is neither read nor written.
+//! Invariants: the steps are those of [`Session::run`] on a query that is in no cache; the plan cache is neither read
+//! nor written.
 //!
 //! # Limits
-//! Hidden from the documentation, and no stable interface. Operators choose their algorithms when their inputs have run; that is no part of
-//! planning.
+//! Hidden from the documentation, and no stable interface. Operators choose their algorithms when their inputs have
+//! run; that is no part of planning.
 
 use std::time::{Duration, Instant};
 
@@ -13,8 +15,9 @@ use datafusion_expr::LogicalPlan;
 use crate::api::session::{Session, not_on_a_worker};
 use crate::error::{Error, Result};
 use crate::lower::bind;
+use crate::plan::headers;
 use crate::run::query;
-use crate::sql::Parsed;
+use crate::sql::AnyStatement;
 
 /// The steps from a text to a plan that can start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,16 +57,17 @@ impl Session {
             *step = now - since;
             since = now;
         };
-        let parsed = Parsed::one(sql)?;
+        let parsed = AnyStatement::one(sql)?;
         lap(&mut times.parse);
         let plan = parsed.plan(&running.plan_context())?;
         if matches!(plan, LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Statement(_)) {
             return Err(Error::Unsupported("only queries are planned without running them".into()));
         }
         lap(&mut times.resolve);
+        let names = headers::names(&plan);
         let plan = query::optimised(plan, &running)?;
         lap(&mut times.optimize);
-        let plan = query::lowered(plan)?;
+        let plan = query::lowered(plan, &names)?;
         lap(&mut times.lower);
         drop(bind(&plan, &running.catalog, running.props())?);
         lap(&mut times.bind);

@@ -11,26 +11,26 @@ use sqlparser::ast;
 
 use crate::error::{Error, Result};
 use crate::run::config;
-use crate::run::planned::Planned;
+use crate::run::planned::PlannedQuery;
 use crate::run::prepare::params;
 use crate::run::query;
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
-use crate::sql::{Parsed, plan_statement};
+use crate::sql::{AnyStatement, plan_statement};
 
 /// A query that waits for values, as it was written, and the plan of it that was made last.
 #[derive(Debug)]
 pub(crate) struct Template {
-    source: Source,
+    source: QuerySource,
     parameter_types: Vec<Option<DataType>>,
     /// How many of these were declared, in PREPARE name (types): values become of them, whatever they were.
     declared: usize,
-    planned: Mutex<Option<(Stamp, Arc<Planned>)>>,
+    planned: Mutex<Option<(Stamp, Arc<PlannedQuery>)>>,
 }
 
 /// What a query was written as.
 #[derive(Debug)]
-pub(crate) enum Source {
+pub(crate) enum QuerySource {
     /// The query's text.
     Text(String),
     /// `PREPARE name AS query`.
@@ -39,34 +39,34 @@ pub(crate) enum Source {
 
 /// What a plan is good for: settings, names and columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
+struct Stamp {
     /// Which settings it was planned with.
     pub settings: u64,
     /// Which names and columns it was planned with.
     pub ddl_version: u64,
 }
 
-impl Source {
+impl QuerySource {
     /// How many types of parameters the statement declares.
     fn declared(&self) -> usize {
         match self {
-            Source::Statement(statement) => match statement.as_ref() {
+            QuerySource::Statement(statement) => match statement.as_ref() {
                 Statement::Statement(inner) => match inner.as_ref() {
                     ast::Statement::Prepare { data_types, .. } => data_types.len(),
                     _ => 0,
                 },
                 _ => 0,
             },
-            Source::Text(_) => 0,
+            QuerySource::Text(_) => 0,
         }
     }
 
     /// The query's plan over what exists now, and its name if it has one.
-    fn plan(&self, running: &Running) -> Result<(LogicalPlan, Option<String>)> {
+    fn plan(&self, running: &RunningStatement) -> Result<(LogicalPlan, Option<String>)> {
         let context = running.plan_context();
         let (plan, name) = match self {
-            Source::Text(sql) => (Parsed::one(sql)?.plan(&context)?, None),
-            Source::Statement(statement) => match plan_statement(Statement::clone(statement), &context)? {
+            QuerySource::Text(sql) => (AnyStatement::one(sql)?.plan(&context)?, None),
+            QuerySource::Statement(statement) => match plan_statement(Statement::clone(statement), &context)? {
                 LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => {
                     (LogicalPlan::clone(&prepare.input), Some(prepare.name))
                 }
@@ -87,7 +87,11 @@ impl Template {
     ///
     /// # Errors
     /// Wrong SQL, unknown names, a statement that is not a query, parameters with gaps.
-    pub(crate) fn new(source: Source, running: &Running, settings: u64) -> Result<(Template, Option<String>)> {
+    pub(crate) fn new(
+        source: QuerySource,
+        running: &RunningStatement,
+        settings: u64,
+    ) -> Result<(Template, Option<String>)> {
         let (plan, name) = source.plan(running)?;
         let parameter_types = parameter_types(&plan)?;
         let declared = source.declared();
@@ -99,8 +103,8 @@ impl Template {
     /// What it was written as.
     pub(crate) fn text(&self) -> String {
         match &self.source {
-            Source::Text(sql) => sql.clone(),
-            Source::Statement(statement) => statement.to_string(),
+            QuerySource::Text(sql) => sql.clone(),
+            QuerySource::Statement(statement) => statement.to_string(),
         }
     }
 
@@ -113,7 +117,12 @@ impl Template {
     ///
     /// # Errors
     /// Another number of values than parameters, values that do not fit, what went wrong since it was planned.
-    pub(crate) fn start(&self, values: &[ScalarValue], running: Arc<Running>, settings: u64) -> Result<ResultStream> {
+    pub(crate) fn start(
+        &self,
+        values: &[ScalarValue],
+        running: Arc<RunningStatement>,
+        settings: u64,
+    ) -> Result<ResultStream> {
         if values.len() != self.parameter_types.len() {
             return Err(Error::plan(format!(
                 "the statement has {} parameters, and {} values were given",
@@ -139,7 +148,7 @@ impl Template {
         self.planned(&running, settings)?.start(&cast, running)
     }
 
-    fn planned(&self, running: &Running, settings: u64) -> Result<Arc<Planned>> {
+    fn planned(&self, running: &RunningStatement, settings: u64) -> Result<Arc<PlannedQuery>> {
         let stamp = Stamp { settings, ddl_version: running.catalog.ddl_version };
         let known = self.planned.lock().clone();
         match known {
@@ -150,12 +159,12 @@ impl Template {
         }
     }
 
-    fn keep(&self, plan: LogicalPlan, running: &Running, settings: u64) -> Result<Arc<Planned>> {
+    fn keep(&self, plan: LogicalPlan, running: &RunningStatement, settings: u64) -> Result<Arc<PlannedQuery>> {
         let stamp = Stamp { settings, ddl_version: running.catalog.ddl_version };
         // Of other types than the client was told, its values go in before anything is made of the types.
         let planned = match parameter_types(&plan) {
-            Ok(types) if types == self.parameter_types => Planned::new(plan, running)?,
-            _ => Planned::unoptimised(plan),
+            Ok(types) if types == self.parameter_types => PlannedQuery::new(plan, running)?,
+            _ => PlannedQuery::unoptimised(plan),
         };
         let planned = Arc::new(planned);
         // What names system views or files holds their rows as of now, and a plan that was not optimised costs all of

@@ -11,7 +11,7 @@ use crate::api::session::{Session, not_on_a_worker};
 use crate::error::Result;
 use crate::lower::{Slots, bind_as_written};
 use crate::run::query;
-use crate::sql::Parsed;
+use crate::sql::AnyStatement;
 
 impl Session {
     /// The rows of one query as its plan was written, before anything was moved to where it costs less.
@@ -22,7 +22,7 @@ impl Session {
     pub fn query_by_reference(&self, sql: &str) -> Result<Vec<RecordBatch>> {
         not_on_a_worker()?;
         let running = self.running();
-        let plan = query::prepare(Parsed::one(sql)?.plan(&running.plan_context())?, &running)?;
+        let plan = query::prepare(AnyStatement::one(sql)?.plan(&running.plan_context())?, &running)?;
         let plan = bind_as_written(&plan, &running.catalog, running.props(), Slots::new())?;
         Ok(exec::reference::execute(&plan)?)
     }

@@ -12,7 +12,7 @@ use datafusion_sql::parser::Statement;
 use parking_lot::{Mutex, RwLock};
 use sqlparser::ast;
 
-use crate::api::prepared::{Source, Template};
+use crate::api::prepared::{QuerySource, Template};
 use crate::catalog::placement;
 use crate::error::{Error, Result};
 use crate::plan::planner::Planner;
@@ -20,13 +20,15 @@ use crate::run::cache::{Key, is_cacheable};
 use crate::run::config;
 use crate::run::inner::Inner;
 use crate::run::outcome::{Done, Outcome};
-use crate::run::planned::Planned;
+use crate::run::planned::PlannedQuery;
 use crate::run::prepare::constants;
 use crate::run::profile;
 use crate::run::query;
-use crate::run::statement::{Canceller, Running};
+use crate::run::statement::{Canceller, RunningStatement};
 use crate::run::stream::ResultStream;
-use crate::sql::{Parsed, Piece, Written, is_complete, lengths, plan_statement, split, statements, take_placement};
+use crate::sql::{
+    AnyStatement, ScriptPiece, Written, is_complete, lengths, plan_statement, split, statements, take_placement,
+};
 use crate::statements::copy;
 use crate::statements::ddl;
 use crate::statements::explain;
@@ -36,21 +38,21 @@ use crate::views;
 
 /// A conversation with a database. Clones share settings and prepared statements; use one session per client.
 ///
-/// Statements may be run from any thread, several at a time, inside and outside async runtimes: a synchronous call parks
-/// its own thread and never enters a runtime.
+/// Statements may be run from any thread, several at a time, inside and outside async runtimes: a synchronous call
+/// parks its own thread and never enters a runtime.
 #[derive(Clone, Debug)]
 pub struct Session {
     inner: Arc<Inner>,
-    shared: Arc<Shared>,
+    shared: Arc<SessionState>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct SessionState {
     /// Functions and settings, and a number that tells settings apart.
     planner: RwLock<(Arc<Planner>, u64)>,
     /// PREPARE statements by name.
     prepared: Mutex<HashMap<String, Arc<Template>>>,
-    running: Mutex<Vec<Weak<Running>>>,
+    running: Mutex<Vec<Weak<RunningStatement>>>,
 }
 
 /// Tells settings apart in the plan cache's keys; 0 are the defaults.
@@ -59,7 +61,7 @@ static SETTINGS: AtomicU64 = AtomicU64::new(1);
 impl Session {
     pub(crate) fn new(inner: Arc<Inner>) -> Session {
         let planner = inner.default_planner();
-        let shared = Shared {
+        let shared = SessionState {
             planner: RwLock::new((planner, 0)),
             prepared: Mutex::new(HashMap::new()),
             running: Mutex::new(Vec::new()),
@@ -97,8 +99,8 @@ impl Session {
     }
 
     /// A statement that does nothing yet.
-    pub(crate) fn running(&self) -> Arc<Running> {
-        Arc::new(Running::start(&self.inner, self.planner().0))
+    pub(crate) fn running(&self) -> Arc<RunningStatement> {
+        Arc::new(RunningStatement::start(&self.inner, self.planner().0))
     }
 
     /// Runs one statement.
@@ -113,7 +115,7 @@ impl Session {
     fn run_text(&self, sql: &str, written: Option<Written>) -> Result<Outcome> {
         not_on_a_worker()?;
         let (planner, settings) = self.planner();
-        let running = Arc::new(Running::start(&self.inner, planner));
+        let running = Arc::new(RunningStatement::start(&self.inner, planner));
         running.statement.set_label(label(sql));
         self.track(&running);
         let key = Key { sql: sql.to_string(), settings, ddl_version: running.catalog.ddl_version };
@@ -123,8 +125,8 @@ impl Session {
             return Ok(Outcome::Rows(planned.start(&[], running)?));
         }
         let parsed = match written {
-            Some(written) => Parsed::of(written)?,
-            None => Parsed::one(sql)?,
+            Some(written) => AnyStatement::of(written)?,
+            None => AnyStatement::one(sql)?,
         };
         self.dispatch(parsed, &running, key)
     }
@@ -146,8 +148,8 @@ impl Session {
     /// Wrong SQL, unknown names, a statement that is not a query.
     pub fn prepare(&self, sql: &str) -> Result<Prepared> {
         let (planner, settings) = self.planner();
-        let running = Running::start(&self.inner, planner);
-        let (template, _) = Template::new(Source::Text(sql.to_string()), &running, settings)?;
+        let running = RunningStatement::start(&self.inner, planner);
+        let (template, _) = Template::new(QuerySource::Text(sql.to_string()), &running, settings)?;
         Ok(Prepared { session: self.clone(), template: Arc::new(template) })
     }
 
@@ -155,7 +157,7 @@ impl Session {
     ///
     /// # Errors
     /// A string, quoted name or comment that does not end.
-    pub fn statements(&self, sql: &str) -> Result<Vec<Piece>> {
+    pub fn statements(&self, sql: &str) -> Result<Vec<ScriptPiece>> {
         split(sql)
     }
 
@@ -174,24 +176,26 @@ impl Session {
         (Arc::clone(&planner.0), planner.1)
     }
 
-    fn track(&self, running: &Arc<Running>) {
+    fn track(&self, running: &Arc<RunningStatement>) {
         let mut all = self.shared.running.lock();
         all.retain(|r| r.strong_count() > 0);
         all.push(Arc::downgrade(running));
     }
 
-    fn dispatch(&self, parsed: Parsed, running: &Arc<Running>, key: Key) -> Result<Outcome> {
+    fn dispatch(&self, parsed: AnyStatement, running: &Arc<RunningStatement>, key: Key) -> Result<Outcome> {
         match parsed {
-            Parsed::Sql(statement) => self.sql(*statement, running, key),
-            Parsed::CopyTo(copy) => copy::copy_to(copy, running).map(Outcome::Done),
-            Parsed::CopyFrom(copy) => copy::copy_from(copy, running).map(Outcome::Done),
-            Parsed::AlterPlacement(alter) => crate::statements::placement::alter(&alter, running).map(Outcome::Done),
-            Parsed::Export(folder) => copy::export(&folder, running).map(Outcome::Done),
-            Parsed::Import(folder) => copy::import(&folder, running).map(Outcome::Done),
+            AnyStatement::Sql(statement) => self.sql(*statement, running, key),
+            AnyStatement::CopyTo(copy) => copy::copy_to(copy, running).map(Outcome::Done),
+            AnyStatement::CopyFrom(copy) => copy::copy_from(copy, running).map(Outcome::Done),
+            AnyStatement::AlterPlacement(alter) => {
+                crate::statements::placement::alter(&alter, running).map(Outcome::Done)
+            }
+            AnyStatement::Export(folder) => copy::export(&folder, running).map(Outcome::Done),
+            AnyStatement::Import(folder) => copy::import(&folder, running).map(Outcome::Done),
         }
     }
 
-    fn sql(&self, mut statement: Statement, running: &Arc<Running>, key: Key) -> Result<Outcome> {
+    fn sql(&self, mut statement: Statement, running: &Arc<RunningStatement>, key: Key) -> Result<Outcome> {
         let placement = take_placement(&mut statement)?;
         match &statement {
             Statement::Explain(explain) => return explain::explain(explain, running).map(Outcome::Rows),
@@ -238,7 +242,7 @@ impl Session {
             }
             plan => {
                 let cacheable = config::nearside(running.planner.config_options()).plan_cache && is_cacheable(&plan);
-                let planned = Arc::new(Planned::lowered(query::prepare(plan, running)?));
+                let planned = Arc::new(PlannedQuery::lowered(query::prepare(plan, running)?));
                 if cacheable {
                     self.inner.plans.put(key, Arc::clone(&planned));
                 }
@@ -247,7 +251,7 @@ impl Session {
         }
     }
 
-    fn setting(&self, statement: PlanStatement, running: &Arc<Running>, key: &Key) -> Result<Outcome> {
+    fn setting(&self, statement: PlanStatement, running: &Arc<RunningStatement>, key: &Key) -> Result<Outcome> {
         match statement {
             PlanStatement::SetVariable(set) => {
                 self.change_settings(|options| {
@@ -301,8 +305,8 @@ impl Session {
     }
 
     /// `PREPARE name AS query`.
-    fn keep(&self, statement: Statement, running: &Arc<Running>, key: &Key) -> Result<Done> {
-        let (template, name) = Template::new(Source::Statement(Box::new(statement)), running, key.settings)?;
+    fn keep(&self, statement: Statement, running: &Arc<RunningStatement>, key: &Key) -> Result<Done> {
+        let (template, name) = Template::new(QuerySource::Statement(Box::new(statement)), running, key.settings)?;
         let name = name.ok_or_else(|| Error::Internal("a PREPARE without a name".into()))?;
         let mut all = self.shared.prepared.lock();
         if all.contains_key(&name) {
@@ -367,7 +371,7 @@ impl Prepared {
         not_on_a_worker()?;
         let session = &self.session;
         let (planner, settings) = session.planner();
-        let running = Arc::new(Running::start(&session.inner, planner));
+        let running = Arc::new(RunningStatement::start(&session.inner, planner));
         if profile::wanted(&running) {
             running.statement.set_label(label(&self.template.text()));
         }
@@ -394,7 +398,7 @@ pub(crate) fn not_on_a_worker() -> Result<()> {
 /// Cancels what a session runs; it does not keep the session alive.
 #[derive(Debug, Clone)]
 pub struct CancelHandle {
-    shared: Weak<Shared>,
+    shared: Weak<SessionState>,
 }
 
 impl CancelHandle {

@@ -1,11 +1,12 @@
 //! Indexes as SQL knows them: which a table has, and that its rows have them before anybody sees them.
 //!
-//! A table's entry in the catalog lists its [`IndexEntry`]s: one for each primary key and UNIQUE constraint, and those that
-//! CREATE INDEX made. [`Indexed`] is a table whose every segment has the indexes of that list; it is made by [`indexed`] only,
-//! and the catalog takes tables in no other form. So whatever a statement did to rows, columns or parts, its commit has them.
+//! A table's entry in the catalog lists its [`IndexEntry`]s: one for each primary key and UNIQUE constraint, and those
+//! that CREATE INDEX made. [`IndexedTable`] is a table whose every segment has the indexes of that list; it is made by
+//! [`indexed`] only, and the catalog takes tables in no other form. So whatever a statement did to rows, columns or
+//! parts, its commit has them.
 //!
-//! An index over several columns is, below, one over that column of them that tells rows apart best; the other columns are
-//! tested on the rows that it finds.
+//! An index over several columns is, below, one over that column of them that tells rows apart best; the other columns
+//! are tested on the rows that it finds.
 //!
 //! # Limits
 //! An index over several columns serves conditions on the column that was chosen, and no prefix of the list otherwise.
@@ -19,8 +20,8 @@ use crate::catalog::placement::column_index;
 use crate::catalog::{TableEntry, Workers};
 use crate::error::{Error, Result};
 
-/// Another column is chosen for an index over several only where it has more than so many times as many values: the indexes of
-/// all segments are built anew then.
+/// Another column is chosen for an index over several only where it has more than this many times as many values: the
+/// indexes of all segments are built anew then.
 const CHANGE_FACTOR: usize = 2;
 
 /// Where an index comes from.
@@ -81,12 +82,12 @@ impl IndexEntry {
 
 /// A table whose segments have the indexes that its entry lists.
 #[derive(Debug, Clone)]
-pub(crate) struct Indexed(TableEntry);
+pub(crate) struct IndexedTable(TableEntry);
 
-impl Indexed {
+impl IndexedTable {
     /// A table that a catalog has taken before.
-    pub(crate) fn again(table: &Arc<TableEntry>) -> Indexed {
-        Indexed(TableEntry::clone(table))
+    pub(crate) fn again(table: &Arc<TableEntry>) -> IndexedTable {
+        IndexedTable(TableEntry::clone(table))
     }
 
     /// The table.
@@ -95,8 +96,8 @@ impl Indexed {
     }
 
     /// The table with the same rows and no index listed, so that nobody relies on its keys.
-    pub(crate) fn without_keys(&self) -> Indexed {
-        Indexed(TableEntry { indexes: Arc::default(), ..self.0.clone() })
+    pub(crate) fn without_keys(&self) -> IndexedTable {
+        IndexedTable(TableEntry { indexes: Arc::default(), ..self.0.clone() })
     }
 
     /// The table, which is to be changed again.
@@ -105,12 +106,12 @@ impl Indexed {
     }
 }
 
-/// The table with all its indexes: those that rows lack are built on the statement's workers, those that are no longer listed go.
-/// It costs nothing where nothing is missing.
+/// The table with all its indexes: those that rows lack are built on the statement's workers, those that are no longer
+/// listed go. It costs nothing where nothing is missing.
 ///
 /// # Errors
 /// The budget or a node has no room for them, or the statement was cancelled.
-pub(crate) fn indexed<W: Workers>(mut table: TableEntry, running: &Arc<W>) -> Result<Indexed> {
+pub(crate) fn indexed<W: Workers>(mut table: TableEntry, running: &Arc<W>) -> Result<IndexedTable> {
     let version = &table.version;
     let chosen: Vec<IndexEntry> = table.indexes.iter().map(|index| with_choice(index, version)).collect();
     if chosen != *table.indexes {
@@ -125,7 +126,7 @@ pub(crate) fn indexed<W: Workers>(mut table: TableEntry, running: &Arc<W>) -> Re
     let built = version.with_indexes(&columns, &placed, &running.parallel());
     let built = running.finished(built, || format!("building the indexes of table '{}'", table.name.shown()))?;
     table.version = Arc::new(built);
-    Ok(Indexed(table))
+    Ok(IndexedTable(table))
 }
 
 /// The columns, ascending, that segments need an index over.
@@ -148,7 +149,8 @@ pub(crate) fn with_order(column: &str, schema: &SchemaRef) -> Result<()> {
     match storage::indexable(data_type) {
         true => Ok(()),
         false => Err(Error::Unsupported(format!(
-            "column '{column}' is of type {data_type}, whose values have no order here; it cannot be in an index or a key"
+            "column '{column}' is of type {data_type}, whose values have no order here; it cannot be in an index or a \
+             key"
         ))),
     }
 }
@@ -158,8 +160,8 @@ pub(crate) fn position(column: &str, schema: &SchemaRef) -> Result<usize> {
     schema.index_of(column).map_err(|_| Error::Internal(format!("an index is over '{column}', which is no column")))
 }
 
-/// The index with the column chosen that tells the rows of the largest segment apart best. What is there stays unless another
-/// is better by [`CHANGE_FACTOR`].
+/// The index with the column chosen that tells the rows of the largest segment apart best. What is there stays unless
+/// another is better by [`CHANGE_FACTOR`].
 fn with_choice(index: &IndexEntry, version: &TableVersion) -> IndexEntry {
     let largest = version.segments().map(|s| &s.segment).max_by_key(|segment| segment.rows());
     let (Some(segment), true) = (largest, index.columns.len() > 1) else { return index.clone() };

@@ -1,14 +1,15 @@
 //! What exists: schemas, tables, views and external tables, as one immutable state that commits replace.
 //!
-//! A statement takes one [`CatalogState`] at its start and sees nothing else (snapshot isolation over all tables); readers
-//! never block. A commit copies the map, changes it and swaps it under one lock, so every statement is atomic: either all
-//! its tables, versions and names are there, or none. A statement that writes a table holds the table's writer lock from
-//! before it takes its state until it has committed, so that no write is lost.
+//! A statement takes one [`CatalogState`] at its start and sees nothing else (snapshot isolation over all tables);
+//! readers never block. A commit copies the map, changes it and swaps it under one lock, so every statement is atomic:
+//! either all its tables, versions and names are there, or none. A statement that writes a table holds the table's
+//! writer lock from before it takes its state until it has committed, so that no write is lost.
 //!
-//! Tables come in as [`Indexed`] only, so none is ever without its indexes. Names of indexes are unique within a schema; those
-//! that nobody chose are chosen here, when the table is put in.
+//! Tables come in as [`IndexedTable`] only, so none is ever without its indexes. Names of indexes are unique within a
+//! schema; those that nobody chose are chosen here, when the table is put in.
 //!
-//! `ddl_version` grows when names, columns, indexes or views change, and keys the plan cache; new rows do not change it.
+//! `ddl_version` grows when names, columns, indexes or views change, and keys the plan cache; new rows do not change
+//! it.
 //!
 //! # Limits
 //! One writer at a time per table. No transactions over several statements.
@@ -31,7 +32,7 @@ use numa::{Allocator, Budget, Policy};
 use parking_lot::{Mutex, RwLock};
 use storage::TableVersion;
 
-use crate::catalog::index::{IndexEntry, Indexed, Origin};
+use crate::catalog::index::{IndexEntry, IndexedTable, Origin};
 use crate::catalog::lengths::Lengths;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::placement::{FirstTurn, MachineNodes, TablePlacement};
@@ -280,12 +281,12 @@ impl CatalogState {
         Error::NotFound { kind: "index", name: name.shown(), nearest: nearest(&name.table, names) }
     }
 
-    /// Puts a table under a name, in place of what stood there. Its indexes get the names that they lack; those of keys get others
-    /// where theirs are taken in this schema.
+    /// Puts a table under a name, in place of what stood there. Its indexes get the names that they lack; those of keys
+    /// get others where theirs are taken in this schema.
     ///
     /// # Errors
     /// As [`CatalogState::put_view`], and an index of a name that is taken.
-    pub(crate) fn put_table(&mut self, name: Name, table: Indexed) -> Result<()> {
+    pub(crate) fn put_table(&mut self, name: Name, table: IndexedTable) -> Result<()> {
         let mut table = table.into_table();
         if !table.indexes.is_empty() {
             let own = table.id;
@@ -349,7 +350,7 @@ impl CatalogState {
             }
             match entry {
                 // It came into the other state with its indexes.
-                Entry::Table(table) => self.put_table(name.clone(), Indexed::again(table))?,
+                Entry::Table(table) => self.put_table(name.clone(), IndexedTable::again(table))?,
                 other => self.insert(name.clone(), other.clone())?,
             }
         }
@@ -357,7 +358,7 @@ impl CatalogState {
     }
 
     /// New rows and a new placement for a table that must still exist; its name, columns and indexes stay as they are.
-    pub(crate) fn set_table(&mut self, table: Indexed) -> Result<()> {
+    pub(crate) fn set_table(&mut self, table: IndexedTable) -> Result<()> {
         let table = table.into_table();
         let Some(Entry::Table(entry)) = self.names.get(&table.id).and_then(|name| self.entries.get_mut(name)) else {
             return Err(Error::Execution("the table that is written was dropped while the statement ran".into()));

@@ -8,6 +8,7 @@ use storage::{Column, Component, IndexKind};
 
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::{CatalogState, TableEntry};
+use crate::error::types::sql_type;
 
 /// One stored column.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -58,7 +59,7 @@ fn column(table: &TableEntry, index: usize) -> ColumnReport {
         schema: table.name.schema.clone(),
         table: table.name.table.clone(),
         column: field.name().clone(),
-        data_type: field.data_type().to_string(),
+        data_type: sql_type(field.data_type()),
         encoding: String::new(),
         bits: None,
         rows: 0,

@@ -4,6 +4,8 @@
 //! DataFusion's nested errors are unwrapped to the sentence that matters and keep the SQL position where there is one.
 
 pub(crate) mod names;
+pub(crate) mod types;
+pub(crate) mod words;
 
 use std::fmt;
 
@@ -15,6 +17,7 @@ use numa::MemoryError;
 use storage::{Interruption, StoreError};
 
 use crate::error::names::nearest;
+use crate::error::words::in_sql;
 
 /// Longer messages of other libraries are cut.
 const SENTENCE_CHARS_MAX: usize = 400;
@@ -50,7 +53,7 @@ pub enum Error {
         position: Option<Position>,
     },
     /// The statement is well-formed but cannot be planned: unknown names, wrong types, ..
-    #[error("{message}{}", at(.position))]
+    #[error("{}{}", in_sql(.message), at(.position))]
     Plan {
         /// What does not fit.
         message: String,
@@ -76,10 +79,10 @@ pub enum Error {
         name: String,
     },
     /// Nearside does not do this (yet).
-    #[error("{0}")]
+    #[error("{}", in_sql(.0))]
     Unsupported(String),
     /// A value made the statement fail: overflow, division by zero, a cast that does not fit, a violated constraint.
-    #[error("{0}")]
+    #[error("{}", in_sql(.0))]
     Execution(String),
     /// A budget or a node has no room.
     #[error("{0}")]
@@ -94,7 +97,7 @@ pub enum Error {
     #[error(transparent)]
     File(#[from] FileError),
     /// A setting of the wrong name or value.
-    #[error("{0}")]
+    #[error("{}", in_sql(.0))]
     Setting(String),
     /// A bug in Nearside; the statement failed, nothing else did.
     #[error("internal error (please report it): {0}")]
@@ -186,7 +189,8 @@ fn convert(error: DataFusionError, position: Option<Position>) -> Error {
 /// DataFusion speaks of spilling to disk, which is off.
 fn exhausted(text: &str) -> Error {
     let text = if text.contains("DiskManager") { "" } else { text };
-    let more = "the statement needs more memory than its budget has; raise nearside.statement_memory_bytes or the database's memory";
+    let more = "the statement needs more memory than its budget has; raise nearside.statement_memory_bytes or the \
+        database's memory";
     Error::Memory(if text.is_empty() { more.into() } else { format!("{more} ({})", sentence(text)) })
 }
 
@@ -322,6 +326,7 @@ fn sentence(text: &str) -> String {
     }
     // One line, and not the syntax trees that some messages end in.
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = words::meaning(&line).unwrap_or(line);
     match line.char_indices().nth(SENTENCE_CHARS_MAX) {
         Some((end, _)) => format!("{} ..", &line[..end]),
         None => line,

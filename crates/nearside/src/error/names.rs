@@ -2,7 +2,8 @@
 
 use strsim::osa_distance;
 
-/// The candidate nearest to `name` by edit distance, neighbouring swaps counted as one, ignoring case; `None` when nothing is near.
+/// The candidate nearest to `name` by edit distance, neighbouring swaps counted as one, ignoring case; `None` when
+/// nothing is near.
 pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
     let name = name.to_lowercase();
     let most = (name.chars().count() / 3).max(1);

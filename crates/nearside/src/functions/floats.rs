@@ -1,12 +1,14 @@
 //! One zero and one NaN in what DataFusion compares.
 //!
-//! In Nearside -0.0 equals 0.0, every NaN equals every other and is greater than any number. Operators see to that themselves.
-//! Arrow's kernels, which expressions without a form of ours run on, follow IEEE 754's total order, where both have a sign (and
-//! `0e0 / 0e0` is a NaN with one). So floats are written in one way before they are compared there: [`OneZeroConstants`] before
-//! constants are folded, and [`in_expression`] in expressions that are opaque to `exec`.
+//! In Nearside -0.0 equals 0.0, every NaN equals every other and is greater than any number. Operators see to that
+//! themselves. Arrow's kernels, which expressions without a form of ours run on, follow IEEE 754's total order, where
+//! both have a sign (and `0e0 / 0e0` is a NaN with one). So floats are written in one way before they are compared
+//! there: [`OneZeroConstants`] before constants are folded, and [`in_expression`] in expressions that are opaque to
+//! `exec`.
 //!
 //! # Limits
-//! Not within lists and structs. A constant that a later rule moves into a comparison of constants is compared as it is.
+//! Not within lists and structs. A constant that a later rule moves into a comparison of constants is compared as it
+//! is.
 
 use std::sync::{Arc, LazyLock};
 

@@ -159,7 +159,8 @@ fn moments(name: &str, arguments: &[ScalarValue], zone: Option<Arc<str>>, with_s
             other => Err(Error::plan(format!("{name} goes from a date or timestamp to another, not to {other}"))),
         }
     };
-    let (start, stop) = (moment(start)?, moment(stop)?);
+    let start = moment(start)?;
+    let stop = moment(stop)?;
     let step = match step {
         ScalarValue::Null => None,
         ScalarValue::IntervalMonthDayNano(step) => *step,

@@ -7,17 +7,17 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::expr::{AggregateFunction as Call, NullTreatment, Sort};
-use datafusion_expr::utils::{AggregateOrderSensitivity, enumerate_grouping_sets, grouping_set_to_exprlist};
+use datafusion_expr::utils::{AggregateOrderSensitivity, enumerate_grouping_sets};
 use datafusion_expr::{Aggregate, Expr, ExprSchemable, GroupingSet as Sets};
 use datafusion_functions_aggregate::count::Count;
 use datafusion_functions_aggregate::min_max::{Max, Min};
 use exec::{AggregateCall, AggregateFunction, GroupingSet, GroupingSets, Plan, SortKey};
 
-use super::bind::Binder;
+use super::binder::Binder;
 use super::bug;
 use super::opaque::Foreign;
 use super::scope::{Columns, Scope};
-use super::support::{is_key_type, over_rows};
+use super::support::{aggregate_call as call_of, is_key_type, keys};
 use crate::error::{Error, Result};
 use crate::functions::checked::{CheckedAvg, CheckedSum};
 use crate::functions::ordered_sets::OrderedSet;
@@ -45,34 +45,10 @@ impl<'e> Order<'e> {
     }
 }
 
-/// Keys of all grouping sets together, or of the only one.
-pub(super) fn keys(node: &Aggregate) -> Vec<&Expr> {
-    match node.group_expr.as_slice() {
-        [Expr::GroupingSet(_)] => grouping_set_to_exprlist(&node.group_expr).unwrap_or_default(),
-        keys => keys.iter().collect(),
-    }
-}
-
-/// True for an aggregate expression that [`aggregate`] can bind, or refuse.
-pub(super) fn is_native(expr: &Expr, schema: &DFSchema) -> bool {
-    let Some(call) = call_of(expr) else { return false };
-    let params = &call.params;
-    let order = params.order_by.iter().map(|s| &s.expr);
-    let mut parts = params.args.iter().chain(params.filter.as_deref()).chain(order);
-    parts.all(over_rows) && params.args.iter().all(|e| e.get_type(schema).is_ok())
-}
-
-fn call_of(expr: &Expr) -> Option<&Call> {
-    match expr {
-        Expr::Alias(alias) => call_of(&alias.expr),
-        Expr::AggregateFunction(call) => Some(call),
-        _ => None,
-    }
-}
-
 /// How a call is computed.
 fn native<'e>(call: &'e Call, schema: &DFSchema) -> Result<Native<'e>> {
-    let (function, params) = (call.func.inner(), &call.params);
+    let function = call.func.inner();
+    let params = &call.params;
     if let Some(ordered) = ordered(call, schema)? {
         return Ok(ordered);
     }
@@ -132,7 +108,8 @@ fn distinct_keys<'e>(call: &Call, schema: &DFSchema, native: Native<'e>) -> Resu
 /// A function of the order of rows; `None` where the call is none.
 fn ordered<'e>(call: &'e Call, schema: &DFSchema) -> Result<Option<Native<'e>>> {
     let params = &call.params;
-    let (name, args) = (call.func.name(), params.args.as_slice());
+    let name = call.func.name();
+    let args = params.args.as_slice();
     let Some(argument) = args.first() else { return Ok(None) };
     if let Some(set) = call.func.inner().downcast_ref::<OrderedSet>() {
         let function = set.function(args)?;

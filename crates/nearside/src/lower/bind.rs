@@ -1,15 +1,13 @@
 //! [`bind`]: the native plan of a subtree over the rows of one catalog state.
 //!
-//! Invariant: the columns of the plan that is made of an operator are those of the operator's schema, one by one, of equal types; names
-//! may differ.
+//! Invariant: the columns of the plan that is made of an operator are those of the operator's schema, one by one, of
+//! equal types; names may differ.
 
 use std::borrow::Cow;
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field};
 use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::utils::split_conjunction;
@@ -18,71 +16,43 @@ use datafusion_expr::{
 };
 use exec::{Expression, Output, Plan, SortKey, Union};
 
+use super::binder::Binder;
+use super::constant::{row, value};
 use super::predicate::predicate;
 use super::scope::{Columns, Scope, has_subquery, keep};
 use super::support::is_constant;
-use super::{Lowered, PhysicalExpression, Props, Slots, aggregate, bug, join, sources, unnest, window};
+use super::{LoweredPlan, PhysicalExpression, Props, Slots, aggregate, bug, join, sources, unnest, window};
 use crate::catalog::CatalogState;
 use crate::error::{Error, Result};
-use crate::rewrite::shared_queries::SharedQuery;
 
 /// The plan of a native subtree over the rows of one catalog state.
-pub(crate) fn bind(node: &Lowered, catalog: &CatalogState, props: ExecutionProps) -> Result<Plan> {
+pub(crate) fn bind(node: &LoweredPlan, catalog: &CatalogState, props: ExecutionProps) -> Result<Plan> {
     bind_with(node, catalog, props, Slots::new())
 }
 
-/// As [`bind`], with values for the parameters of the subtree: each has one value, of the type that it is compared with.
-pub(crate) fn bind_with(node: &Lowered, catalog: &CatalogState, props: ExecutionProps, slots: Slots) -> Result<Plan> {
+/// As [`bind`], with values for the parameters of the subtree: each has one value, of the type that it is compared
+/// with.
+pub(crate) fn bind_with(
+    node: &LoweredPlan,
+    catalog: &CatalogState,
+    props: ExecutionProps,
+    slots: Slots,
+) -> Result<Plan> {
     bind_as_written(node, catalog, props, slots).map(exec::optimize)
 }
 
 /// As [`bind_with`], and nothing is moved to where it costs less.
 pub(crate) fn bind_as_written(
-    node: &Lowered,
+    node: &LoweredPlan,
     catalog: &CatalogState,
     props: ExecutionProps,
     slots: Slots,
 ) -> Result<Plan> {
     let props = Props::new(props, slots);
-    Binder::new(catalog, &props).plan(&node.plan)
+    Binder::new(catalog, &props, |binder, plan| binder.operator(plan)).plan(&node.plan)
 }
 
-/// What binding one subtree needs.
-pub(super) struct Binder<'a> {
-    /// Stored tables.
-    pub catalog: &'a CatalogState,
-    /// The statement's time and settings, and the values of parameters.
-    pub props: &'a Props,
-    /// Plans of queries that stand in several places, by id.
-    known: RefCell<HashMap<usize, Arc<exec::Shared>>>,
-    /// Names and numbers of the recursive queries whose steps are being bound, from the outermost in.
-    pub recursions: RefCell<Vec<(String, usize)>>,
-    numbers: Cell<usize>,
-}
-
-impl<'a> Binder<'a> {
-    fn new(catalog: &'a CatalogState, props: &'a Props) -> Binder<'a> {
-        let (known, recursions) = (RefCell::default(), RefCell::default());
-        Binder { catalog, props, known, recursions, numbers: Cell::new(0) }
-    }
-
-    /// A number that no other recursive query of the plan has, nor anything else that asks for one.
-    pub(super) fn next_number(&self) -> usize {
-        self.numbers.replace(self.numbers.get() + 1) + 1
-    }
-
-    /// The plan of a subtree.
-    pub(super) fn plan(&self, plan: &LogicalPlan) -> Result<Plan> {
-        let Some(SharedQuery { id, keep, query }) = SharedQuery::of(plan) else { return self.operator(plan) };
-        let known = self.known.borrow().get(id).cloned();
-        if let Some(known) = known {
-            return Ok(Plan::Shared(known));
-        }
-        let bound = Arc::new(exec::Shared { id: *id, keep: *keep, plan: self.plan(query)? });
-        self.known.borrow_mut().insert(*id, Arc::clone(&bound));
-        Ok(Plan::Shared(bound))
-    }
-
+impl Binder<'_> {
     fn operator(&self, plan: &LogicalPlan) -> Result<Plan> {
         match plan {
             LogicalPlan::TableScan(scan) => sources::scan(self, scan),
@@ -183,10 +153,7 @@ impl<'a> Binder<'a> {
         if !is_constant(expr) {
             return Err(Error::Unsupported(format!("{clause} takes a constant, not {expr}; run its query first")));
         }
-        let options = RecordBatchOptions::new().with_row_count(Some(1));
-        let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)?;
-        let value = PhysicalExpression::new(expr, &DFSchema::empty(), self.props)?.evaluate(&row)?;
-        match ScalarValue::try_from_array(&value, 0)?.cast_to(&DataType::Int64)? {
+        match value(expr, self.props)?.cast_to(&DataType::Int64)? {
             ScalarValue::Int64(Some(rows)) => match usize::try_from(rows) {
                 Ok(rows) => Ok(Some(rows)),
                 Err(_) => Err(Error::Execution(format!("{clause} is {rows}; it takes a number of rows, 0 or more"))),
@@ -219,18 +186,8 @@ impl<'a> Binder<'a> {
             return self.values_of_queries(node);
         }
         let schema = Arc::clone(node.schema.inner());
-        let empty = DFSchema::empty();
-        let options = RecordBatchOptions::new().with_row_count(Some(1));
-        let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)?;
-        let value = |expr: &Expr| match expr {
-            Expr::Literal(value, _) => Ok(value.clone()),
-            other => {
-                let value = PhysicalExpression::new(other, &empty, self.props)?.evaluate(&row)?;
-                Ok(ScalarValue::try_from_array(&value, 0)?)
-            }
-        };
         let columns = schema.fields().iter().enumerate().map(|(c, field)| {
-            let values = node.values.iter().map(|row| value(&row[c])).collect::<Result<Vec<_>>>()?;
+            let values = node.values.iter().map(|row| value(&row[c], self.props)).collect::<Result<Vec<_>>>()?;
             let array = ScalarValue::iter_to_array(values)?;
             Ok(match array.data_type() == field.data_type() {
                 true => array,
@@ -246,10 +203,8 @@ impl<'a> Binder<'a> {
 
 /// A row without columns.
 fn one_row() -> Result<Plan> {
-    let options = RecordBatchOptions::new().with_row_count(Some(1));
-    let schema = Arc::new(Schema::empty());
-    let row = RecordBatch::try_new_with_options(Arc::clone(&schema), Vec::new(), &options)?;
-    Ok(Plan::Values { schema, batches: vec![row] })
+    let row = row()?;
+    Ok(Plan::Values { schema: row.schema(), batches: vec![row] })
 }
 
 fn output(expr: &Expr, field: &Arc<Field>, schema: &DFSchema, props: &Props) -> Result<Output> {

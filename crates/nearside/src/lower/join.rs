@@ -10,7 +10,7 @@ use datafusion_expr::type_coercion::binary::comparison_coercion;
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Join as Logical, Operator};
 use exec::{Join, JoinKind, Plan, Predicate, Side};
 
-use super::bind::Binder;
+use super::binder::Binder;
 use super::bug;
 use super::predicate::predicate;
 use super::scope::{Columns, Scope, has_subquery, keep};
@@ -47,7 +47,8 @@ fn split(node: &Logical) -> Result<Split> {
     };
     let mut split = Split { keys: Vec::new(), conditions: Vec::new() };
     for (left, right) in &node.on {
-        let (left_type, right_type) = (left.get_type(node.left.schema())?, right.get_type(node.right.schema())?);
+        let left_type = left.get_type(node.left.schema())?;
+        let right_type = right.get_type(node.right.schema())?;
         let common = match left_type == right_type {
             true => left_type,
             false => comparison_coercion(&left_type, &right_type).ok_or_else(|| {
@@ -87,7 +88,8 @@ fn join_where(binder: &Binder<'_>, node: &Logical, filter: Option<&Expr>) -> Res
     if let Some(filter) = filter {
         conditions.push(left.resolve(binder, filter).map(Cow::into_owned)?);
     }
-    let (left_schema, right_schema) = (left.schema.as_ref(), node.right.schema().as_ref());
+    let left_schema = left.schema.as_ref();
+    let right_schema = node.right.schema().as_ref();
     let mut left_columns = Columns::new(left_schema, binder.props);
     let mut right_columns = Columns::new(right_schema, binder.props);
     let mut on = Vec::with_capacity(keys.len());

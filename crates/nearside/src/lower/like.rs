@@ -1,5 +1,6 @@
-//! LIKE without regular expressions: [`text_test`] tells `exec` which conditions are LIKE over a column of text, so that it searches texts as
-//! they are stored (`exec::TextTest`). What DataFusion makes of the same expression stays the twin that tests compare with.
+//! LIKE without regular expressions: [`text_test`] tells `exec` which conditions are LIKE over a column of text, so
+//! that it searches texts as they are stored (`exec::TextTest`). What DataFusion makes of the same expression stays the
+//! twin that tests compare with.
 //!
 //! # Limits
 //! ILIKE, patterns that are no literals, and LIKE over anything but a column are DataFusion's.

@@ -1,16 +1,19 @@
 //! From DataFusion's optimised logical plan to Nearside's operators.
 //!
-//! Two steps, because plans are cached and rows change: [`lower`] refuses what there is no operator for, by name ([`refuse`]);
-//! [`bind`] makes an [`exec::Plan`] over one snapshot when a statement starts. What there is an operator for says [`support`].
+//! Two steps, because plans are cached and rows change: [`lower`] refuses what there is no operator for, by name
+//! ([`refuse`]); [`bind`] makes an [`exec::Plan`] over one snapshot when a statement starts. What there is an operator
+//! for says [`support`].
 //!
-//! An expression is native unless it needs something from outside the row (outer columns, parameters). Comparisons with literals, lists and NULL tests become structured [`Predicate`](exec::Predicate)s,
-//! which `exec` turns into ranges and sets of codes; the rest is opaque to it ([`PhysicalExpression`]). Scalar subqueries become
-//! columns ([`scope`]).
+//! An expression is native unless it needs something from outside the row (outer columns, parameters). Comparisons with
+//! literals, lists and NULL tests become structured [`Predicate`](exec::Predicate)s, which `exec` turns into ranges and
+//! sets of codes; the rest is opaque to it ([`PhysicalExpression`]). Scalar subqueries become columns ([`scope`]).
 //!
 //! Invariant: whatever [`support::is_native`] says yes to, [`bind`] can bind.
 
 mod aggregate;
 mod bind;
+mod binder;
+mod constant;
 mod join;
 pub(crate) mod like;
 mod opaque;
@@ -30,7 +33,7 @@ mod window;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::{DataType, Schema};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion_common::DFSchema;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_expr::execution_props::ExecutionProps;
@@ -52,18 +55,28 @@ pub(crate) use props::{Props, Slots};
 
 /// A query's optimised plan of which every operator is one of ours.
 #[derive(Debug, Clone)]
-pub(crate) struct Lowered {
+pub(crate) struct LoweredPlan {
     /// The plan, as it was optimised.
     pub plan: Arc<LogicalPlan>,
+    /// Names and types of its rows as users see them.
+    pub schema: SchemaRef,
+}
+
+impl LoweredPlan {
+    /// A plan of which every operator is one of ours, with the planner's names.
+    fn new(plan: LogicalPlan) -> LoweredPlan {
+        let schema = Arc::new(plan.schema().as_arrow().clone());
+        LoweredPlan { plan: Arc::new(plan), schema }
+    }
 }
 
 /// Makes sure that [`bind`] can make an [`exec::Plan`] of an optimised plan.
 ///
 /// # Errors
 /// What no operator is there for, by its name in SQL.
-pub(crate) fn lower(plan: LogicalPlan) -> Result<Lowered> {
+pub(crate) fn lower(plan: LogicalPlan) -> Result<LoweredPlan> {
     match support::is_native(&plan) {
-        true => Ok(Lowered { plan: Arc::new(plan) }),
+        true => Ok(LoweredPlan::new(plan)),
         false => Err(refuse::refusal(&plan)),
     }
 }
@@ -118,7 +131,8 @@ impl PhysicalExpression {
             .data;
         let narrow = Schema::new(columns.iter().map(|&i| Arc::clone(&schema.fields()[i])).collect::<Vec<_>>());
         let data_type = inner.data_type(&narrow)?;
-        let (fallible, volatile) = (fallible(&expr), expr.is_volatile());
+        let fallible = fallible(&expr);
+        let volatile = expr.is_volatile();
         let text_test = text_test(&expr, schema);
         let text = checked::plain(expr)?.data.to_string();
         Ok(PhysicalExpression { inner, columns, data_type, fallible, volatile, text, structure: None, text_test })

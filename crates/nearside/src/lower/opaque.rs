@@ -1,4 +1,5 @@
-//! Aggregate functions that `exec` does not know: [`Foreign`], one of DataFusion's, and [`SingleValue`], the value of a scalar subquery.
+//! Aggregate functions that `exec` does not know: [`Foreign`], one of DataFusion's, and [`SingleValue`], the value of a
+//! scalar subquery.
 
 use std::sync::Arc;
 
@@ -46,9 +47,12 @@ impl Argument {
 impl Foreign {
     /// The call's function; DISTINCT and FILTER are for the caller to heed. ORDER BY is the direction of percentiles.
     pub(super) fn new(call: &Call, schema: &DFSchema, field: &FieldRef) -> Result<Foreign> {
-        let (mut fields, mut inputs, mut arguments) = (Vec::new(), Vec::new(), Vec::new());
+        let mut fields = Vec::new();
+        let mut inputs = Vec::new();
+        let mut arguments = Vec::new();
         for (i, argument) in call.params.args.iter().enumerate() {
-            let (name, data_type) = (format!("argument{i}"), argument.get_type(schema)?);
+            let name = format!("argument{i}");
+            let data_type = argument.get_type(schema)?;
             fields.push(Field::new(&name, data_type.clone(), true));
             // Rows are counted by some column, if only one of a literal.
             let alone = i == 0 && call.params.args.iter().all(|a| matches!(a, Expr::Literal(..)));
@@ -114,8 +118,9 @@ struct ForeignGroups {
 }
 
 impl ForeignGroups {
-    /// DataFusion's accumulators take every group for one that has had a value, until they meet a NULL or a filter: there,
-    /// groups exist because of a row. Here they may exist without one, so the first row is one that does not count.
+    /// DataFusion's accumulators take every group for one that has had a value, until they meet a NULL or a filter:
+    /// there, groups exist because of a row. Here they may exist without one, so the first row is one that does not
+    /// count.
     fn begin(&mut self, total: usize) -> Result<(), ExecError> {
         if self.begun || total == 0 {
             return Ok(());

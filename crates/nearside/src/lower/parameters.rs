@@ -1,29 +1,27 @@
 //! Queries whose parameters get their values after lowering.
 
-use std::sync::Arc;
-
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, ParamValues, ScalarValue};
 use datafusion_expr::expr::Placeholder;
 use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 
-use super::Lowered;
+use super::LoweredPlan;
 use super::predicate::comparable;
 use super::props::place_of;
 use crate::error::Result;
 use crate::lower::structure::comparison;
 use crate::tables::stored::StoredSource;
 
-/// The native plan of an optimised query with parameters, if it is wholly native and each parameter is compared with a column of
-/// its own type, in a condition: there a bound plan has a literal that another can take the place of. A query without parameters
-/// is lowered in any case.
+/// The native plan of an optimised query with parameters, if it is wholly native and each parameter is compared with a
+/// column of its own type, in a condition: there a bound plan has a literal that another can take the place of. A query
+/// without parameters is lowered in any case.
 ///
 /// # Errors
 /// As `lowered`, which lowers a plan without parameters.
 pub(crate) fn with_parameters(
     plan: &LogicalPlan,
-    lowered: &dyn Fn(LogicalPlan) -> Result<Lowered>,
-) -> Result<Option<Lowered>> {
+    lowered: &dyn Fn(LogicalPlan) -> Result<LoweredPlan>,
+) -> Result<Option<LoweredPlan>> {
     let parameters = parameters(plan)?;
     if parameters.is_empty() {
         return lowered(plan.clone()).map(Some);
@@ -33,7 +31,7 @@ pub(crate) fn with_parameters(
         return Ok(None);
     }
     lowered(plan.clone().with_param_values(ParamValues::from(defaults))?)?;
-    Ok(Some(Lowered { plan: Arc::new(plan.clone()) }))
+    Ok(Some(LoweredPlan::new(plan.clone())))
 }
 
 /// How often parameter `place` (0 for `$1`) stands in a plan.

@@ -1,4 +1,5 @@
-//! Conditions: comparisons with literals, lists and NULL tests become structured [`Predicate`]s, the rest is a [`PhysicalExpression`].
+//! Conditions: comparisons with literals, lists and NULL tests become structured [`Predicate`]s, the rest is a
+//! [`PhysicalExpression`].
 
 use std::sync::Arc;
 

@@ -6,8 +6,8 @@ use arrow::array::ArrayRef;
 use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::expr::Placeholder;
 
-/// The values of `$1`, `$2`, ..: each an array of one value, and of an allocation of its own, by which plans that were bound with
-/// it are told where it stands.
+/// The values of `$1`, `$2`, ..: each an array of one value, and of an allocation of its own, by which plans that were
+/// bound with it are told where it stands.
 pub(crate) type Slots = Vec<ArrayRef>;
 
 /// The statement's time and settings, and the values of its parameters.

@@ -1,8 +1,8 @@
-//! [`Scope`]: rows that expressions are bound over, with a column for each of their scalar subqueries, and [`Columns`], the
-//! columns that an operator reads, computed below it where they are more than a column.
+//! [`Scope`]: rows that expressions are bound over, with a column for each of their scalar subqueries, and [`Columns`],
+//! the columns that an operator reads, computed below it where they are more than a column.
 //!
-//! A scalar subquery that does not depend on the row is a cross join with its one row: without a row its value is NULL, and with
-//! more than one the statement fails ([`SingleValue`](super::opaque::SingleValue)).
+//! A scalar subquery that does not depend on the row is a cross join with its one row: without a row its value is NULL,
+//! and with more than one the statement fails ([`SingleValue`](super::opaque::SingleValue)).
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use datafusion_expr::execution_props::ExecutionProps;
 use datafusion_expr::{Expr, LogicalPlan, Subquery};
 use exec::{AggregateCall, AggregateFunction, Join, JoinKind, Output, Plan, Side};
 
-use super::bind::Binder;
+use super::binder::Binder;
 use super::opaque::SingleValue;
 use super::{PhysicalExpression, bug};
 use crate::error::{Error, Result};

@@ -6,7 +6,7 @@ use datafusion_common::DFSchema;
 use datafusion_expr::{RecursiveQuery, TableScan};
 use exec::{Plan, Recursion};
 
-use super::bind::Binder;
+use super::binder::Binder;
 use super::bug;
 use super::predicate::predicate;
 use super::scan::{bind_scan, limited};

@@ -1,12 +1,12 @@
 //! `substr` of stored texts by constants, without decoding what is not asked for.
 //!
-//! A view holds a text's length and its first four bytes, so the first characters of most texts are told without reading them. DataFusion's
-//! function, which looks at every text character by character, takes everything else: other types, places that differ from row to row,
-//! errors; it is also the slow twin in the tests.
+//! A view holds a text's length and its first four bytes, so the first characters of most texts are told without
+//! reading them. DataFusion's function, which looks at every text character by character, takes everything else: other
+//! types, places that differ from row to row, errors; it is also the slow twin in the tests.
 //!
 //! # Limits
-//! Places are constants, the first character is at 1 or later, and the last one among the first [`BYTES_MAX`] bytes, so that results are copied
-//! in no time.
+//! Places are constants, the first character is at 1 or later, and the last one among the first [`BYTES_MAX`] bytes, so
+//! that results are copied in no time.
 
 use std::sync::{Arc, LazyLock};
 

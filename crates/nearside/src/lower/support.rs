@@ -4,9 +4,10 @@ use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
 use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, JoinType};
-use datafusion_expr::{Distinct, Expr, ExprSchemable, Join, LogicalPlan, SortExpr, Subquery, Union};
+use datafusion_expr::expr::{AggregateFunction, WindowFunction};
+use datafusion_expr::utils::grouping_set_to_exprlist;
+use datafusion_expr::{Aggregate, Distinct, Expr, ExprSchemable, Join, LogicalPlan, SortExpr, Subquery, Union, Window};
 
-use super::{aggregate, window};
 use crate::rewrite::shared_queries::SharedQuery;
 use crate::tables::exact::{is_exact, is_foreign};
 use crate::tables::sources::{ForeignSource, GivenSource, WorkSource};
@@ -35,8 +36,8 @@ pub(super) fn is_native(plan: &LogicalPlan) -> bool {
         LogicalPlan::Unnest(unnest) => is_native(&unnest.input),
         LogicalPlan::Aggregate(node) => {
             let schema = node.input.schema();
-            aggregate::keys(node).into_iter().all(|e| over_rows(e) && is_key(e, schema))
-                && node.aggr_expr.iter().all(|e| aggregate::is_native(e, schema))
+            keys(node).into_iter().all(|e| over_rows(e) && is_key(e, schema))
+                && node.aggr_expr.iter().all(|e| is_native_aggregate(e, schema))
                 && is_native(&node.input)
         }
         LogicalPlan::Distinct(Distinct::All(input)) => {
@@ -48,7 +49,7 @@ pub(super) fn is_native(plan: &LogicalPlan) -> bool {
             sort.expr.iter().all(key) && is_native(&sort.input)
         }
         LogicalPlan::Join(join) => is_native_join(join) && is_native(&join.left) && is_native(&join.right),
-        LogicalPlan::Window(node) => window::is_native(node) && is_native(&node.input),
+        LogicalPlan::Window(node) => is_native_window(node) && is_native(&node.input),
         LogicalPlan::Union(union) => is_native_union(union) && union.inputs.iter().all(|i| is_native(i)),
         _ => false,
     }
@@ -62,8 +63,62 @@ fn is_native_join(join: &Join) -> bool {
     pairs && filter && aware
 }
 
+/// Keys of all grouping sets together, or of the only one.
+pub(super) fn keys(node: &Aggregate) -> Vec<&Expr> {
+    match node.group_expr.as_slice() {
+        [Expr::GroupingSet(_)] => grouping_set_to_exprlist(&node.group_expr).unwrap_or_default(),
+        keys => keys.iter().collect(),
+    }
+}
+
+/// True for an aggregate expression that can be bound, or refused by name.
+fn is_native_aggregate(expr: &Expr, schema: &DFSchema) -> bool {
+    let Some(call) = aggregate_call(expr) else { return false };
+    let params = &call.params;
+    let order = params.order_by.iter().map(|s| &s.expr);
+    let mut parts = params.args.iter().chain(params.filter.as_deref()).chain(order);
+    parts.all(over_rows) && params.args.iter().all(|e| e.get_type(schema).is_ok())
+}
+
+/// The call below the name of an output of an aggregation.
+pub(super) fn aggregate_call(expr: &Expr) -> Option<&AggregateFunction> {
+    match expr {
+        Expr::Alias(alias) => aggregate_call(&alias.expr),
+        Expr::AggregateFunction(call) => Some(call),
+        _ => None,
+    }
+}
+
+/// True for a window node that can be bound, or refused by name.
+fn is_native_window(node: &Window) -> bool {
+    let schema = node.input.schema();
+    let key = |e: &Expr| over_rows(e) && (is_fixed(e) || is_key(e, schema));
+    node.window_expr.iter().all(|expr| {
+        window_call(expr).is_some_and(|call| {
+            let params = &call.params;
+            params.args.iter().chain(params.filter.as_deref()).all(over_rows)
+                && params.partition_by.iter().all(key)
+                && params.order_by.iter().all(|s| key(&s.expr))
+        })
+    })
+}
+
+/// The call below the name of an output of a window.
+pub(super) fn window_call(expr: &Expr) -> Option<&WindowFunction> {
+    match expr {
+        Expr::Alias(alias) => window_call(&alias.expr),
+        Expr::WindowFunction(call) => Some(call),
+        _ => None,
+    }
+}
+
+/// True for expressions that have one value in all rows, and whenever they are evaluated.
+pub(super) fn is_fixed(expr: &Expr) -> bool {
+    matches!(expr, Expr::Literal(..)) || (!expr.any_column_refs() && !expr.is_volatile() && is_exact(expr))
+}
+
 /// True for expressions that can be evaluated from the row and the one value of each of its scalar subqueries.
-pub(super) fn over_rows(expr: &Expr) -> bool {
+fn over_rows(expr: &Expr) -> bool {
     let mut native = true;
     let walked = expr.apply(|e| {
         native &= match e {

@@ -15,7 +15,7 @@ use datafusion_common::NullHandling;
 use datafusion_expr::Unnest;
 use exec::{ExecError, Expression, Output, Plan};
 
-use super::bind::Binder;
+use super::binder::Binder;
 use super::bug;
 use crate::error::{Error, Result};
 
@@ -145,7 +145,8 @@ impl Expression for CastTo {
 pub(super) fn cast_to(plan: Plan, schema: &Schema) -> Result<Plan> {
     let found = plan.schema();
     if found.fields().len() != schema.fields().len() {
-        let (found, expected) = (found.fields().len(), schema.fields().len());
+        let found = found.fields().len();
+        let expected = schema.fields().len();
         return Err(Error::plan(format!("a part of the query has {found} columns, and another {expected}")));
     }
     let same = |(found, field): (&FieldRef, &FieldRef)| found.data_type() == field.data_type();

@@ -11,9 +11,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, AsArray};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, FieldRef, Int64Type, Schema};
+use arrow::datatypes::{DataType, FieldRef, Int64Type};
 use datafusion_common::{DFSchema, ScalarValue};
 use datafusion_expr::expr::{
     AggregateFunction as AggregateExpr, NullTreatment, WindowFunction as Call, WindowFunctionDefinition,
@@ -22,43 +22,17 @@ use datafusion_expr::{
     Expr, ExprSchemable, LogicalPlan, SortExpr, Window, WindowFrame, WindowFrameBound, WindowFrameUnits,
 };
 use exec::{
-    AggregateFunction, Amount, Expression, Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits, Plan, SortKey,
-    WindowCall, WindowFunction,
+    AggregateFunction, Amount, Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits, Plan, SortKey, WindowCall,
+    WindowFunction,
 };
 
-use super::bind::Binder;
+use super::binder::Binder;
+use super::constant::value;
 use super::scope::{Columns, Scope, keep};
-use super::support::{is_key_type, over_rows};
-use super::{PhysicalExpression, aggregate, bug};
+use super::support::{is_fixed, window_call as call_of};
+use super::{aggregate, bug};
 use crate::error::{Error, Result};
 use crate::sql::exclusion_of;
-use crate::tables::exact::is_exact;
-
-/// True for a window node that [`window`] binds, or refuses by name.
-pub(super) fn is_native(node: &Window) -> bool {
-    let schema = node.input.schema();
-    let key = |e: &Expr| over_rows(e) && (is_constant(e) || e.get_type(schema).is_ok_and(|t| is_key_type(&t)));
-    node.window_expr.iter().all(|expr| {
-        call_of(expr).is_some_and(|call| {
-            let params = &call.params;
-            params.args.iter().chain(params.filter.as_deref()).all(over_rows)
-                && params.partition_by.iter().all(key)
-                && params.order_by.iter().all(|s| key(&s.expr))
-        })
-    })
-}
-
-fn call_of(expr: &Expr) -> Option<&Call> {
-    match expr {
-        Expr::Alias(alias) => call_of(&alias.expr),
-        Expr::WindowFunction(call) => Some(call),
-        _ => None,
-    }
-}
-
-fn is_constant(expr: &Expr) -> bool {
-    !expr.any_column_refs() && !expr.is_volatile() && is_exact(expr)
-}
 
 /// The plan of a window node and of those right below it.
 pub(super) fn window(binder: &Binder<'_>, node: &Window) -> Result<Plan> {
@@ -283,18 +257,12 @@ fn aggregated(
     Ok((WindowFunction::Aggregate { function, distinct }, arguments))
 }
 
-/// The value of an expression that reads no column.
+/// The value of an expression that reads no column; `None` for others.
 fn constant(columns: &Columns<'_>, expr: &Expr) -> Result<Option<ScalarValue>> {
-    if let Expr::Literal(value, _) = expr {
-        return Ok(Some(value.clone()));
+    match is_fixed(expr) {
+        true => value(expr, columns.props()).map(Some),
+        false => Ok(None),
     }
-    if !is_constant(expr) {
-        return Ok(None);
-    }
-    let options = RecordBatchOptions::new().with_row_count(Some(1));
-    let row = RecordBatch::try_new_with_options(Arc::new(Schema::empty()), Vec::new(), &options)?;
-    let value = PhysicalExpression::opaque(expr, &DFSchema::empty(), columns.props())?.evaluate(&row)?;
-    Ok(Some(ScalarValue::try_from_array(&value, 0)?))
 }
 
 /// A number of rows.
@@ -318,7 +286,8 @@ fn amount(columns: &mut Columns<'_>, function: &str, expr: &Expr) -> Result<Amou
 
 /// The column of a default, in the type of the result; `None` for NULL.
 fn default(columns: &mut Columns<'_>, function: &str, expr: &Expr, field: &FieldRef) -> Result<Option<usize>> {
-    let (from, to) = (expr.get_type(columns.schema())?, field.data_type());
+    let from = expr.get_type(columns.schema())?;
+    let to = field.data_type();
     let unfit = || {
         Error::plan(format!(
             "{function}(.., .., {expr}): the default is {from} and the value {to}; cast one to the type of the other"

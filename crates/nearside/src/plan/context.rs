@@ -1,7 +1,7 @@
 //! What the SQL planner asks while it plans one statement: tables, functions and settings, as of one catalog state.
 //!
-//! Names resolve in this order: system views, `information_schema`, tables and views, then files (`'lineitem.parquet'`).
-//! Views are planned from their SQL each time, so they follow the tables beneath them.
+//! Names resolve in this order: system views, `information_schema`, tables and views, then files
+//! (`'lineitem.parquet'`). Views are planned from their SQL each time, so they follow the tables beneath them.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -25,11 +25,12 @@ use crate::catalog::{CatalogState, Entry, INFORMATION_SCHEMA, Name, SYSTEM_SCHEM
 use crate::error::names::nearest;
 use crate::error::{Error, Result};
 use crate::functions::series;
+use crate::plan::headers::with_names_apart;
 use crate::plan::planner::Planner;
 use crate::plan::stop::Stop;
-use crate::plan::system::{Described, Descriptions, SystemTables};
+use crate::plan::system::{Descriptions, SystemTables, TableDescription};
 use crate::rewrite::volatile::calls_volatile;
-use crate::sql::{KnownTables, Parsed};
+use crate::sql::{AnyStatement, KnownTables};
 use crate::tables::files::FileTable;
 use crate::tables::sources::{ForeignSource, WorkSource};
 use crate::tables::stored::StoredSource;
@@ -98,7 +99,8 @@ impl PlanContext<'_> {
         self.system.information(&name.table, &self.describe(), self.planner)?.ok_or_else(none)
     }
 
-    /// Names and columns of everything, for `information_schema`; a view that no longer plans is listed without columns.
+    /// Names and columns of everything, for `information_schema`; a view that no longer plans is listed without
+    /// columns.
     fn describe(&self) -> Descriptions {
         let mut schemas = Descriptions::new();
         for schema in self.catalog.schemas() {
@@ -106,20 +108,23 @@ impl PlanContext<'_> {
         }
         for (name, entry) in self.catalog.entries() {
             let described = match entry {
-                Entry::Table(t) => Described { schema: Arc::clone(&t.version.schema), is_view: false, sql: None },
+                Entry::Table(t) => {
+                    TableDescription { schema: Arc::clone(&t.version.schema), is_view: false, sql: None }
+                }
                 Entry::View(v) => {
                     let schema = self.view(name, v).map(|s| s.schema()).unwrap_or_else(|_| Arc::new(Schema::empty()));
-                    Described { schema, is_view: true, sql: Some(v.sql.clone()) }
+                    TableDescription { schema, is_view: true, sql: Some(v.sql.clone()) }
                 }
                 Entry::External(e) => {
                     let table = FileTable::open(&e.path, &e.options);
                     let schema = table.map(|t| t.columns()).unwrap_or_else(|_| Arc::new(Schema::empty()));
-                    Described { schema, is_view: false, sql: None }
+                    TableDescription { schema, is_view: false, sql: None }
                 }
             };
             schemas.entry(name.schema.clone()).or_default().insert(name.table.clone(), described);
         }
-        let view = |(table, schema): (&str, SchemaRef)| (table.into(), Described { schema, is_view: true, sql: None });
+        let view =
+            |(table, schema): (&str, SchemaRef)| (table.into(), TableDescription { schema, is_view: true, sql: None });
         schemas.insert(SYSTEM_SCHEMA.into(), self.system.schemas().into_iter().map(view).collect());
         schemas
     }
@@ -139,7 +144,7 @@ impl PlanContext<'_> {
             planning,
             stop: self.stop.clone(),
         };
-        let plan = Parsed::one(&view.sql)?.plan(&inner).map_err(|e| match outermost {
+        let plan = AnyStatement::one(&view.sql)?.plan(&inner).map_err(|e| match outermost {
             true if !matches!(e, Error::Cancelled | Error::Timeout) => {
                 Error::plan(format!("view '{}' can no longer be used: {e}", name.shown()))
             }
@@ -152,9 +157,9 @@ impl PlanContext<'_> {
 }
 
 /// `CREATE VIEW v (a, b) AS ..`: the names given replace the query's.
-pub(crate) fn with_column_names(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
+fn with_column_names(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
     if names.is_empty() {
-        return Ok(plan);
+        return with_names_apart(plan);
     }
     let columns: Vec<Column> = plan.schema().columns();
     if columns.len() != names.len() {

@@ -12,7 +12,7 @@ use crate::plan::planner::Planner;
 
 /// A table or view as `information_schema` describes it.
 #[derive(Debug)]
-pub(crate) struct Described {
+pub(crate) struct TableDescription {
     /// Names and types of its columns.
     pub schema: SchemaRef,
     /// Whether it is a view.
@@ -22,7 +22,7 @@ pub(crate) struct Described {
 }
 
 /// Tables and views by name, schema by schema.
-pub(crate) type Descriptions = BTreeMap<String, BTreeMap<String, Described>>;
+pub(crate) type Descriptions = BTreeMap<String, BTreeMap<String, TableDescription>>;
 
 /// The system views and `information_schema`.
 pub(crate) trait SystemTables {

@@ -1,8 +1,8 @@
 //! Where a float meets a decimal, both become DOUBLE, as in other SQL databases.
 //!
-//! DataFusion makes them DECIMAL(30, 15), which most doubles do not fit: with literals that are decimals (`price > 0.5`)
-//! comparing a DOUBLE column would fail on its large values and be wrong on its small ones. The rule runs before
-//! DataFusion's coercion, over operators, BETWEEN, IN, CASE and the arguments of numeric functions.
+//! DataFusion makes them DECIMAL(30, 15), which most doubles do not fit: with literals that are decimals
+//! (`price > 0.5`) comparing a DOUBLE column would fail on its large values and be wrong on its small ones. The rule
+//! runs before DataFusion's coercion, over operators, BETWEEN, IN, CASE and the arguments of numeric functions.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ const NUMERIC_FUNCTIONS: [&str; 12] =
 
 /// The analyzer rule.
 #[derive(Debug, Default)]
-pub(crate) struct FloatsWin;
+struct FloatsWin;
 
 /// DataFusion's analyzer rules with ours around them.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {

@@ -1,20 +1,23 @@
-//! `x IN (query)` where it matters whether it is FALSE or NULL: below an OR, a CASE, a NOT, and wherever its value is seen.
+//! `x IN (query)` where it matters whether it is FALSE or NULL: below an OR, a CASE, a NOT, and wherever its value is
+//! seen.
 //!
 //! There a mark join is made of it, whose mark is TRUE or FALSE: is there an equal value? As a condition of its own,
-//! joined to others by AND, it becomes a semi join or an anti join that knows about NULL, and is right. Elsewhere this rule spells out
-//! what SQL says, with a mark for each part (also for NOT IN of a constant):
+//! joined to others by AND, it becomes a semi join or an anti join that knows about NULL, and is right. Elsewhere this
+//! rule spells out what SQL says, with a mark for each part (also for NOT IN of a constant):
 //!
 //! ```text
 //! x IN (q)  =  mark(x IN q)  OR  (NULL AND (EXISTS (q WHERE c IS NULL) OR (x IS NULL AND EXISTS (q))))
 //! ```
 //!
-//! The anti join looks for NULLs in all of the query's rows, so NOT IN of a query that refers to the row is three conditions:
+//! The anti join looks for NULLs in all of the query's rows, so NOT IN of a query that refers to the row is three
+//! conditions:
 //!
 //! ```text
 //! x NOT IN (q)  =  NOT EXISTS (q WHERE c = x) AND NOT EXISTS (q WHERE c IS NULL) AND (x IS NOT NULL OR NOT EXISTS (q))
 //! ```
 //!
-//! Columns without NULLs need less of it. An `x` that may differ from evaluation to evaluation is computed once, in a projection below.
+//! Columns without NULLs need less of it. An `x` that may differ from evaluation to evaluation is computed once, in a
+//! projection below.
 
 use std::sync::Arc;
 

@@ -233,7 +233,8 @@ fn has_order(data_type: &DataType) -> bool {
 
 /// The type that both sides are compared in: the bounds are those of values as they are compared.
 fn common_type(x: &Expr, schema: &DFSchema, query: &Subquery) -> Result<DataType> {
-    let (x, c) = (x.get_type(schema)?, query.subquery.schema().field(0).data_type().clone());
+    let x = x.get_type(schema)?;
+    let c = query.subquery.schema().field(0).data_type().clone();
     let floats = (x.is_floating() && c.is_decimal()) || (x.is_decimal() && c.is_floating());
     let common = if floats { Some(DataType::Float64) } else { comparison_coercion(&x, &c) };
     common.ok_or_else(|| {
@@ -264,7 +265,8 @@ pub(crate) fn exists(query: &Subquery, condition: Option<Expr>) -> Result<Expr> 
     let mut query = query.clone();
     if let Some(condition) = condition {
         if !query.outer_ref_columns.is_empty() && limits(&query.subquery)? {
-            let message = "a comparison with a query that refers to columns outside of it and has a LIMIT is not supported in this \
+            let message = "a comparison with a query that refers to columns outside of it and has a LIMIT is not \
+                supported in this \
                            place; number the rows with row_number() and compare with those that are wanted";
             return Err(Error::Unsupported(message.into()).into_datafusion());
         }

@@ -1,8 +1,8 @@
 //! INTERSECT ALL and EXCEPT ALL: how often a row occurs counts.
 //!
-//! DataFusion plans them as a semi join and an anti join of their rows, which keeps all of equal rows or none. This rule numbers equal rows
-//! on both sides first and joins by the number too: the third `x` of one side meets the third of the other, or none. INTERSECT and
-//! EXCEPT without ALL have a DISTINCT on their left side, where every number is 1.
+//! DataFusion plans them as a semi join and an anti join of their rows, which keeps all of equal rows or none. This
+//! rule numbers equal rows on both sides first and joins by the number too: the third `x` of one side meets the third
+//! of the other, or none. INTERSECT and EXCEPT without ALL have a DISTINCT on their left side, where every number is 1.
 
 use std::sync::Arc;
 

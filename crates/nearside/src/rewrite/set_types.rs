@@ -146,7 +146,8 @@ fn with_casts(input: LogicalPlan, casts: Vec<Option<DataType>>) -> Result<Logica
     let columns = input.schema().columns();
     let outputs = columns.into_iter().zip(casts).map(|(column, to)| match to {
         Some(to) => {
-            let (relation, name) = (column.relation.clone(), column.name.clone());
+            let relation = column.relation.clone();
+            let name = column.name.clone();
             cast(Expr::Column(column), to).alias_qualified(relation, name)
         }
         None => Expr::Column(column),
@@ -213,7 +214,8 @@ fn check_step(query: &RecursiveQuery) -> Result<()> {
             Expr::ScalarFunction(call) if call.func.name() == STEP => &call.args[0],
             other => other,
         };
-        let (from, to) = (own.get_type(outputs.input.schema())?, made.field.data_type());
+        let from = own.get_type(outputs.input.schema())?;
+        let to = made.field.data_type();
         if is_text(own) || keeps_values(&from, to) {
             continue;
         }
@@ -284,15 +286,15 @@ fn without_marks(step: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 /// The function of that name.
 pub(crate) fn function() -> ScalarUDF {
-    ScalarUDF::from(Step { signature: Signature::any(1, Volatility::Immutable) })
+    ScalarUDF::from(StepFunction { signature: Signature::any(1, Volatility::Immutable) })
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Step {
+struct StepFunction {
     signature: Signature,
 }
 
-impl ScalarUDFImpl for Step {
+impl ScalarUDFImpl for StepFunction {
     fn name(&self) -> &str {
         STEP
     }

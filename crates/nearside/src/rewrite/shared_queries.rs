@@ -1,14 +1,15 @@
 //! [`SharedQuery`]: a query that stands in several places of a plan, and may be computed once for all of them.
 //!
-//! A common table expression, or a view, that is named twice is planned twice. Which parts of a plan are equal is found before anything is
-//! optimised ([`mark`]): later each copy has its own filters and columns. A mark keeps DataFusion's rules from moving anything across it;
-//! what is cheaper, computing once or in each place with that place's conditions, is decided over the executable plan, where rows are known
-//! (`exec::optimize`).
+//! A common table expression, or a view, that is named twice is planned twice. Which parts of a plan are equal is found
+//! before anything is optimised ([`mark`]): later each copy has its own filters and columns. A mark keeps DataFusion's
+//! rules from moving anything across it; what is cheaper, computing once or in each place with that place's conditions,
+//! is decided over the executable plan, where rows are known (`exec::optimize`).
 //!
 //! What the user says of a common table expression ([`Wish`]) comes first.
 //!
 //! # Limits
-//! Equal parts are found where they are a query or view in FROM, or begin with an aggregate, DISTINCT, a window or a filter.
+//! Equal parts are found where they are a query or view in FROM, or begin with an aggregate, DISTINCT, a window or a
+//! filter.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -217,8 +218,8 @@ fn is_costly_inside(plan: &LogicalPlan) -> bool {
     plan.exists(|node| Ok(is_costly(node))).unwrap_or(false)
 }
 
-/// It costs something, and equal texts mean equal rows: all its rows come from stored tables, whose names say which they are, nothing
-/// depends on the moment, and nothing on a row outside of it.
+/// It costs something, and equal texts mean equal rows: all its rows come from stored tables, whose names say which
+/// they are, nothing depends on the moment, and nothing on a row outside of it.
 fn may_be_shared(plan: &LogicalPlan) -> bool {
     let mut tables: HashMap<String, HashSet<u64>> = HashMap::new();
     let mut fits = is_costly_inside(plan) && !depends_on_outside(plan);

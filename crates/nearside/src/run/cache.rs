@@ -11,7 +11,7 @@ use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_expr::{Expr, LogicalPlan, Volatility};
 use parking_lot::Mutex;
 
-use crate::run::planned::Planned;
+use crate::run::planned::PlannedQuery;
 use crate::tables::stored::StoredSource;
 
 /// Plans kept at a time.
@@ -31,7 +31,7 @@ pub(crate) struct Key {
 
 #[derive(Debug, Default)]
 struct Plans {
-    by_key: HashMap<Key, (u64, Arc<Planned>)>,
+    by_key: HashMap<Key, (u64, Arc<PlannedQuery>)>,
     clock: u64,
     hits: u64,
 }
@@ -44,7 +44,7 @@ pub(crate) struct PlanCache {
 
 impl PlanCache {
     /// The plan kept under a key.
-    pub(crate) fn get(&self, key: &Key) -> Option<Arc<Planned>> {
+    pub(crate) fn get(&self, key: &Key) -> Option<Arc<PlannedQuery>> {
         let mut plans = self.plans.lock();
         plans.clock += 1;
         let clock = plans.clock;
@@ -56,7 +56,7 @@ impl PlanCache {
     }
 
     /// Keeps a plan; the one unused for longest goes when there are too many.
-    pub(crate) fn put(&self, key: Key, plan: Arc<Planned>) {
+    pub(crate) fn put(&self, key: Key, plan: Arc<PlannedQuery>) {
         if key.sql.len() > SQL_BYTES_MAX {
             return;
         }
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn the_plan_unused_for_longest_goes_first() {
         let cache = PlanCache::default();
-        let plan = Arc::new(Planned::lowered(lower(LogicalPlanBuilder::empty(true).build().unwrap()).unwrap()));
+        let plan = Arc::new(PlannedQuery::lowered(lower(LogicalPlanBuilder::empty(true).build().unwrap()).unwrap()));
         let key = |i: usize| Key { sql: i.to_string(), settings: 0, ddl_version: 0 };
         for i in 0..PLANS_MAX {
             cache.put(key(i), Arc::clone(&plan));

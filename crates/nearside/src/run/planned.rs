@@ -1,10 +1,10 @@
-//! [`Planned`]: a query planned once and run often.
+//! [`PlannedQuery`]: a query planned once and run often.
 //!
 //! How much is done once depends on the query. With values in plain comparisons with columns (`id = $1`, `d BETWEEN
-//! $1 AND $2`), or none at all, it is optimised and lowered once ([`Kind::Lowered`]); where it reads one table, its
-//! bound plan is kept too, and a run puts the snapshot and the values into a copy of it ([`Bound`]). With values
+//! $1 AND $2`), or none at all, it is optimised and lowered once ([`PlanKind::LoweredPlan`]); where it reads one table, its
+//! bound plan is kept too, and a run puts the snapshot and the values into a copy of it ([`BoundPlan`]). With values
 //! elsewhere it is optimised once, and a run puts them in, folds what has become constant and lowers it
-//! ([`Kind::Optimised`]). A query that depends on the moment (`now()`), or whose parameters have no known types, is
+//! ([`PlanKind::Optimised`]). A query that depends on the moment (`now()`), or whose parameters have no known types, is
 //! optimised for each run.
 //!
 //! Invariants: a run sees the tables as of its own start; a bound plan holds no rows, and is used only for the
@@ -18,28 +18,28 @@ use exec::Plan;
 use parking_lot::Mutex;
 use storage::TableVersion;
 
-use crate::lower::{Lowered, Slots};
+use crate::lower::{LoweredPlan, Slots};
 
 /// A query that was planned.
 #[derive(Debug)]
-pub(crate) struct Planned {
-    pub(super) kind: Kind,
-    pub(super) bound: Mutex<Option<Arc<Bound>>>,
+pub(crate) struct PlannedQuery {
+    pub(super) kind: PlanKind,
+    pub(super) bound: Mutex<Option<Arc<BoundPlan>>>,
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum PlanKind {
     /// Optimised and lowered. Parameters stand only where a bound plan has literals.
-    Lowered(Lowered),
-    /// Optimised.
-    Optimised(LogicalPlan),
+    Lowered(LoweredPlan),
+    /// Optimised, and the names of its columns for users.
+    Optimised(LogicalPlan, Vec<String>),
     /// As the planner made it.
     Unoptimised(LogicalPlan),
 }
 
 /// A plan over one version of one table, without its rows.
 #[derive(Debug)]
-pub(super) struct Bound {
+pub(super) struct BoundPlan {
     pub(super) table: u64,
     pub(super) version: Weak<TableVersion>,
     pub(super) plan: Plan,
@@ -48,19 +48,19 @@ pub(super) struct Bound {
     pub(super) schema: SchemaRef,
 }
 
-impl Planned {
+impl PlannedQuery {
     /// A query that was optimised and lowered already; it has no parameters.
-    pub(crate) fn lowered(plan: Lowered) -> Planned {
-        Planned { kind: Kind::Lowered(plan), bound: Mutex::default() }
+    pub(crate) fn lowered(plan: LoweredPlan) -> PlannedQuery {
+        PlannedQuery { kind: PlanKind::Lowered(plan), bound: Mutex::default() }
     }
 
     /// A query that is planned again for each run.
-    pub(crate) fn unoptimised(plan: LogicalPlan) -> Planned {
-        Planned { kind: Kind::Unoptimised(plan), bound: Mutex::default() }
+    pub(crate) fn unoptimised(plan: LogicalPlan) -> PlannedQuery {
+        PlannedQuery { kind: PlanKind::Unoptimised(plan), bound: Mutex::default() }
     }
 
     /// Whether anything of it was done once and for all.
     pub(crate) fn is_optimised(&self) -> bool {
-        !matches!(self.kind, Kind::Unoptimised(_))
+        !matches!(self.kind, PlanKind::Unoptimised(_))
     }
 }

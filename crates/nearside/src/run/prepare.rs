@@ -1,9 +1,9 @@
-//! How a [`Planned`] query comes to be, and how it starts: see there for what is done once.
+//! How a [`PlannedQuery`] query comes to be, and how it starts: see there for what is done once.
 
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::Schema;
 use datafusion_common::tree_node::TreeNode;
 use datafusion_common::{DFSchema, ParamValues, ScalarValue};
 use datafusion_expr::{ColumnarValue, Expr, LogicalPlan, LogicalPlanBuilder};
@@ -18,47 +18,61 @@ use storage::TableVersion;
 
 use crate::error::{Error, Result};
 use crate::functions::checked;
-use crate::lower::{Lowered, Slots, bind_with, count_parameters, only_table, with_parameters};
+use crate::lower::{LoweredPlan, Slots, bind_with, count_parameters, only_table, with_parameters};
+use crate::plan::headers;
 use crate::plan::planning::optimise_with;
 use crate::run::cache::is_cacheable;
-use crate::run::planned::{Bound, Kind, Planned};
+use crate::run::planned::{BoundPlan, PlanKind, PlannedQuery};
 use crate::run::query;
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::stack::deep;
 
-impl Planned {
+impl PlannedQuery {
     /// A query as the planner made it, with or without parameters.
     ///
     /// # Errors
     /// [`Error::Cancelled`] and [`Error::Timeout`]: what is wrong with the query shows when it has values.
-    pub(crate) fn new(plan: LogicalPlan, running: &Running) -> Result<Planned> {
+    pub(crate) fn new(plan: LogicalPlan, running: &RunningStatement) -> Result<PlannedQuery> {
+        let names = headers::names(&plan);
         let optimised = match is_cacheable(&plan) {
             true => unless_stopped(query::optimised(plan.clone(), running))?,
             false => None,
         };
         let kind = match optimised {
-            Some(optimised) => match unless_stopped(with_parameters(&optimised, &query::lowered))?.flatten() {
-                Some(lowered) => Kind::Lowered(lowered),
-                None => Kind::Optimised(optimised),
-            },
-            None => Kind::Unoptimised(plan),
+            Some(optimised) => {
+                match unless_stopped(with_parameters(&optimised, &|plan| query::lowered(plan, &names)))?.flatten() {
+                    Some(lowered) => {
+                        let schema = headers::named(&lowered.schema, &names);
+                        PlanKind::Lowered(LoweredPlan { schema, ..lowered })
+                    }
+                    None => PlanKind::Optimised(optimised, names),
+                }
+            }
+            None => PlanKind::Unoptimised(plan),
         };
-        Ok(Planned { kind, bound: Mutex::default() })
+        Ok(PlannedQuery { kind, bound: Mutex::default() })
     }
 
     /// Starts it with values for its parameters, of the parameters' types.
-    pub(crate) fn start(&self, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
+    pub(crate) fn start(&self, values: &[ScalarValue], running: Arc<RunningStatement>) -> Result<ResultStream> {
         match &self.kind {
-            Kind::Lowered(lowered) => self.start_lowered(lowered, values, running),
-            Kind::Optimised(plan) => start_with_values(plan, values, running),
-            Kind::Unoptimised(plan) => query::run(plan.clone().with_param_values(params(values))?, running, false),
+            PlanKind::Lowered(lowered) => self.start_lowered(lowered, values, running),
+            PlanKind::Optimised(plan, names) => start_with_values(plan, names, values, running),
+            PlanKind::Unoptimised(plan) => query::run(plan.clone().with_param_values(params(values))?, running, false),
         }
     }
 
-    fn start_lowered(&self, lowered: &Lowered, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
+    fn start_lowered(
+        &self,
+        lowered: &LoweredPlan,
+        values: &[ScalarValue],
+        running: Arc<RunningStatement>,
+    ) -> Result<ResultStream> {
         if !values.iter().all(is_plain) {
-            return start_with_values(&lowered.plan, values, running);
+            let fields = lowered.schema.fields().iter();
+            let names: Vec<String> = fields.map(|field| field.name().clone()).collect();
+            return start_with_values(&lowered.plan, &names, values, running);
         }
         running.check()?;
         let values = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Slots, _>>()?;
@@ -70,24 +84,17 @@ impl Planned {
         {
             return Ok(query::start_bound(plan, Arc::clone(&known.schema), running, false));
         }
-        let schema = Arc::new(lowered.plan.schema().as_arrow().clone());
         let bound = deep(|| bind_with(lowered, &running.catalog, running.props(), values.clone()))?;
-        if let Some(new) = Bound::of(lowered, &bound, values, &schema, &running)? {
+        if let Some(new) = BoundPlan::of(lowered, &bound, values, &running)? {
             *self.bound.lock() = Some(Arc::new(new));
         }
-        Ok(query::start_bound(bound, schema, running, false))
+        Ok(query::start_bound(bound, Arc::clone(&lowered.schema), running, false))
     }
 }
 
-impl Bound {
+impl BoundPlan {
     /// What a bound plan leaves for the next run, if it reads one table, and once.
-    fn of(
-        lowered: &Lowered,
-        bound: &Plan,
-        slots: Slots,
-        schema: &SchemaRef,
-        running: &Running,
-    ) -> Result<Option<Bound>> {
+    fn of(lowered: &LoweredPlan, bound: &Plan, slots: Slots, running: &RunningStatement) -> Result<Option<BoundPlan>> {
         let Some(table) = only_table(&lowered.plan) else { return Ok(None) };
         let Some(entry) = running.catalog.by_id(table) else { return Ok(None) };
         // A comparison that the optimiser did away with, or wrote twice, may rest on its value.
@@ -99,7 +106,7 @@ impl Bound {
         let empty = Arc::new(TableVersion::empty(&entry.version.schema));
         let Some(plan) = bound.with_literals(&empty, &slots, &slots) else { return Ok(None) };
         let version = Arc::downgrade(&entry.version);
-        Ok(Some(Bound { table, version, plan, slots, schema: Arc::clone(schema) }))
+        Ok(Some(BoundPlan { table, version, plan, slots, schema: Arc::clone(&lowered.schema) }))
     }
 }
 
@@ -113,11 +120,21 @@ fn unless_stopped<T>(result: Result<T>) -> Result<Option<T>> {
 }
 
 /// Starts an optimised plan with values where its parameters stand.
-fn start_with_values(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
-    deep(|| start_folded(plan, values, running))
+fn start_with_values(
+    plan: &LogicalPlan,
+    names: &[String],
+    values: &[ScalarValue],
+    running: Arc<RunningStatement>,
+) -> Result<ResultStream> {
+    deep(|| start_folded(plan, names, values, running))
 }
 
-fn start_folded(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Running>) -> Result<ResultStream> {
+fn start_folded(
+    plan: &LogicalPlan,
+    names: &[String],
+    values: &[ScalarValue],
+    running: Arc<RunningStatement>,
+) -> Result<ResultStream> {
     let plan = plan.clone().with_param_values(params(values))?;
     // What literals make possible; the rest was done without them.
     let fold: [Arc<dyn OptimizerRule + Send + Sync>; 4] = [
@@ -127,7 +144,7 @@ fn start_folded(plan: &LogicalPlan, values: &[ScalarValue], running: Arc<Running
         Arc::new(PropagateEmptyRelation::new()),
     ];
     let plan = optimise_with(&fold, plan, running.as_ref())?;
-    query::start(&query::lowered(plan)?, running, false)
+    query::start(&query::lowered(plan, names)?, running, false)
 }
 
 /// Values as the parameters `$1`, `$2`, ..
@@ -151,7 +168,7 @@ fn is_plain(value: &ScalarValue) -> bool {
 /// # Errors
 /// What has no value before rows are read, or another one each time; what fails; [`Error::Cancelled`] and
 /// [`Error::Timeout`].
-pub(crate) fn constants(expressions: Vec<Expr>, running: &Running) -> Result<Vec<ScalarValue>> {
+pub(crate) fn constants(expressions: Vec<Expr>, running: &RunningStatement) -> Result<Vec<ScalarValue>> {
     if expressions.iter().all(|value| matches!(value, Expr::Literal(..))) {
         return Ok(expressions.into_iter().filter_map(|value| value.as_literal().cloned()).collect());
     }
@@ -174,7 +191,7 @@ pub(crate) fn constants(expressions: Vec<Expr>, running: &Running) -> Result<Vec
 
 /// The value of an optimised expression; an expression that could not be folded fails, and tells why when it is
 /// evaluated.
-fn constant(value: &Expr, written: &Expr, one: &RecordBatch, running: &Running) -> Result<ScalarValue> {
+fn constant(value: &Expr, written: &Expr, one: &RecordBatch, running: &RunningStatement) -> Result<ScalarValue> {
     let value = value.clone().unalias();
     if let Expr::Literal(value, _) = value {
         return Ok(value);

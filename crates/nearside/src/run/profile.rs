@@ -7,25 +7,25 @@ use exec::Profile;
 
 use crate::run::config;
 use crate::run::recording::StatementKind;
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 
 /// A statement that is recorded, from its start to its last row.
 #[derive(Debug)]
 pub(crate) struct Recording {
-    running: Arc<Running>,
+    running: Arc<RunningStatement>,
     began: Instant,
     rows: u64,
     profile: Profile,
 }
 
 /// Whether a statement is to be recorded.
-pub(crate) fn wanted(running: &Running) -> bool {
+pub(crate) fn wanted(running: &RunningStatement) -> bool {
     running.inner.recorder.is_on() || config::nearside(running.planner.config_options()).record_workload
 }
 
 impl Recording {
     /// Of a plan that is about to run with this profile.
-    pub(crate) fn of(profile: Profile, running: &Arc<Running>) -> Recording {
+    pub(crate) fn of(profile: Profile, running: &Arc<RunningStatement>) -> Recording {
         Recording { running: Arc::clone(running), began: Instant::now(), rows: 0, profile }
     }
 

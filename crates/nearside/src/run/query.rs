@@ -7,48 +7,57 @@ use datafusion_expr::LogicalPlan;
 use exec::Plan;
 
 use crate::error::Result;
-use crate::lower::{Lowered, bind, lower};
-use crate::plan::planning;
+use crate::lower::{LoweredPlan, bind, lower};
+use crate::plan::{headers, planning};
 use crate::rewrite::shared_queries;
 use crate::run::config::{self, BATCH_ROWS};
 use crate::run::profile::{self, Recording};
 use crate::run::scheduling;
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::stack::deep;
 
 /// Analyses, optimises and lowers a plan; the result can be kept and started often.
-pub(crate) fn prepare(plan: LogicalPlan, running: &Running) -> Result<Lowered> {
-    lowered(optimised(plan, running)?)
+pub(crate) fn prepare(plan: LogicalPlan, running: &RunningStatement) -> Result<LoweredPlan> {
+    let names = headers::names(&plan);
+    lowered(optimised(plan, running)?, &names)
 }
 
 /// A plan analysed and optimised.
-pub(crate) fn optimised(plan: LogicalPlan, running: &Running) -> Result<LogicalPlan> {
+pub(crate) fn optimised(plan: LogicalPlan, running: &RunningStatement) -> Result<LogicalPlan> {
     let analysed = planning::analyse(plan, running)?;
     planning::optimise(deep(|| shared_queries::mark(analysed))?, running)
 }
 
-/// An optimised plan lowered.
-pub(crate) fn lowered(plan: LogicalPlan) -> Result<Lowered> {
-    deep(|| lower(plan))
+/// An optimised plan lowered; its columns have these names for users.
+pub(crate) fn lowered(plan: LogicalPlan, names: &[String]) -> Result<LoweredPlan> {
+    let lowered = deep(|| lower(plan))?;
+    let schema = headers::named(&lowered.schema, names);
+    Ok(LoweredPlan { schema, ..lowered })
 }
 
-/// Starts a prepared plan over the statement's snapshot. Rows come in the plan's order if they are to be `ordered`, which who
-/// writes them asks for, so that tables and files come out the same every time; else a scan may begin at any of its nodes.
-pub(crate) fn start(lowered: &Lowered, running: Arc<Running>, ordered: bool) -> Result<ResultStream> {
+/// Starts a prepared plan over the statement's snapshot. Rows come in the plan's order if they are to be `ordered`,
+/// which who writes them asks for, so that tables and files come out the same every time; else a scan may begin at any
+/// of its nodes.
+pub(crate) fn start(lowered: &LoweredPlan, running: Arc<RunningStatement>, ordered: bool) -> Result<ResultStream> {
     running.check()?;
     let bound = deep(|| bind(lowered, &running.catalog, running.props()))?;
-    let schema = Arc::new(lowered.plan.schema().as_arrow().clone());
-    Ok(start_bound(bound, schema, running, ordered))
+    Ok(start_bound(bound, Arc::clone(&lowered.schema), running, ordered))
 }
 
 /// Starts a native plan; its rows come under `schema`. `ordered` as in [`start`].
-pub(crate) fn start_bound(plan: Plan, schema: SchemaRef, running: Arc<Running>, ordered: bool) -> ResultStream {
+pub(crate) fn start_bound(
+    plan: Plan,
+    schema: SchemaRef,
+    running: Arc<RunningStatement>,
+    ordered: bool,
+) -> ResultStream {
     let options = config::nearside(running.planner.config_options());
     let threshold = &running.inner.threshold;
     let scheduler = &running.inner.scheduler;
     scheduling::calibrate(threshold, &options, scheduler, &running.statement, plan.estimated_bytes());
-    let (plan, context) = (Arc::new(plan), exec::Context { ordered, ..context_of(&running) });
+    let plan = Arc::new(plan);
+    let context = exec::Context { ordered, ..context_of(&running) };
     if profile::wanted(&running) {
         let profile = exec::Profile::new(&plan);
         let execution = exec::execute_profiled(plan, context, &profile);
@@ -59,13 +68,13 @@ pub(crate) fn start_bound(plan: Plan, schema: SchemaRef, running: Arc<Running>, 
 }
 
 /// Prepares and starts in one go.
-pub(crate) fn run(plan: LogicalPlan, running: Arc<Running>, ordered: bool) -> Result<ResultStream> {
+pub(crate) fn run(plan: LogicalPlan, running: Arc<RunningStatement>, ordered: bool) -> Result<ResultStream> {
     let plan = prepare(plan, &running)?;
     start(&plan, running, ordered)
 }
 
 /// What `exec` runs a statement's plan with.
-pub(crate) fn context_of(running: &Running) -> exec::Context {
+pub(crate) fn context_of(running: &RunningStatement) -> exec::Context {
     exec::Context {
         scheduler: Arc::clone(&running.inner.scheduler),
         statement: Arc::clone(&running.statement),

@@ -1,14 +1,18 @@
-//! Workloads as they were run: what each kind of statement reads and computes, for `nearside.workload` and `nearside whatif`.
+//! Workloads as they were run: what each kind of statement reads and computes, for `nearside.workload` and
+//! `nearside whatif`.
 //!
-//! Statements are recorded while [`Database::record_workload`](crate::Database::record_workload) or their session's `nearside.record_workload` is on.
-//! Those that differ in their constants only are of one kind. A recorded statement runs with its operators profiled, as under EXPLAIN ANALYZE, and
-//! counts when its last row was taken: one that fails, or whose rows nobody wants, does not.
+//! Statements are recorded while [`Database::record_workload`](crate::Database::record_workload) or their session's
+//! `nearside.record_workload` is on. Those that differ in their constants only are of one kind. A recorded statement
+//! runs with its operators profiled, as under EXPLAIN ANALYZE, and counts when its last row was taken: one that fails,
+//! or whose rows nobody wants, does not.
 //!
-//! Invariants: sums only grow until the record is cleared; kinds are at most [`KINDS_MAX`], further ones are counted together.
+//! Invariants: sums only grow until the record is cleared; kinds are at most [`KINDS_MAX`], further ones are counted
+//! together.
 //!
 //! # Limits
-//! What a writing statement writes is not recorded, only what it reads. Cpu time is what threads were busy, waits for memory included. Bytes are
-//! those that its tasks touched (`nearside.traffic`) of codes, dictionaries and indexes together. A statement is known by the first 200 characters of its text.
+//! What a writing statement writes is not recorded, only what it reads. Cpu time is what threads were busy, waits for
+//! memory included. Bytes are those that its tasks touched (`nearside.traffic`) of codes, dictionaries and indexes
+//! together. A statement is known by the first 200 characters of its text.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +21,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 /// Kinds of statements that are told apart.
-pub const KINDS_MAX: usize = 500;
+const KINDS_MAX: usize = 500;
 /// What further kinds are called.
 const OTHERS: &str = "(other statements)";
 
@@ -203,7 +207,8 @@ mod tests {
         let workload = database.workload();
         let texts: Vec<&str> = workload.statements.iter().map(|kind| kind.sql.as_str()).collect();
         assert_eq!(texts, ["SELECT a FROM t WHERE a < ?", "SELECT b, sum(a) FROM t GROUP BY b"]);
-        let (scans, groups) = (&workload.statements[0], &workload.statements[1]);
+        let scans = &workload.statements[0];
+        let groups = &workload.statements[1];
         assert_eq!((scans.count, scans.rows, groups.count, groups.rows), (2, 9 + 19, 1, 7));
         assert!(groups.cpu > Duration::ZERO && groups.tasks > 0 && groups.elapsed > Duration::ZERO, "{groups:?}");
         let columns: Vec<&(String, String)> = groups.bytes.keys().collect();

@@ -1,11 +1,12 @@
 //! How a session's tasks are scheduled: the scheduler's settings as `SET nearside.*` has them.
 //!
-//! A database starts with the settings that its builder gives; each session starts with those of the database and may change
-//! its own. `nearside.scheduling` stands for four of them (affinities, stealing, steal, binding): setting it sets these, and it
-//! reads `custom` where they are no preset; parallelism and the threshold of memory-intensive tasks stay as they are.
+//! A database starts with the settings that its builder gives; each session starts with those of the database and may
+//! change its own. `nearside.scheduling` stands for four of them (affinities, stealing, steal, binding): setting it
+//! sets these, and it reads `custom` where they are no preset; parallelism and the threshold of memory-intensive tasks
+//! stay as they are.
 //!
-//! Invariants: the options hold names as the settings' own types write them. With `auto` the threshold is 0 until it is known;
-//! it is measured once, by the first large statement that finds nobody else at it.
+//! Invariants: the options hold names as the settings' own types write them. With `auto` the threshold is 0 until it is
+//! known; it is measured once, by the first large statement that finds nobody else at it.
 //!
 //! # Limits
 //! A threshold that could not be measured in a few tries (other work kept the workers busy) stays 0.
@@ -30,7 +31,7 @@ const AUTO: &str = "auto";
 const OFF: &str = "off";
 /// The largest threshold there is; see [`Settings::memory_intensive_bytes_per_us`].
 const THRESHOLD_MAX: u32 = i32::MAX as u32;
-/// From so many estimated bytes on a statement is worth measuring the threshold for.
+/// From this many estimated bytes on a statement is worth measuring the threshold for.
 const CALIBRATED_FROM_BYTES: u64 = 64 << 20;
 /// How often it is tried.
 const TRIES: u32 = 3;
@@ -43,8 +44,8 @@ pub(crate) struct Threshold {
 }
 
 impl Threshold {
-    /// What can be said without measuring: never where all slots are on one node, since no task could leave its data; else
-    /// what the probe's figures say.
+    /// What can be said without measuring: never where all slots are on one node, since no task could leave its data;
+    /// else what the probe's figures say.
     pub(crate) fn of(scheduler: &Scheduler, attributes: Option<&Attributes>) -> Threshold {
         let mut nodes: Vec<_> = scheduler.layout().groups().iter().map(|group| group.node).collect();
         nodes.sort_unstable();
@@ -85,7 +86,7 @@ impl Threshold {
     }
 }
 
-/// Before a statement that is estimated to read so many bytes: gives it the machine's threshold, measured if need be.
+/// Before a statement that is estimated to read `n` bytes: gives it the machine's threshold, measured if need be.
 pub(crate) fn calibrate(
     threshold: &Threshold,
     options: &NearsideOptions,
@@ -128,7 +129,8 @@ fn threshold(text: &str) -> Result<Option<u32>> {
     match text.trim().parse() {
         Ok(bytes) if bytes <= THRESHOLD_MAX => Ok(Some(bytes)),
         _ => Err(Error::Setting(format!(
-            "nearside.memory_intensive_bytes_per_us cannot be '{text}': choose {AUTO}, 0 (never) or a whole number up to \
+            "nearside.memory_intensive_bytes_per_us cannot be '{text}': choose {AUTO}, 0 (never) or a whole number up \
+             to \
              {THRESHOLD_MAX}"
         ))),
     }
@@ -165,7 +167,8 @@ pub(crate) fn write_strategy(settings: &Settings, options: &mut NearsideOptions)
     options.scheduling = name(settings);
 }
 
-/// Makes options agree after `changed` (a full name) was set: the preset with the rest, and every name as it is written.
+/// Makes options agree after `changed` (a full name) was set: the preset with the rest, and every name as it is
+/// written.
 ///
 /// # Errors
 /// As [`settings`]; the options are then not to be used.
@@ -197,7 +200,7 @@ mod tests {
     use super::*;
     use crate::Database;
     use crate::run::config;
-    use crate::run::statement::Running;
+    use crate::run::statement::RunningStatement;
 
     fn database(packages: u32, attributes: Option<Attributes>) -> Database {
         let topology = Topology::synthetic(packages, 1, 1, 1);
@@ -209,13 +212,13 @@ mod tests {
     }
 
     /// What stands before a statement's plan runs.
-    fn before(running: &Running, estimated_bytes: u64) {
+    fn before(running: &RunningStatement, estimated_bytes: u64) {
         let options = config::nearside(running.planner.config_options());
         let inner = &running.inner;
         calibrate(&inner.threshold, &options, &inner.scheduler, &running.statement, estimated_bytes);
     }
 
-    fn threshold_of(running: &Running) -> u32 {
+    fn threshold_of(running: &RunningStatement) -> u32 {
         running.statement.settings().unwrap().memory_intensive_bytes_per_us
     }
 

@@ -24,7 +24,7 @@ use crate::run::scheduling;
 
 /// One statement from its start until its last row is taken.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningStatement {
     /// What the scheduler knows of it.
     pub statement: Arc<sched::Statement>,
     /// The database.
@@ -41,9 +41,9 @@ pub(crate) struct Running {
     deadline: Option<Instant>,
 }
 
-impl Running {
+impl RunningStatement {
     /// Starts a statement: it sees what exists now, and nothing that commits later.
-    pub(crate) fn start(inner: &Arc<Inner>, planner: Arc<Planner>) -> Running {
+    pub(crate) fn start(inner: &Arc<Inner>, planner: Arc<Planner>) -> RunningStatement {
         let settings = config::nearside(planner.config_options());
         let limit = (settings.statement_memory_bytes > 0).then_some(settings.statement_memory_bytes);
         let budget = inner.budget.child("statement", limit);
@@ -56,7 +56,7 @@ impl Running {
         // SET has refused what is no setting.
         statement.set_settings(scheduling::settings(&settings, inner.threshold.known().unwrap_or(0)).ok());
         statement.set_counted(scheduling::counted(&settings.hardware_counters).unwrap_or(true));
-        Running {
+        RunningStatement {
             statement,
             inner: Arc::clone(inner),
             planner,
@@ -69,13 +69,13 @@ impl Running {
     }
 
     /// The same statement over what exists now.
-    pub(crate) fn refreshed(&self) -> Running {
+    pub(crate) fn refreshed(&self) -> RunningStatement {
         self.over(self.home.state())
     }
 
     /// The same statement over another state.
-    pub(crate) fn over(&self, catalog: Arc<CatalogState>) -> Running {
-        Running {
+    pub(crate) fn over(&self, catalog: Arc<CatalogState>) -> RunningStatement {
+        RunningStatement {
             statement: Arc::clone(&self.statement),
             inner: Arc::clone(&self.inner),
             planner: Arc::clone(&self.planner),
@@ -88,9 +88,9 @@ impl Running {
     }
 
     /// The same statement in an empty catalog of its own.
-    pub(crate) fn scratch(&self) -> Running {
+    pub(crate) fn scratch(&self) -> RunningStatement {
         let home = Arc::new(self.home.scratch());
-        Running { home: Arc::clone(&home), ..self.over(home.state()) }
+        RunningStatement { home: Arc::clone(&home), ..self.over(home.state()) }
     }
 
     /// What expressions are planned with: the time of the statement and the session's settings.
@@ -123,7 +123,7 @@ impl Running {
     }
 }
 
-impl Workers for Running {
+impl Workers for RunningStatement {
     type Parallel = SchedParallel;
 
     fn parallel(&self) -> SchedParallel {
@@ -145,7 +145,7 @@ impl Workers for Running {
 }
 
 /// The optimiser asks the statement for the time that `now()` stands for.
-impl OptimizerConfig for Running {
+impl OptimizerConfig for RunningStatement {
     fn query_execution_start_time(&self) -> Option<DateTime<Utc>> {
         Some(self.started)
     }
@@ -163,7 +163,7 @@ impl OptimizerConfig for Running {
     }
 }
 
-impl PlanningStatement for Running {
+impl PlanningStatement for RunningStatement {
     fn planner(&self) -> &Planner {
         &self.planner
     }

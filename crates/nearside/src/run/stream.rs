@@ -1,7 +1,7 @@
 //! The rows of a query as they come: an iterator for synchronous callers, a stream for asynchronous ones.
 //!
-//! A synchronous caller parks its own thread and is woken by a waker; it never enters a runtime, so it may be called inside
-//! one. Dropping a stream cancels what still runs for it.
+//! A synchronous caller parks its own thread and is woken by a waker; it never enters a runtime, so it may be called
+//! inside one. Dropping a stream cancels what still runs for it.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,8 +14,9 @@ use exec::Execution;
 use futures::Stream;
 
 use crate::error::{Error, Result};
+use crate::plan::headers;
 use crate::run::profile::Recording;
-use crate::run::statement::{Canceller, Running};
+use crate::run::statement::{Canceller, RunningStatement};
 
 /// The rows of a query.
 ///
@@ -30,14 +31,14 @@ use crate::run::statement::{Canceller, Running};
 /// ```
 pub struct ResultStream {
     schema: SchemaRef,
-    source: Source,
-    running: Option<Arc<Running>>,
+    source: BatchSource,
+    running: Option<Arc<RunningStatement>>,
     canceller: Option<Canceller>,
     recording: Option<Recording>,
     ended: bool,
 }
 
-enum Source {
+enum BatchSource {
     Native(Execution),
     Ready(std::vec::IntoIter<RecordBatch>),
 }
@@ -53,7 +54,7 @@ impl ResultStream {
     pub(crate) fn ready(schema: SchemaRef, batches: Vec<RecordBatch>) -> ResultStream {
         ResultStream {
             schema,
-            source: Source::Ready(batches.into_iter()),
+            source: BatchSource::Ready(batches.into_iter()),
             running: None,
             canceller: None,
             recording: None,
@@ -62,9 +63,10 @@ impl ResultStream {
     }
 
     /// The rows of a wholly native plan.
-    pub(crate) fn native(schema: SchemaRef, execution: Execution, running: Arc<Running>) -> ResultStream {
+    pub(crate) fn native(schema: SchemaRef, execution: Execution, running: Arc<RunningStatement>) -> ResultStream {
         let canceller = Some(running.canceller());
-        let (source, running) = (Source::Native(execution), Some(running));
+        let source = BatchSource::Native(execution);
+        let running = Some(running);
         ResultStream { schema, source, running, canceller, recording: None, ended: false }
     }
 
@@ -79,6 +81,13 @@ impl ResultStream {
         &self.schema
     }
 
+    /// The same rows with names of which no two are the same (`sum`, `sum_1`), as objects and files have them.
+    pub fn with_names_apart(mut self) -> ResultStream {
+        let names = self.schema.fields().iter().map(|field| field.name().clone()).collect();
+        self.schema = headers::named(&self.schema, &headers::apart(names, &|_, _| false));
+        self
+    }
+
     /// All rows, when they fit in memory.
     pub fn collect_all(self) -> Result<Vec<RecordBatch>> {
         Iterator::collect(self)
@@ -89,8 +98,8 @@ impl ResultStream {
             return Poll::Ready(None);
         }
         let item = match &mut self.source {
-            Source::Ready(batches) => Poll::Ready(batches.next().map(Ok)),
-            Source::Native(execution) => {
+            BatchSource::Ready(batches) => Poll::Ready(batches.next().map(Ok)),
+            BatchSource::Native(execution) => {
                 execution.poll_next(cx).map(|item| item.map(|batch| conform(batch.map_err(Error::from)?, &self.schema)))
             }
         };
@@ -129,7 +138,7 @@ impl ResultStream {
 
     fn finish(&mut self) {
         self.ended = true;
-        self.source = Source::Ready(Vec::new().into_iter());
+        self.source = BatchSource::Ready(Vec::new().into_iter());
         self.running = None;
         self.canceller = None;
     }
@@ -157,7 +166,7 @@ impl Iterator for ResultStream {
     fn next(&mut self) -> Option<Self::Item> {
         match &self.source {
             // On a worker this helps with the morsels instead of waiting for other workers.
-            Source::Native(execution) if !self.ended => {
+            BatchSource::Native(execution) if !self.ended => {
                 let item = execution.next_blocking();
                 let item = item.map(|batch| conform(batch.map_err(Error::from)?, &self.schema));
                 self.count(&item);
@@ -175,7 +184,7 @@ impl Iterator for ResultStream {
 }
 
 /// The same columns under the schema that was promised (names, metadata and nullability come from the logical plan).
-pub(crate) fn conform(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+fn conform(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     if batch.schema_ref() == schema {
         return Ok(batch);
     }

@@ -1,5 +1,5 @@
-//! What common table expressions say of themselves, kept where the planner would lose it: `AS MATERIALIZED`, `AS NOT MATERIALIZED`, and
-//! functions that give something else at each call.
+//! What common table expressions say of themselves, kept where the planner would lose it: `AS MATERIALIZED`,
+//! `AS NOT MATERIALIZED`, and functions that give something else at each call.
 //!
 //! The planner puts a copy of the query wherever its name stands. So the query is put into a table of a name that tells
 //! ([`Wish`]), which [`SharedQueries`](crate::rewrite::shared_queries) reads off the plan.
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    self, CteAsMaterialized, Ident, ObjectName, Query, SetExpr, TableFactor, VisitMut, VisitorMut, visit_expressions,
+    self, CteAsMaterialized, Ident, ObjectName, Query, SetExpr, TableFactor, VisitorMut, visit_expressions,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -18,6 +18,7 @@ use sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 
 use super::exclude::solid;
 use super::normalised;
+use super::walk::visit_mut;
 
 const PREFIX: &str = "__nearside_cte_";
 
@@ -52,14 +53,14 @@ impl Wish {
 
 /// `AS MATERIALIZED (..)` of one common table expression, which the parser does not know.
 #[derive(Debug)]
-pub(super) struct Said {
+pub(super) struct CteWord {
     /// Where its name stands.
     name: Location,
     says: CteAsMaterialized,
 }
 
 /// The statement's tokens without MATERIALIZED and NOT MATERIALIZED, and of which common table expressions they are.
-pub(super) fn without_words(tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Vec<Said>) {
+pub(super) fn without_words(tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, Vec<CteWord>) {
     let (places, solid) = solid(&tokens);
     let is = |place: Option<usize>, word: &str| {
         let token = place.and_then(|place| solid.get(place)).map(|token| &token.token);
@@ -74,7 +75,7 @@ pub(super) fn without_words(tokens: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, 
         let Some(name) = first.checked_sub(2).filter(|_| opens && is(first.checked_sub(1), "AS")) else { continue };
         let Some(name) = before_columns(&solid, name) else { continue };
         let says = if negated { CteAsMaterialized::NotMaterialized } else { CteAsMaterialized::Materialized };
-        said.push(Said { name: solid[name].span.start, says });
+        said.push(CteWord { name: solid[name].span.start, says });
         words.extend(&places[first..=place]);
     }
     if said.is_empty() {
@@ -97,18 +98,14 @@ fn before_columns(solid: &[&TokenWithSpan], end: usize) -> Option<usize> {
 }
 
 /// Tells common table expressions what was said of them.
-pub(super) fn put_back(statement: &mut Statement, said: &[Said]) {
-    match statement {
-        Statement::Statement(inner) if !said.is_empty() => {
-            let _ = inner.visit(&mut PutBack { said });
-        }
-        Statement::Explain(explain) => put_back(&mut explain.statement, said),
-        _ => {}
+pub(super) fn put_back(statement: &mut Statement, said: &[CteWord]) {
+    if !said.is_empty() {
+        let _ = visit_mut(statement, &mut PutBack { said });
     }
 }
 
 struct PutBack<'a> {
-    said: &'a [Said],
+    said: &'a [CteWord],
 }
 
 impl VisitorMut for PutBack<'_> {
@@ -130,13 +127,7 @@ pub(super) fn keep_wishes(
     is_volatile: &dyn Fn(&str) -> bool,
     is_volatile_view: &dyn Fn(&ObjectName) -> bool,
 ) {
-    match statement {
-        Statement::Statement(inner) => {
-            let _ = inner.visit(&mut Keep { is_volatile, is_volatile_view });
-        }
-        Statement::Explain(explain) => keep_wishes(&mut explain.statement, is_volatile, is_volatile_view),
-        _ => {}
-    }
+    let _ = visit_mut(statement, &mut Keep { is_volatile, is_volatile_view });
 }
 
 struct Keep<'a> {
@@ -150,7 +141,8 @@ impl VisitorMut for Keep<'_> {
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         let Some(with) = &mut query.with else { return ControlFlow::Continue(()) };
         for cte in &mut with.cte_tables {
-            // What names itself is planned as a recursion only as it was written, and runs once for each name in any case.
+            // What names itself is planned as a recursion only as it was written, and runs once for each name in any
+            // case.
             if with.recursive && names_itself(cte) {
                 continue;
             }

@@ -11,20 +11,16 @@ use std::ops::ControlFlow;
 
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::helpers::attached_token::AttachedToken;
-use sqlparser::ast::{self, Ident, ObjectName, SelectItem, SetExpr, Value, VisitMut, VisitorMut, visit_expressions};
+use sqlparser::ast::{self, Ident, ObjectName, SelectItem, SetExpr, Value, VisitorMut, visit_expressions};
 
 use super::normalised;
+use super::walk::visit_mut;
 use crate::functions::any_of_list;
+use crate::sql::fresh_name;
 
 /// Sets a statement right.
 pub(super) fn mend(statement: &mut Statement) {
-    match statement {
-        Statement::Statement(inner) => {
-            let _ = inner.visit(&mut Mend);
-        }
-        Statement::Explain(explain) => mend(&mut explain.statement),
-        _ => {}
-    }
+    let _ = visit_mut(statement, &mut Mend);
 }
 
 struct Mend;
@@ -193,8 +189,8 @@ fn compare_rows(expr: &mut ast::Expr) {
             if row(value).is_none() || row(low).is_none() || row(high).is_none() {
                 return;
             }
-            let (mut above, mut below) =
-                (binary(*value.clone(), GtEq, *low.clone()), binary(*value.clone(), LtEq, *high.clone()));
+            let mut above = binary(*value.clone(), GtEq, *low.clone());
+            let mut below = binary(*value.clone(), LtEq, *high.clone());
             for part in [&mut above, &mut below] {
                 if let ast::Expr::Nested(inner) = part {
                     compare_rows(inner);
@@ -352,12 +348,18 @@ fn name_outputs_apart(query: &mut ast::Query) {
         taken.extend(select.projection.iter().filter_map(name_of));
         for place in repeated(&select.projection) {
             let item = &mut select.projection[place];
-            let name = name_of(item).unwrap_or_default();
-            let numbered = (1..).map(|number| format!("{name}_{number}"));
-            let free: String = numbered.skip_while(|name| taken.contains(name)).take(1).collect();
+            let free: String = match column_name(item) {
+                Some(name) => {
+                    let numbered = (1..).map(|number| format!("{name}_{number}"));
+                    numbered.skip_while(|name| taken.contains(name)).take(1).collect()
+                }
+                // Users see it under the name that it has without AS.
+                None => fresh_name("output"),
+            };
             taken.insert(free.clone());
             if let SelectItem::ExprWithAlias { expr, .. } | SelectItem::UnnamedExpr(expr) = item {
-                let (expr, alias) = (expr.clone(), Ident::with_quote('"', free));
+                let expr = expr.clone();
+                let alias = Ident::with_quote('"', free);
                 *item = SelectItem::ExprWithAlias { expr, alias };
             }
         }
@@ -429,6 +431,18 @@ fn name_of(item: &SelectItem) -> Option<String> {
         }),
         _ => None,
     }
+}
+
+/// The name that an output has from AS, or from the column that it is.
+fn column_name(item: &SelectItem) -> Option<String> {
+    let is_named = match item {
+        SelectItem::ExprWithAlias { .. } => true,
+        SelectItem::UnnamedExpr(expr) => {
+            matches!(told(expr), ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_))
+        }
+        _ => false,
+    };
+    name_of(item).filter(|_| is_named)
 }
 
 fn folded(name: &Ident) -> String {

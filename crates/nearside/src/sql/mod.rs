@@ -1,7 +1,8 @@
 //! From text to statements: splitting scripts, our own statements, and DataFusion's parser for the rest.
 //!
-//! Ours: `ALTER TABLE .. SET PLACEMENT` and `.. NUMA NODE`, `COPY t FROM 'file'`, `EXPORT DATABASE 'folder'`, `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and
-//! executed by us. Everything else is SQL as DataFusion (sqlparser's generic dialect) reads it.
+//! Ours: `ALTER TABLE .. SET PLACEMENT` and `.. NUMA NODE`, `COPY t FROM 'file'`, `EXPORT DATABASE 'folder'`,
+//! `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and executed by us. Everything else is SQL as
+//! DataFusion (sqlparser's generic dialect) reads it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -30,6 +31,7 @@ mod recursion;
 mod rows;
 mod scope;
 mod text;
+mod walk;
 mod windows;
 mod writes;
 
@@ -38,7 +40,7 @@ use exclude::without_exclusions;
 pub(crate) use materialized::Wish;
 use materialized::{keep_wishes, put_back, without_words};
 use mend::mend;
-pub(crate) use names::{fresh_name, object_name, quoted};
+pub(crate) use names::{fresh_name, is_made, object_name, quoted};
 use own::own_statement;
 pub(crate) use own::{AlterPlacement, Change};
 pub(crate) use recursion::STEP;
@@ -52,7 +54,7 @@ const RECURSION_MAX: usize = 200;
 
 /// One statement of a script and where it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
+pub struct ScriptPiece {
     /// The text, without the semicolon.
     pub sql: String,
     /// Where it starts in the script.
@@ -61,7 +63,7 @@ pub struct Piece {
 
 /// A statement of ours or of DataFusion's.
 #[derive(Debug, Clone)]
-pub(crate) enum Parsed {
+pub(crate) enum AnyStatement {
     /// DataFusion's parser took it.
     Sql(Box<Statement>),
     /// `COPY t | (query) TO 'file'`.
@@ -89,19 +91,19 @@ pub(crate) struct CopyFrom {
     pub options: Vec<(String, String)>,
 }
 
-impl Parsed {
+impl AnyStatement {
     /// Parses a text that holds exactly one statement.
-    pub(crate) fn one(sql: &str) -> Result<Parsed> {
+    pub(crate) fn one(sql: &str) -> Result<AnyStatement> {
         let mut all = statements(sql)?;
         match (all.pop(), all.len()) {
-            (Some(written), 0) => Parsed::of(written),
+            (Some(written), 0) => AnyStatement::of(written),
             (None, _) => Err(Error::syntax("there is no statement in the text")),
             (_, more) => Err(Error::syntax(format!("one statement is expected here, and the text holds {}", more + 1))),
         }
     }
 
     /// Parses a statement of a script; what is wrong with it is told where it stands in the script.
-    pub(crate) fn of(written: Written) -> Result<Parsed> {
+    pub(crate) fn of(written: Written) -> Result<AnyStatement> {
         let tokens = written.tokens;
         check_tokens(&tokens)?;
         if let Some(own) = own_statement(&tokens)? {
@@ -122,8 +124,8 @@ impl Parsed {
             statements.iter().try_for_each(complete::check)
         })?;
         match (statements.pop_front(), statements.is_empty()) {
-            (Some(Statement::CopyTo(copy)), true) => Ok(Parsed::CopyTo(copy)),
-            (Some(statement), true) => Ok(Parsed::Sql(Box::new(statement))),
+            (Some(Statement::CopyTo(copy)), true) => Ok(AnyStatement::CopyTo(copy)),
+            (Some(statement), true) => Ok(AnyStatement::Sql(Box::new(statement))),
             _ => Err(Error::syntax("one statement is expected here")),
         }
     }
@@ -131,8 +133,8 @@ impl Parsed {
     /// The logical plan of a statement that has one.
     pub(crate) fn plan(self, context: &impl KnownTables) -> Result<LogicalPlan> {
         match self {
-            Parsed::Sql(statement) => plan_statement(*statement, context),
-            Parsed::AlterPlacement(_) => {
+            AnyStatement::Sql(statement) => plan_statement(*statement, context),
+            AnyStatement::AlterPlacement(_) => {
                 Err(Error::Unsupported("ALTER TABLE cannot be prepared or stand inside another statement".into()))
             }
             _ => Err(Error::plan("COPY, EXPORT and IMPORT cannot stand inside another statement")),
@@ -223,7 +225,7 @@ pub(crate) fn lengths(statement: &Statement) -> Result<Lengths> {
 }
 
 /// The planner's options as the session's settings say.
-pub(crate) fn parser_options(options: &ConfigOptions) -> ParserOptions {
+fn parser_options(options: &ConfigOptions) -> ParserOptions {
     let sql = &options.sql_parser;
     ParserOptions {
         parse_float_as_decimal: sql.parse_float_as_decimal,
@@ -236,8 +238,8 @@ pub(crate) fn parser_options(options: &ConfigOptions) -> ParserOptions {
     }
 }
 
-/// The options of DataFusion's statements in the same shape: keys in lower case, without a `format.` before them, and the
-/// format among them.
+/// The options of DataFusion's statements in the same shape: keys in lower case, without a `format.` before them, and
+/// the format among them.
 pub(crate) fn option_pairs(options: &[(String, Value)], format: Option<&str>) -> Vec<(String, String)> {
     let pair = |(key, value): &(String, Value)| {
         let key = key.to_lowercase();

@@ -33,7 +33,15 @@ pub(crate) fn quoted(name: &str) -> String {
 /// Numbers of names given so far, in the whole process: plans of views and kept plans meet in one statement.
 static FRESH: AtomicU64 = AtomicU64::new(0);
 
+/// What names begin with that stand in no statement.
+const MADE: &str = "__nearside_";
+
+/// Whether a name is one of ours.
+pub(crate) fn is_made(name: &str) -> bool {
+    name.starts_with(MADE)
+}
+
 /// A name that no column has.
 pub(crate) fn fresh_name(what: &str) -> String {
-    format!("__nearside_{what}_{}", FRESH.fetch_add(1, Ordering::Relaxed))
+    format!("{MADE}{what}_{}", FRESH.fetch_add(1, Ordering::Relaxed))
 }

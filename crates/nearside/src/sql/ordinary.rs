@@ -16,11 +16,11 @@
 use std::ops::ControlFlow;
 
 use datafusion_common::DataFusionError;
-use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement};
+use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, Assignment, AssignmentTarget, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArguments, GroupByExpr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, TableAlias,
-    TableAliasColumnDef, TableFactor, UnaryOperator, Value, VisitMut, VisitorMut,
+    TableAliasColumnDef, TableFactor, UnaryOperator, Value, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -28,6 +28,7 @@ use sqlparser::parser::Parser;
 use super::complete::is_aggregate;
 use super::mend::{call, joined};
 use super::scope::binary;
+use super::walk::rewrite;
 use crate::error::{Error, Result};
 use crate::sql::fresh_name;
 
@@ -39,16 +40,7 @@ const CUBE_MAX: usize = 12;
 /// # Errors
 /// What cannot be written so, by name.
 pub(super) fn write_out(statement: &mut Statement) -> Result<()> {
-    let flow = match statement {
-        Statement::Statement(inner) => inner.visit(&mut Ordinary),
-        Statement::Explain(explain) => return write_out(&mut explain.statement),
-        Statement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => query.visit(&mut Ordinary),
-        _ => return Ok(()),
-    };
-    match flow {
-        ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(()),
-    }
+    rewrite(statement, &mut Ordinary)
 }
 
 struct Ordinary;
@@ -138,7 +130,8 @@ fn each_by_itself(assignments: &mut Vec<Assignment>) -> Result<()> {
             }
         };
         if values.len() != columns.len() {
-            let (n, m) = (columns.len(), values.len());
+            let n = columns.len();
+            let m = values.len();
             return Err(Error::plan(format!("SET of {n} columns to {m} values; give each column one")));
         }
         let pairs = columns.into_iter().zip(values);

@@ -1,6 +1,7 @@
 //! Statements of ours: what stands in them, word by word.
 //!
-//! What is wrong with a statement that is not ours is for the other parser to say, so `None` comes early and errors only where it is.
+//! What is wrong with a statement that is not ours is for the other parser to say, so `None` comes early and errors
+//! only where it is.
 
 use std::ops::Range;
 
@@ -10,7 +11,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::parser::{IsOptional, Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::{CopyFrom, Parsed, RECURSION_MAX, normalised};
+use super::{AnyStatement, CopyFrom, RECURSION_MAX, normalised};
 use crate::error::{Error, Position, Result, syntax};
 
 /// `ALTER TABLE [IF EXISTS] t` and what about its placement.
@@ -41,7 +42,7 @@ pub(crate) enum Change {
 ///
 /// # Errors
 /// What is wrong with it.
-pub(super) fn own_statement(tokens: &[TokenWithSpan]) -> Result<Option<Parsed>> {
+pub(super) fn own_statement(tokens: &[TokenWithSpan]) -> Result<Option<AnyStatement>> {
     let first = tokens.iter().find(|token| !matches!(token.token, Token::Whitespace(_)));
     let is_ours = |word: &str| ["copy", "alter", "export", "import"].iter().any(|own| word.eq_ignore_ascii_case(own));
     if !matches!(first.map(|token| &token.token), Some(Token::Word(word)) if is_ours(&word.value)) {
@@ -53,10 +54,10 @@ pub(super) fn own_statement(tokens: &[TokenWithSpan]) -> Result<Option<Parsed>> 
         Token::Word(w) if w.keyword == Keyword::COPY => copy_from(&mut parser),
         Token::Word(w) if w.keyword == Keyword::ALTER => alter_placement(&mut parser),
         Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case("export") => {
-            database(&mut parser).map(|path| Some(Parsed::Export(path)))
+            database(&mut parser).map(|path| Some(AnyStatement::Export(path)))
         }
         Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case("import") => {
-            database(&mut parser).map(|path| Some(Parsed::Import(path)))
+            database(&mut parser).map(|path| Some(AnyStatement::Import(path)))
         }
         _ => return Ok(None),
     };
@@ -80,7 +81,7 @@ fn database(parser: &mut Parser<'_>) -> Result<String, ParserError> {
 
 /// `ALTER TABLE [IF EXISTS] t [ALTER [COLUMN] c] (SET PLACEMENT .. | [ROWS a TO b] NUMA NODE ..)` and
 /// `ALTER TABLE t PARTITION p NUMA NODE ..`; `None` for every other ALTER.
-fn alter_placement(parser: &mut Parser<'_>) -> Result<Option<Parsed>, ParserError> {
+fn alter_placement(parser: &mut Parser<'_>) -> Result<Option<AnyStatement>, ParserError> {
     if !parser.parse_keywords(&[Keyword::ALTER, Keyword::TABLE]) {
         return Ok(None);
     }
@@ -115,7 +116,7 @@ fn alter_placement(parser: &mut Parser<'_>) -> Result<Option<Parsed>, ParserErro
     } else {
         return Ok(None);
     };
-    Ok(Some(Parsed::AlterPlacement(AlterPlacement { table, if_exists, change })))
+    Ok(Some(AnyStatement::AlterPlacement(AlterPlacement { table, if_exists, change })))
 }
 
 fn is_word(parser: &Parser<'_>, word: &str) -> bool {
@@ -186,7 +187,7 @@ fn node(parser: &mut Parser<'_>) -> Result<u32, ParserError> {
 }
 
 /// `None` when the statement is `COPY .. TO`, which DataFusion parses.
-fn copy_from(parser: &mut Parser<'_>) -> Result<Option<Parsed>, ParserError> {
+fn copy_from(parser: &mut Parser<'_>) -> Result<Option<AnyStatement>, ParserError> {
     parser.next_token();
     if parser.peek_token().token == Token::LParen {
         return Ok(None);
@@ -212,7 +213,7 @@ fn copy_from(parser: &mut Parser<'_>) -> Result<Option<Parsed>, ParserError> {
         parser.expect_token(&Token::RParen)?;
     }
     let columns = columns.into_iter().map(normalised).collect();
-    Ok(Some(Parsed::CopyFrom(CopyFrom { table, columns, path, options })))
+    Ok(Some(AnyStatement::CopyFrom(CopyFrom { table, columns, path, options })))
 }
 
 fn option(parser: &mut Parser<'_>) -> Result<(String, String), ParserError> {

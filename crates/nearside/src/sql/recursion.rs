@@ -7,16 +7,17 @@
 
 use std::ops::ControlFlow;
 
-use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement};
+use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, Cte, Expr, JoinOperator, ObjectName, Query, Select, SelectItem, SetExpr, SetOperator, SetQuantifier,
-    TableFactor, TableWithJoins, VisitMut, Visitor, VisitorMut, visit_relations,
+    TableFactor, TableWithJoins, VisitorMut, visit_relations,
 };
 
 use super::complete::is_aggregate;
 use super::materialized::in_from;
 use super::mend::call;
 use super::normalised;
+use super::walk::{is_any_outside, rewrite};
 use crate::error::{Error, Result};
 
 /// The function that the outputs of a recursive step are put into: it gives its argument.
@@ -27,16 +28,7 @@ pub(crate) const STEP: &str = "__nearside_step";
 /// # Errors
 /// A reference of a query to itself in a place where there is none.
 pub(super) fn mark_steps(statement: &mut Statement) -> Result<()> {
-    let flow = match statement {
-        Statement::Statement(inner) => inner.visit(&mut Recursions),
-        Statement::Explain(explain) => return mark_steps(&mut explain.statement),
-        Statement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => query.visit(&mut Recursions),
-        _ => return Ok(()),
-    };
-    match flow {
-        ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(()),
-    }
+    rewrite(statement, &mut Recursions)
 }
 
 struct Recursions;
@@ -108,7 +100,7 @@ fn common_table(cte: &mut Cte) -> Result<()> {
     if names(left.as_ref(), &name) {
         return refused("it reads itself in its first part; only the last part of the UNION may");
     }
-    let mut step = Step { name: &name, references: 0 };
+    let mut step = StepWalk { name: &name, references: 0 };
     step.body(right, None)?;
     if step.references > 1 {
         return refused("it reads itself more than once; join with a table instead, or number the rows");
@@ -134,12 +126,12 @@ fn is(relation: &ObjectName, name: &str) -> bool {
 }
 
 /// A walk over the step, which looks for references to the query itself.
-struct Step<'a> {
+struct StepWalk<'a> {
     name: &'a str,
     references: usize,
 }
 
-impl Step<'_> {
+impl StepWalk<'_> {
     /// `within`: what keeps a reference from standing here.
     fn body(&mut self, body: &SetExpr, within: Option<&'static str>) -> Result<()> {
         match body {
@@ -270,32 +262,10 @@ impl Step<'_> {
 
 /// Whether aggregates are called here, and not in a query within.
 fn aggregates<N: ast::Visit>(part: &N) -> bool {
-    struct Calls {
-        queries: usize,
-    }
-    impl Visitor for Calls {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            self.queries += 1;
-            ControlFlow::Continue(())
-        }
-
-        fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
-            self.queries -= 1;
-            ControlFlow::Continue(())
-        }
-
-        fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
-            match expr {
-                Expr::Function(call) if self.queries == 0 && call.over.is_none() && is_aggregate(&call.name) => {
-                    ControlFlow::Break(())
-                }
-                _ => ControlFlow::Continue(()),
-            }
-        }
-    }
-    part.visit(&mut Calls { queries: 0 }).is_break()
+    is_any_outside(part, &|expr| match expr {
+        Expr::Function(call) => call.over.is_none() && is_aggregate(&call.name),
+        _ => false,
+    })
 }
 
 /// Puts each output of a step into a call of [`STEP`].

@@ -6,13 +6,14 @@
 
 use std::ops::ControlFlow;
 
-use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement};
+use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Query, Select, SelectItem,
-    TableFactor, VisitMut, VisitorMut,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, Select, SelectItem,
+    TableFactor, VisitorMut,
 };
 
 use super::mend::call;
+use super::walk::{outside, rewrite};
 use crate::error::{Error, Result};
 use crate::functions::flat::FLAT;
 
@@ -24,16 +25,7 @@ const UNNEST: &str = "unnest";
 /// # Errors
 /// `generate_series` where no rows can come from.
 pub(super) fn write_out(statement: &mut Statement) -> Result<()> {
-    let flow = match statement {
-        Statement::Statement(inner) => inner.visit(&mut Rows),
-        Statement::Explain(explain) => return write_out(&mut explain.statement),
-        Statement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => query.visit(&mut Rows),
-        _ => return Ok(()),
-    };
-    match flow {
-        ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(()),
-    }
+    rewrite(statement, &mut Rows)
 }
 
 struct Rows;
@@ -48,7 +40,7 @@ impl VisitorMut for Rows {
                 _ => None,
             };
             if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
-                let _ = expr.visit(&mut InList { queries: 0 });
+                outside(expr, &mut in_list);
             }
             if let (SelectItem::UnnamedExpr(expr), Some(SERIES)) = (&mut *item, unnamed) {
                 *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::new(SERIES) };
@@ -80,44 +72,12 @@ impl VisitorMut for Rows {
     }
 }
 
-/// Makes `unnest` of the calls of `generate_series` in an output, but not in its queries.
-struct InList {
-    queries: usize,
-}
-
-impl VisitorMut for InList {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries += 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-        self.queries -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        if self.queries > 0 {
-            return ControlFlow::Continue(());
-        }
-        match named(expr) {
-            // Written as a list for unnest already.
-            Some(UNNEST) => {
-                if let Some(argument) = argument(expr)
-                    && named(argument) == Some(SERIES)
-                {
-                    quote(argument);
-                }
-            }
-            Some(SERIES) => {
-                quote(expr);
-                *expr = call(UNNEST, vec![expr.clone()]);
-            }
-            _ => {}
-        }
-        ControlFlow::Continue(())
+/// Makes `unnest` of a call of `generate_series` in an output; `unnest` of that is the same once more, which
+/// [`flatten_argument`] takes away.
+fn in_list(expr: &mut Expr) {
+    if named(expr) == Some(SERIES) {
+        quote(expr);
+        *expr = call(UNNEST, vec![expr.clone()]);
     }
 }
 

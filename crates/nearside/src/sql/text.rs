@@ -4,7 +4,7 @@ use sqlparser::dialect::GenericDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
-use super::Piece;
+use super::ScriptPiece;
 use crate::error::{Error, Position, Result};
 
 /// How many operators may follow each other in one expression.
@@ -57,7 +57,8 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
         }
         if levels.last().is_some_and(|level| level.operators + level.inner > OPERATORS_MAX) {
             let message = format!(
-                "an expression has more than {OPERATORS_MAX} operators in a row or within each other; use IN, a join with VALUES, or several statements"
+                "an expression has more than {OPERATORS_MAX} operators in a row or within each other; use IN, a join \
+                 with VALUES, or several statements"
             );
             return Err(Error::Syntax { message, position });
         }
@@ -98,7 +99,7 @@ pub(super) fn tokens(sql: &str) -> Result<Vec<TokenWithSpan>> {
 /// A statement of a script with its tokens, which say where they stand in the script.
 pub(crate) struct Written {
     /// Its text.
-    pub piece: Piece,
+    pub piece: ScriptPiece,
     /// Its tokens, blanks and comments among them.
     pub tokens: Vec<TokenWithSpan>,
 }
@@ -119,7 +120,7 @@ pub(crate) fn statements(script: &str) -> Result<Vec<Written>> {
             Token::SemiColon => {
                 let end = cursor.byte_at(token.span.start);
                 if let Some((from, start)) = start.take() {
-                    let piece = Piece { sql: script[from..end].to_string(), start };
+                    let piece = ScriptPiece { sql: script[from..end].to_string(), start };
                     all.push(Written { piece, tokens: std::mem::take(&mut own) });
                 }
             }
@@ -133,7 +134,7 @@ pub(crate) fn statements(script: &str) -> Result<Vec<Written>> {
         }
     }
     if let Some((from, start)) = start {
-        let piece = Piece { sql: script[from..].trim_end().to_string(), start };
+        let piece = ScriptPiece { sql: script[from..].trim_end().to_string(), start };
         all.push(Written { piece, tokens: own });
     }
     Ok(all)
@@ -143,7 +144,7 @@ pub(crate) fn statements(script: &str) -> Result<Vec<Written>> {
 ///
 /// # Errors
 /// As [`statements`].
-pub fn split(script: &str) -> Result<Vec<Piece>> {
+pub fn split(script: &str) -> Result<Vec<ScriptPiece>> {
     Ok(statements(script)?.into_iter().map(|written| written.piece).collect())
 }
 

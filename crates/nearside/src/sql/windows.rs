@@ -13,7 +13,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement};
+use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, CaseWhen, Ident, NamedWindowDefinition, NamedWindowExpr, OrderByKind, SetExpr, Value, VisitMut, VisitorMut,
     WindowSpec, WindowType,
@@ -21,6 +21,7 @@ use sqlparser::ast::{
 
 use super::exclude::is_exclusion;
 use super::normalised;
+use super::walk::{outside, rewrite};
 use crate::error::{Error, Result};
 
 /// Functions that give another value with every call.
@@ -31,35 +32,23 @@ const VOLATILE: [&str; 2] = ["random", "uuid"];
 /// # Errors
 /// Names that no window has or two have, and what PostgreSQL refuses to take over.
 pub(super) fn resolve_windows(statement: &mut Statement) -> Result<()> {
-    let mut queries = Queries { error: None };
-    let _ = match statement {
-        Statement::Statement(inner) => inner.visit(&mut queries),
-        Statement::Explain(explain) => return resolve_windows(&mut explain.statement),
-        Statement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => query.visit(&mut queries),
-        _ => return Ok(()),
-    };
-    queries.error.map_or(Ok(()), Err)
+    rewrite(statement, &mut Queries)
 }
 
 /// Meets every query of a statement.
-struct Queries {
-    error: Option<Error>,
-}
+struct Queries;
 
 impl VisitorMut for Queries {
-    type Break = ();
+    type Break = Error;
 
-    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<Error> {
         let order_by = match (query.body.as_ref(), &mut query.order_by) {
             (SetExpr::Select(_), Some(order_by)) => Some(&mut order_by.kind),
             _ => None,
         };
         match in_body(&mut query.body, order_by) {
             Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                self.error = Some(error);
-                ControlFlow::Break(())
-            }
+            Err(error) => ControlFlow::Break(error),
         }
     }
 }
@@ -87,12 +76,19 @@ fn in_select(select: &mut ast::Select, order_by: Option<&mut OrderByKind>) -> Re
             return Err(Error::plan(format!("window {name} is defined twice")));
         }
     }
-    let mut calls = Calls { windows: &windows, depth: 0, known: HashMap::new(), error: None };
+    let mut known = HashMap::new();
+    let mut result = Ok(());
+    let mut each = |expr: &mut ast::Expr| {
+        if result.is_ok() {
+            result = in_call(expr, &windows, &mut known);
+        }
+    };
+    // Queries that are part of it have windows of their own.
     if let Some(kind) = order_by {
-        let _ = kind.visit(&mut calls);
+        outside(kind, &mut each);
     }
-    let _ = select.visit(&mut calls);
-    calls.error.map_or(Ok(()), Err)
+    outside(select, &mut each);
+    result
 }
 
 fn find<'w>(windows: &'w HashMap<String, WindowSpec>, name: &Ident) -> Result<&'w WindowSpec> {
@@ -122,70 +118,40 @@ fn completed(mut spec: WindowSpec, windows: &HashMap<String, WindowSpec>) -> Res
     Err(Error::plan(format!("a window cannot be made of window {name}: {problem}")))
 }
 
-/// Meets the window functions of one SELECT.
-struct Calls<'w> {
-    windows: &'w HashMap<String, WindowSpec>,
-    /// Queries that are part of it have windows of their own.
-    depth: usize,
-    /// Volatile calls, and how often each has been met.
-    known: HashMap<String, usize>,
-    error: Option<Error>,
+/// Gives a window function its window. `known`: volatile calls, and how often each has been met.
+fn in_call(
+    expr: &mut ast::Expr,
+    windows: &HashMap<String, WindowSpec>,
+    known: &mut HashMap<String, usize>,
+) -> Result<()> {
+    let ast::Expr::Function(function) = expr else { return Ok(()) };
+    let Some(over) = function.over.take() else { return Ok(()) };
+    let spec = match over {
+        WindowType::NamedWindow(name) => find(windows, &name)?.clone(),
+        WindowType::WindowSpec(spec) => completed(spec, windows)?,
+    };
+    function.over = Some(WindowType::WindowSpec(spec));
+    tell_apart(expr, known);
+    Ok(())
 }
 
-impl VisitorMut for Calls<'_> {
-    type Break = ();
-
-    fn pre_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<()> {
-        self.depth += 1;
-        ControlFlow::Continue(())
+/// Writes a window function otherwise that was met before and has a volatile function in it.
+fn tell_apart(expr: &mut ast::Expr, known: &mut HashMap<String, usize>) {
+    let text = expr.to_string();
+    // Equal windows are one order, whatever it is by.
+    let over = match expr {
+        ast::Expr::Function(function) => function.over.take(),
+        _ => None,
+    };
+    let mut found = Volatile { wrap: 0, found: false };
+    let _ = expr.visit(&mut found);
+    if found.found {
+        let again = known.entry(text).or_default();
+        *again += 1;
+        let _ = expr.visit(&mut Volatile { wrap: *again - 1, found: false });
     }
-
-    fn post_visit_query(&mut self, _: &mut ast::Query) -> ControlFlow<()> {
-        self.depth -= 1;
-        ControlFlow::Continue(())
-    }
-
-    fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
-        let ast::Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
-        if self.depth > 0 {
-            return ControlFlow::Continue(());
-        }
-        let Some(over) = function.over.take() else { return ControlFlow::Continue(()) };
-        let resolved = match over {
-            WindowType::NamedWindow(name) => find(self.windows, &name).cloned(),
-            WindowType::WindowSpec(spec) => completed(spec, self.windows),
-        };
-        match resolved {
-            Ok(spec) => function.over = Some(WindowType::WindowSpec(spec)),
-            Err(error) => {
-                self.error = Some(error);
-                return ControlFlow::Break(());
-            }
-        }
-        self.tell_apart(expr);
-        ControlFlow::Continue(())
-    }
-}
-
-impl Calls<'_> {
-    /// Writes a window function otherwise that was met before and has a volatile function in it.
-    fn tell_apart(&mut self, expr: &mut ast::Expr) {
-        let text = expr.to_string();
-        // Equal windows are one order, whatever it is by.
-        let over = match expr {
-            ast::Expr::Function(function) => function.over.take(),
-            _ => None,
-        };
-        let mut found = Volatile { wrap: 0, found: false };
-        let _ = expr.visit(&mut found);
-        if found.found {
-            let again = self.known.entry(text).or_default();
-            *again += 1;
-            let _ = expr.visit(&mut Volatile { wrap: *again - 1, found: false });
-        }
-        if let ast::Expr::Function(function) = expr {
-            function.over = over;
-        }
+    if let ast::Expr::Function(function) = expr {
+        function.over = over;
     }
 }
 
@@ -222,10 +188,12 @@ impl VisitorMut for Volatile {
 
 #[cfg(test)]
 mod tests {
-    use crate::sql::Parsed;
+    use crate::sql::AnyStatement;
 
     fn resolved(sql: &str) -> Result<String, String> {
-        let Parsed::Sql(statement) = Parsed::one(sql).map_err(|e| e.to_string())? else { panic!("it is SQL") };
+        let AnyStatement::Sql(statement) = AnyStatement::one(sql).map_err(|e| e.to_string())? else {
+            panic!("it is SQL")
+        };
         Ok(statement.to_string())
     }
 

@@ -1,16 +1,20 @@
 //! What INSERT, UPDATE and DELETE say of their table: `DEFAULT` in the place of a value, and the alias of a DELETE.
 
+use std::ops::ControlFlow;
+
 use datafusion_common::DataFusionError;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, Assignment, AssignmentTarget, Expr, FromTable, Ident, ObjectName, SetExpr, TableFactor, TableObject, Value,
+    VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
 use super::normalised;
 use super::scope::Tables;
-use crate::error::Result;
+use super::walk::rewrite;
+use crate::error::{Error, Result};
 
 /// A column's default, as it is written; `None` where it has none, which is NULL.
 pub(super) type Defaults<'a> = &'a dyn Fn(&ObjectName, &str) -> Result<Option<Expr>>;
@@ -20,10 +24,22 @@ pub(super) type Defaults<'a> = &'a dyn Fn(&ObjectName, &str) -> Result<Option<Ex
 /// # Errors
 /// Defaults that cannot be written.
 pub(super) fn write_out(statement: &mut Statement, tables: Tables<'_>, defaults: Defaults<'_>) -> Result<()> {
-    match statement {
-        Statement::Statement(inner) => in_statement(inner, tables, defaults),
-        Statement::Explain(explain) => write_out(&mut explain.statement, tables, defaults),
-        _ => Ok(()),
+    rewrite(statement, &mut Writes { tables, defaults })
+}
+
+struct Writes<'a> {
+    tables: Tables<'a>,
+    defaults: Defaults<'a>,
+}
+
+impl VisitorMut for Writes<'_> {
+    type Break = Error;
+
+    fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
+        match in_statement(statement, self.tables, self.defaults) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
     }
 }
 

@@ -19,13 +19,13 @@ use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
 use crate::error::{Error, Result};
 use crate::run::outcome::Done;
 use crate::run::query;
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 use crate::sql::{
-    CopyFrom, Parsed, lengths, object_name, option_pairs, plan_statement, quoted, statements, take_placement,
+    AnyStatement, CopyFrom, lengths, object_name, option_pairs, plan_statement, quoted, statements, take_placement,
 };
 use crate::statements::index;
 use crate::statements::load::{BatchProducer, file_producers, stage_parallel};
-use crate::statements::options::{Options, read_options};
+use crate::statements::options::{Destination, read_options, write_options};
 use crate::statements::stage::build;
 use crate::statements::write::{commit_checked, create_table, fitted};
 use crate::statements::writer::as_writer;
@@ -35,27 +35,14 @@ use crate::statements::written;
 const SCHEMA_FILE: &str = "schema.sql";
 
 /// `COPY t | (query) TO 'file'`.
-pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<Running>) -> Result<Done> {
+pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<RunningStatement>) -> Result<Done> {
     if !copy.partitioned_by.is_empty() {
         return Err(Error::Unsupported("COPY .. TO with PARTITIONED BY is not supported".into()));
     }
-    let pairs = option_pairs(&copy.options, copy.stored_as.as_deref());
-    let options = Options { pairs: &pairs };
-    options.only(&[
-        "format",
-        "compression",
-        "header",
-        "has_header",
-        "delimiter",
-        "delim",
-        "sep",
-        "null",
-        "nullstr",
-        "row_group_size",
-        "row_group_rows",
-    ])?;
+    let Destination { format, compression, options } =
+        write_options(&option_pairs(&copy.options, copy.stored_as.as_deref()))?;
     let path = Path::new(&copy.target);
-    let format = match options.format()?.or_else(|| FileFormat::from_path(path)) {
+    let format = match format.or_else(|| FileFormat::from_path(path)) {
         Some(format) => format,
         None => {
             return Err(Error::plan(format!(
@@ -64,39 +51,31 @@ pub(crate) fn copy_to(copy: CopyToStatement, running: &Arc<Running>) -> Result<D
             )));
         }
     };
-    let mut write =
-        WriteOptions { delimiter: options.byte(&["delimiter", "delim", "sep"])?, ..WriteOptions::default() };
-    if let Some(header) = options.bool("header")? {
-        write.header = header;
-    }
-    if let Some(null) = options.get(&["null", "nullstr"]) {
-        write.null = null.to_string();
-    }
-    if let Some(rows) = options.get(&["row_group_size", "row_group_rows"]) {
-        write.row_group_rows = rows
-            .parse()
-            .ok()
-            .filter(|&n| n > 0)
-            .ok_or_else(|| Error::Setting(format!("option row_group_size: '{rows}' is not a number of rows")))?;
-    }
-    let sql = match &copy.source {
-        CopyToSource::Relation(name) => format!("SELECT * FROM {name}"),
-        CopyToSource::Query(query) => query.to_string(),
+    let plan = match copy.source {
+        CopyToSource::Relation(name) => whole_table(&name.to_string(), running)?,
+        CopyToSource::Query(query) => {
+            let statement = DfStatement::Statement(Box::new(Statement::Query(query)));
+            plan_statement(statement, &running.plan_context())?
+        }
     };
-    let rows = write_query(&sql, path, format, options.compression()?, &write, running)?;
+    let rows = write_rows(plan, path, format, compression, &options, running)?;
     Ok(Done::rows("COPY", rows))
 }
 
-fn write_query(
-    sql: &str,
+/// The plan of a query for all of a table.
+fn whole_table(name: &str, running: &Arc<RunningStatement>) -> Result<LogicalPlan> {
+    AnyStatement::one(&format!("SELECT * FROM {name}"))?.plan(&running.plan_context())
+}
+
+fn write_rows(
+    plan: LogicalPlan,
     path: &Path,
     format: FileFormat,
     compression: Option<Compression>,
     options: &WriteOptions,
-    running: &Arc<Running>,
+    running: &Arc<RunningStatement>,
 ) -> Result<u64> {
-    let plan = Parsed::one(sql)?.plan(&running.plan_context())?;
-    let rows = query::run(plan, Arc::clone(running), true)?;
+    let rows = query::run(plan, Arc::clone(running), true)?.with_names_apart();
     let mut writer = files::write(path, format, compression, options, rows.schema())?;
     for batch in rows {
         writer.write(&batch?)?;
@@ -106,7 +85,7 @@ fn write_query(
 }
 
 /// `COPY t FROM 'file'`: columns go by position.
-pub(crate) fn copy_from(copy: CopyFrom, running: &Arc<Running>) -> Result<Done> {
+pub(crate) fn copy_from(copy: CopyFrom, running: &Arc<RunningStatement>) -> Result<Done> {
     let name = object_name(&copy.table)?;
     let options = read_options(&copy.options)?;
     as_writer(&name, running, |table, running| {
@@ -158,11 +137,18 @@ fn open_for(path: &str, options: &ReadOptions, table: &TableEntry, targets: &[us
 }
 
 /// Adds the producers' rows to a table in one commit; other columns get their defaults.
-fn append(table: &TableEntry, producers: Vec<BatchProducer>, targets: &[usize], running: &Arc<Running>) -> Result<u64> {
+fn append(
+    table: &TableEntry,
+    producers: Vec<BatchProducer>,
+    targets: &[usize],
+    running: &Arc<RunningStatement>,
+) -> Result<u64> {
     let schema = Arc::clone(&table.version.schema);
     let fillers = fillers(table, targets, running)?;
     let arranged = producers.into_iter().map(|producer| {
-        let (schema, fillers, targets) = (Arc::clone(&schema), fillers.clone(), targets.to_vec());
+        let schema = Arc::clone(&schema);
+        let fillers = fillers.clone();
+        let targets = targets.to_vec();
         Box::new(producer.map(move |batch| arrange(&batch?, &targets, &fillers, &schema))) as BatchProducer
     });
     let staged = stage_parallel(table, arranged.collect(), running, &|_| {})?;
@@ -175,7 +161,7 @@ fn append(table: &TableEntry, producers: Vec<BatchProducer>, targets: &[usize], 
 type Fillers = Vec<Option<arrow::array::ArrayRef>>;
 
 /// One value for each column that the file does not fill.
-fn fillers(table: &TableEntry, targets: &[usize], running: &Arc<Running>) -> Result<Fillers> {
+fn fillers(table: &TableEntry, targets: &[usize], running: &Arc<RunningStatement>) -> Result<Fillers> {
     let schema = &table.version.schema;
     let value = |(i, field): (usize, &Arc<arrow::datatypes::Field>)| {
         if targets.contains(&i) {
@@ -212,7 +198,7 @@ fn arrange(batch: &RecordBatch, targets: &[usize], fillers: &Fillers, schema: &A
 }
 
 /// `EXPORT DATABASE 'folder'`.
-pub(crate) fn export(folder: &str, running: &Arc<Running>) -> Result<Done> {
+pub(crate) fn export(folder: &str, running: &Arc<RunningStatement>) -> Result<Done> {
     let folder = Path::new(folder);
     std::fs::create_dir_all(folder)
         .map_err(|e| Error::Execution(format!("{}: the folder cannot be made: {e}", folder.display())))?;
@@ -236,15 +222,9 @@ pub(crate) fn export(folder: &str, running: &Arc<Running>) -> Result<Done> {
         match entry {
             Entry::Table(table) => {
                 let file = file_name(name);
-                let sql = format!("SELECT * FROM {}", written::name(name));
-                rows += write_query(
-                    &sql,
-                    &folder.join(&file),
-                    FileFormat::Parquet,
-                    None,
-                    &WriteOptions::default(),
-                    running,
-                )?;
+                let plan = whole_table(&written::name(name), running)?;
+                let options = WriteOptions::default();
+                rows += write_rows(plan, &folder.join(&file), FileFormat::Parquet, None, &options, running)?;
                 script.push_str(&format!("{};\n", written::create_table(table, running)?));
                 script.push_str(&format!("COPY {} FROM {};\n", written::name(name), written::text(&file)));
                 for index in written::create_indexes(table) {
@@ -266,7 +246,7 @@ pub(crate) fn export(folder: &str, running: &Arc<Running>) -> Result<Done> {
 }
 
 /// The views' statements, each after those it reads.
-fn views_in_order(running: &Arc<Running>) -> Result<Vec<String>> {
+fn views_in_order(running: &Arc<RunningStatement>) -> Result<Vec<String>> {
     let mut left: Vec<(&Name, &Arc<ViewEntry>)> = running
         .catalog
         .entries()
@@ -279,7 +259,7 @@ fn views_in_order(running: &Arc<Running>) -> Result<Vec<String>> {
     while !left.is_empty() {
         let names: Vec<&Name> = left.iter().map(|(n, _)| *n).collect();
         let is_ready = |view: &ViewEntry, own: &Name| -> Result<bool> {
-            let Parsed::Sql(statement) = Parsed::one(&view.sql)? else { return Ok(true) };
+            let AnyStatement::Sql(statement) = AnyStatement::one(&view.sql)? else { return Ok(true) };
             let normalise = running.planner.config_options().sql_parser.enable_ident_normalization;
             let (references, _) = resolve_table_references(&statement, normalise)?;
             let mut waits = false;
@@ -312,7 +292,7 @@ fn file_name(name: &Name) -> String {
 }
 
 /// `IMPORT DATABASE 'folder'`: everything or nothing.
-pub(crate) fn import(folder: &str, running: &Arc<Running>) -> Result<Done> {
+pub(crate) fn import(folder: &str, running: &Arc<RunningStatement>) -> Result<Done> {
     let path = Path::new(folder).join(SCHEMA_FILE);
     let script = std::fs::read_to_string(&path).map_err(|e| {
         Error::Execution(format!("{}: cannot be read: {e}; EXPORT DATABASE makes such a folder", path.display()))
@@ -325,13 +305,13 @@ pub(crate) fn import(folder: &str, running: &Arc<Running>) -> Result<Done> {
         running.check()?;
         let step = Arc::new(scratch.refreshed());
         let text = written.piece.sql.clone();
-        let outcome = match Parsed::of(written)? {
-            Parsed::CopyFrom(copy) => {
+        let outcome = match AnyStatement::of(written)? {
+            AnyStatement::CopyFrom(copy) => {
                 let file = Path::new(folder).join(&copy.path);
                 let copy = CopyFrom { path: glob_escaped(&file.to_string_lossy()), ..copy };
                 copy_from(copy, &step)
             }
-            Parsed::Sql(statement) => import_statement(*statement, &step),
+            AnyStatement::Sql(statement) => import_statement(*statement, &step),
             _ => Err(Error::Execution(format!("{}: {} is not expected here", path.display(), text))),
         };
         let done = outcome?;
@@ -347,10 +327,13 @@ fn glob_escaped(path: &str) -> String {
     if path.contains(['*', '?', '[']) { glob::Pattern::escape(path) } else { path.to_string() }
 }
 
-fn import_statement(mut statement: DfStatement, running: &Arc<Running>) -> Result<Done> {
+fn import_statement(mut statement: DfStatement, running: &Arc<RunningStatement>) -> Result<Done> {
     let is_create = matches!(&statement, DfStatement::Statement(s) if matches!(
         s.as_ref(),
-        Statement::CreateTable(_) | Statement::CreateView(_) | Statement::CreateSchema { .. } | Statement::CreateIndex(_)
+        Statement::CreateTable(_)
+            | Statement::CreateView(_)
+            | Statement::CreateSchema { .. }
+            | Statement::CreateIndex(_)
     ));
     if !is_create {
         return Err(Error::Execution(format!("'{statement}' does not belong in an exported database")));

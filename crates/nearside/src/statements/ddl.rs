@@ -22,8 +22,8 @@ use crate::error::{Error, Result};
 use crate::plan::context::PlanContext;
 use crate::run::outcome::Done;
 use crate::run::query;
-use crate::run::statement::Running;
-use crate::sql::{Parsed, normalised, object_name, option_pairs};
+use crate::run::statement::RunningStatement;
+use crate::sql::{AnyStatement, normalised, object_name, option_pairs};
 use crate::statements::options::read_options;
 use crate::statements::types;
 use crate::statements::write::fitted;
@@ -32,7 +32,7 @@ use crate::tables::files::FileTable;
 use crate::tables::stored::ROW_ID;
 
 /// What DataFusion's planner calls DDL.
-pub(crate) fn ddl(statement: DdlStatement, running: &Arc<Running>) -> Result<Done> {
+pub(crate) fn ddl(statement: DdlStatement, running: &Arc<RunningStatement>) -> Result<Done> {
     match statement {
         DdlStatement::CreateView(create) => create_view(create, running),
         DdlStatement::CreateCatalogSchema(create) => create_schema(create, running),
@@ -55,7 +55,7 @@ pub(crate) fn ddl(statement: DdlStatement, running: &Arc<Running>) -> Result<Don
     }
 }
 
-fn create_view(create: CreateView, running: &Arc<Running>) -> Result<Done> {
+fn create_view(create: CreateView, running: &Arc<RunningStatement>) -> Result<Done> {
     if create.temporary {
         return Err(Error::Unsupported("temporary views are not supported; leave TEMPORARY out".into()));
     }
@@ -65,7 +65,7 @@ fn create_view(create: CreateView, running: &Arc<Running>) -> Result<Done> {
     };
     let (sql, columns) = view_query(&definition)?;
     // Planned once more as the view itself: it must not read itself, through others or in place of the one it replaces.
-    Parsed::one(&sql)?.plan(&PlanContext { planning: vec![name.clone()], ..running.plan_context() })?;
+    AnyStatement::one(&sql)?.plan(&PlanContext { planning: vec![name.clone()], ..running.plan_context() })?;
     let view = Arc::new(ViewEntry { sql, columns });
     running.home.commit(|state| {
         match state.get(&name) {
@@ -80,7 +80,7 @@ fn create_view(create: CreateView, running: &Arc<Running>) -> Result<Done> {
 
 /// The query and the column names of `CREATE VIEW v (a, b) AS ..`.
 fn view_query(definition: &str) -> Result<(String, Vec<String>)> {
-    let Parsed::Sql(statement) = Parsed::one(definition)? else {
+    let AnyStatement::Sql(statement) = AnyStatement::one(definition)? else {
         return Err(Error::Internal("a view's definition is no SQL".into()));
     };
     match *statement {
@@ -95,7 +95,7 @@ fn view_query(definition: &str) -> Result<(String, Vec<String>)> {
     }
 }
 
-fn create_schema(create: CreateCatalogSchema, running: &Arc<Running>) -> Result<Done> {
+fn create_schema(create: CreateCatalogSchema, running: &Arc<RunningStatement>) -> Result<Done> {
     let schema = in_catalog(&create.schema_name)?;
     running.home.commit(|state| {
         if state.has_schema(&schema) {
@@ -121,7 +121,7 @@ fn in_catalog(schema: &str) -> Result<String> {
     }
 }
 
-fn drop_schema(drop: DropCatalogSchema, running: &Arc<Running>) -> Result<Done> {
+fn drop_schema(drop: DropCatalogSchema, running: &Arc<RunningStatement>) -> Result<Done> {
     let schema = match &drop.name {
         SchemaReference::Bare { schema } => schema.to_string(),
         SchemaReference::Full { catalog, schema } => in_catalog(&format!("{catalog}.{schema}"))?,
@@ -144,7 +144,7 @@ fn remove(
     reference: &TableReference,
     kind: &'static str,
     if_exists: bool,
-    running: &Arc<Running>,
+    running: &Arc<RunningStatement>,
     fits: impl Fn(&Entry) -> bool,
 ) -> Result<()> {
     let name = Name::resolve(reference)?;
@@ -168,7 +168,7 @@ fn remove(
 }
 
 /// CREATE EXTERNAL TABLE: the files stay where they are, each statement reads them.
-pub(crate) fn create_external(create: &CreateExternalTable, running: &Arc<Running>) -> Result<Done> {
+pub(crate) fn create_external(create: &CreateExternalTable, running: &Arc<RunningStatement>) -> Result<Done> {
     let name = object_name(&create.name)?;
     let [path] = create.locations.as_slice() else {
         return Err(Error::Unsupported(
@@ -201,7 +201,7 @@ pub(crate) fn create_external(create: &CreateExternalTable, running: &Arc<Runnin
 }
 
 /// ALTER TABLE: all its operations or none.
-pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<Running>) -> Result<Done> {
+pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<RunningStatement>) -> Result<Done> {
     let name = object_name(&alter.name)?;
     if alter.if_exists && running.catalog.get(&name).is_none() {
         return Ok(Done::new("ALTER TABLE"));
@@ -228,7 +228,7 @@ pub(crate) fn alter_table(alter: &AlterTable, running: &Arc<Running>) -> Result<
     })
 }
 
-fn alter_one(table: &mut TableEntry, operation: &AlterTableOperation, running: &Arc<Running>) -> Result<()> {
+fn alter_one(table: &mut TableEntry, operation: &AlterTableOperation, running: &Arc<RunningStatement>) -> Result<()> {
     match operation {
         AlterTableOperation::AddColumn { if_not_exists, column_def, .. } => {
             add_column(table, column_def, *if_not_exists, running)
@@ -252,7 +252,8 @@ fn alter_one(table: &mut TableEntry, operation: &AlterTableOperation, running: &
             Ok(())
         }
         AlterTableOperation::AddConstraint { .. } => Err(Error::Unsupported(format!(
-            "ALTER TABLE .. {operation} is not supported; CREATE UNIQUE INDEX makes a table's rows keep a key from now on"
+            "ALTER TABLE .. {operation} is not supported; CREATE UNIQUE INDEX makes a table's rows keep a key from now \
+             on"
         ))),
         other => Err(Error::Unsupported(format!(
             "ALTER TABLE .. {other} is not supported; there are ADD, DROP and RENAME COLUMN and RENAME TO"
@@ -260,7 +261,12 @@ fn alter_one(table: &mut TableEntry, operation: &AlterTableOperation, running: &
     }
 }
 
-fn add_column(table: &mut TableEntry, column: &ColumnDef, if_not_exists: bool, running: &Arc<Running>) -> Result<()> {
+fn add_column(
+    table: &mut TableEntry,
+    column: &ColumnDef,
+    if_not_exists: bool,
+    running: &Arc<RunningStatement>,
+) -> Result<()> {
     let (field, default) = column_field(column, running)?;
     if table.version.schema.index_of(field.name()).is_ok() {
         return if if_not_exists { Ok(()) } else { Err(Error::Exists { kind: "column", name: field.name().clone() }) };
@@ -282,7 +288,8 @@ fn add_column(table: &mut TableEntry, column: &ColumnDef, if_not_exists: bool, r
     }
     let value = value.filter(|v| !v.is_null(0));
     let placement = table.placement.with_column(field.name());
-    let (name, budget) = (field.name(), table.meta.allocator());
+    let name = field.name();
+    let budget = table.meta.allocator();
     let allocator = |part| placement.allocator(part, 0, name, &budget);
     let version = table.version.with_column_added(&field, value.as_deref(), &allocator)?;
     table.version = Arc::new(version);
@@ -299,9 +306,9 @@ fn add_column(table: &mut TableEntry, column: &ColumnDef, if_not_exists: bool, r
 }
 
 /// The field and default of a column's definition, planned as CREATE TABLE plans it.
-fn column_field(column: &ColumnDef, running: &Arc<Running>) -> Result<(FieldRef, Option<Expr>)> {
+fn column_field(column: &ColumnDef, running: &Arc<RunningStatement>) -> Result<(FieldRef, Option<Expr>)> {
     let context = running.plan_context();
-    let plan = Parsed::one(&format!("CREATE TABLE new_column ({column})"))?.plan(&context)?;
+    let plan = AnyStatement::one(&format!("CREATE TABLE new_column ({column})"))?.plan(&context)?;
     let LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(CreateMemoryTable {
         input,
         constraints,
@@ -324,7 +331,7 @@ fn column_field(column: &ColumnDef, running: &Arc<Running>) -> Result<(FieldRef,
 }
 
 /// A default's value now, as one row of the column's type.
-pub(crate) fn default_value(default: &Expr, field: &FieldRef, running: &Arc<Running>) -> Result<ArrayRef> {
+pub(crate) fn default_value(default: &Expr, field: &FieldRef, running: &Arc<RunningStatement>) -> Result<ArrayRef> {
     if default.is_volatile() {
         return Err(Error::Unsupported(format!(
             "the default of column '{}' differs from row to row, and can be filled in by INSERT only",

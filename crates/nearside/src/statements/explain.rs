@@ -1,7 +1,7 @@
 //! EXPLAIN, EXPLAIN ANALYZE and DESCRIBE.
 //!
-//! Operators come with the rows that they are estimated to give; ANALYZE runs the statement on workers, however small it is, and
-//! adds what each operator did ([`exec::Profile`]).
+//! Operators come with the rows that they are estimated to give; ANALYZE runs the statement on workers, however small
+//! it is, and adds what each operator did ([`exec::Profile`]).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,10 +13,12 @@ use datafusion_sql::parser::{ExplainStatement, Statement};
 use exec::{Plan, Profile};
 use numa::counters::{Counter, Counts};
 
+use crate::error::types::sql_type;
+use crate::error::words::expression_in_sql;
 use crate::error::{Error, Result};
 use crate::lower::bind;
 use crate::run::query::{self, context_of};
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::plan_statement;
 
@@ -37,7 +39,7 @@ struct Line {
 }
 
 /// `EXPLAIN [ANALYZE] [VERBOSE] statement`.
-pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<Running>) -> Result<ResultStream> {
+pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<RunningStatement>) -> Result<ResultStream> {
     let Statement::Statement(_) = explain.statement.as_ref() else {
         return Err(Error::Unsupported("EXPLAIN is for queries and for INSERT, UPDATE and DELETE".into()));
     };
@@ -85,7 +87,7 @@ fn counters_line(counts: &Counts) -> Option<Line> {
     (!known.is_empty()).then(|| Line { operator, ..Line::default() })
 }
 
-fn drain(plan: &Arc<Plan>, profile: &Profile, running: &Arc<Running>) -> Result<i64> {
+fn drain(plan: &Arc<Plan>, profile: &Profile, running: &Arc<RunningStatement>) -> Result<i64> {
     let execution = exec::execute_profiled(Arc::clone(plan), context_of(running), profile);
     let mut rows = 0;
     while let Some(batch) = execution.next_blocking() {
@@ -132,7 +134,8 @@ fn operator_lines(plan: &Plan, ran: Option<(i64, &Profile)>, lines: &mut Vec<Lin
 }
 
 fn table(lines: &[Line], analyze: bool) -> Result<ResultStream> {
-    let operators = lines.iter().map(|l| Some(format!("{:indent$}{}", "", l.operator, indent = l.depth * 2)));
+    let text = |line: &Line| format!("{:indent$}{}", "", expression_in_sql(&line.operator), indent = line.depth * 2);
+    let operators = lines.iter().map(|line| Some(text(line)));
     let mut fields = vec![Field::new("operator", DataType::Utf8View, false)];
     let mut columns: Vec<ArrayRef> = vec![Arc::new(operators.collect::<StringViewArray>())];
     let mut number = |name: &str, of: fn(&Line) -> Option<i64>| {
@@ -162,7 +165,7 @@ pub(crate) fn describe(describe: &DescribeTable) -> Result<ResultStream> {
     ]));
     let columns: Vec<ArrayRef> = vec![
         Arc::new(fields.iter().map(|f| Some(f.name().as_str())).collect::<StringViewArray>()),
-        Arc::new(fields.iter().map(|f| Some(f.data_type().to_string())).collect::<StringViewArray>()),
+        Arc::new(fields.iter().map(|f| Some(sql_type(f.data_type()))).collect::<StringViewArray>()),
         Arc::new(fields.iter().map(|f| Some(if f.is_nullable() { "YES" } else { "NO" })).collect::<StringViewArray>()),
     ];
     let batch = RecordBatch::try_new(Arc::clone(&schema), columns)?;

@@ -4,17 +4,17 @@ use std::sync::Arc;
 
 use sqlparser::ast::{CreateIndex, Expr, IndexColumn, ObjectName};
 
-use crate::catalog::index::{IndexEntry, Indexed, Origin, indexed, with_order};
+use crate::catalog::index::{IndexEntry, IndexedTable, Origin, indexed, with_order};
 use crate::catalog::{CatalogState, Name, TableEntry};
 use crate::error::{Error, Result};
 use crate::run::outcome::Done;
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 use crate::sql::{normalised, object_name};
 use crate::statements::keys::duplicate;
 use crate::statements::writer::as_writer;
 
 /// `CREATE [UNIQUE] INDEX [[IF NOT EXISTS] name] ON table (columns)`.
-pub(crate) fn create(create: &CreateIndex, running: &Arc<Running>) -> Result<Done> {
+pub(crate) fn create(create: &CreateIndex, running: &Arc<RunningStatement>) -> Result<Done> {
     let done = Done::new("CREATE INDEX");
     refuse_extras(create)?;
     let table_name = object_name(&create.table_name)?;
@@ -51,7 +51,7 @@ pub(crate) fn create(create: &CreateIndex, running: &Arc<Running>) -> Result<Don
 }
 
 /// Puts the changed table in the place of the one that it was made from.
-fn replace(state: &mut CatalogState, table: &TableEntry, changed: Indexed) -> Result<()> {
+fn replace(state: &mut CatalogState, table: &TableEntry, changed: IndexedTable) -> Result<()> {
     if state.by_id(table.id).is_none_or(|t| t.name != table.name) {
         let name = table.name.shown();
         return Err(Error::Execution(format!("table '{name}' was dropped while the statement ran")));
@@ -66,7 +66,7 @@ pub(crate) fn drop_index(
     names: &[ObjectName],
     if_exists: bool,
     on: Option<&ObjectName>,
-    running: &Arc<Running>,
+    running: &Arc<RunningStatement>,
 ) -> Result<Done> {
     let done = Done::new("DROP INDEX");
     let [name] = names else {
@@ -74,7 +74,8 @@ pub(crate) fn drop_index(
     };
     if let Some(table) = on {
         return Err(Error::Unsupported(format!(
-            "DROP INDEX .. ON {table} is not supported: names of indexes are unique within their schema; write DROP INDEX {name}"
+            "DROP INDEX .. ON {table} is not supported: names of indexes are unique within their schema; write DROP \
+             INDEX {name}"
         )));
     }
     let name = object_name(name)?;
@@ -89,7 +90,8 @@ pub(crate) fn drop_index(
         let index = &table.indexes[place];
         if index.origin != Origin::Created {
             return Err(Error::plan(format!(
-                "index '{}' belongs to the key ({}) of table '{}' and cannot be dropped; to be without the key, make a table of \
+                "index '{}' belongs to the key ({}) of table '{}' and cannot be dropped; to be without the key, make a \
+                 table of \
                  the rows: CREATE TABLE .. AS SELECT * FROM {}",
                 name.shown(),
                 index.columns.join(", "),
@@ -167,7 +169,8 @@ fn column_name(column: &IndexColumn) -> Result<String> {
     match &element.expr {
         Expr::Identifier(ident) => Ok(normalised(ident.clone())),
         other => Err(Error::Unsupported(format!(
-            "CREATE INDEX .. ({other}): an index is over columns, not over expressions; add a column for it, or leave it out"
+            "CREATE INDEX .. ({other}): an index is over columns, not over expressions; add a column for it, or leave \
+             it out"
         ))),
     }
 }

@@ -1,8 +1,9 @@
 //! Keys: no two rows of a table have the same values in the columns of a unique index.
 //!
-//! Only rows that a statement adds are looked up, each in the indexes of all segments; so one row added to a large table costs a
-//! look-up per segment and key. Where many rows are new and each look-up would find many candidates, since no column of the key
-//! tells many rows apart by itself, the table is grouped by the key instead; also where that shows only while rows are looked up.
+//! Only rows that a statement adds are looked up, each in the indexes of all segments; so one row added to a large
+//! table costs a look-up per segment and key. Where many rows are new and each look-up would find many candidates,
+//! since no column of the key tells many rows apart by itself, the table is grouped by the key instead; also where that
+//! shows only while rows are looked up.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,12 +12,12 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::SchemaRef;
 use storage::{KeyCheck, KeyLimits, Segment, TableVersion};
 
-use crate::catalog::index::{IndexEntry, Indexed, Origin, position, with_order};
+use crate::catalog::index::{IndexEntry, IndexedTable, Origin, position, with_order};
 use crate::catalog::{CatalogState, TableEntry, Workers};
 use crate::error::{Error, Result};
 use crate::run::query;
-use crate::run::statement::Running;
-use crate::sql::{Parsed, quoted};
+use crate::run::statement::RunningStatement;
+use crate::sql::{AnyStatement, quoted};
 use crate::statements::written;
 
 /// Candidates of look-ups that take as long as grouping one row.
@@ -28,8 +29,8 @@ const CANDIDATES_MIN: u64 = 1 << 20;
 /// Characters of a value that a message shows.
 const SHOWN_CHARS: usize = 64;
 
-/// The indexes of the keys that a table is declared with: the primary key's and those of UNIQUE constraints, each set of
-/// columns once.
+/// The indexes of the keys that a table is declared with: the primary key's and those of UNIQUE constraints, each set
+/// of columns once.
 ///
 /// # Errors
 /// A column of a type that has no order.
@@ -52,7 +53,11 @@ pub(crate) fn key_indexes(keys: Vec<(Origin, Vec<String>)>, schema: &SchemaRef) 
 }
 
 /// Fails when two rows share a key, given that no two rows of `before` do; rows of `before` may be gone.
-pub(crate) fn check_keys(table: &Indexed, before: Option<&TableVersion>, running: &Arc<Running>) -> Result<()> {
+pub(crate) fn check_keys(
+    table: &IndexedTable,
+    before: Option<&TableVersion>,
+    running: &Arc<RunningStatement>,
+) -> Result<()> {
     for index in table.table().indexes.iter().filter(|index| index.unique) {
         if let Some(values) = duplicate(table, index, before, running)? {
             return Err(Error::Execution(format!(
@@ -67,10 +72,10 @@ pub(crate) fn check_keys(table: &Indexed, before: Option<&TableVersion>, running
 
 /// The values, as text, that two rows have in the columns of an index.
 pub(crate) fn duplicate(
-    table: &Indexed,
+    table: &IndexedTable,
     index: &IndexEntry,
     before: Option<&TableVersion>,
-    running: &Arc<Running>,
+    running: &Arc<RunningStatement>,
 ) -> Result<Option<String>> {
     let version = &table.table().version;
     let old: HashSet<*const Segment> =
@@ -102,11 +107,13 @@ pub(crate) enum LookedUp {
     TooMany,
 }
 
-/// Whether look-ups of the new segments' rows would find so many candidates that grouping all rows is less work.
+/// Whether look-ups of the new segments' rows would find more candidates than grouping all rows costs.
 pub(crate) fn is_grouping_cheaper(table: &TableEntry, index: &IndexEntry, new: &[bool]) -> Result<bool> {
     let version = &table.version;
     let column = position(&index.indexed, &version.schema)?;
-    let (mut rows, mut added, mut per_look_up) = (0, 0, 0.0);
+    let mut rows = 0;
+    let mut added = 0;
+    let mut per_look_up = 0.0;
     for (version, new) in version.segments().zip(new) {
         let count = version.segment.rows() as u64;
         rows += count;
@@ -124,7 +131,7 @@ pub(crate) fn by_look_ups(
     index: &IndexEntry,
     new: &[bool],
     candidates_max: u64,
-    running: &Arc<Running>,
+    running: &Arc<RunningStatement>,
 ) -> Result<LookedUp> {
     let version = &table.version;
     let columns = index.columns.iter().map(|column| position(column, &version.schema)).collect::<Result<Vec<_>>>()?;
@@ -143,7 +150,11 @@ pub(crate) fn by_look_ups(
     Ok(LookedUp::Found(shown(&values)))
 }
 
-pub(crate) fn by_grouping(table: &Indexed, index: &IndexEntry, running: &Arc<Running>) -> Result<Option<String>> {
+pub(crate) fn by_grouping(
+    table: &IndexedTable,
+    index: &IndexEntry,
+    running: &Arc<RunningStatement>,
+) -> Result<Option<String>> {
     let mut state = CatalogState::clone(&running.catalog);
     let name = &table.table().name;
     // The planner believes in keys, and these are in doubt.
@@ -156,7 +167,7 @@ pub(crate) fn by_grouping(table: &Indexed, index: &IndexEntry, running: &Arc<Run
         present = columns.iter().map(|c| format!("{c} IS NOT NULL")).collect::<Vec<_>>().join(" AND "),
     );
     let running = Arc::new(running.over(Arc::new(state)));
-    let plan = Parsed::one(&sql)?.plan(&running.plan_context())?;
+    let plan = AnyStatement::one(&sql)?.plan(&running.plan_context())?;
     for batch in query::run(plan, running, true)? {
         let batch = batch?;
         if batch.num_rows() > 0 {

@@ -1,5 +1,5 @@
-//! Loading tables from files and producers of batches, in parallel and streaming: what was read is staged in compact form at
-//! once, and no whole copy in Arrow ever exists.
+//! Loading tables from files and producers of batches, in parallel and streaming: what was read is staged in compact
+//! form at once, and no whole copy in Arrow ever exists.
 //!
 //! # Limits
 //! A load through the library cannot be cancelled from outside; a producer that returns an error ends it.
@@ -20,13 +20,13 @@ use crate::catalog::index::indexed;
 use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::{Error, Result};
 use crate::run::inner::Inner;
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 use crate::statements::stage::{PartStager, build};
 use crate::statements::types;
 use crate::statements::write::{fitted, new_table};
 
-/// A piece of a table's rows, made on whichever worker runs it. It must not wait for statements of the same database: their
-/// operators may need the very worker that waits.
+/// A piece of a table's rows, made on whichever worker runs it. It must not wait for statements of the same database:
+/// their operators may need the very worker that waits.
 pub type BatchProducer = Box<dyn Iterator<Item = Result<RecordBatch>> + Send>;
 
 /// How far a load is. Called often, from several threads.
@@ -60,7 +60,8 @@ pub struct LoadOptions {
     pub progress: Option<ProgressFn>,
     /// Take the place of a table of the same name.
     pub replace: bool,
-    /// Where the table lies, as in `WITH (placement = '..')` (docs/placement.md); by default each column on one node in turn.
+    /// Where the table lies, as in `WITH (placement = '..')` (docs/placement.md); by default each column on one node in
+    /// turn.
     pub placement: Option<String>,
 }
 
@@ -169,7 +170,7 @@ fn load(
 ) -> Result<LoadReport> {
     let started = Instant::now();
     let schema = nullable(&storage::surface_schema(&schema))?;
-    let running = Arc::new(Running::start(inner, inner.default_planner()));
+    let running = Arc::new(RunningStatement::start(inner, inner.default_planner()));
     let table = new_table(name.clone(), schema, options.placement.as_deref(), &running)?;
     let rows = AtomicU64::new(0);
     let report = |added: u64| {
@@ -217,7 +218,7 @@ fn nullable(schema: &Schema) -> Result<SchemaRef> {
 pub(crate) fn stage_parallel(
     table: &TableEntry,
     producers: Vec<BatchProducer>,
-    running: &Arc<Running>,
+    running: &Arc<RunningStatement>,
     report: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Vec<ProducerRows>>> {
     let count = producers.len();
@@ -253,7 +254,7 @@ pub(crate) fn stage_parallel(
 fn stage_one(
     table: &TableEntry,
     producer: BatchProducer,
-    running: &Running,
+    running: &RunningStatement,
     stop: &dyn Fn() -> bool,
     report: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<ProducerRows>> {

@@ -1,8 +1,8 @@
 //! Changing where a table lies: `ALTER TABLE .. SET PLACEMENT`, `.. NUMA NODE`.
 //!
-//! Pages move below running queries, which neither wait nor notice; what has to be rewritten (PP, copies) is rewritten beside the
-//! old and takes its place in one commit. Writers of the table wait. A change that fails or is cancelled leaves rows, pages
-//! and the table's placement as they were.
+//! Pages move below running queries, which neither wait nor notice; what has to be rewritten (PP, copies) is rewritten
+//! beside the old and takes its place in one commit. Writers of the table wait. A change that fails or is cancelled
+//! leaves rows, pages and the table's placement as they were.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, sections 4.2 and 4.3.
 
@@ -16,26 +16,26 @@ use numa::NodeId;
 use storage::ColumnPlacement;
 
 use crate::catalog::index::indexed;
-use crate::catalog::placement::changes::{Changed, Report};
+use crate::catalog::placement::changes::{PlacementChange, Report};
 use crate::catalog::placement::spec::{By, ColumnSpec, Deal, Nodes, Spec, TableSpec, Where, wrong};
 use crate::catalog::placement::{TablePlacement, column_index};
 use crate::catalog::{Name, TableEntry, Workers};
 use crate::error::Result;
 use crate::run::outcome::Done;
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 use crate::sql::{AlterPlacement, Change, object_name};
 use crate::statements::stage::parts_of;
 use crate::statements::writer::as_writer;
 
 /// Runs the statement.
-pub(crate) fn alter(statement: &AlterPlacement, running: &Arc<Running>) -> Result<Done> {
+pub(crate) fn alter(statement: &AlterPlacement, running: &Arc<RunningStatement>) -> Result<Done> {
     let name = object_name(&statement.table)?;
     if statement.if_exists && running.catalog.get(&name).is_none() {
         return Ok(Done::new("ALTER TABLE"));
     }
     as_writer(&name, running, |table, running| {
         let started = Instant::now();
-        let mut changed = Changed {
+        let mut changed = PlacementChange {
             at: Utc::now(),
             table: name.clone(),
             from: table.placement.spec().to_string(),
@@ -52,7 +52,12 @@ pub(crate) fn alter(statement: &AlterPlacement, running: &Arc<Running>) -> Resul
     })
 }
 
-fn carry_out(table: &TableEntry, change: &Change, running: &Arc<Running>, log: &mut Changed) -> Result<()> {
+fn carry_out(
+    table: &TableEntry,
+    change: &Change,
+    running: &Arc<RunningStatement>,
+    log: &mut PlacementChange,
+) -> Result<()> {
     if let Change::Nodes { column, rows: Some(rows), nodes } = change {
         return place_rows(table, column.as_deref(), rows, nodes, running, log);
     }
@@ -64,7 +69,7 @@ fn carry_out(table: &TableEntry, change: &Change, running: &Arc<Running>, log: &
 }
 
 /// The placement that a change asks for.
-fn wanted(table: &TableEntry, change: &Change, running: &Running) -> Result<TablePlacement> {
+fn wanted(table: &TableEntry, change: &Change, running: &RunningStatement) -> Result<TablePlacement> {
     let schema = &table.version.schema;
     let old = &table.placement;
     match change {
@@ -99,7 +104,7 @@ fn wanted(table: &TableEntry, change: &Change, running: &Running) -> Result<Tabl
 }
 
 /// A table's placement from its text, with `like` looked up.
-pub(crate) fn resolved(spec: Spec, table: &TableEntry, running: &Running) -> Result<TablePlacement> {
+pub(crate) fn resolved(spec: Spec, table: &TableEntry, running: &RunningStatement) -> Result<TablePlacement> {
     let schema = &table.version.schema;
     let TableSpec::Parts(parts) = &spec.table else { return table.placement.changed(spec, schema) };
     let By::Like { table: other, columns } = &parts.by else { return table.placement.changed(spec, schema) };
@@ -120,7 +125,7 @@ fn with_column(table: &TableEntry, column: &str, spec: ColumnSpec) -> Result<Tab
 fn move_to(
     table: &TableEntry,
     placement: TablePlacement,
-    running: &Arc<Running>,
+    running: &Arc<RunningStatement>,
     report: &mut Report,
 ) -> Result<TableEntry> {
     let schema = &table.version.schema;
@@ -150,8 +155,8 @@ fn place_rows(
     column: Option<&str>,
     rows: &Range<u64>,
     nodes: &[u32],
-    running: &Arc<Running>,
-    log: &mut Changed,
+    running: &Arc<RunningStatement>,
+    log: &mut PlacementChange,
 ) -> Result<()> {
     let &[node] = nodes else { return Err(wrong("a range of rows goes to one node")) };
     let schema = &table.version.schema;

@@ -14,7 +14,7 @@ use crate::catalog::lengths::{Length, enforced};
 use crate::catalog::placement::TablePlacement;
 use crate::catalog::{Name, TableEntry, Workers};
 use crate::error::{Error, Result};
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 
 /// Stages one producer's rows, each for its part.
 pub(crate) struct PartStager {
@@ -27,13 +27,13 @@ pub(crate) struct PartStager {
 }
 
 /// Where rows are staged: on the node of whoever stages them, in the statement's budget.
-pub(crate) fn staging(running: &Running) -> Allocator {
+pub(crate) fn staging(running: &RunningStatement) -> Allocator {
     Allocator::new(Policy::Local, Arc::clone(running.statement.budget()))
 }
 
 impl PartStager {
     /// For rows that are to be added to `table`.
-    pub(crate) fn new(table: &TableEntry, running: &Running) -> Result<PartStager> {
+    pub(crate) fn new(table: &TableEntry, running: &RunningStatement) -> Result<PartStager> {
         let schema = &table.version.schema;
         let partitioner = table.placement.partitioner(schema)?;
         let parts = partitioner.as_ref().map_or(1, Partitioner::parts);
@@ -103,7 +103,11 @@ impl NewRows {
 }
 
 /// Encodes what producers staged, one `Vec` of parts each, on the workers.
-pub(crate) fn build(staged: Vec<Vec<ProducerRows>>, table: &TableEntry, running: &Arc<Running>) -> Result<NewRows> {
+pub(crate) fn build(
+    staged: Vec<Vec<ProducerRows>>,
+    table: &TableEntry,
+    running: &Arc<RunningStatement>,
+) -> Result<NewRows> {
     let schema = &table.version.schema;
     let partitioner = table.placement.partitioner(schema)?;
     let mut by_part: Vec<Vec<ProducerRows>> =
@@ -130,7 +134,7 @@ pub(crate) fn build(staged: Vec<Vec<ProducerRows>>, table: &TableEntry, running:
 }
 
 /// Learns the ranges of parts from the table's first rows, and cuts them.
-fn cut(rows: NewRows, column: &str, table: &TableEntry, running: &Arc<Running>) -> Result<NewRows> {
+fn cut(rows: NewRows, column: &str, table: &TableEntry, running: &Arc<RunningStatement>) -> Result<NewRows> {
     let schema = &table.version.schema;
     let version = table.version.truncated().with_appended_parts(rows.parts);
     let (placement, parts) = cut_version(&version, &table.placement, column, schema, table, running)?;
@@ -145,7 +149,7 @@ fn cut_version(
     column: &str,
     schema: &SchemaRef,
     table: &TableEntry,
-    running: &Arc<Running>,
+    running: &Arc<RunningStatement>,
 ) -> Result<(TablePlacement, Vec<Arc<Part>>)> {
     let bounds = storage::range_bounds(version, schema.index_of(column)?, placement.parts())?;
     let placement = placement.with_bounds(bounds);
@@ -158,7 +162,7 @@ pub(crate) fn parts_of(
     version: &TableVersion,
     placement: &TablePlacement,
     table: &TableEntry,
-    running: &Arc<Running>,
+    running: &Arc<RunningStatement>,
 ) -> Result<(TablePlacement, Vec<Arc<Part>>)> {
     match placement.unbounded() {
         Some(column) if version.rows() > 0 => {
@@ -174,7 +178,7 @@ fn recut(
     version: &TableVersion,
     placement: &TablePlacement,
     table: &TableEntry,
-    running: &Arc<Running>,
+    running: &Arc<RunningStatement>,
 ) -> Result<Vec<Arc<Part>>> {
     let schema = &version.schema;
     let partitioner = placement.partitioner(schema)?;
@@ -186,7 +190,7 @@ fn recut(
 }
 
 /// Merges small neighbouring segments of each part when there are many.
-pub(crate) fn compacted(table: TableEntry, running: &Arc<Running>) -> Result<TableEntry> {
+pub(crate) fn compacted(table: TableEntry, running: &Arc<RunningStatement>) -> Result<TableEntry> {
     let mut version = TableVersion::clone(&table.version);
     for part in 0..version.parts.len() {
         let segments = &version.parts[part].segments;

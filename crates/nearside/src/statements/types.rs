@@ -7,15 +7,15 @@ use datafusion_expr::LogicalPlan;
 
 use crate::error::{Error, Result};
 use crate::run::inner::Inner;
-use crate::run::statement::Running;
-use crate::sql::Parsed;
+use crate::run::statement::RunningStatement;
+use crate::sql::AnyStatement;
 
 /// The Arrow type of an SQL type's name, e.g. `DECIMAL(15, 2)`, as a column of a table would have it.
-pub(crate) fn parse(text: &str, running: &Arc<Running>) -> Result<DataType> {
+pub(crate) fn parse(text: &str, running: &Arc<RunningStatement>) -> Result<DataType> {
     let wrong =
         || Error::plan(format!("'{text}' is not a type; use SQL's names, e.g. BIGINT, DECIMAL(15, 2), DATE, TEXT"));
     let context = running.plan_context();
-    let parsed = Parsed::one(&format!("CREATE TABLE t (c {text})")).map_err(|_| wrong())?;
+    let parsed = AnyStatement::one(&format!("CREATE TABLE t (c {text})")).map_err(|_| wrong())?;
     match parsed.plan(&context).map_err(|_| wrong())? {
         LogicalPlan::Ddl(datafusion_expr::DdlStatement::CreateMemoryTable(create)) => {
             let schema = create.input.schema();
@@ -30,5 +30,5 @@ pub(crate) fn parse(text: &str, running: &Arc<Running>) -> Result<DataType> {
 
 /// [`parse`] outside a statement.
 pub(crate) fn parse_alone(text: &str, inner: &Arc<Inner>) -> Result<DataType> {
-    parse(text, &Arc::new(Running::start(inner, inner.default_planner())))
+    parse(text, &Arc::new(RunningStatement::start(inner, inner.default_planner())))
 }

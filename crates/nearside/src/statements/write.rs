@@ -28,10 +28,11 @@ use crate::catalog::lengths::Lengths;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::{Error, Result};
+use crate::plan::headers::with_names_apart;
 use crate::run::config;
 use crate::run::outcome::Done;
 use crate::run::query;
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::{normalised, plan_statement};
 use crate::statements::keys::{check_keys, key_indexes};
@@ -66,7 +67,7 @@ fn check_assignments(statement: &Statement) -> Result<()> {
 }
 
 /// INSERT, DELETE, UPDATE and TRUNCATE.
-pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running>) -> Result<Done> {
+pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<RunningStatement>) -> Result<Done> {
     let name = Name::resolve(&dml.table_name)?;
     if !dml.target.is::<StoredSource>() {
         return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
@@ -96,7 +97,8 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
     })
 }
 
-/// The planner gives a VALUES list the columns' NOT NULL and would name its own columns in the error; ours names the table's.
+/// The planner gives a VALUES list the columns' NOT NULL and would name its own columns in the error; ours names the
+/// table's.
 fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
     let relaxed = plan.transform_up(|node| match node {
         LogicalPlan::Values(mut values) => {
@@ -109,7 +111,7 @@ fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(relaxed.data)
 }
 
-fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
+fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
     let input = nullable_values(input)?;
     let rows = query::run(input, Arc::clone(running), true)?;
     let new = stage(rows, table, running)?;
@@ -120,7 +122,7 @@ fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Res
     Ok(Done::rows("INSERT", count))
 }
 
-fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
+fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
     let rows = query::run(input, Arc::clone(running), true)?;
     let emptied = emptied(table);
     let new = stage(rows, &emptied, running)?;
@@ -129,7 +131,7 @@ fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> 
     Ok(Done::rows("INSERT", count))
 }
 
-fn truncate(table: &TableEntry, running: &Arc<Running>) -> Result<Done> {
+fn truncate(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Done> {
     let rows = table.version.rows() as u64;
     commit(emptied(table), running)?;
     Ok(Done::rows("TRUNCATE", rows))
@@ -141,11 +143,11 @@ fn emptied(table: &TableEntry) -> TableEntry {
     TableEntry { version: Arc::new(table.version.truncated()), placement, ..table.clone() }
 }
 
-fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
+fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
     let input = with_row_ids(input, table)?;
     let row_id = row_id_column(&input)?;
     let plan = LogicalPlan::Projection(Projection::try_new(vec![Expr::Column(row_id)], Arc::new(input))?);
-    let mut deleted = Deleted::default();
+    let mut deleted = Deletion::default();
     for batch in query::run(plan, Arc::clone(running), true)? {
         deleted.add(batch?.column(0), running.statement.budget())?;
     }
@@ -157,11 +159,11 @@ fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Res
     Ok(Done::rows("DELETE", count))
 }
 
-fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<Running>) -> Result<Done> {
+fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
     let plan = with_row_ids(input, table)?;
     let last = plan.schema().fields().len() - 1;
     let schema = Arc::clone(&table.version.schema);
-    let mut deleted = Deleted::default();
+    let mut deleted = Deletion::default();
     let mut stager = PartStager::new(table, running)?;
     for batch in query::run(plan, Arc::clone(running), true)? {
         let batch = batch?;
@@ -221,13 +223,13 @@ fn row_id_column(plan: &LogicalPlan) -> Result<ColumnName> {
 
 /// Rows to take away, by segment.
 #[derive(Default)]
-struct Deleted {
+struct Deletion {
     by_segment: BTreeMap<usize, Vec<u32>>,
     rows: u64,
     held: Vec<Reservation>,
 }
 
-impl Deleted {
+impl Deletion {
     /// Row identities: the segment's place in the snapshot in the upper half, the row in the lower.
     fn add(&mut self, ids: &ArrayRef, budget: &Arc<Budget>) -> Result<()> {
         self.held.push(budget.reserve((ids.len() * size_of::<u32>()) as u64)?);
@@ -260,7 +262,7 @@ impl Deleted {
 pub(crate) fn stage(
     rows: impl Iterator<Item = Result<RecordBatch>>,
     table: &TableEntry,
-    running: &Arc<Running>,
+    running: &Arc<RunningStatement>,
 ) -> Result<NewRows> {
     let mut stager = PartStager::new(table, running)?;
     for batch in rows {
@@ -286,7 +288,7 @@ pub(crate) fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBa
 }
 
 /// Makes new rows the table's, after its keys were checked; small segments are merged where that pays.
-pub(crate) fn commit_checked(table: TableEntry, running: &Arc<Running>) -> Result<()> {
+pub(crate) fn commit_checked(table: TableEntry, running: &Arc<RunningStatement>) -> Result<()> {
     let before = running.catalog.by_id(table.id).map(|table| &table.version);
     // Checked before segments are merged: only what the statement adds is new.
     let table = indexed(table, running)?;
@@ -295,7 +297,7 @@ pub(crate) fn commit_checked(table: TableEntry, running: &Arc<Running>) -> Resul
 }
 
 /// Makes a version the table's whose keys are known to hold; small segments are merged where that pays.
-fn commit(table: TableEntry, running: &Arc<Running>) -> Result<()> {
+fn commit(table: TableEntry, running: &Arc<RunningStatement>) -> Result<()> {
     let table = indexed(compacted(table, running)?, running)?;
     running.check()?;
     running.home.commit(|state| state.set_table(table))
@@ -308,7 +310,7 @@ pub(crate) fn create_table(
     create: CreateMemoryTable,
     placement: Option<&str>,
     lengths: Lengths,
-    running: &Arc<Running>,
+    running: &Arc<RunningStatement>,
 ) -> Result<Done> {
     if create.temporary {
         return Err(Error::Unsupported("temporary tables are not supported; leave TEMPORARY out".into()));
@@ -321,7 +323,7 @@ pub(crate) fn create_table(
             _ => return Err(Error::Exists { kind: existing.kind(), name: name.shown() }),
         }
     }
-    let input = Arc::unwrap_or_clone(create.input);
+    let input = with_names_apart(Arc::unwrap_or_clone(create.input))?;
     let declared = matches!(input, LogicalPlan::EmptyRelation(_));
     let schema = stored_schema(input.schema().as_arrow(), &create.constraints, declared)?;
     let mut table = new_table(name.clone(), schema.clone(), placement, running)?;
@@ -338,7 +340,8 @@ pub(crate) fn create_table(
     let table = indexed(table, running)?;
     check_keys(&table, None, running)?;
     running.check()?;
-    let (replaces, keeps) = (create.or_replace, create.if_not_exists);
+    let replaces = create.or_replace;
+    let keeps = create.if_not_exists;
     running.home.commit(|state| {
         match state.get(&name) {
             Some(Entry::Table(_)) if replaces => {}
@@ -356,7 +359,7 @@ pub(crate) fn new_table(
     name: Name,
     schema: SchemaRef,
     placement: Option<&str>,
-    running: &Arc<Running>,
+    running: &Arc<RunningStatement>,
 ) -> Result<TableEntry> {
     let mut table = running.home.new_table(name, schema)?;
     let settings = config::nearside(running.planner.config_options());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::catalog::{Name, TableEntry};
 use crate::error::{Error, Result};
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 
 /// How long a writer waits at a time before it looks whether it was cancelled.
 const LOCK_WAIT: Duration = Duration::from_millis(20);
@@ -13,8 +13,8 @@ const LOCK_WAIT: Duration = Duration::from_millis(20);
 /// Runs `work` as the one writer of a table, over what exists once it is that.
 pub(crate) fn as_writer<T>(
     name: &Name,
-    running: &Arc<Running>,
-    work: impl FnOnce(&TableEntry, &Arc<Running>) -> Result<T>,
+    running: &Arc<RunningStatement>,
+    work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T>,
 ) -> Result<T> {
     let meta = Arc::clone(&running.catalog.table(name)?.meta);
     let _writer = loop {

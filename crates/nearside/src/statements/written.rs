@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow::datatypes::{DataType, Field};
 use datafusion_sql::unparser::expr_to_sql;
 
 use crate::catalog::index::Origin;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Name, TableEntry, ViewEntry};
+use crate::error::types::sql_type;
 use crate::error::{Error, Result};
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 use crate::sql::quoted;
 use crate::statements::types;
 
@@ -33,7 +34,7 @@ pub(crate) fn create_view(view_name: &Name, view: &ViewEntry) -> String {
 }
 
 /// `CREATE TABLE`, with the same types, defaults and keys. Types that SQL has no name for are made with `arrow_cast`.
-pub(crate) fn create_table(table: &TableEntry, running: &Arc<Running>) -> Result<String> {
+pub(crate) fn create_table(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<String> {
     let fields = table.version.schema.fields();
     let named: Option<Vec<String>> = fields.iter().map(|f| type_name(f.data_type(), running)).collect();
     match named {
@@ -70,7 +71,8 @@ fn with_types(table: &TableEntry, types: &[String]) -> Result<String> {
 pub(crate) fn create_indexes(table: &TableEntry) -> impl Iterator<Item = String> {
     table.indexes.iter().filter(|index| index.origin == Origin::Created).map(|index| {
         let unique = if index.unique { "UNIQUE " } else { "" };
-        let (index_name, over) = (quoted(&index.name), columns(&index.columns));
+        let index_name = quoted(&index.name);
+        let over = columns(&index.columns);
         format!("CREATE {unique}INDEX {index_name} ON {} ({over})", name(&table.name))
     })
 }
@@ -86,7 +88,8 @@ fn with_casts(table: &TableEntry, fields: &arrow::datatypes::Fields) -> Result<S
         !keys && table.defaults.is_empty() && table.lengths.is_empty() && fields.iter().all(|f| f.is_nullable());
     if !plain {
         return Err(Error::Unsupported(format!(
-            "table '{}' has types that SQL has no name for, and keys, defaults, lengths or NOT NULL as well; it cannot be exported",
+            "table '{}' has types that SQL has no name for, and keys, defaults, lengths or NOT NULL as well; it cannot \
+             be exported",
             table.name.shown()
         )));
     }
@@ -106,41 +109,8 @@ fn with_placement(table: &TableEntry) -> String {
 }
 
 /// SQL's name of a type, if reading it back gives the same type.
-fn type_name(data_type: &DataType, running: &Arc<Running>) -> Option<String> {
-    let name = sql_type(data_type)?;
+fn type_name(data_type: &DataType, running: &Arc<RunningStatement>) -> Option<String> {
+    let name = sql_type(data_type);
     let back = types::parse(&name, running).ok()?;
     (back == *data_type).then_some(name)
-}
-
-fn sql_type(data_type: &DataType) -> Option<String> {
-    Some(match data_type {
-        DataType::Boolean => "BOOLEAN".into(),
-        DataType::Int8 => "TINYINT".into(),
-        DataType::Int16 => "SMALLINT".into(),
-        DataType::Int32 => "INT".into(),
-        DataType::Int64 => "BIGINT".into(),
-        DataType::UInt8 => "TINYINT UNSIGNED".into(),
-        DataType::UInt16 => "SMALLINT UNSIGNED".into(),
-        DataType::UInt32 => "INT UNSIGNED".into(),
-        DataType::UInt64 => "BIGINT UNSIGNED".into(),
-        DataType::Float32 => "REAL".into(),
-        DataType::Float64 => "DOUBLE".into(),
-        DataType::Utf8View => "VARCHAR".into(),
-        DataType::BinaryView => "BYTEA".into(),
-        DataType::Date32 => "DATE".into(),
-        DataType::Time64(TimeUnit::Nanosecond) => "TIME".into(),
-        DataType::Timestamp(unit, None) => format!("TIMESTAMP({})", unit_digits(unit)),
-        DataType::Decimal128(precision, scale) => format!("DECIMAL({precision}, {scale})"),
-        DataType::List(inner) => format!("{}[]", sql_type(inner.data_type())?),
-        _ => return None,
-    })
-}
-
-fn unit_digits(unit: &TimeUnit) -> u8 {
-    match unit {
-        TimeUnit::Second => 0,
-        TimeUnit::Millisecond => 3,
-        TimeUnit::Microsecond => 6,
-        TimeUnit::Nanosecond => 9,
-    }
 }

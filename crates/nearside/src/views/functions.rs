@@ -34,17 +34,20 @@ fn all(planner: &Planner) -> Vec<Routine<'_>> {
             let arguments = ReturnFieldArgs { arg_fields: fields, scalar_arguments: &vec![None; fields.len()] };
             function.return_field_from_args(arguments).ok()
         };
-        let (signature, documentation) = (function.signature(), function.documentation());
+        let signature = function.signature();
+        let documentation = function.documentation();
         all.push(Routine { name, kind: "SCALAR", signature, documentation, calls: calls(signature, &returns) });
     }
     for (name, function) in planner.aggregate_functions() {
         let returns = |fields: &[FieldRef]| function.return_field(fields).ok();
-        let (signature, documentation) = (function.signature(), function.documentation());
+        let signature = function.signature();
+        let documentation = function.documentation();
         all.push(Routine { name, kind: "AGGREGATE", signature, documentation, calls: calls(signature, &returns) });
     }
     for (name, function) in planner.window_functions() {
         let returns = |fields: &[FieldRef]| function.field(WindowUDFFieldArgs::new(fields, name)).ok();
-        let (signature, documentation) = (function.signature(), function.documentation());
+        let signature = function.signature();
+        let documentation = function.documentation();
         all.push(Routine { name, kind: "WINDOW", signature, documentation, calls: calls(signature, &returns) });
     }
     all.sort_by_key(|routine| (routine.kind, routine.name));
@@ -79,7 +82,9 @@ pub(super) fn routines(planner: &Planner) -> Columns {
     for routine in all(planner) {
         let results: BTreeSet<Option<String>> = routine.calls.into_iter().map(|(_, result)| result).collect();
         let stable = routine.signature.volatility == Volatility::Immutable;
-        let (name, kind, documentation) = (routine.name, routine.kind, routine.documentation);
+        let name = routine.name;
+        let kind = routine.kind;
+        let documentation = routine.documentation;
         rows.extend(results.into_iter().map(|result| Row { name, kind, stable, result, documentation }));
     }
     let table = |name| Row { name, kind: "TABLE", stable: false, result: Some("TABLE".into()), documentation: None };

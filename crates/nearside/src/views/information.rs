@@ -12,8 +12,9 @@ use super::functions;
 use super::rows::Columns;
 use crate::catalog::{CATALOG, INFORMATION_SCHEMA};
 use crate::error::Result;
+use crate::error::types::sql_type;
 use crate::plan::planner::Planner;
-use crate::plan::system::{Described, Descriptions};
+use crate::plan::system::{Descriptions, TableDescription};
 use crate::tables::sources::GivenSource;
 
 /// Views and their names.
@@ -36,12 +37,12 @@ pub(crate) fn table(view: &str, all: &Descriptions, planner: &Planner) -> Result
     Ok(Some(GivenSource::table(rows.batch()?)))
 }
 
-fn each(all: &Descriptions) -> impl Iterator<Item = (&str, &str, &Described)> + Clone {
+fn each(all: &Descriptions) -> impl Iterator<Item = (&str, &str, &TableDescription)> + Clone {
     all.iter().flat_map(|(schema, tables)| tables.iter().map(|(name, table)| (schema.as_str(), name.as_str(), table)))
 }
 
 fn tables(all: &Descriptions) -> Columns {
-    let kind = |table: &Described| if table.is_view { "VIEW" } else { "BASE TABLE" };
+    let kind = |table: &TableDescription| if table.is_view { "VIEW" } else { "BASE TABLE" };
     let own = VIEWS.into_iter().map(|view| (INFORMATION_SCHEMA, view, "VIEW"));
     let rows: Vec<_> = each(all).map(|(schema, name, table)| (schema, name, kind(table))).chain(own).collect();
     Columns::default()
@@ -88,7 +89,7 @@ fn columns(all: &Descriptions) -> Columns {
         .number("ordinal_position", rows.iter().map(|row| Some(row.2 as u64 + 1)))
         .text("column_default", rows.iter().map(|_| None::<&str>))
         .text("is_nullable", rows.iter().map(|row| Some(if row.3.is_nullable() { "YES" } else { "NO" })))
-        .text("data_type", rows.iter().map(|row| Some(row.3.data_type().to_string())))
+        .text("data_type", rows.iter().map(|row| Some(sql_type(row.3.data_type()))))
         .number("character_maximum_length", unknown())
         .number("character_octet_length", rows.iter().map(|row| octets(row.3.data_type())))
         .number("numeric_precision", numeric().map(|n| n.map(|n| n.0)))

@@ -2,7 +2,8 @@
 //! `nearside.pages`, `nearside.memory`, `nearside.placement_changes`, `nearside.workers`, `nearside.thread_groups`,
 //! `nearside.statements`, `nearside.tasks`, `nearside.settings`, `nearside.workload`, `nearside.traffic`.
 //!
-//! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are then.
+//! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are
+//! then.
 
 mod field;
 mod functions;

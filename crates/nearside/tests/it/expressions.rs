@@ -1,5 +1,5 @@
-//! Expressions computed twice: by DataFusion's own evaluation over Arrow arrays, which a plain projection runs, and by the
-//! engine over integers and codes, which runs what is below a sort.
+//! Expressions computed twice: by DataFusion's own evaluation over Arrow arrays, which a plain projection runs, and by
+//! the engine over integers and codes, which runs what is below a sort.
 
 use std::sync::Arc;
 
@@ -12,7 +12,8 @@ fn table() -> Session {
     let session = Database::builder().threads(2).build().expect("a database").session();
     session
         .execute(
-            "CREATE TABLE t (id INT, a BIGINT, b BIGINT, i INT, price DECIMAL(15, 2), disc DECIMAL(15, 2), tax DECIMAL(12, 4),
+            "CREATE TABLE t (id INT, a BIGINT, b BIGINT, i INT, price DECIMAL(15, 2), disc DECIMAL(15, 2), tax \
+             DECIMAL(12, 4),
              d DATE, e DATE, ts TIMESTAMP, f DOUBLE, g BOOLEAN, s TEXT, u TEXT)",
         )
         .expect("a table");

@@ -120,7 +120,8 @@ proptest! {
         let session = database().session();
         let placement = if parts { " WITH (placement = 'pp(3, hash(id))')" } else { "" };
         session
-            .execute(&format!("CREATE TABLE t (id BIGINT PRIMARY KEY, a BIGINT, s TEXT, f DOUBLE UNIQUE, UNIQUE (a, s)){placement}"))
+            .execute(&format!("CREATE TABLE t (id BIGINT PRIMARY KEY, a BIGINT, s TEXT, f DOUBLE UNIQUE, UNIQUE (a, \
+                s)){placement}"))
             .unwrap();
         let mut rows: Vec<Row> = Vec::new();
         for operation in &operations {
@@ -177,7 +178,8 @@ fn of_many_writers_of_one_key_one_wins() {
     let won = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for who in 0..4 {
-            let (session, won) = (database.session(), &won);
+            let session = database.session();
+            let won = &won;
             scope.spawn(move || {
                 for k in 0..25 {
                     match session.execute(&format!("INSERT INTO t VALUES ({k}, {who})")) {

@@ -11,3 +11,4 @@ mod sources;
 mod subqueries;
 mod traffic;
 mod twins;
+mod words;

@@ -1,6 +1,8 @@
-//! Placements from outside: every placement gives the same answers, changes below running queries, and lies where it says.
+//! Placements from outside: every placement gives the same answers, changes below running queries, and lies where it
+//! says.
 //!
-//! On a machine of one node the parts that read nodes back say that they are skipped; the multi-node virtual machines run them.
+//! On a machine of one node the parts that read nodes back say that they are skipped; the multi-node virtual machines
+//! run them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +18,8 @@ const ROWS: i64 = 7 * 65_536 + 1234;
 
 /// Every kind of placement; those with node numbers are made for the machine.
 fn placements(nodes: &[u32]) -> Vec<String> {
-    let (first, last) = (nodes[0], nodes[nodes.len() - 1]);
+    let first = nodes[0];
+    let last = nodes[nodes.len() - 1];
     [
         "ivp".to_string(),
         "rr".into(),
@@ -45,7 +48,8 @@ fn database() -> Database {
 fn table(session: &Session, with: &str) {
     session
         .execute(&format!(
-            "CREATE TABLE t {with} AS SELECT value AS k, CASE WHEN value % 10 = 3 THEN NULL ELSE value * 7919 % 100003 END AS v,
+            "CREATE TABLE t {with} AS SELECT value AS k, CASE WHEN value % 10 = 3 THEN NULL ELSE value * 7919 % 100003 \
+             END AS v,
                 'name ' || CAST(value % 17 AS VARCHAR) AS s, CAST(value AS DOUBLE) / 3 AS d,
                 'text of row ' || CAST(value AS VARCHAR) AS u FROM generate_series(1, {ROWS})"
         ))
@@ -136,7 +140,8 @@ fn rows_written_under_a_placement_are_all_there() {
         for i in 0..12 {
             session
                 .execute(&format!(
-                    "INSERT INTO w SELECT value, value % 5, 's' || CAST(value % 7 AS VARCHAR) FROM generate_series({}, {})",
+                    "INSERT INTO w SELECT value, value % 5, 's' || CAST(value % 7 AS VARCHAR) FROM generate_series({}, \
+                     {})",
                     i * 1000 + 1,
                     (i + 1) * 1000
                 ))
@@ -146,8 +151,13 @@ fn rows_written_under_a_placement_are_all_there() {
         session.execute("ALTER TABLE w ADD COLUMN n INT DEFAULT 7; ALTER TABLE w RENAME COLUMN v TO x").unwrap();
         const TOTALS: &str = "SELECT count(*) AS a, count(DISTINCT k) AS b, sum(k) AS c, sum(x) AS d, sum(n) AS e";
         let found = text(&session, &format!("{TOTALS} FROM w"));
-        session.execute("CREATE OR REPLACE TABLE plain AS SELECT k, CASE WHEN k % 7 = 3 THEN k % 5 + 100 ELSE k % 5 END AS x, 7 AS n
-            FROM (SELECT value AS k FROM generate_series(1, 12000)) WHERE k % 4 <> 0").unwrap();
+        session
+            .execute(
+                "CREATE OR REPLACE TABLE plain AS SELECT k, CASE WHEN k % 7 = 3 THEN k % 5 + 100 ELSE k % 5 \
+            END AS x, 7 AS n
+            FROM (SELECT value AS k FROM generate_series(1, 12000)) WHERE k % 4 <> 0",
+            )
+            .unwrap();
         let expected = text(&session, &format!("{TOTALS} FROM plain"));
         assert_eq!(found, expected, "{placement}");
         session.execute("TRUNCATE TABLE w; INSERT INTO w VALUES (1, 2, 'three', 4), (5, NULL, NULL, NULL)").unwrap();
@@ -165,7 +175,9 @@ fn queries_go_on_while_the_placement_changes() {
     let asked = std::thread::scope(|scope| {
         let readers: Vec<_> = (0..3)
             .map(|reader| {
-                let (session, expected, done) = (database.session(), &expected, &done);
+                let session = database.session();
+                let expected = &expected;
+                let done = &done;
                 scope.spawn(move || {
                     let mut asked = 0;
                     while !done.load(Ordering::Relaxed) || asked < QUESTIONS.len() {
@@ -192,14 +204,19 @@ fn pages_move_below_a_query() {
     let database = database();
     let session = database.session();
     session
-        .execute("CREATE TABLE t AS SELECT value AS k, value % 1000 AS v, 'text ' || CAST(value AS VARCHAR) AS u FROM generate_series(1, 140000)")
+        .execute(
+            "CREATE TABLE t AS SELECT value AS k, value % 1000 AS v, 'text ' || CAST(value AS VARCHAR) AS u FROM \
+            generate_series(1, 140000)",
+        )
         .unwrap();
     const QUESTION: &str = "SELECT count(*) AS a, sum(k) AS b, sum(v) AS c, max(u) AS d FROM t WHERE v < 900";
     let expected = text(&session, QUESTION);
     let last = usable_nodes(&session).last().copied().unwrap();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let (reader, expected, done) = (database.session(), &expected, &done);
+        let reader = database.session();
+        let expected = &expected;
+        let done = &done;
         scope.spawn(move || {
             let mut asked = 0;
             while !done.load(Ordering::Relaxed) || asked < 3 {
@@ -366,7 +383,10 @@ fn an_exported_table_keeps_its_placement() {
     let database = database();
     let session = database.session();
     session
-        .execute("CREATE TABLE t (k BIGINT, \"odd ; name\" VARCHAR) WITH (placement = 'pp(3, hash(k)); \"odd ; name\": ivp')")
+        .execute(
+            "CREATE TABLE t (k BIGINT, \"odd ; name\" VARCHAR) WITH (placement = 'pp(3, hash(k)); \"odd ; name\": \
+            ivp')",
+        )
         .unwrap();
     session
         .execute("INSERT INTO t SELECT value, CAST(value AS VARCHAR) AS text FROM generate_series(1, 1000)")

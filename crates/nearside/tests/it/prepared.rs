@@ -1,5 +1,5 @@
-//! Prepared queries against their twin: the same text with the values written out has to give the same rows, or fail too, before
-//! and after rows, columns and settings change.
+//! Prepared queries against their twin: the same text with the values written out has to give the same rows, or fail
+//! too, before and after rows, columns and settings change.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,8 @@ use nearside::arrow::array::RecordBatch;
 use nearside::arrow::util::display::{ArrayFormatter, FormatOptions};
 use nearside::{Database, ScalarValue, Session};
 
-/// Queries and what kinds of values their parameters take. One of each way to be prepared, and of what only looks like it.
+/// Queries and what kinds of values their parameters take. One of each way to be prepared, and of what only looks like
+/// it.
 const QUERIES: &[(&str, &[Kind])] = &[
     // Comparisons with a column: bound once.
     ("SELECT k, s FROM t WHERE k = $1", &[Kind::Int]),
@@ -208,7 +209,8 @@ fn values_that_do_not_fit_the_column_are_compared_as_they_are() {
     let found = |sql: &str, value: ScalarValue| {
         rows(session.prepare(sql).unwrap().query(&[value]).and_then(nearside::ResultStream::collect_all)).unwrap()
     };
-    let (fraction, exact) = (ScalarValue::Decimal128(Some(25), 2, 1), ScalarValue::Decimal128(Some(20), 2, 1));
+    let fraction = ScalarValue::Decimal128(Some(25), 2, 1);
+    let exact = ScalarValue::Decimal128(Some(20), 2, 1);
     assert_eq!(found("SELECT a FROM t WHERE a = $1", fraction.clone()), [""; 0]);
     assert_eq!(found("SELECT a FROM t WHERE a < $1", fraction), ["2"]);
     assert_eq!(found("SELECT a FROM t WHERE a = $1", exact), ["2"]);

@@ -25,7 +25,8 @@ fn one(session: &Session, sql: &str) -> i64 {
 /// Work that would take hours, of each kind that has to be told to stop.
 const ENDLESS: [&str; 4] = [
     // No row ever comes out of the join.
-    "SELECT count(*) FROM generate_series(1, 10000000) a(x) CROSS JOIN generate_series(1, 10000000) b(y) WHERE x * y % 7 = 8",
+    "SELECT count(*) FROM generate_series(1, 10000000) a(x) CROSS JOIN generate_series(1, 10000000) b(y) WHERE x * y % \
+     7 = 8",
     // Rows come out and are swallowed.
     "SELECT count(*) FROM generate_series(1, 1000000) a(x) CROSS JOIN generate_series(1, 10000000) b(y)",
     "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n FROM r) SELECT count(*) FROM r",

@@ -152,7 +152,8 @@ fn files_are_read_as_far_as_they_are_asked_for() {
     let session = database.session();
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let (parquet, csv) = (path("numbers.parquet"), path("numbers.csv"));
+    let parquet = path("numbers.parquet");
+    let csv = path("numbers.csv");
     session
         .execute(
             "CREATE TABLE numbers AS SELECT value AS n, 'text ' || value::TEXT AS t FROM generate_series(1, 300000)",
@@ -227,7 +228,12 @@ fn functions_that_give_another_value_each_time_do_so_once_per_row() {
 fn statements_that_write_read_from_elsewhere_too() {
     let database = database();
     let session = database.session();
-    session.execute("CREATE TABLE t AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n FROM r").unwrap();
+    session
+        .execute(
+            "CREATE TABLE t AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 5) \
+        SELECT n FROM r",
+        )
+        .unwrap();
     session.execute("INSERT INTO t SELECT unnest([10, 20])").unwrap();
     session.execute("UPDATE t SET n = n + 1 WHERE n IN (SELECT value FROM generate_series(1, 2))").unwrap();
     session.execute("DELETE FROM t WHERE n IN (SELECT unnest([5, 20]))").unwrap();
@@ -248,7 +254,8 @@ fn catalogs_are_read_by_our_operators() {
     session.execute("CREATE TABLE t (i INT NOT NULL, d DECIMAL(10, 2)); CREATE VIEW v AS SELECT i FROM t").unwrap();
     for sql in [
         "SELECT table_name, table_type FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1",
-        "SELECT column_name, ordinal_position, is_nullable, numeric_precision FROM information_schema.columns WHERE table_name = 't' ORDER BY 2",
+        "SELECT column_name, ordinal_position, is_nullable, numeric_precision FROM information_schema.columns WHERE \
+         table_name = 't' ORDER BY 2",
         "SELECT schema_name FROM information_schema.schemata ORDER BY 1",
         "SELECT function_type FROM information_schema.routines WHERE routine_name = 'generate_series' ORDER BY 1",
         "SELECT count(*) FROM nearside.settings",
@@ -266,7 +273,8 @@ fn catalogs_are_read_by_our_operators() {
     assert_eq!(
         rows(
             &session,
-            "SELECT column_name, ordinal_position, is_nullable, numeric_precision FROM information_schema.columns WHERE table_name = 't' ORDER BY 2"
+            "SELECT column_name, ordinal_position, is_nullable, numeric_precision FROM information_schema.columns \
+             WHERE table_name = 't' ORDER BY 2"
         ),
         ["i|1|NO|32", "d|2|YES|10"]
     );

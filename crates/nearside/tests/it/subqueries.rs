@@ -109,7 +109,8 @@ impl Value {
 }
 
 fn compare(op: &str, left: Option<i64>, right: Option<i64>) -> Option<bool> {
-    let (left, right) = (left?, right?);
+    let left = left?;
+    let right = right?;
     Some(match op {
         "=" => left == right,
         "<>" => left != right,
@@ -319,7 +320,8 @@ fn outside(tables: &Tables, names: &[&'static str]) -> Vec<Scope> {
 fn quantified_comparisons_and_subqueries_are_what_going_through_all_rows_gives() {
     let session = Database::builder().threads(2).memory_bytes(1 << 28).build().unwrap().session();
     let mut random = Random(20_260_801);
-    let (mut ran, mut refused) = (0, 0);
+    let mut ran = 0;
+    let mut refused = 0;
     for _ in 0..40 {
         let tables = Tables::new(&mut random);
         tables.create(&session);

@@ -147,7 +147,8 @@ fn columns_lie_where_the_traffic_says() {
             assert_eq!(touched, named, "{placement}: {sql}: {found:?}");
             for (column, times) in columns {
                 let codes = (column.to_string(), "codes".to_string());
-                let (by_node, lies) = (&found[&codes], &pages[&codes]);
+                let by_node = &found[&codes];
+                let lies = &pages[&codes];
                 let sum: i64 = by_node.values().sum();
                 let all = times * ROWS * bits[*column] / 8;
                 // Each granule's share of each node is a whole number of bytes.

@@ -30,7 +30,8 @@ const TABLES: &str = "
     INSERT INTO nulls VALUES (NULL), (NULL);
     CREATE TABLE large AS SELECT value AS id, value % 100 AS k, value % 7 AS r FROM generate_series(1, 2000);
     CREATE TABLE lists (id INT, l INT[], m INT[], n TEXT[]);
-    INSERT INTO lists VALUES (1, [1, 2, 3], [10], ['a', 'b']), (2, [], [20, 21], NULL), (3, NULL, NULL, []), (4, [NULL, 5], [], [NULL]);
+    INSERT INTO lists VALUES (1, [1, 2, 3], [10], ['a', 'b']), (2, [], [20, 21], NULL), (3, NULL, NULL, []), (4, \
+    [NULL, 5], [], [NULL]);
     CREATE TABLE edges (a BIGINT, z BIGINT);
     INSERT INTO edges SELECT value % 37, (value * 7) % 41 FROM generate_series(1, 60);
 ";
@@ -129,7 +130,8 @@ const NATIVE: &[&str] = &[
     "SELECT * FROM (VALUES (1, 'a'), (2, NULL), (1 + 2, 'c')) t(x, y)",
     "SELECT v, y FROM a JOIN (VALUES (1, 'one'), (2, 'two')) t(x, y) ON a.k = t.x",
     // Common table expressions, once and twice; views of views.
-    "WITH s AS (SELECT k, sum(v) AS total FROM a GROUP BY k) SELECT x.k, x.total FROM s x WHERE x.total = (SELECT max(total) FROM s)",
+    "WITH s AS (SELECT k, sum(v) AS total FROM a GROUP BY k) SELECT x.k, x.total FROM s x WHERE x.total = (SELECT \
+     max(total) FROM s)",
     "WITH s AS (SELECT k, sum(v) AS total FROM a GROUP BY k) SELECT x.k, y.total FROM s x JOIN s y ON x.k = y.k + 1",
     "WITH s AS (SELECT a.k, w FROM a JOIN b ON a.k = b.k) SELECT * FROM s UNION ALL SELECT * FROM s",
     // Windows: every function, frames of every kind, with NULLs and ties.
@@ -190,16 +192,22 @@ const FROM_ELSEWHERE: &[&str] = &[
     "SELECT a.v, s.value FROM a JOIN generate_series(-50, 1500, 3) s ON a.v = s.value",
     "SELECT s.value, count(a.v) FROM generate_series(1, 40) s LEFT JOIN a ON a.k = s.value GROUP BY s.value",
     "SELECT value FROM generate_series(DATE '2024-01-31', DATE '2024-12-31', INTERVAL '1 month')",
-    "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n, w FROM r JOIN b ON r.n = b.w",
-    "WITH RECURSIVE r AS (SELECT a, z FROM edges UNION SELECT r.a, e.z FROM r JOIN edges e ON r.z = e.a) SELECT a, z FROM r",
+    "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 5) SELECT n, w FROM r JOIN b ON r.n = \
+     b.w",
+    "WITH RECURSIVE r AS (SELECT a, z FROM edges UNION SELECT r.a, e.z FROM r JOIN edges e ON r.z = e.a) SELECT a, z \
+     FROM r",
     "WITH RECURSIVE r (n, t) AS (SELECT 1, 'x' UNION ALL SELECT n + 1, t || 'y' FROM r WHERE n < 9) SELECT n, t FROM r",
     "WITH RECURSIVE r AS (SELECT k FROM a UNION SELECT k % 7 FROM r) SELECT k FROM r",
     "WITH RECURSIVE r AS (SELECT f FROM a UNION SELECT -f FROM r) SELECT count(*), sum(f) FROM r",
     "WITH RECURSIVE r AS (SELECT k FROM nothing UNION ALL SELECT k + 1 FROM r) SELECT * FROM r",
-    "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 20), s AS (SELECT n AS m FROM r WHERE n < 4 UNION ALL SELECT m + 100 FROM s WHERE m < 300) SELECT n, m FROM r JOIN s ON m % 20 = n % 20",
-    "WITH RECURSIVE r AS (SELECT 3 AS n UNION ALL SELECT n - 1 FROM r WHERE n > 0 AND EXISTS (SELECT 1 FROM b WHERE b.w = r.n)) SELECT n FROM r",
-    "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < (SELECT max(id) FROM lists)) SELECT x.n, y.n FROM r x JOIN r y ON x.n <= y.n",
-    "WITH RECURSIVE r AS (SELECT 1 AS n, 1::BIGINT AS m UNION ALL SELECT n + 1, m + c FROM r JOIN (SELECT k, count(*) AS c FROM a GROUP BY k) g ON g.k = r.n) SELECT * FROM r",
+    "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 20), s AS (SELECT n AS m FROM r WHERE \
+     n < 4 UNION ALL SELECT m + 100 FROM s WHERE m < 300) SELECT n, m FROM r JOIN s ON m % 20 = n % 20",
+    "WITH RECURSIVE r AS (SELECT 3 AS n UNION ALL SELECT n - 1 FROM r WHERE n > 0 AND EXISTS (SELECT 1 FROM b WHERE \
+     b.w = r.n)) SELECT n FROM r",
+    "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < (SELECT max(id) FROM lists)) SELECT \
+     x.n, y.n FROM r x JOIN r y ON x.n <= y.n",
+    "WITH RECURSIVE r AS (SELECT 1 AS n, 1::BIGINT AS m UNION ALL SELECT n + 1, m + c FROM r JOIN (SELECT k, count(*) \
+     AS c FROM a GROUP BY k) g ON g.k = r.n) SELECT * FROM r",
     "SELECT id, unnest(l) FROM lists",
     "SELECT id, unnest(l), unnest(m), unnest(n) FROM lists",
     "SELECT unnest([[1, 2], [3], []]), id FROM lists",

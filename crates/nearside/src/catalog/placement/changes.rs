@@ -14,7 +14,7 @@ const REMEMBERED: usize = 1000;
 
 /// One change of a placement, done or failed.
 #[derive(Debug, Clone)]
-pub(crate) struct Changed {
+pub(crate) struct PlacementChange {
     pub at: DateTime<Utc>,
     pub table: Name,
     pub from: String,
@@ -34,11 +34,11 @@ pub(crate) struct Report {
 
 /// The last changes.
 #[derive(Debug, Default)]
-pub(crate) struct ChangeLog(Mutex<VecDeque<Changed>>);
+pub(crate) struct ChangeLog(Mutex<VecDeque<PlacementChange>>);
 
 impl ChangeLog {
     /// Adds a change; the oldest goes where there are too many.
-    pub(crate) fn push(&self, changed: Changed) {
+    pub(crate) fn push(&self, changed: PlacementChange) {
         let mut all = self.0.lock();
         if all.len() == REMEMBERED {
             all.pop_front();
@@ -47,7 +47,7 @@ impl ChangeLog {
     }
 
     /// The changes, oldest first.
-    pub(crate) fn all(&self) -> Vec<Changed> {
+    pub(crate) fn all(&self) -> Vec<PlacementChange> {
         self.0.lock().iter().cloned().collect()
     }
 }

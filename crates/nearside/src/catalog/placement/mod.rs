@@ -1,7 +1,9 @@
-//! Where a table's columns and parts lie: what was asked for, resolved for this machine's nodes, and changed while queries run.
+//! Where a table's columns and parts lie: what was asked for, resolved for this machine's nodes, and changed while
+//! queries run.
 //!
-//! A [`TablePlacement`] belongs to a table's catalog entry. It says for each part and column where codes, dictionary and index
-//! go, for what is there and for rows that come later. [`spec`] reads what users write, [`change`] carries it out.
+//! A [`TablePlacement`] belongs to a table's catalog entry. It says for each part and column where codes, dictionary
+//! and index go, for what is there and for rows that come later. [`spec`] reads what users write, [`change`] carries it
+//! out.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, section 4.2.
 
@@ -76,7 +78,8 @@ impl TablePlacement {
     /// A placement for a table of this schema.
     ///
     /// # Errors
-    /// [`Error::Setting`] and [`Error::NotFound`] for nodes that this process may not use and for columns that are not there.
+    /// [`Error::Setting`] and [`Error::NotFound`] for nodes that this process may not use and for columns that are not
+    /// there.
     pub(crate) fn new(
         spec: Spec,
         first_turn: FirstTurn,
@@ -272,7 +275,8 @@ impl TablePlacement {
             };
             if decides {
                 return Err(Error::plan(format!(
-                    "column '{column}' decides in which part a row lies; choose another placement first (ALTER TABLE .. SET PLACEMENT)"
+                    "column '{column}' decides in which part a row lies; choose another placement first (ALTER TABLE \
+                     .. SET PLACEMENT)"
                 )));
             }
         }
@@ -293,7 +297,8 @@ impl TablePlacement {
     ) -> Result<TablePlacement> {
         let mut with = self.spec.clone();
         with.columns.insert(column.to_string(), spec);
-        let (bounds, turns) = (self.bounds.clone(), Arc::clone(&self.turns));
+        let bounds = self.bounds.clone();
+        let turns = Arc::clone(&self.turns);
         Ok(TablePlacement { bounds, turns, ..self.changed(with, schema)? })
     }
 
@@ -329,7 +334,8 @@ impl TablePlacement {
             .ok_or_else(|| wrong(format!("there is no part {part}; the parts are 0 to {}", count - 1)))? = node;
         let mut spec = self.spec.clone();
         spec.table = TableSpec::Parts(PartsSpec { parts: Some(count), nodes: Nodes::These(nodes), ..parts.clone() });
-        let (bounds, turns) = (self.bounds.clone(), Arc::clone(&self.turns));
+        let bounds = self.bounds.clone();
+        let turns = Arc::clone(&self.turns);
         Ok(TablePlacement { bounds, turns, ..self.changed(spec, schema)? })
     }
 
@@ -347,7 +353,7 @@ impl TablePlacement {
         self.pick_from(nodes, self.first_turn.column)
     }
 
-    /// These nodes; so many from a turn on, at most as many as there are.
+    /// These nodes; `n` of them from a turn on, at most as many as there are.
     fn pick_from(&self, nodes: &Nodes, turn: usize) -> Vec<NodeId> {
         let all = &self.nodes.usual;
         match nodes {

@@ -4,12 +4,14 @@
 //! placement  := table { ';' column ':' columns }
 //! table      := ( 'rr' | 'rr_columns' ) [ '(' [ 'blocks' ] [ nodes ] ')' ] | 'rr_tables' [ '(' nodes ')' ]
 //!             | 'pp' '(' [ parts ] { ',' by | ',' nodes } ')' | columns
-//! columns    := 'ivp' [ '(' nodes ')' ] | where | part '=' where { ',' part '=' where }      part := codes | dictionary | index
+//! columns    := 'ivp' [ '(' nodes ')' ] | where | part '=' where { ',' part '=' where }
+//! part       := codes | dictionary | index
 //! where      := 'local' | 'node' '(' node ')' | ( 'striped' | 'interleaved' | 'replicated' ) [ '(' nodes ')' ]
 //! by         := ( 'range' | 'hash' | 'like' table ) '(' column { ',' column } ')' | 'round robin'
 //! nodes      := 'all' | count 'nodes' | [ 'nodes' ] node [ '-' node ] { ',' node [ '-' node ] }
 //! ```
-//! `rr` is `rr_columns` written short. In `ivp(4)` and `pp(4)` the lone number is a count, as in the paper; `ivp(nodes 4)` names node 4.
+//! `rr` is `rr_columns` written short. In `ivp(4)` and `pp(4)` the lone number is a count, as in the paper;
+//! `ivp(nodes 4)` names node 4.
 //!
 //! # Invariants
 //! `Spec::parse(spec.to_string())` gives the same spec.
@@ -301,7 +303,9 @@ fn column_spec(words: &mut Words<'_>) -> Result<ColumnSpec> {
         return Ok(ColumnSpec::Ivp(nodes_in_parentheses(words, Lone::Count)?));
     }
     if words.is("codes") || words.is("dictionary") || words.is("index") {
-        let (mut codes, mut dictionary, mut index) = (None, None, None);
+        let mut codes = None;
+        let mut dictionary = None;
+        let mut index = None;
         loop {
             let slot = match () {
                 () if words.take("codes") => &mut codes,
@@ -440,10 +444,10 @@ impl fmt::Display for TableSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             TableSpec::RoundRobin { deal: Deal::Blocks, nodes: Nodes::All } => f.write_str("rr(blocks)"),
-            TableSpec::RoundRobin { deal: Deal::Blocks, nodes } => write!(f, "rr(blocks, {})", Counted(nodes)),
+            TableSpec::RoundRobin { deal: Deal::Blocks, nodes } => write!(f, "rr(blocks, {})", NodeCount(nodes)),
             TableSpec::RoundRobin { deal, nodes } => {
                 f.write_str(if *deal == Deal::Tables { "rr_tables" } else { "rr" })?;
-                if *nodes == Nodes::All { Ok(()) } else { write!(f, "({})", Counted(nodes)) }
+                if *nodes == Nodes::All { Ok(()) } else { write!(f, "({})", NodeCount(nodes)) }
             }
             TableSpec::Columns(spec) => write!(f, "{spec}"),
             TableSpec::Parts(spec) => {
@@ -453,7 +457,7 @@ impl fmt::Display for TableSpec {
                 }
                 write!(f, "{}", spec.by)?;
                 if spec.nodes != Nodes::All {
-                    write!(f, ", {}", Listed(&spec.nodes))?;
+                    write!(f, ", {}", NodeList(&spec.nodes))?;
                 }
                 f.write_str(")")
             }
@@ -477,7 +481,7 @@ impl fmt::Display for ColumnSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ColumnSpec::Ivp(Nodes::All) => f.write_str("ivp"),
-            ColumnSpec::Ivp(nodes) => write!(f, "ivp({})", Counted(nodes)),
+            ColumnSpec::Ivp(nodes) => write!(f, "ivp({})", NodeCount(nodes)),
             ColumnSpec::All(place) => write!(f, "{place}"),
             ColumnSpec::Components { codes, dictionary, index } => {
                 let mut separator = "";
@@ -504,28 +508,28 @@ impl fmt::Display for Where {
         };
         match nodes {
             Nodes::All => f.write_str(word),
-            nodes => write!(f, "{word}({})", Listed(nodes)),
+            nodes => write!(f, "{word}({})", NodeList(nodes)),
         }
     }
 }
 
 /// Nodes where a lone number is a count.
-struct Counted<'a>(&'a Nodes);
+struct NodeCount<'a>(&'a Nodes);
 
-impl fmt::Display for Counted<'_> {
+impl fmt::Display for NodeCount<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Nodes::All => f.write_str("all"),
             Nodes::Count(count) => write!(f, "{count}"),
-            these => write!(f, "{}", Listed(these)),
+            these => write!(f, "{}", NodeList(these)),
         }
     }
 }
 
 /// Nodes with the word before or behind them that says what the numbers are.
-struct Listed<'a>(&'a Nodes);
+struct NodeList<'a>(&'a Nodes);
 
-impl fmt::Display for Listed<'_> {
+impl fmt::Display for NodeList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Nodes::All => f.write_str("all"),

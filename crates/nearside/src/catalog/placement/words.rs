@@ -11,12 +11,12 @@ pub(crate) struct Words<'a> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Word {
-    kind: Kind,
+    kind: WordKind,
     at: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Kind {
+enum WordKind {
     /// Unquoted, in lower case.
     Name(String),
     /// In double quotes, as written.
@@ -43,7 +43,7 @@ impl<'a> Words<'a> {
                             None => return Err(wrong(text, at, "a quoted name does not end")),
                         }
                     }
-                    Kind::Quoted(name)
+                    WordKind::Quoted(name)
                 }
                 c if c.is_ascii_digit() => {
                     let mut digits = String::from(c);
@@ -51,16 +51,16 @@ impl<'a> Words<'a> {
                         digits.push(c);
                     }
                     let number = digits.parse();
-                    Kind::Number(number.map_err(|_| wrong(text, at, &format!("'{digits}' is not a number here")))?)
+                    WordKind::Number(number.map_err(|_| wrong(text, at, &format!("'{digits}' is not a number here")))?)
                 }
                 c if c.is_alphabetic() || c == '_' => {
                     let mut name = String::from(c);
                     while let Some((_, c)) = rest.next_if(|(_, c)| c.is_alphanumeric() || *c == '_') {
                         name.push(c);
                     }
-                    Kind::Name(name.to_lowercase())
+                    WordKind::Name(name.to_lowercase())
                 }
-                '(' | ')' | ',' | ';' | ':' | '=' | '-' | '.' => Kind::Sign(c),
+                '(' | ')' | ',' | ';' | ':' | '=' | '-' | '.' => WordKind::Sign(c),
                 other => return Err(wrong(text, at, &format!("'{other}' is not expected"))),
             };
             words.push(Word { kind, at });
@@ -68,14 +68,14 @@ impl<'a> Words<'a> {
         Ok(Words { text, words, next: 0 })
     }
 
-    fn peek(&self) -> Option<&Kind> {
+    fn peek(&self) -> Option<&WordKind> {
         self.words.get(self.next).map(|w| &w.kind)
     }
 
     /// The next word, if it is an unquoted one.
     pub(crate) fn peek_word(&self) -> Option<&str> {
         match self.peek() {
-            Some(Kind::Name(name)) => Some(name),
+            Some(WordKind::Name(name)) => Some(name),
             _ => None,
         }
     }
@@ -83,8 +83,8 @@ impl<'a> Words<'a> {
     /// Whether the next is this word or sign.
     pub(crate) fn is(&self, what: &str) -> bool {
         match self.peek() {
-            Some(Kind::Name(name)) => name == what,
-            Some(Kind::Sign(sign)) => what.chars().eq([*sign]),
+            Some(WordKind::Name(name)) => name == what,
+            Some(WordKind::Sign(sign)) => what.chars().eq([*sign]),
             _ => false,
         }
     }
@@ -104,7 +104,7 @@ impl<'a> Words<'a> {
     /// Takes a number, if the next is one.
     pub(crate) fn number(&mut self) -> Result<Option<u32>> {
         match self.peek() {
-            Some(Kind::Number(number)) => {
+            Some(WordKind::Number(number)) => {
                 let number = *number;
                 self.next += 1;
                 Ok(Some(number))
@@ -115,19 +115,19 @@ impl<'a> Words<'a> {
 
     /// Whether a number stands behind the next word, which is a comma.
     pub(crate) fn number_follows_comma(&self) -> bool {
-        matches!(self.words.get(self.next + 1).map(|w| &w.kind), Some(Kind::Number(_)))
+        matches!(self.words.get(self.next + 1).map(|w| &w.kind), Some(WordKind::Number(_)))
     }
 
     /// Whether `n nodes` comes next.
     pub(crate) fn count_of_nodes_follows(&self) -> bool {
-        matches!(self.peek(), Some(Kind::Number(_)))
-            && self.words.get(self.next + 1).is_some_and(|w| w.kind == Kind::Name("nodes".into()))
+        matches!(self.peek(), Some(WordKind::Number(_)))
+            && self.words.get(self.next + 1).is_some_and(|w| w.kind == WordKind::Name("nodes".into()))
     }
 
     /// Takes a name.
     pub(crate) fn name(&mut self, what: &str) -> Result<String> {
         let name = match self.peek() {
-            Some(Kind::Name(name) | Kind::Quoted(name)) => name.clone(),
+            Some(WordKind::Name(name) | WordKind::Quoted(name)) => name.clone(),
             _ => return Err(self.expected(what)),
         };
         self.next += 1;

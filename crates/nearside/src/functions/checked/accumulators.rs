@@ -12,8 +12,9 @@ use arrow::datatypes::{DataType, Decimal128Type, Int64Type, UInt64Type};
 use datafusion_common::{HashMap, Result, ScalarValue};
 use datafusion_expr::Accumulator;
 
-use super::error::{ArithmeticError, sql_type_name};
-use super::total::{Finish, Total, Wanted};
+use super::error::ArithmeticError;
+use super::total::{AggregateKind, Finish, Total};
+use crate::error::types::sql_type;
 
 /// `sum` or `avg` of values that fit 128 bits, exactly.
 ///
@@ -68,8 +69,8 @@ where
 
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         let (counts, rest) = match self.finish.wanted {
-            Wanted::Sum => (None, states),
-            Wanted::Average { .. } => (Some(states[0].as_primitive::<UInt64Type>()), &states[1..]),
+            AggregateKind::Sum => (None, states),
+            AggregateKind::Average { .. } => (Some(states[0].as_primitive::<UInt64Type>()), &states[1..]),
         };
         let low = rest[0].as_primitive::<Decimal128Type>();
         let wraps = rest[1].as_primitive::<Int64Type>();
@@ -93,8 +94,8 @@ where
         let low = ScalarValue::new_primitive::<Decimal128Type>(low, &self.finish.low_type)?;
         let wraps = ScalarValue::Int64(Some(self.total.wraps));
         Ok(match self.finish.wanted {
-            Wanted::Sum => vec![low, wraps],
-            Wanted::Average { .. } => vec![ScalarValue::UInt64(Some(self.count)), low, wraps],
+            AggregateKind::Sum => vec![low, wraps],
+            AggregateKind::Average { .. } => vec![ScalarValue::UInt64(Some(self.count)), low, wraps],
         })
     }
 
@@ -127,7 +128,7 @@ impl<T: ArrowPrimitiveType> StepwiseSum<T> {
             kind,
             aggregate: self.name.clone(),
             what: "the total",
-            target: sql_type_name(&self.data_type),
+            target: sql_type(&self.data_type),
             advice,
         }
     }

@@ -27,7 +27,7 @@ use datafusion_functions_aggregate::sum::Sum;
 
 use super::accumulators::{DistinctAccumulator, ExactAccumulator, StepwiseSum};
 use super::groups::GroupTotals;
-use super::total::{Finish, Wanted};
+use super::total::{AggregateKind, Finish};
 
 /// Digits that `avg` adds to the scale of a decimal, as DataFusion does.
 const AVG_DIGITS: u8 = 4;
@@ -196,7 +196,7 @@ impl AggregateUDFImpl for CheckedSum {
         let input = args.expr_fields[0].data_type().clone();
         if is_exact(&input) {
             let result = args.return_field.data_type();
-            let finish = Finish::new(Wanted::Sum, args.name, &input, result)?;
+            let finish = Finish::new(AggregateKind::Sum, args.name, &input, result)?;
             return exact_accumulator(finish, &input, args.is_distinct);
         }
         macro_rules! stepwise {
@@ -246,7 +246,7 @@ impl AggregateUDFImpl for CheckedSum {
             return self.floats.create_groups_accumulator(args);
         }
         let result = args.return_field.data_type();
-        exact_groups(Finish::new(Wanted::Sum, args.name, input, result)?, input)
+        exact_groups(Finish::new(AggregateKind::Sum, args.name, input, result)?, input)
     }
 
     fn reverse_expr(&self) -> ReversedUDAF {
@@ -276,7 +276,7 @@ fn average_finish(name: &str, input: &DataType, result: &DataType) -> Result<Opt
     let Ok(shift) = u32::try_from(shift) else {
         return not_impl_err!("avg from {input} to {result}");
     };
-    Finish::new(Wanted::Average { shift }, name, input, result).map(Some)
+    Finish::new(AggregateKind::Average { shift }, name, input, result).map(Some)
 }
 
 impl AggregateUDFImpl for CheckedAvg {

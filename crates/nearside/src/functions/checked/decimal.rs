@@ -17,8 +17,9 @@ use arrow::datatypes::{DataType, Decimal128Type, DecimalType, i256};
 use datafusion_common::{Result, internal_err};
 use datafusion_expr::Operator;
 
-use super::error::{ArithmeticError, sql_type_name};
+use super::error::ArithmeticError;
 use super::operand::{Operand, flagged, union_nulls};
+use crate::error::types::sql_type;
 
 /// Digits that 128 bits hold, and the first value that has more, as an unscaled magnitude.
 const DIGITS: i32 = 38;
@@ -55,7 +56,8 @@ pub(super) fn decimal128(
     rows: usize,
     result: &DataType,
 ) -> Result<ArrayRef> {
-    let (l, r) = (Form::of(left.array.data_type())?, Form::of(right.array.data_type())?);
+    let l = Form::of(left.array.data_type())?;
+    let r = Form::of(right.array.data_type())?;
     let form = Form::of(result)?;
     let finish = |array: PrimitiveArray<D>| -> Result<ArrayRef> {
         Ok(Arc::new(array.with_precision_and_scale(form.precision, form.scale)?))
@@ -75,7 +77,8 @@ pub(super) fn decimal128(
         Operator::Modulo => {
             let common = i32::from(l.scale.max(r.scale));
             let factor = |f: Form| ten_to(common - i32::from(f.scale));
-            let (lm, rm) = (factor(l), factor(r));
+            let lm = factor(l);
+            let rm = factor(r);
             flagged::<D, D>(left, right, rows, n, |a, b| {
                 remainder(a, b, lm, rm).map_or((0, true), |v| (v, too_long(v)))
             })
@@ -90,7 +93,8 @@ pub(super) fn decimal128(
 
 /// What is wrong in `row`.
 fn fault(op: Operator, left: &Operand, right: &Operand, row: usize, result: &DataType) -> Result<ArithmeticError> {
-    let (l, r) = (Form::of(left.array.data_type())?, Form::of(right.array.data_type())?);
+    let l = Form::of(left.array.data_type())?;
+    let r = Form::of(right.array.data_type())?;
     let a = left.array.as_primitive::<D>().value(left.row(row));
     let b = right.array.as_primitive::<D>().value(right.row(row));
     if matches!(op, Operator::Divide | Operator::Modulo) && b == 0 {
@@ -100,7 +104,7 @@ fn fault(op: Operator, left: &Operand, right: &Operand, row: usize, result: &Dat
     Ok(ArithmeticError::Overflow {
         kind: "decimal",
         operation: format!("{} {op} {}", text(a, l), text(b, r)),
-        target: sql_type_name(result),
+        target: sql_type(result),
     })
 }
 
@@ -120,7 +124,8 @@ fn sums(
         return flagged::<D, D>(left, right, rows, nulls, |a, b| finish(step(a, b)));
     }
     let factor = |f: Form| ten_to(i32::from(form.scale) - i32::from(f.scale));
-    let (lm, rm) = (factor(l), factor(r));
+    let lm = factor(l);
+    let rm = factor(r);
     flagged::<D, D>(left, right, rows, nulls, |a, b| {
         let (a, o1) = scaled(a, lm);
         let (b, o2) = scaled(b, rm);
@@ -156,7 +161,8 @@ fn ten_to(n: i32) -> Option<i128> {
 /// `a * b`; one hardware multiplication when both fit 64 bits, as prices and quantities do.
 #[inline(always)]
 fn multiply(a: i128, b: i128) -> (i128, bool) {
-    let (low_a, low_b) = (a as i64, b as i64);
+    let low_a = a as i64;
+    let low_b = b as i64;
     if i128::from(low_a) == a && i128::from(low_b) == b {
         (i128::from(low_a) * i128::from(low_b), false)
     } else {
@@ -200,7 +206,8 @@ fn remainder(a: i128, b: i128, lm: Option<i128>, rm: Option<i128>) -> Option<i12
     if b == 0 {
         return None;
     }
-    let (lm, rm) = (lm?, rm?);
+    let lm = lm?;
+    let rm = rm?;
     if let (Some(a), Some(b)) = (a.checked_mul(lm), b.checked_mul(rm)) {
         return Some(a.wrapping_rem(b));
     }

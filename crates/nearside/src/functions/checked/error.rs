@@ -1,6 +1,5 @@
 //! What checked arithmetic reports: one sentence per fault. The errors travel inside [`DataFusionError::External`].
 
-use arrow::datatypes::DataType;
 use datafusion_common::DataFusionError;
 
 /// An arithmetic fault of a statement: the user's data or text is at fault, never the engine.
@@ -51,25 +50,5 @@ impl ArithmeticError {
 impl From<ArithmeticError> for DataFusionError {
     fn from(error: ArithmeticError) -> Self {
         DataFusionError::External(Box::new(error))
-    }
-}
-
-/// The SQL name of `t` in messages: `BIGINT`, `DECIMAL(38, 2)`; arrow's own name for what SQL has no word for.
-pub(super) fn sql_type_name(t: &DataType) -> String {
-    match t {
-        DataType::Int8 => "TINYINT".into(),
-        DataType::Int16 => "SMALLINT".into(),
-        DataType::Int32 => "INTEGER".into(),
-        DataType::Int64 => "BIGINT".into(),
-        DataType::UInt8 => "TINYINT UNSIGNED".into(),
-        DataType::UInt16 => "SMALLINT UNSIGNED".into(),
-        DataType::UInt32 => "INTEGER UNSIGNED".into(),
-        DataType::UInt64 => "BIGINT UNSIGNED".into(),
-        DataType::Decimal32(p, s)
-        | DataType::Decimal64(p, s)
-        | DataType::Decimal128(p, s)
-        | DataType::Decimal256(p, s) => format!("DECIMAL({p}, {s})"),
-        DataType::Duration(_) | DataType::Interval(_) => "INTERVAL".into(),
-        other => other.to_string(),
     }
 }

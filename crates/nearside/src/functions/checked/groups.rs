@@ -10,7 +10,7 @@ use arrow::datatypes::{Decimal128Type, Int64Type, UInt64Type};
 use datafusion_common::{Result, internal_err};
 use datafusion_expr::{EmitTo, GroupsAccumulator};
 
-use super::total::{Finish, Total, Wanted};
+use super::total::{AggregateKind, Finish, Total};
 
 /// Totals per group. The state's columns are those of [`super::accumulators::ExactAccumulator`].
 ///
@@ -75,8 +75,8 @@ impl Counts {
 impl<T> GroupTotals<T> {
     pub fn new(finish: Finish) -> Self {
         let counts = match finish.wanted {
-            Wanted::Sum => Counts::Any(Vec::new()),
-            Wanted::Average { .. } => Counts::Number(Vec::new()),
+            AggregateKind::Sum => Counts::Any(Vec::new()),
+            AggregateKind::Average { .. } => Counts::Number(Vec::new()),
         };
         GroupTotals { finish, low: Vec::new(), wraps: Vec::new(), counts, _input: std::marker::PhantomData }
     }
@@ -215,8 +215,8 @@ where
     fn merge_batch(&mut self, values: &[ArrayRef], group_indices: &[usize], total_num_groups: usize) -> Result<()> {
         self.resize(total_num_groups);
         let (counts, rest) = match self.finish.wanted {
-            Wanted::Sum => (None, values),
-            Wanted::Average { .. } => (Some(values[0].as_primitive::<UInt64Type>().values()), &values[1..]),
+            AggregateKind::Sum => (None, values),
+            AggregateKind::Average { .. } => (Some(values[0].as_primitive::<UInt64Type>().values()), &values[1..]),
         };
         let low = rest[0].as_primitive::<Decimal128Type>();
         let wraps = rest[1].as_primitive::<Int64Type>().values();
@@ -272,8 +272,8 @@ where
         let mask = selected(array, opt_filter);
         let low: Vec<i128> = array.values().iter().map(|&v| v.into()).collect();
         let counts = match self.finish.wanted {
-            Wanted::Sum => None,
-            Wanted::Average { .. } => Some(match &mask {
+            AggregateKind::Sum => None,
+            AggregateKind::Average { .. } => Some(match &mask {
                 None => vec![1; low.len()],
                 Some(mask) => mask.iter().map(u64::from).collect(),
             }),

@@ -1,4 +1,5 @@
-//! Keeps guards alive: `CASE WHEN b <> 0 THEN a / b > 1 END`, `b <> 0 AND a / b > 1`, `sum(a / b) FILTER (WHERE b <> 0)`.
+//! Keeps guards alive: `CASE WHEN b <> 0 THEN a / b > 1 END`, `b <> 0 AND a / b > 1`,
+//! `sum(a / b) FILTER (WHERE b <> 0)`.
 //!
 //! DataFusion treats an error as something that may come early: it turns a Boolean CASE into ANDs and ORs, evaluates
 //! both sides of an AND whenever the left one passes more than a fifth of the rows, and computes an aggregate's
@@ -57,8 +58,8 @@ pub(super) fn guard(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> 
     })
 }
 
-/// `a AND b AND c` as `CASE FALSE WHEN a THEN FALSE WHEN b THEN FALSE ELSE a AND b AND c END` where `b` or `c` can fail:
-/// each is computed only for rows that no operand before it has decided, and NULLs count as ever. OR likewise.
+/// `a AND b AND c` as `CASE FALSE WHEN a THEN FALSE WHEN b THEN FALSE ELSE a AND b AND c END` where `b` or `c` can
+/// fail: each is computed only for rows that no operand before it has decided, and NULLs count as ever. OR likewise.
 fn lazy_chain(expr: Expr, op: Operator, schema: &DFSchema) -> Result<Expr> {
     let mut operands = Vec::new();
     for operand in split_binary_owned(expr, op) {

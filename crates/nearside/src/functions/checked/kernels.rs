@@ -20,8 +20,9 @@ use datafusion_expr::{ColumnarValue, Operator};
 use datafusion_physical_expr_common::datum::apply;
 
 use super::decimal::decimal128;
-use super::error::{ArithmeticError, sql_type_name};
+use super::error::ArithmeticError;
 use super::operand::{Operand, flagged, union_nulls};
+use crate::error::types::sql_type;
 
 /// Milliseconds in a day: what `Date64 - Date64` divides by.
 const DAY_MS: i64 = 86_400_000;
@@ -35,7 +36,8 @@ pub(super) fn binary(
     rows: usize,
     result: &DataType,
 ) -> Result<ColumnarValue> {
-    let (lt, rt) = (lhs.data_type(), rhs.data_type());
+    let lt = lhs.data_type();
+    let rt = rhs.data_type();
     if lt.is_null() || rt.is_null() {
         return Ok(ColumnarValue::Scalar(ScalarValue::try_from(result)?));
     }
@@ -206,7 +208,7 @@ where
             Err(ArithmeticError::Overflow {
                 kind: "integer",
                 operation: format!("{a} {op} {b}"),
-                target: sql_type_name(&T::DATA_TYPE),
+                target: sql_type(&T::DATA_TYPE),
             }
             .into())
         }
@@ -231,7 +233,7 @@ fn days_between(left: &Operand, right: &Operand, rows: usize) -> Result<ArrayRef
                 left.array.as_primitive::<Date64Type>().value(left.row(row)),
                 right.array.as_primitive::<Date64Type>().value(right.row(row))
             ),
-            target: sql_type_name(&DataType::Int64),
+            target: sql_type(&DataType::Int64),
         }
         .into()),
     }

@@ -19,15 +19,16 @@
 //! is off) and DataFusion's `abs`, `factorial`, `gcd`, `lcm`, `round`, `ceil`, `floor`, `median`; they stay.
 //! `power` is DOUBLE. Shifts and bit operations have no overflow.
 //!
-//! [`CheckedSum`] and [`CheckedAvg`] total exactly and check the range once at the end (module `total`), so whether a query
-//! fails does not depend on the order of rows or tasks.
+//! [`CheckedSum`] and [`CheckedAvg`] total exactly and check the range once at the end (module `total`), so whether a
+//! query fails does not depend on the order of rows or tasks.
 //!
 //! Since errors are more common than DataFusion assumes, the module `guard` keeps `CASE`, `AND`, `OR` and `FILTER` from
 //! evaluating what they exclude; `exec` sees to the order of the conditions at the top of a WHERE or ON.
 //!
 //! # Installing
-//! [`CheckedArithmetic`] among the analyzer's rules, and [`own_aggregates`] after DataFusion's. Expressions that skip the
-//! analyzer go through [`checked`] or [`create_physical_expr`]. `lower` recognises the operators with [`as_operator`].
+//! [`CheckedArithmetic`] among the analyzer's rules, and [`own_aggregates`] after DataFusion's. Expressions that skip
+//! the analyzer go through [`checked`] or [`create_physical_expr`]. `lower` recognises the operators with
+//! [`as_operator`].
 //!
 //! # Speed
 //! Integers: one pass that vectorises (add, subtract, 32-bit multiply) plus one flag, against arrow's wrapping pass;
@@ -36,8 +37,8 @@
 //! instead of 8 bytes per group.
 //!
 //! # Limits
-//! See the modules `decimal`, `aggregates` and `guard`. DataFusion's rewrite of `sum(a + 1)` to `sum(a) + count(a)` does
-//! not happen: it would overflow elsewhere than the text.
+//! See the modules `decimal`, `aggregates` and `guard`. DataFusion's rewrite of `sum(a + 1)` to `sum(a) + count(a)`
+//! does not happen: it would overflow elsewhere than the text.
 
 mod accumulators;
 mod aggregates;

@@ -80,7 +80,8 @@ fn each<T: ArrowPrimitiveType>(array: &ArrayRef, f: impl Fn(T::Native) -> T::Nat
 /// `value` times ten to the `-scale`, rounded, with the same scale.
 macro_rules! rounded {
     ($value:expr, $unit:expr, $zero:expr) => {{
-        let (value, unit) = ($value, $unit);
+        let value = $value;
+        let unit = $unit;
         let rest = value.wrapping_rem(unit);
         let whole = value.wrapping_sub(rest);
         let magnitude = if rest < $zero { $zero.wrapping_sub(rest) } else { rest };

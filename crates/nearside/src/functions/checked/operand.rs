@@ -35,7 +35,8 @@ pub(super) fn union_nulls(left: &Operand, right: &Operand) -> Option<Option<Null
         true => Some(None),
         false => Some(operand.array.nulls().cloned()),
     };
-    let (l, r) = (side(left)?, side(right)?);
+    let l = side(left)?;
+    let r = side(right)?;
     Some(NullBuffer::union(l.as_ref(), r.as_ref()))
 }
 

@@ -99,21 +99,21 @@ pub fn as_operator(expr: &Expr) -> Option<(Operator, &[Expr])> {
 /// `left op right` as the plain operator's column name has it. The planner asks for names at every level of an
 /// expression, so this is one pass into one string, without recursion.
 fn name_of(op: Operator, left: &Expr, right: &Expr) -> String {
-    enum Piece<'a> {
+    enum NamePiece<'a> {
         Operand(&'a Expr),
         Sign(Operator),
     }
     let mut name = String::new();
-    let mut pieces = vec![Piece::Operand(right), Piece::Sign(op), Piece::Operand(left)];
+    let mut pieces = vec![NamePiece::Operand(right), NamePiece::Sign(op), NamePiece::Operand(left)];
     while let Some(piece) = pieces.pop() {
         // Writing to a string does not fail.
         let _ = match piece {
-            Piece::Sign(op) => write!(name, " {op} "),
-            Piece::Operand(expr) => match as_operator(expr) {
+            NamePiece::Sign(op) => write!(name, " {op} "),
+            NamePiece::Operand(expr) => match as_operator(expr) {
                 Some((op, [left, right])) => {
-                    pieces.push(Piece::Operand(right));
-                    pieces.push(Piece::Sign(op));
-                    pieces.push(Piece::Operand(left));
+                    pieces.push(NamePiece::Operand(right));
+                    pieces.push(NamePiece::Sign(op));
+                    pieces.push(NamePiece::Operand(left));
                     Ok(())
                 }
                 _ => write!(name, "{}", expr.schema_name()),
@@ -205,7 +205,8 @@ impl ScalarUDFImpl for Arithmetic {
         };
         let is_null = |e: &Expr| matches!(e, Expr::Literal(value, _) if value.is_null());
         if is_null(left) || is_null(right) {
-            let (lt, rt) = (info.get_data_type(left)?, info.get_data_type(right)?);
+            let lt = info.get_data_type(left)?;
+            let rt = info.get_data_type(right)?;
             let null = ScalarValue::try_from(&result_type(&self.op, &lt, &rt)?)?;
             return Ok(ExprSimplifyResult::Simplified(Expr::Literal(null, None)));
         }
@@ -239,7 +240,8 @@ impl ScalarUDFImpl for Arithmetic {
         let [left, right] = inputs else {
             return internal_err!("{} takes two arguments", self.name);
         };
-        let (left, right) = (left.sort_properties, right.sort_properties);
+        let left = left.sort_properties;
+        let right = right.sort_properties;
         Ok(match self.op {
             Operator::Plus => left.add(&right),
             Operator::Minus => left.sub(&right),

@@ -7,7 +7,8 @@
 use arrow::datatypes::{DataType, IntervalUnit, i256};
 use datafusion_common::{Result, internal_err};
 
-use super::error::{ArithmeticError, sql_type_name};
+use super::error::ArithmeticError;
+use crate::error::types::sql_type;
 
 /// `wraps * 2^128 + low`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -47,7 +48,7 @@ impl Total {
 
 /// What the aggregate computes from the total.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum AggregateKind {
     /// The total itself.
     Sum,
     /// `total * 10^shift / count`, rounded half away from zero.
@@ -57,7 +58,7 @@ pub(super) enum Wanted {
 /// How one call of `sum` or `avg` ends: what it computes, the result's type and range, and its name for errors.
 #[derive(Debug, Clone)]
 pub(super) struct Finish {
-    pub wanted: Wanted,
+    pub wanted: AggregateKind,
     pub data_type: DataType,
     /// The type of the total's low half in partial states: its scale is the argument's.
     pub low_type: DataType,
@@ -69,7 +70,7 @@ pub(super) struct Finish {
 
 impl Finish {
     /// The end of `name`, which totals values of `input` and returns `result`.
-    pub fn new(wanted: Wanted, name: &str, input: &DataType, result: &DataType) -> Result<Finish> {
+    pub fn new(wanted: AggregateKind, name: &str, input: &DataType, result: &DataType) -> Result<Finish> {
         let (min, max) = match result {
             DataType::Int64 | DataType::Duration(_) => (i128::from(i64::MIN), i128::from(i64::MAX)),
             DataType::UInt64 => (0, i128::from(u64::MAX)),
@@ -98,9 +99,9 @@ impl Finish {
     #[inline]
     pub fn value(&self, total: Total, count: u64) -> Result<i128> {
         let value = match self.wanted {
-            Wanted::Sum if total.wraps == 0 => Some(total.low),
-            Wanted::Sum => None,
-            Wanted::Average { shift } => average(total, count, shift),
+            AggregateKind::Sum if total.wraps == 0 => Some(total.low),
+            AggregateKind::Sum => None,
+            AggregateKind::Average { shift } => average(total, count, shift),
         };
         match value {
             Some(value) if value >= self.min && value <= self.max => Ok(value),
@@ -118,10 +119,10 @@ impl Finish {
             kind,
             aggregate: self.name.clone(),
             what: match self.wanted {
-                Wanted::Sum => "the total",
-                Wanted::Average { .. } => "the average",
+                AggregateKind::Sum => "the total",
+                AggregateKind::Average { .. } => "the average",
             },
-            target: sql_type_name(&self.data_type),
+            target: sql_type(&self.data_type),
             advice,
         }
     }
@@ -137,18 +138,22 @@ fn display_name(name: &str) -> String {
     }
 }
 
-/// `total * 10^shift / count`, rounded half away from zero, as native averages are; `None` where it needs more than 128 bits.
+/// `total * 10^shift / count`, rounded half away from zero, as native averages are; `None` where it needs more than 128
+/// bits.
 fn average(total: Total, count: u64, shift: u32) -> Option<i128> {
     let factor = 10i128.checked_pow(shift)?;
     let divisor = i128::from(count);
     if total.wraps == 0
         && let Some(scaled) = total.low.checked_mul(factor)
     {
-        let (cut, rest) = (scaled.checked_div(divisor)?, scaled.checked_rem(divisor)?);
+        let cut = scaled.checked_div(divisor)?;
+        let rest = scaled.checked_rem(divisor)?;
         // The rest is less than a count, which has 64 bits.
         return Some(if 2 * rest.abs() >= divisor { cut + rest.signum() } else { cut });
     }
-    let (scaled, divisor) = (total.as_i256().checked_mul(i256::from_i128(factor))?, i256::from_i128(divisor));
-    let (cut, rest) = (scaled.checked_div(divisor)?.to_i128()?, scaled.checked_rem(divisor)?.to_i128()?);
+    let scaled = total.as_i256().checked_mul(i256::from_i128(factor))?;
+    let divisor = i256::from_i128(divisor);
+    let cut = scaled.checked_div(divisor)?.to_i128()?;
+    let rest = scaled.checked_rem(divisor)?.to_i128()?;
     if 2 * rest.abs() >= i128::from(count) { cut.checked_add(rest.signum()) } else { Some(cut) }
 }

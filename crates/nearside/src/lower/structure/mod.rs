@@ -1,8 +1,8 @@
 //! What a DataFusion expression is made of, as [`exec::Scalar`]: so that `exec` can run it over integers and codes.
 //!
 //! The tree means exactly what the physical expression computes, errors included; a part that cannot be mapped exactly
-//! stays a [`Scalar::Opaque`]. Arithmetic appears as the checked functions of [`crate::functions::checked`], conditions that may fail as
-//! `CASE TRUE WHEN ..` and `CASE FALSE WHEN ..` (module `checked::guard`).
+//! stays a [`Scalar::Opaque`]. Arithmetic appears as the checked functions of [`crate::functions::checked`], conditions
+//! that may fail as `CASE TRUE WHEN ..` and `CASE FALSE WHEN ..` (module `checked::guard`).
 //!
 //! # Limits
 //! Arithmetic on dates and intervals, text functions, LIKE, casts from and to text, and lists of floats are opaque.
@@ -20,27 +20,28 @@ use exec::{ArithmeticOp, CompareOp, DatePart, Expression, Scalar};
 use crate::functions::checked;
 use crate::lower::PhysicalExpression;
 
-/// The structure of `expr`, which has checked operators and reads columns `columns` (ascending) of `schema`; `None` where
-/// nothing of it is known.
+/// The structure of `expr`, which has checked operators and reads columns `columns` (ascending) of `schema`; `None`
+/// where nothing of it is known.
 pub(crate) fn structure(expr: &Expr, schema: &DFSchema, columns: &[usize], props: &ExecutionProps) -> Option<Scalar> {
     let mapping = Mapping { schema, columns, props };
     mapping.known(expr).map(|part| part.scalar)
 }
 
-/// A part and its type: types come from below, since asking an expression for its own asks everything below it each time.
-struct Part {
+/// A part and its type: types come from below, since asking an expression for its own asks everything below it each
+/// time.
+struct TypedScalar {
     scalar: Scalar,
     data_type: DataType,
 }
 
-impl Part {
+impl TypedScalar {
     fn boxed(self) -> Box<Scalar> {
         Box::new(self.scalar)
     }
 }
 
-fn boolean(scalar: Scalar) -> Option<Part> {
-    Some(Part { scalar, data_type: DataType::Boolean })
+fn boolean(scalar: Scalar) -> Option<TypedScalar> {
+    Some(TypedScalar { scalar, data_type: DataType::Boolean })
 }
 
 /// What expressions are mapped with.
@@ -52,18 +53,18 @@ struct Mapping<'a> {
 
 impl Mapping<'_> {
     /// The expression, opaque if nothing is known of it.
-    fn map(&self, expr: &Expr) -> Option<Part> {
+    fn map(&self, expr: &Expr) -> Option<TypedScalar> {
         self.known(expr).or_else(|| self.opaque(expr))
     }
 
-    fn opaque(&self, expr: &Expr) -> Option<Part> {
+    fn opaque(&self, expr: &Expr) -> Option<TypedScalar> {
         let expression = PhysicalExpression::opaque(expr, self.schema, self.props).ok()?.within(self.columns)?;
         let data_type = expression.data_type().clone();
-        Some(Part { scalar: Scalar::Opaque(Arc::new(expression)), data_type })
+        Some(TypedScalar { scalar: Scalar::Opaque(Arc::new(expression)), data_type })
     }
 
     /// The expression if its outermost operator is known.
-    fn known(&self, expr: &Expr) -> Option<Part> {
+    fn known(&self, expr: &Expr) -> Option<TypedScalar> {
         if let Some((op, operands)) = checked::as_operator(expr) {
             return match operands {
                 [left, right] => self.arithmetic(op, left, right),
@@ -76,10 +77,10 @@ impl Mapping<'_> {
             Expr::Column(column) => {
                 let index = self.schema.index_of_column(column).ok()?;
                 let data_type = self.schema.field(index).data_type().clone();
-                Some(Part { scalar: Scalar::Column(self.columns.binary_search(&index).ok()?), data_type })
+                Some(TypedScalar { scalar: Scalar::Column(self.columns.binary_search(&index).ok()?), data_type })
             }
             Expr::Literal(value, _) => {
-                Some(Part { scalar: Scalar::Literal(value.to_array().ok()?), data_type: value.data_type() })
+                Some(TypedScalar { scalar: Scalar::Literal(value.to_array().ok()?), data_type: value.data_type() })
             }
             Expr::BinaryExpr(binary) => self.binary(binary, expr),
             Expr::Not(input) => boolean(Scalar::Not(self.map(input)?.boxed())),
@@ -103,20 +104,21 @@ impl Mapping<'_> {
         }
     }
 
-    fn arithmetic(&self, op: Operator, left: &Expr, right: &Expr) -> Option<Part> {
-        let (left, right) = (self.map(left)?, self.map(right)?);
+    fn arithmetic(&self, op: Operator, left: &Expr, right: &Expr) -> Option<TypedScalar> {
+        let left = self.map(left)?;
+        let right = self.map(right)?;
         let data_type = checked::result_type(&op, &left.data_type, &right.data_type).ok()?;
         let op = arithmetic(op)?;
         let scalar = Scalar::Arithmetic { op, left: left.boxed(), right: right.boxed(), data_type: data_type.clone() };
-        Some(Part { scalar, data_type })
+        Some(TypedScalar { scalar, data_type })
     }
 
-    fn negate(&self, input: &Expr) -> Option<Part> {
-        let Part { scalar, data_type } = self.map(input)?;
-        Some(Part { scalar: Scalar::Negate(Box::new(scalar)), data_type })
+    fn negate(&self, input: &Expr) -> Option<TypedScalar> {
+        let TypedScalar { scalar, data_type } = self.map(input)?;
+        Some(TypedScalar { scalar: Scalar::Negate(Box::new(scalar)), data_type })
     }
 
-    fn binary(&self, binary: &BinaryExpr, whole: &Expr) -> Option<Part> {
+    fn binary(&self, binary: &BinaryExpr, whole: &Expr) -> Option<TypedScalar> {
         let BinaryExpr { left, op, right } = binary;
         match op {
             Operator::And => return boolean(Scalar::And(self.operands(Operator::And, whole)?)),
@@ -143,7 +145,8 @@ impl Mapping<'_> {
     /// The operands of a chain of ANDs or ORs, left to right.
     fn operands(&self, op: Operator, whole: &Expr) -> Option<Vec<Scalar>> {
         // By hand: generated conditions can be thousands long.
-        let (mut stack, mut operands) = (vec![whole], Vec::new());
+        let mut stack = vec![whole];
+        let mut operands = Vec::new();
         while let Some(next) = stack.pop() {
             match next {
                 Expr::BinaryExpr(binary) if binary.op == op => {
@@ -156,14 +159,14 @@ impl Mapping<'_> {
         Some(operands)
     }
 
-    fn between(&self, between: &Between) -> Option<Part> {
+    fn between(&self, between: &Between) -> Option<TypedScalar> {
         let low = compare(CompareOp::GtEq, self.map(&between.expr)?, self.map(&between.low)?)?;
         let high = compare(CompareOp::LtEq, self.map(&between.expr)?, self.map(&between.high)?)?;
         let both = Scalar::And(vec![low, high]);
         boolean(if between.negated { Scalar::Not(Box::new(both)) } else { both })
     }
 
-    fn in_list(&self, list: &InList) -> Option<Part> {
+    fn in_list(&self, list: &InList) -> Option<TypedScalar> {
         let input = self.map(&list.expr)?;
         if input.data_type.is_floating() || list.list.is_empty() {
             return None;
@@ -173,7 +176,7 @@ impl Mapping<'_> {
         boolean(Scalar::In { input: input.boxed(), values, negated: list.negated })
     }
 
-    fn case(&self, case: &Case) -> Option<Part> {
+    fn case(&self, case: &Case) -> Option<TypedScalar> {
         let mut whens = Vec::with_capacity(case.when_then_expr.len());
         let mut data_type = DataType::Null;
         let mut result = |expr: &Expr| -> Option<Scalar> {
@@ -197,12 +200,13 @@ impl Mapping<'_> {
             Some(otherwise) => Some(Box::new(result(otherwise)?)),
             None => None,
         };
-        Some(Part { scalar: Scalar::Case { whens, otherwise, data_type: data_type.clone() }, data_type })
+        Some(TypedScalar { scalar: Scalar::Case { whens, otherwise, data_type: data_type.clone() }, data_type })
     }
 
-    fn cast(&self, cast: &Cast) -> Option<Part> {
+    fn cast(&self, cast: &Cast) -> Option<TypedScalar> {
         let input = self.map(&cast.expr)?;
-        let (from, to) = (&input.data_type, cast.field.data_type().clone());
+        let from = &input.data_type;
+        let to = cast.field.data_type().clone();
         let number = |t: &DataType| t.is_integer() || t.is_decimal() || *t == DataType::Float64;
         let plain = |t: &DataType| matches!(t, DataType::Timestamp(_, None) | DataType::Date32 | DataType::Date64);
         let exact = *from == to
@@ -212,10 +216,10 @@ impl Mapping<'_> {
             || (from.is_integer() && to == DataType::Boolean)
             || *from == DataType::Null;
         exact.then_some(())?;
-        Some(Part { scalar: Scalar::Cast { input: input.boxed(), data_type: to.clone() }, data_type: to })
+        Some(TypedScalar { scalar: Scalar::Cast { input: input.boxed(), data_type: to.clone() }, data_type: to })
     }
 
-    fn date_part(&self, call: &ScalarFunction) -> Option<Part> {
+    fn date_part(&self, call: &ScalarFunction) -> Option<TypedScalar> {
         if !call.func.inner().is::<DatePartFunc>() {
             return None;
         }
@@ -231,12 +235,16 @@ impl Mapping<'_> {
         let known = matches!(input.data_type, DataType::Date32 | DataType::Date64 | DataType::Timestamp(_, None));
         known.then_some(())?;
         let data_type = DataType::Int32;
-        Some(Part { scalar: Scalar::DatePart { part, input: input.boxed(), data_type: data_type.clone() }, data_type })
+        Some(TypedScalar {
+            scalar: Scalar::DatePart { part, input: input.boxed(), data_type: data_type.clone() },
+            data_type,
+        })
     }
 }
 
-fn compare(op: CompareOp, left: Part, right: Part) -> Option<Scalar> {
-    let (a, b) = (&left.data_type, &right.data_type);
+fn compare(op: CompareOp, left: TypedScalar, right: TypedScalar) -> Option<Scalar> {
+    let a = &left.data_type;
+    let b = &right.data_type;
     (a == b || (is_text(a) && is_text(b))).then_some(())?;
     Some(Scalar::Compare { op, left: left.boxed(), right: right.boxed() })
 }

@@ -1,5 +1,5 @@
-//! Which expressions are known, as SQL has them after the optimiser. That a known one computes the same as DataFusion's own
-//! is tested from outside, `tests/it/expressions.rs`.
+//! Which expressions are known, as SQL has them after the optimiser. That a known one computes the same as DataFusion's
+//! own is tested from outside, `tests/it/expressions.rs`.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
@@ -8,7 +8,7 @@ use datafusion_expr::LogicalPlan;
 use super::*;
 use crate::Database;
 use crate::plan::planning::{analyse, optimise};
-use crate::sql::Parsed;
+use crate::sql::AnyStatement;
 
 /// What `SELECT expr FROM t` computes, and what is known of it.
 fn mapped(expr: &str) -> Option<Scalar> {
@@ -28,7 +28,7 @@ fn mapped(expr: &str) -> Option<Scalar> {
     database.register("t", vec![RecordBatch::new_empty(Arc::new(Schema::new(fields)))]).unwrap();
     let running = database.session().running();
     let text = format!("SELECT {expr} AS x FROM t");
-    let plan = Parsed::one(&text).unwrap().plan(&running.plan_context()).unwrap();
+    let plan = AnyStatement::one(&text).unwrap().plan(&running.plan_context()).unwrap();
     let plan = optimise(analyse(plan, running.as_ref()).unwrap(), running.as_ref()).unwrap();
     let LogicalPlan::Projection(projection) = &plan else { panic!("{expr}: {plan}") };
     let schema = projection.input.schema();

@@ -1,18 +1,20 @@
-//! Analysing and optimising a statement's plan, rule by rule, in a way that ends: in time where the plan is deep, and early where
-//! the statement is cancelled or out of time.
+//! Analysing and optimising a statement's plan, rule by rule, in a way that ends: in time where the plan is deep, and
+//! early where the statement is cancelled or out of time.
 //!
-//! DataFusion's drivers cannot be told to stop, and what they check before and after the rules doubles with every level of nested
-//! subqueries (20 levels took half a minute). So the analyser's rules are run by a loop of ours, and so are the optimiser's where
-//! subqueries nest deeply; else DataFusion's own loop runs them, which changes plans without subqueries in place and is faster. Each of
-//! the optimiser's rules looks at the statement before every operator that it visits.
+//! DataFusion's drivers cannot be told to stop, and what they check before and after the rules doubles with every level
+//! of nested subqueries (20 levels took half a minute). So the analyser's rules are run by a loop of ours, and so are
+//! the optimiser's where subqueries nest deeply; else DataFusion's own loop runs them, which changes plans without
+//! subqueries in place and is faster. Each of the optimiser's rules looks at the statement before every operator that
+//! it visits.
 //!
-//! Views and common table expressions stand wherever they are named, and NOT IN is spelled out with copies of its query, so a
-//! short text can be an enormous plan. One with more than [`OPERATORS_MAX`] operators is refused.
+//! Views and common table expressions stand wherever they are named, and NOT IN is spelled out with copies of its
+//! query, so a short text can be an enormous plan. One with more than [`OPERATORS_MAX`] operators is refused.
 //!
 //! # Limits
-//! A rule that walks the plan by itself is interrupted between plans, not within. Memory of plans is not counted. Before all of this the
-//! SQL planner walks the plan of a common table expression wherever it is named; expressions that name each other twice
-//! over 20 levels keep it busy for minutes, and it looks at the statement only where a view is named.
+//! A rule that walks the plan by itself is interrupted between plans, not within. Memory of plans is not counted.
+//! Before all of this the SQL planner walks the plan of a common table expression wherever it is named; expressions
+//! that name each other twice over 20 levels keep it busy for minutes, and it looks at the statement only where a view
+//! is named.
 
 use std::sync::Arc;
 
@@ -31,8 +33,8 @@ use crate::stack::deep;
 /// How many operators a plan may have once views, common table expressions and subqueries stand in their places.
 const OPERATORS_MAX: usize = 50_000;
 
-/// From how many levels of subqueries on our own loop runs the optimiser's rules: what DataFusion's loop checks takes twice as
-/// long for every level.
+/// From how many levels of subqueries on our own loop runs the optimiser's rules: what DataFusion's loop checks takes
+/// twice as long for every level.
 const NESTING_MAX: usize = 4;
 
 /// The statement that a plan is made for.
@@ -86,7 +88,7 @@ pub(crate) fn optimise_with(
     statement: &dyn PlanningStatement,
 ) -> Result<LogicalPlan> {
     let stop = statement.stop();
-    let heeding = |rule: &CostRule| Arc::new(Heeding { rule: Arc::clone(rule), stop: stop.clone() }) as CostRule;
+    let heeding = |rule: &CostRule| Arc::new(StoppableRule { rule: Arc::clone(rule), stop: stop.clone() }) as CostRule;
     let rules: Vec<_> = rules.iter().map(heeding).collect();
     deep(|| {
         let plan = match nesting(&plan) <= NESTING_MAX {
@@ -121,12 +123,12 @@ fn run_rules(mut plan: LogicalPlan, rules: &[CostRule], config: &dyn OptimizerCo
 
 /// A rule that looks at the statement before each operator that it is shown.
 #[derive(Debug)]
-struct Heeding {
+struct StoppableRule {
     rule: CostRule,
     stop: Stop,
 }
 
-impl OptimizerRule for Heeding {
+impl OptimizerRule for StoppableRule {
     fn name(&self) -> &str {
         self.rule.name()
     }
@@ -190,13 +192,14 @@ fn limit_size(plan: &LogicalPlan) -> Result<()> {
         return Ok(());
     }
     Err(Error::Unsupported(format!(
-        "the statement's plan has more than {OPERATORS_MAX} operators once its views, common table expressions and subqueries stand \
+        "the statement's plan has more than {OPERATORS_MAX} operators once its views, common table expressions and \
+         subqueries stand \
          wherever they are named; create tables of parts of it, and query those"
     )))
 }
 
-/// Refuses subqueries where they cannot stand, and of shapes that cannot be run. Each is looked at once: DataFusion's check of a
-/// plan looks at a subquery once for every way to it through the levels above.
+/// Refuses subqueries where they cannot stand, and of shapes that cannot be run. Each is looked at once: DataFusion's
+/// check of a plan looks at a subquery once for every way to it through the levels above.
 fn check_subqueries(plan: &LogicalPlan) -> Result<()> {
     if nesting(plan) <= 1 {
         return Ok(plan.check_invariants(InvariantLevel::Executable)?);

@@ -7,8 +7,8 @@ use datafusion_optimizer::OptimizerRule;
 use super::*;
 use crate::Database;
 use crate::Session;
-use crate::run::statement::Running;
-use crate::sql::Parsed;
+use crate::run::statement::RunningStatement;
+use crate::sql::AnyStatement;
 
 fn session() -> Session {
     let session = Database::builder().threads(1).build().unwrap().session();
@@ -16,13 +16,13 @@ fn session() -> Session {
     session
 }
 
-fn analysed(session: &Session, sql: &str) -> (LogicalPlan, Arc<Running>) {
+fn analysed(session: &Session, sql: &str) -> (LogicalPlan, Arc<RunningStatement>) {
     let running = session.running();
-    let plan = Parsed::one(sql).unwrap().plan(&running.plan_context()).unwrap();
+    let plan = AnyStatement::one(sql).unwrap().plan(&running.plan_context()).unwrap();
     (analyse(plan, running.as_ref()).unwrap(), running)
 }
 
-/// `a IN (SELECT a FROM t WHERE a IN (.. ))`, so many levels deep.
+/// `a IN (SELECT a FROM t WHERE a IN (.. ))`, `levels` deep.
 fn nested(levels: usize) -> String {
     format!("{}1{}", "SELECT a FROM t WHERE a IN (".repeat(levels), ")".repeat(levels))
 }
@@ -32,7 +32,8 @@ fn our_loop_gives_the_plans_of_datafusions() {
     let session = session();
     for sql in [
         "SELECT a + 1, count(*) FROM t WHERE b > 2 OR s LIKE 'x%' GROUP BY a + 1 ORDER BY 2 DESC LIMIT 3",
-        "SELECT x.a FROM t x LEFT JOIN t y ON x.a = y.b WHERE y.s IS NOT NULL AND x.a IN (SELECT b FROM t WHERE s = x.s)",
+        "SELECT x.a FROM t x LEFT JOIN t y ON x.a = y.b WHERE y.s IS NOT NULL AND x.a IN (SELECT b FROM t WHERE s = \
+         x.s)",
         "SELECT a, (SELECT max(b) FROM t y WHERE y.a = x.a) FROM t x WHERE EXISTS (SELECT 1 FROM t z WHERE z.b = x.b)",
         "SELECT a FROM t WHERE b = (SELECT max(b) FROM t) UNION SELECT b FROM t WHERE a NOT IN (SELECT b FROM t)",
     ] {
@@ -120,7 +121,7 @@ fn a_deadline_ends_planning_in_the_middle_of_a_rule() {
     let (plan, running) = analysed(&session, &nested(30));
     let stop = Stop::new(&running.statement, Some(Instant::now() + Duration::from_millis(60)));
     let started = Instant::now();
-    let rules = [Arc::new(Heeding { rule: Arc::new(Slow), stop }) as _];
+    let rules = [Arc::new(StoppableRule { rule: Arc::new(Slow), stop }) as _];
     let error = deep(|| run_rules(plan, &rules, running.as_ref())).unwrap_err();
     assert!(matches!(error, Error::Timeout), "{error}");
     assert!(started.elapsed() < Duration::from_millis(1500), "{:?}", started.elapsed());
@@ -137,6 +138,6 @@ fn planning_views_stops_when_the_statement_does() {
     }
     let running = session.running();
     running.statement.cancel();
-    let planned = Parsed::one("SELECT * FROM v3").unwrap().plan(&running.plan_context());
+    let planned = AnyStatement::one("SELECT * FROM v3").unwrap().plan(&running.plan_context());
     assert!(matches!(planned, Err(Error::Cancelled)), "{planned:?}");
 }

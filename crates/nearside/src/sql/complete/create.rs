@@ -190,7 +190,8 @@ fn column_option(option: &ColumnOption) -> Result<()> {
         ColumnOption::ForeignKey(_) => Err(refused("REFERENCES; check with a join")),
         ColumnOption::Check(_) => Err(refused("CHECK; check with a query")),
         ColumnOption::Generated { .. } | ColumnOption::Identity(_) => {
-            let instead = "GENERATED or IDENTITY; number rows with row_number() as they are inserted, or compute the column in a view";
+            let instead = "GENERATED or IDENTITY; number rows with row_number() as they are inserted, or compute the \
+                column in a view";
             Err(refused(instead))
         }
         ColumnOption::Collation(_) | ColumnOption::CharacterSet(_) => {

@@ -2,10 +2,10 @@
 
 use sqlparser::ast::{
     AccessExpr, Array, BinaryOperator, CaseWhen, CastKind, CeilFloorKind, DateTimeField, DictionaryField, Expr,
-    Interval, LambdaFunction, Map, MapEntry, Subscript, TypedString, Value, ValueWithSpan,
+    Interval, LambdaFunction, Map, MapEntry, OrderByExpr, OrderByOptions, Subscript, TypedString, Value, ValueWithSpan,
 };
 
-use super::{function, query, refuse, refused, refused_text, types};
+use super::{call, query, refuse, refused, refused_text, types};
 use crate::error::Result;
 
 pub(super) fn exprs<'a>(all: impl IntoIterator<Item = &'a Expr>) -> Result<()> {
@@ -41,10 +41,10 @@ pub(super) fn expr(of: &Expr) -> Result<()> {
         }
         Expr::InSubquery { expr: inner, subquery, negated: _ } => {
             expr(inner)?;
-            query::query(subquery)
+            query(subquery)
         }
         Expr::Between { expr: inner, negated: _, low, high } => exprs([inner.as_ref(), low.as_ref(), high.as_ref()]),
-        Expr::Exists { subquery, negated: _ } | Expr::Subquery(subquery) => query::query(subquery),
+        Expr::Exists { subquery, negated: _ } | Expr::Subquery(subquery) => query(subquery),
         Expr::AnyOp { left, compare_op, right, is_some: _ } | Expr::AllOp { left, compare_op, right } => {
             compared(compare_op)?;
             exprs([left.as_ref(), right.as_ref()])
@@ -71,7 +71,7 @@ pub(super) fn expr(of: &Expr) -> Result<()> {
             types::data_type(data_type)?;
             value(&inner.value)
         }
-        Expr::Function(call) => function::function(call),
+        Expr::Function(of) => call(of),
         Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) => sets.iter().try_for_each(exprs),
         Expr::Tuple(inner) => exprs(inner),
         other => rarer(other),
@@ -189,6 +189,19 @@ fn interval(of: &Interval) -> Result<()> {
     ])?;
     leading_field.iter().try_for_each(unit)?;
     expr(value)
+}
+
+/// A key of ORDER BY.
+pub(super) fn order_by(key: &OrderByExpr) -> Result<()> {
+    let OrderByExpr { expr: inner, options, with_fill } = key;
+    refuse(&[(with_fill.is_some(), "ORDER BY .. WITH FILL; join the rows with generate_series(..)")])?;
+    order_options(options);
+    expr(inner)
+}
+
+/// Whichever way and wherever NULLs stand.
+pub(super) fn order_options(options: &OrderByOptions) {
+    let OrderByOptions { asc: _, nulls_first: _ } = options;
 }
 
 fn unit(field: &DateTimeField) -> Result<()> {

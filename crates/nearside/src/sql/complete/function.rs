@@ -11,9 +11,8 @@ use sqlparser::ast::{
     WindowFrameBound, WindowSpec, WindowType, visit_expressions,
 };
 
-use super::expression::{expr, exprs};
-use super::query::{order_by, query};
-use super::{refuse, refused, refused_text};
+use super::expression::{expr, exprs, order_by};
+use super::{query, refuse, refused, refused_text};
 use crate::error::{Error, Result};
 
 /// Functions over rows, by all their names: aggregates.

@@ -10,7 +10,8 @@
 //!
 //! One file for each family: `statement` (SET, SHOW, DROP, ..), `create` (tables, views, indexes, schemas), `write`
 //! (INSERT, UPDATE, DELETE), `query` (SELECT and what stands in it), `source` (FROM), `expression`, `function`,
-//! `types`.
+//! `types`. A family imports those below it: `types`, `expression`, `function`, `query`, `source`, the lowest first.
+//! What a node holds of a higher family it hands to the functions of this file.
 //!
 //! # Limits
 //! Whether an operator or a value's notation is known is for the planner to say: it refuses what it does not know.
@@ -20,6 +21,7 @@ use datafusion_common::format::ExplainStatementOptions;
 use datafusion_sql::parser::{
     CopyToSource, CopyToStatement, CreateExternalTable, ExplainStatement, ResetStatement, Statement,
 };
+use sqlparser::ast::{Function, Join, Query, TableWithJoins};
 
 use crate::error::{Error, Result};
 
@@ -56,7 +58,7 @@ fn copy_to(copy: &CopyToStatement) -> Result<()> {
     let CopyToStatement { source, target: _, partitioned_by: _, stored_as: _, options: _ } = copy;
     match source {
         CopyToSource::Relation(_) => Ok(()),
-        CopyToSource::Query(inner) => query::query(inner),
+        CopyToSource::Query(inner) => query(inner),
     }
 }
 
@@ -89,6 +91,26 @@ fn external(create: &CreateExternalTable) -> Result<()> {
     } = create;
     refuse(&[(*temporary, "CREATE TEMPORARY EXTERNAL TABLE; leave TEMPORARY out and DROP the table in the end")])?;
     columns.iter().try_for_each(create::column)
+}
+
+/// A query within an expression or a call.
+fn query(of: &Query) -> Result<()> {
+    query::query(of)
+}
+
+/// A call within an expression.
+fn call(of: &Function) -> Result<()> {
+    function::function(of)
+}
+
+/// What a SELECT reads.
+fn source(of: &TableWithJoins) -> Result<()> {
+    source::with_joins(of)
+}
+
+/// What a query is joined with behind `|>`.
+fn join(of: &Join) -> Result<()> {
+    source::join(of)
 }
 
 /// Refuses the first clause that is there. Its text may go on with `; what to do instead`.

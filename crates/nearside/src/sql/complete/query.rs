@@ -2,23 +2,33 @@
 
 use sqlparser::ast::{
     Cte, CteAsMaterialized, Distinct, ExprWithAlias, ExprWithAliasAndOrderBy, Fetch, GroupByExpr, LimitClause,
-    NamedWindowDefinition, NamedWindowExpr, Offset, OrderBy, OrderByExpr, OrderByKind, OrderByOptions, PipeOperator,
-    Query, ReplaceSelectElement, ReplaceSelectItem, Select, SelectFlavor, SelectItem, SetExpr, SetQuantifier,
-    TableAlias, Values, WildcardAdditionalOptions, With,
+    NamedWindowDefinition, NamedWindowExpr, Offset, OrderBy, OrderByKind, OrderByOptions, PipeOperator, Query,
+    ReplaceSelectElement, ReplaceSelectItem, Select, SelectFlavor, SelectItem, SetExpr, SetQuantifier, TableAlias,
+    Values, WildcardAdditionalOptions, With,
 };
 
-use super::expression::{expr, exprs};
-use super::{function, refuse, refused, refused_text, source};
+use super::expression::{expr, exprs, order_by, order_options};
+use super::{function, join, refuse, refused, refused_text, source};
 use crate::error::Result;
 
 pub(super) fn query(query: &Query) -> Result<()> {
-    let Query { with, body, order_by, limit_clause, fetch, locks, for_clause, settings, format_clause, pipe_operators } =
-        query;
+    let Query {
+        with,
+        body,
+        order_by,
+        limit_clause,
+        fetch,
+        locks,
+        for_clause,
+        settings,
+        format_clause: format,
+        pipe_operators,
+    } = query;
     refuse(&[
         (!locks.is_empty(), "FOR UPDATE or FOR SHARE; leave it out, a statement reads one snapshot and locks no rows"),
         (for_clause.is_some(), "FOR XML, FOR JSON or FOR BROWSE; COPY (query) TO 'file.json' writes JSON"),
         (settings.is_some(), "SETTINGS behind a query; use SET before it"),
-        (format_clause.is_some(), "FORMAT behind a query; COPY (query) TO 'file' writes files"),
+        (format.is_some(), "FORMAT behind a query; COPY (query) TO 'file' writes files"),
     ])?;
     if let Some(Fetch { with_ties, percent, quantity }) = fetch {
         refuse(&[
@@ -59,7 +69,7 @@ pub(super) fn alias(alias: Option<&TableAlias>) -> Result<()> {
     ])
 }
 
-pub(super) fn set_expr(body: &SetExpr) -> Result<()> {
+fn set_expr(body: &SetExpr) -> Result<()> {
     match body {
         SetExpr::Select(inner) => select(inner),
         SetExpr::Query(inner) => query(inner),
@@ -143,7 +153,7 @@ fn select(select: &Select) -> Result<()> {
         Some(Distinct::All | Distinct::Distinct) | None => {}
     }
     projection.iter().try_for_each(item)?;
-    from.iter().try_for_each(source::with_joins)?;
+    from.iter().try_for_each(source)?;
     selection.iter().try_for_each(expr)?;
     grouping(group_by)?;
     having.iter().try_for_each(expr)?;
@@ -182,7 +192,7 @@ pub(super) fn item(item: &SelectItem) -> Result<()> {
 }
 
 /// What stands behind a `*`.
-pub(super) fn wildcard(options: &WildcardAdditionalOptions) -> Result<()> {
+fn wildcard(options: &WildcardAdditionalOptions) -> Result<()> {
     let WildcardAdditionalOptions {
         wildcard_token: _,
         opt_ilike,
@@ -222,18 +232,6 @@ fn order_all(order: &OrderBy, body: &SetExpr) -> Result<()> {
     }
 }
 
-/// A key of ORDER BY.
-pub(super) fn order_by(key: &OrderByExpr) -> Result<()> {
-    let OrderByExpr { expr: inner, options, with_fill } = key;
-    refuse(&[(with_fill.is_some(), "ORDER BY .. WITH FILL; join the rows with generate_series(..)")])?;
-    order_options(options);
-    expr(inner)
-}
-
-fn order_options(options: &OrderByOptions) {
-    let OrderByOptions { asc: _, nulls_first: _ } = options;
-}
-
 fn limit(clause: &LimitClause) -> Result<()> {
     match clause {
         LimitClause::LimitOffset { limit, offset, limit_by } => {
@@ -270,7 +268,7 @@ fn pipe(operator: &PipeOperator) -> Result<()> {
             quantifier(*set_quantifier);
             queries.iter().try_for_each(query)
         }
-        PipeOperator::Join(join) => source::join(join),
+        PipeOperator::Join(of) => join(of),
         other => Err(refused_text("a pipe operator", other)),
     }
 }

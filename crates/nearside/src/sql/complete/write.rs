@@ -101,10 +101,20 @@ pub(super) fn update(update: &Update) -> Result<()> {
 }
 
 pub(super) fn delete(delete: &Delete) -> Result<()> {
-    let Delete { delete_token: _, optimizer_hints, tables, from, using, selection, returning, output, order_by, limit } =
-        delete;
+    let Delete {
+        delete_token: _,
+        optimizer_hints: hints,
+        tables,
+        from,
+        using,
+        selection,
+        returning,
+        output,
+        order_by,
+        limit,
+    } = delete;
     refuse(&[
-        (!optimizer_hints.is_empty(), HINTS),
+        (!hints.is_empty(), HINTS),
         (!tables.is_empty(), "DELETE of several tables; use a statement for each"),
         (using.is_some(), "DELETE .. USING; use EXISTS or IN (query) in WHERE"),
         (returning.is_some() || output.is_some(), RETURNING),

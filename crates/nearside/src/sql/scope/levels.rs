@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, Query, VisitMut, VisitorMut, visit_expressions_mut};
+use sqlparser::ast::{Expr, visit_expressions_mut};
 
-use super::sources::{Found, Scope, Shown};
+use super::sources::{FoundColumn, Scope, ShownColumn};
 
 #[derive(Default)]
 pub(super) struct Levels(Vec<Level>);
@@ -51,13 +51,13 @@ impl Levels {
                 Level::Select(scope) => scope,
             };
             match scope.find(name) {
-                Found::One(Shown { expr: column, source: None, .. }) => return Some(column.clone()),
-                Found::No => {
+                FoundColumn::One(ShownColumn { expr: column, source: None, .. }) => return Some(column.clone()),
+                FoundColumn::No => {
                     if let Some(column) = scope.series(name) {
                         return Some(column);
                     }
                 }
-                Found::One(_) | Found::Several | Found::Unknown => return None,
+                FoundColumn::One(_) | FoundColumn::Several | FoundColumn::Unknown => return None,
             }
         }
         None
@@ -81,35 +81,4 @@ pub(super) fn release(expr: &mut Expr) {
         }
         ControlFlow::<()>::Continue(())
     });
-}
-
-/// Visits the parts of an expression that do not stand in a query within it.
-pub(super) fn outside(expr: &mut Expr, each: &mut dyn FnMut(&mut Expr)) {
-    struct Outside<'e> {
-        queries: usize,
-        each: &'e mut dyn FnMut(&mut Expr),
-    }
-
-    impl VisitorMut for Outside<'_> {
-        type Break = ();
-
-        fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-            self.queries += 1;
-            ControlFlow::Continue(())
-        }
-
-        fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
-            self.queries -= 1;
-            ControlFlow::Continue(())
-        }
-
-        fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-            if self.queries == 0 {
-                (self.each)(expr);
-            }
-            ControlFlow::Continue(())
-        }
-    }
-
-    let _ = VisitMut::visit(expr, &mut Outside { queries: 0, each });
 }

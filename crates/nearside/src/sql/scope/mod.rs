@@ -10,14 +10,15 @@
 
 use std::ops::ControlFlow;
 
-use datafusion_sql::parser::{CopyToSource, CopyToStatement, Statement};
+use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, PipeOperator, Query,
-    ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value, Visit,
-    VisitMut, Visitor, VisitorMut, WildcardAdditionalOptions, visit_expressions,
+    ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value, Visitor,
+    VisitorMut, WildcardAdditionalOptions, visit_expressions,
 };
 
 use super::normalised;
+use super::walk::{outside, rewrite, visit};
 use crate::error::{Error, Result};
 use crate::sql::fresh_name;
 
@@ -26,43 +27,34 @@ mod names;
 mod outputs;
 mod sources;
 
-use levels::{Levels, hold, outside, release};
+use levels::{Levels, hold, release};
 pub(crate) use names::Tables;
 pub(super) use names::name_of;
 use names::{left_out, output_name, quoted};
 use outputs::{distinct_outputs, has_output, is_output, keys_of_outputs};
 pub(super) use sources::binary;
-use sources::{Found, Names, Scope, Shown, merged_by, unmarked};
+use sources::{FoundColumn, Names, Scope, ShownColumn, merged_by, unmarked};
 
 /// Writes out what the planner would take otherwise.
 ///
 /// # Errors
 /// Columns of USING that a side does not have, or has twice.
 pub(super) fn write_out(statement: &mut Statement, tables: Tables<'_>) -> Result<()> {
-    match statement {
-        Statement::Statement(inner) => in_node(inner.as_mut(), tables),
-        Statement::Explain(explain) => write_out(&mut explain.statement, tables),
-        Statement::CopyTo(CopyToStatement { source: CopyToSource::Query(query), .. }) => {
-            in_node(query.as_mut(), tables)
-        }
-        _ => Ok(()),
-    }
-}
-
-fn in_node<N: Visit + VisitMut>(node: &mut N, tables: Tables<'_>) -> Result<()> {
-    let everywhere = Visit::visit(node, &mut Looking).is_break();
-    let (levels, queries) = (Levels::default(), Vec::new());
-    let mut writing = Writing { names: vec![Names::new(tables)], everywhere, levels, queries, derived: false };
-    match VisitMut::visit(node, &mut writing) {
-        ControlFlow::Break(error) => Err(error),
-        ControlFlow::Continue(()) => Ok(()),
-    }
+    let everywhere = visit(statement, &mut NameSearch).is_break();
+    let mut writing = NameWriter {
+        names: vec![Names::new(tables)],
+        everywhere,
+        levels: Levels::default(),
+        queries: Vec::new(),
+        derived: false,
+    };
+    rewrite(statement, &mut writing)
 }
 
 /// Whether any name of the statement may be one of a merged column or of a function in FROM.
-struct Looking;
+struct NameSearch;
 
-impl Visitor for Looking {
+impl Visitor for NameSearch {
     type Break = ();
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
@@ -83,7 +75,7 @@ impl Visitor for Looking {
 }
 
 /// A query that is being visited.
-struct Open {
+struct OpenQuery {
     /// Its body is one SELECT, which has not been visited yet.
     select: bool,
     /// Whether that has a scope.
@@ -94,16 +86,16 @@ struct Open {
     apart: bool,
 }
 
-struct Writing<'a> {
+struct NameWriter<'a> {
     names: Vec<Names<'a>>,
     everywhere: bool,
     levels: Levels,
-    queries: Vec<Open>,
+    queries: Vec<OpenQuery>,
     /// The next query stands in FROM, without LATERAL.
     derived: bool,
 }
 
-impl VisitorMut for Writing<'_> {
+impl VisitorMut for NameWriter<'_> {
     type Break = Error;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
@@ -114,7 +106,7 @@ impl VisitorMut for Writing<'_> {
         let names = self.names.last().map(|names| names.within(query.with.as_ref()));
         self.names.extend(names);
         let withs = query.with.as_ref().map_or(0, |with| with.cte_tables.len());
-        let mut open = Open { select: false, scoped: false, withs, apart };
+        let mut open = OpenQuery { select: false, scoped: false, withs, apart };
         if let SetExpr::Select(select) = query.body.as_mut() {
             open.select = true;
             if self.everywhere || sorts_by_hidden(select, query.order_by.as_ref()) {
@@ -194,7 +186,7 @@ impl VisitorMut for Writing<'_> {
     }
 }
 
-impl Writing<'_> {
+impl NameWriter<'_> {
     /// Whether the query that comes next does not see the sources of the SELECT around it: it is one of its WITH, or
     /// stands in its FROM without LATERAL.
     fn is_apart(&mut self) -> bool {
@@ -251,7 +243,7 @@ fn in_order(query: &mut Query, scope: Scope) -> Result<Scope> {
         Some(_) => {}
         None => outside(key, &mut |part| {
             if let Expr::Identifier(name) = part
-                && let Found::One(column) = scope.find(&normalised(name.clone()))
+                && let FoundColumn::One(column) = scope.find(&normalised(name.clone()))
             {
                 *part = column.expr.clone();
             }
@@ -267,7 +259,7 @@ fn hold_outputs(select: &mut Select, scope: &Scope) {
         outside(key, &mut |part| {
             if let Expr::Identifier(name) = part {
                 let name = normalised(name.clone());
-                if matches!(scope.find(&name), Found::No) && has_output(&outputs, &name) {
+                if matches!(scope.find(&name), FoundColumn::No) && has_output(&outputs, &name) {
                     hold(part);
                 }
             }
@@ -303,8 +295,8 @@ fn named_as_written(expr: Expr, scope: &Scope) -> SelectItem {
     let Expr::Identifier(written) = &expr else { return SelectItem::UnnamedExpr(expr) };
     let name = normalised(written.clone());
     let meant = match scope.find(&name) {
-        Found::One(Shown { expr: column, source: None, .. }) => Some(column.clone()),
-        Found::No => scope.series(&name),
+        FoundColumn::One(ShownColumn { expr: column, source: None, .. }) => Some(column.clone()),
+        FoundColumn::No => scope.series(&name),
         _ => None,
     };
     match meant {
@@ -316,7 +308,7 @@ fn named_as_written(expr: Expr, scope: &Scope) -> SelectItem {
 }
 
 /// `*` as the columns that it shows.
-fn starred(options: WildcardAdditionalOptions, shown: &[Shown], scope: &Scope) -> Result<Vec<SelectItem>> {
+fn starred(options: WildcardAdditionalOptions, shown: &[ShownColumn], scope: &Scope) -> Result<Vec<SelectItem>> {
     let left_out = left_out(&options)?;
     let mut replaced: Vec<(String, Expr)> = match options.opt_replace {
         Some(ReplaceSelectItem { items }) => {
@@ -333,7 +325,7 @@ fn starred(options: WildcardAdditionalOptions, shown: &[Shown], scope: &Scope) -
     }
     let mut items = Vec::with_capacity(shown.len());
     let mut whole: Vec<usize> = Vec::new();
-    for Shown { name, expr, source } in shown {
+    for ShownColumn { name, expr, source } in shown {
         if left_out.contains(name) {
             continue;
         }
@@ -365,7 +357,7 @@ fn starred(options: WildcardAdditionalOptions, shown: &[Shown], scope: &Scope) -
 }
 
 /// `source.*` without the columns that are merged or left out.
-fn all_of(scope: &Scope, place: usize, shown: &[Shown], left_out: &[String]) -> Result<SelectItem> {
+fn all_of(scope: &Scope, place: usize, shown: &[ShownColumn], left_out: &[String]) -> Result<SelectItem> {
     let (qualifier, columns) = scope.source(place);
     let is_shown = |name: &String| {
         shown.iter().any(|column| column.source == Some(place) && column.name == *name) && !left_out.contains(name)
@@ -399,7 +391,10 @@ fn hidden(select: &Select, order_by: Option<&OrderBy>, scope: &Scope) -> Vec<Str
         let _ = visit_expressions(&key.expr, |part| {
             if let Expr::Identifier(name) = part {
                 let name = normalised(name.clone());
-                if is_output(select, &name) && matches!(scope.find(&name), Found::One(_)) && !hidden.contains(&name) {
+                if is_output(select, &name)
+                    && matches!(scope.find(&name), FoundColumn::One(_))
+                    && !hidden.contains(&name)
+                {
                     hidden.push(name);
                 }
             }

@@ -8,7 +8,7 @@ use sqlparser::ast::{
 use super::super::normalised;
 use super::bare;
 use super::names::{left_out, output_name};
-use super::sources::{Found, Scope};
+use super::sources::{FoundColumn, Scope};
 use crate::error::{Error, Result};
 
 /// Whether an output got this name by AS.
@@ -101,7 +101,7 @@ fn meant(expr: &Expr, scope: &Scope) -> Expr {
     let column = match expr {
         Expr::Nested(inner) => return meant(inner, scope),
         Expr::Identifier(name) => match scope.find(&normalised(name.clone())) {
-            Found::One(column) => Some(column.expr.clone()),
+            FoundColumn::One(column) => Some(column.expr.clone()),
             _ => None,
         },
         Expr::CompoundIdentifier(names) => {

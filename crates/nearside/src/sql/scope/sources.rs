@@ -35,7 +35,7 @@ const CONDITION: &str = "\0condition";
 
 /// A table, query or function in FROM.
 #[derive(Clone)]
-pub(super) struct Source {
+pub(super) struct FromSource {
     /// What stands before the names of its columns.
     qualifier: Vec<Ident>,
     columns: Vec<String>,
@@ -45,7 +45,7 @@ pub(super) struct Source {
 
 /// A column that `*` shows.
 #[derive(Clone)]
-pub(super) struct Shown {
+pub(super) struct ShownColumn {
     /// Its name; empty where it has none.
     pub(super) name: String,
     /// The column itself.
@@ -56,13 +56,13 @@ pub(super) struct Shown {
 
 /// The sources of one SELECT.
 pub(super) struct Scope {
-    sources: Vec<Source>,
+    sources: Vec<FromSource>,
     /// What `*` shows; `None` where nobody knows.
-    pub(super) shown: Option<Vec<Shown>>,
+    pub(super) shown: Option<Vec<ShownColumn>>,
     /// Whether a join merges columns.
     pub(super) merges: bool,
     /// What each join with ON sees: its own two sides.
-    joins: Vec<Option<Vec<Shown>>>,
+    joins: Vec<Option<Vec<ShownColumn>>>,
     /// A table is named that there is not, which the planner says.
     missing: bool,
 }
@@ -99,13 +99,13 @@ impl Scope {
     }
 
     /// The one column of that name.
-    pub(super) fn find(&self, name: &str) -> Found<'_> {
-        let Some(shown) = &self.shown else { return Found::Unknown };
+    pub(super) fn find(&self, name: &str) -> FoundColumn<'_> {
+        let Some(shown) = &self.shown else { return FoundColumn::Unknown };
         let mut of_name = shown.iter().filter(|shown| shown.name == name);
         match (of_name.next(), of_name.next()) {
-            (Some(one), None) => Found::One(one),
-            (Some(_), Some(_)) => Found::Several,
-            (None, _) => Found::No,
+            (Some(one), None) => FoundColumn::One(one),
+            (Some(_), Some(_)) => FoundColumn::Several,
+            (None, _) => FoundColumn::No,
         }
     }
 
@@ -113,13 +113,15 @@ impl Scope {
     pub(super) fn at_join(&self, expr: &Expr) -> Option<Scope> {
         let place: usize = marked(expr)?.parse().ok()?;
         let shown = self.joins.get(place)?.clone();
-        let (joins, merges, missing) = (Vec::new(), self.merges, self.missing);
+        let joins = Vec::new();
+        let merges = self.merges;
+        let missing = self.missing;
         Some(Scope { sources: self.sources.clone(), shown, merges, joins, missing })
     }
 
     /// The column of a function in FROM that is named as the function is.
     pub(super) fn series(&self, name: &str) -> Option<Expr> {
-        let is = |source: &&Source| source.series && matches!(&source.qualifier[..], [q] if q.value == name);
+        let is = |source: &&FromSource| source.series && matches!(&source.qualifier[..], [q] if q.value == name);
         let mut of_name = self.sources.iter().filter(is);
         let source = of_name.next().filter(|_| of_name.next().is_none())?;
         Some(source.column(source.columns.first()?))
@@ -137,8 +139,8 @@ impl Scope {
         source.columns.iter().any(|column| column == name).then(|| source.column(name))
     }
 
-    fn source_of(&self, table: &[Ident]) -> Option<&Source> {
-        let is = |source: &&Source| {
+    fn source_of(&self, table: &[Ident]) -> Option<&FromSource> {
+        let is = |source: &&FromSource| {
             let parts = table.iter().cloned().map(normalised);
             source.qualifier.iter().map(|q| &q.value).rev().zip(parts.rev()).all(|(a, b)| *a == b)
         };
@@ -156,7 +158,7 @@ impl Scope {
         columns.iter().enumerate().all(|(at, name)| !name.is_empty() && !columns[..at].contains(name))
     }
 
-    fn with_joins(&mut self, from: &mut TableWithJoins, names: &Names<'_>) -> Result<Option<Vec<Shown>>> {
+    fn with_joins(&mut self, from: &mut TableWithJoins, names: &Names<'_>) -> Result<Option<Vec<ShownColumn>>> {
         let merging = from.joins.iter().any(|join| merged_by(&join.join_operator).is_some());
         let merges_before = std::mem::take(&mut self.merges);
         let mut shown = self.factor(&mut from.relation, names, merging)?;
@@ -174,7 +176,7 @@ impl Scope {
     }
 
     /// Marks the condition of a join with ON as one that sees the join's two sides alone.
-    fn mark_condition(&mut self, operator: &mut JoinOperator, sides: Option<(&[Shown], &[Shown])>) {
+    fn mark_condition(&mut self, operator: &mut JoinOperator, sides: Option<(&[ShownColumn], &[ShownColumn])>) {
         let Some(JoinConstraint::On(condition)) = constraint(operator) else { return };
         let prefix = Ident::new(format!("{CONDITION}{}", self.joins.len()));
         let marked = Expr::Prefixed { prefix, value: Box::new(condition.clone()) };
@@ -182,7 +184,7 @@ impl Scope {
         self.joins.push(sides.map(|(left, right)| [left, right].concat()));
     }
 
-    fn joined(&mut self, join: &mut Join, left: Vec<Shown>, right: Vec<Shown>) -> Result<Vec<Shown>> {
+    fn joined(&mut self, join: &mut Join, left: Vec<ShownColumn>, right: Vec<ShownColumn>) -> Result<Vec<ShownColumn>> {
         let side = side_of(&join.join_operator);
         let common = match merged_by(&join.join_operator) {
             None => Vec::new(),
@@ -208,26 +210,32 @@ impl Scope {
                 Side::Right | Side::RightAlone => of_right,
                 Side::Both => call("coalesce", vec![of_left, of_right]),
             };
-            merged.push(Shown { name: name.clone(), expr, source: None });
+            merged.push(ShownColumn { name: name.clone(), expr, source: None });
         }
         if merged_by(&join.join_operator).is_some() {
             self.merges = true;
             let always = || Expr::Value(Value::Boolean(true).into());
             set_condition(&mut join.join_operator, condition.unwrap_or_else(always));
         }
-        let rest = |columns: Vec<Shown>| columns.into_iter().filter(|column| !common.contains(&column.name));
+        let rest = |columns: Vec<ShownColumn>| columns.into_iter().filter(|column| !common.contains(&column.name));
         Ok(match side {
             Side::LeftAlone => left,
             Side::RightAlone => right,
             _ => {
-                let (left, right) = (rest(left).collect::<Vec<_>>(), rest(right).collect::<Vec<_>>());
+                let left: Vec<_> = rest(left).collect();
+                let right: Vec<_> = rest(right).collect();
                 merged.into_iter().chain(left).chain(right).collect()
             }
         })
     }
 
     /// `merging`: it is joined by NATURAL or USING, so its columns must be nameable.
-    fn factor(&mut self, factor: &mut TableFactor, names: &Names<'_>, merging: bool) -> Result<Option<Vec<Shown>>> {
+    fn factor(
+        &mut self,
+        factor: &mut TableFactor,
+        names: &Names<'_>,
+        merging: bool,
+    ) -> Result<Option<Vec<ShownColumn>>> {
         as_query(factor);
         let (qualifier, columns, series) = match factor {
             TableFactor::Table { name, alias, args: None, .. } => {
@@ -259,9 +267,9 @@ impl Scope {
             _ => return Ok(None),
         };
         let Some(columns) = columns.filter(|_| !qualifier.is_empty()) else { return Ok(None) };
-        let source = Source { qualifier, columns, series };
+        let source = FromSource { qualifier, columns, series };
         let place = Some(self.sources.len());
-        let shown = |name: &String| Shown { name: name.clone(), expr: source.column(name), source: place };
+        let shown = |name: &String| ShownColumn { name: name.clone(), expr: source.column(name), source: place };
         let all = source.columns.iter().map(shown).collect();
         self.sources.push(source);
         Ok(Some(all))
@@ -269,9 +277,9 @@ impl Scope {
 }
 
 /// What a name means in a scope.
-pub(super) enum Found<'a> {
+pub(super) enum FoundColumn<'a> {
     /// This column.
-    One(&'a Shown),
+    One(&'a ShownColumn),
     /// One of several: the planner says so.
     Several,
     /// None.
@@ -280,7 +288,7 @@ pub(super) enum Found<'a> {
     Unknown,
 }
 
-impl Source {
+impl FromSource {
     fn column(&self, name: &str) -> Expr {
         Expr::CompoundIdentifier(self.qualifier.iter().cloned().chain([quoted(name)]).collect())
     }
@@ -288,9 +296,9 @@ impl Source {
 
 /// The common table expressions that a name may mean, the last one first.
 #[derive(Clone, Default)]
-struct Ctes(Option<Rc<Known>>);
+struct Ctes(Option<Rc<KnownCte>>);
 
-struct Known {
+struct KnownCte {
     name: String,
     columns: Vec<String>,
     query: Query,
@@ -317,7 +325,7 @@ impl<'a> Names<'a> {
         let mut names = self.clone();
         let Some(with) = with else { return names };
         for Cte { alias, query, .. } in &with.cte_tables {
-            let known = Known {
+            let known = KnownCte {
                 name: normalised(alias.name.clone()),
                 columns: alias_columns(alias),
                 query: query.as_ref().clone(),
@@ -360,7 +368,7 @@ impl<'a> Names<'a> {
         (self.tables)(table)
     }
 
-    fn of_known(&self, known: &Known, at: &Ctes) -> Option<Vec<String>> {
+    fn of_known(&self, known: &KnownCte, at: &Ctes) -> Option<Vec<String>> {
         if self.depth > DEPTH_MAX {
             return None;
         }
@@ -437,7 +445,7 @@ fn as_query(factor: &mut TableFactor) {
 ///
 /// # Errors
 /// Joins by names that the planner does not read as SQL has them.
-fn refused_unknown(operator: &JoinOperator, merged_before: bool) -> Result<Option<Vec<Shown>>> {
+fn refused_unknown(operator: &JoinOperator, merged_before: bool) -> Result<Option<Vec<ShownColumn>>> {
     let how = match merged_by(operator) {
         None => return Ok(None),
         Some(JoinConstraint::Natural) => "NATURAL JOIN",
@@ -487,7 +495,7 @@ fn using_name(column: &ObjectName) -> Result<String> {
     .ok_or_else(|| Error::plan(format!("USING ({column}): a column of both sides, without a table before it")))
 }
 
-fn one_of<'s>(side: &'s [Shown], name: &str, which: &str) -> Result<&'s Shown> {
+fn one_of<'s>(side: &'s [ShownColumn], name: &str, which: &str) -> Result<&'s ShownColumn> {
     let mut of_name = side.iter().filter(|column| column.name == name);
     match (of_name.next(), of_name.next()) {
         (Some(one), None) => Ok(one),
@@ -504,7 +512,7 @@ fn one_of<'s>(side: &'s [Shown], name: &str, which: &str) -> Result<&'s Shown> {
 ///
 /// # Errors
 /// Columns without a name of their own.
-fn must_have_name(column: &Shown) -> Result<()> {
+fn must_have_name(column: &ShownColumn) -> Result<()> {
     if column.name.is_empty() {
         return Err(Error::plan("NATURAL JOIN: a column of a side has no name; give it one with AS"));
     }

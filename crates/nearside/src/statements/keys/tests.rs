@@ -10,7 +10,7 @@ use crate::Database;
 use crate::Session;
 use crate::catalog::index::{IndexEntry, Origin, indexed};
 use crate::catalog::{Name, TableEntry};
-use crate::run::statement::Running;
+use crate::run::statement::RunningStatement;
 use crate::statements::stage::NewRows;
 use crate::statements::write::stage;
 
@@ -21,18 +21,18 @@ fn session() -> Session {
     Database::builder().threads(2).memory_bytes(1 << 30).build().unwrap().session()
 }
 
-fn table(running: &Running, name: &str) -> Arc<TableEntry> {
+fn table(running: &RunningStatement, name: &str) -> Arc<TableEntry> {
     Arc::clone(running.catalog.table(&Name { schema: "public".into(), table: name.into() }).unwrap())
 }
 
-fn new_rows(values: Vec<i64>, table: &TableEntry, running: &Arc<Running>) -> NewRows {
+fn new_rows(values: Vec<i64>, table: &TableEntry, running: &Arc<RunningStatement>) -> NewRows {
     let column: ArrayRef = Arc::new(Int64Array::from(values));
     let batch = RecordBatch::try_from_iter([("id", column)]).unwrap();
     stage([Ok(batch)].into_iter(), table, running).unwrap()
 }
 
 /// Builds the index of one added row and checks the key, and the median time that this took.
-fn one_row(table: &TableEntry, running: &Arc<Running>, value: i64) -> (bool, Duration) {
+fn one_row(table: &TableEntry, running: &Arc<RunningStatement>, value: i64) -> (bool, Duration) {
     let mut times = Vec::new();
     let mut holds = true;
     for _ in 0..21 {

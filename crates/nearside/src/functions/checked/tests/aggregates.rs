@@ -18,7 +18,8 @@ fn result_types() {
     };
     assert_eq!(
         types(
-            "select sum(y), sum(s), sum(i), sum(b), sum(u), sum(f), sum(d), sum(e), sum(null) from (select *, cast(b as tinyint) y, cast(b as smallint) s, cast(1 as int unsigned) u, cast(b as double) f from t)"
+            "select sum(y), sum(s), sum(i), sum(b), sum(u), sum(f), sum(d), sum(e), sum(null) from (select *, cast(b \
+             as tinyint) y, cast(b as smallint) s, cast(1 as int unsigned) u, cast(b as double) f from t)"
         ),
         [
             DataType::Int64,
@@ -97,7 +98,8 @@ fn averages() {
         "decimal overflow in avg(t.d): the average does not fit DECIMAL(38, 6); cast the argument to DOUBLE",
     );
     // The total does not fit, the average does.
-    let big = "select cast(99999999999999999999999999999999.99 as decimal(38, 2)) as x, v % 3 as g from generate_series(1, 30000) s(v)";
+    let big = "select cast(99999999999999999999999999999999.99 as decimal(38, 2)) as x, v % 3 as g from \
+        generate_series(1, 30000) s(v)";
     sql.gives(&format!("select avg(x) from ({big})"), &["99999999999999999999999999999999.990000"]);
     sql.gives_set(
         &format!("select g, avg(x), avg(distinct x) from ({big}) group by g"),
@@ -126,15 +128,24 @@ fn distinct_and_filter() {
     let sql = Sql::new();
     let twice = "(select * from t union all select * from t)";
     sql.gives(
-        &format!("select sum(distinct b), sum(b), sum(distinct e), avg(distinct e), count(distinct b), sum(distinct a) from {twice}"),
+        &format!(
+            "select sum(distinct b), sum(b), sum(distinct e), avg(distinct e), count(distinct b), sum(distinct a) \
+            from {twice}"
+        ),
         &["2|4|6.75|2.250000|4|0"],
     );
     sql.gives_set(
-        &format!("select g, sum(distinct b), sum(b), sum(b) filter (where b > 0), sum(distinct e) filter (where b > 7) from {twice} group by g"),
+        &format!(
+            "select g, sum(distinct b), sum(b), sum(b) filter (where b > 0), sum(distinct e) filter (where b > 7) \
+            from {twice} group by g"
+        ),
         &["1|1|2|2|", "2|1|2|4|"],
     );
     sql.gives("select sum(a) filter (where a < 0), sum(a) filter (where null) from t", &["-9223372036854775808|"]);
-    sql.fails("select sum(a) filter (where a > 0) from t", "integer overflow in sum(t.a) FILTER (WHERE t.a > Int64(0)): the total does not fit BIGINT; cast the argument to DECIMAL");
+    sql.fails(
+        "select sum(a) filter (where a > 0) from t",
+        "integer overflow in sum(t.a) FILTER (WHERE t.a > 0): the total does not fit BIGINT; cast the argument to DECIMAL",
+    );
 }
 
 #[test]
@@ -152,7 +163,10 @@ fn window_frames() {
         &["9223372036854775807", "9223372036854775807", "5", "-9223372036854775803", "-9223372036854775808", ""],
     );
     sql.gives(
-        &format!("select sum(e) over ({frame}), avg(e) over ({frame}), sum(distinct e) over ({frame}), avg(distinct e) over ({frame}), sum(distinct b) over ({frame}) from t"),
+        &format!(
+            "select sum(e) over ({frame}), avg(e) over ({frame}), sum(distinct e) over ({frame}), avg(distinct e) \
+            over ({frame}), sum(distinct b) over ({frame}) from t"
+        ),
         &[
             "3.00|3.000000|3.00|3.000000|-1",
             "4.50|2.250000|4.50|2.250000|-1",
@@ -161,7 +175,8 @@ fn window_frames() {
         ],
     );
     sql.gives(
-        "select sum(distinct x) over (order by o rows between 2 preceding and current row) from (values (1, 4), (2, 4), (3, 6), (4, 4), (5, 6), (6, 7)) v(o, x)",
+        "select sum(distinct x) over (order by o rows between 2 preceding and current row) from (values (1, 4), (2, \
+         4), (3, 6), (4, 4), (5, 6), (6, 7)) v(o, x)",
         &["4", "4", "10", "10", "10", "17"],
     );
     sql.gives(
@@ -181,7 +196,10 @@ fn durations_and_intervals() {
         "select sum(x), avg(x) from (select arrow_cast(v, 'Duration(Second)') as x from generate_series(1, 4) s(v))",
         &["PT10S|PT3S"],
     );
-    let error = sql.fault("select sum(x) from (select arrow_cast(v, 'Duration(Nanosecond)') as x from (values (9223372036854775807), (1)) s(v))");
+    let error = sql.fault(
+        "select sum(x) from (select arrow_cast(v, 'Duration(Nanosecond)') as x from (values \
+        (9223372036854775807), (1)) s(v))",
+    );
     assert_eq!(error, "interval overflow in sum(x): the total does not fit INTERVAL; total fewer rows at a time");
     sql.fails(
         "select sum(i) from (values (interval '178956970 years'), (interval '3 years')) v(i)",
@@ -196,7 +214,11 @@ fn durations_and_intervals() {
 #[test]
 fn wide_decimals() {
     let sql = Sql::new();
-    sql.gives("select sum(arrow_cast(e, 'Decimal256(50, 2)')), sum(arrow_cast(e, 'Decimal32(9, 2)')), sum(distinct arrow_cast(e, 'Decimal256(50, 2)')) from t", &["6.75|6.75|6.75"]);
+    sql.gives(
+        "select sum(arrow_cast(e, 'Decimal256(50, 2)')), sum(arrow_cast(e, 'Decimal32(9, 2)')), sum(distinct \
+        arrow_cast(e, 'Decimal256(50, 2)')) from t",
+        &["6.75|6.75|6.75"],
+    );
     let nines = "9".repeat(76);
     sql.fails(
         &format!("select sum(x) from (select arrow_cast('{nines}', 'Decimal256(76, 0)') as x from t)"),
@@ -228,11 +250,17 @@ fn many_groups_with_partial_states_that_are_passed_on() {
     // More groups than rows per batch, so that the partial aggregation gives up and converts rows to states.
     let source = "select v % 150000 as g, v as x, cast(v as decimal(30, 2)) as y from generate_series(1, 300000) s(v)";
     sql.gives(
-        &format!("select count(*), sum(s), sum(m), sum(a) from (select g, sum(x) as s, sum(y) as m, avg(y) as a from ({source}) group by g)"),
+        &format!(
+            "select count(*), sum(s), sum(m), sum(a) from (select g, sum(x) as s, sum(y) as m, avg(y) as a from \
+            ({source}) group by g)"
+        ),
         &["150000|45000150000|45000150000.00|22500075000.000000"],
     );
     sql.gives(
-        &format!("select sum(s), sum(f) from (select g, sum(x) as s, sum(x) filter (where x % 2 = 0) as f from ({source}) group by g)"),
+        &format!(
+            "select sum(s), sum(f) from (select g, sum(x) as s, sum(x) filter (where x % 2 = 0) as f from \
+            ({source}) group by g)"
+        ),
         &["45000150000|22500150000"],
     );
 }

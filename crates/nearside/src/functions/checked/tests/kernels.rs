@@ -37,7 +37,8 @@ where
     let column = |side: fn(&Pair<T::Native>) -> Option<T::Native>| {
         Arc::new(pairs.iter().map(side).collect::<PrimitiveArray<T>>()) as ArrayRef
     };
-    let (left, right) = (column(|p| p.0), column(|p| p.1));
+    let left = column(|p| p.0);
+    let right = column(|p| p.1);
     let scalar = |array: &ArrayRef| ColumnarValue::Scalar(ScalarValue::try_from_array(array, 0).unwrap());
     let operands = [
         (ColumnarValue::Array(Arc::clone(&left)), ColumnarValue::Array(Arc::clone(&right))),
@@ -48,8 +49,10 @@ where
     for op in OPERATORS {
         for (l, r) in &operands {
             let rows = pairs.len();
-            let (la, ra) = (l.to_array(rows).unwrap(), r.to_array(rows).unwrap());
-            let (la, ra) = (la.as_primitive::<T>(), ra.as_primitive::<T>());
+            let la = l.to_array(rows).unwrap();
+            let ra = r.to_array(rows).unwrap();
+            let la = la.as_primitive::<T>();
+            let ra = ra.as_primitive::<T>();
             let expected: Option<Vec<Option<T::Native>>> = (0..rows)
                 .map(|i| {
                     if la.is_null(i) || ra.is_null(i) {
@@ -97,7 +100,8 @@ fn narrow<N: TryFrom<i128>>(pairs: &[Pair<i128>]) -> Vec<Pair<N>> {
 /// What DataFusion's types say `a op b` is, exactly, at the result's scale; `None` for a zero divisor.
 fn exact_decimal(op: Operator, a: i128, s1: i8, b: i128, s2: i8, scale: i8) -> Option<i256> {
     let ten = |n: i8| i256::from_i128(10).checked_pow(n as u32).unwrap();
-    let (wide_a, wide_b) = (i256::from_i128(a), i256::from_i128(b));
+    let wide_a = i256::from_i128(a);
+    let wide_b = i256::from_i128(b);
     let common = s1.max(s2);
     Some(match op {
         Operator::Plus => wide_a * ten(common - s1) + wide_b * ten(common - s2),
@@ -137,14 +141,16 @@ proptest! {
         p1 in 1u8..=38, p2 in 1u8..=38, f1 in 0u8..=9, f2 in 0u8..=9,
         a in any::<i128>(), b in any::<i128>(), cut in 0u32..=38,
     ) {
-        let (s1, s2) = (f1.min(p1) as i8, f2.min(p2) as i8);
+        let s1 = f1.min(p1) as i8;
+        let s2 = f2.min(p2) as i8;
         let a = a % 10i128.pow(u32::from(p1));
         let b = b % 10i128.pow(u32::from(p2).min(cut));
         let operand = |v: i128, p: u8, s: i8| {
             let array = PrimitiveArray::<Decimal128Type>::from(vec![Some(v), None]);
             ColumnarValue::Array(Arc::new(array.with_precision_and_scale(p, s).unwrap()))
         };
-        let (l, r) = (operand(a, p1, s1), operand(b, p2, s2));
+        let l = operand(a, p1, s1);
+        let r = operand(b, p2, s2);
         for op in OPERATORS {
             let result = result_type(&op, &l.data_type(), &r.data_type()).unwrap();
             let arrow::datatypes::DataType::Decimal128(p, s) = result else { panic!("{result}") };

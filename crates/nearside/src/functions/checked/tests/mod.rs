@@ -14,7 +14,7 @@ use crate::Error;
 use crate::Outcome;
 use crate::Session;
 use crate::plan::planning::{analyse, optimise};
-use crate::sql::Parsed;
+use crate::sql::AnyStatement;
 
 /// Integers at their limits, a divisor that is zero once, decimals of 38 and of 15 digits; one row of NULLs.
 const TABLE: &str = "create table t(g int, a bigint, b bigint, i int, d decimal(38, 2), e decimal(15, 2));
@@ -39,7 +39,7 @@ impl Sql {
     /// The statement's plan after all rules.
     fn optimised(&self, text: &str) -> LogicalPlan {
         let running = self.session.running();
-        let plan = Parsed::one(text).unwrap().plan(&running.plan_context()).unwrap();
+        let plan = AnyStatement::one(text).unwrap().plan(&running.plan_context()).unwrap();
         optimise(analyse(plan, running.as_ref()).unwrap(), running.as_ref()).unwrap()
     }
 
@@ -89,7 +89,7 @@ impl Sql {
     fn fault(&self, text: &str) -> String {
         match self.run(text) {
             Ok(_) => panic!("{text} gave {:?}", self.rows(text)),
-            Err(Error::Execution(message)) => message,
+            Err(error @ Error::Execution(_)) => error.to_string(),
             Err(error) => panic!("{text} failed, but not in arithmetic: {error}"),
         }
     }
