@@ -49,14 +49,7 @@ impl Owner {
     }
 
     /// An inner node above one that a key does not agree with.
-    pub(super) fn part_ways(
-        &mut self,
-        key: u64,
-        way: Way,
-        node: Block,
-        shift: u32,
-        bits: u32,
-    ) -> Result<(), MemoryError> {
+    fn part_ways(&mut self, key: u64, way: Way, node: Block, shift: u32, bits: u32) -> Result<(), MemoryError> {
         let prefix = self.tree.prefix(node);
         let high = 64 - (key ^ prefix).leading_zeros();
         let above = high.saturating_sub(BITS_FIRST).max(shift + bits);
@@ -70,7 +63,7 @@ impl Owner {
     }
 
     /// A fresh inner node with empty slots, to stand at a way's place.
-    pub(super) fn inner(&mut self, key: u64, shift: u32, bits: u32, way: &Way) -> Result<Child, MemoryError> {
+    fn inner(&mut self, key: u64, shift: u32, bits: u32, way: &Way) -> Result<Child, MemoryError> {
         let block = self.pool.take(&self.tree.arena, inner_lines(bits))?;
         for word in self.tree.arena.words(block, INNER_HEAD + (1 << bits)) {
             word.store(0, Ordering::Relaxed);
@@ -81,7 +74,7 @@ impl Owner {
     }
 
     /// A leaf of no pairs over as many empty slots around a key's as one leaf may have.
-    pub(super) fn first_leaf(&mut self, key: u64, way: Way) -> Result<(), MemoryError> {
+    fn first_leaf(&mut self, key: u64, way: Way) -> Result<(), MemoryError> {
         let mut cover = way.parent.map_or(64, |parent| parent.shift);
         if let Some(parent) = way.parent {
             while cover < parent.shift + parent.bits && self.is_empty_around(key, &parent, cover + 1) {
@@ -125,7 +118,7 @@ impl Owner {
     }
 
     /// The same leaf with another number of lines.
-    pub(super) fn rebuild(&mut self, key: u64, way: Way, lines: usize) -> Result<(), MemoryError> {
+    fn rebuild(&mut self, key: u64, way: Way, lines: usize) -> Result<(), MemoryError> {
         let Child::Leaf { cover, .. } = way.child else { return Ok(()) };
         let tree = Arc::clone(&self.tree);
         let leaf = tree.leaf(way.child).expect("a leaf");
@@ -139,7 +132,7 @@ impl Owner {
     }
 
     /// An array of values in place of a leaf with keys.
-    pub(super) fn make_direct(&mut self, key: u64, way: Way) -> Result<(), MemoryError> {
+    fn make_direct(&mut self, key: u64, way: Way) -> Result<(), MemoryError> {
         let Child::Leaf { cover, .. } = way.child else { return Ok(()) };
         debug_assert_eq!(cover, DIRECT_BITS, "intervals are not divided below it");
         let tree = Arc::clone(&self.tree);
@@ -154,7 +147,7 @@ impl Owner {
 
     /// Divides a full leaf: in halves where it has several slots, else after its node has more slots, or below a node
     /// of its own.
-    pub(super) fn divide(&mut self, key: u64, way: Way, cover: u32) -> Result<(), MemoryError> {
+    fn divide(&mut self, key: u64, way: Way, cover: u32) -> Result<(), MemoryError> {
         match way.parent {
             Some(parent) if cover > parent.shift => self.halve(key, way, cover),
             Some(parent) if self.may_grow(&parent) => self.grow(parent),
@@ -162,7 +155,7 @@ impl Owner {
         }
     }
 
-    pub(super) fn halve(&mut self, key: u64, way: Way, cover: u32) -> Result<(), MemoryError> {
+    fn halve(&mut self, key: u64, way: Way, cover: u32) -> Result<(), MemoryError> {
         let tree = Arc::clone(&self.tree);
         let leaf = tree.leaf(way.child).expect("a leaf");
         let mut pairs = std::mem::take(&mut self.scratch);
@@ -180,7 +173,7 @@ impl Owner {
         Ok(())
     }
 
-    pub(super) fn halves(
+    fn halves(
         &mut self,
         pairs: &[(u64, u64)],
         cut: usize,
@@ -199,7 +192,7 @@ impl Owner {
     }
 
     /// A leaf of some pairs and of those older values that belong to it; no leaf where there is neither.
-    pub(super) fn part_of(
+    fn part_of(
         &mut self,
         pairs: &[(u64, u64)],
         cover: u32,
@@ -225,7 +218,7 @@ impl Owner {
     }
 
     /// A copy of a chain, in its order, of the older values that belong.
-    pub(super) fn copy_chain(&mut self, chain: Block, belongs: &dyn Fn(u64) -> bool) -> Result<Block, MemoryError> {
+    fn copy_chain(&mut self, chain: Block, belongs: &dyn Fn(u64) -> bool) -> Result<Block, MemoryError> {
         let tree = Arc::clone(&self.tree);
         let mut first = 0;
         let mut last: Block = 0;
@@ -262,7 +255,7 @@ impl Owner {
         }
     }
 
-    pub(super) fn discard_chain(&mut self, mut chain: Block) {
+    fn discard_chain(&mut self, mut chain: Block) {
         while chain != 0 {
             let next = Undo::at(&self.tree.arena, chain).next();
             self.pool.give_back(chain, Undo::LINES);
@@ -272,7 +265,7 @@ impl Owner {
 
     /// Whether a node may have more slots: where it may, and where half of those it has lead to something of their
     /// own.
-    pub(super) fn may_grow(&self, parent: &Parent) -> bool {
+    fn may_grow(&self, parent: &Parent) -> bool {
         if parent.bits >= self.bits_max || parent.shift <= DIRECT_BITS {
             return false;
         }
@@ -292,12 +285,12 @@ impl Owner {
         children * 2 >= slots.len()
     }
 
-    pub(super) fn bits_more(&self, parent: &Parent) -> u32 {
+    fn bits_more(&self, parent: &Parent) -> u32 {
         BITS_MORE.min(self.bits_max - parent.bits).min(parent.shift - DIRECT_BITS)
     }
 
     /// A node with more slots in place of a node.
-    pub(super) fn grow(&mut self, parent: Parent) -> Result<(), MemoryError> {
+    fn grow(&mut self, parent: Parent) -> Result<(), MemoryError> {
         let more = self.bits_more(&parent);
         let bits = parent.bits + more;
         let shift = parent.shift - more;
@@ -332,7 +325,7 @@ impl Owner {
 
     /// A node in place of a full leaf, with the leaf's pairs in two leaves below it. Its interval is the least that has
     /// all keys of the leaf, of its older values, and the one that room is made for.
-    pub(super) fn node_below(&mut self, key: u64, way: Way, cover: u32) -> Result<(), MemoryError> {
+    fn node_below(&mut self, key: u64, way: Way, cover: u32) -> Result<(), MemoryError> {
         let tree = Arc::clone(&self.tree);
         let leaf = tree.leaf(way.child).expect("a leaf");
         let mut pairs = std::mem::take(&mut self.scratch);

@@ -28,7 +28,7 @@ impl Owner {
     }
 
     /// As [`settle`](Self::settle), for readers of `needed` and later; whether older values of the key are left.
-    pub(super) fn settle_for(&mut self, key: u64, needed: u64) -> bool {
+    fn settle_for(&mut self, key: u64, needed: u64) -> bool {
         let tree = Arc::clone(&self.tree);
         let way = tree.way(key);
         let Some(leaf) = tree.leaf(way.child) else { return false };
@@ -61,7 +61,7 @@ impl Owner {
 
     /// Whether an older value may be forgotten. A value of a statement that was undone is put back first, which is why
     /// the newest record of a key comes first.
-    pub(super) fn is_done(&mut self, leaf: &Leaf<'_>, record: &Undo<'_>, needed: u64) -> bool {
+    fn is_done(&mut self, leaf: &Leaf<'_>, record: &Undo<'_>, needed: u64) -> bool {
         let Some(number) = record.mark().writer() else { return record.mark().0 <= needed };
         let version = match self.versions.state(number) {
             WriteState::Running => return false,
@@ -79,7 +79,7 @@ impl Owner {
         version <= needed
     }
 
-    pub(super) fn put_back(&mut self, leaf: &Leaf<'_>, record: &Undo<'_>) {
+    fn put_back(&mut self, leaf: &Leaf<'_>, record: &Undo<'_>) {
         let key = record.key();
         let was_there = leaf.newest(key).is_some();
         leaf.change(key, record.before(), leaf.undo());
@@ -90,7 +90,7 @@ impl Owner {
         };
     }
 
-    pub(super) fn tell_resolved(&mut self) {
+    fn tell_resolved(&mut self) {
         for (number, marks) in self.resolved.drain(..) {
             self.versions.resolved(number, marks);
         }
@@ -121,7 +121,7 @@ impl Owner {
     }
 
     /// Gives blocks back that no reader can be in.
-    pub(super) fn reclaim(&mut self) {
+    fn reclaim(&mut self) {
         if self.unlinked.is_empty() && self.just_unlinked.is_empty() {
             return;
         }
@@ -135,7 +135,7 @@ impl Owner {
     }
 
     /// Makes a leaf without older values as small as its pairs allow.
-    pub(super) fn shrink(&mut self, key: u64, way: Way, count: usize) {
+    fn shrink(&mut self, key: u64, way: Way, count: usize) {
         // Where there is no memory to make it smaller, it stays as it is.
         let _ = match way.child {
             _ if count == 0 => {
@@ -154,7 +154,7 @@ impl Owner {
     }
 
     /// A leaf with keys in place of an array of values.
-    pub(super) fn make_keyed(&mut self, key: u64, way: Way, count: usize) -> Result<(), MemoryError> {
+    fn make_keyed(&mut self, key: u64, way: Way, count: usize) -> Result<(), MemoryError> {
         let tree = Arc::clone(&self.tree);
         let leaf = tree.leaf(way.child).expect("a leaf");
         let mut pairs = std::mem::take(&mut self.scratch);
@@ -167,7 +167,7 @@ impl Owner {
     }
 
     /// Takes out a leaf without pairs, and every inner node above it that leads to nothing then.
-    pub(super) fn remove_leaf(&mut self, key: u64, way: Way) {
+    fn remove_leaf(&mut self, key: u64, way: Way) {
         let cover = match way.child {
             Child::Leaf { cover, .. } => cover,
             Child::Direct { .. } => DIRECT_BITS,
@@ -189,7 +189,7 @@ impl Owner {
 
     /// Puts a leaf together with the other half of the interval around both, while they fit half a leaf and have no
     /// older values.
-    pub(super) fn merge(&mut self, key: u64, mut cover: u32) {
+    fn merge(&mut self, key: u64, mut cover: u32) {
         let tree = Arc::clone(&self.tree);
         loop {
             let way = tree.way(key);

@@ -35,7 +35,7 @@ const CONDITION: &str = "\0condition";
 
 /// A table, query or function in FROM.
 #[derive(Clone)]
-pub(super) struct FromSource {
+struct FromSource {
     /// What stands before the names of its columns.
     qualifier: Vec<Ident>,
     columns: Vec<String>,
