@@ -372,7 +372,8 @@ mod tests {
                 "123.4 does not fit a DECIMAL of 4 digits, which ends at 99.99",
             ),
             (
-                "Function '> ANY' user-defined coercion failed with: External error: Int64 is no list. No function matches",
+                "Function '> ANY' user-defined coercion failed with: External error: Int64 is no list. \
+                 No function matches",
                 "BIGINT is no list",
             ),
             ("Invalid function 'uper'. Did you mean 'upper'?", "function 'uper' does not exist; did you mean 'upper'?"),

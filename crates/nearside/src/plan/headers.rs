@@ -60,8 +60,8 @@ pub(crate) fn named(schema: &Schema, names: &[String]) -> SchemaRef {
     Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
 }
 
-/// Names of which no two are the same, whatever their case: `sum`, `sum_1`. Files and tables take no others. A name that
-/// is `given` stays, also where it stands twice.
+/// Names of which no two are the same, whatever their case: `sum`, `sum_1`. Files and tables take no others. A name
+/// that is `given` stays, also where it stands twice.
 pub(crate) fn apart(names: Vec<String>, given: &dyn Fn(usize, &str) -> bool) -> Vec<String> {
     let all: HashSet<String> = names.iter().map(|name| name.to_lowercase()).collect();
     let kept = names.iter().enumerate().filter(|(place, name)| given(*place, name));

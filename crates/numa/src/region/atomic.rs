@@ -52,3 +52,28 @@ impl From<Region> for AtomicRegion {
         AtomicRegion(region)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Allocator;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn threads_change_words_of_one_region() {
+        for bytes in [0, 7, 8 * 100 + 3, 3 << 20] {
+            let region = AtomicRegion::from(Allocator::unplaced().region(bytes).expect("there is memory"));
+            assert_eq!(region.words().len(), bytes / 8);
+            std::thread::scope(|scope| {
+                for _ in 0..2 {
+                    scope.spawn(|| region.words().iter().for_each(|word| _ = word.fetch_add(3, Ordering::Relaxed)));
+                }
+            });
+            assert!(region.words().iter().all(|word| word.load(Ordering::Relaxed) == 6));
+            // A hint that means nothing does nothing.
+            region.prefetch(0);
+            region.prefetch(usize::MAX);
+            assert!(region.held_bytes() >= bytes);
+        }
+    }
+}

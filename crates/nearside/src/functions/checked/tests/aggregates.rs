@@ -144,7 +144,8 @@ fn distinct_and_filter() {
     sql.gives("select sum(a) filter (where a < 0), sum(a) filter (where null) from t", &["-9223372036854775808|"]);
     sql.fails(
         "select sum(a) filter (where a > 0) from t",
-        "integer overflow in sum(t.a) FILTER (WHERE t.a > 0): the total does not fit BIGINT; cast the argument to DECIMAL",
+        "integer overflow in sum(t.a) FILTER (WHERE t.a > 0): the total does not fit BIGINT; \
+         cast the argument to DECIMAL",
     );
 }
 
