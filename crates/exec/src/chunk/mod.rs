@@ -18,10 +18,10 @@ use storage::{CodedColumn, Column, Segment, mask_positions};
 
 use crate::ExecError;
 use crate::codes::bind::Coding;
-use crate::codes::input::{Marked, Rows as Chosen};
+use crate::codes::input::{InputRows as Chosen, MarkedInput};
 use crate::tasks::counter::Counter;
 use crate::tasks::traffic::{KeptRows, TouchPhase};
-use vector::{ColumnInfo, Data, Kind, NO_ROW, Vector};
+use vector::{ColumnInfo, ColumnKind, Data, NO_ROW, Vector};
 
 /// Most rows of a chunk that a source makes (DESIGN.md, Execution).
 pub(crate) const CHUNK_ROWS: usize = 2048;
@@ -177,7 +177,7 @@ impl RowIds {
             RowIds::Range(range) => Chosen::Range(range.clone()),
             RowIds::List(list) => Chosen::Positions(&list.rows),
             RowIds::Marked(marked) => {
-                Chosen::Marked(Marked { rows: marked.rows.clone(), mask: &marked.mask, count: marked.count })
+                Chosen::Marked(MarkedInput { rows: marked.rows.clone(), mask: &marked.mask, count: marked.count })
             }
         }
     }
@@ -396,7 +396,7 @@ impl Group {
             Origin::Segment { segment, columns, infos, .. } => {
                 debug_assert!(!self.nulls);
                 // Vids go on as they are; integers come out of the dictionary.
-                self.note(column, !matches!(infos[column].kind, Kind::Vid(_)));
+                self.note(column, !matches!(infos[column].kind, ColumnKind::Vid(_)));
                 load_stored(segment.column(columns[column]), &infos[column], &self.rows)
             }
         }
@@ -469,7 +469,7 @@ fn array_of(column: &Column, rows: &RowIds) -> ArrayRef {
 
 /// Decodes rows of a stored column into the kind that `info` asks for.
 fn load_stored(column: &Column, info: &ColumnInfo, rows: &RowIds) -> Vector {
-    let (Some(coded), false) = (column.as_coded(), matches!(info.kind, Kind::Arrow | Kind::Float)) else {
+    let (Some(coded), false) = (column.as_coded(), matches!(info.kind, ColumnKind::Arrow | ColumnKind::Float)) else {
         return info.vector_of(&array_of(column, rows));
     };
     let mut codes = codes_of(coded, rows);
@@ -479,7 +479,7 @@ fn load_stored(column: &Column, info: &ColumnInfo, rows: &RowIds) -> Vector {
         valid
     });
     let data = match &info.kind {
-        Kind::Vid(_) => Data::Vid(codes),
+        ColumnKind::Vid(_) => Data::Vid(codes),
         // A column of nothing but NULLs has an empty dictionary.
         _ if coded.dictionary().is_empty() => Data::Int(vec![0; codes.len()]),
         _ => {

@@ -27,7 +27,7 @@ pub(crate) const NO_ROW: u32 = u32::MAX;
 
 /// How the values of a column are kept.
 #[derive(Clone)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnKind {
     /// `i64`; every value that is not NULL lies in `low..=high`.
     Int {
         /// Smallest possible value.
@@ -49,7 +49,7 @@ pub(crate) struct ColumnInfo {
     /// Name and type.
     pub(crate) field: FieldRef,
     /// How values are kept.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ColumnKind,
     /// Whether any row may be NULL.
     pub(crate) nullable: bool,
 }
@@ -57,13 +57,13 @@ pub(crate) struct ColumnInfo {
 /// Values of some rows.
 #[derive(Clone, Debug)]
 pub(crate) enum Data {
-    /// Of [`Kind::Int`].
+    /// Of [`ColumnKind::Int`].
     Int(Vec<i64>),
-    /// Of [`Kind::Float`].
+    /// Of [`ColumnKind::Float`].
     Float(Vec<f64>),
-    /// Of [`Kind::Vid`].
+    /// Of [`ColumnKind::Vid`].
     Vid(Vec<u32>),
-    /// Of [`Kind::Arrow`].
+    /// Of [`ColumnKind::Arrow`].
     Arrow(ArrayRef),
 }
 
@@ -101,7 +101,7 @@ impl Vector {
         }
     }
 
-    /// Integers; the kind must be [`Kind::Int`].
+    /// Integers; the kind must be [`ColumnKind::Int`].
     pub(crate) fn as_ints(&self) -> &[i64] {
         match &self.data {
             Data::Int(values) => values,
@@ -109,7 +109,7 @@ impl Vector {
         }
     }
 
-    /// Vids; the kind must be [`Kind::Vid`].
+    /// Vids; the kind must be [`ColumnKind::Vid`].
     pub(crate) fn as_vids(&self) -> &[u32] {
         match &self.data {
             Data::Vid(vids) => vids,
@@ -391,7 +391,7 @@ pub(crate) fn integer_bounds(array: &dyn Array) -> Option<(i64, i64)> {
     with_integer!(array.data_type(), T => of::<T>(array), None)
 }
 
-/// Is this a type whose values may travel as [`Kind::Int`]?
+/// Is this a type whose values may travel as [`ColumnKind::Int`]?
 pub(crate) fn is_integer(data_type: &DataType) -> bool {
     *data_type == DataType::Boolean || with_integer!(data_type, T => T::DATA_TYPE.is_primitive(), false)
 }
@@ -420,7 +420,7 @@ pub(crate) fn type_bounds(data_type: &DataType) -> Option<(i64, i64)> {
 impl ColumnInfo {
     /// A column kept as Arrow arrays, or as `f64`.
     pub(crate) fn plain(field: FieldRef) -> ColumnInfo {
-        let kind = if *field.data_type() == DataType::Float64 { Kind::Float } else { Kind::Arrow };
+        let kind = if *field.data_type() == DataType::Float64 { ColumnKind::Float } else { ColumnKind::Arrow };
         let nullable = field.is_nullable();
         ColumnInfo { field, kind, nullable }
     }
@@ -428,16 +428,16 @@ impl ColumnInfo {
     /// Integers between two bounds.
     pub(crate) fn int(field: FieldRef, low: i64, high: i64, nullable: bool) -> ColumnInfo {
         debug_assert!(is_integer(field.data_type()));
-        ColumnInfo { field, kind: Kind::Int { low, high }, nullable }
+        ColumnInfo { field, kind: ColumnKind::Int { low, high }, nullable }
     }
 
     /// No rows of this column.
     pub(crate) fn empty(&self) -> Vector {
         let data = match self.kind {
-            Kind::Int { .. } => Data::Int(Vec::new()),
-            Kind::Float => Data::Float(Vec::new()),
-            Kind::Vid(_) => Data::Vid(Vec::new()),
-            Kind::Arrow => Data::Arrow(arrow::array::new_empty_array(self.data_type())),
+            ColumnKind::Int { .. } => Data::Int(Vec::new()),
+            ColumnKind::Float => Data::Float(Vec::new()),
+            ColumnKind::Vid(_) => Data::Vid(Vec::new()),
+            ColumnKind::Arrow => Data::Arrow(arrow::array::new_empty_array(self.data_type())),
         };
         Vector { data, valid: None }
     }
@@ -450,7 +450,7 @@ impl ColumnInfo {
     /// Bounds, where it is an integer.
     pub(crate) fn bounds(&self) -> Option<(i64, i64)> {
         match self.kind {
-            Kind::Int { low, high } => Some((low, high)),
+            ColumnKind::Int { low, high } => Some((low, high)),
             _ => None,
         }
     }
@@ -467,10 +467,10 @@ impl ColumnInfo {
             (Data::Float(values), _) => {
                 Arc::new(PrimitiveArray::<Float64Type>::new(ScalarBuffer::from(values.clone()), nulls()))
             }
-            (Data::Vid(_), Kind::Vid(dictionary)) if dictionary.is_empty() => {
+            (Data::Vid(_), ColumnKind::Vid(dictionary)) if dictionary.is_empty() => {
                 new_null_array(self.data_type(), vector.len())
             }
-            (Data::Vid(vids), Kind::Vid(dictionary)) => {
+            (Data::Vid(vids), ColumnKind::Vid(dictionary)) => {
                 let values = with_nulls(&dictionary.take(vids), nulls());
                 // Computed text may have another type than columns have.
                 if values.data_type() == self.data_type() {
@@ -487,12 +487,12 @@ impl ColumnInfo {
     pub(crate) fn vector_of(&self, array: &ArrayRef) -> Vector {
         let valid = || array.logical_nulls().filter(|n| n.null_count() > 0).map(|n| n.iter().collect());
         match self.kind {
-            Kind::Arrow => Vector { data: Data::Arrow(array.clone()), valid: None },
-            Kind::Float => {
+            ColumnKind::Arrow => Vector { data: Data::Arrow(array.clone()), valid: None },
+            ColumnKind::Float => {
                 Vector { data: Data::Float(array.as_primitive::<Float64Type>().values().to_vec()), valid: valid() }
             }
-            Kind::Int { .. } => Vector { data: Data::Int(ints_of_arrow(array.as_ref())), valid: valid() },
-            Kind::Vid(_) => unreachable!("values have no vids"),
+            ColumnKind::Int { .. } => Vector { data: Data::Int(ints_of_arrow(array.as_ref())), valid: valid() },
+            ColumnKind::Vid(_) => unreachable!("values have no vids"),
         }
     }
 }

@@ -20,7 +20,7 @@ use arrow::row::{RowConverter, SortField};
 use hashbrown::HashSet;
 use storage::{CodePredicate, CodeSet};
 
-use super::input::{Input, Rows};
+use super::input::{Input, InputRows};
 use super::ranges::CodeRanges;
 use crate::ExecError;
 use crate::mask::Mask;
@@ -73,8 +73,8 @@ impl Filter {
     /// tested row by row.
     pub(crate) fn bind(&self, codes: &dyn Fn(usize) -> Option<CodeRanges>) -> Bound {
         match self.condition.part(&self.leaves, codes) {
-            Part::Codes(column, set) => Bound::of_codes(column, set),
-            Part::Rest(bound) => bound,
+            FilterPart::Codes(column, set) => Bound::of_codes(column, set),
+            FilterPart::Rest(bound) => bound,
         }
     }
 }
@@ -94,17 +94,17 @@ fn number(predicate: &Predicate, input: &Schema, leaves: &mut Vec<Arc<RowTest>>)
 }
 
 /// What a part of a condition has become, before code tests are made of it.
-enum Part {
+enum FilterPart {
     Codes(usize, CodeRanges),
     Rest(Bound),
 }
 
 impl Condition {
-    fn part(&self, leaves: &[Arc<RowTest>], codes: &dyn Fn(usize) -> Option<CodeRanges>) -> Part {
+    fn part(&self, leaves: &[Arc<RowTest>], codes: &dyn Fn(usize) -> Option<CodeRanges>) -> FilterPart {
         match self {
             Condition::Leaf(leaf) => match codes(*leaf) {
-                Some(set) => Part::Codes(leaves[*leaf].columns()[0], set),
-                None => Part::Rest(Bound::Rows(leaves[*leaf].clone())),
+                Some(set) => FilterPart::Codes(leaves[*leaf].columns()[0], set),
+                None => FilterPart::Rest(Bound::Rows(leaves[*leaf].clone())),
             },
             Condition::And(parts) => merge(parts.iter().map(|p| p.part(leaves, codes)), true),
             Condition::Or(parts) => merge(parts.iter().map(|p| p.part(leaves, codes)), false),
@@ -114,30 +114,30 @@ impl Condition {
 
 /// AND (`conjunction`) or OR of parts: code sets over one column become one set, constants are folded, cheap parts go
 /// first.
-fn merge(parts: impl Iterator<Item = Part>, conjunction: bool) -> Part {
+fn merge(parts: impl Iterator<Item = FilterPart>, conjunction: bool) -> FilterPart {
     let mut sets: Vec<(usize, CodeRanges)> = Vec::new();
     let mut rest = Vec::new();
     for part in parts {
         match part {
-            Part::Codes(column, set) => match sets.iter_mut().find(|(c, _)| *c == column) {
+            FilterPart::Codes(column, set) => match sets.iter_mut().find(|(c, _)| *c == column) {
                 Some((_, known)) => *known = if conjunction { known.intersect(&set) } else { known.union(&set) },
                 None => sets.push((column, set)),
             },
-            Part::Rest(bound) => rest.push(bound),
+            FilterPart::Rest(bound) => rest.push(bound),
         }
     }
     if rest.is_empty() && sets.len() == 1 {
         let (column, set) = sets.swap_remove(0);
-        return Part::Codes(column, set);
+        return FilterPart::Codes(column, set);
     }
     let mut bounds: Vec<Bound> = sets.into_iter().map(|(column, set)| Bound::of_codes(column, set)).collect();
     bounds.append(&mut rest);
     if bounds.iter().any(|b| matches!(b, Bound::Constant(c) if *c != conjunction)) {
-        return Part::Rest(Bound::Constant(!conjunction));
+        return FilterPart::Rest(Bound::Constant(!conjunction));
     }
     bounds.retain(|b| !matches!(b, Bound::Constant(_)));
     bounds.sort_by_key(Bound::cost);
-    Part::Rest(match (bounds.len(), conjunction) {
+    FilterPart::Rest(match (bounds.len(), conjunction) {
         (0, _) => Bound::Constant(conjunction),
         (1, _) => bounds.swap_remove(0),
         (_, true) => Bound::And(bounds),
@@ -264,15 +264,16 @@ impl Bound {
             Bound::Constant(true) => {}
             Bound::Constant(false) => rows.clear(),
             Bound::Codes(test) => {
-                let codes =
-                    input.codes(test.column, &Rows::Positions(rows)).expect("only coded columns are bound to codes");
+                let codes = input
+                    .codes(test.column, &InputRows::Positions(rows))
+                    .expect("only coded columns are bound to codes");
                 let mut codes = codes.into_iter();
                 rows.retain(|_| codes.next().is_some_and(|code| test.set.meets(code, code)));
             }
             Bound::Rows(test) => {
                 let mut passed = Vec::with_capacity(rows.len());
                 for chunk in rows.chunks(CHUNK_ROWS) {
-                    let result = test.evaluate(test.arguments(input, &Rows::Positions(chunk))?, chunk.len())?;
+                    let result = test.evaluate(test.arguments(input, &InputRows::Positions(chunk))?, chunk.len())?;
                     let passes = |i: &usize| result.is_valid(*i) && result.value(*i);
                     passed.extend((0..chunk.len()).filter(passes).map(|i| chunk[i]));
                 }
@@ -342,11 +343,11 @@ fn kernel_tests(set: &CodeRanges) -> Vec<CodePredicate> {
 #[derive(Debug)]
 pub(crate) struct RowTest {
     columns: Vec<usize>,
-    kind: Kind,
+    kind: TestKind,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum TestKind {
     Compare { op: CompareOp, value: ArrayRef },
     In { values: ArrayRef, members: Members, negated: bool },
     IsNull { negated: bool },
@@ -357,7 +358,7 @@ impl RowTest {
     fn new(leaf: &Predicate, input: &Schema) -> Result<RowTest, ExecError> {
         let boolean = |expression: &Arc<dyn Expression>, negated| RowTest {
             columns: expression.columns().to_vec(),
-            kind: Kind::Boolean {
+            kind: TestKind::Boolean {
                 schema: argument_schema(expression.as_ref(), input),
                 expression: expression.clone(),
                 negated,
@@ -365,17 +366,17 @@ impl RowTest {
         };
         Ok(match leaf {
             Predicate::Compare { column, op, value } => {
-                RowTest { columns: vec![*column], kind: Kind::Compare { op: *op, value: value.clone() } }
+                RowTest { columns: vec![*column], kind: TestKind::Compare { op: *op, value: value.clone() } }
             }
             Predicate::In { column, values, negated } => {
                 let members = Members::new(values)?;
                 RowTest {
                     columns: vec![*column],
-                    kind: Kind::In { values: values.clone(), members, negated: *negated },
+                    kind: TestKind::In { values: values.clone(), members, negated: *negated },
                 }
             }
             Predicate::IsNull { column, negated } => {
-                RowTest { columns: vec![*column], kind: Kind::IsNull { negated: *negated } }
+                RowTest { columns: vec![*column], kind: TestKind::IsNull { negated: *negated } }
             }
             Predicate::Boolean(expression) => boolean(expression, false),
             Predicate::Not(inner) => match inner.as_ref() {
@@ -393,24 +394,24 @@ impl RowTest {
 
     /// May it fail on some value?
     pub(crate) fn fallible(&self) -> bool {
-        matches!(&self.kind, Kind::Boolean { expression, .. } if expression.fallible())
+        matches!(&self.kind, TestKind::Boolean { expression, .. } if expression.fallible())
     }
 
     /// Is it an expression, which only evaluating tells about?
     pub(crate) fn is_expression(&self) -> bool {
         let ordered = self.as_text().is_some_and(|(_, test, _)| test.prefix().is_some());
-        matches!(self.kind, Kind::Boolean { .. }) && !ordered
+        matches!(self.kind, TestKind::Boolean { .. }) && !ordered
     }
 
     /// Must it see each row exactly once?
     pub(crate) fn volatile(&self) -> bool {
-        matches!(&self.kind, Kind::Boolean { expression, .. } if expression.volatile())
+        matches!(&self.kind, TestKind::Boolean { expression, .. } if expression.volatile())
     }
 
     /// The comparison, if it is one.
     pub(crate) fn as_compare(&self) -> Option<(CompareOp, &ArrayRef)> {
         match &self.kind {
-            Kind::Compare { op, value } => Some((*op, value)),
+            TestKind::Compare { op, value } => Some((*op, value)),
             _ => None,
         }
     }
@@ -418,14 +419,14 @@ impl RowTest {
     /// The list and whether it is NOT IN, if it is one.
     pub(crate) fn as_in(&self) -> Option<(&ArrayRef, bool)> {
         match &self.kind {
-            Kind::In { values, negated, .. } => Some((values, *negated)),
+            TestKind::In { values, negated, .. } => Some((values, *negated)),
             _ => None,
         }
     }
 
     /// Column and pattern, if it is LIKE, and whether it is NOT that.
     pub(crate) fn as_text(&self) -> Option<(usize, &TextTest, bool)> {
-        let Kind::Boolean { expression, negated, .. } = &self.kind else { return None };
+        let TestKind::Boolean { expression, negated, .. } = &self.kind else { return None };
         let [column] = self.columns[..] else { return None };
         let test = expression.text_test()?;
         Some((column, test, test.negated() != *negated))
@@ -434,7 +435,7 @@ impl RowTest {
     /// Whether it is IS NOT NULL, if it is a NULL test.
     pub(crate) fn as_is_null(&self) -> Option<bool> {
         match &self.kind {
-            Kind::IsNull { negated } => Some(*negated),
+            TestKind::IsNull { negated } => Some(*negated),
             _ => None,
         }
     }
@@ -442,7 +443,7 @@ impl RowTest {
     /// TRUE, FALSE or NULL for each row of `arguments`, one array per column.
     pub(crate) fn evaluate(&self, arguments: Vec<ArrayRef>, rows: usize) -> Result<BooleanArray, ExecError> {
         match &self.kind {
-            Kind::Compare { op, value } => {
+            TestKind::Compare { op, value } => {
                 let (left, right) = (&arguments[0], Scalar::new(value));
                 Ok(match op {
                     CompareOp::Eq => cmp::eq(left, &right),
@@ -453,10 +454,10 @@ impl RowTest {
                     CompareOp::GtEq => cmp::gt_eq(left, &right),
                 }?)
             }
-            Kind::In { members, negated, .. } => members.test(&arguments[0], *negated),
-            Kind::IsNull { negated: false } => Ok(is_null(&arguments[0])?),
-            Kind::IsNull { negated: true } => Ok(is_not_null(&arguments[0])?),
-            Kind::Boolean { expression, schema, negated } => {
+            TestKind::In { members, negated, .. } => members.test(&arguments[0], *negated),
+            TestKind::IsNull { negated: false } => Ok(is_null(&arguments[0])?),
+            TestKind::IsNull { negated: true } => Ok(is_not_null(&arguments[0])?),
+            TestKind::Boolean { expression, schema, negated } => {
                 let result = evaluate_over(expression.as_ref(), schema, arguments, rows)?;
                 let result = result.as_boolean();
                 Ok(if *negated { not(result)? } else { result.clone() })
@@ -490,14 +491,14 @@ impl RowTest {
         // Half the rows or more: decoding them all and dropping some costs less than picking.
         let may_see_others = !self.fallible() && !self.volatile();
         if candidates == chunk.len() || (may_see_others && candidates * 2 >= chunk.len()) {
-            let rows = Rows::Range(chunk.start + offset..chunk.end + offset);
+            let rows = InputRows::Range(chunk.start + offset..chunk.end + offset);
             let test = self.evaluate(self.arguments(input, &rows)?, chunk.len())?;
             mask.keep_true(chunk.start, &test);
             return Ok(());
         }
         let mut positions = Vec::with_capacity(candidates);
         mask.positions_in(chunk, offset, &mut positions);
-        let test = self.evaluate(self.arguments(input, &Rows::Positions(&positions))?, candidates)?;
+        let test = self.evaluate(self.arguments(input, &InputRows::Positions(&positions))?, candidates)?;
         for (i, &position) in positions.iter().enumerate() {
             if test.is_null(i) || !test.value(i) {
                 mask.unset(position as usize - offset);
@@ -506,7 +507,7 @@ impl RowTest {
         Ok(())
     }
 
-    fn arguments(&self, input: &dyn Input, rows: &Rows<'_>) -> Result<Vec<ArrayRef>, ExecError> {
+    fn arguments(&self, input: &dyn Input, rows: &InputRows<'_>) -> Result<Vec<ArrayRef>, ExecError> {
         self.columns.iter().map(|&c| input.column(c, rows)).collect()
     }
 }

@@ -14,18 +14,18 @@ use crate::mask::Mask;
 
 /// Rows of an [`Input`], by its own row numbers.
 #[derive(Debug, Clone)]
-pub(crate) enum Rows<'a> {
+pub(crate) enum InputRows<'a> {
     /// Consecutive rows.
     Range(Range<usize>),
     /// Ascending rows.
     Positions(&'a [u32]),
     /// Rows that are close to each other.
-    Marked(Marked<'a>),
+    Marked(MarkedInput<'a>),
 }
 
 /// Rows of which a bit mask says whether they are meant.
 #[derive(Debug, Clone)]
-pub(crate) struct Marked<'a> {
+pub(crate) struct MarkedInput<'a> {
     /// The rows that have a bit; the first one's number is a multiple of 256.
     pub(crate) rows: Range<usize>,
     /// A word for every 64 of them; bits past the last are 0.
@@ -34,7 +34,7 @@ pub(crate) struct Marked<'a> {
     pub(crate) count: usize,
 }
 
-impl Marked<'_> {
+impl MarkedInput<'_> {
     /// The rows' numbers.
     pub(crate) fn positions(&self) -> Vec<u32> {
         let mut positions = Vec::new();
@@ -43,13 +43,13 @@ impl Marked<'_> {
     }
 }
 
-impl Rows<'_> {
+impl InputRows<'_> {
     /// How many rows these are.
     pub(crate) fn len(&self) -> usize {
         match self {
-            Rows::Range(range) => range.len(),
-            Rows::Positions(positions) => positions.len(),
-            Rows::Marked(marked) => marked.count,
+            InputRows::Range(range) => range.len(),
+            InputRows::Positions(positions) => positions.len(),
+            InputRows::Marked(marked) => marked.count,
         }
     }
 }
@@ -60,7 +60,7 @@ pub(crate) trait Input {
     fn start(&self) -> usize;
 
     /// Values of some rows of a column, in order.
-    fn column(&self, column: usize, rows: &Rows<'_>) -> Result<ArrayRef, ExecError>;
+    fn column(&self, column: usize, rows: &InputRows<'_>) -> Result<ArrayRef, ExecError>;
 
     /// Smallest and largest code that a coded column may hold in these rows; `None` where the column has no codes.
     fn code_bounds(&self, _column: usize) -> Option<(u32, u32)> {
@@ -68,7 +68,7 @@ pub(crate) trait Input {
     }
 
     /// Codes of some rows; `None` where the column has no codes.
-    fn codes(&self, _column: usize, _rows: &Rows<'_>) -> Option<Vec<u32>> {
+    fn codes(&self, _column: usize, _rows: &InputRows<'_>) -> Option<Vec<u32>> {
         None
     }
 
@@ -91,13 +91,13 @@ impl Input for BatchInput<'_> {
         0
     }
 
-    fn column(&self, column: usize, rows: &Rows<'_>) -> Result<ArrayRef, ExecError> {
+    fn column(&self, column: usize, rows: &InputRows<'_>) -> Result<ArrayRef, ExecError> {
         let values = self.0.column(column);
         match rows {
-            Rows::Range(range) if *range == (0..values.len()) => Ok(values.clone()),
-            Rows::Range(range) => Ok(values.slice(range.start, range.len())),
-            Rows::Positions(positions) => Ok(take(values, &UInt32Array::from(positions.to_vec()), None)?),
-            Rows::Marked(marked) => Ok(take(values, &UInt32Array::from(marked.positions()), None)?),
+            InputRows::Range(range) if *range == (0..values.len()) => Ok(values.clone()),
+            InputRows::Range(range) => Ok(values.slice(range.start, range.len())),
+            InputRows::Positions(positions) => Ok(take(values, &UInt32Array::from(positions.to_vec()), None)?),
+            InputRows::Marked(marked) => Ok(take(values, &UInt32Array::from(marked.positions()), None)?),
         }
     }
 }

@@ -4,13 +4,18 @@ use arrow::datatypes::DataType;
 
 use super::interval::{Interval, decimal};
 use super::node::{FloatNode, IntNode};
-use super::typed::{Node, Typed};
+use super::typed::{Node, TypedNode};
 use crate::plan::expression::ArithmeticOp;
 
 /// `left op right`; `None` where it may fail or a value may not fit.
-pub(super) fn arithmetic(op: ArithmeticOp, left: Typed, right: Typed, data_type: &DataType) -> Option<Typed> {
+pub(super) fn arithmetic(
+    op: ArithmeticOp,
+    left: TypedNode,
+    right: TypedNode,
+    data_type: &DataType,
+) -> Option<TypedNode> {
     if left.is_null() || right.is_null() {
-        return Some(Typed::null(data_type.clone()));
+        return Some(TypedNode::null(data_type.clone()));
     }
     let nullable = left.nullable || right.nullable;
     let node = if *data_type == DataType::Float64 {
@@ -35,12 +40,12 @@ pub(super) fn arithmetic(op: ArithmeticOp, left: Typed, right: Typed, data_type:
     };
     match &node {
         Node::Int(_, interval) if !interval.fits(data_type) => None,
-        _ => Some(Typed::new(node, data_type.clone(), nullable)),
+        _ => Some(TypedNode::new(node, data_type.clone(), nullable)),
     }
 }
 
 /// `-x`.
-pub(super) fn negated(input: Typed) -> Option<Typed> {
+pub(super) fn negated(input: TypedNode) -> Option<TypedNode> {
     let (data_type, nullable) = (input.data_type.clone(), input.nullable);
     let node = match input.node {
         Node::Null => Node::Null,
@@ -54,7 +59,7 @@ pub(super) fn negated(input: Typed) -> Option<Typed> {
         }
         _ => return None,
     };
-    Some(Typed::new(node, data_type, nullable))
+    Some(TypedNode::new(node, data_type, nullable))
 }
 
 type Int = (IntNode, Interval);

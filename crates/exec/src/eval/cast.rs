@@ -8,18 +8,18 @@ use arrow::datatypes::{DataType, TimeUnit};
 use super::arithmetic::scaled;
 use super::interval::{Interval, decimal};
 use super::node::{BoolNode, FloatNode, IntNode};
-use super::typed::{Node, Typed};
+use super::typed::{Node, TypedNode};
 
 /// `input` as `to`; `None` where it may fail, or is none of ours.
-pub(super) fn cast(input: Typed, to: &DataType) -> Option<Typed> {
+pub(super) fn cast(input: TypedNode, to: &DataType) -> Option<TypedNode> {
     let (from, nullable) = (input.data_type.clone(), input.nullable);
     if from == *to {
         return Some(input);
     }
     if input.is_null() {
-        return Some(Typed::null(to.clone()));
+        return Some(TypedNode::null(to.clone()));
     }
-    let typed = |node| Some(Typed::new(node, to.clone(), nullable));
+    let typed = |node| Some(TypedNode::new(node, to.clone(), nullable));
     if from == DataType::Boolean && to.is_integer() {
         return typed(Node::Int(IntNode::Bool(Box::new(input.into_bool()?)), Interval::of(0, 1)));
     }

@@ -18,17 +18,17 @@ use super::interval::{Interval, decimal};
 use super::lists::{as_entry, int_list, vid_list};
 use super::node::{AnyNode, BoolNode, FloatNode, IntNode, Key, Table, VidNode};
 use super::over_arrow::ArrowLeaf;
-use super::typed::{Node, Typed};
-use crate::chunk::vector::{ColumnInfo, Kind, integer_bounds, is_integer, type_bounds};
+use super::typed::{Node, TypedNode};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, integer_bounds, is_integer, type_bounds};
 #[cfg(doc)]
 use crate::plan::expression::Expression;
-use crate::plan::expression::{CompareOp, DatePart, Remapped, Scalar};
+use crate::plan::expression::{CompareOp, DatePart, RemappedExpression, Scalar};
 
 /// Most days for which parts of dates are put into a table.
 const TABLE_DAYS: i64 = 32_768;
 
 /// Compiles a tree whose column `n` is column `columns[n]` of the chunk.
-pub(super) fn compile(scalar: &Scalar, columns: &[usize], site: &Site<'_>) -> Option<Typed> {
+pub(super) fn compile(scalar: &Scalar, columns: &[usize], site: &Site<'_>) -> Option<TypedNode> {
     let part = |s: &Scalar| compile(s, columns, site);
     match scalar {
         Scalar::Column(column) => Some(of_column(columns[*column], site.infos)),
@@ -52,14 +52,14 @@ pub(super) fn compile(scalar: &Scalar, columns: &[usize], site: &Site<'_>) -> Op
             }
             let otherwise = match otherwise {
                 Some(otherwise) => part(otherwise)?,
-                None => Typed::null(data_type.clone()),
+                None => TypedNode::null(data_type.clone()),
             };
             case(compiled, otherwise, data_type, site)
         }
         Scalar::Cast { input, data_type } => cast(part(input)?, data_type),
         Scalar::DatePart { part: which, input, data_type } => date_part(*which, part(input)?, data_type),
         Scalar::Opaque(expression) => {
-            let expression = Remapped::over(expression.clone(), &|c| columns[c]);
+            let expression = RemappedExpression::over(expression.clone(), &|c| columns[c]);
             if let Some(typed) = site.by_entries(&expression) {
                 return Some(typed);
             }
@@ -76,34 +76,34 @@ pub(super) fn compile(scalar: &Scalar, columns: &[usize], site: &Site<'_>) -> Op
                 }
                 _ => return None,
             };
-            Some(Typed::new(node, expression.data_type().clone(), true))
+            Some(TypedNode::new(node, expression.data_type().clone(), true))
         }
     }
 }
 
 /// A column of the chunk.
-pub(super) fn of_column(column: usize, infos: &[ColumnInfo]) -> Typed {
+pub(super) fn of_column(column: usize, infos: &[ColumnInfo]) -> TypedNode {
     let info = &infos[column];
     let node = match &info.kind {
-        Kind::Int { .. } if *info.data_type() == DataType::Boolean => {
+        ColumnKind::Int { .. } if *info.data_type() == DataType::Boolean => {
             Node::Bool(BoolNode::NotZero(IntNode::Column(column)))
         }
-        Kind::Int { low, high } => Node::Int(IntNode::Column(column), Interval::of(*low, *high)),
-        Kind::Float => Node::Float(FloatNode::Column(column)),
-        Kind::Vid(dictionary) => Node::Vid(VidNode::Column(column), dictionary.clone()),
-        Kind::Arrow => Node::Column(column),
+        ColumnKind::Int { low, high } => Node::Int(IntNode::Column(column), Interval::of(*low, *high)),
+        ColumnKind::Float => Node::Float(FloatNode::Column(column)),
+        ColumnKind::Vid(dictionary) => Node::Vid(VidNode::Column(column), dictionary.clone()),
+        ColumnKind::Arrow => Node::Column(column),
     };
-    Typed::new(node, info.data_type().clone(), info.nullable)
+    TypedNode::new(node, info.data_type().clone(), info.nullable)
 }
 
 /// A constant.
-pub(super) fn literal(value: &ArrayRef) -> Option<Typed> {
+pub(super) fn literal(value: &ArrayRef) -> Option<TypedNode> {
     let data_type = value.data_type().clone();
     if value.len() != 1 {
         return None;
     }
     if value.is_null(0) || data_type == DataType::Null {
-        return Some(Typed::null(data_type));
+        return Some(TypedNode::null(data_type));
     }
     let node = match &data_type {
         DataType::Boolean => Node::Bool(BoolNode::Const(Some(value.as_boolean().value(0)))),
@@ -114,26 +114,26 @@ pub(super) fn literal(value: &ArrayRef) -> Option<Typed> {
         }
         _ => Node::Text(value.clone()),
     };
-    Some(Typed::new(node, data_type, false))
+    Some(TypedNode::new(node, data_type, false))
 }
 
-pub(super) fn boolean(node: BoolNode, nullable: bool) -> Typed {
-    Typed::new(Node::Bool(node), DataType::Boolean, nullable)
+pub(super) fn boolean(node: BoolNode, nullable: bool) -> TypedNode {
+    TypedNode::new(Node::Bool(node), DataType::Boolean, nullable)
 }
 
 fn logic(
     parts: &[Scalar],
-    part: &impl Fn(&Scalar) -> Option<Typed>,
+    part: &impl Fn(&Scalar) -> Option<TypedNode>,
     of: impl Fn(Vec<BoolNode>) -> BoolNode,
-) -> Option<Typed> {
-    let parts: Option<Vec<Typed>> = parts.iter().map(part).collect();
+) -> Option<TypedNode> {
+    let parts: Option<Vec<TypedNode>> = parts.iter().map(part).collect();
     let parts = parts?;
     let nullable = parts.iter().any(|p| p.nullable);
-    let parts: Option<Vec<BoolNode>> = parts.into_iter().map(Typed::into_bool).collect();
+    let parts: Option<Vec<BoolNode>> = parts.into_iter().map(TypedNode::into_bool).collect();
     Some(boolean(of(parts?), nullable))
 }
 
-fn is_null(input: Typed, negated: bool) -> Option<Typed> {
+fn is_null(input: TypedNode, negated: bool) -> Option<TypedNode> {
     let node = match input.node {
         _ if !input.nullable => BoolNode::Const(Some(negated)),
         Node::Null => BoolNode::Const(Some(!negated)),
@@ -171,7 +171,7 @@ fn swapped(op: CompareOp) -> CompareOp {
 }
 
 /// A comparison.
-pub(super) fn compare(op: CompareOp, left: Typed, right: Typed) -> Option<Typed> {
+pub(super) fn compare(op: CompareOp, left: TypedNode, right: TypedNode) -> Option<TypedNode> {
     if left.is_null() || right.is_null() {
         return Some(boolean(BoolNode::Const(None), true));
     }
@@ -221,7 +221,7 @@ fn compare_vid(op: CompareOp, input: VidNode, dictionary: &Dictionary, text: &Ar
 }
 
 /// Membership of a list without NULLs.
-pub(super) fn in_list(input: Typed, values: &ArrayRef, negated: bool) -> Option<Typed> {
+pub(super) fn in_list(input: TypedNode, values: &ArrayRef, negated: bool) -> Option<TypedNode> {
     if input.is_null() {
         return Some(boolean(BoolNode::Const(None), true));
     }
@@ -237,7 +237,12 @@ pub(super) fn in_list(input: Typed, values: &ArrayRef, negated: bool) -> Option<
 }
 
 /// CASE; `whens` hold conditions and results.
-fn case(whens: Vec<(BoolNode, Typed)>, otherwise: Typed, data_type: &DataType, site: &Site<'_>) -> Option<Typed> {
+fn case(
+    whens: Vec<(BoolNode, TypedNode)>,
+    otherwise: TypedNode,
+    data_type: &DataType,
+    site: &Site<'_>,
+) -> Option<TypedNode> {
     let results = || whens.iter().map(|(_, then)| then).chain([&otherwise]);
     let nullable = results().any(|r| r.nullable);
     let same = |t: &DataType| t == data_type || same_numbers(t, data_type) || (is_text(t) && is_text(data_type));
@@ -246,7 +251,7 @@ fn case(whens: Vec<(BoolNode, Typed)>, otherwise: Typed, data_type: &DataType, s
     }
     if *data_type == DataType::Float64 {
         let whens: Option<Vec<_>> = whens.into_iter().map(|(when, then)| Some((when, then.into_float()?))).collect();
-        return Some(Typed::new(
+        return Some(TypedNode::new(
             Node::Float(FloatNode::Case(whens?, Box::new(otherwise.into_float()?))),
             data_type.clone(),
             nullable,
@@ -256,7 +261,7 @@ fn case(whens: Vec<(BoolNode, Typed)>, otherwise: Typed, data_type: &DataType, s
         return site.strings(whens, otherwise, data_type, nullable);
     }
     let mut hull: Option<Interval> = None;
-    let mut of_result = |result: Typed| -> Option<IntNode> {
+    let mut of_result = |result: TypedNode| -> Option<IntNode> {
         if result.is_null() {
             return Some(IntNode::Null);
         }
@@ -271,16 +276,16 @@ fn case(whens: Vec<(BoolNode, Typed)>, otherwise: Typed, data_type: &DataType, s
         DataType::Boolean => Node::Bool(BoolNode::NotZero(node)),
         _ => Node::Int(node, hull?),
     };
-    Some(Typed::new(node, data_type.clone(), nullable))
+    Some(TypedNode::new(node, data_type.clone(), nullable))
 }
 
 /// EXTRACT.
-fn date_part(part: DatePart, input: Typed, data_type: &DataType) -> Option<Typed> {
+fn date_part(part: DatePart, input: TypedNode, data_type: &DataType) -> Option<TypedNode> {
     if *data_type != DataType::Int32 {
         return None;
     }
     if input.is_null() {
-        return Some(Typed::null(data_type.clone()));
+        return Some(TypedNode::null(data_type.clone()));
     }
     let per_day = match input.data_type {
         DataType::Date32 => 1,
@@ -305,5 +310,5 @@ fn date_part(part: DatePart, input: Typed, data_type: &DataType) -> Option<Typed
         IntNode::Part(part, Box::new(days))
     };
     let (low, high) = part_bounds(part, (low, high));
-    Some(Typed::new(Node::Int(node, Interval::of(low, high)), data_type.clone(), nullable))
+    Some(TypedNode::new(Node::Int(node, Interval::of(low, high)), data_type.clone(), nullable))
 }

@@ -17,18 +17,18 @@ use super::node::{AnyNode, BoolNode, IntNode};
 use super::over_arrow::{ArrowFilter, ArrowTest};
 use crate::ExecError;
 use crate::chunk::Chunk;
-use crate::chunk::vector::Kind;
+use crate::chunk::vector::ColumnKind;
 use crate::plan::predicate::Predicate;
 
 /// A conjunction.
 pub(super) struct Conjunction {
     /// In the order of evaluation.
-    parts: Vec<Part>,
+    parts: Vec<ConditionPart>,
     /// Of the tables that parts use.
     _charged: Vec<Reservation>,
 }
 
-struct Part {
+struct ConditionPart {
     node: BoolNode,
     /// It sees only rows that passed all before it.
     fallible: bool,
@@ -134,16 +134,16 @@ fn positions(flags: &Values<bool>) -> Vec<u32> {
 }
 
 /// The parts of a conjunction.
-fn add(predicate: Predicate, site: &Site<'_>, parts: &mut Vec<Part>) -> Result<(), ExecError> {
+fn add(predicate: Predicate, site: &Site<'_>, parts: &mut Vec<ConditionPart>) -> Result<(), ExecError> {
     match predicate {
         Predicate::And(inner) => inner.into_iter().try_for_each(|part| add(part, site, parts)),
         other => {
             let (node, fallible) = node(&other, site)?;
             match node {
                 BoolNode::And(inner) if !fallible => {
-                    parts.extend(inner.into_iter().map(|node| Part { node, fallible }));
+                    parts.extend(inner.into_iter().map(|node| ConditionPart { node, fallible }));
                 }
-                node => parts.push(Part { node, fallible }),
+                node => parts.push(ConditionPart { node, fallible }),
             }
             Ok(())
         }
@@ -151,8 +151,8 @@ fn add(predicate: Predicate, site: &Site<'_>, parts: &mut Vec<Part>) -> Result<(
 }
 
 /// The parts with one range per column in place of several.
-fn fused(parts: Vec<Part>) -> Vec<Part> {
-    let mut fused: Vec<Part> = Vec::with_capacity(parts.len());
+fn fused(parts: Vec<ConditionPart>) -> Vec<ConditionPart> {
+    let mut fused: Vec<ConditionPart> = Vec::with_capacity(parts.len());
     for part in parts {
         let BoolNode::Between { input: IntNode::Column(column), low, high, negated: false } = part.node else {
             fused.push(part);
@@ -168,7 +168,7 @@ fn fused(parts: Vec<Part>) -> Vec<Part> {
             Some((known_low, known_high)) if low.max(*known_low) <= high.min(*known_high) => {
                 (*known_low, *known_high) = (low.max(*known_low), high.min(*known_high));
             }
-            Some(_) => fused.push(Part { node: BoolNode::Const(Some(false)), fallible: false }),
+            Some(_) => fused.push(ConditionPart { node: BoolNode::Const(Some(false)), fallible: false }),
             None => fused.push(part),
         }
     }
@@ -195,7 +195,8 @@ pub(super) fn structured(predicate: &Predicate, site: &Site<'_>) -> Option<BoolN
         Predicate::Compare { column, op, value } => compare(*op, of_column(*column, site.infos), literal(value)?)?,
         Predicate::In { column, values, negated } => in_list(of_column(*column, site.infos), values, *negated)?,
         Predicate::IsNull { column, negated } => {
-            let known = !site.infos[*column].nullable && !matches!(site.infos[*column].kind, Kind::Arrow | Kind::Float);
+            let known = !site.infos[*column].nullable
+                && !matches!(site.infos[*column].kind, ColumnKind::Arrow | ColumnKind::Float);
             return Some(match known {
                 true => BoolNode::Const(Some(*negated)),
                 false => BoolNode::IsNull { input: Box::new(AnyNode::Column(*column)), negated: *negated },

@@ -20,10 +20,10 @@ use storage::Dictionary;
 use super::interval::Interval;
 use super::node::{BoolNode, IntNode, Key, Table, VidNode};
 use super::schema_of;
-use super::typed::{Node, Typed};
+use super::typed::{Node, TypedNode};
 use crate::ExecError;
 use crate::charge::array_bytes;
-use crate::chunk::vector::{ColumnInfo, Data, Kind, Vector, integer_bounds, ints_of_arrow, is_integer};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, Vector, integer_bounds, ints_of_arrow, is_integer};
 use crate::plan::expression::{Expression, argument_schema, evaluate_over};
 use crate::tasks::run::Run;
 
@@ -61,7 +61,7 @@ impl<'a> Site<'a> {
     }
 
     /// The expression as a table over the values of its column, if that is cheaper.
-    pub(super) fn by_entries(&self, expression: &Arc<dyn Expression>) -> Option<Typed> {
+    pub(super) fn by_entries(&self, expression: &Arc<dyn Expression>) -> Option<TypedNode> {
         let [column] = *expression.columns() else { return None };
         if expression.volatile() {
             return None;
@@ -79,13 +79,13 @@ impl<'a> Site<'a> {
         column: usize,
         data_type: &DataType,
         function: &(dyn Fn(ArrayRef) -> Result<ArrayRef, ExecError> + Sync),
-    ) -> Option<Typed> {
+    ) -> Option<TypedNode> {
         let (run, info) = (self.run?, &self.infos[column]);
         let wanted = is_text(data_type) || is_integer(data_type);
         let (values, domain) = match &info.kind {
-            Kind::Vid(dictionary) => (dictionary.len() as u64, Domain::Vids(dictionary)),
-            Kind::Int { low, high } => (high.abs_diff(*low).saturating_add(1), Domain::Integers(*low, info)),
-            Kind::Float | Kind::Arrow => return None,
+            ColumnKind::Vid(dictionary) => (dictionary.len() as u64, Domain::Vids(dictionary)),
+            ColumnKind::Int { low, high } => (high.abs_diff(*low).saturating_add(1), Domain::Integers(*low, info)),
+            ColumnKind::Float | ColumnKind::Arrow => return None,
         };
         let most = if matches!(domain, Domain::Vids(_)) { u64::from(u32::MAX) } else { INTEGERS_MAX };
         // Not every value need occur, and filters and joins may leave fewer rows than are expected.
@@ -119,11 +119,11 @@ impl<'a> Site<'a> {
     /// CASE over strings: vids of one dictionary and constants that it has, or nothing but constants.
     pub(super) fn strings(
         &self,
-        whens: Vec<(BoolNode, Typed)>,
-        otherwise: Typed,
+        whens: Vec<(BoolNode, TypedNode)>,
+        otherwise: TypedNode,
         data_type: &DataType,
         nullable: bool,
-    ) -> Option<Typed> {
+    ) -> Option<TypedNode> {
         let results = || whens.iter().map(|(_, then)| then).chain([&otherwise]);
         let dictionary = match one_dictionary(results())? {
             Some(dictionary) => dictionary,
@@ -137,7 +137,7 @@ impl<'a> Site<'a> {
                 Arc::new(encoded(&concat(&texts).ok()?, self.run?)?.0)
             }
         };
-        let vid = |result: Typed| -> Option<VidNode> {
+        let vid = |result: TypedNode| -> Option<VidNode> {
             Some(match result.node {
                 Node::Vid(node, _) => node,
                 Node::Null => VidNode::Null,
@@ -154,7 +154,7 @@ impl<'a> Site<'a> {
         };
         let whens: Option<Vec<_>> = whens.into_iter().map(|(when, then)| Some((when, vid(then)?))).collect();
         let node = VidNode::Case(whens?, Box::new(vid(otherwise)?));
-        Some(Typed::new(Node::Vid(node, dictionary.clone()), data_type.clone(), nullable))
+        Some(TypedNode::new(Node::Vid(node, dictionary.clone()), data_type.clone(), nullable))
     }
 }
 
@@ -164,7 +164,7 @@ pub(super) fn is_text(data_type: &DataType) -> bool {
 }
 
 /// The dictionary that all vids are of, if it is one.
-fn one_dictionary<'t>(results: impl Iterator<Item = &'t Typed>) -> Option<Option<Arc<Dictionary>>> {
+fn one_dictionary<'t>(results: impl Iterator<Item = &'t TypedNode>) -> Option<Option<Arc<Dictionary>>> {
     let mut known: Option<Arc<Dictionary>> = None;
     for result in results {
         if let Node::Vid(_, dictionary) = &result.node {
@@ -197,7 +197,7 @@ impl Domain<'_> {
 }
 
 /// A table of `results`: one for each of `values` values, and one more for NULL if there is any.
-fn looked_up(key: Key, results: &ArrayRef, values: usize, run: &Run<'_>) -> Option<Typed> {
+fn looked_up(key: Key, results: &ArrayRef, values: usize, run: &Run<'_>) -> Option<TypedNode> {
     let data_type = results.data_type().clone();
     let (of_values, nullable) = (results.slice(0, values), results.null_count() > 0);
     let null_known = results.len() > values && results.is_valid(values);
@@ -226,7 +226,7 @@ fn looked_up(key: Key, results: &ArrayRef, values: usize, run: &Run<'_>) -> Opti
             Node::Int(IntNode::Table(table), Interval::of(low, high))
         }
     };
-    Some(Typed::new(node, data_type, nullable))
+    Some(TypedNode::new(node, data_type, nullable))
 }
 
 /// Strings as vids of a dictionary of their own; 0 for NULL.

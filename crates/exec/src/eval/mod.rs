@@ -29,7 +29,7 @@ use numa::Reservation;
 
 use crate::ExecError;
 use crate::chunk::Chunk;
-use crate::chunk::vector::{ColumnInfo, Data, Kind, Vector, is_integer};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, Vector, is_integer};
 use crate::codes::bind::Coding;
 use crate::plan::expression::Expression;
 use crate::plan::predicate::Predicate;
@@ -42,7 +42,7 @@ use entries::Site;
 use lanes::Lanes;
 use node::{BoolNode, FloatNode, IntNode, VidNode};
 use over_arrow::ArrowLeaf;
-use typed::{Node, Typed};
+use typed::{Node, TypedNode};
 
 /// Computes a column.
 pub(crate) trait Evaluator: Send + Sync {
@@ -139,7 +139,7 @@ struct Computed {
 /// The expression compiled, if it can be.
 fn computed(expression: &Arc<dyn Expression>, field: &FieldRef, site: &Site<'_>) -> Option<(ColumnInfo, Computes)> {
     let compiled = expression.structure().and_then(|tree| compile(tree, expression.columns(), site));
-    let Typed { node, data_type, nullable } = compiled.or_else(|| site.by_entries(expression))?;
+    let TypedNode { node, data_type, nullable } = compiled.or_else(|| site.by_entries(expression))?;
     if data_type != *field.data_type() {
         return None;
     }
@@ -147,13 +147,13 @@ fn computed(expression: &Arc<dyn Expression>, field: &FieldRef, site: &Site<'_>)
     Some(match node {
         Node::Int(node, interval) if is_integer(&data_type) => {
             let (low, high) = interval.bounds()?;
-            (info(Kind::Int { low, high }), Computes::Int(node))
+            (info(ColumnKind::Int { low, high }), Computes::Int(node))
         }
         Node::Bool(node) if data_type == DataType::Boolean => {
-            (info(Kind::Int { low: 0, high: 1 }), Computes::Bool(node))
+            (info(ColumnKind::Int { low: 0, high: 1 }), Computes::Bool(node))
         }
-        Node::Float(node) => (info(Kind::Float), Computes::Float(node)),
-        Node::Vid(node, dictionary) => (info(Kind::Vid(dictionary)), Computes::Vid(node)),
+        Node::Float(node) => (info(ColumnKind::Float), Computes::Float(node)),
+        Node::Vid(node, dictionary) => (info(ColumnKind::Vid(dictionary)), Computes::Vid(node)),
         _ => return None,
     })
 }

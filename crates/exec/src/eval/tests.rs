@@ -47,7 +47,7 @@ impl Table {
             (Data::Int(values), _) if *info.data_type() == DataType::Boolean => Value::Bool(values[row] != 0),
             (Data::Int(values), _) => Value::Int(values[row].into()),
             (Data::Float(values), _) => Value::Float(values[row]),
-            (Data::Vid(vids), Kind::Vid(dictionary)) => {
+            (Data::Vid(vids), ColumnKind::Vid(dictionary)) => {
                 Value::Text(String::from_utf8(dictionary.bytes_of(vids[row]).unwrap().to_vec()).unwrap())
             }
             _ => unreachable!("no other kinds here"),
@@ -93,15 +93,15 @@ fn table(random: &mut Random) -> Table {
         let (kind, data) = match data_type {
             DataType::Float64 => {
                 let specials = [0.0, -0.0, f64::NAN, 1.5, -2.25, f64::INFINITY];
-                (Kind::Float, Data::Float((0..ROWS).map(|_| specials[random.below(specials.len())]).collect()))
+                (ColumnKind::Float, Data::Float((0..ROWS).map(|_| specials[random.below(specials.len())]).collect()))
             }
             DataType::Utf8View => {
                 let vids = (0..ROWS).map(|r| if is_valid(r) { random.below(WORDS.len()) as u32 } else { 0 });
-                (Kind::Vid(dictionary.clone()), Data::Vid(vids.collect()))
+                (ColumnKind::Vid(dictionary.clone()), Data::Vid(vids.collect()))
             }
             _ => {
                 let values = (0..ROWS).map(|r| if is_valid(r) { random.between(low, high) } else { 0 });
-                (Kind::Int { low, high }, Data::Int(values.collect()))
+                (ColumnKind::Int { low, high }, Data::Int(values.collect()))
             }
         };
         let field = Arc::new(Field::new(format!("c{column}"), data_type, true));
@@ -367,7 +367,7 @@ fn same(expected: &Option<Value>, info: &ColumnInfo, vector: &Vector, row: usize
         (None, Data::Int(values), _) => !found && values[row] == 0,
         (None, Data::Vid(vids), _) => !found && vids[row] == 0,
         (None, ..) => !found,
-        (Some(Value::Int(e)), Data::Int(v), Kind::Int { low, high }) => {
+        (Some(Value::Int(e)), Data::Int(v), ColumnKind::Int { low, high }) => {
             found && *e == i128::from(v[row]) && (*low..=*high).contains(&v[row])
         }
         (Some(Value::Bool(e)), Data::Int(v), _) => found && i64::from(*e) == v[row],
@@ -375,7 +375,7 @@ fn same(expected: &Option<Value>, info: &ColumnInfo, vector: &Vector, row: usize
         (Some(Value::Float(e)), Data::Float(v), _) => {
             found && (e.to_bits() == v[row].to_bits() || e.is_nan() && v[row].is_nan())
         }
-        (Some(Value::Text(e)), Data::Vid(vids), Kind::Vid(dictionary)) => {
+        (Some(Value::Text(e)), Data::Vid(vids), ColumnKind::Vid(dictionary)) => {
             found && dictionary.bytes_of(vids[row]) == Some(e.as_bytes())
         }
         _ => false,

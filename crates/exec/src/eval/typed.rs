@@ -1,4 +1,4 @@
-//! [`Typed`]: a compiled expression of any kind, with its type.
+//! [`TypedNode`]: a compiled expression of any kind, with its type.
 
 use std::sync::Arc;
 
@@ -25,19 +25,19 @@ pub(super) enum Node {
 }
 
 /// A compiled part and what is known of its result.
-pub(super) struct Typed {
+pub(super) struct TypedNode {
     pub(super) node: Node,
     pub(super) data_type: DataType,
     pub(super) nullable: bool,
 }
 
-impl Typed {
-    pub(super) fn new(node: Node, data_type: DataType, nullable: bool) -> Typed {
-        Typed { node, data_type, nullable }
+impl TypedNode {
+    pub(super) fn new(node: Node, data_type: DataType, nullable: bool) -> TypedNode {
+        TypedNode { node, data_type, nullable }
     }
 
-    pub(super) fn null(data_type: DataType) -> Typed {
-        Typed { node: Node::Null, data_type, nullable: true }
+    pub(super) fn null(data_type: DataType) -> TypedNode {
+        TypedNode { node: Node::Null, data_type, nullable: true }
     }
 
     pub(super) fn is_null(&self) -> bool {

@@ -20,7 +20,7 @@ use numa::Reservation;
 use storage::Dictionary;
 
 use crate::ExecError;
-use crate::chunk::vector::{ColumnInfo, Data, Kind, Vector};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, Vector};
 use crate::tasks::run::Run;
 use bloom::Bloom;
 pub(crate) use codes::OnCodes;
@@ -115,7 +115,7 @@ impl KeyFilter {
             return Ok(None);
         }
         Ok(match (&vector.data, &info.kind) {
-            (Data::Vid(vids), Kind::Vid(dictionary)) => {
+            (Data::Vid(vids), ColumnKind::Vid(dictionary)) => {
                 let Some(mut bits) = Bits::new(dictionary.len(), run) else { return Ok(None) };
                 set_bits(&mut bits.words, vids.iter().map(|&vid| vid as usize), vector);
                 Some(KeyFilter::Vids(dictionary.clone(), bits, few_of(vids, vector)))
@@ -149,7 +149,7 @@ impl KeyFilter {
 
     /// Can [`passing`](Self::passing) tell anything of a column's values?
     pub(crate) fn tells_values(&self, info: &ColumnInfo) -> bool {
-        !matches!(self, KeyFilter::Vids(..)) && matches!(info.kind, Kind::Int { .. })
+        !matches!(self, KeyFilter::Vids(..)) && matches!(info.kind, ColumnKind::Int { .. })
     }
 
     /// Which rows of an integer column may have a key: their numbers, ascending; `kept` is overwritten. NULL has none.

@@ -2,7 +2,7 @@
 //! chunks.
 //!
 //! A piece may be larger than memory. So a task ends after [`PART_ROWS`] rows, and goes on with the piece when those
-//! were taken ([`Source::has_more`]).
+//! were taken ([`ChunkSource::has_more`]).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,7 +15,7 @@ use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, is_integer, type_bounds};
 use crate::chunk::{CHUNK_ROWS, Chunk};
 use crate::pipe::flow::Flow;
-use crate::pipe::{Out, Pipe, Source};
+use crate::pipe::{ChunkSource, Out, Pipe};
 use crate::plan::{RowPieces, RowSource};
 use crate::tasks::run::Run;
 
@@ -58,7 +58,7 @@ struct PieceSource {
     done: Vec<AtomicBool>,
 }
 
-impl Source for PieceSource {
+impl ChunkSource for PieceSource {
     fn morsels(&self) -> usize {
         self.done.len()
     }

@@ -8,26 +8,25 @@
 //! One step's rows are kept in memory, and of UNION every row that ever came. Tables of joins are built anew for
 //! every step, over shared rows too.
 
-use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray};
-use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::array::ArrayRef;
 use arrow::row::{RowConverter, SortField};
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 use numa::Reservation;
 use parking_lot::Mutex;
 
 use super::foreign::{PART_ROWS, info_of};
 use super::union::converted;
 use crate::ExecError;
-use crate::chunk::vector::{ColumnInfo, Data, Kind};
-use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data};
+use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows, check_kept};
+use crate::keys::float::one_of_each;
+use crate::keys::hash::hash_bytes;
+use crate::keys::strings::Strings;
 use crate::pipe::filters::Filters;
 use crate::pipe::flow::{Flow, Outer};
 use crate::pipe::kept::rows_of;
-use crate::pipe::{Out, Pipe, Source};
+use crate::pipe::{ChunkSource, Out, Pipe};
 use crate::plan::{Plan, Recursion};
 use crate::tasks::run::Run;
 
@@ -44,7 +43,7 @@ pub(crate) fn pipe(flow: &Flow<'_>, recursion: &Arc<Recursion>) -> Pipe {
         recursion: recursion.clone(),
         infos: infos.clone(),
         outer: flow.outer(),
-        state: Mutex::new(State { stage: Stage::Base, work: no_rows(&infos), next: 0, seen: None }),
+        state: Mutex::new(RecursionState { stage: Stage::Base, work: no_rows(&infos), next: 0, seen: None }),
     };
     Pipe::of(Box::new(source), infos, u64::from(u32::MAX))
 }
@@ -64,7 +63,7 @@ struct RecursionSource {
     infos: Vec<ColumnInfo>,
     /// What outlives a step.
     outer: Outer,
-    state: Mutex<State>,
+    state: Mutex<RecursionState>,
 }
 
 enum Stage {
@@ -73,7 +72,7 @@ enum Stage {
     Done,
 }
 
-struct State {
+struct RecursionState {
     /// What runs next, once the work table was handed out.
     stage: Stage,
     work: Arc<Rows>,
@@ -82,7 +81,7 @@ struct State {
     seen: Option<Seen>,
 }
 
-impl Source for RecursionSource {
+impl ChunkSource for RecursionSource {
     fn morsels(&self) -> usize {
         1
     }
@@ -119,7 +118,7 @@ impl Source for RecursionSource {
 
 impl RecursionSource {
     /// The next work table.
-    fn advance(&self, state: &mut State, run: &Run<'_>) -> Result<(), ExecError> {
+    fn advance(&self, state: &mut RecursionState, run: &Run<'_>) -> Result<(), ExecError> {
         let mut outer = self.outer.clone();
         let plan = match state.stage {
             Stage::Base => &self.recursion.base,
@@ -144,7 +143,7 @@ impl RecursionSource {
         let rows = rows_of(&pipe, &flow.run)?;
         drop(pipe);
         let infos = self.infos.iter().zip(&rows.columns).map(|(info, column)| match (&column.data, &info.kind) {
-            (Data::Int(values), Kind::Int { .. }) => {
+            (Data::Int(values), ColumnKind::Int { .. }) => {
                 let low = values.iter().copied().min().unwrap_or(0);
                 let high = values.iter().copied().max().unwrap_or(0);
                 ColumnInfo::int(info.field.clone(), low, high, column.valid.is_some())
@@ -183,9 +182,7 @@ impl RecursionSource {
 /// Rows that came before, as bytes that are equal where the rows are.
 struct Seen {
     converter: Option<RowConverter>,
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-    table: HashTable<usize>,
+    rows: Strings,
     charged: Reservation,
 }
 
@@ -195,7 +192,7 @@ impl Seen {
         // Rows without a column are all equal, and have no bytes.
         let converter = if fields.is_empty() { None } else { Some(RowConverter::new(fields)?) };
         let charged = run.reserve(0)?;
-        Ok(Seen { converter, bytes: Vec::new(), ends: Vec::new(), table: HashTable::new(), charged })
+        Ok(Seen { converter, rows: Strings::default(), charged })
     }
 
     /// Numbers of the rows that were never there; they are from then on.
@@ -204,54 +201,20 @@ impl Seen {
         for start in (0..rows).step_by(LOOKED_UP_ROWS) {
             run.check()?;
             let length = LOOKED_UP_ROWS.min(rows - start);
-            let part: Vec<ArrayRef> = columns.iter().map(|column| canonical(&column.slice(start, length))).collect();
+            let part: Vec<ArrayRef> = columns.iter().map(|column| one_of_each(&column.slice(start, length))).collect();
             let converted = match &self.converter {
                 Some(converter) => Some(converter.convert_columns(&part)?),
                 None => None,
             };
             for row in 0..length {
                 let bytes = converted.as_ref().map_or(&[][..], |rows| rows.row(row).data());
-                if self.add(bytes) {
+                if self.rows.number(hash_bytes(bytes), bytes).1 {
                     kept.push((start + row) as u32);
                 }
             }
-            let held = (self.bytes.capacity() + 8 * self.ends.capacity() + 9 * self.table.capacity()) as u64;
-            self.charged.grow(held.saturating_sub(self.charged.bytes()))?;
+            check_kept(self.rows.len())?;
+            self.charged.grow(self.rows.held_bytes().saturating_sub(self.charged.bytes()))?;
         }
         Ok(kept)
-    }
-
-    /// False for what is there already.
-    fn add(&mut self, bytes: &[u8]) -> bool {
-        fn string<'a>(bytes: &'a [u8], ends: &[usize], number: usize) -> &'a [u8] {
-            let start = if number == 0 { 0 } else { ends[number - 1] };
-            &bytes[start..ends[number]]
-        }
-        let hash_of = |bytes: &[u8]| FixedState::with_seed(0x5ee4_7ab1).hash_one(bytes);
-        let Seen { bytes: all, ends, table, .. } = self;
-        let hash = hash_of(bytes);
-        if table.find(hash, |&n| string(all, ends, n) == bytes).is_some() {
-            return false;
-        }
-        let number = ends.len();
-        all.extend_from_slice(bytes);
-        ends.push(all.len());
-        table.insert_unique(hash, number, |&n| hash_of(string(all, ends, n)));
-        true
-    }
-}
-
-/// The array with -0.0 written as 0.0 and every NaN in one way: they are equal.
-fn canonical(array: &ArrayRef) -> ArrayRef {
-    match array.data_type() {
-        DataType::Float64 => {
-            let one = |v: f64| if v.is_nan() { f64::NAN } else { v + 0.0 };
-            Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(one))
-        }
-        DataType::Float32 => {
-            let one = |v: f32| if v.is_nan() { f32::NAN } else { v + 0.0 };
-            Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(one))
-        }
-        _ => array.clone(),
     }
 }

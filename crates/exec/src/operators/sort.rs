@@ -10,21 +10,20 @@
 
 mod full;
 mod grouped;
-pub(crate) mod keys;
 mod top;
 
 use std::sync::Arc;
 
 use crate::ExecError;
 use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
+use crate::keys::order::OrderLayout;
 use crate::pipe::filters::Filters;
 use crate::pipe::flow::Flow;
 use crate::pipe::kept::rows_of;
-use crate::pipe::{Out, Pipe, Source};
+use crate::pipe::{ChunkSource, Out, Pipe};
 use crate::plan::Sort;
 use crate::tasks::run::Run;
-pub(crate) use grouped::{Grouped, grouped};
-use keys::Layout;
+pub(crate) use grouped::{GroupedOrder, grouped};
 
 /// More rows than this are sorted as a whole.
 const TOP_ROWS_MAX: usize = 65_536;
@@ -36,9 +35,9 @@ pub(crate) fn pipe(flow: &Flow<'_>, operator: &Sort, filters: &Filters) -> Resul
     // Rows that are left out would let others in where only the first are wanted.
     let none = Filters::new();
     let input = flow.pipe(&operator.input, if operator.fetch.is_some() { &none } else { filters })?;
-    let layout = Layout::new(&operator.keys, &input.infos)?;
+    let layout = OrderLayout::new(&operator.keys, &input.infos)?;
     let rows = match operator.fetch {
-        Some(0) => Sorted::nothing(&input),
+        Some(0) => SortedRows::nothing(&input),
         Some(fetch) if fetch <= TOP_ROWS_MAX && (fetch as u64) < input.rows / 2 => {
             top::sorted(&flow.run, &input, &layout, fetch)?
         }
@@ -49,7 +48,7 @@ pub(crate) fn pipe(flow: &Flow<'_>, operator: &Sort, filters: &Filters) -> Resul
 }
 
 /// Rows that were kept and the order that they come in.
-pub(crate) struct Sorted {
+pub(crate) struct SortedRows {
     rows: Arc<Rows>,
     /// Row numbers, piece by piece.
     order: Vec<Vec<u32>>,
@@ -57,9 +56,9 @@ pub(crate) struct Sorted {
     _reservation: Option<numa::Reservation>,
 }
 
-impl Sorted {
-    fn nothing(input: &Pipe) -> Sorted {
-        Sorted { rows: Arc::new(Rows::none(input.infos.clone())), order: Vec::new(), _reservation: None }
+impl SortedRows {
+    fn nothing(input: &Pipe) -> SortedRows {
+        SortedRows { rows: Arc::new(Rows::none(input.infos.clone())), order: Vec::new(), _reservation: None }
     }
 
     fn len(&self) -> usize {
@@ -69,13 +68,13 @@ impl Sorted {
 
 /// Hands out rows in an order; a column is gathered where it is read.
 struct SortedSource {
-    sorted: Sorted,
+    sorted: SortedRows,
     /// Piece and first row in it, per morsel.
     morsels: Vec<(usize, usize)>,
 }
 
 impl SortedSource {
-    fn new(sorted: Sorted) -> SortedSource {
+    fn new(sorted: SortedRows) -> SortedSource {
         let step = CHUNKS_PER_MORSEL * CHUNK_ROWS;
         let starts = |(piece, rows): (usize, &Vec<u32>)| (0..rows.len()).step_by(step).map(move |start| (piece, start));
         let morsels = sorted.order.iter().enumerate().flat_map(starts).collect();
@@ -83,7 +82,7 @@ impl SortedSource {
     }
 }
 
-impl Source for SortedSource {
+impl ChunkSource for SortedSource {
     fn morsels(&self) -> usize {
         self.morsels.len()
     }

@@ -14,7 +14,7 @@ use arrow::datatypes::FieldRef;
 
 use crate::ExecError;
 use crate::chunk::Chunk;
-use crate::chunk::vector::{ColumnInfo, Data, Kind, Vector, type_bounds};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, Vector, type_bounds};
 use crate::pipe::filters::Filters;
 use crate::pipe::flow::Flow;
 use crate::pipe::{Operator, Out, Pipe};
@@ -46,33 +46,36 @@ pub(crate) fn pipe(flow: &Flow<'_>, union: &Union, filters: &Filters) -> Result<
 /// A pipe whose columns are kept as `infos` say; those are integers of wider bounds, or Arrow arrays, or what they
 /// are already.
 pub(crate) fn converted(pipe: Pipe, infos: &[ColumnInfo]) -> Pipe {
-    let steps: Vec<Step> = infos.iter().zip(&pipe.infos).map(|(to, from)| Step::between(from, to)).collect();
-    match steps.iter().all(|step| matches!(step, Step::Same)) {
+    let steps: Vec<ColumnStep> =
+        infos.iter().zip(&pipe.infos).map(|(to, from)| ColumnStep::between(from, to)).collect();
+    match steps.iter().all(|step| matches!(step, ColumnStep::Same)) {
         true => pipe,
-        false => pipe.then(Converting { steps: steps.into() }, infos.to_vec()),
+        false => pipe.then(ConvertOperator { steps: steps.into() }, infos.to_vec()),
     }
 }
 
 /// What holds for a column of every input.
 fn common(field: &FieldRef, inputs: &[&ColumnInfo]) -> ColumnInfo {
-    let kind = common_kind(inputs).unwrap_or(Kind::Arrow);
+    let kind = common_kind(inputs).unwrap_or(ColumnKind::Arrow);
     ColumnInfo { field: field.clone(), kind, nullable: inputs.iter().any(|info| info.nullable) }
 }
 
 /// `None` where only Arrow arrays will do.
-fn common_kind(inputs: &[&ColumnInfo]) -> Option<Kind> {
+fn common_kind(inputs: &[&ColumnInfo]) -> Option<ColumnKind> {
     match &inputs.first()?.kind {
-        Kind::Float if inputs.iter().all(|info| matches!(info.kind, Kind::Float)) => Some(Kind::Float),
-        Kind::Vid(first) => {
-            let same = |info: &&ColumnInfo| matches!(&info.kind, Kind::Vid(own) if Arc::ptr_eq(own, first));
-            inputs.iter().all(same).then(|| Kind::Vid(first.clone()))
+        ColumnKind::Float if inputs.iter().all(|info| matches!(info.kind, ColumnKind::Float)) => {
+            Some(ColumnKind::Float)
         }
-        _ if inputs.iter().any(|info| matches!(info.kind, Kind::Int { .. })) => {
+        ColumnKind::Vid(first) => {
+            let same = |info: &&ColumnInfo| matches!(&info.kind, ColumnKind::Vid(own) if Arc::ptr_eq(own, first));
+            inputs.iter().all(same).then(|| ColumnKind::Vid(first.clone()))
+        }
+        _ if inputs.iter().any(|info| matches!(info.kind, ColumnKind::Int { .. })) => {
             // Arrow arrays beside integers become integers too if every value of their type does.
             let bounds = |info: &&ColumnInfo| info.bounds().or_else(|| type_bounds(info.data_type()));
             let all = inputs.iter().map(bounds).collect::<Option<Vec<(i64, i64)>>>()?;
             let low = all.iter().map(|b| b.0).min()?;
-            Some(Kind::Int { low, high: all.iter().map(|b| b.1).max()? })
+            Some(ColumnKind::Int { low, high: all.iter().map(|b| b.1).max()? })
         }
         _ => None,
     }
@@ -80,7 +83,7 @@ fn common_kind(inputs: &[&ColumnInfo]) -> Option<Kind> {
 
 /// What happens to a column of an input.
 #[derive(Clone)]
-enum Step {
+enum ColumnStep {
     Same,
     /// From Arrow arrays to integers.
     Integers(ColumnInfo),
@@ -88,35 +91,35 @@ enum Step {
     Arrow(ColumnInfo),
 }
 
-impl Step {
-    fn between(from: &ColumnInfo, to: &ColumnInfo) -> Step {
+impl ColumnStep {
+    fn between(from: &ColumnInfo, to: &ColumnInfo) -> ColumnStep {
         match (&from.kind, &to.kind) {
-            (Kind::Arrow, Kind::Int { .. }) => Step::Integers(to.clone()),
-            (Kind::Arrow, _) => Step::Same,
-            (_, Kind::Arrow) => Step::Arrow(from.clone()),
-            _ => Step::Same,
+            (ColumnKind::Arrow, ColumnKind::Int { .. }) => ColumnStep::Integers(to.clone()),
+            (ColumnKind::Arrow, _) => ColumnStep::Same,
+            (_, ColumnKind::Arrow) => ColumnStep::Arrow(from.clone()),
+            _ => ColumnStep::Same,
         }
     }
 }
 
 /// Brings columns to the kind that all inputs share.
 #[derive(Clone)]
-struct Converting {
-    steps: Arc<[Step]>,
+struct ConvertOperator {
+    steps: Arc<[ColumnStep]>,
 }
 
-impl Operator for Converting {
+impl Operator for ConvertOperator {
     fn push(&self, mut chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
         let mut columns: Vec<usize> = (0..self.steps.len()).collect();
         for (column, step) in self.steps.iter().enumerate() {
             let converted = match step {
-                Step::Same => continue,
-                Step::Integers(to) => {
+                ColumnStep::Same => continue,
+                ColumnStep::Integers(to) => {
                     let vector = chunk.column(column);
                     let Data::Arrow(array) = &vector.data else { unreachable!("the kind said so") };
                     to.vector_of(array)
                 }
-                Step::Arrow(from) => {
+                ColumnStep::Arrow(from) => {
                     let array = from.to_arrow(&chunk.column(column));
                     Vector { data: Data::Arrow(array), valid: None }
                 }

@@ -50,7 +50,7 @@ impl Operator for Unnest {
         let chunk = chunk.repeatable(&self.given);
         let least = usize::from(self.outer);
         let longest = |row: usize| lists.iter().map(|list| list.elements(row).1).max().unwrap_or(0).max(least);
-        let mut part = Part::new(lists.len());
+        let mut part = ListPart::new(lists.len());
         for row in 0..chunk.rows() {
             let (mut from, length) = (0, longest(row));
             while from < length {
@@ -67,7 +67,13 @@ impl Operator for Unnest {
 }
 
 impl Unnest {
-    fn hand_on(&self, chunk: &Chunk, lists: &[Lists], part: &mut Part, out: &mut Out<'_>) -> Result<bool, ExecError> {
+    fn hand_on(
+        &self,
+        chunk: &Chunk,
+        lists: &[Lists],
+        part: &mut ListPart,
+        out: &mut Out<'_>,
+    ) -> Result<bool, ExecError> {
         self.statement.check().map_err(|_| crate::error::stopped(&self.statement))?;
         let mut rows = chunk.clone();
         rows.keep(&part.rows);
@@ -81,14 +87,14 @@ impl Unnest {
 }
 
 /// Rows on their way out: numbers of the chunk's rows, and per list which of its values stand beside them.
-struct Part {
+struct ListPart {
     rows: Vec<u32>,
     elements: Vec<Vec<Option<u64>>>,
 }
 
-impl Part {
-    fn new(lists: usize) -> Part {
-        Part { rows: Vec::new(), elements: vec![Vec::new(); lists] }
+impl ListPart {
+    fn new(lists: usize) -> ListPart {
+        ListPart { rows: Vec::new(), elements: vec![Vec::new(); lists] }
     }
 
     /// Some elements of a row's lists.

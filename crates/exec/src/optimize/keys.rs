@@ -20,7 +20,7 @@ use storage::TableVersion;
 
 use super::cardinality::{self, Estimate};
 use super::cost::Lookup;
-use super::optimized::Optimized;
+use super::optimized::OptimizedPlan;
 use super::statistics;
 use crate::plan::{Aggregation, Join, JoinKind, Output, Plan, Side};
 
@@ -154,7 +154,7 @@ impl<'p> Lineage<'p> {
 
 /// A relation that is looked up again.
 #[derive(Debug)]
-struct Fetched {
+struct FetchedColumns {
     relation: usize,
     /// Its column without equals.
     unique: usize,
@@ -190,9 +190,9 @@ fn fetched(
     keys: &[usize],
     rows_max: f64,
     worth: &dyn Fn(&Relation<'_>, &[usize], bool) -> bool,
-) -> Vec<Fetched> {
+) -> Vec<FetchedColumns> {
     let origins: Vec<Option<Origin>> = keys.iter().map(|&key| lineage.columns[key]).collect();
-    let mut all: Vec<Fetched> = Vec::new();
+    let mut all: Vec<FetchedColumns> = Vec::new();
     // Keys that are needed, or gone.
     let mut settled = vec![false; keys.len()];
     let of = |relation: usize, settled: &[bool], but: Option<usize>| -> Vec<(usize, usize)> {
@@ -209,12 +209,12 @@ fn fetched(
             let columns: Vec<usize> = of(relation, &settled, Some(place)).iter().map(|(_, column)| *column).collect();
             !columns.is_empty() && worth(&lineage.relations[relation], &columns, all.is_empty())
         };
-        let new = |relation: usize| all.iter().all(|f: &Fetched| f.relation != relation) && pays(relation);
+        let new = |relation: usize| all.iter().all(|f: &FetchedColumns| f.relation != relation) && pays(relation);
         let Some((relation, unique)) = lineage.found_by(origin, new).next() else { continue };
         let follow = of(relation, &settled, Some(place));
         settled[place] = true;
         follow.iter().for_each(|&(key, _)| settled[key] = true);
-        all.push(Fetched { relation, unique, by: By::Key(place), keys: follow });
+        all.push(FetchedColumns { relation, unique, by: By::Key(place), keys: follow });
     }
     // Relations of the keys that are left, found by columns of those.
     let mut next = 0;
@@ -232,7 +232,7 @@ fn fetched(
                 columns.flat_map(|by| lineage.found_by(by, |r| r == relation).map(move |found| (by, found))).next();
             if let Some((by, (_, unique))) = way {
                 follow.iter().for_each(|&(key, _)| settled[key] = true);
-                all.push(Fetched { relation, unique, by: By::Column(by), keys: follow });
+                all.push(FetchedColumns { relation, unique, by: By::Column(by), keys: follow });
             }
         }
     }
@@ -240,11 +240,11 @@ fn fetched(
 }
 
 /// The aggregation, by fewer keys where that pays.
-pub(super) fn aggregate(aggregation: Aggregation, input: &Estimate) -> Optimized {
+pub(super) fn aggregate(aggregation: Aggregation, input: &Estimate) -> OptimizedPlan {
     if aggregation.sets.is_some() {
         // Every set would need the lookup of its own.
         let estimate = cardinality::aggregate(input, &aggregation);
-        return Optimized { plan: Plan::Aggregate(Box::new(aggregation)), estimate };
+        return OptimizedPlan { plan: Plan::Aggregate(Box::new(aggregation)), estimate };
     }
     let worth = |relation: &Relation<'_>, columns: &[usize], first: bool| {
         let (dear, rows) = (columns.iter().filter(|&&c| is_dear(relation, c)).count(), relation.snapshot.rows() as f64);
@@ -258,7 +258,7 @@ fn by_fewer_keys(
     input: &Estimate,
     rows_max: f64,
     worth: &dyn Fn(&Relation<'_>, &[usize], bool) -> bool,
-) -> Optimized {
+) -> OptimizedPlan {
     let lineage = if aggregation.keys.len() > 1 { Lineage::of(&aggregation.input) } else { Lineage::default() };
     let all =
         if lineage.relations.is_empty() { Vec::new() } else { fetched(&lineage, &aggregation.keys, rows_max, worth) };
@@ -292,7 +292,7 @@ fn by_fewer_keys(
     (0..calls.len()).for_each(|call| places[keys.len() + call] = stay.len() + call);
     let aggregation = Aggregation { input: below, keys: kept, sets, calls };
     let estimate = cardinality::aggregate(input, &aggregation);
-    let mut made = Optimized { plan: Plan::Aggregate(Box::new(aggregation)), estimate };
+    let mut made = OptimizedPlan { plan: Plan::Aggregate(Box::new(aggregation)), estimate };
     if all.is_empty() {
         return made;
     }
@@ -315,16 +315,16 @@ fn by_fewer_keys(
     let output = |(place, field): (&usize, &Arc<_>)| Output::Column { column: *place, field: Arc::clone(field) };
     let outputs: Vec<Output> = places.iter().zip(schema.fields()).map(output).collect();
     let estimate = made.estimate.projected(&outputs);
-    Optimized { plan: Plan::Project { input: Box::new(made.plan), outputs }, estimate }
+    OptimizedPlan { plan: Plan::Project { input: Box::new(made.plan), outputs }, estimate }
 }
 
 fn place_of(columns: &[usize], column: usize) -> usize {
     columns.iter().position(|&c| c == column).expect("it is read")
 }
 
-impl Optimized {
+impl OptimizedPlan {
     /// Each row with its partner in a scan, by the scan's first column.
-    fn joined(self, scan: Plan, by: usize, build: Side) -> Optimized {
+    fn joined(self, scan: Plan, by: usize, build: Side) -> OptimizedPlan {
         let Plan::Scan { snapshot, columns, .. } = &scan else { unreachable!("only tables are fetched from") };
         let right = cardinality::scan(snapshot, columns, &[]);
         let join = Join {
@@ -339,7 +339,7 @@ impl Optimized {
         };
         let rows = self.estimate.rows;
         let estimate = Estimate { rows, ..cardinality::join(&self.estimate, &right, &join, Lookup::Array) };
-        Optimized { plan: Plan::Join(Box::new(join)), estimate }
+        OptimizedPlan { plan: Plan::Join(Box::new(join)), estimate }
     }
 }
 

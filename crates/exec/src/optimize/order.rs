@@ -128,11 +128,11 @@ struct Entry {
     root: usize,
     /// Where its pipelines are.
     slot: usize,
-    step: Step,
+    step: SearchStep,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum SearchStep {
     Leaf(usize),
     Join { build: Set, probe: Set },
     Semi { kept: Set, semi: usize, builds_kept: bool },
@@ -153,11 +153,11 @@ struct Candidate {
     /// Needed whatever filters say.
     tested: f64,
     total: f64,
-    step: Step,
+    step: SearchStep,
 }
 
 /// What is found: the tree, its rows and its cost.
-pub(super) struct Ordered {
+pub(super) struct JoinOrder {
     /// The tree.
     pub(super) tree: Tree,
     /// Rows that it gives.
@@ -167,7 +167,7 @@ pub(super) struct Ordered {
 }
 
 /// Finds an order for all relations.
-pub(super) fn order(graph: &Graph) -> Ordered {
+pub(super) fn order(graph: &Graph) -> JoinOrder {
     let search = Search::new(graph);
     if graph.relations.len() <= EXHAUSTIVE_MAX { search.exhaustive() } else { search.greedy() }
 }
@@ -257,7 +257,7 @@ impl<'a> Search<'a> {
             total: known.cost.total(),
             root: relation,
             slot,
-            step: Step::Leaf(relation),
+            step: SearchStep::Leaf(relation),
         }
     }
 
@@ -377,14 +377,14 @@ impl<'a> Search<'a> {
         let streamed = cost::probe(probe.rows * left_over, build.rows, choices, lookup) + rows;
         let total =
             build.total + probe.total - self.saved(probe, path, left_over) + kept + streamed + tested + cost::START;
-        let step = Step::Join { build: build.set, probe: probe.set };
+        let step = SearchStep::Join { build: build.set, probe: probe.set };
         Candidate { probe: *probe, build: *build, path, left_over, kept, streamed, tested, total, step }
     }
 
     /// A semi join that looks rows of the given side up in the other one, or the other way round.
     fn semi(&self, kept: &Entry, other: &Entry, number: usize, rows: f64, builds_kept: bool) -> Candidate {
         let semi = &self.graph.semis[number];
-        let step = Step::Semi { kept: kept.set, semi: number, builds_kept };
+        let step = SearchStep::Semi { kept: kept.set, semi: number, builds_kept };
         let (build, probe) = if builds_kept { (kept, other) } else { (other, kept) };
         let left_over = match builds_kept {
             _ if !semi.filters => 1.0,
@@ -432,7 +432,7 @@ impl<'a> Search<'a> {
         all
     }
 
-    fn exhaustive(mut self) -> Ordered {
+    fn exhaustive(mut self) -> JoinOrder {
         let count = self.graph.relations.len();
         let mut best: Vec<Option<Entry>> = vec![None; 1 << count];
         let mut values = vec![f64::MAX; self.graph.classes.len()];
@@ -471,7 +471,7 @@ impl<'a> Search<'a> {
         ordered(&whole, &|set| best[set as usize])
     }
 
-    fn greedy(mut self) -> Ordered {
+    fn greedy(mut self) -> JoinOrder {
         let mut trees: Vec<Entry> = Vec::new();
         for relation in 0..self.graph.relations.len() {
             let leaf = self.leaf(relation);
@@ -504,17 +504,17 @@ impl<'a> Search<'a> {
     }
 }
 
-fn ordered(whole: &Entry, known: &dyn Fn(Set) -> Option<Entry>) -> Ordered {
+fn ordered(whole: &Entry, known: &dyn Fn(Set) -> Option<Entry>) -> JoinOrder {
     let cost = Cost { fixed: whole.fixed, work: (whole.total - whole.fixed).max(0.0) };
-    Ordered { tree: tree(whole, known), rows: whole.rows, cost }
+    JoinOrder { tree: tree(whole, known), rows: whole.rows, cost }
 }
 
 fn tree(entry: &Entry, known: &dyn Fn(Set) -> Option<Entry>) -> Tree {
     let below = |set: Set| Box::new(tree(&known(set).expect("a tree is made of trees"), known));
     match entry.step {
-        Step::Leaf(relation) => Tree::Leaf(relation),
-        Step::Join { build, probe } => Tree::Join { probe: below(probe), build: below(build) },
-        Step::Semi { kept, semi, builds_kept } => Tree::Semi { kept: below(kept), semi, builds_kept },
+        SearchStep::Leaf(relation) => Tree::Leaf(relation),
+        SearchStep::Join { build, probe } => Tree::Join { probe: below(probe), build: below(build) },
+        SearchStep::Semi { kept, semi, builds_kept } => Tree::Semi { kept: below(kept), semi, builds_kept },
     }
 }
 

@@ -15,7 +15,7 @@ use crate::plan::{
 };
 
 /// A pruned plan; `columns[i]` is which of the original output columns its column `i` is.
-struct Pruned {
+struct PrunedPlan {
     plan: Plan,
     columns: Vec<usize>,
 }
@@ -59,7 +59,7 @@ impl Pruner {
     }
 
     /// Just these columns, ascending.
-    fn exactly(&mut self, plan: Plan, wanted: &[usize]) -> Pruned {
+    fn exactly(&mut self, plan: Plan, wanted: &[usize]) -> PrunedPlan {
         let pruned = self.prune(plan, wanted);
         if pruned.columns == wanted {
             return pruned;
@@ -70,25 +70,25 @@ impl Pruner {
             Output::Column { column, field: schema.fields()[column].clone() }
         };
         let outputs = wanted.iter().map(output).collect();
-        Pruned { plan: Plan::Project { input: Box::new(pruned.plan), outputs }, columns: wanted.to_vec() }
+        PrunedPlan { plan: Plan::Project { input: Box::new(pruned.plan), outputs }, columns: wanted.to_vec() }
     }
 
     /// These columns (ascending, each once) at least.
-    fn prune(&mut self, plan: Plan, wanted: &[usize]) -> Pruned {
+    fn prune(&mut self, plan: Plan, wanted: &[usize]) -> PrunedPlan {
         match plan {
             Plan::Scan { table, snapshot, columns } => {
                 let columns = wanted.iter().map(|&c| columns[c]).collect();
-                Pruned { plan: Plan::Scan { table, snapshot, columns }, columns: wanted.to_vec() }
+                PrunedPlan { plan: Plan::Scan { table, snapshot, columns }, columns: wanted.to_vec() }
             }
             Plan::Filter { input, predicate } => {
                 let input = self.prune(*input, &union(wanted, predicate.columns()));
                 let predicate = predicate.map_columns(&|c| input.place(c));
-                Pruned { plan: Plan::Filter { input: Box::new(input.plan), predicate }, columns: input.columns }
+                PrunedPlan { plan: Plan::Filter { input: Box::new(input.plan), predicate }, columns: input.columns }
             }
             Plan::Project { input, outputs } => self.project(*input, outputs, wanted),
             Plan::Limit { input, skip, fetch } => {
                 let input = self.exactly(*input, wanted);
-                Pruned { plan: Plan::Limit { input: Box::new(input.plan), skip, fetch }, columns: input.columns }
+                PrunedPlan { plan: Plan::Limit { input: Box::new(input.plan), skip, fetch }, columns: input.columns }
             }
             Plan::Aggregate(aggregation) => self.aggregate(*aggregation, wanted),
             Plan::Join(join) => self.join(*join, wanted),
@@ -96,64 +96,67 @@ impl Pruner {
                 let Sort { input, mut keys, fetch } = *sort;
                 let input = self.exactly(input, &union(wanted, keys.iter().map(|k| k.column).collect()));
                 keys.iter_mut().for_each(|k| k.column = input.place(k.column));
-                Pruned { plan: Plan::Sort(Box::new(Sort { input: input.plan, keys, fetch })), columns: input.columns }
+                PrunedPlan {
+                    plan: Plan::Sort(Box::new(Sort { input: input.plan, keys, fetch })),
+                    columns: input.columns,
+                }
             }
             Plan::Window(window) => self.window(*window, wanted),
             Plan::Union(Union { inputs, schema }) => {
                 let inputs = inputs.into_iter().map(|input| self.exactly(input, wanted).plan).collect();
                 let fields: Vec<_> = wanted.iter().map(|&c| schema.fields()[c].clone()).collect();
                 let plan = Plan::Union(Union { inputs, schema: Arc::new(Schema::new(fields)) });
-                Pruned { plan, columns: wanted.to_vec() }
+                PrunedPlan { plan, columns: wanted.to_vec() }
             }
             Plan::Source { source, columns } => {
                 let columns = wanted.iter().map(|&c| columns[c]).collect();
-                Pruned { plan: Plan::Source { source, columns }, columns: wanted.to_vec() }
+                PrunedPlan { plan: Plan::Source { source, columns }, columns: wanted.to_vec() }
             }
             Plan::Recursive(recursion) => {
                 let mut whole = |plan: &Plan| self.whole(plan.clone(), &plan.schema());
                 let (base, step) = (whole(&recursion.base), whole(&recursion.step));
                 let (id, distinct, schema) = (recursion.id, recursion.distinct, recursion.schema.clone());
                 let columns = (0..schema.fields().len()).collect();
-                Pruned { plan: Plan::Recursive(Arc::new(Recursion { base, step, id, distinct, schema })), columns }
+                PrunedPlan { plan: Plan::Recursive(Arc::new(Recursion { base, step, id, distinct, schema })), columns }
             }
             Plan::Unnest(unnesting) => self.unnest(*unnesting, wanted),
             Plan::Values { .. } | Plan::WorkTable { .. } => {
                 let columns = (0..plan.schema().fields().len()).collect();
-                Pruned { plan, columns }
+                PrunedPlan { plan, columns }
             }
             Plan::Shared(shared) => self.shared(&shared, wanted),
         }
     }
 
-    fn shared(&mut self, shared: &Shared, wanted: &[usize]) -> Pruned {
+    fn shared(&mut self, shared: &Shared, wanted: &[usize]) -> PrunedPlan {
         let schema = shared.schema();
         let (pruned, columns) = match self.shared.get(&shared.id) {
             Some(known) => known.clone(),
             None => {
                 let all = || (0..schema.fields().len()).collect();
                 let read = self.reads.of(shared.id).unwrap_or_else(all);
-                let Pruned { plan, columns } = self.exactly(shared.plan.clone(), &read);
+                let PrunedPlan { plan, columns } = self.exactly(shared.plan.clone(), &read);
                 let pruned = Arc::new(Shared { id: shared.id, keep: shared.keep, plan });
                 self.shared.insert(shared.id, (pruned.clone(), columns.clone()));
                 (pruned, columns)
             }
         };
         self.found.note(shared.id, &schema, wanted);
-        Pruned { plan: Plan::Shared(pruned), columns }
+        PrunedPlan { plan: Plan::Shared(pruned), columns }
     }
 
     /// Every list says how many rows there are.
-    fn unnest(&mut self, unnesting: Unnesting, wanted: &[usize]) -> Pruned {
+    fn unnest(&mut self, unnesting: Unnesting, wanted: &[usize]) -> PrunedPlan {
         let Unnesting { input, mut lists, outer } = unnesting;
         let width = input.schema().fields().len();
         let reads = wanted.iter().copied().filter(|&c| c < width).chain(lists.iter().map(|l| l.0));
         let input = self.exactly(input, &union(&[], reads.collect()));
         lists.iter_mut().for_each(|list| list.0 = input.place(list.0));
         let columns = input.columns.iter().copied().chain(width..width + lists.len()).collect();
-        Pruned { plan: Plan::Unnest(Box::new(Unnesting { input: input.plan, lists, outer })), columns }
+        PrunedPlan { plan: Plan::Unnest(Box::new(Unnesting { input: input.plan, lists, outer })), columns }
     }
 
-    fn project(&mut self, input: Plan, outputs: Vec<Output>, wanted: &[usize]) -> Pruned {
+    fn project(&mut self, input: Plan, outputs: Vec<Output>, wanted: &[usize]) -> PrunedPlan {
         let reads = wanted.iter().flat_map(|&c| match &outputs[c] {
             Output::Column { column, .. } => vec![*column],
             Output::Expression { expression, .. } => expression.columns().to_vec(),
@@ -167,20 +170,21 @@ impl Pruner {
             })
             .collect();
         if plain.is_some_and(|p| p.len() == input.columns.len() && p.iter().enumerate().all(|(i, &c)| i == c)) {
-            return Pruned { plan: input.plan, columns: wanted.to_vec() };
+            return PrunedPlan { plan: input.plan, columns: wanted.to_vec() };
         }
         let kept = wanted.iter().map(|&c| match &outputs[c] {
             Output::Column { column, field } => Output::Column { column: input.place(*column), field: field.clone() },
             Output::Expression { expression, field } => {
-                let expression = crate::plan::expression::Remapped::over(expression.clone(), &|c| input.place(c));
+                let expression =
+                    crate::plan::expression::RemappedExpression::over(expression.clone(), &|c| input.place(c));
                 Output::Expression { expression, field: field.clone() }
             }
         });
         let outputs = kept.collect();
-        Pruned { plan: Plan::Project { input: Box::new(input.plan), outputs }, columns: wanted.to_vec() }
+        PrunedPlan { plan: Plan::Project { input: Box::new(input.plan), outputs }, columns: wanted.to_vec() }
     }
 
-    fn aggregate(&mut self, aggregation: Aggregation, wanted: &[usize]) -> Pruned {
+    fn aggregate(&mut self, aggregation: Aggregation, wanted: &[usize]) -> PrunedPlan {
         let groups = aggregation.key_columns();
         let Aggregation { input, mut keys, sets, calls } = aggregation;
         let mut columns: Vec<usize> = (0..groups).collect();
@@ -197,10 +201,10 @@ impl Pruner {
         keys.iter_mut().for_each(|k| *k = input.place(*k));
         let kept = kept.into_iter().map(|call| call.map_columns(&|c| input.place(c))).collect();
         let aggregation = Aggregation { input: input.plan, keys, sets, calls: kept };
-        Pruned { plan: Plan::Aggregate(Box::new(aggregation)), columns }
+        PrunedPlan { plan: Plan::Aggregate(Box::new(aggregation)), columns }
     }
 
-    fn window(&mut self, window: Window, wanted: &[usize]) -> Pruned {
+    fn window(&mut self, window: Window, wanted: &[usize]) -> PrunedPlan {
         let Window { input, mut partition, mut order, calls } = window;
         let width = input.schema().fields().len();
         let own: Vec<usize> = wanted.iter().copied().filter(|&c| c < width).collect();
@@ -222,10 +226,10 @@ impl Pruner {
         let calls = calls.iter().map(|call| call.map_columns(&|c| input.place(c))).collect();
         let columns = input.columns.iter().copied().chain(numbers.iter().map(|number| width + number)).collect();
         let window = Window { input: input.plan, partition, order, calls };
-        Pruned { plan: Plan::Window(Box::new(window)), columns }
+        PrunedPlan { plan: Plan::Window(Box::new(window)), columns }
     }
 
-    fn join(&mut self, join: Join, wanted: &[usize]) -> Pruned {
+    fn join(&mut self, join: Join, wanted: &[usize]) -> PrunedPlan {
         let Join { left, right, kind, on, nulls_equal, null_aware, residual, build } = join;
         let (left_width, right_width) = (left.schema().fields().len(), right.schema().fields().len());
         let mut reads = [on.iter().map(|k| k.0).collect::<Vec<_>>(), on.iter().map(|k| k.1).collect()];
@@ -263,11 +267,11 @@ impl Pruner {
         };
         let (left, right) = (left.plan, right.plan);
         let join = Join { left, right, kind, on, nulls_equal, null_aware, residual, build };
-        Pruned { plan: Plan::Join(Box::new(join)), columns }
+        PrunedPlan { plan: Plan::Join(Box::new(join)), columns }
     }
 }
 
-impl Pruned {
+impl PrunedPlan {
     /// Where an original column is now.
     fn place(&self, column: usize) -> usize {
         self.columns.iter().position(|&c| c == column).expect("a column that is read is wanted")

@@ -16,7 +16,7 @@ use super::conditions::Conditions;
 use super::conjuncts::{all_of, conjuncts, filter, rejects_nulls};
 use super::cost::{self, Lookup, lookup};
 use super::estimates::{limited, sorted, united, windowed};
-use super::optimized::Optimized;
+use super::optimized::OptimizedPlan;
 use super::solve::solve;
 use super::{eager, keys};
 use crate::plan::delicate::is_delicate;
@@ -41,7 +41,7 @@ impl Rewriter {
     }
 
     /// The rows of a plan that pass conjuncts over its output.
-    pub(super) fn push(&mut self, plan: Plan, filters: Vec<Predicate>) -> Optimized {
+    pub(super) fn push(&mut self, plan: Plan, filters: Vec<Predicate>) -> OptimizedPlan {
         let rejected = |width: usize| -> Vec<bool> {
             (0..width).map(|column| filters.iter().any(|p| rejects_nulls(p, &|c| c == column))).collect()
         };
@@ -62,7 +62,7 @@ impl Rewriter {
         match plan {
             Plan::Scan { ref snapshot, ref columns, .. } => {
                 let estimate = cardinality::scan(snapshot, columns, &filters);
-                Optimized { plan: filter(plan, filters), estimate }
+                OptimizedPlan { plan: filter(plan, filters), estimate }
             }
             Plan::Filter { input, predicate } => {
                 self.push(*input, conjuncts(&predicate).into_iter().chain(filters).collect())
@@ -72,7 +72,7 @@ impl Rewriter {
                 let input = self.push(*input, Vec::new());
                 let estimate = limited(input.estimate, skip, fetch);
                 let plan = Plan::Limit { input: Box::new(input.plan), skip, fetch };
-                Optimized { plan, estimate }.filtered(filters)
+                OptimizedPlan { plan, estimate }.filtered(filters)
             }
             Plan::Aggregate(aggregation) => self.aggregate(*aggregation, filters),
             Plan::Join(join) => self.join(*join, filters),
@@ -82,23 +82,23 @@ impl Rewriter {
                 let input = self.push(input, below);
                 let estimate = sorted(input.estimate, fetch);
                 let plan = Plan::Sort(Box::new(Sort { input: input.plan, keys, fetch }));
-                Optimized { plan, estimate }.filtered(above)
+                OptimizedPlan { plan, estimate }.filtered(above)
             }
             Plan::Window(window) => self.window(*window, filters),
             Plan::Union(Union { inputs, schema }) => {
                 let (below, above) = split(filters, |_| true);
-                let inputs: Vec<Optimized> = inputs.into_iter().map(|i| self.push(i, below.clone())).collect();
+                let inputs: Vec<OptimizedPlan> = inputs.into_iter().map(|i| self.push(i, below.clone())).collect();
                 let estimate = united(inputs.iter().map(|i| &i.estimate));
                 let plan = Plan::Union(Union { inputs: inputs.into_iter().map(|i| i.plan).collect(), schema });
-                Optimized { plan, estimate }.filtered(above)
+                OptimizedPlan { plan, estimate }.filtered(above)
             }
             Plan::Source { ref source, ref columns } => {
                 let estimate = cardinality::source(source.as_ref(), columns);
-                Optimized { plan, estimate }.filtered(filters)
+                OptimizedPlan { plan, estimate }.filtered(filters)
             }
             Plan::WorkTable { ref schema, .. } => {
                 let estimate = cardinality::work_table(schema.fields().len());
-                Optimized { plan, estimate }.filtered(filters)
+                OptimizedPlan { plan, estimate }.filtered(filters)
             }
             Plan::Recursive(recursion) => {
                 let base = self.push(recursion.base.clone(), Vec::new());
@@ -106,7 +106,7 @@ impl Rewriter {
                 let estimate = cardinality::recursion(&base.estimate, &step.estimate);
                 let (id, distinct, schema) = (recursion.id, recursion.distinct, recursion.schema.clone());
                 let recursion = Recursion { base: base.plan, step: step.plan, id, distinct, schema };
-                Optimized { plan: Plan::Recursive(Arc::new(recursion)), estimate }.filtered(filters)
+                OptimizedPlan { plan: Plan::Recursive(Arc::new(recursion)), estimate }.filtered(filters)
             }
             Plan::Unnest(unnesting) => {
                 let Unnesting { input, lists, outer } = *unnesting;
@@ -116,24 +116,25 @@ impl Rewriter {
                 let input = self.push(input, below);
                 let estimate = cardinality::unnested(input.estimate, lists.len());
                 let plan = Plan::Unnest(Box::new(Unnesting { input: input.plan, lists, outer }));
-                Optimized { plan, estimate }.filtered(above)
+                OptimizedPlan { plan, estimate }.filtered(above)
             }
             Plan::Values { ref schema, ref batches } => {
                 let rows = batches.iter().map(|b| b.num_rows()).sum::<usize>();
                 let estimate = Estimate::of_rows(rows as f64, schema.fields().len());
-                Optimized { plan, estimate }.filtered(filters)
+                OptimizedPlan { plan, estimate }.filtered(filters)
             }
             Plan::Shared(shared) => self.shared(&shared, filters),
         }
     }
 
-    fn shared(&mut self, shared: &Shared, filters: Vec<Predicate>) -> Optimized {
+    fn shared(&mut self, shared: &Shared, filters: Vec<Predicate>) -> OptimizedPlan {
         // Into what the user wants computed as it is written goes nothing.
         self.conditions.note(shared.id, if shared.keep { &[] } else { &filters });
         let (plan, estimate) = match self.shared.get(&shared.id) {
             Some(known) => known.clone(),
             None => {
-                let Optimized { plan, mut estimate } = self.push(shared.plan.clone(), self.conditions.of(shared.id));
+                let OptimizedPlan { plan, mut estimate } =
+                    self.push(shared.plan.clone(), self.conditions.of(shared.id));
                 let rows = estimate.rows;
                 self.kept_cost += estimate.cost.total() + cost::build(rows, estimate.columns.len(), Lookup::Array);
                 estimate.cost = cost::Cost { fixed: 0.0, work: rows * cost::ROW };
@@ -142,10 +143,10 @@ impl Rewriter {
                 (plan, estimate)
             }
         };
-        Optimized { plan: Plan::Shared(plan), estimate }.filtered(filters)
+        OptimizedPlan { plan: Plan::Shared(plan), estimate }.filtered(filters)
     }
 
-    fn project(&mut self, input: Plan, outputs: Vec<Output>, filters: Vec<Predicate>) -> Optimized {
+    fn project(&mut self, input: Plan, outputs: Vec<Output>, filters: Vec<Predicate>) -> OptimizedPlan {
         let volatile = |o: &Output| matches!(o, Output::Expression { expression, .. } if expression.volatile());
         let place = |c: usize| match &outputs[c] {
             Output::Column { column, .. } => Some(*column),
@@ -165,10 +166,10 @@ impl Rewriter {
         let input = self.push(input, below);
         let estimate = input.estimate.projected(&outputs);
         let plan = Plan::Project { input: Box::new(input.plan), outputs };
-        Optimized { plan, estimate }.filtered(above)
+        OptimizedPlan { plan, estimate }.filtered(above)
     }
 
-    fn aggregate(&mut self, aggregation: Aggregation, filters: Vec<Predicate>) -> Optimized {
+    fn aggregate(&mut self, aggregation: Aggregation, filters: Vec<Predicate>) -> OptimizedPlan {
         if let Some(plan) = eager::below_outer_join(&aggregation) {
             return self.push(plan, filters);
         }
@@ -187,7 +188,7 @@ impl Rewriter {
     }
 
     /// Conditions on what tells partitions apart keep or drop whole partitions, so they go below.
-    fn window(&mut self, window: Window, filters: Vec<Predicate>) -> Optimized {
+    fn window(&mut self, window: Window, filters: Vec<Predicate>) -> OptimizedPlan {
         let Window { input, partition, order, calls } = window;
         let types = input.schema();
         // A partition of floats is of -0.0 and 0.0 and shows either.
@@ -199,11 +200,11 @@ impl Rewriter {
         let input = self.push(input, below);
         let estimate = windowed(input.estimate, calls.len());
         let plan = Plan::Window(Box::new(Window { input: input.plan, partition, order, calls }));
-        Optimized { plan, estimate }.filtered(above)
+        OptimizedPlan { plan, estimate }.filtered(above)
     }
 
     /// A join that is not taken apart.
-    fn join(&mut self, join: Join, filters: Vec<Predicate>) -> Optimized {
+    fn join(&mut self, join: Join, filters: Vec<Predicate>) -> OptimizedPlan {
         let Join { left, right, kind, on, nulls_equal, null_aware, residual, build } = join;
         let (left_schema, right_schema) = (left.schema(), right.schema());
         let (left_width, right_width) = (left_schema.fields().len(), right_schema.fields().len());
@@ -240,7 +241,7 @@ impl Rewriter {
         let mut join = Join { left, right, kind, on, nulls_equal, null_aware, residual, build };
         join.build = cheaper_build(&left_estimate, &right_estimate, &mut join, lookup);
         let estimate = cardinality::join(&left_estimate, &right_estimate, &join, lookup);
-        Optimized { plan: Plan::Join(Box::new(join)), estimate }.filtered(above)
+        OptimizedPlan { plan: Plan::Join(Box::new(join)), estimate }.filtered(above)
     }
 
     /// Parts of a residual that only the side that is not kept is asked go there: its other rows match nothing.

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use arrow::datatypes::Schema;
 
-use super::optimized::Optimized;
+use super::optimized::OptimizedPlan;
 use super::push::Rewriter;
 use crate::plan::predicate::Predicate;
 use crate::plan::{AggregateCall, AggregateFunction, Frame, FrameUnits, Output, Plan, Window, WindowFunction};
@@ -69,7 +69,7 @@ fn trial(plan: &Plan, inlined: &[usize]) -> Trial {
     }
 }
 
-fn finish(optimized: Optimized, rewriter: &Rewriter) -> Trial {
+fn finish(optimized: OptimizedPlan, rewriter: &Rewriter) -> Trial {
     Trial { cost: optimized.estimate.cost.total() + rewriter.kept_cost, plan: optimized.plan }
 }
 

@@ -7,7 +7,7 @@ use super::cardinality::{Estimate, semi_share};
 use super::cluster::Cluster;
 use super::conjuncts::{about_one_column, all_of, filter, implied};
 use super::cost::lookup;
-use super::optimized::Optimized;
+use super::optimized::OptimizedPlan;
 use super::order::{Class, Condition, Graph, Relation, Semi, Set, Tree, order};
 use crate::plan::predicate::Predicate;
 use crate::plan::{Join, JoinKind, Output, Plan, Side};
@@ -24,8 +24,8 @@ pub(super) fn solve(
     mut cluster: Cluster,
     outputs: &[usize],
     schema: &SchemaRef,
-    push: &mut dyn FnMut(Plan, Vec<Predicate>) -> Optimized,
-) -> Optimized {
+    push: &mut dyn FnMut(Plan, Vec<Predicate>) -> OptimizedPlan,
+) -> OptimizedPlan {
     let classes = equal_columns(&cluster);
     follow(&mut cluster, &classes);
     let (of_members, conditions) = distribute(&cluster);
@@ -72,7 +72,7 @@ pub(super) fn solve(
         };
         plan = Plan::Project { input: Box::new(plan), outputs: outputs.iter().enumerate().map(output).collect() };
     }
-    Optimized { plan, estimate }
+    OptimizedPlan { plan, estimate }
 }
 
 fn position(layout: &[usize], column: usize) -> usize {

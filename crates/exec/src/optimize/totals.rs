@@ -31,17 +31,17 @@ pub(super) fn by_grouping(plan: Plan) -> Plan {
         _ => 0,
     };
     let free = operators.iter().map(|(_, operator)| number(operator)).max().unwrap_or(0);
-    Grouping { free, shared: HashMap::new() }.rewritten(&plan)
+    TotalsGrouping { free, shared: HashMap::new() }.rewritten(&plan)
 }
 
-struct Grouping {
+struct TotalsGrouping {
     /// Numbers of shared plans from here on are nobody's.
     free: usize,
     /// Shared plans as they are now, by number.
     shared: HashMap<usize, Plan>,
 }
 
-impl Grouping {
+impl TotalsGrouping {
     fn rewritten(&mut self, plan: &Plan) -> Plan {
         match plan {
             Plan::Shared(shared) => {

@@ -3,8 +3,8 @@
 //! Rows whose key is not wanted may be left out anywhere below, or not: the join that wants the key tests it again. So
 //! scans leave a test out while it keeps nearly everything, and which pieces that concerns depends on which thread
 //! comes first. Between the scan and the join something may fail, though, or give another value each time; then whether
-//! a row gets there shows. Every test that such a thing lies behind is therefore made *always* ([`Wanted::always`]):
-//! what fails, fails in every run.
+//! a row gets there shows. Every test that such a thing lies behind is therefore made *always*
+//! ([`ColumnKeys::always`]): what fails, fails in every run.
 //!
 //! # Limits
 //! Whether there is memory for a filter is another matter: a statement that has none sees more rows, and may fail where
@@ -16,7 +16,7 @@ use crate::keys::key_filter::KeyFilter;
 
 /// Keys that a column must have for its row to be of any use.
 #[derive(Debug, Clone)]
-pub(crate) struct Wanted {
+pub(crate) struct ColumnKeys {
     /// The column of a pipe, or of a table.
     pub(crate) column: usize,
     /// Its keys.
@@ -26,17 +26,17 @@ pub(crate) struct Wanted {
 }
 
 /// What is known of the keys that columns of a pipe must have to be of any use.
-pub(crate) type Filters = Vec<Wanted>;
+pub(crate) type Filters = Vec<ColumnKeys>;
 
-impl Wanted {
+impl ColumnKeys {
     /// By a join; nothing lies between yet.
-    pub(crate) fn new(column: usize, keys: Arc<KeyFilter>) -> Wanted {
-        Wanted { column, keys, always: false }
+    pub(crate) fn new(column: usize, keys: Arc<KeyFilter>) -> ColumnKeys {
+        ColumnKeys { column, keys, always: false }
     }
 
     /// Of another column, further down; behind something that a row more or less would show in, if so it is.
-    pub(crate) fn below(&self, column: usize, shows: bool) -> Wanted {
-        Wanted { column, keys: self.keys.clone(), always: self.always || shows }
+    pub(crate) fn below(&self, column: usize, shows: bool) -> ColumnKeys {
+        ColumnKeys { column, keys: self.keys.clone(), always: self.always || shows }
     }
 }
 

@@ -6,7 +6,7 @@ use numa::{NodeId, Reservation, current_node};
 use parking_lot::Mutex;
 
 use super::drive::for_each_morsel;
-use super::{Out, Pipe, Source};
+use super::{ChunkSource, Out, Pipe};
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, Vector};
 use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows, check_kept};
@@ -133,7 +133,7 @@ impl Kept {
 /// Rows that were kept.
 pub(crate) struct RowsSource(pub(crate) Arc<Rows>);
 
-impl Source for RowsSource {
+impl ChunkSource for RowsSource {
     fn kept(&self) -> Option<&Arc<Rows>> {
         Some(&self.0)
     }

@@ -26,7 +26,7 @@ use crate::tasks::run::Run;
 pub(crate) type Out<'a> = dyn FnMut(Chunk) -> Result<bool, ExecError> + 'a;
 
 /// Where chunks come from.
-pub(crate) trait Source: Send + Sync {
+pub(crate) trait ChunkSource: Send + Sync {
     /// Pieces that it is cut into; one is one task.
     fn morsels(&self) -> usize;
 
@@ -99,7 +99,7 @@ pub(crate) trait Operator: Send + Sync {
 
 /// A source and the operators over it.
 pub(crate) struct Lane {
-    pub(crate) source: Box<dyn Source>,
+    pub(crate) source: Box<dyn ChunkSource>,
     pub(crate) operators: Vec<Box<dyn Operator>>,
 }
 
@@ -122,7 +122,7 @@ pub(crate) struct Pipe {
 
 impl Pipe {
     /// A source on its own.
-    pub(crate) fn of(source: Box<dyn Source>, infos: Vec<ColumnInfo>, rows: u64) -> Pipe {
+    pub(crate) fn of(source: Box<dyn ChunkSource>, infos: Vec<ColumnInfo>, rows: u64) -> Pipe {
         Pipe { lanes: vec![Lane { source, operators: Vec::new() }], infos, rows }
     }
 

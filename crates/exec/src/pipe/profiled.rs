@@ -1,5 +1,5 @@
-//! Pipes that count: behind every operator a [`Counting`], around every source a [`Watched`]. Only statements with a
-//! [`Profile`](crate::Profile) have them.
+//! Pipes that count: behind every operator a [`RowCounter`], around every source a [`ProfiledSource`]. Only statements
+//! with a [`Profile`](crate::Profile) have them.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use numa::NodeId;
 use sched::Hint;
 use sched::policy::concurrency::Pieces;
 
-use super::{Operator, Out, Pipe, Source};
+use super::{ChunkSource, Operator, Out, Pipe};
 use crate::ExecError;
 use crate::chunk::{Chunk, Rows};
 use crate::codes::bind::Coding;
@@ -20,29 +20,30 @@ pub(crate) fn watch(mut pipe: Pipe, own: &Arc<Counters>, above: &Option<Arc<Coun
     if let Some(rows) = pipe.kept() {
         own.add_rows(rows.rows);
         let lane = &mut pipe.lanes[0];
-        let source = std::mem::replace(&mut lane.source, Box::new(Nothing));
-        lane.source = Box::new(Watched { source, own: above.clone().unwrap_or_else(|| own.clone()), alone: false });
+        let source = std::mem::replace(&mut lane.source, Box::new(EmptySource));
+        lane.source =
+            Box::new(ProfiledSource { source, own: above.clone().unwrap_or_else(|| own.clone()), alone: false });
         return pipe;
     }
     for lane in &mut pipe.lanes {
         if !lane.source.is_watched() {
-            let source = std::mem::replace(&mut lane.source, Box::new(Nothing));
-            lane.source = Box::new(Watched { source, own: own.clone(), alone: true });
+            let source = std::mem::replace(&mut lane.source, Box::new(EmptySource));
+            lane.source = Box::new(ProfiledSource { source, own: own.clone(), alone: true });
         }
     }
     let infos = pipe.infos.clone();
-    pipe.then(Counting { own: own.clone(), above: above.clone() }, infos)
+    pipe.then(RowCounter { own: own.clone(), above: above.clone() }, infos)
 }
 
 /// A source whose work counts for an operator.
-struct Watched {
-    source: Box<dyn Source>,
+struct ProfiledSource {
+    source: Box<dyn ChunkSource>,
     own: Arc<Counters>,
     /// The operator is what makes the rows, rather than one that reads what was kept.
     alone: bool,
 }
 
-impl Source for Watched {
+impl ChunkSource for ProfiledSource {
     fn morsels(&self) -> usize {
         self.source.morsels()
     }
@@ -94,7 +95,7 @@ impl Source for Watched {
     }
 }
 
-impl Watched {
+impl ProfiledSource {
     /// Counts a morsel, which is work of the operator as long as the guard lives.
     fn begun(&self) -> Working {
         let working = Working::on(Some(self.own.clone()));
@@ -106,9 +107,9 @@ impl Watched {
 }
 
 /// In the place of a source for a moment.
-struct Nothing;
+struct EmptySource;
 
-impl Source for Nothing {
+impl ChunkSource for EmptySource {
     fn morsels(&self) -> usize {
         0
     }
@@ -120,12 +121,12 @@ impl Source for Nothing {
 
 /// Counts the rows of an operator and hands them on to the one above.
 #[derive(Clone)]
-struct Counting {
+struct RowCounter {
     own: Arc<Counters>,
     above: Option<Arc<Counters>>,
 }
 
-impl Operator for Counting {
+impl Operator for RowCounter {
     fn push(&self, chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
         self.own.add_rows(chunk.rows());
         let _working = Working::on(self.above.clone());

@@ -1,6 +1,6 @@
 //! [`Expression`]: a function of some input columns, opaque to this crate; [`Scalar`], its structure where that is
-//! known, so that it runs over integers and codes instead of Arrow arrays; and [`Remapped`], the same function over
-//! columns that are numbered differently.
+//! known, so that it runs over integers and codes instead of Arrow arrays; and [`RemappedExpression`], the same
+//! function over columns that are numbered differently.
 //!
 //! The caller wraps whatever evaluates expressions for it; this crate decides over which rows (or dictionary entries)
 //! and how often it is evaluated. An expression that can tells its structure by [`Expression::structure`]; it means
@@ -104,7 +104,7 @@ pub(crate) fn evaluate_by_owner(
 
 /// An expression whose column `i` is `columns[i]` of another input, which may order or repeat columns differently.
 #[derive(Debug)]
-pub(crate) struct Remapped {
+pub(crate) struct RemappedExpression {
     inner: Arc<dyn Expression>,
     /// Ascending, unique columns of the new input.
     columns: Vec<usize>,
@@ -113,7 +113,7 @@ pub(crate) struct Remapped {
     structure: Option<Scalar>,
 }
 
-impl Remapped {
+impl RemappedExpression {
     /// `map` gives the new number of each column that `inner` reads.
     pub(crate) fn over(inner: Arc<dyn Expression>, map: &dyn Fn(usize) -> usize) -> Arc<dyn Expression> {
         let mapped: Vec<usize> = inner.columns().iter().map(|&c| map(c)).collect();
@@ -126,11 +126,11 @@ impl Remapped {
         let positions: Vec<usize> =
             mapped.iter().map(|m| columns.binary_search(m).expect("built from the same list")).collect();
         let structure = inner.structure().map(|tree| tree.map_columns(&|c| positions[c]));
-        Arc::new(Remapped { inner, columns, positions, structure })
+        Arc::new(RemappedExpression { inner, columns, positions, structure })
     }
 }
 
-impl Expression for Remapped {
+impl Expression for RemappedExpression {
     fn columns(&self) -> &[usize] {
         &self.columns
     }
@@ -346,7 +346,7 @@ impl Scalar {
                 data_type: data_type.clone(),
             },
             Scalar::Cast { input, data_type } => Scalar::Cast { input: boxed(input), data_type: data_type.clone() },
-            Scalar::Opaque(expression) => Scalar::Opaque(Remapped::over(expression.clone(), map)),
+            Scalar::Opaque(expression) => Scalar::Opaque(RemappedExpression::over(expression.clone(), map)),
             Scalar::DatePart { part, input, data_type } => {
                 Scalar::DatePart { part: *part, input: boxed(input), data_type: data_type.clone() }
             }

@@ -14,7 +14,7 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::expression::{CompareOp, Expression, Remapped};
+use super::expression::{CompareOp, Expression, RemappedExpression};
 use crate::PlanError;
 
 /// How many list members [`Predicate::describe`] shows.
@@ -147,7 +147,7 @@ impl Predicate {
             Predicate::And(parts) => Predicate::And(parts.iter().map(|p| p.map_columns(map)).collect()),
             Predicate::Or(parts) => Predicate::Or(parts.iter().map(|p| p.map_columns(map)).collect()),
             Predicate::Not(inner) => Predicate::Not(Box::new(inner.map_columns(map))),
-            Predicate::Boolean(expression) => Predicate::Boolean(Remapped::over(expression.clone(), map)),
+            Predicate::Boolean(expression) => Predicate::Boolean(RemappedExpression::over(expression.clone(), map)),
         }
     }
 

@@ -25,7 +25,7 @@ pub(super) fn window(operator: &Window, schema: &SchemaRef, input: &RecordBatch)
         let mut values: Vec<ArrayRef> = vec![new_null_array(call.field.data_type(), 1); input.num_rows()];
         for partition in &partitions {
             for place in 0..partition.rows.len() {
-                values[partition.rows[place]] = partition.value(operator, call, input, place)?;
+                values[partition.rows[place]] = partition.value(WindowColumn { operator, call, input }, place)?;
             }
         }
         let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
@@ -35,6 +35,14 @@ pub(super) fn window(operator: &Window, schema: &SchemaRef, input: &RecordBatch)
         });
     }
     batch(schema, columns, input.num_rows())
+}
+
+/// What is asked for: a call of an operator over its input.
+#[derive(Clone, Copy)]
+struct WindowColumn<'a> {
+    operator: &'a Window,
+    call: &'a WindowCall,
+    input: &'a RecordBatch,
 }
 
 /// The rows of a partition in order, and which group of peers each is in.
@@ -68,13 +76,8 @@ fn partitions(operator: &Window, input: &RecordBatch) -> Result<Vec<Partition>, 
 }
 
 impl Partition {
-    fn value(
-        &self,
-        operator: &Window,
-        call: &WindowCall,
-        input: &RecordBatch,
-        place: usize,
-    ) -> Result<ArrayRef, ExecError> {
+    fn value(&self, asked: WindowColumn<'_>, place: usize) -> Result<ArrayRef, ExecError> {
+        let WindowColumn { call, input, .. } = asked;
         let (count, group) = (self.rows.len(), self.groups[place]);
         let of_group = |wanted: usize| self.groups.iter().filter(move |&&g| g == wanted).count();
         let before: usize = (0..group).map(of_group).sum();
@@ -100,11 +103,11 @@ impl Partition {
             WindowFunction::Lag { offset, default } => self.shifted(call, input, place, (*offset, -1), *default),
             WindowFunction::Lead { offset, default } => self.shifted(call, input, place, (*offset, 1), *default),
             WindowFunction::FirstValue | WindowFunction::LastValue | WindowFunction::NthValue(_) => {
-                self.of_frame(operator, call, input, place)
+                self.of_frame(asked, place)
             }
             WindowFunction::Aggregate { .. } => {
                 let aggregate = call.aggregate().expect("it is one");
-                result(&aggregate, input, &self.frame(operator, call, input, place)?)
+                result(&aggregate, input, &self.frame(asked, place)?)
             }
         }
     }
@@ -137,15 +140,10 @@ impl Partition {
         })
     }
 
-    fn of_frame(
-        &self,
-        operator: &Window,
-        call: &WindowCall,
-        input: &RecordBatch,
-        place: usize,
-    ) -> Result<ArrayRef, ExecError> {
+    fn of_frame(&self, asked: WindowColumn<'_>, place: usize) -> Result<ArrayRef, ExecError> {
+        let WindowColumn { call, input, .. } = asked;
         let argument = input.column(call.arguments[0]);
-        let mut rows = self.frame(operator, call, input, place)?;
+        let mut rows = self.frame(asked, place)?;
         rows.retain(|&row| !call.ignore_nulls || argument.is_valid(row));
         let row = match &call.function {
             WindowFunction::FirstValue => rows.first(),
@@ -161,13 +159,8 @@ impl Partition {
     }
 
     /// Rows of the frame, in order.
-    fn frame(
-        &self,
-        operator: &Window,
-        call: &WindowCall,
-        input: &RecordBatch,
-        place: usize,
-    ) -> Result<Vec<usize>, ExecError> {
+    fn frame(&self, asked: WindowColumn<'_>, place: usize) -> Result<Vec<usize>, ExecError> {
+        let WindowColumn { operator, call, input } = asked;
         let mut rows = Vec::new();
         for other in 0..self.rows.len() {
             let excluded = match call.frame.exclusion {

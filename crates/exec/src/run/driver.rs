@@ -28,8 +28,8 @@ use sched::{Affinity, Hint};
 use storage::{Parallel, Serial};
 
 use super::context::Context;
-use super::streamed::{StreamNext, StreamStep, Streamed};
-use super::window::{Bounds, Charged, ITEMS_PER_STEP, Item, Window};
+use super::streamed::{PlanStream, StreamNext, StreamStep};
+use super::window::{Bounds, ChargedBatch, ITEMS_PER_STEP, Item, Window};
 use crate::charge::batch_bytes;
 use crate::error::stopped;
 use crate::plan::Plan;
@@ -59,14 +59,14 @@ pub(crate) struct Driver {
     context: Context,
     schema: SchemaRef,
     /// Where steps come from; without it the plan is not valid, and the window holds the reason.
-    source: Option<Streamed>,
+    source: Option<PlanStream>,
     /// Steps run on the thread that polls.
     inline: bool,
-    state: Mutex<State>,
+    state: Mutex<DriverState>,
     me: Weak<Driver>,
 }
 
-struct State {
+struct DriverState {
     window: Window<StreamStep>,
     /// Steps that were handed out.
     handed_out: usize,
@@ -90,19 +90,19 @@ impl Driver {
             Err(error) => (None, Some(error)),
         };
         let inline = source.as_ref().is_none_or(|plan| plan.estimated_bytes() < tiny_bytes);
-        let source = source.map(|plan| Streamed::new(plan, schema.clone(), profile));
+        let source = source.map(|plan| PlanStream::new(plan, schema.clone(), profile));
         let bounds = Bounds {
             steps: (2 * context.scheduler.threads()).max(STEPS_MIN),
             tasks: context.scheduler.threads(),
             bytes: context.statement.budget().available_bytes().map_or(u64::MAX, |b| b / WINDOW_SHARE),
-            step_bytes: source.as_ref().map_or(0, Streamed::morsel_bytes),
+            step_bytes: source.as_ref().map_or(0, PlanStream::morsel_bytes),
             batch_rows: context.batch_rows,
         };
-        let mut window = Window::new(bounds, source.as_ref().and_then(Streamed::limit));
+        let mut window = Window::new(bounds, source.as_ref().and_then(PlanStream::limit));
         if let Some(error) = invalid {
             window.close_with(error.into());
         }
-        let state = State { window, handed_out: 0, wakers: Vec::new(), waiting_since: None };
+        let state = DriverState { window, handed_out: 0, wakers: Vec::new(), waiting_since: None };
         Arc::new_cyclic(|me| Driver { context, schema, source, inline, state: Mutex::new(state), me: me.clone() })
     }
 
@@ -192,14 +192,14 @@ impl Driver {
 
     /// Whether it is time to wake who waits: a call of the kernel for each of many small batches would cost more than
     /// they do. While a step runs, more will come, and pump again.
-    fn serves(&self, state: &State) -> bool {
+    fn serves(&self, state: &DriverState) -> bool {
         let ready = state.window.ready();
         let enough = ready >= WAKE_ITEMS || !state.window.has_unfinished();
         ready > 0 && (enough || state.waiting_since.is_none_or(|since| since.elapsed() >= WAKE_AFTER))
     }
 
     /// Pushes steps while the window is open.
-    fn fill(&self, state: &mut State, spawns: &mut Vec<(u64, Affinity, Hint)>) {
+    fn fill(&self, state: &mut DriverState, spawns: &mut Vec<(u64, Affinity, Hint)>) {
         let Some(streamed) = &self.source else { return };
         while !self.inline
             && let Some(number) = state.window.resume()
@@ -233,7 +233,7 @@ impl Driver {
         if self.inline {
             return usize::MAX;
         }
-        let spread = self.source.as_ref().and_then(Streamed::spread);
+        let spread = self.source.as_ref().and_then(PlanStream::spread);
         let (nodes, pieces) = spread.unwrap_or((&[], Pieces::Whole));
         let hint = scheduler.concurrency_hint(statement, nodes, pieces);
         let tasks = if let Pieces::Parts(parts) = pieces { hint * parts } else { hint };
@@ -301,7 +301,7 @@ impl Driver {
         let statement = &self.context.statement;
         statement.check().map_err(|_| stopped(statement))?;
         let reservation = statement.budget().reserve(batch_bytes(&batch))?;
-        let wanted = self.state.lock().window.emit(number, Charged { batch, reservation });
+        let wanted = self.state.lock().window.emit(number, ChargedBatch { batch, reservation });
         if wanted == Some(true) {
             self.pump();
         }

@@ -7,7 +7,7 @@ use crate::plan::{AggregateCall, Join, JoinKind, Output, Plan, Side, WindowCall,
 use crate::scan::seek::{Left, asked_by, left};
 
 /// What the estimate of an operator's input needs to know from above.
-struct Wanted {
+struct ReadColumns {
     /// Columns of this operator's output that something above reads.
     columns: Vec<usize>,
     /// Rows that are wanted at most.
@@ -20,14 +20,14 @@ impl Plan {
     /// size of a statement is judged by it: under 256 KiB it is not worth a task.
     pub fn estimated_bytes(&self) -> u64 {
         let schema = self.schema();
-        let wanted = Wanted { columns: (0..schema.fields().len()).collect(), rows: u64::MAX };
+        let wanted = ReadColumns { columns: (0..schema.fields().len()).collect(), rows: u64::MAX };
         let (read, rows) = self.read(wanted);
         let width: u64 = schema.fields().iter().map(|f| width_bytes(f.data_type())).sum();
         read.saturating_add(rows.saturating_mul(width))
     }
 
     /// Bytes read, and rows of the output at most.
-    fn read(&self, mut wanted: Wanted) -> (u64, u64) {
+    fn read(&self, mut wanted: ReadColumns) -> (u64, u64) {
         match self {
             Plan::Scan { snapshot, columns, .. } => {
                 let mut table: Vec<usize> = wanted.columns.iter().map(|&c| columns[c]).collect();
@@ -51,10 +51,10 @@ impl Plan {
                     wanted.columns.sort_unstable();
                     wanted.columns.dedup();
                     let line = LINE_BYTES * (1 + wanted.columns.len() as u64);
-                    let (bytes, rows) = input.read(Wanted { rows: left.rows - left.scattered, ..wanted });
+                    let (bytes, rows) = input.read(ReadColumns { rows: left.rows - left.scattered, ..wanted });
                     return (bytes.saturating_add(left.scattered * line), rows + left.scattered);
                 }
-                input.read(Wanted { rows: u64::MAX, ..wanted })
+                input.read(ReadColumns { rows: u64::MAX, ..wanted })
             }
             Plan::Project { input, outputs } => {
                 let mut columns = Vec::new();
@@ -64,12 +64,12 @@ impl Plan {
                         Output::Expression { expression, .. } => columns.extend_from_slice(expression.columns()),
                     }
                 }
-                input.read(Wanted { columns, rows: wanted.rows })
+                input.read(ReadColumns { columns, rows: wanted.rows })
             }
             Plan::Limit { input, skip, fetch } => {
                 let needed =
                     fetch.map_or(u64::MAX, |f| if f == 0 { 0 } else { (f as u64).saturating_add(*skip as u64) });
-                let (bytes, rows) = input.read(Wanted { rows: wanted.rows.min(needed), ..wanted });
+                let (bytes, rows) = input.read(ReadColumns { rows: wanted.rows.min(needed), ..wanted });
                 (bytes, rows.min(needed))
             }
             Plan::Shared(plan) => plan.read(wanted),
@@ -87,13 +87,13 @@ impl Plan {
                 let width = unnesting.input.schema().fields().len();
                 let lists = unnesting.lists.iter().map(|(column, _)| *column);
                 let columns = wanted.columns.iter().copied().filter(|&c| c < width).chain(lists).collect();
-                let (bytes, rows) = unnesting.input.read(Wanted { columns, rows: wanted.rows });
+                let (bytes, rows) = unnesting.input.read(ReadColumns { columns, rows: wanted.rows });
                 (bytes, rows.saturating_mul(UNNESTED_ROWS))
             }
             Plan::Aggregate(aggregation) => {
                 let arguments = aggregation.calls.iter().flat_map(AggregateCall::columns);
                 let columns = aggregation.keys.iter().copied().chain(arguments).collect();
-                let (bytes, rows) = aggregation.input.read(Wanted { columns, rows: u64::MAX });
+                let (bytes, rows) = aggregation.input.read(ReadColumns { columns, rows: u64::MAX });
                 let sets = aggregation.sets.as_ref().map_or(1, |sets| sets.sets.len() as u64);
                 (bytes, if aggregation.keys.is_empty() { sets } else { rows.saturating_mul(sets) })
             }
@@ -101,7 +101,7 @@ impl Plan {
             Plan::Sort(sort) => {
                 // Every row is kept, with all columns, before the first one comes out.
                 wanted.columns.extend(sort.keys.iter().map(|k| k.column));
-                let (bytes, rows) = sort.input.read(Wanted { rows: u64::MAX, ..wanted });
+                let (bytes, rows) = sort.input.read(ReadColumns { rows: u64::MAX, ..wanted });
                 (bytes, sort.fetch.map_or(rows, |f| rows.min(f as u64)))
             }
             Plan::Window(window) => {
@@ -109,12 +109,12 @@ impl Plan {
                 let keys = window.sort_keys().into_iter().map(|k| k.column);
                 let reads = keys.chain(window.calls.iter().flat_map(WindowCall::columns));
                 let columns = wanted.columns.into_iter().filter(|&c| c < width).chain(reads).collect();
-                window.input.read(Wanted { columns, rows: u64::MAX })
+                window.input.read(ReadColumns { columns, rows: u64::MAX })
             }
             Plan::Union(union) => {
                 let mut total = (0u64, 0u64);
                 for input in &union.inputs {
-                    let (bytes, rows) = input.read(Wanted { columns: wanted.columns.clone(), rows: wanted.rows });
+                    let (bytes, rows) = input.read(ReadColumns { columns: wanted.columns.clone(), rows: wanted.rows });
                     total = (total.0.saturating_add(bytes), total.1.saturating_add(rows));
                 }
                 total
@@ -168,8 +168,8 @@ fn join_read(join: &Join, wanted: &[usize]) -> (u64, u64) {
             right.extend(wanted.iter().copied().filter(|&c| c < right_width));
         }
     }
-    let (left_bytes, left_rows) = join.left.read(Wanted { columns: left, rows: u64::MAX });
-    let (right_bytes, right_rows) = join.right.read(Wanted { columns: right, rows: u64::MAX });
+    let (left_bytes, left_rows) = join.left.read(ReadColumns { columns: left, rows: u64::MAX });
+    let (right_bytes, right_rows) = join.right.read(ReadColumns { columns: right, rows: u64::MAX });
     let rows = match (only, join.on.is_empty()) {
         (Some(Side::Left), _) => left_rows,
         (Some(Side::Right), _) => right_rows,

@@ -1,4 +1,4 @@
-//! [`Streamed`]: a plan as a source of steps for the driver, whose window gives it back pressure.
+//! [`PlanStream`]: a plan as a source of steps for the driver, whose window gives it back pressure.
 //!
 //! The first step runs everything below the last pipeline and puts that together; each morsel of it is a step then,
 //! whose chunks leave as batches. A limit on top, or below projections that cannot fail, is the window's: it stops the
@@ -43,7 +43,7 @@ pub(crate) enum StreamNext {
 }
 
 /// A plan whose last pipeline streams.
-pub(crate) struct Streamed {
+pub(crate) struct PlanStream {
     /// Where it lies it stays: operators are counted by address.
     plan: Arc<Plan>,
     schema: SchemaRef,
@@ -55,13 +55,13 @@ pub(crate) struct Streamed {
     numbering: Option<Arc<Numbering>>,
 }
 
-impl Streamed {
+impl PlanStream {
     /// Nothing has run. With a profile it is counted what operators do.
-    pub(crate) fn new(plan: Arc<Plan>, schema: SchemaRef, profile: Option<&Profile>) -> Streamed {
+    pub(crate) fn new(plan: Arc<Plan>, schema: SchemaRef, profile: Option<&Profile>) -> PlanStream {
         let numbering = profile.map(|profile| Arc::new(Numbering::new(profile, &plan)));
         let row_bytes = schema.fields().iter().map(|f| width_bytes(f.data_type())).sum();
         let limit = limit_on_top(&plan);
-        Streamed { plan, schema, limit, row_bytes, pipe: OnceLock::new(), numbering }
+        PlanStream { plan, schema, limit, row_bytes, pipe: OnceLock::new(), numbering }
     }
 
     /// What the window has to cut off.

@@ -20,7 +20,7 @@ use crate::operators::limit::Limit;
 pub(crate) const ITEMS_PER_STEP: usize = 8;
 
 /// A batch and what it is charged to.
-pub(crate) struct Charged {
+pub(crate) struct ChargedBatch {
     pub(crate) batch: RecordBatch,
     pub(crate) reservation: Reservation,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Charged {
 /// What a consumer gets.
 pub(crate) enum Item {
     /// To be handed out as one batch.
-    Batches(Vec<Charged>),
+    Batches(Vec<ChargedBatch>),
     /// The end.
     Error(ExecError),
 }
@@ -56,7 +56,7 @@ pub(crate) struct Window<S> {
     /// Number of the front slot; numbers are never used again.
     first: u64,
     ready: VecDeque<Item>,
-    group: Vec<Charged>,
+    group: Vec<ChargedBatch>,
     group_rows: usize,
     /// Bytes charged for batches in slots, group and ready items.
     held_bytes: u64,
@@ -69,7 +69,7 @@ struct Slot<S> {
     step: Option<S>,
     /// The step was run and has more to make, when what it made was taken.
     paused: bool,
-    batches: VecDeque<Charged>,
+    batches: VecDeque<ChargedBatch>,
     result: Option<Result<(), ExecError>>,
 }
 
@@ -204,7 +204,7 @@ impl<S> Window<S> {
 
     /// Takes a batch that a step has made, and says whether it can move on: only the front slot's can. `None` where the
     /// slot is gone: the step may stop.
-    pub(crate) fn emit(&mut self, number: u64, charged: Charged) -> Option<bool> {
+    pub(crate) fn emit(&mut self, number: u64, charged: ChargedBatch) -> Option<bool> {
         let bytes = charged.reservation.bytes();
         self.slot(number)?.batches.push_back(charged);
         self.held_bytes += bytes;
@@ -254,7 +254,7 @@ impl<S> Window<S> {
     }
 
     /// Applies the limit to a batch and puts it into the group or the ready queue.
-    fn hand_on(&mut self, mut charged: Charged) {
+    fn hand_on(&mut self, mut charged: ChargedBatch) {
         if let Some(limit) = &mut self.limit {
             match limit.apply(&charged.batch) {
                 Some(batch) => charged.batch = batch,

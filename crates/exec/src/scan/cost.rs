@@ -33,7 +33,7 @@ pub(super) struct PerRow {
 }
 
 /// What is known of a segment before its morsels run.
-pub(super) struct Expected<'a> {
+pub(super) struct ExpectedWork<'a> {
     pub(super) reads: &'a [Read],
     /// Columns that the filter reads, once per test.
     pub(super) code_tests: &'a [usize],
@@ -46,7 +46,7 @@ pub(super) struct Expected<'a> {
 }
 
 impl PerRow {
-    pub(super) fn of(expected: &Expected<'_>) -> PerRow {
+    pub(super) fn of(expected: &ExpectedWork<'_>) -> PerRow {
         let width =
             |column: &usize| expected.reads.iter().find(|r| r.column == *column).map_or(0.0, |r| r.bytes_per_row);
         let tested: Vec<usize> = expected.code_tests.iter().chain(expected.row_tests).copied().collect();

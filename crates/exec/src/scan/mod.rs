@@ -36,14 +36,14 @@ pub(crate) use crate::tasks::counter::Counter;
 use crate::ExecError;
 use crate::codes::bind::Coding;
 use crate::codes::filter::Filter;
-use crate::codes::input::{Input, Rows};
+use crate::codes::input::{Input, InputRows};
 use crate::mask::Mask;
 use crate::tasks::locate::PageMaps;
 use crate::tasks::run::Run;
 use crate::tasks::traffic::TouchPhase;
 use prepare::Binding;
-use prepared::Prepared;
-use seek::{Access, Keys};
+use prepared::PreparedScan;
+use seek::{Access, ScanKeys};
 
 /// The rows of a table that pass a filter.
 pub(crate) struct Scan {
@@ -58,9 +58,9 @@ pub(crate) struct Scan {
     /// Rows that any consumer can need, if that is known.
     rows_needed: Option<usize>,
     /// What joins above say of columns.
-    keys: Keys,
+    keys: ScanKeys,
     binding: OnceLock<Binding>,
-    prepared: OnceLock<Prepared>,
+    prepared: OnceLock<PreparedScan>,
 }
 
 /// Some rows for one task: a granule, several that take little time, or several small remainders.
@@ -86,7 +86,7 @@ impl Scan {
     pub(crate) fn new(snapshot: Arc<TableVersion>, filter: Filter, columns: Vec<usize>, needed: Option<usize>) -> Scan {
         let segments = snapshot.parts.iter().flat_map(|p| p.segments.iter().cloned()).collect();
         let (binding, prepared) = (OnceLock::new(), OnceLock::new());
-        let keys = Keys::new();
+        let keys = ScanKeys::new();
         Scan { snapshot, segments, number: 0, filter, columns, rows_needed: needed, keys, binding, prepared }
     }
 
@@ -96,7 +96,7 @@ impl Scan {
     }
 
     /// Rows whose columns are not among these keys may be left out.
-    pub(crate) fn with_keys(self, keys: Keys) -> Scan {
+    pub(crate) fn with_keys(self, keys: ScanKeys) -> Scan {
         Scan { keys, ..self }
     }
 
@@ -141,7 +141,7 @@ impl Scan {
         &prepared.morsels[prepared.order[place]]
     }
 
-    fn prepared(&self) -> &Prepared {
+    fn prepared(&self) -> &PreparedScan {
         self.prepared.get().expect("morsels are handed out after preparation")
     }
 
@@ -216,11 +216,11 @@ impl Scan {
     /// Live rows of a piece of a segment that pass the filter; `counter` gets the bytes that it read for that.
     pub(crate) fn matches(&self, segment: usize, rows: &Range<usize>, counter: &Counter) -> Result<Matches, ExecError> {
         let skips = self.prepared().options.block_skipping;
-        let piece = Piece { segment: &self.segments[segment].segment, rows: rows.clone(), skips, counter };
+        let piece = ScanPiece { segment: &self.segments[segment].segment, rows: rows.clone(), skips, counter };
         self.matching(segment, &piece)
     }
 
-    fn matching(&self, segment: usize, piece: &Piece<'_>) -> Result<Matches, ExecError> {
+    fn matching(&self, segment: usize, piece: &ScanPiece<'_>) -> Result<Matches, ExecError> {
         let state = &self.prepared().segments[segment];
         let version = &self.segments[segment];
         if let Access::Rows(rows) = &state.access {
@@ -274,7 +274,7 @@ impl Matches {
 }
 
 /// Rows of a segment: of one granule, unless an index names them one by one.
-struct Piece<'a> {
+struct ScanPiece<'a> {
     segment: &'a Segment,
     rows: Range<usize>,
     /// Bounds of the granule may decide.
@@ -282,18 +282,18 @@ struct Piece<'a> {
     counter: &'a Counter,
 }
 
-impl Input for Piece<'_> {
+impl Input for ScanPiece<'_> {
     fn start(&self) -> usize {
         self.rows.start
     }
 
-    fn column(&self, column: usize, rows: &Rows<'_>) -> Result<ArrayRef, ExecError> {
+    fn column(&self, column: usize, rows: &InputRows<'_>) -> Result<ArrayRef, ExecError> {
         self.counter.reads(column, rows, TouchPhase::Find);
         let column = self.segment.column(column);
         Ok(match rows {
-            Rows::Range(range) => column.slice(range.clone()),
-            Rows::Positions(positions) => column.take(positions),
-            Rows::Marked(marked) => column.take_marked(marked.rows.clone(), marked.mask),
+            InputRows::Range(range) => column.slice(range.clone()),
+            InputRows::Positions(positions) => column.take(positions),
+            InputRows::Marked(marked) => column.take_marked(marked.rows.clone(), marked.mask),
         })
     }
 
@@ -302,27 +302,27 @@ impl Input for Piece<'_> {
         Some(coded.code_bounds(self.rows.start / GRANULE_ROWS))
     }
 
-    fn codes(&self, column: usize, rows: &Rows<'_>) -> Option<Vec<u32>> {
+    fn codes(&self, column: usize, rows: &InputRows<'_>) -> Option<Vec<u32>> {
         let of = self.segment.column(column).as_coded()?;
         self.counter.reads(column, rows, TouchPhase::Find);
         let column = of;
         let mut codes = Vec::with_capacity(rows.len());
         match rows {
-            Rows::Range(range) => column.unpack(range.clone(), &mut codes),
-            Rows::Positions(positions) => column.gather(positions, &mut codes),
-            Rows::Marked(marked) => column.compress(marked.rows.clone(), marked.mask, &mut codes),
+            InputRows::Range(range) => column.unpack(range.clone(), &mut codes),
+            InputRows::Positions(positions) => column.gather(positions, &mut codes),
+            InputRows::Marked(marked) => column.compress(marked.rows.clone(), marked.mask, &mut codes),
         }
         Some(codes)
     }
 
     fn texts(&self, column: usize) -> Option<Vec<Texts<'_>>> {
         let plain = self.segment.column(column).as_plain()?;
-        self.counter.reads(column, &Rows::Range(self.rows.clone()), TouchPhase::Find);
+        self.counter.reads(column, &InputRows::Range(self.rows.clone()), TouchPhase::Find);
         plain.texts(self.rows.clone())
     }
 
     fn select(&self, column: usize, predicate: &CodePredicate, mask: &mut Mask) {
-        self.counter.reads(column, &Rows::Range(self.rows.clone()), TouchPhase::Find);
+        self.counter.reads(column, &InputRows::Range(self.rows.clone()), TouchPhase::Find);
         let column = self.segment.column(column).as_coded().expect("only coded columns are bound to codes");
         if self.skips {
             column.select(self.rows.clone(), predicate, mask.words_mut());

@@ -16,10 +16,10 @@ use sched::Statement;
 use sched::policy::concurrency::Pieces;
 use storage::{Segment, SegmentVersion};
 
-use super::cost::{Expected, PerRow};
+use super::cost::{ExpectedWork, PerRow};
 use super::cut::in_turn;
-use super::prepared::{Prepared, PreparedSegment};
-use super::seek::{Access, Asked, choose};
+use super::prepared::{PreparedScan, PreparedSegment};
+use super::seek::{Access, ColumnQuery, choose};
 use super::{Morsel, Scan};
 use crate::ExecError;
 use crate::codes::bind::Coding;
@@ -49,7 +49,7 @@ pub(super) struct Binding {
 type CodingKey = (usize, bool);
 
 /// Rows of the segments that share a coding of a column, as far as code tests tell.
-struct Reached {
+struct ReachedRows {
     coding: Coding,
     /// How many a row test of the filter is evaluated for.
     rows: f64,
@@ -68,7 +68,7 @@ impl Scan {
     /// Binds what binary search can bind, and decides what is evaluated per entry.
     pub(crate) fn prepare(&self, statement: &Statement, places: Places<'_>) -> Result<(), ExecError> {
         let mut leaves = HashMap::new();
-        let mut reached: HashMap<(usize, CodingKey), Reached> = HashMap::new();
+        let mut reached: HashMap<(usize, CodingKey), ReachedRows> = HashMap::new();
         let columns = self.expression_columns();
         let accesses = self.accesses(places.options, places.lookup)?;
         for (version, access) in self.segments.iter().zip(&accesses) {
@@ -85,7 +85,7 @@ impl Scan {
             for &column in &columns {
                 if let Some(coded) = version.segment.column(column).as_coded() {
                     let coding = Coding::of(coded);
-                    let nothing = Reached { coding: coding.clone(), rows: 0.0 };
+                    let nothing = ReachedRows { coding: coding.clone(), rows: 0.0 };
                     reached.entry((column, coding.key())).or_insert(nothing).rows += rows * bound.fraction(1.0);
                 }
             }
@@ -108,9 +108,10 @@ impl Scan {
 
     /// The rows of each segment that are looked at.
     fn accesses(&self, options: ScanOptions, lookup: Lookup<'_>) -> Result<Vec<Access>, ExecError> {
-        let of_leaves = self.filter.conjuncts().filter_map(|test| Asked::of_test(test));
-        let of_joins = self.keys.iter().map(|(column, keys)| (*column, Asked::Keys(keys)));
-        let asked: Vec<(usize, Asked<'_>)> = of_leaves.chain(of_joins).filter(|_| options.index_lookups).collect();
+        let of_leaves = self.filter.conjuncts().filter_map(|test| ColumnQuery::of_test(test));
+        let of_joins = self.keys.iter().map(|(column, keys)| (*column, ColumnQuery::Keys(keys)));
+        let asked: Vec<(usize, ColumnQuery<'_>)> =
+            of_leaves.chain(of_joins).filter(|_| options.index_lookups).collect();
         let of = |(version, part): (&SegmentVersion, u32)| {
             let live = version.live_rows() > 0 && !asked.is_empty();
             let choice = if live { choose(&version.segment, &asked)? } else { None };
@@ -191,7 +192,7 @@ impl Scan {
     }
 
     /// What is worth evaluating per entry.
-    fn jobs(&self, reached: &HashMap<(usize, CodingKey), Reached>) -> Vec<Job> {
+    fn jobs(&self, reached: &HashMap<(usize, CodingKey), ReachedRows>) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (leaf, test) in self.filter.leaves().iter().enumerate() {
             let ([column], true, false) = (test.columns(), test.is_expression(), test.volatile()) else { continue };
@@ -244,7 +245,7 @@ impl Scan {
         };
         let options = places.options;
         let morsel_rows = morsels.iter().map(Morsel::rows).max().unwrap_or(0);
-        let prepared = Prepared { segments, morsels, morsel_rows, order, nodes, pieces, options };
+        let prepared = PreparedScan { segments, morsels, morsel_rows, order, nodes, pieces, options };
         assert!(self.prepared.set(prepared).is_ok(), "a scan is prepared once");
         Ok(())
     }
@@ -293,7 +294,7 @@ impl Scan {
             }
         }
         let width = |&column: &usize| crate::plan::width_bytes(self.snapshot.schema.field(column).data_type());
-        PerRow::of(&Expected {
+        PerRow::of(&ExpectedWork {
             reads: &prepared.reads,
             code_tests: &code_tests,
             row_tests: &row_tests,

@@ -1,4 +1,4 @@
-//! [`Prepared`]: what the morsels of a scan share once it is prepared.
+//! [`PreparedScan`]: what the morsels of a scan share once it is prepared.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::tasks::counter::Read;
 use crate::tasks::places::ScanOptions;
 
 /// What morsels share.
-pub(super) struct Prepared {
+pub(super) struct PreparedScan {
     pub(super) segments: Vec<PreparedSegment>,
     /// In the order of the rows.
     pub(super) morsels: Vec<Morsel>,

@@ -38,7 +38,7 @@ const LOOK_UP_COST: u64 = 1024;
 
 /// What a part of a conjunction says of one column.
 #[derive(Clone, Copy)]
-pub(crate) enum Asked<'a> {
+pub(crate) enum ColumnQuery<'a> {
     /// `column op value`.
     Compare(CompareOp, &'a ArrayRef),
     /// `column IN (values)`.
@@ -120,24 +120,24 @@ impl Choice<'_> {
     }
 }
 
-impl<'a> Asked<'a> {
+impl<'a> ColumnQuery<'a> {
     /// What a leaf says, where an index can look that up.
-    pub(crate) fn of_test(test: &'a RowTest) -> Option<(usize, Asked<'a>)> {
+    pub(crate) fn of_test(test: &'a RowTest) -> Option<(usize, ColumnQuery<'a>)> {
         let column = *test.columns().first()?;
         match (test.as_compare(), test.as_in()) {
-            (Some((op, value)), _) if op != CompareOp::NotEq => Some((column, Asked::Compare(op, value))),
-            (_, Some((values, false))) => Some((column, Asked::In(values))),
+            (Some((op, value)), _) if op != CompareOp::NotEq => Some((column, ColumnQuery::Compare(op, value))),
+            (_, Some((values, false))) => Some((column, ColumnQuery::In(values))),
             _ => None,
         }
     }
 
     /// As [`of_test`](Self::of_test), of a predicate.
-    fn of_predicate(predicate: &'a Predicate) -> Option<(usize, Asked<'a>)> {
+    fn of_predicate(predicate: &'a Predicate) -> Option<(usize, ColumnQuery<'a>)> {
         match predicate {
             Predicate::Compare { column, op, value } if *op != CompareOp::NotEq => {
-                Some((*column, Asked::Compare(*op, value)))
+                Some((*column, ColumnQuery::Compare(*op, value)))
             }
-            Predicate::In { column, values, negated: false } => Some((*column, Asked::In(values))),
+            Predicate::In { column, values, negated: false } => Some((*column, ColumnQuery::In(values))),
             _ => None,
         }
     }
@@ -145,9 +145,9 @@ impl<'a> Asked<'a> {
     /// Look-ups that it takes.
     fn look_ups(&self) -> usize {
         match self {
-            Asked::Compare(..) => 1,
-            Asked::In(values) => values.len(),
-            Asked::Keys(keys) => keys.few().map_or(usize::MAX, |few| few.len()),
+            ColumnQuery::Compare(..) => 1,
+            ColumnQuery::In(values) => values.len(),
+            ColumnQuery::Keys(keys) => keys.few().map_or(usize::MAX, |few| few.len()),
         }
     }
 
@@ -156,7 +156,7 @@ impl<'a> Asked<'a> {
         let stored = segment.column(column).as_ref();
         let mut places = Vec::with_capacity(self.look_ups());
         match self {
-            Asked::Compare(op, value) => {
+            ColumnQuery::Compare(op, value) => {
                 let value: &dyn Array = value.as_ref();
                 let (from, to) = match op {
                     CompareOp::Eq => (Bound::Included(value), Bound::Included(value)),
@@ -168,14 +168,14 @@ impl<'a> Asked<'a> {
                 };
                 places.push(index.order_between(stored, from, to)?);
             }
-            Asked::In(values) => {
+            ColumnQuery::In(values) => {
                 for i in 0..values.len() {
                     let value = values.slice(i, 1);
                     let value = Bound::Included(value.as_ref());
                     places.push(index.order_between(stored, value, value)?);
                 }
             }
-            Asked::Keys(keys) => match keys.few() {
+            ColumnQuery::Keys(keys) => match keys.few() {
                 Some(FewKeys::Integers(values)) => {
                     for &value in values {
                         let Some(of_value) = index.order_of_integers(stored, value, value) else { return Ok(None) };
@@ -217,7 +217,10 @@ fn intersected(a: &[Range<u32>], b: &[Range<u32>]) -> Vec<Range<u32>> {
 
 /// The index to look rows of a segment up in, given what parts of a conjunction say of columns; `None` where every row
 /// is to be looked at.
-pub(crate) fn choose<'s>(segment: &'s Segment, asked: &[(usize, Asked<'_>)]) -> Result<Option<Choice<'s>>, ExecError> {
+pub(crate) fn choose<'s>(
+    segment: &'s Segment,
+    asked: &[(usize, ColumnQuery<'_>)],
+) -> Result<Option<Choice<'s>>, ExecError> {
     let rows = segment.rows() as u64;
     let mut best: Option<(u64, Choice<'s>)> = None;
     for (number, (column, first)) in asked.iter().enumerate() {
@@ -225,7 +228,7 @@ pub(crate) fn choose<'s>(segment: &'s Segment, asked: &[(usize, Asked<'_>)]) -> 
         if asked[..number].iter().any(|(known, _)| known == column) {
             continue;
         }
-        let few = |asked: &Asked<'_>| asked.look_ups() <= 16 || asked.look_ups() as u64 * LOOK_UP_COST <= rows;
+        let few = |asked: &ColumnQuery<'_>| asked.look_ups() <= 16 || asked.look_ups() as u64 * LOOK_UP_COST <= rows;
         let mut places: Option<Vec<Range<u32>>> = None;
         let others = asked[number + 1..].iter().filter(|(other, _)| other == column).map(|(_, asked)| asked);
         for one in std::iter::once(first).chain(others).filter(|one| few(one)) {
@@ -248,12 +251,12 @@ pub(crate) fn choose<'s>(segment: &'s Segment, asked: &[(usize, Asked<'_>)]) -> 
 }
 
 /// What the parts of a conjunction over columns of a table say that an index may be asked.
-pub(crate) fn asked_by<'a>(conjuncts: &[&'a Predicate]) -> Vec<(usize, Asked<'a>)> {
+pub(crate) fn asked_by<'a>(conjuncts: &[&'a Predicate]) -> Vec<(usize, ColumnQuery<'a>)> {
     let mut asked = Vec::new();
     for conjunct in conjuncts {
         match conjunct {
             Predicate::And(parts) => asked.extend(asked_by(&parts.iter().collect::<Vec<_>>())),
-            other => asked.extend(Asked::of_predicate(other)),
+            other => asked.extend(ColumnQuery::of_predicate(other)),
         }
     }
     asked
@@ -269,7 +272,7 @@ pub(crate) struct Left {
 }
 
 /// What look-ups leave of the rows of a snapshot of which a conjunction is asked; `None` where no index is used.
-pub(crate) fn left(snapshot: &TableVersion, asked: &[(usize, Asked<'_>)]) -> Option<Left> {
+pub(crate) fn left(snapshot: &TableVersion, asked: &[(usize, ColumnQuery<'_>)]) -> Option<Left> {
     if asked.is_empty() {
         return None;
     }
@@ -295,7 +298,7 @@ pub(crate) fn left(snapshot: &TableVersion, asked: &[(usize, Asked<'_>)]) -> Opt
 }
 
 /// Key filters of joins that have few keys, by column of the table.
-pub(crate) type Keys = Vec<(usize, Arc<KeyFilter>)>;
+pub(crate) type ScanKeys = Vec<(usize, Arc<KeyFilter>)>;
 
 #[cfg(test)]
 mod tests {

@@ -15,13 +15,13 @@ use storage::{BLOCK_ROWS, CodePredicate, Column, Dictionary, Encoding, GRANULE_R
 
 use super::{Matches, Scan};
 use crate::ExecError;
-use crate::chunk::vector::{ColumnInfo, Kind, is_integer, type_bounds};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, is_integer, type_bounds};
 use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds};
 use crate::codes::bind::Coding;
 use crate::keys::key_filter::{KeyFilter, Most, OnCodes, Worth};
 use crate::mask::Mask;
-use crate::pipe::filters::{Filters, Wanted};
-use crate::pipe::{Out, Source};
+use crate::pipe::filters::{ColumnKeys, Filters};
+use crate::pipe::{ChunkSource, Out};
 use crate::tasks::counter::Counter;
 use crate::tasks::run::Run;
 
@@ -80,7 +80,7 @@ impl ScanSource {
         scan.prepare_with(run)?;
         let mut known: HashMap<(usize, usize, bool), OnCodes> = HashMap::new();
         let mut tests = Vec::with_capacity(scan.segments().len());
-        let worth = |wanted: &Wanted| {
+        let worth = |wanted: &ColumnKeys| {
             let worth = |most| Arc::new(if wanted.always { Worth::always() } else { Worth::new(most) });
             (worth(Most::Codes), worth(Most::Values))
         };
@@ -90,7 +90,7 @@ impl ScanSource {
             let mut of_segment = Tests::default();
             // Of rows that an index names few are left: the joins see to those.
             let filters = if scan.is_sought(segment) { &[] } else { filters.as_slice() };
-            for (number, Wanted { column, keys: filter, .. }) in filters.iter().enumerate() {
+            for (number, ColumnKeys { column, keys: filter, .. }) in filters.iter().enumerate() {
                 let place = columns.iter().position(|c| c == column).expect("filters are over columns that are read");
                 let mut by_value = true;
                 if let Some(coded) = version.segment.column(*column).as_coded() {
@@ -148,7 +148,7 @@ impl ScanSource {
             }
             run.check()?;
             let counter = self.scan.counter(*segment, rows);
-            let piece = Piece { source: self, segment: *segment, rows: rows.clone(), counter: counter.clone() };
+            let piece = SourcePiece { source: self, segment: *segment, rows: rows.clone(), counter: counter.clone() };
             let wanted = piece.hand_out(&mut left, (most, as_bits), &mut positions, out);
             counter.settle();
             if !wanted? {
@@ -160,14 +160,14 @@ impl ScanSource {
 }
 
 /// Rows of a segment on their way out.
-struct Piece<'a> {
+struct SourcePiece<'a> {
     source: &'a ScanSource,
     segment: usize,
     rows: Range<usize>,
     counter: Arc<Counter>,
 }
 
-impl Piece<'_> {
+impl SourcePiece<'_> {
     /// Hands out the rows that pass, at most `left`; `positions` is room to work in. False where nobody wants more.
     fn hand_out(
         &self,
@@ -176,7 +176,7 @@ impl Piece<'_> {
         positions: &mut Vec<u32>,
         out: &mut Out<'_>,
     ) -> Result<bool, ExecError> {
-        let Piece { source, segment, rows, counter } = self;
+        let SourcePiece { source, segment, rows, counter } = self;
         let mut matches = source.scan.matches(*segment, rows, counter)?;
         let tests = &source.tests[*segment];
         if let Matches::Mask(mask) = &mut matches {
@@ -223,7 +223,7 @@ impl Piece<'_> {
     }
 }
 
-impl Source for ScanSource {
+impl ChunkSource for ScanSource {
     fn morsels(&self) -> usize {
         self.scan.morsels()
     }
@@ -356,16 +356,16 @@ fn column_info(snapshot: &TableVersion, column: usize) -> ColumnInfo {
     info.nullable = nullable;
     if is_integer(info.data_type()) {
         if let Some((low, high)) = stored_bounds(&stored, &info) {
-            info.kind = Kind::Int { low, high };
+            info.kind = ColumnKind::Int { low, high };
         }
         return info;
     }
     if let Some(first) = stored.first().and_then(|c| c.as_coded())
-        && !matches!(info.kind, Kind::Float)
+        && !matches!(info.kind, ColumnKind::Float)
         && first.dictionary().encoding() == Encoding::SortedStrings
         && stored.iter().all(|c| c.as_coded().is_some_and(|c| Arc::ptr_eq(c.dictionary(), first.dictionary())))
     {
-        info.kind = Kind::Vid(first.dictionary().clone());
+        info.kind = ColumnKind::Vid(first.dictionary().clone());
     }
     info
 }

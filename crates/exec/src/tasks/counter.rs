@@ -13,7 +13,7 @@ use storage::{Column, Component, Encoding, GRANULE_ROWS, Segment};
 use super::locate::Locator;
 use super::places::Lookup;
 use super::traffic::{self, Item, TouchPhase, TouchedComponent};
-use crate::codes::input::Rows;
+use crate::codes::input::InputRows;
 
 /// Bytes that come from memory at a time.
 pub(crate) const LINE_BYTES: f64 = 64.0;
@@ -143,13 +143,13 @@ impl Counter {
     }
 
     /// Notes that the codes of these rows of a column are read.
-    pub(crate) fn reads(&self, column: usize, rows: &Rows<'_>, phase: TouchPhase) {
+    pub(crate) fn reads(&self, column: usize, rows: &InputRows<'_>, phase: TouchPhase) {
         let Some(place) = self.place(column) else { return };
         let width = self.reads[place].bytes_per_row;
         let bytes = match rows {
-            Rows::Range(range) => width * range.len() as f64,
-            Rows::Marked(marked) => width * marked.rows.len() as f64,
-            Rows::Positions(positions) => {
+            InputRows::Range(range) => width * range.len() as f64,
+            InputRows::Marked(marked) => width * marked.rows.len() as f64,
+            InputRows::Positions(positions) => {
                 (width.max(LINE_BYTES) * positions.len() as f64).min(width * self.rows as f64)
             }
         };

@@ -323,7 +323,7 @@ fn no_room_for_a_filter_fails_nothing() {
         stored_array(Arc::new(StringViewArray::from_iter_values((0..8000).map(|i| format!("text {}", i % 4000)))));
     let dictionary = texts.as_coded().expect("texts that repeat have codes").dictionary().clone();
     let field = Arc::new(Field::new("k", DataType::Utf8View, true));
-    let info = ColumnInfo { kind: Kind::Vid(dictionary), ..ColumnInfo::plain(field) };
+    let info = ColumnInfo { kind: ColumnKind::Vid(dictionary), ..ColumnInfo::plain(field) };
     let vector = Vector { data: Data::Vid(vec![3, 5]), valid: None };
     for (bytes, made) in [(1000, false), (1 << 20, true)] {
         let filter = |run: &Run<'_>| KeyFilter::of(&info, &vector, false, run).unwrap();

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, FieldRef, Float64Type, UInt64Type};
 use arrow::row::{RowConverter, SortField};
@@ -14,17 +14,17 @@ use arrow::row::{RowConverter, SortField};
 use super::best;
 use super::finish::Finish;
 use super::groups::{Groups, Pick, add_floats, add_ints, add_one, add_wide, count, for_each_pair, most};
-use super::keys::{Coder, is_true, load, loaded_info};
 use super::lists::Lists;
-use super::ordered::Ordered;
-use super::ranked::{self, Ranked};
-use super::state::{Distinct, Opaque, Pending, State};
+use super::ordered::OrderFinish;
+use super::ranked::{self, RankFinish};
+use super::state::{Distinct, Opaque, PendingRows, State};
 use super::store::{Arrival, Store};
 use super::table::Table;
 use crate::ExecError;
 use crate::chunk::Chunk;
-use crate::chunk::vector::{ColumnInfo, Data, Kind};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, Vector};
 use crate::keys::float::ordered;
+use crate::keys::group::{GroupCodec, load, loaded_info};
 use crate::plan::{AggregateCall, AggregateFunction, OpaqueAggregate};
 
 /// What a state keeps.
@@ -44,7 +44,7 @@ pub(super) enum Op {
     /// A function that this crate does not know.
     Opaque(Arc<dyn OpaqueAggregate>),
     /// Different values, for a call over them.
-    Distinct { coder: Box<Coder>, call: Box<Calls> },
+    Distinct { coder: Box<GroupCodec>, call: Box<Calls> },
     /// All values, as numbers of the same order.
     Numbers,
     /// All rows.
@@ -84,11 +84,11 @@ pub(super) enum Output {
     /// A call over different values.
     Distinct { of: usize },
     /// A percentile or the most frequent of numbers.
-    Ranked { of: usize, finish: Ranked },
+    Ranked { of: usize, finish: RankFinish },
     /// The first or the last row.
-    Best { of: usize, finish: Ordered },
+    Best { of: usize, finish: OrderFinish },
     /// Of rows in an order.
-    Ordered { of: usize, finish: Ordered },
+    Ordered { of: usize, finish: OrderFinish },
 }
 
 /// The aggregates of a statement.
@@ -185,9 +185,9 @@ impl Calls {
     fn ordered(&mut self, call: &AggregateCall) -> Result<Output, ExecError> {
         let column = call.arguments[0];
         let mask = self.mask(if call.function.skips_nulls() { &call.arguments } else { &[] }, call.filter);
-        if call.function.is_ranked() && !matches!(self.infos[column].kind, Kind::Arrow) {
+        if call.function.is_ranked() && !matches!(self.infos[column].kind, ColumnKind::Arrow) {
             let of = self.keep(Op::Numbers, &[column], mask);
-            return Ok(Output::Ranked { of, finish: Ranked::new(call, &self.infos[column]) });
+            return Ok(Output::Ranked { of, finish: RankFinish::new(call, &self.infos[column]) });
         }
         let store = Store::new(column, &call.order, call.distinct, &self.infos)?;
         let last = match call.function {
@@ -215,7 +215,7 @@ impl Calls {
             self.kept.push(Kept { op, columns: Vec::new(), mask });
             (self.kept.len() - 1, 0)
         });
-        let finish = Ordered::new(call, place);
+        let finish = OrderFinish::new(call, place);
         Ok(match self.kept[of].op {
             Op::Best { .. } => Output::Best { of, finish },
             _ => Output::Ordered { of, finish },
@@ -224,7 +224,7 @@ impl Calls {
 
     fn distinct(&mut self, call: &AggregateCall) -> Result<Output, ExecError> {
         let mask = self.mask(if call.function.skips_nulls() { &call.arguments } else { &[] }, call.filter);
-        let coder = Box::new(Coder::new(&call.arguments, &self.infos, 1)?);
+        let coder = Box::new(GroupCodec::new(&call.arguments, &self.infos, 1)?);
         let infos: Vec<ColumnInfo> = call.arguments.iter().map(|&c| self.infos[c].clone()).collect();
         let arguments = (0..infos.len()).collect();
         let inner = AggregateCall { arguments, distinct: false, filter: None, ..call.clone() };
@@ -268,8 +268,8 @@ impl Calls {
     fn sum(&mut self, call: &AggregateCall, column: usize, mask: Option<usize>) -> Result<usize, ExecError> {
         let info = &self.infos[column];
         let op = match (&info.kind, info.data_type()) {
-            (Kind::Int { low, high }, _) => Op::Sum { largest: low.unsigned_abs().max(high.unsigned_abs()) },
-            (Kind::Float, _) | (_, DataType::Float32 | DataType::Float16) => Op::SumFloat,
+            (ColumnKind::Int { low, high }, _) => Op::Sum { largest: low.unsigned_abs().max(high.unsigned_abs()) },
+            (ColumnKind::Float, _) | (_, DataType::Float32 | DataType::Float16) => Op::SumFloat,
             (_, DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::UInt64) => {
                 Op::SumExact
             }
@@ -284,10 +284,10 @@ impl Calls {
     fn most(&mut self, column: usize, mask: Option<usize>, smallest: bool) -> Result<usize, ExecError> {
         let info = &self.infos[column];
         let op = match &info.kind {
-            Kind::Int { low, high } => Op::Most { low: *low, high: *high, smallest },
-            Kind::Vid(dictionary) => Op::Most { low: 0, high: dictionary.len() as i64, smallest },
-            Kind::Float => Op::Most { low: i64::MIN, high: i64::MAX, smallest },
-            Kind::Arrow => {
+            ColumnKind::Int { low, high } => Op::Most { low: *low, high: *high, smallest },
+            ColumnKind::Vid(dictionary) => Op::Most { low: 0, high: dictionary.len() as i64, smallest },
+            ColumnKind::Float => Op::Most { low: i64::MIN, high: i64::MAX, smallest },
+            ColumnKind::Arrow => {
                 let converter = RowConverter::new(vec![SortField::new(info.data_type().clone())])?;
                 Op::Bytes { converter, smallest }
             }
@@ -349,7 +349,7 @@ impl Calls {
                 Op::Bytes { .. } => State::Bytes(Vec::new()),
                 Op::Opaque(function) => State::Opaque(Opaque {
                     groups: parking_lot::Mutex::new(function.groups()?),
-                    pending: Pending::default(),
+                    pending: PendingRows::default(),
                     total: 0,
                     fed: false,
                 }),
@@ -652,5 +652,20 @@ fn scale(data_type: &DataType) -> i8 {
     match data_type {
         DataType::Decimal32(_, s) | DataType::Decimal64(_, s) | DataType::Decimal128(_, s) => *s,
         _ => 0,
+    }
+}
+
+/// TRUE rows of a boolean column.
+fn is_true(vector: &Vector) -> Vec<bool> {
+    match &vector.data {
+        Data::Int(values) => match &vector.valid {
+            None => values.iter().map(|&v| v != 0).collect(),
+            Some(valid) => values.iter().zip(valid).map(|(&v, &valid)| valid && v != 0).collect(),
+        },
+        Data::Arrow(array) => {
+            let array: &BooleanArray = array.as_boolean();
+            array.iter().map(|v| v == Some(true)).collect()
+        }
+        _ => unreachable!("a boolean is an integer or an array"),
     }
 }

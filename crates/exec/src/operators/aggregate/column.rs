@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, Decimal128Array, PrimitiveArray, UInt64Array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::DataType;
 
-use crate::chunk::vector::{ColumnInfo, Data, Kind, Vector};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, Vector};
 
 /// Values of a column before all pieces are known.
 pub(crate) enum Values {
@@ -79,11 +79,11 @@ pub(crate) fn settle(pieces: Vec<Column>) -> (ColumnInfo, Vec<Vector>) {
     });
     let wide = pieces.iter().any(|p| matches!(p.values, Values::Wide(_)));
     if wide {
-        info.kind = Kind::Arrow;
+        info.kind = ColumnKind::Arrow;
     } else if matches!(pieces[0].values, Values::Int(_)) {
         let bounds = pieces.iter().filter_map(|p| p.bounds).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         let (low, high) = bounds.unwrap_or((0, 0));
-        info.kind = Kind::Int { low, high };
+        info.kind = ColumnKind::Int { low, high };
     }
     let vectors = pieces.into_iter().map(|piece| {
         let data = match piece.values {
@@ -97,7 +97,7 @@ pub(crate) fn settle(pieces: Vec<Column>) -> (ColumnInfo, Vec<Vector>) {
             Values::Int(values) => Data::Int(values),
             Values::Float(values) => Data::Float(values),
             Values::Vid(vids) => Data::Vid(vids),
-            Values::Arrow(array) if matches!(info.kind, Kind::Float) => return info.vector_of(&array),
+            Values::Arrow(array) if matches!(info.kind, ColumnKind::Float) => return info.vector_of(&array),
             Values::Arrow(array) => Data::Arrow(array),
         };
         Vector { data, valid: piece.valid }

@@ -13,13 +13,13 @@ use parking_lot::Mutex;
 use super::calls::{Calls, States};
 use super::column::{Column, settle};
 use super::groups::Pick;
-use super::keys::Key;
 use super::state::State;
 use super::table::Table;
 use super::{Grouping, Strategy, Worker, too_many};
 use crate::ExecError;
 use crate::chunk::Rows;
 use crate::chunk::vector::Vector;
+use crate::keys::group::GroupKey;
 use crate::pipe::kept::RowsSource;
 use crate::pipe::{Lane, Pipe};
 use crate::tasks::run::Run;
@@ -34,7 +34,7 @@ const PIECES_PER_THREAD: usize = 8;
 const PARTITIONS: usize = 256;
 
 /// Groups that take no more rows, one partition after the other.
-pub(super) struct Part<K> {
+pub(super) struct GroupPart<K> {
     /// The keys by group.
     keys: Vec<K>,
     /// The states, sealed.
@@ -44,10 +44,10 @@ pub(super) struct Part<K> {
 }
 
 /// Makes a part of a table's keys and states.
-type Sorted<'a, K> = dyn Fn(&[K], States) -> Result<Part<K>, ExecError> + Sync + 'a;
+type MakePart<'a, K> = dyn Fn(&[K], States) -> Result<GroupPart<K>, ExecError> + Sync + 'a;
 
 /// A piece of the result.
-pub(super) struct Piece {
+pub(super) struct ResultPiece {
     pub(super) rows: usize,
     pub(super) columns: Vec<Column>,
 }
@@ -56,14 +56,14 @@ pub(super) struct Piece {
 type End<'a, K, T> = dyn Fn(&[K], States) -> Result<T, ExecError> + Sync + 'a;
 
 /// A pipe of the workers' groups.
-pub(super) fn pipe_of<K: Key>(sink: &Grouping<'_, K>, workers: Vec<Worker<K>>) -> Result<Pipe, ExecError> {
+pub(super) fn pipe_of<K: GroupKey>(sink: &Grouping<'_, K>, workers: Vec<Worker<K>>) -> Result<Pipe, ExecError> {
     let finished = |keys: &[K], states: States| finished(sink, keys, states);
     let pieces = pieces(sink, workers, &finished)?;
     joined(&sink.run, pieces, || finished(&[], sink.calls.states(0, 0)?))
 }
 
 /// The workers' groups, in pieces that share no key.
-pub(super) fn pieces<K: Key, T: Send>(
+pub(super) fn pieces<K: GroupKey, T: Send>(
     sink: &Grouping<'_, K>,
     workers: Vec<Worker<K>>,
     end: &End<'_, K, T>,
@@ -86,7 +86,7 @@ pub(super) fn pieces<K: Key, T: Send>(
 }
 
 /// The workers with sealed states.
-fn sealed<K: Key>(sink: &Grouping<'_, K>, workers: Vec<Worker<K>>) -> Result<Vec<Worker<K>>, ExecError> {
+fn sealed<K: GroupKey>(sink: &Grouping<'_, K>, workers: Vec<Worker<K>>) -> Result<Vec<Worker<K>>, ExecError> {
     let workers: Vec<_> = workers.into_iter().map(|worker| Mutex::new(Some(worker))).collect();
     sink.run.map(workers.len(), &|number| {
         let mut worker = workers[number].lock().take().expect("a worker is sealed once");
@@ -95,7 +95,7 @@ fn sealed<K: Key>(sink: &Grouping<'_, K>, workers: Vec<Worker<K>>) -> Result<Vec
     })
 }
 
-fn one_group<K: Key, T>(
+fn one_group<K: GroupKey, T>(
     sink: &Grouping<'_, K>,
     workers: &[Worker<K>],
     rows: u64,
@@ -109,7 +109,7 @@ fn one_group<K: Key, T>(
 }
 
 /// Pieces of the groups of one table.
-fn of_one<K: Key, T: Send>(
+fn of_one<K: GroupKey, T: Send>(
     sink: &Grouping<'_, K>,
     worker: &Worker<K>,
     rows: u64,
@@ -126,7 +126,7 @@ fn of_one<K: Key, T: Send>(
 }
 
 /// Groups of a piece, where there are so many in all.
-fn piece_size<K: Key>(sink: &Grouping<'_, K>, groups: usize) -> usize {
+fn piece_size<K: GroupKey>(sink: &Grouping<'_, K>, groups: usize) -> usize {
     match sink.calls.has_distinct() {
         true => groups.max(1),
         // A group may have any number of values: the fewer groups, the more they are likely to have.
@@ -135,14 +135,14 @@ fn piece_size<K: Key>(sink: &Grouping<'_, K>, groups: usize) -> usize {
     }
 }
 
-fn finished<K: Key>(sink: &Grouping<'_, K>, keys: &[K], mut states: States) -> Result<Piece, ExecError> {
+fn finished<K: GroupKey>(sink: &Grouping<'_, K>, keys: &[K], mut states: States) -> Result<ResultPiece, ExecError> {
     let decoded = sink.coder.decode(keys)?.into_iter();
     let mut columns: Vec<Column> = decoded.map(|(info, vector)| Column::of_vector(info, vector)).collect();
     columns.extend(sink.calls.finish(&mut states, &sink.run)?);
-    Ok(Piece { rows: keys.len(), columns })
+    Ok(ResultPiece { rows: keys.len(), columns })
 }
 
-impl<K: Key> Part<K> {
+impl<K: GroupKey> GroupPart<K> {
     /// Groups, sorted by partitions; the states need not be sealed. Done while they are in the cache: from then on,
     /// every partition is read from its start to its end.
     pub(super) fn new(
@@ -151,7 +151,7 @@ impl<K: Key> Part<K> {
         mut states: States,
         partitions: usize,
         partition_of: impl Fn(K) -> usize,
-    ) -> Result<Part<K>, ExecError> {
+    ) -> Result<GroupPart<K>, ExecError> {
         let mut starts = vec![0; partitions + 1];
         let of: Vec<u32> = keys.iter().map(|&k| partition_of(k) as u32).collect();
         of.iter().for_each(|&p| starts[p as usize + 1] += 1);
@@ -166,13 +166,13 @@ impl<K: Key> Part<K> {
         calls.take_over(&mut sorted, &mut states, &Pick::List(&order), None)?;
         calls.seal(&mut sorted)?;
         let keys = order.iter().map(|&group| keys[group as usize]).collect();
-        Ok(Part { keys, states: sorted, starts })
+        Ok(GroupPart { keys, states: sorted, starts })
     }
 
     /// Groups by hash.
-    pub(super) fn by_hash(calls: &Calls, keys: &[K], states: States) -> Result<Part<K>, ExecError> {
+    pub(super) fn by_hash(calls: &Calls, keys: &[K], states: States) -> Result<GroupPart<K>, ExecError> {
         // Slots of tables go by the low bits.
-        Part::new(calls, keys, states, PARTITIONS, |key: K| (key.hash() >> 56) as usize)
+        GroupPart::new(calls, keys, states, PARTITIONS, |key: K| (key.hash() >> 56) as usize)
     }
 
     /// Bytes that it holds.
@@ -188,11 +188,11 @@ impl<K: Key> Part<K> {
 
 /// The groups of workers whose group numbers are no keys, in parts that `sorted` makes of a table, with what they are
 /// charged to.
-fn parts_of<K: Key>(
+fn parts_of<K: GroupKey>(
     sink: &Grouping<'_, K>,
     workers: Vec<Worker<K>>,
-    sorted: &Sorted<'_, K>,
-) -> Result<(Vec<Part<K>>, Vec<Reservation>), ExecError> {
+    sorted: &MakePart<'_, K>,
+) -> Result<(Vec<GroupPart<K>>, Vec<Reservation>), ExecError> {
     let (mut parts, mut held, mut tables) = (Vec::new(), Vec::new(), Vec::new());
     for worker in workers {
         // Both copies are there for a moment.
@@ -210,7 +210,7 @@ fn parts_of<K: Key>(
 }
 
 /// Pieces of tables whose keys ascend.
-fn by_order<K: Key, T: Send>(
+fn by_order<K: GroupKey, T: Send>(
     sink: &Grouping<'_, K>,
     workers: &[Worker<K>],
     rows: u64,
@@ -243,7 +243,7 @@ fn by_order<K: Key, T: Send>(
 }
 
 /// Two ascending lists as one, each key once.
-fn united<K: Key>(left: Vec<K>, right: &[K]) -> Vec<K> {
+fn united<K: GroupKey>(left: Vec<K>, right: &[K]) -> Vec<K> {
     if left.is_empty() {
         return right.to_vec();
     }
@@ -264,7 +264,7 @@ fn united<K: Key>(left: Vec<K>, right: &[K]) -> Vec<K> {
 }
 
 /// Where each key of an ascending list is in another one that has them all.
-fn places<K: Key>(keys: &[K], among: &[K]) -> Vec<u32> {
+fn places<K: GroupKey>(keys: &[K], among: &[K]) -> Vec<u32> {
     let mut place = 0;
     keys.iter()
         .map(|key| {
@@ -276,13 +276,13 @@ fn places<K: Key>(keys: &[K], among: &[K]) -> Vec<u32> {
         .collect()
 }
 
-fn by_hash<K: Key, T: Send>(
+fn by_hash<K: GroupKey, T: Send>(
     sink: &Grouping<'_, K>,
     workers: Vec<Worker<K>>,
     rows: u64,
     end: &End<'_, K, T>,
 ) -> Result<Vec<T>, ExecError> {
-    let (parts, _held) = parts_of(sink, workers, &|keys, states| Part::by_hash(&sink.calls, keys, states))?;
+    let (parts, _held) = parts_of(sink, workers, &|keys, states| GroupPart::by_hash(&sink.calls, keys, states))?;
     let groups: usize = parts.iter().map(|p| p.keys.len()).sum();
     let pieces = match sink.calls.has_distinct() {
         true => 1,
@@ -305,7 +305,7 @@ fn by_hash<K: Key, T: Send>(
     })
 }
 
-fn by_range<K: Key, T: Send>(
+fn by_range<K: GroupKey, T: Send>(
     sink: &Grouping<'_, K>,
     workers: Vec<Worker<K>>,
     domain: usize,
@@ -316,7 +316,7 @@ fn by_range<K: Key, T: Send>(
     let pieces = domain.div_ceil(size);
     let (direct, tables): (Vec<_>, Vec<_>) = workers.into_iter().partition(|w| w.direct);
     let (parts, _held) = parts_of(sink, tables, &|keys, states| {
-        Part::new(&sink.calls, keys, states, pieces, |key: K| key.low() as usize / size)
+        GroupPart::new(&sink.calls, keys, states, pieces, |key: K| key.low() as usize / size)
     })?;
     let counts = sink.calls.row_count();
     sink.run.map(pieces, &|piece| {
@@ -345,7 +345,7 @@ fn by_range<K: Key, T: Send>(
     })
 }
 
-fn key_of<K: Key>(number: usize) -> K {
+fn key_of<K: GroupKey>(number: usize) -> K {
     let mut key = K::default();
     key.add(0, number as u64);
     key
@@ -364,10 +364,10 @@ fn mark<K>(worker: &Worker<K>, counts: Option<usize>, range: Range<usize>, prese
 /// The pieces as lanes of a pipe.
 pub(super) fn joined(
     run: &Run<'_>,
-    pieces: Vec<Piece>,
-    none: impl FnOnce() -> Result<Piece, ExecError>,
+    pieces: Vec<ResultPiece>,
+    none: impl FnOnce() -> Result<ResultPiece, ExecError>,
 ) -> Result<Pipe, ExecError> {
-    let mut pieces: Vec<Piece> = pieces.into_iter().filter(|p| p.rows > 0).collect();
+    let mut pieces: Vec<ResultPiece> = pieces.into_iter().filter(|p| p.rows > 0).collect();
     if pieces.is_empty() {
         pieces.push(none()?);
     }

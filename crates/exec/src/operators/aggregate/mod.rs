@@ -21,8 +21,6 @@ mod calls;
 pub(crate) mod column;
 pub(crate) mod finish;
 mod groups;
-mod intern;
-mod keys;
 mod lists;
 mod merge;
 mod ordered;
@@ -44,6 +42,7 @@ use parking_lot::Mutex;
 
 use crate::ExecError;
 use crate::chunk::Chunk;
+use crate::keys::group::{GroupCodec, GroupKey, GroupScratch};
 use crate::pipe::Pipe;
 use crate::pipe::drive::{Sink, drive};
 use crate::pipe::filters::Filters;
@@ -54,8 +53,7 @@ use crate::tasks::run::Run;
 use crate::tasks::traffic;
 use calls::{Calls, States};
 use groups::{FEW_GROUPS, Groups, Pick};
-use keys::{Coder, Encoding, Key};
-use merge::Part;
+use merge::GroupPart;
 use store::Arrival;
 use strategy::{Facts, Strategy, choose};
 use table::Table;
@@ -97,7 +95,7 @@ fn grouped(
             .collect();
         return grouped(flow, &different, &keys, &calls, strategy);
     }
-    let coder = Coder::new(keys, &input.infos, 2)?;
+    let coder = GroupCodec::new(keys, &input.infos, 2)?;
     let calls = Calls::new(calls, &input.infos, keys.is_empty())?;
     match coder.words() {
         1 => Grouping::<u64>::run(flow, input, coder, calls, strategy),
@@ -124,11 +122,11 @@ struct Worker<K> {
     seen: Vec<bool>,
     states: States,
     /// Groups that were put aside, and their bytes.
-    flushed: Vec<Part<K>>,
+    flushed: Vec<GroupPart<K>>,
     flushed_bytes: u64,
     /// Of the next chunk.
     arrival: Arrival,
-    encoding: Encoding,
+    encoding: GroupScratch,
     keys: Vec<K>,
     groups: Vec<u32>,
     reservation: Reservation,
@@ -143,7 +141,7 @@ impl<K> Worker<K> {
 
 /// The sink of the input's chunks.
 struct Grouping<'a, K> {
-    coder: Coder,
+    coder: GroupCodec,
     calls: Arc<Calls>,
     strategy: Strategy,
     run: Run<'a>,
@@ -156,11 +154,11 @@ struct Grouping<'a, K> {
     _key: std::marker::PhantomData<fn() -> K>,
 }
 
-impl<'a, K: Key> Grouping<'a, K> {
+impl<'a, K: GroupKey> Grouping<'a, K> {
     fn new(
         run: Run<'a>,
         (rows, keys): (u64, u64),
-        coder: Coder,
+        coder: GroupCodec,
         calls: Arc<Calls>,
         strategy: Option<Strategy>,
     ) -> Result<Grouping<'a, K>, ExecError> {
@@ -192,7 +190,7 @@ impl<'a, K: Key> Grouping<'a, K> {
     fn run(
         flow: &Flow<'_>,
         input: &Pipe,
-        coder: Coder,
+        coder: GroupCodec,
         calls: Calls,
         strategy: Option<Strategy>,
     ) -> Result<Pipe, ExecError> {
@@ -260,7 +258,7 @@ impl<'a, K: Key> Grouping<'a, K> {
             return Ok(());
         }
         let states = std::mem::replace(&mut worker.states, self.calls.states(0, self.rows)?);
-        let part = Part::by_hash(&self.calls, worker.table.keys(), states)?;
+        let part = GroupPart::by_hash(&self.calls, worker.table.keys(), states)?;
         worker.table.clear();
         worker.flushed_bytes += part.bytes();
         worker.flushed.push(part);
@@ -304,7 +302,7 @@ fn grow_to(reservation: &mut Reservation, bytes: u64) -> Result<(), ExecError> {
     }
 }
 
-impl<K: Key> Sink for Grouping<'_, K> {
+impl<K: GroupKey> Sink for Grouping<'_, K> {
     type Local = Worker<K>;
 
     fn local(&self) -> Result<Worker<K>, ExecError> {
@@ -316,7 +314,7 @@ impl<K: Key> Sink for Grouping<'_, K> {
             flushed: Vec::new(),
             flushed_bytes: 0,
             arrival: Arrival::default(),
-            encoding: Encoding::default(),
+            encoding: GroupScratch::default(),
             keys: Vec::new(),
             groups: Vec::new(),
             reservation: self.run.reserve(0)?,

@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Decimal128Type, FieldRef, Float64Type};
 
 use super::column::{Column, Values};
 use super::lists::Lists;
-use super::ranked::{Wanted, at, between, mean_of_decimals, mean_of_floats};
+use super::ranked::{RankWish, at, between, mean_of_decimals, mean_of_floats};
 use super::store::{NOWHERE, Reader};
 use crate::ExecError;
 use crate::chunk::vector::ColumnInfo;
@@ -19,7 +19,7 @@ use crate::plan::{AggregateCall, AggregateFunction};
 use crate::tasks::run::Run;
 
 /// How a call's result is made of the rows of each group.
-pub(super) struct Ordered {
+pub(super) struct OrderFinish {
     function: AggregateFunction,
     field: FieldRef,
     /// Which of the kept columns is the argument.
@@ -27,12 +27,12 @@ pub(super) struct Ordered {
 }
 
 /// Rows of some groups in order: those of group `g` are from `starts[g]` to before `starts[g + 1]`.
-struct Sorted {
+struct SortedGroup {
     rows: Vec<u64>,
     starts: Vec<usize>,
 }
 
-impl Sorted {
+impl SortedGroup {
     fn of(&self, group: usize) -> &[u64] {
         &self.rows[self.starts[group]..self.starts[group + 1]]
     }
@@ -42,10 +42,10 @@ impl Sorted {
     }
 }
 
-impl Ordered {
+impl OrderFinish {
     /// Of a call whose argument is one of the columns that are kept.
-    pub(super) fn new(call: &AggregateCall, column: usize) -> Ordered {
-        Ordered { function: call.function.clone(), field: call.field.clone(), column }
+    pub(super) fn new(call: &AggregateCall, column: usize) -> OrderFinish {
+        OrderFinish { function: call.function.clone(), field: call.field.clone(), column }
     }
 
     /// The value of one row per group.
@@ -63,7 +63,7 @@ impl Ordered {
         groups: usize,
         run: &Run<'_>,
     ) -> Result<Column, ExecError> {
-        let mut sorted = Sorted { rows: Vec::new(), starts: vec![0] };
+        let mut sorted = SortedGroup { rows: Vec::new(), starts: vec![0] };
         for group in 0..groups {
             sorted.rows.extend(reader.order(lists.of(group), run)?);
             sorted.starts.push(sorted.rows.len());
@@ -82,7 +82,7 @@ impl Ordered {
             }
             AggregateFunction::Collect { .. } => self.lists(reader, &sorted),
             AggregateFunction::Join { separator } => self.texts(reader, &sorted, separator),
-            function => self.ranked(reader, &sorted, Wanted::of(function)),
+            function => self.ranked(reader, &sorted, RankWish::of(function)),
         }
     }
 
@@ -95,7 +95,7 @@ impl Ordered {
         ExecError::Evaluation(format!("{name}: {what} than fit one result; group by more, or filter first"))
     }
 
-    fn lists(&self, reader: &Reader<'_>, sorted: &Sorted) -> Result<Column, ExecError> {
+    fn lists(&self, reader: &Reader<'_>, sorted: &SortedGroup) -> Result<Column, ExecError> {
         let DataType::List(item) = self.field.data_type() else { unreachable!("it was validated") };
         let values = reader.gather(&sorted.rows, self.column)?.into_arrow();
         let ends = sorted.starts.iter().map(|&end| i32::try_from(end));
@@ -109,7 +109,7 @@ impl Ordered {
         Ok(self.arrow(arrow::array::make_array(data)))
     }
 
-    fn texts(&self, reader: &Reader<'_>, sorted: &Sorted, separator: &str) -> Result<Column, ExecError> {
+    fn texts(&self, reader: &Reader<'_>, sorted: &SortedGroup, separator: &str) -> Result<Column, ExecError> {
         let values = cast(&reader.gather(&sorted.rows, self.column)?.into_arrow(), &DataType::Utf8View)?;
         let values = values.as_string_view();
         let mut text = String::new();
@@ -158,7 +158,7 @@ impl Ordered {
     }
 
     /// Percentiles and modes. The rows are in the call's order, whichever its direction.
-    fn ranked(&self, reader: &Reader<'_>, sorted: &Sorted, wanted: Wanted) -> Result<Column, ExecError> {
+    fn ranked(&self, reader: &Reader<'_>, sorted: &SortedGroup, wanted: RankWish) -> Result<Column, ExecError> {
         let groups = sorted.starts.len() - 1;
         let (mut firsts, mut seconds, mut parts) = (Vec::with_capacity(groups), Vec::new(), Vec::new());
         for group in 0..groups {
@@ -169,15 +169,15 @@ impl Ordered {
                     seconds.push(NOWHERE);
                     parts.push(0.0);
                 }
-                Wanted::At(share) => firsts.push(rows[at(share, rows.len())]),
-                Wanted::Mode => {
+                RankWish::At(share) => firsts.push(rows[at(share, rows.len())]),
+                RankWish::Mode => {
                     let mut best = &rows[..0];
                     for equal in rows.chunk_by(|&a, &b| reader.are_equal(a, b)) {
                         best = if equal.len() > best.len() { equal } else { best };
                     }
                     firsts.push(best[0]);
                 }
-                Wanted::Between(share) => {
+                RankWish::Between(share) => {
                     let (first, second, part) = between(share, rows.len());
                     firsts.push(rows[first]);
                     seconds.push(rows[second]);
@@ -185,7 +185,7 @@ impl Ordered {
                 }
             }
         }
-        if !matches!(wanted, Wanted::Between(_)) {
+        if !matches!(wanted, RankWish::Between(_)) {
             return self.of_rows(reader, &firsts);
         }
         let low = reader.gather(&firsts, self.column)?.into_arrow();

@@ -9,11 +9,11 @@ use arrow::datatypes::DataType;
 
 use super::calls::{Calls, States};
 use super::groups::{Groups, Pick, for_each_pair};
-use super::keys::Coder;
 use super::state::{Distinct, Opaque, State};
 use super::too_many;
 use crate::ExecError;
 use crate::chunk::{CHUNK_ROWS, Chunk};
+use crate::keys::group::GroupCodec;
 use crate::plan::GroupedRows;
 
 /// Rows that an opaque function is given at a time, at least, unless there are no more.
@@ -95,7 +95,7 @@ impl Opaque {
 impl Distinct {
     pub(super) fn update(
         &mut self,
-        coder: &Coder,
+        coder: &GroupCodec,
         chunk: &mut Chunk,
         groups: Groups<'_>,
         mask: Option<&[bool]>,
@@ -130,7 +130,7 @@ impl Distinct {
     }
 
     /// The results of a call over the values of each group.
-    pub(super) fn finish(&self, coder: &Coder, call: &Calls, groups: usize) -> Result<States, ExecError> {
+    pub(super) fn finish(&self, coder: &GroupCodec, call: &Calls, groups: usize) -> Result<States, ExecError> {
         let mut states = call.states(groups, self.pairs.len() as u64)?;
         for pairs in self.pairs.keys().chunks(CHUNK_ROWS) {
             let numbers: Vec<u64> = pairs.iter().map(|&p| p as u64).collect();

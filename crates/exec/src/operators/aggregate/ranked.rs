@@ -9,8 +9,8 @@ use arrow::datatypes::{DataType, i256};
 use super::column::{Column, Values};
 use super::lists::Lists;
 use crate::ExecError;
-use crate::chunk::vector::{ColumnInfo, Kind};
-use crate::keys::float::{of_ordered, ordered};
+use crate::chunk::vector::{ColumnInfo, ColumnKind};
+use crate::keys::float::{of_ordered, rank};
 use crate::plan::{AggregateCall, AggregateFunction};
 use crate::tasks::run::Run;
 
@@ -26,7 +26,7 @@ const PIECE: usize = 1 << 16;
 
 /// What is asked of the values of a group.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Wanted {
+pub(super) enum RankWish {
     /// The value at this share of the way.
     At(f64),
     /// The same, between two values where it lies between them.
@@ -37,8 +37,8 @@ pub(super) enum Wanted {
 
 /// How a call's result is made of the numbers of each group.
 #[derive(Clone)]
-pub(super) struct Ranked {
-    pub(super) wanted: Wanted,
+pub(super) struct RankFinish {
+    pub(super) wanted: RankWish,
     /// The result is that of the values in descending order.
     pub(super) descending: bool,
     /// Each value counts once.
@@ -60,7 +60,7 @@ fn to_int(number: u64) -> i64 {
 
 /// A float as a number of the same order, of one zero and one NaN.
 pub(super) fn of_float(value: f64) -> u64 {
-    ordered(value + 0.0)
+    rank(value)
 }
 
 /// The two of `count` values in order that a share lies between, and how far it lies from the first one.
@@ -96,15 +96,15 @@ pub(super) fn mean_of_decimals(low: i128, high: i128, part: f64) -> i128 {
     whole.wrapping_div(two).to_i128().expect("a mean lies between its values")
 }
 
-impl Ranked {
+impl RankFinish {
     /// Of a call over a column of numbers.
-    pub(super) fn new(call: &AggregateCall, info: &ColumnInfo) -> Ranked {
+    pub(super) fn new(call: &AggregateCall, info: &ColumnInfo) -> RankFinish {
         let scale = match info.data_type() {
             DataType::Decimal32(_, s) | DataType::Decimal64(_, s) | DataType::Decimal128(_, s) => i32::from(*s),
             _ => 0,
         };
-        Ranked {
-            wanted: Wanted::of(&call.function),
+        RankFinish {
+            wanted: RankWish::of(&call.function),
             descending: call.order.first().is_some_and(|key| key.descending),
             distinct: call.distinct,
             info: ColumnInfo { field: call.field.clone(), ..info.clone() },
@@ -124,7 +124,7 @@ impl Ranked {
             let mut numbers = lists.of(group);
             if numbers.is_empty() {
                 valid[group] = false;
-                if let Wanted::Between(_) = self.wanted {
+                if let RankWish::Between(_) = self.wanted {
                     seconds.push(0);
                     parts.push(0.0);
                 }
@@ -138,12 +138,12 @@ impl Ranked {
                 numbers = &own;
             }
             match self.wanted {
-                Wanted::Mode => firsts[group] = self.mode(numbers, &mut scratch),
-                Wanted::At(share) => {
+                RankWish::Mode => firsts[group] = self.mode(numbers, &mut scratch),
+                RankWish::At(share) => {
                     let place = self.ascending_place(at(share, numbers.len()), numbers.len());
                     firsts[group] = select(numbers, (place, place), &mut scratch, run)?.0;
                 }
-                Wanted::Between(share) => {
+                RankWish::Between(share) => {
                     let (first, second, part) = between(share, numbers.len());
                     let (first, second) =
                         (self.ascending_place(first, numbers.len()), self.ascending_place(second, numbers.len()));
@@ -157,7 +157,7 @@ impl Ranked {
         }
         let valid = valid.contains(&false).then_some(valid);
         Ok(match self.wanted {
-            Wanted::Between(_) => self.means(&firsts, &seconds, &parts, valid),
+            RankWish::Between(_) => self.means(&firsts, &seconds, &parts, valid),
             _ => self.values(&firsts, valid),
         })
     }
@@ -183,8 +183,8 @@ impl Ranked {
     fn values(&self, numbers: &[u64], valid: Option<Vec<bool>>) -> Column {
         let is_value = |group: usize| valid.as_ref().is_none_or(|v| v[group]);
         let values = match &self.info.kind {
-            Kind::Vid(_) => Values::Vid(numbers.iter().map(|&n| n as u32).collect()),
-            Kind::Float => Values::Float(
+            ColumnKind::Vid(_) => Values::Vid(numbers.iter().map(|&n| n as u32).collect()),
+            ColumnKind::Float => Values::Float(
                 numbers.iter().enumerate().map(|(g, &n)| if is_value(g) { of_ordered(n) } else { 0.0 }).collect(),
             ),
             _ => {
@@ -205,7 +205,7 @@ impl Ranked {
         }
         let unit = 10f64.powi(self.scale);
         let float = |number: u64| match self.info.kind {
-            Kind::Float => of_ordered(number),
+            ColumnKind::Float => of_ordered(number),
             _ => to_int(number) as f64 / unit,
         };
         let means = pairs.map(|((&a, &b), &part)| mean_of_floats(float(a), float(b), part));
@@ -213,13 +213,13 @@ impl Ranked {
     }
 }
 
-impl Wanted {
+impl RankWish {
     /// What a function wants.
-    pub(super) fn of(function: &AggregateFunction) -> Wanted {
+    pub(super) fn of(function: &AggregateFunction) -> RankWish {
         match function {
-            AggregateFunction::Quantile { share, continuous: true } => Wanted::Between(*share),
-            AggregateFunction::Quantile { share, continuous: false } => Wanted::At(*share),
-            _ => Wanted::Mode,
+            AggregateFunction::Quantile { share, continuous: true } => RankWish::Between(*share),
+            AggregateFunction::Quantile { share, continuous: false } => RankWish::At(*share),
+            _ => RankWish::Mode,
         }
     }
 }

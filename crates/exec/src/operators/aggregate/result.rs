@@ -10,7 +10,7 @@ use super::calls::{Calls, Op, Output, States};
 use super::column::{Column, Values};
 use super::state::State;
 use crate::ExecError;
-use crate::chunk::vector::{ColumnInfo, Kind};
+use crate::chunk::vector::{ColumnInfo, ColumnKind};
 use crate::keys::float::of_ordered;
 use crate::tasks::run::Run;
 
@@ -129,8 +129,8 @@ impl Calls {
                 };
                 let numbers = numbers.iter().enumerate();
                 match &info.kind {
-                    Kind::Vid(_) => Values::Vid(numbers.map(|n| number(n) as u32).collect()),
-                    Kind::Float => Values::Float(
+                    ColumnKind::Vid(_) => Values::Vid(numbers.map(|n| number(n) as u32).collect()),
+                    ColumnKind::Float => Values::Float(
                         numbers
                             .map(|(group, &n)| match is_value(group) {
                                 true => of_ordered(if smallest { !n } else { n }),

@@ -16,12 +16,12 @@ use numa::Reservation;
 use super::calls::{Calls, States};
 use super::column::{Column, Values};
 use super::groups::Pick;
-use super::keys::{Coder, Key};
-use super::merge::{self, Piece};
+use super::merge::{self, ResultPiece};
 use super::{Grouping, Strategy, Worker};
 use crate::ExecError;
 use crate::chunk::Chunk;
-use crate::chunk::vector::{ColumnInfo, Data, Kind, Vector};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, Vector};
+use crate::keys::group::{GroupCodec, GroupKey};
 use crate::pipe::Pipe;
 use crate::pipe::drive::{Sink, drive};
 use crate::plan::{AggregateCall, GroupingSet, GroupingSets};
@@ -37,7 +37,7 @@ struct Groups {
 }
 
 /// The groups of a set of keys.
-struct Grouped {
+struct GroupedSet {
     /// The keys, by place.
     keys: Vec<usize>,
     pieces: Vec<Groups>,
@@ -46,11 +46,11 @@ struct Grouped {
     _held: Reservation,
 }
 
-impl Grouped {
-    fn new(keys: Vec<usize>, pieces: Vec<Groups>, rows: u64, run: &Run<'_>) -> Result<Grouped, ExecError> {
+impl GroupedSet {
+    fn new(keys: Vec<usize>, pieces: Vec<Groups>, rows: u64, run: &Run<'_>) -> Result<GroupedSet, ExecError> {
         let bytes = |piece: &Groups| piece.states.bytes() + piece.keys.iter().map(|(_, v)| v.bytes()).sum::<u64>();
         let held = run.reserve(pieces.iter().map(bytes).sum())?;
-        Ok(Grouped { keys, pieces, rows, _held: held })
+        Ok(GroupedSet { keys, pieces, rows, _held: held })
     }
 
     fn groups(&self) -> usize {
@@ -72,11 +72,11 @@ trait SetSink: Sync {
     fn groups(&self, locals: Vec<Local>) -> Result<(Vec<Groups>, u64), ExecError>;
 }
 
-fn of<K: Key>(local: &mut Local) -> &mut Worker<K> {
+fn of<K: GroupKey>(local: &mut Local) -> &mut Worker<K> {
     local.downcast_mut().expect("a worker of this set")
 }
 
-impl<K: Key> SetSink for Grouping<'_, K> {
+impl<K: GroupKey> SetSink for Grouping<'_, K> {
     fn local(&self) -> Result<Local, ExecError> {
         Ok(Box::new(Sink::local(self)?))
     }
@@ -131,7 +131,7 @@ fn grouping<'a>(
     infos: &[ColumnInfo],
     calls: &Arc<Calls>,
 ) -> Result<Box<dyn SetSink + 'a>, ExecError> {
-    let coder = Coder::new(columns, infos, 2)?;
+    let coder = GroupCodec::new(columns, infos, 2)?;
     let calls = calls.clone();
     Ok(match coder.words() {
         1 => Box::new(Grouping::<u64>::new(run, (rows, groups), coder, calls, None)?),
@@ -193,7 +193,7 @@ pub(super) fn pipe(
         let made = from_groups(run, fine, set, (&input.infos, keys), &kept)?;
         all.push(made);
     }
-    let infos: Vec<ColumnInfo> = keys.iter().map(|&key| super::keys::loaded_info(&input.infos[key])).collect();
+    let infos: Vec<ColumnInfo> = keys.iter().map(|&key| crate::keys::group::loaded_info(&input.infos[key])).collect();
     let mut pieces = Vec::new();
     for set in &sets.sets {
         let grouped = all.iter().find(|grouped| grouped.keys == set.keys).expect("every set was made");
@@ -219,7 +219,7 @@ fn from_rows(
     sets: &[&[usize]],
     calls: &[AggregateCall],
     kept: &Arc<Calls>,
-) -> Result<Vec<Grouped>, ExecError> {
+) -> Result<Vec<GroupedSet>, ExecError> {
     let sinks = sets.iter().map(|set| {
         let columns: Vec<usize> = set.iter().map(|&place| keys[place]).collect();
         grouping(*run, (input.rows, input.rows), &columns, &input.infos, kept)
@@ -236,7 +236,7 @@ fn from_rows(
     let mut made = Vec::with_capacity(sets.len());
     for ((set, sink), locals) in sets.iter().zip(&together.sinks).zip(locals) {
         let (groups, rows) = sink.groups(locals)?;
-        made.push(Grouped::new(set.to_vec(), groups, rows, run)?);
+        made.push(GroupedSet::new(set.to_vec(), groups, rows, run)?);
     }
     Ok(made)
 }
@@ -244,11 +244,11 @@ fn from_rows(
 /// The groups of a set, from those of a finer one.
 fn from_groups(
     run: &Run<'_>,
-    fine: &Grouped,
+    fine: &GroupedSet,
     set: &[usize],
     (infos, keys): (&[ColumnInfo], &[usize]),
     kept: &Arc<Calls>,
-) -> Result<Grouped, ExecError> {
+) -> Result<GroupedSet, ExecError> {
     let infos: Vec<ColumnInfo> = fine.keys.iter().map(|&place| infos[keys[place]].clone()).collect();
     let place = |key: &usize| fine.keys.iter().position(|k| k == key).expect("the finer set has all keys");
     let columns: Vec<usize> = set.iter().map(place).collect();
@@ -262,7 +262,7 @@ fn from_groups(
         }
         Ok(local)
     })?;
-    Grouped::new(set.to_vec(), sink.groups(locals)?.0, fine.rows, run)
+    GroupedSet::new(set.to_vec(), sink.groups(locals)?.0, fine.rows, run)
 }
 
 /// The rows of a set's groups.
@@ -272,7 +272,7 @@ fn finished(
     (keys, id): (&[ColumnInfo], &arrow::datatypes::FieldRef),
     calls: &Calls,
     run: &Run<'_>,
-) -> Result<Piece, ExecError> {
+) -> Result<ResultPiece, ExecError> {
     let mut columns: Vec<Column> = Vec::with_capacity(keys.len() + 1);
     for (place, info) in keys.iter().enumerate() {
         columns.push(match set.keys.iter().position(|&key| key == place) {
@@ -289,16 +289,16 @@ fn finished(
     let mut states = calls.states(groups.rows, groups.states.rows())?;
     calls.merge(&mut states, &groups.states, &Pick::Range(0..groups.rows), None)?;
     columns.extend(calls.finish(&mut states, run)?);
-    Ok(Piece { rows: groups.rows, columns })
+    Ok(ResultPiece { rows: groups.rows, columns })
 }
 
 /// `n` NULLs.
 fn nothing(info: &ColumnInfo, rows: usize) -> Vector {
     let data = match info.kind {
-        Kind::Int { .. } => Data::Int(vec![0; rows]),
-        Kind::Float => Data::Float(vec![0.0; rows]),
-        Kind::Vid(_) => Data::Vid(vec![0; rows]),
-        Kind::Arrow => {
+        ColumnKind::Int { .. } => Data::Int(vec![0; rows]),
+        ColumnKind::Float => Data::Float(vec![0.0; rows]),
+        ColumnKind::Vid(_) => Data::Vid(vec![0; rows]),
+        ColumnKind::Arrow => {
             let nulls = arrow::array::new_null_array(info.data_type(), rows);
             return Vector { data: Data::Arrow(nulls), valid: None };
         }

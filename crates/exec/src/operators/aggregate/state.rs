@@ -7,9 +7,9 @@ use arrow::array::ArrayRef;
 use parking_lot::Mutex;
 
 use super::best::Best;
-use super::keys::Encoding;
 use super::lists::Lists;
 use super::table::Table;
+use crate::keys::group::GroupScratch;
 use crate::plan::OpaqueGroups;
 
 /// What one aggregate has seen, by group.
@@ -41,7 +41,7 @@ pub(crate) enum State {
 /// The state of an opaque function, and rows that it has not been given yet.
 pub(crate) struct Opaque {
     pub(super) groups: Mutex<Box<dyn OpaqueGroups>>,
-    pub(super) pending: Pending,
+    pub(super) pending: PendingRows,
     pub(super) total: usize,
     /// It has been told of groups.
     pub(super) fed: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Opaque {
 
 /// Rows that wait to be enough.
 #[derive(Default)]
-pub(super) struct Pending {
+pub(super) struct PendingRows {
     /// Per argument the arrays of chunks.
     pub(super) arguments: Vec<Vec<ArrayRef>>,
     pub(super) groups: Vec<usize>,
@@ -60,7 +60,7 @@ pub(super) struct Pending {
 pub(crate) struct Distinct {
     /// The group in the upper word, the value's number in the lower one.
     pub(super) pairs: Table<u128>,
-    pub(super) encoding: Encoding,
+    pub(super) encoding: GroupScratch,
     pub(super) numbers: Vec<u64>,
 }
 

@@ -13,11 +13,11 @@ use arrow::row::Rows as ByteRows;
 use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::column::{Column, Values};
-use super::keys::load;
 use crate::ExecError;
 use crate::chunk::Chunk;
-use crate::chunk::vector::{ColumnInfo, Data, Kind, Vector};
-use crate::operators::sort::keys::Layout;
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, Vector};
+use crate::keys::group::load;
+use crate::keys::order::OrderLayout;
 use crate::plan::SortKey;
 use crate::tasks::run::Run;
 
@@ -54,15 +54,15 @@ impl Arrival {
 }
 
 /// Keys of a chunk's rows.
-enum Keys {
+enum StoreKeys {
     Words(Vec<u128>),
     Bytes(ByteRows),
 }
 
-struct Stored {
+struct StoredChunk {
     arrival: Arrival,
     columns: Vec<Arc<Vector>>,
-    keys: Keys,
+    keys: StoreKeys,
     /// Row numbers within the chunk as it came.
     rows: Vec<u32>,
 }
@@ -74,8 +74,8 @@ pub(super) struct Store {
     pub(super) order: Vec<SortKey>,
     /// Rows of a group with equal keys are one.
     pub(super) distinct: bool,
-    layout: Layout,
-    chunks: RwLock<Vec<Stored>>,
+    layout: OrderLayout,
+    chunks: RwLock<Vec<StoredChunk>>,
     bytes: AtomicU64,
 }
 
@@ -94,7 +94,7 @@ impl Store {
         if distinct && order.iter().all(|key| key.column != column) {
             order.push(SortKey { column, descending: false, nulls_first: false });
         }
-        let layout = Layout::new(&order, infos)?;
+        let layout = OrderLayout::new(&order, infos)?;
         Ok(Store {
             columns: vec![column],
             order,
@@ -107,7 +107,7 @@ impl Store {
 
     /// Do keys fit a word?
     pub(super) fn has_words(&self) -> bool {
-        matches!(self.layout, Layout::Packed(..))
+        matches!(self.layout, OrderLayout::Words(..))
     }
 
     /// Where a column is kept; it is from then on.
@@ -125,7 +125,7 @@ impl Store {
 
     /// The keys of a chunk's rows, if they fit a word.
     pub(super) fn words(&self, chunk: &mut Chunk, infos: &[ColumnInfo]) -> Option<Vec<u128>> {
-        let Layout::Packed(packed, _) = &self.layout else { return None };
+        let OrderLayout::Words(packed, _) = &self.layout else { return None };
         let mut words = Vec::new();
         packed.words(0..chunk.rows(), |column| load(chunk, column, &infos[column]), &mut words);
         Some(words)
@@ -147,21 +147,21 @@ impl Store {
         };
         let columns: Vec<Arc<Vector>> = self.columns.iter().map(|&c| column(c)).collect();
         let keys = match &self.layout {
-            Layout::Packed(packed, _) => {
+            OrderLayout::Words(packed, _) => {
                 let mut words = Vec::new();
                 packed.words(0..rows.len(), column, &mut words);
-                Keys::Words(words)
+                StoreKeys::Words(words)
             }
-            Layout::Bytes(bytes) => Keys::Bytes(bytes.of_chunk(rows.len(), column)?),
+            OrderLayout::Bytes(bytes) => StoreKeys::Bytes(bytes.of_chunk(rows.len(), column)?),
         };
         let key_bytes = match &keys {
-            Keys::Words(words) => size_of_val(words.as_slice()),
-            Keys::Bytes(rows) => rows.size(),
+            StoreKeys::Words(words) => size_of_val(words.as_slice()),
+            StoreKeys::Bytes(rows) => rows.size(),
         };
         let bytes = columns.iter().map(|c| c.bytes()).sum::<u64>() + (key_bytes + size_of_val(rows.as_slice())) as u64;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let mut chunks = self.chunks.write();
-        chunks.push(Stored { arrival, columns, keys, rows });
+        chunks.push(StoredChunk { arrival, columns, keys, rows });
         Ok(((chunks.len() - 1) as u64) << ROW_BITS)
     }
 
@@ -174,7 +174,7 @@ impl Store {
 /// Rows that are all there.
 pub(super) struct Reader<'s> {
     store: &'s Store,
-    chunks: RwLockReadGuard<'s, Vec<Stored>>,
+    chunks: RwLockReadGuard<'s, Vec<StoredChunk>>,
     infos: &'s [ColumnInfo],
 }
 
@@ -194,7 +194,7 @@ impl Reader<'_> {
         }
         let entries = locators.iter().map(|&locator| {
             let chunk = &self.chunks[chunk_of(locator)];
-            let Keys::Words(words) = &chunk.keys else { unreachable!("keys are words") };
+            let StoreKeys::Words(words) = &chunk.keys else { unreachable!("keys are words") };
             let row = row_of(locator);
             (words[row], chunk.arrival.of_row(chunk.rows[row] as usize), locator)
         });
@@ -223,15 +223,15 @@ impl Reader<'_> {
 
     fn bytes_of(&self, locator: u64) -> &[u8] {
         match &self.chunks[chunk_of(locator)].keys {
-            Keys::Bytes(rows) => rows.row(row_of(locator)).data(),
-            Keys::Words(_) => unreachable!("keys are bytes"),
+            StoreKeys::Bytes(rows) => rows.row(row_of(locator)).data(),
+            StoreKeys::Words(_) => unreachable!("keys are bytes"),
         }
     }
 
     /// Have two rows equal keys?
     pub(super) fn are_equal(&self, a: u64, b: u64) -> bool {
         match (&self.chunks[chunk_of(a)].keys, &self.chunks[chunk_of(b)].keys) {
-            (Keys::Words(left), Keys::Words(right)) => left[row_of(a)] == right[row_of(b)],
+            (StoreKeys::Words(left), StoreKeys::Words(right)) => left[row_of(a)] == right[row_of(b)],
             _ => self.bytes_of(a) == self.bytes_of(b),
         }
     }
@@ -256,10 +256,10 @@ impl Reader<'_> {
             };
         }
         let values = match &info.kind {
-            Kind::Int { .. } => Values::Int(of!(Int)),
-            Kind::Float => Values::Float(of!(Float)),
-            Kind::Vid(_) => Values::Vid(of!(Vid)),
-            Kind::Arrow => {
+            ColumnKind::Int { .. } => Values::Int(of!(Int)),
+            ColumnKind::Float => Values::Float(of!(Float)),
+            ColumnKind::Vid(_) => Values::Vid(of!(Vid)),
+            ColumnKind::Arrow => {
                 let array = self.gather_arrow(locators, column, &info)?;
                 return Ok(Column::new(info, Values::Arrow(array), None));
             }

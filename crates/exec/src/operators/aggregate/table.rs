@@ -6,7 +6,7 @@
 
 use std::mem::size_of;
 
-use super::keys::Key;
+use crate::keys::group::GroupKey;
 
 /// No group.
 const EMPTY: u32 = u32::MAX;
@@ -26,7 +26,7 @@ pub(super) struct Table<K> {
     slots: Vec<Slot<K>>,
 }
 
-impl<K: Key> Table<K> {
+impl<K: GroupKey> Table<K> {
     /// No group.
     pub(super) fn new() -> Table<K> {
         Table { keys: Vec::new(), slots: Vec::new() }

@@ -16,7 +16,7 @@ use storage::{ColumnAllocator, Dictionary, Serial, Stager, TableVersion, build_p
 
 use super::strategy::Strategy;
 use super::*;
-use crate::chunk::vector::{ColumnInfo, Kind, Vector};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Vector};
 use crate::chunk::{Chunk, Origin, RowIds, Rows};
 use crate::pipe::flow::Flow;
 use crate::pipe::kept::{collect, of_rows};
@@ -109,7 +109,7 @@ fn dictionary() -> (ColumnInfo, Arc<Dictionary>) {
     let part = build_part(&schema, staged, &[ColumnAllocator::unplaced()], &Serial).unwrap();
     let version = TableVersion::empty(&schema).with_appended(part);
     let info = column_infos(&version, &[0]).pop().unwrap();
-    let Kind::Vid(dictionary) = info.kind.clone() else { panic!("strings have vids") };
+    let ColumnKind::Vid(dictionary) = info.kind.clone() else { panic!("strings have vids") };
     assert_eq!(dictionary.len(), words().len());
     (info, dictionary)
 }
@@ -154,15 +154,15 @@ fn column(info: &ColumnInfo, rows: usize, random: &mut Random) -> Vector {
         .collect();
     let valid = || ints.contains(&None).then(|| ints.iter().map(Option::is_some).collect::<Vec<bool>>());
     match (&info.kind, info.data_type()) {
-        (Kind::Int { .. }, _) => {
+        (ColumnKind::Int { .. }, _) => {
             use crate::chunk::vector::Data;
             Vector { data: Data::Int(ints.iter().map(|v| v.unwrap_or(0)).collect()), valid: valid() }
         }
-        (Kind::Vid(_), _) => {
+        (ColumnKind::Vid(_), _) => {
             use crate::chunk::vector::Data;
             Vector { data: Data::Vid(ints.iter().map(|v| v.unwrap_or(0) as u32).collect()), valid: valid() }
         }
-        (Kind::Float, _) => {
+        (ColumnKind::Float, _) => {
             let special = [0.0, -0.0, f64::NAN, 1.5, -2.25, f64::INFINITY, 7.75];
             let floats = ints.iter().map(|v| v.map(|v| special[v as usize % 7]));
             info.vector_of(&(Arc::new(floats.collect::<Float64Array>()) as ArrayRef))
@@ -276,7 +276,7 @@ fn one_nan(value: f64) -> f64 {
 
 fn canonical_key(value: &Value) -> Value {
     match value {
-        Value::Float(bits) => Value::Float(keys::canonical(f64::from_bits(*bits))),
+        Value::Float(bits) => Value::Float(crate::keys::float::bits(f64::from_bits(*bits))),
         other => other.clone(),
     }
 }
@@ -315,10 +315,10 @@ fn nowhere() -> &'static Arc<crate::Traffic> {
 }
 
 /// Groups rows with several workers that take chunks in turn.
-fn group<K: Key>(
+fn group<K: GroupKey>(
     run: Run<'_>,
     rows: &Arc<Rows>,
-    (coder, calls): (Coder, Calls),
+    (coder, calls): (GroupCodec, Calls),
     strategy: Option<Strategy>,
     (workers, chunk_rows): (usize, usize),
 ) -> Result<Pipe, ExecError> {
@@ -343,7 +343,8 @@ fn rows_of(flow: &Flow<'_>, pipe: &Pipe, calls: &[AggregateCall], keys: usize) -
         .iter()
         .zip(&rows.columns)
         .map(|(info, vector)| {
-            if let (Kind::Int { low, high }, crate::chunk::vector::Data::Int(values)) = (&info.kind, &vector.data) {
+            if let (ColumnKind::Int { low, high }, crate::chunk::vector::Data::Int(values)) = (&info.kind, &vector.data)
+            {
                 let inside = |r: usize| !vector.is_valid(r) || (*low..=*high).contains(&values[r]);
                 assert!((0..values.len()).all(inside), "bounds of {} hold", info.field.name());
             }
@@ -406,7 +407,7 @@ fn check(seed: u64) {
     let shape = (1 + random.below_u64(4) as usize, [1, 16, 100, 2048][random.below_u64(4) as usize]);
     let statement = statement();
     let flow = Flow::new(run_of(&statement), compile);
-    let coder = || Coder::new(&keys, &infos, 2).unwrap();
+    let coder = || GroupCodec::new(&keys, &infos, 2).unwrap();
     let compiled = || Calls::new(&calls, &infos, keys.is_empty()).unwrap();
     let domain = coder().domain().filter(|&d| d <= 3_000_000 && !compiled().needs_dense_groups());
     let strategy = match (random.below_u64(4), domain) {
@@ -529,7 +530,7 @@ fn totals_beyond_128_bits_come_back() {
         let (statement, calls) = (statement(), [call(AggregateFunction::Sum, &[0], &infos)]);
         let flow = Flow::new(run_of(&statement), compile);
         let compiled = Calls::new(&calls, &infos, true)?;
-        let pipe = group::<u64>(flow.run, &rows, (Coder::new(&[], &infos, 2)?, compiled), None, (2, 1))?;
+        let pipe = group::<u64>(flow.run, &rows, (GroupCodec::new(&[], &infos, 2)?, compiled), None, (2, 1))?;
         Ok(rows_of(&flow, &pipe, &calls, 0))
     };
     assert_eq!(of(vec![most, -most, most, -most, most, -most, most, 1 - most]).unwrap(), [[Value::Int(1)]]);
@@ -571,7 +572,7 @@ fn groups_that_are_many_come_in_pieces() {
         let (infos, rows) = ints(values, DataType::Int64);
         let calls = [call(AggregateFunction::Sum, &[0], &infos)];
         let flow = Flow::new(run_of(&statement), compile);
-        let parts = || (Coder::new(&[0], &infos, 2).unwrap(), Calls::new(&calls, &infos, false).unwrap());
+        let parts = || (GroupCodec::new(&[0], &infos, 2).unwrap(), Calls::new(&calls, &infos, false).unwrap());
         for workers in [1, 3] {
             let pipe = group::<u64>(flow.run, &rows, parts(), None, (workers, 2048)).unwrap();
             assert!(pipe.lanes.len() > 3);

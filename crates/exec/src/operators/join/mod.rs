@@ -9,9 +9,6 @@
 //! A build side has fewer than 2^32 - 1 rows. Pairs of a join that also gives unmatched rows of its build side are kept
 //! in memory.
 
-mod hash;
-mod intern;
-mod keys;
 mod probe;
 mod rank;
 mod rest;
@@ -26,9 +23,10 @@ use arrow::datatypes::{DataType, Field};
 
 use crate::chunk::vector::{ColumnInfo, NO_ROW, is_integer};
 use crate::chunk::{Chunk, Rows};
+use crate::keys::join::join_keys;
 use crate::keys::key_filter::KeyFilter;
 use crate::pipe::drive::{Sink, drive};
-use crate::pipe::filters::{Filters, Wanted};
+use crate::pipe::filters::{ColumnKeys, Filters};
 use crate::pipe::flow::Flow;
 use crate::pipe::kept::{collect, of_rows};
 use crate::pipe::{Lane, Operator, Out, Pipe};
@@ -206,7 +204,7 @@ impl<'a> Shape<'a> {
             Some(columns) => {
                 let pipe = flow.pipe(plan, filters)?;
                 let infos = columns.iter().map(|&c| pipe.infos[c].clone()).collect();
-                let pipe = pipe.then(Picking { columns: columns.clone().into() }, infos);
+                let pipe = pipe.then(PickOperator { columns: columns.clone().into() }, infos);
                 Ok(Arc::new(collect(&pipe, &flow.run, None)?))
             }
         }
@@ -218,7 +216,7 @@ impl<'a> Shape<'a> {
         for &(build_column, probe_column) in &self.on {
             let (info, column) = (&build.infos[build_column], &build.columns[build_column]);
             if let Some(filter) = KeyFilter::of(info, column, self.join.nulls_equal, run)? {
-                filters.push(Wanted::new(probe_column, Arc::new(filter)));
+                filters.push(ColumnKeys::new(probe_column, Arc::new(filter)));
             }
         }
         Ok(filters)
@@ -282,7 +280,7 @@ impl<'a> Shape<'a> {
                 return Ok(self.nothing());
             }
         }
-        let keys = keys::keys(&self.on, &build, &probe.infos, self.join.nulls_equal, run)?;
+        let keys = join_keys(&self.on, &build, &probe.infos, self.join.nulls_equal, run)?;
         let codes = Codes { pieces: &keys.codes, domain: keys.domain, rows_matter: self.build_columns.is_none() };
         let table = KeyTable::build(&codes, strategy, run)?;
         // The table has all that the codes told.
@@ -372,11 +370,11 @@ impl Sink for Drain {
 
 /// Hands on some of the columns.
 #[derive(Clone)]
-struct Picking {
+struct PickOperator {
     columns: Arc<[usize]>,
 }
 
-impl Operator for Picking {
+impl Operator for PickOperator {
     fn push(&self, chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
         out(chunk.project(&self.columns))
     }

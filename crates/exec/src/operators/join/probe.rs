@@ -11,13 +11,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use numa::Reservation;
 use sched::Statement;
 
-use super::keys::Codec;
 use super::table::KeyTable;
 use crate::ExecError;
 use crate::chunk::vector::{NO_ROW, Vector};
 use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
 use crate::error::stopped;
 use crate::eval::Test;
+use crate::keys::join::JoinCodec;
 use crate::pipe::{Operator, Out};
 
 /// What comes out of a probe.
@@ -76,7 +76,7 @@ pub(super) struct Prober {
     pub(super) statement: Arc<Statement>,
     pub(super) build: Arc<Rows>,
     pub(super) table: KeyTable,
-    pub(super) codec: Codec,
+    pub(super) codec: JoinCodec,
     pub(super) emit: Emit,
     /// Order of the columns of a pair, which are made as probe, then build.
     pub(super) pair_columns: Option<Vec<usize>>,
@@ -197,7 +197,7 @@ impl Prober {
         // Whether a row has a match that passes; while only that matters, it is looked at no further.
         let once = !pairs && self.matched.is_none();
         let mut has = vec![false; found.len()];
-        let mut piece = Piece { rows: Vec::with_capacity(CHUNK_ROWS), ids: Vec::with_capacity(CHUNK_ROWS) };
+        let mut piece = ProbePiece { rows: Vec::with_capacity(CHUNK_ROWS), ids: Vec::with_capacity(CHUNK_ROWS) };
         for (row, &match_) in (0u32..).zip(found) {
             if match_ == NO_ROW {
                 continue;
@@ -232,7 +232,13 @@ impl Prober {
     }
 
     /// Tests the pairs of a piece, notes which rows they are of, and hands them on if pairs are asked for.
-    fn flush(&self, chunk: &Chunk, piece: &mut Piece, has: &mut [bool], out: &mut Out<'_>) -> Result<bool, ExecError> {
+    fn flush(
+        &self,
+        chunk: &Chunk,
+        piece: &mut ProbePiece,
+        has: &mut [bool],
+        out: &mut Out<'_>,
+    ) -> Result<bool, ExecError> {
         self.statement.check().map_err(|_| stopped(&self.statement))?;
         let mut pairs = chunk.clone();
         pairs.keep(&piece.rows);
@@ -263,7 +269,7 @@ impl Prober {
 }
 
 /// Pairs that are not tested yet.
-struct Piece {
+struct ProbePiece {
     /// Rows of the chunk.
     rows: Vec<u32>,
     /// Rows of the build side.

@@ -69,7 +69,8 @@ impl RankIndex {
         self.count
     }
 
-    /// The number of a code; [`NO_ROW`] for one that does not occur, which [`NONE`](super::hash::NONE) never does.
+    /// The number of a code; [`NO_ROW`] for one that does not occur, which [`NONE`](crate::keys::hash_index::NONE)
+    /// never does.
     #[inline]
     pub(super) fn number(&self, code: u64) -> u32 {
         let block = self.blocks[((code / BLOCK) as usize).min(self.blocks.len() - 1)];
@@ -82,7 +83,7 @@ impl RankIndex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operators::join::hash::NONE;
+    use crate::keys::hash_index::NONE;
 
     #[test]
     fn codes_are_numbered_in_order() {

@@ -9,7 +9,7 @@ use super::probe::Bits;
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, NO_ROW, Vector};
 use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
-use crate::pipe::{Out, Source};
+use crate::pipe::{ChunkSource, Out};
 use crate::tasks::run::Run;
 
 /// Rows that one task takes.
@@ -65,7 +65,7 @@ pub(super) fn no_rows(infos: &[ColumnInfo]) -> Arc<Rows> {
     Arc::new(Rows { infos: infos.to_vec(), columns, rows: 0, _charged: Vec::new(), lies: None })
 }
 
-impl Source for BuildSource {
+impl ChunkSource for BuildSource {
     fn morsels(&self) -> usize {
         self.rows().div_ceil(ROWS_PER_MORSEL)
     }

@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use numa::Reservation;
 use parking_lot::Mutex;
 
-use super::hash::{self, HashIndex, NONE, hash, part_of};
-use super::keys::PIECE_ROWS;
 use super::rank::{self, Marks, RankIndex};
 use crate::ExecError;
 use crate::chunk::vector::NO_ROW;
+use crate::keys::hash::hash;
+use crate::keys::hash_index::{self, HashIndex, NONE, part_of};
+use crate::keys::join::PIECE_ROWS;
 use crate::tasks::run::Run;
 use crate::tasks::traffic;
 
@@ -234,10 +235,14 @@ impl KeyTable {
         let sizes: Vec<usize> =
             (0..1 << bits).map(|part| parted.iter().map(|piece: &Vec<Vec<_>>| piece[part].len()).sum()).collect();
         let mut index = HashIndex::new(&sizes, bits, run.statement.budget())?;
-        let empty: Vec<Mutex<Option<hash::Part<'_>>>> = index.parts().into_iter().map(Some).map(Mutex::new).collect();
-        let parts: Vec<Mutex<Part<'_>>> = run.map(1 << bits, &|part| {
+        let empty: Vec<Mutex<Option<hash_index::IndexPart<'_>>>> =
+            index.parts().into_iter().map(Some).map(Mutex::new).collect();
+        let parts: Vec<Mutex<TablePart<'_>>> = run.map(1 << bits, &|part| {
             let entries = empty[part].lock().take().expect("a part is built once");
-            Ok(Mutex::new(Part::of(entries, &parted.iter().map(|piece| piece[part].as_slice()).collect::<Vec<_>>())))
+            Ok(Mutex::new(TablePart::of(
+                entries,
+                &parted.iter().map(|piece| piece[part].as_slice()).collect::<Vec<_>>(),
+            )))
         })?;
         drop((parted, empty));
         let unique = parts.iter().all(|part| part.lock().is_unique());
@@ -247,7 +252,7 @@ impl KeyTable {
             sum + part.lock().first_rows.len() as u32
         });
         run.for_each(parts.len(), &|_| None, &|at| {
-            let Part { entries, first_rows, .. } = &mut *parts[at].lock();
+            let TablePart { entries, first_rows, .. } = &mut *parts[at].lock();
             if unique {
                 entries.renumber(|group| first_rows[group as usize]);
             } else {
@@ -369,8 +374,8 @@ impl Groups {
 }
 
 /// The rows of one part of a hash table.
-struct Part<'a> {
-    entries: hash::Part<'a>,
+struct TablePart<'a> {
+    entries: hash_index::IndexPart<'a>,
     /// The first row of each group.
     first_rows: Vec<u32>,
     /// The group of each row, in the order that they came in.
@@ -378,11 +383,11 @@ struct Part<'a> {
     rows: Vec<u32>,
 }
 
-impl<'a> Part<'a> {
-    fn of(mut entries: hash::Part<'a>, pieces: &[&[(u64, u32)]]) -> Part<'a> {
+impl<'a> TablePart<'a> {
+    fn of(mut entries: hash_index::IndexPart<'a>, pieces: &[&[(u64, u32)]]) -> TablePart<'a> {
         let count = pieces.iter().map(|piece| piece.len()).sum();
         entries.clear();
-        let mut part = Part {
+        let mut part = TablePart {
             entries,
             first_rows: Vec::with_capacity(count),
             groups: Vec::with_capacity(count),

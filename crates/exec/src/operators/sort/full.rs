@@ -16,10 +16,10 @@ use std::sync::Arc;
 use arrow::row::Rows as ByteRows;
 use parking_lot::Mutex;
 
-use super::Sorted;
-use super::keys::{Bytes, CHECK_ROWS, Layout, Packed, Word};
+use super::SortedRows;
 use crate::ExecError;
 use crate::chunk::Rows;
+use crate::keys::order::{ByteLayout, CHECK_ROWS, OrderLayout, Word, WordLayout};
 use crate::tasks::run::Run;
 use crate::tasks::traffic;
 
@@ -37,18 +37,23 @@ const BYTE_PART_ROWS: usize = 8192;
 const SAMPLES: usize = 32;
 
 /// The first `fetch` rows in order.
-pub(super) fn sorted(run: &Run<'_>, rows: Arc<Rows>, layout: &Layout, fetch: usize) -> Result<Sorted, ExecError> {
+pub(super) fn sorted(
+    run: &Run<'_>,
+    rows: Arc<Rows>,
+    layout: &OrderLayout,
+    fetch: usize,
+) -> Result<SortedRows, ExecError> {
     let row_bits = usize::BITS - rows.rows.leading_zeros();
     let (order, reservation) = match layout {
-        Layout::Packed(packed, _) if packed.bits + row_bits <= u64::BITS => {
+        OrderLayout::Words(packed, _) if packed.bits + row_bits <= u64::BITS => {
             by_words::<u64>(run, &rows, packed, row_bits, fetch)?
         }
-        Layout::Packed(packed, _) if packed.bits + row_bits <= u128::BITS => {
+        OrderLayout::Words(packed, _) if packed.bits + row_bits <= u128::BITS => {
             by_words::<u128>(run, &rows, packed, row_bits, fetch)?
         }
-        Layout::Packed(_, bytes) | Layout::Bytes(bytes) => by_bytes(run, &rows, bytes, fetch)?,
+        OrderLayout::Words(_, bytes) | OrderLayout::Bytes(bytes) => by_bytes(run, &rows, bytes, fetch)?,
     };
-    Ok(Sorted { rows, order, _reservation: Some(reservation) })
+    Ok(SortedRows { rows, order, _reservation: Some(reservation) })
 }
 
 type Order = (Vec<Vec<u32>>, numa::Reservation);
@@ -56,7 +61,7 @@ type Order = (Vec<Vec<u32>>, numa::Reservation);
 fn by_words<W: Word>(
     run: &Run<'_>,
     rows: &Arc<Rows>,
-    packed: &Packed,
+    packed: &WordLayout,
     row_bits: u32,
     fetch: usize,
 ) -> Result<Order, ExecError> {
@@ -89,7 +94,7 @@ pub(super) struct WordOrder {
 
 impl WordOrder {
     /// Of keys with `row_bits` bits behind them.
-    pub(super) fn of(packed: &Packed, row_bits: u32) -> WordOrder {
+    pub(super) fn of(packed: &WordLayout, row_bits: u32) -> WordOrder {
         WordOrder { behind: (packed.bits + row_bits).saturating_sub(u64::BITS) }
     }
 }
@@ -114,7 +119,7 @@ impl<W: Word> ItemOrder<W> for WordOrder {
 pub(super) fn word_pieces<W: Word>(
     run: &Run<'_>,
     rows: &Rows,
-    packed: &Packed,
+    packed: &WordLayout,
     row_bits: u32,
 ) -> Result<Vec<Vec<W>>, ExecError> {
     run.map(rows.rows.div_ceil(PIECE_ROWS), &|piece| {
@@ -142,7 +147,7 @@ pub(super) struct ByteKeys {
 
 impl ByteKeys {
     /// Makes them.
-    pub(super) fn new(run: &Run<'_>, rows: &Rows, bytes: &Bytes) -> Result<ByteKeys, ExecError> {
+    pub(super) fn new(run: &Run<'_>, rows: &Rows, bytes: &ByteLayout) -> Result<ByteKeys, ExecError> {
         let mut reservation = run.reserve(0)?;
         let made = run.map(rows.rows.div_ceil(PIECE_ROWS), &|piece| {
             let range = piece * PIECE_ROWS..((piece + 1) * PIECE_ROWS).min(rows.rows);
@@ -178,7 +183,7 @@ impl ItemOrder<Item> for ByteKeys {
     }
 }
 
-fn by_bytes(run: &Run<'_>, rows: &Arc<Rows>, bytes: &Bytes, fetch: usize) -> Result<Order, ExecError> {
+fn by_bytes(run: &Run<'_>, rows: &Arc<Rows>, bytes: &ByteLayout, fetch: usize) -> Result<Order, ExecError> {
     let keys = ByteKeys::new(run, rows, bytes)?;
     let mut reservation = run.reserve((2 * size_of::<Item>() * rows.rows) as u64)?;
     let pieces = run.map(rows.rows.div_ceil(PIECE_ROWS), &|piece| {

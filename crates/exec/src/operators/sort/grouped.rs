@@ -6,9 +6,9 @@ use numa::Reservation;
 use parking_lot::Mutex;
 
 use super::full::{self, ByteKeys, WordOrder, in_ranges, word_pieces};
-use super::keys::{Bytes, Layout, Packed, Word};
 use crate::ExecError;
 use crate::chunk::Rows;
+use crate::keys::order::{ByteLayout, OrderLayout, Word, WordLayout};
 use crate::plan::SortKey;
 use crate::tasks::run::Run;
 
@@ -16,7 +16,7 @@ use crate::tasks::run::Run;
 const CHECK_ROWS: usize = 65_536;
 
 /// Rows in an order.
-pub(crate) struct Grouped {
+pub(crate) struct GroupedOrder {
     /// Row numbers.
     pub(crate) order: Vec<u32>,
     /// For each number of leading keys that was asked for: the positions where a group of rows begins that are equal in
@@ -33,17 +33,17 @@ pub(crate) fn grouped(
     rows: &Arc<Rows>,
     keys: &[SortKey],
     prefixes: &[usize],
-) -> Result<Grouped, ExecError> {
+) -> Result<GroupedOrder, ExecError> {
     let count = rows.rows;
     let mut reservation = run.reserve((size_of::<u32>() * count) as u64)?;
-    let layout = Layout::new(keys, &rows.infos)?;
+    let layout = OrderLayout::new(keys, &rows.infos)?;
     let row_bits = usize::BITS - count.leading_zeros();
     let (order, starts) = match &layout {
         _ if keys.is_empty() => ((0..count as u32).collect(), vec![ends(vec![0], count); prefixes.len()]),
-        Layout::Packed(packed, _) if packed.bits + row_bits <= u64::BITS => {
+        OrderLayout::Words(packed, _) if packed.bits + row_bits <= u64::BITS => {
             by_words::<u64>(run, rows, packed, row_bits, &bits_behind(packed, keys, prefixes))?
         }
-        Layout::Packed(packed, _) if packed.bits + row_bits <= u128::BITS => {
+        OrderLayout::Words(packed, _) if packed.bits + row_bits <= u128::BITS => {
             by_words::<u128>(run, rows, packed, row_bits, &bits_behind(packed, keys, prefixes))?
         }
         layout => {
@@ -56,7 +56,7 @@ pub(crate) fn grouped(
         }
     };
     reservation.grow(starts.iter().map(|s| (size_of::<u32>() * s.len()) as u64).sum())?;
-    Ok(Grouped { order, starts, _reservation: reservation })
+    Ok(GroupedOrder { order, starts, _reservation: reservation })
 }
 
 /// Starts and the end, of which there is none where no row is.
@@ -69,7 +69,7 @@ fn ends(mut starts: Vec<u32>, rows: usize) -> Vec<u32> {
 }
 
 /// Bits of a word behind the first keys, for each number of those.
-fn bits_behind(packed: &Packed, keys: &[SortKey], prefixes: &[usize]) -> Vec<u32> {
+fn bits_behind(packed: &WordLayout, keys: &[SortKey], prefixes: &[usize]) -> Vec<u32> {
     prefixes.iter().map(|&prefix| packed.bits_behind(keys, prefix)).collect()
 }
 
@@ -86,7 +86,7 @@ type Order = (Vec<u32>, Vec<Vec<u32>>);
 fn by_words<W: Word>(
     run: &Run<'_>,
     rows: &Arc<Rows>,
-    packed: &Packed,
+    packed: &WordLayout,
     row_bits: u32,
     behind: &[u32],
 ) -> Result<Order, ExecError> {
@@ -166,7 +166,7 @@ fn by_bytes(run: &Run<'_>, rows: &Arc<Rows>, keys: &[SortKey], order: &[u32]) ->
     if keys.is_empty() {
         return Ok(ends(vec![0], order.len()));
     }
-    let bytes = ByteKeys::new(run, rows, &Bytes::new(keys, &rows.infos))?;
+    let bytes = ByteKeys::new(run, rows, &ByteLayout::new(keys, &rows.infos))?;
     let found: Vec<Mutex<Vec<u32>>> = order.chunks(CHECK_ROWS).map(|_| Mutex::default()).collect();
     run.for_each(found.len(), &|_| None, &|piece| {
         let range = piece * CHECK_ROWS..((piece + 1) * CHECK_ROWS).min(order.len());

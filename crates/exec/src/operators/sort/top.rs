@@ -10,27 +10,27 @@ use std::sync::Arc;
 use numa::Reservation;
 use parking_lot::Mutex;
 
-use super::Sorted;
-use super::keys::{Bytes, Layout, Packed, Word};
+use super::SortedRows;
 use crate::ExecError;
 use crate::chunk::vector::Vector;
 use crate::chunk::{CHUNK_ROWS, Chunk, Rows};
+use crate::keys::order::{ByteLayout, OrderLayout, Word, WordLayout};
 use crate::pipe::Pipe;
 use crate::pipe::drive::{Sink, drive};
 use crate::tasks::run::Run;
 use crate::tasks::traffic;
 
 /// The first `fetch` rows, at least one, in order.
-pub(super) fn sorted(run: &Run<'_>, pipe: &Pipe, layout: &Layout, fetch: usize) -> Result<Sorted, ExecError> {
+pub(super) fn sorted(run: &Run<'_>, pipe: &Pipe, layout: &OrderLayout, fetch: usize) -> Result<SortedRows, ExecError> {
     match layout {
-        Layout::Packed(packed, _) if packed.bits <= u64::BITS => best(run, pipe, ByWord::<u64>::new(packed), fetch),
-        Layout::Packed(packed, _) => best(run, pipe, ByWord::<u128>::new(packed), fetch),
-        Layout::Bytes(bytes) => best(run, pipe, ByBytes { bytes, run }, fetch),
+        OrderLayout::Words(packed, _) if packed.bits <= u64::BITS => best(run, pipe, ByWord::<u64>::new(packed), fetch),
+        OrderLayout::Words(packed, _) => best(run, pipe, ByWord::<u128>::new(packed), fetch),
+        OrderLayout::Bytes(bytes) => best(run, pipe, ByBytes { bytes, run }, fetch),
     }
 }
 
 /// Makes keys of rows.
-trait Keys: Sync {
+trait TopKeys: Sync {
     type Key: Ord + Clone + Send;
 
     /// The keys of a chunk's rows; rows that are certain not to come before `bound` may be dropped from it.
@@ -38,14 +38,14 @@ trait Keys: Sync {
 }
 
 struct ByWord<'a, W> {
-    packed: &'a Packed,
+    packed: &'a WordLayout,
     /// Column and bits behind it, if there is more than one key.
     first: Option<(usize, u32)>,
     word: std::marker::PhantomData<W>,
 }
 
 impl<'a, W: Word> ByWord<'a, W> {
-    fn new(packed: &'a Packed) -> Self {
+    fn new(packed: &'a WordLayout) -> Self {
         let mut columns = packed.columns();
         let first = match (columns.next(), columns.next()) {
             (Some(first), Some(_)) => Some((first, packed.bits_after_first())),
@@ -55,7 +55,7 @@ impl<'a, W: Word> ByWord<'a, W> {
     }
 }
 
-impl<W: Word> Keys for ByWord<'_, W> {
+impl<W: Word> TopKeys for ByWord<'_, W> {
     type Key = W;
 
     fn of(&self, chunk: &mut Chunk, bound: Option<&W>) -> Result<Vec<W>, ExecError> {
@@ -74,11 +74,11 @@ impl<W: Word> Keys for ByWord<'_, W> {
 }
 
 struct ByBytes<'a> {
-    bytes: &'a Bytes,
+    bytes: &'a ByteLayout,
     run: &'a Run<'a>,
 }
 
-impl Keys for ByBytes<'_> {
+impl TopKeys for ByBytes<'_> {
     type Key = Box<[u8]>;
 
     fn of(&self, chunk: &mut Chunk, bound: Option<&Box<[u8]>>) -> Result<Vec<Box<[u8]>>, ExecError> {
@@ -109,7 +109,7 @@ struct Best<K> {
     reservation: Reservation,
 }
 
-struct Top<'a, M: Keys> {
+struct Top<'a, M: TopKeys> {
     run: &'a Run<'a>,
     keys: M,
     fetch: usize,
@@ -117,7 +117,7 @@ struct Top<'a, M: Keys> {
     bound: Mutex<Option<M::Key>>,
 }
 
-impl<M: Keys> Sink for Top<'_, M> {
+impl<M: TopKeys> Sink for Top<'_, M> {
     type Local = Best<M::Key>;
 
     fn local(&self) -> Result<Self::Local, ExecError> {
@@ -150,7 +150,7 @@ impl<M: Keys> Sink for Top<'_, M> {
     }
 }
 
-impl<M: Keys> Top<'_, M> {
+impl<M: TopKeys> Top<'_, M> {
     /// Forgets all but the best `fetch` rows.
     fn forget(&self, local: &mut Best<M::Key>) -> Result<(), ExecError> {
         let worst = self.fetch - 1;
@@ -189,7 +189,7 @@ impl<K> Best<K> {
     }
 }
 
-fn best<M: Keys>(run: &Run<'_>, pipe: &Pipe, keys: M, fetch: usize) -> Result<Sorted, ExecError> {
+fn best<M: TopKeys>(run: &Run<'_>, pipe: &Pipe, keys: M, fetch: usize) -> Result<SortedRows, ExecError> {
     let top = Top { run, keys, fetch, bound: Mutex::new(None) };
     let locals = drive(pipe, &top, run)?;
     let mut all = Best { chunks: Vec::new(), items: Vec::new(), held: 0, reservation: run.reserve(0)? };
@@ -224,5 +224,5 @@ fn best<M: Keys>(run: &Run<'_>, pipe: &Pipe, keys: M, fetch: usize) -> Result<So
     let reservations = vec![run.reserve(bytes)?];
     traffic::note_kept(traffic::ROWS_KEPT, bytes);
     let rows = Arc::new(Rows { infos: pipe.infos.clone(), columns, rows, _charged: reservations, lies: None });
-    Ok(Sorted { rows, order: vec![order], _reservation: None })
+    Ok(SortedRows { rows, order: vec![order], _reservation: None })
 }

@@ -13,10 +13,11 @@ use arrow::array::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type, TimeUnit};
 
-use super::places::{Ordered, Place, filled};
+use super::places::{OrderedRows, RowPlace, filled};
 use crate::ExecError;
 use crate::chunk::vector::{Data, Vector, ints_of_arrow, is_integer};
 use crate::eval::plus_months;
+use crate::keys::float::one;
 use crate::plan::{FrameOffset, SortKey};
 use crate::tasks::run::Run;
 
@@ -32,7 +33,7 @@ pub(super) enum End {
 }
 
 /// Keys by position.
-enum Keys {
+enum DistanceKeys {
     Small(Vec<i64>),
     Wide(Vec<i128>),
     Floats(Vec<f64>),
@@ -40,7 +41,7 @@ enum Keys {
 
 /// How far an end has come in a partition.
 #[derive(Default)]
-pub(super) struct Reached {
+pub(super) struct EndCursor {
     pub(super) partition: Range<usize>,
     /// The partition's rows whose key is not NULL.
     pub(super) values: Range<usize>,
@@ -49,7 +50,7 @@ pub(super) struct Reached {
 
 /// One end of every frame.
 pub(super) struct Distances {
-    keys: Keys,
+    keys: DistanceKeys,
     /// Positions whose key is NULL are 1; absent where none is.
     nulls: Option<Vec<u8>>,
     nulls_first: bool,
@@ -66,7 +67,7 @@ impl Distances {
     /// Of the rows' only key.
     pub(super) fn new(
         run: &Run<'_>,
-        ordered: &Ordered<'_>,
+        ordered: &OrderedRows<'_>,
         key: SortKey,
         offset: FrameOffset,
         preceding: bool,
@@ -80,7 +81,7 @@ impl Distances {
             _ => 1,
         };
         let keys = keys(run, ordered, vector, data_type)?;
-        if matches!(keys, Keys::Floats(_)) != matches!(offset, FrameOffset::Float(_)) {
+        if matches!(keys, DistanceKeys::Floats(_)) != matches!(offset, FrameOffset::Float(_)) {
             return Err(unusable(data_type));
         }
         let has_nulls = info.nullable && (0..ordered.len()).any(|row| !vector.is_valid(row));
@@ -98,7 +99,7 @@ impl Distances {
     }
 
     /// The end of a row's frame; `reached` is where that of the row before it was.
-    pub(super) fn of(&self, place: &Place, reached: &mut Reached) -> usize {
+    pub(super) fn of(&self, place: &RowPlace, reached: &mut EndCursor) -> usize {
         if reached.partition != place.partition {
             reached.partition = place.partition.clone();
             reached.values = self.values_of(&place.partition);
@@ -122,7 +123,7 @@ impl Distances {
         reached.position
     }
 
-    fn first_from(&self, place: &Place, values: &Range<usize>) -> usize {
+    fn first_from(&self, place: &RowPlace, values: &Range<usize>) -> usize {
         let row = place.row.clamp(values.start, values.end);
         if row == values.end {
             return values.start;
@@ -151,7 +152,7 @@ impl Distances {
         let limit = self.limit(row);
         move |position| {
             let order = match (&self.keys, limit) {
-                (Keys::Floats(keys), Limit::Float(limit)) => one_nan(keys[position]).total_cmp(&limit),
+                (DistanceKeys::Floats(keys), Limit::Float(limit)) => one(keys[position]).total_cmp(&limit),
                 (keys, Limit::Number(limit)) => (keys.number(position) * self.unit).cmp(&limit),
                 _ => unreachable!("a limit is of the kind of its key"),
             };
@@ -167,9 +168,9 @@ impl Distances {
     fn limit(&self, row: usize) -> Limit {
         let sign = if self.subtract { -1 } else { 1 };
         match (&self.keys, self.offset) {
-            (Keys::Floats(keys), FrameOffset::Float(offset)) => {
-                let key = one_nan(keys[row]);
-                let limit = one_nan(if self.subtract { key - offset } else { key + offset });
+            (DistanceKeys::Floats(keys), FrameOffset::Float(offset)) => {
+                let key = one(keys[row]);
+                let limit = one(if self.subtract { key - offset } else { key + offset });
                 if limit.is_nan() && !key.is_nan() {
                     // From one infinity by as much: every number is near enough.
                     let low = (self.end == End::Start) != self.descending;
@@ -195,20 +196,15 @@ enum Limit {
     Float(f64),
 }
 
-impl Keys {
+impl DistanceKeys {
     #[inline]
     fn number(&self, position: usize) -> i128 {
         match self {
-            Keys::Small(keys) => i128::from(keys[position]),
-            Keys::Wide(keys) => keys[position],
-            Keys::Floats(_) => unreachable!("floats are compared as such"),
+            DistanceKeys::Small(keys) => i128::from(keys[position]),
+            DistanceKeys::Wide(keys) => keys[position],
+            DistanceKeys::Floats(_) => unreachable!("floats are compared as such"),
         }
     }
-}
-
-/// A float with one zero and one NaN, which is greater than infinity.
-fn one_nan(value: f64) -> f64 {
-    if value.is_nan() { f64::NAN } else { value + 0.0 }
 }
 
 fn unusable(data_type: &DataType) -> ExecError {
@@ -236,10 +232,15 @@ fn unit_nanoseconds(data_type: &DataType) -> Option<i128> {
 }
 
 /// A column's values by position.
-fn keys(run: &Run<'_>, ordered: &Ordered<'_>, vector: &Vector, data_type: &DataType) -> Result<Keys, ExecError> {
+fn keys(
+    run: &Run<'_>,
+    ordered: &OrderedRows<'_>,
+    vector: &Vector,
+    data_type: &DataType,
+) -> Result<DistanceKeys, ExecError> {
     fn picked<T: Copy + Default + Send + Sync>(
         run: &Run<'_>,
-        ordered: &Ordered<'_>,
+        ordered: &OrderedRows<'_>,
         values: &[T],
     ) -> Result<Vec<T>, ExecError> {
         filled(run, ordered.len(), &|range, part: &mut [T]| {
@@ -249,22 +250,22 @@ fn keys(run: &Run<'_>, ordered: &Ordered<'_>, vector: &Vector, data_type: &DataT
         })
     }
     match &vector.data {
-        Data::Int(values) if *data_type != DataType::Boolean => Ok(Keys::Small(picked(run, ordered, values)?)),
-        Data::Float(values) => Ok(Keys::Floats(picked(run, ordered, values)?)),
+        Data::Int(values) if *data_type != DataType::Boolean => Ok(DistanceKeys::Small(picked(run, ordered, values)?)),
+        Data::Float(values) => Ok(DistanceKeys::Floats(picked(run, ordered, values)?)),
         Data::Arrow(array) => match data_type {
             DataType::Float32 | DataType::Float16 => {
                 let wide = cast(array, &DataType::Float64)?;
-                Ok(Keys::Floats(picked(run, ordered, wide.as_primitive::<Float64Type>().values())?))
+                Ok(DistanceKeys::Floats(picked(run, ordered, wide.as_primitive::<Float64Type>().values())?))
             }
             DataType::Decimal128(..) | DataType::UInt64 => {
                 let wide = match data_type {
                     DataType::UInt64 => cast(array, &DataType::Decimal128(38, 0))?,
                     _ => Arc::clone(array),
                 };
-                Ok(Keys::Wide(picked(run, ordered, wide.as_primitive::<Decimal128Type>().values())?))
+                Ok(DistanceKeys::Wide(picked(run, ordered, wide.as_primitive::<Decimal128Type>().values())?))
             }
             other if is_integer(other) && *other != DataType::Boolean => {
-                Ok(Keys::Small(picked(run, ordered, &ints_of_arrow(array.as_ref()))?))
+                Ok(DistanceKeys::Small(picked(run, ordered, &ints_of_arrow(array.as_ref()))?))
             }
             other => Err(unusable(other)),
         },

@@ -11,10 +11,10 @@ use arrow::array::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type};
 
-use super::extremes::Ranked;
+use super::extremes::RankedValues;
 use super::frames::{Ranges, WindowInput};
 use super::places::{CHECK_ROWS, ColumnPieces};
-use super::sums::{Counted, finish, finished};
+use super::sums::{FrameValues, finish, finished};
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, Data, Vector, ints_of_arrow, is_integer};
 use crate::keys::float::ordered as number_of_float;
@@ -47,7 +47,7 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
     let argument = call.arguments[0];
     let vector = ordered.column(argument).1;
     let counts_only = matches!(call.function, AggregateFunction::Count);
-    let ranked = Ranked::where_needed(run, ordered, argument)?;
+    let ranked = RankedValues::where_needed(run, ordered, argument)?;
     let value = |row: usize| match (&vector.data, &ranked) {
         (Data::Int(values), _) => values[row] as u64,
         (Data::Vid(vids), _) => u64::from(vids[row]),
@@ -64,7 +64,7 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
             call.field.name()
         )));
     }
-    let counted = Counted::new(ordered, Some(argument), call.filter);
+    let counted = FrameValues::new(ordered, Some(argument), call.filter);
     let finish = if counts_only { None } else { Some(finish(ordered, call)?) };
     let average = matches!(call.function, AggregateFunction::Avg);
     let count_info = ColumnInfo::plain(call.field.clone());

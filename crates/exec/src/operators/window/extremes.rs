@@ -7,11 +7,11 @@
 use std::ops::Range;
 
 use super::frames::WindowInput;
-use super::places::{CHECK_ROWS, ColumnPieces, Ordered, filled};
-use super::sums::{Counted, count};
-use super::tree::{Growing, Tree};
+use super::places::{CHECK_ROWS, ColumnPieces, OrderedRows, filled};
+use super::sums::{FrameValues, count};
+use super::tree::{Tree, TreeBuilder};
 use crate::ExecError;
-use crate::chunk::vector::{ColumnInfo, Data, Kind, NO_ROW};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, NO_ROW};
 use crate::keys::float::{of_ordered, ordered as number_of_float};
 use crate::operators::aggregate::column::{Column, Values};
 use crate::operators::sort::grouped;
@@ -24,7 +24,7 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
     let argument = call.arguments[0];
     let (source, vector) = ordered.column(argument);
     let smallest = matches!(call.function, AggregateFunction::Min);
-    let ranked = Ranked::where_needed(run, ordered, argument)?;
+    let ranked = RankedValues::where_needed(run, ordered, argument)?;
     let (low, high) = source.bounds().unwrap_or((0, 0));
     let number = |row: usize| -> u64 {
         let (number, last) = match (&vector.data, &ranked) {
@@ -36,7 +36,7 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
         };
         if smallest { last - number } else { number }
     };
-    let counted = Counted::new(ordered, Some(argument), call.filter);
+    let counted = FrameValues::new(ordered, Some(argument), call.filter);
     let counts = counted.prefix(run)?;
     let leaves = filled(run, ordered.len(), &|range: Range<usize>, part: &mut [u64]| {
         for (to, position) in part.iter_mut().zip(range) {
@@ -50,7 +50,7 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
     let info = ColumnInfo { field: call.field.clone(), kind: source.kind.clone(), nullable: true };
     ordered.in_pieces(run, &|piece| {
         let (mut numbers, mut valid) = (Vec::with_capacity(piece.len()), Vec::with_capacity(piece.len()));
-        let (mut cursor, mut growing) = (frames.cursor(), Growing::new(0));
+        let (mut cursor, mut growing) = (frames.cursor(), TreeBuilder::new(0));
         ordered.each(piece, |place| {
             let ranges = cursor.at(place);
             valid.push(count(counts.as_ref(), &ranges) > 0);
@@ -62,7 +62,7 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
         })?;
         let of = |number: u64, last: u64| if smallest { last.wrapping_sub(number) } else { number };
         let values = match (&info.kind, &ranked) {
-            (Kind::Int { .. }, _) => {
+            (ColumnKind::Int { .. }, _) => {
                 let last = high.wrapping_sub(low) as u64;
                 let value = |(&number, &valid): (&u64, &bool)| match valid {
                     true => low.wrapping_add(of(number, last) as i64),
@@ -70,17 +70,17 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
                 };
                 Values::Int(numbers.iter().zip(&valid).map(value).collect())
             }
-            (Kind::Float, _) => {
+            (ColumnKind::Float, _) => {
                 let value =
                     |(&number, &valid): (&u64, &bool)| if valid { of_ordered(of(number, u64::MAX)) } else { 0.0 };
                 Values::Float(numbers.iter().zip(&valid).map(value).collect())
             }
-            (Kind::Vid(_), _) => {
+            (ColumnKind::Vid(_), _) => {
                 let value =
                     |(&number, &valid): (&u64, &bool)| if valid { of(number, u32::MAX.into()) as u32 } else { 0 };
                 Values::Vid(numbers.iter().zip(&valid).map(value).collect())
             }
-            (Kind::Arrow, Some(ranked)) => {
+            (ColumnKind::Arrow, Some(ranked)) => {
                 let row = |(&number, &valid): (&u64, &bool)| match valid {
                     true => ranked.rows[of(number, u32::MAX.into()) as usize],
                     false => NO_ROW,
@@ -89,7 +89,7 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
                 let array = info.to_arrow(&vector.take(&rows, true));
                 return Ok(Column::new(info.clone(), Values::Arrow(array), None));
             }
-            (Kind::Arrow, None) => unreachable!("such values are ranked"),
+            (ColumnKind::Arrow, None) => unreachable!("such values are ranked"),
         };
         let valid = valid.contains(&false).then_some(valid);
         Ok(Column::new(info.clone(), values, valid))
@@ -97,28 +97,28 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
 }
 
 /// The values of a column by rank.
-pub(super) struct Ranked {
+pub(super) struct RankedValues {
     /// The rank of a row's value.
     pub(super) ranks: Vec<u32>,
     /// A row that has the value of a rank.
     rows: Vec<u32>,
 }
 
-impl Ranked {
+impl RankedValues {
     /// Of a column whose values are no numbers and can be ordered; of others nothing.
     pub(super) fn where_needed(
         run: &Run<'_>,
-        ordered: &Ordered<'_>,
+        ordered: &OrderedRows<'_>,
         column: usize,
-    ) -> Result<Option<Ranked>, ExecError> {
+    ) -> Result<Option<RankedValues>, ExecError> {
         match ordered.column(column).1.data {
-            Data::Arrow(_) => Ranked::new(run, ordered, column).map(Some),
+            Data::Arrow(_) => RankedValues::new(run, ordered, column).map(Some),
             _ => Ok(None),
         }
     }
 
     /// Of a column that can be ordered; NULL has a rank too.
-    fn new(run: &Run<'_>, ordered: &Ordered<'_>, column: usize) -> Result<Ranked, ExecError> {
+    fn new(run: &Run<'_>, ordered: &OrderedRows<'_>, column: usize) -> Result<RankedValues, ExecError> {
         let key = SortKey { column, descending: false, nulls_first: true };
         let sorted = grouped(run, ordered.rows, &[key], &[1])?;
         let starts = &sorted.starts[0];
@@ -132,6 +132,6 @@ impl Ranked {
             group.iter().for_each(|&row| ranks[row as usize] = rank as u32);
             rows.extend(group.first());
         }
-        Ok(Ranked { ranks, rows })
+        Ok(RankedValues { ranks, rows })
     }
 }

@@ -6,8 +6,8 @@
 
 use std::ops::Range;
 
-use super::distance::{Distances, End, Reached};
-use super::places::{Ordered, Place};
+use super::distance::{Distances, End, EndCursor};
+use super::places::{OrderedRows, RowPlace};
 use crate::ExecError;
 use crate::plan::{Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits, SortKey};
 use crate::tasks::run::Run;
@@ -16,7 +16,7 @@ use crate::tasks::run::Run;
 #[derive(Clone, Copy)]
 pub(super) struct WindowInput<'a> {
     pub(super) run: &'a Run<'a>,
-    pub(super) ordered: &'a Ordered<'a>,
+    pub(super) ordered: &'a OrderedRows<'a>,
     pub(super) frames: &'a Frames<'a>,
 }
 
@@ -60,7 +60,7 @@ impl Ranges {
 
 /// The frames of all rows.
 pub(super) struct Frames<'a> {
-    ordered: &'a Ordered<'a>,
+    ordered: &'a OrderedRows<'a>,
     frame: Frame,
     start: Option<Distances>,
     end: Option<Distances>,
@@ -70,7 +70,7 @@ impl<'a> Frames<'a> {
     /// Of a window with this order.
     pub(super) fn new(
         run: &Run<'_>,
-        ordered: &'a Ordered<'a>,
+        ordered: &'a OrderedRows<'a>,
         order: &[SortKey],
         frame: Frame,
     ) -> Result<Frames<'a>, ExecError> {
@@ -99,21 +99,21 @@ impl<'a> Frames<'a> {
 
     /// Goes through frames from some row on.
     pub(super) fn cursor(&self) -> Cursor<'_> {
-        Cursor { frames: self, start: Reached::default(), end: Reached::default() }
+        Cursor { frames: self, start: EndCursor::default(), end: EndCursor::default() }
     }
 }
 
 /// Goes through the frames of consecutive rows.
 pub(super) struct Cursor<'a> {
     frames: &'a Frames<'a>,
-    start: Reached,
-    end: Reached,
+    start: EndCursor,
+    end: EndCursor,
 }
 
 impl Cursor<'_> {
     /// The rows that count for a row; rows are asked for in order.
     #[inline]
-    pub(super) fn at(&mut self, place: &Place) -> Ranges {
+    pub(super) fn at(&mut self, place: &RowPlace) -> Ranges {
         let frame = self.whole(place);
         let peers = &place.peers;
         let mut ranges = match self.frames.frame.exclusion {
@@ -133,7 +133,7 @@ impl Cursor<'_> {
         ranges
     }
 
-    fn whole(&mut self, place: &Place) -> Range<usize> {
+    fn whole(&mut self, place: &RowPlace) -> Range<usize> {
         let frame = &self.frames.frame;
         let (partition, peers) = (&place.partition, &place.peers);
         let by_rows = frame.units == FrameUnits::Rows;

@@ -40,14 +40,14 @@ use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows};
 use crate::pipe::filters::Filters;
 use crate::pipe::flow::Flow;
 use crate::pipe::kept::rows_of;
-use crate::pipe::{Out, Pipe, Source};
+use crate::pipe::{ChunkSource, Out, Pipe};
 use crate::plan::delicate::is_delicate_window;
 use crate::plan::{
     AggregateFunction, FrameBound, FrameExclusion, FrameUnits, Plan, SortKey, Window, WindowCall, WindowFunction,
 };
 use crate::tasks::run::Run;
 use frames::{Frames, WindowInput};
-use places::{ColumnPieces, Ordered, PIECE_ROWS};
+use places::{ColumnPieces, OrderedRows, PIECE_ROWS};
 
 /// A pipe of the operator's rows, partition by partition.
 pub(crate) fn pipe(flow: &Flow<'_>, window: &Window, filters: &Filters) -> Result<Pipe, ExecError> {
@@ -76,7 +76,7 @@ pub(crate) fn pipe(flow: &Flow<'_>, window: &Window, filters: &Filters) -> Resul
     let mut results = Results { infos: Vec::new(), pieces: Vec::new(), charged: Vec::new() };
     for (window, (partitions, peers)) in levels.iter().zip(places) {
         let (partitions, peers) = (&sorted.starts[partitions], &sorted.starts[peers]);
-        let ordered = Ordered { rows: &rows, order: &sorted.order, partitions, peers };
+        let ordered = OrderedRows { rows: &rows, order: &sorted.order, partitions, peers };
         for call in &window.calls {
             results.add(&flow.run, evaluate(&flow.run, &ordered, &window.order, call)?)?;
         }
@@ -126,7 +126,7 @@ fn sees_peers(call: &WindowCall) -> bool {
 /// The values of a function for all rows, piece by piece.
 fn evaluate(
     run: &Run<'_>,
-    ordered: &Ordered<'_>,
+    ordered: &OrderedRows<'_>,
     order: &[SortKey],
     call: &WindowCall,
 ) -> Result<ColumnPieces, ExecError> {
@@ -181,13 +181,13 @@ impl Results {
 /// Hands out the rows in order; columns of the input are gathered where they are read.
 struct WindowSource {
     rows: Arc<Rows>,
-    sorted: super::sort::Grouped,
+    sorted: super::sort::GroupedOrder,
     pieces: Vec<Arc<Rows>>,
     _charged: Vec<Reservation>,
 }
 
 impl WindowSource {
-    fn new(rows: Arc<Rows>, sorted: super::sort::Grouped, results: Results) -> WindowSource {
+    fn new(rows: Arc<Rows>, sorted: super::sort::GroupedOrder, results: Results) -> WindowSource {
         let Results { infos, pieces, charged } = results;
         let count = rows.rows;
         let pieces = pieces.into_iter().enumerate().map(|(number, columns)| {
@@ -199,7 +199,7 @@ impl WindowSource {
     }
 }
 
-impl Source for WindowSource {
+impl ChunkSource for WindowSource {
     fn morsels(&self) -> usize {
         self.rows.rows.div_ceil(PIECE_ROWS)
     }

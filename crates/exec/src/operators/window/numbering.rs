@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::places::{ColumnPieces, Ordered, Place};
+use super::places::{ColumnPieces, OrderedRows, RowPlace};
 use crate::ExecError;
 use crate::chunk::vector::ColumnInfo;
 use crate::operators::aggregate::column::{Column, Values};
@@ -10,10 +10,10 @@ use crate::plan::{WindowCall, WindowFunction};
 use crate::tasks::run::Run;
 
 /// The values of such a function.
-pub(super) fn column(run: &Run<'_>, ordered: &Ordered<'_>, call: &WindowCall) -> Result<ColumnPieces, ExecError> {
+pub(super) fn column(run: &Run<'_>, ordered: &OrderedRows<'_>, call: &WindowCall) -> Result<ColumnPieces, ExecError> {
     let info = ColumnInfo::plain(call.field.clone());
-    let ints = |of: &(dyn Fn(&Place) -> i64 + Sync)| per_row(run, ordered, &info, Values::Int, of);
-    let floats = |of: &(dyn Fn(&Place) -> f64 + Sync)| per_row(run, ordered, &info, Values::Float, of);
+    let ints = |of: &(dyn Fn(&RowPlace) -> i64 + Sync)| per_row(run, ordered, &info, Values::Int, of);
+    let floats = |of: &(dyn Fn(&RowPlace) -> f64 + Sync)| per_row(run, ordered, &info, Values::Float, of);
     match &call.function {
         WindowFunction::RowNumber => ints(&|place| (place.row - place.partition.start + 1) as i64),
         WindowFunction::Rank => ints(&|place| (place.peers.start - place.partition.start + 1) as i64),
@@ -42,10 +42,10 @@ pub(super) fn column(run: &Run<'_>, ordered: &Ordered<'_>, call: &WindowCall) ->
 /// What `of` says of each row's place.
 fn per_row<T: Send>(
     run: &Run<'_>,
-    ordered: &Ordered<'_>,
+    ordered: &OrderedRows<'_>,
     info: &ColumnInfo,
     values_of: fn(Vec<T>) -> Values,
-    of: &(dyn Fn(&Place) -> T + Sync),
+    of: &(dyn Fn(&RowPlace) -> T + Sync),
 ) -> Result<ColumnPieces, ExecError> {
     ordered.in_pieces(run, &|piece: Range<usize>| {
         let mut values = Vec::with_capacity(piece.len());
@@ -58,7 +58,7 @@ fn per_row<T: Send>(
 }
 
 /// Which of `parts` parts of its partition a row is in; the first ones have one row more.
-fn part_of(place: &Place, parts: usize) -> usize {
+fn part_of(place: &RowPlace, parts: usize) -> usize {
     let (number, rows) = (place.row - place.partition.start, place.partition.len());
     let (small, larger) = (rows / parts, rows % parts);
     let in_larger = larger * (small + 1);

@@ -17,8 +17,8 @@ use arrow::compute::{concat, take};
 use numa::Reservation;
 
 use super::frames::{Ranges, WindowInput};
-use super::places::{CHECK_ROWS, ColumnPieces, Ordered};
-use super::sums::Counted;
+use super::places::{CHECK_ROWS, ColumnPieces, OrderedRows};
+use super::sums::FrameValues;
 use crate::ExecError;
 use crate::chunk::vector::ColumnInfo;
 use crate::operators::aggregate::column::{Column, Values};
@@ -35,10 +35,10 @@ const BATCH_ROWS: usize = 32_768;
 /// An aggregate over the rows of a window.
 struct States<'a> {
     run: &'a Run<'a>,
-    ordered: &'a Ordered<'a>,
+    ordered: &'a OrderedRows<'a>,
     call: &'a AggregateCall,
     function: &'a dyn OpaqueAggregate,
-    filtered: Counted<'a>,
+    filtered: FrameValues<'a>,
     /// The levels above the rows: the states of all their entries.
     levels: Vec<Level>,
 }
@@ -57,7 +57,7 @@ pub(super) fn column(
     function: &Arc<dyn OpaqueAggregate>,
 ) -> Result<ColumnPieces, ExecError> {
     let WindowInput { run, ordered, frames } = *input;
-    let filtered = Counted::new(ordered, None, call.filter);
+    let filtered = FrameValues::new(ordered, None, call.filter);
     let mut states = States { run, ordered, call, function: function.as_ref(), filtered, levels: Vec::new() };
     states.build()?;
     let info = ColumnInfo::plain(call.field.clone());
@@ -180,7 +180,7 @@ impl States<'_> {
 
 /// Entries of a level that frames are made of, before and behind the higher levels', and whose they are.
 #[derive(Default, Clone)]
-struct Part {
+struct FramePart {
     entries: [Vec<u32>; 2],
     groups: [Vec<usize>; 2],
 }
@@ -191,13 +191,13 @@ struct Batch {
     /// Which of the frames each row has.
     of_row: Vec<u32>,
     /// By range of a frame and level, the rows' first.
-    parts: [Vec<Part>; 3],
+    parts: [Vec<FramePart>; 3],
     rows: usize,
 }
 
 impl Batch {
     fn new(levels: usize) -> Batch {
-        let parts = || vec![Part::default(); levels];
+        let parts = || vec![FramePart::default(); levels];
         Batch { frames: Vec::new(), of_row: Vec::new(), parts: [parts(), parts(), parts()], rows: 0 }
     }
 

@@ -1,4 +1,4 @@
-//! [`Ordered`]: the rows of a window in its order, and [`Place`], where a row is in it.
+//! [`OrderedRows`]: the rows of a window in its order, and [`RowPlace`], where a row is in it.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ pub(super) const PIECE_BITS: u32 = if cfg!(test) { 5 } else { 15 };
 pub(super) const CHECK_ROWS: usize = 1024;
 
 /// Rows in an order. A row's *position* is its place there.
-pub(super) struct Ordered<'a> {
+pub(super) struct OrderedRows<'a> {
     /// The rows as they were kept.
     pub(super) rows: &'a Arc<Rows>,
     /// Which of them is at a position.
@@ -33,7 +33,7 @@ pub(super) struct Ordered<'a> {
 
 /// Where a row is.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Place {
+pub(super) struct RowPlace {
     /// Its position.
     pub(super) row: usize,
     /// Which partition it is in.
@@ -48,7 +48,7 @@ pub(super) struct Place {
     pub(super) peers: Range<usize>,
 }
 
-impl Ordered<'_> {
+impl OrderedRows<'_> {
     /// How many rows there are.
     pub(super) fn len(&self) -> usize {
         self.order.len()
@@ -74,7 +74,7 @@ impl Ordered<'_> {
     pub(super) fn each(
         &self,
         positions: Range<usize>,
-        mut f: impl FnMut(&Place) -> Result<(), ExecError>,
+        mut f: impl FnMut(&RowPlace) -> Result<(), ExecError>,
     ) -> Result<(), ExecError> {
         let mut place = match positions.is_empty() {
             true => return Ok(()),
@@ -94,18 +94,18 @@ impl Ordered<'_> {
     }
 
     /// Finds the partition and the group of a row.
-    fn place_of(&self, row: usize) -> Place {
+    fn place_of(&self, row: usize) -> RowPlace {
         let of = |starts: &[u32], row: usize| starts.partition_point(|&start| start as usize <= row) - 1;
         let partition_number = of(self.partitions, row);
         let partition = self.partition(partition_number);
         let group = of(self.peers, row);
         let first_group = of(self.peers, partition.start);
         let groups = first_group..self.groups_end(first_group, partition.end);
-        Place { row, partition_number, partition, groups, group, peers: self.group(group) }
+        RowPlace { row, partition_number, partition, groups, group, peers: self.group(group) }
     }
 
     /// Goes on to the partition behind a place's.
-    fn enter_next(&self, place: &mut Place) {
+    fn enter_next(&self, place: &mut RowPlace) {
         place.partition_number += 1;
         place.partition = self.partition(place.partition_number);
         place.group = place.groups.end;

@@ -13,8 +13,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type};
 
 use super::frames::{Frames, Ranges, WindowInput};
-use super::places::{ColumnPieces, Ordered, PIECE_BITS, PIECE_ROWS, filled};
-use super::tree::{Growing, Tree};
+use super::places::{ColumnPieces, OrderedRows, PIECE_BITS, PIECE_ROWS, filled};
+use super::tree::{Tree, TreeBuilder};
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, Data, Vector, ints_of_arrow, is_integer};
 use crate::operators::aggregate::column::{Column, Values};
@@ -127,17 +127,17 @@ impl Sub for Wide {
 }
 
 /// The rows that count: where the argument is not NULL and the filter is TRUE.
-pub(super) struct Counted<'a> {
-    ordered: &'a Ordered<'a>,
+pub(super) struct FrameValues<'a> {
+    ordered: &'a OrderedRows<'a>,
     argument: Option<&'a Vector>,
     filter: Option<&'a Vector>,
 }
 
-impl<'a> Counted<'a> {
+impl<'a> FrameValues<'a> {
     /// Of a call.
-    pub(super) fn new(ordered: &'a Ordered<'a>, argument: Option<usize>, filter: Option<usize>) -> Counted<'a> {
+    pub(super) fn new(ordered: &'a OrderedRows<'a>, argument: Option<usize>, filter: Option<usize>) -> FrameValues<'a> {
         let nullable = argument.map(|c| ordered.column(c)).filter(|(info, _)| info.nullable);
-        Counted { ordered, argument: nullable.map(|(_, v)| v), filter: filter.map(|c| ordered.column(c).1) }
+        FrameValues { ordered, argument: nullable.map(|(_, v)| v), filter: filter.map(|c| ordered.column(c).1) }
     }
 
     /// Do all rows?
@@ -187,7 +187,7 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
     let WindowInput { run, ordered, frames } = *input;
     let counts_rows = matches!(call.function, AggregateFunction::CountRows);
     let argument = call.arguments.first().copied().filter(|_| !counts_rows);
-    let counted = Counted::new(ordered, argument, call.filter);
+    let counted = FrameValues::new(ordered, argument, call.filter);
     let counts = counted.prefix(run)?;
     if matches!(call.function, AggregateFunction::Count | AggregateFunction::CountRows) {
         let info = ColumnInfo::plain(call.field.clone());
@@ -201,7 +201,7 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
             Ok(Column::new(info.clone(), Values::Int(values), None))
         });
     }
-    let sums = Summing { run, ordered, call, frames, counted, counts, finish: finish(ordered, call)? };
+    let sums = FrameSums { run, ordered, call, frames, counted, counts, finish: finish(ordered, call)? };
     let Some(argument) = argument else { unreachable!("a sum has an argument") };
     let (info, vector) = ordered.column(argument);
     let rows = ordered.len() as u64;
@@ -250,7 +250,7 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
 }
 
 /// How the results of a sum or an average are made.
-pub(super) fn finish(ordered: &Ordered<'_>, call: &AggregateCall) -> Result<Finish, ExecError> {
+pub(super) fn finish(ordered: &OrderedRows<'_>, call: &AggregateCall) -> Result<Finish, ExecError> {
     match call.function {
         AggregateFunction::Avg => Finish::average(call, ordered.column(call.arguments[0]).0.data_type()),
         _ => Finish::sum(call),
@@ -258,17 +258,17 @@ pub(super) fn finish(ordered: &Ordered<'_>, call: &AggregateCall) -> Result<Fini
 }
 
 /// A sum or an average.
-struct Summing<'a> {
+struct FrameSums<'a> {
     run: &'a Run<'a>,
-    ordered: &'a Ordered<'a>,
+    ordered: &'a OrderedRows<'a>,
     call: &'a AggregateCall,
     frames: &'a Frames<'a>,
-    counted: Counted<'a>,
+    counted: FrameValues<'a>,
     counts: Option<Prefix<u32>>,
     finish: Finish,
 }
 
-impl Summing<'_> {
+impl FrameSums<'_> {
     fn prefix<S>(&self, value: &(dyn Fn(usize) -> S + Sync)) -> Result<Prefix<S>, ExecError>
     where
         S: Copy + Default + Send + Sync + Add<Output = S> + Sub<Output = S>,
@@ -317,7 +317,7 @@ impl Summing<'_> {
         })?;
         let tree = Tree::new(self.run, leaves, 0.0, |a: f64, b: f64| a + b)?;
         self.results(&|piece| {
-            let mut growing = Growing::new(0.0);
+            let mut growing = TreeBuilder::new(0.0);
             let sum = |ranges: &Ranges| match ranges.parts() {
                 [range] => growing.of(&tree, range.clone()),
                 ranges => tree.of_all(ranges),

@@ -68,15 +68,15 @@ impl<T: Copy + Default + Send + Sync, F: Fn(T, T) -> T + Sync> Tree<T, F> {
 }
 
 /// What a frame that only grows has made so far.
-pub(super) struct Growing<T> {
+pub(super) struct TreeBuilder<T> {
     of: Range<usize>,
     value: T,
 }
 
-impl<T: Copy + Default + Send + Sync> Growing<T> {
+impl<T: Copy + Default + Send + Sync> TreeBuilder<T> {
     /// Of no row.
-    pub(super) fn new(zero: T) -> Growing<T> {
-        Growing { of: 0..0, value: zero }
+    pub(super) fn new(zero: T) -> TreeBuilder<T> {
+        TreeBuilder { of: 0..0, value: zero }
     }
 
     /// Of a range; of what the last one was, only the rows behind are looked at, where it begins where that one did.
@@ -122,7 +122,7 @@ mod tests {
             let values: Vec<(u32, u32)> = (0..rows as u32).map(|row| (row + 1, row + 2)).collect();
             let tree = Tree::new(&run, values, (0, 0), join).unwrap();
             for start in 0..rows {
-                let mut growing = Growing::new((0, 0));
+                let mut growing = TreeBuilder::new((0, 0));
                 for end in start + 1..=rows {
                     let expected = (start as u32 + 1, end as u32 + 1);
                     assert_eq!(tree.of(start..end), expected, "{start}..{end} of {rows}");

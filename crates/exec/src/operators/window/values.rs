@@ -10,9 +10,9 @@ use arrow::array::{ArrayRef, BooleanArray};
 use arrow::compute::kernels::zip::zip;
 
 use super::frames::{Frames, Ranges, WindowInput};
-use super::places::{ColumnPieces, Ordered, Place};
+use super::places::{ColumnPieces, OrderedRows, RowPlace};
 use crate::ExecError;
-use crate::chunk::vector::{ColumnInfo, Data, Kind, NO_ROW, Vector};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, NO_ROW, Vector};
 use crate::operators::aggregate::column::{Column, Values};
 use crate::plan::{Amount, WindowCall, WindowFunction};
 use crate::tasks::run::Run;
@@ -21,7 +21,7 @@ use crate::tasks::run::Run;
 struct NotNull(Vec<u32>);
 
 impl NotNull {
-    fn new(run: &Run<'_>, ordered: &Ordered<'_>, argument: &Vector) -> Result<NotNull, ExecError> {
+    fn new(run: &Run<'_>, ordered: &OrderedRows<'_>, argument: &Vector) -> Result<NotNull, ExecError> {
         let pieces = run.map(ordered.pieces(), &|piece| {
             let valid = |position: &usize| argument.is_valid(ordered.order[*position] as usize);
             Ok(ordered.piece(piece).filter(valid).map(|p| p as u32).collect::<Vec<u32>>())
@@ -57,7 +57,7 @@ pub(super) fn column(input: &WindowInput<'_>, call: &WindowCall) -> Result<Colum
 }
 
 /// A number of rows at a position.
-fn amount(ordered: &Ordered<'_>, amount: Amount, position: usize) -> Option<i64> {
+fn amount(ordered: &OrderedRows<'_>, amount: Amount, position: usize) -> Option<i64> {
     let column = match amount {
         Amount::Constant(rows) => return rows,
         Amount::Column(column) => ordered.column(column).1,
@@ -82,13 +82,13 @@ enum Found {
 
 fn shifted(
     run: &Run<'_>,
-    ordered: &Ordered<'_>,
+    ordered: &OrderedRows<'_>,
     call: &WindowCall,
     not_null: Option<&NotNull>,
     (offset, direction): (Amount, i64),
     default: Option<usize>,
 ) -> Result<ColumnPieces, ExecError> {
-    let find = |place: &Place| -> Found {
+    let find = |place: &RowPlace| -> Found {
         let Some(by) = amount(ordered, offset, place.row).map(|rows| rows.saturating_mul(direction)) else {
             return Found::Null;
         };
@@ -140,24 +140,24 @@ fn shifted(
 }
 
 /// How values are kept that come from a column or another one.
-fn result_kind(source: &ColumnInfo, default: Option<&ColumnInfo>) -> Kind {
+fn result_kind(source: &ColumnInfo, default: Option<&ColumnInfo>) -> ColumnKind {
     match (&source.kind, default.map(|d| &d.kind)) {
         (kind, None) => kind.clone(),
-        (Kind::Int { low, high }, Some(Kind::Int { low: l, high: h })) => {
-            Kind::Int { low: *low.min(l), high: *high.max(h) }
+        (ColumnKind::Int { low, high }, Some(ColumnKind::Int { low: l, high: h })) => {
+            ColumnKind::Int { low: *low.min(l), high: *high.max(h) }
         }
-        (Kind::Float, Some(Kind::Float)) => Kind::Float,
-        (Kind::Vid(own), Some(Kind::Vid(other))) if Arc::ptr_eq(own, other) => Kind::Vid(own.clone()),
-        _ => Kind::Arrow,
+        (ColumnKind::Float, Some(ColumnKind::Float)) => ColumnKind::Float,
+        (ColumnKind::Vid(own), Some(ColumnKind::Vid(other))) if Arc::ptr_eq(own, other) => ColumnKind::Vid(own.clone()),
+        _ => ColumnKind::Arrow,
     }
 }
 
 /// A vector of a column as one of the result, which is of the same kind or of Arrow arrays.
 fn column_of(info: &ColumnInfo, source: &ColumnInfo, vector: Vector) -> Column {
     let values = match (vector.data, &info.kind) {
-        (Data::Int(values), Kind::Int { .. }) => Values::Int(values),
-        (Data::Float(values), Kind::Float) => Values::Float(values),
-        (Data::Vid(vids), Kind::Vid(_)) => Values::Vid(vids),
+        (Data::Int(values), ColumnKind::Int { .. }) => Values::Int(values),
+        (Data::Float(values), ColumnKind::Float) => Values::Float(values),
+        (Data::Vid(vids), ColumnKind::Vid(_)) => Values::Vid(vids),
         (data, _) => {
             let array = source.to_arrow(&Vector { data, valid: vector.valid });
             return Column::new(info.clone(), Values::Arrow(array), None);
@@ -174,7 +174,7 @@ fn with_defaults(
     places: &[(usize, u32)],
 ) -> Result<Column, ExecError> {
     let mut valid = values.valid.take().unwrap_or_else(|| vec![true; values.len()]);
-    if !matches!(info.kind, Kind::Arrow) {
+    if !matches!(info.kind, ColumnKind::Arrow) {
         for &(place, row) in places {
             valid[place] = default.is_valid(row as usize);
             match (&mut values.data, &default.data) {
@@ -200,12 +200,12 @@ fn with_defaults(
 
 fn of_frame(
     run: &Run<'_>,
-    ordered: &Ordered<'_>,
+    ordered: &OrderedRows<'_>,
     call: &WindowCall,
     not_null: Option<&NotNull>,
     frames: &Frames<'_>,
 ) -> Result<ColumnPieces, ExecError> {
-    let find = |place: &Place, ranges: &Ranges| -> Result<Option<usize>, ExecError> {
+    let find = |place: &RowPlace, ranges: &Ranges| -> Result<Option<usize>, ExecError> {
         let number = match &call.function {
             WindowFunction::LastValue => return Ok(last(ranges, not_null)),
             WindowFunction::NthValue(number) => match amount(ordered, *number, place.row) {

@@ -5,11 +5,11 @@ use memchr::memmem::Finder;
 /// What stands between two `%`.
 #[derive(Debug, Clone, Default)]
 struct Stretch {
-    parts: Vec<Part>,
+    parts: Vec<PatternPart>,
 }
 
 #[derive(Debug, Clone)]
-enum Part {
+enum PatternPart {
     /// These bytes.
     Literal(Box<Finder<'static>>),
     /// `n` characters, any.
@@ -44,8 +44,8 @@ impl Pattern {
                     stretch.end_literal(&mut literal);
                     match (character, stretch.parts.last_mut()) {
                         ('%', _) => stretches.push(Stretch::default()),
-                        (_, Some(Part::Characters(count))) => *count += 1,
-                        _ => stretch.parts.push(Part::Characters(1)),
+                        (_, Some(PatternPart::Characters(count))) => *count += 1,
+                        _ => stretch.parts.push(PatternPart::Characters(1)),
                     }
                     bytes_min += usize::from(character == '_');
                     continue;
@@ -70,7 +70,7 @@ impl Pattern {
 
     /// Does it pay to look for its literals in many texts at once? Not where their starts or ends tell.
     pub(super) fn searched(&self) -> bool {
-        let literal = |part: Option<&Part>| matches!(part, Some(Part::Literal(_)));
+        let literal = |part: Option<&PatternPart>| matches!(part, Some(PatternPart::Literal(_)));
         !self.whole
             && !literal(self.first.parts.first())
             && !literal(self.last.parts.last())
@@ -81,15 +81,15 @@ impl Pattern {
     pub(super) fn literals(&self) -> impl Iterator<Item = &Finder<'static>> {
         let stretches = std::iter::once(&self.first).chain(&self.middle).chain(std::iter::once(&self.last));
         stretches.flat_map(|stretch| &stretch.parts).filter_map(|part| match part {
-            Part::Literal(finder) => Some(finder.as_ref()),
-            Part::Characters(_) => None,
+            PatternPart::Literal(finder) => Some(finder.as_ref()),
+            PatternPart::Characters(_) => None,
         })
     }
 
     /// For `'abc%'`: `abc`.
     pub(super) fn only_prefix(&self) -> Option<&str> {
         match &self.first.parts[..] {
-            [Part::Literal(prefix)] if !self.whole && self.middle.is_empty() && self.last.parts.is_empty() => {
+            [PatternPart::Literal(prefix)] if !self.whole && self.middle.is_empty() && self.last.parts.is_empty() => {
                 std::str::from_utf8(prefix.needle()).ok()
             }
             _ => None,
@@ -99,7 +99,7 @@ impl Pattern {
     /// Is this all of the stretch that comes first in a text, anywhere?
     pub(super) fn leads(&self, literal: &Finder<'static>) -> bool {
         let leading = self.middle.first().map(|stretch| &stretch.parts[..]);
-        let same = matches!(leading, Some([Part::Literal(found)]) if std::ptr::eq(found.as_ref(), literal));
+        let same = matches!(leading, Some([PatternPart::Literal(found)]) if std::ptr::eq(found.as_ref(), literal));
         same && self.first.parts.is_empty() && !self.whole
     }
 
@@ -136,7 +136,7 @@ impl Pattern {
 impl Stretch {
     fn end_literal(&mut self, literal: &mut String) {
         if !literal.is_empty() {
-            self.parts.push(Part::Literal(Box::new(Finder::new(literal.as_bytes()).into_owned())));
+            self.parts.push(PatternPart::Literal(Box::new(Finder::new(literal.as_bytes()).into_owned())));
             literal.clear();
         }
     }
@@ -145,12 +145,12 @@ impl Stretch {
     fn end_at(&self, text: &[u8], mut at: usize) -> Option<usize> {
         for part in &self.parts {
             match part {
-                Part::Literal(literal) => {
+                PatternPart::Literal(literal) => {
                     let needle = literal.needle();
                     (text.get(at..at + needle.len())? == needle).then_some(())?;
                     at += needle.len();
                 }
-                Part::Characters(count) => {
+                PatternPart::Characters(count) => {
                     for _ in 0..*count {
                         at += bytes_of_character(*text.get(at)?);
                     }
@@ -165,12 +165,12 @@ impl Stretch {
         let mut at = text.len();
         for part in self.parts.iter().rev() {
             match part {
-                Part::Literal(literal) => {
+                PatternPart::Literal(literal) => {
                     let from = at.checked_sub(literal.needle().len())?;
                     (&text[from..at] == literal.needle()).then_some(())?;
                     at = from;
                 }
-                Part::Characters(count) => {
+                PatternPart::Characters(count) => {
                     for _ in 0..*count {
                         at = at.checked_sub(1)?;
                         while is_continuation(text[at]) {
@@ -186,8 +186,8 @@ impl Stretch {
     /// Where its leftmost place from `at` on ends.
     fn find(&self, text: &[u8], at: usize) -> Option<usize> {
         match &self.parts[..] {
-            [Part::Literal(literal)] => Some(at + literal.find(&text[at..])? + literal.needle().len()),
-            [Part::Literal(literal), ..] => {
+            [PatternPart::Literal(literal)] => Some(at + literal.find(&text[at..])? + literal.needle().len()),
+            [PatternPart::Literal(literal), ..] => {
                 let mut from = at;
                 loop {
                     from += literal.find(text.get(from..)?)?;

@@ -8,7 +8,7 @@ use numa::Budget;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{Bounds, Charged, Item, Window};
+use super::{Bounds, ChargedBatch, Item, Window};
 use crate::ExecError;
 use crate::operators::limit::Limit;
 
@@ -69,7 +69,7 @@ impl Simulation {
                 let wanted = match self.rest[script].next() {
                     Some(values) => {
                         let reservation = self.budget.reserve(8 * values.len() as u64).unwrap();
-                        self.window.emit(number, Charged { batch: batch(values), reservation }).is_some()
+                        self.window.emit(number, ChargedBatch { batch: batch(values), reservation }).is_some()
                     }
                     None => {
                         let fails = self.scripts[script].1;
@@ -146,7 +146,7 @@ fn bytes_bound_what_is_in_flight_but_never_stop_it() {
     assert_eq!((0..8).take_while(|&i| window.is_open() && window.push(i) == i).count(), 2, "two steps of 40 bytes fit");
     let budget = Budget::unlimited();
     let reservation = budget.reserve(500).unwrap();
-    assert_eq!(window.emit(0, Charged { batch: batch((0..10).collect()), reservation }), Some(true));
+    assert_eq!(window.emit(0, ChargedBatch { batch: batch((0..10).collect()), reservation }), Some(true));
     window.finish(0, Ok(()));
     window.finish(1, Ok(()));
     window.advance();

@@ -37,7 +37,7 @@ fn tests_for(keys: Vec<i64>, segments: &[Vec<i64>]) -> (Vec<(usize, usize)>, u64
     let info = ColumnInfo::int(field.clone(), low, high, false);
     let filter = Arc::new(KeyFilter::of(&info, &Vector::ints(keys), false, &run).unwrap().unwrap());
     let before = budget.used_bytes();
-    let filters = vec![Wanted::new(0, filter)];
+    let filters = vec![ColumnKeys::new(0, filter)];
     let scan = Scan::new(snapshot.clone(), Filter::new(&[], &snapshot.schema).unwrap(), vec![0], None);
     let infos = column_infos(&snapshot, &[0]);
     let source = ScanSource::new(scan, vec![0], infos, &filters, &run).unwrap();

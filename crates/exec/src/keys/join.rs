@@ -1,10 +1,13 @@
-//! [`Codec`]: turns the key columns of both sides of a join into one integer per row, equal where the keys are.
+//! [`JoinCodec`]: turns the key columns of both sides of a join into one integer per row, equal where the keys are.
 //!
 //! A *key code* is below the codec's domain, or [`NONE`] for a key that matches nothing (NULL, or a value that the
 //! build side does not have). Integers count from the smallest key of the build side; vids of the build side's
 //! dictionary are their own codes, those of another dictionary are translated once per entry; floats stand as their
-//! bits; anything else is numbered by an [`Interner`]. Several columns are packed by mixed radix; where 64 bits do not
+//! bits; anything else is numbered by [`Strings`]. Several columns are packed by mixed radix; where 64 bits do not
 //! hold them all, what was packed so far is numbered first.
+//!
+//! Unlike groups' ([`crate::operators::join::group`]) it is made of the rows of one side, which are there: bounds are
+//! those of the rows, and a value that they do not have is nothing, rather than one more number.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,22 +18,24 @@ use arrow::datatypes::{DataType, Float64Type};
 use numa::Reservation;
 use storage::Dictionary;
 
-use super::hash::{HashIndex, NONE, hash};
-use super::intern::{Interner, each_key};
+use super::bounds::tight_bounds;
+use super::float;
+use super::hash::hash;
+use super::hash_index::{HashIndex, NONE};
+use super::strings::{Strings, each_key};
 use crate::ExecError;
-use crate::chunk::vector::{ColumnInfo, Data, Kind, NO_ROW, Vector, is_integer};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, NO_ROW, Vector, is_integer};
 use crate::chunk::{Chunk, Rows};
-use crate::keys::bounds::tight_bounds;
 use crate::tasks::run::Run;
 
 /// Rows of the build side whose codes lie in one piece: one task.
-pub(super) const PIECE_ROWS: usize = 64 << 10;
+pub(crate) const PIECE_ROWS: usize = 64 << 10;
 
 /// Values between two looks at the statement: texts may be long.
 const CHECK_VALUES: usize = 4096;
 
 /// How a column of one side becomes codes.
-enum Reader {
+enum KeyReader {
     /// Integers from `low`.
     Ints { low: i64, domain: u64 },
     /// Bits of floats.
@@ -40,53 +45,53 @@ enum Reader {
     /// Codes by vid; [`NO_ROW`] for none.
     Translated(Vec<u32>),
     /// Codes by value.
-    Interned(Arc<Interner>),
+    Interned(Arc<Strings>),
 }
 
 /// Numbers codes, so that they take fewer bits.
-type Dense = Option<Arc<HashIndex>>;
+type DenseNumbers = Option<Arc<HashIndex>>;
 
-struct Part {
+struct KeyColumn {
     column: usize,
     info: ColumnInfo,
-    reader: Reader,
+    reader: KeyReader,
     /// Codes that the reader gives, and one for NULL if `null_code`.
     domain: u64,
     /// NULL is code 0.
     null_code: bool,
     /// For what was packed before this column.
-    before: Dense,
+    before: DenseNumbers,
     /// For this column.
-    own: Dense,
+    own: DenseNumbers,
 }
 
 /// The codes of one side of a join.
-pub(super) struct Codec {
-    parts: Vec<Part>,
+pub(crate) struct JoinCodec {
+    parts: Vec<KeyColumn>,
     /// For interned values, translations and numbers of codes.
     _charged: Reservation,
 }
 
 /// The codes of the build side, and how those of the probe side are made.
-pub(super) struct Keys {
+pub(crate) struct JoinKeys {
     /// Per row of the build side, in pieces of [`PIECE_ROWS`].
-    pub(super) codes: Vec<Vec<u64>>,
+    pub(crate) codes: Vec<Vec<u64>>,
     /// All codes are below.
-    pub(super) domain: u64,
+    pub(crate) domain: u64,
     /// For the probe side.
-    pub(super) probe: Codec,
+    pub(crate) probe: JoinCodec,
     /// For `codes`.
-    pub(super) charged: Reservation,
+    pub(crate) charged: Reservation,
 }
 
 /// Codes of the build side `rows` by the key columns `on` (build, probe), where the probe side has the columns `probe`.
-pub(super) fn keys(
+pub(crate) fn join_keys(
     on: &[(usize, usize)],
     rows: &Rows,
     probe: &[ColumnInfo],
     nulls_equal: bool,
     run: &Run<'_>,
-) -> Result<Keys, ExecError> {
+) -> Result<JoinKeys, ExecError> {
     let ranges: Vec<Range<usize>> =
         (0..rows.rows).step_by(PIECE_ROWS).map(|start| start..(start + PIECE_ROWS).min(rows.rows)).collect();
     let code_bytes = 8 * rows.rows as u64;
@@ -99,7 +104,7 @@ pub(super) fn keys(
         let vector = &rows.columns[build_column];
         let (build_reader, probe_reader, values) = readers(build_info, vector, probe_info, run, &mut kept)?;
         let null_code = nulls_equal && (build_info.nullable || probe_info.nullable);
-        let part = |column, info: &ColumnInfo, reader| Part {
+        let part = |column, info: &ColumnInfo, reader| KeyColumn {
             column,
             info: info.clone(),
             reader,
@@ -138,12 +143,12 @@ pub(super) fn keys(
         }
         parts.push(probe_part);
     }
-    Ok(Keys { codes, domain, probe: Codec { parts, _charged: kept }, charged })
+    Ok(JoinKeys { codes, domain, probe: JoinCodec { parts, _charged: kept }, charged })
 }
 
-impl Codec {
+impl JoinCodec {
     /// The code of every row of a chunk; `out` is overwritten.
-    pub(super) fn codes(&self, chunk: &mut Chunk, out: &mut Vec<u64>) -> Result<(), ExecError> {
+    pub(crate) fn codes(&self, chunk: &mut Chunk, out: &mut Vec<u64>) -> Result<(), ExecError> {
         out.clear();
         if self.parts.is_empty() {
             out.resize(chunk.rows(), 0);
@@ -166,7 +171,7 @@ impl Codec {
     }
 }
 
-impl Part {
+impl KeyColumn {
     /// Appends the codes of some rows.
     fn read(&self, vector: &Vector, rows: Range<usize>, out: &mut Vec<u64>) -> Result<(), ExecError> {
         let start = out.len();
@@ -197,29 +202,29 @@ impl Part {
     /// As [`read`](Self::read) with any code for NULL.
     fn read_values(&self, vector: &Vector, rows: Range<usize>, out: &mut Vec<u64>) -> Result<(), ExecError> {
         match (&self.reader, &vector.data) {
-            (Reader::Ints { low, domain }, Data::Int(values)) => {
+            (KeyReader::Ints { low, domain }, Data::Int(values)) => {
                 let (low, domain) = (*low, *domain);
                 out.extend(values[rows].iter().map(|&value| {
                     let code = value.wrapping_sub(low) as u64;
                     if code < domain { code } else { NONE }
                 }));
             }
-            (Reader::Floats, Data::Float(values)) => out.extend(values[rows].iter().map(|&v| float_code(v))),
-            (Reader::Vids, Data::Vid(vids)) => out.extend(vids[rows].iter().map(|&vid| u64::from(vid))),
-            (Reader::Translated(codes), Data::Vid(vids)) => {
+            (KeyReader::Floats, Data::Float(values)) => out.extend(values[rows].iter().map(|&v| float::bits(v))),
+            (KeyReader::Vids, Data::Vid(vids)) => out.extend(vids[rows].iter().map(|&vid| u64::from(vid))),
+            (KeyReader::Translated(codes), Data::Vid(vids)) => {
                 out.extend(vids[rows].iter().map(|&vid| match codes.get(vid as usize) {
                     None | Some(&NO_ROW) => NONE,
                     Some(&code) => u64::from(code),
                 }));
             }
-            (Reader::Ints { low, domain }, Data::Arrow(array)) => {
+            (KeyReader::Ints { low, domain }, Data::Arrow(array)) => {
                 wide_codes(&array.slice(rows.start, rows.len()), *low, *domain, out);
             }
-            (Reader::Floats, Data::Arrow(array)) => {
+            (KeyReader::Floats, Data::Arrow(array)) => {
                 let array = cast(&array.slice(rows.start, rows.len()), &DataType::Float64)?;
-                out.extend(array.as_primitive::<Float64Type>().values().iter().map(|&v| float_code(v)));
+                out.extend(array.as_primitive::<Float64Type>().values().iter().map(|&v| float::bits(v)));
             }
-            (Reader::Interned(interner), _) => {
+            (KeyReader::Interned(interner), _) => {
                 let array = self.info.to_arrow(&vector.slice(rows.start, rows.len()));
                 each_key(&array, &mut |key| {
                     out.push(key.and_then(|key| interner.find(key)).map_or(NONE, u64::from));
@@ -250,12 +255,6 @@ fn wide_codes(array: &ArrayRef, low: i64, domain: u64, out: &mut Vec<u64>) {
     }));
 }
 
-/// The bits of a float, the same for both zeros and for all NaNs.
-#[inline]
-fn float_code(value: f64) -> u64 {
-    if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() }
-}
-
 /// Readers of both sides and the number of codes; what they hold is charged to `kept`.
 fn readers(
     build: &ColumnInfo,
@@ -263,28 +262,28 @@ fn readers(
     probe: &ColumnInfo,
     run: &Run<'_>,
     kept: &mut Reservation,
-) -> Result<(Reader, Reader, u64), ExecError> {
+) -> Result<(KeyReader, KeyReader, u64), ExecError> {
     if is_integer(build.data_type())
         && let Some((low, high)) = tight_bounds(build, vector)
     {
         // One code less than there are is for NONE, one for NULL.
         let domain = (high.wrapping_sub(low) as u64).saturating_add(1);
         if domain < NONE - 1 {
-            return Ok((Reader::Ints { low, domain }, Reader::Ints { low, domain }, domain));
+            return Ok((KeyReader::Ints { low, domain }, KeyReader::Ints { low, domain }, domain));
         }
     }
     match (&build.kind, &probe.kind, build.data_type()) {
-        (Kind::Float, ..) | (_, _, DataType::Float32 | DataType::Float16) => {
+        (ColumnKind::Float, ..) | (_, _, DataType::Float32 | DataType::Float16) => {
             // No value has the bits of all ones, nor those of all ones but the last.
-            Ok((Reader::Floats, Reader::Floats, NONE - 2))
+            Ok((KeyReader::Floats, KeyReader::Floats, NONE - 2))
         }
-        (Kind::Vid(own), Kind::Vid(other), _) => {
+        (ColumnKind::Vid(own), ColumnKind::Vid(other), _) => {
             let domain = own.len() as u64;
             if Arc::ptr_eq(own, other) {
-                return Ok((Reader::Vids, Reader::Vids, domain));
+                return Ok((KeyReader::Vids, KeyReader::Vids, domain));
             }
             kept.grow(4 * other.len() as u64)?;
-            Ok((Reader::Vids, Reader::Translated(merged(other, own, run)?), domain))
+            Ok((KeyReader::Vids, KeyReader::Translated(merged(other, own, run)?), domain))
         }
         _ => interned(build, vector, probe, run, kept),
     }
@@ -319,11 +318,11 @@ fn interned(
     probe: &ColumnInfo,
     run: &Run<'_>,
     kept: &mut Reservation,
-) -> Result<(Reader, Reader, u64), ExecError> {
-    let mut interner = Interner::new();
+) -> Result<(KeyReader, KeyReader, u64), ExecError> {
+    let mut interner = Strings::default();
     let mut build_codes = None;
     match (&build.kind, &vector.data) {
-        (Kind::Vid(dictionary), Data::Vid(vids)) => {
+        (ColumnKind::Vid(dictionary), Data::Vid(vids)) => {
             kept.grow(4 * dictionary.len() as u64)?;
             let mut codes = vec![NO_ROW; dictionary.len()];
             for (row, &vid) in vids.iter().enumerate() {
@@ -351,22 +350,22 @@ fn interned(
     let domain = interner.len() as u64;
     let interner = Arc::new(interner);
     let probe_reader = match &probe.kind {
-        Kind::Vid(dictionary) => {
+        ColumnKind::Vid(dictionary) => {
             kept.grow(4 * dictionary.len() as u64)?;
             let mut codes = Vec::with_capacity(dictionary.len());
             for vid in 0..dictionary.len() as u32 {
                 heed(run, vid as usize)?;
                 codes.push(dictionary.bytes_of(vid).and_then(|v| interner.find(v)).unwrap_or(NO_ROW));
             }
-            Reader::Translated(codes)
+            KeyReader::Translated(codes)
         }
-        _ => Reader::Interned(interner.clone()),
+        _ => KeyReader::Interned(interner.clone()),
     };
-    Ok((build_codes.map_or(Reader::Interned(interner), Reader::Translated), probe_reader, domain))
+    Ok((build_codes.map_or(KeyReader::Interned(interner), KeyReader::Translated), probe_reader, domain))
 }
 
 /// Numbers codes in place; their index and how many there are.
-fn numbered(codes: &mut [Vec<u64>], rows: usize, run: &Run<'_>) -> Result<(Dense, u64), ExecError> {
+fn numbered(codes: &mut [Vec<u64>], rows: usize, run: &Run<'_>) -> Result<(DenseNumbers, u64), ExecError> {
     let mut index = HashIndex::new(&[rows], 0, run.statement.budget())?;
     let mut parts = index.parts();
     parts[0].clear();
@@ -383,7 +382,7 @@ fn numbered(codes: &mut [Vec<u64>], rows: usize, run: &Run<'_>) -> Result<(Dense
     Ok((Some(Arc::new(index)), u64::from(count)))
 }
 
-fn renumber(codes: &mut [u64], dense: &Dense, found: &mut Vec<u32>) {
+fn renumber(codes: &mut [u64], dense: &DenseNumbers, found: &mut Vec<u32>) {
     if let Some(index) = dense {
         index.find(codes, found);
         for (code, &number) in codes.iter_mut().zip(&*found) {

@@ -2,24 +2,27 @@
 //!
 //! A key column of `n` possible values (NULL included) takes the bits of `n - 1`; the first key takes the highest bits.
 //! Integers are counted from their lower bound, or down from the upper one if descending; vids are their own ranks;
-//! floats are their bits in order, with one zero and one NaN; NULL is the rank below or above all values.
+//! floats are their bits in order, with one zero and one NaN; NULL is the rank below or above all values. Bits rather
+//! than the mixed radix of groups ([`crate::operators::sort::group`]): a prefix of the keys is then a shift of the
+//! word.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array, UInt32Array};
+use arrow::array::{ArrayRef, Float64Array, Int64Array, UInt32Array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::SortOptions;
-use arrow::datatypes::{DataType, Float32Type};
+use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, Rows as ByteRows, SortField};
 
+use super::float;
 use crate::ExecError;
-use crate::chunk::vector::{ColumnInfo, Data, Kind, Vector};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, Vector};
 use crate::plan::SortKey;
 use crate::tasks::run::Run;
 
 /// Rows between two looks at the statement where keys are bytes.
-pub(super) const CHECK_ROWS: usize = 4096;
+pub(crate) const CHECK_ROWS: usize = 4096;
 
 /// An unsigned word that keys are packed into.
 pub(crate) trait Word: Copy + Ord + Send + Sync + Default + std::fmt::Debug {
@@ -85,7 +88,7 @@ macro_rules! word {
 word!(u64, <[u64]>::sort_unstable; u128, sort_wide);
 
 /// One key column in a word. The rank of a value `v` is `(v ^ flip) - base`, and one more if NULLs come first.
-struct Part {
+struct KeyRank {
     column: usize,
     flip: u64,
     base: u64,
@@ -98,60 +101,60 @@ struct Part {
 }
 
 /// Keys in one word of [`bits`](Self::bits) bits.
-pub(crate) struct Packed {
-    parts: Vec<Part>,
+pub(crate) struct WordLayout {
+    parts: Vec<KeyRank>,
     /// Bits of all parts together.
-    pub(super) bits: u32,
+    pub(crate) bits: u32,
 }
 
 /// Keys as bytes.
-pub(crate) struct Bytes {
+pub(crate) struct ByteLayout {
     columns: Vec<(usize, ColumnInfo)>,
     fields: Vec<SortField>,
 }
 
 /// How the keys of a row are compared.
-pub(crate) enum Layout {
+pub(crate) enum OrderLayout {
     /// As a word of at most 128 bits; where row numbers do not fit beside them, as bytes.
-    Packed(Packed, Bytes),
+    Words(WordLayout, ByteLayout),
     /// As bytes.
-    Bytes(Bytes),
+    Bytes(ByteLayout),
 }
 
-impl Layout {
+impl OrderLayout {
     /// For columns of which `infos` are known.
-    pub(crate) fn new(keys: &[SortKey], infos: &[ColumnInfo]) -> Result<Layout, ExecError> {
-        let bytes = Bytes::new(keys, infos);
-        let parts: Option<Vec<Part>> = keys.iter().map(|key| Part::new(key, &infos[key.column])).collect();
+    pub(crate) fn new(keys: &[SortKey], infos: &[ColumnInfo]) -> Result<OrderLayout, ExecError> {
+        let bytes = ByteLayout::new(keys, infos);
+        let parts: Option<Vec<KeyRank>> = keys.iter().map(|key| KeyRank::new(key, &infos[key.column])).collect();
         if let Some(mut parts) = parts {
             // The only possible value tells nothing, and a shift by all bits of a word would not be one.
             parts.retain(|part| part.bits > 0);
             let bits = parts.iter().map(|part| part.bits).sum();
             if bits <= u128::BITS {
-                return Ok(Layout::Packed(Packed { parts, bits }, bytes));
+                return Ok(OrderLayout::Words(WordLayout { parts, bits }, bytes));
             }
         }
         bytes.check()?;
-        Ok(Layout::Bytes(bytes))
+        Ok(OrderLayout::Bytes(bytes))
     }
 }
 
-impl Part {
-    fn new(key: &SortKey, info: &ColumnInfo) -> Option<Part> {
+impl KeyRank {
+    fn new(key: &SortKey, info: &ColumnInfo) -> Option<KeyRank> {
         let (low, high, values) = match &info.kind {
-            Kind::Int { low, high } => (*low as u64, *high as u64, high.abs_diff(*low)),
-            Kind::Vid(dictionary) => {
+            ColumnKind::Int { low, high } => (*low as u64, *high as u64, high.abs_diff(*low)),
+            ColumnKind::Vid(dictionary) => {
                 let last = (dictionary.len() as u64).saturating_sub(1);
                 (0, last, last)
             }
-            Kind::Float => (0, u64::MAX, u64::MAX),
-            Kind::Arrow => return None,
+            ColumnKind::Float => (0, u64::MAX, u64::MAX),
+            ColumnKind::Arrow => return None,
         };
         let last = u128::from(values) + u128::from(info.nullable);
         let (flip, base) = if key.descending { (u64::MAX, !high) } else { (0, low) };
         let bits = u128::BITS - last.leading_zeros();
         let nulls_first = info.nullable.then_some(key.nulls_first);
-        Some(Part { column: key.column, flip, base, bits, last, nulls_first })
+        Some(KeyRank { column: key.column, flip, base, bits, last, nulls_first })
     }
 
     /// Puts the ranks of some rows of a column behind what the words have.
@@ -160,7 +163,7 @@ impl Part {
         match &vector.data {
             Data::Int(values) => self.add_of(values[rows].iter().map(|&v| v as u64), valid, words, first),
             Data::Vid(vids) => self.add_of(vids[rows].iter().map(|&v| u64::from(v)), valid, words, first),
-            Data::Float(values) => self.add_of(values[rows].iter().map(|&v| rank_of(v)), valid, words, first),
+            Data::Float(values) => self.add_of(values[rows].iter().map(|&v| float::rank(v)), valid, words, first),
             Data::Arrow(_) => unreachable!("arrays are compared as bytes"),
         }
     }
@@ -189,26 +192,19 @@ impl Part {
     }
 }
 
-/// Bits of a float as a number that grows as the float does: -0.0 is 0.0, every NaN the greatest.
-fn rank_of(value: f64) -> u64 {
-    let bits = one(value).to_bits();
-    // All bits of a negative number are flipped, the sign of any other.
-    bits ^ (((bits as i64 >> 63) as u64) | 1 << 63)
-}
-
-impl Packed {
+impl WordLayout {
     /// Columns that it reads, first key first; without those that tell nothing.
-    pub(super) fn columns(&self) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn columns(&self) -> impl Iterator<Item = usize> + '_ {
         self.parts.iter().map(|part| part.column)
     }
 
     /// Bits behind the first key's.
-    pub(super) fn bits_after_first(&self) -> u32 {
+    pub(crate) fn bits_after_first(&self) -> u32 {
         self.parts.iter().skip(1).map(|part| part.bits).sum()
     }
 
     /// Bits behind those of the first `prefix` of the keys that it was made of.
-    pub(super) fn bits_behind(&self, keys: &[SortKey], prefix: usize) -> u32 {
+    pub(crate) fn bits_behind(&self, keys: &[SortKey], prefix: usize) -> u32 {
         // Keys that tell nothing have no part: the parts of the others come in their order.
         let mut parts = self.parts.iter();
         let mut bits = self.bits;
@@ -237,27 +233,27 @@ impl Packed {
     }
 
     /// As [`words`](Self::words), of the first key alone.
-    pub(super) fn first_words<W: Word>(&self, column: &Vector, words: &mut Vec<W>) {
+    pub(crate) fn first_words<W: Word>(&self, column: &Vector, words: &mut Vec<W>) {
         words.clear();
         words.resize(column.len(), W::default());
         self.parts[0].add(column, 0..column.len(), words, true);
     }
 }
 
-impl Bytes {
+impl ByteLayout {
     /// Of columns of which `infos` are known.
-    pub(super) fn new(keys: &[SortKey], infos: &[ColumnInfo]) -> Bytes {
+    pub(crate) fn new(keys: &[SortKey], infos: &[ColumnInfo]) -> ByteLayout {
         let field = |key: &SortKey| {
             let info = &infos[key.column];
             let data_type = match info.kind {
-                Kind::Int { .. } => DataType::Int64,
-                Kind::Vid(_) => DataType::UInt32,
-                Kind::Float | Kind::Arrow => info.data_type().clone(),
+                ColumnKind::Int { .. } => DataType::Int64,
+                ColumnKind::Vid(_) => DataType::UInt32,
+                ColumnKind::Float | ColumnKind::Arrow => info.data_type().clone(),
             };
             SortField::new_with_options(data_type, SortOptions::new(key.descending, key.nulls_first))
         };
         let columns = keys.iter().map(|key| (key.column, infos[key.column].clone())).collect();
-        Bytes { columns, fields: keys.iter().map(field).collect() }
+        ByteLayout { columns, fields: keys.iter().map(field).collect() }
     }
 
     fn check(&self) -> Result<(), ExecError> {
@@ -281,7 +277,7 @@ impl Bytes {
     }
 
     /// The keys of some rows, comparable with those that any other call gives; now and then looks whether to go on.
-    pub(super) fn rows(
+    pub(crate) fn rows(
         &self,
         rows: Range<usize>,
         mut column: impl FnMut(usize) -> Arc<Vector>,
@@ -311,20 +307,12 @@ fn comparable(info: &ColumnInfo, vector: &Vector, rows: Range<usize>) -> ArrayRe
         Data::Int(values) => Arc::new(Int64Array::new(values[rows].to_vec().into(), nulls)),
         Data::Vid(vids) => Arc::new(UInt32Array::new(vids[rows].to_vec().into(), nulls)),
         Data::Float(values) => {
-            let values: Vec<f64> = values[rows].iter().map(|&v| one(v)).collect();
+            let values: Vec<f64> = values[rows].iter().map(|&v| float::one(v)).collect();
             Arc::new(Float64Array::new(values.into(), nulls))
         }
         Data::Arrow(_) => {
             let array = info.to_arrow(&vector.slice(rows.start, rows.len()));
-            match array.as_primitive_opt::<Float32Type>() {
-                Some(floats) => Arc::new(floats.unary::<_, Float32Type>(|v| one(f64::from(v)) as f32)),
-                None => array,
-            }
+            float::one_of_each(&array)
         }
     }
-}
-
-/// A float with one zero and one NaN.
-fn one(value: f64) -> f64 {
-    if value.is_nan() { f64::NAN } else { value + 0.0 }
 }

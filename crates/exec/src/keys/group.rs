@@ -1,32 +1,37 @@
-//! [`Coder`]: key columns packed into one number per row, and back.
+//! [`GroupCodec`]: key columns packed into one number per row, and back.
 //!
 //! Every key column becomes one or two digits of a number in mixed radix: an integer is its distance from the lower
 //! bound, a vid itself (NULL is digit 0 of a nullable column), a float its canonical bits, and whatever has no such
 //! digits is interned. The number has one word of 64 bits where the radices fit, else two. Equal keys have equal
 //! numbers and the other way round, so nothing is ever compared but numbers.
 //!
+//! A codec of groups knows its columns' bounds before it sees a row, gives every value a number and gives the value
+//! back. A codec of joins ([`crate::operators::aggregate::join`]) is made of one side's rows, has no number for what
+//! that side has not, and is never asked for values; one that sorts ([`crate::operators::aggregate::order`]) keeps the
+//! order of values and their directions, so that its digits are bits. Floats, byte strings and hashes are the same for
+//! all.
+//!
 //! # Limits
 //! Floats inside lists and structs are not canonical: there -0.0 and 0.0 are two keys.
 
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, BooleanArray, Float16Array, Float32Array, Float64Array, Int64Array, UInt32Array,
-};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, UInt32Array};
 use arrow::buffer::NullBuffer;
-use arrow::compute::cast;
-use arrow::datatypes::{DataType, Float16Type, Float32Type};
+use arrow::datatypes::DataType;
 
-use super::intern::{Interner, LocalInterner};
+use super::float;
+use super::hash::{hash, hash_wide};
+use super::interner::{Interner, LocalInterner};
 use crate::ExecError;
 use crate::chunk::Chunk;
-use crate::chunk::vector::{ColumnInfo, Data, Kind, Vector, ints_of_arrow, is_integer, type_bounds};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, Vector, ints_of_arrow, is_integer, type_bounds};
 
 /// Most words of a number.
 const WORDS: usize = 2;
 
 /// A key as one number.
-pub(super) trait Key: Copy + Eq + Ord + Default + Send + Sync + 'static {
+pub(crate) trait GroupKey: Copy + Eq + Ord + Default + Send + Sync + 'static {
     /// Adds to one of its words; word 0 is the lower one.
     fn add(&mut self, word: usize, value: u64);
     /// One of its words.
@@ -39,13 +44,7 @@ pub(super) trait Key: Copy + Eq + Ord + Default + Send + Sync + 'static {
     }
 }
 
-#[inline(always)]
-fn fold(value: u64, by: u64) -> u64 {
-    let wide = u128::from(value ^ 0x243f_6a88_85a3_08d3) * u128::from(by);
-    (wide as u64) ^ (wide >> 64) as u64
-}
-
-impl Key for u64 {
+impl GroupKey for u64 {
     #[inline(always)]
     fn add(&mut self, _word: usize, value: u64) {
         *self = self.wrapping_add(value);
@@ -56,11 +55,11 @@ impl Key for u64 {
     }
     #[inline(always)]
     fn hash(self) -> u64 {
-        fold(self, 0x9e37_79b9_7f4a_7c15)
+        hash(self)
     }
 }
 
-impl Key for u128 {
+impl GroupKey for u128 {
     #[inline(always)]
     fn add(&mut self, word: usize, value: u64) {
         *self = self.wrapping_add(u128::from(value) << (64 * word));
@@ -71,7 +70,7 @@ impl Key for u128 {
     }
     #[inline(always)]
     fn hash(self) -> u64 {
-        fold(fold(self as u64, 0x9e37_79b9_7f4a_7c15) ^ (self >> 64) as u64, 0xd6e8_feb8_6659_fd93)
+        hash_wide(self)
     }
 }
 
@@ -91,7 +90,7 @@ enum Digit {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Placed {
+struct DigitPlace {
     digit: Digit,
     word: usize,
     stride: u64,
@@ -100,17 +99,17 @@ struct Placed {
 }
 
 /// Packs some columns of chunks into a number per row.
-pub(super) struct Coder {
+pub(crate) struct GroupCodec {
     columns: Vec<usize>,
     infos: Vec<ColumnInfo>,
-    placed: Vec<Placed>,
+    placed: Vec<DigitPlace>,
     words: usize,
     /// Numbers lie below this; of all words.
     domain: Option<u64>,
-    interned: Option<Interned>,
+    interned: Option<InternedKeys>,
 }
 
-struct Interned {
+struct InternedKeys {
     /// Which of the keys.
     keys: Vec<usize>,
     interner: Interner,
@@ -118,22 +117,22 @@ struct Interned {
 
 /// What a worker needs to encode.
 #[derive(Default)]
-pub(super) struct Encoding {
+pub(crate) struct GroupScratch {
     interner: LocalInterner,
     ids: Vec<u32>,
 }
 
-impl Encoding {
+impl GroupScratch {
     /// Bytes that it holds.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.interner.bytes() + 4 * self.ids.capacity() as u64
     }
 }
 
 /// What is known of a column once narrow integers have become integers, which [`load`] does.
-pub(super) fn loaded_info(info: &ColumnInfo) -> ColumnInfo {
+pub(crate) fn loaded_info(info: &ColumnInfo) -> ColumnInfo {
     match (&info.kind, type_bounds(info.data_type())) {
-        (Kind::Arrow, Some((low, high))) if is_integer(info.data_type()) => {
+        (ColumnKind::Arrow, Some((low, high))) if is_integer(info.data_type()) => {
             ColumnInfo::int(info.field.clone(), low, high, info.nullable)
         }
         _ => info.clone(),
@@ -141,10 +140,10 @@ pub(super) fn loaded_info(info: &ColumnInfo) -> ColumnInfo {
 }
 
 /// A column of a chunk as [`loaded_info`] says.
-pub(super) fn load(chunk: &mut Chunk, column: usize, info: &ColumnInfo) -> Arc<Vector> {
+pub(crate) fn load(chunk: &mut Chunk, column: usize, info: &ColumnInfo) -> Arc<Vector> {
     let vector = chunk.column(column);
     match (&vector.data, &info.kind) {
-        (Data::Arrow(array), Kind::Int { .. }) => {
+        (Data::Arrow(array), ColumnKind::Int { .. }) => {
             let valid = array.logical_nulls().filter(|n| n.null_count() > 0).map(|n| n.iter().collect());
             Arc::new(Vector { data: Data::Int(ints_of_arrow(array.as_ref())), valid })
         }
@@ -152,18 +151,11 @@ pub(super) fn load(chunk: &mut Chunk, column: usize, info: &ColumnInfo) -> Arc<V
     }
 }
 
-/// One bit pattern per float that is a key.
-#[inline(always)]
-pub(super) fn canonical(value: f64) -> u64 {
-    // Adding 0.0 turns -0.0 into 0.0.
-    if value.is_nan() { f64::NAN.to_bits() } else { (value + 0.0).to_bits() }
-}
-
-impl Coder {
-    /// A coder of `columns` of chunks of which `infos` are known, into numbers of at most `words` words.
-    pub(super) fn new(columns: &[usize], infos: &[ColumnInfo], words: usize) -> Result<Coder, ExecError> {
+impl GroupCodec {
+    /// A codec of `columns` of chunks of which `infos` are known, into numbers of at most `words` words.
+    pub(crate) fn new(columns: &[usize], infos: &[ColumnInfo], words: usize) -> Result<GroupCodec, ExecError> {
         let infos: Vec<ColumnInfo> = columns.iter().map(|&c| loaded_info(&infos[c])).collect();
-        let plain = |key: usize| !matches!(infos[key].kind, Kind::Arrow);
+        let plain = |key: usize| !matches!(infos[key].kind, ColumnKind::Arrow);
         let (digits, rest): (Vec<usize>, Vec<usize>) = (0..columns.len()).partition(|&key| plain(key));
         let mut wanted: Vec<(Digit, u128)> = digits.iter().flat_map(|&key| digits_of(key, &infos[key])).collect();
         if !rest.is_empty() {
@@ -183,37 +175,37 @@ impl Coder {
             true => None,
             false => {
                 let types = rest.iter().map(|&key| interned_type(&infos[key])).collect();
-                Some(Interned { keys: rest, interner: Interner::new(types)? })
+                Some(InternedKeys { keys: rest, interner: Interner::new(types)? })
             }
         };
-        Ok(Coder { columns: columns.to_vec(), infos, placed, words, domain, interned })
+        Ok(GroupCodec { columns: columns.to_vec(), infos, placed, words, domain, interned })
     }
 
     /// Are there no columns?
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.columns.is_empty()
     }
 
     /// Words of a number: 1 or 2.
-    pub(super) fn words(&self) -> usize {
+    pub(crate) fn words(&self) -> usize {
         self.words
     }
 
     /// Every number lies below this, where that fits 64 bits.
-    pub(super) fn domain(&self) -> Option<u64> {
+    pub(crate) fn domain(&self) -> Option<u64> {
         self.domain
     }
 
     /// Bytes that all workers share.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.interned.as_ref().map_or(0, |i| i.interner.bytes())
     }
 
     /// The numbers of a chunk's rows.
-    pub(super) fn encode<K: Key>(
+    pub(crate) fn encode<K: GroupKey>(
         &self,
         chunk: &mut Chunk,
-        encoding: &mut Encoding,
+        encoding: &mut GroupScratch,
         keys: &mut Vec<K>,
     ) -> Result<(), ExecError> {
         keys.clear();
@@ -246,7 +238,7 @@ impl Coder {
                     }
                 }
                 (Digit::Float { .. }, Data::Float(values), valid) => {
-                    let digits = values.iter().map(|&v| canonical(v));
+                    let digits = values.iter().map(|&v| float::bits(v));
                     match valid {
                         None => add_digits(keys, placed, digits),
                         Some(valid) => add_digits(keys, placed, masked(digits, valid)),
@@ -262,7 +254,7 @@ impl Coder {
         Ok(())
     }
 
-    fn intern(&self, interned: &Interned, chunk: &mut Chunk, encoding: &mut Encoding) -> Result<(), ExecError> {
+    fn intern(&self, interned: &InternedKeys, chunk: &mut Chunk, encoding: &mut GroupScratch) -> Result<(), ExecError> {
         let arrays: Vec<ArrayRef> = interned
             .keys
             .iter()
@@ -272,7 +264,7 @@ impl Coder {
     }
 
     /// The columns that some numbers stand for, and what is known of them.
-    pub(super) fn decode<K: Key>(&self, keys: &[K]) -> Result<Vec<(ColumnInfo, Vector)>, ExecError> {
+    pub(crate) fn decode<K: GroupKey>(&self, keys: &[K]) -> Result<Vec<(ColumnInfo, Vector)>, ExecError> {
         let mut valid: Vec<Option<Vec<bool>>> = vec![None; self.infos.len()];
         let mut data: Vec<Option<Vector>> = vec![None; self.infos.len()];
         for placed in &self.placed {
@@ -317,7 +309,7 @@ impl Coder {
         Ok(columns.collect())
     }
 
-    fn digits<K: Key>(&self, placed: &Placed, keys: &[K]) -> Vec<u64> {
+    fn digits<K: GroupKey>(&self, placed: &DigitPlace, keys: &[K]) -> Vec<u64> {
         // A digit of 2^64 values has its word to itself, but for digits of one value, which add nothing.
         if placed.radix == 1 {
             return vec![0; keys.len()];
@@ -354,7 +346,7 @@ fn masked<'a>(digits: impl Iterator<Item = u64> + 'a, valid: &'a [bool]) -> impl
 }
 
 #[inline(always)]
-fn add_digits<K: Key>(keys: &mut [K], placed: &Placed, digits: impl Iterator<Item = u64>) {
+fn add_digits<K: GroupKey>(keys: &mut [K], placed: &DigitPlace, digits: impl Iterator<Item = u64>) {
     let (word, stride) = (placed.word, placed.stride);
     if stride == 1 {
         keys.iter_mut().zip(digits).for_each(|(key, digit)| key.add(word, digit));
@@ -367,7 +359,7 @@ fn add_digits<K: Key>(keys: &mut [K], placed: &Placed, digits: impl Iterator<Ite
 fn digits_of(key: usize, info: &ColumnInfo) -> Vec<(Digit, u128)> {
     let null = (Digit::Null { key }, 2);
     match &info.kind {
-        Kind::Int { low, high } => {
+        ColumnKind::Int { low, high } => {
             let radix = (i128::from(*high) - i128::from(*low)) as u128 + 1;
             match (info.nullable, radix < 1 << 64) {
                 (true, true) => vec![(Digit::Int { key, low: *low, null_digit: true }, radix + 1)],
@@ -375,23 +367,23 @@ fn digits_of(key: usize, info: &ColumnInfo) -> Vec<(Digit, u128)> {
                 (false, _) => vec![(Digit::Int { key, low: *low, null_digit: false }, radix)],
             }
         }
-        Kind::Vid(dictionary) => {
+        ColumnKind::Vid(dictionary) => {
             let nulls = u128::from(info.nullable);
             let radix = (dictionary.len() as u128 + nulls).max(1);
             vec![(Digit::Vid { key, null_digit: info.nullable }, radix)]
         }
-        Kind::Float if info.nullable => vec![(Digit::Float { key }, 1 << 64), null],
-        Kind::Float => vec![(Digit::Float { key }, 1 << 64)],
-        Kind::Arrow => unreachable!("such columns are interned"),
+        ColumnKind::Float if info.nullable => vec![(Digit::Float { key }, 1 << 64), null],
+        ColumnKind::Float => vec![(Digit::Float { key }, 1 << 64)],
+        ColumnKind::Arrow => unreachable!("such columns are interned"),
     }
 }
 
 /// Digits put into words, the widest first into the first word that has room; `None` where they do not fit.
-fn place(wanted: &[(Digit, u128)], words: usize) -> Option<Vec<Placed>> {
+fn place(wanted: &[(Digit, u128)], words: usize) -> Option<Vec<DigitPlace>> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(wanted[i].1));
     let mut used = vec![1u128; words];
-    let mut placed: Vec<Option<Placed>> = vec![None; wanted.len()];
+    let mut placed: Vec<Option<DigitPlace>> = vec![None; wanted.len()];
     // One word for all, in the order of keys, keeps neighbours together.
     let product = wanted.iter().try_fold(1u128, |all, (_, radix)| all.checked_mul(*radix));
     if product.is_some_and(|p| p <= 1 << 64) {
@@ -402,7 +394,7 @@ fn place(wanted: &[(Digit, u128)], words: usize) -> Option<Vec<Placed>> {
         let fits = |used: u128| used.checked_mul(radix).is_some_and(|all| all <= 1 << 64);
         let word = (0..words).find(|&w| fits(used[w]))?;
         // A stride of 2^64 is only reached by digits of radix 1, which are always 0.
-        placed[i] = Some(Placed { digit, word, stride: used[word] as u64, radix });
+        placed[i] = Some(DigitPlace { digit, word, stride: used[word] as u64, radix });
         used[word] *= radix;
     }
     placed.into_iter().collect()
@@ -411,10 +403,10 @@ fn place(wanted: &[(Digit, u128)], words: usize) -> Option<Vec<Placed>> {
 /// How an interned column is interned.
 fn interned_type(info: &ColumnInfo) -> DataType {
     match info.kind {
-        Kind::Int { .. } => DataType::Int64,
-        Kind::Float => DataType::Float64,
-        Kind::Vid(_) => DataType::UInt32,
-        Kind::Arrow => info.data_type().clone(),
+        ColumnKind::Int { .. } => DataType::Int64,
+        ColumnKind::Float => DataType::Float64,
+        ColumnKind::Vid(_) => DataType::UInt32,
+        ColumnKind::Arrow => info.data_type().clone(),
     }
 }
 
@@ -424,24 +416,10 @@ fn interned_array(vector: &Vector) -> ArrayRef {
         Data::Int(values) => Arc::new(Int64Array::new(values.clone().into(), nulls())),
         Data::Vid(vids) => Arc::new(UInt32Array::new(vids.clone().into(), nulls())),
         Data::Float(values) => {
-            let values: Vec<f64> = values.iter().map(|&v| f64::from_bits(canonical(v))).collect();
+            let values: Vec<f64> = values.iter().map(|&v| float::one(v)).collect();
             Arc::new(Float64Array::new(values.into(), nulls()))
         }
-        Data::Arrow(array) => match array.data_type() {
-            DataType::Float32 => {
-                let one = |v: f32| if v.is_nan() { f32::NAN } else { v + 0.0 };
-                Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(one)) as ArrayRef
-            }
-            DataType::Float16 => {
-                let wide = cast(array, &DataType::Float32).expect("floats widen");
-                let one = |v: f32| if v.is_nan() { f32::NAN } else { v + 0.0 };
-                let one: Float32Array = wide.as_primitive::<Float32Type>().unary(one);
-                let half: Float16Array =
-                    cast(&one, &DataType::Float16).expect("floats narrow").as_primitive::<Float16Type>().clone();
-                Arc::new(half)
-            }
-            _ => array.clone(),
-        },
+        Data::Arrow(array) => float::one_of_each(array),
     }
 }
 
@@ -449,34 +427,19 @@ fn interned_array(vector: &Vector) -> ArrayRef {
 fn of_interned(array: &ArrayRef, info: &ColumnInfo) -> Vector {
     let valid = || -> Option<Vec<bool>> { array.nulls().filter(|n| n.null_count() > 0).map(|n| n.iter().collect()) };
     match info.kind {
-        Kind::Arrow => Vector { data: Data::Arrow(array.clone()), valid: None },
-        Kind::Int { low, .. } => {
+        ColumnKind::Arrow => Vector { data: Data::Arrow(array.clone()), valid: None },
+        ColumnKind::Int { low, .. } => {
             let values = array.as_primitive::<arrow::datatypes::Int64Type>();
             let values = values.iter().map(|v| v.unwrap_or(low)).collect();
             Vector { data: Data::Int(values), valid: valid() }
         }
-        Kind::Float => {
+        ColumnKind::Float => {
             let values = array.as_primitive::<arrow::datatypes::Float64Type>();
             Vector { data: Data::Float(values.iter().map(|v| v.unwrap_or(0.0)).collect()), valid: valid() }
         }
-        Kind::Vid(_) => {
+        ColumnKind::Vid(_) => {
             let vids = array.as_primitive::<arrow::datatypes::UInt32Type>();
             Vector { data: Data::Vid(vids.iter().map(|v| v.unwrap_or(0)).collect()), valid: valid() }
         }
-    }
-}
-
-/// TRUE rows of a boolean column.
-pub(super) fn is_true(vector: &Vector) -> Vec<bool> {
-    match &vector.data {
-        Data::Int(values) => match &vector.valid {
-            None => values.iter().map(|&v| v != 0).collect(),
-            Some(valid) => values.iter().zip(valid).map(|(&v, &valid)| valid && v != 0).collect(),
-        },
-        Data::Arrow(array) => {
-            let array: &BooleanArray = array.as_boolean();
-            array.iter().map(|v| v == Some(true)).collect()
-        }
-        _ => unreachable!("a boolean is an integer or an array"),
     }
 }

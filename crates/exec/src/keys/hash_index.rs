@@ -16,11 +16,12 @@ use std::sync::Arc;
 
 use numa::{Allocator, Budget, Policy, Region};
 
+use super::hash::hash;
 use crate::ExecError;
 use crate::chunk::vector::NO_ROW;
 
 /// The code that no key has.
-pub(super) const NONE: u64 = u64::MAX;
+pub(crate) const NONE: u64 = u64::MAX;
 
 /// Words of an entry: the key's lower and upper half, and the number, [`NO_ROW`] in an entry that is free.
 const ENTRY_WORDS: usize = 3;
@@ -32,13 +33,6 @@ const _: () = assert!(FREE == NO_ROW && NONE == u64::MAX);
 /// Keys that are looked up together.
 const BLOCK_KEYS: usize = 256;
 
-/// The hash of a key; all bits depend on all bits.
-#[inline]
-pub(super) fn hash(key: u64) -> u64 {
-    let wide = u128::from(key ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
-    (wide >> 64) as u64 ^ wide as u64
-}
-
 /// Entries of a part for `n` keys, at least one more than there are.
 fn entries_for(keys: usize) -> usize {
     keys * 5 / 3 + 2
@@ -46,19 +40,19 @@ fn entries_for(keys: usize) -> usize {
 
 /// The part of a hash where the top `bits` choose it.
 #[inline]
-pub(super) fn part_of(hash: u64, bits: u32) -> usize {
+pub(crate) fn part_of(hash: u64, bits: u32) -> usize {
     // Two shifts, for `bits` may be 0.
     (hash >> 1 >> (63 - bits)) as usize
 }
 
 /// The entries of a part.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct PartRange {
     start: usize,
     end: usize,
 }
 
-impl Place {
+impl PartRange {
     /// The first entry to look at.
     #[inline]
     fn first(self, hash: u64) -> usize {
@@ -80,19 +74,19 @@ fn entry(words: &[u32], at: usize) -> (u64, u32) {
 }
 
 /// A part that is being built.
-pub(super) struct Part<'a> {
+pub(crate) struct IndexPart<'a> {
     words: &'a mut [u32],
-    place: Place,
+    place: PartRange,
 }
 
-impl Part<'_> {
+impl IndexPart<'_> {
     /// Makes all entries free; before that they hold anything.
-    pub(super) fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.words.fill(FREE);
     }
 
     /// The number of a key; `fresh` becomes it if the key is new.
-    pub(super) fn insert(&mut self, key: u64, hash: u64, fresh: u32) -> u32 {
+    pub(crate) fn insert(&mut self, key: u64, hash: u64, fresh: u32) -> u32 {
         let mut at = self.place.first(hash);
         loop {
             let (there, number) = entry(self.words, at);
@@ -109,7 +103,7 @@ impl Part<'_> {
     }
 
     /// Changes every number.
-    pub(super) fn renumber(&mut self, of: impl Fn(u32) -> u32) {
+    pub(crate) fn renumber(&mut self, of: impl Fn(u32) -> u32) {
         for number in self.words.iter_mut().skip(ENTRY_WORDS - 1).step_by(ENTRY_WORDS) {
             if *number != NO_ROW {
                 *number = of(*number);
@@ -119,9 +113,9 @@ impl Part<'_> {
 }
 
 /// Numbers of keys.
-pub(super) struct HashIndex {
+pub(crate) struct HashIndex {
     memory: Region,
-    places: Vec<Place>,
+    places: Vec<PartRange>,
     /// Bits of the hash, from the top, that choose the part.
     bits: u32,
 }
@@ -131,13 +125,13 @@ impl HashIndex {
     ///
     /// # Errors
     /// The budget or the machine has no room for it.
-    pub(super) fn new(keys: &[usize], bits: u32, budget: &Arc<Budget>) -> Result<HashIndex, ExecError> {
+    pub(crate) fn new(keys: &[usize], bits: u32, budget: &Arc<Budget>) -> Result<HashIndex, ExecError> {
         assert_eq!(keys.len(), 1 << bits);
         let mut end = 0;
         let places = keys.iter().map(|&keys| {
             let start = end;
             end += entries_for(keys);
-            Place { start, end }
+            PartRange { start, end }
         });
         let places = places.collect();
         let memory = Allocator::new(Policy::Local, budget.clone()).scratch(end * ENTRY_WORDS * size_of::<u32>())?;
@@ -145,20 +139,20 @@ impl HashIndex {
     }
 
     /// Its parts, to build.
-    pub(super) fn parts(&mut self) -> Vec<Part<'_>> {
+    pub(crate) fn parts(&mut self) -> Vec<IndexPart<'_>> {
         let mut rest = self.memory.words_mut::<u32>();
         let mut parts = Vec::with_capacity(self.places.len());
         for place in &self.places {
             let entries = place.end - place.start;
             let (words, behind) = rest.split_at_mut(ENTRY_WORDS * entries);
-            parts.push(Part { words, place: Place { start: 0, end: entries } });
+            parts.push(IndexPart { words, place: PartRange { start: 0, end: entries } });
             rest = behind;
         }
         parts
     }
 
     /// The numbers of keys, [`NO_ROW`] for one that is not there, which [`NONE`] never is; `out` is overwritten.
-    pub(super) fn find(&self, keys: &[u64], out: &mut Vec<u32>) {
+    pub(crate) fn find(&self, keys: &[u64], out: &mut Vec<u32>) {
         out.clear();
         out.resize(keys.len(), NO_ROW);
         let words = self.memory.words::<u32>();
@@ -233,7 +227,7 @@ mod tests {
             let mut index = HashIndex::new(&sizes, bits, &budget).unwrap();
             let mut map: HashMap<u64, u32> = HashMap::new();
             let mut parts = index.parts();
-            parts.iter_mut().for_each(Part::clear);
+            parts.iter_mut().for_each(IndexPart::clear);
             // Every third key comes twice.
             for (number, &key) in (0u32..).zip(keys.iter().chain(keys.iter().step_by(3))) {
                 let known = *map.entry(key).or_insert(number);

@@ -3,91 +3,47 @@
 //! A row of values becomes bytes (Arrow's row format: equal rows have equal bytes), and bytes become an id. Workers
 //! keep what they have seen, so the shared table, cut into shards with a lock each, is asked once per worker and value.
 
-use std::hash::BuildHasher;
-use std::mem::size_of;
-
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 use parking_lot::Mutex;
 
+use super::hash::hash_bytes;
+use super::strings::Strings;
 use crate::ExecError;
 
 /// Shards; ids of shard `s` are `s` modulo this.
 const SHARDS: usize = 16;
 
-/// Byte strings, one after the other.
-#[derive(Default)]
-struct Strings {
-    bytes: Vec<u8>,
-    ends: Vec<usize>,
-    table: HashTable<u32>,
-}
-
-impl Strings {
-    fn get(&self, number: u32) -> &[u8] {
-        string(&self.bytes, &self.ends, number)
-    }
-
-    /// The number of a string, and whether it is new.
-    fn number(&mut self, hash: u64, bytes: &[u8]) -> (u32, bool) {
-        let Strings { bytes: all, ends, table } = self;
-        if let Some(&number) = table.find(hash, |&n| string(all, ends, n) == bytes) {
-            return (number, false);
-        }
-        let number = ends.len() as u32;
-        all.extend_from_slice(bytes);
-        ends.push(all.len());
-        table.insert_unique(hash, number, |&n| hash_of(string(all, ends, n)));
-        (number, true)
-    }
-
-    fn held_bytes(&self) -> u64 {
-        (self.bytes.capacity() + self.ends.capacity() * size_of::<usize>() + self.table.capacity() * 5) as u64
-    }
-}
-
-fn string<'a>(bytes: &'a [u8], ends: &[usize], number: u32) -> &'a [u8] {
-    let number = number as usize;
-    let start = if number == 0 { 0 } else { ends[number - 1] };
-    &bytes[start..ends[number]]
-}
-
-fn hash_of(bytes: &[u8]) -> u64 {
-    FixedState::with_seed(0x0a66_7e9a).hash_one(bytes)
-}
-
 /// Numbers rows of values of some types.
-pub(super) struct Interner {
+pub(crate) struct Interner {
     converter: RowConverter,
     shards: Vec<Mutex<Strings>>,
 }
 
 /// What one worker has seen.
 #[derive(Default)]
-pub(super) struct LocalInterner {
+pub(crate) struct LocalInterner {
     strings: Strings,
     ids: Vec<u32>,
 }
 
 impl LocalInterner {
     /// Bytes that it holds.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.strings.held_bytes() + 4 * self.ids.capacity() as u64
     }
 }
 
 impl Interner {
     /// For rows of these types.
-    pub(super) fn new(types: Vec<DataType>) -> Result<Interner, ExecError> {
+    pub(crate) fn new(types: Vec<DataType>) -> Result<Interner, ExecError> {
         let converter = RowConverter::new(types.into_iter().map(SortField::new).collect())?;
         Ok(Interner { converter, shards: (0..SHARDS).map(|_| Mutex::default()).collect() })
     }
 
     /// The ids of rows.
-    pub(super) fn intern(
+    pub(crate) fn intern(
         &self,
         arrays: &[ArrayRef],
         local: &mut LocalInterner,
@@ -96,7 +52,7 @@ impl Interner {
         let rows = self.converter.convert_columns(arrays)?;
         ids.clear();
         for row in rows.iter() {
-            let hash = hash_of(row.data());
+            let hash = hash_bytes(row.data());
             let (number, new) = local.strings.number(hash, row.data());
             if new {
                 local.ids.push(self.shared_id(hash, row.data())?);
@@ -117,7 +73,7 @@ impl Interner {
     }
 
     /// The values behind ids, column by column.
-    pub(super) fn arrays(&self, ids: &[u32]) -> Result<Vec<ArrayRef>, ExecError> {
+    pub(crate) fn arrays(&self, ids: &[u32]) -> Result<Vec<ArrayRef>, ExecError> {
         let shards: Vec<_> = self.shards.iter().map(|s| s.lock()).collect();
         let parser = self.converter.parser();
         let rows = ids.iter().map(|&id| parser.parse(shards[id as usize % SHARDS].get(id / SHARDS as u32)));
@@ -125,7 +81,7 @@ impl Interner {
     }
 
     /// Bytes that it holds.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.shards.iter().map(|s| s.lock().held_bytes()).sum()
     }
 }
