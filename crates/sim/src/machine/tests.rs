@@ -66,9 +66,8 @@ cores_per_node = 2
 latency_ns = [80, 80, 160]
 bandwidth_gb_s = [20, 20, 10]
 link = [
-    { between = [0, 1], gb_s = 8 }, { between = [1, 2], gb_s = 8 }, { between = [2, 3], gb_s = 8 },
-    { between = [3, 0], gb_s = 8 },
-]
+    { between = [0, 1], gb_s = 8 }, { between = [1, 2], gb_s = 8 },
+    { between = [2, 3], gb_s = 8 }, { between = [3, 0], gb_s = 8 }]
 "#;
 
 #[test]
@@ -86,7 +85,7 @@ fn a_specification_has_links_and_routes() {
 fn what_is_wrong_is_said() {
     let faults = [
         (RING.replace("[0, 1]", "[0, 9]"), "its link from 0 to 9"),
-        (RING.replace("{ between = [2, 3], gb_s = 8 }, { between = [3, 0], gb_s = 8 }", ""), "no link leads from"),
+        (RING.replace("{ between = [2, 3], gb_s = 8 }, { between = [3, 0], gb_s = 8 }]", "]"), "no link leads from"),
         (RING.replace("[20, 20, 10]", "[20, 20, -1]"), "above zero"),
         (RING.replace("packages = 4", "packages = 0"), "1 to 1024"),
         (RING.replace("cores_per_node", "cores"), "unknown field"),
