@@ -42,6 +42,7 @@ pub use crate::tasks::places::ScanOptions;
 pub use error::{ExecError, PlanError};
 pub use optimize::{estimates, optimize};
 pub use plan::expression::Expression;
+pub use plan::literal::{Literal, ParameterId};
 pub use plan::text::TextTest;
 pub use plan::{
     AggregateCall, AggregateFunction, Aggregation, Amount, Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits,

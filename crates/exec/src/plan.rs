@@ -20,6 +20,7 @@ use predicate::{Predicate, column_type, same_type, validate_expression};
 mod aggregation;
 pub(crate) mod delicate;
 pub(crate) mod expression;
+pub(crate) mod literal;
 mod literals;
 pub(crate) mod predicate;
 mod relational;

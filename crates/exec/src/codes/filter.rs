@@ -365,7 +365,7 @@ impl RowTest {
         };
         Ok(match leaf {
             Predicate::Compare { column, op, value } => {
-                RowTest { columns: vec![*column], kind: Kind::Compare { op: *op, value: value.clone() } }
+                RowTest { columns: vec![*column], kind: Kind::Compare { op: *op, value: value.value().clone() } }
             }
             Predicate::In { column, values, negated } => {
                 let members = Members::new(values)?;

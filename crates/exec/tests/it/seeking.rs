@@ -40,7 +40,7 @@ fn keyed() -> TableVersion {
 }
 
 fn compare(column: usize, op: CompareOp, value: ArrayRef) -> Predicate {
-    Predicate::Compare { column, op, value }
+    Predicate::Compare { column, op, value: value.into() }
 }
 
 /// Rows of the pieces that tasks would look at.

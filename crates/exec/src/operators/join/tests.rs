@@ -428,7 +428,7 @@ fn keys_of_one_dictionary_are_compared_as_vids() {
     let plan = plan_of(&batch, Made::OneSegment);
     let most = |plan: &Plan, most: i64| {
         let value: ArrayRef = Arc::new(Int64Array::from(vec![most]));
-        plan.clone().filter(Predicate::Compare { column: 1, op: CompareOp::Lt, value }).unwrap()
+        plan.clone().filter(Predicate::Compare { column: 1, op: CompareOp::Lt, value: value.into() }).unwrap()
     };
     let kept = |most: i64| {
         let payload = batch.column(1).as_primitive::<Int64Type>();

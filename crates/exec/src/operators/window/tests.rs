@@ -333,7 +333,7 @@ fn plan(random: &mut Random) -> Plan {
     }
     if random.one_in(3) {
         let value = Arc::new(Int64Array::from(vec![random.below_u64(5) as i64])) as ArrayRef;
-        plan = plan.filter(Predicate::Compare { column: G, op: CompareOp::LtEq, value }).unwrap();
+        plan = plan.filter(Predicate::Compare { column: G, op: CompareOp::LtEq, value: value.into() }).unwrap();
     }
     plan
 }
