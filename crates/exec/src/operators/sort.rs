@@ -23,6 +23,7 @@ use crate::pipe::kept::rows_of;
 use crate::pipe::{Out, Pipe, Source};
 use crate::plan::Sort;
 use crate::tasks::run::Run;
+use crate::tasks::profile::OperatorPlace;
 pub(crate) use grouped::{Grouped, grouped};
 use keys::Layout;
 
@@ -32,10 +33,16 @@ const TOP_ROWS_MAX: usize = 65_536;
 const CHUNKS_PER_MORSEL: usize = 16;
 
 /// A pipe of the operator's rows, in order.
-pub(crate) fn pipe(flow: &Flow<'_>, operator: &Sort, filters: &Filters) -> Result<Pipe, ExecError> {
+pub(crate) fn pipe(
+    flow: &Flow<'_>,
+    operator: &Sort,
+    place: &OperatorPlace,
+    filters: &Filters,
+) -> Result<Pipe, ExecError> {
     // Rows that are left out would let others in where only the first are wanted.
     let none = Filters::new();
-    let input = flow.pipe(&operator.input, if operator.fetch.is_some() { &none } else { filters })?;
+    let filters = if operator.fetch.is_some() { &none } else { filters };
+    let input = flow.pipe(&operator.input, &place.input(0), filters)?;
     let layout = Layout::new(&operator.keys, &input.infos)?;
     let rows = match operator.fetch {
         Some(0) => Sorted::nothing(&input),

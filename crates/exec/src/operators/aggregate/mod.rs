@@ -52,6 +52,7 @@ use crate::plan::delicate::is_delicate_call;
 use crate::plan::{AggregateCall, Aggregation};
 use crate::tasks::run::Run;
 use crate::tasks::traffic;
+use crate::tasks::profile::OperatorPlace;
 use calls::{Calls, States};
 use groups::{FEW_GROUPS, Groups, Pick};
 use keys::{Coder, Encoding, Key};
@@ -66,13 +67,18 @@ const FLUSH_GROUPS: usize = 1 << 17;
 const ROWS_PER_GROUP: u64 = 8;
 
 /// A pipe of the groups.
-pub(crate) fn pipe(flow: &Flow<'_>, aggregation: &Aggregation, filters: &Filters) -> Result<Pipe, ExecError> {
+pub(crate) fn pipe(
+    flow: &Flow<'_>,
+    aggregation: &Aggregation,
+    place: &OperatorPlace,
+    filters: &Filters,
+) -> Result<Pipe, ExecError> {
     let keys = &aggregation.keys;
     // A row whose key passes no filter is of a group that passes none.
     let schema = aggregation.input.schema();
     let shows = aggregation.calls.iter().any(|call| is_delicate_call(call, &schema));
     let below = filters.iter().filter_map(|w| Some(w.below(aggregation.key_of(w.column)?, shows)));
-    let input = flow.pipe(&aggregation.input, &below.collect())?;
+    let input = flow.pipe(&aggregation.input, &place.input(0), &below.collect())?;
     if let Some(sets) = &aggregation.sets {
         return sets::pipe(&flow.run, &input, keys, sets, &aggregation.calls);
     }
