@@ -1,7 +1,7 @@
 //! [`Literal`]: a value in a plan, and which parameter of its statement it was given for.
 //!
-//! Invariant: the number goes wherever the value is copied to, so a plan that was cloned, moved or optimised still tells where a
-//! parameter stands. What makes another value of a literal makes one without a number.
+//! Invariant: the number goes wherever the value is copied to, so a plan that was cloned, moved or optimised still
+//! tells where a parameter stands. What makes another value of a literal makes one without a number.
 
 use std::ops::Deref;
 

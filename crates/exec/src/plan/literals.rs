@@ -10,8 +10,8 @@ use super::literal::{Literal, ParameterId};
 use super::predicate::Predicate;
 
 impl Plan {
-    /// The same plan over another snapshot, of the same columns, with `values[n]` wherever a comparison has the value of
-    /// parameter `n`. `None` where the plan is more than a chain of operators over one scan.
+    /// The same plan over another snapshot, of the same columns, with `values[n]` wherever a comparison has the value
+    /// of parameter `n`. `None` where the plan is more than a chain of operators over one scan.
     ///
     /// Types are not checked: `values[n]` has one value, of the parameter's type.
     ///

@@ -1,8 +1,8 @@
 //! Operators by number: what is known of an operator (counters, estimates) is kept by its [`OperatorId`].
 //!
-//! The number is the operator's place in a walk over the plan, so it is nowhere stored: a plan that is cloned, moved or bound
-//! to other values has the numbers that it had, two equal subtrees have numbers of their own, and building a plan costs
-//! nothing. Optimising makes another plan, with other numbers.
+//! The number is the operator's place in a walk over the plan, so it is nowhere stored: a plan that is cloned, moved or
+//! bound to other values has the numbers that it had, two equal subtrees have numbers of their own, and building a plan
+//! costs nothing. Optimising makes another plan, with other numbers.
 
 use std::collections::HashMap;
 use std::ops::{Index, IndexMut};

@@ -1,9 +1,9 @@
 //! [`Profile`]: what each operator of a plan did while it ran, for EXPLAIN ANALYZE.
 //!
-//! Operators are found by their number ([`OperatorId`]), which whoever walks over the running plan carries along ([`OperatorPlace`]). A thread works for one operator at a time; the clock of a
-//! thread is handed from one to the next as chunks go through a pipeline ([`Working`]), so times add up to what the
-//! statement's threads were busy, and waiting counts for nobody. Without a profile nothing of this is there but one
-//! look at a thread-local per loop.
+//! Operators are found by their number ([`OperatorId`]), which whoever walks over the running plan carries along
+//! ([`OperatorPlace`]). A thread works for one operator at a time; the clock of a thread is handed from one to the next
+//! as chunks go through a pipeline ([`Working`]), so times add up to what the statement's threads were busy, and
+//! waiting counts for nobody. Without a profile nothing of this is there but one look at a thread-local per loop.
 //!
 //! # Limits
 //! An operator that is part of another (a scan below a filter is one loop) has no numbers of its own. Bytes are those
@@ -61,7 +61,8 @@ impl Counters {
     }
 }
 
-/// What every operator of one plan did; given to [`execute_profiled`](crate::execute_profiled) with the plan or a copy of it.
+/// What every operator of one plan did; given to [`execute_profiled`](crate::execute_profiled) with the plan or a copy
+/// of it.
 #[derive(Debug)]
 pub struct Profile {
     operators: Arc<PerOperator<Counted>>,

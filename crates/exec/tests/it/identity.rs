@@ -56,7 +56,8 @@ fn values_take_the_places_of_their_parameters() {
 
 #[test]
 fn other_rows_take_the_place_of_a_scan() {
-    let (few, many) = (numbers(&[(0..10).map(Some).collect()]), numbers(&[(0..1000).map(Some).collect()]));
+    let few = numbers(&[(0..10).map(Some).collect()]);
+    let many = numbers(&[(0..1000).map(Some).collect()]);
     let plan = scan(&few).filter(compare(CompareOp::GtEq, parameter(0, 8))).unwrap();
     let plan = plan.aggregate(vec![0], Vec::new()).unwrap().limit(0, Some(100));
     assert_eq!(rows(&plan), [8, 9]);
