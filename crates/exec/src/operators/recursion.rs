@@ -29,8 +29,8 @@ use crate::pipe::flow::{Flow, Outer};
 use crate::pipe::kept::rows_of;
 use crate::pipe::{Out, Pipe, Source};
 use crate::plan::{Plan, Recursion};
-use crate::tasks::run::Run;
 use crate::tasks::profile::OperatorPlace;
+use crate::tasks::run::Run;
 
 /// After `n` steps a task ends: its statement may have enough, which only who hands out tasks knows.
 const STEPS_PER_TASK: usize = 64;

@@ -22,8 +22,8 @@ use crate::pipe::flow::Flow;
 use crate::pipe::kept::rows_of;
 use crate::pipe::{Out, Pipe, Source};
 use crate::plan::Sort;
-use crate::tasks::run::Run;
 use crate::tasks::profile::OperatorPlace;
+use crate::tasks::run::Run;
 pub(crate) use grouped::{Grouped, grouped};
 use keys::Layout;
 

@@ -92,12 +92,7 @@ impl<'a> Flow<'a> {
     }
 
     /// As [`pipe`](Self::pipe), with what else is wanted.
-    pub(crate) fn pipe_of(
-        &self,
-        plan: &Plan,
-        place: &OperatorPlace,
-        wanted: Demand<'_>,
-    ) -> Result<Pipe, ExecError> {
+    pub(crate) fn pipe_of(&self, plan: &Plan, place: &OperatorPlace, wanted: Demand<'_>) -> Result<Pipe, ExecError> {
         if let (Plan::Limit { input, .. }, true) = (plan, wanted.unlimited) {
             return self.pipe_of(input, &place.input(0), wanted);
         }
@@ -137,12 +132,7 @@ impl<'a> Flow<'a> {
     }
 
     /// All rows of a plan, in the order of its pipe.
-    pub(crate) fn rows(
-        &self,
-        plan: &Plan,
-        place: &OperatorPlace,
-        filters: &Filters,
-    ) -> Result<Arc<Rows>, ExecError> {
+    pub(crate) fn rows(&self, plan: &Plan, place: &OperatorPlace, filters: &Filters) -> Result<Arc<Rows>, ExecError> {
         rows_of(&self.pipe(plan, place, filters)?, &self.run)
     }
 }

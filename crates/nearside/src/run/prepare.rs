@@ -95,7 +95,12 @@ impl PlannedQuery {
 
 impl BoundPlan {
     /// What a bound plan leaves for the next run, if it reads one table, and once.
-    fn of(lowered: &LoweredPlan, bound: &Plan, values: &Slots, running: &RunningStatement) -> Result<Option<BoundPlan>> {
+    fn of(
+        lowered: &LoweredPlan,
+        bound: &Plan,
+        values: &Slots,
+        running: &RunningStatement,
+    ) -> Result<Option<BoundPlan>> {
         let Some(table) = only_table(&lowered.plan) else { return Ok(None) };
         let Some(entry) = running.catalog.by_id(table) else { return Ok(None) };
         // A comparison that the optimiser did away with, or wrote twice, may rest on its value.

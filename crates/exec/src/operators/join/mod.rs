@@ -34,9 +34,9 @@ use crate::pipe::kept::{collect, of_rows};
 use crate::pipe::{Lane, Operator, Out, Pipe};
 use crate::plan::delicate::{is_delicate_join, shows_rows};
 use crate::plan::{Join, JoinKind, Plan, Side};
+use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
 use crate::{ExecError, eval};
-use crate::tasks::profile::OperatorPlace;
 
 use probe::{Bits, Emit, Probe, Prober, Seen};
 use rest::{Beside, BuildSource, no_rows};

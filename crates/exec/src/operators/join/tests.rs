@@ -24,9 +24,9 @@ use crate::plan::predicate::Predicate;
 use crate::plan::{Join, JoinKind, Plan, Side};
 use crate::run::compile::compile;
 use crate::tasks::places::{Lookup, Places};
+use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
 use crate::{ExecError, Expression, SchedParallel};
-use crate::tasks::profile::OperatorPlace;
 
 /// What key columns are made of.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -45,8 +45,8 @@ use crate::plan::delicate::is_delicate_window;
 use crate::plan::{
     AggregateFunction, FrameBound, FrameExclusion, FrameUnits, Plan, SortKey, Window, WindowCall, WindowFunction,
 };
-use crate::tasks::run::Run;
 use crate::tasks::profile::OperatorPlace;
+use crate::tasks::run::Run;
 use frames::{Frames, WindowInput};
 use places::{ColumnPieces, Ordered, PIECE_ROWS};
 
