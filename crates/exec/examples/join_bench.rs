@@ -47,7 +47,7 @@ fn join(left: Plan, right: Plan, kind: JoinKind, on: Vec<(usize, usize)>) -> Joi
 
 fn below(plan: &Plan, column: usize, most: i64) -> Plan {
     let value: ArrayRef = Arc::new(Int64Array::from(vec![most]));
-    plan.clone().filter(Predicate::Compare { column, op: CompareOp::Lt, value }).expect("a filter")
+    plan.clone().filter(Predicate::Compare { column, op: CompareOp::Lt, value: value.into() }).expect("a filter")
 }
 
 fn cases() -> Vec<Case> {

@@ -100,7 +100,7 @@ fn points(kind: &str, table: &Arc<TableVersion>, rows: usize, scheduler: &Arc<Sc
         .collect();
     let plan = |key: &ArrayRef| {
         let scan = Plan::scan("t", table.clone(), vec![0, 1, 2]).expect("a scan");
-        scan.filter(Predicate::Compare { column: 0, op: CompareOp::Eq, value: key.clone() }).expect("a filter")
+        scan.filter(Predicate::Compare { column: 0, op: CompareOp::Eq, value: key.clone().into() }).expect("a filter")
     };
     let each = |what: &str, one: &mut dyn FnMut(usize)| {
         let mut best = f64::MAX;
@@ -148,7 +148,9 @@ fn break_even(table: &Arc<TableVersion>, scheduler: &Arc<Scheduler>) {
         let most = (rows / share) as i64;
         let scan = Plan::scan("t", table.clone(), vec![0, 1]).expect("a scan");
         let value: ArrayRef = Arc::new(Int64Array::from(vec![most]));
-        let plan = Arc::new(scan.filter(Predicate::Compare { column: 0, op: CompareOp::Lt, value }).expect("a filter"));
+        let plan = Arc::new(
+            scan.filter(Predicate::Compare { column: 0, op: CompareOp::Lt, value: value.into() }).expect("a filter"),
+        );
         let mut times = [f64::MAX; 2];
         for round in 0..14 {
             let mut context = Context::new(scheduler.clone(), statement(scheduler));

@@ -24,7 +24,7 @@ fn main() {
     let small = Arc::new(table_of(1000, &scheduler));
     let below = |plan: Plan, most: usize| {
         let value: ArrayRef = Arc::new(Int64Array::from(vec![most as i64]));
-        plan.filter(Predicate::Compare { column: 0, op: CompareOp::Lt, value }).expect("a filter")
+        plan.filter(Predicate::Compare { column: 0, op: CompareOp::Lt, value: value.into() }).expect("a filter")
     };
     let scan = |table: &Arc<TableVersion>, columns: &[usize]| {
         Plan::scan("t", table.clone(), columns.to_vec()).expect("a scan")

@@ -168,7 +168,7 @@ fn plans(customers: u64) -> Vec<(String, Plan)> {
     let q13 = q13.aggregate(vec![0], vec![call(AggregateFunction::Count, vec![1])]).unwrap();
     all.push(("Q13: orders per customer".into(), q13.aggregate(vec![1], vec![count()]).unwrap()));
     let some: ArrayRef = Arc::new(Int64Array::from(vec![4_000_000]));
-    let some = Predicate::Compare { column: 2, op: exec::CompareOp::Lt, value: some };
+    let some = Predicate::Compare { column: 2, op: exec::CompareOp::Lt, value: some.into() };
     let q10 = joined(customers(&[0, 1, 2, 3]), orders(&[0, 1, 3]).filter(some).unwrap(), (0, 1), JoinKind::Inner);
     let q10 = q10.aggregate(vec![0, 1, 2, 3], vec![call(AggregateFunction::Sum, vec![6])]).unwrap();
     let best = SortKey { column: 4, descending: true, nulls_first: false };

@@ -42,11 +42,13 @@ pub use crate::tasks::places::ScanOptions;
 pub use error::{ExecError, PlanError};
 pub use optimize::{estimates, optimize};
 pub use plan::expression::Expression;
+pub use plan::literal::{Literal, ParameterId};
 pub use plan::text::TextTest;
 pub use plan::{
     AggregateCall, AggregateFunction, Aggregation, Amount, Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits,
-    GroupedRows, GroupingSet, GroupingSets, Join, JoinKind, OpaqueAggregate, OpaqueGroups, Output, Plan, Recursion,
-    RowPieces, RowSource, Shared, Side, Sort, SortKey, Union, Unnesting, Window, WindowCall, WindowFunction,
+    GroupedRows, GroupingSet, GroupingSets, Join, JoinKind, ListedOperator, OpaqueAggregate, OpaqueGroups, OperatorId,
+    Output, PerOperator, Plan, Recursion, RowPieces, RowSource, Shared, Side, Sort, SortKey, Union, Unnesting, Window,
+    WindowCall, WindowFunction,
 };
 pub use run::affinities::{TaskPlace, affinities};
 pub use tasks::parallel::SchedParallel;

@@ -20,7 +20,9 @@ use predicate::{Predicate, column_type, same_type, validate_expression};
 mod aggregation;
 pub(crate) mod delicate;
 pub(crate) mod expression;
+pub(crate) mod literal;
 mod literals;
+mod operators;
 pub(crate) mod predicate;
 mod relational;
 mod sources;
@@ -32,6 +34,7 @@ pub use aggregation::{
     AggregateCall, AggregateFunction, Aggregation, GroupedRows, GroupingSet, GroupingSets, OpaqueAggregate,
     OpaqueGroups,
 };
+pub use operators::{ListedOperator, OperatorId, PerOperator};
 pub use relational::{Join, JoinKind, Side, Sort, SortKey, Union};
 pub use sources::{Recursion, RowPieces, RowSource};
 pub use unnest::Unnesting;
@@ -345,24 +348,6 @@ impl Plan {
         }
     }
 
-    /// This operator and all below, each with its depth: every operator before those below it, the left ones first, as
-    /// [`Display`](fmt::Display) lists them. What several places share stands below the first of them only.
-    pub fn operators(&self) -> Vec<(usize, &Plan)> {
-        fn walk<'p>(plan: &'p Plan, depth: usize, met: &mut Vec<usize>, all: &mut Vec<(usize, &'p Plan)>) {
-            all.push((depth, plan));
-            if let Plan::Shared(shared) = plan {
-                if met.contains(&shared.id) {
-                    return;
-                }
-                met.push(shared.id);
-            }
-            plan.inputs().into_iter().for_each(|input| walk(input, depth + 1, met, all));
-        }
-        let mut all = Vec::new();
-        walk(self, 0, &mut Vec::new(), &mut all);
-        all
-    }
-
     /// Schema of the batches that it gives.
     pub fn schema(&self) -> SchemaRef {
         match self {
@@ -455,11 +440,11 @@ impl Plan {
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (depth, operator) in self.operators() {
+        for ListedOperator { depth, plan, .. } in self.operators() {
             if depth > 0 {
                 writeln!(f)?;
             }
-            write!(f, "{:indent$}{}", "", operator.describe_operator(), indent = depth * 2)?;
+            write!(f, "{:indent$}{}", "", plan.describe_operator(), indent = depth * 2)?;
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use numa::Region;
 
 use crate::copies::Copies;
 use crate::dictionary::Dictionary;
+use crate::identity::ColumnId;
 use crate::kernels::compare::{RangeTest, select_range};
 use crate::kernels::compress::{STRIDE, compress};
 use crate::kernels::gather::{code_at, gather};
@@ -25,6 +26,7 @@ use crate::{BLOCK_ROWS, GRANULE_ROWS};
 /// One column of a segment, as codes.
 #[derive(Debug)]
 pub struct CodedColumn {
+    id: ColumnId,
     rows: usize,
     dictionary: Arc<Dictionary>,
     null_code: bool,
@@ -55,14 +57,26 @@ impl CodedColumn {
         assert_eq!(bounds.len(), rows.div_ceil(GRANULE_ROWS));
         assert!(codes.as_ref().map_or(0, |c| c.len()) >= 4 * words_for(rows, bits));
         let codes = codes.map(|region| Copies::one(Arc::new(region)));
-        CodedColumn { rows, dictionary, null_code, bits, codes, bounds }
+        CodedColumn { id: ColumnId::next(), rows, dictionary, null_code, bits, codes, bounds }
     }
 
     /// The same codes and values, kept elsewhere.
     pub(crate) fn moved(&self, codes: Option<Copies<Arc<Region>>>, dictionary: Arc<Dictionary>) -> CodedColumn {
         assert!(codes.is_some() == self.codes.is_some() && dictionary.len() == self.dictionary.len());
-        let bounds = self.bounds.clone();
-        CodedColumn { rows: self.rows, dictionary, null_code: self.null_code, bits: self.bits, codes, bounds }
+        CodedColumn {
+            id: ColumnId::next(),
+            rows: self.rows,
+            dictionary,
+            null_code: self.null_code,
+            bits: self.bits,
+            codes,
+            bounds: self.bounds.clone(),
+        }
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> ColumnId {
+        self.id
     }
 
     /// Number of rows.

@@ -10,6 +10,7 @@ use numa::{NodeId, Region};
 use crate::GRANULE_ROWS;
 use crate::coded::CodedColumn;
 use crate::dictionary::Encoding;
+use crate::identity::ColumnId;
 use crate::kernels::positions::positions as mask_positions;
 use crate::kernels::words_for;
 use crate::plain::PlainColumn;
@@ -52,6 +53,15 @@ pub enum Component {
 }
 
 impl Column {
+    /// Its number; `None` where nothing is stored.
+    pub fn id(&self) -> Option<ColumnId> {
+        match self {
+            Column::Coded(column) => Some(column.id()),
+            Column::Plain(column) => Some(column.id()),
+            Column::RowIds(_) => None,
+        }
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         match self {

@@ -14,6 +14,7 @@ use numa::{Allocator, Region};
 use crate::affine::Affine;
 use crate::copies::Copies;
 use crate::error::StoreError;
+use crate::identity::DictionaryId;
 use crate::kernels::share::region_buffer;
 use crate::placement::Exchange;
 use crate::strings::{INLINE_BYTES_MAX, StringValues};
@@ -45,6 +46,7 @@ impl fmt::Display for Encoding {
 
 /// The values of a column and part that is kept as codes.
 pub struct Dictionary {
+    id: DictionaryId,
     data_type: DataType,
     physical: Physical,
     len: u32,
@@ -65,7 +67,8 @@ impl Dictionary {
     pub(crate) fn affine(data_type: DataType, affine: Affine, len: u32) -> Dictionary {
         let physical = Physical::of(&data_type);
         assert!(physical.is_number() && len < u32::MAX);
-        Dictionary { data_type, physical, len, values: Copies::one(Values::Affine(affine)) }
+        let values = Copies::one(Values::Affine(affine));
+        Dictionary { id: DictionaryId::next(), data_type, physical, len, values }
     }
 
     /// `len` numbers; `values` holds them as native values in key order, without repeats.
@@ -73,7 +76,7 @@ impl Dictionary {
         let physical = Physical::of(&data_type);
         assert!(physical.is_number() && len < u32::MAX);
         let values = Copies::one(Values::Fixed(values.map(Arc::new)));
-        Dictionary { data_type, physical, len, values }
+        Dictionary { id: DictionaryId::next(), data_type, physical, len, values }
     }
 
     /// Strings or binary values.
@@ -82,7 +85,7 @@ impl Dictionary {
         assert!(physical == Physical::Bytes && values.len() < u32::MAX as usize);
         let len = values.len() as u32;
         let values = Copies::one(Values::Strings(values));
-        Dictionary { data_type, physical, len, values }
+        Dictionary { id: DictionaryId::next(), data_type, physical, len, values }
     }
 
     /// A dictionary of strings that no column has: results of a function, say. `values` are ascending by their bytes,
@@ -102,12 +105,23 @@ impl Dictionary {
 
     /// The same values, kept elsewhere.
     pub(crate) fn moved(&self, values: Copies<Values>) -> Dictionary {
-        Dictionary { data_type: self.data_type.clone(), physical: self.physical, len: self.len, values }
+        Dictionary {
+            id: DictionaryId::next(),
+            data_type: self.data_type.clone(),
+            physical: self.physical,
+            len: self.len,
+            values,
+        }
     }
 
     /// The values; one of each for every copy.
     pub(crate) fn copies(&self) -> &Copies<Values> {
         &self.values
+    }
+
+    /// Its number.
+    pub fn id(&self) -> DictionaryId {
+        self.id
     }
 
     /// Number of vids. An affine dictionary has vids that do not occur.

@@ -52,6 +52,7 @@ mod copies;
 mod deleted;
 mod dictionary;
 mod error;
+mod identity;
 mod index;
 mod kernels;
 mod mask;
@@ -80,6 +81,7 @@ pub use constant::constant_column;
 pub use deleted::DeletedRows;
 pub use dictionary::{Dictionary, Encoding};
 pub use error::{Interruption, StoreError};
+pub use identity::{ColumnId, DictionaryId};
 pub use index::{Index, IndexKind, IndexRows, indexable};
 #[doc(hidden)]
 pub use kernels::bench;

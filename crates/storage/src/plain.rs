@@ -23,6 +23,7 @@ use numa::Region;
 use crate::GRANULE_ROWS;
 use crate::copies::Copies;
 use crate::dictionary::Value;
+use crate::identity::ColumnId;
 use crate::kernels::share::region_buffer;
 use crate::strings::{INLINE_BYTES_MAX, array_of_views, copy_long_values, moved_view, view_len, view_within};
 use crate::types::{Native, Physical, number_array, with_native};
@@ -35,6 +36,7 @@ const SHARED_WASTE_MAX: usize = 2;
 /// One column of a segment, as values.
 #[derive(Debug)]
 pub struct PlainColumn {
+    id: ColumnId,
     data_type: DataType,
     rows: usize,
     nulls: bool,
@@ -85,7 +87,12 @@ impl PlainColumn {
         let first_pieces = starts.map(piece_at).collect();
         let nulls = pieces.iter().any(|piece| piece.data.first().has_nulls());
         let bytes = bytes_of(&pieces);
-        PlainColumn { data_type, rows, nulls, pieces, first_pieces, bytes }
+        PlainColumn { id: ColumnId::next(), data_type, rows, nulls, pieces, first_pieces, bytes }
+    }
+
+    /// Its number.
+    pub(crate) fn id(&self) -> ColumnId {
+        self.id
     }
 
     /// Number of rows.
@@ -245,6 +252,7 @@ impl PlainColumn {
         let pieces: Vec<PlainPiece> =
             self.pieces.iter().map(|piece| PlainPiece { data: exchange(&piece.data), ..piece.clone() }).collect();
         PlainColumn {
+            id: ColumnId::next(),
             bytes: bytes_of(&pieces),
             data_type: self.data_type.clone(),
             rows: self.rows,

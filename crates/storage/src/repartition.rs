@@ -28,6 +28,7 @@ use crate::build::build_part;
 use crate::coded::CodedColumn;
 use crate::column::Column;
 use crate::error::StoreError;
+use crate::identity::DictionaryId;
 use crate::parallel::{Parallel, map};
 use crate::partition::{HASH_START, Partitioner, Ranges, hashes_of, joined, part_of_hash};
 use crate::placement::ColumnAllocator;
@@ -157,7 +158,7 @@ fn node_read(partitioner: &Partitioner, run: &Run<'_>) -> Option<NodeId> {
 /// code.
 struct Routes<'a> {
     partitioner: &'a Partitioner,
-    known: Mutex<HashMap<(usize, bool), Arc<PerCode>>>,
+    known: Mutex<HashMap<(DictionaryId, bool), Arc<PerCode>>>,
 }
 
 enum PerCode {
@@ -208,7 +209,7 @@ impl Routes<'_> {
         let Some(coded) = column.as_coded().filter(|coded| coded.dictionary().len() <= rows.max(1)) else {
             return Ok(None);
         };
-        let key = (Arc::as_ptr(coded.dictionary()) as usize, coded.null_code());
+        let key = (coded.dictionary().id(), coded.null_code());
         let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = lock().get(&key) {
             return Ok(Some(Arc::clone(known)));

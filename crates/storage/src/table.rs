@@ -74,7 +74,7 @@ impl TableVersion {
             for column in version.segment.columns() {
                 bytes += column.bytes_codes();
                 if let Some(coded) = column.as_coded()
-                    && seen.insert(Arc::as_ptr(coded.dictionary()))
+                    && seen.insert(coded.dictionary().id())
                 {
                     bytes += coded.dictionary().bytes();
                 }

@@ -10,12 +10,15 @@ use std::sync::Arc;
 
 use arrow::array::{Array, StringViewArray};
 use arrow::datatypes::DataType;
-use storage::{CodedColumn, Dictionary};
+use storage::{CodedColumn, Dictionary, DictionaryId};
 
 use super::filter::RowTest;
 use super::ranges::CodeRanges;
 use crate::ExecError;
 use crate::plan::expression::CompareOp;
+
+/// What tells codings apart.
+pub(crate) type CodingKey = (DictionaryId, bool);
 
 /// How the codes of a column are to be read: its dictionary, and whether code 0 is NULL.
 #[derive(Clone)]
@@ -30,9 +33,9 @@ impl Coding {
         Coding { dictionary: column.dictionary().clone(), null_code: column.null_code() }
     }
 
-    /// Equal for columns whose codes mean the same, for as long as a segment keeps the dictionary alive.
-    pub(crate) fn key(&self) -> (usize, bool) {
-        (Arc::as_ptr(&self.dictionary) as usize, self.null_code)
+    /// Equal only for columns whose codes mean the same.
+    pub(crate) fn key(&self) -> CodingKey {
+        (self.dictionary.id(), self.null_code)
     }
 
     /// The dictionary.

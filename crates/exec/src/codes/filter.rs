@@ -366,7 +366,7 @@ impl RowTest {
         };
         Ok(match leaf {
             Predicate::Compare { column, op, value } => {
-                RowTest { columns: vec![*column], kind: TestKind::Compare { op: *op, value: value.clone() } }
+                RowTest { columns: vec![*column], kind: TestKind::Compare { op: *op, value: value.value().clone() } }
             }
             Predicate::In { column, values, negated } => {
                 let members = Members::new(values)?;

@@ -17,15 +17,14 @@ use super::{Evaluator, schema_of};
 use crate::ExecError;
 use crate::chunk::Chunk;
 use crate::chunk::vector::{ColumnInfo, Vector};
-use crate::codes::bind::Coding;
+use crate::codes::bind::{Coding, CodingKey};
 use crate::codes::entries::{Entries, Function, pays};
 use crate::plan::expression::{Expression, argument_schema};
 use crate::tasks::run::Run;
 
 /// What an expression gives for each code.
 pub(super) struct Results {
-    /// By [`Coding::key`]; the codings keep what the keys are of.
-    of: HashMap<(usize, bool), (Coding, ArrayRef)>,
+    of: HashMap<CodingKey, ArrayRef>,
     _charged: Vec<Reservation>,
 }
 
@@ -57,7 +56,7 @@ impl Results {
         let (mut of, mut charged) = (HashMap::new(), Vec::new());
         for job in jobs {
             if let Some(results) = job.results()? {
-                of.insert(job.coding().key(), (job.coding().clone(), results));
+                of.insert(job.coding().key(), results);
                 charged.append(&mut job.take_reservations());
             }
         }
@@ -84,7 +83,7 @@ impl Evaluator for ByCodes {
     fn evaluate(&self, chunk: &mut Chunk) -> Result<Vector, ExecError> {
         let known = chunk.coding(self.column).and_then(|coding| self.results.of.get(&coding.key()));
         let array = match known.zip(chunk.codes(self.column)) {
-            Some(((_, results), codes)) => take(results, &UInt32Array::from(codes), None)?,
+            Some((results, codes)) => take(results, &UInt32Array::from(codes), None)?,
             None => self.leaf.evaluate(chunk)?,
         };
         Ok(self.info.vector_of(&array))

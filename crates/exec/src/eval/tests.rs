@@ -433,7 +433,7 @@ fn predicate(random: &mut Random, infos: &[ColumnInfo], depth: usize) -> Predica
         4 => {
             let value: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![random.between(-6, 6)]));
             let ops = [CompareOp::Eq, CompareOp::NotEq, CompareOp::Lt, CompareOp::LtEq, CompareOp::Gt, CompareOp::GtEq];
-            Predicate::Compare { column: INTS[random.below(2)], op: ops[random.below(6)], value }
+            Predicate::Compare { column: INTS[random.below(2)], op: ops[random.below(6)], value: value.into() }
         }
         5 => {
             let values: ArrayRef = Arc::new(StringViewArray::from(vec!["bee", "a", "zz"]));
@@ -460,7 +460,7 @@ fn truth(predicate: &Predicate, row: &dyn Fn(usize) -> Option<Value>) -> Result<
         Predicate::Not(inner) => truth(inner, row)?.map(|v| !v),
         Predicate::IsNull { column, negated } => Some(row(*column).is_none() != *negated),
         Predicate::Compare { column, op, value } => {
-            let (left, right) = (Box::new(Scalar::Column(*column)), Box::new(Scalar::Literal(value.clone())));
+            let (left, right) = (Box::new(Scalar::Column(*column)), Box::new(Scalar::Literal(value.value().clone())));
             known(slow(&Scalar::Compare { op: *op, left, right }, row)?)
         }
         Predicate::In { column, values, negated } => {
@@ -518,7 +518,7 @@ fn parts_that_may_fail_see_only_rows_that_passed_those_before_them() {
     let is_two =
         Scalar::Compare { op: CompareOp::Eq, left: Box::new(quotient), right: Box::new(Scalar::Literal(int(2))) };
     let risky = Predicate::Boolean(expression(is_two, &infos));
-    let guard = Predicate::Compare { column: 0, op: CompareOp::NotEq, value: int(0) };
+    let guard = Predicate::Compare { column: 0, op: CompareOp::NotEq, value: int(0).into() };
     let both = test(&Predicate::And(vec![guard, risky.clone()]), &infos).unwrap();
     assert_eq!(both.passing(&mut chunk.clone()).unwrap(), [1]);
     let alone = test(&risky, &infos).unwrap();

@@ -17,11 +17,13 @@ use crate::plan::delicate::is_delicate;
 use crate::plan::predicate::Predicate;
 use crate::scan::Scan;
 use crate::scan::source::{ScanSource, column_infos};
+use crate::tasks::profile::OperatorPlace;
 
-/// A pipe of the rows of `input` that pass; a scan tests what it can itflow.
+/// A pipe of the rows of `input` that pass; a scan tests what it can itself. `place` is the filter's.
 pub(crate) fn pipe(
     flow: &Flow<'_>,
     input: &Plan,
+    place: &OperatorPlace,
     predicate: &Predicate,
     wanted: Demand<'_>,
 ) -> Result<Pipe, ExecError> {
@@ -30,7 +32,8 @@ pub(crate) fn pipe(
     if let Plan::Scan { .. } = below {
         return scan(flow, below, conjuncts, wanted);
     }
-    let pipe = flow.pipe(below, &behind(wanted.filters, conjuncts.iter().any(is_delicate)))?;
+    let place = lowest_filter(input, place);
+    let pipe = flow.pipe(below, &place.input(0), &behind(wanted.filters, conjuncts.iter().any(is_delicate)))?;
     let test = eval::prepared_test(&Predicate::And(conjuncts), &pipe.infos, &flow.run, pipe.rows_expected())?;
     let infos = pipe.infos.clone();
     Ok(pipe.then(FilterOperator { test }, infos))
@@ -77,6 +80,14 @@ fn filters_of(plan: &Plan) -> (&Plan, Vec<Predicate>) {
             (below, conjuncts)
         }
         other => (other, Vec::new()),
+    }
+}
+
+/// The place of the lowest of the filters that stand one over the other, which run as one.
+fn lowest_filter(input: &Plan, place: &OperatorPlace) -> OperatorPlace {
+    match input {
+        Plan::Filter { input, .. } => lowest_filter(input, &place.part()),
+        _ => place.clone(),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::pipe::filters::Filters;
 use crate::pipe::flow::{Demand, Flow};
 use crate::pipe::kept::{collect, of_rows};
 use crate::plan::Plan;
+use crate::tasks::profile::OperatorPlace;
 
 /// Rows still to pass over and to hand out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,14 +65,21 @@ impl Limit {
 }
 
 /// The rows that a limit leaves, kept: what is above sees no other. Its input ends as soon as it has enough.
-pub(crate) fn pipe(flow: &Flow<'_>, input: &Plan, limit: Limit, wanted: Option<usize>) -> Result<Pipe, ExecError> {
+/// `place` is the limit's.
+pub(crate) fn pipe(
+    flow: &Flow<'_>,
+    input: &Plan,
+    place: &OperatorPlace,
+    limit: Limit,
+    wanted: Option<usize>,
+) -> Result<Pipe, ExecError> {
     let limit = wanted.map_or(limit, |rows| limit.then(Limit::new(0, Some(rows))));
     let needed = limit.rows_needed();
     if needed == Some(0) {
         let infos = input.schema().fields().iter().map(|field| ColumnInfo::plain(field.clone())).collect();
         return Ok(of_rows(Arc::new(Rows::none(infos))));
     }
-    let pipe = flow.pipe_of(input, Demand { rows: needed, ..Demand::of(&Filters::new()) })?;
+    let pipe = flow.pipe_of(input, &place.input(0), Demand { rows: needed, ..Demand::of(&Filters::new()) })?;
     let rows = collect(&pipe, &flow.run, needed)?;
     let (skip, kept) = limit.of(rows.rows);
     Ok(of_rows(Arc::new(rows.slice(skip, kept))))

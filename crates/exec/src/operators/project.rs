@@ -11,9 +11,16 @@ use crate::pipe::flow::{Demand, Flow};
 use crate::pipe::{Operator, Out, Pipe};
 use crate::plan::delicate::is_delicate_output;
 use crate::plan::{Output, Plan};
+use crate::tasks::profile::OperatorPlace;
 
-/// A pipe of other columns for the rows of `input`.
-pub(crate) fn pipe(flow: &Flow<'_>, input: &Plan, outputs: &[Output], wanted: Demand<'_>) -> Result<Pipe, ExecError> {
+/// A pipe of other columns for the rows of `input`. `place` is the projection's.
+pub(crate) fn pipe(
+    flow: &Flow<'_>,
+    input: &Plan,
+    place: &OperatorPlace,
+    outputs: &[Output],
+    wanted: Demand<'_>,
+) -> Result<Pipe, ExecError> {
     let shows = outputs.iter().any(is_delicate_output);
     let below = wanted.filters.iter().filter_map(|wanted| match &outputs[wanted.column] {
         Output::Column { column, .. } => Some(wanted.below(*column, shows)),
@@ -22,7 +29,7 @@ pub(crate) fn pipe(flow: &Flow<'_>, input: &Plan, outputs: &[Output], wanted: De
     let below: Filters = below.collect();
     let unlimited = wanted.unlimited && passes_limits(outputs);
     let as_stored = wanted.as_stored && outputs.iter().all(|output| matches!(output, Output::Column { .. }));
-    let pipe = flow.pipe_of(input, Demand { filters: &below, unlimited, as_stored, ..wanted })?;
+    let pipe = flow.pipe_of(input, &place.input(0), Demand { filters: &below, unlimited, as_stored, ..wanted })?;
     let rows = pipe.rows_expected();
     let codings = |column| if is_stored(input) { pipe.codings(column) } else { Vec::new() };
     let (mut infos, mut sources) = (Vec::new(), Vec::new());

@@ -28,6 +28,7 @@ use crate::pipe::flow::{Flow, Outer};
 use crate::pipe::kept::rows_of;
 use crate::pipe::{ChunkSource, Out, Pipe};
 use crate::plan::{Plan, Recursion};
+use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
 
 /// After `n` steps a task ends: its statement may have enough, which only who hands out tasks knows.
@@ -37,12 +38,13 @@ const STEPS_PER_TASK: usize = 64;
 const LOOKED_UP_ROWS: usize = 4096;
 
 /// A pipe of the recursion's rows. Nothing runs before somebody asks for some.
-pub(crate) fn pipe(flow: &Flow<'_>, recursion: &Arc<Recursion>) -> Pipe {
+pub(crate) fn pipe(flow: &Flow<'_>, recursion: &Arc<Recursion>, place: &OperatorPlace) -> Pipe {
     let infos: Vec<ColumnInfo> = recursion.schema.fields().iter().map(info_of).map(with_nulls).collect();
     let source = RecursionSource {
         recursion: recursion.clone(),
         infos: infos.clone(),
         outer: flow.outer(),
+        place: place.clone(),
         state: Mutex::new(RecursionState { stage: Stage::Base, work: no_rows(&infos), next: 0, seen: None }),
     };
     Pipe::of(Box::new(source), infos, u64::from(u32::MAX))
@@ -63,6 +65,7 @@ struct RecursionSource {
     infos: Vec<ColumnInfo>,
     /// What outlives a step.
     outer: Outer,
+    place: OperatorPlace,
     state: Mutex<RecursionState>,
 }
 
@@ -120,15 +123,15 @@ impl RecursionSource {
     /// The next work table.
     fn advance(&self, state: &mut RecursionState, run: &Run<'_>) -> Result<(), ExecError> {
         let mut outer = self.outer.clone();
-        let plan = match state.stage {
-            Stage::Base => &self.recursion.base,
+        let (plan, place) = match state.stage {
+            Stage::Base => (&self.recursion.base, self.place.input(0)),
             _ => {
                 outer.work_tables.insert(self.recursion.id, state.work.clone());
-                &self.recursion.step
+                (&self.recursion.step, self.place.input(1))
             }
         };
         let flow = Flow::within(*run, outer);
-        let made = self.rows_of(&flow, plan)?;
+        let made = self.rows_of(&flow, plan, &place)?;
         let made = match self.recursion.distinct {
             true => self.unseen(&mut state.seen, made, run)?,
             false => made,
@@ -138,8 +141,8 @@ impl RecursionSource {
         Ok(())
     }
 
-    fn rows_of(&self, flow: &Flow<'_>, plan: &Plan) -> Result<Arc<Rows>, ExecError> {
-        let pipe = converted(flow.pipe(plan, &Filters::new())?, &self.infos);
+    fn rows_of(&self, flow: &Flow<'_>, plan: &Plan, place: &OperatorPlace) -> Result<Arc<Rows>, ExecError> {
+        let pipe = converted(flow.pipe(plan, place, &Filters::new())?, &self.infos);
         let rows = rows_of(&pipe, &flow.run)?;
         drop(pipe);
         let infos = self.infos.iter().zip(&rows.columns).map(|(info, column)| match (&column.data, &info.kind) {

@@ -22,6 +22,7 @@ use crate::pipe::flow::Flow;
 use crate::pipe::kept::rows_of;
 use crate::pipe::{ChunkSource, Out, Pipe};
 use crate::plan::Sort;
+use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
 pub(crate) use grouped::{GroupedOrder, grouped};
 
@@ -31,10 +32,16 @@ const TOP_ROWS_MAX: usize = 65_536;
 const CHUNKS_PER_MORSEL: usize = 16;
 
 /// A pipe of the operator's rows, in order.
-pub(crate) fn pipe(flow: &Flow<'_>, operator: &Sort, filters: &Filters) -> Result<Pipe, ExecError> {
+pub(crate) fn pipe(
+    flow: &Flow<'_>,
+    operator: &Sort,
+    place: &OperatorPlace,
+    filters: &Filters,
+) -> Result<Pipe, ExecError> {
     // Rows that are left out would let others in where only the first are wanted.
     let none = Filters::new();
-    let input = flow.pipe(&operator.input, if operator.fetch.is_some() { &none } else { filters })?;
+    let filters = if operator.fetch.is_some() { &none } else { filters };
+    let input = flow.pipe(&operator.input, &place.input(0), filters)?;
     let layout = OrderLayout::new(&operator.keys, &input.infos)?;
     let rows = match operator.fetch {
         Some(0) => SortedRows::nothing(&input),

@@ -19,10 +19,17 @@ use crate::pipe::filters::Filters;
 use crate::pipe::flow::Flow;
 use crate::pipe::{Operator, Out, Pipe};
 use crate::plan::Union;
+use crate::tasks::profile::OperatorPlace;
 
 /// A pipe of the rows of all inputs, in their order. `filters` hold for every input by position.
-pub(crate) fn pipe(flow: &Flow<'_>, union: &Union, filters: &Filters) -> Result<Pipe, ExecError> {
-    let mut pipes = union.inputs.iter().map(|input| flow.pipe(input, filters)).collect::<Result<Vec<Pipe>, _>>()?;
+pub(crate) fn pipe(
+    flow: &Flow<'_>,
+    union: &Union,
+    place: &OperatorPlace,
+    filters: &Filters,
+) -> Result<Pipe, ExecError> {
+    let pipes = union.inputs.iter().enumerate().map(|(n, input)| flow.pipe(input, &place.input(n), filters));
+    let mut pipes = pipes.collect::<Result<Vec<Pipe>, _>>()?;
     if pipes.iter().any(|pipe| pipe.morsels() > 0) {
         pipes.retain(|pipe| pipe.morsels() > 0);
     } else {

@@ -15,13 +15,19 @@ use crate::pipe::filters::Filters;
 use crate::pipe::flow::Flow;
 use crate::pipe::{Operator, Out, Pipe};
 use crate::plan::Unnesting;
+use crate::tasks::profile::OperatorPlace;
 
 /// A pipe of the operator's rows.
-pub(crate) fn pipe(flow: &Flow<'_>, unnesting: &Unnesting, filters: &Filters) -> Result<Pipe, ExecError> {
+pub(crate) fn pipe(
+    flow: &Flow<'_>,
+    unnesting: &Unnesting,
+    place: &OperatorPlace,
+    filters: &Filters,
+) -> Result<Pipe, ExecError> {
     let width = unnesting.input.schema().fields().len();
     // Rows of the input that nobody has a use for have no row that anybody has.
     let below = filters.iter().filter(|wanted| wanted.column < width).cloned().collect();
-    let pipe = flow.pipe(&unnesting.input, &below)?;
+    let pipe = flow.pipe(&unnesting.input, &place.input(0), &below)?;
     let schema = unnesting.schema();
     let elements: Arc<[ColumnInfo]> = schema.fields()[width..].iter().map(info_of).collect();
     let given: Arc<[ColumnInfo]> = pipe.infos.clone().into();

@@ -6,32 +6,33 @@ use super::cardinality::{self, Estimate};
 use super::conjuncts::conjuncts;
 use super::cost::lookup;
 use super::estimates::{limited, sorted, united, windowed};
-use crate::plan::Plan;
+use crate::plan::{ListedOperator, OperatorId, PerOperator, Plan};
 
-/// Rows that each of [`Plan::operators`] is taken to give.
-pub fn estimates(plan: &Plan) -> Vec<f64> {
-    let mut walk = Walk::default();
-    walk.estimate(plan);
+/// Rows that each operator of a plan is taken to give.
+pub fn estimates(plan: &Plan) -> PerOperator<f64> {
+    let operators = plan.operators();
+    let rows = PerOperator::new(&operators, |_| 0.0);
+    let mut walk = Walk { operators: PerOperator::new(&operators, Clone::clone), rows, shared: HashMap::new() };
+    walk.estimate(OperatorId::TOP);
     walk.rows
 }
 
-#[derive(Default)]
-struct Walk {
+struct Walk<'p> {
+    operators: PerOperator<ListedOperator<'p>>,
     /// Of the operators met so far.
-    rows: Vec<f64>,
-    /// What shared plans are taken to give, by number.
-    shared: HashMap<usize, Estimate>,
+    rows: PerOperator<f64>,
+    /// What is shared is estimated once.
+    shared: HashMap<OperatorId, Estimate>,
 }
 
-impl Walk {
-    fn estimate(&mut self, plan: &Plan) -> Estimate {
-        let line = self.rows.len();
-        self.rows.push(0.0);
+impl Walk<'_> {
+    fn estimate(&mut self, id: OperatorId) -> Estimate {
+        let ListedOperator { plan, inputs, .. } = self.operators[id].clone();
         let estimate = match plan {
             Plan::Scan { snapshot, columns, .. } => cardinality::scan(snapshot, columns, &[]),
             Plan::Filter { input, predicate } => {
                 let (mut parts, mut below) = (conjuncts(predicate), input.as_ref());
-                let unfiltered = self.estimate(input);
+                let unfiltered = self.estimate(inputs[0]);
                 // Conditions on one scan are tried out together.
                 while let Plan::Filter { input, predicate } = below {
                     parts = conjuncts(predicate).into_iter().chain(parts).collect();
@@ -42,22 +43,22 @@ impl Walk {
                     _ => unfiltered.filtered(&conjuncts(predicate)),
                 }
             }
-            Plan::Project { input, outputs } => self.estimate(input).projected(outputs),
-            Plan::Limit { input, skip, fetch } => limited(self.estimate(input), *skip, *fetch),
+            Plan::Project { outputs, .. } => self.estimate(inputs[0]).projected(outputs),
+            Plan::Limit { skip, fetch, .. } => limited(self.estimate(inputs[0]), *skip, *fetch),
             Plan::Aggregate(aggregation) => {
-                let input = self.estimate(&aggregation.input);
+                let input = self.estimate(inputs[0]);
                 cardinality::aggregate(&input, aggregation)
             }
             Plan::Join(join) => {
-                let (left, right) = (self.estimate(&join.left), self.estimate(&join.right));
+                let (left, right) = (self.estimate(inputs[0]), self.estimate(inputs[1]));
                 let schema = join.left.schema();
                 let types: Vec<_> = join.on.iter().map(|k| schema.field(k.0).data_type()).collect();
                 cardinality::join(&left, &right, join, lookup(&types))
             }
-            Plan::Sort(sort) => sorted(self.estimate(&sort.input), sort.fetch),
-            Plan::Window(window) => windowed(self.estimate(&window.input), window.calls.len()),
-            Plan::Union(union) => {
-                let inputs: Vec<Estimate> = union.inputs.iter().map(|i| self.estimate(i)).collect();
+            Plan::Sort(sort) => sorted(self.estimate(inputs[0]), sort.fetch),
+            Plan::Window(window) => windowed(self.estimate(inputs[0]), window.calls.len()),
+            Plan::Union(_) => {
+                let inputs: Vec<Estimate> = inputs.iter().map(|&input| self.estimate(input)).collect();
                 united(inputs.iter())
             }
             Plan::Values { schema, batches } => {
@@ -66,21 +67,21 @@ impl Walk {
             }
             Plan::Source { source, columns } => cardinality::source(source.as_ref(), columns),
             Plan::WorkTable { schema, .. } => cardinality::work_table(schema.fields().len()),
-            Plan::Recursive(recursion) => {
-                let (base, step) = (self.estimate(&recursion.base), self.estimate(&recursion.step));
+            Plan::Recursive(_) => {
+                let (base, step) = (self.estimate(inputs[0]), self.estimate(inputs[1]));
                 cardinality::recursion(&base, &step)
             }
-            Plan::Unnest(unnesting) => cardinality::unnested(self.estimate(&unnesting.input), unnesting.lists.len()),
-            Plan::Shared(shared) => match self.shared.get(&shared.id) {
+            Plan::Unnest(unnesting) => cardinality::unnested(self.estimate(inputs[0]), unnesting.lists.len()),
+            Plan::Shared(_) => match self.shared.get(&inputs[0]) {
                 Some(known) => known.clone(),
                 None => {
-                    let estimate = self.estimate(shared);
-                    self.shared.insert(shared.id, estimate.clone());
+                    let estimate = self.estimate(inputs[0]);
+                    self.shared.insert(inputs[0], estimate.clone());
                     estimate
                 }
             },
         };
-        self.rows[line] = estimate.rows;
+        self.rows[id] = estimate.rows;
         estimate
     }
 }

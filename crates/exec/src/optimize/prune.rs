@@ -34,7 +34,7 @@ pub(super) struct Pruner {
 impl Pruner {
     /// As [`whole`](Self::whole); of shared plans only what some place reads is left.
     pub(super) fn plan(plan: Plan, schema: &Schema) -> Plan {
-        let shares = plan.operators().iter().any(|(_, operator)| matches!(operator, Plan::Shared(_)));
+        let shares = plan.operators().iter().any(|operator| matches!(operator.plan, Plan::Shared(_)));
         if !shares {
             return Pruner::default().whole(plan, schema);
         }

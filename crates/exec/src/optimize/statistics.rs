@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock, Weak};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::Schema;
 use parking_lot::Mutex;
-use storage::{Column, Encoding, Segment, TableVersion};
+use storage::{Column, ColumnId, Encoding, Segment, TableVersion};
 
 use crate::codes::filter::Filter;
 use crate::codes::input::BatchInput;
@@ -40,14 +40,15 @@ const READ_AT_ONCE: usize = 4096;
 
 /// What is kept of a column.
 struct Known {
+    /// The entry is swept when that is gone.
     column: Weak<Column>,
     sample: Option<ArrayRef>,
     variety: Option<f64>,
     /// Of the columns of these segments together, this one first: has each of their rows a value of its own?
-    unique: Option<(Vec<Weak<Column>>, bool)>,
+    unique: Option<(Vec<Option<ColumnId>>, bool)>,
 }
 
-static KNOWN: LazyLock<Mutex<HashMap<usize, Known>>> = LazyLock::new(Mutex::default);
+static KNOWN: LazyLock<Mutex<HashMap<ColumnId, Known>>> = LazyLock::new(Mutex::default);
 
 /// Entries above which those of columns that are gone are swept.
 const SWEEP_ABOVE: usize = 4096;
@@ -58,9 +59,8 @@ fn cached<T: Clone>(
     set: impl Fn(&mut Known, T),
     compute: impl FnOnce() -> T,
 ) -> T {
-    let key = Arc::as_ptr(column) as usize;
-    let same = |known: &Known| std::ptr::eq(known.column.as_ptr(), Arc::as_ptr(column));
-    if let Some(found) = KNOWN.lock().get(&key).filter(|k| same(k)).and_then(&get) {
+    let Some(id) = column.id() else { return compute() };
+    if let Some(found) = KNOWN.lock().get(&id).and_then(&get) {
         return found;
     }
     let computed = compute();
@@ -69,11 +69,7 @@ fn cached<T: Clone>(
         known.retain(|_, k| k.column.strong_count() > 0);
     }
     let fresh = || Known { column: Arc::downgrade(column), sample: None, variety: None, unique: None };
-    let entry = known.entry(key).or_insert_with(fresh);
-    if !same(entry) {
-        *entry = fresh();
-    }
-    set(entry, computed.clone());
+    set(known.entry(id).or_insert_with(fresh), computed.clone());
     computed
 }
 
@@ -130,14 +126,11 @@ pub(super) fn is_unique(snapshot: &TableVersion, column: usize) -> bool {
     let Some(first) = columns.first() else { return false };
     let rows: usize = columns.iter().map(|column| column.len()).sum();
     let Some(domain) = Domain::of(&columns, rows) else { return false };
-    let same = |known: &[Weak<Column>]| {
-        known.len() == columns.len()
-            && known.iter().zip(&columns).all(|(k, c)| std::ptr::eq(k.as_ptr(), Arc::as_ptr(c)))
-    };
+    let ids = || columns.iter().map(|column| column.id());
     cached(
         first,
-        |known| known.unique.as_ref().filter(|(of, _)| same(of)).map(|(_, unique)| *unique),
-        |known, unique| known.unique = Some((columns.iter().map(|column| Arc::downgrade(column)).collect(), unique)),
+        |known| known.unique.as_ref().filter(|(of, _)| ids().eq(of.iter().copied())).map(|(_, unique)| *unique),
+        |known, unique| known.unique = Some((ids().collect(), unique)),
         || domain.is_unique(&columns),
     )
 }
@@ -204,7 +197,7 @@ pub(super) struct ColumnFacts {
 /// The facts of one column.
 pub(super) fn facts(snapshot: &TableVersion, column: usize) -> ColumnFacts {
     let mut known = ColumnFacts { distinct: 0.0, bounds: None, nullable: false };
-    let (mut rows, mut last, mut unbounded) = (0.0, std::ptr::null(), false);
+    let (mut rows, mut last, mut unbounded) = (0.0, None, false);
     let (mut most, mut sum, mut share) = (0.0f64, 0.0, 1.0f64);
     let mut affine = false;
     for version in snapshot.segments().filter(|v| v.live_rows() > 0) {
@@ -218,10 +211,9 @@ pub(super) fn facts(snapshot: &TableVersion, column: usize) -> ColumnFacts {
             continue;
         };
         let dictionary = coded.dictionary();
-        if Arc::as_ptr(dictionary) == last {
+        if last.replace(dictionary.id()) == Some(dictionary.id()) {
             continue;
         }
-        last = Arc::as_ptr(dictionary);
         let entries = dictionary.len() as f64;
         (sum, most) = (sum + entries, most.max(entries));
         if dictionary.encoding() == Encoding::Affine && entries > 1024.0 {

@@ -22,7 +22,7 @@ use crate::plan::{
 /// The plan without windows that grouping can do.
 pub(super) fn by_grouping(plan: Plan) -> Plan {
     let operators = plan.operators();
-    if !operators.iter().any(|(_, operator)| matches!(operator, Plan::Window(window) if is_totals(window))) {
+    if !operators.iter().any(|operator| matches!(operator.plan, Plan::Window(window) if is_totals(window))) {
         return plan;
     }
     let number = |operator: &Plan| match operator {
@@ -30,7 +30,7 @@ pub(super) fn by_grouping(plan: Plan) -> Plan {
         Plan::Recursive(recursion) => recursion.id + 1,
         _ => 0,
     };
-    let free = operators.iter().map(|(_, operator)| number(operator)).max().unwrap_or(0);
+    let free = operators.iter().map(|operator| number(operator.plan)).max().unwrap_or(0);
     TotalsGrouping { free, shared: HashMap::new() }.rewritten(&plan)
 }
 

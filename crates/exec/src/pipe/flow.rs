@@ -18,11 +18,11 @@ use super::profiled::watch;
 use crate::ExecError;
 use crate::chunk::Rows;
 use crate::plan::{Plan, Shared};
-use crate::tasks::profile::{Numbering, Working};
+use crate::tasks::profile::{OperatorPlace, Working};
 use crate::tasks::run::Run;
 
 /// Makes the pipe of a plan's topmost operator, whose inputs it asks the flow for.
-pub(crate) type Compile = fn(&Flow<'_>, &Plan, Demand<'_>) -> Result<Pipe, ExecError>;
+pub(crate) type Compile = fn(&Flow<'_>, &Plan, &OperatorPlace, Demand<'_>) -> Result<Pipe, ExecError>;
 
 /// What is wanted of a pipe.
 #[derive(Clone, Copy)]
@@ -62,14 +62,12 @@ pub(crate) struct Outer {
     shared: Arc<Mutex<HashMap<usize, Arc<Rows>>>>,
     /// Work tables by the number of their recursion.
     pub(crate) work_tables: HashMap<usize, Arc<Rows>>,
-    /// Where operators are counted, if they are.
-    numbering: Option<Arc<Numbering>>,
 }
 
 impl<'a> Flow<'a> {
     /// Nothing has run yet.
     pub(crate) fn new(run: Run<'a>, compile: Compile) -> Flow<'a> {
-        Flow::within(run, Outer { compile, shared: Arc::default(), work_tables: HashMap::new(), numbering: None })
+        Flow::within(run, Outer { compile, shared: Arc::default(), work_tables: HashMap::new() })
     }
 
     /// A step of a recursion.
@@ -82,47 +80,42 @@ impl<'a> Flow<'a> {
         self.outer.clone()
     }
 
-    /// Counts what operators do.
-    pub(crate) fn counting(mut self, numbering: Option<Arc<Numbering>>) -> Flow<'a> {
-        self.outer.numbering = numbering;
-        self
-    }
-
-    /// A pipe of the plan's rows. Rows whose columns cannot pass `filters` may be left out.
-    pub(crate) fn pipe(&self, plan: &Plan, filters: &Filters) -> Result<Pipe, ExecError> {
-        self.pipe_of(plan, Demand::of(filters))
+    /// A pipe of the rows of a plan, whose top stands at `place`. Rows whose columns cannot pass `filters` may be left
+    /// out.
+    pub(crate) fn pipe(&self, plan: &Plan, place: &OperatorPlace, filters: &Filters) -> Result<Pipe, ExecError> {
+        self.pipe_of(plan, place, Demand::of(filters))
     }
 
     /// The last pipe of a plan, without the limits on top of it, which leave the first `rows` rows at most.
-    pub(crate) fn last(&self, plan: &Plan, rows: Option<usize>) -> Result<Pipe, ExecError> {
-        self.pipe_of(plan, Demand { rows, unlimited: true, as_stored: true, ..Demand::of(&Filters::new()) })
+    pub(crate) fn last(&self, plan: &Plan, top: &OperatorPlace, rows: Option<usize>) -> Result<Pipe, ExecError> {
+        self.pipe_of(plan, top, Demand { rows, unlimited: true, as_stored: true, ..Demand::of(&Filters::new()) })
     }
 
     /// As [`pipe`](Self::pipe), with what else is wanted.
-    pub(crate) fn pipe_of(&self, plan: &Plan, wanted: Demand<'_>) -> Result<Pipe, ExecError> {
+    pub(crate) fn pipe_of(&self, plan: &Plan, place: &OperatorPlace, wanted: Demand<'_>) -> Result<Pipe, ExecError> {
         if let (Plan::Limit { input, .. }, true) = (plan, wanted.unlimited) {
-            return self.pipe_of(input, wanted);
+            return self.pipe_of(input, &place.input(0), wanted);
         }
-        let Some((own, above)) = self.outer.numbering.as_ref().and_then(|n| n.of(plan)) else {
-            return self.compiled(plan, wanted);
+        let Some((own, above)) = place.counters() else {
+            return self.compiled(plan, place, wanted);
         };
         let _working = Working::on(Some(own.clone()));
-        Ok(watch(self.compiled(plan, wanted)?, &own, &above))
+        Ok(watch(self.compiled(plan, place, wanted)?, &own, &above))
     }
 
-    fn compiled(&self, plan: &Plan, wanted: Demand<'_>) -> Result<Pipe, ExecError> {
+    fn compiled(&self, plan: &Plan, place: &OperatorPlace, wanted: Demand<'_>) -> Result<Pipe, ExecError> {
         self.run.check()?;
-        (self.outer.compile)(self, plan, wanted)
+        (self.outer.compile)(self, plan, place, wanted)
     }
 
     /// A pipe of what several places share, which runs for the first of them.
-    pub(crate) fn shared(&self, plan: &Shared) -> Result<Pipe, ExecError> {
+    pub(crate) fn shared(&self, plan: &Shared, place: &OperatorPlace) -> Result<Pipe, ExecError> {
         let known = if plan.work_tables().is_empty() { self.outer.shared.as_ref() } else { &self.shared };
         let rows = known.lock().get(&plan.id).cloned();
         let rows = match rows {
             Some(rows) => rows,
             None => {
-                let rows = self.rows(plan, &Filters::new())?;
+                let rows = self.rows(plan, &place.input(0), &Filters::new())?;
                 known.lock().insert(plan.id, rows.clone());
                 rows
             }
@@ -139,7 +132,7 @@ impl<'a> Flow<'a> {
     }
 
     /// All rows of a plan, in the order of its pipe.
-    pub(crate) fn rows(&self, plan: &Plan, filters: &Filters) -> Result<Arc<Rows>, ExecError> {
-        rows_of(&self.pipe(plan, filters)?, &self.run)
+    pub(crate) fn rows(&self, plan: &Plan, place: &OperatorPlace, filters: &Filters) -> Result<Arc<Rows>, ExecError> {
+        rows_of(&self.pipe(plan, place, filters)?, &self.run)
     }
 }

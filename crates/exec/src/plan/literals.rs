@@ -1,81 +1,86 @@
-//! Plans over one table that are run again with other literals and other rows.
+//! Plans over one table that are run again with other values for their parameters, and other rows.
 
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
 use storage::TableVersion;
 
+use super::Plan;
+use super::literal::{Literal, ParameterId};
 use super::predicate::Predicate;
-use super::{Aggregation, Plan, Sort};
 
 impl Plan {
-    /// The same plan over another snapshot, of the same columns, with `to[i]` wherever a comparison has the very
-    /// literal `from[i]` (the same allocation). `None` where the plan is more than a chain of operators over one scan.
+    /// The same plan over another snapshot, of the same columns, with `values[n]` wherever a comparison has the value
+    /// of parameter `n`. `None` where the plan is more than a chain of operators over one scan.
     ///
-    /// Types are not checked: `to[i]` has one value, of the type of `from[i]`.
-    pub fn with_literals(&self, snapshot: &Arc<TableVersion>, from: &[ArrayRef], to: &[ArrayRef]) -> Option<Plan> {
-        let input = |plan: &Plan| plan.with_literals(snapshot, from, to);
-        Some(match self {
+    /// Types are not checked: `values[n]` has one value, of the parameter's type.
+    ///
+    /// # Panics
+    /// If a parameter has no value.
+    pub fn with_values(&self, snapshot: &Arc<TableVersion>, values: &[ArrayRef]) -> Option<Plan> {
+        self.is_over_one_scan().then(|| self.chain_with_values(snapshot, values))
+    }
+
+    fn is_over_one_scan(&self) -> bool {
+        match self {
+            Plan::Scan { .. } => true,
+            Plan::Filter { input, .. } | Plan::Project { input, .. } | Plan::Limit { input, .. } => {
+                input.is_over_one_scan()
+            }
+            Plan::Aggregate(of) => of.input.is_over_one_scan(),
+            Plan::Sort(of) => of.input.is_over_one_scan(),
+            Plan::Window(of) => of.input.is_over_one_scan(),
+            Plan::Join(_) | Plan::Union(_) | Plan::Values { .. } | Plan::Shared(_) => false,
+            Plan::Source { .. } | Plan::Recursive(_) | Plan::WorkTable { .. } | Plan::Unnest(_) => false,
+        }
+    }
+
+    fn chain_with_values(&self, snapshot: &Arc<TableVersion>, values: &[ArrayRef]) -> Plan {
+        match self {
             Plan::Scan { table, columns, .. } => {
                 Plan::Scan { table: table.clone(), snapshot: Arc::clone(snapshot), columns: columns.clone() }
             }
-            Plan::Filter { input: below, predicate } => Plan::Filter {
-                input: Box::new(input(below)?),
-                predicate: predicate.map_literals(&|value| {
-                    let place = from.iter().position(|literal| Arc::ptr_eq(literal, value));
-                    Arc::clone(place.map_or(value, |place| &to[place]))
-                }),
+            Plan::Filter { input, predicate } => Plan::Filter {
+                input: Box::new(input.chain_with_values(snapshot, values)),
+                predicate: predicate.with_values(values),
             },
-            Plan::Project { input: below, outputs } => {
-                Plan::Project { input: Box::new(input(below)?), outputs: outputs.clone() }
-            }
-            Plan::Limit { input: below, skip, fetch } => {
-                Plan::Limit { input: Box::new(input(below)?), skip: *skip, fetch: *fetch }
-            }
-            Plan::Aggregate(of) => Plan::Aggregate(Box::new(Aggregation {
-                input: input(&of.input)?,
-                keys: of.keys.clone(),
-                sets: of.sets.clone(),
-                calls: of.calls.clone(),
-            })),
-            Plan::Sort(of) => {
-                Plan::Sort(Box::new(Sort { input: input(&of.input)?, keys: of.keys.clone(), fetch: of.fetch }))
-            }
-            Plan::Window(of) => Plan::Window(Box::new(of.over(input(&of.input)?))),
-            Plan::Join(_) | Plan::Union(_) | Plan::Values { .. } | Plan::Shared(_) => return None,
-            Plan::Source { .. } | Plan::Recursive(_) | Plan::WorkTable { .. } | Plan::Unnest(_) => return None,
-        })
+            other => other.map_inputs(&mut |input| input.chain_with_values(snapshot, values)),
+        }
     }
 
-    /// How many comparisons of the plan's filters have this very literal.
-    pub fn count_literal(&self, literal: &ArrayRef) -> usize {
+    /// How many comparisons of the plan's filters have the value of this parameter.
+    pub fn count_parameter(&self, parameter: ParameterId) -> usize {
         let here = match self {
-            Plan::Filter { predicate, .. } => predicate.count_literal(literal),
+            Plan::Filter { predicate, .. } => predicate.count_parameter(parameter),
             _ => 0,
         };
-        here + self.inputs().into_iter().map(|input| input.count_literal(literal)).sum::<usize>()
+        here + self.inputs().into_iter().map(|input| input.count_parameter(parameter)).sum::<usize>()
     }
 }
 
 impl Predicate {
-    fn map_literals(&self, map: &dyn Fn(&ArrayRef) -> ArrayRef) -> Predicate {
-        let all = |parts: &[Predicate]| parts.iter().map(|p| p.map_literals(map)).collect();
+    fn with_values(&self, values: &[ArrayRef]) -> Predicate {
+        let all = |parts: &[Predicate]| parts.iter().map(|p| p.with_values(values)).collect();
         match self {
             Predicate::Compare { column, op, value } => {
-                Predicate::Compare { column: *column, op: *op, value: map(value) }
+                let value = match value.parameter() {
+                    Some(parameter) => Literal::of_parameter(parameter, Arc::clone(&values[parameter.0])),
+                    None => value.clone(),
+                };
+                Predicate::Compare { column: *column, op: *op, value }
             }
             Predicate::And(parts) => Predicate::And(all(parts)),
             Predicate::Or(parts) => Predicate::Or(all(parts)),
-            Predicate::Not(inner) => Predicate::Not(Box::new(inner.map_literals(map))),
+            Predicate::Not(inner) => Predicate::Not(Box::new(inner.with_values(values))),
             Predicate::In { .. } | Predicate::IsNull { .. } | Predicate::Boolean(_) => self.clone(),
         }
     }
 
-    fn count_literal(&self, literal: &ArrayRef) -> usize {
+    fn count_parameter(&self, parameter: ParameterId) -> usize {
         match self {
-            Predicate::Compare { value, .. } => usize::from(Arc::ptr_eq(value, literal)),
-            Predicate::And(parts) | Predicate::Or(parts) => parts.iter().map(|p| p.count_literal(literal)).sum(),
-            Predicate::Not(inner) => inner.count_literal(literal),
+            Predicate::Compare { value, .. } => usize::from(value.parameter() == Some(parameter)),
+            Predicate::And(parts) | Predicate::Or(parts) => parts.iter().map(|p| p.count_parameter(parameter)).sum(),
+            Predicate::Not(inner) => inner.count_parameter(parameter),
             Predicate::In { .. } | Predicate::IsNull { .. } | Predicate::Boolean(_) => 0,
         }
     }

@@ -15,6 +15,7 @@ use arrow::datatypes::{DataType, Schema};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::expression::{CompareOp, Expression, RemappedExpression};
+use super::literal::Literal;
 use crate::PlanError;
 
 /// How many list members [`Predicate::describe`] shows.
@@ -30,7 +31,7 @@ pub enum Predicate {
         /// Comparison.
         op: CompareOp,
         /// Length 1, the column's surface type, not NULL.
-        value: ArrayRef,
+        value: Literal,
     },
     /// `column IN (values)`, or `NOT IN` when negated.
     In {

@@ -118,12 +118,12 @@ impl TextTest {
     fn search(&self, bytes: &[u8], offsets: &[u32], hit: &mut dyn FnMut(usize)) {
         let rows = offsets.len() - 1;
         let end = offsets[rows] as usize;
-        let Some(finder) = self.rarest(bytes, offsets) else {
+        let Some((number, finder)) = self.rarest(bytes, offsets) else {
             let text = |row: usize| &bytes[offsets[row] as usize..offsets[row + 1] as usize];
             return (0..rows).filter(|&row| self.pattern.matches(text(row))).for_each(hit);
         };
         // The leftmost place of what every text has to have first leaves just the rest to be matched.
-        let leads = self.pattern.leads(finder);
+        let leads = self.pattern.leads(number);
         let needle = finder.needle().len();
         let (mut at, mut row) = (offsets[0] as usize, 0);
         while let Some(distance) = finder.find(&bytes[at..end]) {
@@ -146,17 +146,19 @@ impl TextTest {
         }
     }
 
-    /// The literal that is found least often in the first bytes; `None` where each row is likely to have all of them.
-    fn rarest(&self, bytes: &[u8], offsets: &[u32]) -> Option<&Finder<'static>> {
+    /// The literal that is found least often in the first bytes, and which it is; `None` where each row is likely to
+    /// have all of them.
+    fn rarest(&self, bytes: &[u8], offsets: &[u32]) -> Option<(usize, &Finder<'static>)> {
         if !self.pattern.searched() {
             return None;
         }
         let (first, end) = (offsets[0] as usize, offsets[offsets.len() - 1] as usize);
         let sample = &bytes[first..end.min(first + SAMPLE_BYTES)];
         let rows = offsets.partition_point(|&offset| (offset as usize) < first + sample.len());
-        let counted = self.pattern.literals().map(|finder| (finder.find_iter(sample).count(), finder));
-        let (count, finder) = counted.min_by_key(|(count, finder)| (*count, usize::MAX - finder.needle().len()))?;
-        (count * 2 <= rows).then_some(finder)
+        let counted = self.pattern.literals().enumerate().map(|found| (found.1.find_iter(sample).count(), found));
+        let (count, rarest) =
+            counted.min_by_key(|(count, (_, finder))| (*count, usize::MAX - finder.needle().len()))?;
+        (count * 2 <= rows).then_some(rarest)
     }
 
     /// Searches the long texts of an array as one, where they lie one after the other; false where they do not.

@@ -20,7 +20,7 @@ use crate::operators::project::passes_limits;
 use crate::pipe::Pipe;
 use crate::pipe::flow::Flow;
 use crate::plan::{Plan, width_bytes};
-use crate::tasks::profile::{Numbering, Profile};
+use crate::tasks::profile::{OperatorPlace, Profile};
 use crate::tasks::run::Run;
 
 /// What is run next.
@@ -44,24 +44,23 @@ pub(crate) enum StreamNext {
 
 /// A plan whose last pipeline streams.
 pub(crate) struct PlanStream {
-    /// Where it lies it stays: operators are counted by address.
     plan: Arc<Plan>,
     schema: SchemaRef,
     limit: Option<Limit>,
     /// Bytes of a row that it hands out, about.
     row_bytes: u64,
     pipe: OnceLock<Pipe>,
-    /// Where operators are counted, if they are.
-    numbering: Option<Arc<Numbering>>,
+    /// The plan's top, if operators are counted.
+    top: OperatorPlace,
 }
 
 impl PlanStream {
     /// Nothing has run. With a profile it is counted what operators do.
     pub(crate) fn new(plan: Arc<Plan>, schema: SchemaRef, profile: Option<&Profile>) -> PlanStream {
-        let numbering = profile.map(|profile| Arc::new(Numbering::new(profile, &plan)));
+        let top = profile.map(Profile::top).unwrap_or_default();
         let row_bytes = schema.fields().iter().map(|f| width_bytes(f.data_type())).sum();
         let limit = limit_on_top(&plan);
-        PlanStream { plan, schema, limit, row_bytes, pipe: OnceLock::new(), numbering }
+        PlanStream { plan, schema, limit, row_bytes, pipe: OnceLock::new(), top }
     }
 
     /// What the window has to cut off.
@@ -107,7 +106,7 @@ impl PlanStream {
         match (step, self.pipe.get()) {
             (StreamStep::Prepare, _) => {
                 let needed = self.limit.and_then(|limit| limit.rows_needed());
-                let pipe = Flow::new(run, compile).counting(self.numbering.clone()).last(&self.plan, needed)?;
+                let pipe = Flow::new(run, compile).last(&self.plan, &self.top, needed)?;
                 assert!(self.pipe.set(pipe).is_ok(), "a plan is prepared once");
                 Ok(false)
             }

@@ -22,7 +22,7 @@ use super::prepared::{PreparedScan, PreparedSegment};
 use super::seek::{Access, ColumnQuery, choose};
 use super::{Morsel, Scan};
 use crate::ExecError;
-use crate::codes::bind::Coding;
+use crate::codes::bind::{Coding, CodingKey};
 use crate::codes::entries::{Entries, Function, pays};
 use crate::codes::filter::Bound;
 use crate::codes::ranges::CodeRanges;
@@ -44,9 +44,6 @@ pub(super) struct Binding {
     pub(super) chunks: Vec<(usize, usize)>,
     chunks_left: Mutex<usize>,
 }
-
-/// A coding by [`Coding::key`].
-type CodingKey = (usize, bool);
 
 /// Rows of the segments that share a coding of a column, as far as code tests tell.
 struct ReachedRows {
@@ -214,7 +211,7 @@ impl Scan {
             leaves.insert((*leaf, entries.coding().key()), entries.passing_codes()?);
             drop(entries.take_reservations());
         }
-        let mut filters: HashMap<Vec<CodingKey>, Arc<Bound>> = HashMap::new();
+        let mut filters: HashMap<Vec<Option<CodingKey>>, Arc<Bound>> = HashMap::new();
         let accesses = std::mem::take(&mut *binding.accesses.lock());
         let nothing = Arc::new(Bound::Constant(false));
         let columns_read = self.columns_read();
@@ -250,10 +247,10 @@ impl Scan {
         Ok(())
     }
 
-    /// Codings of the columns that the filter's leaves read, in order; a column without codes counts as none.
-    fn filter_codings(&self, segment: &Segment) -> Vec<CodingKey> {
+    /// Codings of the columns that the filter's leaves read, in order; none for a column without codes.
+    fn filter_codings(&self, segment: &Segment) -> Vec<Option<CodingKey>> {
         let columns = self.filter.leaves().iter().filter_map(|test| test.columns().first());
-        columns.map(|&c| segment.column(c).as_coded().map_or((0, false), |coded| Coding::of(coded).key())).collect()
+        columns.map(|&c| segment.column(c).as_coded().map(|coded| Coding::of(coded).key())).collect()
     }
 
     /// Columns that the filter reads, once per test.

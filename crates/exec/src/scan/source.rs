@@ -11,13 +11,13 @@ use std::sync::Arc;
 use numa::{NodeId, Reservation};
 use sched::Hint;
 use sched::policy::concurrency::Pieces;
-use storage::{BLOCK_ROWS, CodePredicate, Column, Dictionary, Encoding, GRANULE_ROWS, Segment, TableVersion};
+use storage::{BLOCK_ROWS, CodePredicate, Column, DictionaryId, Encoding, GRANULE_ROWS, Segment, TableVersion};
 
 use super::{Matches, Scan};
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, ColumnKind, is_integer, type_bounds};
 use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds};
-use crate::codes::bind::Coding;
+use crate::codes::bind::{Coding, CodingKey};
 use crate::keys::key_filter::{KeyFilter, Most, OnCodes, Worth};
 use crate::mask::Mask;
 use crate::pipe::filters::{ColumnKeys, Filters};
@@ -78,7 +78,7 @@ impl ScanSource {
         let few = filters.iter().filter(|wanted| wanted.keys.few().is_some());
         let scan = scan.with_keys(few.map(|wanted| (wanted.column, wanted.keys.clone())).collect());
         scan.prepare_with(run)?;
-        let mut known: HashMap<(usize, usize, bool), OnCodes> = HashMap::new();
+        let mut known: HashMap<(usize, CodingKey), OnCodes> = HashMap::new();
         let mut tests = Vec::with_capacity(scan.segments().len());
         let worth = |wanted: &ColumnKeys| {
             let worth = |most| Arc::new(if wanted.always { Worth::always() } else { Worth::new(most) });
@@ -94,8 +94,8 @@ impl ScanSource {
                 let place = columns.iter().position(|c| c == column).expect("filters are over columns that are read");
                 let mut by_value = true;
                 if let Some(coded) = version.segment.column(*column).as_coded() {
-                    let (dictionary, null) = (address(coded.dictionary()), coded.null_code());
-                    let told = match known.entry((number, dictionary, null)) {
+                    let (dictionary, null) = (coded.dictionary().id(), coded.null_code());
+                    let told = match known.entry((number, (dictionary, null))) {
                         Entry::Occupied(told) => told.get().clone(),
                         Entry::Vacant(told) => {
                             let rows = sharing[&(*column, dictionary)];
@@ -263,8 +263,8 @@ impl ChunkSource for ScanSource {
 
 const _: () = assert!(GRANULE_ROWS.is_multiple_of(CHUNK_ROWS), "a granule makes whole chunks");
 
-/// Rows of the segments that have a dictionary in common, by the column of a filter and the dictionary's address.
-fn rows_by_dictionary(scan: &Scan, filters: &Filters) -> HashMap<(usize, usize), usize> {
+/// Rows of the segments that have a dictionary in common, by the column of a filter and the dictionary.
+fn rows_by_dictionary(scan: &Scan, filters: &Filters) -> HashMap<(usize, DictionaryId), usize> {
     let mut columns: Vec<usize> = filters.iter().map(|wanted| wanted.column).collect();
     columns.sort_unstable();
     columns.dedup();
@@ -272,15 +272,11 @@ fn rows_by_dictionary(scan: &Scan, filters: &Filters) -> HashMap<(usize, usize),
     for segment in scan.segments().iter().map(|version| &version.segment) {
         for &column in &columns {
             if let Some(coded) = segment.column(column).as_coded() {
-                *rows.entry((column, address(coded.dictionary()))).or_default() += segment.rows();
+                *rows.entry((column, coded.dictionary().id())).or_default() += segment.rows();
             }
         }
     }
     rows
-}
-
-fn address(dictionary: &Arc<Dictionary>) -> usize {
-    Arc::as_ptr(dictionary) as usize
 }
 
 impl Tests {

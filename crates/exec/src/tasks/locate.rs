@@ -17,7 +17,7 @@ use std::sync::{Arc, LazyLock, Weak};
 
 use numa::{NodeId, PageMap};
 use parking_lot::Mutex;
-use storage::Column;
+use storage::{Column, ColumnId};
 
 /// The policy of columns smaller than this is believed.
 const LARGE_BYTES: usize = 4 << 20;
@@ -34,8 +34,8 @@ pub(crate) struct PageMaps {
     look_up: Box<LookUp>,
     /// Columns smaller than this are not looked up.
     large_bytes: usize,
-    /// By the column's address; an entry whose column is gone is replaced or swept.
-    known: Mutex<HashMap<usize, Known>>,
+    /// By the column's number; an entry whose column is gone is swept.
+    known: Mutex<HashMap<ColumnId, Known>>,
 }
 
 /// What is known of a column.
@@ -84,18 +84,17 @@ impl PageMaps {
     }
 
     fn looked_up(&self, column: &Arc<Column>) -> Nodes {
-        let key = Arc::as_ptr(column) as usize;
+        let Some(id) = column.id() else { return by_policy(column) };
         // Read first: what is moved while the map is read makes the next scan read it again.
         let placements = column.placements();
-        let same = |known: &&Known| known.column.ptr_eq(&Arc::downgrade(column)) && known.placements == placements;
-        if let Some(known) = self.known.lock().get(&key).filter(same) {
+        if let Some(known) = self.known.lock().get(&id).filter(|known| known.placements == placements) {
             return known.nodes.clone();
         }
         // Without the lock: asking the kernel about gigabytes takes a while.
         let nodes = self.read(column);
         let mut known = self.known.lock();
         known.retain(|_, known| known.column.strong_count() > 0);
-        known.insert(key, Known { column: Arc::downgrade(column), placements, nodes: nodes.clone() });
+        known.insert(id, Known { column: Arc::downgrade(column), placements, nodes: nodes.clone() });
         nodes
     }
 

@@ -1,21 +1,20 @@
 //! [`Profile`]: what each operator of a plan did while it ran, for EXPLAIN ANALYZE.
 //!
-//! Operators are those of [`Plan::operators`], in that order. A thread works for one operator at a time; the clock of a
-//! thread is handed from one to the next as chunks go through a pipeline ([`Working`]), so times add up to what the
-//! statement's threads were busy, and waiting counts for nobody. Without a profile nothing of this is there but one
-//! look at a thread-local per loop.
+//! Operators are found by their number ([`OperatorId`]), which whoever walks over the running plan carries along
+//! ([`OperatorPlace`]). A thread works for one operator at a time; the clock of a thread is handed from one to the next
+//! as chunks go through a pipeline ([`Working`]), so times add up to what the statement's threads were busy, and
+//! waiting counts for nobody. Without a profile nothing of this is there but one look at a thread-local per loop.
 //!
 //! # Limits
 //! An operator that is part of another (a scan below a filter is one loop) has no numbers of its own. Bytes are those
 //! of the codes of the columns that a scan may read, whether or not every one was.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::plan::Plan;
+use crate::plan::{ListedOperator, OperatorId, PerOperator, Plan};
 
 /// What an operator did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,21 +61,31 @@ impl Counters {
     }
 }
 
-/// What every operator of one plan did; given to [`execute_profiled`](crate::execute_profiled).
-#[derive(Debug, Default)]
+/// What every operator of one plan did; given to [`execute_profiled`](crate::execute_profiled) with the plan or a copy
+/// of it.
+#[derive(Debug)]
 pub struct Profile {
-    counters: Vec<Arc<Counters>>,
+    operators: Arc<PerOperator<Counted>>,
+}
+
+/// An operator that is counted.
+#[derive(Debug)]
+struct Counted {
+    counters: Arc<Counters>,
+    inputs: Vec<OperatorId>,
 }
 
 impl Profile {
     /// For a plan that is about to run, once.
     pub fn new(plan: &Plan) -> Profile {
-        Profile { counters: plan.operators().iter().map(|_| Arc::default()).collect() }
+        let operators = plan.operators();
+        let counted = |of: &ListedOperator<'_>| Counted { counters: Arc::default(), inputs: of.inputs.clone() };
+        Profile { operators: Arc::new(PerOperator::new(&operators, counted)) }
     }
 
-    /// What the operators of [`Plan::operators`] did so far; `None` for one that ran as part of another, or not at all.
-    pub fn operators(&self) -> Vec<Option<OperatorProfile>> {
-        let read = |c: &Arc<Counters>| {
+    /// What each operator did so far; `None` for one that ran as part of another, or not at all.
+    pub fn operators(&self) -> PerOperator<Option<OperatorProfile>> {
+        self.operators.map(|Counted { counters: c, .. }| {
             c.seen.load(Relaxed).then(|| OperatorProfile {
                 rows: c.rows.load(Relaxed),
                 busy: Duration::from_nanos(c.busy_ns.load(Relaxed)),
@@ -84,40 +93,50 @@ impl Profile {
                 bytes_local: c.bytes_local.load(Relaxed),
                 bytes_remote: c.bytes_remote.load(Relaxed),
             })
-        };
-        self.counters.iter().map(read).collect()
+        })
+    }
+
+    /// Where the plan's walk begins.
+    pub(crate) fn top(&self) -> OperatorPlace {
+        let operators = Arc::clone(&self.operators);
+        OperatorPlace(Some(Standing { operators, id: OperatorId::TOP, runs_in: OperatorId::TOP, above: None }))
     }
 }
 
-/// Which counters belong to which operator of a plan that lies still in memory.
-#[derive(Debug, Default)]
-pub(crate) struct Numbering {
-    /// By the operator's address: its counters, and those of the operator above.
-    counters: HashMap<usize, (Arc<Counters>, Option<Arc<Counters>>)>,
+/// Which operator of the plan that runs somebody walks over, where operators are counted; nothing where they are not.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OperatorPlace(Option<Standing>);
+
+#[derive(Debug, Clone)]
+struct Standing {
+    operators: Arc<PerOperator<Counted>>,
+    id: OperatorId,
+    /// The operator that does its work: itself, or the one above that it is a part of.
+    runs_in: OperatorId,
+    /// The operator that takes the rows; none on top.
+    above: Option<OperatorId>,
 }
 
-impl Numbering {
-    /// `plan` is the profile's.
-    pub(crate) fn new(profile: &Profile, plan: &Plan) -> Numbering {
-        let mut counters = HashMap::new();
-        let mut above: Vec<Arc<Counters>> = Vec::new();
-        for ((depth, operator), own) in plan.operators().into_iter().zip(&profile.counters) {
-            above.truncate(depth);
-            counters.entry(address(operator)).or_insert_with(|| (own.clone(), above.last().cloned()));
-            above.push(own.clone());
-        }
-        Numbering { counters }
+impl OperatorPlace {
+    /// The operator's input, by its place in [`Plan::inputs`].
+    pub(crate) fn input(&self, n: usize) -> OperatorPlace {
+        OperatorPlace(self.0.as_ref().map(|at| {
+            let id = at.operators[at.id].inputs[n];
+            Standing { operators: Arc::clone(&at.operators), id, runs_in: id, above: Some(at.runs_in) }
+        }))
     }
 
-    /// The counters of an operator, and of the one above it.
-    pub(crate) fn of(&self, plan: &Plan) -> Option<(Arc<Counters>, Option<Arc<Counters>>)> {
-        self.counters.get(&address(plan)).cloned()
+    /// The operator's only input, where that runs as part of it.
+    pub(crate) fn part(&self) -> OperatorPlace {
+        OperatorPlace(self.0.as_ref().map(|at| Standing { id: at.operators[at.id].inputs[0], ..at.clone() }))
     }
-}
 
-fn address(plan: &Plan) -> usize {
-    // A shared plan is known by what it shares: its places have one number each, and the first one's counters count.
-    std::ptr::from_ref(plan) as usize
+    /// The counters of the operator, and of the one that takes its rows.
+    pub(crate) fn counters(&self) -> Option<(Arc<Counters>, Option<Arc<Counters>>)> {
+        let at = self.0.as_ref()?;
+        let of = |id: OperatorId| Arc::clone(&at.operators[id].counters);
+        Some((of(at.id), at.above.map(of)))
+    }
 }
 
 thread_local! {

@@ -90,7 +90,7 @@ fn resolve(condition: &Condition, schema: &Schema) -> Predicate {
             let Some(column) = pick(&all, *c) else { return constant(*v) };
             use CompareOp::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
             let op = [Eq, NotEq, Lt, LtEq, Gt, GtEq][*op as usize];
-            Predicate::Compare { column, op, value: values(schema.field(column).data_type(), &[*v], false) }
+            Predicate::Compare { column, op, value: values(schema.field(column).data_type(), &[*v], false).into() }
         }
         Condition::In(c, v, negated) => {
             let Some(column) = pick(&all, *c) else { return constant(*c) };
@@ -266,7 +266,7 @@ fn comparisons(version: &Arc<TableVersion>) {
             for seed in [0u16, 1, 6, 12, 22, 500, 65_535] {
                 let value: ArrayRef = values(version.schema.field(column).data_type(), &[seed], false);
                 assert_eq!(value.len(), 1);
-                let compare = Predicate::Compare { column, op, value };
+                let compare = Predicate::Compare { column, op, value: value.into() };
                 for predicate in [compare.clone(), Predicate::Not(Box::new(compare))] {
                     let plan = crate::support::scan(version).filter(predicate).unwrap();
                     assert_eq!(run(&plan).unwrap(), expected(&plan).unwrap(), "{plan}");

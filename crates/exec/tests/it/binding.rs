@@ -22,7 +22,7 @@ fn outputs(function: &Arc<Function>) -> Vec<Output> {
 }
 
 fn compare(op: CompareOp, value: i64) -> Predicate {
-    Predicate::Compare { column: 0, op, value: int(value) }
+    Predicate::Compare { column: 0, op, value: int(value).into() }
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn what_may_fail_stays_behind_a_part_over_a_computed_column() {
     let x = Output::Column { column: 0, field: Arc::new(Field::new("x", DataType::Int64, true)) };
     let computed = scan(&snapshot).project(vec![x, even]).unwrap();
     let is_true: ArrayRef = Arc::new(BooleanArray::from(vec![true]));
-    let is_even = Predicate::Compare { column: 1, op: CompareOp::Eq, value: is_true };
+    let is_even = Predicate::Compare { column: 1, op: CompareOp::Eq, value: is_true.into() };
     // Moody reads a plain column and could move into the scan, where 5 has not been taken away yet.
     let moody = Predicate::Boolean(Function::new(Kind::Moody, vec![0]));
     let plan = computed.clone().filter(Predicate::And(vec![is_even.clone(), moody.clone()])).unwrap();

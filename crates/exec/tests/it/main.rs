@@ -2,6 +2,7 @@
 
 mod agreement;
 mod binding;
+mod identity;
 mod placement;
 mod plans;
 mod relational;

@@ -19,7 +19,7 @@ fn explain_reads_from_the_root() {
     let snapshot = numbers(&[vec![Some(1), Some(2)], vec![Some(3)]]);
     let ten: ArrayRef = Arc::new(Int64Array::from_iter_values(0..10));
     let filter = Predicate::And(vec![
-        Predicate::Compare { column: 0, op: CompareOp::GtEq, value: int(2) },
+        Predicate::Compare { column: 0, op: CompareOp::GtEq, value: int(2).into() },
         Predicate::Or(vec![
             Predicate::IsNull { column: 0, negated: true },
             Predicate::Not(Box::new(Predicate::In { column: 0, values: ten, negated: true })),
@@ -41,7 +41,7 @@ fn explain_reads_from_the_root() {
         ]
     );
     let text: ArrayRef = Arc::new(arrow::array::StringViewArray::from(vec!["it's"]));
-    let quoted = Predicate::Compare { column: 0, op: CompareOp::Eq, value: text };
+    let quoted = Predicate::Compare { column: 0, op: CompareOp::Eq, value: text.into() };
     assert_eq!(quoted.describe(&Schema::new(vec![Field::new("s", DataType::Utf8View, true)])), "s = 'it''s'");
 }
 
@@ -52,7 +52,8 @@ fn what_does_not_fit_is_refused() {
     let text = refused(Plan::scan("t", snapshot.clone(), vec![0, 1]));
     assert!(text.contains("scan of t") && text.contains("column 1"), "{text}");
     let narrow: ArrayRef = Arc::new(Int32Array::from(vec![1]));
-    let compare = |column, value: &ArrayRef| Predicate::Compare { column, op: CompareOp::Lt, value: value.clone() };
+    let compare =
+        |column, value: &ArrayRef| Predicate::Compare { column, op: CompareOp::Lt, value: value.clone().into() };
     let text = refused(scan(&snapshot).filter(compare(0, &narrow)));
     assert!(text.contains("Int64") && text.contains("Int32") && text.contains("cast"), "{text}");
     assert!(matches!(scan(&snapshot).filter(compare(9, &int(1))), Err(PlanError::UnknownColumn { column: 9, .. })));
@@ -101,11 +102,11 @@ fn what_is_shared_is_known_by_its_number() {
     assert_eq!(run(&one).unwrap().num_rows(), 200);
     assert_eq!(function.rows.swap(0, Ordering::Relaxed), 100);
     assert_eq!(one.operators().len(), 5);
-    assert_eq!(exec::estimates(&one).len(), 5);
+    assert_eq!(exec::estimates(&one).iter().count(), 5);
     // Estimates try conditions out on samples.
     function.rows.store(0, Ordering::Relaxed);
     let two = union(counted().shared(4), counted().shared(5));
     assert_eq!(run(&two).unwrap().num_rows(), 200);
     assert_eq!(function.rows(), 200);
-    assert_eq!((two.operators().len(), exec::estimates(&two).len()), (7, 7));
+    assert_eq!((two.operators().len(), exec::estimates(&two).iter().count()), (7, 7));
 }

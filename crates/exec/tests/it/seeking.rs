@@ -40,7 +40,7 @@ fn keyed() -> TableVersion {
 }
 
 fn compare(column: usize, op: CompareOp, value: ArrayRef) -> Predicate {
-    Predicate::Compare { column, op, value }
+    Predicate::Compare { column, op, value: value.into() }
 }
 
 /// Rows of the pieces that tasks would look at.
@@ -129,8 +129,8 @@ fn few_keys_of_a_join_are_looked_up() {
         let profile = Profile::new(&plan);
         let batches = execute_profiled(Arc::new(plan.clone()), context(), &profile).collect_blocking().unwrap();
         assert_eq!(concat_batches(&plan.schema(), &batches).unwrap().num_rows(), rows);
-        let place = plan.operators().iter().position(|(_, p)| matches!(p, Plan::Scan { .. })).unwrap();
-        let scanned = profile.operators()[place].as_ref().map(|o| o.rows);
+        let id = plan.operators().iter().find(|o| matches!(o.plan, Plan::Scan { .. })).unwrap().id;
+        let scanned = profile.operators()[id].as_ref().map(|o| o.rows);
         assert_eq!(scanned, Some(2), "{plan}");
     }
 }

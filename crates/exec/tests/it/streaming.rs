@@ -75,8 +75,7 @@ fn every_share_of_many_granules_comes_in_order() {
     let value = |row: i64| row.wrapping_mul(7919).rem_euclid(1009);
     let table = numbers(&[(0..rows).map(|row| Some(value(row))).collect()]);
     for below in [1, 9, 40, 300, 1008, 1009] {
-        let bound = Arc::new(arrow::array::Int64Array::from(vec![below]));
-        let predicate = Predicate::Compare { column: 0, op: CompareOp::Lt, value: bound };
+        let predicate = Predicate::Compare { column: 0, op: CompareOp::Lt, value: int(below).into() };
         let plan = scan(&table).filter(predicate).unwrap();
         for context in [alone(), Context { batch_rows: 1000, ..context() }, Context { batch_rows: 90, ..context() }] {
             let most = context.batch_rows;
@@ -568,7 +567,7 @@ fn storage_borrows_the_workers() {
 #[test]
 fn a_filter_on_one_row_reads_little() {
     let plan = scan(&counting(3 * GRANULE));
-    let one = plan.filter(Predicate::Compare { column: 0, op: CompareOp::Eq, value: int(GRANULE + 5) }).unwrap();
+    let one = plan.filter(Predicate::Compare { column: 0, op: CompareOp::Eq, value: int(GRANULE + 5).into() }).unwrap();
     assert_eq!(column_of_numbers(&run(&one).unwrap()), [Some(GRANULE + 5)]);
     assert_eq!(one.schema().field(0).data_type(), &DataType::Int64);
 }

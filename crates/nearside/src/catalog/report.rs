@@ -84,7 +84,7 @@ fn column(table: &TableEntry, index: usize) -> ColumnReport {
         }
         if let Column::Coded(coded) = column.as_ref() {
             bits = bits.max(Some(coded.bits()));
-            if dictionaries.insert(std::sync::Arc::as_ptr(coded.dictionary()) as usize) {
+            if dictionaries.insert(coded.dictionary().id()) {
                 report.dictionary_bytes += column.bytes_dictionary() as u64;
             }
         }

@@ -50,7 +50,7 @@ use crate::lower::structure::structure;
 use crate::lower::substring::with_substring;
 
 pub(crate) use bind::{bind, bind_as_written, bind_with};
-pub(crate) use parameters::{count_parameters, only_table, with_parameters};
+pub(crate) use parameters::{count_parameter, only_table, with_parameters};
 pub(crate) use props::{Props, Slots};
 
 /// A query's optimised plan of which every operator is one of ours.

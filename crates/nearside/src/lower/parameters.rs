@@ -4,10 +4,11 @@ use datafusion_common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, ParamValues, ScalarValue};
 use datafusion_expr::expr::Placeholder;
 use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+use exec::ParameterId;
 
 use super::LoweredPlan;
 use super::predicate::comparable;
-use super::props::place_of;
+use super::props::id_of;
 use crate::error::Result;
 use crate::lower::structure::comparison;
 use crate::tables::stored::StoredSource;
@@ -34,12 +35,12 @@ pub(crate) fn with_parameters(
     Ok(Some(LoweredPlan::new(plan.clone())))
 }
 
-/// How often parameter `place` (0 for `$1`) stands in a plan.
+/// How often a parameter stands in a plan.
 ///
 /// # Errors
 /// None that a plan which was made by the planner has.
-pub(crate) fn count_parameters(plan: &LogicalPlan, place: usize) -> Result<usize> {
-    Ok(parameters(plan)?.iter().filter(|p| place_of(p) == Some(place)).count())
+pub(crate) fn count_parameter(plan: &LogicalPlan, id: ParameterId) -> Result<usize> {
+    Ok(parameters(plan)?.iter().filter(|p| id_of(p) == Some(id)).count())
 }
 
 /// The identity of the one stored table that a plan reads, by one scan.
@@ -75,11 +76,11 @@ fn parameters(plan: &LogicalPlan) -> Result<Vec<Placeholder>> {
 
 /// Some value for each parameter; `None` where a type is not known.
 fn defaults(parameters: &[Placeholder]) -> Option<Vec<ScalarValue>> {
-    let count = parameters.iter().map(place_of).max().flatten()? + 1;
+    let count = parameters.iter().map(id_of).max().flatten()?.0 + 1;
     let mut values = vec![ScalarValue::Null; count];
     for parameter in parameters {
         let data_type = parameter.field.as_ref()?.data_type();
-        values[place_of(parameter)?] = ScalarValue::new_default(data_type).ok()?;
+        values[id_of(parameter)?.0] = ScalarValue::new_default(data_type).ok()?;
     }
     Some(values)
 }

@@ -58,8 +58,8 @@ fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema, props: &P
         Expr::Literal(value, _) => value,
         Expr::Placeholder(parameter) => {
             let Some((column, field)) = comparable(column, schema)? else { return Ok(None) };
-            let value = props.value_of(parameter).filter(|value| value.data_type() == field.data_type());
-            return Ok(value.map(|value| Predicate::Compare { column, op, value: Arc::clone(value) }));
+            let value = props.value_of(parameter, field.data_type());
+            return Ok(value.map(|value| Predicate::Compare { column, op, value }));
         }
         _ => return Ok(None),
     };
@@ -67,7 +67,7 @@ fn compare(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema, props: &P
     let Some(literal) = same_type(literal, field.data_type()) else { return Ok(None) };
     match zeros(&literal) {
         Some([minus, plus]) => compare_zero(column, op, &minus, &plus).map(Some),
-        None => Ok(literal_array(&literal).map(|value| Predicate::Compare { column, op, value })),
+        None => Ok(literal_array(&literal).map(|value| Predicate::Compare { column, op, value: value.into() })),
     }
 }
 
@@ -90,7 +90,7 @@ fn compare_zero(column: usize, op: CompareOp, minus: &ScalarValue, plus: &Scalar
         CompareOp::Lt | CompareOp::GtEq => minus,
         CompareOp::LtEq | CompareOp::Gt => plus,
     };
-    Ok(Predicate::Compare { column, op, value: bound.to_array()? })
+    Ok(Predicate::Compare { column, op, value: bound.to_array()?.into() })
 }
 
 fn in_list(list: &InList, schema: &DFSchema) -> Result<Option<Predicate>> {

@@ -18,7 +18,7 @@ use exec::Plan;
 use parking_lot::Mutex;
 use storage::TableVersion;
 
-use crate::lower::{LoweredPlan, Slots};
+use crate::lower::LoweredPlan;
 
 /// A query that was planned.
 #[derive(Debug)]
@@ -43,8 +43,6 @@ pub(super) struct BoundPlan {
     pub(super) table: u64,
     pub(super) version: Weak<TableVersion>,
     pub(super) plan: Plan,
-    /// What stands for the values of the parameters.
-    pub(super) slots: Slots,
     pub(super) schema: SchemaRef,
 }
 

@@ -12,13 +12,13 @@ use datafusion_optimizer::eliminate_filter::EliminateFilter;
 use datafusion_optimizer::eliminate_limit::EliminateLimit;
 use datafusion_optimizer::propagate_empty_relation::PropagateEmptyRelation;
 use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
-use exec::Plan;
+use exec::{ParameterId, Plan};
 use parking_lot::Mutex;
 use storage::TableVersion;
 
 use crate::error::{Error, Result};
 use crate::functions::checked;
-use crate::lower::{LoweredPlan, Slots, bind_with, count_parameters, only_table, with_parameters};
+use crate::lower::{LoweredPlan, Slots, bind_with, count_parameter, only_table, with_parameters};
 use crate::plan::headers;
 use crate::plan::planning::optimise_with;
 use crate::run::cache::is_cacheable;
@@ -79,13 +79,14 @@ impl PlannedQuery {
         let known = self.bound.lock().clone();
         if let Some(known) = known
             && let Some(table) = running.catalog.by_id(known.table)
+            // The very version: as long as it is known here, no other one can lie in its place.
             && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(&table.version))
-            && let Some(plan) = known.plan.with_literals(&table.version, &known.slots, &values)
+            && let Some(plan) = known.plan.with_values(&table.version, &values)
         {
             return Ok(query::start_bound(plan, Arc::clone(&known.schema), running, false));
         }
         let bound = deep(|| bind_with(lowered, &running.catalog, running.props(), values.clone()))?;
-        if let Some(new) = BoundPlan::of(lowered, &bound, values, &running)? {
+        if let Some(new) = BoundPlan::of(lowered, &bound, &values, &running)? {
             *self.bound.lock() = Some(Arc::new(new));
         }
         Ok(query::start_bound(bound, Arc::clone(&lowered.schema), running, false))
@@ -94,19 +95,24 @@ impl PlannedQuery {
 
 impl BoundPlan {
     /// What a bound plan leaves for the next run, if it reads one table, and once.
-    fn of(lowered: &LoweredPlan, bound: &Plan, slots: Slots, running: &RunningStatement) -> Result<Option<BoundPlan>> {
+    fn of(
+        lowered: &LoweredPlan,
+        bound: &Plan,
+        values: &Slots,
+        running: &RunningStatement,
+    ) -> Result<Option<BoundPlan>> {
         let Some(table) = only_table(&lowered.plan) else { return Ok(None) };
         let Some(entry) = running.catalog.by_id(table) else { return Ok(None) };
         // A comparison that the optimiser did away with, or wrote twice, may rest on its value.
-        for (place, slot) in slots.iter().enumerate() {
-            if bound.count_literal(slot) != count_parameters(&lowered.plan, place)? {
+        for parameter in (0..values.len()).map(ParameterId) {
+            if bound.count_parameter(parameter) != count_parameter(&lowered.plan, parameter)? {
                 return Ok(None);
             }
         }
         let empty = Arc::new(TableVersion::empty(&entry.version.schema));
-        let Some(plan) = bound.with_literals(&empty, &slots, &slots) else { return Ok(None) };
+        let Some(plan) = bound.with_values(&empty, values) else { return Ok(None) };
         let version = Arc::downgrade(&entry.version);
-        Ok(Some(BoundPlan { table, version, plan, slots, schema: Arc::clone(&lowered.schema) }))
+        Ok(Some(BoundPlan { table, version, plan, schema: Arc::clone(&lowered.schema) }))
     }
 }
 

@@ -37,7 +37,7 @@ impl Recording {
     /// The last row was taken.
     pub(crate) fn done(self) {
         let mut done = StatementKind { rows: self.rows, ..StatementKind::default() };
-        for counts in self.profile.operators().into_iter().flatten() {
+        for counts in self.profile.operators().iter().flatten() {
             done.cpu += counts.busy;
             done.tasks += counts.tasks;
         }

@@ -10,7 +10,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_expr::{DescribeTable, LogicalPlan};
 use datafusion_sql::parser::{ExplainStatement, Statement};
-use exec::{Plan, Profile};
+use exec::{ListedOperator, Plan, Profile};
 use numa::counters::{Counter, Counts};
 
 use crate::error::types::sql_type;
@@ -99,10 +99,10 @@ fn drain(plan: &Arc<Plan>, profile: &Profile, running: &Arc<RunningStatement>) -
 /// The operators of a plan; with the rows that it gave and its profile, if it was run.
 fn operator_lines(plan: &Plan, ran: Option<(i64, &Profile)>, lines: &mut Vec<Line>) {
     let estimates = exec::estimates(plan);
-    let profiles = ran.map(|(_, profile)| profile.operators()).unwrap_or_default();
+    let profiles = ran.map(|(_, profile)| profile.operators());
     let mut shared: Vec<usize> = Vec::new();
     let mut on_top = true;
-    for (i, (below, operator)) in plan.operators().into_iter().enumerate() {
+    for ListedOperator { id, depth, plan: operator, .. } in plan.operators() {
         let text = match operator {
             Plan::Shared(one) => {
                 let met = shared.iter().position(|known| *known == one.id);
@@ -115,9 +115,9 @@ fn operator_lines(plan: &Plan, ran: Option<(i64, &Profile)>, lines: &mut Vec<Lin
             }
             other => other.describe_operator(),
         };
-        let mut line = Line { depth: below, operator: text, ..Line::default() };
-        line.estimated_rows = estimates.get(i).map(|rows| rows.round() as i64);
-        if let Some(profile) = profiles.get(i).copied().flatten() {
+        let mut line = Line { depth, operator: text, ..Line::default() };
+        line.estimated_rows = Some(estimates[id].round() as i64);
+        if let Some(profile) = profiles.as_ref().and_then(|profiles| profiles[id]) {
             line.rows = Some(profile.rows as i64);
             line.microseconds = Some(profile.busy.as_micros() as i64);
             line.tasks = Some(profile.tasks as i64);

@@ -78,6 +78,7 @@ pub(crate) fn duplicate(
     running: &Arc<RunningStatement>,
 ) -> Result<Option<String>> {
     let version = &table.table().version;
+    // The very segments: `before` holds them, so no other one can lie where they do.
     let old: HashSet<*const Segment> =
         before.into_iter().flat_map(TableVersion::segments).map(|s| Arc::as_ptr(&s.segment)).collect();
     let new: Vec<bool> = version.segments().map(|s| !old.contains(&Arc::as_ptr(&s.segment))).collect();

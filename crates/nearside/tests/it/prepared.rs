@@ -23,6 +23,9 @@ const QUERIES: &[(&str, &[Kind])] = &[
     ("SELECT s, count(*), sum(k) FROM t WHERE k > $1 GROUP BY s", &[Kind::Int]),
     ("SELECT k FROM t WHERE k > $1 ORDER BY k DESC LIMIT 3", &[Kind::Int]),
     ("SELECT k FROM (SELECT k, s FROM t WHERE s = $2) WHERE k > $1", &[Kind::Int, Kind::Text]),
+    // Values that are equal, to each other and to what is written.
+    ("SELECT k FROM t WHERE k = $1 OR k = $2 OR k = 7 OR j = $1", &[Kind::Int, Kind::Int]),
+    ("SELECT k, s FROM t WHERE k >= $1 AND j <> $2 AND k < $3 AND k <> 3", &[Kind::Int, Kind::Int, Kind::Int]),
     // A contradiction for some values, and for none.
     ("SELECT k FROM t WHERE k = $1 AND k = $2", &[Kind::Int, Kind::Int]),
     ("SELECT k FROM t WHERE k = $1 AND k = 3", &[Kind::Int]),

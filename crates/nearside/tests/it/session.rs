@@ -265,6 +265,32 @@ fn explain_analyze_counts_what_native_operators_do() {
     assert!(batch.column_by_name("estimated_rows").unwrap().as_primitive::<Int64Type>().null_count() == 0);
 }
 
+/// The operators that a statement ran as, and the rows that each gave, where it was counted.
+fn analyzed(session: &Session, sql: &str) -> Vec<(String, Option<i64>)> {
+    let batches = session.query(&format!("EXPLAIN ANALYZE {sql}")).unwrap().collect_all().unwrap();
+    let operators = batches[0].column_by_name("operator").unwrap().as_string_view();
+    let rows = batches[0].column_by_name("rows").unwrap().as_primitive::<Int64Type>();
+    operators.iter().map(|operator| operator.unwrap().trim_start().to_owned()).zip(rows.iter()).collect()
+}
+
+#[test]
+fn explain_analyze_counts_what_is_shared_once() {
+    let database = database();
+    numbers(&database, "numbers", 200_000);
+    let session = database.session();
+    let query = "WITH c AS MATERIALIZED (SELECT n % 100 AS g, count(*) AS rows FROM numbers GROUP BY 1) \
+                 SELECT a.g, b.rows FROM c a JOIN c b ON a.g = b.g WHERE a.g < 200";
+    let rows_of = |lines: &[(String, Option<i64>)], name: &str| -> Vec<Option<i64>> {
+        lines.iter().filter(|(operator, _)| operator.starts_with(name)).map(|(_, rows)| *rows).collect()
+    };
+    let lines = analyzed(&session, query);
+    let of = |name| rows_of(&lines, name);
+    assert_eq!(of("Shared 1: computed once"), [Some(100), Some(100)], "{lines:?}");
+    assert_eq!(of("Shared 1: computed once, as above").len(), 1, "{lines:?}");
+    assert_eq!((of("Aggregate"), of("Join")), (vec![Some(100)], vec![Some(100)]), "{lines:?}");
+    assert_eq!(of("Scan"), [Some(200_000)], "{lines:?}");
+}
+
 #[test]
 fn views_tell_of_bytes_and_tasks() {
     let database = database();

@@ -23,6 +23,7 @@ use crate::GRANULE_ROWS;
 use crate::coded::CodedColumn;
 use crate::dictionary::bytes_at;
 use crate::error::StoreError;
+use crate::identity::DictionaryId;
 use crate::partition::{PARTS_MAX, Partitioner, keys_of};
 use crate::segment::SegmentVersion;
 use crate::table::TableVersion;
@@ -76,7 +77,7 @@ pub fn range_bounds(version: &TableVersion, column: usize, parts: usize) -> Resu
 
 /// Values of a column in any order, with repeats, and how many live rows each stands for.
 fn weighted_values(version: &TableVersion, column: usize, t: &DataType) -> Result<(ArrayRef, Vec<u64>), StoreError> {
-    let mut counters: HashMap<(usize, bool), (&CodedColumn, Counters)> = HashMap::new();
+    let mut counters: HashMap<(DictionaryId, bool), (&CodedColumn, Counters)> = HashMap::new();
     let (mut arrays, mut weights): (Vec<ArrayRef>, Vec<u64>) = (Vec::new(), Vec::new());
     let plain: usize = version
         .segments()
@@ -88,7 +89,7 @@ fn weighted_values(version: &TableVersion, column: usize, t: &DataType) -> Resul
         let stored = version.segment.column(column);
         match stored.as_coded() {
             Some(coded) => {
-                let key = (Arc::as_ptr(coded.dictionary()) as usize, coded.null_code());
+                let key = (coded.dictionary().id(), coded.null_code());
                 let (_, counters) = counters.entry(key).or_insert_with(|| (coded, Counters::of(coded)));
                 counters.count(coded, version);
             }

@@ -198,6 +198,8 @@ fn placing_keeps_every_value_and_what_is_shared() {
         for (i, wish) in wishes.iter().enumerate() {
             let old = &version.parts[0].segments[0].segment;
             let new = &placed.parts[0].segments[0].segment;
+            // A number belongs to one column.
+            assert_eq!(old.column(i).id() == new.column(i).id(), Arc::ptr_eq(old.column(i), new.column(i)));
             let Some(wish) = wish else {
                 assert!(Arc::ptr_eq(old.column(i), new.column(i)));
                 continue;

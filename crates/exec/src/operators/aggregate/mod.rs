@@ -49,6 +49,7 @@ use crate::pipe::filters::Filters;
 use crate::pipe::flow::Flow;
 use crate::plan::delicate::is_delicate_call;
 use crate::plan::{AggregateCall, Aggregation};
+use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
 use crate::tasks::traffic;
 use calls::{Calls, States};
@@ -64,13 +65,18 @@ const FLUSH_GROUPS: usize = 1 << 17;
 const ROWS_PER_GROUP: u64 = 8;
 
 /// A pipe of the groups.
-pub(crate) fn pipe(flow: &Flow<'_>, aggregation: &Aggregation, filters: &Filters) -> Result<Pipe, ExecError> {
+pub(crate) fn pipe(
+    flow: &Flow<'_>,
+    aggregation: &Aggregation,
+    place: &OperatorPlace,
+    filters: &Filters,
+) -> Result<Pipe, ExecError> {
     let keys = &aggregation.keys;
     // A row whose key passes no filter is of a group that passes none.
     let schema = aggregation.input.schema();
     let shows = aggregation.calls.iter().any(|call| is_delicate_call(call, &schema));
     let below = filters.iter().filter_map(|w| Some(w.below(aggregation.key_of(w.column)?, shows)));
-    let input = flow.pipe(&aggregation.input, &below.collect())?;
+    let input = flow.pipe(&aggregation.input, &place.input(0), &below.collect())?;
     if let Some(sets) = &aggregation.sets {
         return sets::pipe(&flow.run, &input, keys, sets, &aggregation.calls);
     }

@@ -32,6 +32,7 @@ use crate::pipe::kept::{collect, of_rows};
 use crate::pipe::{Lane, Operator, Out, Pipe};
 use crate::plan::delicate::{is_delicate_join, shows_rows};
 use crate::plan::{Join, JoinKind, Plan, Side};
+use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
 use crate::{ExecError, eval};
 
@@ -40,15 +41,21 @@ use rest::{Beside, BuildSource, no_rows};
 use table::{Codes, KeyTable, Strategy};
 
 /// A pipe of the operator's rows.
-pub(crate) fn pipe(flow: &Flow<'_>, join: &Join, filters: &Filters) -> Result<Pipe, ExecError> {
-    pipe_with(flow, join, filters, Strategy::Auto)
+pub(crate) fn pipe(flow: &Flow<'_>, join: &Join, place: &OperatorPlace, filters: &Filters) -> Result<Pipe, ExecError> {
+    pipe_with(flow, join, place, filters, Strategy::Auto)
 }
 
 /// As [`pipe`] with a certain kind of table.
-fn pipe_with(flow: &Flow<'_>, join: &Join, filters: &Filters, strategy: Strategy) -> Result<Pipe, ExecError> {
+fn pipe_with(
+    flow: &Flow<'_>,
+    join: &Join,
+    place: &OperatorPlace,
+    filters: &Filters,
+    strategy: Strategy,
+) -> Result<Pipe, ExecError> {
     let shape = Shape::new(join);
     let (build_filters, mut probe_filters) = shape.below(filters);
-    let build = shape.build_rows(flow, &build_filters)?;
+    let build = shape.build_rows(flow, &shape.place(place, shape.build), &build_filters)?;
     if build.rows >= NO_ROW as usize {
         return Err(ExecError::Evaluation(format!(
             "a join would keep {} rows of one side in memory, more than 2^32 - 2; filter that side further",
@@ -62,7 +69,7 @@ fn pipe_with(flow: &Flow<'_>, join: &Join, filters: &Filters, strategy: Strategy
     if shape.thins_probe() && !(build_filters.is_empty() && is_whole(shape.plan(shape.build))) {
         probe_filters.extend(shape.key_filters(&build, &flow.run)?);
     }
-    let probe = flow.pipe(shape.probe_plan(), &probe_filters)?;
+    let probe = flow.pipe(shape.probe_plan(), &shape.place(place, other(shape.build)), &probe_filters)?;
     shape.joined(flow, build, probe, strategy)
 }
 
@@ -115,6 +122,11 @@ impl<'a> Shape<'a> {
 
     fn plan(&self, side: Side) -> &'a Plan {
         if side == Side::Left { &self.join.left } else { &self.join.right }
+    }
+
+    /// Where a side stands, of the join at `join`.
+    fn place(&self, join: &OperatorPlace, side: Side) -> OperatorPlace {
+        join.input(usize::from(side == Side::Right))
     }
 
     fn probe_plan(&self) -> &'a Plan {
@@ -197,12 +209,12 @@ impl<'a> Shape<'a> {
     }
 
     /// Runs the build side.
-    fn build_rows(&self, flow: &Flow<'_>, filters: &Filters) -> Result<Arc<Rows>, ExecError> {
+    fn build_rows(&self, flow: &Flow<'_>, place: &OperatorPlace, filters: &Filters) -> Result<Arc<Rows>, ExecError> {
         let plan = self.plan(self.build);
         match &self.build_columns {
-            None => flow.rows(plan, filters),
+            None => flow.rows(plan, place, filters),
             Some(columns) => {
-                let pipe = flow.pipe(plan, filters)?;
+                let pipe = flow.pipe(plan, place, filters)?;
                 let infos = columns.iter().map(|&c| pipe.infos[c].clone()).collect();
                 let pipe = pipe.then(PickOperator { columns: columns.clone().into() }, infos);
                 Ok(Arc::new(collect(&pipe, &flow.run, None)?))

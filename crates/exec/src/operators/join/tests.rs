@@ -24,6 +24,7 @@ use crate::plan::predicate::Predicate;
 use crate::plan::{Join, JoinKind, Plan, Side};
 use crate::run::compile::compile;
 use crate::tasks::places::{Lookup, Places};
+use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
 use crate::{ExecError, Expression, SchedParallel};
 
@@ -289,7 +290,7 @@ fn with_run<T>(budget: Arc<Budget>, parallel: &dyn Parallel, body: impl FnOnce(R
 fn run_join(join: &Join, strategy: Strategy) -> Result<Vec<Row>, ExecError> {
     with_run(Budget::unlimited(), &Serial, |run| {
         let flow = Flow::new(run, compile);
-        let pipe = pipe_with(&flow, join, &Filters::new(), strategy)?;
+        let pipe = pipe_with(&flow, join, &OperatorPlace::default(), &Filters::new(), strategy)?;
         let schema = join.schema();
         assert_eq!(pipe.infos.len(), schema.fields().len());
         let mut rows = Vec::new();
@@ -428,7 +429,7 @@ fn keys_of_one_dictionary_are_compared_as_vids() {
     let plan = plan_of(&batch, Made::OneSegment);
     let most = |plan: &Plan, most: i64| {
         let value: ArrayRef = Arc::new(Int64Array::from(vec![most]));
-        plan.clone().filter(Predicate::Compare { column: 1, op: CompareOp::Lt, value }).unwrap()
+        plan.clone().filter(Predicate::Compare { column: 1, op: CompareOp::Lt, value: value.into() }).unwrap()
     };
     let kept = |most: i64| {
         let payload = batch.column(1).as_primitive::<Int64Type>();
@@ -477,7 +478,7 @@ fn count(join: &Join, strategy: Strategy, budget: &Arc<Budget>, stop_at: usize) 
     let threads = SchedParallel::new(scheduler, Statement::new(1, Budget::unlimited()));
     with_run(budget.clone(), &threads, |run| {
         let flow = Flow::new(run, compile);
-        let pipe = pipe_with(&flow, join, &Filters::new(), strategy)?;
+        let pipe = pipe_with(&flow, join, &OperatorPlace::default(), &Filters::new(), strategy)?;
         let mut rows = 0;
         for morsel in 0..pipe.morsels() {
             pipe.run(morsel, &run, &mut |chunk| {

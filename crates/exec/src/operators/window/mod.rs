@@ -45,18 +45,26 @@ use crate::plan::delicate::is_delicate_window;
 use crate::plan::{
     AggregateFunction, FrameBound, FrameExclusion, FrameUnits, Plan, SortKey, Window, WindowCall, WindowFunction,
 };
+use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
 use frames::{Frames, WindowInput};
 use places::{ColumnPieces, OrderedRows, PIECE_ROWS};
 
 /// A pipe of the operator's rows, partition by partition.
-pub(crate) fn pipe(flow: &Flow<'_>, window: &Window, filters: &Filters) -> Result<Pipe, ExecError> {
+pub(crate) fn pipe(
+    flow: &Flow<'_>,
+    window: &Window,
+    place: &OperatorPlace,
+    filters: &Filters,
+) -> Result<Pipe, ExecError> {
     let levels = levels(window);
     let lowest = levels[0];
     let shows = levels.iter().any(|window| is_delicate_window(window));
     // A row that is of no use is of a partition that is of none, if its column tells partitions apart.
     let below = filters.iter().filter(|wanted| levels.iter().all(|w| w.partition.contains(&wanted.column)));
-    let input = flow.pipe(&lowest.input, &below.map(|wanted| wanted.below(wanted.column, shows)).collect())?;
+    let below = below.map(|wanted| wanted.below(wanted.column, shows)).collect();
+    let place = levels[1..].iter().fold(place.clone(), |place, _| place.part());
+    let input = flow.pipe(&lowest.input, &place.input(0), &below)?;
     let rows = rows_of(&input, &flow.run)?;
     let keys = lowest.sort_keys();
     let mut prefixes = Vec::new();

@@ -22,6 +22,7 @@ use crate::plan::{
 };
 use crate::run::compile::compile;
 use crate::tasks::places::{Lookup, Places};
+use crate::tasks::profile::OperatorPlace;
 
 const COLUMNS: [&str; 12] = ["g", "s", "t", "f", "d", "ts", "dec", "wide", "v", "x", "b", "n"];
 const G: usize = 0;
@@ -333,7 +334,7 @@ fn plan(random: &mut Random) -> Plan {
     }
     if random.one_in(3) {
         let value = Arc::new(Int64Array::from(vec![random.below_u64(5) as i64])) as ArrayRef;
-        plan = plan.filter(Predicate::Compare { column: G, op: CompareOp::LtEq, value }).unwrap();
+        plan = plan.filter(Predicate::Compare { column: G, op: CompareOp::LtEq, value: value.into() }).unwrap();
     }
     plan
 }
@@ -345,7 +346,7 @@ fn run(plan: &Plan) -> Result<RecordBatch, ExecError> {
     let traffic = Arc::default();
     let run = Run { statement: &statement, parallel: &Serial, threads: 1, places, traffic: &traffic };
     let flow = Flow::new(run, compile);
-    let rows = flow.rows(plan, &Filters::new())?;
+    let rows = flow.rows(plan, &OperatorPlace::default(), &Filters::new())?;
     let columns = rows.infos.iter().zip(&rows.columns).map(|(info, vector)| info.to_arrow(vector)).collect();
     Ok(RecordBatch::try_new(plan.schema(), columns).unwrap())
 }
@@ -504,7 +505,7 @@ fn working_memory_is_charged_and_given_back() {
     let values: Vec<i64> = (0..5000).collect();
     let sum = WindowFunction::Aggregate { function: AggregateFunction::Sum, distinct: false };
     let plan = numbers(&values).window(Vec::new(), Vec::new(), vec![simple(sum, vec![0], Frame::WHOLE)]).unwrap();
-    let rows = flow.rows(&plan, &Filters::new()).unwrap();
+    let rows = flow.rows(&plan, &OperatorPlace::default(), &Filters::new()).unwrap();
     assert!(budget.peak_bytes() > 5000 * 20, "{}", budget.peak_bytes());
     drop(rows);
     assert_eq!(budget.used_bytes(), 0);

@@ -77,7 +77,7 @@ impl Dice {
                     () => Pair::of(column, if self.one_in(2) { CompareOp::Eq } else { op }, other),
                 }
             }
-            _ => Predicate::Compare { column, op, value: number(self.below(5) as i64) },
+            _ => Predicate::Compare { column, op, value: number(self.below(5) as i64).into() },
         }
     }
 

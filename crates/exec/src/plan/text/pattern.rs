@@ -77,7 +77,7 @@ impl Pattern {
             && self.literals().next().is_some()
     }
 
-    /// The literals.
+    /// The literals, in the order of the pattern.
     pub(super) fn literals(&self) -> impl Iterator<Item = &Finder<'static>> {
         let stretches = std::iter::once(&self.first).chain(&self.middle).chain(std::iter::once(&self.last));
         stretches.flat_map(|stretch| &stretch.parts).filter_map(|part| match part {
@@ -96,11 +96,11 @@ impl Pattern {
         }
     }
 
-    /// Is this all of the stretch that comes first in a text, anywhere?
-    pub(super) fn leads(&self, literal: &Finder<'static>) -> bool {
+    /// Is this one of [`literals`](Self::literals) all of the stretch that comes first in a text, anywhere?
+    pub(super) fn leads(&self, literal: usize) -> bool {
         let leading = self.middle.first().map(|stretch| &stretch.parts[..]);
-        let same = matches!(leading, Some([PatternPart::Literal(found)]) if std::ptr::eq(found.as_ref(), literal));
-        same && self.first.parts.is_empty() && !self.whole
+        let alone = matches!(leading, Some([PatternPart::Literal(_)]));
+        literal == 0 && alone && self.first.parts.is_empty() && !self.whole
     }
 
     /// Does a text match of which this is what comes behind the leftmost place of the literal that leads?

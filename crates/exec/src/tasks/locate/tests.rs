@@ -206,6 +206,6 @@ fn the_filter_decides_before_the_output_and_the_widest_of_each() {
     let widest = (0..3).max_by_key(|&c| segment.column(c).bytes_codes()).unwrap();
     assert_eq!(node(&plan), Some(NodeId(1 + widest as u32)));
     let value: ArrayRef = Arc::new(Int64Array::from(vec![50_000]));
-    let test = Predicate::Compare { column: 0, op: CompareOp::Lt, value };
+    let test = Predicate::Compare { column: 0, op: CompareOp::Lt, value: value.into() };
     assert_eq!(node(&plan.filter(test).unwrap()), Some(NodeId(1)));
 }

@@ -193,7 +193,7 @@ fn lists_are_taken_apart() {
         }
         if random.one_in(2) {
             let compared = random.pick(&[0, 1, first]);
-            let less = Predicate::Compare { column: compared, op: CompareOp::Lt, value: int(60) };
+            let less = Predicate::Compare { column: compared, op: CompareOp::Lt, value: int(60).into() };
             plan = plan.filter(less).unwrap();
         }
         if random.one_in(3) {
@@ -213,7 +213,7 @@ fn less(values: &Int64Array) -> ArrayRef {
 
 /// A step over the work table: it ends by itself, or because rows come again.
 fn step(random: &mut Random, work: Plan, distinct: bool) -> Plan {
-    let above = Predicate::Compare { column: 0, op: CompareOp::Gt, value: int(2) };
+    let above = Predicate::Compare { column: 0, op: CompareOp::Gt, value: int(2).into() };
     let falls = |plan: Plan, first: usize, second: usize| {
         plan.filter(above.clone()).unwrap().project(vec![computed(first, "a", less), column(second, "b")]).unwrap()
     };
@@ -251,10 +251,11 @@ fn recursions_end_as_they_should() {
             1 => {
                 // One within the step of another.
                 let work = Plan::WorkTable { id: 2, schema: schema.clone() };
-                let base = work.clone().filter(Predicate::Compare { column: 0, op: CompareOp::Gt, value: int(20) });
+                let base =
+                    work.clone().filter(Predicate::Compare { column: 0, op: CompareOp::Gt, value: int(20).into() });
                 let inner = Plan::WorkTable { id: 3, schema: schema.clone() };
                 let inner_step = inner
-                    .filter(Predicate::Compare { column: 0, op: CompareOp::Gt, value: int(25) })
+                    .filter(Predicate::Compare { column: 0, op: CompareOp::Gt, value: int(25).into() })
                     .unwrap()
                     .project(vec![computed(0, "a", less), column(1, "b")])
                     .unwrap();
@@ -281,7 +282,7 @@ fn a_recursion_without_end_is_taken_as_far_as_it_is_wanted() {
     let step =
         work.project(vec![computed(0, "a", |values| Arc::new(values.unary::<_, Int64Type>(|v| v + 1)))]).unwrap();
     let endless = Plan::recursive(Recursion { base, step, id: 1, distinct: false, schema }).unwrap();
-    let some = Predicate::Compare { column: 0, op: CompareOp::LtEq, value: int(70) };
+    let some = Predicate::Compare { column: 0, op: CompareOp::LtEq, value: int(70).into() };
     for plan in [
         endless.clone().limit(10, Some(60)),
         endless.clone().filter(some.clone()).unwrap().limit(10, Some(60)),

@@ -42,7 +42,7 @@ fn keyed(random: &mut Random, rows: &[usize], possible: u64, nulls: bool) -> Arc
 }
 
 fn below(plan: Plan, most: i64) -> Plan {
-    plan.filter(Predicate::Compare { column: 2, op: CompareOp::Lt, value: int(most) }).unwrap()
+    plan.filter(Predicate::Compare { column: 2, op: CompareOp::Lt, value: int(most).into() }).unwrap()
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn inner(left: Plan, right: Plan, on: (usize, usize)) -> Plan {
 /// Rows whose first column is not negative; of a whole table no keys go down.
 fn some(plan: Plan) -> Plan {
     let value = crate::support::int(0);
-    plan.filter(exec::Predicate::Compare { column: 0, op: exec::CompareOp::GtEq, value }).unwrap()
+    plan.filter(exec::Predicate::Compare { column: 0, op: exec::CompareOp::GtEq, value: value.into() }).unwrap()
 }
 
 /// How many rows, and the sum of a column.

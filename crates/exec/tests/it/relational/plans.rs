@@ -184,7 +184,7 @@ impl<'a> Generator<'a> {
             0..=2 => {
                 use CompareOp::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
                 let op = self.random.pick(&[Eq, NotEq, Lt, LtEq, Gt, GtEq]);
-                Predicate::Compare { column, op, value: literal(self.random, data_type, 1) }
+                Predicate::Compare { column, op, value: literal(self.random, data_type, 1).into() }
             }
             3 => {
                 let count = self.random.below(6);
