@@ -118,7 +118,7 @@ impl Owner {
     }
 
     /// The same leaf with another number of lines.
-    fn rebuild(&mut self, key: u64, way: Way, lines: usize) -> Result<(), MemoryError> {
+    pub(super) fn rebuild(&mut self, key: u64, way: Way, lines: usize) -> Result<(), MemoryError> {
         let Child::Leaf { cover, .. } = way.child else { return Ok(()) };
         let tree = Arc::clone(&self.tree);
         let leaf = tree.leaf(way.child).expect("a leaf");
