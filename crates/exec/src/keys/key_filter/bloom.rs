@@ -17,7 +17,6 @@ use numa::Reservation;
 
 use crate::ExecError;
 use crate::chunk::vector::Vector;
-use crate::keys::hash::hash;
 use crate::tasks::run::Run;
 
 /// Bits of memory per key.
@@ -91,8 +90,18 @@ fn words_for(keys: usize) -> usize {
 /// The word of a key and its bits there.
 #[inline]
 fn place(key: i64, words: usize) -> (usize, u64) {
-    let hash = hash(key as u64);
+    let hash = mixed(key as u64);
     let bits = (0..BITS_SET).fold(0, |bits, i| bits | (1 << (hash >> (i * CHOICE_BITS) & 63)));
     // The upper half as a fraction of the words: no division, and any number of words will do.
     ((((hash >> 32) * words as u64) >> 32) as usize, bits)
+}
+
+/// A hash all bits of which depend on all bits of the key, also where keys are multiples of a power of two. Tables get
+/// along with a weaker one ([`keys::hash`](crate::keys::hash)): by that one more keys of others pass than there should,
+/// since bits here are chosen by several parts of the hash.
+#[inline]
+fn mixed(key: u64) -> u64 {
+    let once = (key ^ (key >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
+    let twice = (once ^ (once >> 32)).wrapping_mul(0x9fb2_1c65_1e98_df25);
+    twice ^ (twice >> 32)
 }
