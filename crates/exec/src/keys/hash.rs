@@ -1,7 +1,7 @@
 //! The hashes of keys: of one or two words, and of bytes.
 //!
-//! Tables choose a slot by the low bits or a fraction of the low half, partitions and parts by the top bits: so all bits
-//! of a hash depend on all bits of the key. Bloom filters need a stronger one and have it (`key_filter/bloom.rs`).
+//! Tables choose a slot by the low bits or a fraction of the low half, partitions and parts by the top bits: so all
+//! bits of a hash depend on all bits of the key. Bloom filters need a stronger one and have it (`key_filter/bloom.rs`).
 
 use std::hash::BuildHasher;
 
