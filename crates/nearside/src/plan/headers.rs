@@ -2,8 +2,9 @@
 //! names are the expressions in its own notation.
 //!
 //! ```text
-//! SELECT i, t.i + 1, sum(i), count(*), CAST(i AS BIGINT), CAST('5' AS INT), CASE .. END, rank() OVER (..), (SELECT max(i) ..)
-//!        i  ?column? sum     count     i                  int4              case         rank             max
+//! i, t.i      i               CAST(i AS BIGINT)    i        CASE .. END         case
+//! i + 1, 'x'  ?column?        CAST('5' AS INT)     int4     rank() OVER (..)    rank
+//! sum(i)      sum             (SELECT max(i) ..)   max      count(*)            count
 //! ```
 //! A name that was given with AS stays, of course. Names are of the plan as the planner makes it: the optimiser moves
 //! expressions, and columns keep their places.

@@ -1,7 +1,7 @@
 //! [`PlannedQuery`]: a query planned once and run often.
 //!
 //! How much is done once depends on the query. With values in plain comparisons with columns (`id = $1`, `d BETWEEN
-//! $1 AND $2`), or none at all, it is optimised and lowered once ([`PlanKind::LoweredPlan`]); where it reads one table, its
+//! $1 AND $2`), or none at all, it is optimised and lowered once ([`PlanKind::Lowered`]); where it reads one table, its
 //! bound plan is kept too, and a run puts the snapshot and the values into a copy of it ([`BoundPlan`]). With values
 //! elsewhere it is optimised once, and a run puts them in, folds what has become constant and lowers it
 //! ([`PlanKind::Optimised`]). A query that depends on the moment (`now()`), or whose parameters have no known types, is

@@ -5,7 +5,7 @@ use sqlparser::ast::{
     Interval, LambdaFunction, Map, MapEntry, OrderByExpr, OrderByOptions, Subscript, TypedString, Value, ValueWithSpan,
 };
 
-use super::{call, query, refuse, refused, refused_text, types};
+use super::{inner_call, inner_query, refuse, refused, refused_text, types};
 use crate::error::Result;
 
 pub(super) fn exprs<'a>(all: impl IntoIterator<Item = &'a Expr>) -> Result<()> {
@@ -41,10 +41,10 @@ pub(super) fn expr(of: &Expr) -> Result<()> {
         }
         Expr::InSubquery { expr: inner, subquery, negated: _ } => {
             expr(inner)?;
-            query(subquery)
+            inner_query(subquery)
         }
         Expr::Between { expr: inner, negated: _, low, high } => exprs([inner.as_ref(), low.as_ref(), high.as_ref()]),
-        Expr::Exists { subquery, negated: _ } | Expr::Subquery(subquery) => query(subquery),
+        Expr::Exists { subquery, negated: _ } | Expr::Subquery(subquery) => inner_query(subquery),
         Expr::AnyOp { left, compare_op, right, is_some: _ } | Expr::AllOp { left, compare_op, right } => {
             compared(compare_op)?;
             exprs([left.as_ref(), right.as_ref()])
@@ -71,7 +71,7 @@ pub(super) fn expr(of: &Expr) -> Result<()> {
             types::data_type(data_type)?;
             value(&inner.value)
         }
-        Expr::Function(of) => call(of),
+        Expr::Function(call) => inner_call(call),
         Expr::GroupingSets(sets) | Expr::Cube(sets) | Expr::Rollup(sets) => sets.iter().try_for_each(exprs),
         Expr::Tuple(inner) => exprs(inner),
         other => rarer(other),

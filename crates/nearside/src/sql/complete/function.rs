@@ -12,7 +12,7 @@ use sqlparser::ast::{
 };
 
 use super::expression::{expr, exprs, order_by};
-use super::{query, refuse, refused, refused_text};
+use super::{inner_query, refuse, refused, refused_text};
 use crate::error::{Error, Result};
 
 /// Functions over rows, by all their names: aggregates.
@@ -84,7 +84,7 @@ pub(super) fn function(call: &Function) -> Result<()> {
     match args {
         FunctionArguments::None => {}
         FunctionArguments::Subquery(inner) => {
-            query(inner)?;
+            inner_query(inner)?;
             return Err(refused_text("a query as the arguments of a function (put it into brackets of its own)", name));
         }
         FunctionArguments::List(list) => arguments(list, &mut clauses)?,

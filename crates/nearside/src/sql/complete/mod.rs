@@ -58,7 +58,7 @@ fn copy_to(copy: &CopyToStatement) -> Result<()> {
     let CopyToStatement { source, target: _, partitioned_by: _, stored_as: _, options: _ } = copy;
     match source {
         CopyToSource::Relation(_) => Ok(()),
-        CopyToSource::Query(inner) => query(inner),
+        CopyToSource::Query(inner) => inner_query(inner),
     }
 }
 
@@ -94,22 +94,22 @@ fn external(create: &CreateExternalTable) -> Result<()> {
 }
 
 /// A query within an expression or a call.
-fn query(of: &Query) -> Result<()> {
+fn inner_query(of: &Query) -> Result<()> {
     query::query(of)
 }
 
 /// A call within an expression.
-fn call(of: &Function) -> Result<()> {
+fn inner_call(of: &Function) -> Result<()> {
     function::function(of)
 }
 
 /// What a SELECT reads.
-fn source(of: &TableWithJoins) -> Result<()> {
+fn read_by(of: &TableWithJoins) -> Result<()> {
     source::with_joins(of)
 }
 
 /// What a query is joined with behind `|>`.
-fn join(of: &Join) -> Result<()> {
+fn joined_with(of: &Join) -> Result<()> {
     source::join(of)
 }
 

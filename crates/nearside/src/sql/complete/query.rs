@@ -8,7 +8,7 @@ use sqlparser::ast::{
 };
 
 use super::expression::{expr, exprs, order_by, order_options};
-use super::{function, join, refuse, refused, refused_text, source};
+use super::{function, joined_with, read_by, refuse, refused, refused_text};
 use crate::error::Result;
 
 pub(super) fn query(query: &Query) -> Result<()> {
@@ -153,7 +153,7 @@ fn select(select: &Select) -> Result<()> {
         Some(Distinct::All | Distinct::Distinct) | None => {}
     }
     projection.iter().try_for_each(item)?;
-    from.iter().try_for_each(source)?;
+    from.iter().try_for_each(read_by)?;
     selection.iter().try_for_each(expr)?;
     grouping(group_by)?;
     having.iter().try_for_each(expr)?;
@@ -268,7 +268,7 @@ fn pipe(operator: &PipeOperator) -> Result<()> {
             quantifier(*set_quantifier);
             queries.iter().try_for_each(query)
         }
-        PipeOperator::Join(of) => join(of),
+        PipeOperator::Join(join) => joined_with(join),
         other => Err(refused_text("a pipe operator", other)),
     }
 }
