@@ -51,6 +51,7 @@ pub use plan::{
     WindowCall, WindowFunction,
 };
 pub use run::affinities::{TaskPlace, affinities};
+pub use tasks::feedback::{Feedback, TaskShape};
 pub use tasks::parallel::SchedParallel;
 pub use tasks::profile::{OperatorProfile, Profile};
 pub use tasks::traffic::{TouchPhase, Touched, TouchedComponent, Traffic, TrafficLine};

@@ -52,7 +52,8 @@ pub use moving::{MoveError, MoveReport};
 pub use page_map::{Interleaving, PageMap, PageRange, Pattern};
 pub use policy::Policy;
 pub use process::{
-    current_cpu, current_node, keep_freed_memory, peak_resident_bytes, pin_current_thread, resident_bytes,
+    current_cpu, current_node, keep_freed_memory, nearest_node, online_nodes, peak_resident_bytes, pin_current_thread,
+    resident_bytes,
 };
 pub use refusals::{Refusal, refusals};
 pub use region::{Allocator, AtomicRegion, Region, RegionPlacement};

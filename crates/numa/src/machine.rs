@@ -164,6 +164,22 @@ impl Machine {
         self.gauge(node).map_or(0, |of| of.bound_bytes.load(Ordering::Relaxed))
     }
 
+    /// The online nodes.
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.nodes.iter().map(|gauge| gauge.node)
+    }
+
+    /// As [`Topology::nearest_of`], on this machine.
+    pub(crate) fn nearest_of(&self, from: NodeId, nodes: &[NodeId]) -> Option<usize> {
+        if nodes.len() < 2 || nodes[0] == from {
+            return (!nodes.is_empty()).then_some(0);
+        }
+        match &self.details().topology {
+            Some(topology) => topology.nearest_of(from, nodes),
+            None => nodes.iter().position(|node| *node == from).or(Some(0)),
+        }
+    }
+
     /// The online node with the highest number.
     pub(crate) fn highest_node(&self) -> NodeId {
         self.nodes.last().map_or(NodeId(0), |n| n.node)

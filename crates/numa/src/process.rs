@@ -53,6 +53,17 @@ pub fn current_node() -> Option<NodeId> {
     machine.only_node().or_else(|| PINNED.get()).or_else(|| machine.node_of_cpu(current_cpu()?))
 }
 
+/// The place, among some nodes, of the one whose memory is nearest to the cpus of `from` on this machine: that node
+/// itself if it is among them, of equally near ones the first. `None` where there is none.
+pub fn nearest_node(from: NodeId, among: &[NodeId]) -> Option<usize> {
+    Machine::this().nearest_of(from, among)
+}
+
+/// The nodes that are online on this machine, ascending.
+pub fn online_nodes() -> Vec<NodeId> {
+    Machine::this().nodes().collect()
+}
+
 /// Asks the C library to keep up to 512 MiB of freed memory instead of giving it back to the kernel, which would have
 /// to clear it again for the next query. For programs that do nothing else; a library does not decide this for its
 /// process. False where the C library has no such setting.

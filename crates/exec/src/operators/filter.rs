@@ -143,6 +143,10 @@ struct FilterOperator {
 }
 
 impl Operator for FilterOperator {
+    fn kind(&self) -> Option<&'static str> {
+        Some("filter")
+    }
+
     fn push(&self, mut chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
         self.test.narrow(&mut chunk)?;
         if chunk.rows() == 0 { Ok(true) } else { out(chunk) }

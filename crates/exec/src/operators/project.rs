@@ -80,6 +80,10 @@ struct ProjectOperator {
 }
 
 impl Operator for ProjectOperator {
+    fn kind(&self) -> Option<&'static str> {
+        Some("project")
+    }
+
     fn push(&self, mut chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
         let mut columns = Vec::with_capacity(self.sources.len());
         for source in self.sources.iter() {

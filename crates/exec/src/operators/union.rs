@@ -116,6 +116,10 @@ struct ConvertOperator {
 }
 
 impl Operator for ConvertOperator {
+    fn kind(&self) -> Option<&'static str> {
+        Some("convert")
+    }
+
     fn push(&self, mut chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
         let mut columns: Vec<usize> = (0..self.steps.len()).collect();
         for (column, step) in self.steps.iter().enumerate() {

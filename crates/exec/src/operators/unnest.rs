@@ -49,6 +49,10 @@ struct Unnest {
 }
 
 impl Operator for Unnest {
+    fn kind(&self) -> Option<&'static str> {
+        Some("unnest")
+    }
+
     fn push(&self, mut chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
         let lists: Vec<Lists> =
             self.lists.iter().map(|(column, info)| Lists::of(&info.to_arrow(&chunk.column(*column)))).collect();

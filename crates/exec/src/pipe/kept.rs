@@ -35,7 +35,7 @@ pub(crate) fn collect(pipe: &Pipe, run: &Run<'_>, needed: Option<usize>) -> Resu
     let needed = needed.unwrap_or(usize::MAX);
     let done = Mutex::new(Done { counts: vec![None; pipe.morsels()], prefix: 0, rows: 0, all: 0 });
     let kept: Vec<Mutex<Kept>> = (0..pipe.morsels()).map(|_| Mutex::default()).collect();
-    for_each_morsel(pipe, run, &|morsel| {
+    for_each_morsel(pipe, run, "keep rows", &|morsel| {
         if done.lock().rows >= needed {
             return Ok(());
         }

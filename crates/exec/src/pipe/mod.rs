@@ -20,7 +20,9 @@ use crate::ExecError;
 use crate::chunk::vector::ColumnInfo;
 use crate::chunk::{Chunk, Rows};
 use crate::codes::bind::Coding;
+use crate::tasks::feedback::Shape;
 use crate::tasks::run::Run;
+use crate::tasks::traffic::Traffic;
 
 /// Where a chunk goes; false where nobody wants more.
 pub(crate) type Out<'a> = dyn FnMut(Chunk) -> Result<bool, ExecError> + 'a;
@@ -53,6 +55,12 @@ pub(crate) trait ChunkSource: Send + Sync {
     /// What a morsel is expected to cost.
     fn hint(&self, _morsel: usize) -> Hint {
         Hint::default()
+    }
+
+    /// What its morsels read, by name: those of the same name cost the same, by their hints. `None` where hints say
+    /// nothing.
+    fn shape(&self, _traffic: &Traffic) -> Option<String> {
+        None
     }
 
     /// The nodes that its morsels are on, and how its rows lie, for the concurrency hint.
@@ -90,12 +98,19 @@ pub(crate) trait Operator: Send + Sync {
     /// Takes a chunk that is not empty and hands on any number of chunks.
     fn push(&self, chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError>;
 
+    /// What it does, for the shape of the tasks that it is in; `None` where that is next to nothing.
+    fn kind(&self) -> Option<&'static str>;
+
     /// Whether it takes chunks of more rows than [`CHUNK_ROWS`](crate::chunk::CHUNK_ROWS), and makes none that are
     /// larger than those.
     fn takes_any_size(&self) -> bool {
         false
     }
 }
+
+/// The shapes of a pipe's tasks, by lane.
+#[derive(Debug, Default)]
+pub(crate) struct Shapes(Vec<Option<Arc<Shape>>>);
 
 /// A source and the operators over it.
 pub(crate) struct Lane {
@@ -107,6 +122,16 @@ impl Lane {
     /// Is all that is done to its rows done row by row?
     fn is_by_row(&self) -> bool {
         self.operators.iter().all(|operator| operator.takes_any_size())
+    }
+
+    /// What its tasks do, with rows that end up in `into`.
+    fn shape(&self, traffic: &Traffic, into: &str) -> Option<String> {
+        let mut name = self.source.shape(traffic)?;
+        for kind in self.operators.iter().filter_map(|operator| operator.kind()).chain([into]) {
+            name.push_str(" > ");
+            name.push_str(kind);
+        }
+        Some(name)
     }
 }
 
@@ -163,6 +188,30 @@ impl Pipe {
     pub(crate) fn hint(&self, morsel: usize) -> Hint {
         let (lane, morsel) = self.lane_of(morsel);
         lane.source.hint(morsel)
+    }
+
+    /// The shapes of its tasks, whose rows end up in `into`, by lane. Where no hint is ever looked at there are none.
+    pub(crate) fn shapes(&self, run: &Run<'_>, into: &str) -> Shapes {
+        let shape = |lane: &Lane| {
+            let name = lane.shape(run.traffic, into).filter(|_| run.threads > 1)?;
+            Some(run.traffic.feedback().shape(name))
+        };
+        Shapes(self.lanes.iter().map(shape).collect())
+    }
+
+    /// The shape and the hint of a task, the latter as it was before anything was learned.
+    pub(crate) fn expected(&self, shapes: &Shapes, task: usize) -> Option<(Arc<Shape>, Hint)> {
+        let mut before = 0;
+        let lane = self.lanes.iter().position(|lane| {
+            before += lane.source.morsels();
+            task < before
+        })?;
+        Some((shapes.0[lane].clone()?, self.hint(task)))
+    }
+
+    /// What a task is expected to cost, by what others of its shape did.
+    pub(crate) fn hint_learned(&self, shapes: &Shapes, task: usize) -> Hint {
+        self.expected(shapes, task).map_or_else(|| self.hint(task), |(shape, hint)| shape.corrected(hint))
     }
 
     /// The nodes that its tasks are on, and how the rows lie, where all come from one table.

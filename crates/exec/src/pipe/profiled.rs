@@ -13,6 +13,7 @@ use crate::chunk::{Chunk, Rows};
 use crate::codes::bind::Coding;
 use crate::tasks::profile::{Counters, Working};
 use crate::tasks::run::Run;
+use crate::tasks::traffic::Traffic;
 
 /// The pipe of an operator, with its rows counted; what is done with them counts for the operator above.
 pub(crate) fn watch(mut pipe: Pipe, own: &Arc<Counters>, above: &Option<Arc<Counters>>) -> Pipe {
@@ -66,6 +67,10 @@ impl ChunkSource for ProfiledSource {
 
     fn hint(&self, morsel: usize) -> Hint {
         self.source.hint(morsel)
+    }
+
+    fn shape(&self, traffic: &Traffic) -> Option<String> {
+        self.source.shape(traffic)
     }
 
     fn spread(&self) -> Option<(&[NodeId], Pieces)> {
@@ -127,6 +132,10 @@ struct RowCounter {
 }
 
 impl Operator for RowCounter {
+    fn kind(&self) -> Option<&'static str> {
+        None
+    }
+
     fn push(&self, chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
         self.own.add_rows(chunk.rows());
         let _working = Working::on(self.above.clone());

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sched::policy::PackageQueues;
 use sched::{Scheduler, Statement};
 
 use crate::tasks::places::ScanOptions;
@@ -24,6 +25,8 @@ pub struct Context {
     pub ordered: bool,
     /// What scans may use.
     pub scan: ScanOptions,
+    /// Nodes whose tasks wait in the queue of their package.
+    pub packages: Arc<PackageQueues>,
     /// Where it is written down what the plan's tasks touch.
     pub traffic: Arc<Traffic>,
 }
@@ -31,7 +34,14 @@ pub struct Context {
 impl Context {
     /// With batches of [`BATCH_ROWS`], in order.
     pub fn new(scheduler: Arc<Scheduler>, statement: Arc<Statement>) -> Context {
-        let (scan, traffic) = (ScanOptions::default(), Arc::default());
-        Context { scheduler, statement, batch_rows: BATCH_ROWS, ordered: true, scan, traffic }
+        Context {
+            scheduler,
+            statement,
+            batch_rows: BATCH_ROWS,
+            ordered: true,
+            scan: ScanOptions::default(),
+            packages: Arc::default(),
+            traffic: Arc::default(),
+        }
     }
 }

@@ -208,7 +208,8 @@ impl Driver {
         }
         while state.window.is_open() {
             match streamed.next(&mut state.handed_out) {
-                StreamNext::Step(step, affinity, hint) => {
+                StreamNext::Step(step, node, hint) => {
+                    let affinity = node.map_or(Affinity::Anywhere, |node| self.context.packages.near(node));
                     let number = state.window.push(step);
                     if !self.inline {
                         spawns.push((number, affinity, hint));
@@ -264,15 +265,16 @@ impl Driver {
 
     /// Runs a step; the step if it has more to make.
     fn work(&self, number: u64, step: StreamStep) -> Result<Option<StreamStep>, ExecError> {
-        let Context { statement, scheduler, batch_rows, .. } = &self.context;
+        let Context { statement, scheduler, batch_rows, packages, .. } = &self.context;
         statement.check().map_err(|_| stopped(statement))?;
         let streamed = self.source.as_ref().expect("steps come from a source");
+        let lent = SchedParallel::new(scheduler.clone(), statement.clone());
         let parallel: &dyn Parallel =
-            if self.inline { &Serial } else { &SchedParallel::new(scheduler.clone(), statement.clone()) };
+            if self.inline { &Serial } else { &SchedParallel { packages: packages.clone(), ..lent } };
         let threads = if self.inline { 1 } else { scheduler.threads() };
         let places = self.places(matches!(step, StreamStep::Prepare));
         let traffic = &self.context.traffic;
-        let _task = traffic::Task::begin(traffic, statement);
+        let _task = traffic::Task::begin(traffic, statement, streamed.expected(step));
         let run = Run { statement, parallel, threads, places, traffic };
         let more = streamed.run(step, run, *batch_rows, &mut |batch| self.emit(number, batch))?;
         Ok(more.then_some(step))

@@ -9,17 +9,18 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use numa::NodeId;
+use sched::Hint;
 use sched::policy::concurrency::Pieces;
-use sched::{Affinity, Hint};
 use storage::GRANULE_ROWS;
 
 use super::compile::compile;
 use crate::ExecError;
 use crate::operators::limit::Limit;
 use crate::operators::project::passes_limits;
-use crate::pipe::Pipe;
 use crate::pipe::flow::Flow;
+use crate::pipe::{Pipe, Shapes};
 use crate::plan::{Plan, width_bytes};
+use crate::tasks::feedback::Shape;
 use crate::tasks::profile::{OperatorPlace, Profile};
 use crate::tasks::run::Run;
 
@@ -34,8 +35,8 @@ pub(crate) enum StreamStep {
 
 /// What to do next.
 pub(crate) enum StreamNext {
-    /// Run this, there; what it is expected to cost.
-    Step(StreamStep, Affinity, Hint),
+    /// Run this, near that node; what it is expected to cost.
+    Step(StreamStep, Option<NodeId>, Hint),
     /// The preparation has to end first.
     Wait,
     /// Everything was handed out.
@@ -49,7 +50,8 @@ pub(crate) struct PlanStream {
     limit: Option<Limit>,
     /// Bytes of a row that it hands out, about.
     row_bytes: u64,
-    pipe: OnceLock<Pipe>,
+    /// With the shapes of its tasks.
+    pipe: OnceLock<(Pipe, Shapes)>,
     /// The plan's top, if operators are counted.
     top: OperatorPlace,
 }
@@ -70,28 +72,34 @@ impl PlanStream {
 
     /// Bytes of the batches that a morsel makes, about.
     pub(crate) fn morsel_bytes(&self) -> u64 {
-        self.row_bytes * self.pipe.get().map_or(GRANULE_ROWS, |pipe| pipe.morsel_rows()) as u64
+        self.row_bytes * self.pipe.get().map_or(GRANULE_ROWS, |(pipe, _)| pipe.morsel_rows()) as u64
     }
 
     /// Once it is prepared: the nodes that its morsels are on, and how the rows lie, where all come from one table.
     pub(crate) fn spread(&self) -> Option<(&[NodeId], Pieces)> {
-        self.pipe.get()?.spread()
+        self.pipe.get()?.0.spread()
     }
 
     /// The next step after `handed_out` steps.
     pub(crate) fn next(&self, handed_out: &mut usize) -> StreamNext {
         let next = *handed_out;
         let step = match (next.checked_sub(1), self.pipe.get()) {
-            (None, _) => StreamNext::Step(StreamStep::Prepare, Affinity::Anywhere, Hint::default()),
+            (None, _) => StreamNext::Step(StreamStep::Prepare, None, Hint::default()),
             (Some(_), None) => return StreamNext::Wait,
-            (Some(morsel), Some(pipe)) if morsel >= pipe.morsels() => return StreamNext::End,
-            (Some(morsel), Some(pipe)) => {
-                let affinity = pipe.node_of(morsel).map_or(Affinity::Anywhere, Affinity::near);
-                StreamNext::Step(StreamStep::Morsel(morsel), affinity, pipe.hint(morsel))
+            (Some(morsel), Some((pipe, _))) if morsel >= pipe.morsels() => return StreamNext::End,
+            (Some(morsel), Some((pipe, shapes))) => {
+                let (step, node) = (StreamStep::Morsel(morsel), pipe.node_of(morsel));
+                StreamNext::Step(step, node, pipe.hint_learned(shapes, morsel))
             }
         };
         *handed_out += 1;
         step
+    }
+
+    /// Once it is prepared: what a step is of, and what it was expected to cost before anything was learned.
+    pub(crate) fn expected(&self, step: StreamStep) -> Option<(Arc<Shape>, Hint)> {
+        let (StreamStep::Morsel(morsel), Some((pipe, shapes))) = (step, self.pipe.get()) else { return None };
+        pipe.expected(shapes, morsel)
     }
 
     /// Runs a step; `emit` gets the batches of a morsel, of at most `batch_rows` rows, in order and says whether to
@@ -107,10 +115,11 @@ impl PlanStream {
             (StreamStep::Prepare, _) => {
                 let needed = self.limit.and_then(|limit| limit.rows_needed());
                 let pipe = Flow::new(run, compile).last(&self.plan, &self.top, needed)?;
-                assert!(self.pipe.set(pipe).is_ok(), "a plan is prepared once");
+                let shapes = pipe.shapes(&run, "output");
+                assert!(self.pipe.set((pipe, shapes)).is_ok(), "a plan is prepared once");
                 Ok(false)
             }
-            (StreamStep::Morsel(morsel), Some(pipe)) => {
+            (StreamStep::Morsel(morsel), Some((pipe, _))) => {
                 let wanted = pipe.run_in(morsel, batch_rows, &run, &mut |mut chunk| {
                     let batch = chunk.batch(&pipe.infos, &self.schema)?;
                     if batch.num_rows() <= batch_rows {

@@ -1,11 +1,12 @@
 //! How rows become morsels: a granule each, several where granules take little time, small remainders together.
 //!
 //! Invariants: a morsel's pieces lie on one node, in the order of the rows; whatever may match is in one morsel, once.
+//! Where there are copies, each morsel gets the node of one that is expected to be done first, and no other node.
 //!
 //! # Limits
 //! Times are those of [`PerRow`], orders of magnitude only.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use numa::NodeId;
@@ -13,7 +14,7 @@ use sched::Hint;
 use storage::{BLOCK_ROWS, GRANULE_ROWS};
 
 use super::cost::PerRow;
-use super::prepared::PreparedSegment;
+use super::prepared::{Leader, PreparedSegment};
 use super::seek::Access;
 use super::{Morsel, Scan};
 use crate::codes::filter::Bound;
@@ -39,23 +40,27 @@ impl Scan {
             Some(_) => 1,
             None => (granules / places.morsels_min.max(1)).clamp(1, GRANULES_MAX),
         };
-        let mut cutter = Cutter { morsels: Vec::new(), filled: 0, most: most * GRANULE_ROWS };
+        let mut cutter = Cutter::new(most, places.turn.unwrap_or(0));
         for (number, ((version, state), pieces)) in self.segments.iter().zip(prepared).zip(looked_at).enumerate() {
             let segment = &version.segment;
             let leader = self.leader(segment, &state.reads);
-            let node_of = |granule: usize| leader.and_then(|leader| leader.node_of(granule));
+            let home_of = |granule: usize| match &leader {
+                Some(Leader::Granules(locator)) => locator.node_of(granule).map_or(Home::Anywhere, Home::On),
+                Some(Leader::Copies(nodes)) => Home::Copies(nodes),
+                None => Home::Anywhere,
+            };
             let rows: usize = pieces.iter().map(Range::len).sum();
             match &state.access {
                 Access::Rows(rows) => {
                     let per_row = self.per_row(segment, state, segment.rows());
-                    cutter.push_sought(number, rows, &node_of, &per_row);
+                    cutter.push_sought(number, rows, &home_of, &per_row);
                 }
                 _ if rows > 0 => {
                     let per_row = self.per_row(segment, state, rows);
                     for piece in pieces {
-                        let node = node_of(piece.start / GRANULE_ROWS);
+                        let home = home_of(piece.start / GRANULE_ROWS);
                         let (rows, most) = (piece.len(), cutter.most);
-                        cutter.push(number, piece, node, &per_row, Cost { rows, filled: rows, most });
+                        cutter.push(number, piece, home, &per_row, Cost { rows, filled: rows, most });
                     }
                 }
                 _ => {}
@@ -109,6 +114,27 @@ struct Cost {
     most: usize,
 }
 
+/// Where the rows of a piece lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home<'a> {
+    Anywhere,
+    On(NodeId),
+    /// A copy on each of these.
+    Copies(&'a [NodeId]),
+}
+
+impl Home<'_> {
+    /// Whether a morsel that runs there reads what is near.
+    fn is_at(&self, node: Option<NodeId>) -> bool {
+        match (self, node) {
+            (Home::Anywhere, node) => node.is_none(),
+            (Home::On(home), node) => node == Some(*home),
+            (Home::Copies(nodes), Some(node)) => nodes.contains(&node),
+            (Home::Copies(_), None) => false,
+        }
+    }
+}
+
 /// Puts pieces together to morsels.
 struct Cutter {
     morsels: Vec<Morsel>,
@@ -116,22 +142,44 @@ struct Cutter {
     filled: usize,
     /// What a morsel of little work may cost, in rows.
     most: usize,
+    /// Time that morsels so far are expected to take, by node.
+    dealt: BTreeMap<NodeId, u64>,
+    /// Of nodes that are equally busy the one that is first.
+    turn: usize,
 }
 
 impl Cutter {
+    /// Morsels of little work may have `granules`.
+    fn new(granules: usize, turn: usize) -> Cutter {
+        Cutter { morsels: Vec::new(), filled: 0, most: granules * GRANULE_ROWS, dealt: BTreeMap::new(), turn }
+    }
+
+    /// The node of the next morsel, whose rows lie there.
+    fn deal(&self, home: Home<'_>) -> Option<NodeId> {
+        match home {
+            Home::Anywhere => None,
+            Home::On(node) => Some(node),
+            Home::Copies(nodes) => {
+                let nth = |place: usize| nodes[(place + self.turn) % nodes.len()];
+                (0..nodes.len()).map(nth).min_by_key(|node| self.dealt.get(node).copied().unwrap_or(0))
+            }
+        }
+    }
+
     /// Adds a piece.
-    fn push(&mut self, segment: usize, piece: Range<usize>, node: Option<NodeId>, per_row: &PerRow, cost: Cost) {
+    fn push(&mut self, segment: usize, piece: Range<usize>, home: Home<'_>, per_row: &PerRow, cost: Cost) {
         let mut added = Hint::default();
         per_row.add_to(&mut added, cost.rows);
         let filled = self.filled + cost.filled;
         let fits = |last: &Morsel| {
             let little = last.hint.cpu_ns + added.cpu_ns <= MORSEL_NS;
-            last.node == node && (filled <= GRANULE_ROWS || (filled <= cost.most && little))
+            home.is_at(last.node) && (filled <= GRANULE_ROWS || (filled <= cost.most && little))
         };
         match self.morsels.last_mut() {
             Some(last) if fits(last) => self.filled = filled,
             _ => {
                 self.filled = cost.filled;
+                let node = self.deal(home);
                 self.morsels.push(Morsel { pieces: Vec::new(), node, hint: Hint::default() });
             }
         }
@@ -139,23 +187,20 @@ impl Cutter {
             last.hint.bytes += added.bytes;
             last.hint.cpu_ns += added.cpu_ns;
             last.pieces.push((segment, piece));
+            if let Some(node) = last.node {
+                *self.dealt.entry(node).or_default() += added.cpu_ns.max(1);
+            }
         }
     }
 
     /// Adds rows that an index names: a piece reaches from its first row to its last one, all on one node.
-    fn push_sought(
-        &mut self,
-        segment: usize,
-        rows: &[u32],
-        node_of: &dyn Fn(usize) -> Option<NodeId>,
-        per_row: &PerRow,
-    ) {
-        let node = |row: u32| node_of(row as usize / GRANULE_ROWS);
+    fn push_sought<'a>(&mut self, segment: usize, rows: &[u32], home_of: &dyn Fn(usize) -> Home<'a>, per_row: &PerRow) {
+        let home = |row: u32| home_of(row as usize / GRANULE_ROWS);
         let mut rest = rows;
         while let Some(&first) = rest.first() {
-            let here = node(first);
+            let here = home(first);
             let most = &rest[..rest.len().min(SOUGHT_ROWS)];
-            let count = most.iter().position(|&row| node(row) != here).unwrap_or(most.len());
+            let count = most.iter().position(|&row| home(row) != here).unwrap_or(most.len());
             let piece = first as usize..most[count - 1] as usize + 1;
             let cost = Cost { rows: count, filled: count * SOUGHT_ROW_COST, most: GRANULE_ROWS };
             self.push(segment, piece, here, per_row, cost);
@@ -190,11 +235,11 @@ mod tests {
     /// Cuts whole granules that take `cpu_ps` per row and lie on these nodes.
     fn cut(granules: &[u32], cpu_ps: f64, most: usize) -> Vec<Vec<usize>> {
         let per_row = PerRow::of_cpu(cpu_ps);
-        let mut cutter = Cutter { morsels: Vec::new(), filled: 0, most: most * GRANULE_ROWS };
+        let mut cutter = Cutter::new(most, 0);
         for (granule, node) in granules.iter().enumerate() {
             let piece = granule * GRANULE_ROWS..(granule + 1) * GRANULE_ROWS;
             let cost = Cost { rows: GRANULE_ROWS, filled: GRANULE_ROWS, most: most * GRANULE_ROWS };
-            cutter.push(0, piece, Some(NodeId(*node)), &per_row, cost);
+            cutter.push(0, piece, Home::On(NodeId(*node)), &per_row, cost);
         }
         let granules = |morsel: Morsel| morsel.pieces.iter().map(|(_, rows)| rows.start / GRANULE_ROWS).collect();
         cutter.morsels.into_iter().map(granules).collect()
@@ -213,10 +258,61 @@ mod tests {
     #[test]
     fn rows_that_an_index_names_do_not_wait_for_each_other() {
         let per_row = PerRow::of_cpu(260.0);
-        let mut cutter = Cutter { morsels: Vec::new(), filled: 0, most: 16 * GRANULE_ROWS };
+        let mut cutter = Cutter::new(16, 0);
         let rows: Vec<u32> = (0..5 * SOUGHT_ROWS as u32).map(|row| row * 100).collect();
-        cutter.push_sought(0, &rows, &|_| None, &per_row);
+        cutter.push_sought(0, &rows, &|_| Home::Anywhere, &per_row);
         assert_eq!(cutter.morsels.len(), 5);
+    }
+
+    #[test]
+    fn morsels_over_copies_go_where_least_is_expected_and_only_where_a_copy_is() {
+        for seed in 0..300 {
+            let mut random = random::Random::new(seed);
+            let subset = |random: &mut random::Random| -> Vec<NodeId> {
+                let nodes: Vec<NodeId> = (0..8).filter(|_| random.one_in(2)).map(NodeId).collect();
+                if nodes.is_empty() { vec![NodeId(3)] } else { nodes }
+            };
+            let sets: Vec<Vec<NodeId>> = (0..1 + random.below(3)).map(|_| subset(&mut random)).collect();
+            let mut cutter = Cutter::new(1 + random.below(16), random.below(100));
+            // What was given to each node, kept by hand.
+            let mut given: BTreeMap<NodeId, u64> = BTreeMap::new();
+            for granule in 0..random.below(60) {
+                let home = match random.below(5) {
+                    0 => Home::Anywhere,
+                    1 => Home::On(NodeId(random.below(8) as u32)),
+                    _ => Home::Copies(&sets[random.below(sets.len())]),
+                };
+                let per_row = PerRow::of_cpu([0.0, 100.0, 1000.0, 9000.0][random.below(4)]);
+                let piece = granule * GRANULE_ROWS..(granule + 1) * GRANULE_ROWS;
+                let cost = Cost { rows: GRANULE_ROWS, filled: GRANULE_ROWS, most: cutter.most };
+                let (before, morsels) = (given.clone(), cutter.morsels.len());
+                cutter.push(0, piece, home, &per_row, cost);
+                let last = cutter.morsels.last().unwrap();
+                let mut added = Hint::default();
+                per_row.add_to(&mut added, GRANULE_ROWS);
+                match (home, last.node) {
+                    (Home::Anywhere, node) => assert_eq!(node, None, "seed {seed}"),
+                    (Home::On(home), node) => assert_eq!(node, Some(home), "seed {seed}"),
+                    (Home::Copies(nodes), node) => {
+                        assert!(nodes.contains(&node.unwrap()), "seed {seed}: {node:?} of {nodes:?}");
+                        let of = |node: &NodeId| before.get(node).copied().unwrap_or(0);
+                        let least = nodes.iter().map(of).min().unwrap();
+                        let begins = cutter.morsels.len() > morsels;
+                        assert!(!begins || of(&node.unwrap()) == least, "seed {seed}: {node:?} after {before:?}");
+                    }
+                }
+                if let Some(node) = last.node {
+                    *given.entry(node).or_default() += added.cpu_ns.max(1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn operations_over_copies_begin_on_different_nodes() {
+        let nodes = [NodeId(1), NodeId(4), NodeId(6)];
+        let begins: Vec<Option<NodeId>> = (0..4).map(|turn| Cutter::new(1, turn).deal(Home::Copies(&nodes))).collect();
+        assert_eq!(begins, [1, 4, 6, 1].map(|node| Some(NodeId(node))));
     }
 
     fn on(node: Option<u32>) -> Morsel {

@@ -40,10 +40,13 @@ use crate::codes::input::{Input, InputRows};
 use crate::mask::Mask;
 use crate::tasks::locate::PageMaps;
 use crate::tasks::run::Run;
-use crate::tasks::traffic::TouchPhase;
+use crate::tasks::traffic::{TouchPhase, Traffic};
 use prepare::Binding;
 use prepared::PreparedScan;
 use seek::{Access, ScanKeys};
+
+/// Columns that the shape of a scan names.
+const SHAPE_COLUMNS_MAX: usize = 8;
 
 /// The rows of a table that pass a filter.
 pub(crate) struct Scan {
@@ -128,6 +131,29 @@ impl Scan {
             return Ok(());
         }
         run.for_each(chunks, &|_| None, &|chunk| self.evaluate_entries(chunk, run.statement, run.places))
+    }
+
+    /// Once it is prepared: what its morsels read, and how.
+    pub(crate) fn shape(&self, traffic: &Traffic) -> String {
+        let fields = self.snapshot.schema.fields();
+        let names = |columns: &[usize]| {
+            let most = columns.iter().take(SHAPE_COLUMNS_MAX);
+            let names: Vec<&str> = most.map(|&column| fields[column].name().as_str()).collect();
+            let further = columns.len() - names.len();
+            names.join(", ") + &if further > 0 { format!(" and {further} further columns") } else { String::new() }
+        };
+        let mut tested = self.columns_tested();
+        tested.sort_unstable();
+        tested.dedup();
+        let sought = (0..self.segments.len()).any(|segment| self.is_sought(segment));
+        let how = if sought { "look up" } else { "scan" };
+        let mut shape = format!("{how} {}", traffic.name_of(self.number));
+        for (what, columns) in [("where", &tested), ("load", &self.columns)] {
+            if !columns.is_empty() {
+                shape.push_str(&format!(" {what} {}", names(columns)));
+            }
+        }
+        shape
     }
 
     /// Once it is prepared: number of its morsels.

@@ -18,7 +18,7 @@ use storage::{Segment, SegmentVersion};
 
 use super::cost::{ExpectedWork, PerRow};
 use super::cut::in_turn;
-use super::prepared::{PreparedScan, PreparedSegment};
+use super::prepared::{Leader, PreparedScan, PreparedSegment, common};
 use super::seek::{Access, ColumnQuery, choose};
 use super::{Morsel, Scan};
 use crate::ExecError;
@@ -28,7 +28,7 @@ use crate::codes::filter::Bound;
 use crate::codes::ranges::CodeRanges;
 use crate::error::stopped;
 use crate::tasks::counter::Read;
-use crate::tasks::locate::{Locator, PageMaps};
+use crate::tasks::locate::PageMaps;
 use crate::tasks::places::{Lookup, Places, ScanOptions};
 
 /// Share of rows that a test over arrays is taken to let through.
@@ -254,7 +254,7 @@ impl Scan {
     }
 
     /// Columns that the filter reads, once per test.
-    fn columns_tested(&self) -> Vec<usize> {
+    pub(super) fn columns_tested(&self) -> Vec<usize> {
         self.filter.leaves().iter().flat_map(|test| test.columns().iter().copied()).collect()
     }
 
@@ -268,16 +268,22 @@ impl Scan {
     }
 
     /// What says where a segment's morsels run: the column of which they read most, one that the filter reads first. A
-    /// column that lies on no node in particular leaves it to the next.
-    pub(super) fn leader<'a>(&self, segment: &Segment, reads: &'a [Read]) -> Option<&'a Locator> {
+    /// column that lies on no node in particular leaves it to the next; where all do, the nodes with copies of most
+    /// columns in that order may be chosen from.
+    pub(super) fn leader<'a>(&self, segment: &Segment, reads: &'a [Read]) -> Option<Leader<'a>> {
         let by_size = |mut columns: Vec<usize>| {
             columns.sort_by_key(|&column| (std::cmp::Reverse(segment.column(column).bytes_codes()), column));
             columns.dedup();
             columns
         };
         let columns = by_size(self.columns_tested()).into_iter().chain(by_size(self.columns.clone()));
-        let read = |column| reads.iter().find(|read| read.column == column);
-        columns.into_iter().find_map(|column| read(column)?.locator())
+        let columns: Vec<usize> = columns.collect();
+        let read = |column: &usize| reads.iter().find(|read| read.column == *column);
+        let one = columns.iter().find_map(|column| read(column)?.locator()).map(Leader::Granules);
+        one.or_else(|| {
+            let copies = columns.iter().filter_map(|column| read(column)?.copies());
+            copies.fold(None, common).map(Leader::Copies)
+        })
     }
 
     /// What a row of a segment is expected to cost, where `looked_at` of its rows may match.

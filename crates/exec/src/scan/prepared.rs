@@ -9,6 +9,7 @@ use super::Morsel;
 use super::seek::Access;
 use crate::codes::filter::Bound;
 use crate::tasks::counter::Read;
+use crate::tasks::locate::Locator;
 use crate::tasks::places::ScanOptions;
 
 /// What morsels share.
@@ -34,4 +35,19 @@ pub(super) struct PreparedSegment {
     pub(super) access: Access,
     /// The columns that its morsels read.
     pub(super) reads: Arc<[Read]>,
+}
+
+/// What says where a segment's morsels run.
+pub(super) enum Leader<'a> {
+    /// Where each granule of a column lies.
+    Granules(&'a Locator),
+    /// Any of the nodes that have a copy of what is read.
+    Copies(Vec<NodeId>),
+}
+
+/// The nodes that have copies of the columns so far and of one more; without that one where there is no such node.
+pub(super) fn common(so_far: Option<Vec<NodeId>>, copies: &[NodeId]) -> Option<Vec<NodeId>> {
+    let Some(so_far) = so_far else { return Some(copies.to_vec()) };
+    let both: Vec<NodeId> = so_far.iter().copied().filter(|node| copies.contains(node)).collect();
+    Some(if both.is_empty() { so_far } else { both })
 }

@@ -16,7 +16,7 @@ use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
-use numa::{NodeId, current_node};
+use numa::{NodeId, current_node, nearest_node};
 use storage::{BLOCK_ROWS, Index, IndexRows, Segment, TableVersion};
 
 use crate::ExecError;
@@ -24,6 +24,7 @@ use crate::codes::filter::RowTest;
 use crate::keys::key_filter::{FewKeys, KeyFilter};
 use crate::plan::expression::CompareOp;
 use crate::plan::predicate::Predicate;
+use crate::tasks::counter::in_order;
 use crate::tasks::places::Lookup;
 use crate::tasks::traffic::{self, Item, TouchPhase, TouchedComponent};
 
@@ -92,13 +93,12 @@ impl Choice<'_> {
         let mut nodes: Vec<NodeId> = match lookup {
             Lookup::Only(node) => vec![node],
             Lookup::Nowhere => Vec::new(),
-            Lookup::Maps(_) => self.index.regions().iter().flat_map(|region| region.policy().nodes()).collect(),
+            Lookup::Maps(_) => in_order(self.index.regions().iter().flat_map(|region| region.policy().nodes())),
         };
-        nodes.sort_unstable();
-        nodes.dedup();
-        // Of copies the one here is read.
-        if let Some(here) = current_node().filter(|node| self.index.is_replicated() && nodes.contains(node)) {
-            nodes = vec![here];
+        // Of copies the nearest is read.
+        if self.index.is_replicated() {
+            let nearest = current_node().map_or(Some(0), |here| nearest_node(here, &nodes));
+            nodes = nearest.and_then(|place| nodes.get(place).copied()).into_iter().collect();
         }
         let share = bytes / nodes.len().max(1) as u64;
         nodes.iter().for_each(|node| traffic::note(item, TouchPhase::LookUp, *node, share));

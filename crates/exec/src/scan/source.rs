@@ -24,6 +24,7 @@ use crate::pipe::filters::{ColumnKeys, Filters};
 use crate::pipe::{ChunkSource, Out};
 use crate::tasks::counter::Counter;
 use crate::tasks::run::Run;
+use crate::tasks::traffic::Traffic;
 
 /// Keys of joins are marked as codes where a dictionary has at most `n` for each row that has one of them, or so few.
 const CODES_PER_ROW: usize = 16;
@@ -238,6 +239,10 @@ impl ChunkSource for ScanSource {
 
     fn hint(&self, morsel: usize) -> Hint {
         self.scan.morsel(morsel).hint
+    }
+
+    fn shape(&self, traffic: &Traffic) -> Option<String> {
+        Some(self.scan.shape(traffic))
     }
 
     fn spread(&self) -> Option<(&[NodeId], Pieces)> {

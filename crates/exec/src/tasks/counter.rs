@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use numa::{NodeId, current_node};
+use numa::{NodeId, current_node, nearest_node};
 use storage::{Column, Component, Encoding, GRANULE_ROWS, Segment};
 
 use super::locate::Locator;
@@ -72,6 +72,14 @@ impl Read {
             _ => None,
         }
     }
+
+    /// The nodes that have a copy of its codes, where several do.
+    pub(crate) fn copies(&self) -> Option<&[NodeId]> {
+        match &self.lies {
+            Where::Copies(nodes) if !nodes.is_empty() => Some(nodes),
+            _ => None,
+        }
+    }
 }
 
 impl ReadDictionary {
@@ -83,9 +91,7 @@ impl ReadDictionary {
         }
         let bytes = dictionary.bytes() as u64;
         let regions = || column.components().into_iter().filter(|(component, _)| *component == Component::Dictionary);
-        let mut nodes: Vec<NodeId> = regions().flat_map(|(_, region)| region.policy().nodes()).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
+        let nodes = in_order(regions().flat_map(|(_, region)| region.policy().nodes()));
         let lies = match lookup {
             Lookup::Only(node) => Where::Only(node),
             Lookup::Nowhere => Where::Unknown,
@@ -111,10 +117,18 @@ fn bytes_per_row(column: &Column) -> f64 {
 /// The nodes that copies of a column's codes or values lie on.
 fn copies(column: &Column) -> Vec<NodeId> {
     let regions = column.components().into_iter().filter(|(component, _)| *component == Component::Codes);
-    let mut nodes: Vec<NodeId> = regions.flat_map(|(_, region)| region.policy().nodes()).collect();
-    nodes.sort_unstable();
-    nodes.dedup();
-    nodes
+    in_order(regions.flat_map(|(_, region)| region.policy().nodes()))
+}
+
+/// Nodes of copies, each once, in the order of the copies: of equally near ones the first is read.
+pub(crate) fn in_order(nodes: impl Iterator<Item = NodeId>) -> Vec<NodeId> {
+    let mut known = Vec::new();
+    for node in nodes {
+        if !known.contains(&node) {
+            known.push(node);
+        }
+    }
+    known
 }
 
 /// Counts what is read of one granule's rows, by the filter and by whoever loads columns of what passed.
@@ -199,10 +213,10 @@ impl Where {
             _ if bytes == 0 => {}
             Where::Only(node) => to(*node, bytes),
             Where::Granules(locator) => locator.deal_out(granule, bytes, &mut |node, bytes| to(node, bytes)),
-            // Readers take the copy of the node they run on, else the first.
+            // As readers do.
             Where::Copies(nodes) => {
-                let here = current_node().filter(|node| nodes.contains(node));
-                here.or(nodes.first().copied()).into_iter().for_each(|node| to(node, bytes));
+                let nearest = current_node().map_or(Some(0), |here| nearest_node(here, nodes));
+                nearest.and_then(|place| nodes.get(place)).into_iter().for_each(|node| to(*node, bytes));
             }
             Where::Spread(nodes) => {
                 let share = bytes / nodes.len().max(1) as u64;

@@ -6,8 +6,8 @@
 //! saves. On a machine with one node nothing is looked up at all.
 //!
 //! # Limits
-//! A granule counts as lying on a node where at least three quarters of its bytes do; interleaved ones lie nowhere. Of
-//! a replicated column any node will do, also one without a copy.
+//! A granule counts as lying on a node where at least three quarters of its bytes do; interleaved ones lie nowhere.
+//! Replicated columns are not looked up: the policies of their copies are believed.
 //!
 //! Source: Psaroudakis et al., VLDB 2015, sections 4.3 and 5.2.
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sched::policy::PackageQueues;
 use sched::{Affinity, Hint, Scheduler, Statement, StopReason, TaskError};
 use storage::{CostOf, Interruption, NodeOf, Parallel, TaskBody};
 
@@ -12,12 +13,14 @@ pub struct SchedParallel {
     pub scheduler: Arc<Scheduler>,
     /// On whose behalf: its priority, deadline and cancellation.
     pub statement: Arc<Statement>,
+    /// Nodes whose tasks wait in the queue of their package.
+    pub packages: Arc<PackageQueues>,
 }
 
 impl SchedParallel {
     /// Workers of `scheduler` on behalf of `statement`.
     pub fn new(scheduler: Arc<Scheduler>, statement: Arc<Statement>) -> SchedParallel {
-        SchedParallel { scheduler, statement }
+        SchedParallel { scheduler, statement, packages: Arc::default() }
     }
 }
 
@@ -35,7 +38,7 @@ impl Parallel for SchedParallel {
     ) -> Result<(), Interruption> {
         let wish = |task: usize| {
             let (bytes, cpu_ns) = cost_of(task);
-            (node_of(task).map_or(Affinity::Anywhere, Affinity::near), Hint { bytes, cpu_ns })
+            (node_of(task).map_or(Affinity::Anywhere, |node| self.packages.near(node)), Hint { bytes, cpu_ns })
         };
         self.scheduler.parallel_for_with(&self.statement, tasks, &wish, body).map_err(|error| match error {
             TaskError::Panicked(text) => Interruption::Panicked(text),

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use numa::Reservation;
 use parking_lot::Mutex;
-use sched::Statement;
+use sched::{Hint, Statement};
 use storage::{CostOf, Interruption, NodeOf, Parallel};
 
+use super::feedback::Shape;
 use super::places::Places;
 use super::profile::Working;
 use super::traffic::{self, Traffic};
@@ -15,6 +16,9 @@ use crate::error::stopped;
 
 /// A help takes one in `n` bytes that are free, at most.
 const HELP_SHARE: u64 = 4;
+
+/// What a task is of, and what it was expected to cost before anything was learned.
+type ExpectedOf<'a> = dyn Fn(usize) -> Option<(Arc<Shape>, Hint)> + Sync + 'a;
 
 /// What a plan runs with.
 #[derive(Clone, Copy)]
@@ -57,7 +61,7 @@ impl Run<'_> {
         node_of: &NodeOf<'_>,
         body: &(dyn Fn(usize) -> Result<(), ExecError> + Sync),
     ) -> Result<(), ExecError> {
-        self.for_each_costing(tasks, node_of, &|_| (0, 0), body)
+        self.for_each_costing(tasks, node_of, (&|_| (0, 0), &|_| None), body)
     }
 
     /// As [`for_each`](Self::for_each), with what each task is expected to cost.
@@ -65,7 +69,7 @@ impl Run<'_> {
         &self,
         tasks: usize,
         node_of: &NodeOf<'_>,
-        cost_of: &CostOf<'_>,
+        (cost_of, expected): (&CostOf<'_>, &ExpectedOf<'_>),
         body: &(dyn Fn(usize) -> Result<(), ExecError> + Sync),
     ) -> Result<(), ExecError> {
         let failed: Mutex<Option<ExecError>> = Mutex::new(None);
@@ -80,7 +84,7 @@ impl Run<'_> {
             if failed.lock().is_some() {
                 return;
             }
-            let _task = traffic::Task::begin(self.traffic, self.statement);
+            let _task = traffic::Task::begin(self.traffic, self.statement, expected(task));
             if let Err(error) = self.check().and_then(|()| body(task)) {
                 failed.lock().get_or_insert(error);
             }

@@ -19,14 +19,16 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use arrow::datatypes::{Schema, SchemaRef};
 use foldhash::fast::FixedState;
 use numa::{NodeId, current_node};
 use parking_lot::Mutex;
-use sched::{Statement, report_bytes};
+use sched::{Hint, Statement, report_bytes};
 
+use super::feedback::{Feedback, Measured, Shape};
 use super::profile::Working;
 
 /// Tables (and earlier columns of them) that an account tells apart.
@@ -37,6 +39,8 @@ pub(crate) const ROWS_KEPT: &str = "rows kept";
 pub(crate) const GROUPS: &str = "groups";
 /// What a join finds its rows by.
 pub(crate) const JOIN_TABLES: &str = "join tables";
+/// What windows give for each row.
+pub(crate) const WINDOW_RESULTS: &str = "window results";
 /// Keys that are put in order.
 pub(crate) const SORT_KEYS: &str = "sort keys";
 /// What further ones are called.
@@ -164,6 +168,8 @@ pub struct Traffic {
     state: Mutex<State>,
     /// The account that this one is added to when nobody can add to it any more.
     whole: Option<Arc<Traffic>>,
+    /// What tasks cost that it is told of; the larger account's, if there is one.
+    feedback: Arc<Feedback>,
 }
 
 #[derive(Debug, Default)]
@@ -175,7 +181,18 @@ struct State {
 impl Traffic {
     /// A part of a larger account, which gets what is in it when the last task and the statement are done with it.
     pub fn within(whole: Arc<Traffic>) -> Traffic {
-        Traffic { state: Mutex::default(), whole: Some(whole) }
+        let feedback = Arc::clone(&whole.feedback);
+        Traffic { state: Mutex::default(), whole: Some(whole), feedback }
+    }
+
+    /// What tasks cost so far, by what they do.
+    pub fn feedback(&self) -> &Feedback {
+        &self.feedback
+    }
+
+    /// What a table or an operator of this number is called.
+    pub(crate) fn name_of(&self, number: u32) -> Arc<str> {
+        Arc::clone(&self.state.lock().tables[number as usize].0)
     }
 
     /// The number of a table with these columns; an operator has none.
@@ -308,9 +325,28 @@ struct Ledger {
     lines: Vec<(Item, TouchPhase, NodeId, u64)>,
     /// Numbers of operators that it has kept something for.
     operators: Vec<(&'static str, u32)>,
+    /// Bytes that it looked up so far, by the number of [`LookUps`].
+    looked_up: Vec<(u64, u64)>,
+}
+
+/// What a task was expected to cost when it began.
+struct Expected {
+    shape: Arc<Shape>,
+    hint: Hint,
+    since: Instant,
+    /// What its ledger held by then, if the task is part of another.
+    bytes: u64,
+    bytes_near: u64,
 }
 
 impl Ledger {
+    /// All bytes so far, and those that are on the node of this thread.
+    fn bytes(&self) -> (u64, u64) {
+        let here = current_node();
+        let near = |line: &&(Item, TouchPhase, NodeId, u64)| here.is_none_or(|here| here == line.2);
+        (self.lines.iter().map(|line| line.3).sum(), self.lines.iter().filter(near).map(|line| line.3).sum())
+    }
+
     fn operator(&mut self, name: &'static str) -> u32 {
         if let Some((_, number)) = self.operators.iter().find(|(known, _)| *known == name) {
             return *number;
@@ -331,24 +367,58 @@ pub(crate) struct Task {
     inner: bool,
     /// What the task of another statement noted that waits below this one on the thread's stack.
     waiting: Option<Ledger>,
+    expected: Option<Expected>,
 }
 
 impl Task {
-    /// A task of a statement begins on this thread.
-    pub(crate) fn begin(traffic: &Arc<Traffic>, statement: &Arc<Statement>) -> Task {
+    /// A task of a statement begins on this thread. Others of its shape, if it has one, learn from what it costs beside
+    /// its hint.
+    pub(crate) fn begin(
+        traffic: &Arc<Traffic>,
+        statement: &Arc<Statement>,
+        expected: Option<(Arc<Shape>, Hint)>,
+    ) -> Task {
+        let since = Instant::now();
         LEDGER.with_borrow_mut(|ledger| {
-            if ledger.as_ref().is_some_and(|known| Arc::ptr_eq(&known.traffic, traffic)) {
-                return Task { inner: true, waiting: None };
+            let inner = ledger.as_ref().filter(|known| Arc::ptr_eq(&known.traffic, traffic));
+            let (bytes, bytes_near) = match (inner, &expected) {
+                (Some(ledger), Some(_)) => ledger.bytes(),
+                _ => (0, 0),
+            };
+            let expected = expected.map(|(shape, hint)| Expected { shape, hint, since, bytes, bytes_near });
+            if inner.is_some() {
+                return Task { inner: true, waiting: None, expected };
             }
             let (traffic, statement) = (Arc::clone(traffic), Arc::clone(statement));
-            let own = Ledger { traffic, statement, since: Instant::now(), lines: Vec::new(), operators: Vec::new() };
-            Task { inner: false, waiting: ledger.replace(own) }
+            let own =
+                Ledger { traffic, statement, since, lines: Vec::new(), operators: Vec::new(), looked_up: Vec::new() };
+            Task { inner: false, waiting: ledger.replace(own), expected }
         })
+    }
+}
+
+impl Expected {
+    /// The task has ended.
+    fn learn(self) {
+        let (bytes, near) = LEDGER.with_borrow(|ledger| ledger.as_ref().map_or((0, 0), Ledger::bytes));
+        let measured = Measured {
+            bytes: bytes.saturating_sub(self.bytes),
+            bytes_near: near.saturating_sub(self.bytes_near),
+            busy_ns: Duration::as_nanos(&self.since.elapsed()) as u64,
+        };
+        // Whoever came too late to do anything says nothing of those that do.
+        if measured.bytes > 0 {
+            self.shape.observe(self.hint, measured);
+        }
     }
 }
 
 impl Drop for Task {
     fn drop(&mut self) {
+        // A task that failed in the middle would teach the wrong thing.
+        if let Some(expected) = self.expected.take().filter(|_| !std::thread::panicking()) {
+            expected.learn();
+        }
         if !self.inner {
             let own = LEDGER.with_borrow_mut(|ledger| std::mem::replace(ledger, self.waiting.take()));
             settle(own);
@@ -381,6 +451,44 @@ pub(crate) fn note_kept(what: &'static str, bytes: u64) {
     let (Some(table), Some(here), true) = (table, current_node(), bytes > 0) else { return };
     let item = Item { table, column: 0, part: 0, component: TouchedComponent::Output };
     note(item, TouchPhase::Keep, here, bytes);
+}
+
+/// Something that an operator keeps and that tasks look rows up in.
+#[derive(Debug)]
+pub(crate) struct LookUps {
+    number: u64,
+    what: &'static str,
+    /// Where it lies.
+    node: Option<NodeId>,
+}
+
+impl LookUps {
+    /// In what the task on this thread has made for an operator, which is called `what`.
+    pub(crate) fn here(what: &'static str) -> LookUps {
+        static NUMBERS: AtomicU64 = AtomicU64::new(0);
+        LookUps { number: NUMBERS.fetch_add(1, Relaxed), what, node: current_node() }
+    }
+
+    /// Says that the task on this thread looks `rows` rows up in it: a line each, and at most all `bytes` of it,
+    /// however often the task comes.
+    pub(crate) fn note(&self, rows: usize, bytes: u64) {
+        let Some(node) = self.node else { return };
+        let found = LEDGER.with_borrow_mut(|ledger| {
+            let ledger = ledger.as_mut()?;
+            let place = ledger.looked_up.iter().position(|(number, _)| *number == self.number).unwrap_or_else(|| {
+                ledger.looked_up.push((self.number, 0));
+                ledger.looked_up.len() - 1
+            });
+            let so_far = &mut ledger.looked_up[place].1;
+            let more = (rows as u64 * LINE_BYTES).min(bytes.saturating_sub(*so_far));
+            *so_far += more;
+            (more > 0).then(|| (ledger.operator(self.what), more))
+        });
+        if let Some((table, more)) = found {
+            let item = Item { table, column: 0, part: 0, component: TouchedComponent::Output };
+            note(item, TouchPhase::LookUp, node, more);
+        }
+    }
 }
 
 /// Adds what a task noted to its statement's account.
@@ -428,6 +536,28 @@ mod tests {
         let found: Vec<(String, u64)> =
             one.lines().into_iter().map(|l| (format!("{} {}", l.table, l.from.0), l.touched.bytes)).collect();
         assert_eq!(found, [("a 0".to_string(), 17), ("b 1".to_string(), 5)]);
+    }
+
+    #[test]
+    fn a_task_looks_up_no_more_than_there_is() {
+        let traffic: Arc<Traffic> = Arc::default();
+        let statement = Statement::new(1, numa::Budget::unlimited());
+        let (table, other) = (LookUps::here(JOIN_TABLES), LookUps::here(JOIN_TABLES));
+        for _ in 0..3 {
+            let _task = Task::begin(&traffic, &statement, None);
+            // Ten lines, then as much as is left of 1,000 bytes.
+            table.note(10, 1000);
+            table.note(10, 1000);
+            table.note(10, 1000);
+            other.note(1, 5000);
+        }
+        let lines = traffic.lines();
+        if table.node.is_none() {
+            return assert!(lines.is_empty(), "nobody knows where it lies");
+        }
+        let found: Vec<(&str, TouchPhase, u64)> =
+            lines.iter().map(|line| (&*line.table, line.phase, line.touched.bytes)).collect();
+        assert_eq!(found, [(JOIN_TABLES, TouchPhase::LookUp, 3 * (1000 + LINE_BYTES))]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 mod agreement;
 mod binding;
+mod feedback;
 mod identity;
 mod placement;
 mod plans;

@@ -14,7 +14,7 @@ use crate::plan::system::SystemTables;
 use crate::run::cache::PlanCache;
 use crate::run::config;
 use crate::run::recording::Recorder;
-use crate::run::scheduling::Threshold;
+use crate::run::scheduling::{PackageChoice, Threshold};
 
 /// What every session shares.
 pub(crate) struct Inner {
@@ -23,6 +23,8 @@ pub(crate) struct Inner {
     pub scheduler: Arc<Scheduler>,
     /// From where tasks are memory-intensive, for statements that leave it to the machine.
     pub threshold: Threshold,
+    /// Where tasks of scans wait.
+    pub package_queues: PackageChoice,
     pub budget: Arc<Budget>,
     pub catalog: Arc<Catalog>,
     pub plans: PlanCache,
@@ -58,6 +60,7 @@ impl Inner {
     ) -> Inner {
         Inner {
             threshold: Threshold::of(&scheduler, attributes.as_ref()),
+            package_queues: PackageChoice::of(&topology, attributes.as_ref()),
             topology,
             attributes,
             scheduler,

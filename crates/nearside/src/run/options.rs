@@ -38,6 +38,9 @@ extensions_options! {
         /// From how many bytes per microsecond on a task counts as memory-intensive: a number, 0 for never, or auto for
         /// what this machine's memory gives
         pub memory_intensive_bytes_per_us: String, default = "auto".to_string()
+        /// Where tasks of scans wait: auto (in the queue of their package where its sub-domains have the same
+        /// bandwidth), on (wherever a package has sub-domains) or off (in that of their node)
+        pub package_queues: String, default = "auto".to_string()
         /// Whether cycles, instructions and cache misses of this session's statements are counted: auto (where the
         /// system lets them be) or off
         pub hardware_counters: String, default = "auto".to_string()

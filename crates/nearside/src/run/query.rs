@@ -75,12 +75,14 @@ pub(crate) fn run(plan: LogicalPlan, running: Arc<RunningStatement>, ordered: bo
 
 /// What `exec` runs a statement's plan with.
 pub(crate) fn context_of(running: &RunningStatement) -> exec::Context {
+    let options = config::nearside(running.planner.config_options());
     exec::Context {
         scheduler: Arc::clone(&running.inner.scheduler),
         statement: Arc::clone(&running.statement),
         batch_rows: BATCH_ROWS,
         ordered: true,
         scan: config::scan_options(running.planner.config_options()),
+        packages: running.inner.package_queues.wanted(&options.package_queues),
         traffic: Arc::clone(&running.traffic),
     }
 }

@@ -16,8 +16,9 @@
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
 
-use numa::Attributes;
+use numa::{Attributes, NodeId, Topology};
 use parking_lot::Mutex;
+use sched::policy::PackageQueues;
 use sched::{Calibration, Preset, Scheduler, Settings};
 
 use crate::error::{Error, Result};
@@ -27,7 +28,9 @@ use crate::run::options::NearsideOptions;
 const CUSTOM: &str = "custom";
 /// The threshold that leaves it to the machine.
 const AUTO: &str = "auto";
-/// The word for hardware counters that are not to be read.
+/// The word for what is to be done wherever it can be.
+const ON: &str = "on";
+/// The word for what is not to be done, or read.
 const OFF: &str = "off";
 /// The largest threshold there is; see [`Settings::memory_intensive_bytes_per_us`].
 const THRESHOLD_MAX: u32 = i32::MAX as u32;
@@ -52,9 +55,7 @@ impl Threshold {
         nodes.dedup();
         let given = |attributes: &Attributes| {
             let of_node = |node: &numa::NodeId| {
-                let from = attributes.nodes.iter().position(|of| of == node)?;
-                let to = attributes.targets.iter().position(|of| of == node)?;
-                let rate = (*attributes.read.get(from)?.get(to)?)?;
+                let rate = attributes.read_bytes_per_second(*node, *node)?;
                 let cpus = attributes.topology.node(*node)?.cpus.len();
                 Some(Calibration::from_rates(rate, cpus).memory_intensive_bytes_per_us)
             };
@@ -84,6 +85,43 @@ impl Threshold {
         }
         self.known()
     }
+}
+
+/// Which packages share their queue, by what `nearside.package_queues` says.
+pub(crate) struct PackageChoice {
+    /// Those whose sub-domains have the same bandwidth.
+    even: Arc<PackageQueues>,
+    /// Those with sub-domains.
+    all: Arc<PackageQueues>,
+}
+
+impl PackageChoice {
+    /// Of a machine, by the probe's figures where there are any.
+    pub(crate) fn of(topology: &Topology, attributes: Option<&Attributes>) -> PackageChoice {
+        let rate = |from: NodeId, to: NodeId| attributes?.read_bytes_per_second(from, to);
+        let (even, all) = (PackageQueues::even(topology, &rate), PackageQueues::all(topology));
+        PackageChoice { even: Arc::new(even), all: Arc::new(all) }
+    }
+
+    /// What a session's setting, which is one of those that there are, makes of it.
+    pub(crate) fn wanted(&self, text: &str) -> Arc<PackageQueues> {
+        match text {
+            ON => Arc::clone(&self.all),
+            OFF => Arc::default(),
+            _ => Arc::clone(&self.even),
+        }
+    }
+}
+
+/// `nearside.package_queues` as it is written.
+///
+/// # Errors
+/// [`Error::Setting`] with the values that there are.
+fn package_queues(text: &str) -> Result<&'static str> {
+    let known = [AUTO, ON, OFF].into_iter().find(|value| text.trim().eq_ignore_ascii_case(value));
+    known.ok_or_else(|| {
+        Error::Setting(format!("nearside.package_queues cannot be '{text}': choose {AUTO}, {ON} or {OFF}"))
+    })
 }
 
 /// Before a statement that is estimated to read `n` bytes: gives it the machine's threshold, measured if need be.
@@ -179,6 +217,7 @@ pub(crate) fn settle(changed: &str, options: &mut NearsideOptions) -> Result<()>
     }
     let settings = settings(options, 0)?;
     write_strategy(&settings, options);
+    options.package_queues = package_queues(&options.package_queues)?.into();
     options.hardware_counters = if counted(&options.hardware_counters)? { AUTO.into() } else { OFF.into() };
     options.memory_intensive_bytes_per_us =
         threshold(&options.memory_intensive_bytes_per_us)?.map_or_else(|| AUTO.to_string(), |bytes| bytes.to_string());
@@ -195,8 +234,6 @@ fn value<T: FromStr<Err = sched::SettingError>>(text: &str) -> Result<T> {
 
 #[cfg(test)]
 mod tests {
-    use numa::Topology;
-
     use super::*;
     use crate::Database;
     use crate::run::config;
@@ -232,6 +269,37 @@ mod tests {
         figures.read = vec![vec![Some(10e9), Some(1e9)], vec![Some(1e9), Some(8e9)]];
         let two = database(2, Some(figures)).session().running();
         assert_eq!(threshold_of(&two), 4000, "half of what the slower node gives its one cpu");
+    }
+
+    #[test]
+    fn sub_domains_share_a_queue_where_figures_say_so_or_the_session_does() {
+        let topology = Topology::synthetic(2, 2, 1, 1);
+        let shares = |queues: &PackageQueues| -> Vec<bool> {
+            let place =
+                |node| !matches!(queues.near(NodeId(node)), sched::Affinity::Near { place: sched::Place::Node(_), .. });
+            (0..4).map(place).collect()
+        };
+        let unknown = PackageChoice::of(&topology, None);
+        assert_eq!(shares(&unknown.wanted(AUTO)), [false; 4], "firmware says 12");
+        assert_eq!(shares(&unknown.wanted(ON)), [true; 4]);
+        let mut figures = Attributes::empty(topology.clone(), "snc", "measured");
+        let read = |from: u32, to: u32| Some(if from / 2 == to / 2 { 20e9 } else { 8e9 });
+        figures.read = (0..4).map(|from| (0..4).map(|to| read(from, to)).collect()).collect();
+        // Of the second package one direction is slower.
+        figures.read[2][3] = Some(12e9);
+        let known = PackageChoice::of(&topology, Some(&figures));
+        assert_eq!(shares(&known.wanted(AUTO)), [true, true, false, false]);
+        assert_eq!(shares(&known.wanted(OFF)), [false; 4]);
+    }
+
+    #[test]
+    fn the_setting_is_one_of_three() {
+        let session = database(2, None).session();
+        session.execute("SET nearside.package_queues = 'ON'").unwrap();
+        let running = session.running();
+        assert_eq!(config::nearside(running.planner.config_options()).package_queues, ON);
+        let error = session.execute("SET nearside.package_queues = 'some'").unwrap_err().to_string();
+        assert!(error.contains("nearside.package_queues cannot be 'some': choose auto, on or off"), "{error}");
     }
 
     #[test]

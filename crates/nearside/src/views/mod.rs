@@ -1,6 +1,7 @@
 //! System views: `nearside.nodes`, `nearside.cpus`, `nearside.links`, `nearside.columns`, `nearside.indexes`,
 //! `nearside.pages`, `nearside.memory`, `nearside.placement_changes`, `nearside.workers`, `nearside.thread_groups`,
-//! `nearside.statements`, `nearside.tasks`, `nearside.settings`, `nearside.workload`, `nearside.traffic`.
+//! `nearside.statements`, `nearside.tasks`, `nearside.settings`, `nearside.workload`, `nearside.traffic`,
+//! `nearside.task_shapes`.
 //!
 //! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are
 //! then.
@@ -11,6 +12,7 @@ mod information;
 mod memory;
 mod rows;
 mod scheduling;
+mod task_shapes;
 mod traffic;
 mod workload;
 
@@ -49,6 +51,7 @@ const TASKS: &str = "tasks";
 const SETTINGS: &str = "settings";
 const WORKLOAD: &str = "workload";
 const TRAFFIC: &str = "traffic";
+const TASK_SHAPES: &str = "task_shapes";
 
 /// The system views of a database.
 struct Views(Arc<Inner>);
@@ -79,8 +82,22 @@ impl SystemTables for Views {
 /// Names and columns of all system views.
 fn schemas() -> Vec<(&'static str, SchemaRef)> {
     [
-        NODES, CPUS, LINKS, COLUMNS, INDEXES, PAGES, MEMORY, CHANGES, WORKERS, GROUPS, STATEMENTS, TASKS, SETTINGS,
-        WORKLOAD, TRAFFIC,
+        NODES,
+        CPUS,
+        LINKS,
+        COLUMNS,
+        INDEXES,
+        PAGES,
+        MEMORY,
+        CHANGES,
+        WORKERS,
+        GROUPS,
+        STATEMENTS,
+        TASKS,
+        SETTINGS,
+        WORKLOAD,
+        TRAFFIC,
+        TASK_SHAPES,
     ]
     .into_iter()
     .map(|n| (n, schema(n)))
@@ -150,6 +167,7 @@ fn schema(view: &str) -> SchemaRef {
         WORKERS | GROUPS | STATEMENTS | TASKS => scheduling::fields(view),
         WORKLOAD => workload::fields(),
         TRAFFIC => traffic::fields(),
+        TASK_SHAPES => task_shapes::fields(),
         _ => vec![field::text("name"), field::text("value"), field::text("description")],
     };
     Arc::new(Schema::new(fields))
@@ -178,6 +196,7 @@ fn system_table(
         SETTINGS => settings(planner),
         WORKLOAD => workload::workload(inner),
         TRAFFIC => traffic::traffic(inner),
+        TASK_SHAPES => task_shapes::task_shapes(inner, planner)?,
         other => {
             let views = schemas();
             return Err(Error::NotFound {

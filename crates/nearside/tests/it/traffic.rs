@@ -103,11 +103,17 @@ fn what_operators_keep_is_told() {
     let sorted = [("rows kept", "keep", 16), ("sort keys", "keep", 8), ("rows kept", "materialize", 64)];
     /// Component, phase, bytes of a row.
     type Line = (&'static str, &'static str, i64);
-    let statements: [(&str, &[Line]); 3] = [
+    let numbered = [("window results", "keep", 8), ("window results", "materialize", 8), ("rows kept", "keep", 16)];
+    let statements: [(&str, &[Line]); 4] = [
         // Two integers of a row are kept and one is read again, a line of memory for each row; a key is a word.
         ("SELECT a FROM t ORDER BY b, a LIMIT 1000000", &sorted),
-        ("SELECT b, count(*) FROM t GROUP BY b", &[("groups", "keep", 0)]),
-        ("SELECT count(*) FROM t x JOIN t y ON x.a = y.a AND x.b < y.b", &[("join tables", "keep", 0)]),
+        ("SELECT b, count(*) FROM t GROUP BY b", &[("groups", "keep", 0), ("groups", "look up", 0)]),
+        (
+            "SELECT count(*) FROM t x JOIN t y ON x.a = y.a AND x.b < y.b",
+            &[("join tables", "keep", 0), ("join tables", "look up", 0)],
+        ),
+        // A number for each row is written once and read once.
+        ("SELECT sum(n) FROM (SELECT row_number() OVER (PARTITION BY b ORDER BY a) AS n FROM t)", &numbered),
     ];
     for (sql, expected) in statements {
         let before = kept(&session);

@@ -141,6 +141,12 @@ impl Topology {
         known.unwrap_or(if from == to { DISTANCE_SELF } else { DISTANCE_REMOTE })
     }
 
+    /// Of some nodes the place of the one whose memory the cpus of `from` reach at the least distance; of equally near
+    /// ones the first. `None` where there is none.
+    pub fn nearest_of(&self, from: NodeId, nodes: &[NodeId]) -> Option<usize> {
+        (0..nodes.len()).min_by_key(|place| (nodes[*place] != from, self.distance(from, nodes[*place])))
+    }
+
     /// The model name of its cpus, as far as the kernel tells.
     pub fn cpu_model(&self) -> Option<&str> {
         self.facts.cpu_model.as_deref()

@@ -3,6 +3,7 @@
 //! - [`Layout`]: which slots and thread groups a machine gets, in what order a worker searches them, who can take what,
 //!   whom a new task wakes.
 //! - [`route()`]: which queue a task goes to.
+//! - [`PackageQueues`]: which sub-domains share the queue of their package.
 //! - [`GroupQueues`]: what a thread group holds and which task goes next; [`bulk`] how much a thief takes.
 //! - [`may_work`], [`binds`]: whether a worker may run, and whether it is pinned while it does.
 //! - [`watchdog`]: what to do about groups that have fallen behind. [`concurrency`]: how many tasks an operation may
@@ -23,6 +24,7 @@
 pub mod concurrency;
 mod decide;
 mod layout;
+mod packages;
 mod queues;
 mod route;
 mod split;
@@ -32,6 +34,7 @@ pub mod watchdog;
 
 pub use decide::{Load, Nearness, binds, bulk, may_work};
 pub use layout::{GroupPlace, Layout, SearchStep, SlotPlace, Wake};
+pub use packages::PackageQueues;
 pub use queues::{GroupQueues, Queue, QueueItem};
 pub use route::{Request, route};
 pub use split::Split;

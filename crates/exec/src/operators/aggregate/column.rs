@@ -55,6 +55,18 @@ impl Column {
         self.info.to_arrow(&Vector { data, valid: self.valid })
     }
 
+    /// Bytes that its values take, without what says which are NULL.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = match &self.values {
+            Values::Int(values) => size_of_val(values.as_slice()),
+            Values::Float(values) => size_of_val(values.as_slice()),
+            Values::Vid(vids) => size_of_val(vids.as_slice()),
+            Values::Wide(values) => size_of_val(values.as_slice()),
+            Values::Arrow(array) => array.get_array_memory_size(),
+        };
+        bytes as u64
+    }
+
     /// The same with bounds.
     pub(crate) fn bound(mut self) -> Column {
         let Values::Int(values) = &self.values else { return self };

@@ -51,7 +51,7 @@ use crate::plan::delicate::is_delicate_call;
 use crate::plan::{AggregateCall, Aggregation};
 use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
-use crate::tasks::traffic;
+use crate::tasks::traffic::{self, LookUps};
 use calls::{Calls, States};
 use groups::{FEW_GROUPS, Groups, Pick};
 use merge::GroupPart;
@@ -136,6 +136,7 @@ struct Worker<K> {
     keys: Vec<K>,
     groups: Vec<u32>,
     reservation: Reservation,
+    look_ups: LookUps,
 }
 
 impl<K> Worker<K> {
@@ -309,6 +310,7 @@ fn grow_to(reservation: &mut Reservation, bytes: u64) -> Result<(), ExecError> {
 }
 
 impl<K: GroupKey> Sink for Grouping<'_, K> {
+    const KIND: &'static str = "aggregate";
     type Local = Worker<K>;
 
     fn local(&self) -> Result<Worker<K>, ExecError> {
@@ -324,6 +326,7 @@ impl<K: GroupKey> Sink for Grouping<'_, K> {
             keys: Vec::new(),
             groups: Vec::new(),
             reservation: self.run.reserve(0)?,
+            look_ups: LookUps::here(traffic::GROUPS),
         };
         match self.strategy {
             Strategy::One => {
@@ -356,6 +359,7 @@ impl<K: GroupKey> Sink for Grouping<'_, K> {
         };
         self.calls.update(&mut worker.states, &mut chunk, groups)?;
         self.settle(worker)?;
+        worker.look_ups.note(worker.keys.len(), worker.reservation.bytes());
         Ok(true)
     }
 }

@@ -147,6 +147,7 @@ struct Together<'a> {
 }
 
 impl Sink for Together<'_> {
+    const KIND: &'static str = "grouping sets";
     type Local = Vec<Local>;
 
     fn local(&self) -> Result<Vec<Local>, ExecError> {

@@ -34,6 +34,7 @@ use crate::plan::delicate::{is_delicate_join, shows_rows};
 use crate::plan::{Join, JoinKind, Plan, Side};
 use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
+use crate::tasks::traffic::{self, LookUps};
 use crate::{ExecError, eval};
 
 use probe::{Bits, Emit, Probe, Prober, Seen};
@@ -310,6 +311,7 @@ impl<'a> Shape<'a> {
             statement: run.statement.clone(),
             build: build.clone(),
             table,
+            look_ups: LookUps::here(traffic::JOIN_TABLES),
             codec: keys.probe,
             emit,
             pair_columns: pair_columns.clone(),
@@ -369,6 +371,7 @@ fn not_in<'a>(
 struct Drain;
 
 impl Sink for Drain {
+    const KIND: &'static str = "join rows kept";
     type Local = ();
 
     fn local(&self) -> Result<(), ExecError> {
@@ -387,6 +390,10 @@ struct PickOperator {
 }
 
 impl Operator for PickOperator {
+    fn kind(&self) -> Option<&'static str> {
+        None
+    }
+
     fn push(&self, chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
         out(chunk.project(&self.columns))
     }

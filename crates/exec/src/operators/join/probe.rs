@@ -19,6 +19,7 @@ use crate::error::stopped;
 use crate::eval::Test;
 use crate::keys::join::JoinCodec;
 use crate::pipe::{Operator, Out};
+use crate::tasks::traffic::LookUps;
 
 /// What comes out of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +77,8 @@ pub(super) struct Prober {
     pub(super) statement: Arc<Statement>,
     pub(super) build: Arc<Rows>,
     pub(super) table: KeyTable,
+    /// What tasks look up in the table.
+    pub(super) look_ups: LookUps,
     pub(super) codec: JoinCodec,
     pub(super) emit: Emit,
     /// Order of the columns of a pair, which are made as probe, then build.
@@ -94,12 +97,17 @@ pub(super) struct Prober {
 pub(super) struct Probe(pub(super) Arc<Prober>);
 
 impl Operator for Probe {
+    fn kind(&self) -> Option<&'static str> {
+        Some("probe")
+    }
+
     fn push(&self, mut chunk: Chunk, out: &mut Out<'_>) -> Result<bool, ExecError> {
         let prober = &*self.0;
         prober.note_seen(&mut chunk);
         let (mut codes, mut found) = (Vec::new(), Vec::new());
         prober.codec.codes(&mut chunk, &mut codes)?;
         prober.table.find(&codes, &mut found);
+        prober.look_ups.note(codes.len(), prober.table.bytes());
         if prober.residual.is_some() || (!prober.table.is_unique() && matches!(prober.emit, Emit::Pairs { .. })) {
             return prober.expand(chunk, &found, out);
         }

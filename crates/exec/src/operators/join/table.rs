@@ -136,6 +136,11 @@ impl KeyTable {
         Ok(table)
     }
 
+    /// Bytes that it takes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.charged.bytes()
+    }
+
     fn bits(codes: &Codes<'_>, run: &Run<'_>) -> Result<KeyTable, ExecError> {
         let words = codes.domain as usize / 64 + 1;
         let charged = run.reserve(8 * words as u64)?;

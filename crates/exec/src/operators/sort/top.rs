@@ -118,6 +118,7 @@ struct Top<'a, M: TopKeys> {
 }
 
 impl<M: TopKeys> Sink for Top<'_, M> {
+    const KIND: &'static str = "top rows";
     type Local = Best<M::Key>;
 
     fn local(&self) -> Result<Self::Local, ExecError> {

@@ -31,7 +31,7 @@ mod values;
 
 use std::sync::Arc;
 
-use numa::Reservation;
+use numa::{NodeId, Reservation};
 
 use super::sort::grouped;
 use crate::ExecError;
@@ -47,6 +47,7 @@ use crate::plan::{
 };
 use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
+use crate::tasks::traffic::{self, KeptColumn, Traffic};
 use frames::{Frames, WindowInput};
 use places::{ColumnPieces, OrderedRows, PIECE_ROWS};
 
@@ -91,7 +92,7 @@ pub(crate) fn pipe(
     }
     let infos: Vec<ColumnInfo> = input.infos.iter().cloned().chain(results.infos.iter().cloned()).collect();
     let count = rows.rows as u64;
-    let source = WindowSource::new(rows, sorted, results);
+    let source = WindowSource::new(rows, sorted, results, flow.run.traffic);
     Ok(Pipe::of(Box::new(source), infos, count))
 }
 
@@ -171,17 +172,17 @@ fn working_bytes(call: &WindowCall) -> u64 {
 /// What calls gave so far.
 struct Results {
     infos: Vec<ColumnInfo>,
-    /// By piece, the columns.
-    pieces: Vec<Vec<Arc<Vector>>>,
+    /// By piece, the columns, and where each lies.
+    pieces: Vec<Vec<(Arc<Vector>, Option<NodeId>)>>,
     charged: Vec<Reservation>,
 }
 
 impl Results {
     fn add(&mut self, run: &Run<'_>, (info, vectors): ColumnPieces) -> Result<(), ExecError> {
-        self.charged.push(run.reserve(vectors.iter().map(Vector::bytes).sum())?);
+        self.charged.push(run.reserve(vectors.iter().map(|(vector, _)| vector.bytes()).sum())?);
         self.infos.push(info);
         self.pieces.resize(vectors.len(), Vec::new());
-        self.pieces.iter_mut().zip(vectors).for_each(|(piece, vector)| piece.push(Arc::new(vector)));
+        self.pieces.iter_mut().zip(vectors).for_each(|(piece, (vector, node))| piece.push((Arc::new(vector), node)));
         Ok(())
     }
 }
@@ -195,12 +196,15 @@ struct WindowSource {
 }
 
 impl WindowSource {
-    fn new(rows: Arc<Rows>, sorted: super::sort::GroupedOrder, results: Results) -> WindowSource {
+    fn new(rows: Arc<Rows>, sorted: super::sort::GroupedOrder, results: Results, traffic: &Traffic) -> WindowSource {
         let Results { infos, pieces, charged } = results;
         let count = rows.rows;
         let pieces = pieces.into_iter().enumerate().map(|(number, columns)| {
             let rows = count.saturating_sub(number * PIECE_ROWS).min(PIECE_ROWS);
-            Arc::new(Rows { infos: infos.clone(), columns, rows, _charged: Vec::new(), lies: None })
+            let lies = columns.iter().map(|(vector, node)| KeptColumn { bytes: vector.bytes(), rows, node: *node });
+            let lies = Some(traffic.kept_rows(traffic::WINDOW_RESULTS, lies));
+            let columns = columns.into_iter().map(|(vector, _)| vector).collect();
+            Arc::new(Rows { infos: infos.clone(), columns, rows, _charged: Vec::new(), lies })
         });
         let pieces = pieces.collect();
         WindowSource { rows, sorted, pieces, _charged: charged }

@@ -3,14 +3,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use numa::{NodeId, current_node};
+
 use crate::ExecError;
 use crate::chunk::Rows;
 use crate::chunk::vector::{ColumnInfo, Vector};
 use crate::operators::aggregate::column::{Column, settle};
 use crate::tasks::run::Run;
+use crate::tasks::traffic;
 
 /// The values of a function for all rows, by piece.
-pub(super) type ColumnPieces = (ColumnInfo, Vec<Vector>);
+/// With the node on which each was made.
+pub(super) type ColumnPieces = (ColumnInfo, Vec<(Vector, Option<NodeId>)>);
 
 /// Rows that are evaluated at a time, by one task.
 pub(super) const PIECE_ROWS: usize = 1 << PIECE_BITS;
@@ -140,7 +144,14 @@ impl OrderedRows<'_> {
         run: &Run<'_>,
         make: &(dyn Fn(Range<usize>) -> Result<Column, ExecError> + Sync),
     ) -> Result<ColumnPieces, ExecError> {
-        Ok(settle(run.map(self.pieces(), &|piece| Ok(make(self.piece(piece))?.bound()))?))
+        let made = run.map(self.pieces(), &|piece| {
+            let column = make(self.piece(piece))?.bound();
+            traffic::note_kept(traffic::WINDOW_RESULTS, column.bytes());
+            Ok((column, current_node()))
+        })?;
+        let (columns, nodes): (Vec<Column>, Vec<Option<NodeId>>) = made.into_iter().unzip();
+        let (info, vectors) = settle(columns);
+        Ok((info, vectors.into_iter().zip(nodes).collect()))
     }
 }
 

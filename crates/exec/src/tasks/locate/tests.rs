@@ -177,11 +177,54 @@ fn replicated_and_interleaved_columns_leave_the_choice_to_others() {
         let wishes = [Some(codes), None, None];
         place(&version, &wishes, None, &Allocator::unplaced(), &Serial, &|| false).unwrap().0
     };
+    let maps = by_policies(&version, &Arc::default());
+    let interleaved = all(Placement::Interleaved(nodes(3)));
+    assert!(morsels(&scan(&interleaved, 0), &maps).unwrap().iter().all(|morsel| morsel.node.is_none()));
     let replicated = all(Placement::Replicated(nodes(3)));
-    let maps = by_policies(&replicated, &Arc::default());
-    assert!(morsels(&scan(&replicated, 0), &maps).unwrap().iter().all(|morsel| morsel.node.is_none()));
-    let plan = Plan::scan("t", Arc::new(replicated), vec![0, 1]).unwrap();
-    assert!(morsels(&plan, &maps).unwrap().iter().all(|morsel| morsel.node == Some(NodeId(3))));
+    for others in [interleaved, replicated] {
+        let plan = Plan::scan("t", Arc::new(others), vec![0, 1]).unwrap();
+        assert!(morsels(&plan, &maps).unwrap().iter().all(|morsel| morsel.node == Some(NodeId(3))));
+    }
+}
+
+#[test]
+fn a_scan_of_copies_is_dealt_out_to_the_nodes_that_have_them_all() {
+    let version = table(&[9 * GRANULE_ROWS + 500, 300], &ColumnPlacement::one(NodeId(3)));
+    let copies = |of: [&[u32]; 2]| {
+        let codes = |nodes: &[u32]| {
+            let codes = Placement::Replicated(nodes.iter().map(|node| NodeId(*node)).collect());
+            Some(ColumnPlacement { codes, ..ColumnPlacement::default() })
+        };
+        let wishes = [codes(of[0]), codes(of[1]), None];
+        place(&version, &wishes, None, &Allocator::unplaced(), &Serial, &|| false).unwrap().0
+    };
+    let maps = by_policies(&version, &Arc::default());
+    let used = |version: &TableVersion, columns: &[usize]| -> Vec<usize> {
+        let plan = Plan::scan("t", Arc::new(version.clone()), columns.to_vec()).unwrap();
+        let mut used = vec![0; 5];
+        for morsel in morsels(&plan, &maps).unwrap() {
+            used[morsel.node.unwrap().0 as usize] += 1;
+        }
+        used
+    };
+    let both = copies([&[0, 2, 4], &[2, 3]]);
+    let of_first = used(&both, &[0]);
+    assert_eq!((of_first[1], of_first[3]), (0, 0), "no copy, no task");
+    let with_copies = [0, 2, 4].map(|node: usize| of_first[node]);
+    let (least, most) = (with_copies.iter().min().unwrap(), with_copies.iter().max().unwrap());
+    assert!(least + 1 >= *most && *least > 0, "{of_first:?}");
+    // Only node 2 has both.
+    let of_both = used(&both, &[0, 1]);
+    assert_eq!(of_both.iter().sum::<usize>(), of_both[2], "{of_both:?}");
+    // None has both: the wider column decides.
+    let apart = copies([&[0, 1], &[2, 4]]);
+    let segments: Vec<_> = apart.segments().collect();
+    let plan = Plan::scan("t", Arc::new(apart.clone()), vec![0, 1]).unwrap();
+    for morsel in morsels(&plan, &maps).unwrap() {
+        let bytes = |column| segments[morsel.pieces[0].0].segment.column(column).bytes_codes();
+        let wider = if bytes(0) >= bytes(1) { [NodeId(0), NodeId(1)] } else { [NodeId(2), NodeId(4)] };
+        assert!(wider.contains(&morsel.node.unwrap()), "{morsel:?}");
+    }
 }
 
 #[test]
