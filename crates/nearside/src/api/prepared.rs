@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use sqlparser::ast;
 
 use crate::error::{Error, Result};
+use crate::rewrite::chars::delivered;
 use crate::run::config;
 use crate::run::planned::PlannedQuery;
 use crate::run::prepare::params;
@@ -77,7 +78,7 @@ impl QuerySource {
             LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Statement(_) => {
                 Err(Error::Unsupported("only queries can be prepared; run this statement as it is".into()))
             }
-            plan => Ok((plan, name)),
+            plan => Ok((delivered(plan)?, name)),
         }
     }
 }

@@ -16,6 +16,7 @@ use crate::api::prepared::{QuerySource, Template};
 use crate::catalog::placement;
 use crate::error::{Error, Result};
 use crate::plan::planner::Planner;
+use crate::rewrite::chars::delivered;
 use crate::run::cache::{Key, is_cacheable};
 use crate::run::config;
 use crate::run::inner::Inner;
@@ -242,7 +243,7 @@ impl Session {
             }
             plan => {
                 let cacheable = config::nearside(running.planner.config_options()).plan_cache && is_cacheable(&plan);
-                let planned = Arc::new(PlannedQuery::lowered(query::prepare(plan, running)?));
+                let planned = Arc::new(PlannedQuery::lowered(query::prepare(delivered(plan)?, running)?));
                 if cacheable {
                     self.inner.plans.put(key, Arc::clone(&planned));
                 }

@@ -1,21 +1,24 @@
 //! `VARCHAR(n)` and `CHAR(n)` of columns: how long a text may be that is written to one.
 //!
 //! As in PostgreSQL a longer text is an error, unless what is too much are blanks, which are cut off. A column of
-//! `CHAR(n)` keeps texts without the blanks at their end, which have no meaning there: PostgreSQL shows them, and
-//! compares and measures texts without them.
+//! `CHAR(n)` keeps texts without the blanks at their end, which have no meaning there (`rewrite::chars` says what sees
+//! them). `CHAR` alone is `CHAR(1)`.
 //!
-//! # Limits
-//! A text that a `CHAR(n)` column is compared with counts with its blanks.
+//! The planner sees the length of a column in its field's metadata ([`LENGTH`]), which goes with the column wherever it
+//! is named; so a table made of a query has it too.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringViewArray};
 use arrow::compute::cast;
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef, Schema, SchemaRef};
 use sqlparser::ast::{self, CharacterLength};
 
 use crate::error::{Error, Result};
+
+/// The key of a field's metadata under which the length of its texts stands, as SQL has it: `CHAR(3)`.
+pub(crate) const LENGTH: &str = "nearside.length";
 
 /// How long texts of a column may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +47,7 @@ impl Length {
             _ => return Ok(None),
         };
         match length {
+            None if fixed => Ok(Some(Length { chars: 1, fixed })),
             None | Some(CharacterLength::Max) => Ok(None),
             Some(CharacterLength::IntegerLength { unit: Some(ast::CharLengthUnits::Octets), .. }) => {
                 Err(Error::Unsupported("a length in OCTETS is not supported; lengths are in characters".into()))
@@ -55,6 +59,22 @@ impl Length {
                 Ok(Some(Length { chars: usize::try_from(*length).unwrap_or(usize::MAX), fixed }))
             }
         }
+    }
+
+    /// What [`Length::sql`] wrote.
+    pub(crate) fn of_text(text: &str) -> Option<Length> {
+        let (name, chars) = text.strip_suffix(')')?.split_once('(')?;
+        Some(Length { chars: chars.parse().ok()?, fixed: name == "CHAR" })
+    }
+
+    /// Whether it is that of `CHAR(n)`.
+    pub(crate) fn is_fixed(self) -> bool {
+        self.fixed
+    }
+
+    /// How many characters.
+    pub(crate) fn chars(self) -> usize {
+        self.chars
     }
 
     /// The type's name.
@@ -76,6 +96,30 @@ impl Length {
             Some(_) => None,
         }
     }
+}
+
+/// A table's columns as the planner sees them.
+pub(crate) fn told(schema: &SchemaRef, lengths: &Lengths) -> SchemaRef {
+    if lengths.is_empty() {
+        return Arc::clone(schema);
+    }
+    let field = |field: &FieldRef| match lengths.get(field.name()) {
+        Some(length) => {
+            let metadata = HashMap::from([(LENGTH.to_string(), length.sql())]);
+            Arc::new(field.as_ref().clone().with_metadata(metadata))
+        }
+        None => Arc::clone(field),
+    };
+    Arc::new(Schema::new(schema.fields().iter().map(field).collect::<Vec<_>>()))
+}
+
+/// The lengths that a query's columns have.
+pub(crate) fn of_query(schema: &Schema) -> Lengths {
+    let length = |field: &FieldRef| {
+        let length = Length::of_text(field.metadata().get(LENGTH)?)?;
+        Some((field.name().clone(), length))
+    };
+    Arc::new(schema.fields().iter().filter_map(length).collect())
 }
 
 /// Rows as the table keeps them.

@@ -24,7 +24,9 @@ use crate::error::Result;
 use crate::functions::any_of_list;
 use crate::functions::checked;
 use crate::functions::flat;
+use crate::rewrite::casts;
 use crate::rewrite::coerce;
+use crate::rewrite::literals;
 use crate::rewrite::optimizer;
 use crate::rewrite::set_types;
 
@@ -63,13 +65,15 @@ impl Planner {
         let mut scalars = datafusion_functions::all_default_functions();
         scalars.extend(datafusion_functions_nested::all_default_nested_functions());
         scalars.extend(any_of_list::functions());
-        scalars.extend([flat::function(), set_types::function()].map(Arc::new));
+        scalars
+            .extend([flat::function(), set_types::function(), casts::function(), literals::coalesce()].map(Arc::new));
         let higher_order = datafusion_functions_nested::all_default_higher_order_functions();
         let mut aggregates = datafusion_functions_aggregate::all_default_aggregate_functions();
         aggregates.extend(checked::own_aggregates());
         let windows = datafusion_functions_window::all_default_window_functions();
         // The first one that knows an expression plans it.
-        let expressions: [Arc<dyn ExprPlanner>; 7] = [
+        let expressions: [Arc<dyn ExprPlanner>; 8] = [
+            literals::planner(),
             Arc::new(CoreFunctionPlanner::default()),
             Arc::new(NestedFunctionPlanner),
             Arc::new(FieldAccessPlanner),

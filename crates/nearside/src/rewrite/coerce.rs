@@ -1,4 +1,5 @@
-//! Where a float meets a decimal, both become DOUBLE, as in other SQL databases.
+//! What meets in an expression: types of one kind ([`kinds`](super::kinds)), and where a float meets a decimal, both
+//! become DOUBLE, as in other SQL databases.
 //!
 //! DataFusion makes them DECIMAL(30, 15), which most doubles do not fit: with literals that are decimals
 //! (`price > 0.5`) comparing a DOUBLE column would fail on its large values and be wrong on its small ones. The rule
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_common::{DFSchema, Result};
 use datafusion_expr::type_coercion::binary::comparison_coercion;
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Between, Expr, ExprSchemable, LogicalPlan, cast};
@@ -20,11 +21,14 @@ use datafusion_optimizer::analyzer::Analyzer;
 use crate::error::Error;
 use crate::functions::checked::CheckedArithmetic;
 use crate::functions::floats::OneZeroConstants;
+use crate::rewrite::casts::PlainCasts;
+use crate::rewrite::chars::PaddedTexts;
 use crate::rewrite::correlated::{CorrelatedNames, CorrelatedRefusals};
+use crate::rewrite::kinds;
 use crate::rewrite::not_in::NullAwareMarks;
 use crate::rewrite::quantified::QuantifiedComparisons;
 use crate::rewrite::set_all::SetOperationsAll;
-use crate::rewrite::set_types::{SetTypes, same_kind};
+use crate::rewrite::set_types::SetTypes;
 use crate::rewrite::subquery_places::SubqueryPlaces;
 use crate::rewrite::volatile::VolatileSubqueries;
 use crate::rewrite::window_frames::WindowFrames;
@@ -40,6 +44,7 @@ struct FloatsWin;
 /// DataFusion's analyzer rules with ours around them.
 pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+        Arc::new(PaddedTexts),
         Arc::new(SetTypes),
         Arc::new(VolatileSubqueries),
         Arc::new(CorrelatedRefusals),
@@ -54,6 +59,7 @@ pub(crate) fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
     rules.extend(Analyzer::new().rules);
     rules.push(Arc::new(OneZeroConstants));
     rules.push(Arc::new(CheckedArithmetic));
+    rules.push(Arc::new(PlainCasts));
     rules
 }
 
@@ -74,13 +80,14 @@ fn rewrite_plan(plan: LogicalPlan, changed: &Cell<bool>) -> Result<Transformed<L
     if let LogicalPlan::TableScan(scan) = &plan {
         schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
     }
+    kinds::check_join(&plan)?;
     let names: Vec<String> = match &plan {
         LogicalPlan::Projection(projection) => projection.expr.iter().map(|e| e.schema_name().to_string()).collect(),
         _ => Vec::new(),
     };
     let mut place = 0;
     let rewritten = plan.map_expressions(|expr| {
-        let rewritten = expr.transform_up(|e| rewrite(e, &schema))?;
+        let rewritten = expr.transform_up(|e| met(e, &schema))?;
         // A projection's columns are named after their expressions, which a cast would change.
         let name = names.get(place);
         place += 1;
@@ -97,6 +104,13 @@ fn rewrite_plan(plan: LogicalPlan, changed: &Cell<bool>) -> Result<Transformed<L
         true => rewritten.map_data(LogicalPlan::recompute_schema),
         false => Ok(rewritten),
     }
+}
+
+fn met(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let changed = kinds::meet(&mut expr, schema)?;
+    let mut rewritten = rewrite(expr, schema)?;
+    rewritten.transformed |= changed;
+    Ok(rewritten)
 }
 
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
@@ -124,7 +138,7 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         Expr::Case(mut case) => {
             let mut results: Vec<&mut Expr> = case.when_then_expr.iter_mut().map(|(_, then)| then.as_mut()).collect();
             results.extend(case.else_expr.as_deref_mut());
-            let changed = of_one_kind(&mut results, schema)? | unify(&mut results, schema);
+            let changed = unify(&mut results, schema);
             Ok(Transformed::new_transformed(Expr::Case(case), changed))
         }
         Expr::ScalarFunction(mut function) if NUMERIC_FUNCTIONS.contains(&function.name()) => {
@@ -133,32 +147,6 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
-}
-
-/// Casts texts as they are written to the type of the other results of a CASE, as PostgreSQL does; refuses results of
-/// different kinds, of which DataFusion would make texts. True when it did.
-fn of_one_kind(results: &mut [&mut Expr], schema: &DFSchema) -> Result<bool> {
-    let is_text = |e: &Expr| {
-        let text = |v: &ScalarValue| matches!(v, ScalarValue::Utf8(_) | ScalarValue::Utf8View(_));
-        matches!(e, Expr::Literal(value, _) if text(value))
-    };
-    let types: Vec<Option<DataType>> = results.iter().map(|e| e.get_type(schema).ok()).collect();
-    let known = results.iter().zip(&types).filter(|(e, _)| !is_text(e)).filter_map(|(_, t)| t.clone());
-    let known: Vec<DataType> = known.filter(|t| *t != DataType::Null).collect();
-    let Some(first) = known.first() else { return Ok(false) };
-    if let Some(other) = known.iter().find(|other| !same_kind(first, other)) {
-        let message = format!("CASE types {first} and {other} cannot be matched; cast one to the type of the other");
-        return Err(Error::plan(message).into_datafusion());
-    }
-    if same_kind(first, &DataType::Utf8) {
-        return Ok(false);
-    }
-    let mut changed = false;
-    for result in results.iter_mut().filter(|e| is_text(e)) {
-        **result = cast(std::mem::take(*result), first.clone());
-        changed = true;
-    }
-    Ok(changed)
 }
 
 /// Refuses a BETWEEN over types that nothing compares: DataFusion takes that for a bug of its own.

@@ -1,7 +1,11 @@
 //! Rules of ours on logical plans, one file each, and the lists of them.
 
+pub(crate) mod casts;
+pub(crate) mod chars;
 pub(crate) mod coerce;
 pub(crate) mod correlated;
+mod kinds;
+pub(crate) mod literals;
 pub(crate) mod not_in;
 pub(crate) mod optimizer;
 pub(crate) mod quantified;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_common::tree_node::Transformed;
 use datafusion_common::{JoinType, NullEquality, Result, ScalarValue};
 use datafusion_expr::{
     ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, RecursiveQuery, ScalarFunctionArgs,
@@ -22,6 +22,7 @@ use datafusion_expr::{
 use datafusion_optimizer::AnalyzerRule;
 
 use crate::error::Error;
+use crate::rewrite::casts::without_calls;
 use crate::sql::STEP;
 
 /// The analyzer rule.
@@ -87,7 +88,7 @@ fn fit(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         }
         LogicalPlan::RecursiveQuery(query) => {
             check_step(&query)?;
-            let step = without_marks(query.recursive_term.as_ref().clone())?;
+            let step = without_calls(query.recursive_term.as_ref().clone(), STEP)?;
             match step.transformed {
                 true => {
                     let query = RecursiveQuery { recursive_term: Arc::new(step.data), ..query };
@@ -262,26 +263,6 @@ fn keeps_values(from: &DataType, to: &DataType) -> bool {
             (texts(from) && texts(to)) || (lists(from) && lists(to) && same_kind(from, to))
         }
     }
-}
-
-/// The step without the calls that told its types.
-fn without_marks(step: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    step.transform_up_with_subqueries(|node| {
-        let names = datafusion_expr::expr_rewriter::NamePreserver::new(&node);
-        node.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let bare = expr.transform_up(|part| match part {
-                Expr::ScalarFunction(mut call) if call.func.name() == STEP && call.args.len() == 1 => {
-                    Ok(Transformed::yes(call.args.remove(0)))
-                }
-                other => Ok(Transformed::no(other)),
-            })?;
-            Ok(match bare.transformed {
-                true => bare.update_data(|expr| name.restore(expr)),
-                false => bare,
-            })
-        })
-    })
 }
 
 /// The function of that name.

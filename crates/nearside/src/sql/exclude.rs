@@ -86,7 +86,7 @@ fn partition(solid: &[&TokenWithSpan], bracket: usize, key: &str) -> (usize, Str
     (place, format!("PARTITION BY {key} "))
 }
 
-fn is_word(token: &TokenWithSpan, word: &str) -> bool {
+pub(super) fn is_word(token: &TokenWithSpan, word: &str) -> bool {
     matches!(&token.token, Token::Word(w) if w.quote_style.is_none() && w.value.eq_ignore_ascii_case(word))
 }
 

@@ -13,47 +13,71 @@ use datafusion_sql::parser::Statement;
 use sqlparser::ast::helpers::attached_token::AttachedToken;
 use sqlparser::ast::{self, Ident, ObjectName, SelectItem, SetExpr, Value, VisitorMut, visit_expressions};
 
+use super::calls::call;
+use super::casts::{CAST, apart_from_its_column, name_outputs};
 use super::normalised;
-use super::walk::visit_mut;
+use super::values::{of_one_type, values_of_floats};
+use super::walk::rewrite;
+use crate::error::{Error, Result};
 use crate::functions::any_of_list;
 use crate::sql::fresh_name;
 
 /// Sets a statement right.
-pub(super) fn mend(statement: &mut Statement) {
-    let _ = visit_mut(statement, &mut Mend);
+///
+/// # Errors
+/// Rows of VALUES whose types do not meet.
+pub(super) fn mend(statement: &mut Statement) -> Result<()> {
+    rewrite(statement, &mut Mend::default())
 }
 
-struct Mend;
+#[derive(Default)]
+struct Mend {
+    /// How many queries there are around the place.
+    depth: usize,
+    /// The statement puts the rows of the outermost query into columns, whose types they take one by one.
+    inserts: bool,
+}
 
 impl VisitorMut for Mend {
-    type Break = ();
+    type Break = Error;
 
-    fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<()> {
-        if let ast::Statement::Set(set) = statement {
-            assign_time_zone(set);
+    fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
+        match statement {
+            ast::Statement::Set(set) => assign_time_zone(set),
+            ast::Statement::Insert(_) => self.inserts = true,
+            _ => {}
         }
         ControlFlow::Continue(())
     }
 
-    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+    fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<Error> {
+        self.depth += 1;
         each_select(&mut query.body, &mut |select| select.projection.iter_mut().for_each(replace_known_columns));
         name_outputs_apart(query);
+        each_select(&mut query.body, &mut name_outputs);
         limit_by_fetch(query);
         ControlFlow::Continue(())
     }
 
-    fn post_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<()> {
+    fn post_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<Error> {
+        self.depth -= 1;
         if let ast::SetExpr::Values(values) = query.body.as_mut() {
             values_of_floats(values);
+            if !(self.inserts && self.depth == 0)
+                && let Err(error) = of_one_type(values)
+            {
+                return ControlFlow::Break(error);
+            }
         }
         ControlFlow::Continue(())
     }
 
-    fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
+    fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Error> {
         compare_with_lists(expr);
         compare_rows(expr);
         cut_to_length(expr);
         read_exponents_as_doubles(expr);
+        apart_from_its_column(expr);
         ControlFlow::Continue(())
     }
 }
@@ -81,44 +105,6 @@ fn read_exponents_as_doubles(expr: &mut ast::Expr) {
             array: false,
             format: None,
         };
-    }
-}
-
-/// `VALUES (1e0), (2.5)` are DOUBLE: beside one number with a point, the planner makes decimals of them.
-fn values_of_floats(values: &mut ast::Values) {
-    let columns = values.rows.iter().map(|row| row.len()).min().unwrap_or(0);
-    for column in 0..columns {
-        if !values.rows.iter().any(|row| is_float(&row[column])) {
-            continue;
-        }
-        for row in &mut values.rows {
-            let cell = &mut row[column];
-            if has_point(cell) {
-                let expr = Box::new(std::mem::replace(cell, ast::Expr::Value(Value::Null.into())));
-                let data_type = ast::DataType::Double(ast::ExactNumberInfo::None);
-                *cell = ast::Expr::Cast { kind: ast::CastKind::Cast, expr, data_type, array: false, format: None };
-            }
-        }
-    }
-}
-
-fn is_float(expr: &ast::Expr) -> bool {
-    use ast::DataType::{Double, DoublePrecision, Float, Float4, Float8, Float32, Float64, Real};
-    match expr {
-        ast::Expr::Nested(inner) | ast::Expr::UnaryOp { expr: inner, .. } => is_float(inner),
-        ast::Expr::Cast { data_type, .. } => {
-            matches!(data_type, Double(_) | DoublePrecision | Float(_) | Float4 | Float8 | Float32 | Float64 | Real)
-        }
-        _ => false,
-    }
-}
-
-/// A number as it is written, with digits behind the point.
-fn has_point(expr: &ast::Expr) -> bool {
-    match expr {
-        ast::Expr::Nested(inner) | ast::Expr::UnaryOp { expr: inner, .. } => has_point(inner),
-        ast::Expr::Value(value) => matches!(&value.value, Value::Number(text, _) if text.contains('.')),
-        _ => false,
     }
 }
 
@@ -222,7 +208,7 @@ fn is_row(name: &ObjectName) -> bool {
 }
 
 /// The fields of a row: in brackets, or as `ROW(..)`.
-fn row(expr: &ast::Expr) -> Option<Vec<ast::Expr>> {
+pub(super) fn row(expr: &ast::Expr) -> Option<Vec<ast::Expr>> {
     match expr {
         ast::Expr::Tuple(fields) if !fields.is_empty() => Some(fields.clone()),
         ast::Expr::Nested(inner) => row(inner),
@@ -297,33 +283,26 @@ fn limit_by_fetch(query: &mut ast::Query) {
     query.fetch = None;
 }
 
-/// `CAST (x AS VARCHAR(n))` has the first n characters of the text.
+/// `CAST (x AS VARCHAR(n))` has the first n characters of the text, `CHAR(n)` without the blanks at their end.
 fn cut_to_length(expr: &mut ast::Expr) {
     let ast::Expr::Cast { data_type, .. } = expr else { return };
-    let (ast::DataType::Varchar(length) | ast::DataType::Char(length)) = data_type else { return };
-    let Some(ast::CharacterLength::IntegerLength { length, unit: _ }) = length.take() else { return };
+    let (length, fixed) = match data_type {
+        ast::DataType::Varchar(length) => (length, false),
+        ast::DataType::Char(length) => (length, true),
+        _ => return,
+    };
+    let chars = match length.take() {
+        Some(ast::CharacterLength::IntegerLength { length, unit: _ }) => length,
+        None if fixed => 1,
+        _ => return,
+    };
     let cast = std::mem::replace(expr, ast::Expr::Value(Value::Null.into()));
-    let count = ast::Expr::Value(Value::Number(length.to_string(), false).into());
-    *expr = call("left", vec![cast, count]);
-}
-
-/// `name(arguments)`.
-pub(super) fn call(name: &str, arguments: Vec<ast::Expr>) -> ast::Expr {
-    let args = arguments.into_iter().map(|e| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(e))).collect();
-    ast::Expr::Function(ast::Function {
-        name: ObjectName::from(vec![Ident::with_quote('"', name)]),
-        uses_odbc_syntax: false,
-        parameters: ast::FunctionArguments::None,
-        args: ast::FunctionArguments::List(ast::FunctionArgumentList {
-            duplicate_treatment: None,
-            args,
-            clauses: Vec::new(),
-        }),
-        filter: None,
-        null_treatment: None,
-        over: None,
-        within_group: Vec::new(),
-    })
+    let mut cut = call("left", vec![cast, ast::Expr::Value(Value::Number(chars.to_string(), false).into())]);
+    if fixed {
+        cut = call("rtrim", vec![cut]);
+    }
+    let length = format!("{}({chars})", if fixed { "CHAR" } else { "VARCHAR" });
+    *expr = call(CAST, vec![cut, ast::Expr::Value(Value::SingleQuotedString(length).into())]);
 }
 
 /// `SELECT a, a` gives the columns `a` and `a_1`: the planner wants names to be different.

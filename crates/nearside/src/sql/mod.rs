@@ -19,28 +19,34 @@ use crate::catalog::lengths::{Length, Lengths};
 use crate::error::{Error, Position, Result};
 use crate::stack::deep;
 
+mod calls;
+mod casts;
 mod complete;
 mod distinct;
 mod exclude;
 mod materialized;
 mod mend;
 mod names;
+mod nested_sets;
 mod ordinary;
 mod own;
 mod recursion;
 mod rows;
 mod scope;
 mod text;
+mod values;
 mod walk;
 mod windows;
 mod writes;
 
+pub(crate) use casts::CAST;
 pub(crate) use exclude::exclusion_of;
 use exclude::without_exclusions;
 pub(crate) use materialized::Wish;
 use materialized::{keep_wishes, put_back, without_words};
 use mend::mend;
 pub(crate) use names::{fresh_name, is_made, object_name, quoted};
+use nested_sets::flattened;
 use own::own_statement;
 pub(crate) use own::{AlterPlacement, Change};
 pub(crate) use recursion::STEP;
@@ -109,7 +115,7 @@ impl AnyStatement {
         if let Some(own) = own_statement(&tokens)? {
             return Ok(own);
         }
-        let (tokens, said) = without_words(without_exclusions(tokens)?);
+        let (tokens, said) = without_words(without_exclusions(flattened(tokens))?);
         let mut parser = DFParserBuilder::new(tokens)
             .with_dialect(&GenericDialect {})
             .with_recursion_limit(RECURSION_MAX)
@@ -165,8 +171,9 @@ pub(crate) fn plan_statement(mut statement: Statement, context: &impl KnownTable
         let columns = |table: &ObjectName| context.columns(table);
         writes::write_out(&mut statement, &columns, &|table, column| context.default_of(table, column))?;
         rows::write_out(&mut statement)?;
+        casts::write_out(&mut statement);
         scope::write_out(&mut statement, &columns)?;
-        mend(&mut statement);
+        mend(&mut statement)?;
         let volatile = |name: &str| {
             let function = context.get_function_meta(name);
             function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
@@ -205,23 +212,24 @@ pub(crate) fn take_placement(statement: &mut Statement) -> Result<Option<String>
     Ok(placement)
 }
 
-/// The lengths of a CREATE TABLE's columns.
+/// The lengths of a CREATE TABLE's columns; `None` where it names none of its columns.
 ///
 /// # Errors
 /// As [`Length::of_column`].
-pub(crate) fn lengths(statement: &Statement) -> Result<Lengths> {
+pub(crate) fn lengths(statement: &Statement) -> Result<Option<Lengths>> {
+    let Statement::Statement(inner) = statement else { return Ok(None) };
+    let ast::Statement::CreateTable(create) = inner.as_ref() else { return Ok(None) };
+    if create.columns.is_empty() {
+        return Ok(None);
+    }
     let mut lengths = HashMap::new();
-    if let Statement::Statement(inner) = statement
-        && let ast::Statement::CreateTable(create) = inner.as_ref()
-    {
-        for column in &create.columns {
-            let name = normalised(column.name.clone());
-            if let Some(length) = Length::of_column(&name, &column.data_type)? {
-                lengths.insert(name, length);
-            }
+    for column in &create.columns {
+        let name = normalised(column.name.clone());
+        if let Some(length) = Length::of_column(&name, &column.data_type)? {
+            lengths.insert(name, length);
         }
     }
-    Ok(Arc::new(lengths))
+    Ok(Some(Arc::new(lengths)))
 }
 
 /// The planner's options as the session's settings say.

@@ -25,8 +25,9 @@ use sqlparser::ast::{
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
+use super::calls::call;
 use super::complete::is_aggregate;
-use super::mend::{call, joined};
+use super::mend::{joined, row};
 use super::scope::binary;
 use super::walk::rewrite;
 use crate::error::{Error, Result};
@@ -84,6 +85,7 @@ impl VisitorMut for Ordinary {
                 }
             }
             Expr::Like { any: true, .. } | Expr::ILike { any: true, .. } => like_any(expr),
+            Expr::AnyOp { .. } | Expr::AllOp { .. } => row_quantified(expr),
             Expr::InSubquery { .. } => {
                 if let Some(test) = row_in_query(expr, true) {
                     *expr = test;
@@ -152,6 +154,8 @@ fn plain(arg: FunctionArg) -> Option<Expr> {
 fn grouping(key: &mut Expr) -> Result<()> {
     match key {
         Expr::Tuple(none) if none.is_empty() => *key = Expr::GroupingSets(vec![Vec::new()]),
+        Expr::Rollup(parts) if repeats(parts) => *key = Expr::GroupingSets(each_once(rollup(parts))),
+        Expr::Cube(parts) if repeats(parts) => *key = Expr::GroupingSets(each_once(cube(parts)?)),
         Expr::GroupingSets(sets) => {
             let mut all = Vec::with_capacity(sets.len());
             for set in std::mem::take(sets) {
@@ -174,11 +178,30 @@ fn grouping(key: &mut Expr) -> Result<()> {
                     _ => all.push(set),
                 }
             }
-            *sets = all;
+            *sets = each_once(all);
         }
         _ => {}
     }
     Ok(())
+}
+
+fn repeats(parts: &[Vec<Expr>]) -> bool {
+    let all: Vec<&Expr> = parts.iter().flatten().collect();
+    all.iter().enumerate().any(|(place, column)| all[..place].contains(column))
+}
+
+/// Sets in which no column stands twice.
+fn each_once(mut sets: Vec<Vec<Expr>>) -> Vec<Vec<Expr>> {
+    for set in &mut sets {
+        let mut once: Vec<Expr> = Vec::with_capacity(set.len());
+        for column in set.drain(..) {
+            if !once.contains(&column) {
+                once.push(column);
+            }
+        }
+        *set = once;
+    }
+    sets
 }
 
 fn columns_of(part: Expr) -> Vec<Expr> {
@@ -340,10 +363,25 @@ fn rows_in_query(condition: &mut Expr) {
     }
 }
 
+/// `(a, b) = ANY (query)` is `(a, b) IN (query)`, `<> ALL` is NOT IN; the planner refuses the other comparisons.
+fn row_quantified(expr: &mut Expr) {
+    let (left, right, negated) = match expr {
+        Expr::AnyOp { left, compare_op: BinaryOperator::Eq, right, .. } => (left, right, false),
+        Expr::AllOp { left, compare_op: BinaryOperator::NotEq, right } => (left, right, true),
+        _ => return,
+    };
+    let Expr::Subquery(query) = right.as_ref() else { return };
+    if row(left).is_none() {
+        return;
+    }
+    let test = Expr::InSubquery { expr: left.clone(), subquery: query.clone(), negated };
+    *expr = row_in_query(&test, true).unwrap_or(test);
+}
+
 /// The test of a row; `None` for what is none. `unknown`: whether it tells false from what is not known.
 fn row_in_query(test: &Expr, unknown: bool) -> Option<Expr> {
     let Expr::InSubquery { expr, subquery, negated } = test else { return None };
-    let Expr::Tuple(fields) = unbracketed(expr) else { return None };
+    let fields = row(expr)?;
     let names: Vec<String> = fields.iter().map(|_| fresh_name("field")).collect();
     let equal = fields
         .iter()

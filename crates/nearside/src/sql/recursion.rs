@@ -13,9 +13,9 @@ use sqlparser::ast::{
     TableFactor, TableWithJoins, VisitorMut, visit_relations,
 };
 
+use super::calls::call;
 use super::complete::is_aggregate;
 use super::materialized::in_from;
-use super::mend::call;
 use super::normalised;
 use super::walk::{is_any_outside, rewrite};
 use crate::error::{Error, Result};

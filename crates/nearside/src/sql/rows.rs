@@ -12,7 +12,7 @@ use sqlparser::ast::{
     TableFactor, VisitorMut,
 };
 
-use super::mend::call;
+use super::calls::call;
 use super::walk::{outside, rewrite};
 use crate::error::{Error, Result};
 use crate::functions::flat::FLAT;

@@ -112,7 +112,7 @@ fn errors_say_where() {
 
 fn mended(sql: &str) -> String {
     let AnyStatement::Sql(mut statement) = AnyStatement::one(sql).unwrap() else { panic!("{sql}") };
-    mend(&mut statement);
+    mend(&mut statement).unwrap();
     statement.to_string()
 }
 

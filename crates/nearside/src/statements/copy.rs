@@ -17,6 +17,7 @@ use sqlparser::ast::Statement;
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Entry, Name, TableEntry, ViewEntry};
 use crate::error::{Error, Result};
+use crate::rewrite::chars::delivered;
 use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
@@ -75,7 +76,7 @@ fn write_rows(
     options: &WriteOptions,
     running: &Arc<RunningStatement>,
 ) -> Result<u64> {
-    let rows = query::run(plan, Arc::clone(running), true)?.with_names_apart();
+    let rows = query::run(delivered(plan)?, Arc::clone(running), true)?.with_names_apart();
     let mut writer = files::write(path, format, compression, options, rows.schema())?;
     for batch in rows {
         writer.write(&batch?)?;

@@ -17,6 +17,7 @@ use crate::error::types::sql_type;
 use crate::error::words::expression_in_sql;
 use crate::error::{Error, Result};
 use crate::lower::bind;
+use crate::rewrite::chars::delivered;
 use crate::run::query::{self, context_of};
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
@@ -52,7 +53,7 @@ pub(crate) fn explain(explain: &ExplainStatement, running: &Arc<RunningStatement
         LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
             return Err(Error::Unsupported("EXPLAIN is for queries and for INSERT, UPDATE and DELETE".into()));
         }
-        plan => plan,
+        plan => delivered(plan)?,
     };
     let prepared = query::prepare(plan, running)?;
     let mut lines = Vec::new();

@@ -24,7 +24,7 @@ use sqlparser::ast;
 use storage::{RowsToDelete, TableVersion};
 
 use crate::catalog::index::{Origin, indexed};
-use crate::catalog::lengths::Lengths;
+use crate::catalog::lengths::{Lengths, of_query};
 use crate::catalog::placement::spec::Spec;
 use crate::catalog::{Entry, Name, TableEntry};
 use crate::error::{Error, Result};
@@ -305,11 +305,12 @@ fn commit(table: TableEntry, running: &Arc<RunningStatement>) -> Result<()> {
 
 /// CREATE TABLE and CREATE TABLE AS.
 ///
-/// `placement`: what `WITH (placement = '..')` said; `lengths`: those of `VARCHAR(n)` and `CHAR(n)`.
+/// `placement`: what `WITH (placement = '..')` said; `lengths`: those of the columns that it
+/// declares; without any the query's.
 pub(crate) fn create_table(
     create: CreateMemoryTable,
     placement: Option<&str>,
-    lengths: Lengths,
+    lengths: Option<Lengths>,
     running: &Arc<RunningStatement>,
 ) -> Result<Done> {
     if create.temporary {
@@ -328,7 +329,7 @@ pub(crate) fn create_table(
     let schema = stored_schema(input.schema().as_arrow(), &create.constraints, declared)?;
     let mut table = new_table(name.clone(), schema.clone(), placement, running)?;
     table.defaults = Arc::new(create.column_defaults.into_iter().collect::<HashMap<_, _>>());
-    table.lengths = lengths;
+    table.lengths = lengths.unwrap_or_else(|| of_query(input.schema().as_arrow()));
     table.indexes = Arc::new(key_indexes(keys(&create.constraints, &schema), &schema)?);
     let mut count = None;
     if !declared {

@@ -165,7 +165,7 @@ fn values_in_a_prepared_query_are_values_in_its_text() {
     assert!(error.contains("'t'"), "{error}");
     session.execute("CREATE TABLE t (k TEXT, s TEXT); INSERT INTO t VALUES ('1', 'one')").unwrap();
     let found = rows(prepared[0].query(&[ScalarValue::from(1_i64)]).and_then(nearside::ResultStream::collect_all));
-    assert_eq!(found, rows(session.query("SELECT k, s FROM t WHERE k = '1'").and_then(|r| r.collect_all())));
+    assert_eq!(found, rows(session.query("SELECT k, s FROM t WHERE k = 1").and_then(|r| r.collect_all())));
 }
 
 #[test]

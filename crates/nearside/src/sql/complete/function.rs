@@ -100,6 +100,7 @@ pub(super) fn function(call: &Function) -> Result<()> {
         _ => name.to_string(),
     };
     known(&name, &clauses)?;
+    pattern(&name, args)?;
     places(&name, args)
 }
 
@@ -194,6 +195,19 @@ fn known(name: &str, clauses: &Clauses) -> Result<()> {
         return stray.map_or(Ok(()), |(_, what)| refused_for(what, "which is no aggregate"));
     }
     Ok(())
+}
+
+/// Dates are written by strftime's patterns: of one of PostgreSQL's nothing but the pattern would come out.
+fn pattern(name: &str, args: &FunctionArguments) -> Result<()> {
+    let FunctionArguments::List(list) = args else { return Ok(()) };
+    if !matches!(name, "to_char" | "date_format") {
+        return Ok(());
+    }
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(pattern)))) = list.args.get(1) else {
+        return Ok(());
+    };
+    let other = matches!(&pattern.value, Value::SingleQuotedString(text) if !text.contains('%'));
+    refuse(&[(other, "to_char with a pattern like 'YYYY-MM-DD'; write '%Y-%m-%d', as strftime has it")])
 }
 
 /// The rows of `nth_value` count from 1.

@@ -2,9 +2,11 @@
 
 use std::ops::ControlFlow;
 
-use sqlparser::ast::{Expr, visit_expressions_mut};
+use sqlparser::ast::{Expr, Ident, visit_expressions_mut};
 
+use super::super::normalised;
 use super::sources::{FoundColumn, Scope, ShownColumn};
+use crate::error::{Error, Result};
 
 #[derive(Default)]
 pub(super) struct Levels(Vec<Level>);
@@ -39,29 +41,60 @@ impl Levels {
     }
 
     /// What a name stands for, where the planner would not find that.
-    pub(super) fn meant(&self, name: &str) -> Option<Expr> {
-        let mut closed = false;
-        for level in self.0.iter().rev() {
-            let scope = match level {
-                Level::Closed => {
-                    closed = true;
-                    continue;
-                }
-                Level::Select(_) if std::mem::take(&mut closed) => continue,
-                Level::Select(scope) => scope,
-            };
+    ///
+    /// # Errors
+    /// A name that two columns of one source have: the planner tells them apart by numbers.
+    pub(super) fn meant(&self, name: &str) -> Result<Option<Expr>> {
+        for scope in self.seen() {
             match scope.find(name) {
-                FoundColumn::One(ShownColumn { expr: column, source: None, .. }) => return Some(column.clone()),
+                FoundColumn::One(ShownColumn { expr: column, source: None, .. }) => return Ok(Some(column.clone())),
                 FoundColumn::No => {
                     if let Some(column) = scope.series(name) {
-                        return Some(column);
+                        return Ok(Some(column));
                     }
                 }
-                FoundColumn::One(_) | FoundColumn::Several | FoundColumn::Unknown => return None,
+                FoundColumn::Several if scope.has_twice(name) => return Err(ambiguous(name)),
+                FoundColumn::One(_) | FoundColumn::Several | FoundColumn::Unknown => return Ok(None),
             }
         }
-        None
+        Ok(None)
     }
+
+    /// Whether a name with that of its source before it is that of one column.
+    ///
+    /// # Errors
+    /// As [`Levels::meant`].
+    pub(super) fn check_qualified(&self, names: &[Ident]) -> Result<()> {
+        let Some((column, table)) = names.split_last().filter(|(_, table)| !table.is_empty()) else { return Ok(()) };
+        let column = normalised(column.clone());
+        for scope in self.seen() {
+            match scope.times(table, &column) {
+                None => {}
+                Some(2..) => return Err(ambiguous(&column)),
+                Some(_) => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// The SELECTs whose sources are seen, the innermost first.
+    fn seen(&self) -> impl Iterator<Item = &Scope> {
+        let mut closed = false;
+        self.0.iter().rev().filter_map(move |level| match level {
+            Level::Closed => {
+                closed = true;
+                None
+            }
+            Level::Select(_) if std::mem::take(&mut closed) => None,
+            Level::Select(scope) => Some(scope),
+        })
+    }
+}
+
+fn ambiguous(name: &str) -> Error {
+    Error::plan(format!(
+        "column '{name}' is ambiguous: a query or table in FROM has several columns of that name; give them names with AS"
+    ))
 }
 
 /// Makes a name one that [`Levels::meant`] is not asked for, until it is released.

@@ -13,8 +13,8 @@ use std::ops::ControlFlow;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, ObjectName, OrderBy, OrderByKind, PipeOperator, Query,
-    ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value, Visitor,
-    VisitorMut, WildcardAdditionalOptions, visit_expressions,
+    ReplaceSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, Value, VisitorMut,
+    WildcardAdditionalOptions, visit_expressions,
 };
 
 use super::normalised;
@@ -23,24 +23,26 @@ use crate::error::{Error, Result};
 use crate::sql::fresh_name;
 
 mod levels;
+mod looking;
 mod names;
 mod outputs;
 mod sources;
 
 use levels::{Levels, hold, release};
+use looking::Looking;
 pub(crate) use names::Tables;
-pub(super) use names::name_of;
-use names::{left_out, output_name, quoted};
-use outputs::{distinct_outputs, has_output, is_output, keys_of_outputs};
+use names::left_out;
+pub(super) use names::{name_of, output_name, quoted};
+use outputs::{distinct_outputs, has_output, is_output, keys_of_outputs, keys_of_set, one_output};
 pub(super) use sources::binary;
-use sources::{FoundColumn, Names, Scope, ShownColumn, merged_by, unmarked};
+use sources::{FoundColumn, Names, Scope, ShownColumn, unmarked};
 
 /// Writes out what the planner would take otherwise.
 ///
 /// # Errors
 /// Columns of USING that a side does not have, or has twice.
 pub(super) fn write_out(statement: &mut Statement, tables: Tables<'_>) -> Result<()> {
-    let everywhere = visit(statement, &mut NameSearch).is_break();
+    let everywhere = visit(statement, &mut Looking::default()).is_break();
     let mut writing = NameWriter {
         names: vec![Names::new(tables)],
         everywhere,
@@ -49,29 +51,6 @@ pub(super) fn write_out(statement: &mut Statement, tables: Tables<'_>) -> Result
         derived: false,
     };
     rewrite(statement, &mut writing)
-}
-
-/// Whether any name of the statement may be one of a merged column or of a function in FROM.
-struct NameSearch;
-
-impl Visitor for NameSearch {
-    type Break = ();
-
-    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
-        let merges = select.from.iter().flat_map(|from| &from.joins).any(|j| merged_by(&j.join_operator).is_some());
-        if merges { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-
-    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
-        let nested = match factor {
-            TableFactor::Table { args: Some(_), .. } => true,
-            TableFactor::NestedJoin { table_with_joins, .. } => {
-                table_with_joins.joins.iter().any(|join| merged_by(&join.join_operator).is_some())
-            }
-            _ => false,
-        };
-        if nested { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
 }
 
 /// A query that is being visited.
@@ -110,7 +89,7 @@ impl VisitorMut for NameWriter<'_> {
         if let SetExpr::Select(select) = query.body.as_mut() {
             open.select = true;
             if self.everywhere || sorts_by_hidden(select, query.order_by.as_ref()) {
-                match self.scope_of(select, !self.queries.is_empty()).and_then(|scope| in_order(query, scope)) {
+                match self.scope_of(select).and_then(|scope| in_order(query, scope)) {
                     Ok(scope) => self.levels.open(scope),
                     Err(error) => return ControlFlow::Break(error),
                 }
@@ -118,6 +97,10 @@ impl VisitorMut for NameWriter<'_> {
             }
         } else {
             // The names in ORDER BY of a set operation are its outputs.
+            let columns = self.names.last().and_then(|names| names.of_body(&query.body));
+            if let Err(error) = keys_of_set(query.order_by.as_ref(), columns.as_deref()) {
+                return ControlFlow::Break(error);
+            }
             each_key(&mut query.order_by, |key| outside(key, &mut hold));
         }
         self.queries.push(open);
@@ -140,7 +123,7 @@ impl VisitorMut for NameWriter<'_> {
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
         match self.queries.last_mut() {
             Some(open) if open.select => {}
-            _ if self.everywhere => match self.scope_of(select, self.queries.len() > 1) {
+            _ if self.everywhere => match self.scope_of(select) {
                 Ok(scope) => self.levels.open(scope),
                 Err(error) => return ControlFlow::Break(error),
             },
@@ -177,10 +160,15 @@ impl VisitorMut for NameWriter<'_> {
             self.levels.pop();
             self.levels.pop();
         }
-        if let Expr::Identifier(name) = expr
-            && let Some(column) = self.levels.meant(&normalised(name.clone()))
-        {
-            *expr = column;
+        let checked = match expr {
+            Expr::Identifier(name) => self.levels.meant(&normalised(name.clone())),
+            Expr::CompoundIdentifier(names) => self.levels.check_qualified(names).map(|()| None),
+            _ => return ControlFlow::Continue(()),
+        };
+        match checked {
+            Ok(Some(column)) => *expr = column,
+            Ok(None) => {}
+            Err(error) => return ControlFlow::Break(error),
         }
         ControlFlow::Continue(())
     }
@@ -202,8 +190,8 @@ impl NameWriter<'_> {
         }
     }
 
-    /// Reads a SELECT's sources, and writes out its joins and its `*`. `within`: its outputs are named from outside.
-    fn scope_of(&self, select: &mut Select, within: bool) -> Result<Scope> {
+    /// Reads a SELECT's sources, and writes out its joins and its `*`.
+    fn scope_of(&self, select: &mut Select) -> Result<Scope> {
         let Some(names) = self.names.last() else { return Err(Error::Internal("a SELECT outside of a query".into())) };
         let scope = Scope::read(&mut select.from, names)?;
         let mut items = Vec::with_capacity(select.projection.len());
@@ -212,16 +200,13 @@ impl NameWriter<'_> {
                 (SelectItem::Wildcard(options), Some(shown)) if scope.merges => {
                     items.extend(starred(options, shown, &scope)?);
                 }
-                (SelectItem::UnnamedExpr(expr), _) if within && matches!(expr, Expr::Cast { .. }) => {
-                    items.push(named_as_column(expr));
-                }
                 (SelectItem::UnnamedExpr(expr), _) => items.push(named_as_written(expr, &scope)),
                 (item, _) => items.push(item),
             }
         }
         select.projection = items;
         distinct_outputs(select, &scope)?;
-        hold_outputs(select, &scope);
+        hold_outputs(select, &scope)?;
         Ok(scope)
     }
 }
@@ -253,9 +238,19 @@ fn in_order(query: &mut Query, scope: Scope) -> Result<Scope> {
 }
 
 /// Holds the names in GROUP BY and DISTINCT ON that are outputs and no columns of the SELECT's own.
-fn hold_outputs(select: &mut Select, scope: &Scope) {
+///
+/// # Errors
+/// Names of several outputs that are not the same.
+fn hold_outputs(select: &mut Select, scope: &Scope) -> Result<()> {
     let outputs = select.projection.clone();
+    let mut checked = Ok(());
     each_group(select, |key| {
+        if let Some(name) = bare(key)
+            && matches!(scope.find(&name), FoundColumn::No)
+            && checked.is_ok()
+        {
+            checked = one_output(&name, &outputs, scope, "GROUP BY");
+        }
         outside(key, &mut |part| {
             if let Expr::Identifier(name) = part {
                 let name = normalised(name.clone());
@@ -265,6 +260,7 @@ fn hold_outputs(select: &mut Select, scope: &Scope) {
             }
         });
     });
+    checked
 }
 
 fn each_group(select: &mut Select, mut each: impl FnMut(&mut Expr)) {
@@ -279,14 +275,6 @@ fn each_group(select: &mut Select, mut each: impl FnMut(&mut Expr)) {
 fn each_key(order_by: &mut Option<OrderBy>, mut each: impl FnMut(&mut Expr)) {
     if let Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }) = order_by {
         keys.iter_mut().for_each(|key| each(&mut key.expr));
-    }
-}
-
-/// A cast with the name of the column that it casts.
-fn named_as_column(expr: Expr) -> SelectItem {
-    match output_name(&expr) {
-        Some(name) => SelectItem::ExprWithAlias { expr, alias: quoted(&name) },
-        None => SelectItem::UnnamedExpr(expr),
     }
 }
 
@@ -377,10 +365,24 @@ fn sorts_by_hidden(select: &Select, order_by: Option<&OrderBy>) -> bool {
         bare(&key.expr).is_none()
             && visit_expressions(&key.expr, |part| match part {
                 Expr::Identifier(name) if is_output(select, &normalised(name.clone())) => ControlFlow::Break(()),
+                Expr::CompoundIdentifier(_) if covered(select, part).is_some() => ControlFlow::Break(()),
                 _ => ControlFlow::Continue(()),
             })
             .is_break()
     })
+}
+
+/// The name of an output that is another than the column `table.name` of that name: the planner sees no difference.
+fn covered(select: &Select, part: &Expr) -> Option<String> {
+    let Expr::CompoundIdentifier(names) = part else { return None };
+    let name = names.last().cloned().map(normalised).filter(|_| names.len() > 1)?;
+    let covers = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { expr, alias } => {
+            normalised(alias.clone()) == name && name_of(expr).as_deref() != Some(&name)
+        }
+        _ => false,
+    };
+    select.projection.iter().any(covers).then_some(name)
 }
 
 /// The outputs that have the name of a column which an expression in ORDER BY means.
@@ -397,6 +399,10 @@ fn hidden(select: &Select, order_by: Option<&OrderBy>, scope: &Scope) -> Vec<Str
                 {
                     hidden.push(name);
                 }
+            } else if let Some(name) = covered(select, part)
+                && !hidden.contains(&name)
+            {
+                hidden.push(name);
             }
             ControlFlow::<()>::Continue(())
         });

@@ -19,7 +19,7 @@ pub(in crate::sql) fn name_of(expr: &Expr) -> Option<String> {
 }
 
 /// The name that an expression's output has without AS: a column's own, also behind a cast.
-pub(super) fn output_name(expr: &Expr) -> Option<String> {
+pub(in crate::sql) fn output_name(expr: &Expr) -> Option<String> {
     match expr {
         Expr::Cast { expr, .. } => output_name(expr),
         Expr::Nested(inner) => output_name(inner),
@@ -66,6 +66,6 @@ pub(super) fn renamed(columns: Vec<String>, names: &[String]) -> Option<Vec<Stri
 }
 
 /// A name that is folded already.
-pub(super) fn quoted(name: &str) -> Ident {
+pub(in crate::sql) fn quoted(name: &str) -> Ident {
     Ident::with_quote('"', name)
 }

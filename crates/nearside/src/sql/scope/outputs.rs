@@ -50,24 +50,59 @@ pub(super) fn distinct_outputs(select: &mut Select, scope: &Scope) -> Result<()>
 }
 
 fn key_of_output(key: &mut Expr, select: &Select, scope: &Scope, clause: &str) -> Result<()> {
-    let Some(name) = bare(key).filter(|_| scope.merges) else { return Ok(()) };
+    let Some(name) = bare(key).filter(|_| scope.shown.is_some()) else { return Ok(()) };
+    if !scope.merges {
+        return one_output(&name, &select.projection, scope, clause);
+    }
+    if let Some(output) = outputs_of_name(&name, &select.projection, scope, clause)?
+        && !is_output(select, &name)
+    {
+        *key = output;
+    }
+    Ok(())
+}
+
+/// Whether outputs of that name are one and the same.
+///
+/// # Errors
+/// Several that are not.
+pub(super) fn one_output(name: &str, items: &[SelectItem], scope: &Scope, clause: &str) -> Result<()> {
+    outputs_of_name(name, items, scope, clause).map(|_| ())
+}
+
+fn outputs_of_name(name: &str, items: &[SelectItem], scope: &Scope, clause: &str) -> Result<Option<Expr>> {
     let mut outputs: Vec<Expr> = Vec::new();
-    for item in &select.projection {
-        if let Some(output) = of_name(item, &name, scope)?
+    for item in items {
+        if let Some(output) = of_name(item, name, scope)?
             && !outputs.contains(&output)
         {
             outputs.push(output);
         }
     }
     if outputs.len() > 1 {
-        return Err(Error::plan(format!("{clause} {name}: several outputs have that name; give them names with AS")));
+        return Err(several(name, clause));
     }
-    if let Some(output) = outputs.pop()
-        && !is_output(select, &name)
-    {
-        *key = output;
+    Ok(outputs.pop())
+}
+
+/// Whether each name in ORDER BY of a set operation is that of one column.
+///
+/// # Errors
+/// The name of several.
+pub(super) fn keys_of_set(order_by: Option<&OrderBy>, columns: Option<&[String]>) -> Result<()> {
+    let (Some(OrderBy { kind: OrderByKind::Expressions(keys), .. }), Some(columns)) = (order_by, columns) else {
+        return Ok(());
+    };
+    for name in keys.iter().filter_map(|key| bare(&key.expr)) {
+        if columns.iter().filter(|column| **column == name).count() > 1 {
+            return Err(several(&name, "ORDER BY"));
+        }
     }
     Ok(())
+}
+
+fn several(name: &str, clause: &str) -> Error {
+    Error::plan(format!("{clause} {name}: several outputs have that name; give them names with AS"))
 }
 
 /// What an item of the SELECT list puts out under a name.

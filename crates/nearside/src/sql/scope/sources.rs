@@ -21,7 +21,7 @@ use sqlparser::ast::{
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
 
-use super::super::mend::call;
+use super::super::calls::call;
 use super::super::normalised;
 use super::names::{Tables, alias_columns, left_out, output_name, quoted, renamed};
 use crate::error::{Error, Result};
@@ -107,6 +107,20 @@ impl Scope {
             (Some(_), Some(_)) => FoundColumn::Several,
             (None, _) => FoundColumn::No,
         }
+    }
+
+    /// Whether two columns of one source have that name.
+    pub(super) fn has_twice(&self, name: &str) -> bool {
+        let of_name = self.shown.iter().flatten().filter(|shown| shown.name == name);
+        let mut places: Vec<usize> = of_name.filter_map(|shown| shown.source).collect();
+        let all = places.len();
+        places.dedup();
+        places.len() < all
+    }
+
+    /// How many columns of that name the source of that name has; `None` where there is no such source.
+    pub(super) fn times(&self, table: &[Ident], name: &str) -> Option<usize> {
+        Some(self.source_of(table)?.columns.iter().filter(|column| *column == name).count())
     }
 
     /// What the condition of a join sees, if the expression is one.
@@ -252,7 +266,8 @@ impl Scope {
             }
             TableFactor::Derived { subquery, alias, .. } => {
                 let columns = names.of_query(subquery);
-                if merging && alias.is_none() {
+                let repeats = columns.as_ref().is_some_and(|columns| repeats(columns));
+                if (merging || repeats) && alias.is_none() {
                     *alias = Some(named(&fresh_name("from")));
                 }
                 let qualifier = alias.iter().map(|alias| folded(&alias.name)).collect();
@@ -385,7 +400,8 @@ impl<'a> Names<'a> {
         self.within(query.with.as_ref()).of_body(&query.body)
     }
 
-    fn of_body(&self, body: &SetExpr) -> Option<Vec<String>> {
+    /// The columns of a query's body.
+    pub(super) fn of_body(&self, body: &SetExpr) -> Option<Vec<String>> {
         match body {
             SetExpr::Select(select) => self.of_select(select),
             SetExpr::Query(query) => self.of_query(query),
@@ -470,6 +486,11 @@ pub(super) fn unmarked(expr: &Expr) -> Option<Expr> {
         Expr::Prefixed { value, .. } => Some(value.as_ref().clone()),
         _ => None,
     }
+}
+
+/// Whether two columns have one name.
+pub(super) fn repeats(columns: &[String]) -> bool {
+    columns.iter().enumerate().any(|(place, name)| !name.is_empty() && columns[..place].contains(name))
 }
 
 fn under(columns: Vec<String>, alias: Option<&TableAlias>) -> Option<Vec<String>> {

@@ -1,0 +1,269 @@
+//! `CHAR(n)`: texts of n characters, of which those at the end that are blanks have no meaning, as in PostgreSQL.
+//!
+//! Tables keep them without these blanks, so comparing, grouping, sorting, joining and measuring them is right, and what
+//! makes another text of one sees none. What is left is done here: a text as it is written that one is compared with
+//! loses its blanks, patterns and a few functions see all n characters, and so does who gets the rows of a query
+//! ([`delivered`]). Which columns are meant is said by their fields (`catalog::lengths`).
+//!
+//! # Limits
+//! Choices between such a text and another (COALESCE, CASE, UNION, ..) are refused, but for NULL and texts of the same
+//! length: a cast to TEXT says what is meant. A column of `VARCHAR` that one is compared with counts with its blanks.
+
+use std::collections::HashMap;
+
+use datafusion_common::config::ConfigOptions;
+use datafusion_common::metadata::FieldMetadata;
+use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::expr::{AggregateFunction, WindowFunction};
+use datafusion_expr::utils::merge_schema;
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit};
+use datafusion_optimizer::AnalyzerRule;
+
+use crate::catalog::lengths::{LENGTH, Length};
+use crate::error::Error;
+use crate::rewrite::casts::kept;
+use crate::rewrite::kinds::is_comparison;
+use crate::sql::CAST;
+
+/// The analyzer rule.
+#[derive(Debug, Default)]
+pub(crate) struct PaddedTexts;
+
+impl AnalyzerRule for PaddedTexts {
+    fn name(&self) -> &str {
+        "padded_texts"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        match concerns(&plan)? {
+            true => Ok(plan.transform_up_with_subqueries(rewrite_plan)?.data),
+            false => Ok(plan),
+        }
+    }
+}
+
+/// A query whose rows somebody gets who is no table: texts of `CHAR(n)` have n characters.
+///
+/// # Errors
+/// As the rule.
+pub(crate) fn delivered(plan: LogicalPlan) -> Result<LogicalPlan> {
+    if !concerns(&plan)? {
+        return Ok(plan);
+    }
+    let plan = plan.transform_up_with_subqueries(rewrite_plan)?.data;
+    let columns = plan.schema().columns();
+    let mut any = false;
+    let outputs =
+        columns.into_iter().zip(plan.schema().fields()).map(|(column, field)| match of_field(field.metadata()) {
+            Some(length) => {
+                any = true;
+                let (relation, name) = (column.relation.clone(), column.name.clone());
+                padded(Expr::Column(column), length).alias_qualified(relation, name)
+            }
+            None => Expr::Column(column),
+        });
+    let outputs: Vec<Expr> = outputs.collect();
+    if any { LogicalPlanBuilder::from(plan).project(outputs)?.build() } else { Ok(plan) }
+}
+
+/// Whether there are such texts in a plan.
+fn concerns(plan: &LogicalPlan) -> Result<bool> {
+    let mut any = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            any |= scan.source.schema().fields().iter().any(|field| of_field(field.metadata()).is_some());
+        }
+        node.apply_expressions(|expr| {
+            any |= expr.exists(|part| Ok(cast_length(part).is_some()))?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(if any { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(any)
+}
+
+fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    if let LogicalPlan::Union(union) = &plan {
+        for column in 0..plan.schema().fields().len() {
+            let field = |input: &std::sync::Arc<LogicalPlan>| of_field(input.schema().field(column).metadata());
+            let lengths: Vec<Option<Length>> = union.inputs.iter().map(field).collect();
+            if let Some(Some(length)) = lengths.iter().find(|length| length.is_some())
+                && lengths.iter().any(|other| *other != Some(*length))
+            {
+                return Err(refused("UNION", *length));
+            }
+        }
+    }
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
+    }
+    let names = datafusion_expr::expr_rewriter::NamePreserver::new(&plan);
+    let rewritten = plan.map_expressions(|expr| {
+        let name = names.save(&expr);
+        let rewritten = expr.transform_up(|part| rewrite(part, &schema))?;
+        let rewritten =
+            if rewritten.transformed { rewritten.update_data(|expr| name.restore(expr)) } else { rewritten };
+        let Some(length) = handed_on(&rewritten.data, &schema) else { return Ok(rewritten) };
+        let name = rewritten.data.schema_name().to_string();
+        let metadata = FieldMetadata::from(HashMap::from([(LENGTH.to_string(), length.sql())]));
+        Ok(Transformed::yes(rewritten.data.alias_with_metadata(name, Some(metadata))))
+    })?;
+    // Also where only something below has changed.
+    rewritten.map_data(LogicalPlan::recompute_schema)
+}
+
+fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let changed = match &mut expr {
+        Expr::BinaryExpr(binary) => match binary.op {
+            op if is_comparison(op) => trim(&mut [&mut binary.left, &mut binary.right], schema),
+            op if is_pattern(op) => pad(&mut [&mut binary.left], schema),
+            _ => false,
+        },
+        Expr::Like(like) | Expr::SimilarTo(like) => pad(&mut [&mut like.expr], schema),
+        Expr::Between(between) => trim(&mut [&mut between.expr, &mut between.low, &mut between.high], schema),
+        Expr::InList(list) => {
+            let mut all = vec![list.expr.as_mut()];
+            all.extend(list.list.iter_mut());
+            trim(&mut all, schema)
+        }
+        Expr::Case(case) => {
+            let mut tested: Vec<&mut Expr> = case.expr.iter_mut().map(AsMut::as_mut).collect();
+            if !tested.is_empty() {
+                tested.extend(case.when_then_expr.iter_mut().map(|(when, _)| when.as_mut()));
+            }
+            let trimmed = trim(&mut tested, schema);
+            let results = case.when_then_expr.iter().map(|(_, then)| then.as_ref());
+            let results: Vec<Expr> = results.chain(case.else_expr.as_deref()).cloned().collect();
+            return of_choice("CASE", &results, schema, expr, trimmed);
+        }
+        Expr::ScalarFunction(call) => match call.name() {
+            "nullif" => {
+                let trimmed = trim(&mut call.args.iter_mut().collect::<Vec<_>>(), schema);
+                let first = call.args[0].clone();
+                return of_choice("NULLIF", &[first], schema, expr, trimmed);
+            }
+            "coalesce" | "nvl" | "ifnull" | "greatest" | "least" => {
+                let (name, all) = (call.name().to_uppercase(), call.args.clone());
+                return of_choice(&name, &all, schema, expr, false);
+            }
+            "concat" | "octet_length" | "bit_length" | "make_array" | "struct" | "row" | "named_struct" => {
+                pad(&mut call.args.iter_mut().collect::<Vec<_>>(), schema)
+            }
+            _ => false,
+        },
+        Expr::AggregateFunction(call) if call.func.name() == "array_agg" => {
+            pad(&mut call.params.args.iter_mut().collect::<Vec<_>>(), schema)
+        }
+        _ => false,
+    };
+    Ok(Transformed::new_transformed(expr, changed))
+}
+
+/// A choice between texts of one length is a text of that length.
+fn of_choice(what: &str, all: &[Expr], schema: &DFSchema, expr: Expr, changed: bool) -> Result<Transformed<Expr>> {
+    let lengths: Vec<Option<Length>> = all.iter().filter(|e| !is_null(e)).map(|e| length_of(e, schema)).collect();
+    let Some(length) = lengths.iter().flatten().next().copied() else {
+        return Ok(Transformed::new_transformed(expr, changed));
+    };
+    if lengths.iter().any(|other| *other != Some(length)) {
+        return Err(refused(what, length));
+    }
+    Ok(Transformed::yes(kept(expr, &length.sql())))
+}
+
+fn refused(what: &str, length: Length) -> datafusion_common::DataFusionError {
+    Error::Unsupported(format!(
+        "{what} of {} and other texts is not supported; cast it to TEXT, which has no blanks at the end",
+        length.sql()
+    ))
+    .into_datafusion()
+}
+
+fn is_null(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(value, _) => value.is_null(),
+        Expr::Cast(cast) => is_null(&cast.expr),
+        _ => false,
+    }
+}
+
+/// The length of a text that an aggregate or window function hands on.
+fn handed_on(expr: &Expr, schema: &DFSchema) -> Option<Length> {
+    let (name, args) = match expr {
+        Expr::AggregateFunction(AggregateFunction { func, params }) => (func.name(), &params.args),
+        Expr::WindowFunction(window) => {
+            let WindowFunction { fun, params } = window.as_ref();
+            (fun.name(), &params.args)
+        }
+        _ => return None,
+    };
+    let known =
+        ["min", "max", "first_value", "last_value", "nth_value", "any_value", "mode", "lag", "lead"].contains(&name);
+    args.first().filter(|_| known).and_then(|argument| length_of(argument, schema))
+}
+
+fn is_pattern(op: Operator) -> bool {
+    use Operator as O;
+    matches!(op, O::RegexMatch | O::RegexIMatch | O::RegexNotMatch | O::RegexNotIMatch)
+        || matches!(op, O::LikeMatch | O::ILikeMatch | O::NotLikeMatch | O::NotILikeMatch)
+}
+
+/// Takes the blanks off texts as they are written, where one of what is compared is a text of `CHAR(n)`.
+fn trim(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    if !all.iter().any(|expr| length_of(expr, schema).is_some()) {
+        return false;
+    }
+    let mut changed = false;
+    for expr in all {
+        if let Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) = &mut **expr {
+            let bare = text.trim_end_matches(' ').len();
+            changed |= bare < text.len();
+            text.truncate(bare);
+        }
+    }
+    changed
+}
+
+fn pad(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
+    let mut changed = false;
+    for expr in all {
+        if let Some(length) = length_of(expr, schema) {
+            **expr = padded(std::mem::take(*expr), length);
+            changed = true;
+        }
+    }
+    changed
+}
+
+fn padded(expr: Expr, length: Length) -> Expr {
+    let chars = i64::try_from(length.chars()).unwrap_or(i64::MAX);
+    datafusion_functions::unicode::rpad().call(vec![expr, lit(chars)])
+}
+
+/// The length of a text of `CHAR(n)`.
+fn length_of(expr: &Expr, schema: &DFSchema) -> Option<Length> {
+    match expr {
+        Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_) => {
+            let (_, field) = expr.to_field(schema).ok()?;
+            of_field(field.metadata())
+        }
+        Expr::Alias(alias) => length_of(&alias.expr, schema),
+        other => cast_length(other),
+    }
+}
+
+fn cast_length(expr: &Expr) -> Option<Length> {
+    match expr {
+        Expr::ScalarFunction(call) if call.name() == CAST => match call.args.get(1) {
+            Some(Expr::Literal(ScalarValue::Utf8(Some(text)), _)) => Length::of_text(text).filter(|l| l.is_fixed()),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn of_field(metadata: &HashMap<String, String>) -> Option<Length> {
+    metadata.get(LENGTH).and_then(|text| Length::of_text(text)).filter(|length| length.is_fixed())
+}

@@ -1,0 +1,247 @@
+//! Which types may meet in a comparison or in a choice (COALESCE, CASE, IN, ARRAY, ..), as PostgreSQL has it: types of one
+//! kind, and a text as it is written takes the type of what it meets.
+//!
+//! DataFusion makes a number of a text, or a text of a number, where they meet; then it depends on the rows whether a
+//! statement fails, and `'010'` equals 10. So what is of different kinds is refused before it looks.
+//!
+//! Rows within columns (structs) are equal or not; what orders them by their fields with NULL where SQL does not is
+//! refused, and `IS NULL` asks their fields.
+
+use arrow::datatypes::{DataType, Field};
+use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_expr::expr::{AggregateFunction, WindowFunctionDefinition};
+use datafusion_expr::type_coercion::binary::type_union_coercion;
+use datafusion_expr::utils::{conjunction, disjunction};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, Operator, cast, lit};
+use datafusion_functions::core::get_field;
+
+use crate::error::Error;
+use crate::rewrite::set_types::same_kind;
+
+/// Functions that choose one of their arguments, or make a list of them.
+const CHOICES: [&str; 6] = ["coalesce", "nvl", "ifnull", "greatest", "least", "make_array"];
+
+/// Casts texts as they are written to the type that they meet in this expression; true when it did.
+///
+/// # Errors
+/// Types of different kinds, and rows where they are not compared as SQL has it.
+pub(super) fn meet(expr: &mut Expr, schema: &DFSchema) -> Result<bool> {
+    match expr {
+        Expr::BinaryExpr(binary) if is_comparison(binary.op) => {
+            let op = binary.op;
+            let changed = compared(&mut [&mut binary.left, &mut binary.right], &op.to_string(), schema)?;
+            if !matches!(op, Operator::Eq | Operator::NotEq | Operator::IsDistinctFrom | Operator::IsNotDistinctFrom) {
+                refuse_rows(&op.to_string(), &binary.left, schema)?;
+            }
+            Ok(changed)
+        }
+        Expr::BinaryExpr(binary) if is_arithmetic(binary.op) => {
+            let sides = &mut [binary.left.as_mut(), binary.right.as_mut()];
+            let numbers = types_of(sides, schema).iter().flatten().any(DataType::is_numeric);
+            if numbers { take_type(sides, schema) } else { Ok(false) }
+        }
+        Expr::Between(between) => {
+            refuse_rows("BETWEEN", &between.expr, schema)?;
+            compared(&mut [&mut between.expr, &mut between.low, &mut between.high], "BETWEEN", schema)
+        }
+        Expr::InList(list) => {
+            let mut all = vec![list.expr.as_mut()];
+            all.extend(list.list.iter_mut());
+            compared(&mut all, "IN", schema)
+        }
+        Expr::InSubquery(test) => {
+            let to = test.subquery.subquery.schema().fields().first().map(|field| field.data_type().clone());
+            let mut query = Expr::Literal(ScalarValue::Null, None);
+            if let Some(to) = to {
+                query = cast(query, to);
+            }
+            compared(&mut [&mut test.expr, &mut query], "IN", schema)
+        }
+        Expr::Case(case) => {
+            let mut changed = false;
+            if let Some(operand) = case.expr.as_deref_mut() {
+                let mut all = vec![operand];
+                all.extend(case.when_then_expr.iter_mut().map(|(when, _)| when.as_mut()));
+                changed |= compared(&mut all, "CASE", schema)?;
+            } else {
+                case.when_then_expr.iter().try_for_each(|(when, _)| must_be_condition(when, schema))?;
+            }
+            let mut results: Vec<&mut Expr> = case.when_then_expr.iter_mut().map(|(_, then)| then.as_mut()).collect();
+            results.extend(case.else_expr.as_deref_mut());
+            Ok(changed | chosen(&mut results, "CASE", schema)?)
+        }
+        Expr::ScalarFunction(call) if call.name() == "nullif" => {
+            compared(&mut call.args.iter_mut().collect::<Vec<_>>(), "NULLIF", schema)
+        }
+        Expr::ScalarFunction(call) if CHOICES.contains(&call.name()) => {
+            let name = if call.name() == "make_array" { "ARRAY".into() } else { call.name().to_uppercase() };
+            if matches!(call.name(), "greatest" | "least") {
+                call.args.iter().try_for_each(|argument| refuse_rows(&name, argument, schema))?;
+            }
+            chosen(&mut call.args.iter_mut().collect::<Vec<_>>(), &name, schema)
+        }
+        Expr::AggregateFunction(AggregateFunction { func, params }) if matches!(func.name(), "min" | "max") => {
+            params.args.iter().try_for_each(|argument| refuse_rows(func.name(), argument, schema)).map(|()| false)
+        }
+        Expr::WindowFunction(window) => match &window.fun {
+            WindowFunctionDefinition::AggregateUDF(func) if matches!(func.name(), "min" | "max") => {
+                let arguments = &window.params.args;
+                arguments.iter().try_for_each(|argument| refuse_rows(func.name(), argument, schema)).map(|()| false)
+            }
+            _ => Ok(false),
+        },
+        Expr::IsNull(inner) | Expr::IsNotNull(inner) => {
+            let Ok(DataType::Struct(fields)) = inner.get_type(schema) else { return Ok(false) };
+            let row = std::mem::take(inner.as_mut());
+            let field = |field: &std::sync::Arc<Field>| {
+                get_field().call(vec![row.clone(), lit(ScalarValue::Utf8(Some(field.name().clone())))])
+            };
+            let tests = fields.iter().map(field);
+            *expr = match expr {
+                Expr::IsNull(_) => {
+                    let none = conjunction(tests.map(Expr::is_null)).into_iter();
+                    disjunction(std::iter::once(row.clone().is_null()).chain(none))
+                }
+                _ => conjunction(std::iter::once(row.clone().is_not_null()).chain(tests.map(Expr::is_not_null))),
+            }
+            .unwrap_or(row.clone());
+            Ok(true)
+        }
+        _ => Ok(false),
+    }
+}
+
+/// Refuses joins of columns of different kinds.
+///
+/// # Errors
+/// The first pair of them.
+pub(super) fn check_join(plan: &LogicalPlan) -> Result<()> {
+    let LogicalPlan::Join(join) = plan else { return Ok(()) };
+    for (left, right) in &join.on {
+        let sides = (left.get_type(join.left.schema()), right.get_type(join.right.schema()));
+        if let (Ok(a), Ok(b)) = &sides
+            && !same_kind(a, b)
+        {
+            return Err(incomparable(&format!("{left} = {right}"), a, b));
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn is_comparison(op: Operator) -> bool {
+    use Operator as O;
+    matches!(op, O::Eq | O::NotEq | O::Lt | O::LtEq | O::Gt | O::GtEq | O::IsDistinctFrom | O::IsNotDistinctFrom)
+}
+
+fn is_arithmetic(op: Operator) -> bool {
+    matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo)
+}
+
+/// What is compared with each other; `how` names the comparison.
+fn compared(all: &mut [&mut Expr], how: &str, schema: &DFSchema) -> Result<bool> {
+    if let Some((first, other)) = strangers(all, schema) {
+        let place = match all {
+            [left, right] if how != "IN" && (how.len() <= 2 || how.starts_with("IS")) => {
+                format!("{left} {how} {right}")
+            }
+            _ => how.to_string(),
+        };
+        return Err(incomparable(&place, &first, &other));
+    }
+    take_type(all, schema)
+}
+
+/// What becomes one value.
+fn chosen(all: &mut [&mut Expr], what: &str, schema: &DFSchema) -> Result<bool> {
+    if let Some((first, other)) = strangers(all, schema) {
+        let message = format!("{what} types {first} and {other} cannot be matched; cast one to the type of the other");
+        return Err(Error::plan(message).into_datafusion());
+    }
+    take_type(all, schema)
+}
+
+fn incomparable(place: &str, a: &DataType, b: &DataType) -> datafusion_common::DataFusionError {
+    Error::plan(format!("{place} cannot compare {a} with {b}; cast one to the type of the other")).into_datafusion()
+}
+
+/// The types of expressions; what has none yet is left to DataFusion, which says why.
+fn types_of(all: &[&mut Expr], schema: &DFSchema) -> Vec<Option<DataType>> {
+    all.iter().map(|e| e.get_type(schema).ok().filter(|data_type| *data_type != DataType::Null)).collect()
+}
+
+/// The types of what is no text as it is written.
+fn known(all: &[&mut Expr], schema: &DFSchema) -> Vec<DataType> {
+    let types = types_of(all, schema);
+    all.iter().zip(types).filter(|(e, _)| written(e).is_none()).filter_map(|(_, t)| t).collect()
+}
+
+/// Two types that do not meet.
+fn strangers(all: &[&mut Expr], schema: &DFSchema) -> Option<(DataType, DataType)> {
+    let known = known(all, schema);
+    let first = known.first()?;
+    known.iter().find(|other| !same_kind(first, other)).map(|other| (first.clone(), other.clone()))
+}
+
+/// Gives texts as they are written the type of the others; true when there was one.
+///
+/// # Errors
+/// None that types give.
+pub(super) fn take_type(all: &mut [&mut Expr], schema: &DFSchema) -> Result<bool> {
+    let known = known(all, schema);
+    let Some(first) = known.first() else { return Ok(false) };
+    if same_kind(first, &DataType::Utf8) || first.is_nested() {
+        return Ok(false);
+    }
+    let common = |a: DataType, b: &DataType| type_union_coercion(&a, b).unwrap_or(a);
+    let floats = known.iter().any(DataType::is_floating) && known.iter().any(DataType::is_decimal);
+    let to = if floats { DataType::Float64 } else { known[1..].iter().fold(first.clone(), common) };
+    let mut changed = false;
+    for expr in all.iter_mut() {
+        if let Some(text) = written(expr) {
+            let to = exactly(&to, text);
+            **expr = cast(std::mem::take(*expr), to);
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+/// A text whose type nobody has said.
+pub(super) fn written(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) => Some(text),
+        _ => None,
+    }
+}
+
+/// A decimal as exact as it is written: `d = '1.555'` is no question about 1.56.
+fn exactly(to: &DataType, text: &str) -> DataType {
+    const DIGITS_MAX: u8 = 38;
+    let DataType::Decimal128(precision, scale) = to else { return to.clone() };
+    let digits = text.trim().split_once('.').map_or(0, |(_, digits)| digits.len());
+    let further = i8::try_from(digits).unwrap_or(i8::MAX).saturating_sub(*scale).max(0);
+    let precision = precision.saturating_add(further.unsigned_abs());
+    if precision > DIGITS_MAX { to.clone() } else { DataType::Decimal128(precision, scale + further) }
+}
+
+fn must_be_condition(when: &Expr, schema: &DFSchema) -> Result<()> {
+    match when.get_type(schema) {
+        Ok(data_type) if !matches!(data_type, DataType::Boolean | DataType::Null) && written(when).is_none() => {
+            let message =
+                format!("CASE WHEN {when}: a condition is BOOLEAN, not {data_type}; compare it with something");
+            Err(Error::plan(message).into_datafusion())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Rows are ordered by their fields, and a NULL among these by no order that a comparison gives.
+fn refuse_rows(what: &str, expr: &Expr, schema: &DFSchema) -> Result<()> {
+    match expr.get_type(schema) {
+        Ok(DataType::Struct(_)) => Err(Error::Unsupported(format!(
+            "{what} over a row as one value ({expr}) is not supported; compare its fields, as in (a, b) < (c, d)"
+        ))
+        .into_datafusion()),
+        _ => Ok(()),
+    }
+}

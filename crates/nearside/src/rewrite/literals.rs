@@ -1,0 +1,109 @@
+//! Texts as they are written take the type of what they meet while SQL is planned: `flag = 'true'`, `'5' + i`,
+//! `day - '2024-01-01'`, `ARRAY[day, '2024-01-01']`, `coalesce(day, '2024-01-01')`. The planner would refuse these before
+//! any rule saw them; everything else is left to [`kinds`](super::kinds).
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion_common::{DFSchema, Result};
+use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion_expr::{
+    ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+use datafusion_functions::core::coalesce::CoalesceFunc;
+use sqlparser::ast::BinaryOperator;
+
+use super::kinds::{take_type, written};
+use super::set_types::same_kind;
+
+/// The planner of expressions that gives literals their types.
+#[derive(Debug)]
+pub(crate) struct LiteralTypes;
+
+impl ExprPlanner for LiteralTypes {
+    fn plan_binary_op(&self, mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        use BinaryOperator as B;
+        if written(&expr.left).is_some() != written(&expr.right).is_some() {
+            let other = if written(&expr.left).is_some() { &expr.right } else { &expr.left };
+            let takes = match (&expr.op, other.get_type(schema)) {
+                (B::Eq | B::NotEq | B::Lt | B::LtEq | B::Gt | B::GtEq, Ok(DataType::Boolean)) => true,
+                (B::Plus | B::Minus | B::Multiply | B::Divide | B::Modulo, Ok(to)) if to.is_numeric() => true,
+                (B::Minus, Ok(DataType::Date32 | DataType::Timestamp(..))) => written(&expr.right).is_some(),
+                _ => false,
+            };
+            if takes {
+                take_type(&mut [&mut expr.left, &mut expr.right], schema)?;
+            }
+        }
+        Ok(PlannerResult::Original(expr))
+    }
+
+    fn plan_array_literal(&self, mut exprs: Vec<Expr>, schema: &DFSchema) -> Result<PlannerResult<Vec<Expr>>> {
+        take_type(&mut exprs.iter_mut().collect::<Vec<_>>(), schema)?;
+        Ok(PlannerResult::Original(exprs))
+    }
+}
+
+/// `coalesce`, which may have texts among its arguments until literals have their types.
+pub(crate) fn coalesce() -> ScalarUDF {
+    ScalarUDF::from(Coalesce { known: CoalesceFunc::new() })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Coalesce {
+    known: CoalesceFunc,
+}
+
+impl ScalarUDFImpl for Coalesce {
+    fn name(&self) -> &str {
+        self.known.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.known.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.known.return_type(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<arrow::datatypes::FieldRef> {
+        self.known.return_field_from_args(args)
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        self.known.simplify(args, info)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.known.invoke_with_args(args)
+    }
+
+    fn conditional_arguments<'a>(&self, args: &'a [Expr]) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.known.conditional_arguments(args)
+    }
+
+    fn short_circuits(&self) -> bool {
+        self.known.short_circuits()
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let is_text = |of: &DataType| same_kind(of, &DataType::Utf8);
+        let others: Vec<DataType> = types.iter().filter(|of| !is_text(of)).cloned().collect();
+        if others.windows(2).any(|pair| !same_kind(&pair[0], &pair[1])) {
+            // Refused by `kinds`, in SQL's words.
+            return Ok(types.to_vec());
+        }
+        if others.is_empty() || others.len() == types.len() {
+            return self.known.coerce_types(types);
+        }
+        let to = self.known.coerce_types(&others)?;
+        Ok(vec![to.first().cloned().unwrap_or(DataType::Null); types.len()])
+    }
+}
+
+/// The planner to be asked before DataFusion's.
+pub(crate) fn planner() -> Arc<dyn ExprPlanner> {
+    Arc::new(LiteralTypes)
+}

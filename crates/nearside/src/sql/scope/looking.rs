@@ -1,0 +1,71 @@
+//! Whether a statement has names that the planner would not take as SQL has them.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{Query, Select, SelectItem, TableFactor, Visitor};
+
+use super::super::normalised;
+use super::names::{alias_columns, output_name};
+use super::sources::{merged_by, repeats};
+
+/// Breaks where a name may be one of a merged column, of a function in FROM, or of several columns.
+#[derive(Default)]
+pub(super) struct Looking {
+    /// How many queries there are around the place.
+    depth: usize,
+}
+
+impl Visitor for Looking {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<()> {
+        let merges = select.from.iter().flat_map(|from| &from.joins).any(|j| merged_by(&j.join_operator).is_some());
+        found(merges || repeats(&names(select)) || (self.depth > 1 && shows_much(select)))
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<()> {
+        let alias = match factor {
+            TableFactor::Table { alias, .. } | TableFactor::Derived { alias, .. } => alias.as_ref(),
+            _ => None,
+        };
+        found(match factor {
+            TableFactor::Table { args: Some(_), .. } => true,
+            TableFactor::NestedJoin { table_with_joins, alias } => {
+                alias.is_some() || table_with_joins.joins.iter().any(|join| merged_by(&join.join_operator).is_some())
+            }
+            _ => alias.is_some_and(|alias| repeats(&alias_columns(alias))),
+        })
+    }
+}
+
+fn found(is: bool) -> ControlFlow<()> {
+    if is { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+}
+
+/// The names of the outputs that are no `*`.
+fn names(select: &Select) -> Vec<String> {
+    let name = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { alias, .. } => normalised(alias.clone()),
+        SelectItem::UnnamedExpr(expr) => output_name(expr).unwrap_or_default(),
+        _ => String::new(),
+    };
+    select.projection.iter().map(name).collect()
+}
+
+/// Whether `*` may show two columns of one name, or one that another output has too.
+fn shows_much(select: &Select) -> bool {
+    let is_star = |item: &&SelectItem| matches!(item, SelectItem::Wildcard(_) | SelectItem::QualifiedWildcard(..));
+    let stars = select.projection.iter().filter(is_star).count();
+    let sources = select.from.iter().map(|from| 1 + from.joins.len()).sum::<usize>();
+    stars > 0 && (sources > 1 || select.projection.len() > 1)
+}
