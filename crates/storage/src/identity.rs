@@ -1,7 +1,7 @@
 //! Numbers that tell stored things apart, for whoever keeps what was found out about them.
 //!
-//! Invariant: no two have the same number as long as the process runs, also when one of them is gone. What is kept elsewhere has
-//! a number of its own.
+//! Invariant: no two have the same number as long as the process runs, also when one of them is gone. What is kept
+//! elsewhere has a number of its own.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,8 +1,8 @@
 //! `CHAR(n)`: texts of n characters, of which those at the end that are blanks have no meaning, as in PostgreSQL.
 //!
-//! Tables keep them without these blanks, so comparing, grouping, sorting, joining and measuring them is right, and what
-//! makes another text of one sees none. What is left is done here: a text as it is written that one is compared with
-//! loses its blanks, patterns and a few functions see all n characters, and so does who gets the rows of a query
+//! Tables keep them without these blanks, so comparing, grouping, sorting, joining and measuring them is right, and
+//! what makes another text of one sees none. What is left is done here: a text as it is written that one is compared
+//! with loses its blanks, patterns and a few functions see all n characters, and so does who gets the rows of a query
 //! ([`delivered`]). Which columns are meant is said by their fields (`catalog::lengths`).
 //!
 //! # Limits

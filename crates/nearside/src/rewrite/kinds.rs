@@ -1,5 +1,5 @@
-//! Which types may meet in a comparison or in a choice (COALESCE, CASE, IN, ARRAY, ..), as PostgreSQL has it: types of one
-//! kind, and a text as it is written takes the type of what it meets.
+//! Which types may meet in a comparison or in a choice (COALESCE, CASE, IN, ARRAY, ..), as PostgreSQL has it: types of
+//! one kind, and a text as it is written takes the type of what it meets.
 //!
 //! DataFusion makes a number of a text, or a text of a number, where they meet; then it depends on the rows whether a
 //! statement fails, and `'010'` equals 10. So what is of different kinds is refused before it looks.

@@ -1,6 +1,6 @@
 //! Texts as they are written take the type of what they meet while SQL is planned: `flag = 'true'`, `'5' + i`,
-//! `day - '2024-01-01'`, `ARRAY[day, '2024-01-01']`, `coalesce(day, '2024-01-01')`. The planner would refuse these before
-//! any rule saw them; everything else is left to [`kinds`](super::kinds).
+//! `day - '2024-01-01'`, `ARRAY[day, '2024-01-01']`, `coalesce(day, '2024-01-01')`. The planner would refuse these
+//! before any rule saw them; everything else is left to [`kinds`](super::kinds).
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use super::set_types::same_kind;
 
 /// The planner of expressions that gives literals their types.
 #[derive(Debug)]
-pub(crate) struct LiteralTypes;
+struct LiteralTypes;
 
 impl ExprPlanner for LiteralTypes {
     fn plan_binary_op(&self, mut expr: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {

@@ -1,4 +1,5 @@
-//! Casts of columns, which the planner names after the column alone: beside the column itself it would take them for one.
+//! Casts of columns, which the planner names after the column alone: beside the column itself it would take them for
+//! one.
 //!
 //! So a cast that is an output gets the name that it has in PostgreSQL, that of the column, in words; and every cast of
 //! something with a column in it is put into a call of [`CAST`], which has a name of its own until the plan's types are
