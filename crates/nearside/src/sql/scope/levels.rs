@@ -93,7 +93,8 @@ impl Levels {
 
 fn ambiguous(name: &str) -> Error {
     Error::plan(format!(
-        "column '{name}' is ambiguous: a query or table in FROM has several columns of that name; give them names with AS"
+        "column '{name}' is ambiguous: a query or table in FROM has several columns of that name; \
+         give them names with AS"
     ))
 }
 
