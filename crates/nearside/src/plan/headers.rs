@@ -22,6 +22,7 @@ use datafusion_expr::{Aggregate, Distinct, Expr, LogicalPlan, LogicalPlanBuilder
 
 use crate::error::Result;
 use crate::error::types::sql_type;
+use crate::rewrite::chars::padded_column;
 use crate::sql::is_made;
 
 /// What nobody has named.
@@ -143,7 +144,8 @@ fn of(expr: &Expr, input: &LogicalPlan) -> Name {
     match expr {
         Expr::Column(column) => of_column(column, input),
         Expr::OuterReferenceColumn(_, column) => Name::own(&column.name),
-        Expr::Alias(alias) => match of(&alias.expr, input) {
+        Expr::Alias(alias) => match of(padded_column(alias).unwrap_or(&alias.expr), input) {
+            inner if padded_column(alias).is_some() => inner,
             inner if is_planners(&alias.name, &alias.expr) => inner,
             // The planner counts a constant, and calls that so.
             Name::Own(inner) if inner == "count" && alias.name.starts_with("count(*)") => Name::Own(inner),

@@ -15,7 +15,7 @@ use datafusion_common::config::ConfigOptions;
 use datafusion_common::metadata::FieldMetadata;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion_common::{DFSchema, Result, ScalarValue};
-use datafusion_expr::expr::{AggregateFunction, WindowFunction};
+use datafusion_expr::expr::{AggregateFunction, Alias, WindowFunction};
 use datafusion_expr::utils::merge_schema;
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit};
 use datafusion_optimizer::AnalyzerRule;
@@ -65,6 +65,16 @@ pub(crate) fn delivered(plan: LogicalPlan) -> Result<LogicalPlan> {
         });
     let outputs: Vec<Expr> = outputs.collect();
     if any { LogicalPlanBuilder::from(plan).project(outputs)?.build() } else { Ok(plan) }
+}
+
+/// The column that an output of [`delivered`] pads.
+pub(crate) fn padded_column(output: &Alias) -> Option<&Expr> {
+    match output.expr.as_ref() {
+        Expr::ScalarFunction(call) if call.name() == "rpad" => {
+            call.args.first().filter(|e| matches!(e, Expr::Column(column) if column.name == output.name))
+        }
+        _ => None,
+    }
 }
 
 /// Whether there are such texts in a plan.
