@@ -63,7 +63,8 @@ impl PackageQueues {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::affinity::{Hint, SlotId, Split};
+    use crate::Split;
+    use crate::affinity::{Hint, SlotId};
     use crate::policy::{GroupId, Layout, QueueKind, QueueTarget, Request, route};
     use crate::settings::{Affinities, Settings, Stealing};
 
