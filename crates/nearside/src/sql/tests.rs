@@ -122,7 +122,10 @@ fn outputs_of_one_name_are_numbered() {
         ("SELECT a, a FROM t", "SELECT a, a AS \"a_1\" FROM t"),
         ("SELECT t.a, t.a, u.a FROM t, u", "SELECT t.a, t.a AS \"a_1\", u.a FROM t, u"),
         ("SELECT 1 AS a, 2 AS a, 3 AS a_1, 4 AS a", "SELECT 1 AS a, 2 AS \"a_2\", 3 AS a_1, 4 AS \"a_3\""),
-        ("SELECT a, CAST(a AS TEXT), (a) FROM t", "SELECT a, CAST(a AS TEXT) AS \"a_1\", (a) AS \"a_2\" FROM t"),
+        (
+            "SELECT a, CAST(a AS TEXT), (a) FROM t",
+            "SELECT a, \"__nearside_cast\"(CAST(a AS TEXT)) AS \"a_1\", (a) AS \"a_2\" FROM t",
+        ),
         ("SELECT 1, 1 UNION SELECT 2, 2", "SELECT 1, 1 AS \"..\" UNION SELECT 2, 2 AS \"..\""),
         ("SELECT * FROM (SELECT sum(a), sum(a) FROM t)", "SELECT * FROM (SELECT sum(a), sum(a) AS \"..\" FROM t)"),
         ("INSERT INTO t SELECT 1, 1", "INSERT INTO t SELECT 1, 1 AS \"..\""),
