@@ -80,7 +80,7 @@ impl OrderedMap for Skips {
     }
 
     fn range(&self, first: u64) -> Option<usize> {
-        Some(self.0.range(first..).take(RANGE_PAIRS).map(|entry| *entry.value()).count())
+        Some(self.0.range(first..).take(RANGE_PAIRS).filter(|entry| *entry.key() >= first).count())
     }
 }
 
@@ -142,6 +142,9 @@ impl OrderedMap for Radix {
     }
 }
 
+/// Makes a map whose keys end at the one given.
+type Maker = fn(&Arc<Scheduler>, u64) -> Box<dyn OrderedMap>;
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let keys = std::env::args().nth(1).map_or(Ok(10_000_000), |keys| keys.parse())?;
     let dense = std::env::args().nth(2).is_some_and(|word| word == "dense");
@@ -151,7 +154,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     print!("{:<20}", "map");
     PHASES.iter().for_each(|phase| print!(" {phase:>9}"));
     println!();
-    let makers: [fn(&Arc<Scheduler>, u64) -> Box<dyn OrderedMap>; 5] = [
+    let makers: [Maker; 5] = [
         |scheduler, last_key| {
             let store = Store::new(UnitPlace::of_slots(scheduler, &Budget::unlimited())).expect("there is memory");
             Box::new(store.create(last_key, 8))

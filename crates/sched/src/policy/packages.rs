@@ -88,7 +88,7 @@ mod tests {
         };
         assert_eq!(shared(&PackageQueues::even(&topology(), &rate)), [0, 1]);
         // Whose memory it is counts: a slow node that both read alike is shared.
-        let slow = |_: NodeId, to: NodeId| Some(if to.0 % 2 == 0 { 10e9 } else { 5e9 });
+        let slow = |_: NodeId, to: NodeId| Some(if to.0.is_multiple_of(2) { 10e9 } else { 5e9 });
         assert_eq!(shared(&PackageQueues::even(&topology(), &slow)), [0, 1, 2, 3]);
     }
 

@@ -209,7 +209,7 @@ impl Check<'_> {
         let mut candidates = 0;
         for row in rows.map(|row| row as u32).filter(|&row| self.new.is_live(row as usize)) {
             looked += 1;
-            if looked % METERED == 0 && !self.meter.goes_on(&mut candidates) {
+            if looked.is_multiple_of(METERED) && !self.meter.goes_on(&mut candidates) {
                 return None;
             }
             let mut matches = |found: &IndexRows<'_>| self.matches(row, found, &mut candidates);
