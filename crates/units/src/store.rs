@@ -19,7 +19,7 @@ use crate::request::{Failure, ObjectId, Request, WriteKind};
 use crate::routing::table::RangeTable;
 use crate::tree::{Owner, Tree};
 use crate::unit::{Partition, Requests, Unit};
-use crate::versions::{Pin, Versions, WRITES_MAX};
+use crate::versions::{Pin, Versions};
 
 /// Where a unit is and what it may use.
 #[derive(Clone, Debug)]
@@ -53,8 +53,8 @@ pub enum WriteError {
     /// A key that other statements went on changing.
     #[error("a key is being changed by another statement that does not end; try again later")]
     Busy,
-    /// More statements write than there is room for.
-    #[error("{WRITES_MAX} statements write already; try again when one has ended")]
+    /// More statements wrote than there are numbers for while one reader stayed.
+    #[error("a reader has been kept while 67 million statements wrote; end it, and write again")]
     TooManyWrites,
     /// No memory.
     #[error(transparent)]
@@ -225,8 +225,8 @@ impl Keyed {
         for (partition, tree) in self.trees.iter().enumerate() {
             let places = &places[starts[partition]..starts[partition + 1]];
             own.clear();
-            own.extend(places.iter().map(|place| keys[*place as usize]));
-            tree.get_many(&own, pin, |place, value| found(places[place] as usize, value));
+            own.extend(places.iter().map(|place| keys[*place]));
+            tree.get_many(&own, pin, |place, value| found(places[place], value));
         }
     }
 
@@ -282,7 +282,7 @@ impl Keyed {
             for partition in self.store.turns(self.trees.len()) {
                 let places = &places[starts[partition]..starts[partition + 1]];
                 part.clear();
-                part.extend(places.iter().map(|place| pairs[*place as usize]));
+                part.extend(places.iter().map(|place| pairs[*place]));
                 self.execute_or_send(partition, &part, &request, &mut own, &mut sent);
             }
         }
@@ -376,8 +376,9 @@ impl Drop for Keyed {
         for unit in &self.store.units {
             let mut state = unit.token();
             // Commands are executed before those who sent them drop what they hold, so none is in an inbox.
-            if let Some(partition) = state.partitions.get_mut(self.id.0 as usize) {
-                *partition = None;
+            if let Some(mut partition) = state.partitions.get_mut(self.id.0 as usize).and_then(Option::take) {
+                // Its statements have ended: none of their numbers may stay marked.
+                partition.owner.collect();
             }
         }
     }

@@ -19,8 +19,6 @@ use crate::tree::Owner;
 
 /// Words of one incoming buffer.
 const BUFFER_WORDS: usize = 1 << 14;
-/// Older values of a partition from which on they are settled before a command, not only when a unit is idle.
-const SETTLE_FROM: usize = 512;
 
 /// The incoming buffers of a unit, on its node.
 #[derive(Debug)]
@@ -175,9 +173,7 @@ impl Unit {
             Some(_) if request.has_failed() => {}
             Some(partition) => {
                 // Before, not after: what this statement changes cannot be settled until it has ended.
-                if partition.owner.changes_kept() >= SETTLE_FROM {
-                    partition.owner.collect();
-                }
+                partition.owner.collect_if_many();
                 let run = std::panic::AssertUnwindSafe(|| {
                     let change = |place: usize| request.kind().change(values[place]);
                     let found =

@@ -10,17 +10,20 @@
 //! is being taken counts as the oldest.
 //!
 //! # Limits
-//! At most [`WRITES_MAX`] statements write at a time; at most 512 readers are pinned, others wait for a place.
+//! At most 512 readers are pinned, others wait for a place. While a reader stays pinned, numbers of statements and memory
+//! that was unlinked since are not used again: both grow with what is written meanwhile.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
 use crate::primitive::{AtomicU64, Ordering, fence};
 
-/// The most statements that write at a time.
-pub const WRITES_MAX: usize = 4096;
+/// Numbers of statements that are made at a time.
+const CHUNK_WRITES: usize = 4096;
+/// Chunks of numbers: 67 million statements that write or whose numbers rest.
+const CHUNKS_MAX: usize = 1 << 14;
 /// The most readers that are pinned at a time.
 const PINS_MAX: usize = 512;
 
@@ -65,9 +68,20 @@ struct PinPlace {
     version: AtomicU64,
 }
 
+/// A writing statement, as long as anybody asks.
+#[derive(Debug)]
+struct WriteSlot {
+    /// [`RUNNING`], [`ABORTED`] or the version.
+    state: AtomicU64,
+    /// Marks that owners have not resolved, and one of the statement itself.
+    marks: AtomicU64,
+}
+
 /// Numbers of statements that nobody has.
 #[derive(Debug)]
 struct Numbers {
+    /// Chunks that there are.
+    chunks: usize,
     free: Vec<u32>,
     /// Numbers that readers may still read marks of, and the epoch in which the last mark was resolved.
     resting: VecDeque<(u64, u32)>,
@@ -80,10 +94,8 @@ pub struct Versions {
     committed: AtomicU64,
     epoch: AtomicU64,
     commits: Mutex<()>,
-    /// By statement's number: [`NOBODY`], [`RUNNING`], [`ABORTED`] or the version.
-    states: Box<[AtomicU64]>,
-    /// By statement's number: marks that owners have not resolved.
-    marks: Box<[AtomicU64]>,
+    /// By the statement's number, as many chunks as there were ever needed.
+    writes: Box<[OnceLock<Box<[WriteSlot]>>]>,
     numbers: Mutex<Numbers>,
     pins: Box<[PinPlace]>,
     /// Places that were ever taken lie below it.
@@ -93,15 +105,13 @@ pub struct Versions {
 impl Versions {
     /// Versions of which nothing is committed yet.
     pub fn new() -> Arc<Versions> {
-        let words = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect::<Box<[_]>>();
         let place = |_| PinPlace { epoch: AtomicU64::new(0), version: AtomicU64::new(0) };
         Arc::new(Versions {
             committed: AtomicU64::new(1),
             epoch: AtomicU64::new(1),
             commits: Mutex::new(()),
-            states: words(WRITES_MAX),
-            marks: words(WRITES_MAX),
-            numbers: Mutex::new(Numbers { free: (0..WRITES_MAX as u32).rev().collect(), resting: VecDeque::new() }),
+            writes: (0..CHUNKS_MAX).map(|_| OnceLock::new()).collect(),
+            numbers: Mutex::new(Numbers { chunks: 0, free: Vec::new(), resting: VecDeque::new() }),
             pins: (0..PINS_MAX).map(place).collect(),
             pins_end: AtomicU64::new(0),
         })
@@ -112,12 +122,13 @@ impl Versions {
         self.committed.load(Ordering::Acquire)
     }
 
-    /// Begins a writing statement; `None` where [`WRITES_MAX`] run already.
+    /// Begins a writing statement; `None` where 67 million write, or did so while a reader stayed.
     pub fn begin(self: &Arc<Self>) -> Option<Write> {
         let number = self.take_number()?;
-        self.states[number as usize].store(RUNNING, Ordering::Release);
+        let slot = self.slot(number);
+        slot.state.store(RUNNING, Ordering::Release);
         // The statement itself holds one mark, so that its number stays its own until it has ended.
-        self.marks[number as usize].store(1, Ordering::Relaxed);
+        slot.marks.store(1, Ordering::Relaxed);
         Some(Write { versions: Arc::clone(self), number, ended: false })
     }
 
@@ -129,7 +140,20 @@ impl Versions {
                 numbers.free.push(number);
             }
         }
+        if numbers.free.is_empty() && numbers.chunks < CHUNKS_MAX {
+            let slot = |_| WriteSlot { state: AtomicU64::new(ABORTED), marks: AtomicU64::new(0) };
+            // Chunks are made under the lock, so nobody was first.
+            let _ = self.writes[numbers.chunks].set((0..CHUNK_WRITES).map(slot).collect());
+            let first = (numbers.chunks * CHUNK_WRITES) as u32;
+            numbers.free.extend((first..first + CHUNK_WRITES as u32).rev());
+            numbers.chunks += 1;
+        }
         numbers.free.pop()
+    }
+
+    fn slot(&self, number: u32) -> &WriteSlot {
+        let chunk = self.writes[number as usize / CHUNK_WRITES].get().expect("a number that was given");
+        &chunk[number as usize % CHUNK_WRITES]
     }
 
     /// Pins what is committed: as long as the result lives, it can be read.
@@ -198,7 +222,7 @@ impl Versions {
     }
 
     pub(crate) fn state(&self, number: u32) -> WriteState {
-        match self.states[number as usize].load(Ordering::Acquire) {
+        match self.slot(number).state.load(Ordering::Acquire) {
             RUNNING => WriteState::Running,
             ABORTED => WriteState::Aborted,
             version => WriteState::Committed(version),
@@ -207,13 +231,13 @@ impl Versions {
 
     /// Counts marks that an owner made for a statement.
     pub(crate) fn marked(&self, number: u32, marks: u64) {
-        self.marks[number as usize].fetch_add(marks, Ordering::Relaxed);
+        self.slot(number).marks.fetch_add(marks, Ordering::Relaxed);
     }
 
     /// Counts marks that are no longer there; after the last one the statement's number rests until no reader is left
     /// that may still read one.
     pub(crate) fn resolved(&self, number: u32, marks: u64) {
-        if self.marks[number as usize].fetch_sub(marks, Ordering::AcqRel) == marks {
+        if marks > 0 && self.slot(number).marks.fetch_sub(marks, Ordering::AcqRel) == marks {
             let epoch = self.epoch();
             self.numbers.lock().resting.push_back((epoch, number));
         }
@@ -222,7 +246,7 @@ impl Versions {
     /// How many statements run or have marks left.
     pub fn open_writes(&self) -> usize {
         let numbers = self.numbers.lock();
-        WRITES_MAX - numbers.free.len() - numbers.resting.len()
+        numbers.chunks * CHUNK_WRITES - numbers.free.len() - numbers.resting.len()
     }
 }
 
@@ -254,7 +278,7 @@ impl Write {
         let version = {
             let _one_at_a_time = self.versions.commits.lock();
             let version = self.versions.committed.load(Ordering::Relaxed) + 1;
-            self.versions.states[self.number as usize].store(version, Ordering::Release);
+            self.versions.slot(self.number).state.store(version, Ordering::Release);
             self.versions.committed.store(version, Ordering::Release);
             version
         };
@@ -266,7 +290,7 @@ impl Write {
 impl Drop for Write {
     fn drop(&mut self) {
         if !self.ended {
-            self.versions.states[self.number as usize].store(ABORTED, Ordering::Release);
+            self.versions.slot(self.number).state.store(ABORTED, Ordering::Release);
         }
         self.versions.resolved(self.number, 1);
     }

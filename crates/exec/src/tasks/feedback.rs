@@ -2,7 +2,7 @@
 //!
 //! A *shape* is what a task does and to what: a scan of some columns of a table, the operators above it, and where the
 //! rows end up. The hint of a morsel is made of its source alone, by figures of one machine
-//! ([`cost`](crate::operators::scan::cost)); what a join or an aggregate adds to it only a measurement tells. So every
+//! ([`cost`](crate::scan::cost)); what a join or an aggregate adds to it only a measurement tells. So every
 //! task says what it was expected to cost and what it cost, and hints of the same shape are multiplied by the median of
 //! the last of these ratios: of bytes and of time, each on its own.
 //!

@@ -21,7 +21,7 @@ use super::report::{Better, Figure, Output, report, write_head};
 use crate::failure::Failure;
 use crate::size::{human, thousands};
 
-/// Bytes that a pair of dense keys takes at most (Kissinger et al., ADMS 2014, section 4.2.3).
+/// Bytes that a pair of dense keys takes at most: 25 GB for a billion (Kissinger et al., ADMS 2014, section 4.2).
 const DENSE_BYTES_TARGET: f64 = 25.0;
 
 /// Arguments of `nearside bench keyed`.

@@ -55,18 +55,18 @@ impl RangeTable {
 
     /// The places of a batch's keys, those of one partition side by side in their order, and where each partition's
     /// begin, with the end of all behind them.
-    pub fn split(&self, keys: &[u64], places: &mut Vec<u32>, starts: &mut Vec<usize>) {
+    pub fn split(&self, keys: &[u64], places: &mut Vec<usize>, starts: &mut Vec<usize>) {
         starts.clear();
         starts.resize(self.partitions() + 1, 0);
         places.clear();
         if self.partitions() == 1 {
-            places.extend(0..keys.len() as u32);
+            places.extend(0..keys.len());
             starts[1] = keys.len();
             return;
         }
-        let partitions: Vec<u32> = keys.iter().map(|key| self.partition_of(*key) as u32).collect();
+        let partitions: Vec<usize> = keys.iter().map(|key| self.partition_of(*key)).collect();
         for partition in &partitions {
-            starts[*partition as usize + 1] += 1;
+            starts[*partition + 1] += 1;
         }
         for partition in 0..self.partitions() {
             starts[partition + 1] += starts[partition];
@@ -74,8 +74,8 @@ impl RangeTable {
         places.resize(keys.len(), 0);
         let mut next = starts.clone();
         for (place, partition) in partitions.iter().enumerate() {
-            let at = &mut next[*partition as usize];
-            places[*at] = place as u32;
+            let at = &mut next[*partition];
+            places[*at] = place;
             *at += 1;
         }
     }
@@ -115,9 +115,7 @@ mod tests {
             assert_eq!((starts.len(), starts[partitions], places.len()), (partitions + 1, keys.len(), keys.len()));
             for partition in 0..partitions {
                 let own = &places[starts[partition]..starts[partition + 1]];
-                assert!(
-                    own.is_sorted() && own.iter().all(|place| table.partition_of(keys[*place as usize]) == partition)
-                );
+                assert!(own.is_sorted() && own.iter().all(|place| table.partition_of(keys[*place]) == partition));
             }
         }
     }

@@ -180,3 +180,59 @@ fn a_batch_that_is_refused_leaves_nothing() {
     assert_eq!(keyed.write(WriteKind::Upsert, &[]).unwrap(), 0);
     assert_eq!(keyed.write(WriteKind::Upsert, &many[..100]).unwrap(), 100);
 }
+
+#[test]
+fn a_reader_that_stays_stops_no_writer_and_sees_what_it_saw() {
+    let store = store(2);
+    let keyed = store.create(100, 8);
+    keyed.write(WriteKind::Insert, &[(1, 0), (99, 0)]).unwrap();
+    let pin = store.pin();
+    // More statements than one chunk of numbers has, all of one key, whose older values make one long chain.
+    for round in 1..=10_000_u64 {
+        keyed.write(WriteKind::Upsert, &[(1, round)]).unwrap();
+    }
+    let seen = |pin: &Pin| {
+        let mut seen = None;
+        keyed.lookup(&[1], pin, |_, value| seen = value);
+        seen
+    };
+    assert_eq!((seen(&pin), seen(&store.pin())), (Some(0), Some(10_000)));
+    drop(pin);
+    keyed.write(WriteKind::Delete, &[(1, 0), (99, 0)]).unwrap();
+    store.settle();
+    store.settle();
+    assert_eq!((keyed.used_bytes(), store.versions.open_writes()), (0, 0));
+}
+
+#[test]
+fn statements_of_one_key_each_over_many_units_keep_no_numbers_that_others_need() {
+    let store = store(40);
+    let keyed = store.create(u64::MAX, 8);
+    for number in 0..20_000_u64 {
+        keyed.write(WriteKind::Upsert, &[(random::mixed(number), number)]).unwrap();
+    }
+    assert_eq!(keyed.len(), 20_000);
+    // Nobody settles: what an object leaves behind goes with it.
+    drop(keyed);
+    assert_eq!(store.versions.open_writes(), 0);
+}
+
+#[test]
+fn a_command_that_panics_fails_its_statement_and_leaves_the_partition_as_it_was() {
+    let store = store(1);
+    let keyed = store.create(u64::MAX, 8);
+    keyed.write(WriteKind::Insert, &[(1, 10), (2, 20)]).unwrap();
+    let request = Request::new(WriteKind::Upsert, 3, store.versions.begin().unwrap());
+    {
+        let mut state = store.units[0].token();
+        // The third key has no value: the command panics after it has changed two keys.
+        store.units[0].execute(&mut state, keyed.id, &request, &[1, 3, 2], &[11, 33]);
+    }
+    assert!(request.is_done());
+    let failure = request.end().unwrap_err();
+    assert!(matches!(&failure, Failure::Panicked(text) if text.contains("out of bounds")), "{failure:?}");
+    store.settle();
+    assert_eq!(pairs_of(&keyed), [(1, 10), (2, 20)]);
+    assert_eq!(keyed.write(WriteKind::Upsert, &[(3, 30)]).unwrap(), 1);
+    assert_eq!(pairs_of(&keyed), [(1, 10), (2, 20), (3, 30)]);
+}

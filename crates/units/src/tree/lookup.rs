@@ -3,7 +3,7 @@
 //! A look-up of one key waits for memory once per level; `GROUP` of them wait together (the batched look-ups of
 //! Kissinger et al., ADMS 2014, section 3.1, with the interleaving of Psaropoulos et al., VLDB 2017).
 
-use super::node::{DIRECT_KEYS, INNER_HEAD, LEAF_LINES_MAX, Leaf};
+use super::node::{DIRECT_KEYS, INNER_HEAD, LEAF_LINES_MAX};
 use super::slot::Child;
 use super::{Tree, slot_of};
 use crate::arena::LINE_WORDS;
@@ -22,27 +22,27 @@ impl Tree {
     }
 
     fn get_group(&self, keys: &[u64], pin: &Pin, mut found: impl FnMut(usize, Option<u64>)) {
-        let root = self.root.load(Ordering::Acquire);
-        let mut words = [root; GROUP];
+        let words = self.descend(keys);
+        for (place, (key, word)) in keys.iter().zip(words).enumerate() {
+            let leaf = self.leaf(Child::of(word));
+            found(place, leaf.and_then(|leaf| leaf.get(&self.arena, *key, pin)));
+        }
+    }
+
+    /// The slots that at most `GROUP` keys lead to, below all inner nodes, with what they lead to asked for.
+    fn descend(&self, keys: &[u64]) -> [u64; GROUP] {
+        let mut words = [self.root.load(Ordering::Acquire); GROUP];
         let mut on_the_way = true;
         while on_the_way {
             on_the_way = false;
             for (key, word) in keys.iter().zip(&mut words) {
                 if let Child::Inner { block, shift, bits, .. } = Child::of(*word) {
-                    let slot = slot_of(*key, shift, bits);
-                    *word = self.arena.word(block, INNER_HEAD + slot).load(Ordering::Acquire);
+                    *word = self.arena.word(block, INNER_HEAD + slot_of(*key, shift, bits)).load(Ordering::Acquire);
                     on_the_way |= self.ask_for(*key, Child::of(*word));
                 }
             }
         }
-        for (place, (key, word)) in keys.iter().zip(words).enumerate() {
-            let value = match Child::of(word) {
-                Child::Leaf { block, lines, .. } => Leaf::keyed(&self.arena, block, lines).get(&self.arena, *key, pin),
-                Child::Direct { block } => Leaf::direct(&self.arena, block).get(&self.arena, *key, pin),
-                Child::Empty | Child::Inner { .. } => None,
-            };
-            found(place, value);
-        }
+        words
     }
 
     /// Asks for the lines of a child that a look-up reads next; whether it is an inner node.
@@ -71,19 +71,8 @@ impl Tree {
     /// Asks for what a change of each key reads and writes, as look-ups of them would; a change of a tree of which
     /// nothing is in a cache costs as much as a look-up then.
     pub(super) fn ask_for_many(&self, keys: &[u64]) {
-        let root = self.root.load(Ordering::Acquire);
         for keys in keys.chunks(GROUP) {
-            let mut words = [root; GROUP];
-            let mut on_the_way = true;
-            while on_the_way {
-                on_the_way = false;
-                for (key, word) in keys.iter().zip(&mut words) {
-                    if let Child::Inner { block, shift, bits, .. } = Child::of(*word) {
-                        *word = self.arena.word(block, INNER_HEAD + slot_of(*key, shift, bits)).load(Ordering::Acquire);
-                        on_the_way |= self.ask_for(*key, Child::of(*word));
-                    }
-                }
-            }
+            self.descend(keys);
         }
     }
 }

@@ -77,11 +77,7 @@ impl Tree {
                     let slot = slot_of(key, shift, bits);
                     self.child(Place::Slot { node: block, slot })
                 }
-                Child::Leaf { block, lines, .. } => {
-                    return Leaf::keyed(&self.arena, block, lines).get(&self.arena, key, pin);
-                }
-                Child::Direct { block } => return Leaf::direct(&self.arena, block).get(&self.arena, key, pin),
-                Child::Empty => return None,
+                child => return self.leaf(child)?.get(&self.arena, key, pin),
             };
         }
     }

@@ -349,11 +349,7 @@ impl<'a> Leaf<'a> {
         self.consistent(|leaf| {
             leaf.pairs(into);
             let mut undo = leaf.undo();
-            // The chain of a leaf that is being changed may be a ring; the sequence tells afterwards.
-            for _ in 0..CHAIN_MAX {
-                if undo == 0 {
-                    break;
-                }
+            while undo != 0 {
                 let record = Undo::at(arena, undo);
                 if !pin.sees(record.mark()) {
                     let key = record.key();
@@ -372,17 +368,11 @@ impl<'a> Leaf<'a> {
     }
 }
 
-/// Longer chains than this are none: what was read is being changed.
-const CHAIN_MAX: usize = 1 << 20;
-
 /// What a reader sees of a key, of the chain of values before changes: the oldest that it does not see the change of.
 #[cold]
 fn seen(arena: &Arena, mut undo: Block, key: u64, newest: Option<u64>, pin: &Pin) -> Option<u64> {
     let mut value = newest;
-    for _ in 0..CHAIN_MAX {
-        if undo == 0 {
-            break;
-        }
+    while undo != 0 {
         let record = Undo::at(arena, undo);
         if record.key() == key && !pin.sees(record.mark()) {
             value = record.before();

@@ -15,6 +15,9 @@ use crate::arena::{Arena, Block, Pool};
 use crate::versions::{Versions, Write, WriteState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Older values from which on they are collected while statements go on.
+pub(super) const COLLECT_FROM: usize = 512;
+
 /// What is done to a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
@@ -63,8 +66,10 @@ pub struct Owner {
     pub(super) versions: Arc<Versions>,
     pub(super) pool: Pool,
     pub(super) bits_max: u32,
-    /// Keys of which older values are kept, the oldest change first, and whose change it was.
-    pub(super) changed: VecDeque<(u64, u32)>,
+    /// Keys of which older values are kept, some more than once.
+    pub(super) changed: Vec<u64>,
+    /// From so many on [`Owner::collect_if_many`] collects.
+    pub(super) collect_from: usize,
     /// Blocks that were unlinked: in which epoch, and their lines.
     pub(super) unlinked: VecDeque<(u64, Block, usize)>,
     pub(super) just_unlinked: Vec<(Block, usize)>,
@@ -74,7 +79,7 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// An empty tree whose inner nodes take at most `prefix_bits` bits of a key (8 in the paper; 1 to 12).
+    /// An empty tree whose inner nodes take at most `prefix_bits` bits of a key (8 in the paper, which is the most; at least 1).
     pub fn new(arena: Arc<Arena>, versions: Arc<Versions>, prefix_bits: u32) -> Owner {
         let tree = Tree { arena, root: AtomicU64::new(0), pairs: AtomicU64::new(0) };
         Owner {
@@ -83,7 +88,8 @@ impl Owner {
             pool: Pool::new(),
             // A node's slots must fit a block.
             bits_max: prefix_bits.clamp(1, 8),
-            changed: VecDeque::new(),
+            changed: Vec::new(),
+            collect_from: COLLECT_FROM,
             unlinked: VecDeque::new(),
             just_unlinked: Vec::new(),
             resolved: Vec::new(),
@@ -130,6 +136,9 @@ impl Owner {
         write: &Write,
         mut done: impl FnMut(usize, Option<u64>),
     ) -> Result<(), (usize, ChangeError)> {
+        // Counted beforehand and corrected after: a panic in between leaves a number that is never used again, and not
+        // one that is used too early.
+        self.versions.marked(write.number(), keys.len() as u64);
         let mut marks = 0;
         let mut result = Ok(());
         'groups: for (group, asked) in keys.chunks(GROUP).enumerate() {
@@ -148,7 +157,7 @@ impl Owner {
                 }
             }
         }
-        self.versions.marked(write.number(), marks);
+        self.versions.resolved(write.number(), keys.len() as u64 - marks);
         result
     }
 
@@ -187,7 +196,7 @@ impl Owner {
         let mut chain = leaf.undo();
         if let Some(record) = record {
             Undo::at(&tree.arena, record).write(chain, key, before, write.mark());
-            self.changed.push_back((key, write.number()));
+            self.changed.push(key);
             chain = record;
         }
         leaf.change(key, value, chain);

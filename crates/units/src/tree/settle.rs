@@ -7,7 +7,7 @@ use numa::MemoryError;
 
 use super::lookup::GROUP;
 use super::node::{DIRECT_LINES, INNER_HEAD, LEAF_LINES_MAX, Leaf, Undo, inner_lines, leaf_capacity, leaf_lines};
-use super::owner::Owner;
+use super::owner::{COLLECT_FROM, Owner};
 use super::slot::{Child, DIRECT_BITS};
 use super::way::Way;
 use crate::arena::Block;
@@ -100,24 +100,33 @@ impl Owner {
     /// statements, and when there is nothing else to do.
     pub fn collect(&mut self) {
         let needed = self.versions.oldest_needed();
-        let mut left = self.changed.len();
-        let mut keys = [0; GROUP];
-        while left > 0 {
-            let group = left.min(GROUP);
-            for (key, (changed, _)) in keys.iter_mut().zip(&self.changed) {
-                *key = *changed;
-            }
-            self.tree.ask_for_many(&keys[..group]);
-            for key in &keys[..group] {
-                let changed = self.changed.pop_front().expect("as many were counted");
-                if self.settle_for(*key, needed) {
-                    self.changed.push_back(changed);
+        let mut changed = std::mem::take(&mut self.changed);
+        // Older values of a key are settled together, however often it was changed.
+        changed.sort_unstable();
+        changed.dedup();
+        let mut left = 0;
+        for group in 0..changed.len().div_ceil(GROUP) {
+            let places = group * GROUP..changed.len().min((group + 1) * GROUP);
+            self.tree.ask_for_many(&changed[places.clone()]);
+            for place in places {
+                if self.settle_for(changed[place], needed) {
+                    changed[left] = changed[place];
+                    left += 1;
                 }
             }
-            left -= group;
         }
+        changed.truncate(left);
+        self.changed = changed;
+        self.collect_from = COLLECT_FROM.max(2 * left);
         self.tell_resolved();
         self.reclaim();
+    }
+
+    /// Collects when there is much to settle. What a reader holds is looked at again only when there is twice as much.
+    pub(crate) fn collect_if_many(&mut self) {
+        if self.changed.len() >= self.collect_from {
+            self.collect();
+        }
     }
 
     /// Gives blocks back that no reader can be in.
