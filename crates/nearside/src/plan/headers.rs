@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::Column;
+use datafusion_expr::expr::Alias;
 use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Aggregate, Distinct, Expr, LogicalPlan, LogicalPlanBuilder};
 
@@ -149,7 +150,12 @@ fn of(expr: &Expr, input: &LogicalPlan) -> Name {
             inner if is_planners(&alias.name, &alias.expr) => inner,
             // The planner counts a constant, and calls that so.
             Name::Own(inner) if inner == "count" && alias.name.starts_with("count(*)") => Name::Own(inner),
-            _ => Name::own(&alias.name),
+            inner => match called_otherwise(alias) {
+                Some(name) if name == "row" => Name::Kind(name),
+                Some(name) => Name::Own(name),
+                None if has_literals(&alias.name) => inner,
+                None => Name::own(&alias.name),
+            },
         },
         Expr::Cast(cast) => of_cast(&cast.expr, cast.field.data_type(), input),
         Expr::TryCast(cast) => of_cast(&cast.expr, cast.field.data_type(), input),
@@ -222,6 +228,22 @@ fn type_word(data_type: &DataType) -> String {
 /// Whether a name is none that a user gave: the planner's for this expression, or one that tells outputs apart.
 fn is_planners(name: &str, expr: &Expr) -> bool {
     is_made(name) || name.contains("UNNEST(") || expr.schema_name().to_string() == name
+}
+
+/// The name under which a function was called that has another: the planner makes an alias of that call.
+fn called_otherwise(alias: &Alias) -> Option<String> {
+    let Expr::ScalarFunction(call) = alias.expr.as_ref() else { return None };
+    let (name, rest) = alias.name.split_once('(')?;
+    let is_call = rest.ends_with(')') && call.func.aliases().iter().any(|other| other.eq_ignore_ascii_case(name));
+    is_call.then(|| name.to_lowercase())
+}
+
+/// Whether a name has constants in the planner's notation, so that the planner made it; a rule of ours kept it where it
+/// changed the expression.
+fn has_literals(name: &str) -> bool {
+    ["Utf8(", "Utf8View(", "Int64(", "Int32(", "Float64(", "Boolean(", "Decimal128("]
+        .iter()
+        .any(|own| name.contains(own))
 }
 
 /// False for functions that stand for an operator of SQL.

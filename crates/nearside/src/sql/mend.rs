@@ -396,7 +396,37 @@ fn text_of(expr: &ast::Expr) -> String {
         // The planner tells none of these from another.
         ast::Expr::Exists { negated: false, .. } => "EXISTS".into(),
         ast::Expr::InSubquery { negated: false, .. } => "IN".into(),
-        expr => expr.to_string(),
+        expr => as_call(expr).unwrap_or_else(|| expr.to_string()),
+    }
+}
+
+/// What the planner calls an expression that SQL has a syntax of its own for, and the functions that it stands for.
+fn as_call(expr: &ast::Expr) -> Option<String> {
+    let call = |name: &str, arguments: &[Option<&ast::Expr>]| {
+        let arguments: Vec<String> = arguments.iter().flatten().map(|argument| argument.to_string()).collect();
+        Some(format!("{name}({})", arguments.join(", ")))
+    };
+    match expr {
+        ast::Expr::Trim { trim_where, trim_what, expr, trim_characters } => {
+            let name = match trim_where {
+                None | Some(ast::TrimWhereField::Both) => "btrim",
+                Some(ast::TrimWhereField::Leading) => "ltrim",
+                Some(ast::TrimWhereField::Trailing) => "rtrim",
+            };
+            let characters = trim_characters.as_ref().and_then(|characters| characters.first());
+            call(name, &[Some(expr), trim_what.as_deref().or(characters)])
+        }
+        ast::Expr::Substring { expr, substring_from, substring_for, .. } => {
+            call("substr", &[Some(expr), substring_from.as_deref(), substring_for.as_deref()])
+        }
+        ast::Expr::Position { expr, r#in } => call("strpos", &[Some(r#in), Some(expr)]),
+        ast::Expr::Extract { field, expr, .. } => Some(format!("date_part('{field}', {expr})")),
+        ast::Expr::Function(function) => {
+            let name = function.name.to_string();
+            let rest = expr.to_string().split_off(name.len());
+            Some(format!("{}{rest}", name.to_lowercase()))
+        }
+        _ => None,
     }
 }
 

@@ -5,7 +5,8 @@ use nearside::{Database, Outcome, Session};
 const SETUP: &str = "
     CREATE TABLE t (i INT, d DECIMAL(10, 2), s TEXT, f DOUBLE, ts TIMESTAMP, l INT[]);
     INSERT INTO t VALUES (1, 1.5, 'a', 1.5, '2020-01-01', [1, 2]), (2, 2.5, 'b', 2.5, '2020-01-02', [3]);
-    CREATE TABLE u (i INT, s TEXT)";
+    CREATE TABLE u (i INT, s TEXT);
+    CREATE TABLE chars (c CHAR(4))";
 
 fn session() -> Session {
     let session = Database::builder().threads(2).memory_bytes(1 << 30).build().unwrap().session();
@@ -27,7 +28,7 @@ fn headers(session: &Session, sql: &str) -> Vec<String> {
 }
 
 /// As PostgreSQL 15 names them, but for the types in the comments.
-const NAMES: [(&str, &[&str]); 26] = [
+const NAMES: [(&str, &[&str]); 30] = [
     ("SELECT 1, i + 1, -i, 'x', 1.5, NULL FROM t", &["?column?"; 6]),
     ("SELECT i, t.i AS j, s AS \"S\" FROM t", &["i", "j", "S"]),
     ("SELECT count(*), sum(i), sum(i + 1), count(DISTINCT i) FROM t", &["count", "sum", "sum", "count"]),
@@ -46,6 +47,15 @@ const NAMES: [(&str, &[&str]); 26] = [
     ("SELECT (SELECT max(i) FROM t), EXISTS (SELECT 1 FROM t), (SELECT 1)", &["max", "exists", "?column?"]),
     ("SELECT i = ANY (SELECT 1), i = ANY (ARRAY[1]) FROM t", &["?column?"; 2]),
     ("SELECT upper(s), coalesce(s, 'x'), date_trunc('month', ts) FROM t", &["upper", "coalesce", "date_trunc"]),
+    ("SELECT length(s), pow(i, 2), power(i, 2), ROW(1, 2) FROM t", &["length", "pow", "power", "row"]),
+    // Two names of one function, and a syntax of its own beside it.
+    (
+        "SELECT trim(s), btrim(s), BTRIM(s), trim(leading 'x' FROM s), ltrim(s) FROM t",
+        &["btrim", "btrim", "btrim", "ltrim", "ltrim"],
+    ),
+    // PostgreSQL says `position`.
+    ("SELECT position('a' IN s), strpos(s, 'a') FROM t", &["strpos", "strpos"]),
+    ("SELECT length(c), c = 'x ', c || 'y' FROM chars", &["length", "?column?", "?column?"]),
     ("SELECT ARRAY[1, 2], l[1] FROM t", &["array", "l"]),
     ("SELECT ARRAY(SELECT i FROM t)", &["array"]),
     ("SELECT sum(i) FILTER (WHERE i > 1), array_agg(i ORDER BY i) FROM t", &["sum", "array_agg"]),
