@@ -19,7 +19,7 @@ use crate::request::{Failure, ObjectId, Request, WriteKind};
 use crate::routing::table::RangeTable;
 use crate::tree::{Owner, Tree};
 use crate::unit::{Partition, Requests, Unit};
-use crate::versions::{Pin, Versions};
+use crate::versions::{Pin, Versions, Write};
 
 /// Where a unit is and what it may use.
 #[derive(Clone, Debug)]
@@ -71,6 +71,8 @@ pub struct Store {
     units: Vec<Unit>,
     places: Vec<UnitPlace>,
     objects: AtomicU32,
+    /// Numbers of objects that are gone.
+    free_objects: Mutex<Vec<ObjectId>>,
     requests: RequestTable,
 }
 
@@ -102,6 +104,17 @@ pub struct Keyed {
     trees: Vec<Arc<Tree>>,
 }
 
+/// A statement that writes one or several objects: all of it becomes visible at once by [`commit`](Statement::commit),
+/// or, dropped before or after a part of it failed, nothing.
+#[derive(Debug)]
+pub struct Statement {
+    store: Arc<Store>,
+    /// `None` once a part has failed.
+    write: Option<Write>,
+    /// The objects that it has written.
+    objects: Vec<ObjectId>,
+}
+
 /// How long a statement tries again where another has changed its keys and does not end.
 const BUSY_TRIES: u32 = 200;
 
@@ -114,12 +127,20 @@ impl Store {
         assert!(!places.is_empty(), "a store has a unit");
         let units = places.iter().map(|place| Unit::new(place.node, &place.allocator)).collect::<Result<_, _>>()?;
         let requests = RequestTable { slots: RwLock::new(Vec::new()), free: Mutex::new(Vec::new()) };
-        Ok(Arc::new(Store { versions: Versions::new(), units, places, objects: AtomicU32::new(0), requests }))
+        Ok(Arc::new(Store {
+            versions: Versions::new(),
+            units,
+            places,
+            objects: AtomicU32::new(0),
+            free_objects: Mutex::default(),
+            requests,
+        }))
     }
 
     /// An empty object whose keys are divided into equal ranges of `0 ..= last_key`; greater keys belong to the last.
     pub fn create(self: &Arc<Self>, last_key: u64, prefix_bits: u32) -> Keyed {
-        let id = ObjectId(self.objects.fetch_add(1, Ordering::Relaxed));
+        let free = self.free_objects.lock().pop();
+        let id = free.unwrap_or_else(|| ObjectId(self.objects.fetch_add(1, Ordering::Relaxed)));
         let count = self.units.len() as u64;
         let firsts = (0..count).map(|unit| (u128::from(last_key) * u128::from(unit) / u128::from(count)) as u64);
         let mut firsts: Vec<u64> = firsts.collect();
@@ -135,6 +156,15 @@ impl Store {
             partitions[id.0 as usize] = Some(Partition { owner });
         }
         Keyed { store: Arc::clone(self), id, table, trees }
+    }
+
+    /// Begins a statement.
+    ///
+    /// # Errors
+    /// [`WriteError::TooManyWrites`].
+    pub fn begin(self: &Arc<Self>) -> Result<Statement, WriteError> {
+        let write = self.versions.begin().ok_or(WriteError::TooManyWrites)?;
+        Ok(Statement { store: Arc::clone(self), write: Some(write), objects: Vec::new() })
     }
 
     /// What is committed, to read.
@@ -251,23 +281,25 @@ impl Keyed {
     pub fn write(&self, kind: WriteKind, pairs: &[(u64, u64)]) -> Result<u64, WriteError> {
         let mut tries = 0;
         loop {
-            match self.try_write(kind, pairs)? {
-                Ok(changed) => return Ok(changed),
-                Err(Failure::Duplicate(key)) => return Err(WriteError::Duplicate { key }),
-                Err(Failure::Memory(error)) => return Err(error.into()),
-                Err(Failure::Panicked(text)) => return Err(WriteError::Panicked(text)),
+            let mut statement = self.store.begin()?;
+            match statement.write(self, kind, pairs) {
+                Ok(changed) => {
+                    statement.commit();
+                    return Ok(changed);
+                }
                 // Nothing of this statement is there while it waits, so two of them do not wait for each other.
-                Err(Failure::Busy) if tries < BUSY_TRIES => {
+                Err(WriteError::Busy) if tries < BUSY_TRIES => {
+                    drop(statement);
                     tries += 1;
                     std::thread::sleep(Duration::from_micros(u64::from(tries * 10)));
                 }
-                Err(Failure::Busy) => return Err(WriteError::Busy),
+                Err(error) => return Err(error),
             }
         }
     }
 
-    fn try_write(&self, kind: WriteKind, pairs: &[(u64, u64)]) -> Result<Result<u64, Failure>, WriteError> {
-        let write = self.store.versions.begin().ok_or(WriteError::TooManyWrites)?;
+    /// Does the same to every pair of the batch for a statement that goes on afterwards.
+    fn write_for(&self, write: Write, kind: WriteKind, pairs: &[(u64, u64)]) -> Result<(Write, u64), Failure> {
         let request = Request::new(kind, pairs.len(), write);
         let mut own = Own::default();
         let mut sent = Vec::new();
@@ -301,11 +333,7 @@ impl Keyed {
         while Arc::strong_count(&request) > 1 {
             std::hint::spin_loop();
         }
-        let result = request.end();
-        if result.is_err() {
-            self.store.settle_object(self.id);
-        }
-        Ok(result)
+        request.end()
     }
 
     /// Executes a partition's part here where its unit is idle, else sends it.
@@ -371,6 +399,53 @@ impl Store {
     }
 }
 
+impl Statement {
+    /// Does the same to every pair of the batch (a delete's values are not looked at). Gives how many keys were changed.
+    ///
+    /// # Errors
+    /// [`WriteError`]; the whole statement can only be dropped then. [`WriteError::Busy`] at once: who meets a key that
+    /// another statement is changing drops this one, and begins another.
+    pub fn write(&mut self, keyed: &Keyed, kind: WriteKind, pairs: &[(u64, u64)]) -> Result<u64, WriteError> {
+        assert!(Arc::ptr_eq(&self.store, &keyed.store), "a statement writes objects of its own store");
+        let write = self.write.take().ok_or_else(|| WriteError::Panicked("its statement has failed before".into()))?;
+        if !self.objects.contains(&keyed.id) {
+            self.objects.push(keyed.id);
+        }
+        let (write, changed) = keyed.write_for(write, kind, pairs).map_err(|failure| match failure {
+            Failure::Duplicate(key) => WriteError::Duplicate { key },
+            Failure::Memory(error) => WriteError::Memory(error),
+            Failure::Panicked(text) => WriteError::Panicked(text),
+            Failure::Busy => WriteError::Busy,
+        })?;
+        self.write = Some(write);
+        Ok(changed)
+    }
+
+    /// A reader that sees what is committed and what this statement has changed; `None` once a part has failed.
+    pub fn pin(&self) -> Option<Pin> {
+        self.write.as_ref().map(Write::pin)
+    }
+
+    /// Makes everything that it changed visible.
+    ///
+    /// # Panics
+    /// A part of it has failed.
+    pub fn commit(mut self) {
+        self.write.take().expect("a statement of which nothing has failed").commit();
+        self.objects.clear();
+    }
+}
+
+impl Drop for Statement {
+    fn drop(&mut self) {
+        // Undone first, then told to the owners.
+        self.write = None;
+        for object in &self.objects {
+            self.store.settle_object(*object);
+        }
+    }
+}
+
 impl Drop for Keyed {
     fn drop(&mut self) {
         for unit in &self.store.units {
@@ -381,6 +456,7 @@ impl Drop for Keyed {
                 partition.owner.collect();
             }
         }
+        self.store.free_objects.lock().push(self.id);
     }
 }
 
