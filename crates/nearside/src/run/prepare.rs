@@ -79,9 +79,10 @@ impl PlannedQuery {
         let known = self.bound.lock().clone();
         if let Some(known) = known
             && let Some(table) = running.catalog.by_id(known.table)
+            && let whole = table.whole()?
             // The very version: as long as it is known here, no other one can lie in its place.
-            && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(&table.version))
-            && let Some(plan) = known.plan.with_values(&table.version, &values)
+            && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(&whole))
+            && let Some(plan) = known.plan.with_values(&whole, &values)
         {
             return Ok(query::start_bound(plan, Arc::clone(&known.schema), running, false));
         }
@@ -109,9 +110,9 @@ impl BoundPlan {
                 return Ok(None);
             }
         }
-        let empty = Arc::new(TableVersion::empty(&entry.version.schema));
+        let empty = Arc::new(TableVersion::empty(&entry.base.schema));
         let Some(plan) = bound.with_values(&empty, values) else { return Ok(None) };
-        let version = Arc::downgrade(&entry.version);
+        let version = Arc::downgrade(&entry.whole()?);
         Ok(Some(BoundPlan { table, version, plan, schema: Arc::clone(&lowered.schema) }))
     }
 }

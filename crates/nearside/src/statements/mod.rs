@@ -8,6 +8,7 @@ pub(crate) mod keys;
 pub(crate) mod load;
 pub(crate) mod options;
 pub(crate) mod placement;
+pub(crate) mod small;
 pub(crate) mod stage;
 pub(crate) mod types;
 pub(crate) mod write;

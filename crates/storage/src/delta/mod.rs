@@ -47,7 +47,7 @@ const ENTRY_ROWS_MAX: usize = SEGMENT_ROWS_MAX - CHUNK_ROWS;
 
 /// A row of a table with a delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum RowPlace {
+pub enum TableRow {
     /// A row of the base.
     Base {
         /// Place of the segment among [`TableVersion::segments`].
@@ -137,7 +137,7 @@ impl Delta {
     /// [`StoreError::Memory`] where the budget is full; [`StoreError::ColumnCount`] and [`StoreError::TypeMismatch`]
     /// for rows of another schema; [`StoreError::NotThere`] for a dead row that this view's log does not have;
     /// [`StoreError::TooManyRows`].
-    pub fn with(&self, rows: RecordBatch, dead: &[RowPlace]) -> Result<Delta, StoreError> {
+    pub fn with(&self, rows: RecordBatch, dead: &[TableRow]) -> Result<Delta, StoreError> {
         let view = self.view.as_ref();
         check_types(&view.schema, rows.columns().iter().map(|column| column.data_type()))?;
         if rows.num_rows() > ENTRY_ROWS_MAX {
@@ -147,9 +147,9 @@ impl Delta {
         let mut of_delta = Vec::new();
         for &place in dead {
             match place {
-                RowPlace::Base { segment, row } => of_base.push(u64::from(segment) << 32 | u64::from(row)),
-                RowPlace::Delta { row } if row < view.log.rows() => of_delta.push(u64::from(row)),
-                RowPlace::Delta { row } => {
+                TableRow::Base { segment, row } => of_base.push(u64::from(segment) << 32 | u64::from(row)),
+                TableRow::Delta { row } if row < view.log.rows() => of_delta.push(u64::from(row)),
+                TableRow::Delta { row } => {
                     return Err(StoreError::NotThere { what: "row", index: row as usize, count: self.rows() });
                 }
             }
@@ -175,10 +175,10 @@ impl Delta {
     }
 
     /// Whether the row is there and lives; a row of the base may have been deleted in the base too.
-    pub fn is_live(&self, place: RowPlace, base: &TableVersion) -> bool {
+    pub fn is_live(&self, place: TableRow, base: &TableVersion) -> bool {
         match place {
-            RowPlace::Delta { row } => row < self.view.log.rows() && !self.view.dead_delta.contains(u64::from(row)),
-            RowPlace::Base { segment, row } => {
+            TableRow::Delta { row } => row < self.view.log.rows() && !self.view.dead_delta.contains(u64::from(row)),
+            TableRow::Base { segment, row } => {
                 let version = segment_of(base, segment as usize);
                 version.is_some_and(|v| (row as usize) < v.segment.rows() && v.is_live(row as usize))
                     && !self.view.dead_base.contains(u64::from(segment) << 32 | u64::from(row))
@@ -191,7 +191,7 @@ impl Delta {
     ///
     /// # Errors
     /// [`StoreError::NotThere`].
-    pub fn place_of(&self, base: &TableVersion, segment: usize, row: u32) -> Result<RowPlace, StoreError> {
+    pub fn place_of(&self, base: &TableVersion, segment: usize, row: u32) -> Result<TableRow, StoreError> {
         let of_base: usize = base.parts.iter().map(|part| part.segments.len()).sum();
         let rows = match segment.checked_sub(of_base) {
             None => segment_of(base, segment).map(|version| 0..version.segment.rows() as u32),
@@ -205,12 +205,12 @@ impl Delta {
             return Err(StoreError::NotThere { what: "row", index: row as usize, count: rows.len() });
         }
         if segment >= of_base {
-            return Ok(RowPlace::Delta { row: rows.start + row });
+            return Ok(TableRow::Delta { row: rows.start + row });
         }
         let count = u32::MAX as usize;
         let segment =
             u32::try_from(segment).map_err(|_| StoreError::NotThere { what: "segment", index: segment, count })?;
-        Ok(RowPlace::Base { segment, row })
+        Ok(TableRow::Base { segment, row })
     }
 }
 

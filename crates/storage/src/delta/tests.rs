@@ -69,7 +69,7 @@ fn consolidated(delta: &Delta, base: &TableVersion, parallel: &dyn Parallel) -> 
 /// Every row there ever was, in order, and whether it lives.
 #[derive(Clone, Default)]
 struct Model {
-    base: Vec<(RowPlace, Row, bool)>,
+    base: Vec<(TableRow, Row, bool)>,
     /// Rows of the base that lived before the delta.
     base_live: usize,
     delta: Vec<(Row, bool)>,
@@ -77,15 +77,15 @@ struct Model {
 }
 
 impl Model {
-    fn live_places(&self) -> Vec<RowPlace> {
+    fn live_places(&self) -> Vec<TableRow> {
         let base = self.base.iter().filter(|row| row.2).map(|row| row.0);
         let delta = self.delta.iter().enumerate().filter(|(_, row)| row.1);
-        base.chain(delta.map(|(row, _)| RowPlace::Delta { row: row as u32 })).collect()
+        base.chain(delta.map(|(row, _)| TableRow::Delta { row: row as u32 })).collect()
     }
 
-    fn kill(&mut self, place: RowPlace) {
+    fn kill(&mut self, place: TableRow) {
         match place {
-            RowPlace::Delta { row } => self.delta[row as usize].1 = false,
+            TableRow::Delta { row } => self.delta[row as usize].1 = false,
             base => self.base.iter_mut().find(|row| row.0 == base).unwrap().2 = false,
         }
     }
@@ -102,7 +102,7 @@ fn base(random: &mut Random) -> (TableVersion, Model) {
             0 => table = table.with_appended(part(&rows)),
             _ => table = table.with_parts(table.parts.iter().cloned().chain([Arc::new(part(&rows))]).collect()),
         }
-        let place = |row: usize| RowPlace::Base { segment: segment as u32, row: row as u32 };
+        let place = |row: usize| TableRow::Base { segment: segment as u32, row: row as u32 };
         model.base.extend(rows.into_iter().enumerate().map(|(i, row)| (place(i), row, true)));
     }
     let parts = table.parts.iter().enumerate();
@@ -110,7 +110,7 @@ fn base(random: &mut Random) -> (TableVersion, Model) {
     for (place, (part, segment)) in places.into_iter().enumerate() {
         let rows = 0..table.segments().nth(place).unwrap().segment.rows() as u32;
         let rows: Vec<u32> = rows.filter(|_| random.one_in(9)).collect();
-        rows.iter().for_each(|&row| model.kill(RowPlace::Base { segment: place as u32, row }));
+        rows.iter().for_each(|&row| model.kill(TableRow::Base { segment: place as u32, row }));
         table = table.with_deleted(&[RowsToDelete { part, segment, rows }], &Allocator::unplaced()).unwrap();
     }
     model.base_live = table.rows();
@@ -130,7 +130,7 @@ fn check(delta: &Delta, base: &TableVersion, model: &Model, random: &mut Random)
     assert_eq!((&table.schema, table.parts.len()), (&base.schema, base.parts.len().max(usize::from(delta.rows() > 0))));
     let mut places = model.base.iter().map(|row| (row.0, &row.1, row.2)).collect::<Vec<_>>();
     let of_delta = model.delta.iter().enumerate();
-    places.extend(of_delta.map(|(row, known)| (RowPlace::Delta { row: row as u32 }, &known.0, known.1)));
+    places.extend(of_delta.map(|(row, known)| (TableRow::Delta { row: row as u32 }, &known.0, known.1)));
     let mut expected = places.iter();
     let mut segments = 0;
     for (segment, version) in table.segments().enumerate() {
@@ -148,8 +148,8 @@ fn check(delta: &Delta, base: &TableVersion, model: &Model, random: &mut Random)
     assert!(expected.next().is_none());
     let error = delta.place_of(base, segments, 0).unwrap_err();
     assert!(matches!(error, StoreError::NotThere { what: "segment", count, .. } if count == segments), "{error}");
-    assert!(!delta.is_live(RowPlace::Delta { row: model.delta.len() as u32 }, base));
-    assert!(!delta.is_live(RowPlace::Base { segment: base.segments().count() as u32, row: 0 }, base));
+    assert!(!delta.is_live(TableRow::Delta { row: model.delta.len() as u32 }, base));
+    assert!(!delta.is_live(TableRow::Base { segment: base.segments().count() as u32, row: 0 }, base));
 
     let count = if model.delta.is_empty() { 0 } else { random.below(60) };
     let rows: Vec<u32> = (0..count).map(|_| random.below(model.delta.len()) as u32).collect();
@@ -164,12 +164,12 @@ fn entry(delta: &Delta, model: &Model, random: &mut Random) -> (Delta, Model) {
     let live = model.live_places();
     let most = random.pick(&[0, 1, 2, 50]);
     let deaths = random.below(most + 1).min(live.len());
-    let mut dead: Vec<RowPlace> = (0..deaths).map(|_| random.pick(&live)).collect();
+    let mut dead: Vec<TableRow> = (0..deaths).map(|_| random.pick(&live)).collect();
     dead.iter().for_each(|&place| model.kill(place));
     if random.one_in(8) {
         // Rows of the log that died before stay dead.
         let gone = model.delta.iter().position(|row| !row.1);
-        dead.extend(gone.map(|row| RowPlace::Delta { row: row as u32 }));
+        dead.extend(gone.map(|row| TableRow::Delta { row: row as u32 }));
     }
     let most = random.pick(&[0, 1, 1, 2, 50, 50]);
     let first = model.delta.len();
@@ -229,7 +229,7 @@ fn what_is_consolidated_is_the_base_of_what_follows() {
         }
         base = consolidated(&delta, &base, &Serial);
         let mut places = base.segments().enumerate().flat_map(|(segment, version)| {
-            (0..version.segment.rows() as u32).map(move |row| RowPlace::Base { segment: segment as u32, row })
+            (0..version.segment.rows() as u32).map(move |row| TableRow::Base { segment: segment as u32, row })
         });
         let rows: Vec<_> = model.base.drain(..).map(|row| (row.1, row.2)).chain(model.delta.drain(..)).collect();
         model.base = rows.into_iter().map(|(row, alive)| (places.next().unwrap(), row, alive)).collect();
@@ -312,7 +312,7 @@ fn chunks_are_encoded_once_and_shared() {
     assert!(segments.iter().zip(&again).all(|(a, b)| Arc::ptr_eq(a, b)));
 
     // Rows that die leave what is encoded as it is; further rows only what is behind the last chunk.
-    let fewer = delta.with(batch(&[]), &[RowPlace::Delta { row: 5 }, RowPlace::Delta { row: 3999 }]).unwrap();
+    let fewer = delta.with(batch(&[]), &[TableRow::Delta { row: 5 }, TableRow::Delta { row: 3999 }]).unwrap();
     assert!(segments.iter().zip(&of(&fewer)).all(|(a, b)| Arc::ptr_eq(a, b)));
     let more = of(&fewer.with(batch(&[row(4000, &mut random)]), &[]).unwrap());
     assert!(segments[..3].iter().zip(&more).all(|(a, b)| Arc::ptr_eq(a, b)));
@@ -333,14 +333,14 @@ fn one_row_at_a_time_stays_small() {
     let mut delta = Delta::new(schema(), &budget);
     let count = 20_000;
     for id in 0..count {
-        let dead = (id % 2 == 1).then_some(RowPlace::Delta { row: id as u32 / 2 });
+        let dead = (id % 2 == 1).then_some(TableRow::Delta { row: id as u32 / 2 });
         delta = delta.with(batch(&[row(id, &mut random)]), dead.as_slice()).unwrap();
         assert_eq!(budget.used_bytes(), delta.bytes(), "older views hold nothing");
     }
     assert!(delta.bytes() < 150 * count as u64, "{} bytes", delta.bytes());
     let table = consolidated(&delta, &TableVersion::empty(&schema()), &Serial);
     assert_eq!((table.segments().count(), table.rows()), (count as usize / CHUNK_ROWS + 1, count as usize / 2));
-    let live = |row: u32| delta.is_live(RowPlace::Delta { row }, &TableVersion::empty(&schema()));
+    let live = |row: u32| delta.is_live(TableRow::Delta { row }, &TableVersion::empty(&schema()));
     assert!((0..count as u32).all(|row| live(row) == (row >= count as u32 / 2)));
 }
 
@@ -358,7 +358,7 @@ fn a_full_budget_changes_nothing() {
         while from < rows.len() {
             let end = rows.len().min(from + 1 + random.below(120));
             let used = budget.used_bytes();
-            let deaths: Vec<_> = (0..3).map(|i| RowPlace::Base { segment: 0, row: (dead + i) % 100 }).collect();
+            let deaths: Vec<_> = (0..3).map(|i| TableRow::Base { segment: 0, row: (dead + i) % 100 }).collect();
             match delta.with(batch(&rows[from..end]), &deaths) {
                 Ok(next) => delta = next,
                 Err(error) => {
@@ -388,7 +388,7 @@ fn encoding_without_memory_or_threads_can_be_tried_again() {
     let mut delta = Delta::new(schema(), &Budget::unlimited());
     for id in 0..30 {
         let rows: Vec<Row> = (0..100).map(|i| row(id * 100 + i, &mut random)).collect();
-        delta = delta.with(batch(&rows), &[RowPlace::Delta { row: 0 }][..usize::from(id > 0)]).unwrap();
+        delta = delta.with(batch(&rows), &[TableRow::Delta { row: 0 }][..usize::from(id > 0)]).unwrap();
     }
     let base = TableVersion::empty(&schema());
     // The second time one of the three segments is encoded before the end, and kept.
@@ -413,10 +413,10 @@ fn faults_of_an_entry_are_named() {
     let delta = Delta::new(schema(), &budget);
     let delta = delta.with(batch(&[row(0, &mut random), row(1, &mut random)]), &[]).unwrap();
     let used = budget.used_bytes();
-    let error = |rows: RecordBatch, dead: &[RowPlace]| delta.with(rows, dead).unwrap_err().to_string();
-    assert_eq!(error(batch(&[]), &[RowPlace::Delta { row: 2 }]), "there is no row 2, only 2");
+    let error = |rows: RecordBatch, dead: &[TableRow]| delta.with(rows, dead).unwrap_err().to_string();
+    assert_eq!(error(batch(&[]), &[TableRow::Delta { row: 2 }]), "there is no row 2, only 2");
     // A row that comes with the entry cannot die with it.
-    assert_eq!(error(batch(&[row(2, &mut random)]), &[RowPlace::Delta { row: 2 }]), "there is no row 2, only 2");
+    assert_eq!(error(batch(&[row(2, &mut random)]), &[TableRow::Delta { row: 2 }]), "there is no row 2, only 2");
     let ids = schema_of(&DataType::Int64);
     let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
     let narrow = batch_of(&ids, vec![Arc::clone(&column)], 1);
@@ -437,7 +437,7 @@ fn faults_of_an_entry_are_named() {
     let base = TableVersion::empty(&schema()).with_appended(part(&[row(0, &mut random)]));
     let consolidated =
         |delta: &Delta| delta.consolidated(&base, &allocators(), &Allocator::unplaced(), &Serial).unwrap_err();
-    let dead = |segment, row| delta.with(batch(&[]), &[RowPlace::Base { segment, row }]).unwrap();
+    let dead = |segment, row| delta.with(batch(&[]), &[TableRow::Base { segment, row }]).unwrap();
     assert_eq!(consolidated(&dead(0, 1)).to_string(), "there is no row 1, only 1");
     assert_eq!(consolidated(&dead(3, 0)).to_string(), "there is no segment 3, only 1");
     let other = Delta::new(ids, &budget);
@@ -478,7 +478,7 @@ fn views_are_consolidated_while_others_are_derived() {
             for _ in 0..entries {
                 let delta = newest.lock().unwrap().clone();
                 let last = delta.rows() as u32;
-                let dead: Vec<_> = last.checked_sub(1).map(|row| RowPlace::Delta { row }).into_iter().collect();
+                let dead: Vec<_> = last.checked_sub(1).map(|row| TableRow::Delta { row }).into_iter().collect();
                 let rows = [row(i64::from(last), &mut random), row(i64::from(last) + 1, &mut random)];
                 if random.one_in(10) {
                     delta.with(batch(&rows[..1]), &[]).unwrap();
