@@ -184,9 +184,10 @@ impl Entry {
 pub(crate) struct CatalogState {
     /// Grows with every change of names, columns or views.
     pub ddl_version: u64,
-    schemas: BTreeSet<String>,
-    entries: BTreeMap<Name, Entry>,
-    names: HashMap<u64, Name>,
+    // Names are shared: a small write copies all of this.
+    schemas: Arc<BTreeSet<String>>,
+    entries: BTreeMap<Arc<Name>, Entry>,
+    names: HashMap<u64, Arc<Name>>,
 }
 
 impl CatalogState {
@@ -197,7 +198,7 @@ impl CatalogState {
 
     /// All entries in the order of their names.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&Name, &Entry)> {
-        self.entries.iter()
+        self.entries.iter().map(|(name, entry)| (name.as_ref(), entry))
     }
 
     /// The stored tables.
@@ -252,7 +253,7 @@ impl CatalogState {
     /// Adds a schema.
     pub(crate) fn create_schema(&mut self, schema: &str) -> bool {
         self.ddl_version += 1;
-        self.schemas.insert(schema.into())
+        Arc::make_mut(&mut self.schemas).insert(schema.into())
     }
 
     /// Takes a schema away, with all it holds when `cascade`.
@@ -260,7 +261,7 @@ impl CatalogState {
         if is_system(schema) || schema == DEFAULT_SCHEMA {
             return Err(Error::plan(format!("schema '{schema}' cannot be dropped")));
         }
-        let inside: Vec<Name> = self.entries.keys().filter(|n| n.schema == schema).cloned().collect();
+        let inside: Vec<Arc<Name>> = self.entries.keys().filter(|n| n.schema == schema).cloned().collect();
         if !inside.is_empty() && !cascade {
             return Err(Error::plan(format!(
                 "schema '{schema}' holds {} tables or views; drop them first, or use CASCADE",
@@ -270,7 +271,7 @@ impl CatalogState {
         for name in inside {
             self.remove(&name);
         }
-        self.schemas.remove(schema);
+        Arc::make_mut(&mut self.schemas).remove(schema);
         self.ddl_version += 1;
         Ok(())
     }
@@ -333,8 +334,9 @@ impl CatalogState {
         }
         self.ddl_version += 1;
         self.remove(&name);
+        let name = Arc::new(name);
         if let Entry::Table(table) = &entry {
-            self.names.insert(table.id, name.clone());
+            self.names.insert(table.id, Arc::clone(&name));
         }
         self.entries.insert(name, entry);
         Ok(())
@@ -352,10 +354,10 @@ impl CatalogState {
 
     /// Takes over everything of another state; a name that is taken is an error.
     pub(crate) fn absorb(&mut self, other: &CatalogState) -> Result<()> {
-        for schema in &other.schemas {
-            self.schemas.insert(schema.clone());
+        for schema in other.schemas.iter() {
+            Arc::make_mut(&mut self.schemas).insert(schema.clone());
         }
-        for (name, entry) in &other.entries {
+        for (name, entry) in other.entries() {
             if let Some(taken) = self.get(name) {
                 return Err(Error::Exists { kind: taken.kind(), name: name.shown() });
             }
@@ -438,7 +440,7 @@ pub(crate) struct Catalog {
 impl Catalog {
     /// An empty catalog whose tables lie on `nodes` and are charged to `budget`, and whose units are at `places`.
     pub(crate) fn new(nodes: MachineNodes, budget: Arc<Budget>, places: Vec<UnitPlace>) -> Catalog {
-        let state = CatalogState { schemas: BTreeSet::from([DEFAULT_SCHEMA.to_string()]), ..CatalogState::default() };
+        let state = CatalogState { schemas: Arc::new([DEFAULT_SCHEMA.to_string()].into()), ..CatalogState::default() };
         Catalog {
             state: RwLock::new(Arc::new(state)),
             commit: Mutex::new(()),

@@ -16,6 +16,7 @@ use crate::catalog::delta::{DELTA_ROWS_MAX, DeltaKeys, FoundKeys, SMALL_ROWS_MAX
 use crate::catalog::index::{IndexEntry, indexed};
 use crate::catalog::lengths::enforced;
 use crate::error::{Error, Result};
+use crate::run::config;
 use crate::run::statement::RunningStatement;
 use crate::statements::keys::{duplicate_error, shown};
 use crate::statements::stage::{compacted, null_error};
@@ -47,7 +48,8 @@ pub(crate) fn write_small(
     dead: &[TableRow],
     running: &Arc<RunningStatement>,
 ) -> Result<SmallWrite> {
-    if !table.has_room_for_delta() || rows.num_rows() + dead.len() > SMALL_ROWS_MAX {
+    let is_wanted = config::nearside(running.planner.config_options()).small_writes;
+    if !is_wanted || !table.has_room_for_delta() || rows.num_rows() + dead.len() > SMALL_ROWS_MAX {
         return Ok(SmallWrite::NotSmall);
     }
     let rows = checked_rows(table, rows)?;

@@ -78,11 +78,15 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
     }
     check_assignments(&statement)?;
     let deletes = matches!(&statement, Statement::Statement(s) if matches!(s.as_ref(), ast::Statement::Delete(_)));
+    let planned_with = running.catalog.ddl_version;
     as_small_writer(&name, running, |table, running| {
         // The columns may have changed while this statement waited for its turn.
-        let context = running.plan_context();
-        let LogicalPlan::Dml(dml) = plan_statement(statement, &context)? else {
-            return Err(Error::Internal("the statement planned to something else the second time".into()));
+        let dml = match running.catalog.ddl_version == planned_with {
+            true => dml,
+            false => match plan_statement(statement, &running.plan_context())? {
+                LogicalPlan::Dml(dml) => dml,
+                _ => return Err(Error::Internal("the statement planned to something else the second time".into())),
+            },
         };
         let input = Arc::unwrap_or_clone(dml.input);
         match dml.op {

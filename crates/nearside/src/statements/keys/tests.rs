@@ -113,7 +113,7 @@ fn the_column_with_most_values_is_chosen_and_kept_while_it_is_good_enough() {
     let session = session();
     session.execute("CREATE TABLE t (a BIGINT, b BIGINT); CREATE INDEX i ON t (a, b)").unwrap();
     let chosen = || table(&session.running(), "t").indexes[0].indexed.clone();
-    session.execute("INSERT INTO t SELECT value % 10, value % 100 FROM generate_series(1, 1000)").unwrap();
+    session.execute("INSERT INTO t SELECT value % 10, value % 100 FROM generate_series(1, 5000)").unwrap();
     assert_eq!(chosen(), "b");
     // A little better is not worth building all indexes anew; much better is.
     session.execute("INSERT INTO t SELECT value % 150, value % 100 FROM generate_series(1, 10000)").unwrap();
