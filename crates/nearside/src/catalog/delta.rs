@@ -16,9 +16,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, new_empty_array};
 use arrow::compute::interleave;
-use arrow::datatypes::Schema;
 use storage::{Delta, Keys, Serial, TableRow, TableVersion};
 use units::store::{Keyed, Store};
 use units::versions::Pin;
@@ -85,14 +84,6 @@ impl TableEntry {
     /// Its indexes that no two rows may share a key of, in the order of [`DeltaKeys::objects`].
     pub(crate) fn unique_indexes(&self) -> impl Iterator<Item = &IndexEntry> {
         self.indexes.iter().filter(|index| index.unique)
-    }
-
-    /// Rows that are not deleted.
-    pub(crate) fn live_rows(&self) -> usize {
-        match &self.delta {
-            Some(delta) => self.base.rows() + delta.rows.live_rows() - delta.rows.dead_base_rows(),
-            None => self.base.rows(),
-        }
     }
 
     /// All of its rows as segments, the delta's encoded.
@@ -174,46 +165,56 @@ impl TableEntry {
     }
 
     /// The values of some columns in some rows, in the order of the rows.
-    pub(crate) fn rows_at(&self, places: &[TableRow], columns: &[usize]) -> Result<RecordBatch> {
+    pub(crate) fn columns_at(&self, rows: &[TableRow], columns: &[usize]) -> Result<Vec<ArrayRef>> {
         // Each segment's rows are read at once.
-        let mut by_source: Vec<(Option<u32>, Vec<u32>)> = Vec::new();
-        let mut at = Vec::with_capacity(places.len());
-        for place in places {
-            let (source, row) = match *place {
+        let mut sources: Vec<(Option<u32>, Vec<u32>)> = Vec::new();
+        let mut places = Vec::with_capacity(rows.len());
+        for row in rows {
+            let (source, row) = match *row {
                 TableRow::Base { segment, row } => (Some(segment), row),
                 TableRow::Delta { row } => (None, row),
             };
-            let known = by_source.iter().position(|(known, _)| *known == source);
-            let known = known.unwrap_or_else(|| {
-                by_source.push((source, Vec::new()));
-                by_source.len() - 1
-            });
-            at.push((known, by_source[known].1.len()));
-            by_source[known].1.push(row);
+            let known = sources.iter().position(|(known, _)| *known == source).unwrap_or(sources.len());
+            if known == sources.len() {
+                sources.push((source, Vec::new()));
+            }
+            places.push((known, sources[known].1.len()));
+            sources[known].1.push(row);
         }
-        let segments: Vec<_> = self.base.segments().collect();
-        let column = |column: usize| -> Result<ArrayRef> {
-            let mut arrays = Vec::with_capacity(by_source.len());
-            for (source, rows) in &by_source {
-                arrays.push(match (source, &self.delta) {
-                    (Some(segment), _) => segments[*segment as usize].segment.column(column).take(rows),
-                    (None, Some(delta)) => delta.rows.take(column, rows),
-                    (None, None) => return Err(Error::Internal("a row of a delta that is not there".into())),
-                });
-            }
-            match &arrays[..] {
-                [] => Ok(arrow::array::new_empty_array(self.base.schema.field(column).data_type())),
-                [one] => Ok(Arc::clone(one)),
-                several => {
-                    let several: Vec<&dyn arrow::array::Array> = several.iter().map(AsRef::as_ref).collect();
-                    Ok(interleave(&several, &at)?)
+        columns.iter().map(|column| self.column_at(*column, &sources, &places)).collect()
+    }
+
+    /// A column's values in rows of the base's segments and of the delta (`None`), put together as `places` says: of
+    /// which source, and the which of its rows.
+    fn column_at(
+        &self,
+        column: usize,
+        sources: &[(Option<u32>, Vec<u32>)],
+        places: &[(usize, usize)],
+    ) -> Result<ArrayRef> {
+        let mut arrays = Vec::with_capacity(sources.len());
+        for (source, rows) in sources {
+            arrays.push(match source {
+                Some(segment) => {
+                    let segment = self.base.segments().nth(*segment as usize);
+                    let segment =
+                        segment.ok_or_else(|| Error::Internal("a row of a segment that is not there".into()))?;
+                    segment.segment.column(column).take(rows)
                 }
+                None => {
+                    let delta = self.delta.as_ref();
+                    let delta = delta.ok_or_else(|| Error::Internal("a row of a delta that is not there".into()))?;
+                    delta.rows.take(column, rows)
+                }
+            });
+        }
+        match &arrays[..] {
+            [] => Ok(new_empty_array(self.base.schema.field(column).data_type())),
+            [one] => Ok(Arc::clone(one)),
+            several => {
+                let several: Vec<&dyn Array> = several.iter().map(AsRef::as_ref).collect();
+                Ok(interleave(&several, places)?)
             }
-        };
-        let fields: Vec<_> = columns.iter().map(|column| self.base.schema.field(*column).clone()).collect();
-        let arrays = columns.iter().map(|at| column(*at)).collect::<Result<Vec<_>>>()?;
-        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(places.len()));
-        let relaxed: Vec<_> = fields.into_iter().map(|field| field.with_nullable(true)).collect();
-        Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(relaxed)), arrays, &options)?)
+        }
     }
 }

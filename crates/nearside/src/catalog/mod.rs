@@ -22,8 +22,8 @@ pub(crate) mod report;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use datafusion_common::TableReference;

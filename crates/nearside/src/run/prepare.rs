@@ -21,6 +21,7 @@ use crate::functions::checked;
 use crate::lower::{LoweredPlan, Slots, bind_with, count_parameter, only_table, with_parameters};
 use crate::plan::headers;
 use crate::plan::planning::optimise_with;
+use crate::run::by_key;
 use crate::run::cache::is_cacheable;
 use crate::run::planned::{BoundPlan, PlanKind, PlannedQuery};
 use crate::run::query;
@@ -51,7 +52,10 @@ impl PlannedQuery {
             }
             None => PlanKind::Unoptimised(plan),
         };
-        Ok(PlannedQuery { kind, bound: Mutex::default() })
+        Ok(match kind {
+            PlanKind::Lowered(lowered) => PlannedQuery::lowered(lowered, &running.catalog),
+            kind => PlannedQuery { kind, by_key: None, bound: Mutex::default() },
+        })
     }
 
     /// Starts it with values for its parameters, of the parameters' types.
@@ -76,6 +80,11 @@ impl PlannedQuery {
         }
         running.check()?;
         let values = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Slots, _>>()?;
+        if let Some(query) = &self.by_key
+            && let Some(rows) = by_key::start(query, &values, &lowered.schema, &running)?
+        {
+            return Ok(rows);
+        }
         let known = self.bound.lock().clone();
         if let Some(known) = known
             && let Some(table) = running.catalog.by_id(known.table)

@@ -124,7 +124,7 @@ fn key_changes(
     let mut changes = KeyChanges::default();
     let gone: Vec<TableRow> = dead.iter().copied().filter(|place| matches!(place, TableRow::Delta { .. })).collect();
     if !gone.is_empty() {
-        let keys = Keys::new(table.rows_at(&gone, &columns)?.columns())?;
+        let keys = Keys::new(&table.columns_at(&gone, &columns)?)?;
         changes.removed.extend(keys.codes().flatten().map(|code| (code, 0)));
     }
     if rows.num_rows() == 0 {

@@ -40,8 +40,8 @@ use crate::run::stream::ResultStream;
 use crate::sql::{normalised, plan_statement};
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::placement::resolved;
-use crate::statements::stage::{NewRows, PartStager, build, compacted};
 use crate::statements::small::{SmallWrite, write_small};
+use crate::statements::stage::{NewRows, PartStager, build, compacted};
 use crate::statements::writer::{as_small_writer, merged};
 use crate::tables::stored::{ROW_ID, StoredSource};
 

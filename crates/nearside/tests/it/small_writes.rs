@@ -242,7 +242,9 @@ fn small_writes_are_seen_in_the_views_and_merged_when_they_are_many() {
     assert_eq!(number(&session, "SELECT count(*) FROM t WHERE v = 'base'"), 9999);
     for round in 0..40 {
         let first = 30_000 + round * 1000;
-        session.execute(&format!("INSERT INTO t SELECT value, 'i' FROM generate_series({first}, {first} + 999)")).unwrap();
+        session
+            .execute(&format!("INSERT INTO t SELECT value, 'i' FROM generate_series({first}, {first} + 999)"))
+            .unwrap();
     }
     // 32 Ki rows are merged.
     let left = number(&session, "SELECT coalesce(sum(rows), 0)::BIGINT FROM nearside.deltas");
@@ -318,7 +320,8 @@ fn a_full_budget_leaves_nothing_behind() {
     session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT)").unwrap();
     let mut held = 0;
     let error = loop {
-        let sql = format!("INSERT INTO t SELECT {held} + value, repeat('x', 9000) || value FROM generate_series(1, 50)");
+        let sql =
+            format!("INSERT INTO t SELECT {held} + value, repeat('x', 9000) || value FROM generate_series(1, 50)");
         match changed(&session, &sql) {
             Ok(count) => held += count as i64,
             Err(error) => break error,
