@@ -47,7 +47,7 @@ pub(crate) struct TableDelta {
 /// the number of the delta's row that has it.
 #[derive(Debug)]
 pub(crate) struct DeltaKeys {
-    pub store: Arc<Store>,
+    /// By unique index.
     pub objects: Vec<Keyed>,
 }
 
@@ -68,10 +68,15 @@ impl TableDelta {
 }
 
 impl DeltaKeys {
-    /// No keys yet, of so many unique indexes.
-    pub(crate) fn new(store: &Arc<Store>, indexes: usize) -> DeltaKeys {
-        let objects = (0..indexes).map(|_| store.create(u64::MAX, PREFIX_BITS)).collect();
-        DeltaKeys { store: Arc::clone(store), objects }
+    /// No keys yet, of so many unique indexes; `units` is asked for where there is one.
+    pub(crate) fn new(indexes: usize, units: impl Fn() -> Result<Arc<Store>>) -> Result<DeltaKeys> {
+        let objects = (0..indexes).map(|_| Ok(units()?.create(u64::MAX, PREFIX_BITS))).collect::<Result<_>>()?;
+        Ok(DeltaKeys { objects })
+    }
+
+    /// The units that have them; `None` where there are no unique indexes.
+    pub(crate) fn units(&self) -> Option<&Arc<Store>> {
+        self.objects.first().map(Keyed::store)
     }
 }
 

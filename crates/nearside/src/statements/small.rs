@@ -10,6 +10,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch};
 use storage::{Delta, Keys, TableRow};
 use units::request::WriteKind;
 use units::store::{Statement, WriteError};
+use units::versions::Pin;
 
 use crate::catalog::TableEntry;
 use crate::catalog::delta::{DELTA_ROWS_MAX, DeltaKeys, FoundKeys, SMALL_ROWS_MAX, TableDelta};
@@ -55,14 +56,16 @@ pub(crate) fn write_small(
     let rows = checked_rows(table, rows)?;
     let (before, keys) = match &table.delta {
         Some(delta) => (delta.rows.clone(), Arc::clone(&delta.keys)),
-        None => first(table, running)?,
+        None => match first(table, running) {
+            Err(Error::Memory(_)) => return Ok(SmallWrite::NotSmall),
+            first => first?,
+        },
     };
-    let units = Arc::clone(&keys.store);
-    let pin = units.pin();
+    let pin = keys.units().map(|units| units.pin());
     let first_row = before.rows() as u64;
     let mut changes = Vec::with_capacity(keys.objects.len());
     for (number, index) in table.unique_indexes().enumerate() {
-        match key_changes(table, number, index, &rows, dead, first_row, &pin)? {
+        match key_changes(table, number, index, &rows, dead, first_row, pin.as_ref())? {
             Some(change) => changes.push(change),
             None => return Ok(SmallWrite::NotSmall),
         }
@@ -83,8 +86,7 @@ pub(crate) fn write_small(
 
 /// The first state of a delta: no rows.
 fn first(table: &TableEntry, running: &RunningStatement) -> Result<(Delta, Arc<DeltaKeys>)> {
-    let units = running.home.units()?;
-    let keys = Arc::new(DeltaKeys::new(&units, table.unique_indexes().count()));
+    let keys = Arc::new(DeltaKeys::new(table.unique_indexes().count(), || running.home.units())?);
     Ok((Delta::new(Arc::clone(&table.base.schema), table.meta.budget()), keys))
 }
 
@@ -118,7 +120,7 @@ fn key_changes(
     rows: &RecordBatch,
     dead: &[TableRow],
     first_row: u64,
-    pin: &units::versions::Pin,
+    pin: Option<&Pin>,
 ) -> Result<Option<KeyChanges>> {
     let columns = table.key_columns(index)?;
     let mut changes = KeyChanges::default();
@@ -132,7 +134,7 @@ fn key_changes(
     }
     let values: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(rows.column(*column))).collect();
     let keys = Keys::new(&values)?;
-    let FoundKeys::Rows(found) = table.find(number, &keys, Some(pin))? else { return Ok(None) };
+    let FoundKeys::Rows(found) = table.find(number, &keys, pin)? else { return Ok(None) };
     let dying: HashSet<TableRow> = dead.iter().copied().collect();
     let is_first = |row: usize| keys.first_equal()[row].is_none_or(|first| first as usize == row);
     let stays = |row: usize| found[row].is_some_and(|place| !dying.contains(&place));
@@ -152,10 +154,9 @@ fn key_changes(
 
 /// The statement of units with the changes of all keys, to be committed; `None` where there are none.
 fn written(keys: &DeltaKeys, changes: &[KeyChanges]) -> Result<Option<Statement>> {
-    if changes.iter().all(|change| change.added.is_empty() && change.removed.is_empty()) {
-        return Ok(None);
-    }
-    let mut statement = keys.store.begin().map_err(units_error)?;
+    let is_empty = changes.iter().all(|change| change.added.is_empty() && change.removed.is_empty());
+    let Some(units) = keys.units().filter(|_| !is_empty) else { return Ok(None) };
+    let mut statement = units.begin().map_err(units_error)?;
     for (object, change) in keys.objects.iter().zip(changes) {
         for (kind, pairs) in [(WriteKind::Delete, &change.removed), (WriteKind::Upsert, &change.added)] {
             if !pairs.is_empty() {
