@@ -96,7 +96,7 @@ pub use predicate::{CodePredicate, CodeSet};
 pub use repartition::{range_bounds, repartition};
 pub use segment::{Part, Segment, SegmentVersion};
 pub use stage::{ProducerRows, Stager};
-pub use table::{DuplicateKey, KeyCheck, KeyLimits, RowsToDelete, TableVersion, duplicate_key};
+pub use table::{DuplicateKey, KeyCheck, KeyLimits, Keys, RowPlace, RowsToDelete, TableVersion, duplicate_key};
 pub use types::{surface_schema, surface_type};
 
 /// Values per block of packed codes: 8 lanes of 32 values.

@@ -4,6 +4,7 @@ mod data;
 mod dictionaries;
 mod failures;
 mod indexes;
+mod keys;
 mod partitioning;
 mod placing;
 mod real_nodes;
