@@ -179,7 +179,7 @@ pub(crate) fn by_grouping(
 }
 
 /// The first row's values as text, long ones cut.
-fn shown(columns: &[ArrayRef]) -> String {
+pub(crate) fn shown(columns: &[ArrayRef]) -> String {
     let text = |c: &ArrayRef| {
         let text = arrow::util::display::array_value_to_string(c, 0).unwrap_or_else(|_| "?".into());
         match text.char_indices().nth(SHOWN_CHARS) {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{Column as ColumnName, Constraint, Constraints, DFSchema};
+use datafusion_common::{Column as ColumnName, Constraint, Constraints, DFSchema, ScalarValue};
 use datafusion_expr::logical_plan::dml::InsertOp;
 use datafusion_expr::{
     CreateMemoryTable, DmlStatement, Expr, Filter, Limit, LogicalPlan, Projection, SubqueryAlias, TableScanBuilder,
@@ -34,8 +34,10 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
-use crate::sql::{normalised, plan_statement};
+use crate::sql::{normalised, plan_statement, take_conflict};
+use crate::statements::conflict;
 use crate::statements::keys::{check_keys, key_indexes};
+use crate::statements::parameters::with_values;
 use crate::statements::placement::resolved;
 use crate::statements::stage::{NewRows, PartStager, build, compacted};
 use crate::statements::writer::as_writer;
@@ -50,7 +52,7 @@ pub(crate) fn count_result(rows: u64) -> Result<ResultStream> {
 }
 
 /// Refuses UPDATE with a column that gets two values.
-fn check_assignments(statement: &Statement) -> Result<()> {
+pub(super) fn check_assignments(statement: &Statement) -> Result<()> {
     let Statement::Statement(inner) = statement else { return Ok(()) };
     let ast::Statement::Update(update) = inner.as_ref() else { return Ok(()) };
     let mut seen: Vec<String> = Vec::new();
@@ -66,14 +68,26 @@ fn check_assignments(statement: &Statement) -> Result<()> {
     Ok(())
 }
 
-/// INSERT, DELETE, UPDATE and TRUNCATE.
-pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<RunningStatement>) -> Result<Done> {
+/// The plan of a statement that writes, of the rows it inserts where ON CONFLICT says what becomes of them.
+pub(crate) fn plan_of(mut statement: Statement, running: &RunningStatement) -> Result<LogicalPlan> {
+    take_conflict(&mut statement)?;
+    plan_statement(statement, &running.plan_context())
+}
+
+/// INSERT, DELETE, UPDATE and TRUNCATE, with values for the statement's parameters.
+pub(crate) fn dml(
+    mut statement: Statement,
+    dml: DmlStatement,
+    values: &[ScalarValue],
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
     let name = Name::resolve(&dml.table_name)?;
     if !dml.target.is::<StoredSource>() {
         return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
     }
     check_assignments(&statement)?;
     let deletes = matches!(&statement, Statement::Statement(s) if matches!(s.as_ref(), ast::Statement::Delete(_)));
+    let conflict = take_conflict(&mut statement)?;
     as_writer(&name, running, |table, running| {
         // The columns may have changed while this statement waited for its turn.
         let context = running.plan_context();
@@ -81,8 +95,13 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
             return Err(Error::Internal("the statement planned to something else the second time".into()));
         };
         let input = Arc::unwrap_or_clone(dml.input);
+        let written = matches!(dml.op, WriteOp::Insert(_)) || dml.op == WriteOp::Update && !deletes;
+        let input = with_values(input, values, written.then_some(&table.version.schema))?;
         match dml.op {
-            WriteOp::Insert(InsertOp::Append) => insert(table, input, running),
+            WriteOp::Insert(InsertOp::Append) => match &conflict {
+                Some(conflict) => conflict::insert(table, input, conflict, values, running),
+                None => insert(table, input, running),
+            },
             WriteOp::Insert(InsertOp::Overwrite) => overwrite(table, input, running),
             WriteOp::Insert(InsertOp::Replace) => {
                 Err(Error::Unsupported("REPLACE INTO is not supported; use DELETE and INSERT".into()))
@@ -99,7 +118,7 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
 
 /// The planner gives a VALUES list the columns' NOT NULL and would name its own columns in the error; ours names the
 /// table's.
-fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
     let relaxed = plan.transform_up(|node| match node {
         LogicalPlan::Values(mut values) => {
             let fields = values.schema.iter().map(|(q, f)| (q.cloned(), Arc::new(Field::clone(f).with_nullable(true))));
@@ -223,7 +242,7 @@ fn row_id_column(plan: &LogicalPlan) -> Result<ColumnName> {
 
 /// Rows to take away, by segment.
 #[derive(Default)]
-struct Deletion {
+pub(super) struct Deletion {
     by_segment: BTreeMap<usize, Vec<u32>>,
     rows: u64,
     held: Vec<Reservation>,
@@ -231,7 +250,7 @@ struct Deletion {
 
 impl Deletion {
     /// Row identities: the segment's place in the snapshot in the upper half, the row in the lower.
-    fn add(&mut self, ids: &ArrayRef, budget: &Arc<Budget>) -> Result<()> {
+    pub(super) fn add(&mut self, ids: &ArrayRef, budget: &Arc<Budget>) -> Result<()> {
         self.held.push(budget.reserve((ids.len() * size_of::<u32>()) as u64)?);
         let ids = ids.as_any().downcast_ref::<UInt64Array>();
         let ids = ids.ok_or_else(|| Error::Internal("row identities of another type".into()))?;
@@ -242,7 +261,7 @@ impl Deletion {
         Ok(())
     }
 
-    fn apply(self, table: &TableEntry) -> Result<TableVersion> {
+    pub(super) fn apply(self, table: &TableEntry) -> Result<TableVersion> {
         let mut places = Vec::new();
         for (part, segments) in table.version.parts.iter().enumerate() {
             places.extend((0..segments.segments.len()).map(|segment| (part, segment)));

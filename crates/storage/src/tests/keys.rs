@@ -121,7 +121,8 @@ fn a_value_that_is_everywhere_is_not_looked_up() {
         Field::new("often", DataType::Int64, true),
         Field::new("once", DataType::Int64, true),
     ]));
-    let often: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows).map(|i| if i % 2 == 0 { 7 } else { rows + i })));
+    let often: ArrayRef =
+        Arc::new(Int64Array::from_iter_values((0..rows).map(|i| if i % 2 == 0 { 7 } else { rows + i })));
     let once: ArrayRef = Arc::new(Int64Array::from_iter_values((0..rows).map(|i| i * 7919 % rows)));
     let table = indexed(&table_of(&schema, &[vec![often.clone(), once.clone()]]), &[0]);
     let mixed: Vec<ArrayRef> = vec![Arc::new(Int64Array::from_iter_values((0..rows).map(|_| 7))), once.clone()];
