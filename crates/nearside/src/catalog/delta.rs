@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::array::{Array, ArrayRef, new_empty_array};
 use arrow::compute::interleave;
-use storage::{Delta, Keys, Serial, TableRow, TableVersion};
+use storage::{Delta, Keys, Parallel, Serial, TableRow, TableVersion};
 use units::store::{Keyed, Store};
 use units::versions::Pin;
 
@@ -128,11 +128,19 @@ impl TableEntry {
 
     /// The live rows that have these keys in the columns of a unique index, its `number`th; the columns of `keys` are in
     /// the order of the index's. `pin` sees what this state of the catalog does.
-    pub(crate) fn find(&self, number: usize, keys: &Keys, pin: Option<&Pin>) -> Result<FoundKeys> {
+    /// `is_stopped` is asked now and then, and ends it.
+    pub(crate) fn find(
+        &self,
+        number: usize,
+        keys: &Keys,
+        pin: Option<&Pin>,
+        is_stopped: &(dyn Fn() -> bool + Sync),
+        parallel: &dyn Parallel,
+    ) -> Result<FoundKeys> {
         let index = self.unique_indexes().nth(number);
         let index = index.ok_or_else(|| Error::Internal("a unique index that the table does not have".into()))?;
         let columns = self.key_columns(index)?;
-        let in_base = keys.find(&self.base, &columns, &|| false, &Serial)?;
+        let in_base = keys.find(&self.base, &columns, is_stopped, parallel)?;
         let is_live = |row: &TableRow| self.delta.as_ref().is_none_or(|delta| delta.rows.is_live(*row, &self.base));
         let place = |found: storage::RowPlace| TableRow::Base { segment: found.segment, row: found.row };
         let mut rows: Vec<Option<TableRow>> =

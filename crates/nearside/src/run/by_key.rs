@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use exec::ParameterId;
-use storage::{Keys, TableRow};
+use storage::{Keys, Serial, TableRow};
 
 use crate::catalog::TableEntry;
 use crate::catalog::delta::FoundKeys;
@@ -44,7 +44,9 @@ pub(super) fn start(
         }
     };
     let key = query.key.iter().map(value).collect::<Result<Vec<ArrayRef>>>()?;
-    let FoundKeys::Rows(found) = table.find(query.index, &Keys::new(&key)?, pin.as_ref())? else { return Ok(None) };
+    let FoundKeys::Rows(found) = table.find(query.index, &Keys::new(&key)?, pin.as_ref(), &|| false, &Serial)? else {
+        return Ok(None);
+    };
     drop(pin);
     let rows: Vec<TableRow> = found.into_iter().flatten().collect();
     let columns = table.columns_at(&rows, &query.columns)?;

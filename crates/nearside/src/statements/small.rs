@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
-use storage::{Delta, Keys, TableRow};
+use arrow::array::{ArrayRef, RecordBatch};
+use storage::{Delta, Keys, Serial, TableRow};
 use units::request::WriteKind;
 use units::store::{Statement, WriteError};
 use units::versions::Pin;
@@ -15,12 +15,11 @@ use units::versions::Pin;
 use crate::catalog::TableEntry;
 use crate::catalog::delta::{DELTA_ROWS_MAX, DeltaKeys, FoundKeys, SMALL_ROWS_MAX, TableDelta};
 use crate::catalog::index::{IndexEntry, indexed};
-use crate::catalog::lengths::enforced;
 use crate::error::{Error, Result};
 use crate::run::config;
 use crate::run::statement::RunningStatement;
 use crate::statements::keys::{duplicate_error, shown};
-use crate::statements::stage::{compacted, null_error};
+use crate::statements::stage::{as_kept, compacted};
 
 /// What became of a small write.
 #[derive(Debug, PartialEq, Eq)]
@@ -92,24 +91,9 @@ fn first(table: &TableEntry, running: &RunningStatement) -> Result<(Delta, Arc<D
 
 /// The rows as the table stores them.
 fn checked_rows(table: &TableEntry, rows: &RecordBatch) -> Result<RecordBatch> {
-    let schema = &table.base.schema;
-    let kept = match table.lengths.is_empty() {
-        true => None,
-        false => {
-            let fields = schema.fields().iter();
-            let (lengths, names): (Vec<_>, Vec<_>) =
-                fields.map(|f| (table.lengths.get(f.name()).copied(), f.name().clone())).unzip();
-            enforced(rows, &lengths, &names)?
-        }
-    };
-    let rows = kept.as_ref().unwrap_or(rows);
-    for (field, column) in schema.fields().iter().zip(rows.columns()) {
-        if !field.is_nullable() && column.null_count() > 0 {
-            return Err(null_error(field.name(), &table.name));
-        }
-    }
-    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
-    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), rows.columns().to_vec(), &options)?)
+    let kept = as_kept(rows.clone(), table)?;
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(kept.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(&table.base.schema), kept.columns().to_vec(), &options)?)
 }
 
 /// What a unique index has to know; `None` where two keys have one code.
@@ -134,7 +118,7 @@ fn key_changes(
     }
     let values: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(rows.column(*column))).collect();
     let keys = Keys::new(&values)?;
-    let FoundKeys::Rows(found) = table.find(number, &keys, pin)? else { return Ok(None) };
+    let FoundKeys::Rows(found) = table.find(number, &keys, pin, &|| false, &Serial)? else { return Ok(None) };
     let dying: HashSet<TableRow> = dead.iter().copied().collect();
     let is_first = |row: usize| keys.first_equal()[row].is_none_or(|first| first as usize == row);
     let stays = |row: usize| found[row].is_some_and(|place| !dying.contains(&place));

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use numa::{Allocator, Policy};
 use storage::{Part, Partitioner, ProducerRows, SegmentVersion, Stager, TableVersion};
@@ -26,6 +26,38 @@ pub(crate) struct PartStager {
     next_row: u64,
 }
 
+/// How long texts of a table's columns may be, and the columns' names; empty where none has a length.
+fn lengths_of(table: &TableEntry) -> (Vec<Option<Length>>, Vec<String>) {
+    let mut lengths = (Vec::new(), Vec::new());
+    if !table.lengths.is_empty() {
+        for field in table.base.schema.fields() {
+            lengths.0.push(table.lengths.get(field.name()).copied());
+            lengths.1.push(field.name().clone());
+        }
+    }
+    lengths
+}
+
+/// Rows of a table's types as the table would keep them.
+///
+/// # Errors
+/// Texts that are too long for their column, NULL where none may be.
+pub(crate) fn as_kept(batch: RecordBatch, table: &TableEntry) -> Result<RecordBatch> {
+    let (lengths, names) = lengths_of(table);
+    let kept = enforced(&batch, &lengths, &names)?.unwrap_or(batch);
+    for (field, column) in table.base.schema.fields().iter().zip(kept.columns()) {
+        if !field.is_nullable() && column.logical_null_count() > 0 {
+            return Err(null_in(field.name(), &table.name));
+        }
+    }
+    Ok(kept)
+}
+
+fn null_in(column: &str, table: &Name) -> Error {
+    let table = table.shown();
+    Error::Execution(format!("column '{column}' of table '{table}' does not allow NULL, and a row has none for it"))
+}
+
 /// Where rows are staged: on the node of whoever stages them, in the statement's budget.
 pub(crate) fn staging(running: &RunningStatement) -> Allocator {
     Allocator::new(Policy::Local, Arc::clone(running.statement.budget()))
@@ -38,14 +70,7 @@ impl PartStager {
         let partitioner = table.placement.partitioner(schema)?;
         let parts = partitioner.as_ref().map_or(1, Partitioner::parts);
         let stagers = (0..parts).map(|_| Stager::new(Arc::clone(schema), staging(running))).collect();
-        let mut lengths = (Vec::new(), Vec::new());
-        if !table.lengths.is_empty() {
-            for field in schema.fields() {
-                lengths.0.push(table.lengths.get(field.name()).copied());
-                lengths.1.push(field.name().clone());
-            }
-        }
-        Ok(PartStager { stagers, partitioner, lengths, next_row: table.base.rows() as u64 })
+        Ok(PartStager { stagers, partitioner, lengths: lengths_of(table), next_row: table.base.rows() as u64 })
     }
 
     /// Adds rows of the table's columns.
@@ -208,16 +233,8 @@ pub(crate) fn compacted(table: TableEntry, running: &Arc<RunningStatement>) -> R
 fn not_null(schema: &SchemaRef, segments: &[SegmentVersion], name: &Name) -> Result<()> {
     for (i, field) in schema.fields().iter().enumerate() {
         if !field.is_nullable() && segments.iter().any(|s| s.segment.columns()[i].has_nulls()) {
-            return Err(null_error(field.name(), name));
+            return Err(null_in(field.name(), name));
         }
     }
     Ok(())
-}
-
-/// The error of a NULL where the table wants a value.
-pub(crate) fn null_error(column: &str, table: &Name) -> Error {
-    Error::Execution(format!(
-        "column '{column}' of table '{}' does not allow NULL, and a row has none for it",
-        table.shown()
-    ))
 }

@@ -14,7 +14,7 @@ use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{Column as ColumnName, Constraint, Constraints, DFSchema};
+use datafusion_common::{Column as ColumnName, Constraint, Constraints, DFSchema, ScalarValue};
 use datafusion_expr::logical_plan::dml::InsertOp;
 use datafusion_expr::{
     CreateMemoryTable, DmlStatement, Expr, Filter, Limit, LogicalPlan, Projection, SubqueryAlias, TableScanBuilder,
@@ -37,8 +37,10 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
-use crate::sql::{normalised, plan_statement};
+use crate::sql::{normalised, plan_statement, take_conflict};
+use crate::statements::conflict;
 use crate::statements::keys::{check_keys, key_indexes};
+use crate::statements::parameters::with_values;
 use crate::statements::placement::resolved;
 use crate::statements::small::{SmallWrite, write_small};
 use crate::statements::stage::{NewRows, PartStager, build, compacted};
@@ -54,7 +56,7 @@ pub(crate) fn count_result(rows: u64) -> Result<ResultStream> {
 }
 
 /// Refuses UPDATE with a column that gets two values.
-fn check_assignments(statement: &Statement) -> Result<()> {
+pub(super) fn check_assignments(statement: &Statement) -> Result<()> {
     let Statement::Statement(inner) = statement else { return Ok(()) };
     let ast::Statement::Update(update) = inner.as_ref() else { return Ok(()) };
     let mut seen: Vec<String> = Vec::new();
@@ -70,14 +72,26 @@ fn check_assignments(statement: &Statement) -> Result<()> {
     Ok(())
 }
 
-/// INSERT, DELETE, UPDATE and TRUNCATE.
-pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<RunningStatement>) -> Result<Done> {
+/// The plan of a statement that writes, of the rows it inserts where ON CONFLICT says what becomes of them.
+pub(crate) fn plan_of(mut statement: Statement, running: &RunningStatement) -> Result<LogicalPlan> {
+    take_conflict(&mut statement)?;
+    plan_statement(statement, &running.plan_context())
+}
+
+/// INSERT, DELETE, UPDATE and TRUNCATE, with values for the statement's parameters.
+pub(crate) fn dml(
+    mut statement: Statement,
+    dml: DmlStatement,
+    values: &[ScalarValue],
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
     let name = Name::resolve(&dml.table_name)?;
     if !dml.target.is::<StoredSource>() {
         return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
     }
     check_assignments(&statement)?;
     let deletes = matches!(&statement, Statement::Statement(s) if matches!(s.as_ref(), ast::Statement::Delete(_)));
+    let conflict = take_conflict(&mut statement)?;
     let planned_with = running.catalog.ddl_version;
     as_small_writer(&name, running, |table, running| {
         // The columns may have changed while this statement waited for its turn.
@@ -89,8 +103,13 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
             },
         };
         let input = Arc::unwrap_or_clone(dml.input);
+        let written = matches!(dml.op, WriteOp::Insert(_)) || dml.op == WriteOp::Update && !deletes;
+        let input = with_values(input, values, written.then_some(&table.base.schema))?;
         match dml.op {
-            WriteOp::Insert(InsertOp::Append) => insert(table, input, running),
+            WriteOp::Insert(InsertOp::Append) => match &conflict {
+                Some(conflict) => conflict::insert(table, input, conflict, values, running),
+                None => insert(table, input, running),
+            },
             WriteOp::Insert(InsertOp::Overwrite) => {
                 let (table, running) = merged(table, running)?;
                 overwrite(&table, input, &running)
@@ -113,7 +132,7 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
 
 /// The planner gives a VALUES list the columns' NOT NULL and would name its own columns in the error; ours names the
 /// table's.
-fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
     let relaxed = plan.transform_up(|node| match node {
         LogicalPlan::Values(mut values) => {
             let fields = values.schema.iter().map(|(q, f)| (q.cloned(), Arc::new(Field::clone(f).with_nullable(true))));
@@ -320,7 +339,7 @@ fn row_id_column(plan: &LogicalPlan) -> Result<ColumnName> {
 
 /// Rows to take away, by segment.
 #[derive(Default)]
-struct Deletion {
+pub(super) struct Deletion {
     by_segment: BTreeMap<usize, Vec<u32>>,
     rows: u64,
     held: Vec<Reservation>,
@@ -328,7 +347,7 @@ struct Deletion {
 
 impl Deletion {
     /// Row identities: the segment's place in the snapshot in the upper half, the row in the lower.
-    fn add(&mut self, ids: &ArrayRef, budget: &Arc<Budget>) -> Result<()> {
+    pub(super) fn add(&mut self, ids: &ArrayRef, budget: &Arc<Budget>) -> Result<()> {
         self.held.push(budget.reserve((ids.len() * size_of::<u32>()) as u64)?);
         let ids = ids.as_any().downcast_ref::<UInt64Array>();
         let ids = ids.ok_or_else(|| Error::Internal("row identities of another type".into()))?;
@@ -362,7 +381,7 @@ impl Deletion {
         Ok(write_small(table, added, &dead, running)? == SmallWrite::Done)
     }
 
-    fn apply(self, table: &TableEntry) -> Result<TableVersion> {
+    pub(super) fn apply(self, table: &TableEntry) -> Result<TableVersion> {
         let mut places = Vec::new();
         for (part, segments) in table.base.parts.iter().enumerate() {
             places.extend((0..segments.segments.len()).map(|segment| (part, segment)));

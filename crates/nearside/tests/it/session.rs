@@ -189,7 +189,7 @@ fn prepared_queries_take_values() {
     }
     let error = prepared.query(&[ScalarValue::from(1_i64)]).unwrap_err().to_string();
     assert!(error.contains("2 parameters"), "{error}");
-    assert!(session.prepare("INSERT INTO numbers VALUES ($1)").is_err());
+    assert!(session.prepare("TRUNCATE TABLE numbers").is_err());
 }
 
 #[test]

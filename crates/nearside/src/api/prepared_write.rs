@@ -1,0 +1,166 @@
+//! [`PreparedWrite`]: an INSERT, UPDATE or DELETE that waits for values.
+//!
+//! Each run plans it anew and puts the values into the plan, as if they stood in the text; so it sees columns, defaults
+//! and rows as they are when it has its turn to write.
+//!
+//! # Limits
+//! Nothing is kept from one run to the next but the types of the parameters.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion_common::ScalarValue;
+use datafusion_common::tree_node::TreeNode;
+use datafusion_expr::dml::InsertOp;
+use datafusion_expr::{DmlStatement, Expr, LogicalPlan, Projection, Statement as PlanStatement, WriteOp};
+use datafusion_sql::parser::Statement;
+use sqlparser::ast;
+
+use crate::catalog::Name;
+use crate::error::{Error, Result};
+use crate::run::outcome::Done;
+use crate::run::statement::RunningStatement;
+use crate::sql::{AnyStatement, plan_statement, take_conflict};
+use crate::statements::parameters::{parameter_types, with_type};
+use crate::statements::{conflict, write};
+
+/// A statement that writes, as it was written.
+#[derive(Debug)]
+pub(crate) struct PreparedWrite {
+    statement: Statement,
+    /// What PREPARE named it.
+    pub name: Option<String>,
+    /// The types that PREPARE declares for the first parameters.
+    pub declared: Vec<DataType>,
+}
+
+impl PreparedWrite {
+    /// The statement of a text, or within a PREPARE, if it writes.
+    ///
+    /// # Errors
+    /// Types that there are not.
+    pub(crate) fn of(statement: &Statement, running: &RunningStatement) -> Result<Option<PreparedWrite>> {
+        let Statement::Statement(outer) = statement else { return Ok(None) };
+        let ast::Statement::Prepare { name: _, data_types: _, statement: inner } = outer.as_ref() else {
+            let statement = Statement::clone(statement);
+            return Ok(writes(outer).then_some(PreparedWrite { statement, name: None, declared: Vec::new() }));
+        };
+        if !writes(inner) {
+            return Ok(None);
+        }
+        let (name, declared) = declaration(outer, running)?;
+        let statement = Statement::Statement(inner.clone());
+        Ok(Some(PreparedWrite { statement, name: Some(name), declared }))
+    }
+
+    /// The types of `$1`, `$2`, ..: those declared; else of the columns that they are written to or compared with, as
+    /// far as the statement tells.
+    ///
+    /// # Errors
+    /// Wrong SQL, unknown names, parameters with gaps.
+    pub(crate) fn parameter_types(&self, running: &Arc<RunningStatement>) -> Result<Vec<Option<DataType>>> {
+        let dml = self.planned(running)?;
+        let table = running.catalog.table(&Name::resolve(&dml.table_name)?)?;
+        let mut plan = Arc::unwrap_or_clone(dml.input);
+        if dml.op == WriteOp::Insert(InsertOp::Append) {
+            plan = with_written_types(plan, &table.base.schema)?;
+        }
+        let mut plans = vec![plan];
+        if let Some(conflict) = take_conflict(&mut self.statement.clone())? {
+            plans.extend(conflict::update_plan(table, &conflict, running)?);
+        }
+        let mut types = parameter_types(&plans)?;
+        types.resize(types.len().max(self.declared.len()), None);
+        for (known, declared) in types.iter_mut().zip(&self.declared) {
+            *known = Some(declared.clone());
+        }
+        Ok(types)
+    }
+
+    /// Runs it with these values, of which `types` says what they should be.
+    ///
+    /// # Errors
+    /// Values that do not fit; otherwise those of the statement.
+    pub(crate) fn run(
+        &self,
+        values: &[ScalarValue],
+        types: &[Option<DataType>],
+        running: &Arc<RunningStatement>,
+    ) -> Result<Done> {
+        let mut fitted = Vec::with_capacity(values.len());
+        for (place, (value, data_type)) in values.iter().zip(types).enumerate() {
+            fitted.push(match data_type {
+                Some(data_type) if value.data_type() != *data_type => {
+                    let cast = value.cast_to(data_type)?;
+                    // One that is another value then stands for itself, as it would in the text.
+                    let same =
+                        place < self.declared.len() || value.is_null() || cast.cast_to(&value.data_type())? == *value;
+                    if same { cast } else { value.clone() }
+                }
+                _ => value.clone(),
+            });
+        }
+        let dml = self.planned(running)?;
+        write::dml(self.statement.clone(), dml, &fitted, running)
+    }
+
+    fn planned(&self, running: &RunningStatement) -> Result<DmlStatement> {
+        match write::plan_of(self.statement.clone(), running)? {
+            LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => Ok(dml),
+            _ => Err(Error::Internal("a statement that writes planned to something else".into())),
+        }
+    }
+}
+
+fn writes(statement: &ast::Statement) -> bool {
+    matches!(statement, ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_))
+}
+
+/// The name that a PREPARE gives, and the types that it declares.
+fn declaration(prepare: &ast::Statement, running: &RunningStatement) -> Result<(String, Vec<DataType>)> {
+    let AnyStatement::Sql(query) = AnyStatement::one("PREPARE p AS SELECT 1")? else {
+        return Err(Error::Internal("a PREPARE was parsed as something else".into()));
+    };
+    let mut query = *query;
+    if let Statement::Statement(inner) = &mut query
+        && let ast::Statement::Prepare { name, data_types, .. } = inner.as_mut()
+        && let ast::Statement::Prepare { name: given, data_types: declared, .. } = prepare
+    {
+        *name = given.clone();
+        *data_types = declared.clone();
+    }
+    match plan_statement(query, &running.plan_context())? {
+        LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => {
+            Ok((prepare.name, prepare.fields.iter().map(|field| field.data_type().clone()).collect()))
+        }
+        _ => Err(Error::Internal("a PREPARE planned to something else".into())),
+    }
+}
+
+/// An INSERT's rows, in which parameters that are outputs of the query by themselves have the type of their column.
+fn with_written_types(plan: LogicalPlan, schema: &SchemaRef) -> Result<LogicalPlan> {
+    let LogicalPlan::Projection(written) = &plan else { return Ok(plan) };
+    let LogicalPlan::Projection(query) = written.input.as_ref() else { return Ok(plan) };
+    let mut outputs = query.expr.clone();
+    for (expr, field) in written.expr.iter().zip(schema.fields()) {
+        let mut column = expr;
+        while let Expr::Alias(_) | Expr::Cast(_) = column {
+            column = match column {
+                Expr::Alias(alias) => &alias.expr,
+                Expr::Cast(cast) => &cast.expr,
+                other => other,
+            };
+        }
+        if let Expr::Column(column) = column
+            && let Some(place) = query.schema.maybe_index_of_column(column)
+            && let Some(output) = outputs.get_mut(place)
+        {
+            let of_parameter = |part: Expr| with_type(part, field);
+            if matches!(output.clone().unalias(), Expr::Placeholder(_)) {
+                *output = output.clone().transform_up(of_parameter)?.data;
+            }
+        }
+    }
+    let query = LogicalPlan::Projection(Projection::try_new(outputs, Arc::clone(&query.input))?);
+    Ok(LogicalPlan::Projection(Projection::try_new(written.expr.clone(), Arc::new(query))?))
+}
