@@ -106,18 +106,22 @@ impl Proposal<'_> {
     }
 }
 
-/// The plans of what DO UPDATE says, for the types of its parameters.
+/// The plan of what DO UPDATE says, and the columns that it is over: the table's, the proposed row's, and a number.
+///
+/// # Errors
+/// Those of planning.
 pub(crate) fn update_plan(
     table: &TableEntry,
     conflict: &Conflict,
     running: &Arc<RunningStatement>,
-) -> Result<Option<LogicalPlan>> {
+) -> Result<Option<(LogicalPlan, SchemaRef)>> {
     let Some(update) = &conflict.update else { return Ok(None) };
-    Ok(Some(Update::planned(table, &conflict.alias, update, &[], running)?.plan))
+    let planned = Update::planned(table, &conflict.alias, update, &[], running)?;
+    Ok(Some((planned.plan, StoredSource::new(&planned.pairs).schema)))
 }
 
 /// The unique indexes that a clause is about.
-fn keys_of<'a>(table: &'a TableEntry, conflict: &Conflict) -> Result<Vec<(usize, &'a IndexEntry)>> {
+pub(crate) fn keys_of<'a>(table: &'a TableEntry, conflict: &Conflict) -> Result<Vec<(usize, &'a IndexEntry)>> {
     let unique = || table.unique_indexes().enumerate();
     let name = table.name.shown();
     match &conflict.target {

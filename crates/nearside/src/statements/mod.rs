@@ -5,6 +5,7 @@ pub(crate) mod copy;
 pub(crate) mod ddl;
 pub(crate) mod explain;
 pub(crate) mod index;
+pub(crate) mod kept;
 pub(crate) mod keys;
 pub(crate) mod load;
 pub(crate) mod options;

@@ -56,7 +56,7 @@ pub(crate) fn count_result(rows: u64) -> Result<ResultStream> {
 }
 
 /// Refuses UPDATE with a column that gets two values.
-pub(super) fn check_assignments(statement: &Statement) -> Result<()> {
+pub(crate) fn check_assignments(statement: &Statement) -> Result<()> {
     let Statement::Statement(inner) = statement else { return Ok(()) };
     let ast::Statement::Update(update) = inner.as_ref() else { return Ok(()) };
     let mut seen: Vec<String> = Vec::new();

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nearside::arrow::array::AsArray;
 use nearside::arrow::datatypes::Int64Type;
 use nearside::arrow::util::display::{ArrayFormatter, FormatOptions};
-use nearside::{Database, Outcome, Session};
+use nearside::{Database, Outcome, ScalarValue, Session};
 use random::Random;
 
 fn database() -> Database {
@@ -335,4 +335,113 @@ fn a_full_budget_leaves_nothing_behind() {
     session.execute("TRUNCATE t").unwrap();
     session.execute("INSERT INTO t VALUES (1, 'again')").unwrap();
     assert_eq!(number(&session, "SELECT count(*) FROM t"), 1);
+}
+
+/// Statements and what kinds of values their parameters take: those that are planned once, and some that are not.
+const TEMPLATES: &[(&str, &str)] = &[
+    ("INSERT INTO t VALUES ($1, $2, $3, $4)", "itdi"),
+    ("INSERT INTO t (k, v) VALUES ($1, $2)", "ii"),
+    ("INSERT INTO t (k, s) SELECT $1, upper($2)", "it"),
+    ("INSERT INTO t (k, v) VALUES ($1, $2 + 1), ($1 + 1, 7)", "ii"),
+    ("INSERT INTO t (k, v) VALUES ($1, $2) ON CONFLICT DO NOTHING", "ii"),
+    ("INSERT INTO t (k, v) VALUES ($1, $2) ON CONFLICT (k) DO NOTHING", "ii"),
+    ("INSERT INTO t (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = excluded.v", "ii"),
+    ("INSERT INTO t (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = t.v + excluded.v + $3, s = NULL", "iii"),
+    (
+        "INSERT INTO t AS own (k, s, v) VALUES ($1, $2, 1) ON CONFLICT (k) DO UPDATE SET (s, v) = (excluded.s || own.s, 0)
+         WHERE own.v < excluded.v + $3",
+        "iti",
+    ),
+    ("INSERT INTO t (k, s) VALUES ($1, $2) ON CONFLICT (s) DO UPDATE SET k = excluded.k", "it"),
+    ("UPDATE t SET v = v + $1 WHERE k = $2", "ii"),
+    ("UPDATE t AS own SET v = own.v * 2, d = $1 WHERE own.k = $2", "di"),
+    ("UPDATE t SET k = $1 WHERE k = $2", "ii"),
+    ("UPDATE t SET s = $1 WHERE s = $2", "tt"),
+    ("UPDATE t SET s = s || '+', d = d / $1 WHERE k = $2", "di"),
+    ("UPDATE t SET v = $1 WHERE k = $2 AND v > 3", "ii"),
+    ("UPDATE t SET v = (SELECT max(v) FROM t) + $1 WHERE k = $2", "ii"),
+    ("UPDATE t SET v = v + 1 WHERE k = $1 + 1", "i"),
+    ("UPDATE t SET v = v - 1 WHERE $1 = k", "i"),
+    ("DELETE FROM t WHERE k = $1", "i"),
+    ("DELETE FROM t WHERE s = $1", "t"),
+    ("DELETE FROM t AS own WHERE own.k = $1", "i"),
+    ("DELETE FROM t WHERE k = $1 OR v = $2", "ii"),
+    ("UPDATE w SET n = n + $1 WHERE a = $2 AND b = $3", "iit"),
+    ("INSERT INTO w VALUES ($1, $2, $3) ON CONFLICT (b, a) DO UPDATE SET n = excluded.n", "iti"),
+    ("DELETE FROM w WHERE b = $1 AND a = $2", "ti"),
+    ("DELETE FROM w WHERE a = $1", "i"),
+];
+
+fn value(random: &mut Random, kind: char) -> (ScalarValue, String) {
+    if random.one_in(12) {
+        let null = match kind {
+            'i' => ScalarValue::Int64(None),
+            't' => ScalarValue::Utf8(None),
+            _ => ScalarValue::Decimal128(None, 10, 2),
+        };
+        return (null, "NULL".into());
+    }
+    let number = random.between(0, 25);
+    match kind {
+        'i' if random.one_in(15) => (ScalarValue::Float64(Some(number as f64 + 0.5)), format!("{number}.5::DOUBLE")),
+        'i' if random.one_in(10) => (ScalarValue::Int32(Some(number as i32)), number.to_string()),
+        'i' => (ScalarValue::Int64(Some(number)), number.to_string()),
+        't' => (ScalarValue::Utf8(Some(format!("s{number}"))), format!("'s{number}'")),
+        _ => (ScalarValue::Decimal128(Some(number as i128 * 10), 10, 2), format!("{}.{}", number / 10, number % 10)),
+    }
+}
+
+#[test]
+fn prepared_writes_do_what_their_texts_do() {
+    let create = "
+        CREATE TABLE t (k INT PRIMARY KEY, s VARCHAR(6) UNIQUE, d DECIMAL(10, 2) DEFAULT 1.5, v BIGINT NOT NULL DEFAULT 3);
+        CREATE TABLE w (a BIGINT, b TEXT, n INT, PRIMARY KEY (a, b))";
+    let (prepared, written) = (database().session(), database().session());
+    for session in [&prepared, &written] {
+        session.execute(create).unwrap();
+    }
+    let all: Vec<_> = TEMPLATES
+        .iter()
+        .map(|(sql, kinds)| (prepared.prepare(sql).unwrap_or_else(|e| panic!("{sql}: {e}")), *sql, *kinds))
+        .collect();
+    let mut random = Random::new(11);
+    let mut outcomes: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+    for round in 0..1500 {
+        let (statement, sql, kinds) = &all[random.below(all.len())];
+        let values: Vec<(ScalarValue, String)> = kinds.chars().map(|kind| value(&mut random, kind)).collect();
+        let mut text = sql.to_string();
+        for (place, (_, value)) in values.iter().enumerate().rev() {
+            text = text.replace(&format!("${}", place + 1), &format!("({value})"));
+        }
+        let given: Vec<ScalarValue> = values.into_iter().map(|(value, _)| value).collect();
+        let found = match statement.run(&given).map_err(|error| error.to_string()) {
+            Ok(Outcome::Done(done)) => Ok(done.rows.unwrap_or(0)),
+            Ok(Outcome::Rows(_)) => panic!("{sql} gave rows"),
+            Err(error) => Err(error),
+        };
+        let expected = changed(&written, &text);
+        assert_eq!(found.is_ok(), expected.is_ok(), "{text}: {found:?}, {expected:?}");
+        if let (Ok(found), Ok(expected)) = (&found, &expected) {
+            assert_eq!(found, expected, "{text}");
+        }
+        let counts = outcomes.entry(sql).or_default();
+        counts.0 += u32::from(found.as_ref().is_ok_and(|rows| *rows > 0));
+        counts.1 += u32::from(found.is_err());
+        if round % 20 == 0 {
+            for query in ["SELECT * FROM t ORDER BY k", "SELECT * FROM w ORDER BY a, b"] {
+                assert_eq!(rows(&prepared, query), rows(&written, query), "after {text}");
+            }
+        }
+        // Columns and settings change.
+        if round % 300 == 299 {
+            for session in [&prepared, &written] {
+                let wanted = if round % 600 == 299 { "false" } else { "true" };
+                session.execute(&format!("SET nearside.small_writes = {wanted}")).unwrap();
+                session.execute("CREATE INDEX i ON t (v); DROP INDEX i; DELETE FROM t WHERE k % 3 = 0").unwrap();
+            }
+        }
+    }
+    for (sql, (done, failed)) in outcomes {
+        assert!(done > 0, "{sql} never did anything ({failed} failed)");
+    }
 }
