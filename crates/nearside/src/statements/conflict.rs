@@ -106,7 +106,7 @@ impl Proposal<'_> {
     }
 }
 
-/// The plan of what DO UPDATE says, and the columns that it is over: the table's, the proposed row's, and a number.
+/// The plan of what DO UPDATE says, and the columns that it is over: the table's, and the proposed row's.
 ///
 /// # Errors
 /// Those of planning.
@@ -117,7 +117,10 @@ pub(crate) fn update_plan(
 ) -> Result<Option<(LogicalPlan, SchemaRef)>> {
     let Some(update) = &conflict.update else { return Ok(None) };
     let planned = Update::planned(table, &conflict.alias, update, &[], running)?;
-    Ok(Some((planned.plan, StoredSource::new(&planned.pairs).schema)))
+    let schema = StoredSource::new(&planned.pairs).schema;
+    // Behind them the pairs have a number.
+    let columns: Vec<usize> = (0..schema.fields().len() - 1).collect();
+    Ok(Some((planned.plan, Arc::new(schema.project(&columns)?))))
 }
 
 /// The unique indexes that a clause is about.
