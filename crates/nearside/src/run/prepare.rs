@@ -12,7 +12,7 @@ use datafusion_optimizer::eliminate_filter::EliminateFilter;
 use datafusion_optimizer::eliminate_limit::EliminateLimit;
 use datafusion_optimizer::propagate_empty_relation::PropagateEmptyRelation;
 use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
-use exec::{ParameterId, Plan};
+use exec::{CheckedPlan, ExecError, ParameterId};
 use parking_lot::Mutex;
 use storage::TableVersion;
 
@@ -86,6 +86,7 @@ impl PlannedQuery {
             return Ok(query::start_bound(plan, Arc::clone(&known.schema), running, false));
         }
         let bound = deep(|| bind_with(lowered, &running.catalog, running.props(), values.clone()))?;
+        let bound = CheckedPlan::new(bound).map_err(ExecError::from)?;
         if let Some(new) = BoundPlan::of(lowered, &bound, &values, &running)? {
             *self.bound.lock() = Some(Arc::new(new));
         }
@@ -97,7 +98,7 @@ impl BoundPlan {
     /// What a bound plan leaves for the next run, if it reads one table, and once.
     fn of(
         lowered: &LoweredPlan,
-        bound: &Plan,
+        bound: &CheckedPlan,
         values: &Slots,
         running: &RunningStatement,
     ) -> Result<Option<BoundPlan>> {
@@ -105,7 +106,7 @@ impl BoundPlan {
         let Some(entry) = running.catalog.by_id(table) else { return Ok(None) };
         // A comparison that the optimiser did away with, or wrote twice, may rest on its value.
         for parameter in (0..values.len()).map(ParameterId) {
-            if bound.count_parameter(parameter) != count_parameter(&lowered.plan, parameter)? {
+            if bound.plan().count_parameter(parameter) != count_parameter(&lowered.plan, parameter)? {
                 return Ok(None);
             }
         }
