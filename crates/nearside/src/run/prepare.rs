@@ -21,6 +21,7 @@ use crate::functions::checked;
 use crate::lower::{LoweredPlan, Slots, bind_with, count_parameter, only_table, with_parameters};
 use crate::plan::headers;
 use crate::plan::planning::optimise_with;
+use crate::rewrite::days::ComparedDays;
 use crate::run::cache::is_cacheable;
 use crate::run::planned::{BoundPlan, PlanKind, PlannedQuery};
 use crate::run::query;
@@ -144,8 +145,9 @@ fn start_folded(
 ) -> Result<ResultStream> {
     let plan = plan.clone().with_param_values(params(values))?;
     // What literals make possible; the rest was done without them.
-    let fold: [Arc<dyn OptimizerRule + Send + Sync>; 4] = [
+    let fold: [Arc<dyn OptimizerRule + Send + Sync>; 5] = [
         Arc::new(SimplifyExpressions::new()),
+        Arc::new(ComparedDays),
         Arc::new(EliminateFilter::new()),
         Arc::new(EliminateLimit::new()),
         Arc::new(PropagateEmptyRelation::new()),
