@@ -15,7 +15,7 @@ use std::sync::{Arc, Weak};
 
 use arrow::datatypes::SchemaRef;
 use datafusion_expr::LogicalPlan;
-use exec::Plan;
+use exec::CheckedPlan;
 use parking_lot::Mutex;
 use storage::TableVersion;
 
@@ -46,7 +46,7 @@ pub(super) enum PlanKind {
 pub(super) struct BoundPlan {
     pub(super) table: u64,
     pub(super) version: Weak<TableVersion>,
-    pub(super) plan: Plan,
+    pub(super) plan: CheckedPlan,
     pub(super) schema: SchemaRef,
 }
 

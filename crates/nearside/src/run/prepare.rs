@@ -12,7 +12,7 @@ use datafusion_optimizer::eliminate_filter::EliminateFilter;
 use datafusion_optimizer::eliminate_limit::EliminateLimit;
 use datafusion_optimizer::propagate_empty_relation::PropagateEmptyRelation;
 use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
-use exec::{ParameterId, Plan};
+use exec::{CheckedPlan, ExecError, ParameterId};
 use parking_lot::Mutex;
 use storage::TableVersion;
 
@@ -22,6 +22,7 @@ use crate::lower::{LoweredPlan, Slots, bind_with, count_parameter, only_table, w
 use crate::plan::headers;
 use crate::plan::planning::optimise_with;
 use crate::run::by_key;
+use crate::rewrite::days::ComparedDays;
 use crate::run::cache::is_cacheable;
 use crate::run::planned::{BoundPlan, PlanKind, PlannedQuery};
 use crate::run::query;
@@ -96,6 +97,7 @@ impl PlannedQuery {
             return Ok(query::start_bound(plan, Arc::clone(&known.schema), running, false));
         }
         let bound = deep(|| bind_with(lowered, &running.catalog, running.props(), values.clone()))?;
+        let bound = CheckedPlan::new(bound).map_err(ExecError::from)?;
         if let Some(new) = BoundPlan::of(lowered, &bound, &values, &running)? {
             *self.bound.lock() = Some(Arc::new(new));
         }
@@ -107,7 +109,7 @@ impl BoundPlan {
     /// What a bound plan leaves for the next run, if it reads one table, and once.
     fn of(
         lowered: &LoweredPlan,
-        bound: &Plan,
+        bound: &CheckedPlan,
         values: &Slots,
         running: &RunningStatement,
     ) -> Result<Option<BoundPlan>> {
@@ -115,7 +117,7 @@ impl BoundPlan {
         let Some(entry) = running.catalog.by_id(table) else { return Ok(None) };
         // A comparison that the optimiser did away with, or wrote twice, may rest on its value.
         for parameter in (0..values.len()).map(ParameterId) {
-            if bound.count_parameter(parameter) != count_parameter(&lowered.plan, parameter)? {
+            if bound.plan().count_parameter(parameter) != count_parameter(&lowered.plan, parameter)? {
                 return Ok(None);
             }
         }
@@ -153,8 +155,9 @@ fn start_folded(
 ) -> Result<ResultStream> {
     let plan = plan.clone().with_param_values(params(values))?;
     // What literals make possible; the rest was done without them.
-    let fold: [Arc<dyn OptimizerRule + Send + Sync>; 4] = [
+    let fold: [Arc<dyn OptimizerRule + Send + Sync>; 5] = [
         Arc::new(SimplifyExpressions::new()),
+        Arc::new(ComparedDays),
         Arc::new(EliminateFilter::new()),
         Arc::new(EliminateLimit::new()),
         Arc::new(PropagateEmptyRelation::new()),
