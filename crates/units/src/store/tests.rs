@@ -6,6 +6,26 @@ use std::sync::atomic::AtomicBool;
 use random::Random;
 
 use super::*;
+use crate::journal::{Event, Journal};
+
+/// Lets the units of a store record what they do, once a test turns the journal on.
+pub(super) fn with_journal(mut units: Vec<Unit>) -> Vec<Unit> {
+    let journal = Arc::new(Journal::default());
+    units.iter_mut().enumerate().for_each(|(number, unit)| unit.journal = (number, Arc::clone(&journal)));
+    units
+}
+
+pub(super) fn begun(keyed: &Keyed, request: &Request, pairs: &[(u64, u64)]) -> u64 {
+    let pairs = || Event::Began { request: request.id, pairs: pairs.to_vec() };
+    keyed.store.units[0].journal.1.record(pairs);
+    request.id
+}
+
+pub(super) fn ended(keyed: &Keyed, request: u64, is_whole: bool) {
+    if is_whole {
+        keyed.store.units[0].journal.1.record(|| Event::Committed { request });
+    }
+}
 
 fn store(units: usize) -> Arc<Store> {
     let place = UnitPlace { node: None, allocator: Allocator::unplaced() };
@@ -226,9 +246,9 @@ fn a_command_that_panics_fails_its_statement_and_leaves_the_partition_as_it_was(
     {
         let mut state = store.units[0].token();
         // The third key has no value: the command panics after it has changed two keys.
-        store.units[0].execute(&mut state, keyed.id, &request, &[1, 3, 2], &[11, 33]);
+        store.units[0].execute(&mut state, keyed.object.id, &request, &[1, 3, 2], &[11, 33]);
     }
-    assert!(request.is_done());
+    assert!(request.is_answered());
     let failure = request.end().unwrap_err();
     assert!(matches!(&failure, Failure::Panicked(text) if text.contains("out of bounds")), "{failure:?}");
     store.settle();
