@@ -197,9 +197,14 @@ impl Store {
             partitions[id.0 as usize] = Some(Partition { owner, monitor, lost_at: 0 });
         }
         let routing = Published::new(&table, RANGES_LEAST + RANGES_PER_UNIT * table.ranges());
-        let balancing = Mutex::new(Balancing { table });
+        let balancing = Mutex::new(Balancing { table, is_dropped: false });
         let object = Arc::new(Object { id, routing, trees, monitors, balancing });
-        self.living.lock().push(Arc::downgrade(&object));
+        let mut living = self.living.lock();
+        if living.len() == living.capacity() {
+            living.retain(|object| object.strong_count() > 0);
+        }
+        living.push(Arc::downgrade(&object));
+        drop(living);
         Keyed { store: Arc::clone(self), object }
     }
 
@@ -536,6 +541,8 @@ impl Drop for Statement {
 
 impl Drop for Keyed {
     fn drop(&mut self) {
+        // After the cycle that may run.
+        self.object.balancing.lock().is_dropped = true;
         for unit in &self.store.units {
             let mut state = unit.token();
             // Commands are executed before those who sent them drop what they hold, so none is in an inbox.
