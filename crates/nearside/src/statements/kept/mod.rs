@@ -32,6 +32,7 @@ use crate::sql::Conflict;
 use crate::statements::conflict;
 use crate::statements::kept::compiled::{Compiled, RowSchema};
 use crate::statements::small::{SmallWrite, write_small};
+use crate::statements::stage::as_kept;
 use crate::statements::write::fitted;
 use crate::statements::writer::as_small_writer;
 use crate::tables::stored::StoredSource;
@@ -154,7 +155,8 @@ impl KeptWrite {
             let none = RecordBatch::new_empty(Arc::clone(&table.base.schema));
             match &self.action {
                 Action::Insert { row, conflict } => {
-                    let row = new_row(row, &parameters, table)?;
+                    // Also a row that is not inserted has to be one of the table's.
+                    let row = as_kept(new_row(row, &parameters, table)?, table)?;
                     insert(table, row, conflict.as_ref(), &parameters, running)
                 }
                 Action::Update { key, row } => {
