@@ -80,12 +80,13 @@ pub(super) fn insert(
     Ok(Done::rows("INSERT", count))
 }
 
-/// The plans of what DO UPDATE says, for the types of its parameters.
+/// Checks what ON CONFLICT says; the plan of DO UPDATE, for the types of its parameters.
 pub(crate) fn update_plan(
     table: &TableEntry,
     conflict: &Conflict,
     running: &Arc<RunningStatement>,
 ) -> Result<Option<LogicalPlan>> {
+    keys_of(table, conflict)?;
     let Some(update) = &conflict.update else { return Ok(None) };
     Ok(Some(Update::planned(table, &conflict.alias, update, &[], running)?.plan))
 }
@@ -263,7 +264,8 @@ pub(crate) fn rows_of(table: &TableEntry, ids: &[RowId], columns: &[usize]) -> R
 
 /// DO UPDATE as a plan over pairs of rows.
 struct Update {
-    /// What gives a pair's row as it is to be, its excluded row, and which pair it is, for pairs that WHERE lets through.
+    /// What gives a pair's row as it is to be, its excluded row, and which pair it is, for pairs that WHERE lets
+    /// through.
     plan: LogicalPlan,
     /// The table that the plan reads.
     pairs: TableEntry,
@@ -468,7 +470,8 @@ enum Fate {
     Leave,
 }
 
-/// Which proposed rows DO NOTHING inserts: those of which no existing row and no earlier one that is inserted has a key.
+/// Which proposed rows DO NOTHING inserts: those of which no existing row has a key, and no earlier one that is
+/// inserted.
 fn kept(keys: &[Taken<'_>], rows: usize) -> Vec<u32> {
     let mut has: Vec<Vec<bool>> = keys.iter().map(|_| vec![false; rows]).collect();
     let mut new = Vec::new();
@@ -490,8 +493,8 @@ fn kept(keys: &[Taken<'_>], rows: usize) -> Vec<u32> {
     new
 }
 
-/// What becomes of each proposed row with DO UPDATE, one after the other; the first that would change what the statement
-/// has written for an error.
+/// What becomes of each proposed row with DO UPDATE, one after the other; the first that would change what the
+/// statement has written for an error.
 ///
 /// `first`: for each the first one with the same key, `None` for one without; `existing`: the row that has its key when
 /// the statement begins; `becomes`: what that is made of by it, `None` where WHERE does not let it.
