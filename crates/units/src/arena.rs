@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use numa::{Allocator, AtomicRegion, MemoryError};
 use parking_lot::Mutex;
 
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Words of a cache line.
 pub const LINE_WORDS: usize = 8;
@@ -33,6 +33,10 @@ const BLOCK_LINES_MAX: usize = 40;
 /// The least and the most lines that an owner claims at a time.
 const RUN_LINES_MIN: u32 = 128;
 const RUN_LINES_MAX: u32 = 1 << 14;
+/// Free lines that an owner keeps, however few it uses: 256 KiB.
+const FREE_LINES_KEPT: u64 = 1 << 12;
+/// The most spare blocks that an owner takes at a time.
+const SPARE_BLOCKS: usize = 64;
 
 /// The name of a block: the number of its first line. 0 names none.
 pub type Block = u32;
@@ -45,6 +49,10 @@ pub struct Arena {
     allocator: Allocator,
     /// The first line that nobody has claimed.
     next_line: Mutex<u64>,
+    /// Blocks that owners gave up for each other, by their lines.
+    spare: Mutex<Vec<Vec<Block>>>,
+    /// How many those are.
+    spare_blocks: AtomicU64,
 }
 
 /// Where a line's chunk is.
@@ -83,6 +91,8 @@ impl Arena {
             large: OnceLock::new(),
             allocator,
             next_line: Mutex::new(1),
+            spare: Mutex::new(vec![Vec::new(); BLOCK_LINES_MAX + 1]),
+            spare_blocks: AtomicU64::new(0),
         }
     }
 
@@ -133,6 +143,26 @@ impl Arena {
         if let Some(chunk) = self.chunk(&place) {
             chunk.prefetch((block - first) as usize * LINE_WORDS + word);
         }
+    }
+
+    /// Spare blocks of `lines` lines, at most as many.
+    fn take_spare(&self, lines: usize, most: usize) -> Vec<Block> {
+        if self.spare_blocks.load(Ordering::Relaxed) == 0 {
+            return Vec::new();
+        }
+        let mut spare = self.spare.lock();
+        let left = spare[lines].len().saturating_sub(most);
+        let blocks = spare[lines].split_off(left);
+        self.spare_blocks.fetch_sub(blocks.len() as u64, Ordering::Relaxed);
+        blocks
+    }
+
+    /// A spare block of more than `lines` lines, and how many it has.
+    fn take_larger(&self, lines: u32) -> Option<(Block, u32)> {
+        let mut spare = self.spare.lock();
+        let larger = (lines as usize + 1..spare.len()).find(|lines| !spare[*lines].is_empty())?;
+        self.spare_blocks.fetch_sub(1, Ordering::Relaxed);
+        Some((spare[larger].pop()?, larger as u32))
     }
 
     /// Lines for one owner, side by side: their first and how many, at least `least`.
@@ -187,18 +217,29 @@ pub(crate) struct Pool {
     free: Vec<Vec<Block>>,
     /// Lines in use.
     used_lines: u64,
+    /// Lines of the free blocks.
+    free_lines: u64,
 }
 
 impl Pool {
     pub(crate) fn new() -> Pool {
-        Pool { run: (0, 0), run_lines: RUN_LINES_MIN, free: vec![Vec::new(); BLOCK_LINES_MAX + 1], used_lines: 0 }
+        Pool {
+            run: (0, 0),
+            run_lines: RUN_LINES_MIN,
+            free: vec![Vec::new(); BLOCK_LINES_MAX + 1],
+            used_lines: 0,
+            free_lines: 0,
+        }
     }
 
     /// A block of `lines` lines; what its words hold is unspecified.
     pub(crate) fn take(&mut self, arena: &Arena, lines: usize) -> Result<Block, MemoryError> {
         let block = match self.free[lines].pop() {
-            Some(block) => block,
-            None => self.cut(arena, lines as u32)?,
+            Some(block) => {
+                self.free_lines -= lines as u64;
+                block
+            }
+            None => self.cut(arena, lines)?,
         };
         self.used_lines += lines as u64;
         Ok(block)
@@ -206,8 +247,13 @@ impl Pool {
 
     /// Gives a block back at once: nobody may be reading it.
     pub(crate) fn give_back(&mut self, block: Block, lines: usize) {
-        self.free[lines].push(block);
+        self.keep(block, lines);
         self.used_lines -= lines as u64;
+    }
+
+    fn keep(&mut self, block: Block, lines: usize) {
+        self.free[lines].push(block);
+        self.free_lines += lines as u64;
     }
 
     /// Bytes of the blocks in use.
@@ -215,14 +261,45 @@ impl Pool {
         self.used_lines * (LINE_WORDS * 8) as u64
     }
 
-    fn cut(&mut self, arena: &Arena, lines: u32) -> Result<Block, MemoryError> {
+    /// Blocks in use that another owner has from here on.
+    pub(crate) fn lose_lines(&mut self, lines: u64) {
+        self.used_lines -= lines;
+    }
+
+    /// Blocks in use that were another owner's.
+    pub(crate) fn gain_lines(&mut self, lines: u64) {
+        self.used_lines += lines;
+    }
+
+    /// Gives up its free blocks for whoever needs them, where they are more than it is likely to need itself. Without
+    /// this an owner that hands over what it fills would never get any back: blocks are given back where they are last.
+    pub(crate) fn share_free(&mut self, arena: &Arena) {
+        if self.free_lines <= self.used_lines.max(FREE_LINES_KEPT) {
+            return;
+        }
+        let mut spare = arena.spare.lock();
+        for (own, spare) in self.free.iter_mut().zip(spare.iter_mut()) {
+            arena.spare_blocks.fetch_add(own.len() as u64, Ordering::Relaxed);
+            spare.append(own);
+        }
+        self.free_lines = 0;
+    }
+
+    fn cut(&mut self, arena: &Arena, lines: usize) -> Result<Block, MemoryError> {
+        let mut spare = arena.take_spare(lines, SPARE_BLOCKS);
+        if let Some(block) = spare.pop() {
+            spare.into_iter().for_each(|block| self.keep(block, lines));
+            return Ok(block);
+        }
+        let lines = lines as u32;
         if self.run.1 < lines {
-            let (first, left) = self.run;
+            let claimed = arena.claim(lines, self.run_lines.max(lines));
+            // Where there is no memory, what others gave up and is larger does as well.
+            let run = claimed.or_else(|error| arena.take_larger(lines).ok_or(error))?;
+            let (first, left) = std::mem::replace(&mut self.run, run);
             if left > 0 {
-                self.free[left as usize].push(first);
-                self.run = (0, 0);
+                self.keep(first, left as usize);
             }
-            self.run = arena.claim(lines, self.run_lines.max(lines))?;
             self.run_lines = (self.run_lines * 2).min(RUN_LINES_MAX);
         }
         let (first, left) = self.run;
@@ -234,7 +311,6 @@ impl Pool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering;
 
     #[test]
     fn lines_lie_in_the_chunk_that_has_them() {

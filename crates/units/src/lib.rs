@@ -33,6 +33,7 @@
 //! Source: Kissinger et al., ADMS 2014 (ERIS), section 3.
 
 pub mod arena;
+pub mod balancer;
 #[cfg(not(loom))]
 pub mod bench;
 #[cfg(not(loom))]
@@ -43,6 +44,10 @@ pub mod store;
 pub mod tree;
 pub mod versions;
 
+#[cfg(all(test, not(loom)))]
+mod journal;
+#[cfg(not(loom))]
+mod monitor;
 mod primitive;
 #[cfg(not(loom))]
 mod unit;

@@ -66,11 +66,19 @@ pub(crate) struct Request {
     kind: WriteKind,
     /// Keys whose command has not been executed.
     left: AtomicUsize,
+    /// The routing table that its commands are sent by.
+    table: AtomicU64,
+    /// Pairs of commands that came to a unit which may not own them; to be sent again.
+    moved: Mutex<Vec<(u64, u64)>>,
+    /// How many those are; never more than `left`.
+    moved_count: AtomicUsize,
     changed: AtomicU64,
     has_failed: AtomicBool,
     failure: Mutex<Option<Failure>>,
     /// What writes; taken by who began it when nothing is left.
     write: Write,
+    #[cfg(test)]
+    pub(crate) id: u64,
 }
 
 impl Request {
@@ -78,10 +86,15 @@ impl Request {
         Arc::new(Request {
             kind,
             left: AtomicUsize::new(keys),
+            table: AtomicU64::new(0),
+            moved: Mutex::new(Vec::new()),
+            moved_count: AtomicUsize::new(0),
             changed: AtomicU64::new(0),
             has_failed: AtomicBool::new(false),
             failure: Mutex::new(None),
             write,
+            #[cfg(test)]
+            id: crate::journal::next_request(),
         })
     }
 
@@ -128,18 +141,41 @@ impl Request {
         self.left.fetch_sub(keys, Ordering::Release);
     }
 
-    pub(crate) fn is_done(&self) -> bool {
-        self.left.load(Ordering::Acquire) == 0
+    /// The number of the table that its commands were sent by.
+    pub(crate) fn table(&self) -> u64 {
+        self.table.load(Ordering::Relaxed)
     }
 
-    /// Commits, or undoes what was done: how many keys were changed, or why none was.
-    pub(crate) fn end(self: Arc<Self>) -> Result<u64, Failure> {
+    /// Says which table commands are sent by from here on; none of those sent before is on its way.
+    pub(crate) fn set_table(&self, table: u64) {
+        self.table.store(table, Ordering::Relaxed);
+    }
+
+    /// Says that a command was not executed. Commands of one unit and table that have keys in common are either all
+    /// executed or all not, so the order of what is done to a key stays.
+    pub(crate) fn moved(&self, keys: &[u64], values: &[u64]) {
+        self.moved.lock().extend(keys.iter().copied().zip(values.iter().copied()));
+        self.moved_count.fetch_add(keys.len(), Ordering::Release);
+    }
+
+    /// Whether every command was executed or came back.
+    pub(crate) fn is_answered(&self) -> bool {
+        // What is left only becomes less and what has moved more, so the two were equal when the second was read.
+        let left = self.left.load(Ordering::Acquire);
+        self.moved_count.load(Ordering::Acquire) == left
+    }
+
+    /// What came back, in the order of each unit's commands.
+    pub(crate) fn take_moved(&self) -> Vec<(u64, u64)> {
+        self.moved_count.store(0, Ordering::Relaxed);
+        std::mem::take(&mut *self.moved.lock())
+    }
+
+    /// What writes, to go on with, and how many keys were changed; or why the statement has to be undone.
+    pub(crate) fn end(self: Arc<Self>) -> Result<(Write, u64), Failure> {
         let request = Arc::into_inner(self).expect("nobody else has a request of which nothing is left");
         match request.failure.into_inner() {
-            None => {
-                request.write.commit();
-                Ok(request.changed.into_inner())
-            }
+            None => Ok((request.write, request.changed.into_inner())),
             Some(failure) => Err(failure),
         }
     }

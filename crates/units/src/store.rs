@@ -6,8 +6,9 @@
 //!
 //! Source: Kissinger et al., ADMS 2014, section 3.
 
-use std::sync::Arc;
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use numa::{Allocator, Budget, MemoryError, NodeId, Policy};
@@ -15,16 +16,25 @@ use parking_lot::{Mutex, RwLock};
 use sched::Scheduler;
 
 use crate::arena::Arena;
+use crate::balancer::Algorithm;
+use crate::monitor::Monitor;
 use crate::request::{Failure, ObjectId, Request, WriteKind};
-use crate::routing::table::RangeTable;
+use crate::routing::published::Published;
+use crate::routing::table::{RangeTable, Split};
 use crate::tree::{Owner, Tree};
 use crate::unit::{Partition, Requests, Unit};
-use crate::versions::{Pin, Versions};
+use crate::versions::{Pin, Versions, Write};
+
+mod balancing;
+
+pub use balancing::{BalanceError, Cycle, Moved, PartitionCounts};
+use balancing::{Balancing, Cycles};
 
 /// Where a unit is and what it may use.
 #[derive(Clone, Debug)]
 pub struct UnitPlace {
-    /// Its node, for who asks; nothing is pinned by it.
+    /// Its node; nothing is pinned by it. Units of one node have one arena per object, from the first one's allocator,
+    /// and hand subtrees to each other by linking them.
     pub node: Option<NodeId>,
     /// Where its partitions and buffers come from.
     pub allocator: Allocator,
@@ -71,7 +81,12 @@ pub struct Store {
     units: Vec<Unit>,
     places: Vec<UnitPlace>,
     objects: AtomicU32,
+    /// Numbers of objects that are gone.
+    free_objects: Mutex<Vec<ObjectId>>,
+    living: Mutex<Vec<Weak<Object>>>,
     requests: RequestTable,
+    balancer: Mutex<Algorithm>,
+    cycles: Mutex<Cycles>,
 }
 
 /// Requests on their way, by number.
@@ -96,11 +111,35 @@ pub struct UnitCounts {
 #[derive(Debug)]
 pub struct Keyed {
     store: Arc<Store>,
-    id: ObjectId,
-    table: RangeTable,
-    /// The tree of each partition; partition `i` belongs to unit `i`.
-    trees: Vec<Arc<Tree>>,
+    object: Arc<Object>,
 }
+
+/// A statement that writes one or several objects: all of it becomes visible at once by [`commit`](Statement::commit),
+/// or, dropped before or after a part of it failed, nothing.
+#[derive(Debug)]
+pub struct Statement {
+    store: Arc<Store>,
+    /// `None` once a part has failed.
+    write: Option<Write>,
+    /// The objects that it has written.
+    objects: Vec<ObjectId>,
+}
+
+/// What callers and the balancer share of an object.
+#[derive(Debug)]
+struct Object {
+    id: ObjectId,
+    routing: Published,
+    /// The tree of each unit.
+    trees: Vec<Arc<Tree>>,
+    monitors: Vec<Arc<Monitor>>,
+    /// Held during a cycle.
+    balancing: Mutex<Balancing>,
+}
+
+/// Places for ranges beyond those that each unit has: in a cycle, and after cycles that failed.
+const RANGES_PER_UNIT: usize = 4;
+const RANGES_LEAST: usize = 16;
 
 /// How long a statement tries again where another has changed its keys and does not end.
 const BUSY_TRIES: u32 = 200;
@@ -112,29 +151,70 @@ impl Store {
     /// No memory for the units' buffers.
     pub fn new(places: Vec<UnitPlace>) -> Result<Arc<Store>, MemoryError> {
         assert!(!places.is_empty(), "a store has a unit");
-        let units = places.iter().map(|place| Unit::new(place.node, &place.allocator)).collect::<Result<_, _>>()?;
+        let units = places.iter().map(|place| Unit::new(place.node, &place.allocator));
+        let units = units.collect::<Result<Vec<Unit>, _>>()?;
+        #[cfg(test)]
+        let units = tests::with_journal(units);
         let requests = RequestTable { slots: RwLock::new(Vec::new()), free: Mutex::new(Vec::new()) };
-        Ok(Arc::new(Store { versions: Versions::new(), units, places, objects: AtomicU32::new(0), requests }))
+        Ok(Arc::new(Store {
+            versions: Versions::new(),
+            units,
+            places,
+            objects: AtomicU32::new(0),
+            free_objects: Mutex::default(),
+            living: Mutex::default(),
+            requests,
+            balancer: Mutex::default(),
+            cycles: Mutex::default(),
+        }))
     }
 
     /// An empty object whose keys are divided into equal ranges of `0 ..= last_key`; greater keys belong to the last.
     pub fn create(self: &Arc<Self>, last_key: u64, prefix_bits: u32) -> Keyed {
-        let id = ObjectId(self.objects.fetch_add(1, Ordering::Relaxed));
+        let free = self.free_objects.lock().pop();
+        let id = free.unwrap_or_else(|| ObjectId(self.objects.fetch_add(1, Ordering::Relaxed)));
         let count = self.units.len() as u64;
         let firsts = (0..count).map(|unit| (u128::from(last_key) * u128::from(unit) / u128::from(count)) as u64);
         let mut firsts: Vec<u64> = firsts.collect();
         firsts.dedup();
         let table = RangeTable::new(firsts).expect("ranges ascend from 0");
         let mut trees = Vec::new();
-        for (unit, place) in self.units.iter().zip(&self.places).take(table.partitions()) {
-            let arena = Arc::new(Arena::new(place.allocator.clone()));
+        let mut monitors = Vec::new();
+        let mut arenas: Vec<(Option<NodeId>, Arc<Arena>)> = Vec::new();
+        for (unit, place) in self.units.iter().zip(&self.places).take(table.ranges()) {
+            let known = arenas.iter().find(|(node, _)| *node == place.node).map(|(_, arena)| Arc::clone(arena));
+            let arena = known.unwrap_or_else(|| {
+                let arena = Arc::new(Arena::new(place.allocator.clone()));
+                arenas.push((place.node, Arc::clone(&arena)));
+                arena
+            });
             let owner = Owner::new(arena, Arc::clone(&self.versions), prefix_bits);
+            let monitor = Arc::new(Monitor::new());
             trees.push(Arc::clone(owner.tree()));
+            monitors.push(Arc::clone(&monitor));
             let partitions = &mut unit.token().partitions;
             partitions.resize_with(partitions.len().max(id.0 as usize + 1), || None);
-            partitions[id.0 as usize] = Some(Partition { owner });
+            partitions[id.0 as usize] = Some(Partition { owner, monitor, lost_at: 0 });
         }
-        Keyed { store: Arc::clone(self), id, table, trees }
+        let routing = Published::new(&table, RANGES_LEAST + RANGES_PER_UNIT * table.ranges());
+        let balancing = Mutex::new(Balancing { table, is_dropped: false });
+        let object = Arc::new(Object { id, routing, trees, monitors, balancing });
+        let mut living = self.living.lock();
+        if living.len() == living.capacity() {
+            living.retain(|object| object.strong_count() > 0);
+        }
+        living.push(Arc::downgrade(&object));
+        drop(living);
+        Keyed { store: Arc::clone(self), object }
+    }
+
+    /// Begins a statement.
+    ///
+    /// # Errors
+    /// [`WriteError::TooManyWrites`].
+    pub fn begin(self: &Arc<Self>) -> Result<Statement, WriteError> {
+        let write = self.versions.begin().ok_or(WriteError::TooManyWrites)?;
+        Ok(Statement { store: Arc::clone(self), write: Some(write), objects: Vec::new() })
     }
 
     /// What is committed, to read.
@@ -196,7 +276,7 @@ impl Keyed {
 
     /// Pairs in it, those of statements that have not committed included.
     pub fn len(&self) -> u64 {
-        self.trees.iter().map(|tree| tree.len()).sum()
+        self.object.routing.read(|_| self.object.trees.iter().map(|tree| tree.len()).sum()).0
     }
 
     /// Whether it has no pairs.
@@ -206,7 +286,7 @@ impl Keyed {
 
     /// Bytes of the blocks that its partitions use.
     pub fn used_bytes(&self) -> u64 {
-        let used = |unit: &Unit| match unit.token().partitions.get(self.id.0 as usize) {
+        let used = |unit: &Unit| match unit.token().partitions.get(self.object.id.0 as usize) {
             Some(Some(partition)) => partition.owner.used_bytes(),
             _ => 0,
         };
@@ -215,31 +295,60 @@ impl Keyed {
 
     /// The values of keys, as `pin` sees them: `found` is told each key's place in `keys`, in no certain order.
     pub fn lookup(&self, keys: &[u64], pin: &Pin, mut found: impl FnMut(usize, Option<u64>)) {
-        if let [tree] = &self.trees[..] {
+        let Object { routing, trees, monitors, .. } = &*self.object;
+        if let [key] = keys {
+            // Alone, it needs no splitting.
+            let ((owner, root), _) = routing.read(|view| {
+                let owner = view.owner_of(*key);
+                (owner, trees[owner].root())
+            });
+            let _watch = monitors[owner].watch(keys);
+            return found(0, trees[owner].get_from(root, *key, pin));
+        }
+        if let [tree] = &trees[..] {
+            let _watch = monitors[0].watch(keys);
             return tree.get_many(keys, pin, found);
         }
-        let mut places = Vec::new();
-        let mut starts = Vec::new();
-        self.table.split(keys, &mut places, &mut starts);
+        let mut split = Split::default();
+        let mut roots = Vec::with_capacity(trees.len());
+        routing.read(|view| {
+            view.split(keys, trees.len(), &mut split);
+            roots.clear();
+            roots.extend(trees.iter().map(|tree| tree.root()));
+        });
         let mut own = Vec::new();
-        for (partition, tree) in self.trees.iter().enumerate() {
-            let places = &places[starts[partition]..starts[partition + 1]];
+        for (owner, tree) in trees.iter().enumerate() {
+            let places = split.of(owner);
             own.clear();
             own.extend(places.iter().map(|place| keys[*place]));
-            tree.get_many(&own, pin, |place, value| found(places[place], value));
+            let _watch = monitors[owner].watch(&own);
+            tree.get_many_from(roots[owner], &own, pin, |place, value| found(places[place], value));
         }
     }
 
     /// The pairs of `first ..= last` that `pin` sees, in the order of keys, until `each` has enough (`false`).
     pub fn range(&self, first: u64, last: u64, pin: &Pin, mut each: impl FnMut(u64, u64) -> bool) {
-        let mut goes_on = first <= last;
-        let mut partition = self.table.partition_of(first);
-        while goes_on && partition < self.trees.len() && self.table.firsts()[partition] <= last {
-            self.trees[partition].range(first, last, pin, |key, value| {
+        if first > last {
+            return;
+        }
+        let Object { routing, trees, monitors, .. } = &*self.object;
+        let mut parts = Vec::new();
+        let mut roots = Vec::new();
+        routing.read(|view| {
+            view.parts(first, last, &mut parts);
+            roots.clear();
+            roots.extend(parts.iter().map(|part| trees[part.2].root()));
+        });
+        let mut goes_on = true;
+        for ((first, last, owner), root) in parts.into_iter().zip(roots) {
+            let _watch = monitors[owner].watch(&[first]);
+            trees[owner].range_from(root, first, last, pin, |key, value| {
                 goes_on = each(key, value);
                 goes_on
             });
-            partition += 1;
+            if !goes_on {
+                return;
+            }
         }
     }
 
@@ -251,47 +360,44 @@ impl Keyed {
     pub fn write(&self, kind: WriteKind, pairs: &[(u64, u64)]) -> Result<u64, WriteError> {
         let mut tries = 0;
         loop {
-            match self.try_write(kind, pairs)? {
-                Ok(changed) => return Ok(changed),
-                Err(Failure::Duplicate(key)) => return Err(WriteError::Duplicate { key }),
-                Err(Failure::Memory(error)) => return Err(error.into()),
-                Err(Failure::Panicked(text)) => return Err(WriteError::Panicked(text)),
+            let mut statement = self.store.begin()?;
+            match statement.write(self, kind, pairs) {
+                Ok(changed) => {
+                    statement.commit();
+                    return Ok(changed);
+                }
                 // Nothing of this statement is there while it waits, so two of them do not wait for each other.
-                Err(Failure::Busy) if tries < BUSY_TRIES => {
+                Err(WriteError::Busy) if tries < BUSY_TRIES => {
+                    drop(statement);
                     tries += 1;
                     std::thread::sleep(Duration::from_micros(u64::from(tries * 10)));
                 }
-                Err(Failure::Busy) => return Err(WriteError::Busy),
+                Err(error) => return Err(error),
             }
         }
     }
 
-    fn try_write(&self, kind: WriteKind, pairs: &[(u64, u64)]) -> Result<Result<u64, Failure>, WriteError> {
-        let write = self.store.versions.begin().ok_or(WriteError::TooManyWrites)?;
+    /// Does the same to every pair of the batch for a statement that goes on afterwards.
+    fn write_for(&self, write: Write, kind: WriteKind, pairs: &[(u64, u64)]) -> Result<(Write, u64), Failure> {
         let request = Request::new(kind, pairs.len(), write);
         let mut own = Own::default();
-        let mut sent = Vec::new();
-        if let [_] = self.trees[..] {
-            self.execute_or_send(0, pairs, &request, &mut own, &mut sent);
-        } else {
-            let keys: Vec<u64> = pairs.iter().map(|pair| pair.0).collect();
-            let mut places = Vec::new();
-            let mut starts = Vec::new();
-            self.table.split(&keys, &mut places, &mut starts);
-            let mut part = Vec::new();
-            for partition in self.store.turns(self.trees.len()) {
-                let places = &places[starts[partition]..starts[partition + 1]];
-                part.clear();
-                part.extend(places.iter().map(|place| pairs[*place]));
-                self.execute_or_send(partition, &part, &request, &mut own, &mut sent);
+        #[cfg(test)]
+        let id = tests::begun(self, &request, pairs);
+        let mut pairs = Cow::Borrowed(pairs);
+        loop {
+            self.dispatch(&pairs, &request, &mut own);
+            while !request.is_answered() {
+                for unit in &own.sent {
+                    self.store.units[*unit].run(&self.store.requests);
+                }
+                if !request.is_answered() {
+                    std::thread::yield_now();
+                }
             }
-        }
-        while !request.is_done() {
-            for unit in &sent {
-                self.store.units[*unit].run(&self.store.requests);
-            }
-            if !request.is_done() {
-                std::thread::yield_now();
+            // Commands for what has moved came back, and go where it is.
+            pairs = Cow::Owned(request.take_moved());
+            if pairs.is_empty() {
+                break;
             }
         }
         if let Some(number) = own.number {
@@ -302,44 +408,56 @@ impl Keyed {
             std::hint::spin_loop();
         }
         let result = request.end();
-        if result.is_err() {
-            self.store.settle_object(self.id);
-        }
-        Ok(result)
+        #[cfg(test)]
+        tests::ended(self, id, result.is_ok());
+        result
     }
 
-    /// Executes a partition's part here where its unit is idle, else sends it.
-    fn execute_or_send(
-        &self,
-        partition: usize,
-        pairs: &[(u64, u64)],
-        request: &Arc<Request>,
-        own: &mut Own,
-        sent: &mut Vec<usize>,
-    ) {
+    /// Gives each unit its part of a batch.
+    fn dispatch(&self, pairs: &[(u64, u64)], request: &Arc<Request>, own: &mut Own) {
+        own.sent.clear();
+        let units = self.object.trees.len();
+        if units == 1 {
+            return self.execute_or_send(0, pairs, request, own);
+        }
+        let keys: Vec<u64> = pairs.iter().map(|pair| pair.0).collect();
+        let mut split = Split::default();
+        let ((), table) = self.object.routing.read(|view| view.split(&keys, units, &mut split));
+        request.set_table(table);
+        let mut part = Vec::new();
+        for unit in self.store.turns(units) {
+            part.clear();
+            part.extend(split.of(unit).iter().map(|place| pairs[*place]));
+            self.execute_or_send(unit, &part, request, own);
+        }
+    }
+
+    /// Executes a unit's part here where the unit is idle, else sends it.
+    fn execute_or_send(&self, unit: usize, pairs: &[(u64, u64)], request: &Arc<Request>, own: &mut Own) {
         if pairs.is_empty() {
             return;
         }
-        let unit = &self.store.units[partition];
+        let number = unit;
+        let unit = &self.store.units[number];
         if let Some(mut state) = unit.try_token() {
             unit.execute_inbox(&mut state, &self.store.requests);
             own.keys.clear();
             own.keys.extend(pairs.iter().map(|pair| pair.0));
             own.values.clear();
             own.values.extend(pairs.iter().map(|pair| pair.1));
-            unit.execute(&mut state, self.id, request, &own.keys, &own.values);
+            unit.execute(&mut state, self.object.id, request, &own.keys, &own.values);
             drop(state);
             fence(Ordering::SeqCst);
             unit.run_what_came(&self.store.requests);
             return;
         }
-        let number = *own.number.get_or_insert_with(|| self.store.requests.enter(request));
+        let entered = *own.number.get_or_insert_with(|| self.store.requests.enter(request));
         for pairs in pairs.chunks(unit.keys_max()) {
-            while unit.send(self.id, number, pairs).is_err() {
+            while unit.send(self.object.id, entered, pairs).is_err() {
                 unit.run(&self.store.requests);
             }
         }
-        sent.push(partition);
+        own.sent.push(number);
         fence(Ordering::SeqCst);
         unit.run(&self.store.requests);
     }
@@ -348,7 +466,10 @@ impl Keyed {
 /// What a statement uses while it hands out its parts.
 #[derive(Debug, Default)]
 struct Own {
+    /// Its request's number, once a part was sent.
     number: Option<u32>,
+    /// The units that parts were sent to.
+    sent: Vec<usize>,
     keys: Vec<u64>,
     values: Vec<u64>,
 }
@@ -371,16 +492,66 @@ impl Store {
     }
 }
 
+impl Statement {
+    /// Does the same to every pair of the batch (a delete's values are not looked at). Gives how many keys were changed.
+    ///
+    /// # Errors
+    /// [`WriteError`]; the whole statement can only be dropped then. [`WriteError::Busy`] at once: who meets a key that
+    /// another statement is changing drops this one, and begins another.
+    pub fn write(&mut self, keyed: &Keyed, kind: WriteKind, pairs: &[(u64, u64)]) -> Result<u64, WriteError> {
+        assert!(Arc::ptr_eq(&self.store, &keyed.store), "a statement writes objects of its own store");
+        let write = self.write.take().ok_or_else(|| WriteError::Panicked("its statement has failed before".into()))?;
+        if !self.objects.contains(&keyed.object.id) {
+            self.objects.push(keyed.object.id);
+        }
+        let (write, changed) = keyed.write_for(write, kind, pairs).map_err(|failure| match failure {
+            Failure::Duplicate(key) => WriteError::Duplicate { key },
+            Failure::Memory(error) => WriteError::Memory(error),
+            Failure::Panicked(text) => WriteError::Panicked(text),
+            Failure::Busy => WriteError::Busy,
+        })?;
+        self.write = Some(write);
+        Ok(changed)
+    }
+
+    /// A reader that sees what is committed and what this statement has changed; `None` once a part has failed.
+    pub fn pin(&self) -> Option<Pin> {
+        self.write.as_ref().map(Write::pin)
+    }
+
+    /// Makes everything that it changed visible.
+    ///
+    /// # Panics
+    /// A part of it has failed.
+    pub fn commit(mut self) {
+        self.write.take().expect("a statement of which nothing has failed").commit();
+        self.objects.clear();
+    }
+}
+
+impl Drop for Statement {
+    fn drop(&mut self) {
+        // Undone first, then told to the owners.
+        self.write = None;
+        for object in &self.objects {
+            self.store.settle_object(*object);
+        }
+    }
+}
+
 impl Drop for Keyed {
     fn drop(&mut self) {
+        // After the cycle that may run.
+        self.object.balancing.lock().is_dropped = true;
         for unit in &self.store.units {
             let mut state = unit.token();
             // Commands are executed before those who sent them drop what they hold, so none is in an inbox.
-            if let Some(mut partition) = state.partitions.get_mut(self.id.0 as usize).and_then(Option::take) {
+            if let Some(mut partition) = state.partitions.get_mut(self.object.id.0 as usize).and_then(Option::take) {
                 // Its statements have ended: none of their numbers may stay marked.
                 partition.owner.collect();
             }
         }
+        self.store.free_objects.lock().push(self.object.id);
     }
 }
 

@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 use numa::{Allocator, AtomicRegion, MemoryError, NodeId};
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::monitor::Monitor;
 use crate::request::{Failure, ObjectId, Request};
 use crate::routing::inbox::{Buffers, Full, Inbox, Taken, Taker};
 use crate::tree::Owner;
@@ -34,6 +35,9 @@ impl Buffers for UnitBuffers {
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) owner: Owner,
+    pub(crate) monitor: Arc<Monitor>,
+    /// The number of the routing table with which a range left it last.
+    pub(crate) lost_at: u64,
 }
 
 /// What the holder of a unit's token may touch.
@@ -54,6 +58,9 @@ pub(crate) struct Unit {
     token: Mutex<UnitState>,
     pub(crate) commands: AtomicU64,
     pub(crate) keys: AtomicU64,
+    /// Its number, and what its store's tests see.
+    #[cfg(test)]
+    pub(crate) journal: (usize, Arc<crate::journal::Journal>),
 }
 
 /// Finds the request of a command.
@@ -66,7 +73,15 @@ impl Unit {
         let buffer = || allocator.region(BUFFER_WORDS * size_of::<u64>()).map(AtomicRegion::from);
         let (inbox, taker) = Inbox::new(UnitBuffers([buffer()?, buffer()?]));
         let state = UnitState { taker, partitions: Vec::new(), keys: Vec::new(), values: Vec::new() };
-        Ok(Unit { node, inbox, token: Mutex::new(state), commands: AtomicU64::new(0), keys: AtomicU64::new(0) })
+        Ok(Unit {
+            node,
+            inbox,
+            token: Mutex::new(state),
+            commands: AtomicU64::new(0),
+            keys: AtomicU64::new(0),
+            #[cfg(test)]
+            journal: Default::default(),
+        })
     }
 
     /// The most keys that one command has.
@@ -154,7 +169,8 @@ impl Unit {
         }
     }
 
-    /// Executes one command, for the holder of the token. A panic in it fails its statement.
+    /// Executes one command, for the holder of the token. A panic in it fails its statement. A command of a table before
+    /// the one with which keys left is not executed: some of its keys may be another unit's.
     pub(crate) fn execute(
         &self,
         state: &mut UnitState,
@@ -163,15 +179,23 @@ impl Unit {
         keys: &[u64],
         values: &[u64],
     ) {
-        self.commands.fetch_add(1, Ordering::Relaxed);
-        self.keys.fetch_add(keys.len() as u64, Ordering::Relaxed);
         let mut changed = 0;
         let partition = state.partitions.get_mut(object.0 as usize).and_then(Option::as_mut);
         match partition {
             // An object that was dropped meanwhile has nothing to change.
             None => {}
             Some(_) if request.has_failed() => {}
+            Some(partition) if request.table() < partition.lost_at && self.sends_back() => {
+                return request.moved(keys, values);
+            }
             Some(partition) => {
+                #[cfg(test)]
+                self.journal.1.record(|| crate::journal::Event::Executed {
+                    unit: self.journal.0,
+                    request: request.id,
+                    pairs: keys.iter().copied().zip(values.iter().copied()).collect(),
+                });
+                let watch = partition.monitor.watch(keys);
                 // Before, not after: what this statement changes cannot be settled until it has ended.
                 partition.owner.collect_if_many();
                 let run = std::panic::AssertUnwindSafe(|| {
@@ -180,21 +204,36 @@ impl Unit {
                         |place: usize, before: Option<u64>| request.found(keys[place], before.is_some(), &mut changed);
                     partition.owner.change_many(keys, change, request.write(), found)
                 });
-                match std::panic::catch_unwind(run) {
+                let result = std::panic::catch_unwind(run);
+                drop(watch);
+                match result {
                     Ok(Ok(())) => {}
                     Ok(Err((_, error))) => request.failed(error),
                     Err(panic) => request.fail(Failure::Panicked(text_of(&*panic))),
                 }
             }
         }
+        self.commands.fetch_add(1, Ordering::Relaxed);
+        self.keys.fetch_add(keys.len() as u64, Ordering::Relaxed);
         request.done(keys.len(), changed);
+    }
+}
+
+impl Unit {
+    /// Whether it sends back what may not be its own: always, unless a test has planted a fault.
+    fn sends_back(&self) -> bool {
+        #[cfg(test)]
+        if self.journal.1.executes_what_moved.load(Ordering::Relaxed) {
+            return false;
+        }
+        true
     }
 }
 
 /// Words of a command before its keys: object and count, request.
 const HEAD_WORDS: usize = 2;
 
-fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a command panicked".to_owned())
 }

@@ -156,7 +156,7 @@ impl Template {
             )));
         }
         match &self.write {
-            Some(write) => write.run(values, &self.parameter_types, &running).map(Outcome::Done),
+            Some(write) => write.run(values, &self.parameter_types, &running, settings).map(Outcome::Done),
             None => self.start_query(values, running, settings).map(Outcome::Rows),
         }
     }

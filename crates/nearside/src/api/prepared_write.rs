@@ -1,10 +1,7 @@
 //! [`PreparedWrite`]: an INSERT, UPDATE or DELETE that waits for values.
 //!
-//! Each run plans it anew and puts the values into the plan, as if they stood in the text; so it sees columns, defaults
-//! and rows as they are when it has its turn to write.
-//!
-//! # Limits
-//! Nothing is kept from one run to the next but the types of the parameters.
+//! What writes one row by its key, or a new one, is planned once ([`KeptWrite`]). Each run of another statement, or
+//! with values of other types, plans it anew and puts the values into the plan, as if they stood in the text.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,14 +11,17 @@ use datafusion_common::ScalarValue;
 use datafusion_common::tree_node::TreeNode;
 use datafusion_expr::{DmlStatement, Expr, LogicalPlan, Projection, Statement as PlanStatement, WriteOp};
 use datafusion_sql::parser::Statement;
+use parking_lot::Mutex;
 use sqlparser::ast;
 
 use crate::catalog::Name;
 use crate::error::types::sql_type;
 use crate::error::{Error, Result};
+use crate::run::config;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{AnyStatement, plan_statement, take_conflict};
+use crate::statements::kept::{KeptWrite, PlannedWrite};
 use crate::statements::parameters::{fitting, parameter_types, with_type};
 use crate::statements::{conflict, write};
 
@@ -33,7 +33,11 @@ pub(crate) struct PreparedWrite {
     pub name: Option<String>,
     /// The types that PREPARE declares for the first parameters.
     pub declared: Vec<DataType>,
+    kept: Mutex<Option<Kept>>,
 }
+
+/// What is kept from one run to the next: for which settings, names and columns, and the write, if it is of the kind.
+type Kept = ((u64, u64), Option<Arc<KeptWrite>>);
 
 impl PreparedWrite {
     /// The statement of a text, or within a PREPARE, if it writes.
@@ -44,14 +48,18 @@ impl PreparedWrite {
         let Statement::Statement(outer) = statement else { return Ok(None) };
         let ast::Statement::Prepare { name: _, data_types: _, statement: inner } = outer.as_ref() else {
             let statement = Statement::clone(statement);
-            return Ok(writes(outer).then_some(PreparedWrite { statement, name: None, declared: Vec::new() }));
+            return Ok(writes(outer).then(|| PreparedWrite::new(statement, None, Vec::new())));
         };
         if !writes(inner) {
             return Ok(None);
         }
         let (name, declared) = declaration(outer, running)?;
         let statement = Statement::Statement(inner.clone());
-        Ok(Some(PreparedWrite { statement, name: Some(name), declared }))
+        Ok(Some(PreparedWrite::new(statement, Some(name), declared)))
+    }
+
+    fn new(statement: Statement, name: Option<String>, declared: Vec<DataType>) -> PreparedWrite {
+        PreparedWrite { statement, name, declared, kept: Mutex::default() }
     }
 
     /// The types of `$1`, `$2`, ..: those declared; else of the columns that they are written to or compared with, as
@@ -65,11 +73,11 @@ impl PreparedWrite {
         let mut plan = Arc::unwrap_or_clone(dml.input);
         if matches!(dml.op, WriteOp::Insert(_)) {
             one_column_type_each(&plan)?;
-            plan = with_written_types(plan, &table.version.schema)?;
+            plan = with_written_types(plan, &table.base.schema)?;
         }
         let mut plans = vec![plan];
         if let Some(conflict) = take_conflict(&mut self.statement.clone())? {
-            plans.extend(conflict::update_plan(table, &conflict, running)?);
+            plans.extend(conflict::update_plan(table, &conflict, running)?.map(|(plan, _)| plan));
         }
         let mut types = parameter_types(&plans)?;
         types.resize(types.len().max(self.declared.len()), None);
@@ -88,6 +96,7 @@ impl PreparedWrite {
         values: &[ScalarValue],
         types: &[Option<DataType>],
         running: &Arc<RunningStatement>,
+        settings: u64,
     ) -> Result<Done> {
         let mut fitted = Vec::with_capacity(values.len());
         for (place, (value, data_type)) in values.iter().zip(types).enumerate() {
@@ -99,8 +108,51 @@ impl PreparedWrite {
                 _ => value.clone(),
             });
         }
+        if let Some(kept) = self.kept(types, running, settings)?
+            && let Some(done) = kept.run(&fitted, running)?
+        {
+            return Ok(done);
+        }
         let dml = self.planned(running)?;
         write::dml(self.statement.clone(), dml, &fitted, running)
+    }
+
+    /// The write, where it is of a kind that is planned once.
+    fn kept(
+        &self,
+        types: &[Option<DataType>],
+        running: &Arc<RunningStatement>,
+        settings: u64,
+    ) -> Result<Option<Arc<KeptWrite>>> {
+        if !config::nearside(running.planner.config_options()).plan_cache {
+            return Ok(None);
+        }
+        let stamp = (settings, running.catalog.ddl_version);
+        let mut kept = self.kept.lock();
+        match &*kept {
+            Some((of, write)) if *of == stamp => Ok(write.clone()),
+            _ => {
+                let write = self.to_keep(types, running)?.map(Arc::new);
+                *kept = Some((stamp, write.clone()));
+                Ok(write)
+            }
+        }
+    }
+
+    fn to_keep(&self, types: &[Option<DataType>], running: &Arc<RunningStatement>) -> Result<Option<KeptWrite>> {
+        let Some(types) = types.iter().cloned().collect::<Option<Vec<DataType>>>() else { return Ok(None) };
+        let dml = self.planned(running)?;
+        let table = running.catalog.table(&Name::resolve(&dml.table_name)?)?;
+        let mut input = Arc::unwrap_or_clone(dml.input);
+        if matches!(dml.op, WriteOp::Insert(_)) {
+            input = with_written_types(input, &table.base.schema)?;
+        }
+        let conflict = take_conflict(&mut self.statement.clone())?;
+        let deletes =
+            matches!(&self.statement, Statement::Statement(s) if matches!(s.as_ref(), ast::Statement::Delete(_)));
+        let planned = PlannedWrite { op: &dml.op, deletes, input: &input, conflict: conflict.as_ref(), types: &types };
+        write::check_assignments(&self.statement)?;
+        KeptWrite::of(&planned, table, running)
     }
 
     fn planned(&self, running: &RunningStatement) -> Result<DmlStatement> {

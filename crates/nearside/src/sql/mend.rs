@@ -417,10 +417,10 @@ fn as_call(expr: &ast::Expr) -> Option<String> {
             call(name, &[Some(expr), trim_what.as_deref().or(characters)])
         }
         ast::Expr::Substring { expr, substring_from, substring_for, .. } => {
-            call("substr", &[Some(expr), substring_from.as_deref(), substring_for.as_deref()])
+            call("substring", &[Some(expr), substring_from.as_deref(), substring_for.as_deref()])
         }
-        ast::Expr::Position { expr, r#in } => call("strpos", &[Some(r#in), Some(expr)]),
-        ast::Expr::Extract { field, expr, .. } => Some(format!("date_part('{field}', {expr})")),
+        ast::Expr::Position { expr, r#in } => call("position", &[Some(r#in), Some(expr)]),
+        ast::Expr::Extract { field, expr, .. } => Some(format!("extract('{field}', {expr})")),
         ast::Expr::Function(function) => {
             let name = function.name.to_string();
             let rest = expr.to_string().split_off(name.len());

@@ -12,19 +12,19 @@
 //! Rows are proposed in memory, within the statement's budget. Keys are checked when all rows are there, as for UPDATE:
 //! PostgreSQL checks after each row, and refuses what is right in the end only.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, UInt64Array};
-use arrow::compute::{concat_batches, interleave, take_record_batch};
+use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
 use datafusion_common::ScalarValue;
 use datafusion_common::tree_node::{Transformed, TreeNode};
 use datafusion_expr::{LogicalPlan, TableScanBuilder};
 use numa::Reservation;
 use sqlparser::ast::DoUpdate;
-use storage::{Keys, TableVersion};
+use storage::{Keys, TableRow, TableVersion};
 
+use crate::catalog::delta::{FoundKeys, SMALL_ROWS_MAX};
 use crate::catalog::index::{IndexEntry, Origin, indexed, position};
 use crate::catalog::placement::column_index;
 use crate::catalog::{CatalogState, Name, TableEntry, Workers};
@@ -35,8 +35,10 @@ use crate::run::statement::RunningStatement;
 use crate::sql::{Conflict, Pairs, Target, as_update, fresh_name, plan_statement};
 use crate::statements::keys::shown;
 use crate::statements::parameters::with_values;
+use crate::statements::small::{SmallWrite, write_small};
 use crate::statements::stage::{PartStager, as_kept, build};
 use crate::statements::write::{Deletion, check_assignments, commit_checked, fitted, nullable_values};
+use crate::statements::writer::merged;
 use crate::statements::written;
 use crate::tables::sources::GivenSource;
 use crate::tables::stored::StoredSource;
@@ -46,9 +48,6 @@ const BYTES_PER_KEY: usize = 32;
 
 /// The table of pairs; no other one has so high an identity.
 const PAIRS_ID: u64 = u64::MAX;
-
-/// A row of the table as DELETE and UPDATE name it: the segment's place in the upper half, the row in the lower.
-pub(crate) type RowId = u64;
 
 /// `INSERT .. ON CONFLICT` of the rows that `input` gives.
 pub(super) fn insert(
@@ -68,32 +67,67 @@ pub(super) fn insert(
         proposed.add(&batch?)?;
     }
     let proposed = proposed.together()?;
-    let mut taken = Vec::with_capacity(keys.len());
-    for key in keys {
-        taken.push(Taken::of(table, key, &proposed.batch, running)?);
+    let conflict = Proposal { proposed: &proposed.batch, keys: &keys, update: update.as_ref() };
+    let is_small = proposed.batch.num_rows() <= SMALL_ROWS_MAX;
+    if is_small && let Some(count) = conflict.carried_out(table, running)? {
+        return Ok(Done::rows("INSERT", count));
     }
-    let changes = match (update, taken.as_slice()) {
-        (Some(update), [taken]) => changed(&update, table, &proposed.batch, taken, running)?,
-        _ => Changes { new: kept(&taken, proposed.batch.num_rows()), ..Changes::default() },
-    };
-    let count = changes.apply(table, &proposed.batch, running)?;
-    Ok(Done::rows("INSERT", count))
+    let (table, running) = merged(table, running)?;
+    match conflict.carried_out(&table, &running)? {
+        Some(count) => Ok(Done::rows("INSERT", count)),
+        None => Err(Error::Internal("keys of a merged table clash".into())),
+    }
 }
 
-/// Checks what ON CONFLICT says; the plan of DO UPDATE, for the types of its parameters.
+/// Rows that are proposed, and what is said of them.
+struct Proposal<'a> {
+    proposed: &'a RecordBatch,
+    /// The unique indexes that it is about, by their numbers.
+    keys: &'a [(usize, &'a IndexEntry)],
+    update: Option<&'a Update>,
+}
+
+impl Proposal<'_> {
+    /// Inserts and changes what is to be; how many rows that are. `None` where nothing was done since the table's delta
+    /// has to be merged before.
+    fn carried_out(&self, table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Option<u64>> {
+        let mut taken = Vec::with_capacity(self.keys.len());
+        for (number, index) in self.keys {
+            match Taken::of(table, *number, index, self.proposed, running)? {
+                Some(key) => taken.push(key),
+                None => return Ok(None),
+            }
+        }
+        let changes = match (self.update, taken.as_slice()) {
+            (Some(update), [taken]) => changed(update, table, self.proposed, taken, running)?,
+            _ => Changes { new: kept(&taken, self.proposed.num_rows()), ..Changes::default() },
+        };
+        changes.apply(table, self.proposed, running)
+    }
+}
+
+/// Checks what ON CONFLICT says; the plan of DO UPDATE, and the columns that it is over: the table's, and the proposed
+/// row's.
+///
+/// # Errors
+/// Those of planning.
 pub(crate) fn update_plan(
     table: &TableEntry,
     conflict: &Conflict,
     running: &Arc<RunningStatement>,
-) -> Result<Option<LogicalPlan>> {
+) -> Result<Option<(LogicalPlan, SchemaRef)>> {
     keys_of(table, conflict)?;
     let Some(update) = &conflict.update else { return Ok(None) };
-    Ok(Some(Update::planned(table, &conflict.alias, update, &[], running)?.plan))
+    let planned = Update::planned(table, &conflict.alias, update, &[], running)?;
+    let schema = StoredSource::new(&planned.pairs).schema;
+    // Behind them the pairs have a number.
+    let columns: Vec<usize> = (0..schema.fields().len() - 1).collect();
+    Ok(Some((planned.plan, Arc::new(schema.project(&columns)?))))
 }
 
 /// The unique indexes that a clause is about.
-fn keys_of<'a>(table: &'a TableEntry, conflict: &Conflict) -> Result<Vec<&'a IndexEntry>> {
-    let unique = || table.indexes.iter().filter(|index| index.unique);
+pub(crate) fn keys_of<'a>(table: &'a TableEntry, conflict: &Conflict) -> Result<Vec<(usize, &'a IndexEntry)>> {
+    let unique = || table.unique_indexes().enumerate();
     let name = table.name.shown();
     match &conflict.target {
         Target::Any if conflict.update.is_some() => Err(Error::plan(
@@ -102,12 +136,12 @@ fn keys_of<'a>(table: &'a TableEntry, conflict: &Conflict) -> Result<Vec<&'a Ind
         Target::Any => Ok(unique().collect()),
         Target::Columns(columns) => {
             for column in columns {
-                column_index(&table.version.schema, column)?;
+                column_index(&table.base.schema, column)?;
             }
-            let is_it = |index: &&IndexEntry| {
+            let is_it = |(_, index): &(usize, &IndexEntry)| {
                 columns.iter().all(|c| index.is_over(c)) && index.columns.iter().all(|c| columns.contains(c))
             };
-            let there: Vec<String> = unique().map(|index| format!("({})", index.columns.join(", "))).collect();
+            let there: Vec<String> = unique().map(|(_, index)| format!("({})", index.columns.join(", "))).collect();
             let there = if there.is_empty() { "it has none".into() } else { format!("there is {}", there.join(", ")) };
             unique().find(is_it).map(|index| vec![index]).ok_or_else(|| {
                 Error::plan(format!(
@@ -118,10 +152,10 @@ fn keys_of<'a>(table: &'a TableEntry, conflict: &Conflict) -> Result<Vec<&'a Ind
             })
         }
         Target::Constraint(constraint) => {
-            let constraints = || unique().filter(|index| index.origin != Origin::Created);
-            let there: Vec<&str> = constraints().map(|index| index.name.as_str()).collect();
+            let constraints = || unique().filter(|(_, index)| index.origin != Origin::Created);
+            let there: Vec<&str> = constraints().map(|(_, index)| index.name.as_str()).collect();
             let there = if there.is_empty() { "it has none".into() } else { format!("there is {}", there.join(", ")) };
-            constraints().find(|index| index.name == *constraint).map(|index| vec![index]).ok_or_else(|| {
+            constraints().find(|(_, index)| index.name == *constraint).map(|index| vec![index]).ok_or_else(|| {
                 Error::plan(format!(
                     "ON CONFLICT ON CONSTRAINT {constraint}: table '{name}' has no primary key or UNIQUE constraint of \
                      this name; {there}"
@@ -152,7 +186,7 @@ impl<'a> Rows<'a> {
 
     /// Adds rows with the table's columns.
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let batch = as_kept(fitted(batch, &self.table.version.schema)?, self.table)?;
+        let batch = as_kept(fitted(batch, &self.table.base.schema)?, self.table)?;
         let columns = batch.columns().iter().map(own_memory).collect();
         let batch = RecordBatch::try_new(batch.schema(), columns)?;
         // As much again for when they are put together, and for their keys.
@@ -165,7 +199,7 @@ impl<'a> Rows<'a> {
     fn together(self) -> Result<Together> {
         let schema = match self.batches.first() {
             Some(batch) => batch.schema(),
-            None => nullable(&self.table.version.schema),
+            None => nullable(&self.table.base.schema),
         };
         Ok(Together { batch: concat_batches(&schema, &self.batches)?, _held: self.held })
     }
@@ -190,18 +224,26 @@ struct Taken<'a> {
     index: &'a IndexEntry,
     keys: Keys,
     /// The rows that have them.
-    existing: Vec<Option<RowId>>,
+    existing: Vec<Option<TableRow>>,
 }
 
 impl<'a> Taken<'a> {
+    /// `None` where the table's delta has to be merged before.
     fn of(
         table: &TableEntry,
+        number: usize,
         index: &'a IndexEntry,
         proposed: &RecordBatch,
         running: &Arc<RunningStatement>,
-    ) -> Result<Taken<'a>> {
-        let existing = existing_rows(table, index, std::slice::from_ref(proposed), running)?;
-        Ok(Taken { index, keys: Keys::new(&key_columns(index, proposed)?)?, existing })
+    ) -> Result<Option<Taken<'a>>> {
+        let keys = Keys::new(&key_columns(index, proposed)?)?;
+        let pin = table.delta.as_ref().and_then(|delta| delta.keys.units()).map(|units| units.pin());
+        let found = table.find(number, &keys, pin.as_ref(), &|| running.check().is_err(), &running.parallel());
+        running.check()?;
+        match found? {
+            FoundKeys::Rows(existing) => Ok(Some(Taken { index, keys, existing })),
+            FoundKeys::Clash => Ok(None),
+        }
     }
 }
 
@@ -209,57 +251,6 @@ impl<'a> Taken<'a> {
 fn key_columns(index: &IndexEntry, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
     let columns = index.columns.iter().map(|column| Ok(Arc::clone(rows.column(position(column, &rows.schema())?))));
     columns.collect()
-}
-
-/// For each proposed row the table's row with the same key, if there is one.
-pub(crate) fn existing_rows(
-    table: &TableEntry,
-    key: &IndexEntry,
-    proposed: &[RecordBatch],
-    running: &Arc<RunningStatement>,
-) -> Result<Vec<Option<RowId>>> {
-    let version = &table.version;
-    let columns = key.columns.iter().map(|column| position(column, &version.schema)).collect::<Result<Vec<_>>>()?;
-    let mut existing = Vec::with_capacity(proposed.iter().map(RecordBatch::num_rows).sum());
-    for batch in proposed {
-        let keys = Keys::new(&key_columns(key, batch)?)?;
-        let found = keys.find(version, &columns, &|| running.check().is_err(), &running.parallel());
-        let found = running.finished(found, || format!("looking up keys of table '{}'", table.name.shown()))?;
-        existing
-            .extend(found.into_iter().map(|row| row.map(|row| RowId::from(row.segment) << 32 | RowId::from(row.row))));
-    }
-    Ok(existing)
-}
-
-/// Some rows of a table, in the order of their names; `columns` by place.
-pub(crate) fn rows_of(table: &TableEntry, ids: &[RowId], columns: &[usize]) -> Result<RecordBatch> {
-    let schema = nullable(&Arc::new(table.version.schema.project(columns)?));
-    if ids.is_empty() {
-        return Ok(RecordBatch::new_empty(schema));
-    }
-    let mut of_segments: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
-    let mut places = Vec::with_capacity(ids.len());
-    for id in ids {
-        let rows = of_segments.entry(id >> 32).or_default();
-        rows.push(*id as u32);
-        places.push((id >> 32, rows.len() - 1));
-    }
-    let number: BTreeMap<u64, usize> =
-        of_segments.keys().enumerate().map(|(number, segment)| (*segment, number)).collect();
-    let places: Vec<(usize, usize)> = places.into_iter().map(|(segment, row)| (number[&segment], row)).collect();
-    let segments: Vec<_> = table.version.segments().collect();
-    let mut taken = Vec::with_capacity(columns.len());
-    for &column in columns {
-        let mut parts = Vec::with_capacity(of_segments.len());
-        for (segment, rows) in &of_segments {
-            let version = segments.get(*segment as usize);
-            let version = version.ok_or_else(|| Error::Internal("a row identity names no segment".into()))?;
-            parts.push(version.segment.column(column).take(rows));
-        }
-        let parts: Vec<&dyn Array> = parts.iter().map(|part| part.as_ref()).collect();
-        taken.push(interleave(&parts, &places)?);
-    }
-    Ok(RecordBatch::try_new(schema, taken)?)
 }
 
 /// DO UPDATE as a plan over pairs of rows.
@@ -279,7 +270,7 @@ impl Update {
         values: &[ScalarValue],
         running: &Arc<RunningStatement>,
     ) -> Result<Update> {
-        let columns: Vec<String> = table.version.schema.fields().iter().map(|field| field.name().clone()).collect();
+        let columns: Vec<String> = table.base.schema.fields().iter().map(|field| field.name().clone()).collect();
         let mut excluded = Vec::with_capacity(columns.len());
         for column in &columns {
             let mut name = format!("excluded.{column}");
@@ -298,7 +289,7 @@ impl Update {
         let LogicalPlan::Dml(dml) = plan_statement(statement, &running.plan_context())? else {
             return Err(Error::Internal("an UPDATE planned to something else".into()));
         };
-        let plan = with_values(Arc::unwrap_or_clone(dml.input), values, Some(&pairs.version.schema))?;
+        let plan = with_values(Arc::unwrap_or_clone(dml.input), values, Some(&pairs.base.schema))?;
         Ok(Update { plan, pairs })
     }
 
@@ -309,7 +300,7 @@ impl Update {
         table: &'a TableEntry,
         running: &'a Arc<RunningStatement>,
     ) -> Result<(Together, Vec<u32>)> {
-        let columns: Vec<usize> = (0..table.version.schema.fields().len()).collect();
+        let columns: Vec<usize> = (0..table.base.schema.fields().len()).collect();
         let mut rows = Rows::new(table, running);
         let mut proposed = Vec::new();
         if pairs.num_rows() > 0 {
@@ -328,7 +319,7 @@ impl Update {
 
 /// The table that DO UPDATE is planned over: a row, the proposed one beside it, and the number of that.
 fn pairs_table(table: &TableEntry, columns: &[String], excluded: &[String]) -> TableEntry {
-    let schema = nullable(&table.version.schema);
+    let schema = nullable(&table.base.schema);
     let fields = schema.fields().iter().cloned();
     let beside =
         schema.fields().iter().zip(excluded).map(|(field, name)| Arc::new(Field::clone(field).with_name(name)));
@@ -339,7 +330,8 @@ fn pairs_table(table: &TableEntry, columns: &[String], excluded: &[String]) -> T
     TableEntry {
         id: PAIRS_ID,
         name,
-        version: Arc::new(TableVersion::empty(&schema)),
+        base: Arc::new(TableVersion::empty(&schema)),
+        delta: None,
         lengths: Arc::new(table.lengths.iter().map(|(c, length)| (c.clone(), *length)).chain(lengths).collect()),
         indexes: Arc::default(),
         // Defaults stay; nothing else is asked of a table without rows.
@@ -371,12 +363,12 @@ fn changed(
     running: &Arc<RunningStatement>,
 ) -> Result<Changes> {
     let all: Vec<usize> = (0..proposed.num_columns()).collect();
-    let (numbers, ids): (Vec<u32>, Vec<RowId>) =
-        taken.existing.iter().enumerate().filter_map(|(row, id)| Some((row as u32, (*id)?))).unzip();
-    let existing = rows_of(table, &ids, &all)?;
+    let (numbers, rows): (Vec<u32>, Vec<TableRow>) =
+        taken.existing.iter().enumerate().filter_map(|(row, there)| Some((row as u32, (*there)?))).unzip();
+    let existing = table.columns_at(&rows, &all)?;
     let beside = take_record_batch(proposed, &UInt32Array::from(numbers.clone()))?;
     let number: ArrayRef = Arc::new(UInt64Array::from_iter_values(numbers.iter().map(|row| u64::from(*row))));
-    let columns = existing.columns().iter().chain(beside.columns()).cloned().chain([number]).collect();
+    let columns = existing.iter().chain(beside.columns()).cloned().chain([number]).collect();
     let pairs = RecordBatch::try_new(StoredSource::new(&update.pairs).schema, columns)?;
     let bytes = pairs.get_array_memory_size() as u64;
     let _held = running.statement.budget().reserve(bytes)?;
@@ -402,8 +394,8 @@ fn changed(
     for (row, fate) in fates.into_iter().enumerate() {
         match (fate, taken.existing[row]) {
             (Fate::Insert, _) => changes.new.push(row as u32),
-            (Fate::Update(to), Some(id)) => {
-                changes.gone.push(id);
+            (Fate::Update(to), Some(row)) => {
+                changes.gone.push(row);
                 order.push(to);
             }
             (Fate::Update(_), None) | (Fate::Leave, _) => {}
@@ -420,34 +412,47 @@ struct Changes {
     /// Which of the proposed rows are inserted.
     new: Vec<u32>,
     /// Which rows are changed.
-    gone: Vec<RowId>,
+    gone: Vec<TableRow>,
     /// What they are then.
     changed: Option<Together>,
 }
 
 impl Changes {
-    /// Commits them; how many rows they are.
-    fn apply(self, table: &TableEntry, proposed: &RecordBatch, running: &Arc<RunningStatement>) -> Result<u64> {
+    /// Commits them; how many rows they are, or `None` where nothing was done since they are too many for the table's
+    /// delta, which is there.
+    fn apply(self, table: &TableEntry, proposed: &RecordBatch, running: &Arc<RunningStatement>) -> Result<Option<u64>> {
         let count = (self.new.len() + self.gone.len()) as u64;
         if count == 0 {
-            return Ok(0);
+            return Ok(Some(0));
+        }
+        let new = match self.new.len() == proposed.num_rows() {
+            true => proposed.clone(),
+            false => take_record_batch(proposed, &UInt32Array::from(self.new))?,
+        };
+        let added = match &self.changed {
+            None => new,
+            Some(changed) if new.num_rows() == 0 => changed.batch.clone(),
+            Some(changed) => concat_batches(&new.schema(), [&new, &changed.batch])?,
+        };
+        if write_small(table, &added, &self.gone, running)? == SmallWrite::Done {
+            return Ok(Some(count));
+        }
+        if table.delta.is_some() {
+            return Ok(None);
         }
         let mut deleted = Deletion::default();
-        let ids: ArrayRef = Arc::new(UInt64Array::from(self.gone));
+        let ids = self.gone.iter().filter_map(|row| match row {
+            TableRow::Base { segment, row } => Some(u64::from(*segment) << 32 | u64::from(*row)),
+            TableRow::Delta { .. } => None,
+        });
+        let ids: ArrayRef = Arc::new(UInt64Array::from_iter_values(ids));
         deleted.add(&ids, running.statement.budget())?;
         let mut stager = PartStager::new(table, running)?;
-        if self.new.len() == proposed.num_rows() {
-            stager.append(proposed)?;
-        } else {
-            stager.append(&take_record_batch(proposed, &UInt32Array::from(self.new))?)?;
-        }
-        if let Some(changed) = self.changed {
-            stager.append(&changed.batch)?;
-        }
+        stager.append(&added)?;
         let new = build(vec![stager.finish()?], table, running)?;
         let version = deleted.apply(table)?;
         commit_checked(new.appended_to(table, &version), running)?;
-        Ok(count)
+        Ok(Some(count))
     }
 }
 
@@ -498,7 +503,7 @@ fn kept(keys: &[Taken<'_>], rows: usize) -> Vec<u32> {
 ///
 /// `first`: for each the first one with the same key, `None` for one without; `existing`: the row that has its key when
 /// the statement begins; `becomes`: what that is made of by it, `None` where WHERE does not let it.
-fn fates(first: &[Option<u32>], existing: &[Option<RowId>], becomes: &[Option<Became>]) -> Result<Vec<Fate>, u32> {
+fn fates(first: &[Option<u32>], existing: &[Option<TableRow>], becomes: &[Option<Became>]) -> Result<Vec<Fate>, u32> {
     // By key: whether the statement has written a row with it, and whether it gave the row that had it another.
     let mut written = vec![false; first.len()];
     let mut moved = vec![false; first.len()];
@@ -534,6 +539,9 @@ fn fates(first: &[Option<u32>], existing: &[Option<RowId>], becomes: &[Option<Be
 mod tests {
     use super::*;
 
+    /// A row that is there.
+    const THERE: Option<TableRow> = Some(TableRow::Delta { row: 7 });
+
     fn became(row: u32, key: Option<u32>) -> Option<Became> {
         Some(Became { row, key })
     }
@@ -547,14 +555,14 @@ mod tests {
         assert_eq!(fates(&[Some(0), Some(0)], &[None, None], &[None, None]), Err(1));
         // A row that keeps its key is changed once; one that is left alone may be changed later.
         let twice = [Some(0), Some(0)];
-        let there = [Some(7), Some(7)];
+        let there = [THERE; 2];
         assert_eq!(fates(&twice, &there, &[became(0, Some(0)), None]), Err(1));
         assert_eq!(fates(&twice, &there, &[None, became(0, Some(0))]), Ok(vec![Leave, Update(0)]));
         assert_eq!(fates(&twice, &there, &[None, None]), Ok(vec![Leave, Leave]));
         // One that gets another key leaves its old one free, and takes the other.
         assert_eq!(fates(&twice, &there, &[became(0, None), became(1, None)]), Ok(vec![Update(0), Insert]));
         let three = [Some(0), Some(0), Some(0)];
-        assert_eq!(fates(&three, &[Some(7); 3], &[became(0, None); 3]), Err(2));
-        assert_eq!(fates(&[Some(0), Some(1)], &[Some(7), None], &[became(0, Some(1)), None]), Err(1));
+        assert_eq!(fates(&three, &[THERE; 3], &[became(0, None); 3]), Err(2));
+        assert_eq!(fates(&[Some(0), Some(1)], &[THERE, None], &[became(0, Some(1)), None]), Err(1));
     }
 }

@@ -8,6 +8,7 @@ mod placement;
 mod prepared;
 mod session;
 mod slt;
+mod small_writes;
 mod sources;
 mod subqueries;
 mod traffic;

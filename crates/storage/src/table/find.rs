@@ -13,7 +13,7 @@ use std::ops::{Bound, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{Array, ArrayRef};
-use foldhash::fast::RandomState;
+use foldhash::fast::{FixedState, RandomState};
 use hashbrown::HashTable;
 
 use super::TableVersion;
@@ -104,6 +104,13 @@ impl Keys {
     /// which equals nothing.
     pub fn first_equal(&self) -> &[Option<u32>] {
         &self.first
+    }
+
+    /// 64 bits by which each key can be known: equal keys have the same, in every run; others nearly always have
+    /// others. `None` for one with a NULL.
+    pub fn codes(&self) -> impl Iterator<Item = Option<u64>> + '_ {
+        let hasher = FixedState::default();
+        (0..self.rows as u32).map(move |key| hash_of(&hasher, &self.columns, &|column| self.value(column, key)))
     }
 
     /// For each key of other values the one here that equals it, the first of those; `None` where there is none.
@@ -224,7 +231,7 @@ impl Keys {
 
 /// The hash of a key; `None` where a value is NULL.
 fn hash_of<'a>(
-    hasher: &RandomState,
+    hasher: &impl BuildHasher,
     columns: &[(ArrayRef, Physical)],
     values: &dyn Fn(usize) -> Option<Value<'a>>,
 ) -> Option<u64> {

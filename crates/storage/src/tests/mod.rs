@@ -1,6 +1,6 @@
 //! Stored columns against plain arrow arrays: whatever goes in comes out, whichever way it is kept and read.
 
-mod data;
+pub(crate) mod data;
 mod dictionaries;
 mod failures;
 mod indexes;

@@ -5,7 +5,7 @@
 
 use super::node::{DIRECT_KEYS, INNER_HEAD, LEAF_LINES_MAX};
 use super::slot::Child;
-use super::{Tree, slot_of};
+use super::{Root, Tree, slot_of};
 use crate::arena::LINE_WORDS;
 use crate::versions::Pin;
 use std::sync::atomic::Ordering;
@@ -15,14 +15,19 @@ pub(super) const GROUP: usize = 24;
 
 impl Tree {
     /// Hands the value of each key, with the key's place in `keys`, to `found`, in the order of places.
-    pub fn get_many(&self, keys: &[u64], pin: &Pin, mut found: impl FnMut(usize, Option<u64>)) {
+    pub fn get_many(&self, keys: &[u64], pin: &Pin, found: impl FnMut(usize, Option<u64>)) {
+        self.get_many_from(self.root(), keys, pin, found);
+    }
+
+    /// As [`get_many`](Self::get_many), from a root on.
+    pub(crate) fn get_many_from(&self, root: Root, keys: &[u64], pin: &Pin, mut found: impl FnMut(usize, Option<u64>)) {
         for (group, keys) in keys.chunks(GROUP).enumerate() {
-            self.get_group(keys, pin, |place, value| found(group * GROUP + place, value));
+            self.get_group(root, keys, pin, |place, value| found(group * GROUP + place, value));
         }
     }
 
-    fn get_group(&self, keys: &[u64], pin: &Pin, mut found: impl FnMut(usize, Option<u64>)) {
-        let words = self.descend(keys);
+    fn get_group(&self, root: Root, keys: &[u64], pin: &Pin, mut found: impl FnMut(usize, Option<u64>)) {
+        let words = self.descend(root, keys);
         for (place, (key, word)) in keys.iter().zip(words).enumerate() {
             let leaf = self.leaf(Child::of(word));
             found(place, leaf.and_then(|leaf| leaf.get(&self.arena, *key, pin)));
@@ -30,8 +35,8 @@ impl Tree {
     }
 
     /// The slots that at most `GROUP` keys lead to, below all inner nodes, with what they lead to asked for.
-    fn descend(&self, keys: &[u64]) -> [u64; GROUP] {
-        let mut words = [self.root.load(Ordering::Acquire); GROUP];
+    fn descend(&self, root: Root, keys: &[u64]) -> [u64; GROUP] {
+        let mut words = [root.0; GROUP];
         let mut on_the_way = true;
         while on_the_way {
             on_the_way = false;
@@ -68,11 +73,21 @@ impl Tree {
         }
     }
 
+    /// Asks for the first line of a child.
+    pub(super) fn ask_for_head(&self, child: Child) {
+        match child {
+            Child::Inner { block, .. } | Child::Leaf { block, .. } | Child::Direct { block } => {
+                self.arena.prefetch(block, 0);
+            }
+            Child::Empty => {}
+        }
+    }
+
     /// Asks for what a change of each key reads and writes, as look-ups of them would; a change of a tree of which
     /// nothing is in a cache costs as much as a look-up then.
     pub(super) fn ask_for_many(&self, keys: &[u64]) {
         for keys in keys.chunks(GROUP) {
-            self.descend(keys);
+            self.descend(self.root(), keys);
         }
     }
 }

@@ -9,7 +9,9 @@
 //! until nobody needs it. A leaf without a chain, that is nearly every one, is as it was always.
 //!
 //! Invariants: one owner at a time changes a tree; slots are stored after what they lead to; a block that was unlinked
-//! is used again only when no reader is left that was there then; slots of a leaf are side by side and all alike.
+//! is used again only when no reader is left that was there then, and not changed either; slots of a leaf are side by
+//! side and all alike. So a [`Root`] that was taken after a pin leads to all that this pin sees, as long as it is held,
+//! whatever the owner does.
 //!
 //! Source: Kissinger et al., ADMS 2014, sections 3.1 and 4 (prefix trees, prefix length 8); values from before changes
 //! beside the newest ones follow Neumann et al., SIGMOD 2015.
@@ -20,6 +22,9 @@ use crate::arena::{Arena, Block};
 use crate::versions::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+mod carve;
+mod graft;
+mod handover;
 mod lookup;
 mod node;
 mod owner;
@@ -33,6 +38,10 @@ mod way;
 
 pub use owner::{Change, ChangeError, Owner};
 
+#[cfg(test)]
+pub(crate) use handover::fault;
+pub(crate) use handover::{Handover, Taken};
+
 use node::{INNER_HEAD, Leaf};
 use slot::Child;
 
@@ -44,6 +53,10 @@ pub struct Tree {
     /// Newest pairs, committed or not.
     pairs: AtomicU64,
 }
+
+/// Where a reader begins: taken from the tree after the reader was pinned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Root(u64);
 
 /// Where a slot is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,9 +81,21 @@ impl Tree {
         &self.arena
     }
 
+    /// Where to begin.
+    #[inline]
+    pub(crate) fn root(&self) -> Root {
+        Root(self.root.load(Ordering::Acquire))
+    }
+
     /// The value of a key that a reader sees.
     pub fn get(&self, key: u64, pin: &Pin) -> Option<u64> {
-        let mut child = self.child(Place::Root);
+        self.get_from(self.root(), key, pin)
+    }
+
+    /// The value of a key that a reader sees, from a root on.
+    #[inline]
+    pub(crate) fn get_from(&self, root: Root, key: u64, pin: &Pin) -> Option<u64> {
+        let mut child = Child::of(root.0);
         loop {
             child = match child {
                 Child::Inner { block, shift, bits, .. } => {

@@ -332,6 +332,13 @@ impl<'a> Leaf<'a> {
         self.write(|leaf| leaf.set(1, leaf.word(1) & u64::from(u32::MAX) | u64::from(undo) << 32));
     }
 
+    /// Copies all words of it, for its owner, to a leaf of as many words that nobody reads yet.
+    pub(super) fn copy_to(&self, copy: &Leaf<'_>) {
+        for (from, to) in self.words.iter().zip(copy.words) {
+            to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
     /// The value of a key that a reader sees.
     #[inline]
     pub(super) fn get(&self, arena: &Arena, key: u64, pin: &Pin) -> Option<u64> {

@@ -1,17 +1,29 @@
 //! The pairs of a range of keys, in their order, as a reader sees them.
 
 use super::slot::{Child, DIRECT_BITS, interval_end, interval_start};
-use super::{Place, Tree, agrees, slot_of};
+use super::{Place, Root, Tree, agrees, slot_of};
 use crate::versions::Pin;
 
 impl Tree {
     /// Hands the pairs from `first` to `last`, both included, to `each`, in the order of keys, until it says that it
     /// has enough (`false`).
-    pub fn range(&self, first: u64, last: u64, pin: &Pin, mut each: impl FnMut(u64, u64) -> bool) {
+    pub fn range(&self, first: u64, last: u64, pin: &Pin, each: impl FnMut(u64, u64) -> bool) {
+        self.range_from(self.root(), first, last, pin, each);
+    }
+
+    /// As [`range`](Self::range), from a root on.
+    pub(crate) fn range_from(
+        &self,
+        root: Root,
+        first: u64,
+        last: u64,
+        pin: &Pin,
+        mut each: impl FnMut(u64, u64) -> bool,
+    ) {
         let mut buffer = Vec::new();
         let mut next = first;
         while next <= last {
-            let (child, end) = self.reach(next);
+            let (child, end) = self.reach(root, next);
             if let Some(leaf) = self.leaf(child) {
                 leaf.seen_pairs(&self.arena, pin, &mut buffer);
                 let start = buffer.partition_point(|pair| pair.0 < next);
@@ -27,8 +39,8 @@ impl Tree {
     }
 
     /// What holds a key, if anything does, and the last key up to which that is so.
-    fn reach(&self, key: u64) -> (Child, u64) {
-        let mut child = self.child(Place::Root);
+    pub(super) fn reach(&self, root: Root, key: u64) -> (Child, u64) {
+        let mut child = Child::of(root.0);
         let mut end = u64::MAX;
         loop {
             match child {

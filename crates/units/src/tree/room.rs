@@ -11,14 +11,14 @@ use super::node::{DIRECT_LINES, INNER_HEAD, LEAF_LINES_MAX, Leaf, Undo, inner_li
 use super::owner::Owner;
 use super::slot::{Child, DIRECT_BITS, interval_start};
 use super::way::{Parent, Way};
-use super::{Place, slot_of};
+use super::{Place, Tree, slot_of};
 use crate::arena::Block;
 
 /// Bits that an inner node begins with, and by which it grows.
-const BITS_FIRST: u32 = 4;
+pub(super) const BITS_FIRST: u32 = 4;
 const BITS_MORE: u32 = 2;
 /// Pairs from which on an interval of 256 keys becomes an array of values.
-const DIRECT_FROM: usize = 48;
+pub(super) const DIRECT_FROM: usize = 48;
 
 impl Owner {
     /// Makes the leaf of a key have a place for it.
@@ -39,7 +39,7 @@ impl Owner {
                     if cover <= DIRECT_BITS && demand >= DIRECT_FROM {
                         self.make_direct(key, way)?;
                     } else if lines < LEAF_LINES_MAX || cover <= DIRECT_BITS {
-                        self.rebuild(key, way, leaf_lines(demand + 1))?;
+                        self.rebuild(key, way, self.grown_lines(&leaf, demand))?;
                     } else {
                         self.divide(key, way, cover)?;
                     }
@@ -48,8 +48,23 @@ impl Owner {
         }
     }
 
+    /// The lines of a leaf that is full. One that statements are filling becomes twice as large, as its older values are
+    /// copied with it each time.
+    fn grown_lines(&self, leaf: &Leaf<'_>, demand: usize) -> usize {
+        let is_being_filled = self.tree.chain(leaf.undo()).take(demand).count() * 2 > demand;
+        let lines = leaf_lines(demand + 1);
+        if is_being_filled { leaf_lines(demand * 2 + 1).min(LEAF_LINES_MAX).max(lines) } else { lines }
+    }
+
     /// An inner node above one that a key does not agree with.
-    fn part_ways(&mut self, key: u64, way: Way, node: Block, shift: u32, bits: u32) -> Result<(), MemoryError> {
+    pub(super) fn part_ways(
+        &mut self,
+        key: u64,
+        way: Way,
+        node: Block,
+        shift: u32,
+        bits: u32,
+    ) -> Result<(), MemoryError> {
         let prefix = self.tree.prefix(node);
         let high = 64 - (key ^ prefix).leading_zeros();
         let above = high.saturating_sub(BITS_FIRST).max(shift + bits);
@@ -63,7 +78,7 @@ impl Owner {
     }
 
     /// A fresh inner node with empty slots, to stand at a way's place.
-    fn inner(&mut self, key: u64, shift: u32, bits: u32, way: &Way) -> Result<Child, MemoryError> {
+    pub(super) fn inner(&mut self, key: u64, shift: u32, bits: u32, way: &Way) -> Result<Child, MemoryError> {
         let block = self.pool.take(&self.tree.arena, inner_lines(bits))?;
         for word in self.tree.arena.words(block, INNER_HEAD + (1 << bits)) {
             word.store(0, Ordering::Relaxed);
@@ -117,6 +132,13 @@ impl Owner {
         Ok(Child::Leaf { block, cover, lines })
     }
 
+    /// An array of values of the 256 keys around one.
+    pub(super) fn direct_of(&mut self, pairs: &[(u64, u64)], key: u64, undo: Block) -> Result<Child, MemoryError> {
+        let block = self.pool.take(&self.tree.arena, DIRECT_LINES)?;
+        Leaf::direct(&self.tree.arena, block).fill(interval_start(key, DIRECT_BITS), pairs, undo);
+        Ok(Child::Direct { block })
+    }
+
     /// The same leaf with another number of lines.
     pub(super) fn rebuild(&mut self, key: u64, way: Way, lines: usize) -> Result<(), MemoryError> {
         let Child::Leaf { cover, .. } = way.child else { return Ok(()) };
@@ -124,10 +146,10 @@ impl Owner {
         let leaf = tree.leaf(way.child).expect("a leaf");
         let mut pairs = std::mem::take(&mut self.scratch);
         leaf.pairs(&mut pairs);
-        let rebuilt = self.leaf_of(&pairs, lines, cover, leaf.undo());
+        let rebuilt = self.with_copied_chain(leaf.undo(), |owner, chain| owner.leaf_of(&pairs, lines, cover, chain));
         self.scratch = pairs;
         self.store_over(key, &way, cover, rebuilt?);
-        self.unlink_child(way.child);
+        self.unlink_with_chain(way.child);
         Ok(())
     }
 
@@ -137,17 +159,34 @@ impl Owner {
         debug_assert_eq!(cover, DIRECT_BITS, "intervals are not divided below it");
         let tree = Arc::clone(&self.tree);
         let leaf = tree.leaf(way.child).expect("a leaf");
-        let block = self.pool.take(&tree.arena, DIRECT_LINES)?;
-        leaf.pairs(&mut self.scratch);
-        Leaf::direct(&tree.arena, block).fill(interval_start(key, DIRECT_BITS), &self.scratch, leaf.undo());
-        self.store_over(key, &way, cover, Child::Direct { block });
-        self.unlink_child(way.child);
+        let mut pairs = std::mem::take(&mut self.scratch);
+        leaf.pairs(&mut pairs);
+        let direct = self.with_copied_chain(leaf.undo(), |owner, chain| owner.direct_of(&pairs, key, chain));
+        self.scratch = pairs;
+        self.store_over(key, &way, cover, direct?);
+        self.unlink_with_chain(way.child);
         Ok(())
+    }
+
+    /// A leaf with a copy of another's chain: who is in the other goes on seeing what it has seen, since nobody
+    /// changes it.
+    pub(super) fn with_copied_chain(
+        &mut self,
+        chain: Block,
+        make: impl FnOnce(&mut Owner, Block) -> Result<Child, MemoryError>,
+    ) -> Result<Child, MemoryError> {
+        let tree = Arc::clone(&self.tree);
+        let copy = self.copy_chain(&tree, chain, &|_| true)?;
+        let made = make(self, copy);
+        if made.is_err() {
+            self.discard_chain(copy);
+        }
+        made
     }
 
     /// Divides a full leaf: in halves where it has several slots, else after its node has more slots, or below a node
     /// of its own.
-    fn divide(&mut self, key: u64, way: Way, cover: u32) -> Result<(), MemoryError> {
+    pub(super) fn divide(&mut self, key: u64, way: Way, cover: u32) -> Result<(), MemoryError> {
         match way.parent {
             Some(parent) if cover > parent.shift => self.halve(key, way, cover),
             Some(parent) if self.may_grow(&parent) => self.grow(parent),
@@ -192,18 +231,18 @@ impl Owner {
     }
 
     /// A leaf of some pairs and of those older values that belong to it; no leaf where there is neither.
-    fn part_of(
+    pub(super) fn part_of(
         &mut self,
         pairs: &[(u64, u64)],
         cover: u32,
         chain: Block,
         belongs: &dyn Fn(u64) -> bool,
     ) -> Result<Child, MemoryError> {
-        let chain = self.copy_chain(chain, belongs)?;
+        let tree = Arc::clone(&self.tree);
+        let chain = self.copy_chain(&tree, chain, belongs)?;
         if pairs.is_empty() && chain == 0 {
             return Ok(Child::Empty);
         }
-        let tree = Arc::clone(&self.tree);
         let is_absent = |key: u64| pairs.binary_search_by_key(&key, |pair| pair.0).is_err();
         let mut absent: Vec<u64> =
             tree.chain(chain).filter(|record| record.before().is_some()).map(|record| record.key()).collect();
@@ -217,15 +256,17 @@ impl Owner {
         child
     }
 
-    /// A copy of a chain, in its order, of the older values that belong.
-    fn copy_chain(&mut self, chain: Block, belongs: &dyn Fn(u64) -> bool) -> Result<Block, MemoryError> {
+    /// A copy of a chain of a tree, in its order, of the older values that belong.
+    pub(super) fn copy_chain(
+        &mut self,
+        from: &Tree,
+        chain: Block,
+        belongs: &dyn Fn(u64) -> bool,
+    ) -> Result<Block, MemoryError> {
         let tree = Arc::clone(&self.tree);
         let mut first = 0;
         let mut last: Block = 0;
-        let mut at = chain;
-        while at != 0 {
-            let record = Undo::at(&tree.arena, at);
-            at = record.next();
+        for record in from.chain(chain) {
             if !belongs(record.key()) {
                 continue;
             }
@@ -248,14 +289,15 @@ impl Owner {
 
     /// Gives back what was never linked.
     pub(super) fn discard(&mut self, child: Child) {
-        if let Child::Leaf { block, lines, .. } = child {
-            let chain = Leaf::keyed(&self.tree.arena, block, lines).undo();
-            self.discard_chain(chain);
+        let tree = Arc::clone(&self.tree);
+        let Some(leaf) = tree.leaf(child) else { return };
+        self.discard_chain(leaf.undo());
+        if let Some((block, lines)) = child.leaf_block() {
             self.pool.give_back(block, lines);
         }
     }
 
-    fn discard_chain(&mut self, mut chain: Block) {
+    pub(super) fn discard_chain(&mut self, mut chain: Block) {
         while chain != 0 {
             let next = Undo::at(&self.tree.arena, chain).next();
             self.pool.give_back(chain, Undo::LINES);

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use numa::MemoryError;
 
 use super::lookup::GROUP;
-use super::node::{DIRECT_LINES, INNER_HEAD, LEAF_LINES_MAX, Leaf, Undo, inner_lines, leaf_capacity, leaf_lines};
+use super::node::{INNER_HEAD, LEAF_LINES_MAX, Leaf, Undo, inner_lines, leaf_capacity, leaf_lines};
 use super::owner::{COLLECT_FROM, Owner};
 use super::slot::{Child, DIRECT_BITS};
 use super::way::Way;
@@ -141,6 +141,7 @@ impl Owner {
         while let Some((_, block, lines)) = self.unlinked.pop_front_if(|(epoch, ..)| *epoch < oldest) {
             self.pool.give_back(block, lines);
         }
+        self.pool.share_free(&self.tree.arena);
     }
 
     /// Makes a leaf without older values as small as its pairs allow.
@@ -176,7 +177,7 @@ impl Owner {
     }
 
     /// Takes out a leaf without pairs, and every inner node above it that leads to nothing then.
-    fn remove_leaf(&mut self, key: u64, way: Way) {
+    pub(super) fn remove_leaf(&mut self, key: u64, way: Way) {
         let cover = match way.child {
             Child::Leaf { cover, .. } => cover,
             Child::Direct { .. } => DIRECT_BITS,
@@ -184,7 +185,11 @@ impl Owner {
         };
         self.store_over(key, &way, cover, Child::Empty);
         self.unlink_child(way.child);
-        let mut way = way;
+        self.prune(key, way);
+    }
+
+    /// Takes out every inner node above an empty slot that leads to nothing.
+    pub(super) fn prune(&mut self, key: u64, mut way: Way) {
         while let Some(parent) = way.parent {
             let slots = &self.tree.arena.words(parent.block, INNER_HEAD + (1 << parent.bits))[INNER_HEAD..];
             if slots.iter().any(|slot| slot.load(Ordering::Relaxed) != 0) {
@@ -209,6 +214,10 @@ impl Owner {
                 return;
             }
             let other_way = tree.way(other_key);
+            // A leaf that has all slots of a node below would leave that node behind.
+            if other_way.parent.is_none_or(|other| other.block != parent.block) {
+                return;
+            }
             let other = match other_way.child {
                 Child::Leaf { cover: own, .. } if own == cover => tree.leaf(other_way.child),
                 // Slots next to it that lead nowhere become its own for nothing.
@@ -246,10 +255,8 @@ impl Owner {
 
     /// Unlinks a leaf whose chain lives on, or that has none.
     pub(super) fn unlink_child(&mut self, child: Child) {
-        match child {
-            Child::Leaf { block, lines, .. } => self.unlink(block, lines),
-            Child::Direct { block } => self.unlink(block, DIRECT_LINES),
-            Child::Empty | Child::Inner { .. } => {}
+        if let Some((block, lines)) = child.leaf_block() {
+            self.unlink(block, lines);
         }
     }
 

@@ -39,6 +39,20 @@ impl Tree {
         way
     }
 
+    /// The way to an inner node that lies above a key.
+    pub(super) fn way_to(&self, key: u64, node: Block) -> Option<Way> {
+        let mut way = Way { place: Place::Root, child: self.child(Place::Root), parent: None };
+        while let Child::Inner { block, shift, bits, skips } = way.child {
+            if block == node {
+                return Some(way);
+            }
+            let parent = Parent { place: way.place, block, shift, bits, skips };
+            let place = Place::Slot { node: block, slot: slot_of(key, shift, bits) };
+            way = Way { place, child: self.child(place), parent: Some(parent) };
+        }
+        None
+    }
+
     /// The older values of a leaf, the newest first; for its owner.
     pub(super) fn chain(&self, first: Block) -> impl Iterator<Item = Undo<'_>> {
         let record = move |block: Block| (block != 0).then(|| Undo::at(&self.arena, block));

@@ -1,0 +1,66 @@
+//! Rows by their key, on the thread of the caller: no plan is bound and no task is made.
+//!
+//! The state of the catalog and the keys of units are looked at together, so a row is found as it was committed. What
+//! is read is told to the statement's account of traffic as a task on this thread.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use exec::ParameterId;
+use storage::{Keys, Serial, TableRow};
+
+use crate::catalog::TableEntry;
+use crate::catalog::delta::FoundKeys;
+use crate::error::{Error, Result};
+use crate::lower::{KeyQuery, KeyValue, Slots};
+use crate::run::profile;
+use crate::run::statement::RunningStatement;
+use crate::run::stream::ResultStream;
+
+/// The row that has a key; `None` where the query has to run as others do. Values are of the columns' types, and none
+/// is NULL.
+///
+/// # Errors
+/// A statement that was cancelled, a value that is missing.
+pub(super) fn start(
+    query: &KeyQuery,
+    values: &Slots,
+    schema: &SchemaRef,
+    running: &RunningStatement,
+) -> Result<Option<ResultStream>> {
+    if profile::wanted(running) {
+        return Ok(None);
+    }
+    let (state, pin) = running.home.pinned();
+    let Some(table) = state.by_id(query.table) else { return Ok(None) };
+    if state.ddl_version != running.catalog.ddl_version {
+        return Ok(None);
+    }
+    let value = |value: &KeyValue| match value {
+        KeyValue::Literal(value) => Ok(Arc::clone(value)),
+        KeyValue::Parameter(ParameterId(place)) => {
+            values.get(*place).cloned().ok_or_else(|| Error::Internal("a parameter of a key has no value".into()))
+        }
+    };
+    let key = query.key.iter().map(value).collect::<Result<Vec<ArrayRef>>>()?;
+    let FoundKeys::Rows(found) = table.find(query.index, &Keys::new(&key)?, pin.as_ref(), &|| false, &Serial)? else {
+        return Ok(None);
+    };
+    drop(pin);
+    let rows: Vec<TableRow> = found.into_iter().flatten().collect();
+    let columns = table.columns_at(&rows, &query.columns)?;
+    account(table, query, &rows, running);
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
+    Ok(Some(ResultStream::ready(Arc::clone(schema), vec![batch])))
+}
+
+/// Tells what was read of the base; what a delta has lies wherever its writer was.
+fn account(table: &TableEntry, query: &KeyQuery, rows: &[TableRow], running: &RunningStatement) {
+    let base = rows.iter().filter_map(|row| match row {
+        TableRow::Base { segment, row } => Some((*segment as usize, *row)),
+        TableRow::Delta { .. } => None,
+    });
+    exec::account_rows(&running.traffic, &running.statement, &query.shown, &table.base, &query.columns, base);
+}

@@ -1,0 +1,38 @@
+//! Published tables under loom: a reader between two transfers is always sent to a root that has the key.
+//!
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p nearside-units --lib model`, in a build folder of its own.
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::*;
+
+#[test]
+fn a_reader_finds_the_key_while_its_range_goes_there_and_back() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let table = RangeTable::new(vec![0, 10]).expect("two ranges");
+        let published = Arc::new(Published::new(&table, 4));
+        // Whether a unit's root leads to the key 5.
+        let roots = Arc::new([AtomicU64::new(1), AtomicU64::new(0)]);
+        let reader = {
+            let (published, roots) = (Arc::clone(&published), Arc::clone(&roots));
+            thread::spawn(move || {
+                let mut last = 0;
+                for _ in 0..2 {
+                    let (has_key, number) = published.read(|view| roots[view.owner_of(5)].load(Ordering::Acquire));
+                    assert_eq!(has_key, 1, "a table with the roots of another");
+                    assert!(number >= last);
+                    last = number;
+                }
+            })
+        };
+        for (from, to) in [(0, 1), (1, 0)] {
+            // As a transfer does: filled before, emptied with the table.
+            roots[to].store(1, Ordering::Release);
+            published.publish(&table.moved(0, 9, to), || roots[from].store(0, Ordering::Release));
+        }
+        reader.join().expect("the reader");
+    });
+}
