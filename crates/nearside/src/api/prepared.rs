@@ -21,6 +21,7 @@ use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::{AnyStatement, plan_statement};
+use crate::statements::parameters::{fitting, parameter_types};
 
 /// A statement that waits for values, as it was written, and of a query the plan that was made last.
 #[derive(Debug)]
@@ -117,7 +118,7 @@ impl Template {
             return Ok((Template { source, write, parameter_types, declared, planned: Mutex::default() }, name));
         }
         let (plan, name) = source.plan(running)?;
-        let parameter_types = parameter_types(&plan)?;
+        let parameter_types = parameter_types(std::slice::from_ref(&plan))?;
         let declared = source.declared();
         let template = Template { source, write: None, parameter_types, declared, planned: Mutex::default() };
         template.keep(plan, running, settings)?;
@@ -170,13 +171,13 @@ impl Template {
         for (place, (value, data_type)) in values.iter().zip(&self.parameter_types).enumerate() {
             match data_type {
                 Some(data_type) if value.data_type() != *data_type => {
-                    let fitted = value.cast_to(data_type)?;
-                    if place >= self.declared && !value.is_null() && fitted.cast_to(&value.data_type())? != *value {
-                        // A fraction compared with an integer, say: it stands for itself, as it would in the text.
-                        let plan = self.source.plan(&running)?.0;
-                        return query::run(plan.with_param_values(params(values))?, running, false);
+                    match fitting(value, data_type, place < self.declared, &running)? {
+                        Some(value) => cast.push(value),
+                        None => {
+                            let plan = self.source.plan(&running)?.0;
+                            return query::run(plan.with_param_values(params(values))?, running, false);
+                        }
                     }
-                    cast.push(fitted);
                 }
                 _ => cast.push(value.clone()),
             }
@@ -198,7 +199,7 @@ impl Template {
     fn keep(&self, plan: LogicalPlan, running: &RunningStatement, settings: u64) -> Result<Arc<PlannedQuery>> {
         let stamp = Stamp { settings, ddl_version: running.catalog.ddl_version };
         // Of other types than the client was told, its values go in before anything is made of the types.
-        let planned = match parameter_types(&plan) {
+        let planned = match parameter_types(std::slice::from_ref(&plan)) {
             Ok(types) if types == self.parameter_types => PlannedQuery::new(plan, running)?,
             _ => PlannedQuery::unoptimised(plan),
         };
@@ -208,19 +209,4 @@ impl Template {
         *self.planned.lock() = planned.is_optimised().then(|| (stamp, Arc::clone(&planned)));
         Ok(planned)
     }
-}
-
-/// The types of `$1`, `$2`, .. as far as the plan tells them.
-fn parameter_types(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>> {
-    let types = plan.get_parameter_types()?;
-    let count = types.len();
-    let mut in_order = vec![None; count];
-    for (name, data_type) in types {
-        let index = name.trim_start_matches('$').parse::<usize>().unwrap_or(0);
-        match in_order.get_mut(index.wrapping_sub(1)) {
-            Some(slot) => *slot = data_type,
-            None => return Err(Error::plan(format!("parameter {name}: parameters are $1 to ${count}, without gaps"))),
-        }
-    }
-    Ok(in_order)
 }

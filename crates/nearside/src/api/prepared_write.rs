@@ -1,27 +1,28 @@
 //! [`PreparedWrite`]: an INSERT, UPDATE or DELETE that waits for values.
 //!
-//! What writes one row by its key, or a new one, is planned once ([`KeptWrite`]). Each run of another statement, or with
-//! values of other types, plans it anew and puts the values into the plan, as if they stood in the text.
+//! What writes one row by its key, or a new one, is planned once ([`KeptWrite`]). Each run of another statement, or
+//! with values of other types, plans it anew and puts the values into the plan, as if they stood in the text.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion_common::ScalarValue;
 use datafusion_common::tree_node::TreeNode;
-use datafusion_expr::dml::InsertOp;
 use datafusion_expr::{DmlStatement, Expr, LogicalPlan, Projection, Statement as PlanStatement, WriteOp};
 use datafusion_sql::parser::Statement;
 use parking_lot::Mutex;
 use sqlparser::ast;
 
 use crate::catalog::Name;
+use crate::error::types::sql_type;
 use crate::error::{Error, Result};
 use crate::run::config;
 use crate::run::outcome::Done;
 use crate::run::statement::RunningStatement;
 use crate::sql::{AnyStatement, plan_statement, take_conflict};
 use crate::statements::kept::{KeptWrite, PlannedWrite};
-use crate::statements::parameters::{parameter_types, with_type};
+use crate::statements::parameters::{fitting, parameter_types, with_type};
 use crate::statements::{conflict, write};
 
 /// A statement that writes, as it was written.
@@ -70,7 +71,8 @@ impl PreparedWrite {
         let dml = self.planned(running)?;
         let table = running.catalog.table(&Name::resolve(&dml.table_name)?)?;
         let mut plan = Arc::unwrap_or_clone(dml.input);
-        if dml.op == WriteOp::Insert(InsertOp::Append) {
+        if matches!(dml.op, WriteOp::Insert(_)) {
+            one_column_type_each(&plan)?;
             plan = with_written_types(plan, &table.base.schema)?;
         }
         let mut plans = vec![plan];
@@ -98,13 +100,10 @@ impl PreparedWrite {
     ) -> Result<Done> {
         let mut fitted = Vec::with_capacity(values.len());
         for (place, (value, data_type)) in values.iter().zip(types).enumerate() {
+            let is_declared = place < self.declared.len();
             fitted.push(match data_type {
                 Some(data_type) if value.data_type() != *data_type => {
-                    let cast = value.cast_to(data_type)?;
-                    // One that is another value then stands for itself, as it would in the text.
-                    let same =
-                        place < self.declared.len() || value.is_null() || cast.cast_to(&value.data_type())? == *value;
-                    if same { cast } else { value.clone() }
+                    fitting(value, data_type, is_declared, running)?.unwrap_or_else(|| value.clone())
                 }
                 _ => value.clone(),
             });
@@ -145,7 +144,7 @@ impl PreparedWrite {
         let dml = self.planned(running)?;
         let table = running.catalog.table(&Name::resolve(&dml.table_name)?)?;
         let mut input = Arc::unwrap_or_clone(dml.input);
-        if dml.op == WriteOp::Insert(InsertOp::Append) {
+        if matches!(dml.op, WriteOp::Insert(_)) {
             input = with_written_types(input, &table.base.schema)?;
         }
         let conflict = take_conflict(&mut self.statement.clone())?;
@@ -187,6 +186,34 @@ fn declaration(prepare: &ast::Statement, running: &RunningStatement) -> Result<(
         }
         _ => Err(Error::Internal("a PREPARE planned to something else".into())),
     }
+}
+
+/// Refuses a parameter that VALUES gives to columns of several types: the planner knows of the last of them only.
+fn one_column_type_each(plan: &LogicalPlan) -> Result<()> {
+    let mut types: HashMap<&str, &DataType> = HashMap::new();
+    let mut node = plan;
+    while let LogicalPlan::Projection(Projection { input, .. }) = node {
+        node = input;
+    }
+    let LogicalPlan::Values(values) = node else { return Ok(()) };
+    for (value, field) in values.values.iter().flat_map(|row| row.iter().zip(values.schema.fields())) {
+        let value = match value {
+            Expr::Cast(cast) => cast.expr.as_ref(),
+            other => other,
+        };
+        let Expr::Placeholder(parameter) = value else { continue };
+        let known = *types.entry(&parameter.id).or_insert(field.data_type());
+        if known != field.data_type() {
+            let first = sql_type(known);
+            let second = sql_type(field.data_type());
+            let name = &parameter.id;
+            return Err(Error::plan(format!(
+                "parameter {name} is written to columns of the types {first} and {second}; cast it where it stands, or \
+                 use two parameters"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// An INSERT's rows, in which parameters that are outputs of the query by themselves have the type of their column.

@@ -9,9 +9,8 @@ use std::ops::ControlFlow;
 use datafusion_common::DataFusionError;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    self, Assignment, AssignmentTarget, ConflictTarget, DoUpdate, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, Ident, ObjectName, OnConflict, OnConflictAction, OnInsert, TableAliasWithoutColumns,
-    TableFactor, VisitMut, VisitorMut,
+    self, Assignment, AssignmentTarget, ConflictTarget, DoUpdate, Expr, Ident, ObjectName, OnConflict,
+    OnConflictAction, OnInsert, TableAliasWithoutColumns, TableFactor, VisitMut, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -145,7 +144,9 @@ pub(crate) fn take_conflict(statement: &mut Statement) -> Result<Option<Conflict
     let Statement::Statement(inner) = statement else { return Ok(None) };
     let ast::Statement::Insert(insert) = inner.as_mut() else { return Ok(None) };
     let alias = insert.table_alias.take().map(|alias| normalised(alias.alias));
-    let Some(OnInsert::OnConflict(OnConflict { conflict_target, action })) = insert.on.take() else {
+    let Some(OnInsert::OnConflict(OnConflict { conflict_target, action })) =
+        insert.on.take_if(|on| matches!(on, OnInsert::OnConflict(_)))
+    else {
         return Ok(None);
     };
     let name = |name: &ObjectName| match name.0.as_slice() {
@@ -181,8 +182,7 @@ pub(crate) fn take_conflict(statement: &mut Statement) -> Result<Option<Conflict
 /// What DO UPDATE says, as an UPDATE of pairs of rows.
 ///
 /// # Errors
-/// Columns that are not there, lists of different lengths, and what is not done: a query that gives several columns,
-/// a table called `excluded` within a query.
+/// Columns that are not there; a table called `excluded`, the statement's or one within a query.
 pub(crate) fn as_update(update: &DoUpdate, pairs: &Pairs<'_>) -> Result<Statement> {
     if pairs.alias == EXCLUDED {
         return Err(Error::plan(
@@ -196,46 +196,15 @@ pub(crate) fn as_update(update: &DoUpdate, pairs: &Pairs<'_>) -> Result<Statemen
     };
     written.assignments = Vec::new();
     for Assignment { target, value } in &update.assignments {
-        match target {
-            AssignmentTarget::ColumnName(column) => written.assignments.push(pairs.assignment(column, value.clone())?),
-            AssignmentTarget::Tuple(columns) => {
-                let values = row_of(value)?;
-                if values.len() != columns.len() {
-                    let sizes = format!("{} columns get {} values", columns.len(), values.len());
-                    return Err(Error::plan(format!("SET {target} = ..: {sizes}; give each column one")));
-                }
-                for (column, value) in columns.iter().zip(values) {
-                    written.assignments.push(pairs.assignment(column, value)?);
-                }
-            }
-        }
+        let AssignmentTarget::ColumnName(column) = target else {
+            return Err(Error::Internal(format!("SET {target} was not taken apart")));
+        };
+        written.assignments.push(pairs.assignment(column, value.clone())?);
     }
     written.selection = update.selection.clone();
     match written.visit(&mut Rename(pairs)) {
         ControlFlow::Break(error) => Err(error),
         ControlFlow::Continue(()) => Ok(Statement::Statement(Box::new(ast::Statement::Update(written)))),
-    }
-}
-
-/// The values of `(a, b)` and of `ROW(a, b)`.
-fn row_of(value: &Expr) -> Result<Vec<Expr>> {
-    let refused = || {
-        Err(Error::Unsupported(
-            "SET (..) = is supported with as many values in brackets or in ROW(..); set each column by itself".into(),
-        ))
-    };
-    match value {
-        Expr::Tuple(values) => Ok(values.clone()),
-        Expr::Function(Function { name, args: FunctionArguments::List(list), .. })
-            if name.to_string().eq_ignore_ascii_case("row") && list.clauses.is_empty() =>
-        {
-            let argument = |arg: &FunctionArg| match arg {
-                FunctionArg::Unnamed(FunctionArgExpr::Expr(value)) => Some(value.clone()),
-                _ => None,
-            };
-            list.args.iter().map(argument).collect::<Option<_>>().map_or_else(refused, Ok)
-        }
-        _ => refused(),
     }
 }
 

@@ -1,5 +1,5 @@
-//! What INSERT, UPDATE and DELETE say of their table: `DEFAULT` in the place of a value or of all of them, and the alias
-//! of a DELETE.
+//! What INSERT, UPDATE and DELETE say of their table: `DEFAULT` in the place of a value or of all of them, and the
+//! alias of a DELETE.
 
 use std::ops::ControlFlow;
 

@@ -106,7 +106,8 @@ impl Proposal<'_> {
     }
 }
 
-/// The plan of what DO UPDATE says, and the columns that it is over: the table's, and the proposed row's.
+/// Checks what ON CONFLICT says; the plan of DO UPDATE, and the columns that it is over: the table's, and the proposed
+/// row's.
 ///
 /// # Errors
 /// Those of planning.
@@ -115,6 +116,7 @@ pub(crate) fn update_plan(
     conflict: &Conflict,
     running: &Arc<RunningStatement>,
 ) -> Result<Option<(LogicalPlan, SchemaRef)>> {
+    keys_of(table, conflict)?;
     let Some(update) = &conflict.update else { return Ok(None) };
     let planned = Update::planned(table, &conflict.alias, update, &[], running)?;
     let schema = StoredSource::new(&planned.pairs).schema;
@@ -253,7 +255,8 @@ fn key_columns(index: &IndexEntry, rows: &RecordBatch) -> Result<Vec<ArrayRef>> 
 
 /// DO UPDATE as a plan over pairs of rows.
 struct Update {
-    /// What gives a pair's row as it is to be, its excluded row, and which pair it is, for pairs that WHERE lets through.
+    /// What gives a pair's row as it is to be, its excluded row, and which pair it is, for pairs that WHERE lets
+    /// through.
     plan: LogicalPlan,
     /// The table that the plan reads.
     pairs: TableEntry,
@@ -472,7 +475,8 @@ enum Fate {
     Leave,
 }
 
-/// Which proposed rows DO NOTHING inserts: those of which no existing row and no earlier one that is inserted has a key.
+/// Which proposed rows DO NOTHING inserts: those of which no existing row has a key, and no earlier one that is
+/// inserted.
 fn kept(keys: &[Taken<'_>], rows: usize) -> Vec<u32> {
     let mut has: Vec<Vec<bool>> = keys.iter().map(|_| vec![false; rows]).collect();
     let mut new = Vec::new();
@@ -494,8 +498,8 @@ fn kept(keys: &[Taken<'_>], rows: usize) -> Vec<u32> {
     new
 }
 
-/// What becomes of each proposed row with DO UPDATE, one after the other; the first that would change what the statement
-/// has written for an error.
+/// What becomes of each proposed row with DO UPDATE, one after the other; the first that would change what the
+/// statement has written for an error.
 ///
 /// `first`: for each the first one with the same key, `None` for one without; `existing`: the row that has its key when
 /// the statement begins; `becomes`: what that is made of by it, `None` where WHERE does not let it.

@@ -328,6 +328,25 @@ fn what_is_computed_once_or_in_each_place_is_the_users_word() {
 }
 
 #[test]
+fn days_beside_constant_times_are_compared_as_days() {
+    let database = database();
+    let session = database.session();
+    session.execute("CREATE TABLE o AS SELECT DATE '1994-06-01' AS d, 1 AS k").unwrap();
+    let cases = [
+        ("d < DATE '1994-01-01' + INTERVAL '1 year'", "d < 1995-01-01"),
+        ("d >= DATE '1995-01-01' - INTERVAL '1 hour'", "d > 1994-12-31"),
+        ("DATE '1994-01-01' + INTERVAL '1 day' <> d", "d <> 1994-01-02"),
+    ];
+    for (condition, expected) in cases {
+        let explain = format!("EXPLAIN SELECT k FROM o WHERE {condition}");
+        let batches = session.query(&explain).unwrap().collect_all().unwrap();
+        let operators = batches[0].column_by_name("operator").unwrap().as_string_view();
+        let filters = operators.iter().flatten().filter(|line| line.contains("Filter")).collect::<Vec<_>>();
+        assert!(filters.len() == 1 && filters[0].contains(expected), "{condition}: {filters:?}");
+    }
+}
+
+#[test]
 fn views_tell_of_bytes_and_tasks() {
     let database = database();
     numbers(&database, "numbers", 1_000_000);

@@ -45,11 +45,13 @@ proptest! {
         domain in 2usize..300,
     ) {
         let mut random = Random::new(seed);
-        let mut table = table_of(&schema(), &sizes.iter().map(|&n| columns(n, domain, &mut random)).collect::<Vec<_>>());
+        let loads: Vec<_> = sizes.iter().map(|&rows| columns(rows, domain, &mut random)).collect();
+        let mut table = table_of(&schema(), &loads);
         for segment in 0..table.parts.first().map_or(0, |part| part.segments.len()) {
             let rows = table.parts[0].segments[segment].segment.rows() as u32;
             let gone: Vec<u32> = (0..rows).filter(|_| random.below(3) == 0).collect();
-            table = table.with_deleted(&[RowsToDelete { part: 0, segment, rows: gone }], &Allocator::unplaced()).unwrap();
+            let delete = RowsToDelete { part: 0, segment, rows: gone };
+            table = table.with_deleted(&[delete], &Allocator::unplaced()).unwrap();
         }
         let wanted = columns(wanted, domain, &mut random);
         let written = table_of(&schema(), std::slice::from_ref(&wanted));
@@ -64,7 +66,8 @@ proptest! {
             let values: Vec<ArrayRef> = key.iter().map(|&column| wanted[column].clone()).collect();
             let looked_up = Keys::new(&values).unwrap();
             for indexes in [&[][..], &key[..1], &key[key.len() - 1..], &key[..]] {
-                prop_assert_eq!(&find(&indexed(&table, indexes), &key, &looked_up), &expected, "{:?} {:?}", key, indexes);
+                let found = find(&indexed(&table, indexes), &key, &looked_up);
+                prop_assert_eq!(&found, &expected, "{:?} {:?}", key, indexes);
             }
             let first = |of: &Option<Vec<String>>| {
                 ours.iter().position(|key| of.is_some() && key == of).map(|first| first as u32)
@@ -75,9 +78,10 @@ proptest! {
             let all: Vec<ArrayRef> = table.segments().next().map_or(Vec::new(), |version| {
                 key.iter().map(|&column| version.segment.column(column).slice(0..version.segment.rows())).collect()
             });
+            let every: Vec<usize> = (0..key.len()).collect();
             if !all.is_empty() {
                 let rows: Vec<Option<Vec<String>>> =
-                    keys(&table_of(&schema_of_key(&key), std::slice::from_ref(&all)), &(0..key.len()).collect::<Vec<_>>())
+                    keys(&table_of(&schema_of_key(&key), std::slice::from_ref(&all)), &every)
                         .into_iter().map(|(_, _, key)| key).collect();
                 prop_assert_eq!(looked_up.equal_to(&all).unwrap(), rows.iter().map(first).collect::<Vec<_>>());
             }

@@ -80,7 +80,7 @@ fn on_insert(on: &OnInsert) -> Result<()> {
     match action {
         OnConflictAction::DoNothing => Ok(()),
         OnConflictAction::DoUpdate(DoUpdate { assignments, selection }) => {
-            // Which rows may stand behind `SET (a, b) =`, `conflict` says.
+            // Which rows may stand behind `SET (a, b) =`, `ordinary` says.
             let values = assignments.iter().map(|Assignment { target: _, value }| value);
             values.chain(selection).try_for_each(expr)
         }
