@@ -38,14 +38,15 @@ pub(crate) enum KeyValue {
 /// What a plan asks for, where all that it does is to give columns of the one row that has a key, which has the very
 /// types of the key's columns.
 pub(crate) fn key_query(plan: &LogicalPlan, catalog: &CatalogState) -> Option<KeyQuery> {
-    let (scan, outputs) = match plan {
-        LogicalPlan::Projection(projection) => match projection.input.as_ref() {
-            LogicalPlan::TableScan(scan) => (scan, Some(&projection.expr)),
-            _ => return None,
-        },
-        LogicalPlan::TableScan(scan) => (scan, None),
-        _ => return None,
+    let (outputs, plan) = match plan {
+        LogicalPlan::Projection(projection) => (Some(&projection.expr), projection.input.as_ref()),
+        plan => (None, plan),
     };
+    let (filter, plan) = match plan {
+        LogicalPlan::Filter(filter) => (Some(&filter.predicate), filter.input.as_ref()),
+        plan => (None, plan),
+    };
+    let LogicalPlan::TableScan(scan) = plan else { return None };
     let source = scan.source.downcast_ref::<StoredSource>()?;
     let table = catalog.by_id(source.id).filter(|_| !source.row_ids && scan.fetch.is_none_or(|rows| rows > 0))?;
     let schema = &source.schema;
@@ -59,7 +60,7 @@ pub(crate) fn key_query(plan: &LogicalPlan, catalog: &CatalogState) -> Option<Ke
             outputs.iter().map(column).collect::<Option<Vec<_>>>()?
         }
     };
-    let equal = scan.filters.iter().flat_map(datafusion_expr::utils::split_conjunction);
+    let equal = scan.filters.iter().chain(filter).flat_map(datafusion_expr::utils::split_conjunction);
     let equal = equal.map(|condition| equality(condition, scan)).collect::<Option<Vec<_>>>()?;
     let (index, key) = index_of(table, &equal)?;
     Some(KeyQuery { table: source.id, shown: Arc::clone(&source.shown), index, key, columns })

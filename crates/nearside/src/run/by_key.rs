@@ -64,3 +64,43 @@ fn account(table: &TableEntry, query: &KeyQuery, rows: &[TableRow], running: &Ru
     });
     exec::account_rows(&running.traffic, &running.statement, &query.shown, &table.base, &query.columns, base);
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::Database;
+    use crate::run::query;
+    use crate::sql::AnyStatement;
+
+    /// What is asked for by a key: the number of the index and how many columns.
+    fn asked(sql: &str, session: &crate::Session) -> Option<(usize, usize)> {
+        let running = session.running();
+        let plan = AnyStatement::one(sql).unwrap().plan(&running.plan_context()).unwrap();
+        let optimised = query::optimised(plan, &running).unwrap();
+        crate::lower::key_query(&optimised, &running.catalog).map(|query| (query.index, query.columns.len()))
+    }
+
+    #[test]
+    fn queries_of_the_row_of_a_key_are_told_from_others() {
+        let session = Database::builder().threads(2).memory_bytes(1 << 28).build().unwrap().session();
+        let create = "CREATE TABLE t (a BIGINT PRIMARY KEY, b TEXT, c INT, d DOUBLE, UNIQUE (c, b)); CREATE INDEX i ON t (d)";
+        session.execute(create).unwrap();
+        for (sql, expected) in [
+            ("SELECT * FROM t WHERE a = $1", Some((0, 4))),
+            ("SELECT d, a AS x FROM t WHERE $1 = a", Some((0, 2))),
+            ("SELECT own.d FROM t AS own WHERE own.a = 7", Some((0, 1))),
+            ("SELECT a FROM t WHERE b = $1 AND c = $2", Some((1, 1))),
+            ("SELECT a FROM t WHERE c = 1 AND b = 'x'", Some((1, 1))),
+            ("SELECT a FROM t WHERE b = $1", None),
+            ("SELECT a FROM t WHERE d = $1", None),
+            ("SELECT a FROM t WHERE a = $1 AND d = 1.0", None),
+            ("SELECT a FROM t WHERE a >= $1", None),
+            ("SELECT a FROM t WHERE a = $1 OR a = $2", None),
+            ("SELECT a + 1 FROM t WHERE a = $1", None),
+            ("SELECT count(*) FROM t WHERE a = $1", None),
+            ("SELECT a FROM t WHERE a = $1 LIMIT 0", None),
+            ("SELECT t.a FROM t JOIN t AS u ON t.a = u.a WHERE t.a = $1", None),
+        ] {
+            assert_eq!(asked(sql, &session), expected, "{sql}");
+        }
+    }
+}

@@ -39,6 +39,7 @@ use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::{normalised, plan_statement, take_conflict};
 use crate::statements::conflict;
+use crate::statements::kept::{KeptWrite, PlannedWrite};
 use crate::statements::keys::{check_keys, key_indexes};
 use crate::statements::parameters::with_values;
 use crate::statements::placement::resolved;
@@ -105,6 +106,15 @@ pub(crate) fn dml(
         let input = Arc::unwrap_or_clone(dml.input);
         let written = matches!(dml.op, WriteOp::Insert(_)) || dml.op == WriteOp::Update && !deletes;
         let input = with_values(input, values, written.then_some(&table.base.schema))?;
+        if matches!(dml.op, WriteOp::Delete | WriteOp::Update) {
+            let write = PlannedWrite { op: &dml.op, deletes, input: &input, conflict: None, types: &[] };
+            // The row of a key is found and written at its place.
+            if let Some(kept) = KeptWrite::of(&write, table, running)?
+                && let Some(done) = kept.run_once(table, running)?
+            {
+                return Ok(done);
+            }
+        }
         match dml.op {
             WriteOp::Insert(InsertOp::Append) => match &conflict {
                 Some(conflict) => conflict::insert(table, input, conflict, values, running),

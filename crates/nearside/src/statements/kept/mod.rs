@@ -152,26 +152,44 @@ impl KeptWrite {
             if running.catalog.ddl_version != self.ddl_version {
                 return Ok(None);
             }
-            let none = RecordBatch::new_empty(Arc::clone(&table.base.schema));
-            match &self.action {
-                Action::Insert { row, conflict } => {
-                    // Also a row that is not inserted has to be one of the table's.
-                    let row = as_kept(new_row(row, &parameters, table)?, table)?;
-                    insert(table, row, conflict.as_ref(), &parameters, running)
-                }
-                Action::Update { key, row } => {
-                    let Some(found) = key.find(table, &parameters)? else { return Ok(None) };
-                    let Some(place) = found else { return Ok(Some(Done::rows("UPDATE", 0))) };
-                    let row = new_row(row, &existing(table, place, &[&parameters])?, table)?;
-                    written(table, &row, &[place], "UPDATE", running)
-                }
-                Action::Delete { key } => match key.find(table, &parameters)? {
-                    None => Ok(None),
-                    Some(None) => Ok(Some(Done::rows("DELETE", 0))),
-                    Some(Some(place)) => written(table, &none, &[place], "DELETE", running),
-                },
-            }
+            self.carried_out(table, &parameters, running)
         })
+    }
+
+    /// Does what a statement without parameters says, for the one writer of the table, over whose state it was planned;
+    /// `None` where it has done nothing.
+    ///
+    /// # Errors
+    /// Those of the statement.
+    pub(crate) fn run_once(&self, table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Option<Done>> {
+        self.carried_out(table, &one(&self.parameters, Vec::new())?, running)
+    }
+
+    fn carried_out(
+        &self,
+        table: &TableEntry,
+        parameters: &RecordBatch,
+        running: &Arc<RunningStatement>,
+    ) -> Result<Option<Done>> {
+        match &self.action {
+            Action::Insert { row, conflict } => {
+                // Also a row that is not inserted has to be one of the table's.
+                let row = as_kept(new_row(row, parameters, table)?, table)?;
+                insert(table, row, conflict.as_ref(), parameters, running)
+            }
+            Action::Update { key, row } => {
+                let Some(found) = key.find(table, parameters)? else { return Ok(None) };
+                let Some(place) = found else { return Ok(Some(Done::rows("UPDATE", 0))) };
+                let row = new_row(row, &existing(table, place, &[parameters])?, table)?;
+                written(table, &row, &[place], "UPDATE", running)
+            }
+            Action::Delete { key } => {
+                let Some(found) = key.find(table, parameters)? else { return Ok(None) };
+                let Some(place) = found else { return Ok(Some(Done::rows("DELETE", 0))) };
+                let none = RecordBatch::new_empty(Arc::clone(&table.base.schema));
+                written(table, &none, &[place], "DELETE", running)
+            }
+        }
     }
 }
 
