@@ -493,7 +493,8 @@ impl Store {
 }
 
 impl Statement {
-    /// Does the same to every pair of the batch (a delete's values are not looked at). Gives how many keys were changed.
+    /// Does the same to every pair of the batch (a delete's values are not looked at). Gives how many keys were
+    /// changed.
     ///
     /// # Errors
     /// [`WriteError`]; the whole statement can only be dropped then. [`WriteError::Busy`] at once: who meets a key that

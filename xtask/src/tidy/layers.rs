@@ -19,7 +19,10 @@ const LAYERS: [(&str, &[&str]); 14] = [
     ("nearside-exec", &["nearside-numa", "nearside-sched", "nearside-storage"]),
     ("nearside-units", &["nearside-numa", "nearside-sched"]),
     ("nearside-files", &["nearside-sched"]),
-    ("nearside", &["nearside-numa", "nearside-sched", "nearside-storage", "nearside-exec", "nearside-files"]),
+    (
+        "nearside",
+        &["nearside-numa", "nearside-sched", "nearside-storage", "nearside-exec", "nearside-units", "nearside-files"],
+    ),
     ("nearside-model", &[]),
     ("nearside-sim", &["nearside-numa", "nearside-sched"]),
     ("nearside-lab", &["nearside-numa", "nearside-sched", "nearside-sim", "nearside-model"]),

@@ -8,7 +8,8 @@ use storage::{GRANULE_ROWS, TableVersion};
 use crate::tasks::traffic::{Item, LINE_BYTES, Task, TouchPhase, TouchedComponent, Traffic, note};
 
 /// Says that this thread reads `columns` of rows of a table, each given by the place of its segment among
-/// [`TableVersion::segments`] and its place in the segment: a line each of the codes, or of the values of a plain column.
+/// [`TableVersion::segments`] and its place in the segment: a line each of the codes, or of the values of a plain
+/// column.
 pub fn account_rows(
     traffic: &Arc<Traffic>,
     statement: &Arc<Statement>,

@@ -23,7 +23,7 @@ use crate::run::statement::RunningStatement;
 use crate::sql::{AnyStatement, plan_statement, take_conflict};
 use crate::statements::kept::{KeptWrite, PlannedWrite};
 use crate::statements::parameters::{fitting, parameter_types, with_type};
-use crate::statements::{conflict, write};
+use crate::statements::{conflict, dml, write};
 
 /// A statement that writes, as it was written.
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl PreparedWrite {
             return Ok(done);
         }
         let dml = self.planned(running)?;
-        write::dml(self.statement.clone(), dml, &fitted, running)
+        dml::dml(self.statement.clone(), dml, &fitted, running)
     }
 
     /// The write, where it is of a kind that is planned once.
@@ -156,7 +156,7 @@ impl PreparedWrite {
     }
 
     fn planned(&self, running: &RunningStatement) -> Result<DmlStatement> {
-        match write::plan_of(self.statement.clone(), running)? {
+        match dml::plan_of(self.statement.clone(), running)? {
             LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => Ok(dml),
             _ => Err(Error::Internal("a statement that writes planned to something else".into())),
         }

@@ -32,7 +32,7 @@ use crate::statements::copy;
 use crate::statements::ddl;
 use crate::statements::explain;
 use crate::statements::index;
-use crate::statements::write;
+use crate::statements::{dml, write};
 use crate::views;
 
 /// A conversation with a database. Clones share settings and prepared statements; use one session per client.
@@ -227,10 +227,10 @@ impl Session {
             _ => {}
         }
         let lengths = lengths(&statement)?;
-        let plan = write::plan_of(statement.clone(), running)?;
+        let plan = dml::plan_of(statement.clone(), running)?;
         match plan {
             LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => {
-                write::dml(statement, dml, &[], running).map(Outcome::Done)
+                dml::dml(statement, dml, &[], running).map(Outcome::Done)
             }
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
                 write::create_table(create, placement.as_deref(), lengths, running).map(Outcome::Done)

@@ -1,7 +1,7 @@
 //! What small statements have written to a table since its rows were last merged, and where its keys are.
 //!
-//! A table is its *base*, segments that never change, and maybe a *delta*: rows that were added, in order, and rows that
-//! died. A small statement adds to the delta and encodes nothing; a scan sees base and delta as one
+//! A table is its *base*, segments that never change, and maybe a *delta*: rows that were added, in order, and rows
+//! that died. A small statement adds to the delta and encodes nothing; a scan sees base and delta as one
 //! ([`TableEntry::whole`]); a statement that writes much, and one that finds the delta large, merges both first. Units
 //! keep the keys of the delta's rows, an object for each unique index; keys of the base are found in its indexes. All
 //! of a delta, its keys included, is of one *generation*: merging begins another, and whoever reads an older state of
@@ -126,9 +126,9 @@ impl TableEntry {
         ids.map(place).collect()
     }
 
-    /// The live rows that have these keys in the columns of a unique index, its `number`th; the columns of `keys` are in
-    /// the order of the index's. `pin` sees what this state of the catalog does.
-    /// `is_stopped` is asked now and then, and ends it.
+    /// The live rows that have these keys in the columns of a unique index, its `number`th; the columns of `keys` are
+    /// in the order of the index's. `pin` sees what this state of the catalog does. `is_stopped` is asked now and then,
+    /// and ends it.
     pub(crate) fn find(
         &self,
         number: usize,

@@ -82,7 +82,8 @@ mod tests {
     #[test]
     fn queries_of_the_row_of_a_key_are_told_from_others() {
         let session = Database::builder().threads(2).memory_bytes(1 << 28).build().unwrap().session();
-        let create = "CREATE TABLE t (a BIGINT PRIMARY KEY, b TEXT, c INT, d DOUBLE, UNIQUE (c, b)); CREATE INDEX i ON t (d)";
+        let create =
+            "CREATE TABLE t (a BIGINT PRIMARY KEY, b TEXT, c INT, d DOUBLE, UNIQUE (c, b)); CREATE INDEX i ON t (d)";
         session.execute(create).unwrap();
         for (sql, expected) in [
             ("SELECT * FROM t WHERE a = $1", Some((0, 4))),

@@ -87,6 +87,8 @@ pub(crate) fn parameter_types(plans: &[LogicalPlan]) -> Result<Vec<Option<DataTy
     let mut types: Vec<(String, Option<DataType>)> = Vec::new();
     for plan in plans {
         for (name, data_type) in plan.get_parameter_types()? {
+            // Texts are of one type, however an operand of a function would have them.
+            let data_type = data_type.map(|data_type| storage::surface_type(&data_type));
             match types.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, known)) => match (&known, &data_type) {
                     (Some(a), Some(b)) if a != b => {

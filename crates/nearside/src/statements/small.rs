@@ -37,8 +37,8 @@ struct KeyChanges {
     added: Vec<(u64, u64)>,
 }
 
-/// Adds rows of the table's columns and lets others die, all or nothing. `table` is as of the running statement's state,
-/// and nobody else writes it.
+/// Adds rows of the table's columns and lets others die, all or nothing. `table` is as of the running statement's
+/// state, and nobody else writes it.
 ///
 /// # Errors
 /// A NULL or a text that the table does not allow, a key that is there already, no memory, a cancelled statement.

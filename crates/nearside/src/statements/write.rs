@@ -1,8 +1,8 @@
 //! Statements that write rows: INSERT, DELETE, UPDATE, TRUNCATE, CREATE TABLE (AS).
 //!
 //! Each holds its table's writer lock from before it takes its snapshot until it commits. Few rows go to the table's
-//! delta (`small.rs`); many are staged and encoded outside any lock that readers see, and one commit makes them visible.
-//! A statement that fails leaves nothing behind.
+//! delta (`small.rs`); many are staged and encoded outside any lock that readers see, and one commit makes them
+//! visible. A statement that fails leaves nothing behind.
 //!
 //! # Limits
 //! One writer at a time per table, until data-oriented units own ranges.
@@ -14,11 +14,9 @@ use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{Column as ColumnName, Constraint, Constraints, DFSchema, ScalarValue};
-use datafusion_expr::logical_plan::dml::InsertOp;
+use datafusion_common::{Column as ColumnName, Constraint, Constraints, DFSchema};
 use datafusion_expr::{
-    CreateMemoryTable, DmlStatement, Expr, Filter, Limit, LogicalPlan, Projection, SubqueryAlias, TableScanBuilder,
-    WriteOp,
+    CreateMemoryTable, Expr, Filter, Limit, LogicalPlan, Projection, SubqueryAlias, TableScanBuilder,
 };
 use datafusion_sql::parser::Statement;
 use numa::{Budget, Reservation};
@@ -37,15 +35,12 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
-use crate::sql::{normalised, plan_statement, take_conflict};
-use crate::statements::conflict;
-use crate::statements::kept::{KeptWrite, PlannedWrite};
+use crate::sql::normalised;
 use crate::statements::keys::{check_keys, key_indexes};
-use crate::statements::parameters::with_values;
 use crate::statements::placement::resolved;
 use crate::statements::small::{SmallWrite, write_small};
 use crate::statements::stage::{NewRows, PartStager, build, compacted};
-use crate::statements::writer::{as_small_writer, merged};
+use crate::statements::writer::merged;
 use crate::tables::stored::{ROW_ID, StoredSource};
 
 /// One row that says how many rows were written.
@@ -73,73 +68,6 @@ pub(crate) fn check_assignments(statement: &Statement) -> Result<()> {
     Ok(())
 }
 
-/// The plan of a statement that writes, of the rows it inserts where ON CONFLICT says what becomes of them.
-pub(crate) fn plan_of(mut statement: Statement, running: &RunningStatement) -> Result<LogicalPlan> {
-    take_conflict(&mut statement)?;
-    plan_statement(statement, &running.plan_context())
-}
-
-/// INSERT, DELETE, UPDATE and TRUNCATE, with values for the statement's parameters.
-pub(crate) fn dml(
-    mut statement: Statement,
-    dml: DmlStatement,
-    values: &[ScalarValue],
-    running: &Arc<RunningStatement>,
-) -> Result<Done> {
-    let name = Name::resolve(&dml.table_name)?;
-    if !dml.target.is::<StoredSource>() {
-        return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
-    }
-    check_assignments(&statement)?;
-    let deletes = matches!(&statement, Statement::Statement(s) if matches!(s.as_ref(), ast::Statement::Delete(_)));
-    let conflict = take_conflict(&mut statement)?;
-    let planned_with = running.catalog.ddl_version;
-    as_small_writer(&name, running, |table, running| {
-        // The columns may have changed while this statement waited for its turn.
-        let dml = match running.catalog.ddl_version == planned_with {
-            true => dml,
-            false => match plan_statement(statement, &running.plan_context())? {
-                LogicalPlan::Dml(dml) => dml,
-                _ => return Err(Error::Internal("the statement planned to something else the second time".into())),
-            },
-        };
-        let input = Arc::unwrap_or_clone(dml.input);
-        let written = matches!(dml.op, WriteOp::Insert(_)) || dml.op == WriteOp::Update && !deletes;
-        let input = with_values(input, values, written.then_some(&table.base.schema))?;
-        if matches!(dml.op, WriteOp::Delete | WriteOp::Update) {
-            let write = PlannedWrite { op: &dml.op, deletes, input: &input, conflict: None, types: &[] };
-            // The row of a key is found and written at its place.
-            if let Some(kept) = KeptWrite::of(&write, table, running)?
-                && let Some(done) = kept.run_once(table, running)?
-            {
-                return Ok(done);
-            }
-        }
-        match dml.op {
-            WriteOp::Insert(InsertOp::Append) => match &conflict {
-                Some(conflict) => conflict::insert(table, input, conflict, values, running),
-                None => insert(table, input, running),
-            },
-            WriteOp::Insert(InsertOp::Overwrite) => {
-                let (table, running) = merged(table, running)?;
-                overwrite(&table, input, &running)
-            }
-            WriteOp::Insert(InsertOp::Replace) => {
-                Err(Error::Unsupported("REPLACE INTO is not supported; use DELETE and INSERT".into()))
-            }
-            WriteOp::Delete => delete(table, input, running),
-            // A DELETE with an alias is planned as an UPDATE of its rows.
-            WriteOp::Update if deletes => delete(table, input, running),
-            WriteOp::Update => update(table, input, running),
-            WriteOp::Truncate => {
-                let (table, running) = merged(table, running)?;
-                truncate(&table, &running)
-            }
-            other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
-        }
-    })
-}
-
 /// The planner gives a VALUES list the columns' NOT NULL and would name its own columns in the error; ours names the
 /// table's.
 pub(super) fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
@@ -154,7 +82,7 @@ pub(super) fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
     Ok(relaxed.data)
 }
 
-fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
+pub(super) fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
     let input = nullable_values(input)?;
     let mut rows = query::run(input, Arc::clone(running), true)?;
     let mut few = FewRows::new(&table.base.schema);
@@ -220,7 +148,7 @@ impl FewRows {
     }
 }
 
-fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
+pub(super) fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
     let rows = query::run(input, Arc::clone(running), true)?;
     let emptied = emptied(table);
     let new = stage(rows, &emptied, running)?;
@@ -229,7 +157,7 @@ fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatem
     Ok(Done::rows("INSERT", count))
 }
 
-fn truncate(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Done> {
+pub(super) fn truncate(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Done> {
     let rows = table.base.rows() as u64;
     commit(emptied(table), running)?;
     Ok(Done::rows("TRUNCATE", rows))
@@ -241,7 +169,7 @@ fn emptied(table: &TableEntry) -> TableEntry {
     TableEntry { base: Arc::new(table.base.truncated()), placement, ..table.clone() }
 }
 
-fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
+pub(super) fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
     let input = with_row_ids(input, table)?;
     let row_id = row_id_column(&input)?;
     let plan = LogicalPlan::Projection(Projection::try_new(vec![Expr::Column(row_id)], Arc::new(input))?);
@@ -258,7 +186,7 @@ fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement
     Ok(Done::rows("DELETE", count))
 }
 
-fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
+pub(super) fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
     let plan = with_row_ids(input, table)?;
     let last = plan.schema().fields().len() - 1;
     let columns: Vec<usize> = (0..last).collect();

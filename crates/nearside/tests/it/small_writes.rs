@@ -348,8 +348,8 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("INSERT INTO t (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = excluded.v", "ii"),
     ("INSERT INTO t (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = t.v + excluded.v + $3, s = NULL", "iii"),
     (
-        "INSERT INTO t AS own (k, s, v) VALUES ($1, $2, 1) ON CONFLICT (k) DO UPDATE SET (s, v) = (excluded.s || own.s, 0)
-         WHERE own.v < excluded.v + $3",
+        "INSERT INTO t AS own (k, s, v) VALUES ($1, $2, 1) ON CONFLICT (k) DO UPDATE
+         SET (s, v) = (excluded.s || own.s, 0) WHERE own.v < excluded.v + $3",
         "iti",
     ),
     ("INSERT INTO t (k, s) VALUES ($1, $2) ON CONFLICT (s) DO UPDATE SET k = excluded.k", "it"),
@@ -366,27 +366,28 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("DELETE FROM t WHERE s = $1", "t"),
     ("DELETE FROM t AS own WHERE own.k = $1", "i"),
     ("DELETE FROM t WHERE k = $1 OR v = $2", "ii"),
-    ("UPDATE w SET n = n + $1 WHERE a = $2 AND b = $3", "iit"),
-    ("INSERT INTO w VALUES ($1, $2, $3) ON CONFLICT (b, a) DO UPDATE SET n = excluded.n", "iti"),
-    ("DELETE FROM w WHERE b = $1 AND a = $2", "ti"),
-    ("DELETE FROM w WHERE a = $1", "i"),
+    ("UPDATE w SET n = n + $1 WHERE a = $2 AND b = $3", "ifw"),
+    ("INSERT INTO w VALUES ($1, $2, $3) ON CONFLICT (b, a) DO UPDATE SET n = excluded.n", "fwi"),
+    ("DELETE FROM w WHERE b = $1 AND a = $2", "wf"),
+    ("DELETE FROM w WHERE a = $1", "f"),
 ];
 
 fn value(random: &mut Random, kind: char) -> (ScalarValue, String) {
     if random.one_in(12) {
         let null = match kind {
-            'i' => ScalarValue::Int64(None),
-            't' => ScalarValue::Utf8(None),
+            'i' | 'f' => ScalarValue::Int64(None),
+            't' | 'w' => ScalarValue::Utf8(None),
             _ => ScalarValue::Decimal128(None, 10, 2),
         };
         return (null, "NULL".into());
     }
-    let number = random.between(0, 25);
+    // Few numbers and words for keys of both.
+    let number = random.between(0, if matches!(kind, 'f' | 'w') { 3 } else { 25 });
     match kind {
         'i' if random.one_in(15) => (ScalarValue::Float64(Some(number as f64 + 0.5)), format!("{number}.5::DOUBLE")),
         'i' if random.one_in(10) => (ScalarValue::Int32(Some(number as i32)), number.to_string()),
-        'i' => (ScalarValue::Int64(Some(number)), number.to_string()),
-        't' => (ScalarValue::Utf8(Some(format!("s{number}"))), format!("'s{number}'")),
+        'i' | 'f' => (ScalarValue::Int64(Some(number)), number.to_string()),
+        't' | 'w' => (ScalarValue::Utf8(Some(format!("s{number}"))), format!("'s{number}'")),
         _ => (ScalarValue::Decimal128(Some(number as i128 * 10), 10, 2), format!("{}.{}", number / 10, number % 10)),
     }
 }

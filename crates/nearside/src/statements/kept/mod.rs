@@ -2,8 +2,8 @@
 //! DELETE of the row that has a key.
 //!
 //! What a statement computes are expressions over a row: the table's columns, for ON CONFLICT those of the proposed row
-//! beside them, and the parameters, which are columns here. They are optimised once ([`compiled`]). A run evaluates them
-//! over the row that a key finds, and writes the delta; no plan is made, bound or run.
+//! beside them, and the parameters, which are columns here. They are optimised once ([`compiled`]). A run evaluates
+//! them over the row that a key finds, and writes the delta; no plan is made, bound or run.
 //!
 //! Invariant: what a kept write does is what planning the statement anew for its values would do; where that is not
 //! sure, [`KeptWrite::of`] gives none, or a run says that it did nothing.
@@ -136,8 +136,8 @@ impl KeptWrite {
         Ok(action.map(|action| KeptWrite { table: name, ddl_version, parameters, action }))
     }
 
-    /// Runs it with values; `None` where it has done nothing and the statement has to be planned for them: values are of
-    /// other types, names or columns have changed, or the write is not small.
+    /// Runs it with values; `None` where it has done nothing and the statement has to be planned for them: values are
+    /// of other types, names or columns have changed, or the write is not small.
     ///
     /// # Errors
     /// Those of the statement.

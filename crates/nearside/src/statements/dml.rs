@@ -1,0 +1,89 @@
+//! INSERT, DELETE, UPDATE and TRUNCATE: planned over what there is when the statement may write, and given to who does
+//! what it says.
+
+use std::sync::Arc;
+
+use datafusion_common::ScalarValue;
+use datafusion_expr::logical_plan::dml::InsertOp;
+use datafusion_expr::{DmlStatement, LogicalPlan, WriteOp};
+use datafusion_sql::parser::Statement;
+use sqlparser::ast;
+
+use crate::catalog::Name;
+use crate::error::{Error, Result};
+use crate::run::outcome::Done;
+use crate::run::statement::RunningStatement;
+use crate::sql::{plan_statement, take_conflict};
+use crate::statements::conflict;
+use crate::statements::kept::{KeptWrite, PlannedWrite};
+use crate::statements::parameters::with_values;
+use crate::statements::write::{check_assignments, delete, insert, overwrite, truncate, update};
+use crate::statements::writer::{as_small_writer, merged};
+use crate::tables::stored::StoredSource;
+
+/// The plan of a statement that writes, of the rows it inserts where ON CONFLICT says what becomes of them.
+pub(crate) fn plan_of(mut statement: Statement, running: &RunningStatement) -> Result<LogicalPlan> {
+    take_conflict(&mut statement)?;
+    plan_statement(statement, &running.plan_context())
+}
+
+/// INSERT, DELETE, UPDATE and TRUNCATE, with values for the statement's parameters.
+pub(crate) fn dml(
+    mut statement: Statement,
+    dml: DmlStatement,
+    values: &[ScalarValue],
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
+    let name = Name::resolve(&dml.table_name)?;
+    if !dml.target.is::<StoredSource>() {
+        return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
+    }
+    check_assignments(&statement)?;
+    let deletes = matches!(&statement, Statement::Statement(s) if matches!(s.as_ref(), ast::Statement::Delete(_)));
+    let conflict = take_conflict(&mut statement)?;
+    let planned_with = running.catalog.ddl_version;
+    as_small_writer(&name, running, |table, running| {
+        // The columns may have changed while this statement waited for its turn.
+        let dml = match running.catalog.ddl_version == planned_with {
+            true => dml,
+            false => match plan_statement(statement, &running.plan_context())? {
+                LogicalPlan::Dml(dml) => dml,
+                _ => return Err(Error::Internal("the statement planned to something else the second time".into())),
+            },
+        };
+        let input = Arc::unwrap_or_clone(dml.input);
+        let written = matches!(dml.op, WriteOp::Insert(_)) || dml.op == WriteOp::Update && !deletes;
+        let input = with_values(input, values, written.then_some(&table.base.schema))?;
+        if matches!(dml.op, WriteOp::Delete | WriteOp::Update) {
+            let write = PlannedWrite { op: &dml.op, deletes, input: &input, conflict: None, types: &[] };
+            // The row of a key is found and written at its place.
+            if let Some(kept) = KeptWrite::of(&write, table, running)?
+                && let Some(done) = kept.run_once(table, running)?
+            {
+                return Ok(done);
+            }
+        }
+        match dml.op {
+            WriteOp::Insert(InsertOp::Append) => match &conflict {
+                Some(conflict) => conflict::insert(table, input, conflict, values, running),
+                None => insert(table, input, running),
+            },
+            WriteOp::Insert(InsertOp::Overwrite) => {
+                let (table, running) = merged(table, running)?;
+                overwrite(&table, input, &running)
+            }
+            WriteOp::Insert(InsertOp::Replace) => {
+                Err(Error::Unsupported("REPLACE INTO is not supported; use DELETE and INSERT".into()))
+            }
+            WriteOp::Delete => delete(table, input, running),
+            // A DELETE with an alias is planned as an UPDATE of its rows.
+            WriteOp::Update if deletes => delete(table, input, running),
+            WriteOp::Update => update(table, input, running),
+            WriteOp::Truncate => {
+                let (table, running) = merged(table, running)?;
+                truncate(&table, &running)
+            }
+            other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
+        }
+    })
+}
