@@ -34,8 +34,8 @@ use one_row::{KINDS, Kind, RowStatement, SOURCE};
   nearside bench writes --write-rate 10000 --json writes.json
 
 Statements of one row come one after the other from one session, as texts and prepared; updates also from four sessions
-at the same time. What the engine refuses is named and left out. Then rows are loaded into an empty table with a primary
-key, and a table is scanned at rest and beside single-row updates.")]
+at the same time. Then a table is scanned at rest and beside single-row updates, and rows are loaded into an empty table
+with a primary key.")]
 pub struct Arguments {
     /// Rows of the table that statements of one row and scans are for
     #[arg(
@@ -77,8 +77,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     write_head(&mut out, topology, threads)?;
     writeln!(out, "data      {} rows; loads of {} rows\n", thousands(rows.count), thousands(arguments.load_rows))?;
     let mut figures = Vec::new();
-    let left_out = of_one_row(&mut out, &database, rows, arguments, &mut figures)?;
-    of_scans(&mut out, &database, rows, arguments, &left_out, &mut figures)?;
+    rows.load(&database, SOURCE, false)?;
+    of_one_row(&mut out, &database, rows, arguments, &mut figures)?;
+    of_scans(&mut out, &database, rows, arguments, &mut figures)?;
     if arguments.load_rows > 0 {
         of_loads(&mut out, arguments, &mut figures)?;
     }
@@ -87,36 +88,25 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             "rows": rows.count, "load_rows": arguments.load_rows, "seconds": arguments.seconds,
             "write_rate": arguments.write_rate, "seed": arguments.seed,
         });
-        let mut value = report("writes", topology, threads, given, &figures);
-        value["left_out"] = Value::Object(left_out.into_iter().map(|(name, why)| (name, why.into())).collect());
-        json.write(&value)?;
+        json.write(&report("writes", topology, threads, given, &figures))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Statements of one row; which kinds the engine refuses, and why.
+/// Statements of one row.
 fn of_one_row(
     out: &mut dyn Write,
     database: &Database,
     rows: Rows,
     arguments: &Arguments,
     figures: &mut Vec<Figure>,
-) -> Result<Vec<(String, String)>, Failure> {
+) -> Result<(), Failure> {
     writeln!(
         out,
         "{:<30} {:>12} {:>12} {:>10} {:>10} {:>10}",
         "statements of one row", "statements", "per second", "p50 us", "p99 us", "at least"
     )?;
-    let mut left_out = Vec::new();
-    let possible: Vec<Kind> = KINDS.into_iter().try_fold(Vec::new(), |mut possible, kind| {
-        match kind.refused(database)? {
-            None => possible.push(kind),
-            Some(reason) => left_out.push((kind.name(), reason)),
-        }
-        Ok::<_, Failure>(possible)
-    })?;
-    rows.load(database, SOURCE, false)?;
-    for kind in possible {
+    for kind in KINDS {
         let figure = one_row::measure(database, rows, kind, arguments.seconds, figures)?;
         let detail = |name: &str| figure.details.get(name).and_then(Value::as_f64).unwrap_or(0.0);
         writeln!(
@@ -133,24 +123,18 @@ fn of_one_row(
         out.flush()?;
         figures.push(figure);
     }
-    for (name, reason) in &left_out {
-        writeln!(out, "{name:<30} left out: {reason}")?;
-    }
-    Ok(left_out)
+    Ok(())
 }
 
-/// Scans beside updates, prepared ones where the engine has them.
+/// Scans beside prepared updates.
 fn of_scans(
     out: &mut dyn Write,
     database: &Database,
     rows: Rows,
     arguments: &Arguments,
-    left_out: &[(String, String)],
     figures: &mut Vec<Figure>,
 ) -> Result<(), Failure> {
-    let prepared = Kind { statement: RowStatement::Update, is_prepared: true, sessions: 1 };
-    let is_prepared = left_out.iter().all(|(name, _)| *name != prepared.name());
-    let kind = Kind { is_prepared, ..prepared };
+    let kind = Kind { statement: RowStatement::Update, is_prepared: true, sessions: 1 };
     let asked = arguments.write_rate.map(f64::from);
     writeln!(out, "\nscans beside writes by {}", kind.name())?;
     for figure in beside::measure(database, rows, kind, arguments.seconds, asked)? {

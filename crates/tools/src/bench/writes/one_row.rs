@@ -1,7 +1,7 @@
 //! Statements of one row each, one after the other, by one session or by several at the same time.
 //!
 //! Invariants: each kind begins with the same table and leaves it checked, row by row; every answer is checked as it
-//! comes; a kind that the engine refuses by name is told and left out.
+//! comes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Int32Type, Int64Type, UInt64Type};
-use nearside::{Database, Error, Prepared, ScalarValue, Session};
+use nearside::{Database, Prepared, ScalarValue, Session};
 use serde_json::json;
 
 use crate::bench::clients::mixed;
@@ -146,23 +146,6 @@ impl Kind {
                 let alone = Kind { sessions: 1, ..self }.name();
                 figures.iter().find(|figure| figure.name == alone).map(|figure| figure.value)
             }
-        }
-    }
-
-    /// Why the engine refuses it, if it does. The table must not be there.
-    ///
-    /// # Errors
-    /// Any other failure than that it is not supported.
-    pub fn refused(self, database: &Database) -> Result<Option<String>, Failure> {
-        let session = database.session();
-        session.execute(&format!("CREATE TABLE {TABLE} ({COLUMNS})"))?;
-        let rows = Rows { count: 1, seed: 0 };
-        let tried = Client::new(&session, self).and_then(|client| client.run(self.statement, rows, 0).map(drop));
-        session.execute(&format!("DROP TABLE {TABLE}"))?;
-        match tried {
-            Ok(()) => Ok(None),
-            Err(Error::Unsupported(reason)) => Ok(Some(reason)),
-            Err(other) => Err(other.into()),
         }
     }
 }
