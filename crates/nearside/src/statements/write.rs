@@ -131,10 +131,7 @@ pub(crate) fn dml(
             // A DELETE with an alias is planned as an UPDATE of its rows.
             WriteOp::Update if deletes => delete(table, input, running),
             WriteOp::Update => update(table, input, running),
-            WriteOp::Truncate => {
-                let (table, running) = merged(table, running)?;
-                truncate(&table, &running)
-            }
+            WriteOp::Truncate => truncate(table, running),
             other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
         }
     })
@@ -230,15 +227,14 @@ fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatem
 }
 
 fn truncate(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Done> {
-    let rows = table.base.rows() as u64;
     commit(emptied(table), running)?;
-    Ok(Done::rows("TRUNCATE", rows))
+    Ok(Done::rows("TRUNCATE", table.live_rows() as u64))
 }
 
 /// The table without rows.
 fn emptied(table: &TableEntry) -> TableEntry {
     let placement = Arc::new(table.placement.emptied());
-    TableEntry { base: Arc::new(table.base.truncated()), placement, ..table.clone() }
+    TableEntry { base: Arc::new(table.base.truncated()), delta: None, placement, ..table.clone() }
 }
 
 fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
