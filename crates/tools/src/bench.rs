@@ -11,11 +11,13 @@ mod plan;
 mod point;
 mod queries;
 pub mod report;
+mod rows;
 mod scan;
 mod sched;
 pub mod statements;
 pub mod uniform;
 pub mod work;
+mod writes;
 
 use std::process::ExitCode;
 
@@ -43,6 +45,8 @@ enum What {
     Point(point::Arguments),
     /// Measure reads and writes of keys in batches, by units that own ranges of them
     Keyed(keyed::Arguments),
+    /// Measure statements that write or read one row, loads of tables with a key, and scans beside writes
+    Writes(writes::Arguments),
     /// Measure planning: prepared, unprepared, and the queries of TPC-H
     Plan(plan::Arguments),
     /// Measure loads: seconds, rows and bytes per second, memory
@@ -68,6 +72,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         What::Kernels(arguments) => kernels::run(arguments),
         What::Point(arguments) => point::run(arguments),
         What::Keyed(arguments) => keyed::run(arguments),
+        What::Writes(arguments) => writes::run(arguments),
         What::Plan(arguments) => plan::run(arguments),
         What::Load(arguments) => load::run(arguments),
         What::Queries(arguments) => queries::run(arguments),

@@ -165,6 +165,40 @@ fn point_queries_are_counted_and_checked() {
 }
 
 #[test]
+fn writes_are_counted_and_checked() {
+    let small = ["--rows", "1000", "--load-rows", "1000", "--seconds", "0.05", "--threads", "2", "--seed", "4"];
+    let (out, report) = report_of("writes", &small);
+    assert!(out.contains("statements of one row") && out.contains("scans beside writes by UPDATE"), "{out}");
+    let of_one_row = ["SELECT", "INSERT", "UPDATE", "DELETE", "upsert"];
+    let forms = ["text", "prepared"];
+    let alone = forms.iter().flat_map(|form| of_one_row.iter().map(move |what| format!("{what} {form}")));
+    let together = forms.iter().map(|form| format!("UPDATE {form} by 4 sessions"));
+    let mut expected: Vec<String> = alone.chain(together).collect();
+    let beside = ["scan at rest", "scan beside writes", "scan beside : at rest", "writes beside scans"];
+    expected.extend(beside.map(String::from));
+    for from in ["table", "Parquet"] {
+        for order in ["ascending", "shuffled"] {
+            expected.extend([format!("load {from} {order}"), format!("load {from} {order} peak")]);
+        }
+    }
+    assert_eq!(names(&report), expected);
+    let of = |name: &str| {
+        let mut figures = report["figures"].as_array().expect("figures").iter();
+        figures.find(|figure| figure["name"] == name).unwrap_or_else(|| panic!("no figure {name}"))
+    };
+    assert_eq!((&of("SELECT prepared")["target"], &of("upsert prepared")["target"]), (&250e3.into(), &150e3.into()));
+    assert_eq!(of("UPDATE text by 4 sessions")["target"], of("UPDATE text")["value"]);
+    assert_eq!(of("load Parquet shuffled")["target"], 3e6);
+    assert!(of("load table ascending peak")["stays_bytes"].as_u64() > Some(0));
+
+    let few = ["--rows", "100", "--load-rows", "0", "--seconds", "0.05", "--write-rate", "50"];
+    let (out, report) = report_of("writes", &few);
+    assert!(!out.contains("load table") && names(&report).contains(&"DELETE text"), "{out}");
+    let writes = report["figures"].as_array().expect("figures").iter().find(|f| f["name"] == "writes beside scans");
+    assert_eq!(writes.expect("a figure")["asked_per_second"], 50.0);
+}
+
+#[test]
 fn planning_has_a_figure_per_query() {
     let (out, report) = report_of("plan", &["--runs", "1"]);
     assert!(out.contains("bind and start") && out.contains("optimise"), "{out}");
@@ -225,7 +259,7 @@ fn queries_of_ones_own_are_timed_and_answered() {
 
 #[test]
 fn files_that_cannot_be_written_are_told_by_every_benchmark() {
-    for name in ["scan", "kernels", "point", "plan", "load"] {
+    for name in ["scan", "kernels", "point", "writes", "plan", "load"] {
         let sentence = run(&["bench", name, "--json", "/no/such/folder/x.json"]).failed();
         assert!(sentence.contains("/no/such/folder/x.json"), "{name}: {sentence}");
     }

@@ -91,6 +91,14 @@ impl TableEntry {
         self.indexes.iter().filter(|index| index.unique)
     }
 
+    /// Rows that are not deleted.
+    pub(crate) fn live_rows(&self) -> usize {
+        match &self.delta {
+            Some(delta) => self.base.rows() + delta.rows.live_rows() - delta.rows.dead_base_rows(),
+            None => self.base.rows(),
+        }
+    }
+
     /// All of its rows as segments, the delta's encoded.
     ///
     /// # Errors

@@ -79,10 +79,7 @@ pub(crate) fn dml(
             // A DELETE with an alias is planned as an UPDATE of its rows.
             WriteOp::Update if deletes => delete(table, input, running),
             WriteOp::Update => update(table, input, running),
-            WriteOp::Truncate => {
-                let (table, running) = merged(table, running)?;
-                truncate(&table, &running)
-            }
+            WriteOp::Truncate => truncate(table, running),
             other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
         }
     })

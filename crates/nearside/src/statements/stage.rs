@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use numa::{Allocator, Policy};
-use storage::{Part, Partitioner, ProducerRows, SegmentVersion, Stager, TableVersion};
+use storage::{Part, Partitioner, ProducerRows, SegmentVersion, Stager, StoreError, TableVersion};
 
 use crate::catalog::lengths::{Length, enforced};
 use crate::catalog::placement::TablePlacement;
@@ -24,6 +24,8 @@ pub(crate) struct PartStager {
     lengths: (Vec<Option<Length>>, Vec<String>),
     /// Number of the next row, which says whose turn it is when parts take turns.
     next_row: u64,
+    /// The table's name, for errors.
+    table: Name,
 }
 
 /// How long texts of a table's columns may be, and the columns' names; empty where none has a length.
@@ -70,13 +72,14 @@ impl PartStager {
         let partitioner = table.placement.partitioner(schema)?;
         let parts = partitioner.as_ref().map_or(1, Partitioner::parts);
         let stagers = (0..parts).map(|_| Stager::new(Arc::clone(schema), staging(running))).collect();
-        Ok(PartStager { stagers, partitioner, lengths: lengths_of(table), next_row: table.base.rows() as u64 })
+        let next_row = table.base.rows() as u64;
+        Ok(PartStager { stagers, partitioner, lengths: lengths_of(table), next_row, table: table.name.clone() })
     }
 
     /// Adds rows of the table's columns.
     ///
     /// # Errors
-    /// Texts that are too long for their column.
+    /// Texts that are too long for their column, a NULL where it allows none.
     pub(crate) fn append(&mut self, batch: &RecordBatch) -> Result<()> {
         let kept = enforced(batch, &self.lengths.0, &self.lengths.1)?;
         let batch = kept.as_ref().unwrap_or(batch);
@@ -84,13 +87,13 @@ impl PartStager {
         self.next_row += batch.num_rows() as u64;
         let Some(partitioner) = &self.partitioner else {
             return match self.stagers.first_mut() {
-                Some(only) => Ok(only.append(batch)?),
+                Some(only) => only.append(batch).map_err(|error| named(error, &self.table)),
                 None => Err(Error::Internal("a table without a part".into())),
             };
         };
         for (stager, rows) in self.stagers.iter_mut().zip(partitioner.split(batch, first)?) {
             if let Some(rows) = rows {
-                stager.append(&rows)?;
+                stager.append(&rows).map_err(|error| named(error, &self.table))?;
             }
         }
         Ok(())
@@ -237,4 +240,12 @@ fn not_null(schema: &SchemaRef, segments: &[SegmentVersion], name: &Name) -> Res
         }
     }
     Ok(())
+}
+
+/// An error of staging rows of a table.
+fn named(error: StoreError, table: &Name) -> Error {
+    match error {
+        StoreError::NullNotAllowed { column } => null_in(&column, table),
+        other => other.into(),
+    }
 }

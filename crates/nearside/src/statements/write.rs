@@ -158,15 +158,14 @@ pub(super) fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<Ru
 }
 
 pub(super) fn truncate(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Done> {
-    let rows = table.base.rows() as u64;
     commit(emptied(table), running)?;
-    Ok(Done::rows("TRUNCATE", rows))
+    Ok(Done::rows("TRUNCATE", table.live_rows() as u64))
 }
 
 /// The table without rows.
 fn emptied(table: &TableEntry) -> TableEntry {
     let placement = Arc::new(table.placement.emptied());
-    TableEntry { base: Arc::new(table.base.truncated()), placement, ..table.clone() }
+    TableEntry { base: Arc::new(table.base.truncated()), delta: None, placement, ..table.clone() }
 }
 
 pub(super) fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {

@@ -395,7 +395,8 @@ fn value(random: &mut Random, kind: char) -> (ScalarValue, String) {
 #[test]
 fn prepared_writes_do_what_their_texts_do() {
     let create = "
-        CREATE TABLE t (k INT PRIMARY KEY, s VARCHAR(6) UNIQUE, d DECIMAL(10, 2) DEFAULT 1.5, v BIGINT NOT NULL DEFAULT 3);
+        CREATE TABLE t (k INT PRIMARY KEY, s VARCHAR(6) UNIQUE, d DECIMAL(10, 2) DEFAULT 1.5,
+            v BIGINT NOT NULL DEFAULT 3);
         CREATE TABLE w (a BIGINT, b TEXT, n INT, PRIMARY KEY (a, b))";
     let (prepared, written) = (database().session(), database().session());
     for session in [&prepared, &written] {
@@ -445,4 +446,32 @@ fn prepared_writes_do_what_their_texts_do() {
     for (sql, (done, failed)) in outcomes {
         assert!(done > 0, "{sql} never did anything ({failed} failed)");
     }
+}
+
+#[test]
+fn a_delta_is_thrown_away_by_truncate() {
+    let session = database().session();
+    session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, s TEXT)").unwrap();
+    session.execute("INSERT INTO t SELECT value, 'x' FROM generate_series(1, 5000)").unwrap();
+    session.execute("INSERT INTO t VALUES (-1, 'a'), (-2, 'b'); DELETE FROM t WHERE k IN (5, -2)").unwrap();
+    assert_eq!(changed(&session, "TRUNCATE t"), Ok(5000));
+    assert_eq!(number(&session, "SELECT count(*) FROM t"), 0);
+    assert_eq!(changed(&session, "INSERT INTO t VALUES (-1, 'a'), (5, 'b')"), Ok(2));
+    assert!(changed(&session, "INSERT INTO t VALUES (-1, 'a')").unwrap_err().contains("(k) = (-1)"));
+    assert_eq!(number(&session, "SELECT count(*) FROM t"), 2);
+}
+
+#[test]
+fn a_missing_value_is_told_alike_by_small_and_large_statements() {
+    let session = database().session();
+    session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, a INT NOT NULL); INSERT INTO t VALUES (1, 1)").unwrap();
+    for wanted in ["true", "false"] {
+        session.execute(&format!("SET nearside.small_writes = {wanted}")).unwrap();
+        for statement in ["INSERT INTO t VALUES (2, NULL)", "UPDATE t SET a = NULL WHERE k = 1"] {
+            let error = changed(&session, statement).unwrap_err();
+            assert!(error.contains("column 'a' of table 't' does not allow NULL"), "{statement}: {error}");
+        }
+    }
+    let many = "INSERT INTO t SELECT value, NULL FROM generate_series(10, 5000)";
+    assert!(changed(&session, many).unwrap_err().contains("column 'a' of table 't' does not allow NULL"));
 }

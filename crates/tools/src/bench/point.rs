@@ -9,24 +9,20 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use arrow::array::{ArrayRef, AsArray, Float64Array, Int32Array, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::Int64Type;
 use clap::Args;
-use nearside::{BatchProducer, Database, LoadOptions, Prepared, ScalarValue, Session};
+use nearside::{Database, Prepared, ScalarValue, Session};
 use serde_json::json;
 
 use super::clients::mixed;
 use super::report::{Better, Figure, Output, percentile, report, write_head};
+use super::rows::{COLUMNS, Rows};
 use crate::failure::Failure;
 use crate::size::{human, thousands};
 
-/// Rows of a batch that is loaded.
-const BATCH_ROWS: u64 = 64 * 1024;
-/// Keys are so far apart on average.
-const KEY_GAP: u64 = 4;
 /// Queries per second by primary key, at least.
 const HITS_TARGET: f64 = 100_000.0;
 /// The share of the time of a kind that passes before latencies count.
@@ -63,47 +59,6 @@ pub struct Arguments {
     /// Also write the figures to this file
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-}
-
-/// The table's rows, as functions of the row's number.
-#[derive(Clone, Copy, Debug)]
-struct Rows {
-    count: u64,
-    seed: u64,
-}
-
-impl Rows {
-    /// The key of the `i`th smallest: ascending in `i`, with gaps.
-    fn key(self, i: u64) -> i64 {
-        (i * KEY_GAP + mixed(self.seed ^ i) % KEY_GAP) as i64
-    }
-
-    /// A key between that of the `i`th and its neighbours that no row has.
-    fn gap(self, i: u64) -> i64 {
-        let offset = mixed(self.seed ^ i) % KEY_GAP;
-        (i * KEY_GAP + (offset + 1) % KEY_GAP) as i64
-    }
-
-    /// What column `b` holds beside the `i`th key.
-    fn b(self, i: u64) -> i64 {
-        (mixed(self.seed.wrapping_add(i)) >> 30) as i64
-    }
-
-    /// Which key the row at `position` has when rows are shuffled: a bijection.
-    fn shuffled(self, position: u64) -> u64 {
-        let gcd = |mut a: u64, mut b: u64| {
-            while b > 0 {
-                (a, b) = (b, a % b);
-            }
-            a
-        };
-        // Near the golden section, so that neighbours are far apart.
-        let mut step = (self.count as f64 * 0.618_033_988_75) as u64 | 1;
-        while gcd(step, self.count) != 1 {
-            step += 2;
-        }
-        (u128::from(position) * u128::from(step) % u128::from(self.count)) as u64
-    }
 }
 
 /// Loads, queries, prints.
@@ -148,33 +103,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
 
 /// Makes the table `points` with its primary key.
 fn load(database: &Database, rows: Rows, shuffled: bool) -> Result<(), Failure> {
-    let fields = [("id", DataType::Int64), ("a", DataType::Int32), ("b", DataType::Int64), ("c", DataType::Float64)];
-    let schema = Arc::new(Schema::new(fields.map(|(name, kind)| Field::new(name, kind, false)).to_vec()));
-    let producers = database.scheduler().threads() as u64 * 4;
-    let share = rows.count.div_ceil(producers).next_multiple_of(BATCH_ROWS);
-    let producer = |number: u64| -> BatchProducer {
-        let schema = Arc::clone(&schema);
-        let first = (number * share).min(rows.count);
-        let end = ((number + 1) * share).min(rows.count);
-        Box::new((first..end).step_by(BATCH_ROWS as usize).map(move |begin| {
-            let order = begin..end.min(begin + BATCH_ROWS);
-            let keys: Vec<u64> = order.map(|at| if shuffled { rows.shuffled(at) } else { at }).collect();
-            let of = || keys.iter().copied();
-            let columns: Vec<ArrayRef> = vec![
-                Arc::new(Int64Array::from_iter_values(of().map(|i| rows.key(i)))),
-                Arc::new(Int32Array::from_iter_values(of().map(|i| (i % 1000) as i32))),
-                Arc::new(Int64Array::from_iter_values(of().map(|i| rows.b(i)))),
-                Arc::new(Float64Array::from_iter_values(of().map(|i| (i % 4096) as f64 / 16.0))),
-            ];
-            Ok(RecordBatch::try_new(Arc::clone(&schema), columns)?)
-        }))
-    };
-    let producers = (0..producers).map(producer).collect();
-    database.load_batches("made", Arc::clone(&schema), producers, &LoadOptions::default())?;
-    let create = "CREATE TABLE points (id BIGINT PRIMARY KEY, a INT NOT NULL, b BIGINT NOT NULL, c DOUBLE NOT NULL)";
-    database
-        .session()
-        .execute(&format!("{create}; INSERT INTO points SELECT id, a, b, c FROM made; DROP TABLE made"))?;
+    rows.load(database, "made", shuffled)?;
+    let create = format!("CREATE TABLE points ({COLUMNS}); INSERT INTO points SELECT * FROM made; DROP TABLE made");
+    database.session().execute(&create)?;
     Ok(())
 }
 
@@ -285,21 +216,6 @@ fn write_line(out: &mut dyn Write, figure: &Figure) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_ascend_with_gaps_and_shuffling_keeps_them_all() {
-        let rows = Rows { count: 1000, seed: 5 };
-        let keys: Vec<i64> = (0..1000).map(|i| rows.key(i)).collect();
-        assert!(keys.windows(2).all(|pair| pair[0] < pair[1]));
-        assert!((0..1000).all(|i| keys.binary_search(&rows.gap(i)).is_err()));
-        for count in [100, 1000, 1001, 1024] {
-            let rows = Rows { count, seed: 5 };
-            let mut shuffled: Vec<u64> = (0..count).map(|at| rows.shuffled(at)).collect();
-            assert!(shuffled.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) == 1).count() < 3, "{count}");
-            shuffled.sort_unstable();
-            assert!(shuffled.into_iter().eq(0..count), "{count}");
-        }
-    }
 
     #[test]
     fn figures_are_of_latencies() {
