@@ -28,6 +28,8 @@ use crate::error::{Error, Result};
 
 /// A delta of more rows, dead ones included, is merged by the statement that made it so large.
 pub(crate) const DELTA_ROWS_MAX: usize = 32 * 1024;
+/// So is one of more bytes, or of more than a quarter of those that the database has left.
+pub(crate) const DELTA_BYTES_MAX: u64 = 32 << 20;
 /// Statements that write more rows make segments.
 pub(crate) const SMALL_ROWS_MAX: usize = 2048;
 /// Bits of a key that a node of the units' trees takes, at most.

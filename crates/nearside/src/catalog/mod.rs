@@ -513,10 +513,13 @@ impl Catalog {
         let value = change(&mut state)?;
         let state = Arc::new(state);
         let mut current = self.state.write();
-        *current = state;
+        let before = std::mem::replace(&mut *current, state);
         if let Some(keys) = keys {
             keys.commit();
         }
+        drop(current);
+        // What nobody else holds goes here, and no reader waits for that.
+        drop(before);
         Ok(value)
     }
 

@@ -13,7 +13,7 @@ use units::store::{Statement, WriteError};
 use units::versions::Pin;
 
 use crate::catalog::TableEntry;
-use crate::catalog::delta::{DELTA_ROWS_MAX, DeltaKeys, FoundKeys, SMALL_ROWS_MAX, TableDelta};
+use crate::catalog::delta::{DELTA_BYTES_MAX, DELTA_ROWS_MAX, DeltaKeys, FoundKeys, SMALL_ROWS_MAX, TableDelta};
 use crate::catalog::index::{IndexEntry, indexed};
 use crate::error::{Error, Result};
 use crate::run::config;
@@ -71,7 +71,7 @@ pub(crate) fn write_small(
     }
     drop(pin);
     let after = before.with(rows, dead)?;
-    let is_large = after.rows() > DELTA_ROWS_MAX || after.entries() > DELTA_ROWS_MAX;
+    let is_large = is_large(&after, table);
     let statement = written(&keys, &changes)?;
     running.check()?;
     let delta = TableDelta::new(after, keys);
@@ -81,6 +81,12 @@ pub(crate) fn write_small(
         tracing::debug!("the delta of table '{}' was not merged: {error}", table.name.shown());
     }
     Ok(SmallWrite::Done)
+}
+
+/// Whether a delta is to be merged: reading it takes time for its rows, and memory for them once more.
+fn is_large(delta: &Delta, table: &TableEntry) -> bool {
+    let room = table.meta.budget().available_bytes().map_or(DELTA_BYTES_MAX, |free| DELTA_BYTES_MAX.min(free / 4));
+    delta.rows() > DELTA_ROWS_MAX || delta.entries() > DELTA_ROWS_MAX || delta.bytes() > room
 }
 
 /// The first state of a delta: no rows.
