@@ -45,6 +45,7 @@ mod views;
 
 pub use ::files::{FileError, FileErrorKind, FileFormat, ReadOptions};
 pub use api::database::{Database, DatabaseBuilder};
+pub use api::keyed::{KeyColumns, KeyedRows, KeyedTable};
 #[doc(hidden)]
 pub use api::plan_times::PlanTimes;
 pub use api::session::{CancelHandle, Prepared, Session};

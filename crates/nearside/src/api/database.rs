@@ -8,6 +8,7 @@ use numa::{Attributes, Budget, Topology};
 use sched::Scheduler;
 use units::store::UnitPlace;
 
+use crate::api::keyed::KeyedTable;
 use crate::api::session::Session;
 use crate::catalog::placement::MachineNodes;
 use crate::catalog::report::{self, ColumnReport, IndexReport};
@@ -157,6 +158,14 @@ impl Database {
     /// A session: settings, prepared statements and what is cancelled together.
     pub fn session(&self) -> Session {
         Session::new(Arc::clone(&self.inner))
+    }
+
+    /// Rows of a table by its primary key, in batches, without SQL.
+    ///
+    /// # Errors
+    /// There is no such table, or it has no primary key.
+    pub fn keyed(&self, table: &str) -> Result<KeyedTable> {
+        KeyedTable::new(Arc::clone(&self.inner), table)
     }
 
     /// Loads a file, folder or glob of Parquet, CSV, TSV, JSON lines or Arrow IPC into a new table.

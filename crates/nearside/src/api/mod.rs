@@ -1,6 +1,7 @@
 //! What users hold: a database, its sessions, prepared statements, errors.
 
 pub(crate) mod database;
+pub(crate) mod keyed;
 pub(crate) mod plan_times;
 pub(crate) mod prepared;
 mod prepared_write;

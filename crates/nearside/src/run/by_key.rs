@@ -50,19 +50,25 @@ pub(super) fn start(
     drop(pin);
     let rows: Vec<TableRow> = found.into_iter().flatten().collect();
     let columns = table.columns_at(&rows, &query.columns)?;
-    account(table, query, &rows, running);
+    account(table, &query.shown, &query.columns, &rows, running);
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     let batch = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
     Ok(Some(ResultStream::ready(Arc::clone(schema), vec![batch])))
 }
 
-/// Tells what was read of the base; what a delta has lies wherever its writer was.
-fn account(table: &TableEntry, query: &KeyQuery, rows: &[TableRow], running: &RunningStatement) {
+/// Tells which columns of which rows of the base are read; what a delta has lies wherever its writer was.
+pub(crate) fn account(
+    table: &TableEntry,
+    shown: &Arc<str>,
+    columns: &[usize],
+    rows: &[TableRow],
+    running: &RunningStatement,
+) {
     let base = rows.iter().filter_map(|row| match row {
         TableRow::Base { segment, row } => Some((*segment as usize, *row)),
         TableRow::Delta { .. } => None,
     });
-    exec::account_rows(&running.traffic, &running.statement, &query.shown, &table.base, &query.columns, base);
+    exec::account_rows(&running.traffic, &running.statement, shown, &table.base, columns, base);
 }
 
 #[cfg(test)]

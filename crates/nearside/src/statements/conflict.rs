@@ -174,7 +174,7 @@ struct Rows<'a> {
 }
 
 /// All of some rows, for as long as this is there.
-struct Together {
+pub(super) struct Together {
     batch: RecordBatch,
     _held: Vec<Reservation>,
 }
@@ -220,8 +220,9 @@ fn nullable(schema: &SchemaRef) -> SchemaRef {
 }
 
 /// What is known of the proposed rows' values in the columns of one key.
-struct Taken<'a> {
+pub(super) struct Taken<'a> {
     index: &'a IndexEntry,
+    values: Vec<ArrayRef>,
     keys: Keys,
     /// The rows that have them.
     existing: Vec<Option<TableRow>>,
@@ -229,21 +230,35 @@ struct Taken<'a> {
 
 impl<'a> Taken<'a> {
     /// `None` where the table's delta has to be merged before.
-    fn of(
+    pub(super) fn of(
         table: &TableEntry,
         number: usize,
         index: &'a IndexEntry,
         proposed: &RecordBatch,
         running: &Arc<RunningStatement>,
     ) -> Result<Option<Taken<'a>>> {
-        let keys = Keys::new(&key_columns(index, proposed)?)?;
+        let values = key_columns(index, proposed)?;
+        let keys = Keys::new(&values)?;
         let pin = table.delta.as_ref().and_then(|delta| delta.keys.units()).map(|units| units.pin());
         let found = table.find(number, &keys, pin.as_ref(), &|| running.check().is_err(), &running.parallel());
         running.check()?;
         match found? {
-            FoundKeys::Rows(existing) => Ok(Some(Taken { index, keys, existing })),
+            FoundKeys::Rows(existing) => Ok(Some(Taken { index, values, keys, existing })),
             FoundKeys::Clash => Ok(None),
         }
+    }
+
+    /// The rows that have some of the keys, in their order.
+    pub(super) fn existing(&self) -> Vec<TableRow> {
+        self.existing.iter().flatten().copied().collect()
+    }
+
+    /// The values, as text, of a key that two of the rows have.
+    pub(super) fn twice(&self) -> Option<String> {
+        let is_second = |(row, first): &(usize, &Option<u32>)| first.is_some_and(|first| first as usize != *row);
+        let (row, _) = self.keys.first_equal().iter().enumerate().find(is_second)?;
+        let values: Vec<ArrayRef> = self.values.iter().map(|column| column.slice(row, 1)).collect();
+        Some(shown(&values))
     }
 }
 
@@ -408,19 +423,24 @@ fn changed(
 
 /// What a statement does to a table.
 #[derive(Default)]
-struct Changes {
+pub(super) struct Changes {
     /// Which of the proposed rows are inserted.
-    new: Vec<u32>,
+    pub(super) new: Vec<u32>,
     /// Which rows are changed.
-    gone: Vec<TableRow>,
+    pub(super) gone: Vec<TableRow>,
     /// What they are then.
-    changed: Option<Together>,
+    pub(super) changed: Option<Together>,
 }
 
 impl Changes {
     /// Commits them; how many rows they are, or `None` where nothing was done since they are too many for the table's
     /// delta, which is there.
-    fn apply(self, table: &TableEntry, proposed: &RecordBatch, running: &Arc<RunningStatement>) -> Result<Option<u64>> {
+    pub(super) fn apply(
+        self,
+        table: &TableEntry,
+        proposed: &RecordBatch,
+        running: &Arc<RunningStatement>,
+    ) -> Result<Option<u64>> {
         let count = (self.new.len() + self.gone.len()) as u64;
         if count == 0 {
             return Ok(Some(0));

@@ -7,6 +7,7 @@ pub(crate) mod dml;
 pub(crate) mod explain;
 pub(crate) mod index;
 pub(crate) mod kept;
+pub(crate) mod keyed;
 pub(crate) mod keys;
 pub(crate) mod load;
 pub(crate) mod options;

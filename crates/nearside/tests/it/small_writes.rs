@@ -1,12 +1,13 @@
 //! Statements that write few rows, beside those that write many, readers that stay, and a model of what a table holds.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use nearside::arrow::array::AsArray;
+use nearside::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use nearside::arrow::datatypes::Int64Type;
 use nearside::arrow::util::display::{ArrayFormatter, FormatOptions};
-use nearside::{Database, Outcome, ScalarValue, Session};
+use nearside::{Database, KeyedRows, Outcome, ScalarValue, Session};
 use random::Random;
 
 fn database() -> Database {
@@ -474,4 +475,97 @@ fn a_missing_value_is_told_alike_by_small_and_large_statements() {
     }
     let many = "INSERT INTO t SELECT value, NULL FROM generate_series(10, 5000)";
     assert!(changed(&session, many).unwrap_err().contains("column 'a' of table 't' does not allow NULL"));
+}
+
+/// A table's rows of two columns as a keyed look-up gives them, with the places of their keys.
+fn pairs(found: &KeyedRows) -> Vec<(usize, String)> {
+    let options = FormatOptions::default().with_null("NULL");
+    let columns: Vec<_> =
+        found.rows.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
+    let text = |row: usize| columns.iter().map(|column| column.value(row).to_string()).collect::<Vec<_>>().join(" ");
+    found.places.iter().enumerate().map(|(row, place)| (*place, text(row))).collect()
+}
+
+#[test]
+fn keyed_tables_hold_what_a_model_of_them_does() {
+    let database = database();
+    let session = database.session();
+    session.execute("CREATE TABLE t (v BIGINT, k INT PRIMARY KEY)").unwrap();
+    let keyed = database.keyed("t").unwrap();
+    let mut model: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut random = Random::new(5);
+    for round in 0..60 {
+        // Batches that fit a delta, and some that do not.
+        let count = if round % 20 == 19 { 4000 } else { 1 + random.below(40) };
+        let keys: Vec<i64> = (0..count)
+            .map(|_| random.between(0, 9000))
+            .collect::<std::collections::BTreeSet<_>>()
+            .into_iter()
+            .collect();
+        if random.one_in(3) {
+            let gone = keys.iter().filter(|key| model.remove(key).is_some()).count();
+            assert_eq!(keyed.delete(&keys[..]).unwrap(), gone as u64);
+        } else {
+            let values: Vec<i64> = keys.iter().map(|_| random.between(0, 1000)).collect();
+            let columns: [(&str, ArrayRef); 2] =
+                [("k", Arc::new(Int64Array::from(keys.clone()))), ("v", Arc::new(Int64Array::from(values.clone())))];
+            let written = keyed.upsert(&RecordBatch::try_from_iter(columns).unwrap()).unwrap();
+            assert_eq!(written, keys.len() as u64);
+            model.extend(keys.iter().copied().zip(values));
+        }
+        let asked: Vec<i64> = (0..50).map(|_| random.between(0, 9000)).collect();
+        let expected = asked.iter().enumerate();
+        let expected = expected.filter_map(|(place, key)| Some((place, format!("{} {key}", model.get(key)?))));
+        assert_eq!(pairs(&keyed.lookup(&asked[..]).unwrap()), expected.collect::<Vec<_>>());
+        let (first, last) = (random.between(0, 9000), random.between(0, 9000));
+        let range = keyed.range(first.into(), last.into()).unwrap();
+        let found: usize = range.map(|batch| batch.unwrap().num_rows()).sum();
+        let expected = if first <= last { model.range(first..=last).count() } else { 0 };
+        assert_eq!(found, expected);
+        assert_eq!(number(&session, "SELECT coalesce(sum(v), 0)::BIGINT FROM t"), model.values().sum::<i64>());
+    }
+}
+
+#[test]
+fn keyed_tables_refuse_what_is_not_theirs() {
+    let database = database();
+    let session = database.session();
+    session
+        .execute(
+            "CREATE TABLE n (a INT); CREATE TABLE t (a INT, b TEXT, c INT UNIQUE, PRIMARY KEY (b, a));
+             CREATE VIEW w AS SELECT * FROM t; INSERT INTO t VALUES (1, 'x', 10), (2, 'y', 20)",
+        )
+        .unwrap();
+    let missing = |table: &str| database.keyed(table).unwrap_err().to_string();
+    assert!(missing("n").contains("no primary key"), "{}", missing("n"));
+    assert!(missing("m").contains("'m'") && missing("w").contains("view"));
+    let keyed = database.keyed("t").unwrap();
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["y", "x", "y"]));
+    let numbers: ArrayRef = Arc::new(Int64Array::from(vec![2, 2, 2]));
+    let both = vec![Arc::clone(&texts), Arc::clone(&numbers)];
+    assert_eq!(pairs(&keyed.lookup(both.clone()).unwrap()), [(0, "2 y 20".into()), (2, "2 y 20".into())]);
+    assert!(keyed.lookup(&[1_i64][..]).unwrap_err().to_string().contains("has 2 columns"));
+    assert!(keyed.lookup(vec![Arc::clone(&texts), texts.slice(0, 2)]).is_err());
+    let error = keyed.lookup(vec![Arc::clone(&texts), Arc::clone(&texts)]).unwrap_err().to_string();
+    assert!(error.contains("column 'a'"), "{error}");
+    assert!(keyed.range(1_i64.into(), 2_i64.into()).unwrap_err().to_string().contains("(b, a)"));
+    let rows = |c: Vec<i64>| {
+        let columns: [(&str, ArrayRef); 3] =
+            [("a", Arc::clone(&numbers)), ("b", Arc::clone(&texts)), ("c", Arc::new(Int64Array::from(c)))];
+        RecordBatch::try_from_iter(columns).unwrap()
+    };
+    let error = keyed.upsert(&rows(vec![1, 2, 3])).unwrap_err().to_string();
+    assert!(error.contains("(b, a) = (y, 2)") && error.contains("twice"), "{error}");
+    // Another key is there already.
+    let error = keyed.upsert(&rows(vec![10, 30, 30]).slice(0, 2)).unwrap_err().to_string();
+    assert!(error.contains("(c) = (10)"), "{error}");
+    let error = keyed.upsert(&rows(vec![1, 2, 3]).project(&[0, 1]).unwrap()).unwrap_err().to_string();
+    assert!(error.contains("no column 'c'"), "{error}");
+    assert_eq!(number(&session, "SELECT sum(c)::BIGINT FROM t"), 30);
+    assert_eq!(keyed.upsert(&rows(vec![21, 30, 0]).slice(0, 2)).unwrap(), 2);
+    assert_eq!(number(&session, "SELECT sum(c)::BIGINT FROM t"), 61);
+    assert_eq!(keyed.delete(both).unwrap(), 2);
+    assert_eq!(number(&session, "SELECT count(*) FROM t"), 1);
+    session.execute("DROP TABLE t").unwrap();
+    assert!(keyed.lookup(vec![texts, numbers]).unwrap_err().to_string().contains("'t'"));
 }

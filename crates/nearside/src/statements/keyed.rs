@@ -1,0 +1,131 @@
+//! Rows that are put under their key, and taken away by it, without SQL: what [`crate::KeyedTable`] does.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{Field, Schema};
+
+use crate::catalog::delta::SMALL_ROWS_MAX;
+use crate::catalog::index::{IndexEntry, Origin};
+use crate::catalog::{Name, TableEntry};
+use crate::error::{Error, Result};
+use crate::run::statement::RunningStatement;
+use crate::statements::conflict::{Changes, Taken};
+use crate::statements::stage::as_kept;
+use crate::statements::write::fitted;
+use crate::statements::writer::{as_small_writer, merged};
+
+/// A table's primary key, and which of its unique indexes that is.
+///
+/// # Errors
+/// The table has none.
+pub(crate) fn primary_key(table: &TableEntry) -> Result<(usize, &IndexEntry)> {
+    let mut indexes = table.unique_indexes().enumerate();
+    indexes.find(|(_, index)| index.origin == Origin::PrimaryKey).ok_or_else(|| {
+        Error::plan(format!("table '{}' has no primary key; its rows have no key to go by", table.name.shown()))
+    })
+}
+
+/// Keys in the types of the columns of an index.
+///
+/// # Errors
+/// Another number of columns than the key has, columns of several lengths, a value that does not fit.
+pub(crate) fn fitted_keys(keys: Vec<ArrayRef>, table: &TableEntry, index: &IndexEntry) -> Result<RecordBatch> {
+    let columns = table.key_columns(index)?;
+    if keys.len() != columns.len() || keys.iter().any(|column| column.len() != keys[0].len()) {
+        return Err(Error::plan(format!(
+            "the key ({}) of table '{}' has {} columns; give an array for each, all of one length",
+            index.columns.join(", "),
+            table.name.shown(),
+            columns.len()
+        )));
+    }
+    let fields = columns.iter().map(|column| table.base.schema.field(*column).clone().with_nullable(true));
+    let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let given =
+        keys.iter().zip(schema.fields()).map(|(array, f)| Field::new(f.name(), array.data_type().clone(), true));
+    fitted(&RecordBatch::try_new(Arc::new(Schema::new(given.collect::<Vec<_>>())), keys)?, &schema)
+}
+
+/// Puts rows under their primary keys, in the place of those that have them; how many.
+///
+/// # Errors
+/// Columns that are not the table's, values that do not fit, a key that is given twice, another key that would be
+/// there twice, no memory.
+pub(crate) fn upsert(name: &Name, rows: &RecordBatch, running: &Arc<RunningStatement>) -> Result<u64> {
+    as_small_writer(name, running, |table, running| {
+        let rows = in_order(rows, table)?;
+        let (number, index) = primary_key(table)?;
+        let put = |table: &TableEntry, running: &Arc<RunningStatement>| {
+            let Some(taken) = Taken::of(table, number, index, &rows, running)? else { return Ok(None) };
+            if let Some(values) = taken.twice() {
+                return Err(Error::Execution(format!(
+                    "the key ({}) = ({values}) of table '{}' is given twice; give each key once",
+                    index.columns.join(", "),
+                    table.name.shown()
+                )));
+            }
+            let new = (0..rows.num_rows() as u32).collect();
+            let changes = Changes { new, gone: taken.existing(), changed: None };
+            changes.apply(table, &rows, running)
+        };
+        carried_out(rows.num_rows(), table, running, put)?;
+        Ok(rows.num_rows() as u64)
+    })
+}
+
+/// Takes away the rows that have some primary keys; how many there were.
+///
+/// # Errors
+/// Keys of other types, a cancelled statement, no memory.
+pub(crate) fn delete(name: &Name, keys: Vec<ArrayRef>, running: &Arc<RunningStatement>) -> Result<u64> {
+    as_small_writer(name, running, |table, running| {
+        let (number, index) = primary_key(table)?;
+        let keys = fitted_keys(keys, table, index)?;
+        let none = RecordBatch::new_empty(Arc::clone(&table.base.schema));
+        carried_out(keys.num_rows(), table, running, |table, running| {
+            let Some(taken) = Taken::of(table, number, index, &keys, running)? else { return Ok(None) };
+            // A key that is given twice has one row.
+            let mut gone = taken.existing();
+            gone.sort_unstable();
+            gone.dedup();
+            Changes { new: Vec::new(), gone, changed: None }.apply(table, &none, running)
+        })
+    })
+}
+
+/// Does something over a table's delta where it is about few rows and the delta allows, else over the merged table.
+fn carried_out(
+    rows: usize,
+    table: &TableEntry,
+    running: &Arc<RunningStatement>,
+    work: impl Fn(&TableEntry, &Arc<RunningStatement>) -> Result<Option<u64>>,
+) -> Result<u64> {
+    if rows <= SMALL_ROWS_MAX
+        && let Some(count) = work(table, running)?
+    {
+        return Ok(count);
+    }
+    let (table, running) = merged(table, running)?;
+    work(&table, &running)?.ok_or_else(|| Error::Internal("keys of a merged table clash".into()))
+}
+
+/// The rows with the table's columns, by name, in its order and types.
+fn in_order(rows: &RecordBatch, table: &TableEntry) -> Result<RecordBatch> {
+    let schema = &table.base.schema;
+    let missing = |column: &str| {
+        let table = table.name.shown();
+        Error::plan(format!("the rows have no column '{column}'; give every column of table '{table}'"))
+    };
+    if let Some(other) = rows.schema().fields().iter().find(|field| schema.index_of(field.name()).is_err()) {
+        return Err(Error::plan(format!("table '{}' has no column '{}'", table.name.shown(), other.name())));
+    }
+    let mut fields = Vec::with_capacity(schema.fields().len());
+    let mut columns = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        let column = rows.column_by_name(field.name()).ok_or_else(|| missing(field.name()))?;
+        fields.push(Field::new(field.name(), column.data_type().clone(), true));
+        columns.push(Arc::clone(column));
+    }
+    as_kept(fitted(&RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?, schema)?, table)
+}
