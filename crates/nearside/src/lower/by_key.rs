@@ -39,11 +39,11 @@ pub(crate) enum KeyValue {
 /// types of the key's columns.
 pub(crate) fn key_query(plan: &LogicalPlan, catalog: &CatalogState) -> Option<KeyQuery> {
     let (outputs, plan) = match plan {
-        LogicalPlan::Projection(projection) => (Some(&projection.expr), projection.input.as_ref()),
-        plan => (None, plan),
+        LogicalPlan::Projection(projection) => (Some(&projection.expr), without_alias(&projection.input)),
+        plan => (None, without_alias(plan)),
     };
     let (filter, plan) = match plan {
-        LogicalPlan::Filter(filter) => (Some(&filter.predicate), filter.input.as_ref()),
+        LogicalPlan::Filter(filter) => (Some(&filter.predicate), without_alias(&filter.input)),
         plan => (None, plan),
     };
     let LogicalPlan::TableScan(scan) = plan else { return None };
@@ -64,6 +64,14 @@ pub(crate) fn key_query(plan: &LogicalPlan, catalog: &CatalogState) -> Option<Ke
     let equal = equal.map(|condition| equality(condition, scan)).collect::<Option<Vec<_>>>()?;
     let (index, key) = index_of(table, &equal)?;
     Some(KeyQuery { table: source.id, shown: Arc::clone(&source.shown), index, key, columns })
+}
+
+/// What an alias of a table stands for; its columns keep their names.
+fn without_alias(plan: &LogicalPlan) -> &LogicalPlan {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => without_alias(&alias.input),
+        plan => plan,
+    }
 }
 
 fn column_of(output: &Expr) -> Option<&Column> {
