@@ -345,7 +345,7 @@ fn prepared_upserts_take_values_everywhere() {
     assert_eq!(run(1, 1, "d").unwrap(), 0, "n is too large by then");
     assert!(run(2, 1, "it is too long").is_ok(), "nothing is there to be set");
     assert!(matches!(run(2, 1, "it is too long"), Err(Error::Execution(_))));
-    assert!(matches!(run(1 << 40, 1, "a"), Err(_)), "it is no INT");
+    assert!(run(1 << 40, 1, "a").is_err(), "it is no INT");
     assert_eq!(number(&session, "SELECT n FROM t WHERE k = 1 AND s = 'c'"), 5202);
     assert_eq!(number(&session, "SELECT count(*) FROM t WHERE s = 'none'"), 1);
     // Each run sees the table's columns and rows as they are then.

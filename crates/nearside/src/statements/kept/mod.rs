@@ -49,7 +49,7 @@ pub(crate) struct KeptWrite {
 
 #[derive(Debug)]
 enum Action {
-    Insert { row: Vec<Compiled>, conflict: Option<KeptConflict> },
+    Insert { row: Vec<Compiled>, conflict: Option<Box<KeptConflict>> },
     Update { key: KeptKey, row: Vec<Compiled> },
     Delete { key: KeptKey },
 }
@@ -115,7 +115,7 @@ impl KeptWrite {
                     None => Some(Action::Insert { row, conflict: None }),
                     Some(clause) => {
                         let conflict = kept_conflict(clause, table, &parameters, running)?;
-                        conflict.map(|conflict| Action::Insert { row, conflict: Some(conflict) })
+                        conflict.map(|conflict| Action::Insert { row, conflict: Some(Box::new(conflict)) })
                     }
                 }
             }
@@ -175,7 +175,7 @@ impl KeptWrite {
             Action::Insert { row, conflict } => {
                 // Also a row that is not inserted has to be one of the table's.
                 let row = as_kept(new_row(row, parameters, table)?, table)?;
-                insert(table, row, conflict.as_ref(), parameters, running)
+                insert(table, row, conflict.as_deref(), parameters, running)
             }
             Action::Update { key, row } => {
                 let Some(found) = key.find(table, parameters)? else { return Ok(None) };
