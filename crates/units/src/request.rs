@@ -81,6 +81,13 @@ pub(crate) struct Request {
     pub(crate) id: u64,
 }
 
+/// A number of its own for each request that a test looks at.
+#[cfg(test)]
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Request {
     pub(crate) fn new(kind: WriteKind, keys: usize, write: Write) -> Arc<Request> {
         Arc::new(Request {
@@ -94,7 +101,7 @@ impl Request {
             failure: Mutex::new(None),
             write,
             #[cfg(test)]
-            id: crate::journal::next_request(),
+            id: next_id(),
         })
     }
 

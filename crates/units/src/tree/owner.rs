@@ -79,7 +79,8 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// An empty tree whose inner nodes take at most `prefix_bits` bits of a key (8 in the paper, which is the most; at least 1).
+    /// An empty tree whose inner nodes take at most `prefix_bits` bits of a key (8 in the paper, which is the most; at
+    /// least 1).
     pub fn new(arena: Arc<Arena>, versions: Arc<Versions>, prefix_bits: u32) -> Owner {
         let tree = Tree { arena, root: AtomicU64::new(0), pairs: AtomicU64::new(0) };
         Owner {
