@@ -1,7 +1,7 @@
 //! What is accessed of a partition: how often, which keys, and how long it takes, by samples.
 //!
-//! Each thread draws one key of about `KEYS_PER_SAMPLE`, whatever the batches and objects; the rest costs it nothing but
-//! a subtraction. Where a batch has a sample, its execution is timed too.
+//! Each thread draws one key of about `KEYS_PER_SAMPLE`, whatever the batches and objects; the rest costs it a
+//! subtraction. Where a batch has a sample, its execution is timed too.
 //!
 //! # Limits
 //! A partition remembers its last `SAMPLES` keys. Who draws may be interrupted between two of its stores; then a key

@@ -37,7 +37,7 @@ const TICK: Duration = Duration::from_millis(250);
   nearside bench keyed                               10 million random keys
   nearside bench keyed --keys 100000000 --json keyed.json
   nearside bench keyed --dense --batch 1             keys 0, 1, 2 .. in a mixed order, one at a time
-  nearside bench keyed --hot 10 --balancer ma(8)     then write a range that halves and moves, 10 seconds each
+  nearside bench keyed --hot 10 --balancer 'ma(8)'   then write a range that halves and moves, 10 seconds each
 
 Four phases: every key is inserted; a quarter as many are written again at random; at most 20 million are read;
 and a hundredth of those are ranges of 100 pairs. Each slot of the scheduler has a unit, and a caller that sends
@@ -61,8 +61,8 @@ pub struct Arguments {
     /// Slots, units and callers; one per usable cpu unless given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=sched::Config::THREADS_MAX as i64))]
     threads: Option<u16>,
-    /// Then write all keys, a half of them, and that half four times a little to the left, as many seconds each, and say
-    /// what is written per second over time
+    /// Then write all keys, a half of them, and that half four times a little to the left, as many seconds each, and
+    /// say what is written per second over time
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
     hot: Option<u16>,
     /// With --hot: how ranges of keys move between units, four times a second: off, one_shot or ma(K)
