@@ -37,7 +37,7 @@ pub use crate::plan::expression::CompareOp;
 pub use crate::plan::expression::{ArithmeticOp, DatePart, Scalar};
 pub use crate::plan::predicate::Predicate;
 pub use crate::run::context::{BATCH_ROWS, Context};
-pub use crate::run::execution::{Execution, execute, execute_on_workers, execute_profiled};
+pub use crate::run::execution::{Execution, execute, execute_checked, execute_on_workers, execute_profiled};
 pub use crate::tasks::places::ScanOptions;
 pub use error::{ExecError, PlanError};
 pub use optimize::{estimates, optimize};
@@ -45,13 +45,14 @@ pub use plan::expression::Expression;
 pub use plan::literal::{Literal, ParameterId};
 pub use plan::text::TextTest;
 pub use plan::{
-    AggregateCall, AggregateFunction, Aggregation, Amount, Frame, FrameBound, FrameExclusion, FrameOffset, FrameUnits,
-    GroupedRows, GroupingSet, GroupingSets, Join, JoinKind, ListedOperator, OpaqueAggregate, OpaqueGroups, OperatorId,
-    Output, PerOperator, Plan, Recursion, RowPieces, RowSource, Shared, Side, Sort, SortKey, Union, Unnesting, Window,
-    WindowCall, WindowFunction,
+    AggregateCall, AggregateFunction, Aggregation, Amount, CheckedPlan, Frame, FrameBound, FrameExclusion, FrameOffset,
+    FrameUnits, GroupedRows, GroupingSet, GroupingSets, Join, JoinKind, ListedOperator, OpaqueAggregate, OpaqueGroups,
+    OperatorId, Output, PerOperator, Plan, Recursion, RowPieces, RowSource, Shared, Side, Sort, SortKey, Union,
+    Unnesting, Window, WindowCall, WindowFunction,
 };
 pub use run::affinities::{TaskPlace, affinities};
 pub use tasks::feedback::{Feedback, TaskShape};
 pub use tasks::parallel::SchedParallel;
 pub use tasks::profile::{OperatorProfile, Profile};
+pub use tasks::rows::account_rows;
 pub use tasks::traffic::{TouchPhase, Touched, TouchedComponent, Traffic, TrafficLine};

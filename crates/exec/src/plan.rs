@@ -18,6 +18,7 @@ use expression::Expression;
 use predicate::{Predicate, column_type, same_type, validate_expression};
 
 mod aggregation;
+mod checked;
 pub(crate) mod delicate;
 pub(crate) mod expression;
 pub(crate) mod literal;
@@ -34,6 +35,7 @@ pub use aggregation::{
     AggregateCall, AggregateFunction, Aggregation, GroupedRows, GroupingSet, GroupingSets, OpaqueAggregate,
     OpaqueGroups,
 };
+pub use checked::CheckedPlan;
 pub use operators::{ListedOperator, OperatorId, PerOperator};
 pub use relational::{Join, JoinKind, Side, Sort, SortKey, Union};
 pub use sources::{Recursion, RowPieces, RowSource};

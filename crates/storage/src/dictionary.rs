@@ -370,7 +370,7 @@ impl Dictionary {
 }
 
 /// One value as it sorts: two of one type compare as these do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Value<'a> {
     /// Of a number: see `types`.
     Key(i128),

@@ -83,6 +83,14 @@ pub enum StoreError {
         /// How many there are.
         count: usize,
     },
+    /// More rows than one write to a delta may have, or than its rows have numbers.
+    #[error("{rows} rows are too many for one small write, at most {rows_max} fit; load them in bulk")]
+    TooManyRows {
+        /// Rows of the write.
+        rows: usize,
+        /// How many would do.
+        rows_max: usize,
+    },
     /// A column whose values have no order of ours.
     #[error("column \"{column}\" is of type {data_type}, which has no order; leave it out of indexes and keys")]
     NotIndexable {

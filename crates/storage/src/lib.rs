@@ -2,7 +2,8 @@
 //! versions.
 //!
 //! What is stored is immutable. Producers stage batches ([`Stager`]), [`build_part`] turns what they staged into
-//! segments, and a [`TableVersion`] is a snapshot that readers share. `docs/design/storage.md` draws the bytes.
+//! segments, and a [`TableVersion`] is a snapshot that readers share. Small writes go to a [`Delta`], which becomes
+//! part of a table version when somebody scans. `docs/design/storage.md` draws the bytes.
 //!
 //! # Invariants
 //! - No thread is started here: parallel work runs on what the caller lends through [`Parallel`].
@@ -11,8 +12,8 @@
 //! - `unsafe` stands in `kernels` only.
 //!
 //! # Limits
-//! The delta is not here yet. Arrays of types that have no order of ours (lists,
-//! structs, intervals, ...) are kept as arrow arrays in the allocator of the process, outside regions and budgets.
+//! Arrays of types that have no order of ours (lists, structs, intervals, ...) are kept as arrow arrays in the
+//! allocator of the process, outside regions and budgets.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -50,6 +51,7 @@ mod compact;
 mod constant;
 mod copies;
 mod deleted;
+mod delta;
 mod dictionary;
 mod error;
 mod identity;
@@ -79,6 +81,7 @@ pub use column::{Column, Component, RowIds};
 pub use compact::{compact, compaction};
 pub use constant::constant_column;
 pub use deleted::DeletedRows;
+pub use delta::{Delta, TableRow};
 pub use dictionary::{Dictionary, Encoding};
 pub use error::{Interruption, StoreError};
 pub use identity::{ColumnId, DictionaryId};
@@ -96,7 +99,7 @@ pub use predicate::{CodePredicate, CodeSet};
 pub use repartition::{range_bounds, repartition};
 pub use segment::{Part, Segment, SegmentVersion};
 pub use stage::{ProducerRows, Stager};
-pub use table::{DuplicateKey, KeyCheck, KeyLimits, RowsToDelete, TableVersion, duplicate_key};
+pub use table::{DuplicateKey, KeyCheck, KeyLimits, Keys, RowPlace, RowsToDelete, TableVersion, duplicate_key};
 pub use types::{surface_schema, surface_type};
 
 /// Values per block of packed codes: 8 lanes of 32 values.

@@ -5,6 +5,7 @@
 
 mod attach;
 mod duplicate;
+mod find;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::placement::ColumnAllocator;
 use crate::segment::{Part, Segment, SegmentVersion};
 use crate::types::{surface_schema, surface_type};
 pub use duplicate::{DuplicateKey, KeyCheck, KeyLimits, duplicate_key};
+pub use find::{Keys, RowPlace};
 
 /// One snapshot of a table.
 #[derive(Debug, Clone)]

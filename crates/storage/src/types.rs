@@ -7,8 +7,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayData, ArrayRef, BooleanArray, make_array};
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow::array::{Array, ArrayData, ArrayRef, BooleanArray, PrimitiveArray, downcast_primitive, make_array};
+use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, ScalarBuffer};
 use arrow::datatypes::{ArrowNativeType, DataType, Field, Schema, TimeUnit};
 
 /// The type in which a column of type `t` appears in results: strings and binary as views, dictionaries as their
@@ -284,8 +284,20 @@ pub(crate) fn number_array(t: &DataType, len: usize, values: Buffer, nulls: Opti
         let bits = BooleanBuffer::collect_bool(len, |i| bytes[i] != 0);
         return Arc::new(BooleanArray::new(bits, nulls));
     }
-    let data = ArrayData::builder(t.clone()).len(len).add_buffer(values).nulls(nulls);
-    make_array(data.build().expect("a buffer of native values is a valid number array"))
+    macro_rules! primitive {
+        ($type:ty) => {{
+            let values = ScalarBuffer::new(values, 0, len);
+            Arc::new(PrimitiveArray::<$type>::new(values, nulls).with_data_type(t.clone()))
+        }};
+    }
+    // What is not among these types is made of a description of it, which takes longer.
+    downcast_primitive! {
+        t => (primitive),
+        _ => {
+            let data = ArrayData::builder(t.clone()).len(len).add_buffer(values).nulls(nulls);
+            make_array(data.build().expect("a buffer of native values is a valid number array"))
+        }
+    }
 }
 
 /// The key of value `i` of a number array.

@@ -178,14 +178,11 @@ impl Request {
         std::mem::take(&mut *self.moved.lock())
     }
 
-    /// Commits, or undoes what was done: how many keys were changed, or why none was.
-    pub(crate) fn end(self: Arc<Self>) -> Result<u64, Failure> {
+    /// What writes, to go on with, and how many keys were changed; or why the statement has to be undone.
+    pub(crate) fn end(self: Arc<Self>) -> Result<(Write, u64), Failure> {
         let request = Arc::into_inner(self).expect("nobody else has a request of which nothing is left");
         match request.failure.into_inner() {
-            None => {
-                request.write.commit();
-                Ok(request.changed.into_inner())
-            }
+            None => Ok((request.write, request.changed.into_inner())),
             Some(failure) => Err(failure),
         }
     }

@@ -23,7 +23,7 @@ use crate::routing::published::Published;
 use crate::routing::table::{RangeTable, Split};
 use crate::tree::{Owner, Tree};
 use crate::unit::{Partition, Requests, Unit};
-use crate::versions::{Pin, Versions};
+use crate::versions::{Pin, Versions, Write};
 
 mod balancing;
 
@@ -81,6 +81,8 @@ pub struct Store {
     units: Vec<Unit>,
     places: Vec<UnitPlace>,
     objects: AtomicU32,
+    /// Numbers of objects that are gone.
+    free_objects: Mutex<Vec<ObjectId>>,
     living: Mutex<Vec<Weak<Object>>>,
     requests: RequestTable,
     balancer: Mutex<Algorithm>,
@@ -110,6 +112,17 @@ pub struct UnitCounts {
 pub struct Keyed {
     store: Arc<Store>,
     object: Arc<Object>,
+}
+
+/// A statement that writes one or several objects: all of it becomes visible at once by [`commit`](Statement::commit),
+/// or, dropped before or after a part of it failed, nothing.
+#[derive(Debug)]
+pub struct Statement {
+    store: Arc<Store>,
+    /// `None` once a part has failed.
+    write: Option<Write>,
+    /// The objects that it has written.
+    objects: Vec<ObjectId>,
 }
 
 /// What callers and the balancer share of an object.
@@ -148,6 +161,7 @@ impl Store {
             units,
             places,
             objects: AtomicU32::new(0),
+            free_objects: Mutex::default(),
             living: Mutex::default(),
             requests,
             balancer: Mutex::default(),
@@ -157,7 +171,8 @@ impl Store {
 
     /// An empty object whose keys are divided into equal ranges of `0 ..= last_key`; greater keys belong to the last.
     pub fn create(self: &Arc<Self>, last_key: u64, prefix_bits: u32) -> Keyed {
-        let id = ObjectId(self.objects.fetch_add(1, Ordering::Relaxed));
+        let free = self.free_objects.lock().pop();
+        let id = free.unwrap_or_else(|| ObjectId(self.objects.fetch_add(1, Ordering::Relaxed)));
         let count = self.units.len() as u64;
         let firsts = (0..count).map(|unit| (u128::from(last_key) * u128::from(unit) / u128::from(count)) as u64);
         let mut firsts: Vec<u64> = firsts.collect();
@@ -182,10 +197,24 @@ impl Store {
             partitions[id.0 as usize] = Some(Partition { owner, monitor, lost_at: 0 });
         }
         let routing = Published::new(&table, RANGES_LEAST + RANGES_PER_UNIT * table.ranges());
-        let balancing = Mutex::new(Balancing { table });
+        let balancing = Mutex::new(Balancing { table, is_dropped: false });
         let object = Arc::new(Object { id, routing, trees, monitors, balancing });
-        self.living.lock().push(Arc::downgrade(&object));
+        let mut living = self.living.lock();
+        if living.len() == living.capacity() {
+            living.retain(|object| object.strong_count() > 0);
+        }
+        living.push(Arc::downgrade(&object));
+        drop(living);
         Keyed { store: Arc::clone(self), object }
+    }
+
+    /// Begins a statement.
+    ///
+    /// # Errors
+    /// [`WriteError::TooManyWrites`].
+    pub fn begin(self: &Arc<Self>) -> Result<Statement, WriteError> {
+        let write = self.versions.begin().ok_or(WriteError::TooManyWrites)?;
+        Ok(Statement { store: Arc::clone(self), write: Some(write), objects: Vec::new() })
     }
 
     /// What is committed, to read.
@@ -331,23 +360,25 @@ impl Keyed {
     pub fn write(&self, kind: WriteKind, pairs: &[(u64, u64)]) -> Result<u64, WriteError> {
         let mut tries = 0;
         loop {
-            match self.try_write(kind, pairs)? {
-                Ok(changed) => return Ok(changed),
-                Err(Failure::Duplicate(key)) => return Err(WriteError::Duplicate { key }),
-                Err(Failure::Memory(error)) => return Err(error.into()),
-                Err(Failure::Panicked(text)) => return Err(WriteError::Panicked(text)),
+            let mut statement = self.store.begin()?;
+            match statement.write(self, kind, pairs) {
+                Ok(changed) => {
+                    statement.commit();
+                    return Ok(changed);
+                }
                 // Nothing of this statement is there while it waits, so two of them do not wait for each other.
-                Err(Failure::Busy) if tries < BUSY_TRIES => {
+                Err(WriteError::Busy) if tries < BUSY_TRIES => {
+                    drop(statement);
                     tries += 1;
                     std::thread::sleep(Duration::from_micros(u64::from(tries * 10)));
                 }
-                Err(Failure::Busy) => return Err(WriteError::Busy),
+                Err(error) => return Err(error),
             }
         }
     }
 
-    fn try_write(&self, kind: WriteKind, pairs: &[(u64, u64)]) -> Result<Result<u64, Failure>, WriteError> {
-        let write = self.store.versions.begin().ok_or(WriteError::TooManyWrites)?;
+    /// Does the same to every pair of the batch for a statement that goes on afterwards.
+    fn write_for(&self, write: Write, kind: WriteKind, pairs: &[(u64, u64)]) -> Result<(Write, u64), Failure> {
         let request = Request::new(kind, pairs.len(), write);
         let mut own = Own::default();
         #[cfg(test)]
@@ -378,11 +409,8 @@ impl Keyed {
         }
         let result = request.end();
         #[cfg(test)]
-        tests::ended(self, id, &result);
-        if result.is_err() {
-            self.store.settle_object(self.object.id);
-        }
-        Ok(result)
+        tests::ended(self, id, result.is_ok());
+        result
     }
 
     /// Gives each unit its part of a batch.
@@ -464,8 +492,57 @@ impl Store {
     }
 }
 
+impl Statement {
+    /// Does the same to every pair of the batch (a delete's values are not looked at). Gives how many keys were changed.
+    ///
+    /// # Errors
+    /// [`WriteError`]; the whole statement can only be dropped then. [`WriteError::Busy`] at once: who meets a key that
+    /// another statement is changing drops this one, and begins another.
+    pub fn write(&mut self, keyed: &Keyed, kind: WriteKind, pairs: &[(u64, u64)]) -> Result<u64, WriteError> {
+        assert!(Arc::ptr_eq(&self.store, &keyed.store), "a statement writes objects of its own store");
+        let write = self.write.take().ok_or_else(|| WriteError::Panicked("its statement has failed before".into()))?;
+        if !self.objects.contains(&keyed.object.id) {
+            self.objects.push(keyed.object.id);
+        }
+        let (write, changed) = keyed.write_for(write, kind, pairs).map_err(|failure| match failure {
+            Failure::Duplicate(key) => WriteError::Duplicate { key },
+            Failure::Memory(error) => WriteError::Memory(error),
+            Failure::Panicked(text) => WriteError::Panicked(text),
+            Failure::Busy => WriteError::Busy,
+        })?;
+        self.write = Some(write);
+        Ok(changed)
+    }
+
+    /// A reader that sees what is committed and what this statement has changed; `None` once a part has failed.
+    pub fn pin(&self) -> Option<Pin> {
+        self.write.as_ref().map(Write::pin)
+    }
+
+    /// Makes everything that it changed visible.
+    ///
+    /// # Panics
+    /// A part of it has failed.
+    pub fn commit(mut self) {
+        self.write.take().expect("a statement of which nothing has failed").commit();
+        self.objects.clear();
+    }
+}
+
+impl Drop for Statement {
+    fn drop(&mut self) {
+        // Undone first, then told to the owners.
+        self.write = None;
+        for object in &self.objects {
+            self.store.settle_object(*object);
+        }
+    }
+}
+
 impl Drop for Keyed {
     fn drop(&mut self) {
+        // After the cycle that may run.
+        self.object.balancing.lock().is_dropped = true;
         for unit in &self.store.units {
             let mut state = unit.token();
             // Commands are executed before those who sent them drop what they hold, so none is in an inbox.
@@ -474,6 +551,7 @@ impl Drop for Keyed {
                 partition.owner.collect();
             }
         }
+        self.store.free_objects.lock().push(self.object.id);
     }
 }
 

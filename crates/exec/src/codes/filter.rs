@@ -47,8 +47,10 @@ impl Filter {
     /// The conjunction of `conjuncts`, in order, over columns of `input`.
     pub(crate) fn new(conjuncts: &[Predicate], input: &Schema) -> Result<Filter, ExecError> {
         let mut leaves = Vec::new();
-        let whole = Predicate::And(conjuncts.to_vec()).without_not();
-        let condition = number(&whole, input, &mut leaves)?;
+        let condition = match conjuncts {
+            [one] if one.is_plain_leaf() => number(one, input, &mut leaves)?,
+            _ => number(&Predicate::And(conjuncts.to_vec()).without_not(), input, &mut leaves)?,
+        };
         Ok(Filter { condition, leaves })
     }
 

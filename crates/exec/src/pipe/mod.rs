@@ -108,7 +108,7 @@ pub(crate) trait Operator: Send + Sync {
     }
 }
 
-/// The shapes of a pipe's tasks, by lane.
+/// The shapes of a pipe's tasks, by lane; none where nobody looks at hints.
 #[derive(Debug, Default)]
 pub(crate) struct Shapes(Vec<Option<Arc<Shape>>>);
 
@@ -192,15 +192,19 @@ impl Pipe {
 
     /// The shapes of its tasks, whose rows end up in `into`, by lane. Where no hint is ever looked at there are none.
     pub(crate) fn shapes(&self, run: &Run<'_>, into: &str) -> Shapes {
-        let shape = |lane: &Lane| {
-            let name = lane.shape(run.traffic, into).filter(|_| run.threads > 1)?;
-            Some(run.traffic.feedback().shape(name))
-        };
+        // A name takes longer to write than a look-up by an index takes.
+        if run.threads <= 1 {
+            return Shapes::default();
+        }
+        let shape = |lane: &Lane| Some(run.traffic.feedback().shape(lane.shape(run.traffic, into)?));
         Shapes(self.lanes.iter().map(shape).collect())
     }
 
     /// The shape and the hint of a task, the latter as it was before anything was learned.
     pub(crate) fn expected(&self, shapes: &Shapes, task: usize) -> Option<(Arc<Shape>, Hint)> {
+        if shapes.0.is_empty() {
+            return None;
+        }
         let mut before = 0;
         let lane = self.lanes.iter().position(|lane| {
             before += lane.source.morsels();

@@ -157,6 +157,11 @@ impl Predicate {
         self.push_not(false)
     }
 
+    /// Whether it is a leaf that [`without_not`](Self::without_not) leaves as it is.
+    pub(crate) fn is_plain_leaf(&self) -> bool {
+        !matches!(self, Predicate::And(_) | Predicate::Or(_) | Predicate::Not(_))
+    }
+
     fn push_not(&self, negate: bool) -> Predicate {
         match self {
             Predicate::Compare { column, op, value } => Predicate::Compare {

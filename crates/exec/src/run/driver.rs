@@ -38,7 +38,7 @@ use crate::tasks::places::{Lookup, Places};
 use crate::tasks::profile::Profile;
 use crate::tasks::run::Run;
 use crate::tasks::traffic;
-use crate::{ExecError, SchedParallel};
+use crate::{ExecError, PlanError, SchedParallel};
 
 /// Fewest steps in flight, however few threads there are.
 const STEPS_MIN: usize = 4;
@@ -76,20 +76,20 @@ struct DriverState {
 }
 
 impl Driver {
-    /// Checks `plan`, whose schema is given; nothing starts. Below `tiny_bytes` it will run on the thread that polls.
+    /// Of a plan whose schema is given; nothing starts. If it `is_tiny` it will run on the thread that polls; an error
+    /// if it is not valid.
     pub(crate) fn new(
         plan: Arc<Plan>,
         schema: SchemaRef,
         mut context: Context,
-        tiny_bytes: u64,
+        is_tiny: Result<bool, PlanError>,
         profile: Option<&Profile>,
     ) -> Arc<Driver> {
         context.batch_rows = context.batch_rows.max(1);
-        let (source, invalid) = match plan.validate() {
-            Ok(()) => (Some(plan), None),
-            Err(error) => (None, Some(error)),
+        let (source, inline, invalid) = match is_tiny {
+            Ok(is_tiny) => (Some(plan), is_tiny, None),
+            Err(error) => (None, true, Some(error)),
         };
-        let inline = source.as_ref().is_none_or(|plan| plan.estimated_bytes() < tiny_bytes);
         let source = source.map(|plan| PlanStream::new(plan, schema.clone(), profile));
         let bounds = Bounds {
             steps: (2 * context.scheduler.threads()).max(STEPS_MIN),
@@ -251,7 +251,7 @@ impl Driver {
         match worked.unwrap_or_else(|payload| Err(ExecError::Panicked(panic_text(payload)))) {
             Ok(Some(step)) => {
                 self.state.lock().window.pause(number, step);
-                self.pump();
+                self.pump_after();
             }
             Ok(None) => self.end(number, Ok(())),
             Err(error) => self.end(number, Err(error)),
@@ -260,7 +260,14 @@ impl Driver {
 
     fn end(&self, number: u64, result: Result<(), ExecError>) {
         self.state.lock().window.finish(number, result);
-        self.pump();
+        self.pump_after();
+    }
+
+    /// After a step: whoever runs one on the thread that polls looks at once what is there.
+    fn pump_after(&self) {
+        if !self.inline {
+            self.pump();
+        }
     }
 
     /// Runs a step; the step if it has more to make.

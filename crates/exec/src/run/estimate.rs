@@ -1,5 +1,6 @@
 //! [`Plan::estimated_bytes`]: how much memory a plan touches, from summaries only.
 
+use arrow::datatypes::Schema;
 use storage::Segment;
 
 use crate::charge::batch_bytes;
@@ -19,7 +20,11 @@ impl Plan {
     /// what it hands out, were every row to pass its filters. A limit without a filter below it bounds the rows. The
     /// size of a statement is judged by it: under 256 KiB it is not worth a task.
     pub fn estimated_bytes(&self) -> u64 {
-        let schema = self.schema();
+        self.estimated_bytes_as(&self.schema())
+    }
+
+    /// The same of a plan whose rows have this schema.
+    pub(crate) fn estimated_bytes_as(&self, schema: &Schema) -> u64 {
         let wanted = ReadColumns { columns: (0..schema.fields().len()).collect(), rows: u64::MAX };
         let (read, rows) = self.read(wanted);
         let width: u64 = schema.fields().iter().map(|f| width_bytes(f.data_type())).sum();

@@ -19,9 +19,9 @@ use sched::Scheduler;
 
 use super::context::Context;
 use super::driver::{Driver, WAKE_AFTER};
-use crate::ExecError;
-use crate::plan::Plan;
+use crate::plan::{CheckedPlan, Plan};
 use crate::tasks::profile::Profile;
+use crate::{ExecError, PlanError};
 
 /// Statements that touch less than this run at once on the polling thread: a hand-over costs more than the work.
 const TINY_BYTES: u64 = 256 << 10;
@@ -31,22 +31,38 @@ const TINY_BYTES: u64 = 256 << 10;
 ///
 /// A plan that touches less than 256 KiB runs on the thread that polls it; [`execute_on_workers`] leaves nothing there.
 pub fn execute(plan: Arc<Plan>, context: Context) -> Execution {
-    start(plan, context, TINY_BYTES, None)
+    let is_tiny = plan.validate().map(|()| plan.estimated_bytes() < TINY_BYTES);
+    let schema = plan.schema();
+    start((plan, schema), context, is_tiny, None)
+}
+
+/// As [`execute`], of a plan that was checked and whose [`CheckedPlan::estimated_bytes`] are known.
+pub fn execute_checked(plan: &CheckedPlan, context: Context, estimated_bytes: u64) -> Execution {
+    let of = (Arc::clone(plan.plan()), Arc::clone(plan.schema()));
+    start(of, context, Ok(estimated_bytes < TINY_BYTES), None)
 }
 
 /// As [`execute`], with every step a task however little it touches: for callers whose thread must not compute.
 pub fn execute_on_workers(plan: Arc<Plan>, context: Context) -> Execution {
-    start(plan, context, 0, None)
+    let is_tiny = plan.validate().map(|()| false);
+    let schema = plan.schema();
+    start((plan, schema), context, is_tiny, None)
 }
 
 /// As [`execute_on_workers`], with what the plan's operators do counted in a profile of the plan.
 pub fn execute_profiled(plan: Arc<Plan>, context: Context, profile: &Profile) -> Execution {
-    start(plan, context, 0, Some(profile))
+    let is_tiny = plan.validate().map(|()| false);
+    let schema = plan.schema();
+    start((plan, schema), context, is_tiny, Some(profile))
 }
 
-fn start(plan: Arc<Plan>, context: Context, tiny_bytes: u64, profile: Option<&Profile>) -> Execution {
-    let schema = plan.schema();
-    let driver = Driver::new(plan, schema.clone(), context, tiny_bytes, profile);
+fn start(
+    (plan, schema): (Arc<Plan>, SchemaRef),
+    context: Context,
+    is_tiny: Result<bool, PlanError>,
+    profile: Option<&Profile>,
+) -> Execution {
+    let driver = Driver::new(plan, schema.clone(), context, is_tiny, profile);
     Execution { handle: Arc::new(Handle { driver }), schema }
 }
 

@@ -7,9 +7,11 @@
 //! # Limits
 //! The estimate takes codes as evenly used and parts of a filter as independent of each other.
 
-use std::collections::hash_map::{Entry, HashMap};
 use std::sync::Arc;
 
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 use numa::NodeId;
 use parking_lot::Mutex;
 use sched::Statement;
@@ -53,7 +55,10 @@ struct ReachedRows {
 }
 
 /// Code sets of leaves by coding, `None` for a leaf that is tested by rows.
-type SetsByCoding = HashMap<(usize, CodingKey), Option<CodeRanges>>;
+type SetsByCoding = HashMap<(usize, CodingKey), Option<CodeRanges>, FixedState>;
+
+/// What reaches the tests of a column, by column and coding.
+type RowsByCoding = HashMap<(usize, CodingKey), ReachedRows, FixedState>;
 
 /// A leaf of the filter to evaluate per entry.
 struct Job {
@@ -64,8 +69,8 @@ struct Job {
 impl Scan {
     /// Binds what binary search can bind, and decides what is evaluated per entry.
     pub(crate) fn prepare(&self, statement: &Statement, places: Places<'_>) -> Result<(), ExecError> {
-        let mut leaves = HashMap::new();
-        let mut reached: HashMap<(usize, CodingKey), ReachedRows> = HashMap::new();
+        let mut leaves = SetsByCoding::default();
+        let mut reached = RowsByCoding::default();
         let columns = self.expression_columns();
         let accesses = self.accesses(places.options, places.lookup)?;
         for (version, access) in self.segments.iter().zip(&accesses) {
@@ -121,7 +126,7 @@ impl Scan {
 
     /// Prepares as far as binary search goes: tests that would be evaluated per entry count as rows that may match.
     pub(crate) fn prepare_places(&self, page_maps: &PageMaps) -> Result<(), ExecError> {
-        let mut leaves = HashMap::new();
+        let mut leaves = SetsByCoding::default();
         for version in &self.segments {
             self.bind_leaves(&version.segment, &mut leaves)?;
         }
@@ -178,18 +183,18 @@ impl Scan {
         })
     }
 
-    /// Columns that are the only one of some test.
+    /// Columns that are the only one of some test which might be evaluated per entry.
     fn expression_columns(&self) -> Vec<usize> {
-        let tests = self.filter.leaves().iter().map(|test| test.columns());
+        let tests = self.filter.leaves().iter().filter(|test| test.is_expression() && !test.volatile());
         let mut columns: Vec<usize> =
-            tests.filter_map(|columns| if let [one] = columns { Some(*one) } else { None }).collect();
+            tests.filter_map(|test| if let [one] = test.columns() { Some(*one) } else { None }).collect();
         columns.sort_unstable();
         columns.dedup();
         columns
     }
 
     /// What is worth evaluating per entry.
-    fn jobs(&self, reached: &HashMap<(usize, CodingKey), ReachedRows>) -> Vec<Job> {
+    fn jobs(&self, reached: &RowsByCoding) -> Vec<Job> {
         let mut jobs = Vec::new();
         for (leaf, test) in self.filter.leaves().iter().enumerate() {
             let ([column], true, false) = (test.columns(), test.is_expression(), test.volatile()) else { continue };
@@ -211,7 +216,7 @@ impl Scan {
             leaves.insert((*leaf, entries.coding().key()), entries.passing_codes()?);
             drop(entries.take_reservations());
         }
-        let mut filters: HashMap<Vec<Option<CodingKey>>, Arc<Bound>> = HashMap::new();
+        let mut filters: HashMap<Vec<Option<CodingKey>>, Arc<Bound>, FixedState> = HashMap::default();
         let accesses = std::mem::take(&mut *binding.accesses.lock());
         let nothing = Arc::new(Bound::Constant(false));
         let columns_read = self.columns_read();
@@ -271,6 +276,9 @@ impl Scan {
     /// column that lies on no node in particular leaves it to the next; where all do, the nodes with copies of most
     /// columns in that order may be chosen from.
     pub(super) fn leader<'a>(&self, segment: &Segment, reads: &'a [Read]) -> Option<Leader<'a>> {
+        if reads.iter().all(|read| read.locator().is_none() && read.copies().is_none()) {
+            return None;
+        }
         let by_size = |mut columns: Vec<usize>| {
             columns.sort_by_key(|&column| (std::cmp::Reverse(segment.column(column).bytes_codes()), column));
             columns.dedup();

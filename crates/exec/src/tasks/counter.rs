@@ -91,12 +91,12 @@ impl ReadDictionary {
         }
         let bytes = dictionary.bytes() as u64;
         let regions = || column.components().into_iter().filter(|(component, _)| *component == Component::Dictionary);
-        let nodes = in_order(regions().flat_map(|(_, region)| region.policy().nodes()));
+        let nodes = || in_order(regions().flat_map(|(_, region)| region.policy().nodes()));
         let lies = match lookup {
             Lookup::Only(node) => Where::Only(node),
             Lookup::Nowhere => Where::Unknown,
-            Lookup::Maps(_) if dictionary.is_replicated() => Where::Copies(nodes),
-            Lookup::Maps(_) => Where::Spread(nodes),
+            Lookup::Maps(_) if dictionary.is_replicated() => Where::Copies(nodes()),
+            Lookup::Maps(_) => Where::Spread(nodes()),
         };
         let bytes_per_value = (bytes as f64 / dictionary.len() as f64).min(LINE_BYTES);
         Some(ReadDictionary { bytes_per_value, bytes, lies })

@@ -8,5 +8,6 @@ pub(crate) mod locate;
 pub(crate) mod parallel;
 pub(crate) mod places;
 pub(crate) mod profile;
+pub(crate) mod rows;
 pub(crate) mod run;
 pub(crate) mod traffic;

@@ -6,6 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use numa::{Attributes, Budget, Topology};
 use sched::Scheduler;
+use units::store::UnitPlace;
 
 use crate::api::session::Session;
 use crate::catalog::placement::MachineNodes;
@@ -115,7 +116,8 @@ impl DatabaseBuilder {
         let config = sched::Config { threads: Some(threads), stealing, binding, settings, ..sched::Config::default() };
         let scheduler = Scheduler::new(Arc::clone(&topology), config);
         let nodes = MachineNodes::of(&topology);
-        let catalog = Arc::new(Catalog::new(nodes, Arc::clone(&budget)));
+        let places = UnitPlace::of_slots(&scheduler, &budget);
+        let catalog = Arc::new(Catalog::new(nodes, Arc::clone(&budget), places));
         let inner = Inner::new(topology, self.attributes, scheduler, budget, catalog, views::system_tables);
         Ok(Database { inner: Arc::new(inner) })
     }
@@ -250,7 +252,7 @@ impl Database {
         let state = self.inner.catalog.state();
         let Ok(name) = Name::resolve(&table.into()) else { return Vec::new() };
         match state.get(&name) {
-            Some(Entry::Table(t)) => t.version.schema.fields().iter().map(|f| f.name().clone()).collect(),
+            Some(Entry::Table(t)) => t.base.schema.fields().iter().map(|f| f.name().clone()).collect(),
             _ => Vec::new(),
         }
     }

@@ -3,5 +3,6 @@
 pub(crate) mod database;
 pub(crate) mod plan_times;
 pub(crate) mod prepared;
+mod prepared_write;
 pub(crate) mod query_reference;
 pub(crate) mod session;

@@ -1,4 +1,5 @@
-//! [`Template`]: the text or statement that a prepared query is made from, and the plan of it that was made last.
+//! [`Template`]: the text or statement that a prepared statement is made from, and of a query the plan that was made
+//! last.
 
 use std::sync::Arc;
 
@@ -9,32 +10,37 @@ use datafusion_sql::parser::Statement;
 use parking_lot::Mutex;
 use sqlparser::ast;
 
+use crate::api::prepared_write::PreparedWrite;
 use crate::error::{Error, Result};
 use crate::rewrite::chars::delivered;
 use crate::run::config;
+use crate::run::outcome::Outcome;
 use crate::run::planned::PlannedQuery;
 use crate::run::prepare::params;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
 use crate::sql::{AnyStatement, plan_statement};
+use crate::statements::parameters::{fitting, parameter_types};
 
-/// A query that waits for values, as it was written, and the plan of it that was made last.
+/// A statement that waits for values, as it was written, and of a query the plan that was made last.
 #[derive(Debug)]
 pub(crate) struct Template {
     source: QuerySource,
+    /// What it is if it writes.
+    write: Option<PreparedWrite>,
     parameter_types: Vec<Option<DataType>>,
     /// How many of these were declared, in PREPARE name (types): values become of them, whatever they were.
     declared: usize,
     planned: Mutex<Option<(Stamp, Arc<PlannedQuery>)>>,
 }
 
-/// What a query was written as.
+/// What a statement was written as.
 #[derive(Debug)]
 pub(crate) enum QuerySource {
-    /// The query's text.
+    /// The statement's text.
     Text(String),
-    /// `PREPARE name AS query`.
+    /// `PREPARE name AS statement`.
     Statement(Box<Statement>),
 }
 
@@ -62,6 +68,17 @@ impl QuerySource {
         }
     }
 
+    /// The statement if it writes.
+    fn write(&self, running: &RunningStatement) -> Result<Option<PreparedWrite>> {
+        match self {
+            QuerySource::Text(sql) => match AnyStatement::one(sql)? {
+                AnyStatement::Sql(statement) => PreparedWrite::of(&statement, running),
+                _ => Ok(None),
+            },
+            QuerySource::Statement(statement) => PreparedWrite::of(statement, running),
+        }
+    }
+
     /// The query's plan over what exists now, and its name if it has one.
     fn plan(&self, running: &RunningStatement) -> Result<(LogicalPlan, Option<String>)> {
         let context = running.plan_context();
@@ -75,28 +92,35 @@ impl QuerySource {
             },
         };
         match plan {
-            LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Statement(_) => {
-                Err(Error::Unsupported("only queries can be prepared; run this statement as it is".into()))
-            }
+            LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Statement(_) => Err(Error::Unsupported(
+                "only queries, INSERT, UPDATE and DELETE can be prepared; run this statement as it is".into(),
+            )),
             plan => Ok((delivered(plan)?, name)),
         }
     }
 }
 
 impl Template {
-    /// Plans a query for the first time; with its name if it has one.
+    /// Plans a statement for the first time; with its name if it has one.
     ///
     /// # Errors
-    /// Wrong SQL, unknown names, a statement that is not a query, parameters with gaps.
+    /// Wrong SQL, unknown names, a statement of another kind, parameters with gaps.
     pub(crate) fn new(
         source: QuerySource,
-        running: &RunningStatement,
+        running: &Arc<RunningStatement>,
         settings: u64,
     ) -> Result<(Template, Option<String>)> {
+        if let Some(write) = source.write(running)? {
+            let parameter_types = write.parameter_types(running)?;
+            let declared = write.declared.len();
+            let name = write.name.clone();
+            let write = Some(write);
+            return Ok((Template { source, write, parameter_types, declared, planned: Mutex::default() }, name));
+        }
         let (plan, name) = source.plan(running)?;
-        let parameter_types = parameter_types(&plan)?;
+        let parameter_types = parameter_types(std::slice::from_ref(&plan))?;
         let declared = source.declared();
-        let template = Template { source, parameter_types, declared, planned: Mutex::default() };
+        let template = Template { source, write: None, parameter_types, declared, planned: Mutex::default() };
         template.keep(plan, running, settings)?;
         Ok((template, name))
     }
@@ -109,12 +133,12 @@ impl Template {
         }
     }
 
-    /// The types of `$1`, `$2`, .. as far as the query tells them.
+    /// The types of `$1`, `$2`, .. as far as the statement tells them.
     pub(crate) fn parameter_types(&self) -> &[Option<DataType>] {
         &self.parameter_types
     }
 
-    /// Runs the query with these values.
+    /// Runs the statement with these values.
     ///
     /// # Errors
     /// Another number of values than parameters, values that do not fit, what went wrong since it was planned.
@@ -123,7 +147,7 @@ impl Template {
         values: &[ScalarValue],
         running: Arc<RunningStatement>,
         settings: u64,
-    ) -> Result<ResultStream> {
+    ) -> Result<Outcome> {
         if values.len() != self.parameter_types.len() {
             return Err(Error::plan(format!(
                 "the statement has {} parameters, and {} values were given",
@@ -131,17 +155,29 @@ impl Template {
                 values.len()
             )));
         }
+        match &self.write {
+            Some(write) => write.run(values, &self.parameter_types, &running, settings).map(Outcome::Done),
+            None => self.start_query(values, running, settings).map(Outcome::Rows),
+        }
+    }
+
+    fn start_query(
+        &self,
+        values: &[ScalarValue],
+        running: Arc<RunningStatement>,
+        settings: u64,
+    ) -> Result<ResultStream> {
         let mut cast = Vec::with_capacity(values.len());
         for (place, (value, data_type)) in values.iter().zip(&self.parameter_types).enumerate() {
             match data_type {
                 Some(data_type) if value.data_type() != *data_type => {
-                    let fitted = value.cast_to(data_type)?;
-                    if place >= self.declared && !value.is_null() && fitted.cast_to(&value.data_type())? != *value {
-                        // A fraction compared with an integer, say: it stands for itself, as it would in the text.
-                        let plan = self.source.plan(&running)?.0;
-                        return query::run(plan.with_param_values(params(values))?, running, false);
+                    match fitting(value, data_type, place < self.declared, &running)? {
+                        Some(value) => cast.push(value),
+                        None => {
+                            let plan = self.source.plan(&running)?.0;
+                            return query::run(plan.with_param_values(params(values))?, running, false);
+                        }
                     }
-                    cast.push(fitted);
                 }
                 _ => cast.push(value.clone()),
             }
@@ -163,7 +199,7 @@ impl Template {
     fn keep(&self, plan: LogicalPlan, running: &RunningStatement, settings: u64) -> Result<Arc<PlannedQuery>> {
         let stamp = Stamp { settings, ddl_version: running.catalog.ddl_version };
         // Of other types than the client was told, its values go in before anything is made of the types.
-        let planned = match parameter_types(&plan) {
+        let planned = match parameter_types(std::slice::from_ref(&plan)) {
             Ok(types) if types == self.parameter_types => PlannedQuery::new(plan, running)?,
             _ => PlannedQuery::unoptimised(plan),
         };
@@ -173,19 +209,4 @@ impl Template {
         *self.planned.lock() = planned.is_optimised().then(|| (stamp, Arc::clone(&planned)));
         Ok(planned)
     }
-}
-
-/// The types of `$1`, `$2`, .. as far as the plan tells them.
-fn parameter_types(plan: &LogicalPlan) -> Result<Vec<Option<DataType>>> {
-    let types = plan.get_parameter_types()?;
-    let count = types.len();
-    let mut in_order = vec![None; count];
-    for (name, data_type) in types {
-        let index = name.trim_start_matches('$').parse::<usize>().unwrap_or(0);
-        match in_order.get_mut(index.wrapping_sub(1)) {
-            Some(slot) => *slot = data_type,
-            None => return Err(Error::plan(format!("parameter {name}: parameters are $1 to ${count}, without gaps"))),
-        }
-    }
-    Ok(in_order)
 }

@@ -27,9 +27,7 @@ use crate::run::profile;
 use crate::run::query;
 use crate::run::statement::{Canceller, RunningStatement};
 use crate::run::stream::ResultStream;
-use crate::sql::{
-    AnyStatement, ScriptPiece, Written, is_complete, lengths, plan_statement, split, statements, take_placement,
-};
+use crate::sql::{AnyStatement, ScriptPiece, Written, is_complete, lengths, split, statements, take_placement};
 use crate::statements::copy;
 use crate::statements::ddl;
 use crate::statements::explain;
@@ -132,7 +130,8 @@ impl Session {
         self.dispatch(parsed, &running, key)
     }
 
-    /// Plans a query once, to run it often with other values for `$1`, `$2`, ..
+    /// Prepares a query, INSERT, UPDATE or DELETE, to run it often with other values for `$1`, `$2`, .. A query is
+    /// planned once.
     ///
     /// ```
     /// # fn main() -> nearside::Result<()> {
@@ -141,15 +140,19 @@ impl Session {
     /// let prepared = session.prepare("SELECT count(*) FROM t WHERE n <= $1")?;
     /// let batches = prepared.query(&[10_i64.into()])?.collect_all()?;
     /// assert_eq!(batches[0].num_rows(), 1);
+    ///
+    /// let prepared = session.prepare("INSERT INTO t VALUES ($1), ($1 + 1)")?;
+    /// let nearside::Outcome::Done(done) = prepared.run(&[101.into()])? else { unreachable!() };
+    /// assert_eq!(done.rows, Some(2));
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
-    /// Wrong SQL, unknown names, a statement that is not a query.
+    /// Wrong SQL, unknown names, a statement of another kind.
     pub fn prepare(&self, sql: &str) -> Result<Prepared> {
         let (planner, settings) = self.planner();
-        let running = RunningStatement::start(&self.inner, planner);
+        let running = Arc::new(RunningStatement::start(&self.inner, planner));
         let (template, _) = Template::new(QuerySource::Text(sql.to_string()), &running, settings)?;
         Ok(Prepared { session: self.clone(), template: Arc::new(template) })
     }
@@ -224,9 +227,11 @@ impl Session {
             _ => {}
         }
         let lengths = lengths(&statement)?;
-        let plan = plan_statement(statement.clone(), &running.plan_context())?;
+        let plan = write::plan_of(statement.clone(), running)?;
         match plan {
-            LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => write::dml(statement, dml, running).map(Outcome::Done),
+            LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => {
+                write::dml(statement, dml, &[], running).map(Outcome::Done)
+            }
             LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(create)) => {
                 write::create_table(create, placement.as_deref(), lengths, running).map(Outcome::Done)
             }
@@ -243,7 +248,8 @@ impl Session {
             }
             plan => {
                 let cacheable = config::nearside(running.planner.config_options()).plan_cache && is_cacheable(&plan);
-                let planned = Arc::new(PlannedQuery::lowered(query::prepare(delivered(plan)?, running)?));
+                let planned =
+                    Arc::new(PlannedQuery::lowered(query::prepare(delivered(plan)?, running)?, &running.catalog));
                 if cacheable {
                     self.inner.plans.put(key, Arc::clone(&planned));
                 }
@@ -295,7 +301,7 @@ impl Session {
                     nearest: None,
                 })?;
                 let values = constants(execute.parameters, running)?;
-                Ok(Outcome::Rows(template.start(&values, Arc::clone(running), key.settings)?))
+                template.start(&values, Arc::clone(running), key.settings)
             }
             PlanStatement::Deallocate(deallocate) => match self.shared.prepared.lock().remove(&deallocate.name) {
                 Some(_) => Ok(Outcome::Done(Done::new("DEALLOCATE"))),
@@ -351,7 +357,8 @@ fn setting_error(variable: &str, error: Error, options: &ConfigOptions) -> Error
     Error::NotFound { kind: "setting", name: variable.into(), nearest }
 }
 
-/// A query planned with places for values. Its plan is kept while names, columns and settings stay as they are.
+/// A statement with places for values. A query's plan is kept while names, columns and settings stay as they are; each
+/// run sees the tables as of its own start.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     session: Session,
@@ -359,16 +366,18 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// The types of `$1`, `$2`, .. as far as the query tells them.
+    /// The types of `$1`, `$2`, .. as far as the statement tells them: those of the columns that they are compared with
+    /// or written to.
     pub fn parameter_types(&self) -> &[Option<arrow::datatypes::DataType>] {
         self.template.parameter_types()
     }
 
-    /// Runs the query with values for its parameters.
+    /// Runs the statement with values for its parameters: rows of a query; of INSERT, UPDATE and DELETE how many they
+    /// wrote or took away.
     ///
     /// # Errors
-    /// Another number of values than parameters, values that do not fit; otherwise as [`Session::query`].
-    pub fn query(&self, values: &[ScalarValue]) -> Result<ResultStream> {
+    /// Another number of values than parameters, values that do not fit; otherwise as [`Session::run`].
+    pub fn run(&self, values: &[ScalarValue]) -> Result<Outcome> {
         not_on_a_worker()?;
         let session = &self.session;
         let (planner, settings) = session.planner();
@@ -378,6 +387,17 @@ impl Prepared {
         }
         session.track(&running);
         self.template.start(values, running, settings)
+    }
+
+    /// As [`Prepared::run`], and gives rows: a statement that writes gives one with the `count` of rows.
+    ///
+    /// # Errors
+    /// As [`Prepared::run`].
+    pub fn query(&self, values: &[ScalarValue]) -> Result<ResultStream> {
+        match self.run(values)? {
+            Outcome::Rows(rows) => Ok(rows),
+            Outcome::Done(done) => write::count_result(done.rows.unwrap_or(0)),
+        }
     }
 }
 

@@ -112,7 +112,7 @@ impl IndexedTable {
 /// # Errors
 /// The budget or a node has no room for them, or the statement was cancelled.
 pub(crate) fn indexed<W: Workers>(mut table: TableEntry, running: &Arc<W>) -> Result<IndexedTable> {
-    let version = &table.version;
+    let version = &table.base;
     let chosen: Vec<IndexEntry> = table.indexes.iter().map(|index| with_choice(index, version)).collect();
     if chosen != *table.indexes {
         table.indexes = Arc::new(chosen);
@@ -125,7 +125,7 @@ pub(crate) fn indexed<W: Workers>(mut table: TableEntry, running: &Arc<W>) -> Re
     };
     let built = version.with_indexes(&columns, &placed, &running.parallel());
     let built = running.finished(built, || format!("building the indexes of table '{}'", table.name.shown()))?;
-    table.version = Arc::new(built);
+    table.base = Arc::new(built);
     Ok(IndexedTable(table))
 }
 

@@ -14,6 +14,7 @@
 //! # Limits
 //! One writer at a time per table. No transactions over several statements.
 
+pub(crate) mod delta;
 pub(crate) mod index;
 pub(crate) mod lengths;
 pub(crate) mod placement;
@@ -21,8 +22,8 @@ pub(crate) mod report;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use datafusion_common::TableReference;
@@ -31,7 +32,10 @@ use files::ReadOptions;
 use numa::{Allocator, Budget, Policy};
 use parking_lot::{Mutex, RwLock};
 use storage::TableVersion;
+use units::store::{Store, UnitPlace};
+use units::versions::Pin;
 
+use crate::catalog::delta::TableDelta;
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin};
 use crate::catalog::lengths::Lengths;
 use crate::catalog::placement::spec::Spec;
@@ -85,6 +89,11 @@ pub(crate) struct TableMeta {
 }
 
 impl TableMeta {
+    /// The budget that the table's memory counts in.
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
     /// The budget that the table's memory counts in; what belongs to no column lies on the node of whoever writes it.
     pub(crate) fn allocator(&self) -> Allocator {
         Allocator::new(Policy::Local, Arc::clone(&self.budget))
@@ -102,8 +111,10 @@ pub(crate) struct TableEntry {
     pub meta: Arc<TableMeta>,
     /// Where its columns and parts lie.
     pub placement: Arc<TablePlacement>,
-    /// Columns and rows.
-    pub version: Arc<TableVersion>,
+    /// Columns and rows, but for what `delta` has.
+    pub base: Arc<TableVersion>,
+    /// What small statements wrote since.
+    pub delta: Option<Arc<TableDelta>>,
     /// Default values by column name.
     pub defaults: Arc<HashMap<String, Expr>>,
     /// How long texts of its columns may be.
@@ -173,9 +184,10 @@ impl Entry {
 pub(crate) struct CatalogState {
     /// Grows with every change of names, columns or views.
     pub ddl_version: u64,
-    schemas: BTreeSet<String>,
-    entries: BTreeMap<Name, Entry>,
-    names: HashMap<u64, Name>,
+    // Names are shared: a small write copies all of this.
+    schemas: Arc<BTreeSet<String>>,
+    entries: BTreeMap<Arc<Name>, Entry>,
+    names: HashMap<u64, Arc<Name>>,
 }
 
 impl CatalogState {
@@ -186,7 +198,7 @@ impl CatalogState {
 
     /// All entries in the order of their names.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&Name, &Entry)> {
-        self.entries.iter()
+        self.entries.iter().map(|(name, entry)| (name.as_ref(), entry))
     }
 
     /// The stored tables.
@@ -241,7 +253,7 @@ impl CatalogState {
     /// Adds a schema.
     pub(crate) fn create_schema(&mut self, schema: &str) -> bool {
         self.ddl_version += 1;
-        self.schemas.insert(schema.into())
+        Arc::make_mut(&mut self.schemas).insert(schema.into())
     }
 
     /// Takes a schema away, with all it holds when `cascade`.
@@ -249,7 +261,7 @@ impl CatalogState {
         if is_system(schema) || schema == DEFAULT_SCHEMA {
             return Err(Error::plan(format!("schema '{schema}' cannot be dropped")));
         }
-        let inside: Vec<Name> = self.entries.keys().filter(|n| n.schema == schema).cloned().collect();
+        let inside: Vec<Arc<Name>> = self.entries.keys().filter(|n| n.schema == schema).cloned().collect();
         if !inside.is_empty() && !cascade {
             return Err(Error::plan(format!(
                 "schema '{schema}' holds {} tables or views; drop them first, or use CASCADE",
@@ -259,7 +271,7 @@ impl CatalogState {
         for name in inside {
             self.remove(&name);
         }
-        self.schemas.remove(schema);
+        Arc::make_mut(&mut self.schemas).remove(schema);
         self.ddl_version += 1;
         Ok(())
     }
@@ -322,8 +334,9 @@ impl CatalogState {
         }
         self.ddl_version += 1;
         self.remove(&name);
+        let name = Arc::new(name);
         if let Entry::Table(table) = &entry {
-            self.names.insert(table.id, name.clone());
+            self.names.insert(table.id, Arc::clone(&name));
         }
         self.entries.insert(name, entry);
         Ok(())
@@ -341,10 +354,10 @@ impl CatalogState {
 
     /// Takes over everything of another state; a name that is taken is an error.
     pub(crate) fn absorb(&mut self, other: &CatalogState) -> Result<()> {
-        for schema in &other.schemas {
-            self.schemas.insert(schema.clone());
+        for schema in other.schemas.iter() {
+            Arc::make_mut(&mut self.schemas).insert(schema.clone());
         }
-        for (name, entry) in &other.entries {
+        for (name, entry) in other.entries() {
             if let Some(taken) = self.get(name) {
                 return Err(Error::Exists { kind: taken.kind(), name: name.shown() });
             }
@@ -357,13 +370,25 @@ impl CatalogState {
         Ok(())
     }
 
+    /// A new delta over the same base, for a table that must still exist.
+    pub(crate) fn set_delta(&mut self, table: u64, delta: TableDelta) -> Result<()> {
+        let entry = self.existing(table)?;
+        *entry = Arc::new(TableEntry { delta: Some(Arc::new(delta)), ..TableEntry::clone(entry) });
+        Ok(())
+    }
+
+    fn existing(&mut self, table: u64) -> Result<&mut Arc<TableEntry>> {
+        match self.names.get(&table).and_then(|name| self.entries.get_mut(name)) {
+            Some(Entry::Table(entry)) => Ok(entry),
+            _ => Err(Error::Execution("the table that is written was dropped while the statement ran".into())),
+        }
+    }
+
     /// New rows and a new placement for a table that must still exist; its name, columns and indexes stay as they are.
     pub(crate) fn set_table(&mut self, table: IndexedTable) -> Result<()> {
         let table = table.into_table();
-        let Some(Entry::Table(entry)) = self.names.get(&table.id).and_then(|name| self.entries.get_mut(name)) else {
-            return Err(Error::Execution("the table that is written was dropped while the statement ran".into()));
-        };
-        *entry = Arc::new(table);
+        let id = table.id;
+        *self.existing(id)? = Arc::new(table);
         Ok(())
     }
 }
@@ -407,12 +432,15 @@ pub(crate) struct Catalog {
     next_table: Arc<AtomicUsize>,
     nodes: Arc<MachineNodes>,
     budget: Arc<Budget>,
+    /// Where the units are, and they themselves as soon as a statement needs them.
+    places: Arc<Vec<UnitPlace>>,
+    units: Arc<OnceLock<Arc<Store>>>,
 }
 
 impl Catalog {
-    /// An empty catalog whose tables lie on `nodes` and are charged to `budget`.
-    pub(crate) fn new(nodes: MachineNodes, budget: Arc<Budget>) -> Catalog {
-        let state = CatalogState { schemas: BTreeSet::from([DEFAULT_SCHEMA.to_string()]), ..CatalogState::default() };
+    /// An empty catalog whose tables lie on `nodes` and are charged to `budget`, and whose units are at `places`.
+    pub(crate) fn new(nodes: MachineNodes, budget: Arc<Budget>, places: Vec<UnitPlace>) -> Catalog {
+        let state = CatalogState { schemas: Arc::new([DEFAULT_SCHEMA.to_string()].into()), ..CatalogState::default() };
         Catalog {
             state: RwLock::new(Arc::new(state)),
             commit: Mutex::new(()),
@@ -421,13 +449,17 @@ impl Catalog {
             next_table: Arc::new(AtomicUsize::new(0)),
             nodes: Arc::new(nodes),
             budget,
+            places: Arc::new(places),
+            units: Arc::default(),
         }
     }
 
     /// An empty catalog whose tables can move into this one with [`CatalogState::absorb`].
     pub(crate) fn scratch(&self) -> Catalog {
-        let empty = Catalog::new(MachineNodes::default(), Arc::clone(&self.budget));
+        let empty = Catalog::new(MachineNodes::default(), Arc::clone(&self.budget), Vec::new());
         Catalog {
+            places: Arc::clone(&self.places),
+            units: Arc::clone(&self.units),
             next_id: Arc::clone(&self.next_id),
             next_column: Arc::clone(&self.next_column),
             next_table: Arc::clone(&self.next_table),
@@ -441,12 +473,50 @@ impl Catalog {
         Arc::clone(&self.state.read())
     }
 
+    /// What exists now, and a reader of units that sees the keys of just that.
+    pub(crate) fn pinned(&self) -> (Arc<CatalogState>, Option<Pin>) {
+        let state = self.state.read();
+        (Arc::clone(&state), self.units.get().map(|units| units.pin()))
+    }
+
+    /// The units, which begin with the first call.
+    ///
+    /// # Errors
+    /// No memory for their buffers.
+    pub(crate) fn units(&self) -> Result<Arc<Store>> {
+        if let Some(units) = self.units.get() {
+            return Ok(Arc::clone(units));
+        }
+        let units = Store::new(self.places.to_vec())?;
+        Ok(Arc::clone(self.units.get_or_init(|| units)))
+    }
+
+    /// The units, if any statement has needed them.
+    pub(crate) fn known_units(&self) -> Option<&Arc<Store>> {
+        self.units.get()
+    }
+
     /// Changes what exists, all or nothing: when `change` fails nothing has happened.
     pub(crate) fn commit<T>(&self, change: impl FnOnce(&mut CatalogState) -> Result<T>) -> Result<T> {
+        self.commit_keys(None, change)
+    }
+
+    /// As [`commit`](Self::commit), together with what a statement has written in units: whoever is
+    /// [`pinned`](Self::pinned) sees both or neither.
+    pub(crate) fn commit_keys<T>(
+        &self,
+        keys: Option<units::store::Statement>,
+        change: impl FnOnce(&mut CatalogState) -> Result<T>,
+    ) -> Result<T> {
         let _one = self.commit.lock();
         let mut state = CatalogState::clone(&self.state());
         let value = change(&mut state)?;
-        *self.state.write() = Arc::new(state);
+        let state = Arc::new(state);
+        let mut current = self.state.write();
+        *current = state;
+        if let Some(keys) = keys {
+            keys.commit();
+        }
         Ok(value)
     }
 
@@ -468,7 +538,8 @@ impl Catalog {
             id: self.next_id.fetch_add(1, Ordering::Relaxed),
             name,
             meta: Arc::new(meta),
-            version: Arc::new(TableVersion::empty(&schema)),
+            base: Arc::new(TableVersion::empty(&schema)),
+            delta: None,
             defaults: Arc::new(HashMap::new()),
             lengths: Lengths::default(),
             indexes: Arc::new(Vec::new()),

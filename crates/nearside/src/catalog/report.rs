@@ -1,10 +1,11 @@
 //! Where stored columns lie and how they are encoded, with nodes read back from the kernel.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use numa::{NodeId, PageMap, Region};
 use serde::Serialize;
-use storage::{Column, Component, IndexKind};
+use storage::{Column, Component, IndexKind, TableVersion};
 
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::{CatalogState, TableEntry};
@@ -47,11 +48,16 @@ pub struct ColumnReport {
 
 /// Every stored column, in the order of names.
 pub(crate) fn columns(catalog: &CatalogState) -> Vec<ColumnReport> {
-    catalog.tables().flat_map(|t| (0..t.version.schema.fields().len()).map(move |c| column(t, c))).collect()
+    catalog.tables().flat_map(|t| (0..t.base.schema.fields().len()).map(move |c| column(t, c))).collect()
+}
+
+/// All of a table's rows; those of its base alone where there is no memory to encode the others.
+fn shown(table: &TableEntry) -> Arc<TableVersion> {
+    table.whole().unwrap_or_else(|_| Arc::clone(&table.base))
 }
 
 fn column(table: &TableEntry, index: usize) -> ColumnReport {
-    let field = table.version.schema.field(index);
+    let field = table.base.schema.field(index);
     let mut encodings: Vec<String> = Vec::new();
     let mut bits = None;
     let mut ranges: Vec<(usize, usize)> = Vec::new();
@@ -73,7 +79,7 @@ fn column(table: &TableEntry, index: usize) -> ColumnReport {
         unplaced_bytes: 0,
     };
     let mut dictionaries = std::collections::HashSet::new();
-    for segment in table.version.parts.iter().flat_map(|p| p.segments.iter()) {
+    for segment in shown(table).parts.iter().flat_map(|p| p.segments.iter()) {
         let Some(column) = segment.segment.columns().get(index) else { continue };
         report.rows += segment.segment.rows() as u64;
         report.segments += 1;
@@ -157,8 +163,8 @@ fn index(table: &TableEntry, entry: &IndexEntry) -> IndexReport {
         bytes: 0,
     };
     let mut kinds: Vec<&str> = Vec::new();
-    let column = table.version.schema.index_of(&entry.indexed).ok();
-    for index in table.version.segments().filter_map(|s| s.segment.index(column?)) {
+    let column = table.base.schema.index_of(&entry.indexed).ok();
+    for index in shown(table).segments().filter_map(|s| s.segment.index(column?)) {
         report.segments += 1;
         report.distinct_values += index.distinct() as u64;
         report.bytes += index.bytes() as u64;
@@ -194,8 +200,9 @@ pub(crate) struct PagesReport {
 pub(crate) fn pages(catalog: &CatalogState) -> Vec<PagesReport> {
     let mut all = Vec::new();
     for table in catalog.tables() {
-        for (index, field) in table.version.schema.fields().iter().enumerate() {
-            for (part, segments) in table.version.parts.iter().enumerate() {
+        let version = shown(table);
+        for (index, field) in version.schema.fields().iter().enumerate() {
+            for (part, segments) in version.parts.iter().enumerate() {
                 let segments = || segments.segments.iter().map(|s| &s.segment);
                 let columns = segments().filter_map(|segment| segment.columns().get(index));
                 let indexes = segments().filter_map(|segment| segment.index(index));

@@ -4,5 +4,8 @@ pub(crate) mod any_of_list;
 pub(crate) mod checked;
 pub(crate) mod flat;
 pub(crate) mod floats;
+pub(crate) mod letters;
 pub(crate) mod ordered_sets;
+pub(crate) mod round;
 pub(crate) mod series;
+pub(crate) mod spelled;

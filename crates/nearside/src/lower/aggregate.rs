@@ -22,6 +22,9 @@ use crate::error::{Error, Result};
 use crate::functions::checked::{CheckedAvg, CheckedSum};
 use crate::functions::ordered_sets::OrderedSet;
 
+/// What counting rows is called in plans that people read.
+const COUNT_ROWS: &str = "count(*)";
+
 /// What a call is natively.
 enum Native<'e> {
     CountRows,
@@ -281,7 +284,11 @@ fn bind_call(columns: &mut Columns<'_>, expr: &Expr, field: &FieldRef) -> Result
     // Taking each value once changes nothing for these.
     let once = !matches!(function, AggregateFunction::Min | AggregateFunction::Max);
     let filter = call.params.filter.as_deref().map(|f| columns.index(f)).transpose()?;
-    let field = Arc::clone(field);
+    let field = match function {
+        // The planner counts a constant instead.
+        AggregateFunction::CountRows => Arc::new(field.as_ref().clone().with_name(COUNT_ROWS)),
+        _ => Arc::clone(field),
+    };
     Ok(AggregateCall { function, arguments, distinct: call.params.distinct && once, filter, order, field })
 }
 

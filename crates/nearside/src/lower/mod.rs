@@ -13,6 +13,7 @@
 mod aggregate;
 mod bind;
 mod binder;
+mod by_key;
 mod constant;
 mod join;
 pub(crate) mod like;
@@ -50,6 +51,7 @@ use crate::lower::structure::structure;
 use crate::lower::substring::with_substring;
 
 pub(crate) use bind::{bind, bind_as_written, bind_with};
+pub(crate) use by_key::{KeyQuery, KeyValue, key_query};
 pub(crate) use parameters::{count_parameter, only_table, with_parameters};
 pub(crate) use props::{Props, Slots};
 

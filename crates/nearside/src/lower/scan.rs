@@ -21,7 +21,7 @@ pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState, props: &Props)
     let table = catalog.by_id(source.id).ok_or_else(|| {
         Error::Execution(format!("table '{}' was dropped meanwhile; run the statement again", source.name.shown()))
     })?;
-    let stored = &table.version.schema;
+    let stored = &table.base.schema;
     let kept = source.schema.fields().iter().zip(stored.fields());
     let altered = kept.into_iter().any(|(a, b)| a.name() != b.name() || a.data_type() != b.data_type());
     if altered || source.schema.fields().len() != stored.fields().len() + usize::from(source.row_ids) {
@@ -35,8 +35,8 @@ pub(crate) fn bind_scan(scan: &TableScan, catalog: &CatalogState, props: &Props)
         None => (0..source.schema.fields().len()).collect(),
     };
     let snapshot = match source.row_ids {
-        true => Arc::new(table.version.with_row_ids(ROW_ID)),
-        false => Arc::clone(&table.version),
+        true => Arc::new(table.whole()?.with_row_ids(ROW_ID)),
+        false => table.whole()?,
     };
     if scan.filters.is_empty() {
         let plan = Plan::scan(Arc::clone(&source.shown), snapshot, wanted).map_err(bug)?;

@@ -17,6 +17,8 @@ use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature};
 
+use crate::functions::spelled::plain;
+
 /// Results are not longer than what a view holds in itself.
 const BYTES_MAX: usize = 12;
 /// Bytes of a text that are in its view wherever the rest is.
@@ -27,12 +29,12 @@ static SUBSTRING: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF
 
 /// The same expression with our function.
 pub(crate) fn with_substring(expr: Expr) -> Result<Expr> {
-    let is_substr = |part: &Expr| matches!(part, Expr::ScalarFunction(call) if call.func.name() == "substr");
+    let is_substr = |part: &Expr| matches!(part, Expr::ScalarFunction(call) if plain(&call.func).name() == "substr");
     if !expr.exists(|part| Ok(is_substr(part)))? {
         return Ok(expr);
     }
     let replaced = expr.transform_up(|part| match part {
-        Expr::ScalarFunction(call) if call.func.name() == "substr" => {
+        Expr::ScalarFunction(call) if plain(&call.func).name() == "substr" => {
             Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func: Arc::clone(&SUBSTRING), args: call.args })))
         }
         other => Ok(Transformed::no(other)),

@@ -108,9 +108,7 @@ impl PlanContext<'_> {
         }
         for (name, entry) in self.catalog.entries() {
             let described = match entry {
-                Entry::Table(t) => {
-                    TableDescription { schema: Arc::clone(&t.version.schema), is_view: false, sql: None }
-                }
+                Entry::Table(t) => TableDescription { schema: Arc::clone(&t.base.schema), is_view: false, sql: None },
                 Entry::View(v) => {
                     let schema = self.view(name, v).map(|s| s.schema()).unwrap_or_else(|_| Arc::new(Schema::empty()));
                     TableDescription { schema, is_view: true, sql: Some(v.sql.clone()) }

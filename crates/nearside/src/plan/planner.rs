@@ -24,6 +24,8 @@ use crate::error::Result;
 use crate::functions::any_of_list;
 use crate::functions::checked;
 use crate::functions::flat;
+use crate::functions::round;
+use crate::functions::spelled;
 use crate::rewrite::casts;
 use crate::rewrite::coerce;
 use crate::rewrite::literals;
@@ -65,15 +67,18 @@ impl Planner {
         let mut scalars = datafusion_functions::all_default_functions();
         scalars.extend(datafusion_functions_nested::all_default_nested_functions());
         scalars.extend(any_of_list::functions());
-        scalars
-            .extend([flat::function(), set_types::function(), casts::function(), literals::coalesce()].map(Arc::new));
+        scalars.extend(
+            [flat::function(), set_types::function(), casts::function(), literals::coalesce(), round::function()]
+                .map(Arc::new),
+        );
         let higher_order = datafusion_functions_nested::all_default_higher_order_functions();
         let mut aggregates = datafusion_functions_aggregate::all_default_aggregate_functions();
         aggregates.extend(checked::own_aggregates());
         let windows = datafusion_functions_window::all_default_window_functions();
         // The first one that knows an expression plans it.
-        let expressions: [Arc<dyn ExprPlanner>; 8] = [
+        let expressions: [Arc<dyn ExprPlanner>; 9] = [
             literals::planner(),
+            spelled::planner(),
             Arc::new(CoreFunctionPlanner::default()),
             Arc::new(NestedFunctionPlanner),
             Arc::new(FieldAccessPlanner),

@@ -1,23 +1,26 @@
 //! `CHAR(n)`: texts of n characters, of which those at the end that are blanks have no meaning, as in PostgreSQL.
 //!
 //! Tables keep them without these blanks, so comparing, grouping, sorting, joining and measuring them is right, and
-//! what makes another text of one sees none. What is left is done here: a text as it is written that one is compared
-//! with loses its blanks, patterns and a few functions see all n characters, and so does who gets the rows of a query
-//! ([`delivered`]). Which columns are meant is said by their fields (`catalog::lengths`).
+//! what makes another text of one sees none. What is left is done here: a text as it is written, or one of
+//! `VARCHAR(n)`, that one is compared with loses its blanks, patterns and a few functions see all n characters, and so
+//! does who gets the rows of a query ([`delivered`]). Which columns are meant is said by their fields
+//! (`catalog::lengths`).
 //!
 //! # Limits
 //! Choices between such a text and another (COALESCE, CASE, UNION, ..) are refused, but for NULL and texts of the same
-//! length: a cast to TEXT says what is meant. A column of `VARCHAR` that one is compared with counts with its blanks.
+//! length: a cast to TEXT says what is meant. TEXT that one is compared with counts with its blanks, as in PostgreSQL,
+//! and so does `VARCHAR` without a length, which is the same type here.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use datafusion_common::config::ConfigOptions;
 use datafusion_common::metadata::FieldMetadata;
 use datafusion_common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion_common::{DFSchema, Result, ScalarValue};
+use datafusion_common::{Column, DFSchema, Result, ScalarValue};
 use datafusion_expr::expr::{AggregateFunction, Alias, WindowFunction};
 use datafusion_expr::utils::merge_schema;
-use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit};
+use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, lit};
 use datafusion_optimizer::AnalyzerRule;
 
 use crate::catalog::lengths::{LENGTH, Length};
@@ -96,7 +99,7 @@ fn concerns(plan: &LogicalPlan) -> Result<bool> {
 fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if let LogicalPlan::Union(union) = &plan {
         for column in 0..plan.schema().fields().len() {
-            let field = |input: &std::sync::Arc<LogicalPlan>| of_field(input.schema().field(column).metadata());
+            let field = |input: &Arc<LogicalPlan>| of_field(input.schema().field(column).metadata());
             let lengths: Vec<Option<Length>> = union.inputs.iter().map(field).collect();
             if let Some(Some(length)) = lengths.iter().find(|length| length.is_some())
                 && lengths.iter().any(|other| *other != Some(*length))
@@ -109,6 +112,7 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if let LogicalPlan::TableScan(scan) = &plan {
         schema = DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?;
     }
+    let plan = with_trimmed_keys(plan)?;
     let names = datafusion_expr::expr_rewriter::NamePreserver::new(&plan);
     let rewritten = plan.map_expressions(|expr| {
         let name = names.save(&expr);
@@ -131,6 +135,8 @@ fn rewrite(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             op if is_pattern(op) => pad(&mut [&mut binary.left], schema),
             _ => false,
         },
+        Expr::InSubquery(test) => trim_query(&mut test.expr, &mut test.subquery, schema)?,
+        Expr::SetComparison(test) => trim_query(&mut test.expr, &mut test.subquery, schema)?,
         Expr::Like(like) | Expr::SimilarTo(like) => pad(&mut [&mut like.expr], schema),
         Expr::Between(between) => trim(&mut [&mut between.expr, &mut between.low, &mut between.high], schema),
         Expr::InList(list) => {
@@ -220,7 +226,8 @@ fn is_pattern(op: Operator) -> bool {
         || matches!(op, O::LikeMatch | O::ILikeMatch | O::NotLikeMatch | O::NotILikeMatch)
 }
 
-/// Takes the blanks off texts as they are written, where one of what is compared is a text of `CHAR(n)`.
+/// Takes the blanks off texts as they are written, and of `VARCHAR(n)`, where one of what is compared is a text of
+/// `CHAR(n)`.
 fn trim(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
     if !all.iter().any(|expr| length_of(expr, schema).is_some()) {
         return false;
@@ -228,12 +235,61 @@ fn trim(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
     let mut changed = false;
     for expr in all {
         if let Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) = &mut **expr {
-            let bare = text.trim_end_matches(' ').len();
-            changed |= bare < text.len();
-            text.truncate(bare);
+            let end = text.trim_end_matches(' ').len();
+            changed |= end < text.len();
+            text.truncate(end);
+        } else if is_varying(expr, schema) {
+            **expr = bare(std::mem::take(*expr));
+            changed = true;
         }
     }
     changed
+}
+
+/// The same of a value and the rows of a query that it is compared with.
+fn trim_query(value: &mut Expr, query: &mut Subquery, schema: &DFSchema) -> Result<bool> {
+    let [column] = query.subquery.schema().columns().try_into().unwrap_or_else(|_| [Column::from_name("")]);
+    let of = (Expr::Column(column.clone()), query.subquery.schema());
+    if length_of(&of.0, of.1).is_some() {
+        return Ok(trim(&mut [value, &mut of.0.clone()], schema));
+    }
+    if length_of(value, schema).is_none() || !is_varying(&of.0, of.1) {
+        return Ok(false);
+    }
+    let trimmed = bare(of.0).alias_qualified(column.relation, column.name);
+    query.subquery = Arc::new(LogicalPlanBuilder::from(Arc::clone(&query.subquery)).project([trimmed])?.build()?);
+    Ok(true)
+}
+
+/// Joins by columns (USING) of which one is a text of `CHAR(n)`.
+fn with_trimmed_keys(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let LogicalPlan::Join(mut join) = plan else { return Ok(plan) };
+    for (left, right) in &mut join.on {
+        let lengths = (length_of(left, join.left.schema()), length_of(right, join.right.schema()));
+        match lengths {
+            (Some(_), None) if is_varying(right, join.right.schema()) => *right = bare(std::mem::take(right)),
+            (None, Some(_)) if is_varying(left, join.left.schema()) => *left = bare(std::mem::take(left)),
+            _ => {}
+        }
+    }
+    Ok(LogicalPlan::Join(join))
+}
+
+/// Is it a text of `VARCHAR(n)`?
+fn is_varying(expr: &Expr, schema: &DFSchema) -> bool {
+    match expr {
+        Expr::Column(_) | Expr::OuterReferenceColumn(..) | Expr::ScalarSubquery(_) => {
+            expr.to_field(schema).is_ok_and(|(_, field)| field.metadata().contains_key(LENGTH))
+                && length_of(expr, schema).is_none()
+        }
+        Expr::Alias(alias) => is_varying(&alias.expr, schema),
+        _ => false,
+    }
+}
+
+/// A text without the blanks at its end.
+fn bare(expr: Expr) -> Expr {
+    datafusion_functions::string::rtrim().call(vec![expr, lit(" ")])
 }
 
 fn pad(all: &mut [&mut Expr], schema: &DFSchema) -> bool {

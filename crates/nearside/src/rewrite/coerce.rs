@@ -21,9 +21,11 @@ use datafusion_optimizer::analyzer::Analyzer;
 use crate::error::Error;
 use crate::functions::checked::CheckedArithmetic;
 use crate::functions::floats::OneZeroConstants;
+use crate::functions::letters::with_letters;
 use crate::rewrite::casts::PlainCasts;
 use crate::rewrite::chars::PaddedTexts;
 use crate::rewrite::correlated::{CorrelatedNames, CorrelatedRefusals};
+use crate::rewrite::days;
 use crate::rewrite::kinds;
 use crate::rewrite::not_in::NullAwareMarks;
 use crate::rewrite::quantified::QuantifiedComparisons;
@@ -116,8 +118,9 @@ fn met(mut expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
 fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expr {
         Expr::BinaryExpr(mut binary) => {
+            let shifts = days::shifted(binary.op, &mut binary.left, &mut binary.right, schema);
             let mut sides = [*binary.left, *binary.right];
-            let changed = unify(&mut sides.iter_mut().collect::<Vec<_>>(), schema);
+            let changed = unify(&mut sides.iter_mut().collect::<Vec<_>>(), schema) || shifts;
             let [left, right] = sides;
             binary.left = Box::new(left);
             binary.right = Box::new(right);
@@ -143,6 +146,10 @@ fn rewrite(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         Expr::ScalarFunction(mut function) if NUMERIC_FUNCTIONS.contains(&function.name()) => {
             let changed = unify(&mut function.args.iter_mut().collect::<Vec<_>>(), schema);
+            Ok(Transformed::new_transformed(Expr::ScalarFunction(function), changed))
+        }
+        Expr::ScalarFunction(mut function) => {
+            let changed = with_letters(function.func.name(), &mut function.args, schema);
             Ok(Transformed::new_transformed(Expr::ScalarFunction(function), changed))
         }
         other => Ok(Transformed::no(other)),

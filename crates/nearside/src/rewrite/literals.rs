@@ -9,11 +9,13 @@ use datafusion_common::{DFSchema, Result};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion_expr::{
-    ColumnarValue, Expr, ExprSchemable, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+    ColumnarValue, Expr, ExprSchemable, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature,
 };
 use datafusion_functions::core::coalesce::CoalesceFunc;
 use sqlparser::ast::BinaryOperator;
 
+use super::days;
 use super::kinds::{take_type, written};
 use super::set_types::same_kind;
 
@@ -35,6 +37,13 @@ impl ExprPlanner for LiteralTypes {
             if takes {
                 take_type(&mut [&mut expr.left, &mut expr.right], schema)?;
             }
+        }
+        if let Some(op) = match expr.op {
+            B::Plus => Some(Operator::Plus),
+            B::Minus => Some(Operator::Minus),
+            _ => None,
+        } {
+            days::shifted(op, &mut expr.left, &mut expr.right, schema);
         }
         Ok(PlannerResult::Original(expr))
     }

@@ -4,6 +4,7 @@ pub(crate) mod casts;
 pub(crate) mod chars;
 pub(crate) mod coerce;
 pub(crate) mod correlated;
+pub(crate) mod days;
 mod kinds;
 pub(crate) mod literals;
 pub(crate) mod not_in;

@@ -11,6 +11,7 @@ use datafusion_optimizer::push_down_filter::PushDownFilter;
 use datafusion_optimizer::rewrite_set_comparison::RewriteSetComparison;
 use datafusion_optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 
+use crate::rewrite::days::ComparedDays;
 use crate::rewrite::subquery_places::SubqueryMarks;
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
@@ -31,6 +32,8 @@ pub(crate) fn optimizer_rules() -> Rules {
     // What it makes of EXISTS and IN (query) as values is what the rule behind it makes of them as conditions.
     let marks = rules.iter().position(|rule| rule.name() == "decorrelate_predicate_subquery");
     rules.insert(marks.unwrap_or(0), Arc::new(SubqueryMarks::default()));
+    let folded = rules.iter().position(|rule| rule.name() == "simplify_expressions");
+    rules.insert(folded.map_or(0, |place| place + 1), Arc::new(ComparedDays));
     rules
 }
 

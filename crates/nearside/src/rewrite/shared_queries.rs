@@ -117,6 +117,12 @@ fn wish(plan: &LogicalPlan) -> Option<(u64, Wish)> {
     }
 }
 
+/// Is it what the user wants computed wherever it stands? Then so is all that it is made of, unless the user says
+/// otherwise of that.
+fn is_in_each_place(plan: &LogicalPlan) -> bool {
+    matches!(wish(plan), Some((_, Wish::InEachPlace)))
+}
+
 /// Marks what the user wants computed once, or what has to be.
 fn heed(plan: LogicalPlan, places: &HashMap<u64, usize>, ids: &mut usize) -> DfResult<LogicalPlan> {
     let mut known: HashMap<u64, usize> = HashMap::new();
@@ -166,9 +172,10 @@ fn mark_equals(plan: LogicalPlan, ids: &mut usize) -> DfResult<LogicalPlan> {
 
 /// Marks those subtrees. What a query within an expression begins with stays as it is: rules look at that.
 fn mark_some(plan: LogicalPlan, equals: &HashMap<LogicalPlan, usize>, begins: bool) -> DfResult<LogicalPlan> {
-    let in_each_place = matches!(wish(&plan), Some((_, Wish::InEachPlace)));
+    if is_in_each_place(&plan) {
+        return Ok(plan);
+    }
     if !begins
-        && !in_each_place
         && is_costly_inside(&plan)
         && let Some(&id) = equals.get(&plan)
     {
@@ -182,8 +189,10 @@ fn mark_some(plan: LogicalPlan, equals: &HashMap<LogicalPlan, usize>, begins: bo
 
 /// Counts subtrees that could be shared. What lies inside a subtree that was met before is part of that one.
 fn walk<'p>(plan: &'p LogicalPlan, is_root: bool, met: &mut HashMap<&'p LogicalPlan, usize>) {
-    let in_each_place = matches!(wish(plan), Some((_, Wish::InEachPlace)));
-    if (is_root || is_root_shape(plan)) && !in_each_place && SharedQuery::of(plan).is_none() && may_be_shared(plan) {
+    if is_in_each_place(plan) {
+        return;
+    }
+    if (is_root || is_root_shape(plan)) && SharedQuery::of(plan).is_none() && may_be_shared(plan) {
         let places = met.entry(plan).or_default();
         *places += 1;
         if *places > 1 {
@@ -194,7 +203,7 @@ fn walk<'p>(plan: &'p LogicalPlan, is_root: bool, met: &mut HashMap<&'p LogicalP
     if matches!(plan, LogicalPlan::RecursiveQuery(_)) {
         return;
     }
-    let below_alias = matches!(plan, LogicalPlan::SubqueryAlias(_)) && !in_each_place;
+    let below_alias = matches!(plan, LogicalPlan::SubqueryAlias(_));
     for query in subqueries(plan) {
         walk(query, false, met);
     }
@@ -235,7 +244,8 @@ fn may_be_shared(plan: &LogicalPlan) -> bool {
             },
             LogicalPlan::RecursiveQuery(_) | LogicalPlan::Unnest(_) => false,
             LogicalPlan::Extension(_) => SharedQuery::of(node).is_some(),
-            _ => true,
+            // Equal queries around it would otherwise compute it once.
+            node => !is_in_each_place(node),
         };
         node.apply_expressions(|expr| {
             fits &= !expr.is_volatile();

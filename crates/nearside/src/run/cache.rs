@@ -114,12 +114,14 @@ mod tests {
     use datafusion_expr::LogicalPlanBuilder;
 
     use super::*;
+    use crate::catalog::CatalogState;
     use crate::lower::lower;
 
     #[test]
     fn the_plan_unused_for_longest_goes_first() {
         let cache = PlanCache::default();
-        let plan = Arc::new(PlannedQuery::lowered(lower(LogicalPlanBuilder::empty(true).build().unwrap()).unwrap()));
+        let lowered = lower(LogicalPlanBuilder::empty(true).build().unwrap()).unwrap();
+        let plan = Arc::new(PlannedQuery::lowered(lowered, &CatalogState::default()));
         let key = |i: usize| Key { sql: i.to_string(), settings: 0, ddl_version: 0 };
         for i in 0..PLANS_MAX {
             cache.put(key(i), Arc::clone(&plan));

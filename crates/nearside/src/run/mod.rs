@@ -1,5 +1,6 @@
 //! A statement while it runs: its time, budget and cancellation, its rows as they come, what is recorded of it.
 
+mod by_key;
 pub(crate) mod cache;
 pub(crate) mod config;
 pub(crate) mod inner;

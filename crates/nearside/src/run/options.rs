@@ -12,6 +12,9 @@ extensions_options! {
         pub statement_memory_bytes: u64, default = 0
         /// Keep the plans of queries and use them again when nothing they depend on has changed.
         pub plan_cache: bool, default = true
+        /// Statements that write few rows add them to the table's delta; otherwise they make segments as those do that
+        /// write many
+        pub small_writes: bool, default = true
         /// Look rows up in indexes where few of a table's pass a condition
         pub index_lookups: bool, default = true
         /// Skip blocks of rows whose smallest and largest values show that none of them passes a condition

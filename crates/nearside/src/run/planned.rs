@@ -2,7 +2,8 @@
 //!
 //! How much is done once depends on the query. With values in plain comparisons with columns (`id = $1`, `d BETWEEN
 //! $1 AND $2`), or none at all, it is optimised and lowered once ([`PlanKind::Lowered`]); where it reads one table, its
-//! bound plan is kept too, and a run puts the snapshot and the values into a copy of it ([`BoundPlan`]). With values
+//! bound plan is kept too, and a run puts the snapshot and the values into a copy of it ([`BoundPlan`]). A query of the
+//! row that has a key (`id = $1` where `id` is one) is no plan at all when it runs ([`KeyQuery`]). With values
 //! elsewhere it is optimised once, and a run puts them in, folds what has become constant and lowers it
 //! ([`PlanKind::Optimised`]). A query that depends on the moment (`now()`), or whose parameters have no known types, is
 //! optimised for each run.
@@ -14,16 +15,19 @@ use std::sync::{Arc, Weak};
 
 use arrow::datatypes::SchemaRef;
 use datafusion_expr::LogicalPlan;
-use exec::Plan;
+use exec::CheckedPlan;
 use parking_lot::Mutex;
 use storage::TableVersion;
 
-use crate::lower::LoweredPlan;
+use crate::catalog::CatalogState;
+use crate::lower::{KeyQuery, LoweredPlan, key_query};
 
 /// A query that was planned.
 #[derive(Debug)]
 pub(crate) struct PlannedQuery {
     pub(super) kind: PlanKind,
+    /// What it asks for, if that is the row of a key.
+    pub(super) by_key: Option<KeyQuery>,
     pub(super) bound: Mutex<Option<Arc<BoundPlan>>>,
 }
 
@@ -42,19 +46,20 @@ pub(super) enum PlanKind {
 pub(super) struct BoundPlan {
     pub(super) table: u64,
     pub(super) version: Weak<TableVersion>,
-    pub(super) plan: Plan,
+    pub(super) plan: CheckedPlan,
     pub(super) schema: SchemaRef,
 }
 
 impl PlannedQuery {
     /// A query that was optimised and lowered already; it has no parameters.
-    pub(crate) fn lowered(plan: LoweredPlan) -> PlannedQuery {
-        PlannedQuery { kind: PlanKind::Lowered(plan), bound: Mutex::default() }
+    pub(crate) fn lowered(plan: LoweredPlan, catalog: &CatalogState) -> PlannedQuery {
+        let by_key = key_query(&plan.plan, catalog);
+        PlannedQuery { kind: PlanKind::Lowered(plan), by_key, bound: Mutex::default() }
     }
 
     /// A query that is planned again for each run.
     pub(crate) fn unoptimised(plan: LogicalPlan) -> PlannedQuery {
-        PlannedQuery { kind: PlanKind::Unoptimised(plan), bound: Mutex::default() }
+        PlannedQuery { kind: PlanKind::Unoptimised(plan), by_key: None, bound: Mutex::default() }
     }
 
     /// Whether anything of it was done once and for all.

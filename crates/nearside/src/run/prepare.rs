@@ -12,7 +12,7 @@ use datafusion_optimizer::eliminate_filter::EliminateFilter;
 use datafusion_optimizer::eliminate_limit::EliminateLimit;
 use datafusion_optimizer::propagate_empty_relation::PropagateEmptyRelation;
 use datafusion_optimizer::simplify_expressions::SimplifyExpressions;
-use exec::{ParameterId, Plan};
+use exec::{CheckedPlan, ExecError, ParameterId};
 use parking_lot::Mutex;
 use storage::TableVersion;
 
@@ -21,6 +21,8 @@ use crate::functions::checked;
 use crate::lower::{LoweredPlan, Slots, bind_with, count_parameter, only_table, with_parameters};
 use crate::plan::headers;
 use crate::plan::planning::optimise_with;
+use crate::rewrite::days::ComparedDays;
+use crate::run::by_key;
 use crate::run::cache::is_cacheable;
 use crate::run::planned::{BoundPlan, PlanKind, PlannedQuery};
 use crate::run::query;
@@ -51,7 +53,10 @@ impl PlannedQuery {
             }
             None => PlanKind::Unoptimised(plan),
         };
-        Ok(PlannedQuery { kind, bound: Mutex::default() })
+        Ok(match kind {
+            PlanKind::Lowered(lowered) => PlannedQuery::lowered(lowered, &running.catalog),
+            kind => PlannedQuery { kind, by_key: None, bound: Mutex::default() },
+        })
     }
 
     /// Starts it with values for its parameters, of the parameters' types.
@@ -76,16 +81,23 @@ impl PlannedQuery {
         }
         running.check()?;
         let values = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Slots, _>>()?;
+        if let Some(query) = &self.by_key
+            && let Some(rows) = by_key::start(query, &values, &lowered.schema, &running)?
+        {
+            return Ok(rows);
+        }
         let known = self.bound.lock().clone();
         if let Some(known) = known
             && let Some(table) = running.catalog.by_id(known.table)
+            && let whole = table.whole()?
             // The very version: as long as it is known here, no other one can lie in its place.
-            && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(&table.version))
-            && let Some(plan) = known.plan.with_values(&table.version, &values)
+            && std::ptr::eq(known.version.as_ptr(), Arc::as_ptr(&whole))
+            && let Some(plan) = known.plan.with_values(&whole, &values)
         {
             return Ok(query::start_bound(plan, Arc::clone(&known.schema), running, false));
         }
         let bound = deep(|| bind_with(lowered, &running.catalog, running.props(), values.clone()))?;
+        let bound = CheckedPlan::new(bound).map_err(ExecError::from)?;
         if let Some(new) = BoundPlan::of(lowered, &bound, &values, &running)? {
             *self.bound.lock() = Some(Arc::new(new));
         }
@@ -97,7 +109,7 @@ impl BoundPlan {
     /// What a bound plan leaves for the next run, if it reads one table, and once.
     fn of(
         lowered: &LoweredPlan,
-        bound: &Plan,
+        bound: &CheckedPlan,
         values: &Slots,
         running: &RunningStatement,
     ) -> Result<Option<BoundPlan>> {
@@ -105,13 +117,13 @@ impl BoundPlan {
         let Some(entry) = running.catalog.by_id(table) else { return Ok(None) };
         // A comparison that the optimiser did away with, or wrote twice, may rest on its value.
         for parameter in (0..values.len()).map(ParameterId) {
-            if bound.count_parameter(parameter) != count_parameter(&lowered.plan, parameter)? {
+            if bound.plan().count_parameter(parameter) != count_parameter(&lowered.plan, parameter)? {
                 return Ok(None);
             }
         }
-        let empty = Arc::new(TableVersion::empty(&entry.version.schema));
+        let empty = Arc::new(TableVersion::empty(&entry.base.schema));
         let Some(plan) = bound.with_values(&empty, values) else { return Ok(None) };
-        let version = Arc::downgrade(&entry.version);
+        let version = Arc::downgrade(&entry.whole()?);
         Ok(Some(BoundPlan { table, version, plan, schema: Arc::clone(&lowered.schema) }))
     }
 }
@@ -143,8 +155,9 @@ fn start_folded(
 ) -> Result<ResultStream> {
     let plan = plan.clone().with_param_values(params(values))?;
     // What literals make possible; the rest was done without them.
-    let fold: [Arc<dyn OptimizerRule + Send + Sync>; 4] = [
+    let fold: [Arc<dyn OptimizerRule + Send + Sync>; 5] = [
         Arc::new(SimplifyExpressions::new()),
+        Arc::new(ComparedDays),
         Arc::new(EliminateFilter::new()),
         Arc::new(EliminateLimit::new()),
         Arc::new(PropagateEmptyRelation::new()),

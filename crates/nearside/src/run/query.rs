@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
 use datafusion_expr::LogicalPlan;
-use exec::Plan;
+use exec::{CheckedPlan, ExecError};
 
 use crate::error::Result;
 use crate::lower::{LoweredPlan, bind, lower};
@@ -42,12 +42,12 @@ pub(crate) fn lowered(plan: LogicalPlan, names: &[String]) -> Result<LoweredPlan
 pub(crate) fn start(lowered: &LoweredPlan, running: Arc<RunningStatement>, ordered: bool) -> Result<ResultStream> {
     running.check()?;
     let bound = deep(|| bind(lowered, &running.catalog, running.props()))?;
-    Ok(start_bound(bound, Arc::clone(&lowered.schema), running, ordered))
+    Ok(start_bound(CheckedPlan::new(bound).map_err(ExecError::from)?, Arc::clone(&lowered.schema), running, ordered))
 }
 
 /// Starts a native plan; its rows come under `schema`. `ordered` as in [`start`].
 pub(crate) fn start_bound(
-    plan: Plan,
+    plan: CheckedPlan,
     schema: SchemaRef,
     running: Arc<RunningStatement>,
     ordered: bool,
@@ -55,16 +55,16 @@ pub(crate) fn start_bound(
     let options = config::nearside(running.planner.config_options());
     let threshold = &running.inner.threshold;
     let scheduler = &running.inner.scheduler;
-    scheduling::calibrate(threshold, &options, scheduler, &running.statement, plan.estimated_bytes());
-    let plan = Arc::new(plan);
+    let estimated_bytes = plan.estimated_bytes();
+    scheduling::calibrate(threshold, &options, scheduler, &running.statement, estimated_bytes);
     let context = exec::Context { ordered, ..context_of(&running) };
     if profile::wanted(&running) {
-        let profile = exec::Profile::new(&plan);
-        let execution = exec::execute_profiled(plan, context, &profile);
+        let profile = exec::Profile::new(plan.plan());
+        let execution = exec::execute_profiled(Arc::clone(plan.plan()), context, &profile);
         let recording = Recording::of(profile, &running);
         return ResultStream::native(schema, execution, running).recorded(Some(recording));
     }
-    ResultStream::native(schema, exec::execute(plan, context), running)
+    ResultStream::native(schema, exec::execute_checked(&plan, context, estimated_bytes), running)
 }
 
 /// Prepares and starts in one go.

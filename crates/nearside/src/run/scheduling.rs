@@ -179,9 +179,9 @@ fn threshold(text: &str) -> Result<Option<u32>> {
 /// # Errors
 /// [`Error::Setting`] with the values that there are.
 pub(crate) fn counted(text: &str) -> Result<bool> {
-    match text.trim().to_lowercase().as_str() {
-        AUTO => Ok(true),
-        OFF => Ok(false),
+    match text.trim() {
+        text if text.eq_ignore_ascii_case(AUTO) => Ok(true),
+        text if text.eq_ignore_ascii_case(OFF) => Ok(false),
         _ => Err(Error::Setting(format!("nearside.hardware_counters cannot be '{text}': choose {AUTO} or {OFF}"))),
     }
 }

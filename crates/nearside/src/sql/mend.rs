@@ -78,6 +78,7 @@ impl VisitorMut for Mend {
         cut_to_length(expr);
         read_exponents_as_doubles(expr);
         apart_from_its_column(expr);
+        call_substr(expr);
         ControlFlow::Continue(())
     }
 }
@@ -105,6 +106,15 @@ fn read_exponents_as_doubles(expr: &mut ast::Expr) {
             array: false,
             format: None,
         };
+    }
+}
+
+/// `substr(s, 2)` is a call, which the parser takes for `substring(s FROM 2)`: the column has another name.
+fn call_substr(expr: &mut ast::Expr) {
+    if let ast::Expr::Substring { expr: text, substring_from, substring_for, shorthand: true, .. } = expr {
+        let places = substring_from.iter().chain(substring_for.iter());
+        *expr =
+            call("substr", std::iter::once(&*text).chain(places).map(|argument| argument.as_ref().clone()).collect());
     }
 }
 
@@ -416,11 +426,12 @@ fn as_call(expr: &ast::Expr) -> Option<String> {
             let characters = trim_characters.as_ref().and_then(|characters| characters.first());
             call(name, &[Some(expr), trim_what.as_deref().or(characters)])
         }
-        ast::Expr::Substring { expr, substring_from, substring_for, .. } => {
-            call("substr", &[Some(expr), substring_from.as_deref(), substring_for.as_deref()])
+        ast::Expr::Substring { expr, substring_from, substring_for, shorthand, .. } => {
+            let name = if *shorthand { "substr" } else { "substring" };
+            call(name, &[Some(expr), substring_from.as_deref(), substring_for.as_deref()])
         }
-        ast::Expr::Position { expr, r#in } => call("strpos", &[Some(r#in), Some(expr)]),
-        ast::Expr::Extract { field, expr, .. } => Some(format!("date_part('{field}', {expr})")),
+        ast::Expr::Position { expr, r#in } => call("position", &[Some(r#in), Some(expr)]),
+        ast::Expr::Extract { field, expr, .. } => Some(format!("extract('{field}', {expr})")),
         ast::Expr::Function(function) => {
             let name = function.name.to_string();
             let rest = expr.to_string().split_off(name.len());

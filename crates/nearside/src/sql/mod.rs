@@ -22,6 +22,7 @@ use crate::stack::deep;
 mod calls;
 mod casts;
 mod complete;
+mod conflict;
 mod distinct;
 mod exclude;
 mod materialized;
@@ -40,6 +41,7 @@ mod windows;
 mod writes;
 
 pub(crate) use casts::CAST;
+pub(crate) use conflict::{Conflict, Pairs, Target, as_update, take_conflict};
 pub(crate) use exclude::exclusion_of;
 use exclude::without_exclusions;
 pub(crate) use materialized::Wish;
@@ -115,6 +117,8 @@ impl AnyStatement {
         if let Some(own) = own_statement(&tokens)? {
             return Ok(own);
         }
+        conflict::check_target(&tokens)?;
+        let (tokens, alias) = conflict::without_alias(tokens);
         let (tokens, said) = without_words(without_exclusions(flattened(tokens))?);
         let mut parser = DFParserBuilder::new(tokens)
             .with_dialect(&GenericDialect {})
@@ -124,6 +128,7 @@ impl AnyStatement {
         let mut statements = parser.parse_statements().map_err(Error::from)?;
         deep(|| {
             statements.iter_mut().for_each(|statement| put_back(statement, &said));
+            statements.iter_mut().for_each(|statement| conflict::put_alias(statement, &alias));
             statements.iter_mut().for_each(distinct::bind);
             statements.iter_mut().try_for_each(resolve_windows)?;
             statements.iter_mut().try_for_each(ordinary::write_out)?;

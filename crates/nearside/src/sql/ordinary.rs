@@ -19,8 +19,8 @@ use datafusion_common::DataFusionError;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
     self, Assignment, AssignmentTarget, BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArguments, GroupByExpr, Ident, ObjectName, Query, Select, SelectItem, SetExpr, TableAlias,
-    TableAliasColumnDef, TableFactor, UnaryOperator, Value, VisitorMut,
+    FunctionArguments, GroupByExpr, Ident, ObjectName, OnConflict, OnConflictAction, OnInsert, Query, Select,
+    SelectItem, SetExpr, TableAlias, TableAliasColumnDef, TableFactor, UnaryOperator, Value, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -52,6 +52,12 @@ impl VisitorMut for Ordinary {
     fn pre_visit_statement(&mut self, statement: &mut ast::Statement) -> ControlFlow<Error> {
         match statement {
             ast::Statement::Update(update) => flow(each_by_itself(&mut update.assignments)),
+            ast::Statement::Insert(insert) => match &mut insert.on {
+                Some(OnInsert::OnConflict(OnConflict { action: OnConflictAction::DoUpdate(update), .. })) => {
+                    flow(each_by_itself(&mut update.assignments))
+                }
+                _ => ControlFlow::Continue(()),
+            },
             _ => ControlFlow::Continue(()),
         }
     }

@@ -1,12 +1,13 @@
-//! What INSERT, UPDATE and DELETE say of their table: `DEFAULT` in the place of a value, and the alias of a DELETE.
+//! What INSERT, UPDATE and DELETE say of their table: `DEFAULT` in the place of a value or of all of them, and the
+//! alias of a DELETE.
 
 use std::ops::ControlFlow;
 
 use datafusion_common::DataFusionError;
 use datafusion_sql::parser::Statement;
 use sqlparser::ast::{
-    self, Assignment, AssignmentTarget, Expr, FromTable, Ident, ObjectName, SetExpr, TableFactor, TableObject, Value,
-    VisitorMut,
+    self, Assignment, AssignmentTarget, Expr, FromTable, Ident, ObjectName, Query, SetExpr, TableFactor, TableObject,
+    Value, VisitorMut,
 };
 use sqlparser::dialect::GenericDialect;
 use sqlparser::parser::Parser;
@@ -57,7 +58,18 @@ fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: De
             Ok(())
         }
         ast::Statement::Insert(insert) => {
+            // Who runs the statement has taken it off.
+            if insert.on.is_some() {
+                return Err(Error::Unsupported(
+                    "ON CONFLICT within another statement is not supported; EXPLAIN the query that gives the rows"
+                        .into(),
+                ));
+            }
+            insert.table_alias = None;
             let TableObject::TableName(name) = &insert.table else { return Ok(()) };
+            if insert.source.is_none() {
+                insert.source = all_defaults(tables(name).map_or(0, |columns| columns.len()))?;
+            }
             let Some(source) = &mut insert.source else { return Ok(()) };
             let SetExpr::Values(values) = source.body.as_mut() else { return Ok(()) };
             if !values.rows.iter().any(|row| row.content.iter().any(is_default)) {
@@ -96,6 +108,16 @@ fn in_statement(statement: &mut ast::Statement, tables: Tables<'_>, defaults: De
             Ok(())
         }
         _ => Ok(()),
+    }
+}
+
+/// `VALUES (DEFAULT, ..)`, for as many columns.
+fn all_defaults(columns: usize) -> Result<Option<Box<Query>>> {
+    let row = format!("INSERT INTO x VALUES ({})", vec!["DEFAULT"; columns.max(1)].join(", "));
+    let parsed = Parser::parse_sql(&GenericDialect {}, &row).map_err(DataFusionError::from)?;
+    match parsed.into_iter().next() {
+        Some(ast::Statement::Insert(insert)) => Ok(insert.source),
+        _ => Err(Error::Internal("an INSERT was parsed as something else".into())),
     }
 }
 

@@ -99,7 +99,7 @@ pub(crate) fn copy_from(copy: CopyFrom, running: &Arc<RunningStatement>) -> Resu
 }
 
 fn target_columns(table: &TableEntry, columns: &[String]) -> Result<Vec<usize>> {
-    let schema = &table.version.schema;
+    let schema = &table.base.schema;
     if columns.is_empty() {
         return Ok((0..schema.fields().len()).collect());
     }
@@ -131,7 +131,7 @@ fn open_for(path: &str, options: &ReadOptions, table: &TableEntry, targets: &[us
         return Ok(files);
     }
     let mut options = options.clone();
-    let schema = &table.version.schema;
+    let schema = &table.base.schema;
     let pairs = columns.iter().zip(targets);
     options.types = pairs.map(|(c, &t)| (c.name().clone(), schema.field(t).data_type().clone())).collect();
     Ok(FileSet::open(path, &options)?)
@@ -144,7 +144,7 @@ fn append(
     targets: &[usize],
     running: &Arc<RunningStatement>,
 ) -> Result<u64> {
-    let schema = Arc::clone(&table.version.schema);
+    let schema = Arc::clone(&table.base.schema);
     let fillers = fillers(table, targets, running)?;
     let arranged = producers.into_iter().map(|producer| {
         let schema = Arc::clone(&schema);
@@ -155,7 +155,7 @@ fn append(
     let staged = stage_parallel(table, arranged.collect(), running, &|_| {})?;
     let new = build(staged, table, running)?;
     let count = new.rows();
-    commit_checked(new.appended_to(table, &table.version), running)?;
+    commit_checked(new.appended_to(table, &table.base), running)?;
     Ok(count)
 }
 
@@ -163,7 +163,7 @@ type Fillers = Vec<Option<arrow::array::ArrayRef>>;
 
 /// One value for each column that the file does not fill.
 fn fillers(table: &TableEntry, targets: &[usize], running: &Arc<RunningStatement>) -> Result<Fillers> {
-    let schema = &table.version.schema;
+    let schema = &table.base.schema;
     let value = |(i, field): (usize, &Arc<arrow::datatypes::Field>)| {
         if targets.contains(&i) {
             return Ok(None);

@@ -268,7 +268,7 @@ fn add_column(
     running: &Arc<RunningStatement>,
 ) -> Result<()> {
     let (field, default) = column_field(column, running)?;
-    if table.version.schema.index_of(field.name()).is_ok() {
+    if table.base.schema.index_of(field.name()).is_ok() {
         return if if_not_exists { Ok(()) } else { Err(Error::Exists { kind: "column", name: field.name().clone() }) };
     }
     let length = Length::of_column(field.name(), &column.data_type)?;
@@ -278,7 +278,7 @@ fn add_column(
     {
         *given = kept;
     }
-    let rows = table.version.rows();
+    let rows = table.base.rows();
     let missing = value.as_ref().is_none_or(|v| v.is_null(0));
     if rows > 0 && missing && !field.is_nullable() {
         return Err(Error::Execution(format!(
@@ -291,8 +291,8 @@ fn add_column(
     let name = field.name();
     let budget = table.meta.allocator();
     let allocator = |part| placement.allocator(part, 0, name, &budget);
-    let version = table.version.with_column_added(&field, value.as_deref(), &allocator)?;
-    table.version = Arc::new(version);
+    let version = table.base.with_column_added(&field, value.as_deref(), &allocator)?;
+    table.base = Arc::new(version);
     table.placement = Arc::new(placement);
     if let Some(default) = default {
         let mut defaults = HashMap::clone(&table.defaults);
@@ -346,12 +346,12 @@ pub(crate) fn default_value(default: &Expr, field: &FieldRef, running: &Arc<Runn
 }
 
 fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<()> {
-    let index = match column_index(&table.version.schema, column) {
+    let index = match column_index(&table.base.schema, column) {
         Ok(index) => index,
         Err(_) if if_exists => return Ok(()),
         Err(error) => return Err(error),
     };
-    if table.version.schema.fields().len() == 1 {
+    if table.base.schema.fields().len() == 1 {
         return Err(Error::plan(format!("column '{column}' is the table's last; drop the table instead")));
     }
     let is_key = |index: &&IndexEntry| index.origin != Origin::Created && index.is_over(column);
@@ -360,7 +360,7 @@ fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<
     }
     table.indexes = Arc::new(table.indexes.iter().filter(|index| !index.is_over(column)).cloned().collect());
     table.placement = Arc::new(table.placement.without(column)?);
-    table.version = Arc::new(table.version.with_column_dropped(index)?);
+    table.base = Arc::new(table.base.with_column_dropped(index)?);
     let mut defaults = HashMap::clone(&table.defaults);
     defaults.remove(column);
     table.defaults = Arc::new(defaults);
@@ -371,14 +371,14 @@ fn drop_column(table: &mut TableEntry, column: &str, if_exists: bool) -> Result<
 }
 
 fn rename_column(table: &mut TableEntry, from: &str, to: &str) -> Result<()> {
-    let index = column_index(&table.version.schema, from)?;
+    let index = column_index(&table.base.schema, from)?;
     if to == ROW_ID {
         return Err(Error::plan(format!("the column name '{ROW_ID}' is taken by Nearside; use another")));
     }
-    if from != to && table.version.schema.index_of(to).is_ok() {
+    if from != to && table.base.schema.index_of(to).is_ok() {
         return Err(Error::Exists { kind: "column", name: to.into() });
     }
-    table.version = Arc::new(table.version.with_column_renamed(index, to)?);
+    table.base = Arc::new(table.base.with_column_renamed(index, to)?);
     table.placement = Arc::new(table.placement.renamed(from, to));
     let mut defaults = HashMap::clone(&table.defaults);
     if let Some(default) = defaults.remove(from) {

@@ -177,7 +177,7 @@ fn column_name(column: &IndexColumn) -> Result<String> {
 
 /// An index that the table can have.
 fn checked(name: Option<&Name>, columns: Vec<String>, unique: bool, table: &TableEntry) -> Result<IndexEntry> {
-    let schema = &table.version.schema;
+    let schema = &table.base.schema;
     for (i, column) in columns.iter().enumerate() {
         with_order(column, schema)?;
         if columns[..i].contains(column) {

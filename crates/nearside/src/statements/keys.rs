@@ -13,7 +13,7 @@ use arrow::datatypes::SchemaRef;
 use storage::{KeyCheck, KeyLimits, Segment, TableVersion};
 
 use crate::catalog::index::{IndexEntry, IndexedTable, Origin, position, with_order};
-use crate::catalog::{CatalogState, TableEntry, Workers};
+use crate::catalog::{CatalogState, Name, TableEntry, Workers};
 use crate::error::{Error, Result};
 use crate::run::query;
 use crate::run::statement::RunningStatement;
@@ -60,14 +60,16 @@ pub(crate) fn check_keys(
 ) -> Result<()> {
     for index in table.table().indexes.iter().filter(|index| index.unique) {
         if let Some(values) = duplicate(table, index, before, running)? {
-            return Err(Error::Execution(format!(
-                "table '{}' would hold two rows with the key ({}) = ({values})",
-                table.table().name.shown(),
-                index.columns.join(", "),
-            )));
+            return Err(duplicate_error(&table.table().name, index, &values));
         }
     }
     Ok(())
+}
+
+/// The error of a key that two rows would have; its values as [`shown`] gives them.
+pub(crate) fn duplicate_error(table: &Name, index: &IndexEntry, values: &str) -> Error {
+    let columns = index.columns.join(", ");
+    Error::Execution(format!("table '{}' would hold two rows with the key ({columns}) = ({values})", table.shown()))
 }
 
 /// The values, as text, that two rows have in the columns of an index.
@@ -77,7 +79,7 @@ pub(crate) fn duplicate(
     before: Option<&TableVersion>,
     running: &Arc<RunningStatement>,
 ) -> Result<Option<String>> {
-    let version = &table.table().version;
+    let version = &table.table().base;
     // The very segments: `before` holds them, so no other one can lie where they do.
     let old: HashSet<*const Segment> =
         before.into_iter().flat_map(TableVersion::segments).map(|s| Arc::as_ptr(&s.segment)).collect();
@@ -110,7 +112,7 @@ pub(crate) enum LookedUp {
 
 /// Whether look-ups of the new segments' rows would find more candidates than grouping all rows costs.
 pub(crate) fn is_grouping_cheaper(table: &TableEntry, index: &IndexEntry, new: &[bool]) -> Result<bool> {
-    let version = &table.version;
+    let version = &table.base;
     let column = position(&index.indexed, &version.schema)?;
     let mut rows = 0;
     let mut added = 0;
@@ -134,7 +136,7 @@ pub(crate) fn by_look_ups(
     candidates_max: u64,
     running: &Arc<RunningStatement>,
 ) -> Result<LookedUp> {
-    let version = &table.version;
+    let version = &table.base;
     let columns = index.columns.iter().map(|column| position(column, &version.schema)).collect::<Result<Vec<_>>>()?;
     let is_new = |segment: usize| new.get(segment).copied().unwrap_or(true);
     let limits = KeyLimits { candidates_max, is_stopped: &|| running.check().is_err() };
@@ -179,7 +181,7 @@ pub(crate) fn by_grouping(
 }
 
 /// The first row's values as text, long ones cut.
-fn shown(columns: &[ArrayRef]) -> String {
+pub(crate) fn shown(columns: &[ArrayRef]) -> String {
     let text = |c: &ArrayRef| {
         let text = arrow::util::display::array_value_to_string(c, 0).unwrap_or_else(|_| "?".into());
         match text.char_indices().nth(SHOWN_CHARS) {

@@ -180,9 +180,9 @@ fn load(
         }
     };
     let staged = stage_parallel(&table, producers, &running, &report)?;
-    let table = build(staged, &table, &running)?.appended_to(&table, &table.version);
+    let table = build(staged, &table, &running)?.appended_to(&table, &table.base);
     let table = indexed(table, &running)?;
-    let version = &table.table().version;
+    let version = &table.table().base;
     let report = LoadReport { rows: version.rows() as u64, bytes: version.bytes() as u64, elapsed: started.elapsed() };
     inner.catalog.commit(|state| {
         match state.get(&name) {
@@ -258,7 +258,7 @@ fn stage_one(
     stop: &dyn Fn() -> bool,
     report: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<ProducerRows>> {
-    let schema = &table.version.schema;
+    let schema = &table.base.schema;
     let mut stager = PartStager::new(table, running)?;
     for batch in producer {
         running.check()?;

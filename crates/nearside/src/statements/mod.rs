@@ -1,13 +1,17 @@
 //! What each kind of statement does that is no query: one file per kind.
 
+pub(crate) mod conflict;
 pub(crate) mod copy;
 pub(crate) mod ddl;
 pub(crate) mod explain;
 pub(crate) mod index;
+pub(crate) mod kept;
 pub(crate) mod keys;
 pub(crate) mod load;
 pub(crate) mod options;
+pub(crate) mod parameters;
 pub(crate) mod placement;
+pub(crate) mod small;
 pub(crate) mod stage;
 pub(crate) mod types;
 pub(crate) mod write;

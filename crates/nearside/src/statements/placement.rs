@@ -70,7 +70,7 @@ fn carry_out(
 
 /// The placement that a change asks for.
 fn wanted(table: &TableEntry, change: &Change, running: &RunningStatement) -> Result<TablePlacement> {
-    let schema = &table.version.schema;
+    let schema = &table.base.schema;
     let old = &table.placement;
     match change {
         Change::Table(text) => resolved(Spec::parse(text)?, table, running),
@@ -105,7 +105,7 @@ fn wanted(table: &TableEntry, change: &Change, running: &RunningStatement) -> Re
 
 /// A table's placement from its text, with `like` looked up.
 pub(crate) fn resolved(spec: Spec, table: &TableEntry, running: &RunningStatement) -> Result<TablePlacement> {
-    let schema = &table.version.schema;
+    let schema = &table.base.schema;
     let TableSpec::Parts(parts) = &spec.table else { return table.placement.changed(spec, schema) };
     let By::Like { table: other, columns } = &parts.by else { return table.placement.changed(spec, schema) };
     let other = Name::resolve(&TableReference::from(other.as_str()))?;
@@ -118,7 +118,7 @@ pub(crate) fn resolved(spec: Spec, table: &TableEntry, running: &RunningStatemen
 }
 
 fn with_column(table: &TableEntry, column: &str, spec: ColumnSpec) -> Result<TablePlacement> {
-    table.placement.with_column_spec(column, spec, &table.version.schema)
+    table.placement.with_column_spec(column, spec, &table.base.schema)
 }
 
 /// The table where the placement says.
@@ -128,23 +128,23 @@ fn move_to(
     running: &Arc<RunningStatement>,
     report: &mut Report,
 ) -> Result<TableEntry> {
-    let schema = &table.version.schema;
+    let schema = &table.base.schema;
     let mut entry = table.clone();
     if placement.cuts_like(&table.placement) {
         let columns = |part| placement.columns(part, schema).into_iter().map(Some).collect();
-        let parts: Vec<Vec<Option<ColumnPlacement>>> = (0..table.version.parts.len()).map(columns).collect();
+        let parts: Vec<Vec<Option<ColumnPlacement>>> = (0..table.base.parts.len()).map(columns).collect();
         let stop = || running.check().is_err();
         let allocator = table.meta.allocator();
-        let placed = storage::place_parts(&table.version, &parts, &allocator, &running.parallel(), &stop);
+        let placed = storage::place_parts(&table.base, &parts, &allocator, &running.parallel(), &stop);
         let (version, placed) = running.finished(placed, || format!("moving table '{}'", table.name.shown()))?;
         report.placed = placed;
-        entry.version = Arc::new(version);
+        entry.base = Arc::new(version);
         entry.placement = Arc::new(placement);
     } else {
-        let (placement, parts) = parts_of(&table.version, &placement, table, running)?;
-        let version = table.version.with_parts(parts);
+        let (placement, parts) = parts_of(&table.base, &placement, table, running)?;
+        let version = table.base.with_parts(parts);
         report.rewritten_bytes = version.bytes() as u64;
-        entry.version = Arc::new(version);
+        entry.base = Arc::new(version);
         entry.placement = Arc::new(placement);
     }
     Ok(entry)
@@ -159,11 +159,11 @@ fn place_rows(
     log: &mut PlacementChange,
 ) -> Result<()> {
     let &[node] = nodes else { return Err(wrong("a range of rows goes to one node")) };
-    let schema = &table.version.schema;
+    let schema = &table.base.schema;
     // Checks the node, and writes it down as users would.
     table.placement.changed(Spec::on_node(NodeId(node)), schema)?;
     log.to = format!("rows {} to {} of {} on node {node}", rows.start, rows.end, column.unwrap_or("all columns"));
-    let total: u64 = table.version.segments().map(|s| s.segment.rows() as u64).sum();
+    let total: u64 = table.base.segments().map(|s| s.segment.rows() as u64).sum();
     if rows.start >= rows.end || rows.end > total {
         return Err(wrong(format!("rows {} to {} are not rows of a table of {total} rows", rows.start, rows.end)));
     }
@@ -172,7 +172,7 @@ fn place_rows(
         None => 0..schema.fields().len(),
     };
     let stop = || running.check().is_err();
-    let placed = storage::place_rows(&table.version, columns, rows.clone(), NodeId(node), &stop);
+    let placed = storage::place_rows(&table.base, columns, rows.clone(), NodeId(node), &stop);
     log.report.placed = running.finished(placed, || format!("moving rows of table '{}'", table.name.shown()))?;
     Ok(())
 }

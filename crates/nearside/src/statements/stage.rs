@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use numa::{Allocator, Policy};
 use storage::{Part, Partitioner, ProducerRows, SegmentVersion, Stager, TableVersion};
@@ -26,6 +26,38 @@ pub(crate) struct PartStager {
     next_row: u64,
 }
 
+/// How long texts of a table's columns may be, and the columns' names; empty where none has a length.
+fn lengths_of(table: &TableEntry) -> (Vec<Option<Length>>, Vec<String>) {
+    let mut lengths = (Vec::new(), Vec::new());
+    if !table.lengths.is_empty() {
+        for field in table.base.schema.fields() {
+            lengths.0.push(table.lengths.get(field.name()).copied());
+            lengths.1.push(field.name().clone());
+        }
+    }
+    lengths
+}
+
+/// Rows of a table's types as the table would keep them.
+///
+/// # Errors
+/// Texts that are too long for their column, NULL where none may be.
+pub(crate) fn as_kept(batch: RecordBatch, table: &TableEntry) -> Result<RecordBatch> {
+    let (lengths, names) = lengths_of(table);
+    let kept = enforced(&batch, &lengths, &names)?.unwrap_or(batch);
+    for (field, column) in table.base.schema.fields().iter().zip(kept.columns()) {
+        if !field.is_nullable() && column.logical_null_count() > 0 {
+            return Err(null_in(field.name(), &table.name));
+        }
+    }
+    Ok(kept)
+}
+
+fn null_in(column: &str, table: &Name) -> Error {
+    let table = table.shown();
+    Error::Execution(format!("column '{column}' of table '{table}' does not allow NULL, and a row has none for it"))
+}
+
 /// Where rows are staged: on the node of whoever stages them, in the statement's budget.
 pub(crate) fn staging(running: &RunningStatement) -> Allocator {
     Allocator::new(Policy::Local, Arc::clone(running.statement.budget()))
@@ -34,18 +66,11 @@ pub(crate) fn staging(running: &RunningStatement) -> Allocator {
 impl PartStager {
     /// For rows that are to be added to `table`.
     pub(crate) fn new(table: &TableEntry, running: &RunningStatement) -> Result<PartStager> {
-        let schema = &table.version.schema;
+        let schema = &table.base.schema;
         let partitioner = table.placement.partitioner(schema)?;
         let parts = partitioner.as_ref().map_or(1, Partitioner::parts);
         let stagers = (0..parts).map(|_| Stager::new(Arc::clone(schema), staging(running))).collect();
-        let mut lengths = (Vec::new(), Vec::new());
-        if !table.lengths.is_empty() {
-            for field in schema.fields() {
-                lengths.0.push(table.lengths.get(field.name()).copied());
-                lengths.1.push(field.name().clone());
-            }
-        }
-        Ok(PartStager { stagers, partitioner, lengths, next_row: table.version.rows() as u64 })
+        Ok(PartStager { stagers, partitioner, lengths: lengths_of(table), next_row: table.base.rows() as u64 })
     }
 
     /// Adds rows of the table's columns.
@@ -94,7 +119,7 @@ impl NewRows {
     /// The table with these rows behind those of `version`.
     pub(crate) fn appended_to(self, table: &TableEntry, version: &TableVersion) -> TableEntry {
         let mut appended = table.clone();
-        appended.version = Arc::new(version.with_appended_parts(self.parts));
+        appended.base = Arc::new(version.with_appended_parts(self.parts));
         if let Some(placement) = self.placement {
             appended.placement = placement;
         }
@@ -108,7 +133,7 @@ pub(crate) fn build(
     table: &TableEntry,
     running: &Arc<RunningStatement>,
 ) -> Result<NewRows> {
-    let schema = &table.version.schema;
+    let schema = &table.base.schema;
     let partitioner = table.placement.partitioner(schema)?;
     let mut by_part: Vec<Vec<ProducerRows>> =
         (0..partitioner.as_ref().map_or(1, Partitioner::parts)).map(|_| Vec::new()).collect();
@@ -119,7 +144,7 @@ pub(crate) fn build(
     }
     let mut parts = Vec::with_capacity(by_part.len());
     for (index, staged) in by_part.into_iter().enumerate() {
-        let segments = table.version.parts.get(index).map_or(0, |part| part.segments.len());
+        let segments = table.base.parts.get(index).map_or(0, |part| part.segments.len());
         let allocators = table.placement.allocators(index, segments, schema, &table.meta.allocator());
         let part = storage::build_part(schema, staged, &allocators, &running.parallel());
         let part = running.finished(part, || format!("encoding the rows of table '{}'", table.name.shown()))?;
@@ -135,8 +160,8 @@ pub(crate) fn build(
 
 /// Learns the ranges of parts from the table's first rows, and cuts them.
 fn cut(rows: NewRows, column: &str, table: &TableEntry, running: &Arc<RunningStatement>) -> Result<NewRows> {
-    let schema = &table.version.schema;
-    let version = table.version.truncated().with_appended_parts(rows.parts);
+    let schema = &table.base.schema;
+    let version = table.base.truncated().with_appended_parts(rows.parts);
     let (placement, parts) = cut_version(&version, &table.placement, column, schema, table, running)?;
     let parts = parts.into_iter().map(Arc::unwrap_or_clone).collect();
     Ok(NewRows { parts, placement: Some(Arc::new(placement)) })
@@ -191,7 +216,7 @@ fn recut(
 
 /// Merges small neighbouring segments of each part when there are many.
 pub(crate) fn compacted(table: TableEntry, running: &Arc<RunningStatement>) -> Result<TableEntry> {
-    let mut version = TableVersion::clone(&table.version);
+    let mut version = TableVersion::clone(&table.base);
     for part in 0..version.parts.len() {
         let segments = &version.parts[part].segments;
         let sizes: Vec<usize> = segments.iter().map(SegmentVersion::live_rows).collect();
@@ -201,18 +226,14 @@ pub(crate) fn compacted(table: TableEntry, running: &Arc<RunningStatement>) -> R
         let merged = running.finished(merged, || format!("merging segments of table '{}'", table.name.shown()))?;
         version = version.with_replaced(part, range, merged)?;
     }
-    Ok(TableEntry { version: Arc::new(version), ..table })
+    Ok(TableEntry { base: Arc::new(version), ..table })
 }
 
 /// Fails when a row has no value where the schema wants one.
 fn not_null(schema: &SchemaRef, segments: &[SegmentVersion], name: &Name) -> Result<()> {
     for (i, field) in schema.fields().iter().enumerate() {
         if !field.is_nullable() && segments.iter().any(|s| s.segment.columns()[i].has_nulls()) {
-            return Err(Error::Execution(format!(
-                "column '{}' of table '{}' does not allow NULL, and a row has none for it",
-                field.name(),
-                name.shown()
-            )));
+            return Err(null_in(field.name(), name));
         }
     }
     Ok(())

@@ -1,7 +1,8 @@
 //! Statements that write rows: INSERT, DELETE, UPDATE, TRUNCATE, CREATE TABLE (AS).
 //!
-//! Each holds its table's writer lock from before it takes its snapshot until it commits; rows are staged and encoded
-//! outside any lock that readers see, and one commit makes them visible. A statement that fails leaves nothing behind.
+//! Each holds its table's writer lock from before it takes its snapshot until it commits. Few rows go to the table's
+//! delta (`small.rs`); many are staged and encoded outside any lock that readers see, and one commit makes them visible.
+//! A statement that fails leaves nothing behind.
 //!
 //! # Limits
 //! One writer at a time per table, until data-oriented units own ranges.
@@ -10,9 +11,10 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
+use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::tree_node::{Transformed, TreeNode};
-use datafusion_common::{Column as ColumnName, Constraint, Constraints, DFSchema};
+use datafusion_common::{Column as ColumnName, Constraint, Constraints, DFSchema, ScalarValue};
 use datafusion_expr::logical_plan::dml::InsertOp;
 use datafusion_expr::{
     CreateMemoryTable, DmlStatement, Expr, Filter, Limit, LogicalPlan, Projection, SubqueryAlias, TableScanBuilder,
@@ -23,6 +25,7 @@ use numa::{Budget, Reservation};
 use sqlparser::ast;
 use storage::{RowsToDelete, TableVersion};
 
+use crate::catalog::delta::SMALL_ROWS_MAX;
 use crate::catalog::index::{Origin, indexed};
 use crate::catalog::lengths::{Lengths, of_query};
 use crate::catalog::placement::spec::Spec;
@@ -34,11 +37,15 @@ use crate::run::outcome::Done;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
-use crate::sql::{normalised, plan_statement};
+use crate::sql::{normalised, plan_statement, take_conflict};
+use crate::statements::conflict;
+use crate::statements::kept::{KeptWrite, PlannedWrite};
 use crate::statements::keys::{check_keys, key_indexes};
+use crate::statements::parameters::with_values;
 use crate::statements::placement::resolved;
+use crate::statements::small::{SmallWrite, write_small};
 use crate::statements::stage::{NewRows, PartStager, build, compacted};
-use crate::statements::writer::as_writer;
+use crate::statements::writer::{as_small_writer, merged};
 use crate::tables::stored::{ROW_ID, StoredSource};
 
 /// One row that says how many rows were written.
@@ -50,7 +57,7 @@ pub(crate) fn count_result(rows: u64) -> Result<ResultStream> {
 }
 
 /// Refuses UPDATE with a column that gets two values.
-fn check_assignments(statement: &Statement) -> Result<()> {
+pub(crate) fn check_assignments(statement: &Statement) -> Result<()> {
     let Statement::Statement(inner) = statement else { return Ok(()) };
     let ast::Statement::Update(update) = inner.as_ref() else { return Ok(()) };
     let mut seen: Vec<String> = Vec::new();
@@ -66,24 +73,57 @@ fn check_assignments(statement: &Statement) -> Result<()> {
     Ok(())
 }
 
-/// INSERT, DELETE, UPDATE and TRUNCATE.
-pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<RunningStatement>) -> Result<Done> {
+/// The plan of a statement that writes, of the rows it inserts where ON CONFLICT says what becomes of them.
+pub(crate) fn plan_of(mut statement: Statement, running: &RunningStatement) -> Result<LogicalPlan> {
+    take_conflict(&mut statement)?;
+    plan_statement(statement, &running.plan_context())
+}
+
+/// INSERT, DELETE, UPDATE and TRUNCATE, with values for the statement's parameters.
+pub(crate) fn dml(
+    mut statement: Statement,
+    dml: DmlStatement,
+    values: &[ScalarValue],
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
     let name = Name::resolve(&dml.table_name)?;
     if !dml.target.is::<StoredSource>() {
         return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
     }
     check_assignments(&statement)?;
     let deletes = matches!(&statement, Statement::Statement(s) if matches!(s.as_ref(), ast::Statement::Delete(_)));
-    as_writer(&name, running, |table, running| {
+    let conflict = take_conflict(&mut statement)?;
+    let planned_with = running.catalog.ddl_version;
+    as_small_writer(&name, running, |table, running| {
         // The columns may have changed while this statement waited for its turn.
-        let context = running.plan_context();
-        let LogicalPlan::Dml(dml) = plan_statement(statement, &context)? else {
-            return Err(Error::Internal("the statement planned to something else the second time".into()));
+        let dml = match running.catalog.ddl_version == planned_with {
+            true => dml,
+            false => match plan_statement(statement, &running.plan_context())? {
+                LogicalPlan::Dml(dml) => dml,
+                _ => return Err(Error::Internal("the statement planned to something else the second time".into())),
+            },
         };
         let input = Arc::unwrap_or_clone(dml.input);
+        let written = matches!(dml.op, WriteOp::Insert(_)) || dml.op == WriteOp::Update && !deletes;
+        let input = with_values(input, values, written.then_some(&table.base.schema))?;
+        if matches!(dml.op, WriteOp::Delete | WriteOp::Update) {
+            let write = PlannedWrite { op: &dml.op, deletes, input: &input, conflict: None, types: &[] };
+            // The row of a key is found and written at its place.
+            if let Some(kept) = KeptWrite::of(&write, table, running)?
+                && let Some(done) = kept.run_once(table, running)?
+            {
+                return Ok(done);
+            }
+        }
         match dml.op {
-            WriteOp::Insert(InsertOp::Append) => insert(table, input, running),
-            WriteOp::Insert(InsertOp::Overwrite) => overwrite(table, input, running),
+            WriteOp::Insert(InsertOp::Append) => match &conflict {
+                Some(conflict) => conflict::insert(table, input, conflict, values, running),
+                None => insert(table, input, running),
+            },
+            WriteOp::Insert(InsertOp::Overwrite) => {
+                let (table, running) = merged(table, running)?;
+                overwrite(&table, input, &running)
+            }
             WriteOp::Insert(InsertOp::Replace) => {
                 Err(Error::Unsupported("REPLACE INTO is not supported; use DELETE and INSERT".into()))
             }
@@ -91,7 +131,10 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
             // A DELETE with an alias is planned as an UPDATE of its rows.
             WriteOp::Update if deletes => delete(table, input, running),
             WriteOp::Update => update(table, input, running),
-            WriteOp::Truncate => truncate(table, running),
+            WriteOp::Truncate => {
+                let (table, running) = merged(table, running)?;
+                truncate(&table, &running)
+            }
             other => Err(Error::Unsupported(format!("{} is not supported", other.name()))),
         }
     })
@@ -99,7 +142,7 @@ pub(crate) fn dml(statement: Statement, dml: DmlStatement, running: &Arc<Running
 
 /// The planner gives a VALUES list the columns' NOT NULL and would name its own columns in the error; ours names the
 /// table's.
-fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
     let relaxed = plan.transform_up(|node| match node {
         LogicalPlan::Values(mut values) => {
             let fields = values.schema.iter().map(|(q, f)| (q.cloned(), Arc::new(Field::clone(f).with_nullable(true))));
@@ -113,13 +156,68 @@ fn nullable_values(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 fn insert(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
     let input = nullable_values(input)?;
-    let rows = query::run(input, Arc::clone(running), true)?;
-    let new = stage(rows, table, running)?;
+    let mut rows = query::run(input, Arc::clone(running), true)?;
+    let mut few = FewRows::new(&table.base.schema);
+    if few.take_from(&mut rows)? {
+        let few = few.batch()?;
+        let count = few.num_rows() as u64;
+        if count == 0 || write_small(table, &few, &[], running)? == SmallWrite::Done {
+            return Ok(Done::rows("INSERT", count));
+        }
+        return insert_many(table, [Ok(few)].into_iter(), running);
+    }
+    let rows = few.batches.into_iter().map(Ok).chain(rows);
+    insert_many(table, rows, running)
+}
+
+fn insert_many(
+    table: &TableEntry,
+    rows: impl Iterator<Item = Result<RecordBatch>>,
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
+    let (table, running) = merged(table, running)?;
+    let new = stage(rows, &table, &running)?;
     let count = new.rows();
     if count > 0 {
-        commit_checked(new.appended_to(table, &table.version), running)?;
+        commit_checked(new.appended_to(&table, &table.base), &running)?;
     }
     Ok(Done::rows("INSERT", count))
+}
+
+/// The first rows of a statement, while they are few.
+struct FewRows {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    rows: usize,
+}
+
+impl FewRows {
+    fn new(schema: &SchemaRef) -> FewRows {
+        FewRows { schema: Arc::clone(schema), batches: Vec::new(), rows: 0 }
+    }
+
+    /// Takes rows while they are few; whether there are no more.
+    fn take_from(&mut self, rows: &mut ResultStream) -> Result<bool> {
+        while self.rows <= SMALL_ROWS_MAX {
+            let Some(batch) = rows.next().transpose()? else { return Ok(true) };
+            self.rows += batch.num_rows();
+            self.batches.push(batch);
+        }
+        Ok(false)
+    }
+
+    /// They, in the table's types.
+    fn batch(self) -> Result<RecordBatch> {
+        let fitted = self.batches.iter().map(|batch| fitted(batch, &self.schema)).collect::<Result<Vec<_>>>()?;
+        match &fitted[..] {
+            [one] => Ok(one.clone()),
+            several => {
+                let fields = self.schema.fields().iter().map(|f| Arc::new(Field::clone(f).with_nullable(true)));
+                let relaxed = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+                Ok(concat_batches(&relaxed, several)?)
+            }
+        }
+    }
 }
 
 fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
@@ -127,12 +225,12 @@ fn overwrite(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatem
     let emptied = emptied(table);
     let new = stage(rows, &emptied, running)?;
     let count = new.rows();
-    commit_checked(new.appended_to(&emptied, &emptied.version), running)?;
+    commit_checked(new.appended_to(&emptied, &emptied.base), running)?;
     Ok(Done::rows("INSERT", count))
 }
 
 fn truncate(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Done> {
-    let rows = table.version.rows() as u64;
+    let rows = table.base.rows() as u64;
     commit(emptied(table), running)?;
     Ok(Done::rows("TRUNCATE", rows))
 }
@@ -140,7 +238,7 @@ fn truncate(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Done>
 /// The table without rows.
 fn emptied(table: &TableEntry) -> TableEntry {
     let placement = Arc::new(table.placement.emptied());
-    TableEntry { version: Arc::new(table.version.truncated()), placement, ..table.clone() }
+    TableEntry { base: Arc::new(table.base.truncated()), placement, ..table.clone() }
 }
 
 fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
@@ -152,9 +250,10 @@ fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement
         deleted.add(batch?.column(0), running.statement.budget())?;
     }
     let count = deleted.rows;
-    if count > 0 {
-        let version = Arc::new(deleted.apply(table)?);
-        commit(TableEntry { version, ..table.clone() }, running)?;
+    if count > 0 && !deleted.is_written_small(table, None, running)? {
+        let (table, running) = merged(table, running)?;
+        let version = Arc::new(deleted.apply(&table)?);
+        commit(TableEntry { base: version, ..TableEntry::clone(&table) }, &running)?;
     }
     Ok(Done::rows("DELETE", count))
 }
@@ -162,22 +261,49 @@ fn delete(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement
 fn update(table: &TableEntry, input: LogicalPlan, running: &Arc<RunningStatement>) -> Result<Done> {
     let plan = with_row_ids(input, table)?;
     let last = plan.schema().fields().len() - 1;
-    let schema = Arc::clone(&table.version.schema);
+    let columns: Vec<usize> = (0..last).collect();
     let mut deleted = Deletion::default();
-    let mut stager = PartStager::new(table, running)?;
+    let mut few = FewRows::new(&table.base.schema);
+    let mut many: Option<PartStager> = None;
     for batch in query::run(plan, Arc::clone(running), true)? {
         let batch = batch?;
         deleted.add(batch.column(last), running.statement.budget())?;
-        let columns: Vec<usize> = (0..last).collect();
-        let batch = fitted(&batch.project(&columns)?, &schema)?;
-        stager.append(&batch)?;
+        let batch = batch.project(&columns)?;
+        match &mut many {
+            None if few.rows + batch.num_rows() <= SMALL_ROWS_MAX => {
+                few.rows += batch.num_rows();
+                few.batches.push(batch);
+            }
+            None => {
+                let mut stager = PartStager::new(table, running)?;
+                for batch in few.batches.drain(..).chain([batch]) {
+                    stager.append(&fitted(&batch, &table.base.schema)?)?;
+                }
+                many = Some(stager);
+            }
+            Some(stager) => stager.append(&fitted(&batch, &table.base.schema)?)?,
+        }
     }
     let count = deleted.rows;
-    if count > 0 {
-        let new = build(vec![stager.finish()?], table, running)?;
-        let version = deleted.apply(table)?;
-        commit_checked(new.appended_to(table, &version), running)?;
+    if count == 0 {
+        return Ok(Done::rows("UPDATE", count));
     }
+    let stager = match many {
+        Some(stager) => stager,
+        None => {
+            let few = few.batch()?;
+            if deleted.is_written_small(table, Some(&few), running)? {
+                return Ok(Done::rows("UPDATE", count));
+            }
+            let mut stager = PartStager::new(table, running)?;
+            stager.append(&few)?;
+            stager
+        }
+    };
+    let (table, running) = merged(table, running)?;
+    let new = build(vec![stager.finish()?], &table, &running)?;
+    let version = deleted.apply(&table)?;
+    commit_checked(new.appended_to(&table, &version), &running)?;
     Ok(Done::rows("UPDATE", count))
 }
 
@@ -223,7 +349,7 @@ fn row_id_column(plan: &LogicalPlan) -> Result<ColumnName> {
 
 /// Rows to take away, by segment.
 #[derive(Default)]
-struct Deletion {
+pub(super) struct Deletion {
     by_segment: BTreeMap<usize, Vec<u32>>,
     rows: u64,
     held: Vec<Reservation>,
@@ -231,7 +357,7 @@ struct Deletion {
 
 impl Deletion {
     /// Row identities: the segment's place in the snapshot in the upper half, the row in the lower.
-    fn add(&mut self, ids: &ArrayRef, budget: &Arc<Budget>) -> Result<()> {
+    pub(super) fn add(&mut self, ids: &ArrayRef, budget: &Arc<Budget>) -> Result<()> {
         self.held.push(budget.reserve((ids.len() * size_of::<u32>()) as u64)?);
         let ids = ids.as_any().downcast_ref::<UInt64Array>();
         let ids = ids.ok_or_else(|| Error::Internal("row identities of another type".into()))?;
@@ -242,9 +368,32 @@ impl Deletion {
         Ok(())
     }
 
-    fn apply(self, table: &TableEntry) -> Result<TableVersion> {
+    /// Lets the rows die, and adds others, where both are few; whether that was done.
+    fn is_written_small(
+        &self,
+        table: &TableEntry,
+        added: Option<&RecordBatch>,
+        running: &Arc<RunningStatement>,
+    ) -> Result<bool> {
+        if self.rows as usize > SMALL_ROWS_MAX {
+            return Ok(false);
+        }
+        let rows = self.by_segment.iter().flat_map(|(segment, rows)| rows.iter().map(|row| (*segment as u64, *row)));
+        let dead = table.places(rows.map(|(segment, row)| segment << 32 | u64::from(row)))?;
+        let none;
+        let added = match added {
+            Some(added) => added,
+            None => {
+                none = RecordBatch::new_empty(Arc::clone(&table.base.schema));
+                &none
+            }
+        };
+        Ok(write_small(table, added, &dead, running)? == SmallWrite::Done)
+    }
+
+    pub(super) fn apply(self, table: &TableEntry) -> Result<TableVersion> {
         let mut places = Vec::new();
-        for (part, segments) in table.version.parts.iter().enumerate() {
+        for (part, segments) in table.base.parts.iter().enumerate() {
             places.extend((0..segments.segments.len()).map(|segment| (part, segment)));
         }
         let mut deletes = Vec::with_capacity(self.by_segment.len());
@@ -254,7 +403,7 @@ impl Deletion {
             };
             deletes.push(RowsToDelete { part, segment, rows });
         }
-        Ok(table.version.with_deleted(&deletes, &table.meta.allocator())?)
+        Ok(table.base.with_deleted(&deletes, &table.meta.allocator())?)
     }
 }
 
@@ -266,7 +415,7 @@ pub(crate) fn stage(
 ) -> Result<NewRows> {
     let mut stager = PartStager::new(table, running)?;
     for batch in rows {
-        stager.append(&fitted(&batch?, &table.version.schema)?)?;
+        stager.append(&fitted(&batch?, &table.base.schema)?)?;
     }
     build(vec![stager.finish()?], table, running)
 }
@@ -289,7 +438,7 @@ pub(crate) fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBa
 
 /// Makes new rows the table's, after its keys were checked; small segments are merged where that pays.
 pub(crate) fn commit_checked(table: TableEntry, running: &Arc<RunningStatement>) -> Result<()> {
-    let before = running.catalog.by_id(table.id).map(|table| &table.version);
+    let before = running.catalog.by_id(table.id).map(|table| &table.base);
     // Checked before segments are merged: only what the statement adds is new.
     let table = indexed(table, running)?;
     check_keys(&table, before.map(Arc::as_ref), running)?;
@@ -336,7 +485,7 @@ pub(crate) fn create_table(
         let rows = query::run(input, Arc::clone(running), true)?;
         let new = stage(rows, &table, running)?;
         count = Some(new.rows());
-        table = new.appended_to(&table, &table.version);
+        table = new.appended_to(&table, &table.base);
     }
     let table = indexed(table, running)?;
     check_keys(&table, None, running)?;

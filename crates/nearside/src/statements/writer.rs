@@ -3,15 +3,46 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::catalog::{Name, TableEntry};
+use crate::catalog::index::indexed;
+use crate::catalog::{CatalogState, Name, TableEntry};
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
 
 /// How long a writer waits at a time before it looks whether it was cancelled.
 const LOCK_WAIT: Duration = Duration::from_millis(20);
 
-/// Runs `work` as the one writer of a table, over what exists once it is that.
+/// Runs `work` as the one writer of a table without a delta, over what exists once it is that.
 pub(crate) fn as_writer<T>(
+    name: &Name,
+    running: &Arc<RunningStatement>,
+    work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T>,
+) -> Result<T> {
+    as_small_writer(name, running, |table, running| {
+        let (table, running) = merged(table, running)?;
+        work(&table, &running)
+    })
+}
+
+/// The table with its delta merged, and the statement over a state that has it so; both as they are where there is no
+/// delta.
+pub(crate) fn merged(
+    table: &TableEntry,
+    running: &Arc<RunningStatement>,
+) -> Result<(Arc<TableEntry>, Arc<RunningStatement>)> {
+    if table.delta.is_none() {
+        return Ok((Arc::new(table.clone()), Arc::clone(running)));
+    }
+    let merged = indexed(table.merged()?, running)?;
+    let mut state = CatalogState::clone(&running.catalog);
+    state.set_table(merged)?;
+    let running = Arc::new(running.over(Arc::new(state)));
+    let id = table.id;
+    let table = running.catalog.by_id(id).ok_or_else(|| Error::Internal("a table went while it was merged".into()))?;
+    Ok((Arc::clone(table), running))
+}
+
+/// Runs `work` as the one writer of a table, over what exists once it is that, its delta included.
+pub(crate) fn as_small_writer<T>(
     name: &Name,
     running: &Arc<RunningStatement>,
     work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T>,

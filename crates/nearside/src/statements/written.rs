@@ -35,7 +35,7 @@ pub(crate) fn create_view(view_name: &Name, view: &ViewEntry) -> String {
 
 /// `CREATE TABLE`, with the same types, defaults and keys. Types that SQL has no name for are made with `arrow_cast`.
 pub(crate) fn create_table(table: &TableEntry, running: &Arc<RunningStatement>) -> Result<String> {
-    let fields = table.version.schema.fields();
+    let fields = table.base.schema.fields();
     let named: Option<Vec<String>> = fields.iter().map(|f| type_name(f.data_type(), running)).collect();
     match named {
         Some(types) => with_types(table, &types),
@@ -45,7 +45,7 @@ pub(crate) fn create_table(table: &TableEntry, running: &Arc<RunningStatement>) 
 
 fn with_types(table: &TableEntry, types: &[String]) -> Result<String> {
     let mut lines = Vec::new();
-    for (field, data_type) in table.version.schema.fields().iter().zip(types) {
+    for (field, data_type) in table.base.schema.fields().iter().zip(types) {
         let length = table.lengths.get(field.name()).map(|length| length.sql());
         let mut line = format!("{} {}", quoted(field.name()), length.as_ref().unwrap_or(data_type));
         if !field.is_nullable() {

@@ -34,7 +34,7 @@ pub(crate) struct StoredSource {
 impl StoredSource {
     /// For reading and inserting.
     pub(crate) fn new(table: &TableEntry) -> StoredSource {
-        let schema = told(&table.version.schema, &table.lengths);
+        let schema = told(&table.base.schema, &table.lengths);
         // A key that may be NULL does not tell NULLs apart, and the planner would take it for one that does.
         let columns = |key: &[String]| key.iter().map(|c| schema.index_of(c).ok()).collect::<Option<Vec<usize>>>();
         let required = |key: &Vec<usize>| key.iter().all(|&column| !schema.field(column).is_nullable());

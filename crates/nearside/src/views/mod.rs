@@ -1,11 +1,12 @@
 //! System views: `nearside.nodes`, `nearside.cpus`, `nearside.links`, `nearside.columns`, `nearside.indexes`,
 //! `nearside.pages`, `nearside.memory`, `nearside.placement_changes`, `nearside.workers`, `nearside.thread_groups`,
 //! `nearside.statements`, `nearside.tasks`, `nearside.settings`, `nearside.workload`, `nearside.traffic`,
-//! `nearside.task_shapes`.
+//! `nearside.task_shapes`, `nearside.units`, `nearside.deltas`.
 //!
 //! Each is filled when a statement names it, from the machine, the kernel, the scheduler and the catalog as they are
 //! then.
 
+mod deltas;
 mod field;
 mod functions;
 mod information;
@@ -52,6 +53,8 @@ const SETTINGS: &str = "settings";
 const WORKLOAD: &str = "workload";
 const TRAFFIC: &str = "traffic";
 const TASK_SHAPES: &str = "task_shapes";
+const UNITS: &str = "units";
+const DELTAS: &str = "deltas";
 
 /// The system views of a database.
 struct Views(Arc<Inner>);
@@ -98,6 +101,8 @@ fn schemas() -> Vec<(&'static str, SchemaRef)> {
         WORKLOAD,
         TRAFFIC,
         TASK_SHAPES,
+        UNITS,
+        DELTAS,
     ]
     .into_iter()
     .map(|n| (n, schema(n)))
@@ -168,6 +173,7 @@ fn schema(view: &str) -> SchemaRef {
         WORKLOAD => workload::fields(),
         TRAFFIC => traffic::fields(),
         TASK_SHAPES => task_shapes::fields(),
+        UNITS | DELTAS => deltas::fields(view),
         _ => vec![field::text("name"), field::text("value"), field::text("description")],
     };
     Arc::new(Schema::new(fields))
@@ -197,6 +203,8 @@ fn system_table(
         WORKLOAD => workload::workload(inner),
         TRAFFIC => traffic::traffic(inner),
         TASK_SHAPES => task_shapes::task_shapes(inner, planner)?,
+        UNITS => deltas::units(inner),
+        DELTAS => deltas::deltas(catalog),
         other => {
             let views = schemas();
             return Err(Error::NotFound {

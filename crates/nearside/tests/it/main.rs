@@ -1,5 +1,6 @@
 //! The library from outside: SQL files, sessions, files and failures. One binary of modules, for link time.
 
+mod conflict;
 mod counters;
 mod expressions;
 mod indexes;
@@ -7,6 +8,7 @@ mod placement;
 mod prepared;
 mod session;
 mod slt;
+mod small_writes;
 mod sources;
 mod subqueries;
 mod traffic;

@@ -51,6 +51,27 @@ const QUERIES: &[(&str, &[Kind])] = &[
     ("SELECT k FROM t WHERE now() > TIMESTAMP '2020-01-01' AND k = $1", &[Kind::Int]),
 ];
 
+/// Statements that write `w`, and what kinds of values their parameters take.
+const WRITES: &[(&str, &[Kind])] = &[
+    ("INSERT INTO w VALUES ($1, $2, $3)", &[Kind::Int, Kind::Text, Kind::Float]),
+    ("INSERT INTO w (s, k) VALUES ($2, $1 + 10), ('x', $1 + 20)", &[Kind::Int, Kind::Text]),
+    ("INSERT INTO w SELECT $1, $2, 1.5", &[Kind::Int, Kind::Text]),
+    ("INSERT INTO w SELECT k + $1, s, f FROM w WHERE k < $1 AND s <> $2", &[Kind::Int, Kind::Text]),
+    ("INSERT INTO w (k) VALUES ($1)", &[Kind::Float]),
+    ("INSERT INTO w (k) VALUES ($1), (-300)", &[Kind::Text]),
+    ("UPDATE w SET s = $1, f = $2 WHERE k < $3", &[Kind::Text, Kind::Float, Kind::Int]),
+    ("UPDATE w SET k = $1 WHERE s = $2", &[Kind::Float, Kind::Text]),
+    ("UPDATE w SET k = k + $1, f = f * $2 WHERE k BETWEEN $1 AND 40", &[Kind::Int, Kind::Float]),
+    ("UPDATE w AS x SET s = upper($1) WHERE x.k = (SELECT max(k) FROM w WHERE k < $2)", &[Kind::Text, Kind::Int]),
+    ("INSERT INTO w VALUES ($1, $2, $3) ON CONFLICT DO NOTHING", &[Kind::Int, Kind::Text, Kind::Float]),
+    (
+        "INSERT INTO w AS x VALUES ($1, $2, 0) ON CONFLICT (k) DO UPDATE SET s = $2 || 'y', f = $3 WHERE x.k > $4",
+        &[Kind::Int, Kind::Text, Kind::Float, Kind::Int],
+    ),
+    ("DELETE FROM w WHERE k = $1", &[Kind::Float]),
+    ("DELETE FROM w AS x WHERE x.k = $1 OR x.s = $2", &[Kind::Int, Kind::Text]),
+];
+
 #[derive(Clone, Copy)]
 enum Kind {
     Int,
@@ -218,6 +239,7 @@ fn values_that_do_not_fit_the_column_are_compared_as_they_are() {
     assert_eq!(found("SELECT a FROM t WHERE a < $1", fraction), ["2"]);
     assert_eq!(found("SELECT a FROM t WHERE a = $1", exact), ["2"]);
     assert_eq!(found("SELECT c FROM t WHERE c = $1", ScalarValue::Decimal128(Some(1501), 4, 3)), [""; 0]);
+    assert_eq!(found("SELECT a FROM t WHERE a < $1", ScalarValue::Int64(Some(1 << 40))), ["2"]);
     assert_eq!(found("SELECT c FROM t WHERE c = $1", ScalarValue::Decimal128(Some(1500), 4, 3)), ["1.50"]);
 }
 
@@ -238,7 +260,7 @@ fn execute_takes_constants() {
     assert_eq!(found("EXECUTE q('7')"), ["7"]);
     // A declared type is the value's type; an inferred one is only a guess at it.
     session.execute("PREPARE b (INT) AS SELECT 7 / $1 AS x; PREPARE f (BOOLEAN) AS SELECT $1 AS x").unwrap();
-    assert_eq!((found("EXECUTE b(2.0)"), found("EXECUTE b(2.5)")), (vec!["3".to_string()], vec!["3".to_string()]));
+    assert_eq!((found("EXECUTE b(2.0)"), found("EXECUTE b(2.5)")), (vec!["3".to_string()], vec!["2".to_string()]));
     assert_eq!(found("EXECUTE f('yes')"), ["true"]);
     let error = |sql: &str| session.execute(sql).map(|_| ()).unwrap_err().to_string();
     assert!(error("UPDATE t SET k = 1, k = 2").contains("set twice"));
@@ -247,4 +269,75 @@ fn execute_takes_constants() {
     assert!(error("EXECUTE q(1 / 0)").to_lowercase().contains("zero"), "{}", error("EXECUTE q(1 / 0)"));
     let too_large = error("EXECUTE q(9223372036854775807 + 1)");
     assert!(too_large.to_lowercase().contains("overflow"), "{too_large}");
+}
+
+/// Prepared, by name and as text: each in a database of its own.
+#[test]
+fn values_in_a_prepared_write_are_values_in_its_text() {
+    let new = || {
+        let session = Database::builder().threads(2).memory_bytes(1 << 30).build().unwrap().session();
+        session.execute("CREATE TABLE w (k INT UNIQUE, s VARCHAR(9) DEFAULT 'none', f DOUBLE)").unwrap();
+        session.execute("INSERT INTO w SELECT value, 's' || value, value / 4.0 FROM generate_series(1, 30)").unwrap();
+        session
+    };
+    let sessions = [new(), new(), new()];
+    let all = |session: &Session| rows(session.query("SELECT * FROM w").and_then(nearside::ResultStream::collect_all));
+    let done = |outcome: Result<nearside::Outcome, nearside::Error>| match outcome {
+        Ok(nearside::Outcome::Done(done)) => Ok(done.to_string()),
+        Ok(nearside::Outcome::Rows(_)) => panic!("a statement that writes gives no rows"),
+        Err(_) => Err(()),
+    };
+    let mut outcomes = [0, 0];
+    for (sql, kinds) in WRITES {
+        let prepared = sessions[0].prepare(sql).unwrap();
+        assert_eq!(prepared.parameter_types().len(), kinds.len(), "{sql}");
+        sessions[1].execute(&format!("PREPARE p AS {sql}")).unwrap();
+        for values in combinations(kinds).into_iter().step_by(2) {
+            let mut text = sql.to_string();
+            for (place, (_, written)) in values.iter().enumerate().rev() {
+                text = text.replace(&format!("${}", place + 1), written);
+            }
+            let written: Vec<&str> = values.iter().map(|(_, written)| written.as_str()).collect();
+            let scalars: Vec<ScalarValue> = values.iter().map(|(value, _)| value.clone()).collect();
+            let expected = done(sessions[2].execute(&text));
+            outcomes[usize::from(expected.is_ok())] += 1;
+            assert_eq!(done(prepared.run(&scalars)), expected, "{text}");
+            assert_eq!(done(sessions[1].execute(&format!("EXECUTE p({})", written.join(", ")))), expected, "{text}");
+            let there = all(&sessions[2]);
+            assert_eq!(all(&sessions[0]), there, "{text}");
+            assert_eq!(all(&sessions[1]), there, "{text}");
+        }
+        sessions[1].execute("DEALLOCATE p").unwrap();
+    }
+    assert!(outcomes.iter().all(|&n| n > 20), "some fit, some do not: {outcomes:?}");
+}
+
+#[test]
+fn types_of_a_prepared_write_are_those_of_its_columns() {
+    use nearside::arrow::datatypes::DataType::{Date32, Float64, Int32, Utf8View};
+    let session = Database::builder().threads(1).memory_bytes(1 << 28).build().unwrap().session();
+    session.execute("CREATE TABLE t (k INT PRIMARY KEY, s TEXT, f DOUBLE, d DATE)").unwrap();
+    for (sql, expected) in [
+        ("INSERT INTO t VALUES ($1, $2, $3, $4)", vec![Some(Int32), Some(Utf8View), Some(Float64), Some(Date32)]),
+        ("INSERT INTO t (d, k) SELECT $2, $1", vec![Some(Int32), Some(Date32)]),
+        ("UPDATE t SET d = $1 WHERE f > $2 AND k = 3", vec![Some(Date32), Some(Float64)]),
+        ("DELETE FROM t WHERE d < $1", vec![Some(Date32)]),
+        (
+            "INSERT INTO t (k) VALUES ($1) ON CONFLICT (k) DO UPDATE SET d = $2, f = t.f + $3 WHERE t.s <> $4",
+            vec![Some(Int32), Some(Date32), Some(Float64), Some(Utf8View)],
+        ),
+    ] {
+        assert_eq!(session.prepare(sql).unwrap().parameter_types(), expected, "{sql}");
+    }
+    for (sql, part) in [
+        ("INSERT INTO t (k) VALUES ($2)", "without gaps"),
+        ("INSERT INTO t (k, d) VALUES ($1, $1)", "parameter $1 is written to columns of the types INTEGER and DATE"),
+        ("INSERT INTO t (k) VALUES ($1) ON CONFLICT (k) DO UPDATE SET d = $1", "$1 is"),
+        ("INSERT INTO nowhere VALUES ($1)", "nowhere"),
+        ("INSERT INTO t (k) VALUES (1) ON CONFLICT (d) DO NOTHING", "ON CONFLICT (d)"),
+        ("DROP TABLE t", "only queries, INSERT, UPDATE and DELETE"),
+    ] {
+        let error = session.prepare(sql).map(|_| ()).unwrap_err().to_string();
+        assert!(error.contains(part), "{sql}: {error}");
+    }
 }

@@ -189,7 +189,7 @@ fn prepared_queries_take_values() {
     }
     let error = prepared.query(&[ScalarValue::from(1_i64)]).unwrap_err().to_string();
     assert!(error.contains("2 parameters"), "{error}");
-    assert!(session.prepare("INSERT INTO numbers VALUES ($1)").is_err());
+    assert!(session.prepare("TRUNCATE TABLE numbers").is_err());
 }
 
 #[test]
@@ -289,6 +289,61 @@ fn explain_analyze_counts_what_is_shared_once() {
     assert_eq!(of("Shared 1: computed once, as above").len(), 1, "{lines:?}");
     assert_eq!((of("Aggregate"), of("Join")), (vec![Some(100)], vec![Some(100)]), "{lines:?}");
     assert_eq!(of("Scan"), [Some(200_000)], "{lines:?}");
+}
+
+/// How often each query groups rows, by EXPLAIN.
+#[test]
+fn what_is_computed_once_or_in_each_place_is_the_users_word() {
+    let database = database();
+    numbers(&database, "numbers", 200_000);
+    let session = database.session();
+    session.execute("CREATE VIEW often AS SELECT n % 7 AS g, count(*) AS rows FROM numbers GROUP BY 1").unwrap();
+    let groups = "(SELECT n % 100 AS g, count(*) AS rows FROM numbers GROUP BY 1)";
+    let twice = "SELECT a.g, b.rows FROM c a JOIN c b ON a.g = b.g";
+    let cases = [
+        (format!("WITH c AS {groups} {twice}"), 1),
+        (format!("WITH c AS MATERIALIZED {groups} {twice}"), 1),
+        (format!("WITH c AS NOT MATERIALIZED {groups} {twice}"), 2),
+        (format!("WITH c (g, rows) AS NOT MATERIALIZED {groups} {twice}"), 2),
+        (format!("SELECT * FROM (WITH c AS NOT MATERIALIZED {groups} {twice}) AS q"), 2),
+        // Also what lies around it, and in it.
+        (
+            format!(
+                "WITH c AS NOT MATERIALIZED {groups} SELECT a.g FROM (SELECT g, rows + 1 AS r FROM c WHERE rows > 5) a \
+                 JOIN (SELECT g, rows + 1 AS r FROM c WHERE rows > 5) b ON a.g = b.g"
+            ),
+            2,
+        ),
+        (format!("WITH c AS NOT MATERIALIZED (SELECT * FROM often) {twice}"), 2),
+        // The word of one within the other.
+        (format!("WITH d AS MATERIALIZED {groups}, c AS NOT MATERIALIZED (SELECT * FROM d) {twice}"), 1),
+        (format!("WITH d AS NOT MATERIALIZED {groups}, c AS MATERIALIZED (SELECT * FROM d) {twice}"), 1),
+    ];
+    for (query, expected) in cases {
+        let batches = session.query(&format!("EXPLAIN {query}")).unwrap().collect_all().unwrap();
+        let operators = batches[0].column_by_name("operator").unwrap().as_string_view();
+        let found = operators.iter().flatten().filter(|line| line.trim_start().starts_with("Aggregate")).count();
+        assert_eq!(found, expected, "{query}: {batches:?}");
+    }
+}
+
+#[test]
+fn days_beside_constant_times_are_compared_as_days() {
+    let database = database();
+    let session = database.session();
+    session.execute("CREATE TABLE o AS SELECT DATE '1994-06-01' AS d, 1 AS k").unwrap();
+    let cases = [
+        ("d < DATE '1994-01-01' + INTERVAL '1 year'", "d < 1995-01-01"),
+        ("d >= DATE '1995-01-01' - INTERVAL '1 hour'", "d > 1994-12-31"),
+        ("DATE '1994-01-01' + INTERVAL '1 day' <> d", "d <> 1994-01-02"),
+    ];
+    for (condition, expected) in cases {
+        let explain = format!("EXPLAIN SELECT k FROM o WHERE {condition}");
+        let batches = session.query(&explain).unwrap().collect_all().unwrap();
+        let operators = batches[0].column_by_name("operator").unwrap().as_string_view();
+        let filters = operators.iter().flatten().filter(|line| line.contains("Filter")).collect::<Vec<_>>();
+        assert!(filters.len() == 1 && filters[0].contains(expected), "{condition}: {filters:?}");
+    }
 }
 
 #[test]

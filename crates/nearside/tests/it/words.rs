@@ -28,7 +28,7 @@ fn headers(session: &Session, sql: &str) -> Vec<String> {
 }
 
 /// As PostgreSQL 15 names them, but for the types in the comments.
-const NAMES: [(&str, &[&str]); 30] = [
+const NAMES: [(&str, &[&str]); 33] = [
     ("SELECT 1, i + 1, -i, 'x', 1.5, NULL FROM t", &["?column?"; 6]),
     ("SELECT i, t.i AS j, s AS \"S\" FROM t", &["i", "j", "S"]),
     ("SELECT count(*), sum(i), sum(i + 1), count(DISTINCT i) FROM t", &["count", "sum", "sum", "count"]),
@@ -53,8 +53,19 @@ const NAMES: [(&str, &[&str]); 30] = [
         "SELECT trim(s), btrim(s), BTRIM(s), trim(leading 'x' FROM s), ltrim(s) FROM t",
         &["btrim", "btrim", "btrim", "ltrim", "ltrim"],
     ),
-    // PostgreSQL says `position`.
-    ("SELECT position('a' IN s), strpos(s, 'a') FROM t", &["strpos", "strpos"]),
+    ("SELECT position('a' IN s), strpos(s, 'a'), position('a' IN s) FROM t", &["position", "strpos", "position"]),
+    (
+        "SELECT substring(s FROM 2), substring(s FROM 2 FOR 1), substring(s, 2), substr(s, 2) FROM t",
+        &["substring", "substring", "substring", "substr"],
+    ),
+    (
+        "SELECT extract(YEAR FROM ts), date_part('year', ts), extract(MONTH FROM ts) FROM t",
+        &["extract", "date_part", "extract"],
+    ),
+    (
+        "SELECT substring(s FROM 1 FOR 1), count(*) FROM t GROUP BY substring(s FROM 1 FOR 1) ORDER BY 2",
+        &["substring", "count"],
+    ),
     ("SELECT length(c), c = 'x ', c || 'y' FROM chars", &["length", "?column?", "?column?"]),
     ("SELECT ARRAY[1, 2], l[1] FROM t", &["array", "l"]),
     ("SELECT ARRAY(SELECT i FROM t)", &["array"]),

@@ -267,7 +267,7 @@ fn equal(here: &Column, row: usize, there: &Column, candidate: usize) -> bool {
 }
 
 /// The value of a row, unless it is NULL.
-fn value(column: &Column, row: usize) -> Option<Value<'_>> {
+pub(super) fn value(column: &Column, row: usize) -> Option<Value<'_>> {
     match column {
         Column::Coded(coded) => {
             let vid = coded.code(row).checked_sub(u32::from(coded.null_code()))?;
@@ -279,7 +279,7 @@ fn value(column: &Column, row: usize) -> Option<Value<'_>> {
 }
 
 /// Ranges, both ends included, of the values that SQL has equal to one.
-fn equal_values(physical: Physical, value: Value<'_>) -> [Option<(Value<'_>, Value<'_>)>; 2] {
+pub(super) fn equal_values(physical: Physical, value: Value<'_>) -> [Option<(Value<'_>, Value<'_>)>; 2] {
     let (Value::Key(key), true) = (value, physical.is_float()) else { return [Some((value, value)), None] };
     let infinity = if physical == Physical::F32 { f32::INFINITY.wide_key() } else { f64::INFINITY.wide_key() };
     let minus_infinity = -1 - infinity;

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::data::{Random, SHAPES, Shape, array, opaque_types, ordered_types};
 use super::*;
 
-fn table_of(schema: &SchemaRef, loads: &[Vec<ArrayRef>]) -> TableVersion {
+pub(super) fn table_of(schema: &SchemaRef, loads: &[Vec<ArrayRef>]) -> TableVersion {
     let mut table = TableVersion::empty(schema);
     for columns in loads {
         let mut stager = Stager::new(Arc::clone(schema), Allocator::unplaced());
@@ -22,7 +22,7 @@ fn table_of(schema: &SchemaRef, loads: &[Vec<ArrayRef>]) -> TableVersion {
     table
 }
 
-fn indexed(table: &TableVersion, columns: &[usize]) -> TableVersion {
+pub(super) fn indexed(table: &TableVersion, columns: &[usize]) -> TableVersion {
     table.with_indexes(columns, &|_, _| ColumnAllocator::unplaced(), &Threads).unwrap()
 }
 
@@ -321,7 +321,7 @@ fn checks_of_keys_end_where_a_value_is_everywhere() {
 }
 
 /// Keys of live rows, `None` where a column is NULL, as SQL compares them.
-fn keys(table: &TableVersion, key: &[usize]) -> Vec<(usize, u32, Option<Vec<String>>)> {
+pub(super) fn keys(table: &TableVersion, key: &[usize]) -> Vec<(usize, u32, Option<Vec<String>>)> {
     let mut keys = Vec::new();
     for (s, version) in table.segments().enumerate() {
         let columns: Vec<ArrayRef> =

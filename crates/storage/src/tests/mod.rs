@@ -1,9 +1,10 @@
 //! Stored columns against plain arrow arrays: whatever goes in comes out, whichever way it is kept and read.
 
-mod data;
+pub(crate) mod data;
 mod dictionaries;
 mod failures;
 mod indexes;
+mod keys;
 mod partitioning;
 mod placing;
 mod real_nodes;

@@ -107,6 +107,8 @@ pub struct PartitionCounts {
 pub(super) struct Balancing {
     /// The table that is published.
     pub(super) table: RangeTable,
+    /// Its partitions are gone, and its number may be another object's.
+    pub(super) is_dropped: bool,
 }
 
 /// The last cycles of a store.
@@ -185,7 +187,11 @@ impl Store {
     }
 
     fn partitions_of(&self, object: &Object) -> Vec<PartitionCounts> {
-        let table = object.balancing.lock().table.clone();
+        let balancing = object.balancing.lock();
+        if balancing.is_dropped {
+            return Vec::new();
+        }
+        let table = &balancing.table;
         let counts = |unit: usize| {
             let owned = table.owners().iter().position(|owner| *owner == unit);
             let state = self.units[unit].token();
@@ -207,7 +213,8 @@ impl Store {
         let begin = Instant::now();
         let mut balancing = object.balancing.lock();
         let mut moved = Vec::new();
-        let seen = if algorithm == Algorithm::Off { None } else { object.accesses() };
+        let is_wanted = algorithm != Algorithm::Off && !balancing.is_dropped;
+        let seen = if is_wanted { object.accesses() } else { None };
         let deviation = seen.as_ref().map(|seen| deviation(&seen.iter().map(|of| of.count).collect::<Vec<_>>()));
         let after = seen.filter(|_| deviation > Some(THRESHOLD)).and_then(|seen| rebalanced(&seen, algorithm));
         let error = after.and_then(|after| self.move_all(object, &mut balancing.table, &after, &mut moved).err());

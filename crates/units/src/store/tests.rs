@@ -21,8 +21,8 @@ pub(super) fn begun(keyed: &Keyed, request: &Request, pairs: &[(u64, u64)]) -> u
     request.id
 }
 
-pub(super) fn ended(keyed: &Keyed, request: u64, result: &Result<u64, Failure>) {
-    if result.is_ok() {
+pub(super) fn ended(keyed: &Keyed, request: u64, is_whole: bool) {
+    if is_whole {
         keyed.store.units[0].journal.1.record(|| Event::Committed { request });
     }
 }
@@ -255,4 +255,45 @@ fn a_command_that_panics_fails_its_statement_and_leaves_the_partition_as_it_was(
     assert_eq!(pairs_of(&keyed), [(1, 10), (2, 20)]);
     assert_eq!(keyed.write(WriteKind::Upsert, &[(3, 30)]).unwrap(), 1);
     assert_eq!(pairs_of(&keyed), [(1, 10), (2, 20), (3, 30)]);
+}
+
+#[test]
+fn a_statement_over_several_objects_shows_all_of_them_or_none() {
+    let store = store(3);
+    let (one, other) = (store.create(u64::MAX, 8), store.create(u64::MAX, 8));
+    let spread = |number: u64| (number.wrapping_mul(0x9E37_79B9_7F4A_7C15), number);
+    let pairs: Vec<(u64, u64)> = (0..100).map(spread).collect();
+    let seen = || (pairs_of(&one).len(), pairs_of(&other).len());
+
+    let mut statement = store.begin().unwrap();
+    assert_eq!(statement.write(&one, WriteKind::Insert, &pairs).unwrap(), 100);
+    assert_eq!(statement.write(&other, WriteKind::Insert, &pairs[..10]).unwrap(), 10);
+    assert_eq!(seen(), (0, 0));
+    let mut own = 0;
+    one.range(0, u64::MAX, &statement.pin().unwrap(), |_, _| {
+        own += 1;
+        true
+    });
+    assert_eq!(own, 100, "a statement sees what it has written");
+    statement.commit();
+    assert_eq!(seen(), (100, 10));
+
+    // Dropped, and failed in its second part.
+    let mut statement = store.begin().unwrap();
+    statement.write(&one, WriteKind::Delete, &pairs).unwrap();
+    drop(statement);
+    assert_eq!(seen(), (100, 10));
+    let mut statement = store.begin().unwrap();
+    statement.write(&one, WriteKind::Delete, &pairs).unwrap();
+    let error = statement.write(&other, WriteKind::Insert, &pairs).unwrap_err();
+    assert!(matches!(error, WriteError::Duplicate { .. }), "{error}");
+    assert!(statement.pin().is_none());
+    assert!(statement.write(&other, WriteKind::Delete, &pairs).is_err());
+    drop(statement);
+    assert_eq!(seen(), (100, 10));
+    assert_eq!(other.write(WriteKind::Delete, &pairs).unwrap(), 10);
+    drop(one);
+    // Its number serves another object.
+    let again = store.create(u64::MAX, 8);
+    assert_eq!((pairs_of(&again).len(), pairs_of(&other).len()), (0, 0));
 }

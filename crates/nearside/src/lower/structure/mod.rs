@@ -18,6 +18,7 @@ use datafusion_functions::datetime::date_part::DatePartFunc;
 use exec::{ArithmeticOp, CompareOp, DatePart, Expression, Scalar};
 
 use crate::functions::checked;
+use crate::functions::spelled;
 use crate::lower::PhysicalExpression;
 
 /// The structure of `expr`, which has checked operators and reads columns `columns` (ascending) of `schema`; `None`
@@ -220,7 +221,7 @@ impl Mapping<'_> {
     }
 
     fn date_part(&self, call: &ScalarFunction) -> Option<TypedScalar> {
-        if !call.func.inner().is::<DatePartFunc>() {
+        if !spelled::plain(&call.func).inner().is::<DatePartFunc>() {
             return None;
         }
         let [Expr::Literal(part, _), input] = call.args.as_slice() else { return None };

@@ -1,12 +1,12 @@
 //! INSERT, UPDATE, DELETE and TRUNCATE.
 
 use sqlparser::ast::{
-    Assignment, AssignmentTarget, Delete, FromTable, Insert, TableObject, Truncate, TruncateTableTarget, Update,
-    UpdateTableFromKind,
+    Assignment, AssignmentTarget, ConflictTarget, Delete, DoUpdate, FromTable, Insert, OnConflict, OnConflictAction,
+    OnInsert, TableAliasWithoutColumns, TableObject, Truncate, TruncateTableTarget, Update, UpdateTableFromKind,
 };
 
 use super::expression::expr;
-use super::{query, refuse, refused_text, source};
+use super::{query, refuse, refused, refused_text, source};
 use crate::error::Result;
 
 const RETURNING: &str = "RETURNING; query the rows before or after";
@@ -21,8 +21,8 @@ pub(super) fn insert(insert: &Insert) -> Result<()> {
         into: _,
         table,
         table_alias,
-        columns: _,
-        overwrite: _,
+        columns,
+        overwrite,
         source,
         assignments,
         partitioned,
@@ -45,20 +45,22 @@ pub(super) fn insert(insert: &Insert) -> Result<()> {
         || !multi_table_into_clauses.is_empty()
         || !multi_table_when_clauses.is_empty()
         || multi_table_else_clause.is_some();
-    let conflict =
-        "ON CONFLICT, OR or IGNORE; use DELETE and INSERT, or INSERT .. SELECT of rows that are not there yet";
+    let words = matches!(table_alias, Some(TableAliasWithoutColumns { explicit: false, alias: _ }));
     refuse(&[
         (!optimizer_hints.is_empty() || priority.is_some(), HINTS),
         (*replace_into, "REPLACE INTO; use DELETE and INSERT"),
-        (or.is_some() || *ignore || on.is_some(), conflict),
+        (or.is_some() || *ignore, "OR or IGNORE in INSERT; use ON CONFLICT DO NOTHING, or ON CONFLICT .. DO UPDATE"),
+        (*overwrite && on.is_some(), "ON CONFLICT in INSERT OVERWRITE; leave it out, the table is emptied first"),
         (returning.is_some() || output.is_some(), RETURNING),
-        (table_alias.is_some() || insert_alias.is_some(), "an alias in INSERT; leave it out"),
+        (words, "an alias in INSERT without AS; write AS before it"),
+        (insert_alias.is_some(), "an alias behind the rows of INSERT; ON CONFLICT calls the row excluded"),
         (!assignments.is_empty(), "INSERT .. SET; use INSERT INTO table (columns) VALUES (..)"),
         (partitioned.is_some() || !after_columns.is_empty(), "PARTITION in INSERT; rows find their part by themselves"),
         (settings.is_some() || format_clause.is_some(), "SETTINGS or FORMAT in INSERT; use COPY table FROM 'file'"),
         (several, "INSERT into several tables; use a statement for each"),
-        (source.is_none(), "INSERT .. DEFAULT VALUES; name a column and give it a value"),
+        (source.is_none() && !columns.is_empty(), "columns before DEFAULT VALUES; leave them out"),
     ])?;
+    on.iter().try_for_each(on_insert)?;
     match table {
         TableObject::TableName(_) => {}
         TableObject::TableFunction(_) | TableObject::TableQuery(_) => {
@@ -66,6 +68,23 @@ pub(super) fn insert(insert: &Insert) -> Result<()> {
         }
     }
     source.iter().try_for_each(|source| query::query(source))
+}
+
+fn on_insert(on: &OnInsert) -> Result<()> {
+    let OnInsert::OnConflict(OnConflict { conflict_target, action }) = on else {
+        return Err(refused("ON DUPLICATE KEY UPDATE; use ON CONFLICT (columns) DO UPDATE SET c = excluded.c"));
+    };
+    match conflict_target {
+        None | Some(ConflictTarget::Columns(_) | ConflictTarget::OnConstraint(_)) => {}
+    }
+    match action {
+        OnConflictAction::DoNothing => Ok(()),
+        OnConflictAction::DoUpdate(DoUpdate { assignments, selection }) => {
+            // Which rows may stand behind `SET (a, b) =`, `ordinary` says.
+            let values = assignments.iter().map(|Assignment { target: _, value }| value);
+            values.chain(selection).try_for_each(expr)
+        }
+    }
 }
 
 pub(super) fn update(update: &Update) -> Result<()> {

@@ -10,7 +10,7 @@ use crate::sql::materialized::{CteWord, keep_wishes, put_back, without_words};
 use crate::sql::{STEP, distinct, mend, ordinary, recursion, rows, scope, windows, writes};
 
 /// Where a query can stand.
-const STATEMENTS: [&str; 29] = [
+const STATEMENTS: [&str; 31] = [
     "{}",
     "EXPLAIN {}",
     "EXPLAIN ANALYZE {}",
@@ -26,6 +26,8 @@ const STATEMENTS: [&str; 29] = [
     "CREATE OR REPLACE VIEW v (b) AS {}",
     "INSERT INTO t {}",
     "INSERT INTO t VALUES (1), ((SELECT count(*) FROM ({}) AS s))",
+    "INSERT INTO t VALUES (1) ON CONFLICT (a) DO UPDATE SET a = (SELECT max(b) FROM ({}) AS s)",
+    "INSERT INTO t VALUES (1) ON CONFLICT (a) DO UPDATE SET a = 1 WHERE EXISTS ({})",
     "DELETE FROM t WHERE a IN ({})",
     "DELETE FROM t USING ({}) AS s WHERE s.b = t.a",
     "UPDATE t SET a = 2 FROM ({}) AS s WHERE s.b = t.a",

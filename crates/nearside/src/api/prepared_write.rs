@@ -1,0 +1,245 @@
+//! [`PreparedWrite`]: an INSERT, UPDATE or DELETE that waits for values.
+//!
+//! What writes one row by its key, or a new one, is planned once ([`KeptWrite`]). Each run of another statement, or
+//! with values of other types, plans it anew and puts the values into the plan, as if they stood in the text.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion_common::ScalarValue;
+use datafusion_common::tree_node::TreeNode;
+use datafusion_expr::{DmlStatement, Expr, LogicalPlan, Projection, Statement as PlanStatement, WriteOp};
+use datafusion_sql::parser::Statement;
+use parking_lot::Mutex;
+use sqlparser::ast;
+
+use crate::catalog::Name;
+use crate::error::types::sql_type;
+use crate::error::{Error, Result};
+use crate::run::config;
+use crate::run::outcome::Done;
+use crate::run::statement::RunningStatement;
+use crate::sql::{AnyStatement, plan_statement, take_conflict};
+use crate::statements::kept::{KeptWrite, PlannedWrite};
+use crate::statements::parameters::{fitting, parameter_types, with_type};
+use crate::statements::{conflict, write};
+
+/// A statement that writes, as it was written.
+#[derive(Debug)]
+pub(crate) struct PreparedWrite {
+    statement: Statement,
+    /// What PREPARE named it.
+    pub name: Option<String>,
+    /// The types that PREPARE declares for the first parameters.
+    pub declared: Vec<DataType>,
+    kept: Mutex<Option<Kept>>,
+}
+
+/// What is kept from one run to the next: for which settings, names and columns, and the write, if it is of the kind.
+type Kept = ((u64, u64), Option<Arc<KeptWrite>>);
+
+impl PreparedWrite {
+    /// The statement of a text, or within a PREPARE, if it writes.
+    ///
+    /// # Errors
+    /// Types that there are not.
+    pub(crate) fn of(statement: &Statement, running: &RunningStatement) -> Result<Option<PreparedWrite>> {
+        let Statement::Statement(outer) = statement else { return Ok(None) };
+        let ast::Statement::Prepare { name: _, data_types: _, statement: inner } = outer.as_ref() else {
+            let statement = Statement::clone(statement);
+            return Ok(writes(outer).then(|| PreparedWrite::new(statement, None, Vec::new())));
+        };
+        if !writes(inner) {
+            return Ok(None);
+        }
+        let (name, declared) = declaration(outer, running)?;
+        let statement = Statement::Statement(inner.clone());
+        Ok(Some(PreparedWrite::new(statement, Some(name), declared)))
+    }
+
+    fn new(statement: Statement, name: Option<String>, declared: Vec<DataType>) -> PreparedWrite {
+        PreparedWrite { statement, name, declared, kept: Mutex::default() }
+    }
+
+    /// The types of `$1`, `$2`, ..: those declared; else of the columns that they are written to or compared with, as
+    /// far as the statement tells.
+    ///
+    /// # Errors
+    /// Wrong SQL, unknown names, parameters with gaps.
+    pub(crate) fn parameter_types(&self, running: &Arc<RunningStatement>) -> Result<Vec<Option<DataType>>> {
+        let dml = self.planned(running)?;
+        let table = running.catalog.table(&Name::resolve(&dml.table_name)?)?;
+        let mut plan = Arc::unwrap_or_clone(dml.input);
+        if matches!(dml.op, WriteOp::Insert(_)) {
+            one_column_type_each(&plan)?;
+            plan = with_written_types(plan, &table.base.schema)?;
+        }
+        let mut plans = vec![plan];
+        if let Some(conflict) = take_conflict(&mut self.statement.clone())? {
+            plans.extend(conflict::update_plan(table, &conflict, running)?.map(|(plan, _)| plan));
+        }
+        let mut types = parameter_types(&plans)?;
+        types.resize(types.len().max(self.declared.len()), None);
+        for (known, declared) in types.iter_mut().zip(&self.declared) {
+            *known = Some(declared.clone());
+        }
+        Ok(types)
+    }
+
+    /// Runs it with these values, of which `types` says what they should be.
+    ///
+    /// # Errors
+    /// Values that do not fit; otherwise those of the statement.
+    pub(crate) fn run(
+        &self,
+        values: &[ScalarValue],
+        types: &[Option<DataType>],
+        running: &Arc<RunningStatement>,
+        settings: u64,
+    ) -> Result<Done> {
+        let mut fitted = Vec::with_capacity(values.len());
+        for (place, (value, data_type)) in values.iter().zip(types).enumerate() {
+            let is_declared = place < self.declared.len();
+            fitted.push(match data_type {
+                Some(data_type) if value.data_type() != *data_type => {
+                    fitting(value, data_type, is_declared, running)?.unwrap_or_else(|| value.clone())
+                }
+                _ => value.clone(),
+            });
+        }
+        if let Some(kept) = self.kept(types, running, settings)?
+            && let Some(done) = kept.run(&fitted, running)?
+        {
+            return Ok(done);
+        }
+        let dml = self.planned(running)?;
+        write::dml(self.statement.clone(), dml, &fitted, running)
+    }
+
+    /// The write, where it is of a kind that is planned once.
+    fn kept(
+        &self,
+        types: &[Option<DataType>],
+        running: &Arc<RunningStatement>,
+        settings: u64,
+    ) -> Result<Option<Arc<KeptWrite>>> {
+        if !config::nearside(running.planner.config_options()).plan_cache {
+            return Ok(None);
+        }
+        let stamp = (settings, running.catalog.ddl_version);
+        let mut kept = self.kept.lock();
+        match &*kept {
+            Some((of, write)) if *of == stamp => Ok(write.clone()),
+            _ => {
+                let write = self.to_keep(types, running)?.map(Arc::new);
+                *kept = Some((stamp, write.clone()));
+                Ok(write)
+            }
+        }
+    }
+
+    fn to_keep(&self, types: &[Option<DataType>], running: &Arc<RunningStatement>) -> Result<Option<KeptWrite>> {
+        let Some(types) = types.iter().cloned().collect::<Option<Vec<DataType>>>() else { return Ok(None) };
+        let dml = self.planned(running)?;
+        let table = running.catalog.table(&Name::resolve(&dml.table_name)?)?;
+        let mut input = Arc::unwrap_or_clone(dml.input);
+        if matches!(dml.op, WriteOp::Insert(_)) {
+            input = with_written_types(input, &table.base.schema)?;
+        }
+        let conflict = take_conflict(&mut self.statement.clone())?;
+        let deletes =
+            matches!(&self.statement, Statement::Statement(s) if matches!(s.as_ref(), ast::Statement::Delete(_)));
+        let planned = PlannedWrite { op: &dml.op, deletes, input: &input, conflict: conflict.as_ref(), types: &types };
+        write::check_assignments(&self.statement)?;
+        KeptWrite::of(&planned, table, running)
+    }
+
+    fn planned(&self, running: &RunningStatement) -> Result<DmlStatement> {
+        match write::plan_of(self.statement.clone(), running)? {
+            LogicalPlan::Dml(dml) if dml.op != WriteOp::Ctas => Ok(dml),
+            _ => Err(Error::Internal("a statement that writes planned to something else".into())),
+        }
+    }
+}
+
+fn writes(statement: &ast::Statement) -> bool {
+    matches!(statement, ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_))
+}
+
+/// The name that a PREPARE gives, and the types that it declares.
+fn declaration(prepare: &ast::Statement, running: &RunningStatement) -> Result<(String, Vec<DataType>)> {
+    let AnyStatement::Sql(query) = AnyStatement::one("PREPARE p AS SELECT 1")? else {
+        return Err(Error::Internal("a PREPARE was parsed as something else".into()));
+    };
+    let mut query = *query;
+    if let Statement::Statement(inner) = &mut query
+        && let ast::Statement::Prepare { name, data_types, .. } = inner.as_mut()
+        && let ast::Statement::Prepare { name: given, data_types: declared, .. } = prepare
+    {
+        *name = given.clone();
+        *data_types = declared.clone();
+    }
+    match plan_statement(query, &running.plan_context())? {
+        LogicalPlan::Statement(PlanStatement::Prepare(prepare)) => {
+            Ok((prepare.name, prepare.fields.iter().map(|field| field.data_type().clone()).collect()))
+        }
+        _ => Err(Error::Internal("a PREPARE planned to something else".into())),
+    }
+}
+
+/// Refuses a parameter that VALUES gives to columns of several types: the planner knows of the last of them only.
+fn one_column_type_each(plan: &LogicalPlan) -> Result<()> {
+    let mut types: HashMap<&str, &DataType> = HashMap::new();
+    let mut node = plan;
+    while let LogicalPlan::Projection(Projection { input, .. }) = node {
+        node = input;
+    }
+    let LogicalPlan::Values(values) = node else { return Ok(()) };
+    for (value, field) in values.values.iter().flat_map(|row| row.iter().zip(values.schema.fields())) {
+        let value = match value {
+            Expr::Cast(cast) => cast.expr.as_ref(),
+            other => other,
+        };
+        let Expr::Placeholder(parameter) = value else { continue };
+        let known = *types.entry(&parameter.id).or_insert(field.data_type());
+        if known != field.data_type() {
+            let first = sql_type(known);
+            let second = sql_type(field.data_type());
+            let name = &parameter.id;
+            return Err(Error::plan(format!(
+                "parameter {name} is written to columns of the types {first} and {second}; cast it where it stands, or \
+                 use two parameters"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// An INSERT's rows, in which parameters that are outputs of the query by themselves have the type of their column.
+fn with_written_types(plan: LogicalPlan, schema: &SchemaRef) -> Result<LogicalPlan> {
+    let LogicalPlan::Projection(written) = &plan else { return Ok(plan) };
+    let LogicalPlan::Projection(query) = written.input.as_ref() else { return Ok(plan) };
+    let mut outputs = query.expr.clone();
+    for (expr, field) in written.expr.iter().zip(schema.fields()) {
+        let mut column = expr;
+        while let Expr::Alias(_) | Expr::Cast(_) = column {
+            column = match column {
+                Expr::Alias(alias) => &alias.expr,
+                Expr::Cast(cast) => &cast.expr,
+                other => other,
+            };
+        }
+        if let Expr::Column(column) = column
+            && let Some(place) = query.schema.maybe_index_of_column(column)
+            && let Some(output) = outputs.get_mut(place)
+        {
+            let of_parameter = |part: Expr| with_type(part, field);
+            if matches!(output.clone().unalias(), Expr::Placeholder(_)) {
+                *output = output.clone().transform_up(of_parameter)?.data;
+            }
+        }
+    }
+    let query = LogicalPlan::Projection(Projection::try_new(outputs, Arc::clone(&query.input))?);
+    Ok(LogicalPlan::Projection(Projection::try_new(written.expr.clone(), Arc::new(query))?))
+}

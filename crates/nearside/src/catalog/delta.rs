@@ -1,0 +1,233 @@
+//! What small statements have written to a table since its rows were last merged, and where its keys are.
+//!
+//! A table is its *base*, segments that never change, and maybe a *delta*: rows that were added, in order, and rows that
+//! died. A small statement adds to the delta and encodes nothing; a scan sees base and delta as one
+//! ([`TableEntry::whole`]); a statement that writes much, and one that finds the delta large, merges both first. Units
+//! keep the keys of the delta's rows, an object for each unique index; keys of the base are found in its indexes. All
+//! of a delta, its keys included, is of one *generation*: merging begins another, and whoever reads an older state of
+//! the catalog has the older one.
+//!
+//! Invariants: keys become visible in the same moment as the state of the catalog with their rows
+//! ([`crate::catalog::Catalog::commit_keys`]); a key that a delta's row has and that a row of the base had is found in
+//! the delta, and the base's row is dead.
+//!
+//! # Limits
+//! Tables that are cut into parts by their rows' values have no delta: each of their statements makes segments.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, ArrayRef, new_empty_array};
+use arrow::compute::interleave;
+use storage::{Delta, Keys, Parallel, Serial, TableRow, TableVersion};
+use units::store::{Keyed, Store};
+use units::versions::Pin;
+
+use crate::catalog::TableEntry;
+use crate::catalog::index::{IndexEntry, position};
+use crate::error::{Error, Result};
+
+/// A delta of more rows, dead ones included, is merged by the statement that made it so large.
+pub(crate) const DELTA_ROWS_MAX: usize = 32 * 1024;
+/// Statements that write more rows make segments.
+pub(crate) const SMALL_ROWS_MAX: usize = 2048;
+/// Bits of a key that a node of the units' trees takes, at most.
+const PREFIX_BITS: u32 = 8;
+
+/// A table's delta in one state of the catalog.
+#[derive(Debug)]
+pub(crate) struct TableDelta {
+    /// Rows that were added and that died.
+    pub rows: Delta,
+    /// The keys of added rows.
+    pub keys: Arc<DeltaKeys>,
+    whole: OnceLock<Arc<TableVersion>>,
+}
+
+/// The keys of one generation of a delta: for each unique index of the table, in their order, from the key's code to
+/// the number of the delta's row that has it.
+#[derive(Debug)]
+pub(crate) struct DeltaKeys {
+    /// By unique index.
+    pub objects: Vec<Keyed>,
+}
+
+/// The rows that have some keys.
+#[derive(Debug)]
+pub(crate) enum FoundKeys {
+    /// The live row of each.
+    Rows(Vec<Option<TableRow>>),
+    /// Two keys have one code: the delta has to be merged before such a key can be looked up.
+    Clash,
+}
+
+impl TableDelta {
+    /// A delta in its next state, or the first one of a generation.
+    pub(crate) fn new(rows: Delta, keys: Arc<DeltaKeys>) -> TableDelta {
+        TableDelta { rows, keys, whole: OnceLock::new() }
+    }
+}
+
+impl DeltaKeys {
+    /// No keys yet, of so many unique indexes; `units` is asked for where there is one.
+    pub(crate) fn new(indexes: usize, units: impl Fn() -> Result<Arc<Store>>) -> Result<DeltaKeys> {
+        let objects = (0..indexes).map(|_| Ok(units()?.create(u64::MAX, PREFIX_BITS))).collect::<Result<_>>()?;
+        Ok(DeltaKeys { objects })
+    }
+
+    /// The units that have them; `None` where there are no unique indexes.
+    pub(crate) fn units(&self) -> Option<&Arc<Store>> {
+        self.objects.first().map(Keyed::store)
+    }
+}
+
+impl TableEntry {
+    /// Whether small statements may write a delta.
+    pub(crate) fn has_room_for_delta(&self) -> bool {
+        self.placement.parts() <= 1
+    }
+
+    /// Its indexes that no two rows may share a key of, in the order of [`DeltaKeys::objects`].
+    pub(crate) fn unique_indexes(&self) -> impl Iterator<Item = &IndexEntry> {
+        self.indexes.iter().filter(|index| index.unique)
+    }
+
+    /// All of its rows as segments, the delta's encoded.
+    ///
+    /// # Errors
+    /// The budget or a node has no room for them.
+    pub(crate) fn whole(&self) -> Result<Arc<TableVersion>> {
+        let Some(delta) = &self.delta else { return Ok(Arc::clone(&self.base)) };
+        if let Some(whole) = delta.whole.get() {
+            return Ok(Arc::clone(whole));
+        }
+        let part = self.base.parts.len().saturating_sub(1);
+        let segments = self.base.parts.last().map_or(0, |part| part.segments.len());
+        let allocator = self.meta.allocator();
+        let allocators = self.placement.allocators(part, segments, &self.base.schema, &allocator);
+        let whole = delta.rows.consolidated(&self.base, &allocators, &allocator, &Serial)?;
+        Ok(Arc::clone(delta.whole.get_or_init(|| Arc::new(whole))))
+    }
+
+    /// All of its rows, as a table without a delta. Its new segments have no indexes yet.
+    ///
+    /// # Errors
+    /// As [`whole`](Self::whole).
+    pub(crate) fn merged(&self) -> Result<TableEntry> {
+        Ok(TableEntry { base: self.whole()?, delta: None, ..self.clone() })
+    }
+
+    /// Where rows of [`whole`](Self::whole) are, as DELETE and UPDATE read them: the segment in the upper half of a
+    /// number, the row in the lower.
+    pub(crate) fn places(&self, ids: impl Iterator<Item = u64>) -> Result<Vec<TableRow>> {
+        let place = |id: u64| match &self.delta {
+            Some(delta) => Ok(delta.rows.place_of(&self.base, (id >> 32) as usize, id as u32)?),
+            None => Ok(TableRow::Base { segment: (id >> 32) as u32, row: id as u32 }),
+        };
+        ids.map(place).collect()
+    }
+
+    /// The live rows that have these keys in the columns of a unique index, its `number`th; the columns of `keys` are in
+    /// the order of the index's. `pin` sees what this state of the catalog does.
+    /// `is_stopped` is asked now and then, and ends it.
+    pub(crate) fn find(
+        &self,
+        number: usize,
+        keys: &Keys,
+        pin: Option<&Pin>,
+        is_stopped: &(dyn Fn() -> bool + Sync),
+        parallel: &dyn Parallel,
+    ) -> Result<FoundKeys> {
+        let index = self.unique_indexes().nth(number);
+        let index = index.ok_or_else(|| Error::Internal("a unique index that the table does not have".into()))?;
+        let columns = self.key_columns(index)?;
+        let in_base = keys.find(&self.base, &columns, is_stopped, parallel)?;
+        let is_live = |row: &TableRow| self.delta.as_ref().is_none_or(|delta| delta.rows.is_live(*row, &self.base));
+        let place = |found: storage::RowPlace| TableRow::Base { segment: found.segment, row: found.row };
+        let mut rows: Vec<Option<TableRow>> =
+            in_base.into_iter().map(|found| found.map(place).filter(|row| is_live(row))).collect();
+        if let (Some(delta), Some(pin)) = (&self.delta, pin) {
+            let present = keys.codes().enumerate().filter_map(|(key, code)| Some((key, code?)));
+            let (places, codes): (Vec<usize>, Vec<u64>) = present.unzip();
+            let mut found: Vec<(usize, u32)> = Vec::new();
+            delta.keys.objects[number].lookup(&codes, pin, |place, row| {
+                found.extend(row.map(|row| (places[place], row as u32)));
+            });
+            if !self.agree(delta, &columns, keys, &found)? {
+                return Ok(FoundKeys::Clash);
+            }
+            found.iter().for_each(|(place, row)| rows[*place] = Some(TableRow::Delta { row: *row }));
+        }
+        Ok(FoundKeys::Rows(rows))
+    }
+
+    /// The columns of an index, in its order.
+    pub(crate) fn key_columns(&self, index: &IndexEntry) -> Result<Vec<usize>> {
+        index.columns.iter().map(|column| position(column, &self.base.schema)).collect()
+    }
+
+    /// Whether rows of the delta have the very keys whose codes found them.
+    fn agree(&self, delta: &TableDelta, columns: &[usize], keys: &Keys, found: &[(usize, u32)]) -> Result<bool> {
+        if found.is_empty() {
+            return Ok(true);
+        }
+        let rows: Vec<u32> = found.iter().map(|(_, row)| *row).collect();
+        let values: Vec<ArrayRef> = columns.iter().map(|column| delta.rows.take(*column, &rows)).collect();
+        let equal = keys.equal_to(&values)?;
+        let first = keys.first_equal();
+        Ok(found.iter().zip(equal).all(|((place, _), equal)| equal.is_some() && first[*place] == equal))
+    }
+
+    /// The values of some columns in some rows, in the order of the rows.
+    pub(crate) fn columns_at(&self, rows: &[TableRow], columns: &[usize]) -> Result<Vec<ArrayRef>> {
+        // Each segment's rows are read at once.
+        let mut sources: Vec<(Option<u32>, Vec<u32>)> = Vec::new();
+        let mut places = Vec::with_capacity(rows.len());
+        for row in rows {
+            let (source, row) = match *row {
+                TableRow::Base { segment, row } => (Some(segment), row),
+                TableRow::Delta { row } => (None, row),
+            };
+            let known = sources.iter().position(|(known, _)| *known == source).unwrap_or(sources.len());
+            if known == sources.len() {
+                sources.push((source, Vec::new()));
+            }
+            places.push((known, sources[known].1.len()));
+            sources[known].1.push(row);
+        }
+        columns.iter().map(|column| self.column_at(*column, &sources, &places)).collect()
+    }
+
+    /// A column's values in rows of the base's segments and of the delta (`None`), put together as `places` says: of
+    /// which source, and the which of its rows.
+    fn column_at(
+        &self,
+        column: usize,
+        sources: &[(Option<u32>, Vec<u32>)],
+        places: &[(usize, usize)],
+    ) -> Result<ArrayRef> {
+        let mut arrays = Vec::with_capacity(sources.len());
+        for (source, rows) in sources {
+            arrays.push(match source {
+                Some(segment) => {
+                    let segment = self.base.segments().nth(*segment as usize);
+                    let segment =
+                        segment.ok_or_else(|| Error::Internal("a row of a segment that is not there".into()))?;
+                    segment.segment.column(column).take(rows)
+                }
+                None => {
+                    let delta = self.delta.as_ref();
+                    let delta = delta.ok_or_else(|| Error::Internal("a row of a delta that is not there".into()))?;
+                    delta.rows.take(column, rows)
+                }
+            });
+        }
+        match &arrays[..] {
+            [] => Ok(new_empty_array(self.base.schema.field(column).data_type())),
+            [one] => Ok(Arc::clone(one)),
+            several => {
+                let several: Vec<&dyn Array> = several.iter().map(AsRef::as_ref).collect();
+                Ok(interleave(&several, places)?)
+            }
+        }
+    }
+}

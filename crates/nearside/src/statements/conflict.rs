@@ -1,0 +1,568 @@
+//! INSERT .. ON CONFLICT: rows whose key is taken are left out, or change the row that has it.
+//!
+//! The proposed rows are collected, their keys looked up together, and what DO UPDATE says is evaluated for all pairs
+//! of a row and the proposed one beside it, as the UPDATE of a table of such pairs. Then each proposed row's fate is
+//! decided in the order of the rows ([`fates`], [`kept`]): what an earlier one did to a key counts. One commit takes
+//! changed rows away and adds them as they are then, with those that are new; all keys are checked as for any write.
+//!
+//! # Invariants
+//! Existing rows are those of the statement's snapshot, which is the table itself: the statement is its one writer.
+//!
+//! # Limits
+//! Rows are proposed in memory, within the statement's budget. Keys are checked when all rows are there, as for UPDATE:
+//! PostgreSQL checks after each row, and refuses what is right in the end only.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt32Array, UInt64Array};
+use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt64Type};
+use datafusion_common::ScalarValue;
+use datafusion_common::tree_node::{Transformed, TreeNode};
+use datafusion_expr::{LogicalPlan, TableScanBuilder};
+use numa::Reservation;
+use sqlparser::ast::DoUpdate;
+use storage::{Keys, TableRow, TableVersion};
+
+use crate::catalog::delta::{FoundKeys, SMALL_ROWS_MAX};
+use crate::catalog::index::{IndexEntry, Origin, indexed, position};
+use crate::catalog::placement::column_index;
+use crate::catalog::{CatalogState, Name, TableEntry, Workers};
+use crate::error::{Error, Result};
+use crate::run::outcome::Done;
+use crate::run::query;
+use crate::run::statement::RunningStatement;
+use crate::sql::{Conflict, Pairs, Target, as_update, fresh_name, plan_statement};
+use crate::statements::keys::shown;
+use crate::statements::parameters::with_values;
+use crate::statements::small::{SmallWrite, write_small};
+use crate::statements::stage::{PartStager, as_kept, build};
+use crate::statements::write::{Deletion, check_assignments, commit_checked, fitted, nullable_values};
+use crate::statements::writer::merged;
+use crate::statements::written;
+use crate::tables::sources::GivenSource;
+use crate::tables::stored::StoredSource;
+
+/// Bytes that looking a key up takes besides its values.
+const BYTES_PER_KEY: usize = 32;
+
+/// The table of pairs; no other one has so high an identity.
+const PAIRS_ID: u64 = u64::MAX;
+
+/// `INSERT .. ON CONFLICT` of the rows that `input` gives.
+pub(super) fn insert(
+    table: &TableEntry,
+    input: LogicalPlan,
+    conflict: &Conflict,
+    values: &[ScalarValue],
+    running: &Arc<RunningStatement>,
+) -> Result<Done> {
+    let keys = keys_of(table, conflict)?;
+    let update = match &conflict.update {
+        Some(update) => Some(Update::planned(table, &conflict.alias, update, values, running)?),
+        None => None,
+    };
+    let mut proposed = Rows::new(table, running);
+    for batch in query::run(nullable_values(input)?, Arc::clone(running), true)? {
+        proposed.add(&batch?)?;
+    }
+    let proposed = proposed.together()?;
+    let conflict = Proposal { proposed: &proposed.batch, keys: &keys, update: update.as_ref() };
+    let is_small = proposed.batch.num_rows() <= SMALL_ROWS_MAX;
+    if is_small && let Some(count) = conflict.carried_out(table, running)? {
+        return Ok(Done::rows("INSERT", count));
+    }
+    let (table, running) = merged(table, running)?;
+    match conflict.carried_out(&table, &running)? {
+        Some(count) => Ok(Done::rows("INSERT", count)),
+        None => Err(Error::Internal("keys of a merged table clash".into())),
+    }
+}
+
+/// Rows that are proposed, and what is said of them.
+struct Proposal<'a> {
+    proposed: &'a RecordBatch,
+    /// The unique indexes that it is about, by their numbers.
+    keys: &'a [(usize, &'a IndexEntry)],
+    update: Option<&'a Update>,
+}
+
+impl Proposal<'_> {
+    /// Inserts and changes what is to be; how many rows that are. `None` where nothing was done since the table's delta
+    /// has to be merged before.
+    fn carried_out(&self, table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Option<u64>> {
+        let mut taken = Vec::with_capacity(self.keys.len());
+        for (number, index) in self.keys {
+            match Taken::of(table, *number, index, self.proposed, running)? {
+                Some(key) => taken.push(key),
+                None => return Ok(None),
+            }
+        }
+        let changes = match (self.update, taken.as_slice()) {
+            (Some(update), [taken]) => changed(update, table, self.proposed, taken, running)?,
+            _ => Changes { new: kept(&taken, self.proposed.num_rows()), ..Changes::default() },
+        };
+        changes.apply(table, self.proposed, running)
+    }
+}
+
+/// Checks what ON CONFLICT says; the plan of DO UPDATE, and the columns that it is over: the table's, and the proposed
+/// row's.
+///
+/// # Errors
+/// Those of planning.
+pub(crate) fn update_plan(
+    table: &TableEntry,
+    conflict: &Conflict,
+    running: &Arc<RunningStatement>,
+) -> Result<Option<(LogicalPlan, SchemaRef)>> {
+    keys_of(table, conflict)?;
+    let Some(update) = &conflict.update else { return Ok(None) };
+    let planned = Update::planned(table, &conflict.alias, update, &[], running)?;
+    let schema = StoredSource::new(&planned.pairs).schema;
+    // Behind them the pairs have a number.
+    let columns: Vec<usize> = (0..schema.fields().len() - 1).collect();
+    Ok(Some((planned.plan, Arc::new(schema.project(&columns)?))))
+}
+
+/// The unique indexes that a clause is about.
+pub(crate) fn keys_of<'a>(table: &'a TableEntry, conflict: &Conflict) -> Result<Vec<(usize, &'a IndexEntry)>> {
+    let unique = || table.unique_indexes().enumerate();
+    let name = table.name.shown();
+    match &conflict.target {
+        Target::Any if conflict.update.is_some() => Err(Error::plan(
+            "ON CONFLICT DO UPDATE says which key it is about: write ON CONFLICT (columns) DO UPDATE ..",
+        )),
+        Target::Any => Ok(unique().collect()),
+        Target::Columns(columns) => {
+            for column in columns {
+                column_index(&table.base.schema, column)?;
+            }
+            let is_it = |(_, index): &(usize, &IndexEntry)| {
+                columns.iter().all(|c| index.is_over(c)) && index.columns.iter().all(|c| columns.contains(c))
+            };
+            let there: Vec<String> = unique().map(|(_, index)| format!("({})", index.columns.join(", "))).collect();
+            let there = if there.is_empty() { "it has none".into() } else { format!("there is {}", there.join(", ")) };
+            unique().find(is_it).map(|index| vec![index]).ok_or_else(|| {
+                Error::plan(format!(
+                    "ON CONFLICT ({}): table '{name}' has no primary key, UNIQUE constraint or unique index over just \
+                     these columns; {there}",
+                    columns.join(", ")
+                ))
+            })
+        }
+        Target::Constraint(constraint) => {
+            let constraints = || unique().filter(|(_, index)| index.origin != Origin::Created);
+            let there: Vec<&str> = constraints().map(|(_, index)| index.name.as_str()).collect();
+            let there = if there.is_empty() { "it has none".into() } else { format!("there is {}", there.join(", ")) };
+            constraints().find(|(_, index)| index.name == *constraint).map(|index| vec![index]).ok_or_else(|| {
+                Error::plan(format!(
+                    "ON CONFLICT ON CONSTRAINT {constraint}: table '{name}' has no primary key or UNIQUE constraint of \
+                     this name; {there}"
+                ))
+            })
+        }
+    }
+}
+
+/// Rows as the table would keep them, in the statement's budget.
+struct Rows<'a> {
+    table: &'a TableEntry,
+    running: &'a RunningStatement,
+    batches: Vec<RecordBatch>,
+    held: Vec<Reservation>,
+}
+
+/// All of some rows, for as long as this is there.
+struct Together {
+    batch: RecordBatch,
+    _held: Vec<Reservation>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(table: &'a TableEntry, running: &'a RunningStatement) -> Rows<'a> {
+        Rows { table, running, batches: Vec::new(), held: Vec::new() }
+    }
+
+    /// Adds rows with the table's columns.
+    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = as_kept(fitted(batch, &self.table.base.schema)?, self.table)?;
+        let columns = batch.columns().iter().map(own_memory).collect();
+        let batch = RecordBatch::try_new(batch.schema(), columns)?;
+        // As much again for when they are put together, and for their keys.
+        let bytes = 2 * batch.get_array_memory_size() + batch.num_rows() * BYTES_PER_KEY;
+        self.held.push(self.running.statement.budget().reserve(bytes as u64)?);
+        self.batches.push(batch);
+        Ok(())
+    }
+
+    fn together(self) -> Result<Together> {
+        let schema = match self.batches.first() {
+            Some(batch) => batch.schema(),
+            None => nullable(&self.table.base.schema),
+        };
+        Ok(Together { batch: concat_batches(&schema, &self.batches)?, _held: self.held })
+    }
+}
+
+/// A column that shares no memory with others: a batch's texts may lie among all of a table's.
+fn own_memory(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Utf8View => Arc::new(column.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(column.as_binary_view().gc()),
+        _ => Arc::clone(column),
+    }
+}
+
+fn nullable(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| Arc::new(Field::clone(field).with_nullable(true)));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// What is known of the proposed rows' values in the columns of one key.
+struct Taken<'a> {
+    index: &'a IndexEntry,
+    keys: Keys,
+    /// The rows that have them.
+    existing: Vec<Option<TableRow>>,
+}
+
+impl<'a> Taken<'a> {
+    /// `None` where the table's delta has to be merged before.
+    fn of(
+        table: &TableEntry,
+        number: usize,
+        index: &'a IndexEntry,
+        proposed: &RecordBatch,
+        running: &Arc<RunningStatement>,
+    ) -> Result<Option<Taken<'a>>> {
+        let keys = Keys::new(&key_columns(index, proposed)?)?;
+        let pin = table.delta.as_ref().and_then(|delta| delta.keys.units()).map(|units| units.pin());
+        let found = table.find(number, &keys, pin.as_ref(), &|| running.check().is_err(), &running.parallel());
+        running.check()?;
+        match found? {
+            FoundKeys::Rows(existing) => Ok(Some(Taken { index, keys, existing })),
+            FoundKeys::Clash => Ok(None),
+        }
+    }
+}
+
+/// The values of rows in the columns of a key.
+fn key_columns(index: &IndexEntry, rows: &RecordBatch) -> Result<Vec<ArrayRef>> {
+    let columns = index.columns.iter().map(|column| Ok(Arc::clone(rows.column(position(column, &rows.schema())?))));
+    columns.collect()
+}
+
+/// DO UPDATE as a plan over pairs of rows.
+struct Update {
+    /// What gives a pair's row as it is to be, its excluded row, and which pair it is, for pairs that WHERE lets
+    /// through.
+    plan: LogicalPlan,
+    /// The table that the plan reads.
+    pairs: TableEntry,
+}
+
+impl Update {
+    fn planned(
+        table: &TableEntry,
+        alias: &str,
+        update: &DoUpdate,
+        values: &[ScalarValue],
+        running: &Arc<RunningStatement>,
+    ) -> Result<Update> {
+        let columns: Vec<String> = table.base.schema.fields().iter().map(|field| field.name().clone()).collect();
+        let mut excluded = Vec::with_capacity(columns.len());
+        for column in &columns {
+            let mut name = format!("excluded.{column}");
+            while columns.contains(&name) || excluded.contains(&name) {
+                name.insert(0, '_');
+            }
+            excluded.push(name);
+        }
+        let pairs = pairs_table(table, &columns, &excluded);
+        let mut state = CatalogState::clone(&running.catalog);
+        state.put_table(pairs.name.clone(), indexed(pairs.clone(), running)?)?;
+        let running = running.over(Arc::new(state));
+        let name = written::name(&pairs.name);
+        let statement = as_update(update, &Pairs { table: &name, alias, columns: &columns, excluded: &excluded })?;
+        check_assignments(&statement)?;
+        let LogicalPlan::Dml(dml) = plan_statement(statement, &running.plan_context())? else {
+            return Err(Error::Internal("an UPDATE planned to something else".into()));
+        };
+        let plan = with_values(Arc::unwrap_or_clone(dml.input), values, Some(&pairs.base.schema))?;
+        Ok(Update { plan, pairs })
+    }
+
+    /// The rows that pairs become, and of which proposed row each is.
+    fn evaluated<'a>(
+        &self,
+        pairs: RecordBatch,
+        table: &'a TableEntry,
+        running: &'a Arc<RunningStatement>,
+    ) -> Result<(Together, Vec<u32>)> {
+        let columns: Vec<usize> = (0..table.base.schema.fields().len()).collect();
+        let mut rows = Rows::new(table, running);
+        let mut proposed = Vec::new();
+        if pairs.num_rows() > 0 {
+            let plan = over(self.plan.clone(), pairs)?;
+            for batch in query::run(plan, Arc::clone(running), true)? {
+                let batch = batch?;
+                let last = batch.columns().last().and_then(|column| column.as_primitive_opt::<UInt64Type>());
+                let last = last.ok_or_else(|| Error::Internal("pairs of rows without numbers".into()))?;
+                proposed.extend(last.values().iter().map(|row| *row as u32));
+                rows.add(&batch.project(&columns)?)?;
+            }
+        }
+        Ok((rows.together()?, proposed))
+    }
+}
+
+/// The table that DO UPDATE is planned over: a row, the proposed one beside it, and the number of that.
+fn pairs_table(table: &TableEntry, columns: &[String], excluded: &[String]) -> TableEntry {
+    let schema = nullable(&table.base.schema);
+    let fields = schema.fields().iter().cloned();
+    let beside =
+        schema.fields().iter().zip(excluded).map(|(field, name)| Arc::new(Field::clone(field).with_name(name)));
+    let number = Arc::new(Field::new(fresh_name("row"), DataType::UInt64, true));
+    let schema = Schema::new(fields.chain(beside).chain([number]).collect::<Vec<_>>());
+    let name = Name { schema: table.name.schema.clone(), table: fresh_name("pairs") };
+    let lengths = columns.iter().zip(excluded).filter_map(|(c, name)| Some((name.clone(), *table.lengths.get(c)?)));
+    TableEntry {
+        id: PAIRS_ID,
+        name,
+        base: Arc::new(TableVersion::empty(&schema)),
+        delta: None,
+        lengths: Arc::new(table.lengths.iter().map(|(c, length)| (c.clone(), *length)).chain(lengths).collect()),
+        indexes: Arc::default(),
+        // Defaults stay; nothing else is asked of a table without rows.
+        ..table.clone()
+    }
+}
+
+/// A plan that reads these rows in the place of the table of pairs.
+fn over(plan: LogicalPlan, rows: RecordBatch) -> Result<LogicalPlan> {
+    let given = GivenSource::table(rows);
+    let plan = plan.transform_up(|node| match node {
+        LogicalPlan::TableScan(scan)
+            if scan.source.downcast_ref::<StoredSource>().is_some_and(|of| of.id == PAIRS_ID) =>
+        {
+            let scan = TableScanBuilder::new(scan.table_name, Arc::clone(&given)).with_filters(scan.filters);
+            Ok(Transformed::yes(LogicalPlan::TableScan(scan.build()?)))
+        }
+        other => Ok(Transformed::no(other)),
+    })?;
+    Ok(plan.data)
+}
+
+/// What DO UPDATE comes to.
+fn changed(
+    update: &Update,
+    table: &TableEntry,
+    proposed: &RecordBatch,
+    taken: &Taken<'_>,
+    running: &Arc<RunningStatement>,
+) -> Result<Changes> {
+    let all: Vec<usize> = (0..proposed.num_columns()).collect();
+    let (numbers, rows): (Vec<u32>, Vec<TableRow>) =
+        taken.existing.iter().enumerate().filter_map(|(row, there)| Some((row as u32, (*there)?))).unzip();
+    let existing = table.columns_at(&rows, &all)?;
+    let beside = take_record_batch(proposed, &UInt32Array::from(numbers.clone()))?;
+    let number: ArrayRef = Arc::new(UInt64Array::from_iter_values(numbers.iter().map(|row| u64::from(*row))));
+    let columns = existing.iter().chain(beside.columns()).cloned().chain([number]).collect();
+    let pairs = RecordBatch::try_new(StoredSource::new(&update.pairs).schema, columns)?;
+    let bytes = pairs.get_array_memory_size() as u64;
+    let _held = running.statement.budget().reserve(bytes)?;
+    let (rows, of) = update.evaluated(pairs, table, running)?;
+    let new_keys = taken.keys.equal_to(&key_columns(taken.index, &rows.batch)?)?;
+    let mut becomes: Vec<Option<Became>> = vec![None; taken.existing.len()];
+    for (place, (row, key)) in of.into_iter().zip(new_keys).enumerate() {
+        becomes[row as usize] = Some(Became { row: place as u32, key });
+    }
+    let fates = fates(taken.keys.first_equal(), &taken.existing, &becomes).map_err(|row| {
+        let row: Result<Vec<ArrayRef>> =
+            key_columns(taken.index, proposed).map(|key| key.iter().map(|c| c.slice(row as usize, 1)).collect());
+        let values = row.map_or_else(|_| "?".into(), |row| shown(&row));
+        Error::Execution(format!(
+            "ON CONFLICT DO UPDATE: table '{}' would have its row with the key ({}) = ({values}) inserted or changed \
+             twice by this statement; propose each key once",
+            table.name.shown(),
+            taken.index.columns.join(", "),
+        ))
+    })?;
+    let mut changes = Changes::default();
+    let mut order = Vec::new();
+    for (row, fate) in fates.into_iter().enumerate() {
+        match (fate, taken.existing[row]) {
+            (Fate::Insert, _) => changes.new.push(row as u32),
+            (Fate::Update(to), Some(row)) => {
+                changes.gone.push(row);
+                order.push(to);
+            }
+            (Fate::Update(_), None) | (Fate::Leave, _) => {}
+        }
+    }
+    let batch = take_record_batch(&rows.batch, &UInt32Array::from(order))?;
+    changes.changed = Some(Together { batch, _held: rows._held });
+    Ok(changes)
+}
+
+/// What a statement does to a table.
+#[derive(Default)]
+struct Changes {
+    /// Which of the proposed rows are inserted.
+    new: Vec<u32>,
+    /// Which rows are changed.
+    gone: Vec<TableRow>,
+    /// What they are then.
+    changed: Option<Together>,
+}
+
+impl Changes {
+    /// Commits them; how many rows they are, or `None` where nothing was done since they are too many for the table's
+    /// delta, which is there.
+    fn apply(self, table: &TableEntry, proposed: &RecordBatch, running: &Arc<RunningStatement>) -> Result<Option<u64>> {
+        let count = (self.new.len() + self.gone.len()) as u64;
+        if count == 0 {
+            return Ok(Some(0));
+        }
+        let new = match self.new.len() == proposed.num_rows() {
+            true => proposed.clone(),
+            false => take_record_batch(proposed, &UInt32Array::from(self.new))?,
+        };
+        let added = match &self.changed {
+            None => new,
+            Some(changed) if new.num_rows() == 0 => changed.batch.clone(),
+            Some(changed) => concat_batches(&new.schema(), [&new, &changed.batch])?,
+        };
+        if write_small(table, &added, &self.gone, running)? == SmallWrite::Done {
+            return Ok(Some(count));
+        }
+        if table.delta.is_some() {
+            return Ok(None);
+        }
+        let mut deleted = Deletion::default();
+        let ids = self.gone.iter().filter_map(|row| match row {
+            TableRow::Base { segment, row } => Some(u64::from(*segment) << 32 | u64::from(*row)),
+            TableRow::Delta { .. } => None,
+        });
+        let ids: ArrayRef = Arc::new(UInt64Array::from_iter_values(ids));
+        deleted.add(&ids, running.statement.budget())?;
+        let mut stager = PartStager::new(table, running)?;
+        stager.append(&added)?;
+        let new = build(vec![stager.finish()?], table, running)?;
+        let version = deleted.apply(table)?;
+        commit_checked(new.appended_to(table, &version), running)?;
+        Ok(Some(count))
+    }
+}
+
+/// What the row beside a proposed one becomes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Became {
+    /// Its place among changed rows.
+    row: u32,
+    /// The first proposed row with the key that it has then, if one has it.
+    key: Option<u32>,
+}
+
+/// What becomes of a proposed row with DO UPDATE.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Insert,
+    /// The row that has its key becomes this one among changed rows.
+    Update(u32),
+    /// WHERE does not let it change the row that has its key.
+    Leave,
+}
+
+/// Which proposed rows DO NOTHING inserts: those of which no existing row has a key, and no earlier one that is
+/// inserted.
+fn kept(keys: &[Taken<'_>], rows: usize) -> Vec<u32> {
+    let mut has: Vec<Vec<bool>> = keys.iter().map(|_| vec![false; rows]).collect();
+    let mut new = Vec::new();
+    for row in 0..rows {
+        let key_of = |taken: &Taken<'_>| taken.keys.first_equal()[row].map(|first| first as usize);
+        let is_taken = |(taken, has): (&Taken<'_>, &Vec<bool>)| {
+            taken.existing[row].is_some() || key_of(taken).is_some_and(|key| has[key])
+        };
+        if keys.iter().zip(&has).any(is_taken) {
+            continue;
+        }
+        for (taken, has) in keys.iter().zip(&mut has) {
+            if let Some(key) = key_of(taken) {
+                has[key] = true;
+            }
+        }
+        new.push(row as u32);
+    }
+    new
+}
+
+/// What becomes of each proposed row with DO UPDATE, one after the other; the first that would change what the
+/// statement has written for an error.
+///
+/// `first`: for each the first one with the same key, `None` for one without; `existing`: the row that has its key when
+/// the statement begins; `becomes`: what that is made of by it, `None` where WHERE does not let it.
+fn fates(first: &[Option<u32>], existing: &[Option<TableRow>], becomes: &[Option<Became>]) -> Result<Vec<Fate>, u32> {
+    // By key: whether the statement has written a row with it, and whether it gave the row that had it another.
+    let mut written = vec![false; first.len()];
+    let mut moved = vec![false; first.len()];
+    let mut fates = Vec::with_capacity(first.len());
+    for (row, key) in first.iter().enumerate() {
+        let Some(key) = key.map(|key| key as usize) else {
+            fates.push(Fate::Insert);
+            continue;
+        };
+        if written[key] {
+            return Err(row as u32);
+        }
+        let is_there = existing[row].is_some() && !moved[key];
+        fates.push(match becomes[row].filter(|_| is_there) {
+            Some(became) => {
+                moved[key] = became.key != Some(key as u32);
+                if let Some(now) = became.key {
+                    written[now as usize] = true;
+                }
+                Fate::Update(became.row)
+            }
+            None if is_there => Fate::Leave,
+            None => {
+                written[key] = true;
+                Fate::Insert
+            }
+        });
+    }
+    Ok(fates)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row that is there.
+    const THERE: Option<TableRow> = Some(TableRow::Delta { row: 7 });
+
+    fn became(row: u32, key: Option<u32>) -> Option<Became> {
+        Some(Became { row, key })
+    }
+
+    #[test]
+    fn fates_are_decided_one_after_the_other() {
+        use Fate::{Insert, Leave, Update};
+        // Without keys, new keys, and a new one twice.
+        assert_eq!(fates(&[None, None], &[None, None], &[None, None]), Ok(vec![Insert, Insert]));
+        assert_eq!(fates(&[Some(0), Some(1)], &[None, None], &[None, None]), Ok(vec![Insert, Insert]));
+        assert_eq!(fates(&[Some(0), Some(0)], &[None, None], &[None, None]), Err(1));
+        // A row that keeps its key is changed once; one that is left alone may be changed later.
+        let twice = [Some(0), Some(0)];
+        let there = [THERE; 2];
+        assert_eq!(fates(&twice, &there, &[became(0, Some(0)), None]), Err(1));
+        assert_eq!(fates(&twice, &there, &[None, became(0, Some(0))]), Ok(vec![Leave, Update(0)]));
+        assert_eq!(fates(&twice, &there, &[None, None]), Ok(vec![Leave, Leave]));
+        // One that gets another key leaves its old one free, and takes the other.
+        assert_eq!(fates(&twice, &there, &[became(0, None), became(1, None)]), Ok(vec![Update(0), Insert]));
+        let three = [Some(0), Some(0), Some(0)];
+        assert_eq!(fates(&three, &[THERE; 3], &[became(0, None); 3]), Err(2));
+        assert_eq!(fates(&[Some(0), Some(1)], &[THERE, None], &[became(0, Some(1)), None]), Err(1));
+    }
+}

@@ -1,0 +1,413 @@
+//! Prepared writes that are planned once: INSERT of one row of values, with ON CONFLICT or without, and UPDATE and
+//! DELETE of the row that has a key.
+//!
+//! What a statement computes are expressions over a row: the table's columns, for ON CONFLICT those of the proposed row
+//! beside them, and the parameters, which are columns here. They are optimised once ([`compiled`]). A run evaluates them
+//! over the row that a key finds, and writes the delta; no plan is made, bound or run.
+//!
+//! Invariant: what a kept write does is what planning the statement anew for its values would do; where that is not
+//! sure, [`KeptWrite::of`] gives none, or a run says that it did nothing.
+
+mod compiled;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion_common::ScalarValue;
+use datafusion_common::tree_node::TreeNode;
+use datafusion_expr::dml::InsertOp;
+use datafusion_expr::utils::split_conjunction_owned;
+use datafusion_expr::{BinaryExpr, Expr, LogicalPlan, Operator, WriteOp};
+use storage::{Keys, Serial, TableRow};
+
+use crate::catalog::delta::FoundKeys;
+use crate::catalog::lengths::told;
+use crate::catalog::{Name, TableEntry};
+use crate::error::Result;
+use crate::run::cache::is_cacheable;
+use crate::run::outcome::Done;
+use crate::run::statement::RunningStatement;
+use crate::sql::Conflict;
+use crate::statements::conflict;
+use crate::statements::kept::compiled::{Compiled, RowSchema};
+use crate::statements::small::{SmallWrite, write_small};
+use crate::statements::stage::as_kept;
+use crate::statements::write::fitted;
+use crate::statements::writer::as_small_writer;
+use crate::tables::stored::StoredSource;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct KeptWrite {
+    table: Name,
+    /// What it was planned with.
+    ddl_version: u64,
+    parameters: SchemaRef,
+    action: Action,
+}
+
+#[derive(Debug)]
+enum Action {
+    Insert { row: Vec<Compiled>, conflict: Option<KeptConflict> },
+    Update { key: KeptKey, row: Vec<Compiled> },
+    Delete { key: KeptKey },
+}
+
+/// A key of one of the table's unique indexes, over the parameters.
+#[derive(Debug)]
+struct KeptKey {
+    index: usize,
+    values: Vec<Compiled>,
+}
+
+/// What becomes of a row whose key is taken.
+#[derive(Debug)]
+struct KeptConflict {
+    /// The unique indexes that it is about, with their columns.
+    indexes: Vec<(usize, Vec<usize>)>,
+    update: Option<KeptUpdate>,
+}
+
+/// DO UPDATE: the row as it is to be, and whether it is to be so, over the row, the proposed one and the parameters.
+#[derive(Debug)]
+struct KeptUpdate {
+    row: Vec<Compiled>,
+    condition: Option<Compiled>,
+}
+
+/// A statement that writes, planned, with the types of its parameters.
+pub(crate) struct PlannedWrite<'a> {
+    pub op: &'a WriteOp,
+    /// Whether it is a DELETE, which is planned as an UPDATE where its table has an alias.
+    pub deletes: bool,
+    pub input: &'a LogicalPlan,
+    pub conflict: Option<&'a Conflict>,
+    pub types: &'a [DataType],
+}
+
+impl KeptWrite {
+    /// A write of one row that is found by its key, or of a new one; `None` for others.
+    ///
+    /// # Errors
+    /// Those of planning.
+    pub(crate) fn of(
+        write: &PlannedWrite<'_>,
+        table: &TableEntry,
+        running: &Arc<RunningStatement>,
+    ) -> Result<Option<KeptWrite>> {
+        if !is_cacheable(write.input) || write.input.exists(has_query)? {
+            return Ok(None);
+        }
+        let fields = write.types.iter().enumerate();
+        let fields = fields.map(|(place, data_type)| Field::new(format!("${}", place + 1), data_type.clone(), true));
+        let parameters: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        let over_parameters = RowSchema::new(&[&parameters]);
+        let columns = told(&table.base.schema, &table.lengths);
+        let over_row = RowSchema::new(&[&columns, &parameters]);
+        let (Some(over_parameters), Some(over_row)) = (over_parameters, over_row) else { return Ok(None) };
+        let to = Some(&table.base.schema);
+        let action = match write.op {
+            WriteOp::Insert(InsertOp::Append) => {
+                let Some(row) = one_row(write.input) else { return Ok(None) };
+                let Some(row) = over_parameters.compiled(row, to, running)? else { return Ok(None) };
+                match write.conflict {
+                    None => Some(Action::Insert { row, conflict: None }),
+                    Some(clause) => {
+                        let conflict = kept_conflict(clause, table, &parameters, running)?;
+                        conflict.map(|conflict| Action::Insert { row, conflict: Some(conflict) })
+                    }
+                }
+            }
+            WriteOp::Delete | WriteOp::Update => {
+                let Some((outputs, conditions)) = outputs_and_conditions(write.input) else { return Ok(None) };
+                let Some(key) = kept_key(conditions, table, &over_parameters, running)? else { return Ok(None) };
+                match (write.deletes || *write.op == WriteOp::Delete, outputs) {
+                    (true, _) => Some(Action::Delete { key }),
+                    (false, Some(outputs)) => {
+                        over_row.compiled(outputs, to, running)?.map(|row| Action::Update { key, row })
+                    }
+                    (false, None) => None,
+                }
+            }
+            _ => None,
+        };
+        let (name, ddl_version) = (table.name.clone(), running.catalog.ddl_version);
+        Ok(action.map(|action| KeptWrite { table: name, ddl_version, parameters, action }))
+    }
+
+    /// Runs it with values; `None` where it has done nothing and the statement has to be planned for them: values are of
+    /// other types, names or columns have changed, or the write is not small.
+    ///
+    /// # Errors
+    /// Those of the statement.
+    pub(crate) fn run(&self, values: &[ScalarValue], running: &Arc<RunningStatement>) -> Result<Option<Done>> {
+        let fields = self.parameters.fields().iter();
+        if fields.len() != values.len() || values.iter().zip(fields).any(|(v, f)| v.data_type() != *f.data_type()) {
+            return Ok(None);
+        }
+        let arrays = values.iter().map(ScalarValue::to_array).collect::<std::result::Result<Vec<_>, _>>()?;
+        let parameters = one(&self.parameters, arrays)?;
+        as_small_writer(&self.table, running, |table, running| {
+            if running.catalog.ddl_version != self.ddl_version {
+                return Ok(None);
+            }
+            self.carried_out(table, &parameters, running)
+        })
+    }
+
+    /// Does what a statement without parameters says, for the one writer of the table, over whose state it was planned;
+    /// `None` where it has done nothing.
+    ///
+    /// # Errors
+    /// Those of the statement.
+    pub(crate) fn run_once(&self, table: &TableEntry, running: &Arc<RunningStatement>) -> Result<Option<Done>> {
+        self.carried_out(table, &one(&self.parameters, Vec::new())?, running)
+    }
+
+    fn carried_out(
+        &self,
+        table: &TableEntry,
+        parameters: &RecordBatch,
+        running: &Arc<RunningStatement>,
+    ) -> Result<Option<Done>> {
+        match &self.action {
+            Action::Insert { row, conflict } => {
+                // Also a row that is not inserted has to be one of the table's.
+                let row = as_kept(new_row(row, parameters, table)?, table)?;
+                insert(table, row, conflict.as_ref(), parameters, running)
+            }
+            Action::Update { key, row } => {
+                let Some(found) = key.find(table, parameters)? else { return Ok(None) };
+                let Some(place) = found else { return Ok(Some(Done::rows("UPDATE", 0))) };
+                let row = new_row(row, &existing(table, place, &[parameters])?, table)?;
+                written(table, &row, &[place], "UPDATE", running)
+            }
+            Action::Delete { key } => {
+                let Some(found) = key.find(table, parameters)? else { return Ok(None) };
+                let Some(place) = found else { return Ok(Some(Done::rows("DELETE", 0))) };
+                let none = RecordBatch::new_empty(Arc::clone(&table.base.schema));
+                written(table, &none, &[place], "DELETE", running)
+            }
+        }
+    }
+}
+
+/// Whether a step of a plan has a query in an expression, or a value that is another one each time.
+fn has_query(plan: &LogicalPlan) -> datafusion_common::Result<bool> {
+    let is_other = |part: &Expr| {
+        Ok(matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_)))
+    };
+    let mut found = false;
+    for expression in plan.expressions() {
+        found |= expression.is_volatile() || expression.exists(is_other)?;
+    }
+    Ok(found)
+}
+
+/// The expressions of a plan that gives one row of values.
+fn one_row(plan: &LogicalPlan) -> Option<Vec<Expr>> {
+    match plan {
+        LogicalPlan::Values(values) => match &values.values[..] {
+            [row] => Some(row.clone()),
+            _ => None,
+        },
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row.then(Vec::new),
+        LogicalPlan::Projection(projection) => {
+            let below = one_row(&projection.input)?;
+            let schema = projection.input.schema();
+            let put = |output: &Expr| {
+                let put = output.clone().transform_up(|part| match &part {
+                    Expr::Column(column) => {
+                        let place = schema.index_of_column(column)?;
+                        Ok(datafusion_common::tree_node::Transformed::yes(below[place].clone().unalias()))
+                    }
+                    _ => Ok(datafusion_common::tree_node::Transformed::no(part)),
+                });
+                put.ok().map(|put| put.data)
+            };
+            projection.expr.iter().map(put).collect()
+        }
+        _ => None,
+    }
+}
+
+/// What a plan computes of a table's rows, if it computes anything, and for which of them.
+fn outputs_and_conditions(plan: &LogicalPlan) -> Option<(Option<Vec<Expr>>, Vec<Expr>)> {
+    match plan {
+        LogicalPlan::Projection(projection) => match outputs_and_conditions(&projection.input)? {
+            (None, conditions) => Some((Some(projection.expr.clone()), conditions)),
+            _ => None,
+        },
+        LogicalPlan::Filter(filter) => match outputs_and_conditions(&filter.input)? {
+            (None, mut conditions) => {
+                conditions.extend(split_conjunction_owned(filter.predicate.clone()));
+                Some((None, conditions))
+            }
+            _ => None,
+        },
+        LogicalPlan::SubqueryAlias(alias) => outputs_and_conditions(&alias.input),
+        LogicalPlan::TableScan(scan) => {
+            let is_whole = scan.filters.is_empty() && scan.fetch.is_none() && scan.source.is::<StoredSource>();
+            is_whole.then(|| (None, Vec::new()))
+        }
+        _ => None,
+    }
+}
+
+/// The key that conditions compare, where they compare each column of a unique index, and nothing else, with what is
+/// known without a row.
+fn kept_key(
+    conditions: Vec<Expr>,
+    table: &TableEntry,
+    parameters: &RowSchema,
+    running: &Arc<RunningStatement>,
+) -> Result<Option<KeptKey>> {
+    let mut compared: Vec<(String, Expr)> = Vec::new();
+    for condition in conditions {
+        let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else { return Ok(None) };
+        let (column, value) = match (*left, *right) {
+            (Expr::Column(column), value) | (value, Expr::Column(column)) => (column, value),
+            _ => return Ok(None),
+        };
+        if value.any_column_refs() || compared.iter().any(|(known, _)| *known == column.name) {
+            return Ok(None);
+        }
+        compared.push((column.name, value));
+    }
+    for (number, index) in table.unique_indexes().enumerate() {
+        let value =
+            |column: &String| compared.iter().find(|(known, _)| known == column).map(|(_, value)| value.clone());
+        let Some(values) = index.columns.iter().map(value).collect::<Option<Vec<Expr>>>() else { continue };
+        if values.len() != compared.len() {
+            continue;
+        }
+        let Some(values) = parameters.compiled(values, None, running)? else { return Ok(None) };
+        // Of another type than the column, a comparison is of that type: the planner knows how.
+        let columns = table.key_columns(index)?;
+        let schema = &table.base.schema;
+        let fits = columns.iter().zip(&values).all(|(c, value)| value.data_type() == schema.field(*c).data_type());
+        let has_length = columns.iter().any(|column| table.lengths.contains_key(schema.field(*column).name()));
+        return Ok((fits && !has_length).then_some(KeptKey { index: number, values }));
+    }
+    Ok(None)
+}
+
+/// What ON CONFLICT says, if it says it of one row.
+fn kept_conflict(
+    clause: &Conflict,
+    table: &TableEntry,
+    parameters: &SchemaRef,
+    running: &Arc<RunningStatement>,
+) -> Result<Option<KeptConflict>> {
+    let keys = conflict::keys_of(table, clause)?;
+    let indexes = keys.iter().map(|(number, index)| Ok((*number, table.key_columns(index)?)));
+    let indexes = indexes.collect::<Result<Vec<_>>>()?;
+    let Some((plan, pairs)) = conflict::update_plan(table, clause, running)? else {
+        return Ok(Some(KeptConflict { indexes, update: None }));
+    };
+    if !is_cacheable(&plan) || plan.exists(has_query)? {
+        return Ok(None);
+    }
+    let Some(over_pairs) = RowSchema::new(&[&pairs, parameters]) else { return Ok(None) };
+    let Some((Some(mut outputs), conditions)) = outputs_and_conditions(&plan) else { return Ok(None) };
+    outputs.truncate(table.base.schema.fields().len());
+    let Some(row) = over_pairs.compiled(outputs, Some(&table.base.schema), running)? else { return Ok(None) };
+    let condition = match conditions.into_iter().reduce(Expr::and) {
+        None => None,
+        Some(condition) => match over_pairs.compiled(vec![condition], None, running)?.and_then(|mut all| all.pop()) {
+            Some(condition) if *condition.data_type() == DataType::Boolean => Some(condition),
+            _ => return Ok(None),
+        },
+    };
+    Ok(Some(KeptConflict { indexes, update: Some(KeptUpdate { row, condition }) }))
+}
+
+impl KeptKey {
+    /// The row that has it; `None` where the delta has to be merged first.
+    fn find(&self, table: &TableEntry, parameters: &RecordBatch) -> Result<Option<Option<TableRow>>> {
+        let values = self.values.iter().map(|value| value.of(parameters)).collect::<Result<Vec<_>>>()?;
+        find(table, self.index, &values)
+    }
+}
+
+fn find(table: &TableEntry, index: usize, key: &[ArrayRef]) -> Result<Option<Option<TableRow>>> {
+    let pin = table.delta.as_ref().and_then(|delta| delta.keys.units()).map(|units| units.pin());
+    Ok(match table.find(index, &Keys::new(key)?, pin.as_ref(), &|| false, &Serial)? {
+        FoundKeys::Rows(rows) => Some(rows.first().copied().flatten()),
+        FoundKeys::Clash => None,
+    })
+}
+
+/// Inserts a row, or does what is said of the row that has its key.
+fn insert(
+    table: &TableEntry,
+    row: RecordBatch,
+    conflict: Option<&KeptConflict>,
+    parameters: &RecordBatch,
+    running: &Arc<RunningStatement>,
+) -> Result<Option<Done>> {
+    let Some(conflict) = conflict else { return written(table, &row, &[], "INSERT", running) };
+    let mut taken = None;
+    for (number, columns) in &conflict.indexes {
+        let key: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(row.column(*column))).collect();
+        let Some(found) = find(table, *number, &key)? else { return Ok(None) };
+        taken = taken.or(found);
+    }
+    let nothing = Ok(Some(Done::rows("INSERT", 0)));
+    match (taken, &conflict.update) {
+        (None, _) => written(table, &row, &[], "INSERT", running),
+        (Some(_), None) => nothing,
+        (Some(place), Some(update)) => {
+            let pair = existing(table, place, &[&row, parameters])?;
+            if let Some(condition) = &update.condition {
+                let holds = condition.of(&pair)?;
+                let holds = holds.as_boolean();
+                if holds.is_null(0) || !holds.value(0) {
+                    return nothing;
+                }
+            }
+            written(table, &new_row(&update.row, &pair, table)?, &[place], "INSERT", running)
+        }
+    }
+}
+
+/// A row of the table, and beside it others.
+fn existing(table: &TableEntry, place: TableRow, beside: &[&RecordBatch]) -> Result<RecordBatch> {
+    let all: Vec<usize> = (0..table.base.schema.fields().len()).collect();
+    let mut columns = table.columns_at(&[place], &all)?;
+    let mut fields: Vec<_> = table.base.schema.fields().iter().cloned().collect();
+    for batch in beside {
+        columns.extend(batch.columns().iter().cloned());
+        fields.extend(batch.schema_ref().fields().iter().cloned());
+    }
+    let fields = fields.into_iter().map(|field| Arc::new(Field::clone(&field).with_nullable(true)));
+    one(&Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns)
+}
+
+fn one(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(1));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?)
+}
+
+/// A row of the table as expressions give it.
+fn new_row(row: &[Compiled], of: &RecordBatch, table: &TableEntry) -> Result<RecordBatch> {
+    let columns = row.iter().map(|value| value.of(of)).collect::<Result<Vec<_>>>()?;
+    let names = table.base.schema.fields().iter();
+    let fields = names.zip(&columns).map(|(field, column)| Field::new(field.name(), column.data_type().clone(), true));
+    let batch = one(&Arc::new(Schema::new(fields.collect::<Vec<_>>())), columns)?;
+    fitted(&batch, &table.base.schema)
+}
+
+fn written(
+    table: &TableEntry,
+    row: &RecordBatch,
+    dead: &[TableRow],
+    tag: &'static str,
+    running: &Arc<RunningStatement>,
+) -> Result<Option<Done>> {
+    Ok(match write_small(table, row, dead, running)? {
+        SmallWrite::Done => Some(Done::rows(tag, 1)),
+        SmallWrite::NotSmall => None,
+    })
+}

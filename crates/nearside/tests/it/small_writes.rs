@@ -1,0 +1,447 @@
+//! Statements that write few rows, beside those that write many, readers that stay, and a model of what a table holds.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nearside::arrow::array::AsArray;
+use nearside::arrow::datatypes::Int64Type;
+use nearside::arrow::util::display::{ArrayFormatter, FormatOptions};
+use nearside::{Database, Outcome, ScalarValue, Session};
+use random::Random;
+
+fn database() -> Database {
+    Database::builder().threads(2).memory_bytes(1 << 30).build().unwrap()
+}
+
+/// All rows as text, in the order of the first column.
+fn rows(session: &Session, sql: &str) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    for batch in session.query(sql).unwrap_or_else(|e| panic!("{sql}: {e}")).collect_all().unwrap() {
+        let options = FormatOptions::default().with_null("NULL");
+        let columns: Vec<_> =
+            batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
+        all.extend((0..batch.num_rows()).map(|row| columns.iter().map(|c| c.value(row).to_string()).collect()));
+    }
+    all
+}
+
+fn number(session: &Session, sql: &str) -> i64 {
+    let batches = session.query(sql).unwrap_or_else(|e| panic!("{sql}: {e}")).collect_all().unwrap();
+    let batch = batches.iter().find(|batch| batch.num_rows() > 0).unwrap();
+    batch.column(0).as_primitive::<Int64Type>().value(0)
+}
+
+fn changed(session: &Session, sql: &str) -> Result<u64, String> {
+    match session.execute(sql).map_err(|error| error.to_string())? {
+        Outcome::Done(done) => Ok(done.rows.unwrap_or(0)),
+        Outcome::Rows(_) => panic!("{sql} gave rows"),
+    }
+}
+
+/// A row of the model: a number that may be a key, a text that may be one too, a number that may be missing.
+type Row = (i64, String, Option<i64>);
+
+/// A table with its keys, and what it should hold.
+struct Model {
+    /// What makes it.
+    create: &'static str,
+    /// The columns of each key: of 0 the first, ...
+    keys: &'static [&'static [usize]],
+    rows: Vec<Row>,
+}
+
+impl Model {
+    fn key(row: &Row, columns: &[usize]) -> Option<Vec<String>> {
+        let value = |column: &usize| match column {
+            0 => Some(row.0.to_string()),
+            1 => Some(row.1.clone()),
+            _ => row.2.map(|value| value.to_string()),
+        };
+        columns.iter().map(value).collect()
+    }
+
+    fn holds(&self, rows: &[Row]) -> bool {
+        self.keys.iter().all(|columns| {
+            let keys: Vec<_> = rows.iter().filter_map(|row| Model::key(row, columns)).collect();
+            keys.iter().collect::<std::collections::BTreeSet<_>>().len() == keys.len()
+        })
+    }
+
+    /// What a statement makes of the rows, and how many it changes; nothing where a key would not hold.
+    fn changed(&mut self, change: impl Fn(&mut Vec<Row>) -> u64) -> Result<u64, String> {
+        let mut after = self.rows.clone();
+        let count = change(&mut after);
+        if !self.holds(&after) {
+            return Err("two rows with the key".into());
+        }
+        self.rows = after;
+        Ok(count)
+    }
+
+    fn sorted(&self) -> Vec<Vec<String>> {
+        let mut rows = self.rows.clone();
+        rows.sort();
+        let text = |row: Row| vec![row.0.to_string(), row.1, row.2.map_or("NULL".into(), |value| value.to_string())];
+        rows.into_iter().map(text).collect()
+    }
+}
+
+fn values(rows: &[Row]) -> String {
+    let value = |row: &Row| {
+        format!("({}, '{}', {})", row.0, row.1, row.2.map_or("NULL".to_string(), |value| value.to_string()))
+    };
+    rows.iter().map(value).collect::<Vec<_>>().join(", ")
+}
+
+/// One random statement, on the table and on the model.
+fn step(random: &mut Random, model: &mut Model) -> (String, Result<u64, String>) {
+    let range = 60;
+    let row = |random: &mut Random| -> Row {
+        let number = random.between(0, range);
+        let missing = (!random.one_in(4)).then(|| random.between(0, range));
+        (number, format!("t{}", random.below(40)), missing)
+    };
+    match random.below(10) {
+        0..4 => {
+            let rows: Vec<Row> = (0..1 + random.below(3)).map(|_| row(random)).collect();
+            let added = rows.clone();
+            let expected = model.changed(|all| {
+                all.extend(added.clone());
+                added.len() as u64
+            });
+            (format!("INSERT INTO t VALUES {}", values(&rows)), expected)
+        }
+        4..6 => {
+            let (a, by) = (random.between(0, range), random.between(-2, 2));
+            let expected = model.changed(|all| {
+                let hit = all.iter_mut().filter(|row| row.0 == a);
+                hit.map(|row| row.2 = row.2.map(|value| value + by)).count() as u64
+            });
+            (format!("UPDATE t SET c = c + {by} WHERE a = {a}"), expected)
+        }
+        6 => {
+            // Keys move over each other.
+            let (from, by) = (random.between(0, range), random.between(-3, 3));
+            let expected = model.changed(|all| {
+                let hit = all.iter_mut().filter(|row| row.0 >= from && row.0 < from + 8);
+                hit.map(|row| row.0 += by).count() as u64
+            });
+            (format!("UPDATE t SET a = a + {by} WHERE a >= {from} AND a < {from} + 8"), expected)
+        }
+        7 => {
+            let text = format!("t{}", random.below(40));
+            let expected = model.changed(|all| {
+                let before = all.len();
+                all.retain(|row| row.1 != text);
+                (before - all.len()) as u64
+            });
+            (format!("DELETE FROM t WHERE b = '{text}'"), expected)
+        }
+        8 => {
+            let least = random.between(0, 20 * range);
+            let expected = model.changed(|all| {
+                let before = all.len();
+                all.retain(|row| row.2.is_none_or(|value| value < least));
+                (before - all.len()) as u64
+            });
+            (format!("DELETE FROM t WHERE c >= {least}"), expected)
+        }
+        _ => {
+            let (first, count) = (1000 * random.between(1, 9), 5 * random.between(1, 4));
+            let expected = model.changed(|all| {
+                all.extend((first..first + count).map(|n| (n, format!("s{n}"), None)));
+                count as u64
+            });
+            let series = format!("generate_series({first}, {first} + {count} - 1)");
+            (format!("INSERT INTO t SELECT value, 's' || value, NULL FROM {series}"), expected)
+        }
+    }
+}
+
+/// Statements that merge what small ones wrote, and change no row.
+const MERGES: [&str; 4] = [
+    "ALTER TABLE t ADD COLUMN extra INT; ALTER TABLE t DROP COLUMN extra",
+    "CREATE INDEX i ON t (c); DROP INDEX i",
+    "ALTER TABLE t SET PLACEMENT 'rr'",
+    "INSERT INTO t SELECT value + 100000, 'x', NULL FROM generate_series(1, 5000); DELETE FROM t WHERE a > 100000",
+];
+
+#[test]
+fn a_table_holds_what_a_model_of_it_does() {
+    let mut merged = 0;
+    for (seed, (create, keys)) in [
+        ("CREATE TABLE t (a BIGINT, b TEXT, c BIGINT)", &[] as &[&[usize]]),
+        ("CREATE TABLE t (a BIGINT PRIMARY KEY, b TEXT, c BIGINT)", &[&[0]]),
+        ("CREATE TABLE t (a BIGINT, b TEXT PRIMARY KEY, c BIGINT UNIQUE)", &[&[1], &[2]]),
+        ("CREATE TABLE t (a BIGINT, b TEXT, c BIGINT, PRIMARY KEY (a, b), UNIQUE (c, a))", &[&[0, 1], &[2, 0]]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut random = Random::new(seed as u64 + 7);
+        let session = database().session();
+        let mut model = Model { create, keys, rows: Vec::new() };
+        session.execute(model.create).unwrap();
+        let mut kept = None;
+        for round in 0..250 {
+            let (sql, expected) = step(&mut random, &mut model);
+            let found = changed(&session, &sql);
+            match (&found, &expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{create}; {sql}"),
+                (Err(found), Err(expected)) => assert!(found.contains(expected.as_str()), "{create}; {sql}: {found}"),
+                _ => panic!("{create}; {sql}: {found:?}, expected {expected:?}"),
+            }
+            if round % 3 == 0 {
+                assert_eq!(rows(&session, "SELECT a, b, c FROM t ORDER BY 1, 2, 3 NULLS FIRST"), model.sorted());
+            }
+            if round % 5 == 0 {
+                let count = model.rows.len() as i64;
+                assert_eq!(number(&session, "SELECT count(*) FROM t"), count, "{create}; {sql}");
+                let key = random.between(0, 60);
+                let with_key = model.rows.iter().filter(|row| row.0 == key).count();
+                assert_eq!(number(&session, &format!("SELECT count(*) FROM t WHERE a = {key}")), with_key as i64);
+            }
+            // A result that was begun shows what was there then.
+            if round % 10 == 0 {
+                let stream = session.query("SELECT a, b, c FROM t ORDER BY 1, 2, 3 NULLS FIRST").unwrap();
+                if let Some((stream, count)) = kept.replace((stream, model.rows.len())) {
+                    let batches: Vec<_> = stream.collect_all().unwrap();
+                    assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), count);
+                }
+            }
+            let is_free = keys.iter().all(|columns| columns.contains(&0)) || keys.is_empty();
+            if round % 37 == 36 {
+                let merge = random.pick(&MERGES);
+                if !merge.contains("'x'") || is_free {
+                    session.execute(merge).unwrap_or_else(|error| panic!("{merge}: {error}"));
+                    assert_eq!(rows(&session, "SELECT \"table\" FROM nearside.deltas"), Vec::<Vec<String>>::new());
+                    merged += 1;
+                }
+            }
+        }
+        assert_eq!(rows(&session, "SELECT a, b, c FROM t ORDER BY 1, 2, 3 NULLS FIRST"), model.sorted());
+    }
+    assert!(merged > 10);
+}
+
+#[test]
+fn small_writes_are_seen_in_the_views_and_merged_when_they_are_many() {
+    let session = database().session();
+    session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT)").unwrap();
+    session.execute("INSERT INTO t SELECT value, 'base' FROM generate_series(1, 10000)").unwrap();
+    assert_eq!(number(&session, "SELECT count(*) FROM nearside.deltas"), 0);
+    session.execute("INSERT INTO t VALUES (20001, 'x'), (20002, 'y')").unwrap();
+    session.execute("UPDATE t SET v = 'z' WHERE k = 17").unwrap();
+    session.execute("DELETE FROM t WHERE k = 20002").unwrap();
+    let found = rows(
+        &session,
+        "SELECT \"table\", statements, rows, live_rows, dead_base_rows, bytes > 0, key_bytes > 0 FROM nearside.deltas",
+    );
+    assert_eq!(found, [["t", "3", "3", "2", "1", "true", "true"]]);
+    assert_eq!(number(&session, "SELECT sum(keys) FROM nearside.units"), 4);
+    assert_eq!(number(&session, "SELECT count(*) FROM t WHERE v = 'base'"), 9999);
+    for round in 0..40 {
+        let first = 30_000 + round * 1000;
+        session
+            .execute(&format!("INSERT INTO t SELECT value, 'i' FROM generate_series({first}, {first} + 999)"))
+            .unwrap();
+    }
+    // 32 Ki rows are merged.
+    let left = number(&session, "SELECT coalesce(sum(rows), 0)::BIGINT FROM nearside.deltas");
+    assert!(left < 10_000, "{left}");
+    assert_eq!(number(&session, "SELECT count(*) FROM t"), 50_001);
+    assert_eq!(number(&session, "SELECT count(DISTINCT k) FROM t"), 50_001);
+    let error = session.execute("INSERT INTO t VALUES (30017, 'again')").map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("(k) = (30017)"), "{error}");
+}
+
+#[test]
+fn sums_hold_in_every_scan_while_threads_transfer() {
+    const ACCOUNTS: i64 = 200;
+    let database = database();
+    let session = database.session();
+    session.execute("CREATE TABLE accounts (id BIGINT PRIMARY KEY, cents BIGINT)").unwrap();
+    session.execute(&format!("INSERT INTO accounts SELECT value, 100 FROM generate_series(1, {ACCOUNTS})")).unwrap();
+    let is_done = AtomicBool::new(false);
+    let moved: BTreeMap<i64, i64> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3_u64)
+            .map(|seed| {
+                let session = database.session();
+                scope.spawn(move || {
+                    let mut random = Random::new(seed);
+                    let mut moved: BTreeMap<i64, i64> = BTreeMap::new();
+                    for _ in 0..150 {
+                        let (from, to) = (random.between(1, ACCOUNTS), random.between(1, ACCOUNTS));
+                        let cents = random.between(1, 9);
+                        if from == to {
+                            continue;
+                        }
+                        let sql = format!(
+                            "UPDATE accounts SET cents = cents + CASE WHEN id = {from} THEN -{cents} ELSE {cents} END \
+                             WHERE id IN ({from}, {to})"
+                        );
+                        assert_eq!(changed(&session, &sql), Ok(2));
+                        *moved.entry(from).or_default() -= cents;
+                        *moved.entry(to).or_default() += cents;
+                    }
+                    moved
+                })
+            })
+            .collect();
+        let reader = database.session();
+        let is_done = &is_done;
+        let reading = scope.spawn(move || {
+            let mut reads = 0;
+            while !is_done.load(Ordering::Relaxed) || reads < 20 {
+                assert_eq!(number(&reader, "SELECT sum(cents)::BIGINT FROM accounts"), 100 * ACCOUNTS);
+                assert_eq!(number(&reader, "SELECT count(*) FROM accounts"), ACCOUNTS);
+                reads += 1;
+            }
+        });
+        let mut all: BTreeMap<i64, i64> = BTreeMap::new();
+        for writer in writers {
+            for (account, cents) in writer.join().unwrap() {
+                *all.entry(account).or_default() += cents;
+            }
+        }
+        is_done.store(true, Ordering::Relaxed);
+        reading.join().unwrap();
+        all
+    });
+    for (account, cents) in moved {
+        assert_eq!(number(&session, &format!("SELECT cents FROM accounts WHERE id = {account}")), 100 + cents);
+    }
+}
+
+#[test]
+fn a_full_budget_leaves_nothing_behind() {
+    let database = Database::builder().threads(2).memory_bytes(24 << 20).build().unwrap();
+    let session = database.session();
+    session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT)").unwrap();
+    let mut held = 0;
+    let error = loop {
+        let sql =
+            format!("INSERT INTO t SELECT {held} + value, repeat('x', 9000) || value FROM generate_series(1, 50)");
+        match changed(&session, &sql) {
+            Ok(count) => held += count as i64,
+            Err(error) => break error,
+        }
+        assert!(held < 10_000, "the budget never fills");
+    };
+    assert!(error.contains("memory") || error.contains("budget"), "{error}");
+    session.execute(&format!("DELETE FROM t WHERE k > {held} - 100")).unwrap();
+    assert_eq!(number(&session, "SELECT count(*) FROM t"), held - 100);
+    assert_eq!(number(&session, "SELECT max(k) FROM t"), held - 100);
+    session.execute("TRUNCATE t").unwrap();
+    session.execute("INSERT INTO t VALUES (1, 'again')").unwrap();
+    assert_eq!(number(&session, "SELECT count(*) FROM t"), 1);
+}
+
+/// Statements and what kinds of values their parameters take: those that are planned once, and some that are not.
+const TEMPLATES: &[(&str, &str)] = &[
+    ("INSERT INTO t VALUES ($1, $2, $3, $4)", "itdi"),
+    ("INSERT INTO t (k, v) VALUES ($1, $2)", "ii"),
+    ("INSERT INTO t (k, s) SELECT $1, upper($2)", "it"),
+    ("INSERT INTO t (k, v) VALUES ($1, $2 + 1), ($1 + 1, 7)", "ii"),
+    ("INSERT INTO t (k, v) VALUES ($1, $2) ON CONFLICT DO NOTHING", "ii"),
+    ("INSERT INTO t (k, v) VALUES ($1, $2) ON CONFLICT (k) DO NOTHING", "ii"),
+    ("INSERT INTO t (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = excluded.v", "ii"),
+    ("INSERT INTO t (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = t.v + excluded.v + $3, s = NULL", "iii"),
+    (
+        "INSERT INTO t AS own (k, s, v) VALUES ($1, $2, 1) ON CONFLICT (k) DO UPDATE SET (s, v) = (excluded.s || own.s, 0)
+         WHERE own.v < excluded.v + $3",
+        "iti",
+    ),
+    ("INSERT INTO t (k, s) VALUES ($1, $2) ON CONFLICT (s) DO UPDATE SET k = excluded.k", "it"),
+    ("UPDATE t SET v = v + $1 WHERE k = $2", "ii"),
+    ("UPDATE t AS own SET v = own.v * 2, d = $1 WHERE own.k = $2", "di"),
+    ("UPDATE t SET k = $1 WHERE k = $2", "ii"),
+    ("UPDATE t SET s = $1 WHERE s = $2", "tt"),
+    ("UPDATE t SET s = s || '+', d = d / $1 WHERE k = $2", "di"),
+    ("UPDATE t SET v = $1 WHERE k = $2 AND v > 3", "ii"),
+    ("UPDATE t SET v = (SELECT max(v) FROM t) + $1 WHERE k = $2", "ii"),
+    ("UPDATE t SET v = v + 1 WHERE k = $1 + 1", "i"),
+    ("UPDATE t SET v = v - 1 WHERE $1 = k", "i"),
+    ("DELETE FROM t WHERE k = $1", "i"),
+    ("DELETE FROM t WHERE s = $1", "t"),
+    ("DELETE FROM t AS own WHERE own.k = $1", "i"),
+    ("DELETE FROM t WHERE k = $1 OR v = $2", "ii"),
+    ("UPDATE w SET n = n + $1 WHERE a = $2 AND b = $3", "iit"),
+    ("INSERT INTO w VALUES ($1, $2, $3) ON CONFLICT (b, a) DO UPDATE SET n = excluded.n", "iti"),
+    ("DELETE FROM w WHERE b = $1 AND a = $2", "ti"),
+    ("DELETE FROM w WHERE a = $1", "i"),
+];
+
+fn value(random: &mut Random, kind: char) -> (ScalarValue, String) {
+    if random.one_in(12) {
+        let null = match kind {
+            'i' => ScalarValue::Int64(None),
+            't' => ScalarValue::Utf8(None),
+            _ => ScalarValue::Decimal128(None, 10, 2),
+        };
+        return (null, "NULL".into());
+    }
+    let number = random.between(0, 25);
+    match kind {
+        'i' if random.one_in(15) => (ScalarValue::Float64(Some(number as f64 + 0.5)), format!("{number}.5::DOUBLE")),
+        'i' if random.one_in(10) => (ScalarValue::Int32(Some(number as i32)), number.to_string()),
+        'i' => (ScalarValue::Int64(Some(number)), number.to_string()),
+        't' => (ScalarValue::Utf8(Some(format!("s{number}"))), format!("'s{number}'")),
+        _ => (ScalarValue::Decimal128(Some(number as i128 * 10), 10, 2), format!("{}.{}", number / 10, number % 10)),
+    }
+}
+
+#[test]
+fn prepared_writes_do_what_their_texts_do() {
+    let create = "
+        CREATE TABLE t (k INT PRIMARY KEY, s VARCHAR(6) UNIQUE, d DECIMAL(10, 2) DEFAULT 1.5, v BIGINT NOT NULL DEFAULT 3);
+        CREATE TABLE w (a BIGINT, b TEXT, n INT, PRIMARY KEY (a, b))";
+    let (prepared, written) = (database().session(), database().session());
+    for session in [&prepared, &written] {
+        session.execute(create).unwrap();
+    }
+    let all: Vec<_> = TEMPLATES
+        .iter()
+        .map(|(sql, kinds)| (prepared.prepare(sql).unwrap_or_else(|e| panic!("{sql}: {e}")), *sql, *kinds))
+        .collect();
+    let mut random = Random::new(11);
+    let mut outcomes: BTreeMap<&str, (u32, u32)> = BTreeMap::new();
+    for round in 0..1500 {
+        let (statement, sql, kinds) = &all[random.below(all.len())];
+        let values: Vec<(ScalarValue, String)> = kinds.chars().map(|kind| value(&mut random, kind)).collect();
+        let mut text = sql.to_string();
+        for (place, (_, value)) in values.iter().enumerate().rev() {
+            text = text.replace(&format!("${}", place + 1), &format!("({value})"));
+        }
+        let given: Vec<ScalarValue> = values.into_iter().map(|(value, _)| value).collect();
+        let found = match statement.run(&given).map_err(|error| error.to_string()) {
+            Ok(Outcome::Done(done)) => Ok(done.rows.unwrap_or(0)),
+            Ok(Outcome::Rows(_)) => panic!("{sql} gave rows"),
+            Err(error) => Err(error),
+        };
+        let expected = changed(&written, &text);
+        assert_eq!(found.is_ok(), expected.is_ok(), "{text}: {found:?}, {expected:?}");
+        if let (Ok(found), Ok(expected)) = (&found, &expected) {
+            assert_eq!(found, expected, "{text}");
+        }
+        let counts = outcomes.entry(sql).or_default();
+        counts.0 += u32::from(found.as_ref().is_ok_and(|rows| *rows > 0));
+        counts.1 += u32::from(found.is_err());
+        if round % 20 == 0 {
+            for query in ["SELECT * FROM t ORDER BY k", "SELECT * FROM w ORDER BY a, b"] {
+                assert_eq!(rows(&prepared, query), rows(&written, query), "after {text}");
+            }
+        }
+        // Columns and settings change.
+        if round % 300 == 299 {
+            for session in [&prepared, &written] {
+                let wanted = if round % 600 == 299 { "false" } else { "true" };
+                session.execute(&format!("SET nearside.small_writes = {wanted}")).unwrap();
+                session.execute("CREATE INDEX i ON t (v); DROP INDEX i; DELETE FROM t WHERE k % 3 = 0").unwrap();
+            }
+        }
+    }
+    for (sql, (done, failed)) in outcomes {
+        assert!(done > 0, "{sql} never did anything ({failed} failed)");
+    }
+}

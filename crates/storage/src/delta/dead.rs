@@ -1,0 +1,93 @@
+//! A set of dead rows that never changes and whose successors share most of it: sorted runs, each less than half as
+//! long as the one before it, so that a row is merged into a longer run as often as its set doubles, and is looked for
+//! in as many runs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use numa::{Budget, MemoryError, Reservation};
+
+/// Dead rows by a number: the caller's.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DeadRows {
+    /// Longest first; no row is in two.
+    runs: Vec<Arc<Run>>,
+    count: usize,
+}
+
+#[derive(Debug)]
+struct Run {
+    /// Ascending.
+    rows: Box<[u64]>,
+    charge: Reservation,
+}
+
+impl DeadRows {
+    /// Number of rows.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Bytes charged.
+    pub(super) fn bytes(&self) -> u64 {
+        self.runs.iter().map(|run| run.charge.bytes()).sum()
+    }
+
+    /// Whether the row is dead.
+    pub(super) fn contains(&self, row: u64) -> bool {
+        self.runs.iter().any(|run| run.rows.binary_search(&row).is_ok())
+    }
+
+    /// With these too, in any order.
+    ///
+    /// # Errors
+    /// The budget is full.
+    pub(super) fn with(&self, mut rows: Vec<u64>, budget: &Arc<Budget>) -> Result<DeadRows, MemoryError> {
+        rows.sort_unstable();
+        rows.dedup();
+        rows.retain(|&row| !self.contains(row));
+        if rows.is_empty() {
+            return Ok(self.clone());
+        }
+        let count = self.count + rows.len();
+        let mut kept = self.runs.len();
+        let mut total = rows.len();
+        while kept > 0 && self.runs[kept - 1].rows.len() <= 2 * total {
+            kept -= 1;
+            total += self.runs[kept].rows.len();
+        }
+        let charge = budget.reserve((size_of::<Run>() + total * size_of::<u64>()) as u64)?;
+        let mut merged = Vec::with_capacity(total);
+        self.runs[kept..].iter().for_each(|run| merged.extend_from_slice(&run.rows));
+        merged.append(&mut rows);
+        // Sorted runs one behind the other: a stable sort merges them.
+        merged.sort();
+        let mut runs = Vec::with_capacity(kept + 1);
+        runs.extend_from_slice(&self.runs[..kept]);
+        runs.push(Arc::new(Run { rows: merged.into_boxed_slice(), charge }));
+        Ok(DeadRows { runs, count })
+    }
+
+    /// The lower halves of the rows, in any order, by their upper halves.
+    pub(super) fn by_segment(&self) -> BTreeMap<u32, Vec<u32>> {
+        let mut segments: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for run in &self.runs {
+            for rows in run.rows.chunk_by(|a, b| a >> 32 == b >> 32) {
+                segments.entry((rows[0] >> 32) as u32).or_default().extend(rows.iter().map(|&row| row as u32));
+            }
+        }
+        segments
+    }
+
+    /// Those within a range, counted from where it begins, in any order.
+    pub(super) fn within(&self, range: std::ops::Range<u32>) -> Vec<u32> {
+        let mut rows = Vec::new();
+        for run in &self.runs {
+            let from = run.rows.partition_point(|&row| row < u64::from(range.start));
+            let run = &run.rows[from..];
+            let run = &run[..run.partition_point(|&row| row < u64::from(range.end))];
+            rows.extend(run.iter().map(|&row| row as u32 - range.start));
+        }
+        rows
+    }
+}

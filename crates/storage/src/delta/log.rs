@@ -1,0 +1,241 @@
+//! The rows of the log, in pieces that views share.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, ArrayRef, AsArray, MutableArrayData, RecordBatch, UInt32Array, make_array, new_empty_array};
+use arrow::compute::{concat, interleave, take};
+use arrow::datatypes::DataType;
+use numa::{Budget, Reservation};
+
+use crate::error::StoreError;
+use crate::segment::Segment;
+
+/// An open chunk closes with the entry that brings it to this many rows.
+pub(super) const CHUNK_ROWS: usize = 1024;
+/// Singles that are merged into a group. Chunks close before there are more groups than that.
+const GROUP_PIECES: usize = 32;
+/// An array may hold twice what its rows need and this much more before they are copied.
+const SLACK_BYTES: usize = 1024;
+
+const _: () = assert!(GROUP_PIECES * GROUP_PIECES == CHUNK_ROWS);
+
+/// The rows of a log up to one of its entries.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Log {
+    rows: u32,
+    /// Closed chunks.
+    chunks: Arc<Vec<Arc<Piece>>>,
+    /// The rows behind the chunks: merged entries first, then single ones.
+    groups: Vec<Arc<Piece>>,
+    singles: Vec<Arc<Piece>>,
+    /// The rows behind the chunks encoded; views with the same rows share it.
+    tail: Arc<OnceLock<Arc<Segment>>>,
+}
+
+/// Consecutive rows.
+#[derive(Debug)]
+pub(super) struct Piece {
+    /// Number of the first row.
+    first: u32,
+    rows: u32,
+    columns: Vec<ArrayRef>,
+    charge: Reservation,
+    /// Of a chunk: its segment, once somebody needed it.
+    encoded: OnceLock<Arc<Segment>>,
+}
+
+/// Rows that make one segment.
+pub(super) struct LogSegment<'a> {
+    pieces: Vec<&'a Arc<Piece>>,
+    /// Where the segment is kept once it is encoded.
+    pub(super) encoded: &'a OnceLock<Arc<Segment>>,
+    /// Numbers of the rows.
+    pub(super) rows: Range<u32>,
+}
+
+impl Log {
+    /// A log whose first `rows` rows are nowhere.
+    #[cfg(test)]
+    pub(super) fn starting_at(rows: u32) -> Log {
+        Log { rows, ..Log::default() }
+    }
+
+    /// Number of rows.
+    pub(super) fn rows(&self) -> u32 {
+        self.rows
+    }
+
+    /// Bytes charged.
+    pub(super) fn bytes(&self) -> u64 {
+        self.chunks.iter().chain(&self.groups).chain(&self.singles).map(|piece| piece.charge.bytes()).sum()
+    }
+
+    /// With the rows of one more entry.
+    ///
+    /// # Errors
+    /// [`StoreError::Memory`], [`StoreError::TooManyRows`] where row numbers end.
+    pub(super) fn with(&self, batch: RecordBatch, budget: &Arc<Budget>) -> Result<Log, StoreError> {
+        if batch.num_rows() == 0 {
+            return Ok(self.clone());
+        }
+        let rows_max = (u32::MAX - self.rows) as usize;
+        let rows = u32::try_from(batch.num_rows()).ok().filter(|&rows| rows as usize <= rows_max);
+        let Some(rows) = rows else {
+            return Err(StoreError::TooManyRows { rows: batch.num_rows(), rows_max });
+        };
+        let columns = batch.columns().iter().map(unshared).collect::<Result<_, _>>()?;
+        let piece = Arc::new(Piece::new(self.rows, rows, columns, budget)?);
+        let end = self.rows + rows;
+        let mut next = Log { rows: end, tail: Arc::default(), ..self.clone() };
+        next.singles.push(piece);
+        if (end - self.tail_first()) as usize >= CHUNK_ROWS {
+            let pieces: Vec<_> = next.groups.drain(..).chain(next.singles.drain(..)).collect();
+            let mut chunks = self.chunks.as_ref().clone();
+            chunks.push(Piece::merged(pieces, budget)?);
+            next.chunks = Arc::new(chunks);
+        } else if next.singles.len() == GROUP_PIECES {
+            let pieces = std::mem::take(&mut next.singles);
+            next.groups.push(Piece::merged(pieces, budget)?);
+        }
+        Ok(next)
+    }
+
+    /// The values of a column of type `data_type` at `rows`.
+    pub(super) fn take(&self, column: usize, data_type: &DataType, rows: &[u32]) -> ArrayRef {
+        let Some(&first) = rows.first() else { return new_empty_array(data_type) };
+        let piece = self.piece_of(first);
+        if rows.iter().all(|row| piece.range().contains(row)) {
+            let rows: UInt32Array = rows.iter().map(|row| row - piece.first).collect();
+            return take(piece.columns[column].as_ref(), &rows, None).expect("rows of the piece");
+        }
+        let of_rows: Vec<&Arc<Piece>> = rows.iter().map(|&row| self.piece_of(row)).collect();
+        let mut used = of_rows.clone();
+        used.sort_unstable_by_key(|piece| piece.first);
+        used.dedup_by_key(|piece| piece.first);
+        let place = |(&row, piece): (&u32, &Arc<Piece>)| {
+            let place = used.partition_point(|other| other.first < piece.first);
+            (place, (row - piece.first) as usize)
+        };
+        let places: Vec<(usize, usize)> = rows.iter().zip(of_rows).map(place).collect();
+        let arrays: Vec<&dyn Array> = used.iter().map(|piece| piece.columns[column].as_ref()).collect();
+        interleave(&arrays, &places).expect("rows of pieces of one type")
+    }
+
+    /// Into how many segments the rows go.
+    pub(super) fn segments(&self) -> usize {
+        self.chunks.len() + usize::from(self.tail_first() < self.rows)
+    }
+
+    /// The numbers of the rows of a segment.
+    pub(super) fn segment_rows(&self, place: usize) -> Option<Range<u32>> {
+        match self.chunks.get(place) {
+            Some(chunk) => Some(chunk.range()),
+            None => (place < self.segments()).then(|| self.tail_first()..self.rows),
+        }
+    }
+
+    /// What each segment is made of.
+    pub(super) fn all_segments(&self) -> impl Iterator<Item = LogSegment<'_>> {
+        let chunks = self.chunks.iter().map(|chunk| LogSegment {
+            pieces: vec![chunk],
+            encoded: &chunk.encoded,
+            rows: chunk.range(),
+        });
+        let rows = self.tail_first()..self.rows;
+        let tail = (!rows.is_empty()).then(|| LogSegment {
+            pieces: self.groups.iter().chain(&self.singles).collect(),
+            encoded: &self.tail,
+            rows,
+        });
+        chunks.chain(tail)
+    }
+
+    /// Number of the first row behind the chunks.
+    fn tail_first(&self) -> u32 {
+        self.chunks.last().map_or(0, |chunk| chunk.range().end)
+    }
+
+    fn piece_of(&self, row: u32) -> &Arc<Piece> {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        let lists = [&self.singles, &self.groups, self.chunks.as_ref()];
+        let list = lists.into_iter().find(|list| list.first().is_some_and(|piece| piece.first <= row));
+        let list = list.expect("pieces cover all rows");
+        &list[list.partition_point(|piece| piece.first <= row) - 1]
+    }
+}
+
+impl Piece {
+    fn new(first: u32, rows: u32, columns: Vec<ArrayRef>, budget: &Arc<Budget>) -> Result<Piece, StoreError> {
+        let bytes: usize = columns.iter().map(|column| column.get_array_memory_size()).sum();
+        let charge = budget.reserve((size_of::<Piece>() + bytes) as u64)?;
+        Ok(Piece { first, rows, columns, charge, encoded: OnceLock::new() })
+    }
+
+    /// Consecutive pieces, one at least, as one.
+    fn merged(pieces: Vec<Arc<Piece>>, budget: &Arc<Budget>) -> Result<Arc<Piece>, StoreError> {
+        if let [piece] = pieces.as_slice() {
+            return Ok(Arc::clone(piece));
+        }
+        let rows = pieces.iter().map(|piece| piece.rows).sum();
+        let pieces: Vec<&Arc<Piece>> = pieces.iter().collect();
+        let columns = concatenated(&pieces)?.iter().map(without_gaps).collect();
+        Ok(Arc::new(Piece::new(pieces[0].first, rows, columns, budget)?))
+    }
+
+    fn range(&self) -> Range<u32> {
+        self.first..self.first + self.rows
+    }
+}
+
+impl LogSegment<'_> {
+    /// The columns of the rows.
+    ///
+    /// # Errors
+    /// [`StoreError::Arrow`].
+    pub(super) fn columns(&self) -> Result<Vec<ArrayRef>, StoreError> {
+        concatenated(&self.pieces)
+    }
+}
+
+fn concatenated(pieces: &[&Arc<Piece>]) -> Result<Vec<ArrayRef>, StoreError> {
+    if let [piece] = pieces {
+        return Ok(piece.columns.clone());
+    }
+    let column = |column: usize| {
+        let arrays: Vec<&dyn Array> = pieces.iter().map(|piece| piece.columns[column].as_ref()).collect();
+        Ok(concat(&arrays)?)
+    };
+    (0..pieces[0].columns.len()).map(column).collect()
+}
+
+/// The array, or a copy of its values where it holds on to much more memory than they need.
+fn unshared(array: &ArrayRef) -> Result<ArrayRef, StoreError> {
+    let held = array.get_array_memory_size();
+    if held <= SLACK_BYTES {
+        return Ok(Arc::clone(array));
+    }
+    let needed = match array.data_type() {
+        DataType::Utf8View => 16 * array.len() + array.as_string_view().total_buffer_bytes_used(),
+        DataType::BinaryView => 16 * array.len() + array.as_binary_view().total_buffer_bytes_used(),
+        // How much of its children a slice needs is not told: a copy is smaller or as large.
+        nested if nested.is_nested() => 0,
+        _ => array.to_data().get_slice_memory_size().unwrap_or(0),
+    };
+    if held <= 2 * needed + SLACK_BYTES {
+        return Ok(Arc::clone(array));
+    }
+    let data = array.to_data();
+    let mut copy = MutableArrayData::new(vec![&data], false, array.len());
+    copy.try_extend(0, 0, array.len())?;
+    Ok(without_gaps(&make_array(copy.freeze())))
+}
+
+/// The array; where its values are views, with one buffer that holds just what they need.
+fn without_gaps(array: &ArrayRef) -> ArrayRef {
+    match array.data_type() {
+        DataType::Utf8View => Arc::new(array.as_string_view().gc()),
+        DataType::BinaryView => Arc::new(array.as_binary_view().gc()),
+        _ => Arc::clone(array),
+    }
+}

@@ -1,0 +1,512 @@
+//! Deltas against a model that keeps every row in a vector.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use arrow::array::{Array, AsArray, Decimal128Array, Int64Array, StringViewArray};
+use arrow::compute::concat;
+use arrow::datatypes::{Decimal128Type, Int64Type};
+use numa::{Allocator, Policy};
+
+use super::log::{CHUNK_ROWS, Log};
+use super::*;
+use crate::segment::Part;
+use crate::tests::data::{Random, SHAPES, array, opaque_types, ordered_types};
+use crate::tests::{Threads, assert_same, batch_of, schema_of};
+use crate::{ColumnAllocator, Parallel, RowsToDelete, Serial, Stager, build_part};
+
+type Row = (i64, Option<String>, Option<i128>);
+
+fn schema() -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("name", DataType::Utf8, true),
+        Field::new("price", DataType::Decimal128(20, 2), true),
+    ]))
+}
+
+/// A row that tells which it is; names are short, long or NULL.
+fn row(id: i64, random: &mut Random) -> Row {
+    let name = match random.below(4) {
+        0 => None,
+        1 => Some(format!("n{}", id % 7)),
+        _ => Some(format!("a name that is too long for a view, {id}")),
+    };
+    (id, name, (!random.one_in(5)).then(|| i128::from(random.between(-1_000_000_000_000, 1_000_000_000_000))))
+}
+
+fn batch(rows: &[Row]) -> RecordBatch {
+    let ids = Int64Array::from_iter_values(rows.iter().map(|row| row.0));
+    let names = StringViewArray::from_iter(rows.iter().map(|row| row.1.as_deref()));
+    let prices = Decimal128Array::from_iter(rows.iter().map(|row| row.2));
+    let prices = prices.with_precision_and_scale(20, 2).unwrap();
+    let schema = Arc::new(surface_schema(&schema()));
+    batch_of(&schema, vec![Arc::new(ids), Arc::new(names), Arc::new(prices)], rows.len())
+}
+
+fn rows_of(columns: &[ArrayRef]) -> Vec<Row> {
+    let ids = columns[0].as_primitive::<Int64Type>();
+    let names = columns[1].as_string_view();
+    let prices = columns[2].as_primitive::<Decimal128Type>();
+    let name = |i| names.is_valid(i).then(|| names.value(i).to_string());
+    (0..ids.len()).map(|i| (ids.value(i), name(i), prices.is_valid(i).then(|| prices.value(i)))).collect()
+}
+
+fn allocators() -> Vec<ColumnAllocator> {
+    vec![ColumnAllocator::unplaced(); 3]
+}
+
+fn part(rows: &[Row]) -> Part {
+    let mut stager = Stager::new(schema(), Allocator::unplaced());
+    stager.append(&batch(rows)).unwrap();
+    build_part(&schema(), vec![stager.finish().unwrap()], &allocators(), &Serial).unwrap()
+}
+
+fn consolidated(delta: &Delta, base: &TableVersion, parallel: &dyn Parallel) -> TableVersion {
+    delta.consolidated(base, &allocators(), &Allocator::unplaced(), parallel).unwrap()
+}
+
+/// Every row there ever was, in order, and whether it lives.
+#[derive(Clone, Default)]
+struct Model {
+    base: Vec<(TableRow, Row, bool)>,
+    /// Rows of the base that lived before the delta.
+    base_live: usize,
+    delta: Vec<(Row, bool)>,
+    entries: usize,
+}
+
+impl Model {
+    fn live_places(&self) -> Vec<TableRow> {
+        let base = self.base.iter().filter(|row| row.2).map(|row| row.0);
+        let delta = self.delta.iter().enumerate().filter(|(_, row)| row.1);
+        base.chain(delta.map(|(row, _)| TableRow::Delta { row: row as u32 })).collect()
+    }
+
+    fn kill(&mut self, place: TableRow) {
+        match place {
+            TableRow::Delta { row } => self.delta[row as usize].1 = false,
+            base => self.base.iter_mut().find(|row| row.0 == base).unwrap().2 = false,
+        }
+    }
+}
+
+/// A base of up to three segments in up to two parts, some rows of it deleted.
+fn base(random: &mut Random) -> (TableVersion, Model) {
+    let mut table = TableVersion::empty(&schema());
+    let mut model = Model::default();
+    let segments = random.below(4);
+    for segment in 0..segments {
+        let rows: Vec<Row> = (0..1 + random.below(150)).map(|i| row(-((segment * 1000 + i) as i64), random)).collect();
+        match random.below(2) {
+            0 => table = table.with_appended(part(&rows)),
+            _ => table = table.with_parts(table.parts.iter().cloned().chain([Arc::new(part(&rows))]).collect()),
+        }
+        let place = |row: usize| TableRow::Base { segment: segment as u32, row: row as u32 };
+        model.base.extend(rows.into_iter().enumerate().map(|(i, row)| (place(i), row, true)));
+    }
+    let parts = table.parts.iter().enumerate();
+    let places: Vec<_> = parts.flat_map(|(p, part)| (0..part.segments.len()).map(move |s| (p, s))).collect();
+    for (place, (part, segment)) in places.into_iter().enumerate() {
+        let rows = 0..table.segments().nth(place).unwrap().segment.rows() as u32;
+        let rows: Vec<u32> = rows.filter(|_| random.one_in(9)).collect();
+        rows.iter().for_each(|&row| model.kill(TableRow::Base { segment: place as u32, row }));
+        table = table.with_deleted(&[RowsToDelete { part, segment, rows }], &Allocator::unplaced()).unwrap();
+    }
+    model.base_live = table.rows();
+    (table, model)
+}
+
+fn check(delta: &Delta, base: &TableVersion, model: &Model, random: &mut Random) {
+    assert_eq!((delta.rows(), delta.entries()), (model.delta.len(), model.entries));
+    assert_eq!(delta.is_empty(), model.entries == 0);
+    let live = model.live_places();
+    assert_eq!(base.rows() - delta.dead_base_rows() + delta.live_rows(), live.len());
+    assert_eq!(delta.live_rows(), model.delta.iter().filter(|row| row.1).count());
+    assert_eq!(model.base_live - delta.dead_base_rows(), model.base.iter().filter(|row| row.2).count());
+
+    let table = if random.one_in(2) { consolidated(delta, base, &Threads) } else { consolidated(delta, base, &Serial) };
+    assert_eq!((table.rows(), table.version), (live.len(), base.version + model.entries as u64));
+    assert_eq!((&table.schema, table.parts.len()), (&base.schema, base.parts.len().max(usize::from(delta.rows() > 0))));
+    let mut places = model.base.iter().map(|row| (row.0, &row.1, row.2)).collect::<Vec<_>>();
+    let of_delta = model.delta.iter().enumerate();
+    places.extend(of_delta.map(|(row, known)| (TableRow::Delta { row: row as u32 }, &known.0, known.1)));
+    let mut expected = places.iter();
+    let mut segments = 0;
+    for (segment, version) in table.segments().enumerate() {
+        let rows = version.segment.rows();
+        let columns: Vec<ArrayRef> = version.segment.columns().iter().map(|column| column.slice(0..rows)).collect();
+        for (row, content) in rows_of(&columns).iter().enumerate() {
+            let (place, known, alive) = expected.next().unwrap();
+            assert_eq!((content, version.is_live(row)), (*known, *alive), "{place:?}");
+            assert_eq!(delta.is_live(*place, base), *alive, "{place:?}");
+            assert_eq!(delta.place_of(base, segment, row as u32).unwrap(), *place);
+        }
+        assert!(matches!(delta.place_of(base, segment, rows as u32), Err(StoreError::NotThere { what: "row", .. })));
+        segments += 1;
+    }
+    assert!(expected.next().is_none());
+    let error = delta.place_of(base, segments, 0).unwrap_err();
+    assert!(matches!(error, StoreError::NotThere { what: "segment", count, .. } if count == segments), "{error}");
+    assert!(!delta.is_live(TableRow::Delta { row: model.delta.len() as u32 }, base));
+    assert!(!delta.is_live(TableRow::Base { segment: base.segments().count() as u32, row: 0 }, base));
+
+    let count = if model.delta.is_empty() { 0 } else { random.below(60) };
+    let rows: Vec<u32> = (0..count).map(|_| random.below(model.delta.len()) as u32).collect();
+    let columns: Vec<ArrayRef> = (0..3).map(|column| delta.take(column, &rows)).collect();
+    let expected: Vec<Row> = rows.iter().map(|&row| model.delta[row as usize].0.clone()).collect();
+    assert_eq!(rows_of(&columns), expected, "{rows:?}");
+}
+
+/// An entry of a few rows, and the model with it.
+fn entry(delta: &Delta, model: &Model, random: &mut Random) -> (Delta, Model) {
+    let mut model = model.clone();
+    let live = model.live_places();
+    let most = random.pick(&[0, 1, 2, 50]);
+    let deaths = random.below(most + 1).min(live.len());
+    let mut dead: Vec<TableRow> = (0..deaths).map(|_| random.pick(&live)).collect();
+    dead.iter().for_each(|&place| model.kill(place));
+    if random.one_in(8) {
+        // Rows of the log that died before stay dead.
+        let gone = model.delta.iter().position(|row| !row.1);
+        dead.extend(gone.map(|row| TableRow::Delta { row: row as u32 }));
+    }
+    let most = random.pick(&[0, 1, 1, 2, 50, 50]);
+    let first = model.delta.len();
+    let rows: Vec<Row> = (0..random.below(most + 1)).map(|i| row((first + i) as i64, random)).collect();
+    let next = delta.with(batch(&rows), &dead).unwrap();
+    model.delta.extend(rows.into_iter().map(|row| (row, true)));
+    model.entries += 1;
+    (next, model)
+}
+
+#[test]
+fn a_delta_has_the_rows_of_the_model_and_views_never_change() {
+    for seed in 0..12 {
+        let mut random = Random::new(seed);
+        let budget = Budget::new("test", u64::MAX);
+        let (base, mut model) = base(&mut random);
+        let mut delta = Delta::new(schema(), &budget);
+        check(&delta, &base, &model, &mut random);
+        let mut kept = Vec::new();
+        for _ in 0..random.below(220) {
+            // A statement that fails: its entry is forgotten, whether it was looked at or not.
+            if random.one_in(6) {
+                let (failed, with_failed) = entry(&delta, &model, &mut random);
+                match random.below(3) {
+                    0 => check(&failed, &base, &with_failed, &mut random),
+                    1 => kept.push((failed, with_failed)),
+                    _ => {}
+                }
+            }
+            (delta, model) = entry(&delta, &model, &mut random);
+            match random.below(12) {
+                0 => check(&delta, &base, &model, &mut random),
+                1 => kept.push((delta.clone(), model.clone())),
+                _ => {}
+            }
+        }
+        check(&delta, &base, &model, &mut random);
+        for (delta, model) in &kept {
+            check(delta, &base, model, &mut random);
+            check(delta, &base, model, &mut random);
+        }
+        assert!(budget.used_bytes() >= delta.bytes());
+        drop((delta, kept));
+        assert_eq!(budget.used_bytes(), 0, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_is_consolidated_is_the_base_of_what_follows() {
+    let mut random = Random::new(77);
+    let (mut base, mut model) = base(&mut random);
+    let budget = Budget::unlimited();
+    for _ in 0..5 {
+        let mut delta = Delta::new(schema(), &budget);
+        for _ in 0..30 {
+            (delta, model) = entry(&delta, &model, &mut random);
+        }
+        base = consolidated(&delta, &base, &Serial);
+        let mut places = base.segments().enumerate().flat_map(|(segment, version)| {
+            (0..version.segment.rows() as u32).map(move |row| TableRow::Base { segment: segment as u32, row })
+        });
+        let rows: Vec<_> = model.base.drain(..).map(|row| (row.1, row.2)).chain(model.delta.drain(..)).collect();
+        model.base = rows.into_iter().map(|(row, alive)| (places.next().unwrap(), row, alive)).collect();
+        model.base_live = base.rows();
+        model.entries = 0;
+        check(&Delta::new(schema(), &budget), &base, &model, &mut random);
+    }
+}
+
+#[test]
+fn every_type_comes_back() {
+    let mut random = Random::new(5);
+    for data_type in ordered_types().into_iter().chain(opaque_types()) {
+        let t = crate::surface_type(&data_type);
+        let mut delta = Delta::new(schema_of(&data_type), &Budget::unlimited());
+        let mut all = Vec::new();
+        while delta.rows() < 3 * CHUNK_ROWS {
+            let rows = random.pick(&[1, 2, 40, 300]);
+            let long = array(&t, random.pick(&SHAPES), rows + random.below(3) * 5000, 5, &mut random);
+            let from = random.below(long.len() - rows + 1);
+            all.push(long.slice(from, rows));
+            let schema = schema_of(&t);
+            delta = delta.with(batch_of(&schema, vec![long.slice(from, rows)], rows), &[]).unwrap();
+        }
+        let parts: Vec<&dyn Array> = all.iter().map(|array| array.as_ref()).collect();
+        let all = concat(&parts).unwrap();
+        let base = TableVersion::empty(&schema_of(&data_type));
+        let allocators = [ColumnAllocator::unplaced()];
+        let table = delta.consolidated(&base, &allocators, &Allocator::unplaced(), &Serial).unwrap();
+        let stored: Vec<ArrayRef> = table.segments().map(|s| s.segment.column(0).slice(0..s.segment.rows())).collect();
+        assert!((2..=4).contains(&stored.len()), "{} segments", stored.len());
+        let stored: Vec<&dyn Array> = stored.iter().map(|array| array.as_ref()).collect();
+        // Stored floats have one NaN: compare with what storing the values at once gives.
+        let mut stager = Stager::new(schema_of(&data_type), Allocator::unplaced());
+        stager.append(&batch_of(&schema_of(&t), vec![all.clone()], all.len())).unwrap();
+        let at_once = build_part(&schema_of(&t), vec![stager.finish().unwrap()], &allocators, &Serial).unwrap();
+        let at_once = at_once.segments[0].segment.column(0).slice(0..all.len());
+        assert_same(&concat(&stored).unwrap(), &at_once, &format!("{t}"));
+        let rows: Vec<u32> = (0..500).map(|_| random.below(all.len()) as u32).collect();
+        let indices = arrow::array::UInt32Array::from(rows.clone());
+        let expected = arrow::compute::take(all.as_ref(), &indices, None).unwrap();
+        assert_same(&delta.take(0, &rows), &expected, &format!("{t}"));
+        assert_same(&delta.take(0, &rows[..1]), &expected.slice(0, 1), &format!("{t}"));
+        assert_eq!(delta.take(0, &[]).len(), 0);
+    }
+}
+
+#[test]
+fn a_slice_does_not_keep_its_batch() {
+    let mut random = Random::new(9);
+    for data_type in ordered_types().into_iter().chain(opaque_types()) {
+        let t = crate::surface_type(&data_type);
+        let long = array(&t, SHAPES[5], 100_000, 5, &mut random);
+        let few = long.get_array_memory_size() < 100_000;
+        let budget = Budget::new("test", u64::MAX);
+        let empty = Delta::new(schema_of(&t), &budget);
+        let one = empty.with(batch_of(&schema_of(&t), vec![long.slice(70_000, 1)], 1), &[]).unwrap();
+        let many = empty.with(batch_of(&schema_of(&t), vec![long.slice(70_000, 2000)], 2000), &[]).unwrap();
+        assert!(one.bytes() < 4000, "{t}: {} bytes for a row", one.bytes());
+        assert!(few || many.bytes() < long.get_array_memory_size() as u64 / 10, "{t}: {} bytes", many.bytes());
+        assert_eq!(budget.used_bytes(), one.bytes() + many.bytes());
+    }
+}
+
+#[test]
+fn chunks_are_encoded_once_and_shared() {
+    let mut random = Random::new(3);
+    let base = TableVersion::empty(&schema());
+    let of = |delta: &Delta| -> Vec<_> {
+        consolidated(delta, &base, &Serial).segments().map(|version| Arc::clone(&version.segment)).collect()
+    };
+    let mut delta = Delta::new(schema(), &Budget::unlimited());
+    for id in 0..40 {
+        let rows: Vec<Row> = (0..100).map(|i| row(id * 100 + i, &mut random)).collect();
+        delta = delta.with(batch(&rows), &[]).unwrap();
+    }
+    let segments = of(&delta);
+    assert_eq!(segments.iter().map(|segment| segment.rows()).collect::<Vec<_>>(), [1100, 1100, 1100, 700]);
+    let again = of(&delta.clone());
+    assert!(segments.iter().zip(&again).all(|(a, b)| Arc::ptr_eq(a, b)));
+
+    // Rows that die leave what is encoded as it is; further rows only what is behind the last chunk.
+    let fewer = delta.with(batch(&[]), &[TableRow::Delta { row: 5 }, TableRow::Delta { row: 3999 }]).unwrap();
+    assert!(segments.iter().zip(&of(&fewer)).all(|(a, b)| Arc::ptr_eq(a, b)));
+    let more = of(&fewer.with(batch(&[row(4000, &mut random)]), &[]).unwrap());
+    assert!(segments[..3].iter().zip(&more).all(|(a, b)| Arc::ptr_eq(a, b)));
+    assert_eq!((more.len(), more[3].rows()), (4, 701));
+
+    // Two ways to close the chunk: neither sees the other's rows.
+    let rows: Vec<Row> = (0..400).map(|i| row(i, &mut random)).collect();
+    let forgotten = of(&delta.with(batch(&rows), &[]).unwrap());
+    let other = of(&delta.with(batch(&rows[100..]), &[]).unwrap().with(batch(&rows[..70]), &[]).unwrap());
+    assert_eq!((forgotten.len(), forgotten[3].rows(), other.len(), other[3].rows()), (4, 1100, 4, 1070));
+    assert!(!Arc::ptr_eq(&forgotten[3], &other[3]));
+}
+
+#[test]
+fn one_row_at_a_time_stays_small() {
+    let budget = Budget::new("test", u64::MAX);
+    let mut random = Random::new(4);
+    let mut delta = Delta::new(schema(), &budget);
+    let count = 20_000;
+    for id in 0..count {
+        let dead = (id % 2 == 1).then_some(TableRow::Delta { row: id as u32 / 2 });
+        delta = delta.with(batch(&[row(id, &mut random)]), dead.as_slice()).unwrap();
+        assert_eq!(budget.used_bytes(), delta.bytes(), "older views hold nothing");
+    }
+    assert!(delta.bytes() < 150 * count as u64, "{} bytes", delta.bytes());
+    let table = consolidated(&delta, &TableVersion::empty(&schema()), &Serial);
+    assert_eq!((table.segments().count(), table.rows()), (count as usize / CHUNK_ROWS + 1, count as usize / 2));
+    let live = |row: u32| delta.is_live(TableRow::Delta { row }, &TableVersion::empty(&schema()));
+    assert!((0..count as u32).all(|row| live(row) == (row >= count as u32 / 2)));
+}
+
+#[test]
+fn a_full_budget_changes_nothing() {
+    let mut random = Random::new(8);
+    let rows: Vec<Row> = (0..3000).map(|id| row(id, &mut random)).collect();
+    let base = TableVersion::empty(&schema()).with_appended(part(&rows[..100]));
+    let mut refused = 0;
+    for limit in (0..120_000).step_by(701) {
+        let budget = Budget::new("recent rows", limit);
+        let mut delta = Delta::new(schema(), &budget);
+        let mut from = 0;
+        let mut dead = 0;
+        while from < rows.len() {
+            let end = rows.len().min(from + 1 + random.below(120));
+            let used = budget.used_bytes();
+            let deaths: Vec<_> = (0..3).map(|i| TableRow::Base { segment: 0, row: (dead + i) % 100 }).collect();
+            match delta.with(batch(&rows[from..end]), &deaths) {
+                Ok(next) => delta = next,
+                Err(error) => {
+                    assert!(matches!(error, StoreError::Memory(_)), "{error}");
+                    assert!(error.to_string().contains("recent rows"), "{error}");
+                    refused += 1;
+                    assert_eq!(budget.used_bytes(), used);
+                    break;
+                }
+            }
+            from = end;
+            dead += 3;
+        }
+        assert_eq!((delta.rows(), delta.dead_base_rows() as u32), (from, dead.min(100)));
+        let table = consolidated(&delta, &base, &Serial);
+        assert_eq!(table.rows(), 100 - dead.min(100) as usize + from);
+        assert_eq!(budget.used_bytes(), delta.bytes());
+        drop(delta);
+        assert_eq!(budget.used_bytes(), 0);
+    }
+    assert!(refused > 20, "{refused}");
+}
+
+#[test]
+fn encoding_without_memory_or_threads_can_be_tried_again() {
+    let mut random = Random::new(6);
+    let mut delta = Delta::new(schema(), &Budget::unlimited());
+    for id in 0..30 {
+        let rows: Vec<Row> = (0..100).map(|i| row(id * 100 + i, &mut random)).collect();
+        delta = delta.with(batch(&rows), &[TableRow::Delta { row: 0 }][..usize::from(id > 0)]).unwrap();
+    }
+    let base = TableVersion::empty(&schema());
+    // The second time one of the three segments is encoded before the end, and kept.
+    for tasks in 0..2 {
+        let parallel = crate::tests::Cancelling(Mutex::new(tasks));
+        let error = delta.consolidated(&base, &allocators(), &Allocator::unplaced(), &parallel).unwrap_err();
+        assert!(matches!(error, StoreError::Interrupted(_)), "{error}");
+    }
+    let budget = Budget::new("table", 1000);
+    let allocator = Allocator::new(Policy::Local, Arc::clone(&budget));
+    let more = delta.with(batch(&[row(1, &mut random)]), &[]).unwrap();
+    let error = more.consolidated(&base, &vec![ColumnAllocator::local(allocator.clone()); 3], &allocator, &Serial);
+    assert!(matches!(error, Err(StoreError::Memory(_))));
+    assert_eq!(budget.used_bytes(), 0);
+    assert_eq!(consolidated(&more, &base, &Serial).rows(), 3000);
+}
+
+#[test]
+fn faults_of_an_entry_are_named() {
+    let mut random = Random::new(2);
+    let budget = Budget::new("test", u64::MAX);
+    let delta = Delta::new(schema(), &budget);
+    let delta = delta.with(batch(&[row(0, &mut random), row(1, &mut random)]), &[]).unwrap();
+    let used = budget.used_bytes();
+    let error = |rows: RecordBatch, dead: &[TableRow]| delta.with(rows, dead).unwrap_err().to_string();
+    assert_eq!(error(batch(&[]), &[TableRow::Delta { row: 2 }]), "there is no row 2, only 2");
+    // A row that comes with the entry cannot die with it.
+    assert_eq!(error(batch(&[row(2, &mut random)]), &[TableRow::Delta { row: 2 }]), "there is no row 2, only 2");
+    let ids = schema_of(&DataType::Int64);
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![1]));
+    let narrow = batch_of(&ids, vec![Arc::clone(&column)], 1);
+    assert_eq!(error(narrow, &[]), "the rows have 1 columns, the table has 3");
+    let wrong = batch_of(
+        &Arc::new(Schema::new(vec![
+            Field::new("id", DataType::Int64, true),
+            Field::new("name", DataType::Int64, true),
+            Field::new("price", DataType::Decimal128(20, 2), true),
+        ])),
+        vec![Arc::clone(&column), column, Arc::clone(batch(&[row(0, &mut random)]).column(2))],
+        1,
+    );
+    let expected = "column \"name\" is of type Utf8View, the rows have Int64; cast them to Utf8View";
+    assert_eq!(error(wrong, &[]), expected);
+    assert_eq!((budget.used_bytes(), delta.rows(), delta.entries()), (used, 2, 1));
+
+    let base = TableVersion::empty(&schema()).with_appended(part(&[row(0, &mut random)]));
+    let consolidated =
+        |delta: &Delta| delta.consolidated(&base, &allocators(), &Allocator::unplaced(), &Serial).unwrap_err();
+    let dead = |segment, row| delta.with(batch(&[]), &[TableRow::Base { segment, row }]).unwrap();
+    assert_eq!(consolidated(&dead(0, 1)).to_string(), "there is no row 1, only 1");
+    assert_eq!(consolidated(&dead(3, 0)).to_string(), "there is no segment 3, only 1");
+    let other = Delta::new(ids, &budget);
+    assert_eq!(consolidated(&other).to_string(), "the rows have 1 columns, the table has 3");
+}
+
+#[test]
+fn row_numbers_end() {
+    let budget = Budget::unlimited();
+    let mut random = Random::new(2);
+    let full = Log::starting_at(u32::MAX - 2);
+    let two = full.with(batch(&[row(0, &mut random), row(1, &mut random)]), &budget).unwrap();
+    assert_eq!(two.rows(), u32::MAX);
+    let error = two.with(batch(&[row(0, &mut random)]), &budget).unwrap_err();
+    assert!(matches!(error, StoreError::TooManyRows { rows: 1, rows_max: 0 }), "{error}");
+    let t = DataType::Boolean;
+    let many = arrow::array::BooleanArray::from(arrow::buffer::BooleanBuffer::new_unset(ENTRY_ROWS_MAX + 1));
+    let many = batch_of(&schema_of(&t), vec![Arc::new(many)], ENTRY_ROWS_MAX + 1);
+    let delta = Delta::new(schema_of(&t), &budget);
+    assert!(matches!(delta.with(many.clone(), &[]), Err(StoreError::TooManyRows { .. })));
+    let most =
+        delta.with(many.slice(0, CHUNK_ROWS - 1), &[]).unwrap().with(many.slice(1, ENTRY_ROWS_MAX), &[]).unwrap();
+    let base = TableVersion::empty(&schema_of(&t));
+    let table = most.consolidated(&base, &[ColumnAllocator::unplaced()], &Allocator::unplaced(), &Serial).unwrap();
+    assert_eq!((table.segments().count(), table.rows()), (1, SEGMENT_ROWS_MAX - 1));
+}
+
+/// A writer replaces the row that it wrote before and adds another, so that view `n` has `n` live rows.
+#[test]
+fn views_are_consolidated_while_others_are_derived() {
+    let base = TableVersion::empty(&schema());
+    let newest = Mutex::new(Delta::new(schema(), &Budget::unlimited()));
+    let done = AtomicBool::new(false);
+    let entries = 3000;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut random = Random::new(1);
+            for _ in 0..entries {
+                let delta = newest.lock().unwrap().clone();
+                let last = delta.rows() as u32;
+                let dead: Vec<_> = last.checked_sub(1).map(|row| TableRow::Delta { row }).into_iter().collect();
+                let rows = [row(i64::from(last), &mut random), row(i64::from(last) + 1, &mut random)];
+                if random.one_in(10) {
+                    delta.with(batch(&rows[..1]), &[]).unwrap();
+                }
+                let rows = &rows[..if dead.is_empty() { 1 } else { 2 }];
+                *newest.lock().unwrap() = delta.with(batch(rows), &dead).unwrap();
+            }
+            done.store(true, Ordering::Release);
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut seen = 0;
+                while !done.load(Ordering::Acquire) || seen == 0 {
+                    let delta = newest.lock().unwrap().clone();
+                    let table = consolidated(&delta, &base, &Serial);
+                    assert_eq!((table.rows(), delta.live_rows()), (delta.entries(), delta.entries()));
+                    assert!(delta.entries() >= seen);
+                    seen = delta.entries();
+                    let mut ids = Vec::new();
+                    for version in table.segments() {
+                        let all = version.segment.column(0).slice(0..version.segment.rows());
+                        ids.extend_from_slice(all.as_primitive::<Int64Type>().values());
+                    }
+                    assert!(ids.iter().copied().eq(0..delta.rows() as i64), "{} entries", delta.entries());
+                }
+            });
+        }
+    });
+    let delta = newest.into_inner().unwrap();
+    assert_eq!((delta.entries(), consolidated(&delta, &base, &Serial).rows()), (entries, entries));
+}
