@@ -12,7 +12,8 @@ use crate::versions::Write;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(pub u32);
 
-/// What is done to every key of a batch; values come with the keys.
+/// What is done to every key of a batch; values come with the keys. Whatever it is, and whether it changes a key or
+/// not, the key is the statement's until that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
     /// Sets the value, whether there is one or not.
