@@ -16,6 +16,8 @@ use sched::{Affinity, Scheduler, SlotId, Statement};
 use crate::request::WriteKind;
 use crate::store::Keyed;
 
+pub mod shifting;
+
 /// Pairs that a range scan reads.
 pub const RANGE_PAIRS: usize = 100;
 

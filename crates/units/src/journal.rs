@@ -1,7 +1,7 @@
 //! What tests see of a store: which unit executed what, and which ranges moved in between; and the checker of both.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
@@ -27,12 +27,6 @@ pub(crate) struct Journal {
     is_on: AtomicBool,
     /// A planted fault: units execute whatever comes.
     pub(crate) executes_what_moved: AtomicBool,
-}
-
-/// Numbers of requests.
-pub(crate) fn next_request() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Journal {

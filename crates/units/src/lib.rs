@@ -49,5 +49,7 @@ mod journal;
 #[cfg(not(loom))]
 mod monitor;
 mod primitive;
+#[cfg(test)]
+mod scale;
 #[cfg(not(loom))]
 mod unit;

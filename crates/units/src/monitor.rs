@@ -1,6 +1,6 @@
 //! What is accessed of a partition: how often, which keys, and how long it takes, by samples.
 //!
-//! Each thread draws one key of about `KEYS_PER_SAMPLE`, whatever the batches and objects; the rest costs it nothing but a
+//! Each thread draws one key of about `KEYS_PER_SAMPLE`, whatever the batches and objects; the rest costs it a
 //! subtraction. Where a batch has a sample, its execution is timed too.
 //!
 //! # Limits
@@ -54,18 +54,13 @@ impl Monitor {
     /// Draws from a batch that is about to be executed.
     #[inline]
     pub(crate) fn watch<'a>(&'a self, keys: &[u64]) -> Watch<'a> {
-        self.watch_by(keys.len(), |place| keys[place])
-    }
-
-    /// As [`watch`](Self::watch), of a batch whose keys `key` tells.
-    #[inline]
-    pub(crate) fn watch_by<'a>(&'a self, count: usize, key: impl Fn(usize) -> u64) -> Watch<'a> {
+        let count = keys.len();
         thread_local!(static NEXT: Cell<(usize, u64)> = const { Cell::new((0, 0)) });
         let is_drawn = NEXT.with(|next| {
             let (mut place, mut state) = next.get();
             let is_drawn = place < count;
             while place < count {
-                self.draw(key(place));
+                self.draw(keys[place]);
                 // Not every so many keys exactly: batches may be regular.
                 state += 1;
                 place += 1 + (mixed(state) % (2 * KEYS_PER_SAMPLE - 1)) as usize;

@@ -12,7 +12,8 @@ use crate::versions::Write;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectId(pub u32);
 
-/// What is done to every key of a batch; values come with the keys.
+/// What is done to every key of a batch; values come with the keys. Whatever it is, and whether it changes a key or
+/// not, the key is the statement's until that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteKind {
     /// Sets the value, whether there is one or not.
@@ -81,6 +82,13 @@ pub(crate) struct Request {
     pub(crate) id: u64,
 }
 
+/// A number of its own for each request that a test looks at.
+#[cfg(test)]
+fn next_id() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Request {
     pub(crate) fn new(kind: WriteKind, keys: usize, write: Write) -> Arc<Request> {
         Arc::new(Request {
@@ -94,7 +102,7 @@ impl Request {
             failure: Mutex::new(None),
             write,
             #[cfg(test)]
-            id: crate::journal::next_request(),
+            id: next_id(),
         })
     }
 

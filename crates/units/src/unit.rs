@@ -169,8 +169,8 @@ impl Unit {
         }
     }
 
-    /// Executes one command, for the holder of the token. A panic in it fails its statement. A command of a table before
-    /// the one with which keys left is not executed: some of its keys may be another unit's.
+    /// Executes one command, for the holder of the token. A panic in it fails its statement. A command of a table
+    /// before the one with which keys left is not executed: some of its keys may be another unit's.
     pub(crate) fn execute(
         &self,
         state: &mut UnitState,

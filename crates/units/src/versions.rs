@@ -10,8 +10,8 @@
 //! is being taken counts as the oldest.
 //!
 //! # Limits
-//! At most 512 readers are pinned, others wait for a place. While a reader stays pinned, numbers of statements and memory
-//! that was unlinked since are not used again: both grow with what is written meanwhile.
+//! At most 512 readers are pinned, others wait for a place. While a reader stays pinned, numbers of statements and
+//! memory that was unlinked since are not used again: both grow with what is written meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};

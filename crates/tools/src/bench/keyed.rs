@@ -9,12 +9,16 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use numa::Budget;
+use sched::Scheduler;
 use serde_json::json;
+use units::balancer::Algorithm;
+use units::bench::shifting::{CHANGES, Shifting, Tick, measure_shifting};
 use units::bench::{PHASES, Plan, measure};
-use units::store::{Store, UnitPlace};
+use units::store::{Keyed, Store, UnitPlace};
 
 use super::database_of;
 use super::report::{Better, Figure, Output, report, write_head};
@@ -24,12 +28,16 @@ use crate::size::{human, thousands};
 /// Bytes that a pair of dense keys takes at most: 25 GB for a billion (Kissinger et al., ADMS 2014, section 4.2).
 const DENSE_BYTES_TARGET: f64 = 25.0;
 
+/// How often throughput of a range that moves is told, and a cycle of the balancer run.
+const TICK: Duration = Duration::from_millis(250);
+
 /// Arguments of `nearside bench keyed`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   nearside bench keyed                               10 million random keys
   nearside bench keyed --keys 100000000 --json keyed.json
   nearside bench keyed --dense --batch 1             keys 0, 1, 2 .. in a mixed order, one at a time
+  nearside bench keyed --hot 10 --balancer 'ma(8)'   then write a range that halves and moves, 10 seconds each
 
 Four phases: every key is inserted; a quarter as many are written again at random; at most 20 million are read;
 and a hundredth of those are ranges of 100 pairs. Each slot of the scheduler has a unit, and a caller that sends
@@ -53,6 +61,13 @@ pub struct Arguments {
     /// Slots, units and callers; one per usable cpu unless given
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=sched::Config::THREADS_MAX as i64))]
     threads: Option<u16>,
+    /// Then write all keys, a half of them, and that half four times a little to the left, as many seconds each, and
+    /// say what is written per second over time
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u16).range(1..=3600))]
+    hot: Option<u16>,
+    /// With --hot: how ranges of keys move between units, four times a second: off, one_shot or ma(K)
+    #[arg(long, value_name = "NAME", requires = "hot", default_value_t = Algorithm::Off)]
+    balancer: Algorithm,
     /// What keys and their order are made from
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -93,13 +108,59 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         let node = counts.node.map_or_else(String::new, |node| format!(" on node {node}"));
         writeln!(out, "unit {unit:<4} {} commands, {} keys{node}", thousands(counts.commands), thousands(counts.keys))?;
     }
+    if let Some(seconds) = arguments.hot {
+        store.set_balancer(arguments.balancer);
+        let each = Duration::from_secs(u64::from(seconds));
+        figures.extend(run_shifting(scheduler, &keyed, plan, each, &mut out)?);
+    }
     if let Some(json) = json {
         let given = json!({
             "keys": plan.keys, "batch": plan.batch, "dense": plan.dense, "prefix_bits": arguments.prefix_bits,
-            "seed": plan.seed,
+            "seed": plan.seed, "hot": arguments.hot, "balancer": arguments.balancer.to_string(),
         });
         json.write(&report("keyed", database.topology(), threads, given, &figures))?;
         writeln!(out, "\nwritten to {}", json.path().display())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the range that moves, and prints each tick.
+fn run_shifting(
+    scheduler: &Scheduler,
+    keyed: &Keyed,
+    plan: Plan,
+    each: Duration,
+    out: &mut impl Write,
+) -> Result<Vec<Figure>, Failure> {
+    let balancer = keyed.store().balancer();
+    writeln!(out, "\nwrites    of all keys, half of them, and that half moving; balancer {balancer}\n")?;
+    writeln!(out, "{:>8} {:>8} {:>14} {:>14} {:>10}", "seconds", "changes", "per second", "pairs moved", "in ms")?;
+    let print = |tick: Tick| {
+        let seconds = tick.at.as_secs_f64();
+        let per_second = thousands(tick.per_second as u64);
+        let moving = tick.moving.as_secs_f64() * 1e3;
+        println!("{seconds:>8.2} {:>8} {per_second:>14} {:>14} {moving:>10.2}", tick.changes, thousands(tick.moved));
+    };
+    let shifting = Shifting { each, tick: TICK };
+    let ticks = measure_shifting(scheduler, keyed, plan, shifting, &print).map_err(Failure::new)?;
+    let figures = (0..=CHANGES).map(|changes| {
+        let own: Vec<&Tick> = ticks.iter().filter(|tick| tick.changes == changes).collect();
+        let per_second = own.iter().map(|tick| tick.per_second).sum::<f64>() / own.len() as f64;
+        let mut figure = Figure::new(format!("hot range {changes}"), per_second, "per s", Better::More);
+        let over_time = |tick: &&Tick| json!([tick.at.as_secs_f64(), tick.per_second, tick.moved]);
+        figure.details.insert("over_time".to_owned(), own.iter().map(over_time).collect());
+        figure
+    });
+    let figures: Vec<Figure> = figures.collect();
+    writeln!(out)?;
+    for figure in &figures {
+        writeln!(out, "{:<12} {:>14}", figure.name, thousands(figure.value as u64))?;
+    }
+    for of in keyed.partitions() {
+        let first = of.first_key.map_or_else(|| "none".to_owned(), |key| format!("{key:#x}"));
+        let time = of.time_per_key.map_or(0, |time| time.as_nanos());
+        let pairs = thousands(of.pairs);
+        writeln!(out, "unit {:<4} {pairs} pairs from key {first}, {}, {time} ns per key", of.unit, human(of.bytes))?;
+    }
+    Ok(figures)
 }

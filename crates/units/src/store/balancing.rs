@@ -1,10 +1,10 @@
 //! Balancing: cycles that look at what was accessed of an object, decide, and move ranges from unit to unit while
 //! statements run.
 //!
-//! `routing/README.md` is the protocol of a transfer. Each object is balanced by itself; one cycle at a time per object.
+//! `routing/README.md` is the protocol of a transfer. Each object is balanced by itself, one cycle at a time.
 //!
-//! Source: Kissinger et al., ADMS 2014, section 3.3. There, units stop for a cycle and change their tables together; here
-//! each range moves by itself, under the tokens of the two units, and everybody else goes on.
+//! Source: Kissinger et al., ADMS 2014, section 3.3. There, units stop for a cycle and change their tables together;
+//! here each range moves by itself, under the tokens of the two units, and everybody else goes on.
 
 use std::collections::VecDeque;
 use std::fmt;

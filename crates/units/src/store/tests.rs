@@ -297,3 +297,30 @@ fn a_statement_over_several_objects_shows_all_of_them_or_none() {
     let again = store.create(u64::MAX, 8);
     assert_eq!((pairs_of(&again).len(), pairs_of(&other).len()), (0, 0));
 }
+
+#[test]
+fn a_statement_holds_the_keys_that_it_leaves_as_they_are() {
+    for (kind, is_there) in [(WriteKind::Delete, false), (WriteKind::Update, false), (WriteKind::InsertMissing, true)] {
+        let store = store(2);
+        let keyed = store.create(9999, 8);
+        let group = [(1, 5), (9000, 5)];
+        if is_there {
+            keyed.write(WriteKind::Insert, &group).unwrap();
+        }
+        let mut slow = store.begin().unwrap();
+        assert_eq!(slow.write(&keyed, kind, &[(1, 6)]).unwrap(), 0);
+        assert_eq!(slow.write(&keyed, kind, &[(1, 6)]).unwrap(), 0);
+        for other in [WriteKind::Upsert, WriteKind::Delete, kind] {
+            let mut statement = store.begin().unwrap();
+            assert!(matches!(statement.write(&keyed, other, &group), Err(WriteError::Busy)), "{kind:?}, {other:?}");
+        }
+        assert_eq!(slow.write(&keyed, kind, &[(9000, 6)]).unwrap(), 0);
+        slow.commit();
+        assert_eq!(pairs_of(&keyed), if is_there { group.to_vec() } else { Vec::new() }, "{kind:?}");
+        assert_eq!(keyed.write(WriteKind::Upsert, &group).unwrap(), 2);
+        assert_eq!(keyed.write(WriteKind::Delete, &group).unwrap(), 2);
+        store.settle();
+        store.settle();
+        assert_eq!((keyed.len(), keyed.used_bytes(), store.versions.open_writes()), (0, 0, 0), "{kind:?}");
+    }
+}

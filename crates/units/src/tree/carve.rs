@@ -65,7 +65,7 @@ impl Tree {
     }
 
     /// A child as a subtree, by a key of its interval or of its slot.
-    pub(super) fn subtree(&self, child: Child, key: u64) -> Subtree {
+    fn subtree(&self, child: Child, key: u64) -> Subtree {
         match child {
             Child::Inner { block, shift, bits, .. } => Subtree { child, first: self.prefix(block), top: shift + bits },
             Child::Leaf { cover, .. } => Subtree { child, first: interval_start(key, cover), top: cover },

@@ -1,8 +1,8 @@
 //! A range of keys from one owner to another: all of it made beforehand, and switched by one store.
 //!
-//! The tree that gives is carved ([`super::carve`]), the one that takes gets the subtrees ([`super::graft`]) and, of leaves
-//! that the range cuts, the keys. Older values and the marks of running statements go along. Until the switch the tree
-//! that gives answers for the range as before; after it, it keeps what readers may still be in.
+//! The tree that gives is carved ([`super::carve`]), the one that takes gets the subtrees ([`super::graft`]) and, of
+//! leaves that the range cuts, the keys. Older values and the marks of running statements go along. Until the switch
+//! the tree that gives answers for the range as before; after it, it keeps what readers may still be in.
 //!
 //! Invariants: a handover that fails or panics leaves both trees with the pairs they had; the switch cannot fail.
 

@@ -9,7 +9,7 @@
 //! A leaf is changed by its owner alone, in place: the sequence is odd meanwhile, and a reader that saw it odd or
 //! changed reads again. A leaf that was replaced keeps what it had for the readers that are still in it.
 
-use super::slot::DIRECT_BITS;
+use super::slot::{Child, DIRECT_BITS};
 use crate::arena::{Arena, Block, LINE_WORDS};
 use crate::versions::{Mark, Pin};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
@@ -40,6 +40,17 @@ pub(super) fn leaf_capacity(lines: usize) -> usize {
 /// The lines of a leaf for `count` pairs.
 pub(super) fn leaf_lines(count: usize) -> usize {
     (count + 1).div_ceil(4).max(1)
+}
+
+impl Child {
+    /// The block of a leaf and its lines.
+    pub(super) fn leaf_block(self) -> Option<(Block, usize)> {
+        match self {
+            Child::Leaf { block, lines, .. } => Some((block, lines)),
+            Child::Direct { block } => Some((block, DIRECT_LINES)),
+            Child::Empty | Child::Inner { .. } => None,
+        }
+    }
 }
 
 /// A leaf of either kind, to read and for its owner to change.

@@ -1,7 +1,7 @@
 //! The right to change a tree: one thread at a time has it.
 //!
-//! Invariant: whatever needs memory is taken before anything is linked, so a change that finds no memory changes
-//! nothing.
+//! Invariants: whatever needs memory is taken before anything is linked, so a change that finds no memory changes
+//! nothing; a statement marks every key that it names until it ends, those too that it finds as it leaves them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// The value afterwards, `None` for no change at all.
+    /// The value afterwards, `None` where it stays.
     fn of(self, before: Option<u64>) -> Option<Option<u64>> {
         match (self, before) {
             (Change::Put(value), _) | (Change::Insert(value), None) | (Change::Replace(value), Some(_)) => {
@@ -79,7 +79,8 @@ pub struct Owner {
 }
 
 impl Owner {
-    /// An empty tree whose inner nodes take at most `prefix_bits` bits of a key (8 in the paper, which is the most; at least 1).
+    /// An empty tree whose inner nodes take at most `prefix_bits` bits of a key (8 in the paper, which is the most; at
+    /// least 1).
     pub fn new(arena: Arc<Arena>, versions: Arc<Versions>, prefix_bits: u32) -> Owner {
         let tree = Tree { arena, root: AtomicU64::new(0), pairs: AtomicU64::new(0) };
         Owner {
@@ -182,8 +183,15 @@ impl Owner {
                 None => {}
             }
         }
-        let Some(value) = change.of(before) else { return Ok((before, false)) };
-        if value.is_some() && before.is_none() && !found.is_some_and(|leaf| leaf.has_room(&tree.arena)) {
+        let value = change.of(before);
+        if is_marked && value.is_none() {
+            return Ok((before, false));
+        }
+        // A key that stays as it is gets a mark as well: other statements change it before this one or after it, as
+        // they do this one's other keys, and not in between.
+        let value = value.unwrap_or(before);
+        let is_more = value.is_some() && before.is_none();
+        if !found.is_some_and(|leaf| !is_more || leaf.has_room(&tree.arena)) {
             self.make_room(key)?;
             found = tree.leaf(tree.way(key).child);
         }

@@ -48,8 +48,8 @@ impl Owner {
         }
     }
 
-    /// The lines of a leaf that is full. One that statements are filling becomes twice as large, as its older values are
-    /// copied with it each time.
+    /// The lines of a leaf that is full. One that statements are filling becomes twice as large, as its older values
+    /// are copied with it each time.
     fn grown_lines(&self, leaf: &Leaf<'_>, demand: usize) -> usize {
         let is_being_filled = self.tree.chain(leaf.undo()).take(demand).count() * 2 > demand;
         let lines = leaf_lines(demand + 1);
@@ -170,7 +170,7 @@ impl Owner {
 
     /// A leaf with a copy of another's chain: who is in the other goes on seeing what it has seen, since nobody
     /// changes it.
-    pub(super) fn with_copied_chain(
+    fn with_copied_chain(
         &mut self,
         chain: Block,
         make: impl FnOnce(&mut Owner, Block) -> Result<Child, MemoryError>,

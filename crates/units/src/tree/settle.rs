@@ -254,7 +254,7 @@ impl Owner {
     }
 
     /// Unlinks a leaf whose chain lives on, or that has none.
-    pub(super) fn unlink_child(&mut self, child: Child) {
+    fn unlink_child(&mut self, child: Child) {
         if let Some((block, lines)) = child.leaf_block() {
             self.unlink(block, lines);
         }

@@ -2,7 +2,6 @@
 //!
 //! Invariant: the word 0 is the empty slot.
 
-use super::node::DIRECT_LINES;
 use crate::arena::Block;
 
 /// Bits of a key that lie below those that a leaf of values without keys counts.
@@ -37,15 +36,6 @@ impl Child {
             KIND_LEAF => Child::Leaf { block, cover: low, lines: (word >> 48) as usize },
             KIND_DIRECT => Child::Direct { block },
             _ => Child::Empty,
-        }
-    }
-
-    /// The block of a leaf and its lines.
-    pub(super) fn leaf_block(self) -> Option<(Block, usize)> {
-        match self {
-            Child::Leaf { block, lines, .. } => Some((block, lines)),
-            Child::Direct { block } => Some((block, DIRECT_LINES)),
-            Child::Empty | Child::Inner { .. } => None,
         }
     }
 

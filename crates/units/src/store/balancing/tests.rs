@@ -9,6 +9,7 @@ use random::Random;
 use super::super::{UnitPlace, WriteError};
 use super::*;
 use crate::request::{Request, WriteKind};
+use crate::scale;
 use crate::tree::fault;
 use crate::versions::Pin;
 
@@ -143,43 +144,43 @@ fn move_until(keyed: &Keyed, stop: &AtomicBool, seed: u64) -> u64 {
 
 #[test]
 fn statements_do_what_ordered_maps_do_while_ranges_move() {
-    for seed in 0..2 {
-        let store = store();
-        store.units[0].journal.1.turn_on();
-        let keyed = store.create(KEYS * WRITERS, 8);
-        let table = keyed.object.balancing.lock().table.clone();
-        let stop = AtomicBool::new(false);
-        let models = std::thread::scope(|scope| {
-            let mover = scope.spawn(|| move_until(&keyed, &stop, seed));
-            let writers: Vec<_> = (0..WRITERS)
-                .map(|number| {
-                    let keyed = &keyed;
-                    scope.spawn(move || {
-                        let random = Random::new(seed * 10 + number);
-                        let mut writer = Writer { keyed, number, model: BTreeMap::new(), random, readers: Vec::new() };
-                        for _ in 0..150 {
-                            writer.write();
-                            writer.check();
-                        }
-                        writer.model
-                    })
+    let seed = scale::seed();
+    let rounds = scale::times(50);
+    let store = store();
+    store.units[0].journal.1.turn_on();
+    let keyed = store.create(KEYS * WRITERS, 8);
+    let table = keyed.object.balancing.lock().table.clone();
+    let stop = AtomicBool::new(false);
+    let models = std::thread::scope(|scope| {
+        let mover = scope.spawn(|| move_until(&keyed, &stop, seed));
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|number| {
+                let keyed = &keyed;
+                scope.spawn(move || {
+                    let random = Random::new(seed + number);
+                    let mut writer = Writer { keyed, number, model: BTreeMap::new(), random, readers: Vec::new() };
+                    for _ in 0..rounds {
+                        writer.write();
+                        writer.check();
+                    }
+                    writer.model
                 })
-                .collect();
-            let models: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
-            stop.store(true, Ordering::Relaxed);
-            assert!(mover.join().unwrap() > 20, "ranges moved");
-            models.into_iter().map(Result::unwrap).collect::<Vec<_>>()
-        });
-        let mut expected: Vec<(u64, u64)> = models.into_iter().flatten().collect();
-        expected.sort_unstable();
-        assert_eq!(pairs_of(&keyed, &store.pin(), |_| true), expected);
-        assert_eq!(keyed.len(), expected.len() as u64);
-        assert!(store.units[0].journal.1.check(table).unwrap() > 100);
-        keyed.write(WriteKind::Delete, &expected).unwrap();
-        store.settle();
-        store.settle();
-        assert_eq!((keyed.len(), keyed.used_bytes(), store.versions.open_writes()), (0, 0, 0));
-    }
+            })
+            .collect();
+        let models: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        stop.store(true, Ordering::Relaxed);
+        assert!(mover.join().unwrap() > 20, "ranges moved");
+        models.into_iter().map(Result::unwrap).collect::<Vec<_>>()
+    });
+    let mut expected: Vec<(u64, u64)> = models.into_iter().flatten().collect();
+    expected.sort_unstable();
+    assert_eq!(pairs_of(&keyed, &store.pin(), |_| true), expected);
+    assert_eq!(keyed.len(), expected.len() as u64);
+    assert!(store.units[0].journal.1.check(table).unwrap() as u64 > rounds);
+    keyed.write(WriteKind::Delete, &expected).unwrap();
+    store.settle();
+    store.settle();
+    assert_eq!((keyed.len(), keyed.used_bytes(), store.versions.open_writes()), (0, 0, 0));
 }
 
 #[test]
@@ -200,7 +201,13 @@ fn statements_over_many_units_are_seen_whole_while_ranges_move() {
                     for round in 0..500_u64 {
                         let pairs: Vec<(u64, u64)> =
                             group(random.below_u64(GROUPS)).map(|key| (key, writer << 32 | round)).collect();
-                        let kind = if random.one_in(4) { WriteKind::Delete } else { WriteKind::Upsert };
+                        let kind = random.pick(&[
+                            WriteKind::Upsert,
+                            WriteKind::Upsert,
+                            WriteKind::Delete,
+                            WriteKind::InsertMissing,
+                            WriteKind::Update,
+                        ]);
                         match keyed.write(kind, &pairs) {
                             Ok(_) => written.fetch_add(1, Ordering::Relaxed),
                             Err(WriteError::Busy) => 0,
@@ -218,7 +225,12 @@ fn statements_over_many_units_are_seen_whole_while_ranges_move() {
                 let mut values = Vec::new();
                 keyed.lookup(&keys, &pin, |_, value| values.push(value));
                 assert!(values.iter().all(|value| *value == values[0]), "{values:?}");
-                assert_eq!(pairs_of(&keyed, &pin, |_| true).len() % 5, 0);
+                let mut seen = pairs_of(&keyed, &pin, |_| true);
+                assert!(seen.is_sorted_by_key(|pair| pair.0));
+                seen.sort_by_key(|pair| pair.0 % 10_000);
+                for of_group in seen.chunk_by(|one, other| one.0 % 10_000 == other.0 % 10_000) {
+                    assert!(of_group.len() == 5 && of_group.iter().all(|pair| pair.1 == of_group[0].1), "{of_group:?}");
+                }
             }
         });
         writers.into_iter().for_each(|writer| writer.join().unwrap());
