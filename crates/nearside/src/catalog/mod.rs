@@ -370,10 +370,10 @@ impl CatalogState {
         Ok(())
     }
 
-    /// A new delta over the same base, for a table that must still exist.
-    pub(crate) fn set_delta(&mut self, table: u64, delta: TableDelta) -> Result<()> {
-        let entry = self.existing(table)?;
-        *entry = Arc::new(TableEntry { delta: Some(Arc::new(delta)), ..TableEntry::clone(entry) });
+    /// A new delta over the base of `table`, which its one writer has made from what stands here and which has all its
+    /// indexes; it must still exist.
+    pub(crate) fn set_delta(&mut self, table: &TableEntry, delta: TableDelta) -> Result<()> {
+        *self.existing(table.id)? = Arc::new(TableEntry { delta: Some(Arc::new(delta)), ..table.clone() });
         Ok(())
     }
 

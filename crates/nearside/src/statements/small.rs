@@ -61,6 +61,7 @@ pub(crate) fn write_small(
         },
     };
     let pin = keys.units().map(|units| units.pin());
+    let adds = rows.num_rows() > 0;
     let first_row = before.rows() as u64;
     let mut changes = Vec::with_capacity(keys.objects.len());
     for (number, index) in table.unique_indexes().enumerate() {
@@ -71,11 +72,15 @@ pub(crate) fn write_small(
     }
     drop(pin);
     let after = before.with(rows, dead)?;
+    // Whoever scans it needs room for its rows once more.
+    if adds && table.meta.budget().available_bytes().is_some_and(|free| free < after.bytes()) {
+        return Ok(SmallWrite::NotSmall);
+    }
     let is_large = is_large(&after, table);
     let statement = written(&keys, &changes)?;
     running.check()?;
     let delta = TableDelta::new(after, keys);
-    running.home.commit_keys(statement, |state| state.set_delta(table.id, delta))?;
+    running.home.commit_keys(statement, |state| state.set_delta(table, delta))?;
     // What is committed stays so: where there is no memory to merge it now, the next statement tries again.
     if is_large && let Err(error) = merge(table.id, running) {
         tracing::debug!("the delta of table '{}' was not merged: {error}", table.name.shown());

@@ -322,7 +322,7 @@ fn a_full_budget_leaves_nothing_behind() {
     let mut held = 0;
     let error = loop {
         let sql =
-            format!("INSERT INTO t SELECT {held} + value, repeat('x', 9000) || value FROM generate_series(1, 50)");
+            format!("INSERT INTO t SELECT {held} + value, repeat(md5(({held} + value)::TEXT), 280) FROM generate_series(1, 50)");
         match changed(&session, &sql) {
             Ok(count) => held += count as i64,
             Err(error) => break error,
