@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchOpt
 use datafusion_common::ScalarValue;
 use storage::{Keys, TableRow};
 
-use crate::api::session::Session;
+use crate::api::session::{Session, not_on_a_worker};
 use crate::catalog::delta::FoundKeys;
 use crate::catalog::{Name, TableEntry, Workers};
 use crate::error::{Error, Result};
@@ -46,7 +46,8 @@ pub struct KeyedTable {
 /// Rows that were found by their keys.
 #[derive(Clone, Debug)]
 pub struct KeyedRows {
-    /// All columns of the rows, in the order of the keys that they were asked for by.
+    /// All columns of the rows, in the order of the keys that they were asked for by. Texts of `CHAR(n)` have no blanks
+    /// at their end.
     pub rows: RecordBatch,
     /// For each row the place of its key among those asked for; keys that no row has are left out.
     pub places: Vec<usize>,
@@ -102,7 +103,7 @@ impl KeyedTable {
     /// # Errors
     /// Keys of another number of columns, or that do not fit their types; the table was dropped; no memory.
     pub fn lookup(&self, keys: impl KeyColumns) -> Result<KeyedRows> {
-        let running = self.running();
+        let running = self.running()?;
         let (state, pin) = running.home.pinned();
         let table = state.table(&self.name)?;
         let (number, index) = primary_key(table)?;
@@ -148,7 +149,7 @@ impl KeyedTable {
     /// Columns that are not the table's, values that do not fit, NULL where none may be, a key that is given twice, a
     /// value of another unique column that is there already; no memory. Then nothing was written.
     pub fn upsert(&self, rows: &RecordBatch) -> Result<u64> {
-        upsert(&self.name, rows, &self.running())
+        upsert(&self.name, rows, &self.running()?)
     }
 
     /// Takes away the rows that have these keys, and gives how many there were.
@@ -156,11 +157,12 @@ impl KeyedTable {
     /// # Errors
     /// As [`lookup`](Self::lookup). Then nothing was taken away.
     pub fn delete(&self, keys: impl KeyColumns) -> Result<u64> {
-        delete(&self.name, keys.into_columns(), &self.running())
+        delete(&self.name, keys.into_columns(), &self.running()?)
     }
 
-    fn running(&self) -> Arc<RunningStatement> {
-        Arc::new(RunningStatement::start(&self.inner, self.inner.default_planner()))
+    fn running(&self) -> Result<Arc<RunningStatement>> {
+        not_on_a_worker()?;
+        Ok(Arc::new(RunningStatement::start(&self.inner, self.inner.default_planner())))
     }
 
     fn rows_of(&self, table: &TableEntry, found: &[Option<TableRow>], running: &RunningStatement) -> Result<KeyedRows> {

@@ -229,21 +229,23 @@ fn is_pattern(op: Operator) -> bool {
 /// Takes the blanks off texts as they are written, and of `VARCHAR(n)`, where one of what is compared is a text of
 /// `CHAR(n)`.
 fn trim(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
-    if !all.iter().any(|expr| length_of(expr, schema).is_some()) {
-        return false;
+    let has_length = all.iter().any(|expr| length_of(expr, schema).is_some());
+    has_length && all.iter_mut().fold(false, |changed, expr| trimmed(expr, schema) | changed)
+}
+
+/// Takes the blanks off a text that is compared with one of `CHAR(n)`.
+fn trimmed(expr: &mut Expr, schema: &DFSchema) -> bool {
+    if let Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) = expr {
+        let end = text.trim_end_matches(' ').len();
+        let changed = end < text.len();
+        text.truncate(end);
+        return changed;
     }
-    let mut changed = false;
-    for expr in all {
-        if let Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) = &mut **expr {
-            let end = text.trim_end_matches(' ').len();
-            changed |= end < text.len();
-            text.truncate(end);
-        } else if is_varying(expr, schema) {
-            **expr = bare(std::mem::take(*expr));
-            changed = true;
-        }
+    let changes = is_varying(expr, schema);
+    if changes {
+        *expr = bare(std::mem::take(expr));
     }
-    changed
+    changes
 }
 
 /// The same of a value and the rows of a query that it is compared with.
@@ -251,7 +253,7 @@ fn trim_query(value: &mut Expr, query: &mut Subquery, schema: &DFSchema) -> Resu
     let [column] = query.subquery.schema().columns().try_into().unwrap_or_else(|_| [Column::from_name("")]);
     let of = (Expr::Column(column.clone()), query.subquery.schema());
     if length_of(&of.0, of.1).is_some() {
-        return Ok(trim(&mut [value, &mut of.0.clone()], schema));
+        return Ok(trimmed(value, schema));
     }
     if length_of(value, schema).is_none() || !is_varying(&of.0, of.1) {
         return Ok(false);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, AsArray, RecordBatch, StringViewArray};
 use arrow::datatypes::{Field, Schema};
 
 use crate::catalog::delta::SMALL_ROWS_MAX;
@@ -44,7 +44,18 @@ pub(crate) fn fitted_keys(keys: Vec<ArrayRef>, table: &TableEntry, index: &Index
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
     let given =
         keys.iter().zip(schema.fields()).map(|(array, f)| Field::new(f.name(), array.data_type().clone(), true));
-    fitted(&RecordBatch::try_new(Arc::new(Schema::new(given.collect::<Vec<_>>())), keys)?, &schema)
+    let keys = fitted(&RecordBatch::try_new(Arc::new(Schema::new(given.collect::<Vec<_>>())), keys)?, &schema)?;
+    // Texts of CHAR(n) are kept without the blanks at their end.
+    let bare = keys.columns().iter().zip(schema.fields()).map(|(column, field)| {
+        match (table.lengths.get(field.name()).is_some_and(|length| length.is_fixed()), column.as_string_view_opt()) {
+            (true, Some(texts)) => {
+                let bare = texts.iter().map(|text| text.map(|text| text.trim_end_matches(' ')));
+                Arc::new(bare.collect::<StringViewArray>()) as ArrayRef
+            }
+            _ => Arc::clone(column),
+        }
+    });
+    Ok(RecordBatch::try_new(Arc::clone(&schema), bare.collect())?)
 }
 
 /// Puts rows under their primary keys, in the place of those that have them; how many.
@@ -119,6 +130,9 @@ fn in_order(rows: &RecordBatch, table: &TableEntry) -> Result<RecordBatch> {
     };
     if let Some(other) = rows.schema().fields().iter().find(|field| schema.index_of(field.name()).is_err()) {
         return Err(Error::plan(format!("table '{}' has no column '{}'", table.name.shown(), other.name())));
+    }
+    if rows.num_columns() > schema.fields().len() {
+        return Err(Error::plan("a column stands twice in the rows; give each column once"));
     }
     let mut fields = Vec::with_capacity(schema.fields().len());
     let mut columns = Vec::with_capacity(schema.fields().len());

@@ -72,8 +72,8 @@ pub(crate) fn write_small(
     }
     drop(pin);
     let after = before.with(rows, dead)?;
-    // Whoever scans it needs room for its rows once more.
-    if adds && table.meta.budget().available_bytes().is_some_and(|free| free < after.bytes()) {
+    // Whoever scans it needs room for its rows, and for encoding them.
+    if adds && table.meta.budget().available_bytes().is_some_and(|free| free / 4 < after.bytes()) {
         return Ok(SmallWrite::NotSmall);
     }
     let is_large = is_large(&after, table);

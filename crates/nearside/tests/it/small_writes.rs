@@ -321,8 +321,9 @@ fn a_full_budget_leaves_nothing_behind() {
     session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT)").unwrap();
     let mut held = 0;
     let error = loop {
-        let sql =
-            format!("INSERT INTO t SELECT {held} + value, repeat(md5(({held} + value)::TEXT), 280) FROM generate_series(1, 50)");
+        let sql = format!(
+            "INSERT INTO t SELECT {held} + value, repeat(md5(({held} + value)::TEXT), 280) FROM generate_series(1, 50)"
+        );
         match changed(&session, &sql) {
             Ok(count) => held += count as i64,
             Err(error) => break error,
@@ -568,4 +569,54 @@ fn keyed_tables_refuse_what_is_not_theirs() {
     assert_eq!(number(&session, "SELECT count(*) FROM t"), 1);
     session.execute("DROP TABLE t").unwrap();
     assert!(keyed.lookup(vec![texts, numbers]).unwrap_err().to_string().contains("'t'"));
+}
+
+#[test]
+fn large_statements_of_few_changes_keep_what_small_ones_wrote() {
+    for key in ["k BIGINT PRIMARY KEY, v TEXT", "k BIGINT PRIMARY KEY, v TEXT, w BIGINT UNIQUE"] {
+        let session = database().session();
+        let columns = if key.contains("UNIQUE") { "value, 'a', value" } else { "value, 'a'" };
+        session.execute(&format!("CREATE TABLE t ({key})")).unwrap();
+        session.execute(&format!("INSERT INTO t SELECT {columns} FROM generate_series(1, 5000)")).unwrap();
+        session.execute("INSERT INTO t (k, v) VALUES (6000, 'x'), (6001, 'y')").unwrap();
+        session.execute("DELETE FROM t WHERE k = 6001 OR k = 7").unwrap();
+        let insert = format!("INSERT INTO t SELECT {columns} FROM generate_series(1, 5001) ON CONFLICT");
+        assert_eq!(changed(&session, &format!("{insert} DO NOTHING")), Ok(2));
+        assert_eq!(number(&session, "SELECT count(*) FROM t"), 5002);
+        assert_eq!(number(&session, "SELECT count(*) FROM t WHERE k = 6000 AND v = 'x'"), 1);
+        session.execute("UPDATE t SET v = 'small' WHERE k = 6000").unwrap();
+        let update = format!("{insert} (k) DO UPDATE SET v = 'large' WHERE t.k % 1000 = 0");
+        assert_eq!(changed(&session, &update), Ok(5));
+        assert_eq!(number(&session, "SELECT count(*) FROM t WHERE v = 'large'"), 5);
+        assert_eq!(number(&session, "SELECT count(*) FROM t WHERE v = 'small'"), 1);
+        assert_eq!(number(&session, "SELECT count(DISTINCT k) FROM t"), 5002);
+    }
+}
+
+#[test]
+fn what_a_kept_write_is_not_sure_of_is_planned() {
+    let database = database();
+    let session = database.session();
+    session
+        .execute(
+            "CREATE TABLE t (id BIGINT PRIMARY KEY, \"$1\" BIGINT, v BIGINT); INSERT INTO t VALUES (1, 7, 0);
+             CREATE TABLE c (c CHAR(3) PRIMARY KEY, v INT); INSERT INTO c VALUES ('ab', 0);
+             CREATE TABLE e (id BIGINT PRIMARY KEY, a INT, s TEXT, b BOOLEAN)",
+        )
+        .unwrap();
+    // A column is no parameter.
+    assert!(session.execute("UPDATE t SET v = $1 WHERE id = 1").is_err());
+    assert_eq!(number(&session, "SELECT v FROM t"), 0);
+    let error = session.execute("UPDATE e SET b = (a = s) WHERE id = 5").map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("e.a") && !error.contains("row."), "{error}");
+    let prepared = session.prepare("UPDATE c SET v = CASE WHEN c = $1 THEN 1 ELSE 2 END WHERE c = 'ab'").unwrap();
+    prepared.run(&["ab ".into()]).unwrap();
+    assert_eq!(rows(&session, "SELECT v FROM c"), [["1"]]);
+    let keyed = database.keyed("c").unwrap();
+    assert_eq!(pairs(&keyed.lookup(&["ab "][..]).unwrap()), [(0, "ab 1".to_string())]);
+    assert_eq!(keyed.delete(&["ab "][..]).unwrap(), 1);
+    session
+        .execute("INSERT INTO c VALUES ('ab', 0); CREATE TABLE b (v VARCHAR(5)); INSERT INTO b VALUES ('ab ')")
+        .unwrap();
+    assert_eq!(number(&session, "SELECT count(*) FROM b WHERE v IN (SELECT c FROM c)"), 1);
 }

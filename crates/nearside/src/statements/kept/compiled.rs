@@ -9,7 +9,7 @@ use datafusion_common::{Column, DFSchema};
 use datafusion_expr::{Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder};
 use exec::Expression;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::lower::PhysicalExpression;
 use crate::run::query;
 use crate::run::statement::RunningStatement;
@@ -22,8 +22,11 @@ const ROW: &str = "row";
 #[derive(Debug)]
 pub(super) struct Compiled(PhysicalExpression);
 
-/// The columns of a row: values of parameters are columns like others, called `$1`, `$2`, ..
-pub(super) struct RowSchema(SchemaRef);
+/// The columns of a row: values of parameters are columns like others, the last ones, called `$1`, `$2`, ..
+pub(super) struct RowSchema {
+    columns: SchemaRef,
+    parameters: usize,
+}
 
 impl Compiled {
     /// The type of its values.
@@ -41,12 +44,13 @@ impl Compiled {
 }
 
 impl RowSchema {
-    /// A row of these columns, in this order; `None` where two have one name.
-    pub(super) fn new(parts: &[&SchemaRef]) -> Option<RowSchema> {
-        let fields = parts.iter().flat_map(|part| part.fields().iter());
+    /// A row of these columns, and parameters behind them; `None` where two have one name.
+    pub(super) fn new(columns: Option<&SchemaRef>, parameters: &SchemaRef) -> Option<RowSchema> {
+        let fields = columns.into_iter().chain([parameters]).flat_map(|part| part.fields().iter());
         let fields: Vec<FieldRef> = fields.map(|field| Arc::new(Field::clone(field).with_nullable(true))).collect();
         let names: std::collections::HashSet<&String> = fields.iter().map(|field| field.name()).collect();
-        (names.len() == fields.len()).then(|| RowSchema(Arc::new(Schema::new(fields))))
+        (names.len() == fields.len())
+            .then(|| RowSchema { columns: Arc::new(Schema::new(fields)), parameters: parameters.fields().len() })
     }
 
     /// Expressions over the row, cast to the types of the columns of `to` where it is given; `None` where they cannot
@@ -66,17 +70,24 @@ impl RowSchema {
             let Some(expression) = self.over_row(expression.unalias())? else { return Ok(None) };
             outputs.push(expression.alias(format!("output {place}")));
         }
-        let source = GivenSource::table(RecordBatch::new_empty(Arc::clone(&self.0)));
-        let mut plan = LogicalPlanBuilder::scan(ROW, source, None)?.project(outputs)?.build()?;
+        let source = GivenSource::table(RecordBatch::new_empty(Arc::clone(&self.columns)));
+        let planned = LogicalPlanBuilder::scan(ROW, source, None)?.project(outputs).and_then(LogicalPlanBuilder::build);
+        let Ok(mut plan) = planned else { return Ok(None) };
         if let Some(to) = to {
             let mut cast = Vec::with_capacity(count);
             for ((table, field), to) in plan.schema().iter().zip(to.fields()) {
                 let column = Expr::Column(Column::from((table, field)));
-                cast.push(column.cast_to(to.data_type(), plan.schema())?.alias(field.name()));
+                let Ok(output) = column.cast_to(to.data_type(), plan.schema()) else { return Ok(None) };
+                cast.push(output.alias(field.name()));
             }
             plan = LogicalPlanBuilder::from(plan).project(cast)?.build()?;
         }
-        let optimised = query::optimised(plan, running)?;
+        // What is wrong with it shows when the statement is planned, in its own words.
+        let optimised = match query::optimised(plan, running) {
+            Ok(optimised) => optimised,
+            Err(stopped @ (Error::Cancelled | Error::Timeout)) => return Err(stopped),
+            Err(_) => return Ok(None),
+        };
         let outputs = match &optimised {
             LogicalPlan::Projection(projection) if matches!(*projection.input, LogicalPlan::TableScan(_)) => {
                 projection.expr.clone()
@@ -92,7 +103,7 @@ impl RowSchema {
         if outputs.len() != count {
             return Ok(None);
         }
-        let schema = DFSchema::try_from_qualified_schema(ROW, &self.0)?;
+        let schema = DFSchema::try_from_qualified_schema(ROW, &self.columns)?;
         let compiled = outputs.iter().map(|output| {
             let output = output.clone().unalias();
             Ok(Compiled(PhysicalExpression::opaque(&output, &schema, &running.props())?))
@@ -104,12 +115,15 @@ impl RowSchema {
     fn over_row(&self, expression: Expr) -> Result<Option<Expr>> {
         let mut is_known = true;
         let over_row = expression.transform_up(|part| {
-            let name = match &part {
-                Expr::Column(column) => &column.name,
-                Expr::Placeholder(parameter) => &parameter.id,
+            let (name, is_parameter) = match &part {
+                Expr::Column(column) => (&column.name, false),
+                Expr::Placeholder(parameter) => (&parameter.id, true),
                 _ => return Ok(Transformed::no(part)),
             };
-            is_known &= self.0.index_of(name).is_ok();
+            // Parameters are the last columns.
+            let first_parameter = self.columns.fields().len() - self.parameters;
+            let place = self.columns.index_of(name);
+            is_known &= place.is_ok_and(|place| (place >= first_parameter) == is_parameter);
             Ok(Transformed::yes(Expr::Column(Column::new(Some(ROW), name))))
         })?;
         Ok(is_known.then_some(over_row.data))

@@ -99,12 +99,17 @@ impl KeptWrite {
         if !is_cacheable(write.input) || write.input.exists(has_query)? {
             return Ok(None);
         }
+        // A text that is compared with a CHAR(n) counts without the blanks at its end, and a parameter is no text yet.
+        let has_fixed = table.lengths.values().any(|length| length.is_fixed());
+        if has_fixed && !write.types.is_empty() {
+            return Ok(None);
+        }
         let fields = write.types.iter().enumerate();
         let fields = fields.map(|(place, data_type)| Field::new(format!("${}", place + 1), data_type.clone(), true));
         let parameters: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-        let over_parameters = RowSchema::new(&[&parameters]);
+        let over_parameters = RowSchema::new(None, &parameters);
         let columns = told(&table.base.schema, &table.lengths);
-        let over_row = RowSchema::new(&[&columns, &parameters]);
+        let over_row = RowSchema::new(Some(&columns), &parameters);
         let (Some(over_parameters), Some(over_row)) = (over_parameters, over_row) else { return Ok(None) };
         let to = Some(&table.base.schema);
         let action = match write.op {
@@ -309,7 +314,7 @@ fn kept_conflict(
     if !is_cacheable(&plan) || plan.exists(has_query)? {
         return Ok(None);
     }
-    let Some(over_pairs) = RowSchema::new(&[&pairs, parameters]) else { return Ok(None) };
+    let Some(over_pairs) = RowSchema::new(Some(&pairs), parameters) else { return Ok(None) };
     let Some((Some(mut outputs), conditions)) = outputs_and_conditions(&plan) else { return Ok(None) };
     outputs.truncate(table.base.schema.fields().len());
     let Some(row) = over_pairs.compiled(outputs, Some(&table.base.schema), running)? else { return Ok(None) };
