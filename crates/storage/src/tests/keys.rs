@@ -154,7 +154,7 @@ fn keys_that_cannot_be_looked_up_are_named() {
     assert!(Keys::new(&[]).is_err());
     let ints: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
     let table = table_of(&schema(), &[columns(10, 5, &mut Random::new(2))]);
-    let one = Keys::new(&[ints.clone()]).unwrap();
+    let one = Keys::new(std::slice::from_ref(&ints)).unwrap();
     assert!(!one.is_empty());
     assert!(matches!(one.find(&table, &[1], &|| false, &Serial), Err(StoreError::NotComparable { .. })));
     assert!(matches!(one.find(&table, &[9], &|| false, &Serial), Err(StoreError::NotThere { .. })));
