@@ -148,8 +148,7 @@ impl PreparedWrite {
             input = with_written_types(input, &table.base.schema)?;
         }
         let conflict = take_conflict(&mut self.statement.clone())?;
-        let deletes =
-            matches!(&self.statement, Statement::Statement(s) if matches!(s.as_ref(), ast::Statement::Delete(_)));
+        let deletes = dml::is_delete(&self.statement);
         let planned = PlannedWrite { op: &dml.op, deletes, input: &input, conflict: conflict.as_ref(), types: &types };
         write::check_assignments(&self.statement)?;
         KeptWrite::of(&planned, table, running)

@@ -88,6 +88,11 @@ impl TableEntry {
         self.placement.parts() <= 1
     }
 
+    /// A reader of units that sees the delta's newest keys: for the table's one writer. `None` where units have none.
+    pub(crate) fn newest_keys(&self) -> Option<Pin> {
+        Some(self.delta.as_ref()?.keys.units()?.pin())
+    }
+
     /// Its indexes that no two rows may share a key of, in the order of [`DeltaKeys::objects`].
     pub(crate) fn unique_indexes(&self) -> impl Iterator<Item = &IndexEntry> {
         self.indexes.iter().filter(|index| index.unique)

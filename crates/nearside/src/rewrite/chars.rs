@@ -233,7 +233,7 @@ fn trim(all: &mut [&mut Expr], schema: &DFSchema) -> bool {
     has_length && all.iter_mut().fold(false, |changed, expr| trimmed(expr, schema) | changed)
 }
 
-/// Takes the blanks off a text that is compared with one of `CHAR(n)`.
+/// Takes the blanks off a text, or a parameter, that is compared with a text of `CHAR(n)`.
 fn trimmed(expr: &mut Expr, schema: &DFSchema) -> bool {
     if let Expr::Literal(ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)), _) = expr {
         let end = text.trim_end_matches(' ').len();
@@ -241,7 +241,8 @@ fn trimmed(expr: &mut Expr, schema: &DFSchema) -> bool {
         text.truncate(end);
         return changed;
     }
-    let changes = is_varying(expr, schema);
+    // A parameter stands for a text that could be written there.
+    let changes = matches!(expr, Expr::Placeholder(_)) || is_varying(expr, schema);
     if changes {
         *expr = bare(std::mem::take(expr));
     }

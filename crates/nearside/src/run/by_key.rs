@@ -14,9 +14,9 @@ use crate::catalog::TableEntry;
 use crate::catalog::delta::FoundKeys;
 use crate::error::{Error, Result};
 use crate::lower::{KeyQuery, KeyValue, Slots};
-use crate::run::profile;
 use crate::run::statement::RunningStatement;
 use crate::run::stream::ResultStream;
+use crate::run::{config, profile};
 
 /// The row that has a key; `None` where the query has to run as others do. Values are of the columns' types, and none
 /// is NULL.
@@ -29,7 +29,8 @@ pub(super) fn start(
     schema: &SchemaRef,
     running: &RunningStatement,
 ) -> Result<Option<ResultStream>> {
-    if profile::wanted(running) {
+    // Who switches look-ups off wants to see what reading everything takes.
+    if profile::wanted(running) || !config::nearside(running.planner.config_options()).index_lookups {
         return Ok(None);
     }
     let (state, pin) = running.home.pinned();

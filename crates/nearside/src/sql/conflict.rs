@@ -110,6 +110,9 @@ pub(super) fn put_alias(statement: &mut Statement, alias: &Option<Ident>) {
 /// [`Error::Unsupported`] that names what stands there.
 pub(super) fn check_target(tokens: &[TokenWithSpan]) -> Result<()> {
     let (_, words) = solid(tokens);
+    if !words.windows(2).any(|two| is_word(two[0], "INSERT") && is_word(two[1], "INTO")) {
+        return Ok(());
+    }
     let starts = words.windows(3).enumerate().filter(|(_, three)| {
         is_word(three[0], "ON") && is_word(three[1], "CONFLICT") && three[2].token == Token::LParen
     });

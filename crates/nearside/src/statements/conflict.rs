@@ -37,7 +37,7 @@ use crate::statements::keys::shown;
 use crate::statements::parameters::with_values;
 use crate::statements::small::{SmallWrite, write_small};
 use crate::statements::stage::{PartStager, as_kept, build};
-use crate::statements::write::{Deletion, check_assignments, commit_checked, fitted, nullable_values};
+use crate::statements::write::{Deletion, check_assignments, commit_checked, fitted, nullable, nullable_values};
 use crate::statements::writer::merged;
 use crate::statements::written;
 use crate::tables::sources::GivenSource;
@@ -68,15 +68,25 @@ pub(super) fn insert(
     }
     let proposed = proposed.together()?;
     let conflict = Proposal { proposed: &proposed.batch, keys: &keys, update: update.as_ref() };
-    let is_small = proposed.batch.num_rows() <= SMALL_ROWS_MAX;
-    if is_small && let Some(count) = conflict.carried_out(table, running)? {
-        return Ok(Done::rows("INSERT", count));
+    let rows = proposed.batch.num_rows();
+    let count = small_or_merged(rows, table, running, |table, running| conflict.carried_out(table, running))?;
+    Ok(Done::rows("INSERT", count))
+}
+
+/// Does something over a table's delta where it is about few rows and the delta allows, else over the merged table.
+pub(super) fn small_or_merged(
+    rows: usize,
+    table: &TableEntry,
+    running: &Arc<RunningStatement>,
+    work: impl Fn(&TableEntry, &Arc<RunningStatement>) -> Result<Option<u64>>,
+) -> Result<u64> {
+    if rows <= SMALL_ROWS_MAX
+        && let Some(count) = work(table, running)?
+    {
+        return Ok(count);
     }
     let (table, running) = merged(table, running)?;
-    match conflict.carried_out(&table, &running)? {
-        Some(count) => Ok(Done::rows("INSERT", count)),
-        None => Err(Error::Internal("keys of a merged table clash".into())),
-    }
+    work(&table, &running)?.ok_or_else(|| Error::Internal("keys of a merged table clash".into()))
 }
 
 /// Rows that are proposed, and what is said of them.
@@ -214,11 +224,6 @@ fn own_memory(column: &ArrayRef) -> ArrayRef {
     }
 }
 
-fn nullable(schema: &SchemaRef) -> SchemaRef {
-    let fields = schema.fields().iter().map(|field| Arc::new(Field::clone(field).with_nullable(true)));
-    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
-}
-
 /// What is known of the proposed rows' values in the columns of one key.
 pub(super) struct Taken<'a> {
     index: &'a IndexEntry,
@@ -239,7 +244,7 @@ impl<'a> Taken<'a> {
     ) -> Result<Option<Taken<'a>>> {
         let values = key_columns(index, proposed)?;
         let keys = Keys::new(&values)?;
-        let pin = table.delta.as_ref().and_then(|delta| delta.keys.units()).map(|units| units.pin());
+        let pin = table.newest_keys();
         let found = table.find(number, &keys, pin.as_ref(), &|| running.check().is_err(), &running.parallel());
         running.check()?;
         match found? {

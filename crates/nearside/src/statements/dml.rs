@@ -27,6 +27,11 @@ pub(crate) fn plan_of(mut statement: Statement, running: &RunningStatement) -> R
     plan_statement(statement, &running.plan_context())
 }
 
+/// Whether it is a DELETE, which is planned as an UPDATE where its table has an alias.
+pub(crate) fn is_delete(statement: &Statement) -> bool {
+    matches!(statement, Statement::Statement(inner) if matches!(inner.as_ref(), ast::Statement::Delete(_)))
+}
+
 /// INSERT, DELETE, UPDATE and TRUNCATE, with values for the statement's parameters.
 pub(crate) fn dml(
     mut statement: Statement,
@@ -39,7 +44,7 @@ pub(crate) fn dml(
         return Err(Error::Unsupported(format!("'{}' cannot be written: it is not a stored table", name.shown())));
     }
     check_assignments(&statement)?;
-    let deletes = matches!(&statement, Statement::Statement(s) if matches!(s.as_ref(), ast::Statement::Delete(_)));
+    let deletes = is_delete(&statement);
     let conflict = take_conflict(&mut statement)?;
     let planned_with = running.catalog.ddl_version;
     as_small_writer(&name, running, |table, running| {

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, RecordBatch, StringViewArray};
 use arrow::datatypes::{Field, Schema};
 
-use crate::catalog::delta::SMALL_ROWS_MAX;
 use crate::catalog::index::{IndexEntry, Origin};
 use crate::catalog::{Name, TableEntry};
 use crate::error::{Error, Result};
 use crate::run::statement::RunningStatement;
-use crate::statements::conflict::{Changes, Taken};
+use crate::statements::conflict::{Changes, Taken, small_or_merged};
 use crate::statements::stage::as_kept;
 use crate::statements::write::fitted;
-use crate::statements::writer::{as_small_writer, merged};
+use crate::statements::writer::as_small_writer;
 
 /// A table's primary key, and which of its unique indexes that is.
 ///
@@ -80,7 +79,7 @@ pub(crate) fn upsert(name: &Name, rows: &RecordBatch, running: &Arc<RunningState
             let changes = Changes { new, gone: taken.existing(), changed: None };
             changes.apply(table, &rows, running)
         };
-        carried_out(rows.num_rows(), table, running, put)?;
+        small_or_merged(rows.num_rows(), table, running, put)?;
         Ok(rows.num_rows() as u64)
     })
 }
@@ -94,7 +93,7 @@ pub(crate) fn delete(name: &Name, keys: Vec<ArrayRef>, running: &Arc<RunningStat
         let (number, index) = primary_key(table)?;
         let keys = fitted_keys(keys, table, index)?;
         let none = RecordBatch::new_empty(Arc::clone(&table.base.schema));
-        carried_out(keys.num_rows(), table, running, |table, running| {
+        small_or_merged(keys.num_rows(), table, running, |table, running| {
             let Some(taken) = Taken::of(table, number, index, &keys, running)? else { return Ok(None) };
             // A key that is given twice has one row.
             let mut gone = taken.existing();
@@ -103,22 +102,6 @@ pub(crate) fn delete(name: &Name, keys: Vec<ArrayRef>, running: &Arc<RunningStat
             Changes { new: Vec::new(), gone, changed: None }.apply(table, &none, running)
         })
     })
-}
-
-/// Does something over a table's delta where it is about few rows and the delta allows, else over the merged table.
-fn carried_out(
-    rows: usize,
-    table: &TableEntry,
-    running: &Arc<RunningStatement>,
-    work: impl Fn(&TableEntry, &Arc<RunningStatement>) -> Result<Option<u64>>,
-) -> Result<u64> {
-    if rows <= SMALL_ROWS_MAX
-        && let Some(count) = work(table, running)?
-    {
-        return Ok(count);
-    }
-    let (table, running) = merged(table, running)?;
-    work(&table, &running)?.ok_or_else(|| Error::Internal("keys of a merged table clash".into()))
 }
 
 /// The rows with the table's columns, by name, in its order and types.

@@ -60,7 +60,7 @@ pub(crate) fn write_small(
             first => first?,
         },
     };
-    let pin = keys.units().map(|units| units.pin());
+    let pin = table.newest_keys();
     let adds = rows.num_rows() > 0;
     let first_row = before.rows() as u64;
     let mut changes = Vec::with_capacity(keys.objects.len());

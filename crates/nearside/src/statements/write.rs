@@ -5,7 +5,7 @@
 //! visible. A statement that fails leaves nothing behind.
 //!
 //! # Limits
-//! One writer at a time per table, until data-oriented units own ranges.
+//! One writer at a time per table.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -139,11 +139,7 @@ impl FewRows {
         let fitted = self.batches.iter().map(|batch| fitted(batch, &self.schema)).collect::<Result<Vec<_>>>()?;
         match &fitted[..] {
             [one] => Ok(one.clone()),
-            several => {
-                let fields = self.schema.fields().iter().map(|f| Arc::new(Field::clone(f).with_nullable(true)));
-                let relaxed = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-                Ok(concat_batches(&relaxed, several)?)
-            }
+            several => Ok(concat_batches(&nullable(&self.schema), several)?),
         }
     }
 }
@@ -358,9 +354,14 @@ pub(crate) fn fitted(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBa
             .map_err(|e| Error::Execution(format!("column '{}': {}", field.name(), Error::from(e))))
     });
     let columns = columns.collect::<Result<Vec<_>>>()?;
-    let fields = schema.fields().iter().map(|f| Arc::new(Field::clone(f).with_nullable(true))).collect::<Vec<_>>();
     let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-    Ok(RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?)
+    Ok(RecordBatch::try_new_with_options(nullable(schema), columns, &options)?)
+}
+
+/// The same columns, in which NULL may stand until rows are checked.
+pub(super) fn nullable(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| Arc::new(Field::clone(field).with_nullable(true)));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// Makes new rows the table's, after its keys were checked; small segments are merged where that pays.

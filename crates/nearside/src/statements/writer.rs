@@ -11,6 +11,9 @@ use crate::run::statement::RunningStatement;
 /// How long a writer waits at a time before it looks whether it was cancelled.
 const LOCK_WAIT: Duration = Duration::from_millis(20);
 
+/// How often a writer looks whether it is its turn before it falls asleep.
+const LOOKS: usize = 50;
+
 /// Runs `work` as the one writer of a table without a delta, over what exists once it is that.
 pub(crate) fn as_writer<T>(
     name: &Name,
@@ -48,12 +51,20 @@ pub(crate) fn as_small_writer<T>(
     work: impl FnOnce(&TableEntry, &Arc<RunningStatement>) -> Result<T>,
 ) -> Result<T> {
     let meta = Arc::clone(&running.catalog.table(name)?.meta);
-    let _writer = loop {
-        running.check()?;
-        if let Some(guard) = meta.writer.try_lock_for(LOCK_WAIT) {
-            break guard;
+    // A small write holds the lock for less time than falling asleep and being woken takes.
+    let mut looks = (0..LOOKS).filter_map(|_| {
+        let writer = meta.writer.try_lock();
+        if writer.is_none() {
+            std::thread::yield_now();
         }
-    };
+        writer
+    });
+    let mut writer = looks.next();
+    while writer.is_none() {
+        running.check()?;
+        writer = meta.writer.try_lock_for(LOCK_WAIT);
+    }
+    running.check()?;
     let running = Arc::new(running.refreshed());
     let table = Arc::clone(running.catalog.table(name)?);
     if !Arc::ptr_eq(&table.meta, &meta) {

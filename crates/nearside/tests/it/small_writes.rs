@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use nearside::arrow::array::{ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
-use nearside::arrow::datatypes::Int64Type;
+use nearside::arrow::datatypes::{DataType, Int64Type};
 use nearside::arrow::util::display::{ArrayFormatter, FormatOptions};
 use nearside::{Database, KeyedRows, Outcome, ScalarValue, Session};
 use random::Random;
@@ -612,6 +612,19 @@ fn what_a_kept_write_is_not_sure_of_is_planned() {
     let prepared = session.prepare("UPDATE c SET v = CASE WHEN c = $1 THEN 1 ELSE 2 END WHERE c = 'ab'").unwrap();
     prepared.run(&["ab ".into()]).unwrap();
     assert_eq!(rows(&session, "SELECT v FROM c"), [["1"]]);
+    for sql in ["SELECT v FROM c WHERE c = $1", "SELECT v FROM c WHERE $1 IN (c)", "UPDATE c SET v = 1 WHERE c = $1"] {
+        let prepared = session.prepare(sql).unwrap();
+        assert_eq!(prepared.parameter_types(), [Some(DataType::Utf8View)], "{sql}");
+        for text in ["ab", "ab "] {
+            let given: usize = prepared.query(&[text.into()]).unwrap().map(|rows| rows.unwrap().num_rows()).sum();
+            assert_eq!(given, 1, "{sql}: {text:?}");
+        }
+    }
+    assert!(
+        session
+            .execute("SELECT 1 FROM t JOIN t AS u ON conflict(t.id + 1)")
+            .is_err_and(|e| !e.to_string().contains("ON CONFLICT"))
+    );
     let keyed = database.keyed("c").unwrap();
     assert_eq!(pairs(&keyed.lookup(&["ab "][..]).unwrap()), [(0, "ab 1".to_string())]);
     assert_eq!(keyed.delete(&["ab "][..]).unwrap(), 1);

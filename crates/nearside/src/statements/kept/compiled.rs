@@ -92,9 +92,6 @@ impl RowSchema {
             LogicalPlan::Projection(projection) if matches!(*projection.input, LogicalPlan::TableScan(_)) => {
                 projection.expr.clone()
             }
-            LogicalPlan::Projection(projection) if matches!(*projection.input, LogicalPlan::EmptyRelation(_)) => {
-                return Ok(None);
-            }
             LogicalPlan::TableScan(_) => {
                 optimised.schema().iter().map(|(table, field)| Expr::Column(Column::from((table, field)))).collect()
             }

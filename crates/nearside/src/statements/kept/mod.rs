@@ -337,7 +337,7 @@ impl KeptKey {
 }
 
 fn find(table: &TableEntry, index: usize, key: &[ArrayRef]) -> Result<Option<Option<TableRow>>> {
-    let pin = table.delta.as_ref().and_then(|delta| delta.keys.units()).map(|units| units.pin());
+    let pin = table.newest_keys();
     Ok(match table.find(index, &Keys::new(key)?, pin.as_ref(), &|| false, &Serial)? {
         FoundKeys::Rows(rows) => Some(rows.first().copied().flatten()),
         FoundKeys::Clash => None,
