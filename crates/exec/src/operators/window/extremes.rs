@@ -2,12 +2,14 @@
 //!
 //! A value is a number of which the largest counts: of integers, vids and floats one that the value is found in again,
 //! of everything else its rank among
-//! the column's values. A frame that begins with its partition goes on from the one before it; any other asks a tree.
+//! the column's values. Frames that only grow go on from row to row; any other
+//! asks a tree.
 
 use std::ops::Range;
 
 use super::frames::WindowInput;
-use super::places::{CHECK_ROWS, ColumnPieces, OrderedRows, filled};
+use super::places::{Argument, CHECK_ROWS, ColumnPieces, OrderedRows, filled};
+use super::running::Running;
 use super::sums::{FrameValues, count};
 use super::tree::{Tree, TreeBuilder};
 use crate::ExecError;
@@ -21,32 +23,40 @@ use crate::tasks::run::Run;
 /// The values of `min` or `max`.
 pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<ColumnPieces, ExecError> {
     let WindowInput { run, ordered, frames } = *input;
-    let argument = call.arguments[0];
-    let (source, vector) = ordered.column(argument);
+    let argument = ordered.argument(call.arguments[0]);
+    let Argument { info: source, vector, .. } = argument;
     let smallest = matches!(call.function, AggregateFunction::Min);
-    let ranked = RankedValues::where_needed(run, ordered, argument)?;
+    let ranked = RankedValues::where_needed(run, ordered, call.arguments[0])?;
     let (low, high) = source.bounds().unwrap_or((0, 0));
-    let number = |row: usize| -> u64 {
+    let number = |place: usize| -> u64 {
         let (number, last) = match (&vector.data, &ranked) {
-            (Data::Int(values), _) => (values[row].wrapping_sub(low) as u64, high.wrapping_sub(low) as u64),
-            (Data::Vid(vids), _) => (u64::from(vids[row]), u64::from(u32::MAX)),
-            (Data::Float(values), _) => (number_of_float(values[row]), u64::MAX),
-            (Data::Arrow(_), Some(ranked)) => (u64::from(ranked.ranks[row]), u64::from(u32::MAX)),
+            (Data::Int(values), _) => (values[place].wrapping_sub(low) as u64, high.wrapping_sub(low) as u64),
+            (Data::Vid(vids), _) => (u64::from(vids[place]), u64::from(u32::MAX)),
+            (Data::Float(values), _) => (number_of_float(values[place]), u64::MAX),
+            (Data::Arrow(_), Some(ranked)) => (u64::from(ranked.ranks[place]), u64::from(u32::MAX)),
             (Data::Arrow(_), None) => unreachable!("such values are ranked"),
         };
         if smallest { last - number } else { number }
     };
-    let counted = FrameValues::new(ordered, Some(argument), call.filter);
+    let counted = FrameValues::new(ordered, Some(call.arguments[0]), call.filter);
     let counts = counted.prefix(run)?;
-    let leaves = filled(run, ordered.len(), &|range: Range<usize>, part: &mut [u64]| {
+    let values = |range: Range<usize>, part: &mut [u64]| {
         for (to, position) in part.iter_mut().zip(range) {
             if counted.is(position) {
-                *to = number(ordered.order[position] as usize);
+                *to = number(argument.at(position));
             }
         }
-        Ok(())
-    })?;
-    let tree = Tree::new(run, leaves, 0, |a: u64, b: u64| a.max(b))?;
+    };
+    let largest = match frames.only_grow() {
+        true => Largest::Running(Running::new(run, ordered, &values, u64::max)?),
+        false => {
+            let leaves = filled(run, ordered.len(), &|range: Range<usize>, part: &mut [u64]| {
+                values(range, part);
+                Ok(())
+            })?;
+            Largest::Tree(Tree::new(run, leaves, 0, u64::max)?)
+        }
+    };
     let info = ColumnInfo { field: call.field.clone(), kind: source.kind.clone(), nullable: true };
     ordered.in_pieces(run, &|piece| {
         let (mut numbers, mut valid) = (Vec::with_capacity(piece.len()), Vec::with_capacity(piece.len()));
@@ -54,9 +64,11 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
         ordered.each(piece, |place| {
             let ranges = cursor.at(place);
             valid.push(count(counts.as_ref(), &ranges) > 0);
-            numbers.push(match ranges.parts() {
-                [range] => growing.of(&tree, range.clone()),
-                ranges => tree.of_all(ranges),
+            numbers.push(match (&largest, ranges.parts()) {
+                (Largest::Running(running), [range]) => running.of(range),
+                (Largest::Running(_), _) => 0,
+                (Largest::Tree(tree), [range]) => growing.of(tree, range.clone()),
+                (Largest::Tree(tree), ranges) => tree.of_all(ranges),
             });
             Ok(())
         })?;
@@ -94,6 +106,13 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
         let valid = valid.contains(&false).then_some(valid);
         Ok(Column::new(info.clone(), values, valid))
     })
+}
+
+/// The largest numbers of frames.
+enum Largest<F> {
+    /// Of frames that only grow.
+    Running(Running<u64, F>),
+    Tree(Tree<u64, F>),
 }
 
 /// The values of a column by rank.

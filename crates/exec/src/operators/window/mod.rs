@@ -6,8 +6,8 @@
 //! [`distance`]), and every function is evaluated for
 //! pieces of 32 Ki positions in parallel, wherever partitions begin and end: what reaches over pieces is made before,
 //! for all rows at once: sums
-//! up to each row ([`sums`]), trees ([`tree`], [`extremes`], [`opaque`]), the rows that are not NULL ([`values`]). So
-//! one partition of all rows is as parallel as many are.
+//! and largest values up to each row ([`sums`], [`running`]), trees ([`tree`], [`extremes`], [`opaque`]), the rows that
+//! are not NULL ([`values`]). So one partition of all rows is as parallel as many are.
 //!
 //! Rows come out in that order, with the input's columns still to be gathered by whoever reads them.
 //!
@@ -23,6 +23,7 @@ mod frames;
 mod numbering;
 mod opaque;
 mod places;
+mod running;
 mod sums;
 #[cfg(test)]
 mod tests;
@@ -49,7 +50,7 @@ use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
 use crate::tasks::traffic::{self, KeptColumn, Traffic};
 use frames::{Frames, WindowInput};
-use places::{ColumnPieces, OrderedRows, PIECE_ROWS};
+use places::{ColumnPieces, GatheredColumns, OrderedRows, PIECE_ROWS};
 
 /// A pipe of the operator's rows, partition by partition.
 pub(crate) fn pipe(
@@ -82,10 +83,11 @@ pub(crate) fn pipe(
         places.push((asked_for(partition), asked_for(peers)));
     }
     let sorted = grouped(&flow.run, &rows, &keys, &prefixes)?;
+    let gathered = GatheredColumns::new(&flow.run, &rows, &sorted.order, &read_often(&levels, &rows))?;
     let mut results = Results { infos: Vec::new(), pieces: Vec::new(), charged: Vec::new() };
     for (window, (partitions, peers)) in levels.iter().zip(places) {
         let (partitions, peers) = (&sorted.starts[partitions], &sorted.starts[peers]);
-        let ordered = OrderedRows { rows: &rows, order: &sorted.order, partitions, peers };
+        let ordered = OrderedRows { rows: &rows, order: &sorted.order, partitions, peers, gathered: &gathered };
         for call in &window.calls {
             results.add(&flow.run, evaluate(&flow.run, &ordered, &window.order, call)?)?;
         }
@@ -130,6 +132,26 @@ fn sees_peers(call: &WindowCall) -> bool {
             excludes || (frame.units != FrameUnits::Rows && !is_whole)
         }
     }
+}
+
+/// The columns that functions read more than once by position: several of them do, or one that has to know of each
+/// row whether there is a value.
+fn read_often(levels: &[&Window], rows: &Rows) -> Vec<usize> {
+    let calls = levels.iter().flat_map(|window| &window.calls);
+    let mut reads: Vec<usize> = vec![0; rows.infos.len()];
+    for call in calls {
+        let by_row = match &call.function {
+            WindowFunction::Aggregate { function: AggregateFunction::CountRows, .. } => true,
+            WindowFunction::Aggregate { function: AggregateFunction::Opaque(_), .. } => true,
+            WindowFunction::Aggregate { distinct, .. } => *distinct,
+            _ => false,
+        };
+        let aggregates = matches!(call.function, WindowFunction::Aggregate { .. });
+        for &column in call.arguments.iter().filter(|_| !by_row) {
+            reads[column] += if aggregates && rows.infos[column].nullable { 2 } else { 1 };
+        }
+    }
+    (0..reads.len()).filter(|&column| reads[column] > 1).collect()
 }
 
 /// The values of a function for all rows, piece by piece.

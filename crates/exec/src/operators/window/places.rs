@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use numa::{NodeId, current_node};
+use numa::{NodeId, Reservation, current_node};
 
 use crate::ExecError;
 use crate::chunk::Rows;
-use crate::chunk::vector::{ColumnInfo, Vector};
+use crate::chunk::vector::{ColumnInfo, Data, Vector};
 use crate::operators::aggregate::column::{Column, settle};
 use crate::tasks::run::Run;
 use crate::tasks::traffic;
@@ -33,6 +33,80 @@ pub(super) struct OrderedRows<'a> {
     pub(super) partitions: &'a [u32],
     /// Where groups of peers begin, and the end; those of the partitions where nobody asks for peers.
     pub(super) peers: &'a [u32],
+    /// Columns that were put into this order.
+    pub(super) gathered: &'a GatheredColumns,
+}
+
+/// A column as functions read it, by position.
+#[derive(Clone, Copy)]
+pub(super) struct Argument<'a> {
+    /// What is known of it.
+    pub(super) info: &'a ColumnInfo,
+    /// Its values; which of them is at a position says [`at`](Self::at).
+    pub(super) vector: &'a Vector,
+    /// Where they are as they were kept: which of them is at a position.
+    order: Option<&'a [u32]>,
+}
+
+impl Argument<'_> {
+    /// The place of a position's value.
+    #[inline]
+    pub(super) fn at(&self, position: usize) -> usize {
+        self.order.map_or(position, |order| order[position] as usize)
+    }
+
+    /// Is there a value at a position?
+    #[inline]
+    pub(super) fn is_valid(&self, position: usize) -> bool {
+        self.vector.is_valid(self.at(position))
+    }
+}
+
+/// Columns in the order of a window: reading a value here and there costs more than all else that is done with it, so
+/// what is read more than once is gathered once.
+#[derive(Default)]
+pub(super) struct GatheredColumns {
+    columns: Vec<(usize, Vector)>,
+    _charged: Vec<Reservation>,
+}
+
+impl GatheredColumns {
+    /// Those of `columns` whose values are words.
+    pub(super) fn new(
+        run: &Run<'_>,
+        rows: &Rows,
+        order: &[u32],
+        columns: &[usize],
+    ) -> Result<GatheredColumns, ExecError> {
+        let mut gathered = GatheredColumns::default();
+        for &column in columns {
+            let vector = &rows.columns[column];
+            if matches!(vector.data, Data::Arrow(_)) {
+                continue;
+            }
+            gathered._charged.push(run.reserve(vector.bytes())?);
+            let data = match &vector.data {
+                Data::Int(values) => Data::Int(in_order(run, order, values)?),
+                Data::Float(values) => Data::Float(in_order(run, order, values)?),
+                Data::Vid(vids) => Data::Vid(in_order(run, order, vids)?),
+                Data::Arrow(_) => unreachable!("such columns stay as they are"),
+            };
+            let valid = vector.valid.as_ref().map(|valid| in_order(run, order, valid)).transpose()?;
+            gathered.columns.push((column, Vector { data, valid }));
+        }
+        Ok(gathered)
+    }
+
+    fn get(&self, column: usize) -> Option<&Vector> {
+        self.columns.iter().find(|(known, _)| *known == column).map(|(_, vector)| vector)
+    }
+}
+
+fn in_order<T: Copy + Default + Send + Sync>(run: &Run<'_>, order: &[u32], values: &[T]) -> Result<Vec<T>, ExecError> {
+    filled(run, order.len(), &|range: Range<usize>, part: &mut [T]| {
+        part.iter_mut().zip(&order[range]).for_each(|(to, &row)| *to = values[row as usize]);
+        Ok(())
+    })
 }
 
 /// Where a row is.
@@ -66,6 +140,15 @@ impl OrderedRows<'_> {
     /// The positions of a piece.
     pub(super) fn piece(&self, number: usize) -> Range<usize> {
         (number * PIECE_ROWS).min(self.len())..((number + 1) * PIECE_ROWS).min(self.len())
+    }
+
+    /// A column by position.
+    pub(super) fn argument(&self, column: usize) -> Argument<'_> {
+        let (info, by_row) = self.column(column);
+        match self.gathered.get(column) {
+            Some(vector) => Argument { info, vector, order: None },
+            None => Argument { info, vector: by_row, order: Some(self.order) },
+        }
     }
 
     /// What is known of a column, and its values by row.
@@ -115,6 +198,20 @@ impl OrderedRows<'_> {
         place.group = place.groups.end;
         place.groups = place.group..self.groups_end(place.group, place.partition.end);
         place.peers = self.group(place.group);
+    }
+
+    /// Where the partition of a row begins.
+    pub(super) fn partition_start(&self, row: usize) -> usize {
+        self.partitions[self.partitions.partition_point(|&start| start as usize <= row) - 1] as usize
+    }
+
+    /// What partitions have of some positions, one after the other.
+    pub(super) fn partitions_within(&self, positions: Range<usize>) -> impl Iterator<Item = Range<usize>> + '_ {
+        let first = self.partitions.partition_point(|&start| start as usize <= positions.start);
+        let starts = &self.partitions[first..];
+        let inner = starts.iter().map(|&start| start as usize).take_while(move |&start| start < positions.end);
+        let mut begin = positions.start;
+        inner.chain([positions.end]).map(move |end| std::mem::replace(&mut begin, end)..end)
     }
 
     fn partition(&self, number: usize) -> Range<usize> {

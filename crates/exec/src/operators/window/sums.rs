@@ -13,7 +13,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Decimal128Type, Float64Type};
 
 use super::frames::{Frames, Ranges, WindowInput};
-use super::places::{ColumnPieces, OrderedRows, PIECE_BITS, PIECE_ROWS, filled};
+use super::places::{Argument, ColumnPieces, OrderedRows, PIECE_BITS, PIECE_ROWS, filled};
 use super::tree::{Tree, TreeBuilder};
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, Data, Vector, ints_of_arrow, is_integer};
@@ -129,15 +129,15 @@ impl Sub for Wide {
 /// The rows that count: where the argument is not NULL and the filter is TRUE.
 pub(super) struct FrameValues<'a> {
     ordered: &'a OrderedRows<'a>,
-    argument: Option<&'a Vector>,
-    filter: Option<&'a Vector>,
+    argument: Option<Argument<'a>>,
+    filter: Option<Argument<'a>>,
 }
 
 impl<'a> FrameValues<'a> {
     /// Of a call.
     pub(super) fn new(ordered: &'a OrderedRows<'a>, argument: Option<usize>, filter: Option<usize>) -> FrameValues<'a> {
-        let nullable = argument.map(|c| ordered.column(c)).filter(|(info, _)| info.nullable);
-        FrameValues { ordered, argument: nullable.map(|(_, v)| v), filter: filter.map(|c| ordered.column(c).1) }
+        let nullable = argument.map(|column| ordered.argument(column)).filter(|argument| argument.info.nullable);
+        FrameValues { ordered, argument: nullable, filter: filter.map(|column| ordered.argument(column)) }
     }
 
     /// Do all rows?
@@ -148,9 +148,8 @@ impl<'a> FrameValues<'a> {
     /// Does the row at a position?
     #[inline]
     pub(super) fn is(&self, position: usize) -> bool {
-        let row = self.ordered.order[position] as usize;
-        self.argument.is_none_or(|argument| argument.is_valid(row))
-            && self.filter.is_none_or(|filter| is_true(filter, row))
+        self.argument.is_none_or(|argument| argument.is_valid(position))
+            && self.filter.is_none_or(|filter| is_true(filter.vector, filter.at(position)))
     }
 
     /// How many do.
@@ -202,32 +201,32 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
         });
     }
     let sums = FrameSums { run, ordered, call, frames, counted, counts, finish: finish(ordered, call)? };
-    let Some(argument) = argument else { unreachable!("a sum has an argument") };
-    let (info, vector) = ordered.column(argument);
+    let Some(argument) = argument.map(|column| ordered.argument(column)) else { unreachable!("a sum has an argument") };
+    let Argument { info, vector, .. } = argument;
     let rows = ordered.len() as u64;
     match &vector.data {
         Data::Int(values) => {
             let (low, high) = info.bounds().unwrap_or((i64::MIN, i64::MAX));
             let largest = low.unsigned_abs().max(high.unsigned_abs());
             match largest.checked_mul(rows).is_some_and(|most| most <= i64::MAX as u64) {
-                true => sums.narrow(&|row| Narrow(values[row])),
-                false => sums.exact(&|row| Exact(i128::from(values[row]))),
+                true => sums.narrow(&|position| Narrow(values[argument.at(position)])),
+                false => sums.exact(&|position| Exact(i128::from(values[argument.at(position)]))),
             }
         }
-        Data::Float(values) => sums.floats(&|row| values[row]),
+        Data::Float(values) => sums.floats(&|position| values[argument.at(position)]),
         Data::Vid(_) => unreachable!("there is no sum of texts"),
         Data::Arrow(array) => match array.data_type() {
             DataType::Float32 | DataType::Float16 => {
                 let wide = cast(array, &DataType::Float64)?;
                 let values = wide.as_primitive::<Float64Type>().values();
-                sums.floats(&|row| values[row])
+                sums.floats(&|position| values[argument.at(position)])
             }
             DataType::Decimal128(digits, _) => {
                 let values = array.as_primitive::<Decimal128Type>().values();
                 // Up to 28 digits, 2^32 rows stay far below 2^127.
                 match *digits > 28 {
-                    true => sums.wide(&|row| Wide { low: values[row], wraps: 0 }),
-                    false => sums.exact(&|row| Exact(values[row])),
+                    true => sums.wide(&|position| Wide { low: values[argument.at(position)], wraps: 0 }),
+                    false => sums.exact(&|position| Exact(values[argument.at(position)])),
                 }
             }
             DataType::UInt64 | DataType::Decimal32(..) | DataType::Decimal64(..) => {
@@ -235,11 +234,11 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
                     if let DataType::Decimal32(_, s) | DataType::Decimal64(_, s) = array.data_type() { *s } else { 0 };
                 let wide = cast(array, &DataType::Decimal128(38, scale))?;
                 let values = wide.as_primitive::<Decimal128Type>().values();
-                sums.exact(&|row| Exact(values[row]))
+                sums.exact(&|position| Exact(values[argument.at(position)]))
             }
             other if is_integer(other) => {
                 let values = ints_of_arrow(array.as_ref());
-                sums.exact(&|row| Exact(i128::from(values[row])))
+                sums.exact(&|position| Exact(i128::from(values[argument.at(position)])))
             }
             other => {
                 let name = call.field.name();
@@ -277,7 +276,7 @@ impl FrameSums<'_> {
         Prefix::new(self.run, self.ordered.len(), &|range: Range<usize>, part: &mut [S]| {
             for (to, position) in part.iter_mut().zip(range) {
                 if all || self.counted.is(position) {
-                    *to = value(self.ordered.order[position] as usize);
+                    *to = value(position);
                 }
             }
         })
@@ -310,7 +309,7 @@ impl FrameSums<'_> {
         let leaves = filled(self.run, self.ordered.len(), &|range: Range<usize>, part: &mut [f64]| {
             for (to, position) in part.iter_mut().zip(range) {
                 if self.counted.is(position) {
-                    *to = value(self.ordered.order[position] as usize);
+                    *to = value(position);
                 }
             }
             Ok(())

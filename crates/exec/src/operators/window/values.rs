@@ -10,7 +10,7 @@ use arrow::array::{ArrayRef, BooleanArray};
 use arrow::compute::kernels::zip::zip;
 
 use super::frames::{Frames, Ranges, WindowInput};
-use super::places::{ColumnPieces, OrderedRows, RowPlace};
+use super::places::{Argument, ColumnPieces, OrderedRows, RowPlace};
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, NO_ROW, Vector};
 use crate::operators::aggregate::column::{Column, Values};
@@ -21,9 +21,9 @@ use crate::tasks::run::Run;
 struct NotNull(Vec<u32>);
 
 impl NotNull {
-    fn new(run: &Run<'_>, ordered: &OrderedRows<'_>, argument: &Vector) -> Result<NotNull, ExecError> {
+    fn new(run: &Run<'_>, ordered: &OrderedRows<'_>, argument: Argument<'_>) -> Result<NotNull, ExecError> {
         let pieces = run.map(ordered.pieces(), &|piece| {
-            let valid = |position: &usize| argument.is_valid(ordered.order[*position] as usize);
+            let valid = |position: &usize| argument.is_valid(*position);
             Ok(ordered.piece(piece).filter(valid).map(|p| p as u32).collect::<Vec<u32>>())
         })?;
         Ok(NotNull(pieces.concat()))
@@ -43,8 +43,8 @@ impl NotNull {
 /// The values of such a function.
 pub(super) fn column(input: &WindowInput<'_>, call: &WindowCall) -> Result<ColumnPieces, ExecError> {
     let WindowInput { run, ordered, frames } = *input;
-    let (info, argument) = ordered.column(call.arguments[0]);
-    let not_null = match call.ignore_nulls && info.nullable {
+    let argument = ordered.argument(call.arguments[0]);
+    let not_null = match call.ignore_nulls && argument.info.nullable {
         true => Some(NotNull::new(run, ordered, argument)?),
         false => None,
     };
@@ -60,13 +60,13 @@ pub(super) fn column(input: &WindowInput<'_>, call: &WindowCall) -> Result<Colum
 fn amount(ordered: &OrderedRows<'_>, amount: Amount, position: usize) -> Option<i64> {
     let column = match amount {
         Amount::Constant(rows) => return rows,
-        Amount::Column(column) => ordered.column(column).1,
+        Amount::Column(column) => ordered.argument(column),
     };
-    let row = ordered.order[position] as usize;
-    if !column.is_valid(row) {
+    if !column.is_valid(position) {
         return None;
     }
-    match &column.data {
+    let row = column.at(position);
+    match &column.vector.data {
         Data::Int(values) => Some(values[row]),
         Data::Arrow(array) => crate::chunk::vector::ints_of_arrow(&array.slice(row, 1)).first().copied(),
         _ => unreachable!("a number of rows is an integer"),
@@ -111,7 +111,8 @@ fn shifted(
         };
         target.map_or(Found::Default, Found::Row)
     };
-    let (source, argument) = ordered.column(call.arguments[0]);
+    let argument = ordered.argument(call.arguments[0]);
+    let source = argument.info;
     let default = default.map(|column| ordered.column(column));
     let kind = result_kind(source, default.map(|d| d.0));
     let info = ColumnInfo { field: call.field.clone(), kind, nullable: true };
@@ -120,7 +121,7 @@ fn shifted(
         let mut defaults = Vec::new();
         ordered.each(piece, |place| {
             rows.push(match find(place) {
-                Found::Row(position) => ordered.order[position],
+                Found::Row(position) => argument.at(position) as u32,
                 Found::Null => NO_ROW,
                 Found::Default => {
                     if default.is_some() {
@@ -131,7 +132,7 @@ fn shifted(
             });
             Ok(())
         })?;
-        let values = argument.take(&rows, true);
+        let values = argument.vector.take(&rows, true);
         match default.filter(|_| !defaults.is_empty()) {
             None => Ok(column_of(&info, source, values)),
             Some((default_info, default)) => with_defaults(&info, (source, values), (default_info, default), &defaults),
@@ -222,17 +223,18 @@ fn of_frame(
         };
         Ok(nth(ranges, number, not_null))
     };
-    let (source, argument) = ordered.column(call.arguments[0]);
+    let argument = ordered.argument(call.arguments[0]);
+    let source = argument.info;
     let info = ColumnInfo { field: call.field.clone(), kind: source.kind.clone(), nullable: true };
     ordered.in_pieces(run, &|piece: Range<usize>| {
         let mut rows = Vec::with_capacity(piece.len());
         let mut cursor = frames.cursor();
         ordered.each(piece, |place| {
             let found = find(place, &cursor.at(place))?;
-            rows.push(found.map_or(NO_ROW, |position| ordered.order[position]));
+            rows.push(found.map_or(NO_ROW, |position| argument.at(position) as u32));
             Ok(())
         })?;
-        Ok(column_of(&info, source, argument.take(&rows, true)))
+        Ok(column_of(&info, source, argument.vector.take(&rows, true)))
     })
 }
 
