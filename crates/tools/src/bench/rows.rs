@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, Float64Array, Int32Array, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Int64Type, Schema};
+use arrow::datatypes::{DataType, Field, Float64Type, Int32Type, Int64Type, Schema, SchemaRef};
 use nearside::{BatchProducer, Database, LoadOptions, Session};
 
 use super::clients::mixed;
@@ -82,31 +82,35 @@ impl Rows {
     /// # Errors
     /// It does not fit, or there is such a table.
     pub fn load(self, database: &Database, table: &str, shuffled: bool) -> Result<(), Failure> {
-        let fields =
-            [("id", DataType::Int64), ("a", DataType::Int32), ("b", DataType::Int64), ("c", DataType::Float64)];
-        let schema = Arc::new(Schema::new(fields.map(|(name, kind)| Field::new(name, kind, false)).to_vec()));
         let producers = database.scheduler().threads() as u64 * 4;
         let share = self.count.div_ceil(producers).next_multiple_of(BATCH_ROWS);
         let producer = |number: u64| -> BatchProducer {
-            let schema = Arc::clone(&schema);
             let first = (number * share).min(self.count);
             let end = ((number + 1) * share).min(self.count);
             Box::new((first..end).step_by(BATCH_ROWS as usize).map(move |begin| {
                 let order = begin..end.min(begin + BATCH_ROWS);
-                let keys: Vec<u64> = order.map(|at| if shuffled { self.shuffled(at) } else { at }).collect();
-                let of = || keys.iter().copied();
-                let columns: Vec<ArrayRef> = vec![
-                    Arc::new(Int64Array::from_iter_values(of().map(|i| self.key(i)))),
-                    Arc::new(Int32Array::from_iter_values(of().map(|i| self.a(i)))),
-                    Arc::new(Int64Array::from_iter_values(of().map(|i| self.b(i)))),
-                    Arc::new(Float64Array::from_iter_values(of().map(|i| self.c(i)))),
-                ];
-                Ok(RecordBatch::try_new(Arc::clone(&schema), columns)?)
+                let numbers: Vec<u64> = order.map(|at| if shuffled { self.shuffled(at) } else { at }).collect();
+                self.batch(&numbers, &|i| self.b(i))
             }))
         };
         let producers = (0..producers).map(producer).collect();
-        database.load_batches(table, Arc::clone(&schema), producers, &LoadOptions::default())?;
+        database.load_batches(table, schema(), producers, &LoadOptions::default())?;
         Ok(())
+    }
+
+    /// Some rows, in this order, with what `b` gives in column `b`.
+    ///
+    /// # Errors
+    /// None that the schema does not cause.
+    pub fn batch(self, numbers: &[u64], b: &dyn Fn(u64) -> i64) -> nearside::Result<RecordBatch> {
+        let of = || numbers.iter().copied();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from_iter_values(of().map(|i| self.key(i)))),
+            Arc::new(Int32Array::from_iter_values(of().map(|i| self.a(i)))),
+            Arc::new(Int64Array::from_iter_values(of().map(b))),
+            Arc::new(Float64Array::from_iter_values(of().map(|i| self.c(i)))),
+        ];
+        Ok(RecordBatch::try_new(schema(), columns)?)
     }
 
     /// Reads a whole table and compares it with what it must hold: of the rows `0..numbers`, which may be more than
@@ -145,6 +149,12 @@ impl Rows {
             Some(i) => Err(Failure::new(format!("table {table} is wrong: the row of id {} is not there", self.key(i)))),
         }
     }
+}
+
+/// The columns of [`COLUMNS`].
+fn schema() -> SchemaRef {
+    let fields = [("id", DataType::Int64), ("a", DataType::Int32), ("b", DataType::Int64), ("c", DataType::Float64)];
+    Arc::new(Schema::new(fields.map(|(name, kind)| Field::new(name, kind, false)).to_vec()))
 }
 
 #[cfg(test)]

@@ -23,8 +23,14 @@ use super::report::{Better, Figure, Output, report, write_head};
 use super::rows::Rows;
 use crate::failure::Failure;
 use crate::size::{human, thousands};
+use beside::{Updates, Writer};
 use loads::LOADS;
 use one_row::{KINDS, Kind, RowStatement, SOURCE};
+
+/// Rows of an upsert beside scans.
+const UPSERT_ROWS: usize = 100;
+/// Rows that are upserted per second beside scans.
+const UPSERTS_PER_SECOND: f64 = 100_000.0;
 
 /// Arguments of `nearside bench writes`.
 #[derive(Args, Debug)]
@@ -34,8 +40,8 @@ use one_row::{KINDS, Kind, RowStatement, SOURCE};
   nearside bench writes --write-rate 10000 --json writes.json
 
 Statements of one row come one after the other from one session, as texts and prepared; updates also from four sessions
-at the same time. Then a table is scanned at rest and beside single-row updates, and rows are loaded into an empty table
-with a primary key.")]
+at the same time. Then a table is scanned at rest, beside single-row updates and beside upserts of 100 rows by their keys,
+and rows are loaded into an empty table with a primary key.")]
 pub struct Arguments {
     /// Rows of the table that statements of one row and scans are for
     #[arg(
@@ -52,7 +58,8 @@ pub struct Arguments {
     /// Length of each kind of statement, the first fifth of which is not counted
     #[arg(long, value_name = "S", default_value = "5", value_parser = super::sched::parse_seconds)]
     seconds: f64,
-    /// Updates per second beside scans [default: as many as one session can]
+    /// Rows that are updated per second beside scans [default: as many as one session can by single statements, 100000
+    /// in batches]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     write_rate: Option<u32>,
     /// Worker threads [default: one per usable cpu]
@@ -126,7 +133,7 @@ fn of_one_row(
     Ok(())
 }
 
-/// Scans beside prepared updates.
+/// Scans beside prepared updates, and beside upserts of batches.
 fn of_scans(
     out: &mut dyn Write,
     database: &Database,
@@ -136,10 +143,14 @@ fn of_scans(
 ) -> Result<(), Failure> {
     let kind = Kind { statement: RowStatement::Update, is_prepared: true, sessions: 1 };
     let asked = arguments.write_rate.map(f64::from);
-    writeln!(out, "\nscans beside writes by {}", kind.name())?;
-    for figure in beside::measure(database, rows, kind, arguments.seconds, asked)? {
-        write_line(out, &figure)?;
-        figures.push(figure);
+    let single = Writer { of: Updates::Statements(kind), per_second: asked };
+    let batches = Writer { of: Updates::Batches(UPSERT_ROWS), per_second: asked.or(Some(UPSERTS_PER_SECOND)) };
+    for writer in [single, batches] {
+        writeln!(out, "\nscans beside writes by {}", writer.name())?;
+        for figure in beside::measure(database, rows, writer, arguments.seconds)? {
+            write_line(out, &figure)?;
+            figures.push(figure);
+        }
     }
     Ok(())
 }

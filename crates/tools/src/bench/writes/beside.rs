@@ -1,14 +1,15 @@
-//! Scans of a whole table at rest, and while another session updates single rows of it.
+//! Scans of a whole table at rest, and while another session updates rows of it: single ones, or batches by their keys.
 //!
 //! Invariant: a scan sees each update that had ended before it began, and none that began after its end.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
-use nearside::{Database, Session};
+use nearside::{Database, KeyedTable, Session};
 use serde_json::json;
 
 use super::one_row::{Client, Kind, RowStatement, TABLE, make_table};
@@ -16,6 +17,7 @@ use crate::bench::clients::mixed;
 use crate::bench::report::{Better, Figure, median};
 use crate::bench::rows::Rows;
 use crate::failure::Failure;
+use crate::size::thousands;
 
 /// Scans beside writes, as a share of those at rest, at least.
 const SHARE_TARGET: f64 = 0.8;
@@ -28,28 +30,49 @@ struct Progress {
     stop: AtomicBool,
 }
 
-/// Measures both: scans at rest and beside, the share, and the writer's rate. `kind` is that of the writer's updates,
-/// `per_second` how many it shall issue, as many as it can without.
+/// Who writes beside scans, and how many rows per second: as many as it can without a number.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer {
+    pub of: Updates,
+    pub per_second: Option<f64>,
+}
+
+/// How rows are updated.
+#[derive(Clone, Copy, Debug)]
+pub enum Updates {
+    /// By a statement each.
+    Statements(Kind),
+    /// So many at a time, by [`nearside::KeyedTable::upsert`].
+    Batches(usize),
+}
+
+impl Writer {
+    /// What it does.
+    pub fn name(self) -> String {
+        let rate =
+            self.per_second.map_or(String::new(), |rate| format!(", {} rows per second", thousands(rate as u64)));
+        match self.of {
+            Updates::Statements(kind) => format!("{}{rate}", kind.name()),
+            Updates::Batches(rows) => format!("upserts of {rows} rows by key{rate}"),
+        }
+    }
+}
+
+/// Measures both: scans at rest and beside, the share, and the writer's rate.
 ///
 /// # Errors
 /// A statement that failed, or a wrong answer.
-pub fn measure(
-    database: &Database,
-    rows: Rows,
-    kind: Kind,
-    seconds: f64,
-    per_second: Option<f64>,
-) -> Result<Vec<Figure>, Failure> {
+pub fn measure(database: &Database, rows: Rows, writer: Writer, seconds: f64) -> Result<Vec<Figure>, Failure> {
     let session = database.session();
     make_table(&session)?;
     let progress = &Progress::default();
     let at_rest = scan(&session, rows, seconds, progress)?;
     let (beside, written, took) = thread::scope(|scope| {
         let begun = Instant::now();
-        let writer = scope.spawn(|| write(database, rows, kind, per_second, progress));
+        let thread = scope.spawn(|| write(database, rows, writer, progress));
         let beside = scan(&session, rows, seconds, progress);
         progress.stop.store(true, Ordering::Relaxed);
-        let written = writer.join().map_err(|_| Failure::new("the thread that writes panicked"))??;
+        let written = thread.join().map_err(|_| Failure::new("the thread that writes panicked"))??;
         Ok::<_, Failure>((beside?, written, begun.elapsed().as_secs_f64()))
     })?;
     let mut expected: Vec<i64> = (0..rows.count).map(|i| rows.b(i)).collect();
@@ -61,11 +84,15 @@ pub fn measure(
         let details = json!({"scans": scans.len(), "median_ms": median(scans) * 1e3, "sql": SCAN});
         Figure::new(name, per_second, "scans/s", Better::More).with_details(details)
     };
-    let at_rest = of_scans("scan at rest", &at_rest);
-    let beside = of_scans("scan beside writes", &beside);
-    let share = Figure::new("scan beside : at rest", beside.value / at_rest.value, "x", Better::More);
-    let writes = Figure::new("writes beside scans", written.len() as f64 / took, "statements/s", Better::More);
-    let details = json!({"statements": written.len(), "asked_per_second": per_second, "kind": kind.name()});
+    let name = |what: &str| match writer.of {
+        Updates::Statements(_) => what.to_string(),
+        Updates::Batches(_) => format!("{what}, batches"),
+    };
+    let at_rest = of_scans(&name("scan at rest"), &at_rest);
+    let beside = of_scans(&name("scan beside writes"), &beside);
+    let share = Figure::new(name("scan beside : at rest"), beside.value / at_rest.value, "x", Better::More);
+    let writes = Figure::new(name("writes beside scans"), written.len() as f64 / took, "rows/s", Better::More);
+    let details = json!({"rows": written.len(), "asked_per_second": writer.per_second, "kind": writer.name()});
     Ok(vec![at_rest, beside, share.with_target(SHARE_TARGET), writes.with_details(details)])
 }
 
@@ -101,19 +128,19 @@ fn scan(session: &Session, rows: Rows, seconds: f64, progress: &Progress) -> Res
     }
 }
 
-/// Updates single rows until it is told to stop; which ones.
-fn write(
-    database: &Database,
-    rows: Rows,
-    kind: Kind,
-    per_second: Option<f64>,
-    progress: &Progress,
-) -> Result<Vec<u64>, Failure> {
-    let client = Client::new(&database.session(), kind)?;
+/// Updates rows and tells which ones.
+type Update<'a> = Box<dyn FnMut(&mut Vec<u64>) -> Result<(), Failure> + 'a>;
+
+/// Updates rows until it is told to stop; which ones.
+fn write(database: &Database, rows: Rows, writer: Writer, progress: &Progress) -> Result<Vec<u64>, Failure> {
+    let mut update = match writer.of {
+        Updates::Statements(kind) => statements(Client::new(&database.session(), kind)?, rows, progress),
+        Updates::Batches(count) => batches(database.keyed(TABLE)?, rows, count, progress),
+    };
     let begun = Instant::now();
     let mut written = Vec::new();
     while !progress.stop.load(Ordering::Relaxed) {
-        if let Some(per_second) = per_second {
+        if let Some(per_second) = writer.per_second {
             let due = begun + Duration::from_secs_f64(written.len() as f64 / per_second);
             // In short pieces, so that a slow writer ends with the scans.
             let left = due.saturating_duration_since(Instant::now()).min(Duration::from_millis(20));
@@ -122,11 +149,46 @@ fn write(
                 continue;
             }
         }
+        update(&mut written)?;
+    }
+    Ok(written)
+}
+
+/// By statements of one row.
+fn statements(client: Client, rows: Rows, progress: &Progress) -> Update<'_> {
+    Box::new(move |written| {
         let i = mixed(rows.seed ^ mixed(written.len() as u64)) % rows.count;
         progress.begun.fetch_add(1, Ordering::SeqCst);
         client.issue(RowStatement::Update, rows, i)?;
         progress.ended.fetch_add(1, Ordering::SeqCst);
         written.push(i);
-    }
-    Ok(written)
+        Ok(())
+    })
+}
+
+/// By upserts of `count` rows, or of all where there are fewer.
+fn batches(table: KeyedTable, rows: Rows, count: usize, progress: &Progress) -> Update<'_> {
+    let count = count.min(rows.count as usize);
+    let mut b: Vec<i64> = (0..rows.count).map(|i| rows.b(i)).collect();
+    Box::new(move |written| {
+        let first = written.len();
+        let mut numbers = HashSet::with_capacity(count);
+        let mut turn = first as u64;
+        // Each key once.
+        while numbers.len() < count {
+            let i = mixed(rows.seed ^ mixed(turn)) % rows.count;
+            turn += 1;
+            if numbers.insert(i) {
+                b[i as usize] += 1;
+                written.push(i);
+            }
+        }
+        let batch = rows.batch(&written[first..], &|i| b[i as usize])?;
+        progress.begun.fetch_add(count as u64, Ordering::SeqCst);
+        if table.upsert(&batch)? != count as u64 {
+            return Err(Failure::new("an upsert did not put every row"));
+        }
+        progress.ended.fetch_add(count as u64, Ordering::SeqCst);
+        Ok(())
+    })
 }
