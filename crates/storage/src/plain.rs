@@ -159,6 +159,9 @@ impl PlainColumn {
         if positions.is_empty() {
             return new_empty_array(&self.data_type);
         }
+        if let Some(array) = self.take_of_one_piece(positions) {
+            return array;
+        }
         let mut last = 0;
         let places: Vec<(usize, usize)> = positions
             .iter()
@@ -324,6 +327,28 @@ impl PlainColumn {
         let valid = |i: usize| self.pieces[places[i].0].data.near().is_valid(places[i].1);
         let nulls = NullBuffer::new(BooleanBuffer::collect_bool(places.len(), valid));
         (nulls.null_count() > 0).then_some(nulls)
+    }
+
+    /// Numbers of rows that are all in the piece of the first; `None` where that is not so.
+    fn take_of_one_piece(&self, positions: &[u32]) -> Option<ArrayRef> {
+        let piece = &self.pieces[self.piece_of(positions[0] as usize)];
+        let rows = piece.start..piece.start + piece.rows;
+        // A loop without an exit is made of vector instructions.
+        let is_within = |all, &position: &u32| all & rows.contains(&(position as usize));
+        if self.pieces.len() > 1 && !positions.iter().fold(true, is_within) {
+            return None;
+        }
+        let data = piece.data.near().as_ref();
+        let PlainData::Fixed(fixed) = data else { return None };
+        let physical = Physical::of(&self.data_type);
+        let values = with_native!(physical, N => {
+            let words = &fixed.values.words::<N>()[piece.offset..piece.offset + piece.rows];
+            Buffer::from_vec(positions.iter().map(|&row| words[row as usize - piece.start]).collect::<Vec<N>>())
+        });
+        let valid = |i: usize| data.is_valid(positions[i] as usize - piece.start + piece.offset);
+        let nulls = self.nulls.then(|| NullBuffer::new(BooleanBuffer::collect_bool(positions.len(), valid)));
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+        Some(number_array(&self.data_type, positions.len(), values, nulls))
     }
 
     fn take_fixed(&self, places: &[(usize, usize)], physical: Physical) -> ArrayRef {
