@@ -612,7 +612,7 @@ fn what_a_kept_write_is_not_sure_of_is_planned() {
     let prepared = session.prepare("UPDATE c SET v = CASE WHEN c = $1 THEN 1 ELSE 2 END WHERE c = 'ab'").unwrap();
     prepared.run(&["ab ".into()]).unwrap();
     assert_eq!(rows(&session, "SELECT v FROM c"), [["1"]]);
-    for sql in ["SELECT v FROM c WHERE c = $1", "SELECT v FROM c WHERE $1 IN (c)", "UPDATE c SET v = 1 WHERE c = $1"] {
+    for sql in ["SELECT v FROM c WHERE c = $1", "SELECT v FROM c WHERE c IN ($1)", "UPDATE c SET v = 1 WHERE c = $1"] {
         let prepared = session.prepare(sql).unwrap();
         assert_eq!(prepared.parameter_types(), [Some(DataType::Utf8View)], "{sql}");
         for text in ["ab", "ab "] {
