@@ -113,6 +113,17 @@ impl Mask {
         count < self.rows && count * DENSE_ROWS >= self.rows
     }
 
+    /// How many runs of consecutive rows are set.
+    pub(crate) fn runs(&self) -> usize {
+        let mut last = 0;
+        let starts = self.words.iter().map(|&word| {
+            let starts = word & !(word << 1 | last);
+            last = word >> (WORD - 1);
+            starts.count_ones() as usize
+        });
+        starts.sum()
+    }
+
     /// Cuts it, of whose rows `marked` are set, at blocks of rows into windows with at most `most` (a block's rows at
     /// least) set rows each, and with one at least; with how many.
     pub(crate) fn windows(&self, marked: usize, most: usize) -> impl Iterator<Item = (Range<usize>, usize)> {
@@ -214,6 +225,19 @@ mod tests {
                     }
                     assert_eq!(seen, (0..rows as u32).step_by(every).collect::<Vec<_>>(), "{every} {rows} {most}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn runs_are_counted() {
+        for (every, length) in [(1, 1), (2, 1), (3, 2), (64, 64), (65, 64), (130, 100), (200, 1)] {
+            for rows in [1, 63, 64, 65, 128, 1000] {
+                let mut mask = Mask::empty(rows);
+                (0..rows).filter(|row| row % every < length).for_each(|row| mask.set(row));
+                let is_set = |row: usize| row % every < length;
+                let expected = (0..rows).filter(|&row| is_set(row) && (row == 0 || !is_set(row - 1))).count();
+                assert_eq!(mask.runs(), expected, "{every} {length} {rows}");
             }
         }
     }

@@ -14,7 +14,7 @@ mod data;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, new_empty_array};
+use arrow::array::{Array, ArrayRef, BooleanBufferBuilder, new_empty_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::compute::{concat, interleave};
 use arrow::datatypes::DataType;
@@ -329,6 +329,32 @@ impl PlainColumn {
         (nulls.null_count() > 0).then_some(nulls)
     }
 
+    /// Whether [`compress`](Self::compress) knows it.
+    pub(crate) fn is_one_piece_of_numbers(&self) -> bool {
+        matches!(&self.pieces[..], [piece] if matches!(piece.data.first().as_ref(), PlainData::Fixed(_)))
+    }
+
+    /// The values of those of `rows` whose bits are set in `mask`, of one piece of numbers.
+    pub(crate) fn compress(&self, rows: Range<usize>, mask: &[u64]) -> ArrayRef {
+        assert!(rows.start <= rows.end && rows.end <= self.rows, "rows {rows:?} of {}", self.rows);
+        let piece = &self.pieces[0];
+        let data = piece.data.near().as_ref();
+        let PlainData::Fixed(fixed) = data else { unreachable!("the piece is of numbers") };
+        let within = piece.offset + rows.start..piece.offset + rows.end;
+        let count = mask.iter().map(|word| word.count_ones() as usize).sum();
+        let physical = Physical::of(&self.data_type);
+        let values = with_native!(physical, N => {
+            let words = &fixed.values.words::<N>()[within.clone()];
+            Buffer::from_vec(marked(words, mask, count))
+        });
+        let nulls = self.nulls.then(|| {
+            let mut valid = BooleanBufferBuilder::new(count);
+            each_marked(mask, |row| valid.append(data.is_valid(within.start + row)));
+            NullBuffer::new(valid.finish())
+        });
+        number_array(&self.data_type, count, values, nulls.filter(|nulls| nulls.null_count() > 0))
+    }
+
     /// Numbers of rows that are all in the piece of the first; `None` where that is not so.
     fn take_of_one_piece(&self, positions: &[u32]) -> Option<ArrayRef> {
         let piece = &self.pieces[self.piece_of(positions[0] as usize)];
@@ -396,6 +422,30 @@ impl PlainColumn {
         }
         interleave(&arrays, &indices).expect("pieces of one column have one type and fit one array")
     }
+}
+
+/// Calls `f` with the number of each bit that is set.
+fn each_marked(mask: &[u64], mut f: impl FnMut(usize)) {
+    for (number, &word) in mask.iter().enumerate() {
+        let mut left = word;
+        while left != 0 {
+            f(number * 64 + left.trailing_zeros() as usize);
+            left &= left - 1;
+        }
+    }
+}
+
+/// The values whose bits are set, `count` of them.
+fn marked<T: Copy>(values: &[T], mask: &[u64], count: usize) -> Vec<T> {
+    let mut kept = Vec::with_capacity(count);
+    for (number, &word) in mask.iter().enumerate() {
+        let first = number * 64;
+        match word {
+            u64::MAX => kept.extend_from_slice(&values[first..first + 64]),
+            word => each_marked(&[word], |row| kept.push(values[first + row])),
+        }
+    }
+    kept
 }
 
 /// The pieces whose long values a `take` refers to, and the bytes it needs of each.

@@ -16,7 +16,7 @@ use storage::{BLOCK_ROWS, CodePredicate, Column, DictionaryId, Encoding, GRANULE
 use super::{Matches, Scan};
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, ColumnKind, is_integer, type_bounds};
-use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds};
+use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RUN_ROWS, RowIds};
 use crate::codes::bind::{Coding, CodingKey};
 use crate::keys::key_filter::{KeyFilter, Most, OnCodes, Worth};
 use crate::mask::Mask;
@@ -132,8 +132,8 @@ impl ScanSource {
         self.scan.rows_at_most() as u64
     }
 
-    /// Hands out what passes of a morsel, in chunks of at most `most` rows. `as_bits`: rows that are close to each
-    /// other come as bits, which is less work for whoever does nothing but load columns.
+    /// Hands out what passes of a morsel, in chunks of at most `most` rows. Rows that are close to each other come as
+    /// bits, which is less work for whoever loads their columns, unless they are long runs; `as_bits`: those too.
     fn morsel(
         &self,
         morsel: usize,
@@ -183,11 +183,11 @@ impl SourcePiece<'_> {
         if let Matches::Mask(mask) = &mut matches {
             tests.by_code(&source.scan.segments()[*segment].segment, rows, source.scan.skips_blocks(), mask);
             let marked = mask.count();
-            let as_bits = as_bits && tests.values.is_empty() && most >= BLOCK_ROWS;
+            let may_be_bits = tests.values.is_empty() && most >= BLOCK_ROWS && *left >= rows.len();
             if marked == 0 {
                 return Ok(true);
             }
-            if as_bits && mask.is_dense(marked) && *left >= rows.len() {
+            if may_be_bits && mask.is_dense(marked) && (as_bits || mask.runs() * RUN_ROWS > marked) {
                 *left -= marked;
                 for (window, count) in mask.windows(marked, most) {
                     let words = mask.words_in(&window).to_vec();
