@@ -11,7 +11,7 @@ use sched::Config;
 use super::*;
 use crate::balancer::Algorithm;
 
-const KEYS_PER_UNIT: u64 = 4000;
+const KEYS_PER_UNIT: u64 = 2000;
 
 /// The machine, when it has several memory nodes.
 fn several_nodes() -> Option<Topology> {
@@ -47,6 +47,9 @@ fn filled(store: &Arc<Store>) -> Keyed {
     let keyed = store.create(count, 8);
     let pairs: Vec<(u64, u64)> = (0..count).map(|key| (key, key + 1)).collect();
     keyed.write(WriteKind::Insert, &pairs).unwrap();
+    // Of what is there only pairs are left, no marks of the statement.
+    store.settle();
+    store.settle();
     keyed
 }
 
