@@ -2,7 +2,7 @@
 //! time.
 //!
 //! Who draws keys tells the bell. Once there were enough it rings, until somebody who passes by hears it, has a cycle
-//! begun, and lets it rest. So looking costs what is accessed a few keys of thousands, and what is not accessed nothing.
+//! begun, and lets it rest. So an object that is not accessed costs nothing.
 //!
 //! Invariant: from when it was heard until that rest begins it does not ring again.
 

@@ -1,8 +1,8 @@
 //! From text to statements: splitting scripts, our own statements, and DataFusion's parser for the rest.
 //!
-//! Ours: `ALTER TABLE .. SET PLACEMENT` and `.. NUMA NODE`, `ALTER SYSTEM`, `COPY t FROM 'file'`, `EXPORT DATABASE 'folder'`,
-//! `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and executed by us. Everything else is SQL as
-//! DataFusion (sqlparser's generic dialect) reads it.
+//! Ours: `ALTER TABLE .. SET PLACEMENT` and `.. NUMA NODE`, `ALTER SYSTEM`, `COPY t FROM 'file'`, `EXPORT DATABASE
+//! 'folder'`, `IMPORT DATABASE 'folder'`; `COPY .. TO` is parsed by DataFusion and executed by us. Everything else is
+//! SQL as DataFusion (sqlparser's generic dialect) reads it.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -208,7 +208,8 @@ fn keys_that_are_asked_for_more_are_shared_though_nobody_calls_for_it() {
         assert!(begin.elapsed() < LIMIT, "no range has moved");
     }
     let cycle = "SELECT schema, \"table\", index, algorithm, deviation > 0.2, ranges, keys > 1000, linked_ranges + \
-                 copied_ranges, seconds > 0, error, at > TIMESTAMP '2020-01-01', object FROM nearside.balancing LIMIT 1";
+                 copied_ranges, seconds > 0, error, at > TIMESTAMP '2020-01-01', object \
+                 FROM nearside.balancing LIMIT 1";
     let expected = ["public", "t", "t_pkey", "one_shot", "true", "1", "true", "1", "true", "NULL", "true", "0"];
     assert_eq!(rows(&session, cycle), [expected]);
     let batches =

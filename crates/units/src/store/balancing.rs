@@ -253,7 +253,7 @@ impl Store {
         }
         let table = &balancing.table;
         let counts = |unit: usize| {
-            let own = (0..table.ranges()).filter(|range| table.owners()[*range] == unit);
+            let mut own = (0..table.ranges()).filter(|range| table.owners()[*range] == unit);
             let state = self.units[unit].token();
             let partition = partition_of(&state, object)?;
             Some(PartitionCounts {
@@ -262,7 +262,7 @@ impl Store {
                 node: self.units[unit].node,
                 ranges: own.clone().count(),
                 first_key: own.clone().next().map(|range| table.firsts()[range]),
-                last_key: own.last().map(|range| table.last(range)),
+                last_key: own.next_back().map(|range| table.last(range)),
                 pairs: partition.owner.tree().len(),
                 bytes: partition.owner.used_bytes(),
                 accesses: object.monitors[unit].accesses(),

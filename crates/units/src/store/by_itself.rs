@@ -1,9 +1,9 @@
 //! Cycles that nobody calls: who accesses keys of an object has one begun when the monitors have drawn enough of them.
 //!
-//! A cycle runs wherever the store was told that it can, by a scheduler's workers say; the one who has it begun does not
-//! wait for it and holds no token. An object that is not accessed has no cycles, and costs nothing.
+//! A cycle runs wherever the store was told that it can, by a scheduler's workers say; who has it begun does not wait
+//! for it and holds no token. An object that is not accessed has no cycles, and costs nothing.
 //!
-//! Invariant: one cycle of an object is on its way at a time.
+//! Invariant: one cycle of an object that began by itself is on its way at a time.
 //!
 //! # Limits
 //! A store that was told nothing balances when it is called only.
@@ -21,8 +21,8 @@ use sched::{Affinity, Priority, Scheduler, Statement};
 use super::{Keyed, Store};
 use crate::balancer::Algorithm;
 
-/// How long an object is left alone after a cycle. One that moves nothing sorts up to 1,024 drawn keys per unit, with 64
-/// units some 4 ms: a part of one of 64 cpus. A range that moves away is followed within tenths of a second.
+/// How long an object is left alone after a cycle. One that moves nothing sorts up to 1,024 drawn keys per unit, with
+/// 64 units some milliseconds: a part of one of 64 cpus. A range that moves away is followed within tenths of a second.
 const REST: Duration = Duration::from_millis(100);
 /// How long after one that failed: what it lacked, memory as a rule, it would lack again.
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(5);

@@ -1,5 +1,5 @@
-//! Everything at once for a while: eight threads that look up, upsert, delete and scan while what is accessed most moves
-//! and ranges follow it by themselves, by one algorithm after the other. Nothing lost, nothing left.
+//! Everything at once for a while: eight threads that look up, upsert, delete and scan while what is accessed most
+//! moves and ranges follow it by themselves, by one algorithm after the other. Nothing lost, nothing left.
 //!
 //! Some seconds in an ordinary run, four times as long in a round of `cargo xtask soak units`;
 //! `NEARSIDE_SOAK=1 cargo test -p nearside-units --release --lib the_whole_soak` takes ten minutes.
