@@ -53,7 +53,7 @@ impl FromStr for Algorithm {
             ("off", _) => Ok(Algorithm::Off),
             ("one_shot", _) => Ok(Algorithm::OneShot),
             (_, Some(neighbours)) if neighbours > 0 => Ok(Algorithm::MovingAverage(neighbours)),
-            _ => Err(format!("a balancer is off, one_shot, or ma(n) with n neighbours of at least 1, not {text}")),
+            _ => Err(format!("a balancer is off, one_shot, or ma(n) with n neighbours of at least 1, not '{text}'")),
         }
     }
 }
