@@ -17,6 +17,9 @@ use std::str::FromStr;
 
 use crate::routing::table::RangeTable;
 
+/// The part of the deviation that targets would take away which ranges have to take away themselves.
+const GAIN_MIN: f64 = 0.1;
+
 /// How targets are computed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Algorithm {
@@ -44,12 +47,13 @@ impl FromStr for Algorithm {
 
     fn from_str(text: &str) -> Result<Algorithm, String> {
         let word = text.trim().to_ascii_lowercase();
-        let neighbours = word.strip_prefix("ma(").and_then(|rest| rest.strip_suffix(')')).and_then(|n| n.parse().ok());
+        let in_brackets = |rest: &str| rest.trim_start().strip_prefix('(')?.strip_suffix(')')?.trim().parse().ok();
+        let neighbours = word.strip_prefix("ma").and_then(in_brackets);
         match (word.as_str(), neighbours) {
             ("off", _) => Ok(Algorithm::Off),
             ("one_shot", _) => Ok(Algorithm::OneShot),
             (_, Some(neighbours)) if neighbours > 0 => Ok(Algorithm::MovingAverage(neighbours)),
-            _ => Err(format!("a balancer is off, one_shot, or ma(n) with n neighbours of at least 1, not {text}")),
+            _ => Err(format!("a balancer is off, one_shot, or ma(n) with n neighbours of at least 1, not '{text}'")),
         }
     }
 }
@@ -137,6 +141,21 @@ pub fn rebalanced(accesses: &[Accesses], algorithm: Algorithm) -> Option<RangeTa
         firsts.push(cut.max(least).min(most.max(least)));
     }
     RangeTable::new(firsts)
+}
+
+/// Whether accesses like these would be spread enough better over new ranges, a unit's each, for what moving costs. Not
+/// where one key has most of them: no cut shares it, and each look would move what lies around it a little.
+pub fn is_worth(accesses: &[Accesses], after: &RangeTable, algorithm: Algorithm) -> bool {
+    let loads: Vec<f64> = accesses.iter().map(|of| if of.sample.is_empty() { 0.0 } else { of.count }).collect();
+    let mut reached = vec![0.0; loads.len()];
+    for of in accesses {
+        for key in &of.sample {
+            reached[after.owner_of(*key)] += of.count / of.sample.len() as f64;
+        }
+    }
+    let before = deviation(&loads);
+    let gain = before - deviation(&reached);
+    gain > 0.0 && gain >= GAIN_MIN * (before - deviation(&targets(&loads, algorithm)))
 }
 
 /// What has to move, in the order of keys.
