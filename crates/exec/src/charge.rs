@@ -10,7 +10,7 @@ use arrow::datatypes::{ByteViewType, DataType};
 const INLINE_VIEW_BYTES: u64 = 12;
 
 /// Bytes of a batch.
-pub(crate) fn batch_bytes(batch: &RecordBatch) -> u64 {
+pub fn batch_bytes(batch: &RecordBatch) -> u64 {
     batch.columns().iter().map(|c| array_bytes(c.as_ref())).sum()
 }
 

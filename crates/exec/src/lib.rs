@@ -39,6 +39,7 @@ pub use crate::plan::predicate::Predicate;
 pub use crate::run::context::{BATCH_ROWS, Context};
 pub use crate::run::execution::{Execution, execute, execute_checked, execute_on_workers, execute_profiled};
 pub use crate::tasks::places::ScanOptions;
+pub use charge::batch_bytes;
 pub use error::{ExecError, PlanError};
 pub use optimize::{estimates, optimize};
 pub use plan::expression::Expression;

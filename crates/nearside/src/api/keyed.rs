@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, RecordBatchOptions, StringViewArray};
+use arrow::compute::concat_batches;
 use datafusion_common::ScalarValue;
+use numa::Reservation;
 use storage::{Keys, TableRow};
 
 use crate::api::session::{Session, not_on_a_worker};
@@ -17,6 +19,9 @@ use crate::run::stream::ResultStream;
 use crate::sql::quoted;
 use crate::statements::keyed::{delete, fitted_keys, primary_key, upsert};
 use crate::statements::written;
+
+/// Rows that are read before the statement is asked whether it goes on.
+const PIECE_ROWS: usize = 1 << 16;
 
 /// Rows of a table by its primary key. Each call is a statement: whole or not at all, over what is committed when it
 /// begins; reads wait for nobody.
@@ -169,10 +174,24 @@ impl KeyedTable {
         let (places, rows): (Vec<usize>, Vec<TableRow>) =
             found.iter().enumerate().filter_map(|(place, row)| Some((place, (*row)?))).unzip();
         let all: Vec<usize> = (0..table.base.schema.fields().len()).collect();
-        let columns = table.columns_at(&rows, &all)?;
-        account(table, &self.name.shown().into(), &all, &rows, running);
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-        let rows = RecordBatch::try_new_with_options(Arc::clone(&table.base.schema), columns, &options)?;
-        Ok(KeyedRows { rows, places })
+        let schema = &table.base.schema;
+        // Charged while they are put together; after that they are the caller's.
+        let mut charged = Vec::new();
+        let mut pieces = Vec::new();
+        for rows in rows.chunks(PIECE_ROWS) {
+            running.check()?;
+            let columns = table.columns_at(rows, &all)?;
+            account(table, &self.name.shown().into(), &all, rows, running);
+            let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+            let piece = RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options)?;
+            charged.push(running.statement.budget().reserve(exec::batch_bytes(&piece))?);
+            pieces.push(piece);
+        }
+        if pieces.len() == 1 {
+            return Ok(KeyedRows { rows: pieces.swap_remove(0), places });
+        }
+        let bytes = charged.iter().map(Reservation::bytes).sum();
+        charged.push(running.statement.budget().reserve(bytes)?);
+        Ok(KeyedRows { rows: concat_batches(schema, &pieces)?, places })
     }
 }

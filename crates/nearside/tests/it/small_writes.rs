@@ -528,6 +528,24 @@ fn keyed_tables_hold_what_a_model_of_them_does() {
 }
 
 #[test]
+fn keyed_rows_count_in_the_budget_and_come_in_the_order_of_their_keys() {
+    let database = Database::builder().threads(2).memory_bytes(64 << 20).build().unwrap();
+    let session = database.session();
+    session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT)").unwrap();
+    let insert = "INSERT INTO t SELECT value, 'a text that is no short one: ' || value FROM range(100000)";
+    session.execute(insert).unwrap();
+    let keyed = database.keyed("t").unwrap();
+    let keys: Vec<i64> = (0..100_000).rev().collect();
+    let found = keyed.lookup(&keys[..]).unwrap();
+    assert_eq!(found.rows.column(0).as_primitive::<Int64Type>().values(), &keys[..]);
+    assert_eq!(found.rows.column(1).as_string_view().value(99_990), "a text that is no short one: 9");
+    let often: Vec<i64> = (0..3_000_000).map(|row| row % 100_000).collect();
+    let error = keyed.lookup(&often[..]).unwrap_err().to_string();
+    assert!(error.contains("memory"), "{error}");
+    assert_eq!(keyed.lookup(&keys[..2]).unwrap().rows.num_rows(), 2);
+}
+
+#[test]
 fn keyed_tables_refuse_what_is_not_theirs() {
     let database = database();
     let session = database.session();
