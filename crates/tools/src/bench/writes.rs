@@ -40,8 +40,8 @@ const UPSERTS_PER_SECOND: f64 = 100_000.0;
   nearside bench writes --write-rate 10000 --json writes.json
 
 Statements of one row come one after the other from one session, as texts and prepared; updates also from four sessions
-at the same time. Then a table is scanned at rest, beside single-row updates and beside upserts of 100 rows by their keys,
-and rows are loaded into an empty table with a primary key.")]
+at the same time. Then a table is scanned at rest, beside single-row updates and beside upserts of 100 rows by their
+keys, and rows are loaded into an empty table with a primary key.")]
 pub struct Arguments {
     /// Rows of the table that statements of one row and scans are for
     #[arg(

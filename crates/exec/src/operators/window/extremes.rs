@@ -13,7 +13,7 @@ use super::running::Running;
 use super::sums::{FrameValues, count};
 use super::tree::{Tree, TreeBuilder};
 use crate::ExecError;
-use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, NO_ROW};
+use crate::chunk::vector::{ColumnInfo, ColumnKind, Data, NO_ROW, Vector};
 use crate::keys::float::{of_ordered, ordered as number_of_float};
 use crate::operators::aggregate::column::{Column, Values};
 use crate::operators::sort::grouped;
@@ -58,6 +58,7 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
         }
     };
     let info = ColumnInfo { field: call.field.clone(), kind: source.kind.clone(), nullable: true };
+    let extremes = Extremes { info, low, high, smallest, vector, ranked };
     ordered.in_pieces(run, &|piece| {
         let (mut numbers, mut valid) = (Vec::with_capacity(piece.len()), Vec::with_capacity(piece.len()));
         let (mut cursor, mut growing) = (frames.cursor(), TreeBuilder::new(0));
@@ -72,40 +73,60 @@ pub(super) fn column(input: &WindowInput<'_>, call: &AggregateCall) -> Result<Co
             });
             Ok(())
         })?;
-        let of = |number: u64, last: u64| if smallest { last.wrapping_sub(number) } else { number };
-        let values = match (&info.kind, &ranked) {
-            (ColumnKind::Int { .. }, _) => {
-                let last = high.wrapping_sub(low) as u64;
+        extremes.column(numbers, valid)
+    })
+}
+
+/// What numbers stand for.
+struct Extremes<'a> {
+    info: ColumnInfo,
+    /// Bounds of integers.
+    low: i64,
+    high: i64,
+    /// Numbers are counted from the largest value down.
+    smallest: bool,
+    vector: &'a Vector,
+    ranked: Option<RankedValues>,
+}
+
+impl Extremes<'_> {
+    /// The values of numbers that are valid.
+    fn column(&self, numbers: Vec<u64>, valid: Vec<bool>) -> Result<Column, ExecError> {
+        let of = |number: u64, last: u64| if self.smallest { last.wrapping_sub(number) } else { number };
+        let both = || numbers.iter().zip(&valid);
+        let values = match &self.info.kind {
+            ColumnKind::Int { .. } => {
+                let last = self.high.wrapping_sub(self.low) as u64;
                 let value = |(&number, &valid): (&u64, &bool)| match valid {
-                    true => low.wrapping_add(of(number, last) as i64),
-                    false => low,
+                    true => self.low.wrapping_add(of(number, last) as i64),
+                    false => self.low,
                 };
-                Values::Int(numbers.iter().zip(&valid).map(value).collect())
+                Values::Int(both().map(value).collect())
             }
-            (ColumnKind::Float, _) => {
+            ColumnKind::Float => {
                 let value =
                     |(&number, &valid): (&u64, &bool)| if valid { of_ordered(of(number, u64::MAX)) } else { 0.0 };
-                Values::Float(numbers.iter().zip(&valid).map(value).collect())
+                Values::Float(both().map(value).collect())
             }
-            (ColumnKind::Vid(_), _) => {
+            ColumnKind::Vid(_) => {
                 let value =
                     |(&number, &valid): (&u64, &bool)| if valid { of(number, u32::MAX.into()) as u32 } else { 0 };
-                Values::Vid(numbers.iter().zip(&valid).map(value).collect())
+                Values::Vid(both().map(value).collect())
             }
-            (ColumnKind::Arrow, Some(ranked)) => {
+            ColumnKind::Arrow => {
+                let Some(ranked) = &self.ranked else { unreachable!("such values are ranked") };
                 let row = |(&number, &valid): (&u64, &bool)| match valid {
                     true => ranked.rows[of(number, u32::MAX.into()) as usize],
                     false => NO_ROW,
                 };
-                let rows: Vec<u32> = numbers.iter().zip(&valid).map(row).collect();
-                let array = info.to_arrow(&vector.take(&rows, true));
-                return Ok(Column::new(info.clone(), Values::Arrow(array), None));
+                let rows: Vec<u32> = both().map(row).collect();
+                let array = self.info.to_arrow(&self.vector.take(&rows, true));
+                return Ok(Column::new(self.info.clone(), Values::Arrow(array), None));
             }
-            (ColumnKind::Arrow, None) => unreachable!("such values are ranked"),
         };
         let valid = valid.contains(&false).then_some(valid);
-        Ok(Column::new(info.clone(), values, valid))
-    })
+        Ok(Column::new(self.info.clone(), values, valid))
+    }
 }
 
 /// The largest numbers of frames.
