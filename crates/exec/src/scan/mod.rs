@@ -17,6 +17,7 @@
 
 pub(crate) mod cost;
 mod cut;
+mod look_up;
 mod prepare;
 mod prepared;
 pub(crate) mod seek;
@@ -125,7 +126,7 @@ impl Scan {
 
     /// Prepares with threads lent, all at once.
     pub(crate) fn prepare_with(&self, run: &Run<'_>) -> Result<(), ExecError> {
-        self.prepare(run.statement, run.places)?;
+        self.prepare(run)?;
         let chunks = self.binding.get().map_or(0, |binding| binding.chunks.len());
         if chunks == 0 {
             return Ok(());

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use numa::{NodeId, current_node, nearest_node};
+use numa::{NodeId, nearest_node};
 use storage::{Column, Component, Encoding, GRANULE_ROWS, Segment};
 
 use super::locate::Locator;
-use super::places::Lookup;
+use super::places::{Lookup, current_node};
 use super::traffic::{self, Item, TouchPhase, TouchedComponent};
 use crate::codes::input::InputRows;
 
