@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use numa::{NodeId, Reservation, current_node};
+use numa::{NodeId, Reservation};
 use parking_lot::Mutex;
 
 use super::drive::for_each_morsel;
@@ -10,6 +10,7 @@ use super::{ChunkSource, Out, Pipe};
 use crate::ExecError;
 use crate::chunk::vector::{ColumnInfo, Vector};
 use crate::chunk::{CHUNK_ROWS, Chunk, Origin, RowIds, Rows, check_kept};
+use crate::tasks::places::current_node;
 use crate::tasks::run::Run;
 use crate::tasks::traffic::{self, KeptColumn};
 
@@ -27,7 +28,7 @@ pub(crate) fn rows_of(pipe: &Pipe, run: &Run<'_>) -> Result<Arc<Rows>, ExecError
 /// A pipe of rows that were kept.
 pub(crate) fn of_rows(rows: Arc<Rows>) -> Pipe {
     let (infos, count) = (rows.infos.clone(), rows.rows as u64);
-    Pipe::of(Box::new(RowsSource(rows)), infos, count)
+    Pipe::of(Box::new(RowsSource::new(rows)), infos, count)
 }
 
 /// Runs a pipe and keeps its rows in order; the first `needed` at least, if that is given.
@@ -131,15 +132,34 @@ impl Kept {
 }
 
 /// Rows that were kept.
-pub(crate) struct RowsSource(pub(crate) Arc<Rows>);
+pub(crate) struct RowsSource {
+    rows: Arc<Rows>,
+    node: Option<NodeId>,
+}
+
+impl RowsSource {
+    /// Wherever they lie.
+    pub(crate) fn new(rows: Arc<Rows>) -> RowsSource {
+        RowsSource { rows, node: None }
+    }
+
+    /// All on a node, if one is given: whoever reads them had better run there.
+    pub(crate) fn near(rows: Arc<Rows>, node: Option<NodeId>) -> RowsSource {
+        RowsSource { rows, node }
+    }
+}
 
 impl ChunkSource for RowsSource {
     fn kept(&self) -> Option<&Arc<Rows>> {
-        Some(&self.0)
+        Some(&self.rows)
     }
 
     fn morsels(&self) -> usize {
-        self.0.rows.div_ceil(ROWS_PER_MORSEL)
+        self.rows.rows.div_ceil(ROWS_PER_MORSEL)
+    }
+
+    fn node_of(&self, _morsel: usize) -> Option<NodeId> {
+        self.node
     }
 
     fn run(&self, morsel: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
@@ -148,12 +168,12 @@ impl ChunkSource for RowsSource {
 
     fn run_in(&self, morsel: usize, most: usize, run: &Run<'_>, out: &mut Out<'_>) -> Result<bool, ExecError> {
         let mut start = morsel * ROWS_PER_MORSEL;
-        let end = (start + ROWS_PER_MORSEL).min(self.0.rows);
+        let end = (start + ROWS_PER_MORSEL).min(self.rows.rows);
         run.check()?;
         while start < end {
             let rows = start..(start + most).min(end);
             start = rows.end;
-            if !out(Chunk::of(Origin::Rows(self.0.clone()), RowIds::Range(rows)))? {
+            if !out(Chunk::of(Origin::Rows(self.rows.clone()), RowIds::Range(rows)))? {
                 return Ok(false);
             }
         }

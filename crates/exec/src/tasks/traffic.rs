@@ -24,11 +24,12 @@ use std::time::{Duration, Instant};
 
 use arrow::datatypes::{Schema, SchemaRef};
 use foldhash::fast::FixedState;
-use numa::{NodeId, current_node};
+use numa::NodeId;
 use parking_lot::Mutex;
 use sched::{Hint, Statement, report_bytes};
 
 use super::feedback::{Feedback, Measured, Shape};
+use super::places::current_node;
 use super::profile::Working;
 
 /// Tables (and earlier columns of them) that an account tells apart.
@@ -453,6 +454,15 @@ pub(crate) fn note_kept(what: &'static str, bytes: u64) {
     note(item, TouchPhase::Keep, here, bytes);
 }
 
+/// Says that the task on this thread reads `bytes` that lie on `node` and that an operator, which is called `what`, has
+/// kept.
+pub(crate) fn note_kept_read(what: &'static str, node: Option<NodeId>, bytes: u64) {
+    let table = LEDGER.with_borrow_mut(|ledger| ledger.as_mut().map(|ledger| ledger.operator(what)));
+    let (Some(table), Some(node)) = (table, node) else { return };
+    let item = Item { table, column: 0, part: 0, component: TouchedComponent::Output };
+    note(item, TouchPhase::Materialize, node, bytes);
+}
+
 /// Something that an operator keeps and that tasks look rows up in.
 #[derive(Debug)]
 pub(crate) struct LookUps {
@@ -467,6 +477,11 @@ impl LookUps {
     pub(crate) fn here(what: &'static str) -> LookUps {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         LookUps { number: NUMBERS.fetch_add(1, Relaxed), what, node: current_node() }
+    }
+
+    /// Where it lies.
+    pub(crate) fn node(&self) -> Option<NodeId> {
+        self.node
     }
 
     /// Says that the task on this thread looks `rows` rows up in it: a line each, and at most all `bytes` of it,

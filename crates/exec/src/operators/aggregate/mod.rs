@@ -49,6 +49,7 @@ use crate::pipe::filters::Filters;
 use crate::pipe::flow::Flow;
 use crate::plan::delicate::is_delicate_call;
 use crate::plan::{AggregateCall, Aggregation};
+use crate::tasks::places::LITTLE_BYTES;
 use crate::tasks::profile::OperatorPlace;
 use crate::tasks::run::Run;
 use crate::tasks::traffic::{self, LookUps};
@@ -156,6 +157,8 @@ struct Grouping<'a, K> {
     rows: u64,
     /// A table with `n` groups may be put aside.
     flush_groups: usize,
+    /// Fewer bytes of groups are merged wherever a thread is free.
+    little_bytes: u64,
     /// What the workers share.
     shared: Mutex<Reservation>,
     _key: std::marker::PhantomData<fn() -> K>,
@@ -182,8 +185,9 @@ impl<'a, K: GroupKey> Grouping<'a, K> {
             false => strategy.unwrap_or_else(|| choose(&facts)),
         };
         let shared = Mutex::new(run.reserve(0)?);
-        let flush_groups = FLUSH_GROUPS;
-        Ok(Grouping { coder, calls, strategy, run, rows, flush_groups, shared, _key: std::marker::PhantomData })
+        let (flush_groups, little_bytes) = (FLUSH_GROUPS, LITTLE_BYTES);
+        let _key = std::marker::PhantomData;
+        Ok(Grouping { coder, calls, strategy, run, rows, flush_groups, little_bytes, shared, _key })
     }
 
     /// The groups of all workers.

@@ -245,7 +245,7 @@ impl<'a> Shape<'a> {
             ColumnInfo::plain(field.clone())
         });
         let rows = no_rows(&infos.collect::<Vec<_>>());
-        Pipe::of(Box::new(crate::pipe::kept::RowsSource(rows.clone())), rows.infos.clone(), 0)
+        Pipe::of(Box::new(crate::pipe::kept::RowsSource::new(rows.clone())), rows.infos.clone(), 0)
     }
 
     /// What is known of the columns that come out.

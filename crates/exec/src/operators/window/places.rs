@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use numa::{NodeId, current_node};
+use numa::NodeId;
 
 use crate::ExecError;
 use crate::chunk::Rows;
 use crate::chunk::vector::{ColumnInfo, Vector};
 use crate::operators::aggregate::column::{Column, settle};
+use crate::tasks::places::current_node;
 use crate::tasks::run::Run;
 use crate::tasks::traffic;
 
