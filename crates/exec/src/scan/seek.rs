@@ -24,7 +24,7 @@ use crate::codes::filter::RowTest;
 use crate::keys::key_filter::{FewKeys, KeyFilter};
 use crate::plan::expression::CompareOp;
 use crate::plan::predicate::Predicate;
-use crate::tasks::counter::in_order;
+use crate::tasks::counter::{deal_evenly, in_order};
 use crate::tasks::places::Lookup;
 use crate::tasks::traffic::{self, Item, TouchPhase, TouchedComponent};
 
@@ -89,7 +89,7 @@ impl Choice<'_> {
         const ROW_BYTES: u64 = 4;
         let item = Item { table, column: self.column as u32, part, component: TouchedComponent::Index };
         let lines = self.places.len() as u64 * traffic::LINE_BYTES;
-        let bytes = lines.max(self.rows as u64 * ROW_BYTES).min(self.index.bytes() as u64);
+        let mut most = self.index.bytes() as u64;
         let mut nodes: Vec<NodeId> = match lookup {
             Lookup::Only(node) => vec![node],
             Lookup::Nowhere => Vec::new(),
@@ -97,11 +97,12 @@ impl Choice<'_> {
         };
         // Of copies the nearest is read.
         if self.index.is_replicated() {
+            most /= nodes.len().max(1) as u64;
             let nearest = current_node().map_or(Some(0), |here| nearest_node(here, &nodes));
             nodes = nearest.and_then(|place| nodes.get(place).copied()).into_iter().collect();
         }
-        let share = bytes / nodes.len().max(1) as u64;
-        nodes.iter().for_each(|node| traffic::note(item, TouchPhase::LookUp, *node, share));
+        let bytes = lines.max(self.rows as u64 * ROW_BYTES).min(most);
+        deal_evenly(&nodes, bytes, &|node, bytes| traffic::note(item, TouchPhase::LookUp, node, bytes));
     }
 
     /// The rows.
