@@ -71,8 +71,12 @@ impl Rows {
     /// Consecutive rows.
     pub(crate) fn slice(mut self, start: usize, rows: usize) -> Rows {
         if rows < self.rows {
+            for column in 0..self.columns.len() {
+                self.column_read(column, rows);
+            }
             self.columns = self.columns.iter().map(|c| Arc::new(c.slice(start.min(self.rows), rows))).collect();
             self.rows = rows;
+            self.lies = self.lies.map(|lies| lies.written_again(rows, self.columns.iter().map(|c| c.bytes())));
         }
         self
     }

@@ -334,6 +334,19 @@ impl KeptRows {
     }
 }
 
+impl KeptRows {
+    /// Says that the task on this thread copies some of the rows; where the copies, of so many bytes by column, lie.
+    pub(crate) fn written_again(&self, rows: usize, bytes: impl Iterator<Item = u64>) -> KeptRows {
+        let node = current_node();
+        let columns: Arc<[KeptColumn]> = bytes.map(|bytes| KeptColumn { bytes, rows, node }).collect();
+        let item = Item { table: self.table, column: 0, part: 0, component: TouchedComponent::Output };
+        if let Some(here) = node {
+            note(item, TouchPhase::Keep, here, columns.iter().map(|column| column.bytes).sum());
+        }
+        KeptRows { table: self.table, columns }
+    }
+}
+
 impl Traffic {
     /// Rows that an operator, which is called `what`, has kept.
     pub(crate) fn kept_rows(&self, what: &str, columns: impl Iterator<Item = KeptColumn>) -> KeptRows {

@@ -99,7 +99,8 @@ impl Measured {
         let database = Database::builder().memory_bytes(1 << 30).build().unwrap();
         let session = database.session();
         session.execute("SET nearside.scheduling = 'bound'; SET nearside.binding = 'always'").unwrap();
-        session.execute(&format!("SET nearside.placement = '{placement}'; {T}; {R}")).unwrap();
+        let create = T.replace("t AS", &format!("t WITH (placement = '{placement}') AS"));
+        session.execute(&format!("{create}; {R}")).unwrap();
         let threads = database.scheduler().threads() as i64;
         let (before, pages, bits) = Default::default();
         let mut measured = Measured { database, session, before, pages, bits, threads };
@@ -111,8 +112,8 @@ impl Measured {
     fn look(&mut self) {
         let rows = rows_of(
             &self.session,
-            "SELECT \"table\", \"column\", component, '', node, node, CAST(sum(bytes) AS BIGINT) FROM nearside.pages \
-             WHERE node IS NOT NULL GROUP BY ALL",
+            "SELECT \"table\", \"column\", component, component, node, node, bytes FROM nearside.pages \
+             WHERE node IS NOT NULL",
         );
         self.pages.clear();
         for ((table, column, component, _), by_node) in rows {
@@ -121,10 +122,11 @@ impl Measured {
         }
         let rows = rows_of(
             &self.session,
-            "SELECT \"table\", \"column\", '', '', CAST(0 AS INT UNSIGNED), CAST(0 AS INT UNSIGNED), \
-             CAST(coalesce(bits, 64) AS BIGINT) FROM nearside.columns",
+            "SELECT \"table\", \"column\", encoding, encoding, node, node, CAST(coalesce(bits, 64) AS BIGINT) \
+             FROM nearside.columns",
         );
-        self.bits = rows.into_iter().map(|((table, column, ..), bits)| ((table, column), bits[&(0, 0)])).collect();
+        let of_column = |((table, column, ..), bits): (Item, BTreeMap<Way, i64>)| ((table, column), bits.values().sum());
+        self.bits = rows.into_iter().map(of_column).collect();
         // What the statements before have touched comes in a moment later.
         let end = Instant::now() + Duration::from_millis(300);
         while Instant::now() < end {
@@ -282,10 +284,10 @@ fn scans_touch_what_the_page_map_says() {
     let groups = output("groups", "keep", (1, m.threads * WORK));
     // Codes, to find rows.
     m.check("SELECT count(*) FROM t WHERE a = 50001", &[found(("t", "a"), all("a"), "a"), groups.clone()]);
-    // Values of two columns, to find rows: beside the wider one.
+    // A condition over values of two columns is an operator's above the scan, which loads them: beside the wider one.
     m.check(
         "SELECT count(*) FROM t WHERE (a + b) % 7 = 3",
-        &[found(("t", "a"), all("a"), "a"), found(("t", "b"), all("b"), "a"), groups.clone()],
+        &[loaded(("t", "a"), all("a"), "a"), loaded(("t", "b"), all("b"), "a"), groups.clone()],
     );
     // A column of few rows that were found: a line each.
     m.check(
@@ -335,8 +337,9 @@ fn scans_touch_what_the_page_map_says() {
 fn groups_touch_what_the_plan_says() {
     let m = Measured::new("rr");
     let load = |column, beside| loaded(("t", column), m.all("t", column), beside);
-    // A sum and a count for each of the groups of at least one worker; no more than a state of four words for each.
-    let states = |groups: i64| output("groups", "keep", (8 * groups, m.threads * (32 * groups + WORK)));
+    // At least the bit of an array that tells whether a group is there, a byte, for each group of one worker; at most a
+    // state of four words for each group of every worker.
+    let states = |groups: i64| output("groups", "keep", (groups, m.threads * (32 * groups + WORK)));
     // A line for each row, at most all of a worker's groups for each task.
     let look_ups = output("groups", "look up", (LINE, LINE * ROWS));
     m.check(
@@ -344,7 +347,8 @@ fn groups_touch_what_the_plan_says() {
         &[load("a", "a"), load("b", "a"), states(1009), look_ups.clone()],
     );
     // An array by key.
-    m.check("SELECT a, count(*) FROM t GROUP BY a", &[load("a", "a"), states(100_003), look_ups.clone()]);
+    let counts = output("groups", "keep", (8 * 100_003, m.threads * (32 * 100_003 + WORK)));
+    m.check("SELECT a, count(*) FROM t GROUP BY a", &[load("a", "a"), counts, look_ups.clone()]);
     // Every value is kept.
     let values = output("groups", "keep", (4 * ROWS, 64 * ROWS));
     m.check("SELECT b, median(a) FROM t GROUP BY b", &[load("a", "a"), load("b", "a"), values, look_ups.clone()]);
@@ -393,9 +397,12 @@ fn sorts_and_windows_touch_what_the_plan_says() {
         vec![load("a", "a"), load("b", "a"), keep(TWICE * 16), again(16 + 16), keys.clone(), groups.clone()];
     expected.extend(results.clone());
     m.check(window, &expected);
-    // The argument is read row by row in the order of the window.
+    // The argument is read row by row in the order of the window, at most all of it by each task of 32 Ki rows.
+    let pieces = (0..ROWS).step_by(32_768).map(|start| (LINE * (ROWS - start).min(32_768)).min(8 * ROWS));
+    let argument = pieces.sum::<i64>();
     let window = "SELECT sum(n) FROM (SELECT max(c) OVER (PARTITION BY b ORDER BY a ROWS 3 PRECEDING) AS n FROM t)";
-    let mut expected = vec![load("a", "a"), load("b", "a"), load("c", "a"), keep(TWICE * 24), again(24 + 16 + LINE), keys, groups];
+    let again = output("rows kept", "materialize", just((24 + 16) * ROWS + argument));
+    let mut expected = vec![load("a", "a"), load("b", "a"), load("c", "a"), keep(TWICE * 24), again, keys, groups];
     expected.extend(results);
     m.check(window, &expected);
 }
@@ -433,7 +440,6 @@ fn joins_touch_what_the_plan_says() {
             load("d", "d"),
             entries(("t", "d"), "materialize", m.values("d", 5003), Some("d")),
             small("q", "q"),
-            entries(("r", "q"), "materialize", m.bytes_of("r", "q", "dictionary"), Some("q")),
             kept(1),
             codes,
             output("join tables", "keep", just(hashed)),
@@ -456,14 +462,16 @@ fn other_operators_touch_what_the_plan_says() {
         "SELECT count(u) FROM (SELECT unnest([a, c]) AS u FROM t)",
         &[load("a", "a"), load("c", "a"), groups.clone()],
     );
-    // A limit below keeps its rows; its input ends when the first pieces have enough, others have begun by then.
+    // A limit below keeps its rows; its input ends when the first pieces have enough, others have begun by then. What is
+    // kept is put together, cut off, which is another copy, and read.
     let (most, least) = (m.all("t", "c"), 100_000 * m.bits("t", "c") / 8);
+    let left = 8 * 100_000;
     m.check(
         "SELECT sum(x) FROM (SELECT c AS x FROM t LIMIT 100000)",
         &[
             Expected { bytes: (least, most), ..load("c", "c") },
-            output("rows kept", "keep", (TWICE * 8 * 100_000, TWICE * 8 * ROWS)),
-            output("rows kept", "materialize", (8 * 200_000, 2 * 8 * ROWS)),
+            output("rows kept", "keep", (TWICE * left + left, TWICE * 8 * ROWS + left)),
+            output("rows kept", "materialize", (left + 2 * left, 8 * ROWS + 2 * left)),
             groups.clone(),
         ],
     );
@@ -475,8 +483,39 @@ fn other_operators_touch_what_the_plan_says() {
         output("rows seen", "keep", (8 * 1009, WORK)),
         output("rows seen", "look up", (LINE, LINE * 1010)),
     ]);
-    m.check("SELECT b FROM t INTERSECT SELECT c FROM t", &[load("b", "b"), load("c", "c")]);
-    m.check("SELECT count(*) FROM t JOIN (SELECT id FROM r WHERE id < 3) y ON t.b < y.id", &[load("b", "b")]);
+    // Rows that have a key of the other side are found in the scan, by codes; not where bounds of a granule tell.
+    let c = |i: i64| i * 31 % 30_011;
+    let tested = (0..GRANULES).map(|granule| granule * GRANULE_ROWS + 1..((granule + 1) * GRANULE_ROWS).min(ROWS) + 1);
+    let tested = tested.filter(|rows| rows.clone().map(c).min().is_some_and(|lowest| lowest <= 1008));
+    let tested: i64 = tested.map(|rows| (rows.end - rows.start) * m.bits("t", "c") / 8).sum();
+    let any = |what, phase| output(what, phase, (1, 64 * ROWS));
+    m.check(
+        "SELECT b FROM t INTERSECT SELECT c FROM t",
+        &[
+            load("b", "b"),
+            found(("t", "c"), tested, "c"),
+            loaded(("t", "c"), m.picked("c", |i| c(i) <= 1008), "c"),
+            any("groups", "keep"),
+            any("groups", "look up"),
+            any("join tables", "keep"),
+            any("join tables", "look up"),
+        ],
+    );
+    // A row of the build side is compared with each of the other, two of them here, 2,048 pairs at a time.
+    let pairs = 2 * ROWS;
+    m.check(
+        "SELECT count(*) FROM t JOIN (SELECT id FROM r WHERE id < 3) y ON t.b < y.id",
+        &[
+            load("b", "b"),
+            found(("r", "id"), m.all("r", "id"), "id"),
+            loaded(("r", "id"), LINE, "id"),
+            output("rows kept", "keep", just(2 * 8)),
+            output("rows kept", "materialize", (16, 16 * (pairs / CHUNK_ROWS as i64 + GRANULES))),
+            output("join tables", "keep", just(16)),
+            output("join tables", "look up", (16, 16 * GRANULES)),
+            groups,
+        ],
+    );
 }
 
 #[test]
