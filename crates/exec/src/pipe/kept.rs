@@ -46,6 +46,7 @@ pub(crate) fn collect(pipe: &Pipe, run: &Run<'_>, needed: Option<usize>) -> Resu
             Ok(mine.rows < needed)
         })?;
         traffic::note_kept(traffic::ROWS_KEPT, mine.bytes);
+        mine.node = current_node();
         check_kept(done.lock().end(morsel, mine.rows))?;
         *kept[morsel].lock() = mine;
         Ok(())
@@ -57,22 +58,32 @@ pub(crate) fn collect(pipe: &Pipe, run: &Run<'_>, needed: Option<usize>) -> Resu
 fn joined(kept: Vec<Kept>, infos: &[ColumnInfo], run: &Run<'_>) -> Result<Rows, ExecError> {
     let rows = kept.iter().map(|k| k.rows).sum();
     check_kept(rows)?;
-    let (mut reservations, mut columns) = (Vec::new(), vec![Vec::new(); infos.len()]);
+    let mut reservations = Vec::new();
+    let mut columns: Vec<Vec<(Arc<Vector>, Option<NodeId>)>> = vec![Vec::new(); infos.len()];
     for part in kept {
         reservations.extend(part.reservations);
         for (column, vectors) in columns.iter_mut().zip(part.columns) {
-            column.extend(vectors);
+            column.extend(vectors.into_iter().map(|vector| (vector, part.node)));
         }
     }
     // A column is put together while its pieces are still there: that much more for a moment.
-    let columns: Vec<Mutex<Vec<Arc<Vector>>>> = columns.into_iter().map(Mutex::new).collect();
+    let columns: Vec<Mutex<Vec<(Arc<Vector>, Option<NodeId>)>>> = columns.into_iter().map(Mutex::new).collect();
     let columns = run.map(infos.len(), &|c| {
         let parts = std::mem::take(&mut *columns[c].lock());
-        if parts.is_empty() {
-            return Ok((Arc::new(infos[c].empty()), None));
-        }
-        let own = parts.into_iter().map(|p| Arc::try_unwrap(p).unwrap_or_else(|shared| (*shared).clone()));
-        Ok((Arc::new(Vector::concat(own.collect())), current_node()))
+        let lies = match parts.as_slice() {
+            [] => return Ok((Arc::new(infos[c].empty()), None)),
+            [(_, node)] => *node,
+            several => {
+                let read = |(vector, node): &(Arc<Vector>, Option<NodeId>)| {
+                    traffic::note_kept_read(traffic::ROWS_KEPT, *node, vector.bytes());
+                };
+                several.iter().for_each(read);
+                traffic::note_kept(traffic::ROWS_KEPT, several.iter().map(|(vector, _)| vector.bytes()).sum());
+                current_node()
+            }
+        };
+        let own = parts.into_iter().map(|(p, _)| Arc::try_unwrap(p).unwrap_or_else(|shared| (*shared).clone()));
+        Ok((Arc::new(Vector::concat(own.collect())), lies))
     })?;
     let (columns, nodes): (Vec<Arc<Vector>>, Vec<Option<NodeId>>) = columns.into_iter().unzip();
     let lies = columns.iter().zip(nodes).map(|(c, node)| KeptColumn { bytes: c.bytes(), rows, node });
@@ -110,6 +121,8 @@ struct Kept {
     rows: usize,
     reservations: Vec<Reservation>,
     bytes: u64,
+    /// The node of the task that wrote them.
+    node: Option<NodeId>,
 }
 
 impl Kept {

@@ -296,11 +296,7 @@ impl AskedIndex<'_> {
         if let Some(node) = node {
             return from(node, bytes);
         }
-        // Evenly; what is left goes to the first ones.
-        let count = self.nodes.len().max(1) as u64;
-        for (node, place) in self.nodes.iter().zip(0..) {
-            from(*node, bytes / count + u64::from(place < bytes % count));
-        }
+        counter::deal_evenly(&self.nodes, bytes, &from);
     }
 }
 

@@ -33,6 +33,7 @@ use sched::policy::concurrency::Pieces;
 use storage::{CodePredicate, GRANULE_ROWS, Segment, SegmentVersion, TableVersion, Texts};
 
 pub(crate) use crate::tasks::counter::Counter;
+use crate::tasks::counter::know_dictionaries;
 
 use crate::ExecError;
 use crate::codes::bind::Coding;
@@ -122,6 +123,12 @@ impl Scan {
     /// Once it is prepared: the nodes that its morsels are on, and how its rows lie, for the concurrency hint.
     pub(crate) fn spread(&self) -> Option<(&[NodeId], Pieces)> {
         self.prepared.get().map(|prepared| (&prepared.nodes[..], prepared.pieces))
+    }
+
+    /// Tells the statement's account whose the dictionaries are that it may read values of.
+    fn make_known(&self, run: &Run<'_>) {
+        let segments = self.segments.iter().zip(self.parts()).map(|(version, part)| (&*version.segment, part));
+        know_dictionaries(run.traffic, segments, &self.columns_read(), self.number, run.places.lookup);
     }
 
     /// Prepares with threads lent, all at once.

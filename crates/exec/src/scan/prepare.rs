@@ -106,7 +106,7 @@ impl Scan {
     }
 
     /// The part that each segment is of.
-    fn parts(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn parts(&self) -> impl Iterator<Item = u32> + '_ {
         let parts = self.snapshot.parts.iter().zip(0..);
         parts.flat_map(|(part, number)| part.segments.iter().map(move |_| number))
     }
@@ -262,7 +262,7 @@ impl Scan {
     }
 
     /// Every column that a morsel may read, each once.
-    fn columns_read(&self) -> Vec<usize> {
+    pub(super) fn columns_read(&self) -> Vec<usize> {
         let mut columns = self.columns_tested();
         columns.extend_from_slice(&self.columns);
         columns.sort_unstable();

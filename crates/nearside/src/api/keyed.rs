@@ -170,7 +170,8 @@ impl KeyedTable {
             found.iter().enumerate().filter_map(|(place, row)| Some((place, (*row)?))).unzip();
         let all: Vec<usize> = (0..table.base.schema.fields().len()).collect();
         let columns = table.columns_at(&rows, &all)?;
-        account(table, &self.name.shown().into(), &all, &rows, running);
+        let (number, _) = primary_key(table)?;
+        account(table, &self.name.shown().into(), (number, &all), &rows, running);
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         let rows = RecordBatch::try_new_with_options(Arc::clone(&table.base.schema), columns, &options)?;
         Ok(KeyedRows { rows, places })

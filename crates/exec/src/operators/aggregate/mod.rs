@@ -137,6 +137,8 @@ struct Worker<K> {
     keys: Vec<K>,
     groups: Vec<u32>,
     reservation: Reservation,
+    /// Bytes of it that the account of traffic knows.
+    noted_bytes: u64,
     look_ups: LookUps,
 }
 
@@ -283,7 +285,8 @@ impl<'a, K: GroupKey> Grouping<'a, K> {
             + worker.states.bytes()
             + worker.table.bytes()
             + worker.encoding.bytes();
-        traffic::note_kept(traffic::GROUPS, held.saturating_sub(worker.reservation.bytes()));
+        traffic::note_kept(traffic::GROUPS, held.saturating_sub(worker.noted_bytes));
+        worker.noted_bytes = worker.noted_bytes.max(held);
         grow_to(&mut worker.reservation, held)?;
         let shared = self.coder.bytes() + self.calls.shared_bytes();
         if shared > 0 {
@@ -330,6 +333,7 @@ impl<K: GroupKey> Sink for Grouping<'_, K> {
             keys: Vec::new(),
             groups: Vec::new(),
             reservation: self.run.reserve(0)?,
+            noted_bytes: 0,
             look_ups: LookUps::here(traffic::GROUPS),
         };
         match self.strategy {
@@ -363,7 +367,7 @@ impl<K: GroupKey> Sink for Grouping<'_, K> {
         };
         self.calls.update(&mut worker.states, &mut chunk, groups)?;
         self.settle(worker)?;
-        worker.look_ups.note(worker.keys.len(), worker.reservation.bytes());
+        worker.look_ups.note(worker.keys.len(), worker.noted_bytes);
         Ok(true)
     }
 }

@@ -229,6 +229,7 @@ impl<'a> Shape<'a> {
         for &(build_column, probe_column) in &self.on {
             let (info, column) = (&build.infos[build_column], &build.columns[build_column]);
             if let Some(filter) = KeyFilter::of(info, column, self.join.nulls_equal, run)? {
+                build.column_read(build_column, build.rows);
                 filters.push(ColumnKeys::new(probe_column, Arc::new(filter)));
             }
         }

@@ -21,7 +21,7 @@ use crate::pipe::Pipe;
 use crate::pipe::drive::{Sink, drive};
 use crate::tasks::places::{LITTLE_BYTES, current_node};
 use crate::tasks::run::Run;
-use crate::tasks::traffic;
+use crate::tasks::traffic::{self, KeptColumn};
 
 /// The first `fetch` rows, at least one, in order.
 pub(super) fn sorted(run: &Run<'_>, pipe: &Pipe, layout: &OrderLayout, fetch: usize) -> Result<SortedRows, ExecError> {
@@ -271,14 +271,18 @@ fn best<M: TopKeys>(run: &Run<'_>, pipe: &Pipe, keys: M, fetch: usize) -> Result
     let order = all.items.iter().map(|item| (starts[item.chunk as usize] + item.row as usize) as u32).collect();
     let chunks: Vec<Mutex<Chunk>> = all.chunks.into_iter().map(Mutex::new).collect();
     let columns = run.map(pipe.infos.len(), &|c| {
-        let parts: Vec<Vector> = chunks.iter().map(|chunk| (*chunk.lock().column(c)).clone()).collect();
-        Ok(Arc::new(if parts.is_empty() { pipe.infos[c].empty() } else { Vector::concat(parts) }))
+        let parts: Vec<Vector> = chunks.iter().map(|chunk| (*chunk.lock().column_late(c)).clone()).collect();
+        let column = if parts.is_empty() { pipe.infos[c].empty() } else { Vector::concat(parts) };
+        traffic::note_kept(traffic::ROWS_KEPT, column.bytes());
+        Ok((Arc::new(column), current_node()))
     })?;
+    let (columns, nodes): (Vec<Arc<Vector>>, Vec<Option<NodeId>>) = columns.into_iter().unzip();
     let bytes = columns.iter().map(|c| c.bytes()).sum::<u64>() + 4 * rows as u64;
     drop(all.charged);
     let reservations = vec![run.reserve(bytes)?];
-    traffic::note_kept(traffic::ROWS_KEPT, bytes);
-    let rows = Arc::new(Rows { infos: pipe.infos.clone(), columns, rows, _charged: reservations, lies: None });
+    let lies = columns.iter().zip(nodes).map(|(c, node)| KeptColumn { bytes: c.bytes(), rows, node });
+    let lies = Some(run.traffic.kept_rows(traffic::ROWS_KEPT, lies));
+    let rows = Arc::new(Rows { infos: pipe.infos.clone(), columns, rows, _charged: reservations, lies });
     Ok(SortedRows { rows, order: vec![order], _reservation: None })
 }
 

@@ -34,6 +34,8 @@ pub(super) struct OrderedRows<'a> {
     pub(super) partitions: &'a [u32],
     /// Where groups of peers begin, and the end; those of the partitions where nobody asks for peers.
     pub(super) peers: &'a [u32],
+    /// The columns that the function reads, row by row in this order.
+    pub(super) reads: &'a [usize],
 }
 
 /// Where a row is.
@@ -146,6 +148,9 @@ impl OrderedRows<'_> {
         make: &(dyn Fn(Range<usize>) -> Result<Column, ExecError> + Sync),
     ) -> Result<ColumnPieces, ExecError> {
         let made = run.map(self.pieces(), &|piece| {
+            if let Some(lies) = &self.rows.lies {
+                self.reads.iter().for_each(|column| lies.read(*column, self.piece(piece).len(), true));
+            }
             let column = make(self.piece(piece))?.bound();
             traffic::note_kept(traffic::WINDOW_RESULTS, column.bytes());
             Ok((column, current_node()))
