@@ -95,7 +95,8 @@ impl Question {
     }
 }
 
-/// A statement over a table, on a machine of four nodes.
+/// A statement over a table, on a machine of four nodes. Policies name nodes that need not be there: a machine of one
+/// node keeps them as they are, one of several would leave out those that it does not have.
 struct Case {
     version: TableVersion,
     statement: Arc<Statement>,
